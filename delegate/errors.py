@@ -1,0 +1,84 @@
+"""The project's one exception tree.
+
+Every error a user can cause or meet derives from :class:`DelegateError`; its text is one line that says
+what happened, to which node or file, which rule was broken and what would help. The command line prints
+that line and exits with ``exit_code``; a traceback is shown only with ``--debug``.
+"""
+
+from __future__ import annotations
+
+
+class DelegateError(Exception):
+    """Base of all errors raised on purpose by this package."""
+
+    exit_code = 1
+
+
+class UsageError(DelegateError):
+    """The user asked for something that makes no sense: bad option, missing file, wrong image."""
+
+    exit_code = 2
+
+
+class OptionError(UsageError):
+    """An unknown option key or a value that the option does not take."""
+
+
+class ModelError(UsageError):
+    """A .tflite file that is missing, truncated, corrupt or outside what TensorFlow Lite defines."""
+
+
+class CaptureError(UsageError):
+    """A capture or dump (npu-capture-1) that is missing, malformed or hostile."""
+
+
+class ProgramError(DelegateError):
+    """A serialised Program that is corrupt, of another version, or inconsistent."""
+
+
+class LoweringError(DelegateError):
+    """A node that passed the constraints but cannot be lowered within a hardware limit.
+
+    ``node`` is the TFLite node index, ``rule`` a short identifier, ``detail`` the sentence for the user.
+    The compiler turns it into a ``Rejection`` and partitions again without the node.
+    """
+
+    def __init__(self, node: int, rule: str, detail: str) -> None:
+        super().__init__(f"node {node}: {rule}: {detail}")
+        self.node = node
+        self.rule = rule
+        self.detail = detail
+
+
+class EncodingError(DelegateError):
+    """A register field that does not hold its value; names layer, tile, BLOCK.REGISTER.FIELD, value, limit."""
+
+
+class DeviceError(DelegateError):
+    """A device that cannot be opened, timed out, vanished or refused a submit."""
+
+    exit_code = 3
+
+
+class SimulatorFault(DeviceError):
+    """The simulated NPU met a program that hardware would hang on, corrupt memory with, or misread.
+
+    ``unit`` (CNA, CORE, DPU, ...), ``register`` ("CNA.CBUF_CON0" or ""), ``task`` (index in the job) and
+    ``layer`` say where; ``kind`` names the class of fault.
+    """
+
+    exit_code = 1
+
+    def __init__(
+        self, message: str, kind: str = "", unit: str = "", register: str = "", task: int = -1, layer: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.unit = unit
+        self.register = register
+        self.task = task
+        self.layer = layer
+
+
+class UnsupportedByDevice(SimulatorFault):
+    """A register feature that this simulator does not model; the message names it."""

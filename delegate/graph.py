@@ -1,0 +1,198 @@
+"""The graph that every later stage reads: immutable tensors, nodes and quantisation.
+
+Comes from a .tflite file (``tflite_reader``) or from a running TfLiteContext (``context_reader``); both give
+the same types. Goes to ``partition`` and ``lower``. Knows nothing of registers.
+
+Shapes are TFLite's: feature maps NHWC, CONV_2D filters OHWI, DEPTHWISE_CONV_2D filters 1HWO,
+FULLY_CONNECTED filters [outputs, inputs]. Constants are read-only NumPy views of the file or of the
+runtime's memory: never copied, never written.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+
+class DType(enum.Enum):
+    """Element types by name; the value is TfLiteType (lite/core/c/c_api_types.h), which differs from the schema's."""
+
+    NONE = 0
+    FLOAT32 = 1
+    INT32 = 2
+    UINT8 = 3
+    INT64 = 4
+    STRING = 5
+    BOOL = 6
+    INT16 = 7
+    COMPLEX64 = 8
+    INT8 = 9
+    FLOAT16 = 10
+    FLOAT64 = 11
+    COMPLEX128 = 12
+    UINT64 = 13
+    RESOURCE = 14
+    VARIANT = 15
+    UINT32 = 16
+    UINT16 = 17
+    INT4 = 18
+    BFLOAT16 = 19
+    OTHER = -1
+
+
+class Padding(enum.Enum):
+    """Padding schemes of convolutions (TfLitePadding)."""
+
+    SAME = 1
+    VALID = 2
+
+
+class Activation(enum.Enum):
+    """Fused activations (TfLiteFusedActivation)."""
+
+    NONE = 0
+    RELU = 1
+    RELU_N1_TO_1 = 2
+    RELU6 = 3
+    TANH = 4
+    SIGN_BIT = 5
+    SIGMOID = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """Affine quantisation: real = scale[c] * (q - zero_point[c]) along ``axis``.
+
+    ``scales`` are the float32 values of the file, widened to float (exactly); one entry means per tensor.
+    ``zero_points`` has the same length as ``scales`` (a size-1 array of the file is broadcast by the readers).
+    """
+
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int = 0
+
+    @property
+    def is_per_channel(self) -> bool:
+        return len(self.scales) > 1
+
+    @property
+    def scale(self) -> float:
+        """The scale of a per-tensor quantisation. Raises ValueError on a per-channel one."""
+        if len(self.scales) != 1:
+            raise ValueError("per-channel quantisation has no single scale")
+        return self.scales[0]
+
+    @property
+    def zero_point(self) -> int:
+        """The zero point of a per-tensor quantisation. Raises ValueError on a per-channel one."""
+        if len(self.zero_points) != 1:
+            raise ValueError("per-channel quantisation has no single zero point")
+        return self.zero_points[0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tensor:
+    """One tensor. ``constant`` is a read-only array of ``shape`` (little-endian) or None.
+
+    ``shape_signature`` holds -1 where a dimension is dynamic (empty when the file has none).
+    """
+
+    index: int
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+    quantization: Quantization | None = None
+    constant: npt.NDArray[np.generic] | None = None
+    shape_signature: tuple[int, ...] = ()
+    is_variable: bool = False
+    is_sparse: bool = False
+
+    @property
+    def is_dynamic(self) -> bool:
+        return any(d < 0 for d in self.shape_signature) or any(d < 0 for d in self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class ConvOptions:
+    padding: Padding
+    stride_h: int
+    stride_w: int
+    dilation_h: int
+    dilation_w: int
+    activation: Activation
+
+
+@dataclass(frozen=True, slots=True)
+class DepthwiseOptions:
+    padding: Padding
+    stride_h: int
+    stride_w: int
+    dilation_h: int
+    dilation_w: int
+    activation: Activation
+    depth_multiplier: int
+
+
+@dataclass(frozen=True, slots=True)
+class FullyConnectedOptions:
+    activation: Activation
+    keep_num_dims: bool
+    is_shuffled: bool
+    asymmetric_quantize_inputs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AddOptions:
+    activation: Activation
+
+
+NodeOptions = ConvOptions | DepthwiseOptions | FullyConnectedOptions | AddOptions | None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operator. ``op`` is the builtin's name ("CONV_2D") or "CUSTOM:<name>"; -1 in ``inputs`` = absent."""
+
+    index: int
+    op: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: NodeOptions = None
+    version: int = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """One subgraph. ``nodes`` are in execution order; ``Node.index`` is the index Netron and TFLite show,
+    which need not be the position in ``nodes``. ``inputs``/``outputs`` are empty for a graph read from a
+    context, which does not tell them."""
+
+    tensors: tuple[Tensor, ...]
+    nodes: tuple[Node, ...]
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+    name: str = ""
+    source: str = ""
+    nodes_by_index: Mapping[int, Node] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        by_index = MappingProxyType({node.index: node for node in self.nodes})
+        object.__setattr__(self, "nodes_by_index", by_index)
+
+    def node(self, index: int) -> Node:
+        return self.nodes_by_index[index]
+
+    def tensor(self, index: int) -> Tensor:
+        return self.tensors[index]
+
+
+def read_only(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """A view of ``array`` that cannot be written through."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,257 @@
+"""What lowering gives to ``npu``: tasks as resolved integers, without addresses or register bits.
+
+One task is one launch of the program controller. All sizes are bytes, pixels, rows or channels as the field
+names say; counts are true counts (``npu`` writes "minus one" where a register wants it). Memory is named by
+``Ref(buffer, byte offset)``; addresses exist only after a device allocated the buffers.
+
+Feature maps are NC1HWC2 with C2 = 16 bytes: the element (c, h, w) of an int8 map lies at
+``(c // 16) * surface_stride_bytes + h * line_stride_bytes + w * 16 + c % 16``.
+uint8 tensors are stored as int8 (value - 128) on the device.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+
+class BufferId(enum.IntEnum):
+    """The buffers of a program; one of each at most. The number is its index in a serialised Program."""
+
+    REGCMD = 0
+    CONSTANTS = 1
+    SCRATCH = 2
+    INPUT = 3
+    OUTPUT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A place in a buffer: byte ``offset`` from its start."""
+
+    buffer: BufferId
+    offset: int
+
+
+class Source(enum.Enum):
+    """Where a DPU stage takes an operand from."""
+
+    OFF = "off"
+    REGISTER = "register"
+    MEMORY = "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureInput:
+    """What the CNA fetches: ``height`` rows of ``width`` pixels of ``channels`` (a multiple of 16).
+
+    ``source`` is the first row of the tile in surface 0. Rows and columns outside the tile that the kernel
+    reaches read ``pad_value`` (int8) in every lane; bottom and right padding follow from the output size.
+    ``entries_per_row``: CBUF entries of 64 bytes one row takes (programs.md section 2).
+    """
+
+    source: Ref
+    height: int
+    width: int
+    channels: int
+    channels_real: int
+    line_stride_bytes: int
+    surface_stride_bytes: int
+    entries_per_row: int
+    pad_top: int
+    pad_left: int
+    pad_value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Packed weights in native order. Depthwise: ``kernels`` is 1 and ``bytes_per_kernel`` is the total."""
+
+    source: Ref
+    total_bytes: int
+    bytes_per_kernel: int
+    kernels: int
+    kh: int
+    kw: int
+
+
+@dataclass(frozen=True, slots=True)
+class CbufPlan:
+    """The split of the 12 banks. ``weight_reuse``: the weights of the previous task are still there."""
+
+    data_banks: int
+    weight_banks: int
+    weight_reuse: bool
+    data_reuse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OutputCube:
+    """Where and how the DPU writes: ``channels`` are whole groups (32 dense, 64 depthwise, 16 element-wise).
+
+    ``surfaces_per_group`` is 2 (dense), 4 (depthwise), 1 (element-wise). Lanes from ``channels_real`` on are
+    written too, with unspecified values; the target must have room for them.
+    """
+
+    target: Ref
+    height: int
+    width: int
+    channels: int
+    channels_real: int
+    surface_stride_bytes: int
+    surfaces_per_group: int
+
+
+@dataclass(frozen=True, slots=True)
+class BsStage:
+    """BS: (x + alu [+ ow * sum(inputs)]) * mul >> shift, round half even, saturate int32, then ReLU, RELUX.
+
+    ``alu``/``mul``/``ow`` from MEMORY come per channel from ``operands`` in the BRDMA layout (programs.md
+    section 2): dense int32 when only ``alu`` is read, else blocks of 8 channels of 64 bytes
+    (8 int32 alu | 8 int16 ow | 8 int16 mul). ``shift`` serves values >= 0, ``shift_negative`` values < 0.
+    ``relux_max`` None: no upper clamp.
+    """
+
+    alu: Source = Source.OFF
+    alu_operand: int = 0
+    mul: Source = Source.OFF
+    mul_operand: int = 0
+    shift: int = 0
+    shift_negative: int = 0
+    ow: Source = Source.OFF
+    ow_operand: int = 0
+    relu: bool = False
+    relux_max: int | None = None
+    operands: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BnStage:
+    """BN with register operands: (x + alu) * mul >> shift, then ReLU, RELUX. None: that part is bypassed."""
+
+    alu_operand: int | None = None
+    mul_operand: int | None = None
+    shift: int = 0
+    shift_negative: int = 0
+    relu: bool = False
+    relux_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EwStage:
+    """EW: x + ((e + offset) * scale >> shift), ReLU afterwards if ``relu``.
+
+    ``operand``: int8 feature map read per pixel by the DPU_RDMA, at the tile's first row of surface 0, with
+    ``surface_stride_bytes`` between surfaces. In a convolution the even surfaces are read by MRDMA and the
+    odd ones by ERDMA (COMB_USE 5). ``operand`` None: the constant ``register_operand`` is added instead
+    (EW_OP_VALUE_0..7), without conversion.
+    """
+
+    operand: Ref | None = None
+    surface_stride_bytes: int = 0
+    offset: int = 0
+    scale: int = 1
+    shift: int = 0
+    register_operand: int = 0
+    relu: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OutConvert:
+    """OUT_CVT: saturate8(round_half_even(x * scale >> shift) + offset)."""
+
+    scale: int
+    shift: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConvTask:
+    """A tile of a dense or depthwise convolution, optionally with a fused element-wise operand."""
+
+    tile: str
+    feature: FeatureInput
+    weights: Weights
+    cbuf: CbufPlan
+    output: OutputCube
+    bs: BsStage
+    out_convert: OutConvert
+    stride_h: int
+    stride_w: int
+    dilation_h: int
+    dilation_w: int
+    is_depthwise: bool
+    bn: BnStage = field(default_factory=BnStage)
+    ew: EwStage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ElementwiseTask:
+    """DPU only ("flying"): the main operand comes from memory through MRDMA, the second through EW."""
+
+    tile: str
+    source: Ref
+    source_surface_stride_bytes: int
+    output: OutputCube
+    bs: BsStage
+    out_convert: OutConvert
+    bn: BnStage = field(default_factory=BnStage)
+    ew: EwStage | None = None
+
+
+Task = ConvTask | ElementwiseTask
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One NPU operation and the TFLite nodes it computes. ``name`` is what errors and traces show."""
+
+    name: str
+    op: str
+    nodes: tuple[int, ...]
+    tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BufferSpec:
+    """Size and initial content (shorter than ``size_bytes``: the rest is zero)."""
+
+    buffer: BufferId
+    size_bytes: int
+    content: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorBinding:
+    """A tensor of the model that the host converts at the partition's edge.
+
+    ``shape`` is the TFLite shape (any rank); the device sees it as ``images`` images of height x width x
+    channels. ``surfaces`` are allocated and, for inputs, filled: lanes from ``channels`` on with
+    ``fill`` (int8). ``is_uint8``: the host value is the device value + 128. Image n lies at
+    ``offset + n * image_stride_bytes``.
+    """
+
+    tensor: int
+    name: str
+    shape: tuple[int, ...]
+    is_uint8: bool
+    images: int
+    height: int
+    width: int
+    channels: int
+    surfaces: int
+    surface_stride_bytes: int
+    image_stride_bytes: int
+    location: Ref
+    fill: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredPartition:
+    """All that ``npu`` needs to build a Program. ``layers`` and their tasks are in execution order."""
+
+    name: str
+    layers: tuple[Layer, ...]
+    buffers: tuple[BufferSpec, ...]
+    inputs: tuple[TensorBinding, ...]
+    outputs: tuple[TensorBinding, ...]

@@ -1,0 +1,67 @@
+// What the delegate kernel needs from a device: memory with device addresses, and one submit of jobs.
+// Implemented by the simulator (native/sim_device.cpp), the null device, and later by the kernel drivers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace rk3588 {
+
+// Index in a serialised Program; the same numbers as delegate/lower/task.py BufferId.
+enum class BufferId : uint8_t { kRegcmd = 0, kConstants = 1, kScratch = 2, kInput = 3, kOutput = 4 };
+inline constexpr size_t kBufferCount = 5;
+
+// Thrown by devices; becomes an error status with this text at the C boundary.
+class DeviceError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Device memory. dma_address fits 32 bits (register fields are 32 bits wide) and is 4096-byte aligned.
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  virtual uint64_t dma_address() const = 0;
+  virtual std::span<uint8_t> bytes() = 0;
+};
+
+struct TaskRef {
+  uint64_t regcmd;        // device address of the first word, 64-byte aligned
+  uint32_t regcmd_count;  // 64-bit words, the tail included
+  uint32_t enable_mask;
+  uint32_t int_mask;
+  std::string layer;      // for messages only
+};
+
+struct JobRef {
+  std::vector<TaskRef> tasks;
+};
+
+struct Submit {
+  std::vector<JobRef> jobs;
+  std::vector<Buffer*> inputs;   // read only by the device
+  std::vector<Buffer*> outputs;  // written (and possibly read); never also in inputs
+  uint32_t timeout_ms = 0;       // 0: the device's default
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  // "simulator", "null", "rocket /dev/accel/accel0", ...
+  virtual std::string name() const = 0;
+  virtual std::unique_ptr<Buffer> allocate(size_t size, BufferId id) = 0;
+  virtual void sync_for_device(Buffer& buffer) = 0;
+  virtual void sync_for_cpu(Buffer& buffer) = 0;
+  // Runs everything and returns when it is done; throws DeviceError. Thread-safe.
+  virtual void submit(const Submit& submit) = 0;
+};
+
+// "auto", "simulator", "null"; throws DeviceError naming the valid ones.
+std::shared_ptr<Device> open_device(const std::string& name);
+
+}  // namespace rk3588
