@@ -5,10 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "span.h"
 
 namespace rk3588 {
 
@@ -27,7 +28,7 @@ class Buffer {
  public:
   virtual ~Buffer() = default;
   virtual uint64_t dma_address() const = 0;
-  virtual std::span<uint8_t> bytes() = 0;
+  virtual Span<uint8_t> bytes() = 0;
 };
 
 struct TaskRef {

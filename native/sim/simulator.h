@@ -3,10 +3,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "span.h"
 
 namespace rk3588::sim {
 
@@ -14,7 +15,7 @@ namespace rk3588::sim {
 struct Region {
   std::string name;
   uint64_t address = 0;
-  std::span<uint8_t> bytes;
+  Span<uint8_t> bytes;
 };
 
 struct Task {
@@ -57,7 +58,7 @@ class Simulator {
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;
   // Runs the jobs in order. Register groups persist between tasks and jobs of one run. Throws Fault.
-  void run(std::span<const Region> memory, std::span<const Job> jobs);
+  void run(Span<const Region> memory, Span<const Job> jobs);
 
  private:
   struct Impl;
