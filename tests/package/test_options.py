@@ -1,0 +1,140 @@
+"""The table of options: precedence, refusals and their texts."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from delegate.errors import OptionError
+from delegate.options import ENVIRONMENT_PREFIX, OPTIONS, OPTIONS_BY_KEY, Options
+
+
+def options(environ: dict[str, str] | None = None, **explicit: object) -> Options:
+    return Options.from_mapping(explicit, environ or {})
+
+
+def test_table_and_dataclass_have_the_same_keys_and_defaults() -> None:
+    fields = [f.name for f in dataclasses.fields(Options) if f.name != "origins"]
+    assert fields == [option.key for option in OPTIONS]
+    assert options() == Options()
+
+
+def test_design_lists_every_key() -> None:
+    assert set(OPTIONS_BY_KEY) == {
+        "device", "cores", "cache_dir", "min_nodes", "max_partitions", "deny_ops", "strict",
+        "timeout_ms", "profile", "dump", "verify", "log_level",
+    }  # fmt: skip
+
+
+def test_explicit_wins_over_environment_over_default() -> None:
+    environ = {"RK3588_DELEGATE_MIN_NODES": "4", "RK3588_DELEGATE_STRICT": "on"}
+    chosen = options(environ, min_nodes="7")
+    assert (chosen.min_nodes, chosen.origins["min_nodes"]) == (7, "option")
+    assert (chosen.strict, chosen.origins["strict"]) == (True, "environment")
+    assert (chosen.timeout_ms, chosen.origins["timeout_ms"]) == (0, "default")
+
+
+def test_empty_environment_variable_counts_as_unset() -> None:
+    assert options({"RK3588_DELEGATE_DEVICE": ""}).origins["device"] == "default"
+
+
+def test_process_environment_is_read_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RK3588_DELEGATE_DEVICE", "null")
+    assert Options.from_mapping({}).device == "null"
+
+
+def test_unknown_key_lists_the_valid_ones_and_the_closest() -> None:
+    with pytest.raises(OptionError) as error:
+        options(devcie="simulator")
+    text = str(error.value)
+    assert "unknown option 'devcie' (did you mean 'device'?)" in text
+    assert all(key in text for key in OPTIONS_BY_KEY)
+    assert "\n" not in text
+
+
+def test_unknown_environment_variable_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"RK3588_DELEGATE_DEVISE.*did you mean"):
+        options({"RK3588_DELEGATE_DEVISE": "simulator"})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("device", "simulater", "did you mean 'simulator'"),
+        ("device", "", "expected one of auto"),
+        ("min_nodes", "0", "an integer from 1"),
+        ("min_nodes", "three", "an integer"),
+        ("min_nodes", "1_000", "an integer"),
+        ("min_nodes", "9" * 500, "an integer"),
+        ("max_partitions", "-1", "an integer from 0"),
+        ("strict", "maybe", "true or false"),
+        ("timeout_ms", "1.5", "an integer"),
+        ("deny_ops", "CONV 2D!", "operator names"),
+        ("log_level", "verbose", "one of error, warning, info, debug"),
+        ("cores", "3", "auto, all"),
+        ("cores", "2-0", "auto, all"),
+        ("cores", "0x0", "auto, all"),
+        ("verify", "gpu", "one of off, sim, cpu"),
+        ("dump", " ", "a path"),
+        ("device", "nu\0ll", "NUL"),
+    ],
+)
+def test_malformed_value_names_key_value_and_expectation(
+    key: str, value: str, expected: str
+) -> None:
+    with pytest.raises(OptionError) as error:
+        options(**{key: value})
+    text = str(error.value)
+    assert f"option '{key}'" in text
+    assert expected in text
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("device", "rocket"),
+        ("device", "rknpu"),
+        ("device", "/dev/accel/accel0"),
+        ("cores", "0,1"),
+        ("cache_dir", "/tmp/x"),
+        ("profile", "json"),
+        ("dump", "/tmp/x"),
+        ("verify", "cpu"),
+    ],
+)
+def test_value_without_its_feature_is_refused_not_ignored(key: str, value: str) -> None:
+    with pytest.raises(OptionError, match="not available in this version"):
+        options(**{key: value})
+
+
+def test_error_names_the_environment_variable_it_came_from() -> None:
+    with pytest.raises(OptionError, match="environment variable RK3588_DELEGATE_STRICT is 'si'"):
+        options({"RK3588_DELEGATE_STRICT": "si"})
+
+
+def test_python_values_are_taken_as_users_write_them() -> None:
+    chosen = options(strict=True, min_nodes=3, deny_ops=["add", "CONV_2D"])
+    assert (chosen.strict, chosen.min_nodes, chosen.deny_ops) == (True, 3, ("ADD", "CONV_2D"))
+
+
+def test_lists_take_separators_that_survive_benchmark_model() -> None:
+    assert options(deny_ops="ADD+conv_2d").deny_ops == ("ADD", "CONV_2D")
+
+
+def test_strings_give_the_same_options_again() -> None:
+    chosen = options(deny_ops="ADD,CONV_2D", strict="1", device="null")
+    strings = chosen.to_strings()
+    assert all(isinstance(value, str) for value in strings.values())
+    assert Options.from_mapping(strings, {}) == chosen
+
+
+def test_paths_may_be_path_objects() -> None:
+    with pytest.raises(OptionError, match="not available in this version"):
+        options(dump=Path("/tmp/somewhere"))
+
+
+def test_environment_names_follow_the_design() -> None:
+    assert [o.environment for o in OPTIONS] == [ENVIRONMENT_PREFIX + o.key.upper() for o in OPTIONS]
