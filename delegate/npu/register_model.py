@@ -1,0 +1,330 @@
+"""The types of the register table: fields, registers, blocks and the enumerations of their values.
+
+The table itself is data in ``register_tables`` (one file per hardware block); ``registers`` looks
+things up. Facts only: widths, encodings, units, meaning and how certain they are; nothing here
+chooses a value.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Certainty(enum.Enum):
+    """Where a fact comes from."""
+
+    DOCUMENTED = "documented"  # the chip's reference manual describes it
+    OBSERVED = "observed"  # programs that run on silicon contain it, or silicon was measured
+    ASSUMED = "assumed"  # follows from the names or from related hardware only
+
+
+class Access(enum.Enum):
+    """Who may write a register."""
+
+    STREAM = "stream"  # command streams
+    HOST = "host"  # the kernel driver only; in a stream it hangs the core or does nothing
+    STATUS = "status"  # read only
+
+
+class ConvMode(enum.IntEnum):
+    DENSE = 0
+    DEPTHWISE = 3
+
+
+class Precision(enum.IntEnum):
+    """Element types of CNA and CORE."""
+
+    INT8 = 0
+    INT16 = 1
+    FP16 = 2
+    BF16 = 3
+    INT4 = 6
+    TF32 = 7
+
+
+class DpuPrecision(enum.IntEnum):
+    """Element types of DPU and DPU_RDMA."""
+
+    INT8 = 0
+    INT16 = 1
+    FP16 = 2
+    BF16 = 3
+    INT32 = 4
+    FP32 = 5
+    INT4 = 6
+
+
+class ElementSize(enum.IntEnum):
+    BITS_4 = 0
+    BITS_8 = 1
+    BITS_16 = 2
+    BITS_32 = 3
+
+
+class PixelInput(enum.IntEnum):
+    """Packed NHWC pixels of 1..4 channels (CNA.CONV_CON1.ARGB_IN); OFF reads NC1HWC2."""
+
+    OFF = 0
+    CHANNELS_1 = 8
+    CHANNELS_2 = 9
+    CHANNELS_3 = 10
+    CHANNELS_4 = 11
+
+
+class CoreSplit(enum.IntEnum):
+    """How several cores share one layer (CNA.CONV_CON2.CORE_SPLIT)."""
+
+    ONE_CORE = 0
+    ROWS_2 = 1
+    ROWS_3 = 2
+    KERNELS_2 = 4
+    KERNELS_3 = 5
+
+
+class BurstLength(enum.IntEnum):
+    BURST_4 = 3
+    BURST_8 = 7
+    BURST_16 = 15
+
+
+class AluAlgorithm(enum.IntEnum):
+    """Operations of the BS, BN and EW ALUs (BS and BN: ADD and MINUS only)."""
+
+    MAX = 0
+    MIN = 1
+    ADD = 2
+    DIV = 3
+    MINUS = 4
+    ABS = 5
+    NEG = 6
+    FLOOR = 7
+    CEIL = 8
+
+
+class OperandSource(enum.IntEnum):
+    REGISTER = 0
+    MEMORY = 1
+
+
+class OperandType(enum.IntEnum):
+    ALU = 0
+    MUL = 1
+
+
+class OutputMode(enum.IntFlag):
+    """Where the DPU's result goes."""
+
+    PPU = 1
+    MEMORY = 2
+
+
+class OperandData(enum.IntFlag):
+    """What BRDMA reads for BS. 1 = dense int32; 7 = 64-byte blocks of 8 channels."""
+
+    ALU = 1
+    OW = 2
+    MUL = 4
+
+
+class CombinedRead(enum.IntFlag):
+    """DPU_RDMA COMB_USE: MRDMA and ERDMA share the reading of one cube."""
+
+    ENABLE = 1
+    TO_MRDMA = 2
+    TO_ERDMA = 4
+
+
+class EwDataMode(enum.IntEnum):
+    PER_CHANNEL = 0
+    PER_PIXEL = 1
+    PER_CHANNEL_BY_PIXEL = 2
+
+
+class CvtOrder(enum.IntEnum):
+    MULTIPLY_FIRST = 0
+    ADD_FIRST = 1
+
+
+class CvtRounding(enum.IntEnum):
+    HALF_EVEN = 0
+    HALF_AWAY = 1
+
+
+class PoolMethod(enum.IntEnum):
+    AVERAGE = 0
+    MAX = 1
+    MIN = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Bits ``hi..lo`` of a register.
+
+    ``signed``: two's complement. ``minus_one``: the register holds the true value minus one.
+    ``unit``: the true value is the register's number times ``unit`` (bytes per step for strides).
+    """
+
+    name: str
+    hi: int
+    lo: int
+    meaning: str = ""
+    enum: type[enum.IntEnum] | type[enum.IntFlag] | None = None
+    signed: bool = False
+    minus_one: bool = False
+    unit: int = 1
+    certainty: Certainty = Certainty.DOCUMENTED
+
+    @property
+    def width(self) -> int:
+        return self.hi - self.lo + 1
+
+    @property
+    def mask(self) -> int:
+        """The field's bits within the register."""
+        return ((1 << self.width) - 1) << self.lo
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The smallest and the largest true value that the field holds."""
+        if self.signed:
+            low, high = -(1 << (self.width - 1)), (1 << (self.width - 1)) - 1
+        else:
+            low, high = 0, (1 << self.width) - 1
+        bias = 1 if self.minus_one else 0
+        return (low + bias) * self.unit, (high + bias) * self.unit
+
+    def decode(self, word: int) -> int:
+        """The true value of this field in the register value ``word``."""
+        raw = (word & self.mask) >> self.lo
+        if self.signed and raw >> (self.width - 1):
+            raw -= 1 << self.width
+        return (raw + (1 if self.minus_one else 0)) * self.unit
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """One 32-bit register at byte ``offset`` of a core's window; bits of no field are reserved."""
+
+    block: str
+    target: int
+    offset: int
+    name: str
+    meaning: str
+    fields: tuple[Field, ...]
+    access: Access = Access.STREAM
+    is_address: bool = False
+    certainty: Certainty = Certainty.DOCUMENTED
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.block}.{self.name}"
+
+    @property
+    def valid_mask(self) -> int:
+        """Bits that belong to a field; the others must stay zero."""
+        mask = 0
+        for item in self.fields:
+            mask |= item.mask
+        return mask
+
+    def field(self, name: str) -> Field:
+        """The field called ``name``. Raises KeyError naming register and field."""
+        for item in self.fields:
+            if item.name == name:
+                return item
+        raise KeyError(f"{self.full_name} has no field {name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A hardware block: ``target`` is bits 63:48 of a command word that writes to it."""
+
+    name: str
+    target: int
+    meaning: str
+    registers: tuple[Register, ...]
+
+
+def bits(
+    hi: int,
+    lo: int,
+    name: str,
+    meaning: str = "",
+    values: type[enum.IntEnum] | type[enum.IntFlag] | None = None,
+    *,
+    signed: bool = False,
+    minus_one: bool = False,
+    unit: int = 1,
+    certainty: Certainty = Certainty.DOCUMENTED,
+) -> Field:
+    """A field of several bits; the argument order is that of the manual's tables."""
+    return Field(name, hi, lo, meaning, values, signed, minus_one, unit, certainty)
+
+
+def bit(position: int, name: str, meaning: str = "") -> Field:
+    """A field of one bit."""
+    return Field(name, position, position, meaning)
+
+
+RegisterSpec = tuple[int, str, str, tuple[Field, ...], Access, bool, Certainty]
+
+
+def reg(
+    offset: int,
+    name: str,
+    meaning: str,
+    *fields: Field,
+    access: Access = Access.STREAM,
+    is_address: bool = False,
+    certainty: Certainty = Certainty.DOCUMENTED,
+) -> RegisterSpec:
+    """One row of a table, still without its block."""
+    return (offset, name, meaning, fields, access, is_address, certainty)
+
+
+def block(name: str, target: int, meaning: str, *specs: RegisterSpec) -> Block:
+    """A block from its rows."""
+    registers = tuple(
+        Register(name, target, offset, register, text, fields, access, is_address, certainty)
+        for offset, register, text, fields, access, is_address, certainty in specs
+    )
+    return Block(name, target, meaning, registers)
+
+
+def control_registers(
+    base: int, prefix: str = "", pointer_access: Access = Access.STREAM
+) -> tuple[RegisterSpec, RegisterSpec, RegisterSpec]:
+    """S_STATUS, S_POINTER and OPERATION_ENABLE, which open every block with two register groups."""
+    return (
+        reg(
+            base,
+            f"{prefix}S_STATUS",
+            "State of the two executers.",
+            bits(
+                17, 16, "STATUS_1", "executer 1: 0 idle, 1 running, 2 running and the other waits"
+            ),
+            bits(1, 0, "STATUS_0", "executer 0: 0 idle, 1 running, 2 running and the other waits"),
+            access=Access.STATUS,
+        ),
+        reg(
+            base + 4,
+            f"{prefix}S_POINTER",
+            "Which of the two register groups is written and which one executes.",
+            bit(16, "EXECUTER", "group that executes (read only)"),
+            bit(5, "EXECUTER_PP_CLEAR", "reset the executing group to 0"),
+            bit(4, "POINTER_PP_CLEAR", "reset the written group to 0"),
+            bit(3, "POINTER_PP_MODE", "0: alternate after execution; 1: alternate after writing"),
+            bit(2, "EXECUTER_PP_EN", "executing group alternates"),
+            bit(1, "POINTER_PP_EN", "written group alternates"),
+            bit(0, "POINTER", "group to write"),
+            access=pointer_access,
+        ),
+        reg(
+            base + 8,
+            f"{prefix}OPERATION_ENABLE",
+            "Starts this block alone; streams start blocks with the word for target 0x0081.",
+            bit(0, "OP_EN", "start"),
+            access=Access.HOST,
+        ),
+    )

@@ -1,0 +1,91 @@
+"""The register table is consistent, agrees with the reference; its generated files are fresh."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from delegate.npu import export
+from delegate.npu.register_model import Access
+from delegate.npu.registers import BLOCKS, BY_ADDRESS, BY_NAME, register
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT.parent / "shared" / "reference" / "registers.json"
+
+# Fields that the manual calls reserved but that programs or kernels are seen to use.
+OBSERVED_FIELDS = {
+    ("CNA.CONV_CON2", "CORE_SPLIT"),
+    ("PC.REGISTER_AMOUNTS", "WAIT_CORES"),
+    ("PC.TASK_CON", "TASK_CON_14"),
+}
+
+
+def test_names_and_addresses_are_unique():
+    count = sum(len(block.registers) for block in BLOCKS)
+    assert len(BY_NAME) == len(BY_ADDRESS) == count
+
+
+def test_fields_do_not_overlap_and_fit_32_bits():
+    for item in BY_NAME.values():
+        seen = 0
+        for field in item.fields:
+            assert 0 <= field.lo <= field.hi <= 31, (item.full_name, field.name)
+            assert seen & field.mask == 0, (item.full_name, field.name)
+            seen |= field.mask
+
+
+def test_every_field_says_what_it_means():
+    for item in BY_NAME.values():
+        assert item.meaning.endswith("."), item.full_name
+        for field in item.fields:
+            assert field.meaning, (item.full_name, field.name)
+
+
+def test_field_decode_handles_sign_bias_and_unit():
+    surf = register("CNA.DMA_CON2").field("SURF_STRIDE")
+    assert surf.decode(0x0FFFFFFD) == -3
+    assert surf.limits == (-(1 << 27), (1 << 27) - 1)
+    width = register("DPU.DATA_CUBE_WIDTH").field("WIDTH")
+    assert (width.decode(19), width.limits) == (20, (1, 8192))
+    stride = register("DPU.DST_SURF_STRIDE").field("DST_SURF_STRIDE")
+    assert stride.decode(0x1900) == 0x1900
+
+
+def test_streams_may_not_write_the_pointers_of_cna_and_core():
+    assert register("CNA.S_POINTER").access is Access.HOST
+    assert register("CORE.S_POINTER").access is Access.HOST
+    assert register("DPU.S_POINTER").access is Access.STREAM
+
+
+@pytest.mark.skipif(not REFERENCE.exists(), reason="../shared/reference/registers.json is absent")
+def test_table_has_the_offsets_and_bits_of_the_reference():
+    compared = 0
+    for row in json.loads(REFERENCE.read_text())["registers"]:
+        if row["block"] in {"DDMA", "SDMA", "GLOBAL"}:
+            continue
+        ours = BY_ADDRESS[int(row["target"], 16), int(row["offset"], 16)]
+        assert ours.full_name == f"{row['block']}.{row['name']}"
+        expected = {
+            (field["name"], field["hi"], field["lo"])
+            for field in row["fields"]
+            if not field["name"].startswith("RESERVED")
+        }
+        found = {
+            (field.name, field.hi, field.lo)
+            for field in ours.fields
+            if (ours.full_name, field.name) not in OBSERVED_FIELDS
+        }
+        assert found == expected, ours.full_name
+        compared += 1
+    assert compared == 176
+
+
+@pytest.mark.parametrize(
+    ("path", "generate"),
+    [(export.HEADER_PATH, export.cpp_header), (export.PAGE_PATH, export.markdown)],
+)
+def test_generated_file_is_fresh(path, generate):
+    text = (ROOT / path).read_text(encoding="utf-8")
+    assert text == generate(), f"{path} is stale: run python -m delegate.npu.export"
