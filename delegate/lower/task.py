@@ -127,19 +127,26 @@ class BsStage:
 
 @dataclass(frozen=True, slots=True)
 class BnStage:
-    """BN with register operands: (x + alu) * mul >> shift, then ReLU, RELUX. None: that part is bypassed."""
+    """BN: (x + alu) * mul >> shift, round half even, saturate int32, then ReLU, RELUX.
+
+    ``alu_operand`` None: no addition. ``mul`` REGISTER: ``mul_operand``; MEMORY: int16 per channel, dense, at
+    ``operands``, read by NRDMA (NRDMA_CFG DATA_USE = 4: only the MUL operand). ``shift`` serves values >= 0,
+    ``shift_negative`` values < 0. Everything off: the block is bypassed (BN_CFG 0x53).
+    """
 
     alu_operand: int | None = None
-    mul_operand: int | None = None
+    mul: Source = Source.OFF
+    mul_operand: int = 0
     shift: int = 0
     shift_negative: int = 0
     relu: bool = False
     relux_max: int | None = None
+    operands: Ref | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EwStage:
-    """EW: x + ((e + offset) * scale >> shift), ReLU afterwards if ``relu``.
+    """EW: x + ((e + offset) * scale >> shift), round half even, ReLU afterwards if ``relu``.
 
     ``operand``: int8 feature map read per pixel by the DPU_RDMA, at the tile's first row of surface 0, with
     ``surface_stride_bytes`` between surfaces. In a convolution the even surfaces are read by MRDMA and the
@@ -158,11 +165,16 @@ class EwStage:
 
 @dataclass(frozen=True, slots=True)
 class OutConvert:
-    """OUT_CVT: saturate8(round_half_even(x * scale >> shift) + offset)."""
+    """OUT_CVT: saturate8(round(x * scale >> shift) + offset).
+
+    Ties go away from zero if ``ties_away`` (OUT_CVT_SHIFT.CVT_ROUND = 1), else to even. Lowering asks for ties away
+    because TFLite's reference kernels round so in their last step.
+    """
 
     scale: int
     shift: int
     offset: int
+    ties_away: bool = False
 
 
 @dataclass(frozen=True, slots=True)
