@@ -1,0 +1,64 @@
+"""TensorFlow Lite external delegate for the Rockchip RK3588 NPU.
+
+``load_delegate(**options)`` gives a delegate for ``Interpreter(experimental_delegates=[...])`` of
+whichever runtime is installed; ``library_path()`` the shared object for hosts that load it
+themselves; ``compile_model(path, **options)`` what would run on the NPU, without running it.
+Importing this package imports neither NumPy nor a runtime.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from delegate.compiler import CompileResult
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__", "compile_model", "library_path", "load_delegate"]
+
+
+def library_path() -> str:
+    """The absolute path of the delegate's shared object, to give to any TensorFlow Lite runtime.
+
+    Raises DelegateError if the native part is not built.
+    """
+    from importlib.util import find_spec
+
+    from delegate.errors import DelegateError
+
+    spec = find_spec("delegate._native")
+    if spec is None or not spec.origin:
+        raise DelegateError(
+            "the native library of rk3588-delegate is not built: install the package with pip, or "
+            "run make native in its source tree"
+        )
+    return spec.origin
+
+
+def load_delegate(**options: object) -> Any:
+    """The delegate, loaded by tflite_runtime, ai_edge_litert or tensorflow (see ``runtimes``).
+
+    ``options`` are those of ``delegate.options``; a runtime's ``Delegate`` object comes back.
+    Raises OptionError for a bad option and DelegateError if no runtime is installed or loading
+    fails.
+    """
+    from delegate.options import Options
+    from delegate.runtimes import find_runtime
+
+    effective = Options.from_mapping(options).to_strings()
+    return find_runtime().load_delegate(library_path(), {key: effective[key] for key in options})
+
+
+def compile_model(path: str | Path, **options: object) -> CompileResult:
+    """Compiles a .tflite file: partitions with their programs, and a reason for every node left
+    out.
+
+    Raises ModelError if the file cannot be read, OptionError for a bad option.
+    """
+    from delegate.compiler import compile_model as compile_with_options
+    from delegate.options import Options
+
+    return compile_with_options(path, Options.from_mapping(options))

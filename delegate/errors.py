@@ -1,8 +1,8 @@
 """The project's one exception tree.
 
-Every error a user can cause or meet derives from :class:`DelegateError`; its text is one line that says
-what happened, to which node or file, which rule was broken and what would help. The command line prints
-that line and exits with ``exit_code``; a traceback is shown only with ``--debug``.
+Every error a user can cause or meet derives from :class:`DelegateError`; its text is one line that
+says what happened, to which node or file, which rule was broken and what would help. The command
+line prints that line and exits with ``exit_code``; a traceback is shown only with ``--debug``.
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ class CaptureError(UsageError):
     """A capture or dump (npu-capture-1) that is missing, malformed or hostile."""
 
 
+class UnsupportedError(DelegateError):
+    """A node cannot run on the NPU and the option ``strict`` forbids leaving it to the CPU."""
+
+    exit_code = 4
+
+
 class ProgramError(DelegateError):
     """A serialised Program that is corrupt, of another version, or inconsistent."""
 
@@ -39,8 +45,8 @@ class ProgramError(DelegateError):
 class LoweringError(DelegateError):
     """A node that passed the constraints but cannot be lowered within a hardware limit.
 
-    ``node`` is the TFLite node index, ``rule`` a short identifier, ``detail`` the sentence for the user.
-    The compiler turns it into a ``Rejection`` and partitions again without the node.
+    ``node`` is the TFLite node index, ``rule`` a short identifier, ``detail`` the sentence for the
+    user. The compiler turns it into a ``Rejection`` and partitions again without the node.
     """
 
     def __init__(self, node: int, rule: str, detail: str) -> None:
@@ -51,7 +57,9 @@ class LoweringError(DelegateError):
 
 
 class EncodingError(DelegateError):
-    """A register field that does not hold its value; names layer, tile, BLOCK.REGISTER.FIELD, value, limit."""
+    """A register field that does not hold its value; names layer, tile, BLOCK.REGISTER.FIELD,
+    value, limit.
+    """
 
 
 class DeviceError(DelegateError):
@@ -63,14 +71,20 @@ class DeviceError(DelegateError):
 class SimulatorFault(DeviceError):
     """The simulated NPU met a program that hardware would hang on, corrupt memory with, or misread.
 
-    ``unit`` (CNA, CORE, DPU, ...), ``register`` ("CNA.CBUF_CON0" or ""), ``task`` (index in the job) and
-    ``layer`` say where; ``kind`` names the class of fault.
+    ``unit`` (CNA, CORE, DPU, ...), ``register`` ("CNA.CBUF_CON0" or ""), ``task`` (index in the
+    job) and ``layer`` say where; ``kind`` names the class of fault.
     """
 
     exit_code = 1
 
     def __init__(
-        self, message: str, kind: str = "", unit: str = "", register: str = "", task: int = -1, layer: str = ""
+        self,
+        message: str,
+        kind: str = "",
+        unit: str = "",
+        register: str = "",
+        task: int = -1,
+        layer: str = "",
     ) -> None:
         super().__init__(message)
         self.kind = kind

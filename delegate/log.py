@@ -21,9 +21,7 @@ _LEVELS = {
 
 
 class _FallbackHandler(logging.Handler):
-    """Writes to the present ``sys.stderr``, but only while the root logger has no handler of its
-    own.
-    """
+    """Writes to the present ``sys.stderr``, but only while the root logger has no handlers."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if logging.getLogger().handlers or sys.stderr is None:

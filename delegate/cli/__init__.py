@@ -1,0 +1,107 @@
+"""The command line: ``rk3588-delegate`` and ``python -m delegate``.
+
+Takes arguments, gives tables or JSON on stdout, one line on stderr for every error, and an exit
+code: 0 ok, 1 mismatch or failure, 2 usage, 3 no device, 4 unsupported under strict.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+import delegate
+from delegate.cli import classify, library_path
+from delegate.cli.command import Command
+from delegate.errors import DelegateError
+
+PROGRAM = "rk3588-delegate"
+
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 128 + signal.SIGINT
+EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
+
+COMMANDS: tuple[Command, ...] = (
+    classify.COMMAND,
+    library_path.COMMAND,
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, but an error is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(EXIT_USAGE, f"{PROGRAM}: error: {message} (see {self.prog} --help)\n")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line as an argparse parser."""
+    parser = _Parser(
+        prog=PROGRAM,
+        description="TensorFlow Lite delegate for the Rockchip RK3588 NPU.",
+        epilog="Every delegate option is also an environment variable RK3588_DELEGATE_<KEY>.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {delegate.__version__}")
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, parser_class=_Parser
+    )
+    for command in COMMANDS:
+        sub = commands.add_parser(
+            command.name,
+            help=command.summary,
+            description=command.summary,
+            epilog=command.examples_text(PROGRAM),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        command.add_arguments(sub)
+        sub.add_argument("--debug", action="store_true", help="show tracebacks of errors")
+        sub.set_defaults(run=command.run)
+    return parser
+
+
+def _fail(text: str, code: int) -> int:
+    with contextlib.suppress(OSError):  # if nobody listens, the exit code still tells
+        print(f"{PROGRAM}: error: {' '.join(text.split())}", file=sys.stderr)
+    return code
+
+
+def _describe_os_error(error: OSError) -> str:
+    reason = error.strerror or str(error) or type(error).__name__
+    return f"{error.filename}: {reason}" if error.filename is not None else reason
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code; raises only with ``--debug`` or from argparse."""
+    arguments = build_parser().parse_args(argv)
+    try:
+        code: int = arguments.run(arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader went away (`| head`): give Python's exit something it can flush into.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except KeyboardInterrupt:
+        return _fail("interrupted", EXIT_INTERRUPTED)
+    except Exception as error:
+        if arguments.debug:
+            traceback.print_exc()
+        if isinstance(error, DelegateError):
+            return _fail(str(error), error.exit_code)
+        if isinstance(error, OSError):
+            return _fail(_describe_os_error(error), EXIT_FAILURE)
+        if isinstance(error, MemoryError):
+            return _fail("out of memory", EXIT_FAILURE)
+        return _fail(
+            f"internal error: {type(error).__name__}: {error}; please report it with the output "
+            "of --debug",
+            EXIT_FAILURE,
+        )

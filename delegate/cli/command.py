@@ -1,0 +1,79 @@
+"""What all commands share: their description, the arguments for delegate options, JSON output."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from delegate.errors import OptionError
+from delegate.log import configure
+from delegate.options import OPTIONS, Options
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One subcommand. ``run`` takes the parsed arguments and returns the exit code."""
+
+    name: str
+    summary: str
+    examples: tuple[str, ...]
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
+    def examples_text(self, program: str) -> str:
+        """The examples as they stand at the end of ``--help``."""
+        return "\n".join(["examples:", *(f"  {program} {example}" for example in self.examples)])
+
+
+def add_json_argument(parser: argparse.ArgumentParser) -> None:
+    """``--json``: one JSON document on stdout instead of tables."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def add_option_arguments(parser: argparse.ArgumentParser) -> None:
+    """``--device`` and ``-O KEY=VALUE`` for every option of the delegate."""
+    keys = ", ".join(option.key for option in OPTIONS)
+    parser.add_argument("--device", metavar="NAME", help="auto, simulator, null or a device path")
+    parser.add_argument(
+        "-O",
+        "--option",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help=f"an option of the delegate, repeatable; keys: {keys}",
+    )
+
+
+def options_from(arguments: argparse.Namespace) -> Options:
+    """Effective options of ``add_option_arguments``, with logging set up as they say.
+
+    Raises OptionError for a pair without "=", a repeated, unknown or malformed one.
+    """
+    pairs: dict[str, object] = {}
+    if arguments.device is not None:
+        pairs["device"] = arguments.device
+    for text in arguments.option:
+        key, separator, value = text.partition("=")
+        if not separator:
+            raise OptionError(f"option {text!r} is not KEY=VALUE")
+        if key in pairs:
+            raise OptionError(f"option {key!r} is given twice")
+        pairs[key] = value
+    options = Options.from_mapping(pairs)
+    configure(options.log_level)
+    return options
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Prints one JSON document, in UTF-8 whatever the locale, NaN refused."""
+    json.dump(document, sys.stdout, indent=2, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def warn(text: str) -> None:
+    """One line on stderr that is no error."""
+    print(f"rk3588-delegate: note: {' '.join(text.split())}", file=sys.stderr)

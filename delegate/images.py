@@ -1,0 +1,172 @@
+"""From an image file to a model's input tensor.
+
+Takes anything Pillow reads and the runtime's description of the input; gives an NHWC array of the
+input's type. Refuses files that are no image, and inputs that are no image (rank, channels, dynamic
+size, type).
+
+How pixels become numbers:
+
+* uint8 and int8: the pixel's value, for int8 minus 128. Such inputs are quantised over the range
+  the pixels were normalised to, whatever that was, so the raw value is the quantised one. Where the
+  input's range is wider than [-1, 1] or [0, 1] but begins or ends there, the pixel is normalised to
+  that range and quantised (see ``_normalised_range``).
+* float32: (pixel - mean) / std, by default 127.5 and 127.5, as TensorFlow's label_image does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.errors import DelegateError, ModelError, UsageError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
+
+PIXEL_MAX = 255.0
+_RAW_RANGES = ((-1.0, 1.0), (0.0, 1.0), (0.0, PIXEL_MAX))
+# An input range that agrees with a pixel range to one step in 32 at both ends takes raw pixels:
+# exporters round scales (2/255, 1/128, ...) and zero points (127, 128), which moves the ends by at
+# most two steps.
+_RANGE_TOLERANCE = 1.0 / 32.0
+
+FLOAT_MEAN = 127.5
+FLOAT_STD = 127.5
+
+
+@dataclass(frozen=True, slots=True)
+class ImageInput:
+    """What a model wants: ``h`` x ``w`` pixels of ``c`` channels, ``dtype``, per-tensor
+    quantisation.
+    """
+
+    h: int
+    w: int
+    c: int
+    dtype: np.dtype[Any]
+    scale: float
+    zero_point: int
+
+    @classmethod
+    def from_details(cls, details: Mapping[str, Any]) -> ImageInput:
+        """From an entry of ``get_input_details()``. Raises ModelError for an input that takes no
+        image.
+        """
+        name = details["name"]
+        shape = tuple(int(d) for d in details["shape"])
+        signature = tuple(int(d) for d in details.get("shape_signature", shape))
+        dtype = np.dtype(details["dtype"])
+        if any(d < 0 for d in signature[1:]):
+            raise ModelError(
+                f"input {name!r} has the dynamic shape {list(signature)}: fix its size"
+            )
+        if len(shape) != 4 or shape[0] != 1 or shape[3] not in (1, 3) or 0 in shape:
+            raise ModelError(
+                f"input {name!r} of shape {list(shape)} does not take one image (NHWC)"
+            )
+        if dtype not in (np.dtype(np.uint8), np.dtype(np.int8), np.dtype(np.float32)):
+            raise ModelError(
+                f"input {name!r} has the type {dtype}; images need uint8, int8 or float32"
+            )
+        scale, zero_point = details["quantization"]
+        return cls(shape[1], shape[2], shape[3], dtype, float(scale), int(zero_point))
+
+
+def _open(path: Path) -> Image:
+    try:
+        from PIL import Image, ImageOps
+    except ImportError:
+        raise DelegateError(
+            "reading images needs Pillow: pip install rk3588-delegate[cli]"
+        ) from None
+    try:
+        with Image.open(path) as image:
+            image.load()
+            return ImageOps.exif_transpose(image)
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such image file") from None
+    except IsADirectoryError:
+        raise UsageError(f"{path}: is a directory, not an image file") from None
+    except PermissionError as error:
+        raise UsageError(f"{path}: cannot read the image: {error.strerror}") from None
+    except Exception as error:  # Pillow's decoders raise many types for damaged files
+        detail = " ".join(str(error).split())
+        raise UsageError(f"{path}: not an image that Pillow can read: {detail}") from None
+
+
+def _normalised_range(target: ImageInput) -> tuple[float, float] | None:
+    """The range to normalise to before quantising, or None where raw pixels fit as they are."""
+    limits = np.iinfo(target.dtype)
+    if target.scale <= 0.0:
+        return None
+    low = (limits.min - target.zero_point) * target.scale
+    high = (limits.max - target.zero_point) * target.scale
+    for wanted_low, wanted_high in _RAW_RANGES:
+        tolerance = _RANGE_TOLERANCE * (wanted_high - wanted_low)
+        if abs(low - wanted_low) <= tolerance and abs(high - wanted_high) <= tolerance:
+            return None
+    for wanted_low, wanted_high in _RAW_RANGES[:2]:
+        tolerance = _RANGE_TOLERANCE * (wanted_high - wanted_low)
+        holds = low <= wanted_low + tolerance and high >= wanted_high - tolerance
+        touches = abs(low - wanted_low) <= tolerance or abs(high - wanted_high) <= tolerance
+        if holds and touches:
+            return wanted_low, wanted_high
+    return None
+
+
+def pixels_to_input(
+    pixels: npt.NDArray[np.uint8],
+    target: ImageInput,
+    *,
+    mean: float = FLOAT_MEAN,
+    std: float = FLOAT_STD,
+) -> npt.NDArray[Any]:
+    """``pixels`` [h, w, c] as the input tensor [1, h, w, c], by the rules at the head of this
+    module.
+    """
+    batch = pixels[np.newaxis]
+    if target.dtype == np.float32:
+        return ((batch.astype(np.float32) - np.float32(mean)) / np.float32(std)).astype(np.float32)
+    wanted = _normalised_range(target)
+    if wanted is None:
+        if target.dtype == np.uint8:
+            return batch
+        return (batch.astype(np.int16) - 128).astype(np.int8)
+    low, high = wanted
+    real = low + batch.astype(np.float64) * ((high - low) / PIXEL_MAX)
+    limits = np.iinfo(target.dtype)
+    quantised = np.rint(real / target.scale) + target.zero_point
+    saturated: npt.NDArray[Any] = np.clip(quantised, limits.min, limits.max).astype(target.dtype)
+    return saturated
+
+
+def load_image(
+    path: Path, target: ImageInput, *, mean: float = FLOAT_MEAN, std: float = FLOAT_STD
+) -> npt.NDArray[Any]:
+    """Reads ``path``, turns it upright, resizes it bilinearly to the input's size, converts it.
+
+    The picture is stretched, not cropped, as label_image does. Raises UsageError naming the file.
+    """
+    from PIL import Image
+
+    image = _open(path).convert("RGB" if target.c == 3 else "L")
+    resized = image.resize((target.w, target.h), Image.Resampling.BILINEAR)
+    pixels = np.asarray(resized, dtype=np.uint8).reshape(target.h, target.w, target.c)
+    return pixels_to_input(pixels, target, mean=mean, std=std)
+
+
+def find_images(folder: Path) -> list[Path]:
+    """The image files directly in ``folder``, by name. Raises UsageError if there are none."""
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder of images")
+    found = sorted(p for p in folder.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES)
+    if not found:
+        raise UsageError(f"{folder}: holds no image files ({', '.join(IMAGE_SUFFIXES)})")
+    return found
