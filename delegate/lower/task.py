@@ -146,7 +146,7 @@ class BnStage:
 
 @dataclass(frozen=True, slots=True)
 class EwStage:
-    """EW: x + ((e + offset) * scale >> shift), round half even, ReLU afterwards if ``relu``.
+    """EW: x + ((e + offset) * scale >> shift), round half even; then ReLU, and RELUX if ``relux_max`` is given.
 
     ``operand``: int8 feature map read per pixel by the DPU_RDMA, at the tile's first row of surface 0, with
     ``surface_stride_bytes`` between surfaces. In a convolution the even surfaces are read by MRDMA and the
@@ -161,6 +161,7 @@ class EwStage:
     shift: int = 0
     register_operand: int = 0
     relu: bool = False
+    relux_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

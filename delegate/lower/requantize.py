@@ -1,0 +1,312 @@
+"""From TFLite's requantisation to the DPU's register stages.
+
+In: the weights' sums, bias and scales of a convolution or fully connected node. Out: per-channel operands and
+the stages BS, BN, OUT_CVT. Refuses (LoweringError) what cannot be proven to stay within one LSB.
+
+TFLite's reference kernels compute, per output channel, with m = sx * sw / sy = q * 2^(e - 31), 2^30 <= q < 2^31:
+
+    N   = round(acc * 2^max(e,0) * q / 2^31)             a whole number of 2^min(e,0) output LSBs
+    out = round_half_away(N / 2^max(-e,0)) + zero_point, clamped
+
+The first rounding is visible: with e = -1 it moves a quarter of all results. A single exact rounding therefore
+disagrees with TFLite on up to several per cent of the elements, so the same two steps are made in the DPU:
+
+    BS       t = round(acc * C >> s1)      C / 2^s1 ~ q / 2^31, C of 15 bits
+    BN       u = round(t * D >> s2)        brings every channel to the same unit of 2^-R LSB
+    OUT_CVT  out = round_half_away(u >> R) + zero_point, saturated
+
+Per channel, D_c = 2^(R - g_c) with g_c = -e_c: BS rounds at TFLite's own granularity and D is exact. Per tensor both
+multipliers are free registers: C * D has 30 bits, and BN's rounding is TFLite's first one.
+The activation clamps in BN, where zero is the output zero point and one LSB is exactly 2^R.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.errors import LoweringError
+from delegate.graph import Activation
+
+INT32_MAX = (1 << 31) - 1
+INT8_MIN, INT8_MAX = -128, 127
+# BS and BN multipliers are signed 16-bit operands: 15 bits of magnitude. Documented.
+MULTIPLIER_BITS = 15
+# OUT_CVT_SCALE as the vendor normalises it (0x4000..0x7fff); a pure shift is 2^14 >> 14.
+UNIT_SCALE = 1 << 14
+UNIT_SHIFT = 14
+# A power of two that fits the signed 16-bit BN operand.
+MAX_BN_EXPONENT = 14
+
+Int64Array = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Requantization:
+    """Operands and settings of BS, BN and OUT_CVT for one node. Arrays have one element per output channel.
+
+    ``bias`` int32 for the BS ALU; ``multipliers`` for BS MUL; ``exponents`` None for a per-tensor node, else
+    log2 of the BN operands. ``unit_bits`` is R: one output LSB is 2^R in BN. ``error_lsb`` bounds the distance to
+    TFLite's value before its last rounding, over every possible input.
+    """
+
+    bias: Int64Array
+    multipliers: Int64Array
+    bs_shift: int
+    exponents: Int64Array | None
+    bn_multiplier: int
+    bn_shift: int
+    unit_bits: int
+    output_zero_point: int
+    relu: bool
+    relux_max: int | None
+    error_lsb: float
+
+    @property
+    def is_per_channel(self) -> bool:
+        return self.exponents is not None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AccumulatorBounds:
+    """Exact bounds of the accumulator per output channel over every possible input, bias included."""
+
+    low: Int64Array
+    high: Int64Array
+
+
+def quantize_multiplier(value: float) -> tuple[int, int]:
+    """(q, e) with value ~ q * 2^(e - 31), 2^30 <= q < 2^31: the decomposition TFLite uses. (0, 0) for tiny ones."""
+    if value == 0.0:
+        return 0, 0
+    mantissa, exponent = math.frexp(value)
+    q = math.floor(mantissa * (1 << 31) + 0.5)
+    if q == 1 << 31:
+        q, exponent = q // 2, exponent + 1
+    if exponent < -31:
+        return 0, 0
+    return q, exponent
+
+
+def accumulator_bounds(
+    weights: Int64Array, bias: Int64Array, input_zero_point: int
+) -> AccumulatorBounds:
+    """Bounds of sum(w * (x - zero_point)) + bias for int8 x. ``weights``: [channels, terms], zero point taken off."""
+    positive = np.maximum(weights, 0).sum(axis=1)
+    negative = np.minimum(weights, 0).sum(axis=1)
+    x_low, x_high = INT8_MIN - input_zero_point, INT8_MAX - input_zero_point
+    low = bias + positive * x_low + negative * x_high
+    high = bias + positive * x_high + negative * x_low
+    # Padding contributes x = zero point, i.e. nothing, so a window at the border can also leave terms out.
+    return AccumulatorBounds(np.minimum(low, bias), np.maximum(high, bias))
+
+
+def activation_range(activation: Activation, scale: float, zero_point: int) -> tuple[int, int]:
+    """The clamp TFLite applies, in int8 (uint8 tensors: zero point - 128)."""
+    low, high = INT8_MIN, INT8_MAX
+    if activation in (Activation.RELU, Activation.RELU6):
+        low = max(low, zero_point)
+    if activation is Activation.RELU6:
+        # TFLite: zero_point + round(6 / scale), in float32, half away from zero.
+        steps = float(np.float32(6.0) / np.float32(scale))
+        high = min(high, zero_point + math.floor(steps + 0.5))
+    return low, high
+
+
+def requantize(
+    node: int,
+    multipliers: npt.NDArray[np.float64],
+    bias: Int64Array,
+    bounds: AccumulatorBounds,
+    per_channel: bool,
+    activation: Activation,
+    output_scale: float,
+    output_zero_point: int,
+) -> Requantization:
+    """Chooses every stage for one node.
+
+    ``multipliers``: real sx * sw_c / sy, one per output channel (all equal if not ``per_channel``). ``bias``: what
+    the BS ALU adds, i.e. bias - zero_point * sum(weights). ``bounds`` of the true accumulator.
+    Raises LoweringError if a bound of one LSB cannot be proven.
+    """
+    low, high = activation_range(activation, output_scale, output_zero_point)
+    relu = activation in (Activation.RELU, Activation.RELU6)
+    bias, bounds = _tame_bias(node, multipliers, bias, bounds)
+    stages = _per_channel_stages if per_channel else _per_tensor_stages
+    chosen = stages(node, multipliers, bounds)
+    relux_max: int | None = None
+    if relu and high < INT8_MAX:
+        limit = (high - output_zero_point) << chosen.unit_bits
+        relux_max = limit if limit <= INT32_MAX else None
+    return Requantization(
+        bias=bias,
+        multipliers=chosen.multipliers,
+        bs_shift=chosen.bs_shift,
+        exponents=chosen.exponents,
+        bn_multiplier=chosen.bn_multiplier,
+        bn_shift=chosen.bn_shift,
+        unit_bits=chosen.unit_bits,
+        output_zero_point=output_zero_point,
+        relu=relu,
+        relux_max=relux_max,
+        error_lsb=chosen.error_lsb,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stages:
+    multipliers: Int64Array
+    bs_shift: int
+    exponents: Int64Array | None
+    bn_multiplier: int
+    bn_shift: int
+    unit_bits: int
+    error_lsb: float
+
+
+def _tame_bias(
+    node: int,
+    multipliers: npt.NDArray[np.float64],
+    bias: Int64Array,
+    bounds: AccumulatorBounds,
+) -> tuple[Int64Array, AccumulatorBounds]:
+    """Keeps the accumulator inside int32.
+
+    A channel that would leave int32 but whose output is saturated for every input gets a smaller bias that still
+    saturates it; any other channel is refused (TFLite's own accumulator would overflow).
+    """
+    spread = np.maximum(np.abs(bounds.low - bias), np.abs(bounds.high - bias))
+    # Whatever the order in which the hardware adds the parts, no partial sum exceeds this.
+    worst = np.maximum(np.abs(bias) + spread, np.maximum(np.abs(bounds.low), np.abs(bounds.high)))
+    over = worst > INT32_MAX
+    if not over.any():
+        return bias, bounds
+    bias, low, high = bias.copy(), bounds.low.copy(), bounds.high.copy()
+    saturating = 4.0 * (INT8_MAX - INT8_MIN)  # LSB: beyond any zero point, with room for rounding
+    for c in np.flatnonzero(over):
+        room = INT32_MAX - 2 * int(spread[c])
+        target = int(np.sign(bias[c])) * room
+        shift = target - int(bias[c])
+        new_low, new_high = int(low[c]) + shift, int(high[c]) + shift
+        nearest = min(abs(new_low), abs(new_high)) if new_low * new_high > 0 else 0
+        if room <= 0 or nearest * multipliers[c] < saturating:
+            raise LoweringError(
+                node,
+                "accumulator_fits_int32",
+                f"output channel {c} can reach an accumulator of {int(worst[c])}, beyond int32; "
+                "quantise the model with a smaller bias",
+            )
+        bias[c], low[c], high[c] = target, new_low, new_high
+    return bias, AccumulatorBounds(low, high)
+
+
+def _magnitude(bounds: AccumulatorBounds) -> Int64Array:
+    return np.maximum(np.maximum(np.abs(bounds.low), np.abs(bounds.high)), 1)
+
+
+def _per_tensor_stages(
+    node: int, multipliers: npt.NDArray[np.float64], bounds: AccumulatorBounds
+) -> _Stages:
+    """C and D are registers: the pair whose product is nearest to q, found among all 15-bit C."""
+    q, exponent = quantize_multiplier(float(multipliers[0]))
+    magnitude = int(_magnitude(bounds).max())
+    if q == 0:
+        q, exponent = 1 << 30, -31  # TFLite's result is 0 whatever the input; so is this: |acc| * 2^-32 < 1/2
+    half = 1 << (MULTIPLIER_BITS - 1)
+    first = np.arange(half, 2 * half, dtype=np.int64)
+    second = np.rint(q / 2.0 / first).astype(np.int64)
+    error = np.abs(first * second - q / 2.0)
+    error[(second < half) | (second >= 2 * half)] = np.inf
+    best = int(np.argmin(error))
+    c, d = int(first[best]), int(second[best])
+    # acc * c needs magnitude bits + 15; keep 30 of them, so that rounding cannot reach 2^31.
+    bs_shift = max(0, magnitude.bit_length() + MULTIPLIER_BITS - 30)
+    bn_shift = 2 * MULTIPLIER_BITS - max(exponent, 0) - bs_shift
+    if bn_shift < 0 or magnitude * float(multipliers[0]) > INT32_MAX:
+        raise LoweringError(
+            node,
+            "multiplier_in_range",
+            f"the multiplier {float(multipliers[0]):.6g} with an accumulator of {magnitude} "
+            "does not fit the DPU's shifts",
+        )
+    unit_bits = max(-exponent, 0)
+    range_lsb = min(magnitude * float(multipliers[0]), 2.0 * (INT8_MAX - INT8_MIN))
+    # The product is off by error / (q/2) of the result; BS drops half a unit of 2^bs_shift.
+    slope = float(error[best]) / (q / 2.0)
+    dropped = 0.5 * d * 2.0 ** (-bn_shift - unit_bits) if bs_shift else 0.0
+    channels = len(multipliers)
+    return _Stages(
+        multipliers=np.full(channels, c, np.int64),
+        bs_shift=bs_shift,
+        exponents=None,
+        bn_multiplier=d,
+        bn_shift=bn_shift,
+        unit_bits=unit_bits,
+        error_lsb=range_lsb * slope + dropped,
+    )
+
+
+def _per_channel_stages(
+    node: int, multipliers: npt.NDArray[np.float64], bounds: AccumulatorBounds
+) -> _Stages:
+    """C_c carries q_c, D_c = 2^(R - g_c) the exponent; channels too small for D lose low bits of C instead."""
+    pairs = [quantize_multiplier(float(m)) for m in multipliers]
+    q = np.array([p[0] for p in pairs], np.int64)
+    exponent = np.array([p[1] if p[0] else -31 for p in pairs], np.int64)
+    magnitude = _magnitude(bounds)
+    lift = max(int(exponent.max()), 0)  # multipliers of one and more: BS shifts that much less
+    bs_shift = MULTIPLIER_BITS - lift
+    if bs_shift < 0:
+        raise LoweringError(
+            node,
+            "multiplier_in_range",
+            f"the multiplier {float(multipliers.max()):.6g} is too large for the DPU's shifts",
+        )
+    unit = lift - exponent  # g_c: BS gives channel c in units of 2^-g_c LSB
+    # R: no coarser than the finest channel needs, D_c within 16 bits, and no channel may leave int32 in BN.
+    range_lsb = magnitude * multipliers
+    headroom = 31 - 1 - math.frexp(float(range_lsb.max()) + 1.0)[1]
+    unit_bits = max(0, min(int(unit.max()), int(unit.min()) + MAX_BN_EXPONENT, headroom))
+    drop = np.maximum(unit - unit_bits, 0)
+    exponents = np.maximum(unit_bits - unit, 0)
+    if int(exponents.max()) > MAX_BN_EXPONENT:
+        raise LoweringError(
+            node, "channel_scales_in_range", "the per-channel scales differ too much for the DPU"
+        )
+    scale = np.ldexp(1.0, (16 + drop).astype(np.int32))
+    c = np.minimum(np.rint(q / scale).astype(np.int64), (1 << MULTIPLIER_BITS) - 1)
+    overflow = (magnitude.astype(np.float64) * c / 2.0**bs_shift) > INT32_MAX
+    if overflow.any():
+        channel = int(np.flatnonzero(overflow)[0])
+        raise LoweringError(
+            node,
+            "accumulator_fits_int32",
+            f"output channel {channel}: the product of accumulator and multiplier leaves int32",
+        )
+    # What the 15-bit multiplier misses, over the part of the range that is not saturated anyway.
+    actual = c / 2.0**bs_shift * np.ldexp(1.0, (exponents - unit_bits).astype(np.int32))
+    slope = np.abs(actual - multipliers)
+    unsaturated = np.minimum(
+        magnitude.astype(np.float64), 2.0 * (INT8_MAX - INT8_MIN) / np.maximum(multipliers, 1e-300)
+    )
+    error = unsaturated * slope + np.where(drop > 0, 0.5 * 2.0 ** float(-unit_bits), 0.0)
+    worst = int(np.argmax(error))
+    if error[worst] >= 0.5:
+        raise LoweringError(
+            node,
+            "error_below_half_lsb",
+            f"output channel {worst} could be off by {float(error[worst]):.3g} LSB before rounding "
+            f"(its scale is {float(multipliers.max() / multipliers[worst]):.3g} times below the largest)",
+        )
+    return _Stages(
+        multipliers=c,
+        bs_shift=bs_shift,
+        exponents=exponents,
+        bn_multiplier=0,
+        bn_shift=0,
+        unit_bits=unit_bits,
+        error_lsb=float(error[worst]),
+    )

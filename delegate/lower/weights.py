@@ -1,0 +1,118 @@
+"""Weights and per-channel operands in the order the hardware fetches them.
+
+Dense int8: ``[O/32][I/32][kh][kw][32 o][32 i]``. Input channels are padded to 16 (a last block of 16 or 32 lanes),
+output channels to an even number; the last output group keeps its own size. Padding lanes hold the weight zero
+point: together with the OW term (-zero_point * sum of the inputs) they contribute nothing.
+Depthwise int8: ``[C/64][kh][kw][64]``, last group 16, 32 or 64 channels. Both observed in programs that run on silicon.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.lower.hw import (
+    CHANNELS_PER_SURFACE,
+    DENSE_INPUT_GROUP,
+    DENSE_KERNEL_GROUP,
+    DEPTHWISE_GROUP,
+    align,
+)
+
+Int8Array = npt.NDArray[np.int8]
+Int64Array = npt.NDArray[np.int64]
+
+# BRDMA block: 8 channels as 8 int32 | 8 int16 | 8 int16.
+OPERAND_BLOCK_CHANNELS = 8
+
+
+def padded_kernels(output_channels: int) -> int:
+    """Kernels programmed and stored for ``output_channels``: an even number."""
+    return align(output_channels, 2)
+
+
+def depthwise_channels(channels: int) -> int:
+    """Channels a depthwise task is programmed with: whole surfaces, and no last group of 48.
+
+    A last group of 16, 32 or 64 channels is observed; 48 is not, so it is widened to 64. The extra surface exists
+    because every tensor has surfaces for a multiple of 32 channels.
+    """
+    programmed = align(channels, CHANNELS_PER_SURFACE)
+    if programmed % DEPTHWISE_GROUP == 48:
+        programmed += CHANNELS_PER_SURFACE
+    return programmed
+
+
+def pack_dense(weights: Int8Array, zero_point: int) -> bytes:
+    """Packs OHWI weights (int8, zero point not taken off) for a dense convolution."""
+    outputs, kh, kw, inputs = weights.shape
+    kernels = padded_kernels(outputs)
+    lanes = align(inputs, CHANNELS_PER_SURFACE)
+    padded = np.full((kernels, kh, kw, lanes), zero_point, np.int8)
+    padded[:outputs, :, :, :inputs] = weights
+    whole_lanes = lanes - lanes % DENSE_INPUT_GROUP
+    whole_kernels = kernels - kernels % DENSE_KERNEL_GROUP
+    parts = []
+    if whole_kernels:
+        groups = padded[:whole_kernels].reshape(-1, DENSE_KERNEL_GROUP, kh, kw, lanes)
+        parts.append(_pack_kernel_groups(groups, whole_lanes))
+    if whole_kernels < kernels:
+        parts.append(_pack_kernel_groups(padded[None, whole_kernels:], whole_lanes))
+    return b"".join(parts)
+
+
+def _pack_kernel_groups(groups: Int8Array, whole_lanes: int) -> bytes:
+    """[G][o][kh][kw][lanes] -> for each G: [I/32][kh][kw][o][32], then the tail block of 16 lanes."""
+    count, size, kh, kw, lanes = groups.shape
+    head = groups[..., :whole_lanes].reshape(count, size, kh, kw, -1, DENSE_INPUT_GROUP)
+    head = head.transpose(0, 4, 2, 3, 1, 5).reshape(count, -1)
+    if whole_lanes == lanes:
+        return head.tobytes()
+    tail = groups[..., whole_lanes:].transpose(0, 2, 3, 1, 4).reshape(count, -1)
+    return np.concatenate([head, tail], axis=1).tobytes()
+
+
+def pack_depthwise(weights: Int8Array, zero_point: int) -> bytes:
+    """Packs HWC weights (int8, zero point not taken off) for a depthwise convolution."""
+    kh, kw, channels = weights.shape
+    lanes = depthwise_channels(channels)
+    padded = np.full((kh, kw, lanes), zero_point, np.int8)
+    padded[:, :, :channels] = weights
+    parts = [
+        padded[:, :, start : start + DEPTHWISE_GROUP].tobytes()
+        for start in range(0, lanes, DEPTHWISE_GROUP)
+    ]
+    return b"".join(parts)
+
+
+def pack_bias(bias: Int64Array, channels: int) -> bytes:
+    """Dense int32 for BRDMA DATA_USE = 1, zero up to ``channels``."""
+    padded = np.zeros(channels, "<i4")
+    padded[: len(bias)] = bias
+    return padded.tobytes()
+
+
+def pack_operand_blocks(bias: Int64Array, multipliers: Int64Array, channels: int) -> bytes:
+    """Blocks of 8 channels (8 int32 bias | 8 int16 OW = 0 | 8 int16 multiplier) for BRDMA DATA_USE = 7."""
+    block = np.dtype(
+        [
+            ("bias", "<i4", OPERAND_BLOCK_CHANNELS),
+            ("ow", "<i2", OPERAND_BLOCK_CHANNELS),
+            ("multiplier", "<i2", OPERAND_BLOCK_CHANNELS),
+        ]
+    )
+    blocks = np.zeros(channels // OPERAND_BLOCK_CHANNELS, block)
+    flat_bias = np.zeros(channels, "<i4")
+    flat_bias[: len(bias)] = bias
+    flat_multipliers = np.zeros(channels, "<i2")
+    flat_multipliers[: len(multipliers)] = multipliers
+    blocks["bias"] = flat_bias.reshape(-1, OPERAND_BLOCK_CHANNELS)
+    blocks["multiplier"] = flat_multipliers.reshape(-1, OPERAND_BLOCK_CHANNELS)
+    return blocks.tobytes()
+
+
+def pack_bn_multipliers(exponents: Int64Array, channels: int) -> bytes:
+    """Dense int16 powers of two for NRDMA DATA_USE = 4."""
+    padded = np.zeros(channels, "<i2")
+    padded[: len(exponents)] = np.left_shift(1, exponents)
+    return padded.tobytes()
