@@ -1,0 +1,99 @@
+"""Every public model, read and compared with the `tflite` package and with the interpreter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from delegate.graph import DType, Padding
+from delegate.tflite_reader import read_model
+from tests.graph.comparison import assert_same_graph
+from tests.graph.public_schema import graph_of_file, snapshot_of_file
+from tests.shared_folder import model_files, needs_models
+
+WHOLE = model_files(".")
+SMALL = model_files("layers", "single_op")
+
+pytestmark = needs_models
+
+
+def test_all_public_models_are_there() -> None:
+    assert len(WHOLE) == 17
+    assert len(SMALL) >= 157 + 95
+
+
+@pytest.mark.parametrize("path", WHOLE + SMALL, ids=lambda p: p.stem)
+def test_graph_equals_the_tflite_packages_view(path: Path) -> None:
+    content = path.read_bytes()
+    model = read_model(path)
+    assert len(model.subgraphs) == 1
+    assert_same_graph(model.subgraphs[0], graph_of_file(content))
+
+
+@pytest.mark.parametrize("path", WHOLE, ids=lambda p: p.stem)
+def test_constants_are_views_of_the_mapping(path: Path) -> None:
+    model = read_model(path)
+    mapping = np.frombuffer(model.content, np.uint8)
+    constants = [t.constant for t in model.subgraphs[0].tensors if t.constant is not None]
+    assert constants
+    for constant in constants:
+        assert np.shares_memory(constant, mapping)
+        assert not constant.flags.writeable
+        assert not constant.flags.owndata
+
+
+@pytest.mark.parametrize("path", WHOLE, ids=lambda p: p.stem)
+def test_graph_equals_the_interpreters_view(path: Path) -> None:
+    runtime = pytest.importorskip("tflite_runtime.interpreter")
+    runner = runtime.Interpreter(model_path=str(path))
+    graph = read_model(path).subgraphs[0]
+    details = {d["index"]: d for d in runner.get_tensor_details()}
+    for tensor in graph.tensors:
+        if tensor.index not in details:  # the interpreter hides tensors without a name or type
+            continue
+        detail = details[tensor.index]
+        assert tensor.name == detail["name"]
+        assert tensor.shape == tuple(detail["shape"])
+        assert np.dtype(detail["dtype"]).name == tensor.dtype.name.lower()
+        parameters = detail["quantization_parameters"]
+        if tensor.quantization is None:
+            assert len(parameters["scales"]) == 0
+        else:
+            scales = np.array(tensor.quantization.scales, np.float32)
+            assert np.array_equal(scales, parameters["scales"])
+            assert np.array_equal(tensor.quantization.zero_points, parameters["zero_points"])
+            assert tensor.quantization.axis == parameters["quantized_dimension"]
+    assert [d["index"] for d in runner.get_input_details()] == list(graph.inputs)
+    assert [d["index"] for d in runner.get_output_details()] == list(graph.outputs)
+    operators = runner._get_ops_details()
+    assert len(operators) == len(graph.nodes)
+    for node, operator in zip(graph.nodes, operators, strict=True):
+        assert node.index == operator["index"]
+        assert node.op.removeprefix("CUSTOM:") == operator["op_name"]
+        assert node.inputs == tuple(operator["inputs"])
+        assert node.outputs == tuple(operator["outputs"])
+
+
+@pytest.mark.parametrize("path", WHOLE + SMALL[::7], ids=lambda p: p.stem)
+def test_context_snapshot_gives_the_same_graph(path: Path) -> None:
+    from delegate.context_reader import graph_from_snapshot
+
+    graph = graph_from_snapshot(snapshot_of_file(path.read_bytes()))
+    assert_same_graph(read_model(path).subgraphs[0], graph, has_ends=False)
+
+
+def test_known_model_by_hand() -> None:
+    """MobileNetV1's first convolution, as anyone can see it in a model viewer."""
+    graph = read_model(WHOLE[0].parent / "mobilenet_v1_1.0_224_quant.tflite").subgraphs[0]
+    node = graph.nodes[0]
+    assert node.op == "CONV_2D"
+    x, weights, bias = (graph.tensor(t) for t in node.inputs)
+    assert (x.shape, weights.shape, bias.shape) == ((1, 224, 224, 3), (32, 3, 3, 3), (32,))
+    assert (x.dtype, weights.dtype, bias.dtype) == (DType.UINT8, DType.UINT8, DType.INT32)
+    assert x.quantization is not None
+    assert (x.quantization.scale, x.quantization.zero_point) == (0.0078125, 128)
+    assert node.options is not None
+    assert node.options.padding is Padding.SAME
+    assert (node.options.stride_h, node.options.stride_w) == (2, 2)

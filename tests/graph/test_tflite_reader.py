@@ -1,0 +1,279 @@
+"""What the reader gives for models built in memory, and the one clear error for everything else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from delegate.errors import ModelError
+from delegate.graph import (
+    Activation,
+    AddOptions,
+    ConvOptions,
+    DepthwiseOptions,
+    DType,
+    FullyConnectedOptions,
+    Padding,
+    Quantization,
+)
+from delegate.tflite_reader import read_graph, read_model
+from models.builder import (
+    Arithmetic,
+    ModelBuilder,
+    add_model,
+    conv_conv_add_model,
+    conv_model,
+    depthwise_model,
+    fully_connected_model,
+    options,
+)
+from tests.graph.comparison import constants
+
+SMALL = conv_model(np.random.default_rng(0), 5, 3, 2, 4, 3, 1)
+
+
+def test_convolution_is_read_as_built() -> None:
+    arithmetic = Arithmetic(
+        activation=Activation.RELU6, per_channel=True, output_scale=0.0625, output_zero_point=-7
+    )
+    graph = read_graph(
+        conv_model(
+            np.random.default_rng(1),
+            h=17,
+            w=13,
+            ic=3,
+            oc=5,
+            kh=3,
+            kw=2,
+            sh=2,
+            sw=1,
+            dh=1,
+            dw=3,
+            padding=Padding.VALID,
+            input_scale=0.1,
+            input_zero_point=4,
+            arithmetic=arithmetic,
+        )
+    )
+    assert graph.source == "<memory>"
+    (node,) = graph.nodes
+    assert node.op == "CONV_2D"
+    assert node.index == 0
+    assert node.version == 3
+    assert node.options == ConvOptions(Padding.VALID, 2, 1, 1, 3, Activation.RELU6)
+    x, weights, bias = (graph.tensor(t) for t in node.inputs)
+    (y,) = (graph.tensor(t) for t in node.outputs)
+    assert graph.inputs == (x.index,)
+    assert graph.outputs == (y.index,)
+    assert x.shape == (1, 17, 13, 3)
+    assert x.dtype is DType.INT8
+    assert x.constant is None
+    assert x.quantization == Quantization((float(np.float32(0.1)),), (4,))
+    assert y.shape == (1, 8, 10, 5)
+    assert y.quantization == Quantization((0.0625,), (-7,))
+    assert weights.constant is not None
+    assert weights.constant.shape == (5, 3, 2, 3)
+    assert weights.constant.dtype == np.int8
+    assert weights.quantization is not None
+    assert weights.quantization.axis == 0
+    assert len(weights.quantization.scales) == len(weights.quantization.zero_points) == 5
+    assert bias.constant is not None
+    assert bias.constant.dtype == np.int32
+    assert bias.name == "conv/bias"
+
+
+def test_options_of_the_other_operators() -> None:
+    rng = np.random.default_rng(1)
+    arithmetic = Arithmetic(activation=Activation.RELU)
+    model = depthwise_model(rng, 7, 5, 3, 3, 3, 2, 1, 1, 2, multiplier=2, arithmetic=arithmetic)
+    expected = DepthwiseOptions(Padding.SAME, 2, 1, 1, 2, Activation.RELU, 2)
+    assert read_graph(model).nodes[0].options == expected
+    model = fully_connected_model(rng, (2, 3, 7), 5, keep_num_dims=True, arithmetic=arithmetic)
+    expected_fc = FullyConnectedOptions(Activation.RELU, True, False, False)
+    assert read_graph(model).nodes[0].options == expected_fc
+    model = add_model(rng, (1, 2, 3, 4), activation=Activation.RELU_N1_TO_1)
+    assert read_graph(model).nodes[0].options == AddOptions(Activation.RELU_N1_TO_1)
+
+
+def test_absent_bias_is_minus_one() -> None:
+    model = fully_connected_model(
+        np.random.default_rng(0), (1, 3), 2, arithmetic=Arithmetic(has_bias=False)
+    )
+    assert read_graph(model).nodes[0].inputs[2] == -1
+
+
+def one_op(op: str | int, builtin_options: options.BuiltinOptions | None, **kwargs: int) -> bytes:
+    b = ModelBuilder()
+    x = b.input("x", (1, 2, 2, 1), DType.INT8, Quantization((1.0,), (0,)))
+    y = b.tensor("y", (1, 2, 2, 1), DType.INT8, Quantization((1.0,), (0,)))
+    b.operator(op, (x, x), (y,), builtin_options, **kwargs)
+    b.output(y)
+    return b.build()
+
+
+def test_missing_options_are_defaults_where_the_runtime_has_them() -> None:
+    assert read_graph(one_op("ADD", None)).nodes[0].options == AddOptions(Activation.NONE)
+    assert read_graph(one_op("CONV_2D", None)).nodes[0].options is None
+    assert read_graph(one_op("CONV_2D", options.add())).nodes[0].options is None
+
+
+def test_unknown_enumerations_leave_no_options() -> None:
+    bad_padding = options.BuiltinOptions(1, (options.Field(0, options.FieldKind.INT8, 9),))
+    assert read_graph(one_op("CONV_2D", bad_padding)).nodes[0].options is None
+    bad_activation = options.BuiltinOptions(11, (options.Field(0, options.FieldKind.INT8, 77),))
+    assert read_graph(one_op("ADD", bad_activation)).nodes[0].options is None
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [("CUMSUM", "CUMSUM"), (209, "STABLEHLO_CASE"), (300, "UNKNOWN_300"), (127, None)],
+)
+def test_operator_codes_beyond_eight_bits(code: str | int, name: str | None) -> None:
+    expected = name or "PLACEHOLDER_FOR_GREATER_OP_CODES"
+    assert read_graph(one_op(code, None)).nodes[0].op == expected
+
+
+def test_custom_operators_carry_their_name() -> None:
+    assert read_graph(one_op("CUSTOM:Post_Process", None)).nodes[0].op == "CUSTOM:Post_Process"
+
+
+def test_subgraphs_metadata_and_signatures() -> None:
+    b = ModelBuilder("described", name="first")
+    x = b.input("x", (2,), DType.INT8)
+    b.output(x)
+    b.subgraph("second")
+    z = b.input("z", (3, 4), DType.FLOAT32)
+    b.output(z)
+    b.metadata("note", b"words")
+    b.signature("serving", {"in": x}, {"out": x}, subgraph=0)
+    content = b.build()
+    model = read_model(content)
+    assert model.description == "described"
+    assert [g.name for g in model.subgraphs] == ["first", "second"]
+    assert model.metadata["note"].tobytes() == b"words"
+    (signature,) = model.signatures
+    assert (signature.key, dict(signature.inputs), dict(signature.outputs)) == (
+        "serving",
+        {"in": 0},
+        {"out": 0},
+    )
+    assert read_graph(content, subgraph=1).tensors[0].shape == (3, 4)
+    with pytest.raises(ModelError, match="no subgraph 2; the model has 2"):
+        read_graph(content, subgraph=2)
+
+
+def test_every_kind_of_tensor() -> None:
+    b = ModelBuilder()
+    b.tensor("scalar", (), DType.FLOAT32)
+    b.tensor("dynamic", (1, 4), DType.INT8, shape_signature=(-1, 4))
+    b.tensor("state", (1, 4), DType.INT8, is_variable=True)
+    nibbles = np.array([0x21, 0x03], np.uint8)
+    b.constant("packed", nibbles, dtype=DType.INT4, shape=(3,))
+    b.constant("sparse", np.arange(5, dtype=np.int8), shape=(4, 4), is_sparse=True)
+    b.constant("text", np.frombuffer(b"\1\0\0\0", np.uint8), dtype=DType.STRING, shape=(1,))
+    b.constant("brain", np.zeros(6, np.uint8), dtype=DType.BFLOAT16, shape=(3,))
+    b.constant("wide", np.array([[1.5]], np.float32), Quantization((), ()))
+    scales = (0.5, 0.25, 0.125)
+    b.constant("broadcast", np.ones((2, 3), np.int8), Quantization(scales, (0,), axis=1))
+    graph = read_graph(b.build())
+    t = {tensor.name: tensor for tensor in graph.tensors}
+    assert t["scalar"].shape == ()
+    assert t["dynamic"].is_dynamic
+    assert t["dynamic"].shape_signature == (-1, 4)
+    assert t["state"].is_variable
+    assert t["packed"].dtype is DType.INT4
+    assert t["packed"].constant is not None
+    assert t["packed"].constant.tolist() == [0x21, 0x03]
+    assert t["sparse"].is_sparse
+    assert t["sparse"].constant is not None
+    assert t["text"].dtype is DType.STRING
+    assert t["brain"].constant is not None
+    assert t["brain"].constant.shape == (6,)
+    assert t["wide"].quantization is None
+    assert t["wide"].constant is not None
+    assert t["wide"].constant.tolist() == [[1.5]]
+    assert t["broadcast"].quantization == Quantization(scales, (0, 0, 0), 1)
+
+
+def test_constants_outside_the_flatbuffer() -> None:
+    values = np.arange(-6, 6, dtype=np.int32).reshape(3, 4)
+    b = ModelBuilder()
+    b.constant("near", values)
+    b.constant("far", values * 7, is_external=True)
+    b.constant("farther", values.astype(np.int8), is_external=True)
+    near, far, farther = constants(read_graph(b.build()))
+    assert np.array_equal(near, values)
+    assert np.array_equal(far, values * 7)
+    assert np.array_equal(farther, values)
+
+
+def test_constants_are_views_of_the_mapping(tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(conv_conv_add_model(np.random.default_rng(0), 5, 3, 4, 6, 3, 3))
+    model = read_model(path)
+    mapping = np.frombuffer(model.content, np.uint8)
+    found = constants(model.subgraphs[0])
+    assert len(found) == 4
+    for constant in found:
+        assert np.shares_memory(constant, mapping)
+        assert not constant.flags.owndata
+        with pytest.raises(ValueError, match="read-only"):
+            constant[...] = 0
+        with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+            constant.flags.writeable = True
+
+
+def test_path_and_bytes_give_the_same_names(tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(SMALL)
+    assert read_graph(path).source == str(path)
+    assert read_graph(str(path)).nodes == read_graph(bytearray(SMALL)).nodes
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the file is empty"),
+        (b"TFL3", "truncated: 4 bytes are too few"),
+        (b"\x1c\0\0\0TFL2" + bytes(100), "not a .tflite file: identifier"),
+        (b"<!DOCTYPE html><html>", "not a .tflite file"),
+        (b"\xff\xff\xff\x7fTFL3" + bytes(100), "offset 2147483647 at byte 0 leaves the file"),
+        (SMALL[: len(SMALL) // 2], "leave"),
+    ],
+)
+def test_bad_content_is_one_clear_error(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "bad.tflite"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match=message) as caught:
+        read_graph(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_paths_that_are_no_files(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no such file"):
+        read_graph(tmp_path / "absent.tflite")
+    with pytest.raises(ModelError, match="is a directory"):
+        read_graph(tmp_path)
+    with pytest.raises(ModelError, match="not a regular file"):
+        read_graph("/dev/zero")
+    with pytest.raises(ModelError, match="cannot be read"):
+        read_graph("nul\0character.tflite")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(ModelError, match="not a regular file"):
+        read_graph(pipe)
+
+
+def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str, flags: int) -> int:
+        raise PermissionError(13, "Permission denied", path)
+
+    path = tmp_path / "model.tflite"
+    path.write_bytes(SMALL)
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(ModelError, match="cannot be read: Permission denied"):
+        read_graph(path)
