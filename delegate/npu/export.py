@@ -1,7 +1,7 @@
 """Prints the register table as a C++ header for the simulator and as a page of documentation.
 
 ``python -m delegate.npu.export [ROOT]`` rewrites ``native/sim/registers_gen.h`` and
-``docs/registers.md`` below ROOT (default: the current directory). A test fails while either is stale.
+``docs/registers.md`` below ROOT (default: the current directory). A test fails while one is stale.
 """
 
 from __future__ import annotations

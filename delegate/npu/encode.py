@@ -1,0 +1,20 @@
+"""Tasks of integers in, segments of register commands out.
+
+Every segment carries the full register set: nothing is inherited from earlier tasks, so that the
+same bytes serve a device that starts each task on its own and one that runs the whole chain.
+Refuses what no known program does (EncodingError); never guesses a register value.
+"""
+
+from __future__ import annotations
+
+from delegate.lower.task import ConvTask, Task
+from delegate.npu.encode_conv import encode_conv
+from delegate.npu.encode_elementwise import encode_elementwise
+from delegate.npu.regcmd import Segment
+
+
+def encode_task(layer: str, task: Task) -> Segment:
+    """The segment of one task. ``layer`` names it in errors. Raises EncodingError."""
+    if isinstance(task, ConvTask):
+        return encode_conv(layer, task)
+    return encode_elementwise(layer, task)

@@ -1,0 +1,217 @@
+"""One tile of a convolution to one segment of 126 registers: CNA, CORE, DPU and DPU_RDMA.
+
+int8 feature maps in NC1HWC2, dense or depthwise, optionally with a fused element-wise operand.
+"""
+
+from __future__ import annotations
+
+from delegate.lower.task import ConvTask, FeatureInput, Source
+from delegate.npu.encode_dpu import DpuMode, DpuTask, write_dpu, write_pointers, write_rdma
+from delegate.npu.regcmd import RegCmdWriter, Segment
+from delegate.npu.register_model import BurstLength, ConvMode, CvtOrder, Precision
+
+ENABLE_MASK = 0x1D
+"""Blocks that start: CNA, CORE, DPU and DPU_RDMA."""
+
+INT_MASK = 0x300
+"""Interrupts that mean completion: DPU, either register group."""
+
+CBUF_BANKS = 12
+"""Banks of 32 KiB that data and weights share."""
+
+CHANNEL_GROUP = 16
+"""Channels of one int8 surface."""
+
+DATAIN_CHANNEL_MODULUS = 64
+"""DATAIN_CHANNEL_REAL keeps the real channel count modulo 64 (observed in vendor programs)."""
+
+PREFETCH_ENTRIES = 1024
+"""About how many CBUF entries correct programs prefetch before the scan (observed; speed only)."""
+
+DCOMP_AMOUNTS = 16
+
+
+def encode_conv(layer: str, task: ConvTask) -> Segment:
+    """The segment of ``task``. Raises EncodingError."""
+    writer = RegCmdWriter(layer, task.tile)
+    _check(writer, task)
+    dpu = DpuTask(
+        mode=DpuMode.DEPTHWISE if task.is_depthwise else DpuMode.DENSE,
+        output=task.output,
+        bs=task.bs,
+        bn=task.bn,
+        ew=task.ew,
+        out_convert=task.out_convert,
+    )
+    # The order is that of the vendor's streams, which write four registers ahead of the pointers
+    # and again in their places.
+    _write_cbuf(writer, task)
+    writer.write("CNA.DCOMP_REGNUM")
+    writer.write("CNA.DCOMP_CTRL")
+    _write_mode(writer, task)
+    write_pointers(writer)
+    _write_mode(writer, task, again=True)
+    _write_geometry(writer, task)
+    _write_cbuf(writer, task, again=True)
+    writer.write("CNA.CBUF_CON1", DATA_ENTRIES=task.feature.entries_per_row)
+    _write_input_converter(writer)
+    _write_fetch(writer, task)
+    _write_weights(writer, task)
+    writer.write("CNA.CVT_CON5")
+    writer.write("CNA.PAD_CON1", PAD_VALUE=_pad_word(task.feature.pad_value, task.is_depthwise))
+    _write_core(writer, task)
+    write_dpu(writer, dpu)
+    write_rdma(writer, dpu)
+    return writer.finish(ENABLE_MASK, INT_MASK)
+
+
+def _check(writer: RegCmdWriter, task: ConvTask) -> None:
+    """What no single field can see."""
+    feature, cbuf, weights = task.feature, task.cbuf, task.weights
+    if min(cbuf.data_banks, cbuf.weight_banks) < 1:
+        raise writer.fail("CNA.CBUF_CON0", "gives no bank to the data or to the weights")
+    if cbuf.data_banks + cbuf.weight_banks > CBUF_BANKS:
+        banks = cbuf.data_banks + cbuf.weight_banks
+        raise writer.fail("CNA.CBUF_CON0", f"uses {banks} banks; the limit is {CBUF_BANKS}")
+    if feature.channels % CHANNEL_GROUP or feature.channels < 1:
+        problem = f"= {feature.channels} is not a multiple of {CHANNEL_GROUP}"
+        raise writer.fail("CNA.DATA_SIZE1.DATAIN_CHANNEL", problem)
+    if not 0 < feature.channels_real <= feature.channels:
+        problem = f"= {feature.channels_real} exceeds the limit 1..{feature.channels}"
+        raise writer.fail("CNA.DATA_SIZE1.DATAIN_CHANNEL_REAL", problem)
+    if weights.total_bytes != weights.bytes_per_kernel * weights.kernels:
+        problem = (
+            f"= {weights.total_bytes} is not {weights.kernels} kernels "
+            f"of {weights.bytes_per_kernel} bytes"
+        )
+        raise writer.fail("CNA.WEIGHT_SIZE0.WEIGHT_BYTES", problem)
+    if task.is_depthwise and weights.kernels != 1:
+        problem = f"= {weights.kernels} must be 1 for a depthwise convolution"
+        raise writer.fail("CNA.WEIGHT_SIZE2.WEIGHT_KERNELS", problem)
+    if not -128 <= feature.pad_value <= 127:
+        raise writer.fail("CNA.PAD_CON1.PAD_VALUE", f"= {feature.pad_value} is not an int8")
+    if min(task.stride_h, task.stride_w) < 1:
+        raise writer.fail("CNA.CONV_CON3.CONV_Y_STRIDE", "is at least 1")
+    if task.bs.alu is not Source.MEMORY:
+        problem = (
+            "must be memory: a convolution without bias operands in memory is no known program"
+        )
+        raise writer.fail("DPU.BS_CFG.BS_ALU_SRC", problem)
+
+
+def _write_cbuf(writer: RegCmdWriter, task: ConvTask, *, again: bool = False) -> None:
+    write = writer.rewrite if again else writer.write
+    write(
+        "CNA.CBUF_CON0",
+        WEIGHT_REUSE=task.cbuf.weight_reuse,
+        DATA_REUSE=task.cbuf.data_reuse,
+        WEIGHT_BANK=task.cbuf.weight_banks,
+        DATA_BANK=task.cbuf.data_banks,
+    )
+
+
+def _write_mode(writer: RegCmdWriter, task: ConvTask, *, again: bool = False) -> None:
+    mode = ConvMode.DEPTHWISE if task.is_depthwise else ConvMode.DENSE
+    write = writer.rewrite if again else writer.write
+    write("CNA.CONV_CON1", CONV_MODE=mode)
+
+
+def feature_grains(feature: FeatureInput, kh: int, stride_h: int) -> int:
+    """Rows to prefetch before the scan starts; affects speed only (observed).
+
+    All rows of the tile when they are few, else about 1024 CBUF entries, but never less than the
+    rows of one output row and the next step.
+    """
+    whole_tile = feature.height + kh + feature.pad_top
+    worth = -(-PREFETCH_ENTRIES // feature.entries_per_row) + 1
+    return min(whole_tile, max(worth, kh + stride_h))
+
+
+def _write_geometry(writer: RegCmdWriter, task: ConvTask) -> None:
+    feature, output, weights = task.feature, task.output, task.weights
+    if feature.entries_per_row < 1:
+        raise writer.fail("CNA.CBUF_CON1.DATA_ENTRIES", "is at least 1")
+    grains = feature_grains(feature, weights.kh, task.stride_h)
+    writer.write("CNA.CONV_CON2", FEATURE_GRAINS=grains)
+    writer.write(
+        "CNA.CONV_CON3",
+        ATROUS_Y_DILATION=task.dilation_h,
+        ATROUS_X_DILATION=task.dilation_w,
+        DECONV_Y_STRIDE=1,
+        DECONV_X_STRIDE=1,
+        CONV_Y_STRIDE=task.stride_h,
+        CONV_X_STRIDE=task.stride_w,
+    )
+    writer.write("CNA.DATA_SIZE0", DATAIN_WIDTH=feature.width, DATAIN_HEIGHT=feature.height)
+    writer.write(
+        "CNA.DATA_SIZE1",
+        DATAIN_CHANNEL_REAL=(feature.channels_real - 1) % DATAIN_CHANNEL_MODULUS,
+        DATAIN_CHANNEL=feature.channels,
+    )
+    writer.write("CNA.DATA_SIZE2", DATAOUT_WIDTH=output.width)
+    writer.write("CNA.DATA_SIZE3", DATAOUT_ATOMICS=output.height * output.width)
+    writer.write("CNA.WEIGHT_SIZE0", WEIGHT_BYTES=weights.total_bytes)
+    writer.write("CNA.WEIGHT_SIZE1", WEIGHT_BYTES_PER_KERNEL=weights.bytes_per_kernel)
+    writer.write(
+        "CNA.WEIGHT_SIZE2",
+        WEIGHT_WIDTH=weights.kw,
+        WEIGHT_HEIGHT=weights.kh,
+        WEIGHT_KERNELS=weights.kernels,
+    )
+
+
+def _write_input_converter(writer: RegCmdWriter) -> None:
+    """int8 features are not converted: bypass, neutral scales."""
+    writer.write("CNA.CVT_CON0", DATA_SIGN=1, CVT_TYPE=CvtOrder.ADD_FIRST, CVT_BYPASS=1)
+    for channel in range(4):
+        writer.write(f"CNA.CVT_CON{channel + 1}", **{f"CVT_SCALE{channel}": 1})
+
+
+def _write_fetch(writer: RegCmdWriter, task: ConvTask) -> None:
+    feature = task.feature
+    writer.write("CNA.FC_CON0")
+    writer.write("CNA.FC_CON1")
+    writer.write("CNA.PAD_CON0", PAD_LEFT=feature.pad_left, PAD_TOP=feature.pad_top)
+    writer.write_address("CNA.FEATURE_DATA_ADDR", feature.source)
+    writer.write("CNA.FC_CON2")
+    writer.write(
+        "CNA.DMA_CON0",
+        WEIGHT_BURST_LEN=BurstLength.BURST_16,
+        DATA_BURST_LEN=BurstLength.BURST_16,
+    )
+    writer.write("CNA.DMA_CON1", LINE_STRIDE=feature.line_stride_bytes)
+    # Surface pitch = (LINE_STRIDE + SURF_STRIDE) * 16 bytes in register units, so the difference
+    # may be negative (maps of fewer than four rows).
+    if feature.surface_stride_bytes % CHANNEL_GROUP:
+        problem = f"from {feature.surface_stride_bytes} bytes per surface, no multiple of 16"
+        raise writer.fail("CNA.DMA_CON2.SURF_STRIDE", problem)
+    surface = feature.surface_stride_bytes // 16 - feature.line_stride_bytes // 4
+    writer.write("CNA.DMA_CON2", SURF_STRIDE=surface)
+    writer.write("CNA.FC_DATA_SIZE0", DMA_WIDTH=feature.width, DMA_HEIGHT=feature.height)
+    writer.write("CNA.FC_DATA_SIZE1", DMA_CHANNEL=feature.channels)
+
+
+def _write_weights(writer: RegCmdWriter, task: ConvTask) -> None:
+    """Uncompressed weights: only the address of the decompressor is used."""
+    writer.rewrite("CNA.DCOMP_CTRL")
+    writer.rewrite("CNA.DCOMP_REGNUM")
+    writer.write_address("CNA.DCOMP_ADDR0", task.weights.source)
+    for index in range(DCOMP_AMOUNTS):
+        writer.write(f"CNA.DCOMP_AMOUNT{index}")
+
+
+def _pad_word(value: int, is_depthwise: bool) -> int:
+    """PAD_CON1: the byte sign-extended; depthwise reads odd lanes from the second byte."""
+    if not is_depthwise:
+        return value
+    doubled = (value & 0xFF) * 0x0101
+    return doubled - 0x10000 if doubled & 0x8000 else doubled
+
+
+def _write_core(writer: RegCmdWriter, task: ConvTask) -> None:
+    output = task.output
+    writer.write("CORE.MISC_CFG", PROC_PRECISION=Precision.INT8, DW_EN=task.is_depthwise, QD_EN=1)
+    writer.write("CORE.DATAOUT_SIZE_0", DATAOUT_HEIGHT=output.height, DATAOUT_WIDTH=output.width)
+    writer.write("CORE.DATAOUT_SIZE_1", DATAOUT_CHANNEL=output.channels)
+    writer.write("CORE.CLIP_TRUNCATE")
+    writer.write("CORE.UNDOCUMENTED_3030")

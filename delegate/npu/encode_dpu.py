@@ -1,0 +1,370 @@
+"""The DPU and DPU_RDMA registers of a task: cube, stages BS, BN, EW, OUT_CVT, operand readers.
+
+Shared by convolutions (data from CORE) and element-wise tasks (data from memory, "flying").
+Register values follow the stages' numeric meaning; combinations that no known program uses raise
+EncodingError.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from delegate.lower.task import (
+    BnStage,
+    BsStage,
+    EwStage,
+    OutConvert,
+    OutputCube,
+    Ref,
+    Source,
+)
+from delegate.npu.regcmd import RegCmdWriter
+from delegate.npu.register_model import (
+    AluAlgorithm,
+    BurstLength,
+    CombinedRead,
+    ConvMode,
+    CvtOrder,
+    CvtRounding,
+    ElementSize,
+    EwDataMode,
+    OperandData,
+    OperandSource,
+    OperandType,
+    OutputMode,
+)
+
+ATOM_BYTES = 16
+"""Bytes of one pixel in one surface."""
+
+OUT_CVT_SHIFT_MAX = 63
+"""Only the low six bits of the twelve-bit shift field act (measured on silicon by others)."""
+
+ARBITER_WEIGHT = 1
+"""Equal share of the bus for the four readers (observed in every program)."""
+
+REGISTER_OPERANDS = 8
+"""EW_OP_VALUE_0..7 serve eight channels in turn; a uniform operand is written to all."""
+
+
+class DpuMode(enum.Enum):
+    """Where the main data comes from."""
+
+    DENSE = "dense"
+    DEPTHWISE = "depthwise"
+    FLYING = "flying"
+
+    @property
+    def conv_mode(self) -> ConvMode:
+        return ConvMode.DEPTHWISE if self is DpuMode.DEPTHWISE else ConvMode.DENSE
+
+
+# BS_OW_CFG.SIZE_E of int8 results: 8-channel units per write-out line, minus one (observed).
+_SIZE_E = {DpuMode.DENSE: 1, DpuMode.DEPTHWISE: 3, DpuMode.FLYING: 0}
+
+
+@dataclass(frozen=True, slots=True)
+class DpuTask:
+    """What the DPU does in one task. ``main``/``main_surface_stride_bytes``: flying only."""
+
+    mode: DpuMode
+    output: OutputCube
+    bs: BsStage
+    bn: BnStage
+    ew: EwStage | None
+    out_convert: OutConvert
+    main: Ref | None = None
+    main_surface_stride_bytes: int = 0
+
+
+def write_pointers(writer: RegCmdWriter) -> None:
+    """Re-arms both register groups to alternate; without it a chain repeats the first task."""
+    for name in ("DPU.S_POINTER", "DPU_RDMA.RDMA_S_POINTER"):
+        writer.write(name, POINTER_PP_MODE=1, EXECUTER_PP_EN=1, POINTER_PP_EN=1)
+
+
+def write_dpu(writer: RegCmdWriter, task: DpuTask) -> None:
+    """All DPU registers from FEATURE_MODE_CFG to the end of the tables."""
+    _check_stages(writer, task)
+    _write_cube(writer, task)
+    _write_bs(writer, task)
+    _write_write_out(writer, task)
+    _write_bn(writer, task.bn)
+    _write_ew(writer, task.ew)
+    _write_out_convert(writer, task.out_convert)
+    operand = 0 if task.ew is None or task.ew.operand is not None else task.ew.register_operand
+    for index in range(REGISTER_OPERANDS):
+        writer.write(f"DPU.EW_OP_VALUE_{index}", **{f"EW_OPERAND_{index}": operand})
+    stride = task.output.surface_stride_bytes * task.output.surfaces_per_group
+    writer.write("DPU.SURFACE_ADD", SURF_ADD=stride)
+    writer.write("DPU.UNDOCUMENTED_40C4")
+    for name in _LUT_REGISTERS:
+        writer.write(name)
+
+
+_LUT_REGISTERS = (
+    "DPU.LUT_ACCESS_CFG",
+    "DPU.LUT_ACCESS_DATA",
+    "DPU.LUT_CFG",
+    "DPU.LUT_INFO",
+    "DPU.LUT_LE_START",
+    "DPU.LUT_LE_END",
+    "DPU.LUT_LO_START",
+    "DPU.LUT_LO_END",
+    "DPU.LUT_LE_SLOPE_SCALE",
+    "DPU.LUT_LE_SLOPE_SHIFT",
+    "DPU.LUT_LO_SLOPE_SCALE",
+    "DPU.LUT_LO_SLOPE_SHIFT",
+)
+
+
+def _check_stages(writer: RegCmdWriter, task: DpuTask) -> None:
+    bs, bn, ew = task.bs, task.bn, task.ew
+    memory = [bs.alu, bs.ow, bs.mul].count(Source.MEMORY)
+    if bs.alu is not Source.MEMORY and memory:
+        problem = "from memory without a summand from memory has no known operand layout"
+        raise writer.fail("DPU.BS_MUL_CFG.BS_MUL_SRC", problem)
+    if (memory > 0) != (bs.operands is not None):
+        problem = "and the stage's operands disagree: both or none"
+        raise writer.fail("DPU_RDMA.RDMA_BS_BASE_ADDR.BS_BASE_ADDR", problem)
+    if task.mode is DpuMode.FLYING and bs.ow is not Source.OFF:
+        raise writer.fail("DPU.BS_OW_CFG.OD_BYPASS", "= 0 needs sums of inputs, i.e. a convolution")
+    clamps: list[tuple[str, BsStage | BnStage | EwStage]] = [("BS", bs), ("BN", bn)]
+    if ew is not None:
+        clamps.append(("EW", ew))
+    for name, stage in clamps:
+        if stage.relux_max is not None and not stage.relu:
+            problem = "without RELU is not used by any known program"
+            raise writer.fail(f"DPU.{name}_CFG.{name}_RELUX_EN", problem)
+    if bs.mul is Source.OFF and (bs.shift or bs.shift_negative):
+        raise writer.fail("DPU.BS_MUL_CFG.BS_MUL_SHIFT_VALUE", "needs a multiplier")
+    if bn.mul is Source.OFF and (bn.shift or bn.shift_negative):
+        raise writer.fail("DPU.BN_MUL_CFG.BN_MUL_SHIFT_VALUE", "needs a multiplier")
+    if (bn.mul is Source.MEMORY) != (bn.operands is not None):
+        problem = "and the stage's operands disagree: both or none"
+        raise writer.fail("DPU_RDMA.RDMA_BN_BASE_ADDR.BN_BASE_ADDR", problem)
+    if ew is not None and ew.operand is not None and ew.register_operand:
+        raise writer.fail("DPU.EW_CFG.EW_OP_SRC", "is memory or register, not both")
+
+
+def _write_cube(writer: RegCmdWriter, task: DpuTask) -> None:
+    output = task.output
+    writer.write(
+        "DPU.FEATURE_MODE_CFG",
+        BURST_LEN=BurstLength.BURST_16,
+        CONV_MODE=task.mode.conv_mode,
+        OUTPUT_MODE=OutputMode.MEMORY,
+        FLYING_MODE=task.mode is DpuMode.FLYING,
+    )
+    # The shift of negative values is a field of its own, and here.
+    writer.write(
+        "DPU.DATA_FORMAT",
+        BN_MUL_SHIFT_VALUE_NEG=task.bn.shift_negative,
+        BS_MUL_SHIFT_VALUE_NEG=task.bs.shift_negative,
+    )
+    writer.write("DPU.OFFSET_PEND")
+    writer.write_address("DPU.DST_BASE_ADDR", output.target)
+    writer.write("DPU.DST_SURF_STRIDE", DST_SURF_STRIDE=output.surface_stride_bytes)
+    writer.write("DPU.DATA_CUBE_WIDTH", WIDTH=output.width)
+    writer.write("DPU.DATA_CUBE_HEIGHT", HEIGHT=output.height)
+    writer.write("DPU.DATA_CUBE_NOTCH_ADDR")
+    writer.write(
+        "DPU.DATA_CUBE_CHANNEL", ORIG_CHANNEL=output.channels_real, CHANNEL=output.channels
+    )
+
+
+def _write_bs(writer: RegCmdWriter, task: DpuTask) -> None:
+    bs = task.bs
+    has_alu, has_mul = bs.alu is not Source.OFF, bs.mul is not Source.OFF
+    writer.write(
+        "DPU.BS_CFG",
+        BS_ALU_ALGO=AluAlgorithm.ADD if has_alu else 0,
+        BS_ALU_SRC=_source(bs.alu),
+        BS_RELUX_EN=bs.relux_max is not None,
+        BS_RELU_BYPASS=not bs.relu,
+        BS_MUL_BYPASS=not has_mul,
+        BS_ALU_BYPASS=not has_alu,
+        BS_BYPASS=not (has_alu or has_mul or bs.relu),
+    )
+    alu = bs.alu_operand if bs.alu is Source.REGISTER else 0
+    mul = bs.mul_operand if bs.mul is Source.REGISTER else 0
+    writer.write("DPU.BS_ALU_CFG", BS_ALU_OPERAND=alu)
+    writer.write(
+        "DPU.BS_MUL_CFG",
+        BS_MUL_OPERAND=mul,
+        BS_MUL_SHIFT_VALUE=bs.shift,
+        BS_MUL_SRC=_source(bs.mul),
+    )
+    writer.write("DPU.BS_RELUX_CMP_VALUE", BS_RELUX_CMP_DAT=bs.relux_max or 0)
+
+
+def _write_write_out(writer: RegCmdWriter, task: DpuTask) -> None:
+    """BS_OW_CFG, BS_OW_OP and the writer's sizes. A convolution without OW term has operand 0."""
+    bs, output, size_e = task.bs, task.output, _SIZE_E[task.mode]
+    writer.write(
+        "DPU.BS_OW_CFG",
+        SIZE_E_2=size_e,
+        SIZE_E_1=size_e,
+        SIZE_E_0=size_e,
+        OD_BYPASS=task.mode is DpuMode.FLYING,
+        OW_SRC=_source(bs.ow),
+    )
+    ow = bs.ow_operand if bs.ow is Source.REGISTER else 0
+    writer.write("DPU.BS_OW_OP", OW_OP=ow)
+    writer.write("DPU.WDMA_SIZE_0", CHANNEL_WDMA=output.channels)
+    writer.write("DPU.WDMA_SIZE_1", HEIGHT_WDMA=output.height, WIDTH_WDMA=output.width)
+
+
+def _write_bn(writer: RegCmdWriter, bn: BnStage) -> None:
+    has_alu, has_mul = bn.alu_operand is not None, bn.mul is not Source.OFF
+    writer.write(
+        "DPU.BN_CFG",
+        BN_ALU_ALGO=AluAlgorithm.ADD if has_alu else 0,
+        BN_RELUX_EN=bn.relux_max is not None,
+        BN_RELU_BYPASS=not bn.relu,
+        BN_MUL_BYPASS=not has_mul,
+        BN_ALU_BYPASS=not has_alu,
+        BN_BYPASS=not (has_alu or has_mul or bn.relu),
+    )
+    writer.write("DPU.BN_ALU_CFG", BN_ALU_OPERAND=bn.alu_operand or 0)
+    writer.write(
+        "DPU.BN_MUL_CFG",
+        BN_MUL_OPERAND=bn.mul_operand if bn.mul is Source.REGISTER else 0,
+        BN_MUL_SHIFT_VALUE=bn.shift,
+        BN_MUL_SRC=_source(bn.mul),
+    )
+    writer.write("DPU.BN_RELUX_CMP_VALUE", BN_RELUX_CMP_DAT=bn.relux_max or 0)
+
+
+def _write_ew(writer: RegCmdWriter, ew: EwStage | None) -> None:
+    if ew is None:
+        writer.write(
+            "DPU.EW_CFG",
+            EW_RELU_BYPASS=1,
+            EW_OP_CVT_BYPASS=1,
+            EW_LUT_BYPASS=1,
+            EW_OP_BYPASS=1,
+            EW_BYPASS=1,
+        )
+    elif ew.operand is None:
+        writer.write(
+            "DPU.EW_CFG",
+            EW_DATA_MODE=EwDataMode.PER_PIXEL,
+            EW_ALU_ALGO=AluAlgorithm.ADD,
+            EW_RELUX_EN=ew.relux_max is not None,
+            EW_RELU_BYPASS=not ew.relu,
+            EW_OP_CVT_BYPASS=1,
+            EW_LUT_BYPASS=1,
+            EW_OP_SRC=OperandSource.REGISTER,
+        )
+    else:
+        writer.write(
+            "DPU.EW_CFG",
+            EW_CVT_TYPE=CvtOrder.ADD_FIRST,
+            EW_CVT_ROUND=CvtRounding.HALF_EVEN,
+            EW_DATA_MODE=EwDataMode.PER_PIXEL,
+            EDATA_SIZE=ElementSize.BITS_8,
+            EW_ALU_ALGO=AluAlgorithm.ADD,
+            EW_RELUX_EN=ew.relux_max is not None,
+            EW_RELU_BYPASS=not ew.relu,
+            EW_LUT_BYPASS=1,
+            EW_OP_SRC=OperandSource.MEMORY,
+            EW_OP_TYPE=OperandType.ALU,
+        )
+    converts = ew is not None and ew.operand is not None
+    writer.write("DPU.EW_CVT_OFFSET_VALUE", EW_OP_CVT_OFFSET=ew.offset if ew and converts else 0)
+    writer.write(
+        "DPU.EW_CVT_SCALE_VALUE",
+        EW_OP_CVT_SHIFT=ew.shift if ew and converts else 0,
+        EW_OP_CVT_SCALE=ew.scale if ew and converts else 1,
+    )
+    limit = ew.relux_max if ew is not None else None
+    writer.write("DPU.EW_RELUX_CMP_VALUE", EW_RELUX_CMP_DAT=limit or 0)
+
+
+def _write_out_convert(writer: RegCmdWriter, out: OutConvert) -> None:
+    if not 0 <= out.shift <= OUT_CVT_SHIFT_MAX:
+        problem = f"= {out.shift} exceeds the limit 0..{OUT_CVT_SHIFT_MAX}"
+        raise writer.fail("DPU.OUT_CVT_SHIFT.OUT_CVT_SHIFT", problem)
+    writer.write("DPU.OUT_CVT_OFFSET", OUT_CVT_OFFSET=out.offset)
+    writer.write("DPU.OUT_CVT_SCALE", OUT_CVT_SCALE=out.scale)
+    rounding = CvtRounding.HALF_AWAY if out.ties_away else CvtRounding.HALF_EVEN
+    writer.write("DPU.OUT_CVT_SHIFT", CVT_ROUND=rounding, OUT_CVT_SHIFT=out.shift)
+
+
+def _source(source: Source) -> OperandSource:
+    return OperandSource.MEMORY if source is Source.MEMORY else OperandSource.REGISTER
+
+
+def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
+    """All DPU_RDMA registers from the cube to EW_SURF_NOTCH."""
+    output, ew = task.output, task.ew
+    operand = ew.operand if ew is not None else None
+    stride = ew.surface_stride_bytes if ew is not None and operand is not None else 0
+    is_flying = task.mode is DpuMode.FLYING
+    rows_bytes = output.height * output.width * ATOM_BYTES
+    main, main_notch, ew_base, ew_notch = task.main, 0, operand, 0
+    if is_flying:
+        main_notch = task.main_surface_stride_bytes - rows_bytes
+        ew_notch = stride - rows_bytes if operand is not None else 0
+    elif operand is not None:
+        # One cube for two readers: MRDMA takes the even surfaces, ERDMA the odd ones, and each
+        # skips the other's surface after its own rows.
+        main, ew_base = operand, Ref(operand.buffer, operand.offset + stride)
+        main_notch = ew_notch = 2 * stride - rows_bytes
+    writer.write("DPU_RDMA.RDMA_DATA_CUBE_WIDTH", WIDTH=output.width)
+    writer.write("DPU_RDMA.RDMA_DATA_CUBE_HEIGHT", HEIGHT=output.height)
+    writer.write("DPU_RDMA.RDMA_DATA_CUBE_CHANNEL", CHANNEL=output.channels)
+    _write_optional_address(writer, "DPU_RDMA.RDMA_SRC_BASE_ADDR", main)
+    writer.write("DPU_RDMA.RDMA_BRDMA_CFG", BRDMA_DATA_USE=_operand_data(task.bs))
+    _write_optional_address(writer, "DPU_RDMA.RDMA_BS_BASE_ADDR", task.bs.operands)
+    writer.write(
+        "DPU_RDMA.RDMA_NRDMA_CFG",
+        NRDMA_DATA_USE=OperandData.MUL if task.bn.mul is Source.MEMORY else 0,
+    )
+    _write_optional_address(writer, "DPU_RDMA.RDMA_BN_BASE_ADDR", task.bn.operands)
+    if operand is None:
+        writer.write("DPU_RDMA.RDMA_ERDMA_CFG", ERDMA_DISABLE=1)
+    else:
+        writer.write(
+            "DPU_RDMA.RDMA_ERDMA_CFG",
+            ERDMA_DATA_MODE=EwDataMode.PER_PIXEL,
+            ERDMA_DATA_SIZE=ElementSize.BITS_8,
+        )
+    _write_optional_address(writer, "DPU_RDMA.RDMA_EW_BASE_ADDR", ew_base)
+    writer.write("DPU_RDMA.RDMA_EW_SURF_STRIDE", EW_SURF_STRIDE=stride)
+    is_combined = operand is not None and not is_flying
+    writer.write(
+        "DPU_RDMA.RDMA_FEATURE_MODE_CFG",
+        BURST_LEN=BurstLength.BURST_16,
+        COMB_USE=CombinedRead.ENABLE | CombinedRead.TO_ERDMA if is_combined else 0,
+        MRDMA_DISABLE=not (is_flying or is_combined),
+        CONV_MODE=task.mode.conv_mode,
+        FLYING_MODE=is_flying,
+    )
+    writer.write("DPU_RDMA.RDMA_SRC_DMA_CFG")
+    writer.write("DPU_RDMA.RDMA_SURF_NOTCH", SURF_NOTCH_ADDR=main_notch)
+    writer.write("DPU_RDMA.RDMA_PAD_CFG")
+    writer.write(
+        "DPU_RDMA.RDMA_WEIGHT",
+        E_WEIGHT=ARBITER_WEIGHT,
+        N_WEIGHT=ARBITER_WEIGHT,
+        B_WEIGHT=ARBITER_WEIGHT,
+        M_WEIGHT=ARBITER_WEIGHT,
+    )
+    writer.write("DPU_RDMA.RDMA_EW_SURF_NOTCH", EW_SURF_NOTCH=ew_notch)
+
+
+def _operand_data(bs: BsStage) -> int:
+    """Dense int32 when only the summand is in memory, else 64-byte blocks of all three operands."""
+    if bs.mul is Source.MEMORY or bs.ow is Source.MEMORY:
+        return OperandData.ALU | OperandData.OW | OperandData.MUL
+    return OperandData.ALU if bs.alu is Source.MEMORY else 0
+
+
+def _write_optional_address(writer: RegCmdWriter, name: str, place: Ref | None) -> None:
+    if place is None:
+        writer.write(name)
+    else:
+        writer.write_address(name, place)

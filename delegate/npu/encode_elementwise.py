@@ -1,0 +1,32 @@
+"""One element-wise task to one segment of 69 registers: the DPU alone, fed from memory."""
+
+from __future__ import annotations
+
+from delegate.lower.task import ElementwiseTask
+from delegate.npu.encode_dpu import DpuMode, DpuTask, write_dpu, write_pointers, write_rdma
+from delegate.npu.regcmd import RegCmdWriter, Segment
+
+ENABLE_MASK = 0x18
+"""Blocks that start: DPU and DPU_RDMA."""
+
+INT_MASK = 0x300
+"""Interrupts that mean completion: DPU, either register group."""
+
+
+def encode_elementwise(layer: str, task: ElementwiseTask) -> Segment:
+    """The segment of ``task``. Raises EncodingError."""
+    writer = RegCmdWriter(layer, task.tile)
+    dpu = DpuTask(
+        mode=DpuMode.FLYING,
+        output=task.output,
+        bs=task.bs,
+        bn=task.bn,
+        ew=task.ew,
+        out_convert=task.out_convert,
+        main=task.source,
+        main_surface_stride_bytes=task.source_surface_stride_bytes,
+    )
+    write_pointers(writer)
+    write_dpu(writer, dpu)
+    write_rdma(writer, dpu)
+    return writer.finish(ENABLE_MASK, INT_MASK)

@@ -1,0 +1,383 @@
+"""Encoded words against those of correct programs, and refusals with full messages."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from delegate.errors import EncodingError
+from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, OutConvert, Ref, Source
+from delegate.npu.encode import encode_task
+from delegate.npu.encode_conv import feature_grains
+from delegate.npu.regcmd import RegCmdWriter, fetch_amount, segment_stride_words, unpack_word
+from delegate.npu.registers import register
+from tests.npu.sample_tasks import add_task, conv_task, surface_bytes
+
+OPERANDS = Ref(BufferId.CONSTANTS, 256)
+PER_CHANNEL = BsStage(
+    alu=Source.MEMORY,
+    mul=Source.MEMORY,
+    ow=Source.MEMORY,
+    shift=14,
+    shift_negative=14,
+    operands=OPERANDS,
+)
+
+
+def values(task):
+    """BLOCK.REGISTER -> value of the last write, and the segment."""
+    segment = encode_task("layer", task)
+    commands = [unpack_word(word) for word in segment.words]
+    assert all(command.register is not None for command in commands)
+    return {command.register.full_name: command.value for command in commands}, segment
+
+
+def test_a_convolution_has_126_commands_in_the_vendor_order():
+    _, segment = values(conv_task())
+    names = [unpack_word(word).register.full_name for word in segment.words]
+    assert len(names) == 126
+    assert names[:9] == [
+        "CNA.CBUF_CON0",
+        "CNA.DCOMP_REGNUM",
+        "CNA.DCOMP_CTRL",
+        "CNA.CONV_CON1",
+        "DPU.S_POINTER",
+        "DPU_RDMA.RDMA_S_POINTER",
+        "CNA.CONV_CON1",
+        "CNA.CONV_CON2",
+        "CNA.CONV_CON3",
+    ]
+    repeated = {name for name in names if names.count(name) > 1}
+    assert repeated == {"CNA.CBUF_CON0", "CNA.DCOMP_REGNUM", "CNA.DCOMP_CTRL", "CNA.CONV_CON1"}
+    assert (segment.enable_mask, segment.int_mask) == (0x1D, 0x300)
+
+
+def test_an_elementwise_task_has_69_commands_of_dpu_and_rdma():
+    _, segment = values(add_task())
+    blocks = {unpack_word(word).register.block for word in segment.words}
+    assert len(segment.words) == 69
+    assert blocks == {"DPU", "DPU_RDMA"}
+    assert (segment.enable_mask, segment.int_mask) == (0x18, 0x300)
+
+
+def test_fetch_amounts_and_strides_are_those_of_known_programs():
+    # body words -> amount and stride in bytes, as read from the vendor's programs
+    amounts = {126: 0x40, 122: 0x3E, 108: 0x37, 104: 0x35, 86: 0x2C, 69: 0x24, 26: 0xE, 17: 0xA}
+    assert {body: fetch_amount(body) for body in amounts} == amounts
+    strides = {126: 0x440, 122: 0x400, 108: 0x380, 104: 0x380, 26: 0x100, 17: 0xC0}
+    assert {body: segment_stride_words(body) * 8 for body in strides} == strides
+
+
+def test_words_of_a_dense_per_tensor_convolution():
+    found, _ = values(conv_task(pad_value=-128))
+    expected = {
+        "CNA.CONV_CON1": 0x0,
+        "CNA.CVT_CON0": 0xB,
+        "CNA.CVT_CON1": 0x10000,
+        "CNA.DMA_CON0": 0xF000F,
+        "CNA.PAD_CON0": 0x11,
+        "CNA.PAD_CON1": 0xFFFFFF80,
+        "CNA.CBUF_CON0": 0x84,
+        "CORE.MISC_CFG": 0x1,
+        "DPU.S_POINTER": 0xE,
+        "DPU_RDMA.RDMA_S_POINTER": 0xE,
+        "DPU.FEATURE_MODE_CFG": 0x1E4,
+        "DPU.DATA_FORMAT": 0x0,
+        "DPU.BS_CFG": 0x20150,
+        "DPU.BS_MUL_CFG": 0x0,
+        "DPU.BS_OW_CFG": 0x124,
+        "DPU.BN_CFG": 0x53,
+        "DPU.EW_CFG": 0x383,
+        "DPU.EW_CVT_SCALE_VALUE": 0x1,
+        "DPU_RDMA.RDMA_BRDMA_CFG": 0x02,
+        "DPU_RDMA.RDMA_ERDMA_CFG": 0x1,
+        "DPU_RDMA.RDMA_FEATURE_MODE_CFG": 0x7810,
+        "DPU_RDMA.RDMA_WEIGHT": 0x01010101,
+    }
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_words_of_a_dense_per_channel_convolution():
+    found, _ = values(conv_task(bs=PER_CHANNEL))
+    expected = {
+        "DPU.BS_CFG": 0x20140,
+        "DPU.BS_MUL_CFG": 0x0E01,
+        "DPU.DATA_FORMAT": 0xE0,
+        "DPU.BS_OW_CFG": 0x125,
+        "DPU.BS_OW_OP": 0,
+        "DPU_RDMA.RDMA_BRDMA_CFG": 0x0E,
+    }
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_words_of_depthwise_convolutions():
+    per_tensor, _ = values(conv_task(c=24, oc=24, depthwise=True, pad_value=-13))
+    expected = {
+        "CNA.CONV_CON1": 0x3,
+        "CNA.PAD_CON1": 0xFFFFF3F3,
+        "CORE.MISC_CFG": 0x3,
+        "DPU.FEATURE_MODE_CFG": 0x1FC,
+        "DPU.BS_OW_CFG": 0x36C,
+        "DPU.DATA_CUBE_CHANNEL": 23 << 16 | 63,
+        "DPU.SURFACE_ADD": 4 * surface_bytes(7, 5),
+        "DPU_RDMA.RDMA_FEATURE_MODE_CFG": 0x7816,
+        "CNA.WEIGHT_SIZE0": 9 * 32,
+        "CNA.WEIGHT_SIZE1": 9 * 32,
+        "CNA.WEIGHT_SIZE2": 3 << 24 | 3 << 16 | 1,
+    }
+    assert {name: per_tensor[name] for name in expected} == expected
+    per_channel, _ = values(conv_task(c=24, oc=24, depthwise=True, bs=PER_CHANNEL))
+    assert per_channel["DPU.BS_OW_CFG"] == 0x36D
+
+
+@pytest.mark.parametrize(
+    ("pad", "dense", "depthwise"),
+    [
+        (-128, 0xFFFFFF80, 0xFFFF8080),
+        (4, 0x4, 0x0404),
+        (3, 0x3, 0x0303),
+        (-13, 0xFFFFFFF3, 0xFFFFF3F3),
+    ],
+)
+def test_pad_value_is_sign_extended_and_doubled_for_depthwise(pad, dense, depthwise):
+    assert values(conv_task(pad_value=pad))[0]["CNA.PAD_CON1"] == dense
+    assert values(conv_task(pad_value=pad, depthwise=True))[0]["CNA.PAD_CON1"] == depthwise
+
+
+@pytest.mark.parametrize(
+    ("bn", "config"),
+    [
+        (BnStage(), 0x53),
+        (BnStage(relu=True), 0x12),
+        (BnStage(relu=True, relux_max=6000), 0x92),
+        (BnStage(alu_operand=-50, relu=True, relux_max=900), 0x20090),
+        (BnStage(mul=Source.REGISTER, mul_operand=5, shift=2, shift_negative=2), 0x42),
+    ],
+)
+def test_bn_config_words(bn, config):
+    found, _ = values(conv_task(bn=bn))
+    assert found["DPU.BN_CFG"] == config
+    assert found["DPU.BN_ALU_CFG"] == (bn.alu_operand or 0) & 0xFFFFFFFF
+    assert found["DPU.BN_RELUX_CMP_VALUE"] == (bn.relux_max or 0)
+    assert found["DPU.DATA_FORMAT"] == bn.shift_negative << 10
+
+
+@pytest.mark.parametrize(("relu", "config"), [(False, 0x904202C0), (True, 0x904200C0)])
+@pytest.mark.parametrize(("depthwise", "mode"), [(False, 0x7D00), (True, 0x7D06)])
+def test_words_of_a_fused_operand(relu, config, depthwise, mode):
+    pitch = surface_bytes(9, 5)
+    ew = EwStage(
+        operand=Ref(BufferId.SCRATCH, 160),
+        surface_stride_bytes=pitch,
+        offset=13,
+        scale=-0x4000,
+        shift=7,
+        relu=relu,
+    )
+    found, segment = values(conv_task(ew=ew, depthwise=depthwise))
+    notch = 2 * pitch - 7 * 5 * 16
+    expected = {
+        "DPU.EW_CFG": config,
+        "DPU.EW_CVT_OFFSET_VALUE": 13,
+        "DPU.EW_CVT_SCALE_VALUE": 7 << 16 | 0xC000,
+        "DPU_RDMA.RDMA_FEATURE_MODE_CFG": mode,
+        "DPU_RDMA.RDMA_ERDMA_CFG": 0x40000004,
+        "DPU_RDMA.RDMA_SRC_BASE_ADDR": 160,
+        "DPU_RDMA.RDMA_EW_BASE_ADDR": 160 + pitch,
+        "DPU_RDMA.RDMA_EW_SURF_STRIDE": pitch,
+        "DPU_RDMA.RDMA_SURF_NOTCH": notch,
+        "DPU_RDMA.RDMA_EW_SURF_NOTCH": notch,
+    }
+    assert {name: found[name] for name in expected} == expected
+    places = [slot.target for slot in segment.addresses]
+    assert Ref(BufferId.SCRATCH, 160) in places
+    assert Ref(BufferId.SCRATCH, 160 + pitch) in places
+
+
+def test_words_of_a_bn_multiplier_from_memory():
+    operands = Ref(BufferId.CONSTANTS, 512)
+    bn = BnStage(mul=Source.MEMORY, shift=9, shift_negative=9, operands=operands)
+    found, segment = values(conv_task(bn=bn))
+    assert found["DPU.BN_CFG"] == 0x42
+    assert found["DPU.BN_MUL_CFG"] == 9 << 8 | 1
+    assert found["DPU_RDMA.RDMA_NRDMA_CFG"] == 0x08
+    assert operands in [slot.target for slot in segment.addresses]
+
+
+def test_out_convert_rounds_ties_away_when_asked():
+    even, _ = values(conv_task(out=OutConvert(0x4000, 20, 0)))
+    away, _ = values(conv_task(out=OutConvert(0x4000, 20, 0, ties_away=True)))
+    assert (even["DPU.OUT_CVT_SHIFT"], away["DPU.OUT_CVT_SHIFT"]) == (20, 1 << 30 | 20)
+
+
+def test_ew_clamps_above_when_asked():
+    found, _ = values(conv_task(ew=EwStage(register_operand=1, relu=True, relux_max=600)))
+    assert found["DPU.EW_CFG"] == 0x10020380 & ~(1 << 9) | 1 << 10
+    assert found["DPU.EW_RELUX_CMP_VALUE"] == 600
+
+
+def test_words_of_a_register_operand():
+    found, _ = values(conv_task(ew=EwStage(register_operand=-77)))
+    assert found["DPU.EW_CFG"] == 0x10020380
+    assert [found[f"DPU.EW_OP_VALUE_{i}"] for i in range(8)] == [0xFFFFFFB3] * 8
+    assert found["DPU_RDMA.RDMA_FEATURE_MODE_CFG"] == 0x7810
+    assert found["DPU_RDMA.RDMA_ERDMA_CFG"] == 0x1
+
+
+def test_words_of_an_elementwise_addition():
+    found, _ = values(add_task(h=7, w=5, c=48))
+    pitch = surface_bytes(7, 5)
+    expected = {
+        "DPU.FEATURE_MODE_CFG": 0x1E5,
+        "DPU.BS_CFG": 0x20040,
+        "DPU.BS_ALU_CFG": 3,
+        "DPU.BS_MUL_CFG": 0x4000 << 16 | 2 << 8,
+        "DPU.DATA_FORMAT": 2 << 4,
+        "DPU.BS_OW_CFG": 0x2,
+        "DPU.EW_CFG": 0x904202C0,
+        "DPU.SURFACE_ADD": pitch,
+        "DPU.DATA_CUBE_CHANNEL": 47 << 16 | 47,
+        "DPU_RDMA.RDMA_BRDMA_CFG": 0,
+        "DPU_RDMA.RDMA_FEATURE_MODE_CFG": 0x7801,
+        "DPU_RDMA.RDMA_ERDMA_CFG": 0x40000004,
+        "DPU_RDMA.RDMA_SRC_BASE_ADDR": 0,
+        "DPU_RDMA.RDMA_EW_BASE_ADDR": 3 * pitch,
+        "DPU_RDMA.RDMA_SURF_NOTCH": pitch - 7 * 5 * 16,
+        "DPU_RDMA.RDMA_EW_SURF_NOTCH": pitch - 7 * 5 * 16,
+        "DPU_RDMA.RDMA_EW_SURF_STRIDE": pitch,
+    }
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_surface_stride_wraps_to_28_bits_for_maps_of_few_rows():
+    one = conv_task(h=1, w=1, kh=1, kw=1, pad_top=0, pad_left=0)
+    feature = dataclasses.replace(one.feature, surface_stride_bytes=16)
+    found, _ = values(dataclasses.replace(one, feature=feature))
+    assert found["CNA.DMA_CON2"] == 0x0FFFFFFD
+    assert values(conv_task(h=48, w=44))[0]["CNA.DMA_CON2"] == 44 * 44
+
+
+def test_real_channels_are_kept_modulo_64():
+    assert values(conv_task(c=96))[0]["CNA.DATA_SIZE1"] == 31 << 16 | 96
+    assert values(conv_task(c=3))[0]["CNA.DATA_SIZE1"] == 2 << 16 | 16
+
+
+def test_strides_and_dilation():
+    found, _ = values(conv_task(stride=2, dilation=3))
+    assert found["CNA.CONV_CON3"] == 2 << 21 | 2 << 16 | 2 << 3 | 2
+
+
+def test_grains_cover_the_tile_or_a_worthwhile_prefetch():
+    feature = conv_task(h=7, w=5, pad_top=1).feature
+    assert feature_grains(feature, 3, 1) == 11
+    big = dataclasses.replace(feature, height=200, entries_per_row=48)
+    assert feature_grains(big, 3, 1) == 23
+    huge = dataclasses.replace(feature, height=200, entries_per_row=2000)
+    assert feature_grains(huge, 7, 2) == 9
+
+
+def test_weight_reuse_sets_bit_13():
+    cbuf = dataclasses.replace(conv_task().cbuf, weight_reuse=True)
+    assert values(dataclasses.replace(conv_task(), cbuf=cbuf))[0]["CNA.CBUF_CON0"] == 0x2084
+
+
+def message(task):
+    with pytest.raises(EncodingError) as caught:
+        encode_task("12 CONV_2D", task)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def test_an_overflow_names_layer_tile_field_value_and_limit():
+    text = message(conv_task(w=2048, tile="rows 4..9"))
+    for part in ("12 CONV_2D", "rows 4..9", "CNA.DATA_SIZE0.DATAIN_WIDTH", "2048", "0..2047"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("task", "field"),
+    [
+        (conv_task(kh=32), "CNA.WEIGHT_SIZE2.WEIGHT_HEIGHT"),
+        (conv_task(oc=16384), "CNA.WEIGHT_SIZE2.WEIGHT_KERNELS"),
+        (conv_task(stride=8), "CNA.CONV_CON3.CONV_Y_STRIDE"),
+        (conv_task(stride=0, oh=7, ow=5), "CNA.CONV_CON3.CONV_Y_STRIDE"),
+        (conv_task(dilation=33), "CNA.CONV_CON3.ATROUS_Y_DILATION"),
+        (conv_task(pad_top=16), "CNA.PAD_CON0.PAD_TOP"),
+        (conv_task(pad_value=-129), "CNA.PAD_CON1.PAD_VALUE"),
+        (conv_task(out=OutConvert(0x8000, 20, 0)), "DPU.OUT_CVT_SCALE.OUT_CVT_SCALE"),
+        (conv_task(out=OutConvert(0x4000, 64, 0)), "DPU.OUT_CVT_SHIFT.OUT_CVT_SHIFT"),
+        (conv_task(bn=BnStage(relux_max=6)), "DPU.BN_CFG.BN_RELUX_EN"),
+        (conv_task(ew=EwStage(relux_max=6)), "DPU.EW_CFG.EW_RELUX_EN"),
+        (conv_task(bn=BnStage(mul=Source.MEMORY)), "DPU_RDMA.RDMA_BN_BASE_ADDR.BN_BASE_ADDR"),
+        (conv_task(bn=BnStage(shift=3)), "DPU.BN_MUL_CFG.BN_MUL_SHIFT_VALUE"),
+        (
+            conv_task(bs=BsStage(mul=Source.MEMORY, operands=OPERANDS)),
+            "DPU.BS_CFG.BS_ALU_SRC",
+        ),
+        (
+            add_task(bs=BsStage(mul=Source.MEMORY, operands=OPERANDS)),
+            "DPU.BS_MUL_CFG.BS_MUL_SRC",
+        ),
+        (conv_task(bs=BsStage(alu=Source.MEMORY)), "DPU_RDMA.RDMA_BS_BASE_ADDR.BS_BASE_ADDR"),
+        (add_task(bs=BsStage(ow=Source.REGISTER, ow_operand=1)), "DPU.BS_OW_CFG.OD_BYPASS"),
+        (conv_task(target=Ref(BufferId.OUTPUT, 8)), "DPU.DST_BASE_ADDR"),
+        (
+            add_task(ew=EwStage(operand=Ref(BufferId.INPUT, 0), surface_stride_bytes=16)),
+            "DPU_RDMA.RDMA_EW_SURF_NOTCH.EW_SURF_NOTCH",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_field_name(task, field):
+    assert field in message(task)
+
+
+def test_too_many_banks_are_refused():
+    cbuf = dataclasses.replace(conv_task().cbuf, weight_banks=9)
+    assert "13 banks; the limit is 12" in message(dataclasses.replace(conv_task(), cbuf=cbuf))
+
+
+def test_a_register_is_written_once_unless_meant():
+    writer = RegCmdWriter("layer", "")
+    writer.write("CNA.FC_CON0")
+    with pytest.raises(EncodingError, match=r"CNA.FC_CON0 is written twice"):
+        writer.write("CNA.FC_CON0")
+    writer.rewrite("CNA.FC_CON0")
+
+
+def test_kernel_registers_are_refused():
+    writer = RegCmdWriter("layer", "")
+    with pytest.raises(EncodingError, match=r"CORE.S_POINTER must not be written"):
+        writer.write("CORE.S_POINTER", POINTER=1)
+
+
+@given(
+    st.sampled_from(
+        [
+            "CNA.DATA_SIZE1.DATAIN_CHANNEL_REAL",
+            "CNA.DMA_CON1.LINE_STRIDE",
+            "CNA.DMA_CON2.SURF_STRIDE",
+            "DPU.DATA_CUBE_CHANNEL.ORIG_CHANNEL",
+            "DPU.BS_MUL_CFG.BS_MUL_OPERAND",
+            "DPU.DST_SURF_STRIDE.DST_SURF_STRIDE",
+            "DPU.OUT_CVT_OFFSET.OUT_CVT_OFFSET",
+        ]
+    ),
+    st.integers(-(1 << 33), 1 << 33),
+)
+def test_a_field_holds_a_value_exactly_or_refuses_it(name, value):
+    block, row, field_name = name.split(".")
+    field = register(f"{block}.{row}").field(field_name)
+    low, high = field.limits
+    writer = RegCmdWriter("layer", "")
+    if low <= value <= high and value % field.unit == 0:
+        writer.write(f"{block}.{row}", **{field_name: value})
+        command = unpack_word(writer.finish(0, 0).words[0])
+        assert field.decode(command.value) == value
+        assert command.value & ~field.mask == 0
+    else:
+        with pytest.raises(EncodingError, match=field_name):
+            writer.write(f"{block}.{row}", **{field_name: value})
