@@ -3,17 +3,49 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 class Executable:
     """A serialised Program made ready on a device.
 
-    ``run`` takes the partition's inputs in the order of the program's bindings (dense arrays of the
-    bindings' shapes and types) and returns its outputs.
+    ``inputs`` and ``outputs`` are the partition's tensors in the order of the program's bindings:
+    (tensor index of the model, name, shape, dtype). Raises ProgramError, DeviceError.
     """
 
     def __init__(self, program: bytes, device: str = "auto", timeout_ms: int = 0) -> None: ...
-    def run(self, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def device_name(self) -> str: ...
+    @property
+    def inputs(self) -> tuple[tuple[int, str, tuple[int, ...], np.dtype[Any]], ...]: ...
+    @property
+    def outputs(self) -> tuple[tuple[int, str, tuple[int, ...], np.dtype[Any]], ...]: ...
+    def run(self, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        """Takes and returns dense arrays of the bindings' shapes and types; one submit, without
+        the GIL. Raises UsageError for other arrays, DeviceError.
+        """
 
 def submit_count() -> int:
     """Submits to devices by this process so far."""
+
+def open_device_name(device: str = "auto") -> str:
+    """Name of the device that ``device`` opens. Raises DeviceError."""
+
+def find_npu_node(root: str = "/") -> str:
+    """Path of an NPU's device node whose kernel driver is bound, or ""."""
+
+def to_nc1hwc2(
+    host: npt.NDArray[np.uint8], surface_stride_bytes: int, is_uint8: bool, fill: int
+) -> npt.NDArray[np.uint8]:
+    """[pixels, channels] bytes as NC1HWC2 surfaces, 0xaa where nothing is written (test hook)."""
+
+def from_nc1hwc2(
+    device: npt.NDArray[np.uint8],
+    pixels: int,
+    channels: int,
+    surface_stride_bytes: int,
+    is_uint8: bool,
+) -> npt.NDArray[np.uint8]:
+    """The inverse of ``to_nc1hwc2``: [pixels, channels] bytes (test hook)."""

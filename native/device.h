@@ -1,5 +1,6 @@
-// What the delegate kernel needs from a device: memory with device addresses, and one submit of jobs.
-// Implemented by the simulator (native/sim_device.cpp), the null device, and later by the kernel drivers.
+// What the delegate kernel needs from a device: memory with device addresses, and one submit of
+// jobs. Implemented by the simulator (native/sim_device.cpp), the null device, and later by the
+// kernel drivers.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,13 @@
 namespace rk3588 {
 
 // Index in a serialised Program; the same numbers as delegate/lower/task.py BufferId.
-enum class BufferId : uint8_t { kRegcmd = 0, kConstants = 1, kScratch = 2, kInput = 3, kOutput = 4 };
+enum class BufferId : uint8_t {
+  kRegcmd = 0,
+  kConstants = 1,
+  kScratch = 2,
+  kInput = 3,
+  kOutput = 4
+};
 inline constexpr size_t kBufferCount = 5;
 
 // Thrown by devices; becomes an error status with this text at the C boundary.
@@ -23,7 +30,8 @@ class DeviceError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Device memory. dma_address fits 32 bits (register fields are 32 bits wide) and is 4096-byte aligned.
+// Device memory. dma_address fits 32 bits (register fields are 32 bits wide) and is 4096-byte
+// aligned.
 class Buffer {
  public:
   virtual ~Buffer() = default;
@@ -36,7 +44,7 @@ struct TaskRef {
   uint32_t regcmd_count;  // 64-bit words, the tail included
   uint32_t enable_mask;
   uint32_t int_mask;
-  std::string layer;      // for messages only
+  std::string layer;  // for messages only
 };
 
 struct JobRef {

@@ -1,0 +1,112 @@
+"""What the native plugin asks of Python: check the options, compile the partitions of a graph.
+
+Called by ``native/plugin.cpp`` with the GIL held: once per delegate (:class:`Session`), once per
+interpreter and subgraph (:meth:`Session.prepare`), and after a resize (the returned ``Recompile``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from delegate.compiler import compile_context
+from delegate.context_reader import graph_from_snapshot
+from delegate.errors import DelegateError
+from delegate.log import configure, get_logger
+from delegate.options import Options
+from delegate.report import Delegation, announce
+
+logger = get_logger()
+
+Snapshot = Mapping[str, Any]
+"""{"tensors": [dict, ...], "nodes": [dict, ...]}, see ``native/snapshot.cpp``."""
+
+PreviewedPartition = tuple[list[int], list[int], list[int]]
+"""Nodes, non-constant inputs and outputs of a partition that the runtime would make."""
+
+Preview = Callable[[list[int]], list[PreviewedPartition]]
+Recompile = Callable[[list[dict[str, Any]]], bytes]
+Prepared = tuple[tuple[int, ...], bytes, Recompile]
+
+
+class Session:
+    """One delegate: its effective options and the name of the device it opened.
+
+    Raises OptionError on an unknown or malformed option.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.options = Options.from_mapping(options)
+        self.device_name = self.options.device
+        configure(self.options.log_level)
+
+    def prepare(self, snapshot: Snapshot, preview: Preview) -> list[Prepared]:
+        """The partitions to delegate: nodes, program, and how to compile it for other shapes.
+
+        Announces what is delegated and what is not. Raises DelegateError if the runtime must not
+        go on: with option ``strict``, on any failure. Otherwise a failure of the compiler leaves
+        the graph to the CPU.
+        """
+        try:
+            result = compile_context(graph_from_snapshot(snapshot), self.options, preview)
+        except Exception as error:
+            if self.options.strict:
+                raise
+            if isinstance(error, DelegateError):
+                logger.warning("nothing delegated: %s", error)
+            else:
+                logger.exception("nothing delegated: internal error: %s", error)
+            return []
+        partitions = [item.partition for item in result.partitions]
+        announce(
+            Delegation(
+                device=self.device_name,
+                delegated_nodes=sum(len(partition.nodes) for partition in partitions),
+                total_nodes=len(snapshot["nodes"]),
+                partitions=len(partitions),
+                rejections=tuple(result.rejections),
+            ),
+            self.options,
+        )
+        nodes_by_index = {node["index"]: node for node in snapshot["nodes"]}
+        return [
+            (
+                tuple(item.partition.nodes),
+                item.program,
+                _recompile_function(
+                    [nodes_by_index[index] for index in item.partition.nodes],
+                    (list(item.partition.inputs), list(item.partition.outputs)),
+                    self.options,
+                ),
+            )
+            for item in result.partitions
+        ]
+
+
+def _recompile_function(
+    nodes: list[dict[str, Any]], edge: tuple[list[int], list[int]], options: Options
+) -> Recompile:
+    """Compiles the same nodes for the shapes that the tensors have now, all or nothing.
+
+    ``edge``: the partition's inputs and outputs.
+    """
+    indices = sorted(node["index"] for node in nodes)
+    refusal = (
+        f"nodes {indices} do not compile for the new shapes; load the model with these shapes "
+        "from the start, or without the delegate"
+    )
+
+    def preview(wanted: Sequence[int]) -> list[PreviewedPartition]:
+        if sorted(wanted) != indices:
+            return []
+        return [(list(wanted), *edge)]
+
+    def recompile(tensors: list[dict[str, Any]]) -> bytes:
+        graph = graph_from_snapshot({"tensors": tensors, "nodes": nodes})
+        result = compile_context(graph, options, preview)
+        if len(result.partitions) != 1:
+            rules = "; ".join(r.detail for r in result.rejections[:1])
+            raise DelegateError(f"{refusal} ({rules})" if rules else refusal)
+        return result.partitions[0].program
+
+    return recompile

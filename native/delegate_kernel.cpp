@@ -1,0 +1,235 @@
+#include "delegate_kernel.h"
+
+#include <algorithm>
+#include <exception>
+
+namespace rk3588 {
+namespace {
+
+using tflite::Context;
+using tflite::IntArray;
+using tflite::Status;
+
+constexpr char kKernelName[] = "Rk3588Delegate";
+
+thread_local PendingScope* t_pending = nullptr;
+
+std::string shape_text(const std::vector<int32_t>& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) text += ",";
+    text += std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+std::string tensor_text(const Binding& binding) {
+  return "tensor " + std::to_string(binding.tensor) + " (" + binding.name + ")";
+}
+
+// The tensor as it is now, or nullptr if the index is out of range.
+tflite::Tensor* find_tensor(Context* context, int32_t index) {
+  if (index < 0 || static_cast<size_t>(index) >= context->tensors_size) return nullptr;
+  return &context->tensors[index];
+}
+
+bool has_shape(const tflite::Tensor& tensor, const std::vector<int32_t>& shape) {
+  return tensor.dims != nullptr && static_cast<size_t>(tensor.dims->size) == shape.size() &&
+         std::equal(shape.begin(), shape.end(), tensor.dims->begin());
+}
+
+bool contains(const std::vector<Binding>& bindings, int32_t tensor) {
+  return std::any_of(bindings.begin(), bindings.end(),
+                     [tensor](const Binding& binding) { return binding.tensor == tensor; });
+}
+
+class DelegateKernel {
+ public:
+  DelegateKernel(Context* context, const tflite::DelegateParams& params, PendingKernel pending)
+      : inputs_(non_constant(context, *params.input_tensors)),
+        outputs_(params.output_tensors->begin(), params.output_tensors->end()),
+        recompile_(std::move(pending.recompile)) {
+    adopt(std::move(pending.executable));
+  }
+
+  // Compares the shapes with the compiled ones; compiles again after a resize. Throws. Compiling
+  // takes the GIL, so it must not happen under the kernel's lock.
+  void prepare(Context* context) {
+    if (fits(context)) return;
+    if (!recompile_) throw std::runtime_error("the shapes differ from the compiled ones");
+    std::unique_ptr<Executable> executable = recompile_(context);
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      adopt(std::move(executable));
+    }
+    if (!fits(context)) throw std::runtime_error("the new program is not for the new shapes");
+  }
+
+  // Throws. Reads the tensors' addresses each time: the runtime moves them.
+  void invoke(Context* context) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (size_t i = 0; i < input_data_.size(); ++i) {
+      input_data_[i] = data(context, executable_->inputs()[i]);
+    }
+    for (size_t i = 0; i < output_data_.size(); ++i) {
+      output_data_[i] = data(context, executable_->outputs()[i]);
+    }
+    executable_->run(input_data_, output_data_);
+  }
+
+ private:
+  static std::vector<int32_t> non_constant(Context* context, const IntArray& tensors) {
+    std::vector<int32_t> result;
+    for (const int32_t index : tensors) {
+      const tflite::Tensor* tensor = find_tensor(context, index);
+      if (tensor != nullptr && !tensor->is_constant()) result.push_back(index);
+    }
+    return result;
+  }
+
+  // Every tensor that the runtime expects to be written, and every one it hands over, must be
+  // bound.
+  void adopt(std::unique_ptr<Executable> executable) {
+    for (const int32_t tensor : inputs_) {
+      if (!contains(executable->inputs(), tensor)) {
+        throw ProgramError("the program does not read tensor " + std::to_string(tensor));
+      }
+    }
+    for (const int32_t tensor : outputs_) {
+      if (!contains(executable->outputs(), tensor)) {
+        throw ProgramError("the program does not write tensor " + std::to_string(tensor));
+      }
+    }
+    executable_ = std::move(executable);
+    input_data_.resize(executable_->inputs().size());
+    output_data_.resize(executable_->outputs().size());
+  }
+
+  // Whether all tensors at the edge have the compiled shapes.
+  bool fits(Context* context) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto* bindings : {&executable_->inputs(), &executable_->outputs()}) {
+      for (const Binding& binding : *bindings) {
+        const tflite::Tensor* tensor = find_tensor(context, binding.tensor);
+        if (tensor == nullptr || !has_shape(*tensor, binding.shape)) return false;
+      }
+    }
+    return true;
+  }
+
+  static uint8_t* data(Context* context, const Binding& binding) {
+    const tflite::Tensor* tensor = find_tensor(context, binding.tensor);
+    if (tensor == nullptr || tensor->data == nullptr) {
+      throw std::runtime_error(tensor_text(binding) + " has no memory");
+    }
+    const int32_t type = binding.is_uint8 ? tflite::kUInt8 : tflite::kInt8;
+    if (tensor->type != type || tensor->bytes != binding.host_bytes()) {
+      throw std::runtime_error(tensor_text(binding) + " is not the " +
+                               (binding.is_uint8 ? "uint8 " : "int8 ") + shape_text(binding.shape) +
+                               " it was compiled for");
+    }
+    return static_cast<uint8_t*>(tensor->data);
+  }
+
+  std::mutex mutex_;
+  std::vector<int32_t> inputs_;
+  std::vector<int32_t> outputs_;
+  Recompile recompile_;
+  std::unique_ptr<Executable> executable_;
+  std::vector<const uint8_t*> input_data_;
+  std::vector<uint8_t*> output_data_;
+};
+
+// Runs `body`, turning any exception into a reported error: none may cross the C boundary.
+template <typename Body>
+Status guarded(Context* context, Body body) {
+  std::string text;
+  try {
+    body();
+    return Status::kOk;
+  } catch (const std::exception& error) {
+    text = error.what();
+  } catch (...) {
+    text = "unknown failure";
+  }
+  report_error(context, std::string(kKernelName) + ": " + text + "\n");
+  return Status::kError;
+}
+
+void* kernel_init(Context* context, const char* buffer, size_t) {
+  if (t_pending == nullptr) return nullptr;
+  try {
+    const auto& params = *reinterpret_cast<const tflite::DelegateParams*>(buffer);
+    std::unique_ptr<PendingKernel> pending = t_pending->take(*params.nodes_to_replace);
+    if (pending == nullptr) {
+      t_pending->set_error("the runtime made a partition that it had not previewed");
+      return nullptr;
+    }
+    return std::make_unique<DelegateKernel>(context, params, std::move(*pending)).release();
+  } catch (const std::exception& error) {
+    t_pending->set_error(error.what());
+    return nullptr;
+  }
+}
+
+void kernel_free(Context*, void* buffer) {
+  std::unique_ptr<DelegateKernel>(static_cast<DelegateKernel*>(buffer)).reset();
+}
+
+DelegateKernel& kernel_of(tflite::Node* node) {
+  if (node->user_data == nullptr) throw std::runtime_error("the partition was not initialised");
+  return *static_cast<DelegateKernel*>(node->user_data);
+}
+
+Status kernel_prepare(Context* context, tflite::Node* node) {
+  return guarded(context, [&] { kernel_of(node).prepare(context); });
+}
+
+Status kernel_invoke(Context* context, tflite::Node* node) {
+  return guarded(context, [&] { kernel_of(node).invoke(context); });
+}
+
+}  // namespace
+
+PendingScope::PendingScope(std::vector<PendingKernel>* pending)
+    : pending_(pending), outer_(t_pending) {
+  t_pending = this;
+}
+
+PendingScope::~PendingScope() { t_pending = outer_; }
+
+void PendingScope::set_error(const std::string& text) {
+  if (error_.empty()) error_ = text;
+}
+
+std::unique_ptr<PendingKernel> PendingScope::take(const IntArray& nodes) {
+  std::vector<int32_t> wanted(nodes.begin(), nodes.end());
+  std::sort(wanted.begin(), wanted.end());
+  for (PendingKernel& candidate : *pending_) {
+    if (candidate.executable != nullptr && candidate.nodes == wanted) {
+      return std::make_unique<PendingKernel>(std::move(candidate));
+    }
+  }
+  return nullptr;
+}
+
+tflite::Registration kernel_registration() {
+  tflite::Registration registration{};
+  registration.init = kernel_init;
+  registration.free = kernel_free;
+  registration.prepare = kernel_prepare;
+  registration.invoke = kernel_invoke;
+  registration.builtin_code = tflite::kDelegateOp;
+  registration.custom_name = kKernelName;
+  registration.version = 1;
+  return registration;
+}
+
+void report_error(Context* context, const std::string& text) {
+  constexpr size_t kPieceBytes = 1000;
+  for (size_t begin = 0; begin < text.size(); begin += kPieceBytes) {
+    context->report_error(context, "%s", text.substr(begin, kPieceBytes).c_str());
+  }
+}
+
+}  // namespace rk3588

@@ -1,0 +1,53 @@
+// A program made ready to run: memory on a device, content uploaded, addresses filled in.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "device.h"
+#include "program.h"
+#include "span.h"
+
+namespace rk3588 {
+
+class Executable {
+ public:
+  // Verifies `program` (delegate/npu/program.fbs), allocates and uploads; the bytes are not needed
+  // afterwards. timeout_ms 0: the device's default. Throws ProgramError, DeviceError.
+  Executable(Span<const uint8_t> program, std::shared_ptr<Device> device, uint32_t timeout_ms);
+
+  const std::string& name() const { return name_; }
+  const Device& device() const { return *device_; }
+  const std::vector<Binding>& inputs() const { return inputs_; }
+  const std::vector<Binding>& outputs() const { return outputs_; }
+
+  // One submit. `inputs` and `outputs` are dense NHWC host tensors of Binding::host_bytes() bytes
+  // in the order of the bindings. Allocates nothing itself. Throws DeviceError. Thread-safe: one
+  // run at a time.
+  void run(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
+
+ private:
+  Buffer* buffer(BufferId id) const { return buffers_[static_cast<size_t>(id)].get(); }
+  void allocate_and_upload(const Program& program);
+  void relocate(const Program& program);
+  void fill_unused_surfaces();
+  void build_submit(const Program& program);
+
+  std::shared_ptr<Device> device_;
+  std::string name_;
+  std::vector<Binding> inputs_;
+  std::vector<Binding> outputs_;
+  std::array<std::unique_ptr<Buffer>, kBufferCount> buffers_;
+  Submit submit_;
+  std::mutex mutex_;
+};
+
+// Calls of Device::submit in this process so far.
+uint64_t submit_count();
+
+}  // namespace rk3588

@@ -1,0 +1,184 @@
+// The Python module delegate._native: bindings, nothing else.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <string>
+#include <vector>
+
+#if __has_include("bind_sim.h")
+#include "bind_sim.h"
+#define RK3588_HAS_BIND_SIM 1
+#endif
+#include "device.h"
+#include "device_fault.h"
+#include "devices.h"
+#include "executable.h"
+#include "layout.h"
+#include "program.h"
+
+namespace py = pybind11;
+
+namespace rk3588 {
+namespace {
+
+using Bytes = py::array_t<uint8_t, py::array::c_style>;
+
+py::object error_class(const char* name) {
+  return py::module_::import("delegate.errors").attr(name);
+}
+
+[[noreturn]] void raise(const char* error, const std::string& text) {
+  py::set_error(error_class(error), text.c_str());
+  throw py::error_already_set();
+}
+
+void raise_fault(const DeviceFault& fault) {
+  const bool unsupported = fault.kind == kUnsupportedFeature;
+  const py::object type = error_class(unsupported ? "UnsupportedByDevice" : "SimulatorFault");
+  const py::object value =
+      type(fault.what(), fault.kind, fault.unit, fault.reg, fault.task, fault.layer);
+  PyErr_SetObject(type.ptr(), value.ptr());
+}
+
+void translate(std::exception_ptr pointer) {
+  try {
+    if (pointer) std::rethrow_exception(pointer);
+  } catch (const DeviceFault& fault) {
+    raise_fault(fault);
+  } catch (const DeviceError& error) {
+    py::set_error(error_class("DeviceError"), error.what());
+  } catch (const ProgramError& error) {
+    py::set_error(error_class("ProgramError"), error.what());
+  }
+}
+
+Span<const uint8_t> view(const py::bytes& bytes) {
+  char* data = nullptr;
+  Py_ssize_t size = 0;
+  if (PyBytes_AsStringAndSize(bytes.ptr(), &data, &size) != 0) throw py::error_already_set();
+  return {reinterpret_cast<const uint8_t*>(data), static_cast<size_t>(size)};
+}
+
+py::dtype dtype_of(const Binding& binding) {
+  return binding.is_uint8 ? py::dtype::of<uint8_t>() : py::dtype::of<int8_t>();
+}
+
+py::tuple describe(const std::vector<Binding>& bindings) {
+  py::tuple result(bindings.size());
+  for (size_t i = 0; i < bindings.size(); ++i) {
+    const Binding& binding = bindings[i];
+    result[i] = py::make_tuple(binding.tensor, binding.name, py::tuple(py::cast(binding.shape)),
+                               dtype_of(binding));
+  }
+  return result;
+}
+
+py::array checked_input(const Binding& binding, const py::array& array) {
+  const bool same_shape = static_cast<size_t>(array.ndim()) == binding.shape.size() &&
+                          std::equal(binding.shape.begin(), binding.shape.end(), array.shape());
+  if (!same_shape || !array.dtype().equal(dtype_of(binding))) {
+    raise("UsageError", "input " + binding.name + " must be " +
+                            py::str(dtype_of(binding)).cast<std::string>() + " of shape " +
+                            py::str(py::tuple(py::cast(binding.shape))).cast<std::string>());
+  }
+  return py::array::ensure(array, py::array::c_style);
+}
+
+py::list run(Executable& executable, const std::vector<py::array>& arrays) {
+  const auto& inputs = executable.inputs();
+  if (arrays.size() != inputs.size()) {
+    raise("UsageError", "the program takes " + std::to_string(inputs.size()) + " inputs, not " +
+                            std::to_string(arrays.size()));
+  }
+  std::vector<py::array> held;
+  std::vector<const uint8_t*> sources;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    held.push_back(checked_input(inputs[i], arrays[i]));
+    sources.push_back(static_cast<const uint8_t*>(held.back().data()));
+  }
+  py::list results;
+  std::vector<uint8_t*> targets;
+  for (const Binding& binding : executable.outputs()) {
+    py::array output(dtype_of(binding), binding.shape);
+    targets.push_back(static_cast<uint8_t*>(output.mutable_data()));
+    results.append(output);
+  }
+  {
+    const py::gil_scoped_release release;
+    executable.run(sources, targets);
+  }
+  return results;
+}
+
+std::unique_ptr<Executable> make_executable(const py::bytes& program, const std::string& device,
+                                            uint32_t timeout_ms) {
+  return std::make_unique<Executable>(view(program), open_device(device), timeout_ms);
+}
+
+// [pixels, channels] bytes to the surfaces that to_device_layout writes, `gap` (0xaa) elsewhere.
+constexpr uint8_t kUntouched = 0xaa;
+
+Bytes to_nc1hwc2(const Bytes& host, size_t surface_stride_bytes, bool is_uint8, int8_t fill) {
+  if (host.ndim() != 2 || host.shape(1) < 1) raise("UsageError", "expected [pixels, channels]");
+  const ImageLayout layout{static_cast<size_t>(host.shape(0)), static_cast<size_t>(host.shape(1)),
+                           surface_stride_bytes, is_uint8, fill};
+  if (surface_stride_bytes < layout.pixels * kAtomBytes) raise("UsageError", "stride too small");
+  const size_t surfaces = (layout.channels + kAtomBytes - 1) / kAtomBytes;
+  Bytes device(static_cast<py::ssize_t>(surfaces * surface_stride_bytes));
+  std::fill_n(device.mutable_data(), device.size(), kUntouched);
+  to_device_layout(layout, host.data(), static_cast<size_t>(host.size()), device.mutable_data());
+  return device;
+}
+
+Bytes from_nc1hwc2(const Bytes& device, size_t pixels, size_t channels, size_t surface_stride_bytes,
+                   bool is_uint8) {
+  const size_t surfaces = (channels + kAtomBytes - 1) / kAtomBytes;
+  if (channels < 1 || surface_stride_bytes < pixels * kAtomBytes ||
+      static_cast<size_t>(device.size()) < surfaces * surface_stride_bytes) {
+    raise("UsageError", "the surfaces are smaller than the shape");
+  }
+  Bytes host({pixels, channels});
+  from_device_layout({pixels, channels, surface_stride_bytes, is_uint8, 0}, device.data(),
+                     host.mutable_data(), static_cast<size_t>(host.size()));
+  return host;
+}
+
+}  // namespace
+}  // namespace rk3588
+
+PYBIND11_MODULE(_native, module) {
+  using rk3588::Executable;
+  module.doc() = "Native part of the RK3588 delegate: programs, devices, layouts, the plugin.";
+  py::register_local_exception_translator(rk3588::translate);
+  py::class_<Executable>(module, "Executable",
+                         "A serialised Program on a device. Raises ProgramError, DeviceError.")
+      .def(py::init(&rk3588::make_executable), py::arg("program"), py::arg("device") = "auto",
+           py::arg("timeout_ms") = 0)
+      .def("run", &rk3588::run, py::arg("inputs"),
+           "Dense NHWC arrays in the order of `inputs`; one submit; without the GIL.")
+      .def_property_readonly("name", &Executable::name)
+      .def_property_readonly("device_name",
+                             [](const Executable& self) { return self.device().name(); })
+      .def_property_readonly(
+          "inputs", [](const Executable& self) { return rk3588::describe(self.inputs()); },
+          "(tensor, name, shape, dtype) each.")
+      .def_property_readonly(
+          "outputs", [](const Executable& self) { return rk3588::describe(self.outputs()); },
+          "(tensor, name, shape, dtype) each.");
+  module.def("submit_count", &rk3588::submit_count, "Submits of this process so far.");
+  module.def(
+      "open_device_name",
+      [](const std::string& device) { return rk3588::open_device(device)->name(); },
+      py::arg("device") = "auto", "Name of the device that `device` opens. Raises DeviceError.");
+  module.def("find_npu_node", &rk3588::find_npu_node, py::arg("root") = "/",
+             "Path of an NPU's device node, or \"\".");
+  module.def("to_nc1hwc2", &rk3588::to_nc1hwc2, py::arg("host"), py::arg("surface_stride_bytes"),
+             py::arg("is_uint8"), py::arg("fill"), "Test hook of the layout conversion.");
+  module.def("from_nc1hwc2", &rk3588::from_nc1hwc2, py::arg("device"), py::arg("pixels"),
+             py::arg("channels"), py::arg("surface_stride_bytes"), py::arg("is_uint8"),
+             "Test hook of the layout conversion.");
+#ifdef RK3588_HAS_BIND_SIM
+  rk3588::bind_simulator(module);
+#endif
+}

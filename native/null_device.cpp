@@ -1,0 +1,26 @@
+// Accepts every submit and computes nothing: measures the host's share of an invoke.
+#include "devices.h"
+#include "host_memory.h"
+
+namespace rk3588 {
+namespace {
+
+class NullDevice : public Device {
+ public:
+  std::string name() const override { return "null"; }
+  std::unique_ptr<Buffer> allocate(size_t size, BufferId id) override {
+    return std::make_unique<HostBuffer>(space_, size, id);
+  }
+  void sync_for_device(Buffer&) override {}
+  void sync_for_cpu(Buffer&) override {}
+  void submit(const Submit&) override {}
+
+ private:
+  std::shared_ptr<AddressSpace> space_ = std::make_shared<AddressSpace>();
+};
+
+}  // namespace
+
+std::shared_ptr<Device> make_null_device() { return std::make_shared<NullDevice>(); }
+
+}  // namespace rk3588

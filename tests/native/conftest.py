@@ -1,0 +1,110 @@
+"""A stand-in for the compiler.
+
+It claims the operators it is told to and gives programs that read and write the right tensors, so
+that the plugin's own behaviour is tested without register programs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import delegate
+import models.builder.layers as layers
+from delegate.graph import DType, Graph
+from models.builder import ModelBuilder
+from models.builder.ranges import random_quantization
+from tests.native.program_builder import INPUT, OUTPUT, Binding, ProgramSpec, nhwc
+
+
+@pytest.fixture(scope="session")
+def runtime() -> ModuleType:
+    """The runtime of this environment."""
+    with contextlib.suppress(ImportError):
+        import ai_edge_litert.interpreter
+
+        return ai_edge_litert.interpreter
+    return pytest.importorskip("tflite_runtime.interpreter")
+
+
+@pytest.fixture
+def load(runtime) -> Callable[..., Any]:
+    """Loads the library as a user does, on the null device."""
+    return lambda **options: runtime.load_delegate(
+        delegate.library_path(), {"device": "null", **options}
+    )
+
+
+def program_for(graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
+    """A program that binds the tensors and does nothing."""
+
+    def bind(tensors: Sequence[int], buffer: int) -> list[Binding]:
+        bindings, offset = [], 0
+        for index in tensors:
+            tensor = graph.tensors[index]
+            is_uint8 = tensor.dtype is DType.UINT8
+            bindings.append(nhwc(index, tensor.shape, buffer, is_uint8=is_uint8, offset=offset))
+            offset = bindings[-1].end
+        return bindings
+
+    return ProgramSpec(bind(inputs, INPUT), bind(outputs, OUTPUT)).build()
+
+
+@dataclass
+class FakeCompiler:
+    """``ops``: what is claimed; ``fail``: raised instead; the rest records the calls."""
+
+    ops: tuple[str, ...] = ("CONV_2D",)
+    fail: Exception | None = None
+    largest_batch: int = 8
+    spoil: Callable[[list[Any]], list[Any]] = lambda partitions: partitions
+    graphs: list[Graph] = field(default_factory=list)
+    previews: list[Any] = field(default_factory=list)
+
+    def compile_context(self, graph: Graph, options: Any, preview: Any) -> Any:
+        self.graphs.append(graph)
+        self.previews.append(preview)
+        if self.fail is not None:
+            raise self.fail
+        wanted = [
+            node.index
+            for node in graph.nodes
+            if node.op in self.ops and graph.tensors[node.inputs[0]].shape[0] <= self.largest_batch
+        ]
+        partitions = [
+            SimpleNamespace(
+                partition=SimpleNamespace(nodes=nodes, inputs=inputs, outputs=outputs),
+                program=program_for(graph, inputs, outputs),
+            )
+            for nodes, inputs, outputs in preview(wanted)
+        ]
+        return SimpleNamespace(partitions=self.spoil(partitions), rejections=())
+
+
+@pytest.fixture
+def compiler(monkeypatch) -> FakeCompiler:
+    pytest.importorskip("delegate.compiler")
+    import delegate.plugin
+
+    fake = FakeCompiler()
+    monkeypatch.setattr(delegate.plugin, "compile_context", fake.compile_context)
+    return fake
+
+
+@pytest.fixture
+def model() -> bytes:
+    """conv 3x3 -> depthwise 3x3 -> conv 1x1, uint8, H != W."""
+    rng = np.random.default_rng(1)
+    builder = ModelBuilder("three layers")
+    quantization = random_quantization(rng, DType.UINT8, None, None)
+    x = builder.input("x", (1, 7, 5, 3), DType.UINT8, quantization)
+    x = layers.conv(builder, rng, x, oc=19, kh=3, kw=3)
+    x = layers.depthwise(builder, rng, x, kh=3, kw=3)
+    builder.output(layers.conv(builder, rng, x, oc=5, kh=1, kw=1))
+    return builder.build()

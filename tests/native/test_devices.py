@@ -1,0 +1,67 @@
+"""Which device is opened, and the refusal to simulate where an NPU exists."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from delegate import _native
+from delegate.errors import DeviceError
+
+
+def add_device(root: Path, sys_class: str, name: str, driver: str, dev_folder: str) -> None:
+    device = root / "sys/class" / sys_class / name / "device"
+    device.mkdir(parents=True)
+    drivers = root / "sys/bus/platform/drivers" / driver
+    drivers.mkdir(parents=True, exist_ok=True)
+    os.symlink(drivers, device / "driver")
+    node = root / "dev" / dev_folder / name
+    node.parent.mkdir(parents=True, exist_ok=True)
+    node.touch()
+
+
+def test_no_device_at_all(tmp_path):
+    assert _native.find_npu_node(str(tmp_path)) == ""
+
+
+def test_rocket_is_found_by_driver_not_by_number(tmp_path):
+    add_device(tmp_path, "accel", "accel0", "intel_vpu", "accel")
+    assert _native.find_npu_node(str(tmp_path)) == ""
+    add_device(tmp_path, "accel", "accel1", "rocket", "accel")
+    assert _native.find_npu_node(str(tmp_path)) == str(tmp_path / "dev/accel/accel1")
+
+
+def test_rknpu_among_graphics_devices(tmp_path):
+    add_device(tmp_path, "drm", "card0", "rockchip-drm", "dri")
+    add_device(tmp_path, "drm", "card1", "RKNPU", "dri")
+    assert _native.find_npu_node(str(tmp_path)) == str(tmp_path / "dev/dri/card1")
+
+
+def test_a_driver_without_a_node_does_not_count(tmp_path):
+    add_device(tmp_path, "accel", "accel0", "rocket", "accel")
+    (tmp_path / "dev/accel/accel0").unlink()
+    assert _native.find_npu_node(str(tmp_path)) == ""
+
+
+def test_names():
+    assert _native.open_device_name("simulator") == "simulator"
+    assert _native.open_device_name("null") == "null"
+
+
+@pytest.mark.skipif(_native.find_npu_node() != "", reason="this machine has an NPU")
+def test_auto_is_the_simulator_without_an_npu():
+    assert _native.open_device_name() == "simulator"
+
+
+@pytest.mark.parametrize("name", ["rocket", "rknpu", "/dev/accel/accel0"])
+def test_hardware_is_refused_with_a_way_out(name):
+    with pytest.raises(DeviceError, match=f"{name}: .*device=simulator"):
+        _native.open_device_name(name)
+
+
+@pytest.mark.parametrize("name", ["", "gpu", "Simulator"])
+def test_unknown_names_are_refused_with_the_valid_ones(name):
+    with pytest.raises(DeviceError, match="valid: auto, simulator, null"):
+        _native.open_device_name(name)

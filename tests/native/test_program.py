@@ -1,0 +1,203 @@
+"""The program reader: what it accepts, every rule it enforces, and bytes of any kind."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from delegate import _native
+from delegate.errors import DeviceError, ProgramError, UsageError
+from tests.native.program_builder import (
+    CONSTANTS,
+    INPUT,
+    OUTPUT,
+    REGCMD,
+    ProgramSpec,
+    checksum_place,
+    nhwc,
+    seal,
+)  # fmt: skip
+
+
+def small(**changes) -> ProgramSpec:
+    spec = ProgramSpec(
+        [nhwc(1, (1, 5, 3, 19), INPUT)], [nhwc(2, (1, 5, 3, 7), OUTPUT, is_uint8=False)]
+    )
+    for name, value in changes.items():
+        setattr(spec, name, value)
+    return spec
+
+
+def test_a_valid_program_runs_on_the_null_device():
+    executable = _native.Executable(small().build(), device="null")
+    before = _native.submit_count()
+    (output,) = executable.run([np.zeros((1, 5, 3, 19), np.uint8)])
+    assert _native.submit_count() == before + 1
+    assert (output.shape, output.dtype) == ((1, 5, 3, 7), np.int8)
+    assert not output.any()
+    assert executable.device_name == "null"
+    assert executable.inputs == ((1, "tensor1", (1, 5, 3, 19), np.dtype(np.uint8)),)
+
+
+def test_uint8_outputs_of_zeroed_memory_are_128():
+    spec = ProgramSpec([nhwc(1, (2, 3, 4, 5), INPUT)], [nhwc(2, (2, 3, 4, 17), OUTPUT)])
+    (output,) = _native.Executable(spec.build(), "null").run([np.zeros((2, 3, 4, 5), np.uint8)])
+    assert (output == 128).all()
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.zeros((1, 5, 3, 19), np.int8), np.zeros((1, 3, 5, 19), np.uint8), np.zeros(285, np.uint8)],
+)
+def test_run_refuses_other_shapes_and_types(array):
+    with pytest.raises(UsageError, match="tensor1 must be uint8"):
+        _native.Executable(small().build(), "null").run([array])
+
+
+def test_run_refuses_a_wrong_number_of_inputs():
+    with pytest.raises(UsageError, match="takes 1 inputs, not 0"):
+        _native.Executable(small().build(), "null").run([])
+
+
+def test_run_takes_arrays_with_strides():
+    source = np.zeros((1, 3, 5, 19), np.uint8).transpose(0, 2, 1, 3)
+    assert _native.Executable(small().build(), "null").run([source])[0].shape == (1, 5, 3, 7)
+
+
+def in_binding(**changes):
+    return small(inputs=[nhwc(1, (1, 5, 3, 19), INPUT, **changes)])
+
+
+def spoiled_shape(shape):
+    spec = small()
+    spec.inputs[0].shape = shape
+    return spec
+
+
+VIOLATIONS = {
+    "version": (small(version=2), "format version 2"),
+    "checksum": (small(checksum=1), "checksum"),
+    "buffers missing": (small(sizes=[64, 0, 64, 480]), "number of buffers"),
+    "buffer huge": (small(sizes=[64, 0, 1 << 31, 480, 240]), "larger than 1 GiB"),
+    "content too long": (small(contents={CONSTANTS: b"x"}), "content is larger"),
+    "regcmd odd": (small(sizes=[65, 0, 64, 480, 240]), "whole 64-bit words"),
+    "reloc outside": (small(relocs=[(8, INPUT, 0)]), "relocation lies outside"),
+    "reloc unsorted": (small(relocs=[(1, INPUT, 0), (0, INPUT, 0)]), "not sorted"),
+    "reloc twice": (small(relocs=[(1, INPUT, 0), (1, INPUT, 0)]), "not sorted"),
+    "reloc buffer": (small(relocs=[(0, 5, 0)]), "unknown buffer"),
+    "reloc to empty": (small(relocs=[(0, CONSTANTS, 0)]), "points outside"),
+    "reloc addend": (small(relocs=[(0, INPUT, 480)]), "points outside"),
+    "reloc addend wraps": (small(relocs=[(0, INPUT, 2**64 - 16)]), "points outside"),
+    "no tasks": (small(tasks=[]), "no tasks"),
+    "task misaligned": (small(tasks=[{"regcmd_offset": 32, "regcmd_count": 4}]), "misaligned"),
+    "task outside": (small(tasks=[{"regcmd_count": 9}]), "outside REGCMD"),
+    "task wraps": (small(tasks=[{"regcmd_offset": 0xFFFFFFC0}]), "outside REGCMD"),
+    "task empty": (small(tasks=[{"regcmd_count": 0}]), "out of range"),
+    "task layer": (small(tasks=[{"layer": 1}]), "unknown layer"),
+    "task enables nothing": (small(tasks=[{"enable_mask": 0}]), "enables no unit"),
+    "jobs descend": (
+        small(tasks=[{"job": 1}, {"job": 0}], sizes=[128, 0, 64, 480, 240]), "not ascending"),
+    "no outputs": (small(outputs=[]), "no outputs"),
+    "wrong buffer": (small(inputs=[nhwc(1, (1, 1, 1, 1), OUTPUT)]),
+                     "wrong kind"),
+    "bound twice": (small(inputs=[nhwc(1, (1, 1, 1, 1), INPUT)] * 2), "bound twice"),
+    "negative tensor": (small(inputs=[nhwc(-1, (1, 1, 1, 1), INPUT)]), "negative"),
+    "too few surfaces": (in_binding(surfaces=1), "too few surfaces"),
+    "stride overlaps": (in_binding(surface_stride=224), "overlap"),
+    "stride unaligned": (in_binding(surface_stride=241, image_stride=480), "not aligned"),
+    "offset unaligned": (in_binding(offset=8), "not aligned"),
+    "beyond the end": (in_binding(offset=16), "exceeds its buffer"),
+    "stride beyond": (in_binding(surface_stride=256), "exceeds its buffer"),
+    "huge stride": (in_binding(surface_stride=2**63, image_stride=480), "exceeds its buffer"),
+    "huge surfaces": (in_binding(surfaces=2**32 - 1, image_stride=480), "exceeds its buffer"),
+    "images overlap": (
+        small(inputs=[nhwc(1, (2, 1, 1, 1), INPUT, image_stride=0)]), "images overlap"),
+    "shape differs": (spoiled_shape((1, 5, 3, 18)), "differ"),
+    "shape negative": (spoiled_shape((-1, 5, -3, 19)), "not positive"),
+    "shape overflows": (spoiled_shape((2**31 - 1,) * 4), "too large"),
+    "rank": (spoiled_shape((1,) * 9), "too many dimensions"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VIOLATIONS)
+def test_each_violation_is_one_clear_error(name):
+    spec, message = VIOLATIONS[name]
+    with pytest.raises(ProgramError, match=message) as caught:
+        _native.Executable(spec.build(), "null")
+    assert "\n" not in str(caught.value)
+
+
+def test_another_file_identifier_is_refused():
+    with pytest.raises(ProgramError, match="identifier"):
+        _native.Executable(small().build(b"TFL3"), "null")
+
+
+@pytest.mark.parametrize(
+    "name", [b"\xff", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"a\xe2\x82", b"\x80"]
+)
+def test_names_must_be_utf8(name):
+    spec = small(layers=["layer " + "y" * len(name)])
+    spoiled = spec.build().replace(b"layer " + b"y" * len(name), b"layer " + name)
+    with pytest.raises(ProgramError, match="not UTF-8"):
+        _native.Executable(seal(spoiled, place=checksum_place(spec)), "null")
+
+
+def test_names_of_every_utf8_length_are_kept():
+    spec = small(layers=["\u00e4\u20ac\U0001f600"])
+    assert _native.Executable(spec.build(), "null").name == "test program"
+
+
+def test_every_truncation_is_refused():
+    program = small().build()
+    for size in range(len(program)):
+        with pytest.raises(ProgramError):
+            _native.Executable(program[:size], "null")
+
+
+def test_every_single_byte_change_is_refused():
+    """The checksum covers every byte, itself included."""
+    program = small().build()
+    for at in range(len(program)):
+        spoiled = program[:at] + bytes([program[at] ^ 0x41]) + program[at + 1 :]
+        with pytest.raises(ProgramError):
+            _native.Executable(spoiled, "null")
+
+
+INTERESTING = (0, 1, 4, 16, 0x7F, 0x80, 0xFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_mutations_with_a_correct_checksum_never_crash(seed):
+    """Structure must hold on its own: an attacker can compute a checksum."""
+    spec = small(
+        tasks=[{}, {"job": 1}], sizes=[128, 16, 64, 480, 240], contents={REGCMD: bytes(128)}
+    )
+    place = checksum_place(spec)
+    program = spec.build()
+    rng = random.Random(seed)
+    accepted = 0
+    for _ in range(400):
+        spoiled = bytearray(program)
+        for _ in range(rng.choice((1, 1, 2, 5))):
+            if rng.random() < 0.5:
+                spoiled[rng.randrange(len(spoiled))] = rng.randrange(256)
+            else:
+                at = rng.randrange(len(spoiled) // 4) * 4
+                spoiled[at : at + 4] = rng.choice(INTERESTING).to_bytes(4, "little")
+        try:
+            executable = _native.Executable(seal(bytes(spoiled), place=place), "null")
+        except (ProgramError, DeviceError):
+            continue
+        accepted += 1
+        executable.run([np.zeros(shape, dtype) for _, _, shape, dtype in executable.inputs])
+    assert accepted > 0
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 12, 64, 1000])
+def test_random_bytes_are_refused(size):
+    rng = random.Random(size)
+    for _ in range(100):
+        with pytest.raises(ProgramError):
+            _native.Executable(b"\x08\0\0\0RKNP"[:size] + rng.randbytes(max(0, size - 8)), "null")
