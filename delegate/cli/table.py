@@ -31,7 +31,7 @@ def format_table(
         ]
         if last in right:
             return _GAP.join(parts).rstrip()
-        wrapped = textwrap.wrap(row[last], room) or [""]
+        wrapped = textwrap.wrap(row[last], room, break_long_words=False) or [""]
         lines = [_GAP.join([*parts[:last], wrapped[0]]).rstrip()]
         lines += [" " * before_last + rest for rest in wrapped[1:]]
         return "\n".join(lines)

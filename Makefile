@@ -1,0 +1,81 @@
+# make demo: classify a picture. make test: everything that is checked. Both make what they need:
+# a virtual environment (.venv), the native library, and for tests a second environment with
+# ai-edge-litert (.venv-litert). Nothing is installed outside this folder.
+
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-litert lint format native clean
+
+# The first Python from 3.10 on that really starts; 3.11 first, the last one with a tflite-runtime.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.10 python3; do \
+	"$$p" -c 'import sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo "$$p" && break; done)
+
+VENV := .venv
+LITERT := .venv-litert
+BIN := $(VENV)/bin
+PIP_FLAGS := --quiet --disable-pip-version-check
+BUILD_TOOLS := 'scikit-build-core>=0.10' 'pybind11>=2.13' 'cmake>=3.18' 'ninja>=1.11'
+NATIVE_SOURCES := CMakeLists.txt $(shell find native -name '*.cpp' -o -name '*.h')
+FORMATTED_SOURCES := $(shell find native -name '*.cpp' -o -name '*.h')
+PYTEST_FLAGS ?= -n 2
+
+help:
+	@echo 'make demo         classify a picture through the delegate'
+	@echo 'make test         lint, types, tests under tflite-runtime and ai-edge-litert'
+	@echo 'make lint         ruff, clang-format, mypy'
+	@echo 'make format       rewrite sources as ruff and clang-format want them'
+	@echo 'make native       build the native library and install the package into $(VENV)'
+	@echo 'make clean        remove environments and builds'
+
+# $(1): environment, $(2): extras, $(3): build folder
+define install
+	$(1)/bin/python -m pip install $(PIP_FLAGS) --no-build-isolation -C build-dir=$(3) -e '.[$(2)]'
+	@touch $(1)/installed
+endef
+
+define create
+	@if [ -z '$(PYTHON)' ]; then echo 'make: error: no Python from 3.10 on was found; set PYTHON=' >&2; exit 1; fi
+	@echo 'creating $(1) with $(PYTHON)'
+	$(PYTHON) -m venv --clear $(1)
+	$(1)/bin/python -m pip install $(PIP_FLAGS) $(BUILD_TOOLS)
+	@touch $(1)/created
+endef
+
+$(VENV)/created:
+	$(call create,$(VENV))
+
+$(LITERT)/created:
+	$(call create,$(LITERT))
+
+$(VENV)/installed: $(VENV)/created pyproject.toml $(NATIVE_SOURCES)
+	$(call install,$(VENV),runtime$(comma)dev,build/venv)
+
+$(LITERT)/installed: $(LITERT)/created pyproject.toml $(NATIVE_SOURCES)
+	$(call install,$(LITERT),litert$(comma)test,build/venv-litert)
+
+comma := ,
+
+native: $(VENV)/installed
+
+demo: $(VENV)/installed
+	@$(BIN)/python -m models.demo
+
+lint: $(VENV)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(FORMATTED_SOURCES)
+	$(BIN)/mypy
+
+format: $(VENV)/installed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(FORMATTED_SOURCES)
+
+test-litert: $(LITERT)/installed
+	$(LITERT)/bin/python -m pytest -q -m 'not slow' tests/hosts
+
+test: lint test-litert $(VENV)/installed
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+clean:
+	rm -rf $(VENV) $(LITERT) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
