@@ -25,7 +25,9 @@ class OptionError(UsageError):
 
 
 class ModelError(UsageError):
-    """A .tflite file that is missing, truncated, corrupt or outside what TensorFlow Lite defines."""
+    """A .tflite file that is missing, truncated, corrupt or outside what TensorFlow Lite
+    defines.
+    """
 
 
 class CaptureError(UsageError):

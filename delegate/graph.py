@@ -1,7 +1,7 @@
 """The graph that every later stage reads: immutable tensors, nodes and quantisation.
 
-Comes from a .tflite file (``tflite_reader``) or from a running TfLiteContext (``context_reader``); both give
-the same types. Goes to ``partition`` and ``lower``. Knows nothing of registers.
+Comes from a .tflite file (``tflite_reader``) or from a running TfLiteContext (``context_reader``);
+both give the same types. Goes to ``partition`` and ``lower``. Knows nothing of registers.
 
 Shapes are TFLite's: feature maps NHWC, CONV_2D filters OHWI, DEPTHWISE_CONV_2D filters 1HWO,
 FULLY_CONNECTED filters [outputs, inputs]. Constants are read-only NumPy views of the file or of the
@@ -20,7 +20,9 @@ import numpy.typing as npt
 
 
 class DType(enum.Enum):
-    """Element types by name; the value is TfLiteType (lite/core/c/c_api_types.h), which differs from the schema's."""
+    """Element types by name; the value is TfLiteType (lite/core/c/c_api_types.h), which differs
+    from the schema's.
+    """
 
     NONE = 0
     FLOAT32 = 1
@@ -68,8 +70,9 @@ class Activation(enum.Enum):
 class Quantization:
     """Affine quantisation: real = scale[c] * (q - zero_point[c]) along ``axis``.
 
-    ``scales`` are the float32 values of the file, widened to float (exactly); one entry means per tensor.
-    ``zero_points`` has the same length as ``scales`` (a size-1 array of the file is broadcast by the readers).
+    ``scales`` are the float32 values of the file, widened to float (exactly); one entry means per
+    tensor. ``zero_points`` has the same length as ``scales`` (a size-1 array of the file is
+    broadcast by the readers).
     """
 
     scales: tuple[float, ...]
@@ -156,7 +159,9 @@ NodeOptions = ConvOptions | DepthwiseOptions | FullyConnectedOptions | AddOption
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operator. ``op`` is the builtin's name ("CONV_2D") or "CUSTOM:<name>"; -1 in ``inputs`` = absent."""
+    """One operator. ``op`` is the builtin's name ("CONV_2D") or "CUSTOM:<name>"; -1 in
+    ``inputs`` = absent.
+    """
 
     index: int
     op: str
@@ -168,9 +173,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """One subgraph. ``nodes`` are in execution order; ``Node.index`` is the index Netron and TFLite show,
-    which need not be the position in ``nodes``. ``inputs``/``outputs`` are empty for a graph read from a
-    context, which does not tell them."""
+    """One subgraph. ``nodes`` are in execution order; ``Node.index`` is the index Netron and TFLite
+    show, which need not be the position in ``nodes``. ``inputs``/``outputs`` are empty for a graph
+    read from a context, which does not tell them."""
 
     tensors: tuple[Tensor, ...]
     nodes: tuple[Node, ...]

@@ -1,23 +1,27 @@
 """From TFLite's requantisation to the DPU's register stages.
 
-In: the weights' sums, bias and scales of a convolution or fully connected node. Out: per-channel operands and
-the stages BS, BN, OUT_CVT. Refuses (LoweringError) what cannot be proven to stay within one LSB.
+In: the weights' sums, bias and scales of a convolution or fully connected node. Out: per-channel
+operands and the stages BS, BN, OUT_CVT. Refuses (LoweringError) what cannot be proven to stay
+within one LSB.
 
-TFLite's reference kernels compute, per output channel, with m = sx * sw / sy = q * 2^(e - 31), 2^30 <= q < 2^31:
+TFLite's reference kernels compute, per output channel, with m = sx * sw / sy = q * 2^(e - 31), 2^30
+<= q < 2^31:
 
     N   = round(acc * 2^max(e,0) * q / 2^31)             a whole number of 2^min(e,0) output LSBs
     out = round_half_away(N / 2^max(-e,0)) + zero_point, clamped
 
-The first rounding is visible: with e = -1 it moves a quarter of all results. A single exact rounding therefore
-disagrees with TFLite on up to several per cent of the elements, so the same two steps are made in the DPU:
+The first rounding is visible: with e = -1 it moves a quarter of all results. A single exact
+rounding therefore disagrees with TFLite on up to several per cent of the elements, so the same two
+steps are made in the DPU:
 
     BS       t = round(acc * C >> s1)      C / 2^s1 ~ q / 2^31, C of 15 bits
     BN       u = round(t * D >> s2)        brings every channel to the same unit of 2^-R LSB
     OUT_CVT  out = round_half_away(u >> R) + zero_point, saturated
 
-Per channel, D_c = 2^(R - g_c) with g_c = -e_c: BS rounds at TFLite's own granularity and D is exact. Per tensor both
-multipliers are free registers: C * D has 30 bits, and BN's rounding is TFLite's first one.
-The activation clamps in BN, where zero is the output zero point and one LSB is exactly 2^R.
+Per channel, D_c = 2^(R - g_c) with g_c = -e_c: BS rounds at TFLite's own granularity and D is
+exact. Per tensor both multipliers are free registers: C * D has 30 bits, and BN's rounding is
+TFLite's first one. The activation clamps in BN, where zero is the output zero point and one LSB is
+exactly 2^R.
 """
 
 from __future__ import annotations
@@ -46,11 +50,13 @@ Int64Array = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Requantization:
-    """Operands and settings of BS, BN and OUT_CVT for one node. Arrays have one element per output channel.
+    """Operands and settings of BS, BN and OUT_CVT for one node. Arrays have one element per output
+    channel.
 
-    ``bias`` int32 for the BS ALU; ``multipliers`` for BS MUL; ``exponents`` None for a per-tensor node, else
-    log2 of the BN operands. ``unit_bits`` is R: one output LSB is 2^R in BN. ``error_lsb`` bounds the distance to
-    TFLite's value before its last rounding, over every possible input.
+    ``bias`` int32 for the BS ALU; ``multipliers`` for BS MUL; ``exponents`` None for a per-tensor
+    node, else log2 of the BN operands. ``unit_bits`` is R: one output LSB is 2^R in BN.
+    ``error_lsb`` bounds the distance to TFLite's value before its last rounding, over every
+    possible input.
     """
 
     bias: Int64Array
@@ -72,14 +78,18 @@ class Requantization:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AccumulatorBounds:
-    """Exact bounds of the accumulator per output channel over every possible input, bias included."""
+    """Exact bounds of the accumulator per output channel over every possible input, bias
+    included.
+    """
 
     low: Int64Array
     high: Int64Array
 
 
 def quantize_multiplier(value: float) -> tuple[int, int]:
-    """(q, e) with value ~ q * 2^(e - 31), 2^30 <= q < 2^31: the decomposition TFLite uses. (0, 0) for tiny ones."""
+    """(q, e) with value ~ q * 2^(e - 31), 2^30 <= q < 2^31: the decomposition TFLite uses. (0,
+    0) for tiny ones.
+    """
     if value == 0.0:
         return 0, 0
     mantissa, exponent = math.frexp(value)
@@ -94,13 +104,16 @@ def quantize_multiplier(value: float) -> tuple[int, int]:
 def accumulator_bounds(
     weights: Int64Array, bias: Int64Array, input_zero_point: int
 ) -> AccumulatorBounds:
-    """Bounds of sum(w * (x - zero_point)) + bias for int8 x. ``weights``: [channels, terms], zero point taken off."""
+    """Bounds of sum(w * (x - zero_point)) + bias for int8 x. ``weights``: [channels, terms],
+    zero point taken off.
+    """
     positive = np.maximum(weights, 0).sum(axis=1)
     negative = np.minimum(weights, 0).sum(axis=1)
     x_low, x_high = INT8_MIN - input_zero_point, INT8_MAX - input_zero_point
     low = bias + positive * x_low + negative * x_high
     high = bias + positive * x_high + negative * x_low
-    # Padding contributes x = zero point, i.e. nothing, so a window at the border can also leave terms out.
+    # Padding contributes x = zero point, i.e. nothing, so a window at the border can also leave
+    # terms out.
     return AccumulatorBounds(np.minimum(low, bias), np.maximum(high, bias))
 
 
@@ -128,11 +141,11 @@ def requantize(
 ) -> Requantization:
     """Chooses every stage for one node.
 
-    ``multipliers``: real sx * sw_c / sy, one per output channel (all equal if not ``per_channel``). ``bias``: what
-    the BS ALU adds, i.e. bias - zero_point * sum(weights). ``bounds`` of the true accumulator.
-    Raises LoweringError if a bound of one LSB cannot be proven.
+    ``multipliers``: real sx * sw_c / sy, one per output channel (all equal if not ``per_channel``).
+    ``bias``: what the BS ALU adds, i.e. bias - zero_point * sum(weights). ``bounds`` of the true
+    accumulator. Raises LoweringError if a bound of one LSB cannot be proven.
     """
-    low, high = activation_range(activation, output_scale, output_zero_point)
+    high = activation_range(activation, output_scale, output_zero_point)[1]
     relu = activation in (Activation.RELU, Activation.RELU6)
     bias, bounds = _tame_bias(node, multipliers, bias, bounds)
     stages = _per_channel_stages if per_channel else _per_tensor_stages
@@ -175,8 +188,9 @@ def _tame_bias(
 ) -> tuple[Int64Array, AccumulatorBounds]:
     """Keeps the accumulator inside int32.
 
-    A channel that would leave int32 but whose output is saturated for every input gets a smaller bias that still
-    saturates it; any other channel is refused (TFLite's own accumulator would overflow).
+    A channel that would leave int32 but whose output is saturated for every input gets a smaller
+    bias that still saturates it; any other channel is refused (TFLite's own accumulator would
+    overflow).
     """
     spread = np.maximum(np.abs(bounds.low - bias), np.abs(bounds.high - bias))
     # Whatever the order in which the hardware adds the parts, no partial sum exceeds this.
@@ -214,7 +228,10 @@ def _per_tensor_stages(
     q, exponent = quantize_multiplier(float(multipliers[0]))
     magnitude = int(_magnitude(bounds).max())
     if q == 0:
-        q, exponent = 1 << 30, -31  # TFLite's result is 0 whatever the input; so is this: |acc| * 2^-32 < 1/2
+        q, exponent = (
+            1 << 30,
+            -31,
+        )  # TFLite's result is 0 whatever the input; so is this: |acc| * 2^-32 < 1/2
     half = 1 << (MULTIPLIER_BITS - 1)
     first = np.arange(half, 2 * half, dtype=np.int64)
     second = np.rint(q / 2.0 / first).astype(np.int64)
@@ -252,7 +269,9 @@ def _per_tensor_stages(
 def _per_channel_stages(
     node: int, multipliers: npt.NDArray[np.float64], bounds: AccumulatorBounds
 ) -> _Stages:
-    """C_c carries q_c, D_c = 2^(R - g_c) the exponent; channels too small for D lose low bits of C instead."""
+    """C_c carries q_c, D_c = 2^(R - g_c) the exponent; channels too small for D lose low bits of
+    C instead.
+    """
     pairs = [quantize_multiplier(float(m)) for m in multipliers]
     q = np.array([p[0] for p in pairs], np.int64)
     exponent = np.array([p[1] if p[0] else -31 for p in pairs], np.int64)
@@ -266,7 +285,8 @@ def _per_channel_stages(
             f"the multiplier {float(multipliers.max()):.6g} is too large for the DPU's shifts",
         )
     unit = lift - exponent  # g_c: BS gives channel c in units of 2^-g_c LSB
-    # R: no coarser than the finest channel needs, D_c within 16 bits, and no channel may leave int32 in BN.
+    # R: no coarser than the finest channel needs, D_c within 16 bits, and no channel may leave
+    # int32 in BN.
     range_lsb = magnitude * multipliers
     headroom = 31 - 1 - math.frexp(float(range_lsb.max()) + 1.0)[1]
     unit_bits = max(0, min(int(unit.max()), int(unit.min()) + MAX_BN_EXPONENT, headroom))
@@ -298,8 +318,9 @@ def _per_channel_stages(
         raise LoweringError(
             node,
             "error_below_half_lsb",
-            f"output channel {worst} could be off by {float(error[worst]):.3g} LSB before rounding "
-            f"(its scale is {float(multipliers.max() / multipliers[worst]):.3g} times below the largest)",
+            f"output channel {worst} could be off by {float(error[worst]):.3g} LSB before rounding: "
+            f"its scale is {float(multipliers.max() / multipliers[worst]):.3g} times below the "
+            "largest",
         )
     return _Stages(
         multipliers=c,

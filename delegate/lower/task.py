@@ -1,8 +1,9 @@
 """What lowering gives to ``npu``: tasks as resolved integers, without addresses or register bits.
 
-One task is one launch of the program controller. All sizes are bytes, pixels, rows or channels as the field
-names say; counts are true counts (``npu`` writes "minus one" where a register wants it). Memory is named by
-``Ref(buffer, byte offset)``; addresses exist only after a device allocated the buffers.
+One task is one launch of the program controller. All sizes are bytes, pixels, rows or channels as
+the field names say; counts are true counts (``npu`` writes "minus one" where a register wants it).
+Memory is named by ``Ref(buffer, byte offset)``; addresses exist only after a device allocated the
+buffers.
 
 Feature maps are NC1HWC2 with C2 = 16 bytes: the element (c, h, w) of an int8 map lies at
 ``(c // 16) * surface_stride_bytes + h * line_stride_bytes + w * 16 + c % 16``.
@@ -16,7 +17,9 @@ from dataclasses import dataclass, field
 
 
 class BufferId(enum.IntEnum):
-    """The buffers of a program; one of each at most. The number is its index in a serialised Program."""
+    """The buffers of a program; one of each at most. The number is its index in a serialised
+    Program.
+    """
 
     REGCMD = 0
     CONSTANTS = 1
@@ -45,9 +48,10 @@ class Source(enum.Enum):
 class FeatureInput:
     """What the CNA fetches: ``height`` rows of ``width`` pixels of ``channels`` (a multiple of 16).
 
-    ``source`` is the first row of the tile in surface 0. Rows and columns outside the tile that the kernel
-    reaches read ``pad_value`` (int8) in every lane; bottom and right padding follow from the output size.
-    ``entries_per_row``: CBUF entries of 64 bytes one row takes (programs.md section 2).
+    ``source`` is the first row of the tile in surface 0. Rows and columns outside the tile that the
+    kernel reaches read ``pad_value`` (int8) in every lane; bottom and right padding follow from the
+    output size. ``entries_per_row``: CBUF entries of 64 bytes one row takes (programs.md section
+    2).
     """
 
     source: Ref
@@ -65,7 +69,9 @@ class FeatureInput:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Packed weights in native order. Depthwise: ``kernels`` is 1 and ``bytes_per_kernel`` is the total."""
+    """Packed weights in native order. Depthwise: ``kernels`` is 1 and ``bytes_per_kernel`` is
+    the total.
+    """
 
     source: Ref
     total_bytes: int
@@ -77,7 +83,9 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class CbufPlan:
-    """The split of the 12 banks. ``weight_reuse``: the weights of the previous task are still there."""
+    """The split of the 12 banks. ``weight_reuse``: the weights of the previous task are still
+    there.
+    """
 
     data_banks: int
     weight_banks: int
@@ -87,10 +95,12 @@ class CbufPlan:
 
 @dataclass(frozen=True, slots=True)
 class OutputCube:
-    """Where and how the DPU writes: ``channels`` are whole groups (32 dense, 64 depthwise, 16 element-wise).
+    """Where and how the DPU writes: ``channels`` are whole groups (32 dense, 64 depthwise, 16
+    element-wise).
 
-    ``surfaces_per_group`` is 2 (dense), 4 (depthwise), 1 (element-wise). Lanes from ``channels_real`` on are
-    written too, with unspecified values; the target must have room for them.
+    ``surfaces_per_group`` is 2 (dense), 4 (depthwise), 1 (element-wise). Lanes from
+    ``channels_real`` on are written too, with unspecified values; the target must have room for
+    them.
     """
 
     target: Ref
@@ -104,12 +114,13 @@ class OutputCube:
 
 @dataclass(frozen=True, slots=True)
 class BsStage:
-    """BS: (x + alu [+ ow * sum(inputs)]) * mul >> shift, round half even, saturate int32, then ReLU, RELUX.
+    """BS: (x + alu [+ ow * sum(inputs)]) * mul >> shift, round half even, saturate int32, then
+    ReLU, RELUX.
 
-    ``alu``/``mul``/``ow`` from MEMORY come per channel from ``operands`` in the BRDMA layout (programs.md
-    section 2): dense int32 when only ``alu`` is read, else blocks of 8 channels of 64 bytes
-    (8 int32 alu | 8 int16 ow | 8 int16 mul). ``shift`` serves values >= 0, ``shift_negative`` values < 0.
-    ``relux_max`` None: no upper clamp.
+    ``alu``/``mul``/``ow`` from MEMORY come per channel from ``operands`` in the BRDMA layout
+    (programs.md section 2): dense int32 when only ``alu`` is read, else blocks of 8 channels of 64
+    bytes (8 int32 alu | 8 int16 ow | 8 int16 mul). ``shift`` serves values >= 0, ``shift_negative``
+    values < 0. ``relux_max`` None: no upper clamp.
     """
 
     alu: Source = Source.OFF
@@ -129,9 +140,10 @@ class BsStage:
 class BnStage:
     """BN: (x + alu) * mul >> shift, round half even, saturate int32, then ReLU, RELUX.
 
-    ``alu_operand`` None: no addition. ``mul`` REGISTER: ``mul_operand``; MEMORY: int16 per channel, dense, at
-    ``operands``, read by NRDMA (NRDMA_CFG DATA_USE = 4: only the MUL operand). ``shift`` serves values >= 0,
-    ``shift_negative`` values < 0. Everything off: the block is bypassed (BN_CFG 0x53).
+    ``alu_operand`` None: no addition. ``mul`` REGISTER: ``mul_operand``; MEMORY: int16 per channel,
+    dense, at ``operands``, read by NRDMA (NRDMA_CFG DATA_USE = 4: only the MUL operand). ``shift``
+    serves values >= 0, ``shift_negative`` values < 0. Everything off: the block is bypassed (BN_CFG
+    0x53).
     """
 
     alu_operand: int | None = None
@@ -146,12 +158,13 @@ class BnStage:
 
 @dataclass(frozen=True, slots=True)
 class EwStage:
-    """EW: x + ((e + offset) * scale >> shift), round half even; then ReLU, and RELUX if ``relux_max`` is given.
+    """EW: x + ((e + offset) * scale >> shift), round half even; then ReLU, and RELUX if
+    ``relux_max`` is given.
 
-    ``operand``: int8 feature map read per pixel by the DPU_RDMA, at the tile's first row of surface 0, with
-    ``surface_stride_bytes`` between surfaces. In a convolution the even surfaces are read by MRDMA and the
-    odd ones by ERDMA (COMB_USE 5). ``operand`` None: the constant ``register_operand`` is added instead
-    (EW_OP_VALUE_0..7), without conversion.
+    ``operand``: int8 feature map read per pixel by the DPU_RDMA, at the tile's first row of surface
+    0, with ``surface_stride_bytes`` between surfaces. In a convolution the even surfaces are read
+    by MRDMA and the odd ones by ERDMA (COMB_USE 5). ``operand`` None: the constant
+    ``register_operand`` is added instead (EW_OP_VALUE_0..7), without conversion.
     """
 
     operand: Ref | None = None
@@ -168,8 +181,8 @@ class EwStage:
 class OutConvert:
     """OUT_CVT: saturate8(round(x * scale >> shift) + offset).
 
-    Ties go away from zero if ``ties_away`` (OUT_CVT_SHIFT.CVT_ROUND = 1), else to even. Lowering asks for ties away
-    because TFLite's reference kernels round so in their last step.
+    Ties go away from zero if ``ties_away`` (OUT_CVT_SHIFT.CVT_ROUND = 1), else to even. Lowering
+    asks for ties away because TFLite's reference kernels round so in their last step.
     """
 
     scale: int
@@ -200,7 +213,9 @@ class ConvTask:
 
 @dataclass(frozen=True, slots=True)
 class ElementwiseTask:
-    """DPU only ("flying"): the main operand comes from memory through MRDMA, the second through EW."""
+    """DPU only ("flying"): the main operand comes from memory through MRDMA, the second through
+    EW.
+    """
 
     tile: str
     source: Ref
@@ -217,7 +232,9 @@ Task = ConvTask | ElementwiseTask
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One NPU operation and the TFLite nodes it computes. ``name`` is what errors and traces show."""
+    """One NPU operation and the TFLite nodes it computes. ``name`` is what errors and traces
+    show.
+    """
 
     name: str
     op: str
@@ -238,9 +255,9 @@ class BufferSpec:
 class TensorBinding:
     """A tensor of the model that the host converts at the partition's edge.
 
-    ``shape`` is the TFLite shape (any rank); the device sees it as ``images`` images of height x width x
-    channels. ``surfaces`` are allocated and, for inputs, filled: lanes from ``channels`` on with
-    ``fill`` (int8). ``is_uint8``: the host value is the device value + 128. Image n lies at
+    ``shape`` is the TFLite shape (any rank); the device sees it as ``images`` images of height x
+    width x channels. ``surfaces`` are allocated and, for inputs, filled: lanes from ``channels`` on
+    with ``fill`` (int8). ``is_uint8``: the host value is the device value + 128. Image n lies at
     ``offset + n * image_stride_bytes``.
     """
 
@@ -261,7 +278,9 @@ class TensorBinding:
 
 @dataclass(frozen=True, slots=True)
 class LoweredPartition:
-    """All that ``npu`` needs to build a Program. ``layers`` and their tasks are in execution order."""
+    """All that ``npu`` needs to build a Program. ``layers`` and their tasks are in execution
+    order.
+    """
 
     name: str
     layers: tuple[Layer, ...]

@@ -1,9 +1,10 @@
 """Row tiles of a convolution: pure integers in, tiles out; knows no register and no operator.
 
-Every input row of a tile takes ``entries_per_row`` CBUF entries of 64 bytes; the 12 banks are split between rows
-and weights. The bank split is the rule read from programs that run on silicon (exact on 281 of 281 convolutions
-of the vendor's compiler): weights of up to three banks stay resident, larger ones keep two kernel groups and
-stream through; rows get what is left. Output channels are never split: one task may stream megabytes.
+Every input row of a tile takes ``entries_per_row`` CBUF entries of 64 bytes; the 12 banks are split
+between rows and weights. The bank split is the rule read from programs that run on silicon (exact
+on 281 of 281 convolutions of the vendor's compiler): weights of up to three banks stay resident,
+larger ones keep two kernel groups and stream through; rows get what is left. Output channels are
+never split: one task may stream megabytes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class TilingError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ConvGeometry:
-    """What tiling needs to know of one image of a convolution. ``channels`` is the programmed count."""
+    """What tiling needs to know of one image of a convolution. ``channels`` is the programmed
+    count.
+    """
 
     input_height: int
     input_width: int
@@ -51,7 +54,9 @@ class ConvGeometry:
 
 @dataclass(frozen=True, slots=True)
 class RowTile:
-    """Output rows [output_start, output_start + output_rows) from input rows [input_start, + input_rows)."""
+    """Output rows [output_start, output_start + output_rows) from input rows [input_start, +
+    input_rows).
+    """
 
     output_start: int
     output_rows: int
@@ -62,7 +67,9 @@ class RowTile:
 
 @dataclass(frozen=True, slots=True)
 class TilePlan:
-    """Tiles in order, and the bank split they share. ``weights_resident``: later tiles reuse the weights."""
+    """Tiles in order, and the bank split they share. ``weights_resident``: later tiles reuse the
+    weights.
+    """
 
     data_banks: int
     weight_banks: int
@@ -72,9 +79,11 @@ class TilePlan:
 
 
 def entries_per_row(width: int, channels: int) -> int:
-    """CBUF entries of one int8 row: whole entries of 64 channels per pixel, and the rest of the channels packed.
+    """CBUF entries of one int8 row: whole entries of 64 channels per pixel, and the rest of the
+    channels packed.
 
-    The rest is rounded up to 16, 32 or 64 bytes per pixel (exact on 34 of 34 observed shapes; C = 48 takes 64).
+    The rest is rounded up to 16, 32 or 64 bytes per pixel (exact on 34 of 34 observed shapes; C =
+    48 takes 64).
     """
     whole, rest = divmod(channels, CBUF_ENTRY_BYTES)
     rest_bytes = next(size for size in (0, 16, 32, 64) if size >= rest)
@@ -82,7 +91,9 @@ def entries_per_row(width: int, channels: int) -> int:
 
 
 def weight_banks_needed(weight_bytes: int, bytes_per_kernel_group: int) -> int:
-    """Banks that weights want: all of them up to three, else two kernel groups, at the least one group."""
+    """Banks that weights want: all of them up to three, else two kernel groups, at the least one
+    group.
+    """
     whole = -(-weight_bytes // CBUF_BANK_BYTES)
     if whole <= RESIDENT_WEIGHT_BANKS:
         return whole
@@ -93,7 +104,9 @@ def weight_banks_needed(weight_bytes: int, bytes_per_kernel_group: int) -> int:
 
 
 def input_rows_for(geometry: ConvGeometry, output_start: int, output_rows: int) -> RowTile:
-    """The tile of ``output_rows`` rows: its input rows, clipped to the image, and the padding above them."""
+    """The tile of ``output_rows`` rows: its input rows, clipped to the image, and the padding
+    above them.
+    """
     first = output_start * geometry.stride_h - geometry.pad_top
     last = (output_start + output_rows - 1) * geometry.stride_h - geometry.pad_top
     last += geometry.kernel_rows - 1
@@ -108,7 +121,9 @@ def input_rows_for(geometry: ConvGeometry, output_start: int, output_rows: int) 
 
 
 def plan_tiles(geometry: ConvGeometry) -> TilePlan:
-    """Chooses the bank split and the row tiles. Raises TilingError if not even one output row fits."""
+    """Chooses the bank split and the row tiles. Raises TilingError if not even one output row
+    fits.
+    """
     entries = entries_per_row(geometry.input_width, geometry.channels)
     if entries > MAX_ENTRIES_PER_ROW:
         raise TilingError(
@@ -127,8 +142,8 @@ def plan_tiles(geometry: ConvGeometry) -> TilePlan:
     else:
         raise TilingError(
             "tile_fits_cbuf",
-            f"{geometry.kernel_rows} input rows ({entries} CBUF entries each) and one group of kernels "
-            f"({geometry.bytes_per_kernel_group} bytes) do not fit the {CBUF_BANKS} banks of CBUF",
+            f"{geometry.kernel_rows} input rows ({entries} CBUF entries each) and one group of "
+            f"kernels ({geometry.bytes_per_kernel_group} bytes) do not fit the {CBUF_BANKS} banks of CBUF",
         )
     if len(tiles) == 1:
         data_banks = -(-tiles[0].input_rows * entries // CBUF_ENTRIES_PER_BANK)
@@ -145,7 +160,9 @@ def plan_tiles(geometry: ConvGeometry) -> TilePlan:
 
 
 def _row_tiles(geometry: ConvGeometry, entries: int, data_banks: int) -> tuple[RowTile, ...]:
-    """Greedy tiles of as many output rows as fit ``data_banks``; empty if one output row does not."""
+    """Greedy tiles of as many output rows as fit ``data_banks``; empty if one output row does
+    not.
+    """
     rows = data_banks * CBUF_ENTRIES_PER_BANK // entries
     tiles = []
     start = 0
@@ -159,7 +176,9 @@ def _row_tiles(geometry: ConvGeometry, entries: int, data_banks: int) -> tuple[R
 
 
 def _output_rows_within(geometry: ConvGeometry, start: int, input_rows: int) -> int:
-    """The most output rows from ``start`` whose input rows number at most ``input_rows``; 0 if not even one."""
+    """The most output rows from ``start`` whose input rows number at most ``input_rows``; 0 if
+    not even one.
+    """
     remaining = geometry.output_height - start
     first = max(start * geometry.stride_h - geometry.pad_top, 0)
     # Input rows end at row `reach`, exclusive, unless the image ends before.

@@ -1,9 +1,10 @@
 """Weights and per-channel operands in the order the hardware fetches them.
 
-Dense int8: ``[O/32][I/32][kh][kw][32 o][32 i]``. Input channels are padded to 16 (a last block of 16 or 32 lanes),
-output channels to an even number; the last output group keeps its own size. Padding lanes hold the weight zero
-point: together with the OW term (-zero_point * sum of the inputs) they contribute nothing.
-Depthwise int8: ``[C/64][kh][kw][64]``, last group 16, 32 or 64 channels. Both observed in programs that run on silicon.
+Dense int8: ``[O/32][I/32][kh][kw][32 o][32 i]``. Input channels are padded to 16 (a last block of
+16 or 32 lanes), output channels to an even number; the last output group keeps its own size.
+Padding lanes hold the weight zero point: together with the OW term (-zero_point * sum of the
+inputs) they contribute nothing. Depthwise int8: ``[C/64][kh][kw][64]``, last group 16, 32 or 64
+channels. Both observed in programs that run on silicon.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def padded_kernels(output_channels: int) -> int:
 def depthwise_channels(channels: int) -> int:
     """Channels a depthwise task is programmed with: whole surfaces, and no last group of 48.
 
-    A last group of 16, 32 or 64 channels is observed; 48 is not, so it is widened to 64. The extra surface exists
-    because every tensor has surfaces for a multiple of 32 channels.
+    A last group of 16, 32 or 64 channels is observed; 48 is not, so it is widened to 64. The extra
+    surface exists because every tensor has surfaces for a multiple of 32 channels.
     """
     programmed = align(channels, CHANNELS_PER_SURFACE)
     if programmed % DEPTHWISE_GROUP == 48:
@@ -62,7 +63,7 @@ def pack_dense(weights: Int8Array, zero_point: int) -> bytes:
 
 
 def _pack_kernel_groups(groups: Int8Array, whole_lanes: int) -> bytes:
-    """[G][o][kh][kw][lanes] -> for each G: [I/32][kh][kw][o][32], then the tail block of 16 lanes."""
+    """[G][o][kh][kw][lanes] -> per G: [I/32][kh][kw][o][32], then the tail block of 16 lanes."""
     count, size, kh, kw, lanes = groups.shape
     head = groups[..., :whole_lanes].reshape(count, size, kh, kw, -1, DENSE_INPUT_GROUP)
     head = head.transpose(0, 4, 2, 3, 1, 5).reshape(count, -1)
@@ -93,7 +94,9 @@ def pack_bias(bias: Int64Array, channels: int) -> bytes:
 
 
 def pack_operand_blocks(bias: Int64Array, multipliers: Int64Array, channels: int) -> bytes:
-    """Blocks of 8 channels (8 int32 bias | 8 int16 OW = 0 | 8 int16 multiplier) for BRDMA DATA_USE = 7."""
+    """Blocks of 8 channels (8 int32 bias | 8 int16 OW = 0 | 8 int16 multiplier) for BRDMA
+    DATA_USE = 7.
+    """
     block = np.dtype(
         [
             ("bias", "<i4", OPERAND_BLOCK_CHANNELS),
@@ -108,7 +111,7 @@ def pack_operand_blocks(bias: Int64Array, multipliers: Int64Array, channels: int
     flat_multipliers[: len(multipliers)] = multipliers
     blocks["bias"] = flat_bias.reshape(-1, OPERAND_BLOCK_CHANNELS)
     blocks["multiplier"] = flat_multipliers.reshape(-1, OPERAND_BLOCK_CHANNELS)
-    return blocks.tobytes()
+    return bytes(blocks.tobytes())
 
 
 def pack_bn_multipliers(exponents: Int64Array, channels: int) -> bytes:

@@ -1,0 +1,81 @@
+"""The numbers of an addition: two operand multipliers and one output conversion.
+
+out = round_half_away((a * Ma + b * Mb) * SCALE / 2^SHIFT) + zero_point, with a and b without their
+zero points. TFLite works with 20 extra bits and 31-bit multipliers, so its result is the real one
+rounded half away; what matters here is how near Ma * SCALE / 2^SHIFT comes to sa / so, and the same
+for b. One SCALE has to serve both: every 15-bit one is tried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from delegate.errors import LoweringError
+from delegate.graph import Activation
+from delegate.lower.requantize import INT8_MAX, INT8_MIN, INT32_MAX, activation_range
+
+# Operand multipliers stay at or below 2^14: converted operands then reach 255 * 2^14, as in
+# programs observed on silicon.
+MAX_OPERAND_MULTIPLIER = 1 << 14
+MIN_SCALE, MAX_SCALE = 1 << 14, (1 << 15) - 1
+MAX_OUT_SHIFT = 62
+# |a| <= 255: both operands are int8 minus an int8 zero point.
+OPERAND_RANGE = INT8_MAX - INT8_MIN
+
+
+@dataclass(frozen=True, slots=True)
+class AddScales:
+    """``error_lsb`` bounds the distance to the real sum before rounding, over all operands."""
+
+    first: int
+    second: int
+    scale: int
+    shift: int
+    error_lsb: float
+
+    @property
+    def steps_per_lsb(self) -> float:
+        """One output LSB in units of the sum."""
+        return 2.0**self.shift / self.scale
+
+
+def choose_add_scales(node: int, first: float, second: float) -> AddScales:
+    """Scales for first = sa / so and second = sb / so. Raises LoweringError beyond half an LSB
+    of error.
+    """
+    scale = np.arange(MIN_SCALE, MAX_SCALE + 1, dtype=np.int64)
+    largest = max(first, second)
+    # The largest shift with which the larger multiplier still fits.
+    room = np.floor(np.log2((MAX_OPERAND_MULTIPLIER + 0.49) * scale / largest)).astype(np.int64)
+    shift = np.clip(room, 0, MAX_OUT_SHIFT)
+    power = np.ldexp(1.0, shift.astype(np.int32))
+    a = np.rint(first * power / scale).astype(np.int64)
+    b = np.rint(second * power / scale).astype(np.int64)
+    error = np.abs(a * scale / power - first) + np.abs(b * scale / power - second)
+    error[np.maximum(a, b) > MAX_OPERAND_MULTIPLIER] = np.inf
+    best = int(np.argmin(error))
+    error_lsb = float(error[best]) * OPERAND_RANGE
+    if not error_lsb < 0.5:
+        raise LoweringError(
+            node,
+            "error_below_half_lsb",
+            f"the operand scales are {first:.6g} and {second:.6g} output LSBs; the sum could be "
+            f"off by {error_lsb:.3g} LSB before rounding",
+        )
+    return AddScales(int(a[best]), int(b[best]), int(scale[best]), int(shift[best]), error_lsb)
+
+
+def sum_clamp(
+    scales: AddScales, activation: Activation, output_scale: float, zero_point: int
+) -> tuple[bool, int | None]:
+    """(ReLU, RELUX limit) for the sum. The limit's output is exactly the clamp: it is the
+    nearest sum to it.
+    """
+    low, high = activation_range(activation, output_scale, zero_point)
+    relu = low > INT8_MIN or activation in (Activation.RELU, Activation.RELU6)
+    if not relu or high >= INT8_MAX:
+        return relu, None
+    limit = round((high - zero_point) * scales.steps_per_lsb)
+    return relu, limit if limit <= INT32_MAX else None

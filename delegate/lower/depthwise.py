@@ -1,0 +1,60 @@
+"""DEPTHWISE_CONV_2D with depth multiplier 1: from a node to a resolved ``Convolution``."""
+
+from __future__ import annotations
+
+from delegate.graph import DepthwiseOptions, Graph, Node
+from delegate.lower.conv2d import device_weights, leading_padding, real_multipliers
+from delegate.lower.convolution import Convolution
+from delegate.lower.tensors import DeviceTensor
+
+
+def resolve_depthwise(
+    graph: Graph, node: Node, name: str, source: DeviceTensor, target: DeviceTensor
+) -> Convolution:
+    options = node.options
+    assert isinstance(options, DepthwiseOptions)
+    weights = graph.tensor(node.inputs[1])
+    output = graph.tensor(node.outputs[0])
+    assert weights.quantization is not None
+    assert output.quantization is not None
+    _, kh, kw, channels = weights.shape
+    device = device_weights(graph, node, channels, (kh, kw, channels))
+    return Convolution(
+        node=node.index,
+        name=name,
+        op=node.op,
+        nodes=(node.index,),
+        weights=device.values,
+        weight_zero_point=device.zero_point,
+        bias=device.bias,
+        multipliers=real_multipliers(graph.tensor(node.inputs[0]), weights, output, channels),
+        per_channel=weights.quantization.is_per_channel,
+        activation=options.activation,
+        output_scale=output.quantization.scale,
+        output_zero_point=target.zero_point,
+        source=source,
+        target=target,
+        input_view=source.view,
+        output_view=target.view,
+        stride_h=options.stride_h,
+        stride_w=options.stride_w,
+        dilation_h=options.dilation_h,
+        dilation_w=options.dilation_w,
+        pad_top=leading_padding(
+            options.padding,
+            source.view.height,
+            target.view.height,
+            kh,
+            options.stride_h,
+            options.dilation_h,
+        ),
+        pad_left=leading_padding(
+            options.padding,
+            source.view.width,
+            target.view.width,
+            kw,
+            options.stride_w,
+            options.dilation_w,
+        ),
+        is_depthwise=True,
+    )

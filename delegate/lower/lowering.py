@@ -1,0 +1,211 @@
+"""Drives lowering: from a partition to placed tensors, packed constants and tiled tasks.
+
+In: ``Graph`` and ``Partition``. Out: ``LoweredPartition``. Raises LoweringError naming the node
+that does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from delegate.graph import AddOptions, Graph, Node
+from delegate.lower.add import layer_name, lower_add
+from delegate.lower.constants import ConstantPool
+from delegate.lower.conv2d import resolve_conv2d
+from delegate.lower.convolution import (
+    Convolution,
+    FusionNotExactError,
+    lower_convolution,
+    programmed_channels,
+)
+from delegate.lower.depthwise import resolve_depthwise
+from delegate.lower.fully_connected import resolve_fully_connected
+from delegate.lower.fused_add import FusedAdd
+from delegate.lower.hw import CHANNELS_PER_SURFACE, DEPTHWISE_GROUP, align
+from delegate.lower.task import BufferId, BufferSpec, Layer, LoweredPartition
+from delegate.lower.tensors import (
+    DeviceTensor,
+    MemoryPlan,
+    TensorUse,
+    binding_of,
+    default_surfaces,
+    device_zero_point,
+    place_tensors,
+    view_of,
+)
+from delegate.partition.fusion import additions_to_fuse
+from delegate.partition.types import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A node to lower, with the addition folded into it, if any."""
+
+    node: Node
+    addition: Node | None = None
+
+    @property
+    def result(self) -> int:
+        return (self.addition or self.node).outputs[0]
+
+    @property
+    def operands(self) -> tuple[int, ...]:
+        """Feature maps it reads from memory."""
+        if self.node.op == "ADD":
+            return self.node.inputs
+        if self.addition is None:
+            return self.node.inputs[:1]
+        return (self.node.inputs[0], self.other_operand)
+
+    @property
+    def other_operand(self) -> int:
+        """The operand of the folded addition that the convolution does not produce."""
+        assert self.addition is not None
+        first, second = self.addition.inputs
+        return second if first == self.node.outputs[0] else first
+
+
+def lower_partition(graph: Graph, partition: Partition, name: str) -> LoweredPartition:
+    """Lowers every node of ``partition``. Raises LoweringError for a node that does not fit the
+    hardware.
+
+    Additions are folded into convolutions where graph and numbers allow it; where the numbers do
+    not, both nodes get tasks of their own.
+    """
+    fusions = dict(additions_to_fuse(graph, partition))
+    while True:
+        operations = _operations(graph, partition, fusions)
+        memory = place_tensors(graph, _tensor_uses(graph, partition, operations))
+        constants = ConstantPool()
+        try:
+            layers = tuple(_lower(graph, op, memory.tensors, constants) for op in operations)
+        except FusionNotExactError as error:
+            fusions = {add: conv for add, conv in fusions.items() if conv != error.node}
+            continue
+        return LoweredPartition(
+            name=name,
+            layers=layers,
+            buffers=_buffers(memory, constants),
+            inputs=tuple(binding_of(graph, memory.tensors[t]) for t in partition.inputs),
+            outputs=tuple(binding_of(graph, memory.tensors[t]) for t in partition.outputs),
+        )
+
+
+def _operations(
+    graph: Graph, partition: Partition, fusions: Mapping[int, int]
+) -> tuple[Operation, ...]:
+    """Execution order; a fused pair runs at the addition's place, where both operands exist."""
+    folded = set(fusions.values())
+    operations = []
+    for index in partition.nodes:
+        node = graph.node(index)
+        if index in fusions:
+            operations.append(Operation(graph.node(fusions[index]), node))
+        elif index not in folded:
+            operations.append(Operation(node))
+    return tuple(operations)
+
+
+def _tensor_uses(
+    graph: Graph, partition: Partition, operations: Sequence[Operation]
+) -> tuple[TensorUse, ...]:
+    surfaces: dict[int, int] = {}
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+
+    def touch(tensor: int, needed: int, when: int) -> None:
+        surfaces[tensor] = max(surfaces.get(tensor, 0), needed)
+        first.setdefault(tensor, when)
+        last[tensor] = when
+
+    for when, operation in enumerate(operations):
+        for tensor in operation.operands:
+            touch(tensor, _surfaces_read(graph, operation, tensor), when)
+        touch(operation.result, _surfaces_written(graph, operation), when)
+    uses = []
+    for tensor in (*partition.inputs, *(t for t in first if t not in partition.inputs)):
+        buffer = BufferId.SCRATCH
+        if tensor in partition.inputs:
+            buffer = BufferId.INPUT
+        elif tensor in partition.outputs:
+            buffer = BufferId.OUTPUT
+        uses.append(TensorUse(tensor, surfaces[tensor], first[tensor], last[tensor], buffer))
+    return tuple(uses)
+
+
+def _surfaces_read(graph: Graph, operation: Operation, tensor: int) -> int:
+    channels = view_of(graph.tensor(tensor).shape).channels
+    if operation.node.op == "ADD" or (operation.addition and tensor == operation.other_operand):
+        return default_surfaces(channels)
+    depthwise = operation.node.op == "DEPTHWISE_CONV_2D"
+    return programmed_channels(channels, depthwise) // CHANNELS_PER_SURFACE
+
+
+def _surfaces_written(graph: Graph, operation: Operation) -> int:
+    channels = view_of(graph.tensor(operation.result).shape).channels
+    if operation.node.op == "DEPTHWISE_CONV_2D":
+        return align(channels, DEPTHWISE_GROUP) // CHANNELS_PER_SURFACE
+    return default_surfaces(channels)
+
+
+def _lower(
+    graph: Graph,
+    operation: Operation,
+    tensors: Mapping[int, DeviceTensor],
+    constants: ConstantPool,
+) -> Layer:
+    node = operation.node
+    target = tensors[operation.result]
+    source = tensors[node.inputs[0]]
+    if node.op == "ADD":
+        return lower_add(graph, node, source, tensors[node.inputs[1]], target)
+    return lower_convolution(_resolve(graph, operation, source, target, tensors), constants)
+
+
+def _resolve(
+    graph: Graph,
+    operation: Operation,
+    source: DeviceTensor,
+    target: DeviceTensor,
+    tensors: Mapping[int, DeviceTensor],
+) -> Convolution:
+    node = operation.node
+    name = layer_name(graph, operation.addition or node)
+    if node.op == "DEPTHWISE_CONV_2D":
+        return resolve_depthwise(graph, node, name, source, target)
+    if node.op == "FULLY_CONNECTED":
+        return resolve_fully_connected(graph, node, name, source, target)
+    assert node.op == "CONV_2D", node.op
+    return resolve_conv2d(graph, node, name, source, target, _fused(graph, operation, tensors))
+
+
+def _fused(
+    graph: Graph, operation: Operation, tensors: Mapping[int, DeviceTensor]
+) -> FusedAdd | None:
+    if operation.addition is None:
+        return None
+    assert isinstance(operation.addition.options, AddOptions)
+    intermediate = graph.tensor(operation.node.outputs[0])
+    assert intermediate.quantization is not None
+    result = tensors[operation.result]
+    return FusedAdd(
+        node=operation.addition.index,
+        operand=tensors[operation.other_operand],
+        intermediate_scale=intermediate.quantization.scale,
+        intermediate_zero_point=device_zero_point(intermediate),
+        output_scale=result.scale,
+        output_zero_point=result.zero_point,
+        activation=operation.addition.options.activation,
+    )
+
+
+def _buffers(memory: MemoryPlan, constants: ConstantPool) -> tuple[BufferSpec, ...]:
+    content = constants.content()
+    sizes = memory.sizes_bytes
+    return (
+        BufferSpec(BufferId.CONSTANTS, len(content), content),
+        BufferSpec(BufferId.SCRATCH, sizes[BufferId.SCRATCH]),
+        BufferSpec(BufferId.INPUT, sizes[BufferId.INPUT]),
+        BufferSpec(BufferId.OUTPUT, sizes[BufferId.OUTPUT]),
+    )
