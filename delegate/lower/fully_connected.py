@@ -38,7 +38,8 @@ def resolve_fully_connected(
             node.index,
             "rows_match_pixels",
             f"weights of {columns} columns read neither single pixels ({view.channels} channels) "
-            f"nor whole images ({view.height} x {view.width} x {view.channels}); reshape the input before",
+            f"nor whole images ({view.height} x {view.width} x {view.channels}); reshape the "
+            "input before",
         )
     device = device_weights(graph, node, outputs, (outputs, *kernel, view.channels))
     return Convolution(

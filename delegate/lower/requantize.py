@@ -318,9 +318,9 @@ def _per_channel_stages(
         raise LoweringError(
             node,
             "error_below_half_lsb",
-            f"output channel {worst} could be off by {float(error[worst]):.3g} LSB before rounding: "
-            f"its scale is {float(multipliers.max() / multipliers[worst]):.3g} times below the "
-            "largest",
+            f"output channel {worst} could be off by {float(error[worst]):.3g} LSB before "
+            f"rounding: its scale is {float(multipliers.max() / multipliers[worst]):.3g} times "
+            "below the largest",
         )
     return _Stages(
         multipliers=c,

@@ -143,7 +143,8 @@ def plan_tiles(geometry: ConvGeometry) -> TilePlan:
         raise TilingError(
             "tile_fits_cbuf",
             f"{geometry.kernel_rows} input rows ({entries} CBUF entries each) and one group of "
-            f"kernels ({geometry.bytes_per_kernel_group} bytes) do not fit the {CBUF_BANKS} banks of CBUF",
+            f"kernels ({geometry.bytes_per_kernel_group} bytes) do not fit the {CBUF_BANKS} banks "
+            "of CBUF",
         )
     if len(tiles) == 1:
         data_banks = -(-tiles[0].input_rows * entries // CBUF_ENTRIES_PER_BANK)

@@ -1,0 +1,151 @@
+"""Drives the stages: graph -> partition -> lower -> npu -> serialised programs.
+
+In: a ``Graph`` and ``Options``. Out: a program per partition, and a ``Rejection`` for every node left
+out. A node that turns out not to fit the hardware is rejected with its reason and the rest is
+partitioned again, so a compile failure means that node runs on the CPU, never a broken model.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from delegate import __version__
+from delegate.errors import LoweringError
+from delegate.graph import Graph
+from delegate.lower.lowering import lower_partition
+from delegate.lower.task import Layer
+from delegate.npu.program import Program, build_program, serialize
+from delegate.options import Options
+from delegate.partition.partitioner import partition_graph, select_nodes, select_partitions
+from delegate.partition.types import Partition, Rejection
+from delegate.tflite_reader import read_graph
+
+COMPILER = f"rk3588-delegate {__version__}"
+
+Preview = Callable[[list[int]], Sequence[tuple[Sequence[int], Sequence[int], Sequence[int]]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Modelled, never measured: cycles of the NPU and of its memory port, and bytes moved."""
+
+    npu_cycles: int
+    ddr_cycles: int
+    cycles: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledPartition:
+    """A partition and its serialised Program."""
+
+    partition: Partition
+    program: bytes
+    layers: tuple[Layer, ...]
+    tasks: int
+    estimate: Estimate
+    buffers_bytes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompileResult:
+    """All partitions of a graph. ``rejections`` has exactly one entry per node left out."""
+
+    graph: Graph
+    partitions: tuple[CompiledPartition, ...]
+    rejections: tuple[Rejection, ...]
+    compile_seconds: float
+
+    @property
+    def delegated_nodes(self) -> int:
+        return sum(len(compiled.partition.nodes) for compiled in self.partitions)
+
+    @property
+    def total_nodes(self) -> int:
+        return len(self.graph.nodes)
+
+
+def compile_model(model: str | Path | Graph, options: Options) -> CompileResult:
+    """Compiles the first subgraph of a .tflite file, partitioned as TFLite would.
+
+    Raises ModelError if the file cannot be read.
+    """
+    graph = model if isinstance(model, Graph) else read_graph(model)
+    return _compile(graph, options, lambda nodes: partition_graph(graph, nodes))
+
+
+def compile_context(graph: Graph, options: Options, preview: Preview) -> CompileResult:
+    """Compiles what a running interpreter holds. ``preview`` asks it how it would partition."""
+
+    def partitions(nodes: frozenset[int]) -> Sequence[Partition]:
+        return [
+            Partition(tuple(members), tuple(inputs), tuple(outputs))
+            for members, inputs, outputs in preview(sorted(nodes))
+        ]
+
+    return _compile(graph, options, partitions)
+
+
+def compile_partition(graph: Graph, partition: Partition) -> CompiledPartition:
+    """Lowers, encodes and serialises one partition. Raises LoweringError naming the node."""
+    lowered = lower_partition(graph, partition, _name(graph, partition))
+    program = build_program(lowered, COMPILER)
+    return CompiledPartition(
+        partition=partition,
+        program=serialize(program),
+        layers=lowered.layers,
+        tasks=len(program.tasks),
+        estimate=_estimate(program),
+        buffers_bytes=sum(buffer.size_bytes for buffer in program.buffers),
+    )
+
+
+def _compile(
+    graph: Graph,
+    options: Options,
+    partitions_of: Callable[[frozenset[int]], Sequence[Partition]],
+) -> CompileResult:
+    start = time.perf_counter()
+    supported, rejections = select_nodes(graph, options.deny_ops)
+    compiled: dict[Partition, CompiledPartition] = {}
+    while True:
+        partitions = partitions_of(frozenset(supported))
+        partitions, too_small = select_partitions(
+            graph, partitions, options.min_nodes, options.max_partitions
+        )
+        failed: list[Rejection] = list(too_small)
+        for partition in partitions:
+            if partition in compiled:
+                continue
+            try:
+                compiled[partition] = compile_partition(graph, partition)
+            except LoweringError as error:
+                node = graph.node(error.node)
+                failed.append(Rejection(error.node, node.op, error.rule, error.detail))
+        if not failed:
+            break
+        supported = supported - {rejection.node for rejection in failed}
+        rejections = (*rejections, *failed)
+    return CompileResult(
+        graph=graph,
+        partitions=tuple(compiled[partition] for partition in partitions),
+        rejections=tuple(sorted(rejections, key=lambda rejection: rejection.node)),
+        compile_seconds=time.perf_counter() - start,
+    )
+
+
+def _name(graph: Graph, partition: Partition) -> str:
+    first, last = partition.nodes[0], partition.nodes[-1]
+    return f"{graph.name or 'main'} nodes {first}..{last}"
+
+
+def _estimate(program: Program) -> Estimate:
+    return Estimate(
+        npu_cycles=sum(task.npu_cycles for task in program.tasks),
+        ddr_cycles=sum(task.ddr_cycles for task in program.tasks),
+        cycles=sum(max(task.npu_cycles, task.ddr_cycles) for task in program.tasks),
+        bytes=sum(task.bytes for task in program.tasks),
+    )
