@@ -5,7 +5,7 @@ other through ERDMA.
 from __future__ import annotations
 
 from delegate.errors import LoweringError
-from delegate.graph import AddOptions, Graph, Node
+from delegate.graph import Activation, AddOptions, Graph, Node
 from delegate.lower.add_scales import choose_add_scales, sum_clamp
 from delegate.lower.hw import CHANNELS_PER_SURFACE, DENSE_KERNEL_GROUP, MAX_CUBE_SIZE, align
 from delegate.lower.task import (
@@ -34,6 +34,12 @@ def lower_add(
             node.index,
             "output_channels_in_range",
             f"{view.channels} channels; the NPU takes up to {MAX_CUBE_SIZE}",
+        )
+    if node.options.activation is Activation.RELU_N1_TO_1:
+        raise LoweringError(
+            node.index,
+            "add_activation_supported",
+            "an addition with RELU_N1_TO_1 needs a lower clamp that the element-wise task lacks",
         )
     scales = choose_add_scales(node.index, first.scale / target.scale, second.scale / target.scale)
     relu, relux_max = sum_clamp(scales, node.options.activation, target.scale, target.zero_point)

@@ -70,11 +70,11 @@ def choose_add_scales(node: int, first: float, second: float) -> AddScales:
 def sum_clamp(
     scales: AddScales, activation: Activation, output_scale: float, zero_point: int
 ) -> tuple[bool, int | None]:
-    """(ReLU, RELUX limit) for the sum. The limit's output is exactly the clamp: it is the
+    """(ReLU, RELUX limit) for the sum; RELU_N1_TO_1 is the caller's to refuse. The limit's output is exactly the clamp: it is the
     nearest sum to it.
     """
-    low, high = activation_range(activation, output_scale, zero_point)
-    relu = low > INT8_MIN or activation in (Activation.RELU, Activation.RELU6)
+    high = activation_range(activation, output_scale, zero_point)[1]
+    relu = activation in (Activation.RELU, Activation.RELU6)
     if not relu or high >= INT8_MAX:
         return relu, None
     limit = round((high - zero_point) * scales.steps_per_lsb)

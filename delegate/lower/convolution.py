@@ -32,6 +32,7 @@ from delegate.lower.hw import (
 from delegate.lower.requantize import (
     UNIT_SCALE,
     UNIT_SHIFT,
+    Clamp,
     Int64Array,
     Requantization,
     accumulator_bounds,
@@ -284,10 +285,17 @@ def _stages(
     convert = OutConvert(
         scale=UNIT_SCALE,
         shift=UNIT_SHIFT + chosen.unit_bits,
-        offset=chosen.output_zero_point,
+        offset=chosen.output_zero_point + chosen.clamp.low_lsb,
         ties_away=True,
     )
-    return bs, bn, None, convert
+    return bs, bn, _ew_stage(chosen.clamp), convert
+
+
+def _ew_stage(clamp: Clamp) -> EwStage | None:
+    """Only a lower bound that is not the zero point needs EW."""
+    if clamp.low is None:
+        return None
+    return EwStage(register_operand=-clamp.low, relu=True, relux_max=clamp.relux_max)
 
 
 def _terms(conv: Convolution) -> Int64Array:
@@ -330,19 +338,22 @@ def _bs_stage(
 
 
 def _bn_stage(chosen: Requantization, cube_channels: int, constants: ConstantPool) -> BnStage:
+    clamps_in_bn = chosen.clamp.low is None
+    relu = chosen.clamp.relu and clamps_in_bn
+    relux_max = chosen.clamp.relux_max if clamps_in_bn else None
     if chosen.exponents is None:
         return BnStage(
             mul=Source.REGISTER,
             mul_operand=chosen.bn_multiplier,
             shift=chosen.bn_shift,
             shift_negative=chosen.bn_shift,
-            relu=chosen.relu,
-            relux_max=chosen.relux_max,
+            relu=relu,
+            relux_max=relux_max,
         )
     return BnStage(
         mul=Source.MEMORY,
-        relu=chosen.relu,
-        relux_max=chosen.relux_max,
+        relu=relu,
+        relux_max=relux_max,
         operands=constants.add(pack_bn_multipliers(chosen.exponents, cube_channels)),
     )
 

@@ -48,6 +48,21 @@ MAX_BN_EXPONENT = 14
 Int64Array = npt.NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True)
+class Clamp:
+    """The activation in BN's unit, where zero is the output zero point.
+
+    ``relu``/``relux_max``: max(u, 0), min(u, relux_max). ``low`` not None: the lower bound is not the
+    zero point; EW subtracts it (it is ``low_lsb`` whole output LSBs), clamps at 0 and ``relux_max``, and
+    OUT_CVT's offset puts it back.
+    """
+
+    relu: bool = False
+    relux_max: int | None = None
+    low: int | None = None
+    low_lsb: int = 0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Requantization:
     """Operands and settings of BS, BN and OUT_CVT for one node. Arrays have one element per output
@@ -67,8 +82,7 @@ class Requantization:
     bn_shift: int
     unit_bits: int
     output_zero_point: int
-    relu: bool
-    relux_max: int | None
+    clamp: Clamp
     error_lsb: float
 
     @property
@@ -123,10 +137,16 @@ def activation_range(activation: Activation, scale: float, zero_point: int) -> t
     if activation in (Activation.RELU, Activation.RELU6):
         low = max(low, zero_point)
     if activation is Activation.RELU6:
-        # TFLite: zero_point + round(6 / scale), in float32, half away from zero.
-        steps = float(np.float32(6.0) / np.float32(scale))
-        high = min(high, zero_point + math.floor(steps + 0.5))
+        high = min(high, zero_point + _steps(6.0, scale))
+    if activation is Activation.RELU_N1_TO_1:
+        low = max(low, zero_point - _steps(1.0, scale))
+        high = min(high, zero_point + _steps(1.0, scale))
     return low, high
+
+
+def _steps(value: float, scale: float) -> int:
+    """TFLite quantises a clamp as round(value / scale), in float32, half away from zero."""
+    return math.floor(float(np.float32(value) / np.float32(scale)) + 0.5)
 
 
 def requantize(
@@ -145,15 +165,11 @@ def requantize(
     ``bias``: what the BS ALU adds, i.e. bias - zero_point * sum(weights). ``bounds`` of the true
     accumulator. Raises LoweringError if a bound of one LSB cannot be proven.
     """
-    high = activation_range(activation, output_scale, output_zero_point)[1]
-    relu = activation in (Activation.RELU, Activation.RELU6)
     bias, bounds = _tame_bias(node, multipliers, bias, bounds)
     stages = _per_channel_stages if per_channel else _per_tensor_stages
     chosen = stages(node, multipliers, bounds)
-    relux_max: int | None = None
-    if relu and high < INT8_MAX:
-        limit = (high - output_zero_point) << chosen.unit_bits
-        relux_max = limit if limit <= INT32_MAX else None
+    low, high = activation_range(activation, output_scale, output_zero_point)
+    clamp = _clamp(activation, low - output_zero_point, high - output_zero_point, chosen.unit_bits)
     return Requantization(
         bias=bias,
         multipliers=chosen.multipliers,
@@ -163,10 +179,24 @@ def requantize(
         bn_shift=chosen.bn_shift,
         unit_bits=chosen.unit_bits,
         output_zero_point=output_zero_point,
-        relu=relu,
-        relux_max=relux_max,
+        clamp=clamp,
         error_lsb=chosen.error_lsb,
     )
+
+
+def _clamp(activation: Activation, low: int, high: int, unit_bits: int) -> Clamp:
+    """``low`` and ``high`` in LSBs from the zero point, already within int8."""
+    if activation is Activation.NONE:
+        return Clamp()
+    if activation is Activation.RELU_N1_TO_1:
+        limit, shifted = (high - low) << unit_bits, low << unit_bits
+        if max(limit, -shifted) <= INT32_MAX:
+            return Clamp(relu=True, relux_max=limit, low=shifted, low_lsb=low)
+        # One LSB is 2^unit_bits and no accumulator reaches even the bound: nothing to clamp.
+        return Clamp()
+    limit = high << unit_bits
+    saturated_anyway = limit > INT32_MAX
+    return Clamp(relu=True, relux_max=None if saturated_anyway else limit)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
