@@ -70,8 +70,8 @@ def choose_add_scales(node: int, first: float, second: float) -> AddScales:
 def sum_clamp(
     scales: AddScales, activation: Activation, output_scale: float, zero_point: int
 ) -> tuple[bool, int | None]:
-    """(ReLU, RELUX limit) for the sum; RELU_N1_TO_1 is the caller's to refuse. The limit's output is exactly the clamp: it is the
-    nearest sum to it.
+    """(ReLU, RELUX limit) for the sum; RELU_N1_TO_1 is the caller's to refuse. The limit's output
+    is exactly the clamp: it is the nearest sum to it.
     """
     high = activation_range(activation, output_scale, zero_point)[1]
     relu = activation in (Activation.RELU, Activation.RELU6)

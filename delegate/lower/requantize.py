@@ -52,9 +52,9 @@ Int64Array = npt.NDArray[np.int64]
 class Clamp:
     """The activation in BN's unit, where zero is the output zero point.
 
-    ``relu``/``relux_max``: max(u, 0), min(u, relux_max). ``low`` not None: the lower bound is not the
-    zero point; EW subtracts it (it is ``low_lsb`` whole output LSBs), clamps at 0 and ``relux_max``, and
-    OUT_CVT's offset puts it back.
+    ``relu``/``relux_max``: max(u, 0), min(u, relux_max). ``low`` not None: the lower bound is not
+    the zero point; EW subtracts it (it is ``low_lsb`` whole output LSBs), clamps at 0 and
+    ``relux_max``, and OUT_CVT's offset puts it back.
     """
 
     relu: bool = False
