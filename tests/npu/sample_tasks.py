@@ -57,6 +57,7 @@ def conv_task(
     ew: EwStage | None = None,
     out: OutConvert | None = None,
     tile: str = "",
+    weight_reuse: bool = False,
     **more: object,
 ) -> ConvTask:
     oh = oh if oh is not None else -(-h // stride)
@@ -88,7 +89,7 @@ def conv_task(
             kh,
             kw,
         ),
-        cbuf=CbufPlan(data_banks=4, weight_banks=8, weight_reuse=False),
+        cbuf=CbufPlan(data_banks=4, weight_banks=8, weight_reuse=weight_reuse),
         output=OutputCube(
             target=target or Ref(BufferId.OUTPUT, 0),
             height=oh,

@@ -1,0 +1,121 @@
+"""Lowered partitions in, Programs out; and Programs to bytes and back.
+
+All tasks become segments in one REGCMD buffer, each linked to the next, in one job: tasks run in
+order on one core, and weights that a task keeps in CBUF stay there for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from delegate.errors import ProgramError
+from delegate.lower.task import BufferId, LoweredPartition
+from delegate.npu.encode import encode_task
+from delegate.npu.perf import estimate_task
+from delegate.npu.program_check import check_program
+from delegate.npu.program_reader import parse
+from delegate.npu.program_types import (
+    FORMAT_VERSION,
+    WORD_BYTES,
+    Program,
+    ProgramBuffer,
+    ProgramLayer,
+    ProgramTask,
+    Reloc,
+)
+from delegate.npu.program_writer import serialize
+from delegate.npu.regcmd import Segment, segment_stride_words, tail_words
+
+__all__ = [
+    "FORMAT_VERSION",
+    "Program",
+    "ProgramBuffer",
+    "ProgramLayer",
+    "ProgramTask",
+    "Reloc",
+    "build_program",
+    "parse",
+    "serialize",
+]
+
+
+def build_program(lowered: LoweredPartition, compiler: str) -> Program:
+    """The Program of a partition. ``compiler`` is "name version" of the producer.
+
+    Raises EncodingError when a register field does not hold its value, ProgramError when the
+    partition's buffers, references or bindings are inconsistent.
+    """
+    tasks = [
+        (layer_index, layer.name, task)
+        for layer_index, layer in enumerate(lowered.layers)
+        for task in layer.tasks
+    ]
+    segments = [encode_task(name, task) for _, name, task in tasks]
+    offsets, size_words = _place(segments)
+    words = np.zeros(size_words, dtype="<u8")
+    program_tasks = []
+    for index, ((layer_index, _, task), segment) in enumerate(zip(tasks, segments, strict=True)):
+        after = segments[index + 1] if index + 1 < len(segments) else None
+        next_body = None if after is None else len(after.words)
+        content = (*segment.words, *tail_words(next_body, segment.enable_mask))
+        first = offsets[index]
+        words[first : first + len(content)] = np.array(content, dtype=np.uint64)
+        if after is not None:
+            words[first + len(segment.words)] |= np.uint64(offsets[index + 1] * WORD_BYTES << 16)
+        cost = estimate_task(task)
+        program_tasks.append(
+            ProgramTask(
+                regcmd_offset=first * WORD_BYTES,
+                regcmd_count=len(content),
+                enable_mask=segment.enable_mask,
+                int_mask=segment.int_mask,
+                layer=layer_index,
+                job=0,
+                tile=task.tile,
+                npu_cycles=cost.npu_cycles,
+                ddr_cycles=cost.ddr_cycles,
+                bytes=cost.bytes,
+            )
+        )
+    program = Program(
+        compiler=compiler,
+        name=lowered.name,
+        buffers=_buffers(lowered, words.tobytes()),
+        relocs=tuple(_relocs(segments, offsets)),
+        layers=tuple(ProgramLayer(item.name, item.op, item.nodes) for item in lowered.layers),
+        tasks=tuple(program_tasks),
+        inputs=lowered.inputs,
+        outputs=lowered.outputs,
+    )
+    check_program(program)
+    return program
+
+
+def _place(segments: list[Segment]) -> tuple[list[int], int]:
+    """The first word of every segment, and the size of all."""
+    offsets, end = [], 0
+    for segment in segments:
+        offsets.append(end)
+        end += segment_stride_words(len(segment.words))
+    return offsets, end
+
+
+def _relocs(segments: list[Segment], offsets: list[int]) -> Iterator[Reloc]:
+    for index, segment in enumerate(segments):
+        first = offsets[index]
+        for slot in segment.addresses:
+            yield Reloc(first + slot.word, slot.target.buffer, slot.target.offset)
+        if index + 1 < len(segments):
+            link = first + len(segment.words)
+            yield Reloc(link, BufferId.REGCMD, offsets[index + 1] * WORD_BYTES)
+
+
+def _buffers(lowered: LoweredPartition, regcmd: bytes) -> tuple[ProgramBuffer, ...]:
+    found: dict[BufferId, ProgramBuffer] = {BufferId.REGCMD: ProgramBuffer(len(regcmd), regcmd)}
+    for spec in lowered.buffers:
+        if spec.buffer in found:
+            raise ProgramError(f"program {lowered.name}: buffer {spec.buffer.name} is given twice")
+        found[spec.buffer] = ProgramBuffer(spec.size_bytes, bytes(spec.content))
+    return tuple(found.get(buffer, ProgramBuffer(0)) for buffer in BufferId)

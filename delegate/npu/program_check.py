@@ -1,0 +1,165 @@
+"""Everything that must hold in a Program before a device sees it.
+
+Used on what we build and, above all, on what we read: a serialised Program is untrusted input.
+"""
+
+from __future__ import annotations
+
+import math
+
+from delegate.errors import ProgramError
+from delegate.lower.task import BufferId, TensorBinding
+from delegate.npu.program_types import WORD_BYTES, Program, ProgramTask, Reloc
+from delegate.npu.regcmd import (
+    SEGMENT_ALIGN_WORDS,
+    TAIL_WORDS,
+    VALUE_MASK,
+    Command,
+    fetch_amount,
+    unpack_word,
+)
+
+ADDRESS_SPACE_BYTES = 1 << 32
+"""Address registers have 32 bits."""
+
+ATOM_BYTES = 16
+
+_ALWAYS_USED = {"CNA.FEATURE_DATA_ADDR", "CNA.DCOMP_ADDR0", "DPU.DST_BASE_ADDR"}
+"""Address registers that no task leaves at 0; the others belong to readers that may be off."""
+
+
+def check_program(program: Program) -> None:
+    """Raises ProgramError, saying what is wrong, unless ``program`` is consistent in itself."""
+    _check_buffers(program)
+    _check_tasks(program)
+    _check_links(program)
+    _check_relocs(program)
+    for kind, bindings, places in (
+        ("input", program.inputs, (BufferId.INPUT, BufferId.SCRATCH)),
+        ("output", program.outputs, (BufferId.OUTPUT, BufferId.SCRATCH)),
+    ):
+        for binding in bindings:
+            _check_binding(program, kind, binding, places)
+
+
+def _require(condition: bool, problem: str) -> None:
+    if not condition:
+        raise ProgramError(f"program: {problem}; compile the model again")
+
+
+def _check_buffers(program: Program) -> None:
+    _require(len(program.buffers) == len(BufferId), f"has {len(program.buffers)} buffers, not 5")
+    total = 0
+    for buffer, item in zip(BufferId, program.buffers, strict=True):
+        _require(item.size_bytes >= 0, f"buffer {buffer.name} has a negative size")
+        fits = len(item.content) <= item.size_bytes
+        _require(fits, f"content of buffer {buffer.name} is larger than the buffer")
+        total += item.size_bytes
+    _require(total < ADDRESS_SPACE_BYTES, f"needs {total} bytes; the address space is 4 GiB")
+    regcmd = program.buffers[BufferId.REGCMD]
+    whole = len(regcmd.content) == regcmd.size_bytes and regcmd.size_bytes % WORD_BYTES == 0
+    _require(whole, "buffer REGCMD is not whole command words")
+
+
+def _check_tasks(program: Program) -> None:
+    _require(bool(program.tasks), "has no tasks")
+    end_of_previous, job = 0, 0
+    size = program.buffers[BufferId.REGCMD].size_bytes
+    for index, task in enumerate(program.tasks):
+        place = f"task {index}"
+        aligned = task.regcmd_offset % (SEGMENT_ALIGN_WORDS * WORD_BYTES) == 0
+        _require(aligned, f"{place} starts at byte {task.regcmd_offset}, no multiple of 64")
+        _require(task.regcmd_count > TAIL_WORDS, f"{place} has no commands")
+        end = task.regcmd_offset + task.regcmd_count * WORD_BYTES
+        in_order = end_of_previous <= task.regcmd_offset and end <= size
+        _require(in_order, f"{place} overlaps another task or the end of REGCMD")
+        _require(0 <= task.layer < len(program.layers), f"{place} names layer {task.layer}")
+        ascending = task.job == job or (index > 0 and task.job == job + 1)
+        _require(ascending, f"{place} is in job {task.job} after job {job}")
+        end_of_previous, job = end, task.job
+
+
+def _tail(program: Program, task: ProgramTask) -> list[Command]:
+    end = task.regcmd_offset // WORD_BYTES + task.regcmd_count
+    return [unpack_word(int(word)) for word in program.words()[end - TAIL_WORDS : end]]
+
+
+def _check_links(program: Program) -> None:
+    """Every tail links to the next task of its job or ends the chain, and starts its blocks."""
+    targets = {reloc.word: reloc for reloc in program.relocs}
+    following = (*program.tasks[1:], None)
+    for index, (task, after) in enumerate(zip(program.tasks, following, strict=True)):
+        place = f"tail of task {index}"
+        link, amount, barrier, enable = _tail(program, task)
+        names = [c.register.full_name if c.register else "" for c in (amount, barrier, enable)]
+        expected = ["PC.REGISTER_AMOUNTS", "SYNC.BARRIER", "ENABLE.OPERATION_ENABLE"]
+        _require(names == expected, f"{place} is not link, amount, barrier and start")
+        _require(enable.value == task.enable_mask, f"{place} starts other blocks than the task")
+        link_word = task.regcmd_offset // WORD_BYTES + task.regcmd_count - TAIL_WORDS
+        reloc = targets.get(link_word)
+        if after is None or after.job != task.job:
+            is_end = link == Command(0, 0, 0, None) and reloc is None and amount.value == 0
+            _require(is_end, f"{place} does not end the chain")
+            continue
+        expected_reloc = Reloc(link_word, BufferId.REGCMD, after.regcmd_offset)
+        is_link = link.register is not None and link.register.full_name == "PC.BASE_ADDRESS"
+        linked = is_link and reloc == expected_reloc
+        _require(linked, f"{place} does not link to the next task")
+        length = fetch_amount(after.regcmd_count - TAIL_WORDS)
+        _require(amount.value == length, f"{place} announces a wrong length")
+
+
+def _check_relocs(program: Program) -> None:
+    words = program.words()
+    relocated = set()
+    last = -1
+    for reloc in program.relocs:
+        _require(last < reloc.word < len(words), f"relocation of word {reloc.word} is out of order")
+        last = reloc.word
+        command = unpack_word(int(words[reloc.word]))
+        is_address = command.register is not None and command.register.is_address
+        _require(is_address, f"relocation of word {reloc.word}, which holds no address")
+        size = program.buffers[reloc.buffer].size_bytes
+        inside = 0 <= reloc.addend < size
+        _require(inside, f"relocation of word {reloc.word} points outside {reloc.buffer.name}")
+        same = command.value == reloc.addend & VALUE_MASK
+        _require(same, f"word {reloc.word} and its relocation disagree")
+        relocated.add(reloc.word)
+    for task in program.tasks:
+        first = task.regcmd_offset // WORD_BYTES
+        for word in range(first, first + task.regcmd_count):
+            if word in relocated:
+                continue
+            command = unpack_word(int(words[word]))
+            if command.register is None or not command.register.is_address:
+                continue
+            is_unused = command.value == 0 and command.register.full_name not in _ALWAYS_USED
+            _require(is_unused, f"word {word} has an unrelocated address")
+
+
+def _check_binding(
+    program: Program, kind: str, binding: TensorBinding, places: tuple[BufferId, ...]
+) -> None:
+    place = f"{kind} tensor {binding.tensor}"
+    counts = (binding.images, binding.height, binding.width, binding.channels, binding.surfaces)
+    _require(min(counts) >= 1, f"{place} is empty")
+    elements = binding.images * binding.height * binding.width * binding.channels
+    positive = all(size >= 1 for size in binding.shape)
+    same = positive and math.prod(binding.shape) == elements
+    _require(same, f"{place} has shape {binding.shape} but {elements} elements")
+    enough = binding.surfaces * ATOM_BYTES >= binding.channels
+    _require(enough, f"{place} has {binding.surfaces} surfaces for {binding.channels} channels")
+    stride = binding.surface_stride_bytes
+    wide = stride >= binding.height * binding.width * ATOM_BYTES and stride % ATOM_BYTES == 0
+    _require(wide, f"{place} has surfaces of {stride} bytes")
+    image_bytes = binding.surfaces * stride
+    apart = binding.images == 1 or binding.image_stride_bytes >= image_bytes
+    _require(apart and binding.image_stride_bytes >= 0, f"{place} has overlapping images")
+    _require(binding.location.buffer in places, f"{place} is in {binding.location.buffer.name}")
+    end = binding.location.offset + (binding.images - 1) * binding.image_stride_bytes + image_bytes
+    size = program.buffers[binding.location.buffer].size_bytes
+    inside = binding.location.offset >= 0 and end <= size
+    _require(inside, f"{place} ends outside {binding.location.buffer.name}")
+    aligned = binding.location.offset % ATOM_BYTES == 0
+    _require(aligned, f"{place} starts at byte {binding.location.offset}, no multiple of 16")
+    _require(-128 <= binding.fill <= 127, f"{place} has fill {binding.fill}")

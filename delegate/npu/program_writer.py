@@ -1,0 +1,152 @@
+"""A Program to bytes: the flatbuffer of program.fbs; equal Programs give equal bytes."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import flatbuffers
+import numpy as np
+
+from delegate.lower.task import TensorBinding
+from delegate.npu.program_check import check_program
+from delegate.npu.program_types import (
+    FORMAT_VERSION,
+    Program,
+    ProgramBuffer,
+    ProgramLayer,
+    ProgramTask,
+    Reloc,
+)
+
+FILE_IDENTIFIER = b"RKNP"
+
+CHECKSUM_SLOT = 9
+"""Id of Program.checksum in program.fbs."""
+
+CHECKSUM_BYTES = 8
+
+_CHECKSUM_PLACEHOLDER = (1 << 64) - 1
+"""Anything but the default 0, which the builder would leave out."""
+
+
+def serialize(program: Program) -> bytes:
+    """The bytes of ``program``. Raises ProgramError when it is inconsistent."""
+    check_program(program)
+    content_bytes = sum(len(item.content) for item in program.buffers)
+    builder = flatbuffers.Builder(content_bytes + 4096)
+    compiler = builder.CreateString(program.compiler)
+    name = builder.CreateString(program.name)
+    buffers = _vector(builder, program.buffers, _buffer)
+    relocs = _relocs(builder, program.relocs)
+    layers = _vector(builder, program.layers, _layer)
+    tasks = _vector(builder, program.tasks, _task)
+    inputs = _vector(builder, program.inputs, _binding)
+    outputs = _vector(builder, program.outputs, _binding)
+    builder.StartObject(10)
+    builder.PrependUint64Slot(CHECKSUM_SLOT, _CHECKSUM_PLACEHOLDER, 0)
+    builder.PrependUint32Slot(0, FORMAT_VERSION, 0)
+    for slot, offset in enumerate(
+        (compiler, name, buffers, relocs, layers, tasks, inputs, outputs), start=1
+    ):
+        builder.PrependUOffsetTRelativeSlot(slot, offset, 0)
+    builder.Finish(builder.EndObject(), file_identifier=FILE_IDENTIFIER)
+    data = bytearray(builder.Output())
+    position = checksum_position(data)
+    data[position : position + CHECKSUM_BYTES] = bytes(CHECKSUM_BYTES)
+    struct.pack_into("<Q", data, position, zlib.crc32(data))
+    return bytes(data)
+
+
+def checksum_position(data: bytes | bytearray) -> int:
+    """Where the checksum lies in a well-formed file."""
+    (table,) = struct.unpack_from("<I", data, 0)
+    (back,) = struct.unpack_from("<i", data, table)
+    (offset,) = struct.unpack_from("<H", data, table - back + 4 + 2 * CHECKSUM_SLOT)
+    return int(table + offset)
+
+
+_T = TypeVar("_T")
+
+
+def _vector(
+    builder: flatbuffers.Builder,
+    items: Sequence[_T],
+    write: Callable[[flatbuffers.Builder, _T], int],
+) -> int:
+    offsets = [write(builder, item) for item in items]
+    builder.StartVector(4, len(offsets), 4)
+    for offset in reversed(offsets):
+        builder.PrependUOffsetTRelative(offset)
+    return int(builder.EndVector())
+
+
+def _int32_vector(builder: flatbuffers.Builder, values: Sequence[int]) -> int:
+    return int(builder.CreateNumpyVector(np.array(values, dtype="<i4")))
+
+
+def _buffer(builder: flatbuffers.Builder, item: ProgramBuffer) -> int:
+    content = builder.CreateByteVector(item.content)
+    builder.StartObject(2)
+    builder.PrependUint64Slot(0, item.size_bytes, 0)
+    builder.PrependUOffsetTRelativeSlot(1, content, 0)
+    return int(builder.EndObject())
+
+
+def _relocs(builder: flatbuffers.Builder, relocs: Sequence[Reloc]) -> int:
+    builder.StartVector(16, len(relocs), 8)
+    for reloc in reversed(relocs):
+        builder.Prep(8, 16)
+        builder.PrependUint64(reloc.addend)
+        builder.PrependUint32(int(reloc.buffer))
+        builder.PrependUint32(reloc.word)
+    return int(builder.EndVector())
+
+
+def _layer(builder: flatbuffers.Builder, layer: ProgramLayer) -> int:
+    name = builder.CreateString(layer.name)
+    op = builder.CreateString(layer.op)
+    nodes = _int32_vector(builder, layer.nodes)
+    builder.StartObject(3)
+    for slot, offset in enumerate((name, op, nodes)):
+        builder.PrependUOffsetTRelativeSlot(slot, offset, 0)
+    return int(builder.EndObject())
+
+
+def _task(builder: flatbuffers.Builder, task: ProgramTask) -> int:
+    tile = builder.CreateString(task.tile)
+    builder.StartObject(10)
+    builder.PrependUint32Slot(0, task.regcmd_offset, 0)
+    builder.PrependUint32Slot(1, task.regcmd_count, 0)
+    builder.PrependUint32Slot(2, task.enable_mask, 0)
+    builder.PrependUint32Slot(3, task.int_mask, 0)
+    builder.PrependUint32Slot(4, task.layer, 0)
+    builder.PrependUint32Slot(5, task.job, 0)
+    builder.PrependUOffsetTRelativeSlot(6, tile, 0)
+    builder.PrependUint64Slot(7, task.npu_cycles, 0)
+    builder.PrependUint64Slot(8, task.ddr_cycles, 0)
+    builder.PrependUint64Slot(9, task.bytes, 0)
+    return int(builder.EndObject())
+
+
+def _binding(builder: flatbuffers.Builder, binding: TensorBinding) -> int:
+    name = builder.CreateString(binding.name)
+    shape = _int32_vector(builder, binding.shape)
+    builder.StartObject(14)
+    builder.PrependInt32Slot(0, binding.tensor, 0)
+    builder.PrependUOffsetTRelativeSlot(1, name, 0)
+    builder.PrependUOffsetTRelativeSlot(2, shape, 0)
+    builder.PrependBoolSlot(3, binding.is_uint8, False)
+    builder.PrependUint32Slot(4, binding.images, 0)
+    builder.PrependUint32Slot(5, binding.height, 0)
+    builder.PrependUint32Slot(6, binding.width, 0)
+    builder.PrependUint32Slot(7, binding.channels, 0)
+    builder.PrependUint32Slot(8, binding.surfaces, 0)
+    builder.PrependUint64Slot(9, binding.surface_stride_bytes, 0)
+    builder.PrependUint64Slot(10, binding.image_stride_bytes, 0)
+    builder.PrependUint32Slot(11, int(binding.location.buffer), 0)
+    builder.PrependUint64Slot(12, binding.location.offset, 0)
+    builder.PrependInt8Slot(13, binding.fill, 0)
+    return int(builder.EndObject())

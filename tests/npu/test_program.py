@@ -1,0 +1,236 @@
+"""Programs: segments and links, determinism, round trip, and refusal of everything odd."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from delegate.errors import ProgramError
+from delegate.lower.task import BufferId, BufferSpec, Layer, Ref
+from delegate.npu.program import build_program, parse, serialize
+from delegate.npu.program_writer import checksum_position
+from delegate.npu.regcmd import unpack_word
+from tests.npu.sample_programs import chain_partition
+from tests.npu.sample_tasks import conv_task
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPILER = "rk3588-delegate 0.1.0"
+
+
+@pytest.fixture(scope="module")
+def program():
+    return build_program(chain_partition(), COMPILER)
+
+
+@pytest.fixture(scope="module")
+def data(program):
+    return serialize(program)
+
+
+def test_segments_are_aligned_and_linked(program):
+    assert [task.regcmd_offset for task in program.tasks] == [0, 0x440, 0x880]
+    assert [task.regcmd_count for task in program.tasks] == [130, 130, 73]
+    assert program.buffers[BufferId.REGCMD].size_bytes == 0x880 + 80 * 8
+    assert [task.enable_mask for task in program.tasks] == [0x1D, 0x1D, 0x18]
+    tails = [program.task_words(index)[-4:] for index in range(3)]
+    assert tails[0] == (
+        0x0101_0000_0440_0010,
+        0x0101_0000_0040_0014,
+        0x41 << 48,
+        0x0081_0000_001D_0008,
+    )
+    assert tails[1] == (
+        0x0101_0000_0880_0010,
+        0x0101_0000_0024_0014,
+        0x41 << 48,
+        0x0081_0000_001D_0008,
+    )
+    assert tails[2] == (0, 0x0101_0000_0000_0014, 0x41 << 48, 0x0081_0000_0018_0008)
+
+
+def test_every_address_is_relocated(program):
+    names = {}
+    for reloc in program.relocs:
+        command = unpack_word(int(program.words()[reloc.word]))
+        names.setdefault(command.register.full_name, []).append((reloc.buffer, reloc.addend))
+    assert names["CNA.FEATURE_DATA_ADDR"] == [(BufferId.INPUT, 0), (BufferId.INPUT, 4 * 6 * 16)]
+    assert names["PC.BASE_ADDRESS"] == [(BufferId.REGCMD, 0x440), (BufferId.REGCMD, 0x880)]
+    assert names["DPU.DST_BASE_ADDR"] == [
+        (BufferId.SCRATCH, 0),
+        (BufferId.SCRATCH, 480),
+        (BufferId.OUTPUT, 0),
+    ]
+    assert names["CNA.DCOMP_ADDR0"] == [(BufferId.CONSTANTS, 1024)] * 2
+    words = [reloc.word for reloc in program.relocs]
+    assert words == sorted(words)
+
+
+def test_tasks_carry_layer_tile_and_estimate(program):
+    assert [task.layer for task in program.tasks] == [0, 0, 1]
+    assert [task.tile for task in program.tasks] == ["rows 0..4", "rows 5..7", ""]
+    assert program.layers[1].nodes == (1,)
+    # 5*6 pixels in groups of 16, one kernel group, 9 steps
+    assert program.tasks[0].npu_cycles == 32 * 9
+    # rows in, weights, rows out; the second tile has its weights already
+    assert program.tasks[0].bytes == 6 * 6 * 16 + 9 * 16 * 16 + 5 * 6 * 16
+    assert program.tasks[1].bytes == 4 * 6 * 16 + 3 * 6 * 16
+    assert program.tasks[2].bytes == 3 * 8 * 6 * 16
+    assert program.estimate.cycles == sum(task.estimate.cycles for task in program.tasks)
+
+
+def test_serialised_program_round_trips(program, data):
+    assert data[4:8] == b"RKNP"
+    assert parse(data) == program
+    assert serialize(parse(data)) == data
+
+
+def test_bytes_do_not_depend_on_the_run(data):
+    code = (
+        "import hashlib; from tests.npu.sample_programs import chain_partition; "
+        "from delegate.npu.program import build_program, serialize; "
+        f"data = serialize(build_program(chain_partition(), {COMPILER!r})); "
+        "print(hashlib.sha256(data).hexdigest())"
+    )
+    digest = hashlib.sha256(data).hexdigest()
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        result = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert result.stdout.strip() == digest
+
+
+def test_megabytes_of_constants_are_fast_and_exact(program):
+    content = np.random.default_rng(0).integers(0, 256, 8 << 20, dtype=np.uint8).tobytes()
+    buffers = list(program.buffers)
+    buffers[BufferId.CONSTANTS] = dataclasses.replace(
+        buffers[BufferId.CONSTANTS], size_bytes=len(content), content=content
+    )
+    large = dataclasses.replace(program, buffers=tuple(buffers))
+    assert parse(serialize(large)) == large
+
+
+def test_a_buffer_given_twice_is_refused():
+    lowered = chain_partition()
+    doubled = dataclasses.replace(
+        lowered, buffers=(*lowered.buffers, BufferSpec(BufferId.INPUT, 64))
+    )
+    with pytest.raises(ProgramError, match="INPUT is given twice"):
+        build_program(doubled, COMPILER)
+
+
+def test_an_operand_outside_its_buffer_is_refused():
+    lowered = chain_partition()
+    task = conv_task(source=Ref(BufferId.INPUT, 1 << 20))
+    layers = (*lowered.layers, Layer("2 CONV_2D", "CONV_2D", (2,), (task,)))
+    with pytest.raises(ProgramError, match="points outside INPUT"):
+        build_program(dataclasses.replace(lowered, layers=layers), COMPILER)
+
+
+def changed_task(program, index, **changes):
+    tasks = list(program.tasks)
+    tasks[index] = dataclasses.replace(tasks[index], **changes)
+    return dataclasses.replace(program, tasks=tuple(tasks))
+
+
+def changed_output(program, **changes):
+    binding = dataclasses.replace(program.outputs[0], **changes)
+    return dataclasses.replace(program, outputs=(binding,))
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda p: dataclasses.replace(p, tasks=()), "has no tasks"),
+        (lambda p: dataclasses.replace(p, buffers=p.buffers[:4]), "has 4 buffers"),
+        (lambda p: dataclasses.replace(p, relocs=p.relocs[::-1]), "out of order"),
+        (lambda p: dataclasses.replace(p, relocs=p.relocs[1:]), "unrelocated"),
+        (lambda p: changed_task(p, 1, regcmd_offset=0x420), "no multiple of 64"),
+        (lambda p: changed_task(p, 1, regcmd_offset=0), "overlaps"),
+        (lambda p: changed_task(p, 1, regcmd_count=4), "has no commands"),
+        (lambda p: changed_task(p, 2, regcmd_count=1 << 20), "overlaps"),
+        (lambda p: changed_task(p, 0, layer=2), "names layer 2"),
+        (lambda p: changed_task(p, 2, job=1), "does not end the chain"),
+        (lambda p: changed_task(p, 1, job=2), "in job 2 after job 0"),
+        (lambda p: changed_task(p, 0, enable_mask=0x18), "starts other blocks"),
+        (lambda p: changed_output(p, channels=17), "elements"),
+        (lambda p: changed_output(p, shape=(8, 6, 15)), "elements"),
+        (lambda p: changed_output(p, surface_stride_bytes=64), "surfaces of 64 bytes"),
+        (lambda p: changed_output(p, location=Ref(BufferId.OUTPUT, 16)), "ends outside OUTPUT"),
+        (lambda p: changed_output(p, location=Ref(BufferId.CONSTANTS, 0)), "is in CONSTANTS"),
+        (lambda p: changed_output(p, fill=128), "fill 128"),
+    ],
+)
+def test_inconsistent_programs_are_refused(program, change, problem):
+    with pytest.raises(ProgramError, match=problem):
+        serialize(change(program))
+
+
+def test_every_truncation_is_refused(data):
+    for size in [*range(200), *range(200, len(data), 97)]:
+        with pytest.raises(ProgramError):
+            parse(data[:size])
+
+
+def with_checksum(data):
+    import struct
+    import zlib
+
+    data = bytearray(data)
+    position = checksum_position(data)
+    data[position : position + 8] = bytes(8)
+    struct.pack_into("<Q", data, position, zlib.crc32(data))
+    return bytes(data)
+
+
+def test_a_flipped_bit_is_refused_by_the_checksum(data):
+    for position in range(8, len(data), 61):
+        broken = bytearray(data)
+        broken[position] ^= 0x10
+        with pytest.raises(ProgramError):
+            parse(bytes(broken))
+
+
+def test_another_version_is_refused(program, data, monkeypatch):
+    monkeypatch.setattr("delegate.npu.program_writer.FORMAT_VERSION", 2)
+    with pytest.raises(ProgramError, match="format version 2"):
+        parse(serialize(program))
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_damage_behind_a_valid_checksum_is_an_error_or_a_consistent_program(data, draw):
+    """What an attacker writes: any bytes with the right checksum never crash and never hang."""
+    broken = bytearray(data)
+    for _ in range(draw.draw(st.integers(1, 6))):
+        position = draw.draw(st.integers(0, len(broken) - 1))
+        broken[position] = draw.draw(st.integers(0, 255))
+    try:
+        resealed = with_checksum(broken)
+    except Exception:
+        resealed = bytes(broken)
+    try:
+        parsed = parse(resealed)
+    except ProgramError:
+        return
+    assert parse(serialize(parsed)) == parsed
+
+
+@given(st.binary(max_size=300))
+def test_arbitrary_bytes_are_refused(content):
+    with pytest.raises(ProgramError):
+        parse(content[:4] + b"RKNP" + content[4:])
