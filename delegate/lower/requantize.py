@@ -262,16 +262,10 @@ def _per_tensor_stages(
             1 << 30,
             -31,
         )  # TFLite's result is 0 whatever the input; so is this: |acc| * 2^-32 < 1/2
-    half = 1 << (MULTIPLIER_BITS - 1)
-    first = np.arange(half, 2 * half, dtype=np.int64)
-    second = np.rint(q / 2.0 / first).astype(np.int64)
-    error = np.abs(first * second - q / 2.0)
-    error[(second < half) | (second >= 2 * half)] = np.inf
-    best = int(np.argmin(error))
-    c, d = int(first[best]), int(second[best])
+    c, d, product_bits, slope = _factor(q)
     # acc * c needs magnitude bits + 15; keep 30 of them, so that rounding cannot reach 2^31.
     bs_shift = max(0, magnitude.bit_length() + MULTIPLIER_BITS - 30)
-    bn_shift = 2 * MULTIPLIER_BITS - max(exponent, 0) - bs_shift
+    bn_shift = product_bits - max(exponent, 0) - bs_shift
     if bn_shift < 0 or magnitude * float(multipliers[0]) > INT32_MAX:
         raise LoweringError(
             node,
@@ -281,8 +275,7 @@ def _per_tensor_stages(
         )
     unit_bits = max(-exponent, 0)
     range_lsb = min(magnitude * float(multipliers[0]), 2.0 * (INT8_MAX - INT8_MIN))
-    # The product is off by error / (q/2) of the result; BS drops half a unit of 2^bs_shift.
-    slope = float(error[best]) / (q / 2.0)
+    # Besides the product's error, BS drops half a unit of 2^bs_shift.
     dropped = 0.5 * d * 2.0 ** (-bn_shift - unit_bits) if bs_shift else 0.0
     channels = len(multipliers)
     return _Stages(
@@ -294,6 +287,24 @@ def _per_tensor_stages(
         unit_bits=unit_bits,
         error_lsb=range_lsb * slope + dropped,
     )
+
+
+def _factor(q: int) -> tuple[int, int, int, float]:
+    """(c, d, bits, relative error) with c * d / 2^bits ~ q / 2^31 and both factors of 15 bits.
+
+    Products of two such factors end a little below 2^30; a larger q / 2 takes the next lower power.
+    """
+    limit = 1 << MULTIPLIER_BITS
+    first = np.arange(limit // 2, limit, dtype=np.int64)
+    best = (0, 0, 0, math.inf)
+    for bits in (2 * MULTIPLIER_BITS, 2 * MULTIPLIER_BITS - 1):
+        wanted = q * 2.0 ** (bits - 31)
+        second = np.rint(wanted / first).astype(np.int64)
+        error = np.where(second < limit, np.abs(first * second - wanted) / wanted, np.inf)
+        nearest = int(np.argmin(error))
+        if error[nearest] < best[3]:
+            best = int(first[nearest]), int(second[nearest]), bits, float(error[nearest])
+    return best
 
 
 def _per_channel_stages(

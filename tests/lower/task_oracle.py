@@ -44,7 +44,9 @@ def fits_int32(value):
 class Machine:
     def __init__(self, lowered: LoweredPartition):
         self.lowered = lowered
-        self.memory = {spec.buffer: np.full(spec.size_bytes, 0x55, np.uint8) for spec in lowered.buffers}
+        self.memory = {
+            spec.buffer: np.full(spec.size_bytes, 0x55, np.uint8) for spec in lowered.buffers
+        }
         for spec in lowered.buffers:
             self.memory[spec.buffer][: len(spec.content)] = np.frombuffer(spec.content, np.uint8)
 
@@ -90,8 +92,11 @@ class Machine:
         for s in range(channels // 16):
             for y in range(height):
                 start = ref.offset + s * surface + y * line
-                assert 0 <= start and start + width * 16 <= memory.size
-                out[y, :, s * 16 : s * 16 + 16] = memory[start : start + width * 16].reshape(width, 16)
+                assert start >= 0
+                assert start + width * 16 <= memory.size
+                out[y, :, s * 16 : s * 16 + 16] = memory[start : start + width * 16].reshape(
+                    width, 16
+                )
         return out
 
     def operand(self, ref, dtype, count):
@@ -129,9 +134,15 @@ class Machine:
         f, w, o = task.feature, task.weights, task.output
         assert task.cbuf.data_banks + task.cbuf.weight_banks <= 12
         assert f.height * f.entries_per_row <= task.cbuf.data_banks * 512
-        x = self.rows(f.source, f.height, f.width, f.channels, f.line_stride_bytes, f.surface_stride_bytes)
-        below = (o.height - 1) * task.stride_h + (w.kh - 1) * task.dilation_h + 1 - f.pad_top - f.height
-        right = (o.width - 1) * task.stride_w + (w.kw - 1) * task.dilation_w + 1 - f.pad_left - f.width
+        x = self.rows(
+            f.source, f.height, f.width, f.channels, f.line_stride_bytes, f.surface_stride_bytes
+        )
+        below = (
+            (o.height - 1) * task.stride_h + (w.kh - 1) * task.dilation_h + 1 - f.pad_top - f.height
+        )
+        right = (
+            (o.width - 1) * task.stride_w + (w.kw - 1) * task.dilation_w + 1 - f.pad_left - f.width
+        )
         pads = ((f.pad_top, max(below, 0)), (f.pad_left, max(right, 0)), (0, 0))
         x = np.pad(x, pads, constant_values=f.pad_value)
         weights = self.unpack(task)
@@ -157,7 +168,14 @@ class Machine:
 
     def elementwise(self, task: ElementwiseTask):
         o = task.output
-        x = self.rows(task.source, o.height, o.width, o.channels, o.width * 16, task.source_surface_stride_bytes)
+        x = self.rows(
+            task.source,
+            o.height,
+            o.width,
+            o.channels,
+            o.width * 16,
+            task.source_surface_stride_bytes,
+        )
         self.stages(task, x[:, :, : o.channels_real], None)
 
     def stages(self, task, value, window):
@@ -166,7 +184,9 @@ class Machine:
         alu = mul = None
         ow = 0
         if bs.alu is Source.MEMORY and bs.mul is Source.MEMORY:
-            blocks = self.operand(bs.operands, np.uint8, o.channels * 8).astype(np.uint8).reshape(-1, 64)
+            blocks = (
+                self.operand(bs.operands, np.uint8, o.channels * 8).astype(np.uint8).reshape(-1, 64)
+            )
             alu = np.ascontiguousarray(blocks[:, :32]).view("<i4").ravel().astype(I64)[:real]
             ow = np.ascontiguousarray(blocks[:, 32:48]).view("<i2").ravel().astype(I64)[:real]
             mul = np.ascontiguousarray(blocks[:, 48:]).view("<i2").ravel().astype(I64)[:real]
@@ -185,7 +205,11 @@ class Machine:
             assert np.abs(mul).max() < 2**15
             product = value * mul
             value = fits_int32(
-                np.where(product >= 0, half_even(product, bs.shift), half_even(product, bs.shift_negative))
+                np.where(
+                    product >= 0,
+                    half_even(product, bs.shift),
+                    half_even(product, bs.shift_negative),
+                )
             )
         value = self.clamp(value, bs)
         if bn.alu_operand is not None:
@@ -197,17 +221,26 @@ class Machine:
             assert np.abs(factor).max() < 2**15
             product = value * factor
             value = fits_int32(
-                np.where(product >= 0, half_even(product, bn.shift), half_even(product, bn.shift_negative))
+                np.where(
+                    product >= 0,
+                    half_even(product, bn.shift),
+                    half_even(product, bn.shift_negative),
+                )
             )
         value = self.clamp(value, bn)
         if ew is not None and ew.operand is None:
             value = self.clamp(fits_int32(value + ew.register_operand), ew)
         elif ew is not None:
-            operand = self.rows(ew.operand, o.height, o.width, o.channels, o.width * 16, ew.surface_stride_bytes)
-            value = fits_int32(value + half_even((operand[:, :, :real] + ew.offset) * ew.scale, ew.shift))
+            operand = self.rows(
+                ew.operand, o.height, o.width, o.channels, o.width * 16, ew.surface_stride_bytes
+            )
+            value = fits_int32(
+                value + half_even((operand[:, :, :real] + ew.offset) * ew.scale, ew.shift)
+            )
             value = self.clamp(value, ew)
         product = value * oc.scale
-        assert abs(oc.scale) < 2**15 and 0 <= oc.shift <= 63
+        assert abs(oc.scale) < 2**15
+        assert 0 <= oc.shift <= 63
         rounded = half_away(product, oc.shift) if oc.ties_away else half_even(product, oc.shift)
         out = np.clip(rounded + oc.offset, -128, 127).astype(np.int8)
         self.store(o, out)
@@ -228,7 +261,8 @@ class Machine:
             part = out[:, :, s * 16 : s * 16 + 16].reshape(o.height * o.width, -1)
             plane[:, : part.shape[1]] = part.view(np.uint8)
             start = o.target.offset + s * o.surface_stride_bytes
-            assert 0 <= start and start + plane.size <= memory.size
+            assert start >= 0
+            assert start + plane.size <= memory.size
             memory[start : start + plane.size] = plane.ravel()
 
 

@@ -1,0 +1,176 @@
+"""Lowered tasks, executed on NumPy, against TensorFlow Lite's reference kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from delegate.graph import Activation, DType, Padding
+from models.builder import (
+    Arithmetic,
+    add_model,
+    conv_conv_add_model,
+    conv_model,
+    depthwise_model,
+    fully_connected_model,
+)
+from tests.lower.reference import differences, lower_model
+from tests.shared_folder import model_files, needs_models
+
+# Per tensor, BS and BN together carry 30 bits of the multiplier; per channel 15.
+MAX_MISMATCH = 0.005
+
+CONVOLUTIONS = [
+    # h, w, ic, oc, kh, kw, sh, sw, dh, dw
+    (7, 11, 3, 5, 3, 3, 1, 1, 1, 1),
+    (13, 9, 16, 33, 3, 5, 2, 1, 1, 1),
+    (17, 23, 31, 64, 1, 1, 1, 2, 1, 1),
+    (19, 5, 48, 17, 5, 3, 1, 1, 2, 1),
+    (1, 29, 33, 31, 1, 7, 1, 3, 1, 1),
+    (29, 1, 65, 32, 3, 1, 2, 1, 3, 1),
+    (8, 8, 1, 1, 3, 3, 1, 1, 1, 2),
+    (61, 113, 40, 24, 3, 3, 2, 2, 1, 1),
+]
+
+
+@pytest.mark.parametrize("dtype", [DType.UINT8, DType.INT8])
+@pytest.mark.parametrize("padding", [Padding.SAME, Padding.VALID])
+@pytest.mark.parametrize("geometry", CONVOLUTIONS, ids=lambda g: "x".join(map(str, g)))
+def test_convolution_equals_the_reference(geometry, padding, dtype):
+    h, w, _, _, kh, kw, _, _, dh, dw = geometry
+    if padding is Padding.VALID and ((kh - 1) * dh >= h or (kw - 1) * dw >= w):
+        pytest.skip("the kernel reaches over the whole image: VALID has no output")
+    rng = np.random.default_rng([*geometry, padding.value])
+    per_channel = dtype is DType.INT8
+    model = conv_model(
+        rng, *geometry, padding, dtype, arithmetic=Arithmetic(per_channel=per_channel)
+    )
+    (difference,) = differences(model, rng)
+    assert difference.max() <= 1
+    assert np.count_nonzero(difference) <= MAX_MISMATCH * difference.size
+
+
+@pytest.mark.parametrize("dtype", [DType.UINT8, DType.INT8])
+@pytest.mark.parametrize("channels", [1, 7, 16, 33, 47, 64, 97, 112])
+def test_depthwise_equals_the_reference(channels, dtype):
+    rng = np.random.default_rng(channels)
+    arithmetic = Arithmetic(per_channel=dtype is DType.INT8, activation=Activation.RELU6)
+    model = depthwise_model(
+        rng, 11, 14, channels, 3, 5, 2, 1, padding=Padding.SAME, dtype=dtype, arithmetic=arithmetic
+    )
+    (difference,) = differences(model, rng)
+    assert difference.max() <= 1
+    assert np.count_nonzero(difference) <= MAX_MISMATCH * difference.size
+
+
+@pytest.mark.parametrize(
+    "activation",
+    [Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1],
+)
+@pytest.mark.parametrize("zero_point", [-128, -3, 77])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_activations_clamp_whatever_the_zero_point(activation, zero_point, per_channel):
+    rng = np.random.default_rng(zero_point + 1000)
+    arithmetic = Arithmetic(
+        activation=activation,
+        per_channel=per_channel,
+        output_zero_point=zero_point,
+        output_scale=0.037,
+        weight_scales=None if per_channel else (0.0011,),
+    )
+    model = conv_model(rng, 9, 6, 20, 18, 3, 3, arithmetic=arithmetic, input_scale=0.02)
+    (difference,) = differences(model, rng)
+    assert difference.max() <= 1
+    # A lower clamp off the zero point turns ties of negative values around: one in 2^R elements.
+    allowed = 0.02 if activation is Activation.RELU_N1_TO_1 else MAX_MISMATCH
+    assert np.count_nonzero(difference) <= allowed * difference.size
+
+
+@pytest.mark.parametrize("rows", [1, 3, 17])
+@pytest.mark.parametrize("columns", [1, 64, 101])
+def test_fully_connected_equals_the_reference(rows, columns):
+    rng = np.random.default_rng(rows * 1000 + columns)
+    model = fully_connected_model(rng, (rows, columns), 37, DType.UINT8)
+    (difference,) = differences(model, rng)
+    assert difference.max() <= 1
+    assert np.count_nonzero(difference) <= MAX_MISMATCH * difference.size
+
+
+@pytest.mark.parametrize(
+    "activation", [Activation.NONE, Activation.RELU, Activation.RELU6], ids=lambda a: a.name
+)
+@pytest.mark.parametrize("shape", [(1, 7, 5, 3), (2, 3, 11, 40), (5, 17), (1, 1, 1, 1)])
+def test_addition_equals_the_reference(shape, activation):
+    rng = np.random.default_rng(len(shape) * 7 + shape[-1])
+    model = add_model(rng, shape, activation=activation)
+    (difference,) = differences(model, rng)
+    assert difference.max() <= 1
+    assert np.count_nonzero(difference) <= 0.01 * difference.size + 1
+
+
+def test_same_tensor_added_to_itself():
+    rng = np.random.default_rng(3)
+    (difference,) = differences(add_model(rng, (1, 5, 3, 21), is_same_tensor=True), rng)
+    assert difference.max() <= 1
+
+
+@pytest.mark.parametrize("batch", [2, 3])
+def test_batches_share_the_weights(batch):
+    rng = np.random.default_rng(batch)
+    model = conv_model(rng, 6, 9, 12, 20, 3, 3, batch=batch)
+    (difference,) = differences(model, rng)
+    assert difference.max() <= 1
+    _, _, lowered = lower_model(model)
+    reuse = [task.cbuf.weight_reuse for task in lowered.layers[0].tasks]
+    assert reuse == [False] + [True] * (batch - 1)
+
+
+@pytest.mark.parametrize("is_swapped", [False, True])
+@pytest.mark.parametrize("activation", [Activation.NONE, Activation.RELU])
+def test_addition_is_fused_only_where_it_is_exact(is_swapped, activation):
+    """Whatever is chosen, the result stays within one LSB of TFLite's three nodes."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        model = conv_conv_add_model(
+            rng, 9, 7, 24, 40, 3, 3, dtype=DType.UINT8, activation=activation, is_swapped=is_swapped
+        )
+        (difference,) = differences(model, rng)
+        assert difference.max() <= 1, seed
+        assert np.count_nonzero(difference) <= 0.02 * difference.size, seed
+
+
+@pytest.mark.parametrize("bias", [-(2**31), 2**31 - 1, 10**9])
+def test_huge_biases_saturate_as_in_the_reference(bias):
+    rng = np.random.default_rng(5)
+    values = rng.integers(-1000, 1000, 24).astype(np.int32)
+    values[[3, 17]] = bias
+    arithmetic = Arithmetic(bias=values, per_channel=True, output_scale=0.05)
+    model = conv_model(rng, 5, 6, 8, 24, 3, 3, arithmetic=arithmetic, input_scale=0.02)
+    (difference,) = differences(model, rng)
+    others = np.delete(difference, [3, 17], axis=-1)
+    assert others.max() <= 1
+
+
+def test_channel_scales_that_differ_by_millions():
+    rng = np.random.default_rng(11)
+    scales = tuple(float(s) for s in np.geomspace(1e-9, 0.02, 24))
+    arithmetic = Arithmetic(per_channel=True, weight_scales=scales, output_scale=0.5)
+    model = conv_model(rng, 6, 7, 16, 24, 3, 3, arithmetic=arithmetic, input_scale=0.02)
+    (difference,) = differences(model, rng)
+    assert difference.max() <= 1
+    assert np.count_nonzero(difference) <= MAX_MISMATCH * difference.size
+
+
+@needs_models
+@pytest.mark.parametrize(
+    "path",
+    [p for p in model_files("single_op") if p.name.startswith(("conv", "dw", "fc", "add"))][::5],
+    ids=lambda p: p.stem,
+)
+def test_public_one_operator_models(path):
+    rng = np.random.default_rng(1)
+    model = path.read_bytes()
+    if "m2" in path.stem or "m8" in path.stem:
+        pytest.skip("depth multiplier: rejected by the partitioner")
+    for difference in differences(model, rng):
+        assert difference.max() <= 1
