@@ -19,8 +19,9 @@ from delegate.npu.regcmd import (
     unpack_word,
 )
 
-ADDRESS_SPACE_BYTES = 1 << 32
-"""Address registers have 32 bits."""
+MAX_BUFFER_BYTES = 1 << 30
+MAX_TOTAL_BYTES = 3 << 30
+"""Far above real programs, and below the 4 GiB that address registers reach."""
 
 ATOM_BYTES = 16
 
@@ -34,12 +35,15 @@ def check_program(program: Program) -> None:
     _check_tasks(program)
     _check_links(program)
     _check_relocs(program)
-    for kind, bindings, places in (
-        ("input", program.inputs, (BufferId.INPUT, BufferId.SCRATCH)),
-        ("output", program.outputs, (BufferId.OUTPUT, BufferId.SCRATCH)),
+    for kind, bindings, buffer in (
+        ("input", program.inputs, BufferId.INPUT),
+        ("output", program.outputs, BufferId.OUTPUT),
     ):
         for binding in bindings:
-            _check_binding(program, kind, binding, places)
+            _check_binding(program, kind, binding, buffer)
+        tensors = [binding.tensor for binding in bindings]
+        _require(len(set(tensors)) == len(tensors), f"binds an {kind} tensor twice")
+    _require(bool(program.outputs), "has no outputs")
 
 
 def _require(condition: bool, problem: str) -> None:
@@ -51,11 +55,12 @@ def _check_buffers(program: Program) -> None:
     _require(len(program.buffers) == len(BufferId), f"has {len(program.buffers)} buffers, not 5")
     total = 0
     for buffer, item in zip(BufferId, program.buffers, strict=True):
-        _require(item.size_bytes >= 0, f"buffer {buffer.name} has a negative size")
+        sane = 0 <= item.size_bytes <= MAX_BUFFER_BYTES
+        _require(sane, f"buffer {buffer.name} has {item.size_bytes} bytes")
         fits = len(item.content) <= item.size_bytes
         _require(fits, f"content of buffer {buffer.name} is larger than the buffer")
         total += item.size_bytes
-    _require(total < ADDRESS_SPACE_BYTES, f"needs {total} bytes; the address space is 4 GiB")
+    _require(total <= MAX_TOTAL_BYTES, f"needs {total} bytes; the limit is {MAX_TOTAL_BYTES}")
     regcmd = program.buffers[BufferId.REGCMD]
     whole = len(regcmd.content) == regcmd.size_bytes and regcmd.size_bytes % WORD_BYTES == 0
     _require(whole, "buffer REGCMD is not whole command words")
@@ -137,9 +142,7 @@ def _check_relocs(program: Program) -> None:
             _require(is_unused, f"word {word} has an unrelocated address")
 
 
-def _check_binding(
-    program: Program, kind: str, binding: TensorBinding, places: tuple[BufferId, ...]
-) -> None:
+def _check_binding(program: Program, kind: str, binding: TensorBinding, buffer: BufferId) -> None:
     place = f"{kind} tensor {binding.tensor}"
     counts = (binding.images, binding.height, binding.width, binding.channels, binding.surfaces)
     _require(min(counts) >= 1, f"{place} is empty")
@@ -150,16 +153,19 @@ def _check_binding(
     enough = binding.surfaces * ATOM_BYTES >= binding.channels
     _require(enough, f"{place} has {binding.surfaces} surfaces for {binding.channels} channels")
     stride = binding.surface_stride_bytes
-    wide = stride >= binding.height * binding.width * ATOM_BYTES and stride % ATOM_BYTES == 0
-    _require(wide, f"{place} has surfaces of {stride} bytes")
-    image_bytes = binding.surfaces * stride
+    surface_bytes = binding.height * binding.width * ATOM_BYTES
+    wide = binding.surfaces == 1 or stride >= surface_bytes
+    _require(wide and stride >= 0, f"{place} has surfaces of {stride} bytes")
+    # The last surface may end where its pixels end.
+    image_bytes = (binding.surfaces - 1) * stride + surface_bytes
     apart = binding.images == 1 or binding.image_stride_bytes >= image_bytes
     _require(apart and binding.image_stride_bytes >= 0, f"{place} has overlapping images")
-    _require(binding.location.buffer in places, f"{place} is in {binding.location.buffer.name}")
+    _require(binding.location.buffer is buffer, f"{place} is in {binding.location.buffer.name}")
     end = binding.location.offset + (binding.images - 1) * binding.image_stride_bytes + image_bytes
     size = program.buffers[binding.location.buffer].size_bytes
     inside = binding.location.offset >= 0 and end <= size
     _require(inside, f"{place} ends outside {binding.location.buffer.name}")
-    aligned = binding.location.offset % ATOM_BYTES == 0
-    _require(aligned, f"{place} starts at byte {binding.location.offset}, no multiple of 16")
+    steps = (binding.location.offset, stride, binding.image_stride_bytes)
+    aligned = all(step % ATOM_BYTES == 0 for step in steps)
+    _require(aligned, f"{place} has an offset or stride that is no multiple of 16")
     _require(-128 <= binding.fill <= 127, f"{place} has fill {binding.fill}")
