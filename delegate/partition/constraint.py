@@ -1,0 +1,88 @@
+"""What a constraint is: a small function whose docstring is the sentence the user sees.
+
+Comes from: the rules in ``constraints`` and the ``*_constraints`` modules. Goes to: ``ops``, which
+groups them per operator, and the generated page of supported operators. A check gets the facts of
+the graph and a node; it gives None, or the value that breaks the rule ("stride_h is 9").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from delegate.graph import Graph, Node, Tensor
+
+ABSENT = -1
+
+
+class GraphFacts:
+    """A graph and what several rules derive from it, derived once."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def inputs(self, node: Node) -> list[Tensor]:
+        """The inputs that are there, in order."""
+        return [self.graph.tensor(t) for t in node.inputs if t != ABSENT]
+
+    def outputs(self, node: Node) -> list[Tensor]:
+        return [self.graph.tensor(t) for t in node.outputs if t != ABSENT]
+
+    def operand(self, node: Node, position: int) -> Tensor | None:
+        """Input number ``position``; None if it is absent."""
+        if position >= len(node.inputs) or node.inputs[position] == ABSENT:
+            return None
+        return self.graph.tensor(node.inputs[position])
+
+    @cached_property
+    def producer_counts(self) -> dict[int, int]:
+        """How many nodes write each tensor."""
+        counts: dict[int, int] = {}
+        for node in self.graph.nodes:
+            for tensor in node.outputs:
+                counts[tensor] = counts.get(tensor, 0) + 1
+        return counts
+
+    @cached_property
+    def behind_dynamic(self) -> frozenset[int]:
+        """Tensors of dynamic shape and all that is computed from them."""
+        found = {tensor.index for tensor in self.graph.tensors if tensor.is_dynamic}
+        for node in self.graph.nodes:
+            if any(tensor in found for tensor in node.inputs):
+                found.update(t for t in node.outputs if t != ABSENT)
+        return frozenset(found)
+
+
+Check = Callable[[GraphFacts, Node], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """``rule`` is the identifier in reports, ``sentence`` the rule in words, ranges filled in."""
+
+    rule: str
+    sentence: str
+    check: Check
+
+    def violation(self, facts: GraphFacts, node: Node) -> str | None:
+        """The sentence and the offending value, or None if the rule holds."""
+        value = self.check(facts, node)
+        return None if value is None else f"{self.sentence}: {value}"
+
+
+def constraint(**ranges: object) -> Callable[[Check], Constraint]:
+    """Makes a check a ``Constraint``; ``ranges`` are formatted into its docstring."""
+
+    def wrap(check: Check) -> Constraint:
+        # Python's -OO removes docstrings; the rule's name still says what is meant.
+        text = check.__doc__ or check.__name__.replace("_", " ")
+        sentence = " ".join(text.split()).rstrip(".").format(**ranges)
+        return Constraint(check.__name__, sentence, check)
+
+    return wrap
+
+
+def named(tensor: Tensor) -> str:
+    """How messages call a tensor."""
+    return f"tensor {tensor.index} {tensor.name!r}"

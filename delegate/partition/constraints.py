@@ -1,0 +1,261 @@
+"""Rules that every operator on the NPU obeys, and those of operators with weights.
+
+Each function's name is the rule, its docstring the sentence the user sees; it returns the value
+that breaks the rule. Rules run in the order of ``ops``: a later one relies on the earlier ones.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from delegate.graph import Activation, DType, Node, Quantization, Tensor
+from delegate.partition.constraint import ABSENT, GraphFacts, constraint, named
+
+FEATURE_TYPES = (DType.INT8, DType.UINT8)
+TYPE_RANGES = {DType.INT8: (-128, 127), DType.UINT8: (0, 255)}
+ACTIVATIONS = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
+
+# Inputs that may be there, by operator: (least, most). TensorFlow Lite's own definition.
+INPUT_COUNTS = {
+    "CONV_2D": (2, 3),
+    "DEPTHWISE_CONV_2D": (2, 3),
+    "FULLY_CONNECTED": (2, 3),
+    "ADD": (2, 2),
+}
+INPUT, WEIGHTS, BIAS = 0, 1, 2
+
+
+def features(facts: GraphFacts, node: Node) -> list[Tensor]:
+    """Inputs and outputs that are feature maps: all but weights and bias."""
+    count = len(node.inputs) if node.op == "ADD" else 1
+    return [facts.graph.tensor(t) for t in (*node.inputs[:count], *node.outputs)]
+
+
+def weights_of(facts: GraphFacts, node: Node) -> Tensor:
+    return facts.graph.tensor(node.inputs[WEIGHTS])
+
+
+@constraint()
+def tensors_as_defined(facts: GraphFacts, node: Node) -> str | None:
+    """The operator must have the inputs and the one output that TensorFlow Lite defines."""
+    least, most = INPUT_COUNTS[node.op]
+    if not least <= len(node.inputs) <= most:
+        return f"it has {len(node.inputs)} inputs"
+    if len(node.outputs) != 1:
+        return f"it has {len(node.outputs)} outputs"
+    if ABSENT in node.outputs or ABSENT in node.inputs[:2]:
+        return "a tensor that must be there is absent"
+    return None
+
+
+@constraint()
+def options_known(facts: GraphFacts, node: Node) -> str | None:
+    """The options must be there, with a padding scheme and an activation this version knows."""
+    return "they are missing or have an unknown value" if node.options is None else None
+
+
+@constraint(activations=", ".join(a.name for a in ACTIVATIONS))
+def activation_supported(facts: GraphFacts, node: Node) -> str | None:
+    """The fused activation must be one of {activations}."""
+    if node.options is None or node.options.activation in ACTIVATIONS:
+        return None
+    return f"it is {node.options.activation.name}"
+
+
+@constraint()
+def static_shapes(facts: GraphFacts, node: Node) -> str | None:
+    """All shapes must be fixed, the batch too; convert the model with fixed input shapes."""
+    for tensor in (*facts.inputs(node), *facts.outputs(node)):
+        if tensor.is_dynamic:
+            shape = list(tensor.shape_signature or tensor.shape)
+            return f"{named(tensor)} has the shape {shape}"
+    return None
+
+
+@constraint()
+def not_behind_dynamic_shapes(facts: GraphFacts, node: Node) -> str | None:
+    """No input may be computed from a tensor whose shape is known only while running."""
+    for tensor in facts.inputs(node):
+        if tensor.index in facts.behind_dynamic:
+            return f"{named(tensor)} is"
+    return None
+
+
+@constraint()
+def no_empty_tensors(facts: GraphFacts, node: Node) -> str | None:
+    """Every dimension must be at least 1."""
+    for tensor in (*facts.inputs(node), *facts.outputs(node)):
+        if any(dimension < 1 for dimension in tensor.shape):
+            return f"{named(tensor)} has the shape {list(tensor.shape)}"
+    return None
+
+
+@constraint()
+def output_written_once(facts: GraphFacts, node: Node) -> str | None:
+    """The output must be a tensor that only this node writes, and that it does not read."""
+    (output,) = facts.outputs(node)
+    if output.is_variable or output.constant is not None:
+        return f"{named(output)} is a {'variable' if output.is_variable else 'constant'}"
+    if facts.producer_counts.get(output.index) != 1 or output.index in node.inputs:
+        return f"{named(output)} is also written or read"
+    return None
+
+
+@constraint()
+def eight_bit_features(facts: GraphFacts, node: Node) -> str | None:
+    """Inputs and outputs must be quantised to int8 or uint8; convert the model with full integer
+    quantisation.
+    """
+    for tensor in features(facts, node):
+        if tensor.dtype not in FEATURE_TYPES:
+            return f"{named(tensor)} is {tensor.dtype.name}"
+        if tensor.quantization is None:
+            return f"{named(tensor)} is {tensor.dtype.name} without quantisation parameters"
+    return None
+
+
+@constraint()
+def same_feature_types(facts: GraphFacts, node: Node) -> str | None:
+    """Inputs and output must have the same type."""
+    types = [tensor.dtype.name for tensor in features(facts, node)]
+    return f"they are {', '.join(types)}" if len(set(types)) > 1 else None
+
+
+@constraint()
+def per_tensor_features(facts: GraphFacts, node: Node) -> str | None:
+    """Inputs and outputs must have one scale and one zero point each."""
+    for tensor in features(facts, node):
+        if tensor.quantization is not None and tensor.quantization.is_per_channel:
+            return f"{named(tensor)} has {len(tensor.quantization.scales)} scales"
+    return None
+
+
+def _bad_scale(tensor: Tensor) -> float | None:
+    scales = () if tensor.quantization is None else tensor.quantization.scales
+    return next((s for s in scales if not (math.isfinite(s) and s > 0)), None)
+
+
+@constraint()
+def scales_positive(facts: GraphFacts, node: Node) -> str | None:
+    """Scales must be finite and greater than zero."""
+    for tensor in _quantized(facts, node):
+        scale = _bad_scale(tensor)
+        if scale is not None:
+            return f"{named(tensor)} has the scale {scale}"
+    return None
+
+
+@constraint()
+def zero_points_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """Zero points must lie in the range of the tensor's type."""
+    for tensor in _quantized(facts, node):
+        low, high = TYPE_RANGES.get(tensor.dtype, (0, 0))
+        quantization = tensor.quantization
+        for zero_point in () if quantization is None else quantization.zero_points:
+            if not low <= zero_point <= high:
+                return f"{named(tensor)} is {tensor.dtype.name} with the zero point {zero_point}"
+    return None
+
+
+def _quantized(facts: GraphFacts, node: Node) -> list[Tensor]:
+    """Feature maps and weights."""
+    tensors = features(facts, node)
+    return tensors if node.op == "ADD" else [*tensors, weights_of(facts, node)]
+
+
+@constraint()
+def features_computed(facts: GraphFacts, node: Node) -> str | None:
+    """The operands must be computed or be inputs of the model, not constants or variables."""
+    for tensor in features(facts, node)[:-1]:
+        if tensor.constant is not None or tensor.is_variable:
+            return f"{named(tensor)} is a {'variable' if tensor.is_variable else 'constant'}"
+    return None
+
+
+@constraint()
+def weights_dense(facts: GraphFacts, node: Node) -> str | None:
+    """Weights must be dense; convert the model without sparsity."""
+    weights = weights_of(facts, node)
+    return f"{named(weights)} is sparse" if weights.is_sparse else None
+
+
+@constraint()
+def weights_constant(facts: GraphFacts, node: Node) -> str | None:
+    """Weights must be constants of the model."""
+    weights = weights_of(facts, node)
+    if weights.constant is not None and not weights.is_variable:
+        return None
+    return f"{named(weights)} is computed while running"
+
+
+@constraint()
+def weights_type(facts: GraphFacts, node: Node) -> str | None:
+    """Weights must be quantised to the same type as the input."""
+    weights = weights_of(facts, node)
+    wanted = facts.graph.tensor(node.inputs[INPUT]).dtype
+    if weights.dtype is not wanted:
+        return f"{named(weights)} is {weights.dtype.name}, the input {wanted.name}"
+    if weights.quantization is None:
+        return f"{named(weights)} has no quantisation parameters"
+    return None
+
+
+def output_channel_axis(node: Node) -> int:
+    """The axis of the weights that counts output channels: 1HWO for depthwise, else O first."""
+    return 3 if node.op == "DEPTHWISE_CONV_2D" else 0
+
+
+def _weight_quantization(facts: GraphFacts, node: Node) -> Quantization:
+    quantization = weights_of(facts, node).quantization
+    assert quantization is not None  # weights_type ran before
+    return quantization
+
+
+@constraint()
+def per_channel_weights_are_int8(facts: GraphFacts, node: Node) -> str | None:
+    """Weights with one scale per channel must be int8."""
+    weights = weights_of(facts, node)
+    if _weight_quantization(facts, node).is_per_channel and weights.dtype is not DType.INT8:
+        return f"{named(weights)} is {weights.dtype.name}"
+    return None
+
+
+@constraint()
+def per_channel_axis_is_output(facts: GraphFacts, node: Node) -> str | None:
+    """Scales per channel must lie along the output channels."""
+    quantization = _weight_quantization(facts, node)
+    if not quantization.is_per_channel:
+        return None
+    axis = output_channel_axis(node)
+    shape = weights_of(facts, node).shape
+    if quantization.axis != axis or shape[axis] != len(quantization.scales):
+        return f"{len(quantization.scales)} scales along axis {quantization.axis}"
+    return None
+
+
+@constraint()
+def int8_weights_symmetric(facts: GraphFacts, node: Node) -> str | None:
+    """int8 weights must have the zero point 0, as TensorFlow Lite defines."""
+    weights = weights_of(facts, node)
+    if weights.dtype is not DType.INT8:
+        return None
+    found = next((z for z in _weight_quantization(facts, node).zero_points if z != 0), None)
+    return None if found is None else f"{named(weights)} has the zero point {found}"
+
+
+@constraint()
+def bias_int32_constant(facts: GraphFacts, node: Node) -> str | None:
+    """The bias, if any, must be an int32 constant with one value per output channel."""
+    bias = facts.operand(node, BIAS)
+    if bias is None:
+        return None
+    if bias.dtype is not DType.INT32:
+        return f"{named(bias)} is {bias.dtype.name}"
+    if bias.constant is None or bias.is_sparse or bias.is_variable:
+        return f"{named(bias)} is no constant"
+    channels = weights_of(facts, node).shape[output_channel_axis(node)]
+    if bias.constant.shape != (channels,) or bias.constant.dtype != np.int32:
+        return f"{named(bias)} has the shape {list(bias.shape)}, the channels are {channels}"
+    return None

@@ -1,0 +1,176 @@
+"""Rules of CONV_2D and DEPTHWISE_CONV_2D: shapes and the widths of the fields that hold them.
+
+Limits are those of the NPU's register fields (documented): kernels, strides, padding, dilation,
+feature sizes, channels. Splitting a node that exceeds one is left to lowering, where it can.
+"""
+
+from __future__ import annotations
+
+from delegate.graph import ConvOptions, DepthwiseOptions, Node, Padding
+from delegate.partition.constraint import GraphFacts, constraint, named
+from delegate.partition.constraints import INPUT, weights_of
+
+RANK = 4
+MAX_KERNEL = 31  # WEIGHT_WIDTH and WEIGHT_HEIGHT: 5 bits
+MAX_STRIDE = 7  # CONV_X_STRIDE and CONV_Y_STRIDE: 3 bits
+MAX_DILATION = 32  # the fields hold dilation - 1 in 5 bits
+MAX_PADDING = 15  # PAD_TOP and PAD_LEFT: 4 bits
+MAX_SIZE = 2047  # DATAIN_WIDTH and DATAIN_HEIGHT: 11 bits
+# DPU cubes hold channels - 1 in 13 bits, counted in whole groups; the exact maximum is avoided.
+MAX_OUTPUT_CHANNELS = 8192 - 32
+MAX_DEPTHWISE_CHANNELS = 8192 - 64
+MAX_INPUT_CHANNELS = 65535 // 16 * 16  # DATAIN_CHANNEL: 16 bits, in whole atoms
+
+
+def geometry(node: Node) -> ConvOptions | DepthwiseOptions:
+    """The options of a convolution; ``options_known`` ran before."""
+    options = node.options
+    assert isinstance(options, (ConvOptions, DepthwiseOptions))
+    return options
+
+
+def kernel_size(facts: GraphFacts, node: Node) -> tuple[int, int]:
+    """kh, kw: axes 1 and 2 of both filter layouts."""
+    shape = weights_of(facts, node).shape
+    return shape[1], shape[2]
+
+
+def output_and_padding(
+    size: int, kernel: int, stride: int, dilation: int, padding: Padding
+) -> tuple[int, int]:
+    """Rows (or columns) of the output, and those added before the input's first.
+
+    TensorFlow Lite's rule: SAME gives ceil(size / stride) and puts the smaller half of the padding
+    first; VALID adds none. Zero or fewer rows mean that the kernel does not fit.
+    """
+    reach = (kernel - 1) * dilation + 1
+    if padding is Padding.VALID:
+        return (size - reach) // stride + 1 if size >= reach else 0, 0
+    rows = -(-size // stride)
+    return rows, max((rows - 1) * stride + reach - size, 0) // 2
+
+
+@constraint(rank=RANK)
+def convolution_rank(facts: GraphFacts, node: Node) -> str | None:
+    """Input, weights and output must have rank {rank}."""
+    tensors = (*facts.inputs(node)[:2], *facts.outputs(node))
+    wrong = next((t for t in tensors if len(t.shape) != RANK), None)
+    return None if wrong is None else f"{named(wrong)} has the shape {list(wrong.shape)}"
+
+
+@constraint()
+def same_batch(facts: GraphFacts, node: Node) -> str | None:
+    """Input and output must have the same batch."""
+    batches = facts.graph.tensor(node.inputs[INPUT]).shape[0], facts.outputs(node)[0].shape[0]
+    return f"they are {batches[0]} and {batches[1]}" if batches[0] != batches[1] else None
+
+
+@constraint()
+def filter_covers_input_channels(facts: GraphFacts, node: Node) -> str | None:
+    """The filter must cover all input channels; grouped convolution is not supported yet."""
+    channels = facts.graph.tensor(node.inputs[INPUT]).shape[3]
+    covered = weights_of(facts, node).shape[3]
+    return None if covered == channels else f"it covers {covered} of {channels}"
+
+
+@constraint()
+def filter_gives_output_channels(facts: GraphFacts, node: Node) -> str | None:
+    """The filter must give as many channels as the output has."""
+    channels = facts.outputs(node)[0].shape[3]
+    given = weights_of(facts, node).shape[0]
+    return None if given == channels else f"it gives {given}, the output has {channels}"
+
+
+@constraint()
+def depth_multiplier_is_one(facts: GraphFacts, node: Node) -> str | None:
+    """The depth multiplier must be 1: as many output channels as input channels."""
+    options = geometry(node)
+    assert isinstance(options, DepthwiseOptions)
+    inputs = facts.graph.tensor(node.inputs[INPUT]).shape[3]
+    outputs = facts.outputs(node)[0].shape[3]
+    weights = weights_of(facts, node).shape
+    if options.depth_multiplier != 1 or not inputs == outputs == weights[3] or weights[0] != 1:
+        return (
+            f"it is {options.depth_multiplier}, from {inputs} to {outputs} channels "
+            f"with a filter of shape {list(weights)}"
+        )
+    return None
+
+
+@constraint(most=MAX_KERNEL)
+def kernel_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """Kernel sides must be in the range 1 to {most}."""
+    kh, kw = kernel_size(facts, node)
+    return f"the kernel is {kh} x {kw}" if max(kh, kw) > MAX_KERNEL else None
+
+
+@constraint(most=MAX_STRIDE)
+def strides_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """Strides must be in the range 1 to {most}."""
+    o = geometry(node)
+    if all(1 <= s <= MAX_STRIDE for s in (o.stride_h, o.stride_w)):
+        return None
+    return f"they are {o.stride_h} x {o.stride_w}"
+
+
+@constraint(most=MAX_DILATION)
+def dilation_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """Dilations must be in the range 1 to {most}."""
+    o = geometry(node)
+    if all(1 <= d <= MAX_DILATION for d in (o.dilation_h, o.dilation_w)):
+        return None
+    return f"they are {o.dilation_h} x {o.dilation_w}"
+
+
+@constraint(most=MAX_SIZE)
+def size_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """Height and width of input and output must be in the range 1 to {most}."""
+    for tensor in (facts.graph.tensor(node.inputs[INPUT]), *facts.outputs(node)):
+        if max(tensor.shape[1:3]) > MAX_SIZE:
+            return f"{named(tensor)} is {tensor.shape[1]} x {tensor.shape[2]}"
+    return None
+
+
+def _sides(facts: GraphFacts, node: Node) -> tuple[tuple[int, int], tuple[int, int]]:
+    """(rows, top) and (columns, left) as the geometry gives them."""
+    o = geometry(node)
+    kh, kw = kernel_size(facts, node)
+    _, h, w, _ = facts.graph.tensor(node.inputs[INPUT]).shape
+    return (
+        output_and_padding(h, kh, o.stride_h, o.dilation_h, o.padding),
+        output_and_padding(w, kw, o.stride_w, o.dilation_w, o.padding),
+    )
+
+
+@constraint()
+def output_size_follows(facts: GraphFacts, node: Node) -> str | None:
+    """Height and width of the output must follow from input, kernel, strides, dilation, padding."""
+    (rows, _), (columns, _) = _sides(facts, node)
+    output = facts.outputs(node)[0]
+    if output.shape[1:3] == (rows, columns):
+        return None
+    return f"{named(output)} is {output.shape[1]} x {output.shape[2]}, not {rows} x {columns}"
+
+
+@constraint(most=MAX_PADDING)
+def padding_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """Padding at the top and at the left must be at most {most}."""
+    (_, top), (_, left) = _sides(facts, node)
+    return f"top {top}, left {left}" if max(top, left) > MAX_PADDING else None
+
+
+@constraint(inputs=MAX_INPUT_CHANNELS, outputs=MAX_OUTPUT_CHANNELS)
+def channels_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """Input channels must be at most {inputs}, output channels at most {outputs}."""
+    inputs = facts.graph.tensor(node.inputs[INPUT]).shape[3]
+    outputs = facts.outputs(node)[0].shape[3]
+    if inputs > MAX_INPUT_CHANNELS or outputs > MAX_OUTPUT_CHANNELS:
+        return f"they are {inputs} and {outputs}"
+    return None
+
+
+@constraint(most=MAX_DEPTHWISE_CHANNELS)
+def depthwise_channels_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """Channels must be at most {most}."""
+    channels = facts.outputs(node)[0].shape[3]
+    return f"they are {channels}" if channels > MAX_DEPTHWISE_CHANNELS else None

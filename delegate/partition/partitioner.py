@@ -1,0 +1,243 @@
+"""From a graph to partitions, and a reason for every node left out.
+
+Comes from: a ``Graph`` and the options deny_ops, min_nodes, max_partitions. Goes to: lowering
+(``Partition``) and reports (``Rejection``). The same nodes give the same partitions as TensorFlow
+Lite's own preview, so that compiling a file and delegating it agree.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from delegate.graph import Graph, Node
+from delegate.partition.constraint import ABSENT, GraphFacts
+from delegate.partition.ops import check_node
+from delegate.partition.types import Partition, Rejection
+
+NEVER = -1  # the epoch of a node whose inputs are never computed
+
+
+class PartitionOptions(Protocol):
+    """The options that partitioning reads (``delegate.options.Options`` has them)."""
+
+    @property
+    def deny_ops(self) -> tuple[str, ...]: ...
+    @property
+    def min_nodes(self) -> int: ...
+    @property
+    def max_partitions(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPlan:
+    """Every node is either in one of ``partitions`` or has one entry in ``rejections``."""
+
+    partitions: tuple[Partition, ...]
+    rejections: tuple[Rejection, ...]
+
+
+def plan(graph: Graph, options: PartitionOptions) -> PartitionPlan:
+    """Partitions ``graph``, all rules applied; rejections are sorted by node."""
+    supported, rejections = select_nodes(graph, options.deny_ops)
+    found = list(rejections)
+    while True:
+        kept, dropped = select_partitions(
+            graph, partition_graph(graph, supported), options.min_nodes, options.max_partitions
+        )
+        if not dropped:
+            break
+        found += dropped
+        supported -= {rejection.node for rejection in dropped}
+    return PartitionPlan(tuple(kept), tuple(sorted(found, key=lambda r: r.node)))
+
+
+def select_nodes(
+    graph: Graph, deny_ops: Sequence[str] = ()
+) -> tuple[frozenset[int], tuple[Rejection, ...]]:
+    """The indices of nodes that pass all constraints, and a rejection for every other node.
+
+    ``deny_ops``: operator names ("ADD", "CUSTOM" for all custom ones) or node indices ("12").
+    """
+    facts = GraphFacts(graph)
+    reachable = _ready_nodes(graph)
+    denied = {name.upper() for name in deny_ops}
+    supported: set[int] = set()
+    rejections: list[Rejection] = []
+    for node in graph.nodes:
+        rejection = _denied(node, denied) or check_node(facts, node)
+        if rejection is None and node.index not in reachable:
+            rejection = Rejection(
+                node.index,
+                node.op,
+                "inputs_produced",
+                "Every input must be computed from inputs of the model: an input of this node "
+                "depends on itself",
+            )
+        if rejection is None:
+            supported.add(node.index)
+        else:
+            rejections.append(rejection)
+    return frozenset(supported), tuple(rejections)
+
+
+def _denied(node: Node, denied: Collection[str]) -> Rejection | None:
+    family, separator, _ = node.op.partition(":")
+    names = [node.op.upper(), str(node.index), *([family] if separator else [])]
+    name = next((name for name in names if name in denied), None)
+    if name is None:
+        return None
+    detail = f"The option deny_ops keeps it on the CPU: {name}"
+    return Rejection(node.index, node.op, "not_denied", detail)
+
+
+def select_partitions(
+    graph: Graph, partitions: Sequence[Partition], min_nodes: int, max_partitions: int
+) -> tuple[Sequence[Partition], tuple[Rejection, ...]]:
+    """Drops partitions of fewer than ``min_nodes`` nodes, then all but the ``max_partitions`` (0:
+    no limit) with the most multiplications; a rejection for every node of those.
+    """
+    large = [p for p in partitions if len(p.nodes) >= min_nodes]
+    rejections = [
+        _too_small(graph.node(node), len(p.nodes), min_nodes)
+        for p in partitions
+        if len(p.nodes) < min_nodes
+        for node in p.nodes
+    ]
+    if max_partitions == 0 or len(large) <= max_partitions:
+        return large, tuple(rejections)
+    # Stable: among equals the earlier partition wins, and more nodes before fewer.
+    ranked = sorted(large, key=lambda p: (-partition_macs(graph, p), -len(p.nodes)))
+    kept = set(ranked[:max_partitions])
+    for partition in large:
+        if partition not in kept:
+            rejections += [_too_many(graph.node(node), max_partitions) for node in partition.nodes]
+    return [p for p in large if p in kept], tuple(rejections)
+
+
+def _too_small(node: Node, size: int, min_nodes: int) -> Rejection:
+    detail = f"A partition must have at least {min_nodes} nodes (option min_nodes): it has {size}"
+    return Rejection(node.index, node.op, "partition_large_enough", detail)
+
+
+def _too_many(node: Node, max_partitions: int) -> Rejection:
+    detail = (
+        f"Only the {max_partitions} partitions with the most multiplications are delegated (option "
+        "max_partitions): this one has fewer"
+    )
+    return Rejection(node.index, node.op, "partition_among_largest", detail)
+
+
+def partition_macs(graph: Graph, partition: Partition) -> int:
+    """Multiply-accumulates of one run of a partition; additions count none."""
+    return sum(node_macs(graph, graph.node(node)) for node in partition.nodes)
+
+
+def node_macs(graph: Graph, node: Node) -> int:
+    """Multiply-accumulates of a convolution or fully connected node, 0 for others."""
+    if node.op not in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):
+        return 0
+    weights = graph.tensor(node.inputs[1]).shape
+    outputs = math.prod(graph.tensor(node.outputs[0]).shape)
+    # Taps of one output: a depthwise filter is 1HWO, the others have the output channels first.
+    taps = weights[1:3] if node.op == "DEPTHWISE_CONV_2D" else weights[1:]
+    return outputs * math.prod(taps)
+
+
+def partition_graph(graph: Graph, supported: Collection[int]) -> list[Partition]:
+    """Groups the ``supported`` node indices into partitions, as TensorFlow Lite does.
+
+    The runtime fills alternating epochs: the first node whose inputs are ready decides whether the
+    epoch is one of supported or of other nodes; the epoch then takes, in passes over the execution
+    plan, every node of that kind whose inputs are ready, until a pass adds none. A node's inputs
+    come from its own or earlier epochs, so every partition is convex and the partitions, in order,
+    can run one after the other. Parts of an epoch that are not connected stay together, because one
+    submit is cheaper than two. A graph that names no outputs (read from a context) gets those
+    tensors as outputs that nobody reads.
+    """
+    members = frozenset(supported)
+    epochs = _epochs(graph, members)
+    epoch_of_node = {node: epoch for epoch, nodes in enumerate(epochs) for node in nodes}
+    readers: dict[int, set[int]] = {}  # tensor -> epochs of the nodes that read it
+    for node in graph.nodes:
+        for tensor in node.inputs:
+            readers.setdefault(tensor, set()).add(epoch_of_node.get(node.index, NEVER))
+    return [
+        _with_borders(graph, nodes, epoch, readers)
+        for epoch, nodes in enumerate(epochs)
+        if nodes[0] in members
+    ]
+
+
+def _epochs(graph: Graph, supported: frozenset[int]) -> list[tuple[int, ...]]:
+    """Node indices of every epoch, in the order the runtime adds them.
+
+    The runtime's repeated passes over the plan are two heaps here, of ready nodes by (pass, place
+    in the plan): a node made ready by an earlier one in the plan joins in the same pass, by a later
+    one in the next. That keeps long graphs from costing the square of their length.
+    """
+    plan_nodes = graph.nodes
+    readers: dict[int, list[int]] = {}
+    missing = [0] * len(plan_nodes)
+    computed = {t for node in plan_nodes for t in node.outputs if t != ABSENT}
+    for place, node in enumerate(plan_nodes):
+        for tensor in computed.intersection(node.inputs):
+            readers.setdefault(tensor, []).append(place)
+            missing[place] += 1
+    ready: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
+    for place, node in enumerate(plan_nodes):
+        if missing[place] == 0:
+            heapq.heappush(ready[node.index in supported], (0, place))
+    done: set[int] = set()
+    epochs: list[tuple[int, ...]] = []
+    while ready[True] or ready[False]:
+        # A new epoch starts a new pass: only the place counts, for all that wait.
+        for kind in ready:
+            ready[kind] = [(0, place) for _, place in ready[kind]]
+            heapq.heapify(ready[kind])
+        is_supported = not ready[False] or (bool(ready[True]) and ready[True][0] < ready[False][0])
+        heap = ready[is_supported]
+        nodes: list[int] = []
+        while heap:
+            turn, place = heapq.heappop(heap)
+            nodes.append(plan_nodes[place].index)
+            for tensor in plan_nodes[place].outputs:
+                if tensor in done:
+                    continue
+                done.add(tensor)
+                for reader in readers.get(tensor, ()):
+                    missing[reader] -= 1
+                    if missing[reader] == 0:
+                        target = ready[plan_nodes[reader].index in supported]
+                        heapq.heappush(target, (turn + (reader < place), reader))
+        epochs.append(tuple(nodes))
+    return epochs
+
+
+def _ready_nodes(graph: Graph) -> frozenset[int]:
+    """Nodes whose inputs all get computed; the others lie on or behind a cycle."""
+    return frozenset(node for epoch in _epochs(graph, frozenset()) for node in epoch)
+
+
+def _with_borders(
+    graph: Graph, nodes: tuple[int, ...], epoch: int, readers: Mapping[int, set[int]]
+) -> Partition:
+    """Adds inputs and outputs, each in ascending order, as the runtime lists them."""
+    produced = {t for node in nodes for t in graph.node(node).outputs if t != ABSENT}
+    read = {t for node in nodes for t in graph.node(node).inputs if t != ABSENT}
+    ends = frozenset(graph.outputs)
+    inputs = []
+    for index in sorted(read - produced):
+        tensor = graph.tensor(index)
+        if tensor.constant is None and not tensor.is_variable:
+            inputs.append(index)
+    outputs = []
+    for index in sorted(produced):
+        reading = readers.get(index, set())
+        is_end = index in ends if ends else not reading
+        if is_end or reading - {epoch}:
+            outputs.append(index)
+    return Partition(nodes, tuple(inputs), tuple(outputs))
