@@ -7,7 +7,6 @@ code: 0 ok, 1 mismatch or failure, 2 usage, 3 no device, 4 unsupported under str
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import signal
 import sys
@@ -16,11 +15,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import delegate
-from delegate.cli import classify, library_path
-from delegate.cli.command import Command
+from delegate.cli import classify, compare, compile, library_path, replay
+from delegate.cli.command import PROGRAM, Command, print_error
 from delegate.errors import DelegateError
-
-PROGRAM = "rk3588-delegate"
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
@@ -29,6 +26,9 @@ EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
 
 COMMANDS: tuple[Command, ...] = (
     classify.COMMAND,
+    compile.COMMAND,
+    compare.COMMAND,
+    replay.COMMAND,
     library_path.COMMAND,
 )
 
@@ -68,8 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _fail(text: str, code: int) -> int:
-    with contextlib.suppress(OSError):  # if nobody listens, the exit code still tells
-        print(f"{PROGRAM}: error: {' '.join(text.split())}", file=sys.stderr)
+    print_error(text)
     return code
 
 

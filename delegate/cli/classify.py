@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from delegate.classification import Ranked, class_count, rank, read_labels
+from delegate.cli.argument_types import finite_float, nonzero_float, positive_integer
 from delegate.cli.command import (
     Command,
     add_json_argument,
@@ -24,22 +25,6 @@ from delegate.report import plural
 _DEFAULT_TOP = 5
 
 
-def positive_integer(text: str) -> int:
-    """An argparse type."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return value
-
-
-def nonzero_float(text: str) -> float:
-    """An argparse type: a finite number other than 0."""
-    value = float(text)
-    if not 0.0 < abs(value) < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a finite number other than 0")
-    return value
-
-
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("image", type=Path, metavar="IMAGE", help="a picture: PNG, JPEG, BMP, ...")
     parser.add_argument("--model", type=Path, required=True, metavar="M", help="a .tflite file")
@@ -51,7 +36,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"classes to show (default {_DEFAULT_TOP})",
     )  # fmt: skip
     parser.add_argument(
-        "--mean", type=float, default=FLOAT_MEAN, metavar="X",
+        "--mean", type=finite_float, default=FLOAT_MEAN, metavar="X",
         help=f"subtracted from pixels, for float inputs (default {FLOAT_MEAN})",
     )  # fmt: skip
     parser.add_argument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -12,6 +13,10 @@ from typing import Any
 from delegate.errors import OptionError
 from delegate.log import configure
 from delegate.options import OPTIONS, Options
+
+PROGRAM = "rk3588-delegate"
+
+EXIT_MISMATCH = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,4 +81,14 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 def warn(text: str) -> None:
     """One line on stderr that is no error."""
-    print(f"rk3588-delegate: note: {' '.join(text.split())}", file=sys.stderr)
+    _print_line("note", text)
+
+
+def print_error(text: str) -> None:
+    """The one line that goes with a non-zero exit code."""
+    _print_line("error", text)
+
+
+def _print_line(kind: str, text: str) -> None:
+    with contextlib.suppress(OSError):  # if nobody listens, the exit code still tells
+        print(f"{PROGRAM}: {kind}: {' '.join(text.split())}", file=sys.stderr)

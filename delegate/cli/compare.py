@@ -1,0 +1,212 @@
+"""``compare``: the delegate against TensorFlow Lite."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from delegate.cli.argument_types import natural_number, positive_integer
+from delegate.cli.command import (
+    EXIT_MISMATCH,
+    Command,
+    add_json_argument,
+    add_option_arguments,
+    options_from,
+    print_json,
+    warn,
+)
+from delegate.cli.progress import progress
+from delegate.cli.table import format_pairs, format_table, share, thousands
+from delegate.comparison import (
+    MAX_ABS_DIFF,
+    MIN_EQUAL_IN_TOTAL,
+    MIN_EQUAL_PER_OP,
+    MIN_TOP1_AGREEMENT,
+    Comparison,
+)
+from delegate.images import find_images
+from delegate.model_inputs import Details, Sample, image_sample, load_sample, random_sample
+from delegate.parallel_comparison import compare_in_processes
+from delegate.report import plural
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", type=Path, metavar="MODEL", help="a .tflite file")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
+        "--images", type=Path, metavar="DIR", help="a folder of pictures, all compared"
+    )
+    source.add_argument(
+        "--input", type=Path, metavar="X.npy", help="the input: .npy, or .npz by input names"
+    )
+    source.add_argument(
+        "--random", type=positive_integer, default=1, metavar="N",
+        help="N random inputs (the default, with N = 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seed", type=natural_number, default=0, metavar="N", help="of random inputs (default 0)"
+    )
+    parser.add_argument(
+        "--limit", type=positive_integer, metavar="N", help="only the first N pictures"
+    )
+    parser.add_argument(
+        "--per-op", action="store_true",
+        help="also every delegated node alone, with TensorFlow Lite's inputs to it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--reference", choices=("reference", "builtin"), default="reference",
+        help="kernels the model's outputs are compared with: TensorFlow Lite's reference kernels "
+        "(default) or its fast ones; --per-op always takes the reference kernels",
+    )  # fmt: skip
+    parser.add_argument(
+        "--jobs", type=positive_integer, default=os.cpu_count() or 1, metavar="N",
+        help="processes for several inputs (default: one per processor)",
+    )  # fmt: skip
+    add_option_arguments(parser)
+    add_json_argument(parser)
+
+
+def _samples(arguments: argparse.Namespace) -> list[Callable[[Details], Sample]]:
+    """Functions that make the samples; picklable, so that other processes can load their own."""
+    if arguments.images is not None:
+        paths = find_images(arguments.images)[: arguments.limit]
+        return [_ImageSource(path) for path in paths]
+    if arguments.input is not None:
+        return [_FileSource(arguments.input)]
+    return [_RandomSource(arguments.seed + i) for i in range(arguments.random)]
+
+
+class _ImageSource:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __call__(self, inputs: Details) -> Sample:
+        return image_sample(self.path, inputs)
+
+
+class _FileSource:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __call__(self, inputs: Details) -> Sample:
+        return load_sample(self.path, inputs)
+
+
+class _RandomSource:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def __call__(self, inputs: Details) -> Sample:
+        return random_sample(inputs, self.seed)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    options = options_from(arguments)
+    sources = _samples(arguments)
+    with progress("comparing", len(sources)) as bar:
+        result, delegated = compare_in_processes(
+            arguments.model,
+            options,
+            sources,
+            per_op=arguments.per_op,
+            reference_kernels=arguments.reference == "reference",
+            jobs=arguments.jobs,
+            done=bar.advance,
+        )
+    broken = result.violations()
+    if (
+        arguments.images is not None
+        and result.top1_agreed is not None
+        and result.top1_agreed * MIN_TOP1_AGREEMENT[1] < result.samples * MIN_TOP1_AGREEMENT[0]
+    ):
+        broken.append(f"the best class agrees for {result.top1_agreed} of {result.samples}")
+    if arguments.json:
+        print_json(_document(result))
+    else:
+        _print_tables(result, arguments.per_op)
+    if not delegated:
+        warn(f"{arguments.model}: no operator of this model can run on the NPU; it ran on the CPU")
+    if broken and not arguments.json:
+        print()
+        print("\n".join(f"BROKEN: {sentence}" for sentence in broken))
+    return EXIT_MISMATCH if broken else 0
+
+
+def _number(value: float) -> Any:
+    """JSON has no infinity; a difference that is one is given as null."""
+    return None if value == float("inf") else value
+
+
+def _document(result: Comparison) -> dict[str, Any]:
+    agreement = None if result.top1_agreed is None else result.top1_agreed / result.samples
+    return {
+        "outputs": [
+            {
+                "name": output.name,
+                "max_abs_diff": _number(output.max_abs_diff),
+                "equal": output.equal,
+                "elements": output.elements,
+            }
+            for output in result.outputs
+        ],
+        "ops": [
+            {
+                "node": op.node,
+                "op": op.op,
+                "max_abs_diff": _number(op.max_abs_diff),
+                "equal": op.equal,
+                "elements": op.elements,
+            }
+            for op in result.ops
+        ],
+        "top1_agreement": agreement,
+        "images": result.samples,
+    }
+
+
+def _print_tables(result: Comparison, per_op: bool) -> None:
+    facts: list[tuple[str, object]] = [("inputs", result.samples)]
+    if result.top1_agreed is not None:
+        facts.append(("best class agrees", f"{result.top1_agreed} of {result.samples}"))
+    print(format_pairs(facts))
+    print()
+    rows = [
+        (share(o.equal, o.elements), thousands(o.elements), o.max_abs_diff, o.name)
+        for o in result.outputs
+    ]
+    print(format_table(("equal", "elements", "max diff", "output"), rows, right=(0, 1, 2)))
+    if not per_op:
+        return
+    total = result.ops_total()
+    op_rows: list[tuple[object, ...]] = [
+        (op.node, share(op.equal, op.elements), thousands(op.elements), op.max_abs_diff, op.op)
+        for op in result.ops
+    ]
+    op_rows.append(
+        ("all", share(total.equal, total.elements), thousands(total.elements), total.max_abs_diff,
+         plural(len(result.ops), "operator")),
+    )  # fmt: skip
+    print()
+    print("every delegated node alone, with TensorFlow Lite's own inputs, against its reference:")
+    headings = ("node", "equal", "elements", "max diff", "op")
+    print(format_table(headings, op_rows, right=(0, 1, 2, 3)))
+    print(
+        f"contract: max diff {MAX_ABS_DIFF}, at least {MIN_EQUAL_PER_OP[0] / 10} % equal per "
+        f"operator and {MIN_EQUAL_IN_TOTAL[0] / 10} % in total"
+    )
+
+
+COMMAND = Command(
+    name="compare",
+    summary="Compare the delegate with TensorFlow Lite: equal elements, differences, top-1.",
+    examples=(
+        "compare mobilenet_v1_1.0_224_quant.tflite --images photographs/ --reference builtin",
+        "compare model.tflite --input input.npy --per-op",
+        "compare model.tflite --per-op --random 4 --json",
+    ),
+    add_arguments=_add_arguments,
+    run=_run,
+)

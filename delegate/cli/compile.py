@@ -1,0 +1,167 @@
+"""``compile``: what would run on the NPU, what not and why, and programs dumped as captures."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from delegate.cli.argument_types import natural_number
+from delegate.cli.command import (
+    Command,
+    add_json_argument,
+    add_option_arguments,
+    options_from,
+    print_json,
+    warn,
+)
+from delegate.cli.table import format_pairs, format_table, thousands
+from delegate.errors import UsageError
+from delegate.report import plural, require_all
+
+if TYPE_CHECKING:
+    from delegate.compiler import CompileResult
+
+# The clock that RK3588 boards give the NPU at most; only to say what cycles mean in time.
+_NPU_CLOCK_HZ = 1_000_000_000
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", type=Path, metavar="MODEL", help="a .tflite file")
+    parser.add_argument(
+        "--dump", type=Path, metavar="DIR",
+        help="write every partition as a capture that replay runs: DIR/partition_<n>.npz",
+    )  # fmt: skip
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--image", type=Path, metavar="FILE", help="the dump's input: a picture")
+    source.add_argument(
+        "--input", type=Path, metavar="X.npy",
+        help="the dump's input: .npy, or .npz by input names (default: random)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seed", type=natural_number, default=0, metavar="N",
+        help="of the dump's random input (default 0)",
+    )  # fmt: skip
+    parser.add_argument("-o", dest="output", metavar="OUT.tflite", help=argparse.SUPPRESS)
+    add_option_arguments(parser)
+    add_json_argument(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from delegate.compiler import compile_model
+    from delegate.dump import dump_partitions
+
+    if arguments.output is not None:
+        raise UsageError("-o: models with the programs inside are not available in this version")
+    if arguments.dump is None and (arguments.image is not None or arguments.input is not None):
+        raise UsageError("--image and --input are the input of a dump; --dump DIR is missing")
+    options = options_from(arguments)
+    result = compile_model(arguments.model, options)
+    require_all(result.rejections, options)
+    files: list[Path] = []
+    if arguments.dump is not None:
+        files = dump_partitions(
+            arguments.model,
+            result,
+            arguments.dump,
+            image=arguments.image,
+            array=arguments.input,
+            seed=arguments.seed,
+        )
+    if arguments.json:
+        print_json(_document(result))
+    else:
+        _print_tables(arguments.model, result)
+        for path in files:
+            print(f"wrote {path}")
+    if not result.partitions:
+        warn(f"{arguments.model}: no operator of this model can run on the NPU")
+    return 0
+
+
+def _document(result: CompileResult) -> dict[str, Any]:
+    return {
+        "partitions": [
+            {
+                "nodes": list(compiled.partition.nodes),
+                "tasks": compiled.tasks,
+                "estimate": {
+                    "npu_cycles": compiled.estimate.npu_cycles,
+                    "ddr_cycles": compiled.estimate.ddr_cycles,
+                    "cycles": compiled.estimate.cycles,
+                    "bytes": compiled.estimate.bytes,
+                },
+                "buffers_bytes": compiled.buffers_bytes,
+            }
+            for compiled in result.partitions
+        ],
+        "rejections": [
+            {"node": r.node, "op": r.op, "rule": r.rule, "detail": r.detail}
+            for r in result.rejections
+        ],
+        "delegated_nodes": result.delegated_nodes,
+        "total_nodes": result.total_nodes,
+        "compile_seconds": result.compile_seconds,
+    }
+
+
+def _nodes_text(nodes: tuple[int, ...]) -> str:
+    """0, 1, 2, 5 as "0-2 5"."""
+    runs: list[list[int]] = []
+    for node in sorted(nodes):
+        if runs and node == runs[-1][1] + 1:
+            runs[-1][1] = node
+        else:
+            runs.append([node, node])
+    return " ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def _print_tables(path: Path, result: CompileResult) -> None:
+    cycles = sum(compiled.estimate.cycles for compiled in result.partitions)
+    print(
+        format_pairs(
+            [
+                ("model", path),
+                ("delegated", f"{result.delegated_nodes} of {plural(result.total_nodes, 'node')}"),
+                ("partitions", len(result.partitions)),
+                ("tasks", sum(compiled.tasks for compiled in result.partitions)),
+                ("compiled in", f"{result.compile_seconds:.2f} s"),
+                (
+                    "estimate",
+                    f"{thousands(cycles)} cycles, {1e3 * cycles / _NPU_CLOCK_HZ:.2f} ms at 1 GHz "
+                    "(a model, not a measurement; launches and host not counted)",
+                ),
+            ]
+        )
+    )
+    for number, compiled in enumerate(result.partitions):
+        estimate = compiled.estimate
+        print()
+        print(
+            f"partition {number}: nodes {_nodes_text(compiled.partition.nodes)}; "
+            f"{plural(compiled.tasks, 'task')}; buffers {thousands(compiled.buffers_bytes)} bytes; "
+            f"{thousands(estimate.cycles)} cycles, {thousands(estimate.bytes)} bytes moved"
+        )
+        rows = [
+            (layer.op, len(layer.tasks), _nodes_text(layer.nodes), layer.name)
+            for layer in compiled.layers
+        ]
+        print(format_table(("operation", "tasks", "nodes", "layer"), rows, right=(1,)))
+    if result.rejections:
+        print()
+        print("left to the CPU:")
+        rejected = [(r.node, r.op, r.rule, r.detail) for r in result.rejections]
+        print(format_table(("node", "op", "rule", "reason"), rejected, right=(0,)))
+
+
+COMMAND = Command(
+    name="compile",
+    summary="Show partitions, layers, tasks, estimates and why nodes stay on the CPU.",
+    examples=(
+        "compile mobilenet_v1_1.0_224_quant.tflite",
+        "compile model.tflite --json",
+        "compile model.tflite --dump captures/ --image cat.jpg",
+    ),
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,113 @@
+"""``replay``: runs captures or dumps and checks what they compute."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from delegate.cli.argument_types import natural_number
+from delegate.cli.command import (
+    EXIT_MISMATCH,
+    Command,
+    add_json_argument,
+    add_option_arguments,
+    options_from,
+    print_error,
+    print_json,
+)
+from delegate.cli.progress import progress
+from delegate.cli.table import format_table
+from delegate.errors import CaptureError
+from delegate.report import plural
+
+if TYPE_CHECKING:
+    from delegate.capture import ReplayResult
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "captures", type=Path, nargs="+", metavar="CAPTURE", help="npu-capture-1 files (.npz)"
+    )
+    order = parser.add_mutually_exclusive_group()
+    order.add_argument(
+        "--chained", dest="chained", action="store_true", default=None,
+        help="one kick per job, the program counter follows the links",
+    )  # fmt: skip
+    order.add_argument("--kicked", dest="chained", action="store_false", help="one kick per task")
+    parser.add_argument(
+        "--threads", type=natural_number, default=0, metavar="N",
+        help="of the simulator (default 0: one per processor)",
+    )  # fmt: skip
+    add_option_arguments(parser)
+    add_json_argument(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from delegate.capture import ReplayResult, load_capture, replay
+
+    options = options_from(arguments)
+    results: list[ReplayResult] = []
+    unreadable: CaptureError | None = None
+    with progress("replaying", len(arguments.captures)) as bar:
+        for path in arguments.captures:
+            try:
+                capture = load_capture(path)
+            except CaptureError as error:
+                unreadable = unreadable or error
+                results.append(ReplayResult(path.stem, False, None, None, str(error)))
+            else:
+                results.append(
+                    replay(capture, options.device, arguments.chained, arguments.threads)
+                )
+            bar.advance()
+    if arguments.json:
+        print_json(
+            {
+                "captures": [
+                    {
+                        "name": r.name,
+                        "passed": r.passed,
+                        "max_abs_diff": r.max_abs_diff,
+                        "equal": r.equal,
+                        "error": r.error,
+                    }
+                    for r in results
+                ]
+            }
+        )
+    elif unreadable is None or len(results) > 1:
+        _print_table(results)
+    if unreadable is not None:
+        print_error(str(unreadable))
+        return unreadable.exit_code
+    return 0 if all(result.passed for result in results) else EXIT_MISMATCH
+
+
+def _print_table(results: list[ReplayResult]) -> None:
+    rows = [
+        (
+            "passed" if r.passed else "FAILED",
+            "-" if r.max_abs_diff is None else r.max_abs_diff,
+            "-" if r.equal is None else f"{r.equal:.6f}",
+            r.name,
+            r.error or "",
+        )
+        for r in results
+    ]
+    print(format_table(("result", "max diff", "equal", "capture", "error"), rows, right=(1, 2)))
+    passed = sum(result.passed for result in results)
+    print(f"{passed} of {plural(len(results), 'capture')} passed")
+
+
+COMMAND = Command(
+    name="replay",
+    summary="Run captures or dumps (npu-capture-1) on the simulator and check their outputs.",
+    examples=(
+        "replay captures/partition_0.npz",
+        "replay captures/*.npz --json",
+        "replay captures/partition_0.npz --chained",
+    ),
+    add_arguments=_add_arguments,
+    run=_run,
+)

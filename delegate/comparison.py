@@ -1,0 +1,214 @@
+"""The delegate against TensorFlow Lite: whole models, and every delegated operator on its own.
+
+Takes a model and samples; gives counts of equal elements and the largest differences. The operator
+entries feed each delegated node TensorFlow Lite's own inputs to it, so errors cannot add up or hide
+behind each other; they are what the numeric contract speaks of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.delegated import DelegatedModel
+from delegate.errors import ModelError
+from delegate.graph import Graph, Node
+from delegate.model_inputs import Sample
+from delegate.options import Options
+from delegate.partition.types import Partition
+from delegate.reference import ReferenceModel
+
+# The numeric contract: no element off by more than one step; shares of equal elements at least
+# these.
+MAX_ABS_DIFF = 1
+MIN_EQUAL_PER_OP = (995, 1000)
+MIN_EQUAL_IN_TOTAL = (999, 1000)
+# Fraction of pictures whose best class must be TensorFlow Lite's.
+MIN_TOP1_AGREEMENT = (99, 100)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Elements compared so far; ``max_abs_diff`` in steps (LSB) for integers, real for floats."""
+
+    max_abs_diff: float = 0
+    equal: int = 0
+    elements: int = 0
+
+    def add(self, ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> None:
+        """Counts two arrays of the same shape and type. NaN equals NaN."""
+        if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+            raise ModelError(
+                f"outputs differ in form: {ours.dtype} {list(ours.shape)} from the delegate, "
+                f"{theirs.dtype} {list(theirs.shape)} from TensorFlow Lite"
+            )
+        same = ours == theirs
+        if np.issubdtype(ours.dtype, np.floating):
+            same |= np.isnan(ours) & np.isnan(theirs)
+        self.elements += ours.size
+        self.equal += int(np.count_nonzero(same))
+        differing = ~same
+        if not differing.any():
+            return
+        if np.issubdtype(ours.dtype, np.floating):
+            worst = float(np.abs(ours[differing] - theirs[differing]).max())
+            worst = worst if np.isfinite(worst) else float("inf")
+            self.max_abs_diff = max(self.max_abs_diff, worst)
+        else:
+            wide = ours[differing].astype(np.int64) - theirs[differing].astype(np.int64)
+            self.max_abs_diff = max(self.max_abs_diff, int(np.abs(wide).max()))
+
+    def merge(self, other: Tally) -> None:
+        """Adds another tally to this one."""
+        self.max_abs_diff = max(self.max_abs_diff, other.max_abs_diff)
+        self.equal += other.equal
+        self.elements += other.elements
+
+    def reaches(self, share: tuple[int, int]) -> bool:
+        """Whether at least ``share`` (numerator, denominator) of the elements are equal; exact."""
+        return self.equal * share[1] >= self.elements * share[0]
+
+
+@dataclass(slots=True)
+class OpTally(Tally):
+    """The tally of one delegated node."""
+
+    node: int = -1
+    op: str = ""
+
+
+@dataclass(slots=True)
+class OutputTally(Tally):
+    """The tally of one output of the model."""
+
+    name: str = ""
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Tallies over ``samples`` inputs. ``top1_agreed`` is None unless the model is a classifier."""
+
+    outputs: list[OutputTally] = field(default_factory=list)
+    ops: list[OpTally] = field(default_factory=list)
+    samples: int = 0
+    top1_agreed: int | None = None
+
+    def merge(self, other: Comparison) -> None:
+        """Adds the comparison of other samples of the same model."""
+        if not self.samples:
+            self.outputs, self.ops = other.outputs, other.ops
+            self.samples, self.top1_agreed = other.samples, other.top1_agreed
+            return
+        for mine, theirs in zip(
+            [*self.outputs, *self.ops], [*other.outputs, *other.ops], strict=True
+        ):
+            mine.merge(theirs)
+        self.samples += other.samples
+        if self.top1_agreed is not None and other.top1_agreed is not None:
+            self.top1_agreed += other.top1_agreed
+
+    def ops_total(self) -> Tally:
+        """All operators together."""
+        total = Tally()
+        for op in self.ops:
+            total.merge(op)
+        return total
+
+    def violations(self) -> list[str]:
+        """What breaks the numeric contract, one sentence each; empty if it holds."""
+        broken = []
+        for op in self.ops:
+            where = f"node {op.node} ({op.op})"
+            if op.max_abs_diff > MAX_ABS_DIFF:
+                broken.append(f"{where} is off by {op.max_abs_diff}")
+            if not op.reaches(MIN_EQUAL_PER_OP):
+                broken.append(f"{where} has {op.equal} of {op.elements} elements equal")
+        total = self.ops_total()
+        if not total.reaches(MIN_EQUAL_IN_TOTAL):
+            broken.append(f"all operators: {total.equal} of {total.elements} elements equal")
+        return broken
+
+
+class Comparer:
+    """Compares one model for any number of samples.
+
+    ``per_op`` compiles every delegated node alone, as a partition of one. ``reference_kernels``
+    chooses what the model's outputs are compared with; operators are always compared with the
+    reference kernels.
+    """
+
+    def __init__(
+        self, path: Path, options: Options, *, per_op: bool, reference_kernels: bool = True
+    ) -> None:
+        self.model = DelegatedModel.load(path, options)
+        self._reference = ReferenceModel.load(
+            path, reference_kernels=reference_kernels or per_op, all_tensors=per_op
+        )
+        self._operators = _operators(path, options) if per_op else []
+
+    @property
+    def inputs(self) -> list[dict[str, Any]]:
+        """The runtime's details of the model's inputs."""
+        return self.model.inputs
+
+    def compare(self, samples: Iterable[Sample]) -> Comparison:
+        """Runs every sample on both sides."""
+        total = Comparison()
+        for sample in samples:
+            total.merge(self.compare_one(sample))
+        return total
+
+    def compare_one(self, sample: Sample) -> Comparison:
+        """Runs one sample on both sides."""
+        theirs = self._reference.run(sample)
+        ours = self.model.run(sample)
+        result = Comparison(samples=1)
+        for details, mine, other in zip(self.model.outputs, ours, theirs, strict=True):
+            tally = OutputTally(name=str(details["name"]))
+            tally.add(mine, other)
+            result.outputs.append(tally)
+        if _is_classifier(self.model.outputs):
+            result.top1_agreed = int(np.argmax(ours[0]) == np.argmax(theirs[0]))
+        result.ops = [operator.compare(self._reference) for operator in self._operators]
+        return result
+
+
+def _is_classifier(outputs: Sequence[dict[str, Any]]) -> bool:
+    shape = tuple(outputs[0]["shape"]) if len(outputs) == 1 else ()
+    return bool(shape) and int(np.prod(shape[:-1])) == 1 and int(shape[-1]) >= 2
+
+
+class _Operator:
+    """One delegated node, compiled alone."""
+
+    def __init__(self, graph: Graph, node: Node, options: Options) -> None:
+        from delegate._native import Executable
+        from delegate.compiler import compile_partition
+
+        inputs = tuple(
+            dict.fromkeys(i for i in node.inputs if i >= 0 and graph.tensor(i).constant is None)
+        )
+        compiled = compile_partition(graph, Partition((node.index,), inputs, node.outputs))
+        self._node = node
+        self._executable = Executable(compiled.program, options.device, options.timeout_ms)
+
+    def compare(self, reference: ReferenceModel) -> OpTally:
+        arrays = [reference.tensor(binding[0]) for binding in self._executable.inputs]
+        results = self._executable.run(arrays)
+        tally = OpTally(node=self._node.index, op=self._node.op)
+        for binding, ours in zip(self._executable.outputs, results, strict=True):
+            tally.add(ours, reference.tensor(binding[0]))
+        return tally
+
+
+def _operators(path: Path, options: Options) -> list[_Operator]:
+    from delegate.compiler import compile_model
+
+    result = compile_model(path, options)
+    nodes = sorted(index for compiled in result.partitions for index in compiled.partition.nodes)
+    return [_Operator(result.graph, result.graph.node(index), options) for index in nodes]
