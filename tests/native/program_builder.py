@@ -1,4 +1,4 @@
-"""Serialises Programs from the slot ids of delegate/npu/program.fbs, independently of the product."""
+"""Serialises Programs from the slot ids of delegate/npu/program.fbs, without the product's code."""
 
 from __future__ import annotations
 
