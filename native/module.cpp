@@ -179,6 +179,6 @@ PYBIND11_MODULE(_native, module) {
              py::arg("channels"), py::arg("surface_stride_bytes"), py::arg("is_uint8"),
              "Test hook of the layout conversion.");
 #ifdef RK3588_HAS_BIND_SIM
-  rk3588::bind_simulator(module);
+  bind_simulator(module);
 #endif
 }
