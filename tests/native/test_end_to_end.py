@@ -1,0 +1,244 @@
+"""Models on the simulator through a real runtime: results, faults, threads, forks, resizing."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import delegate
+from delegate import _native
+from delegate.compiler import compile_model
+from delegate.errors import SimulatorFault
+from delegate.options import Options
+from models.builder import conv_conv_add_model, conv_model
+
+SHARED_MODELS = Path(__file__).parents[3] / "shared" / "models"
+MOBILENET = SHARED_MODELS / "mobilenet_v1_0.25_128_quant.tflite"
+
+
+@pytest.fixture
+def simulated(runtime) -> Callable[..., Any]:
+    """An allocated interpreter with the delegate on the simulator."""
+
+    def make(**model: Any) -> Any:
+        loaded = runtime.load_delegate(delegate.library_path(), {"device": "simulator"})
+        interpreter = runtime.Interpreter(**model, experimental_delegates=[loaded])
+        interpreter.allocate_tensors()
+        return interpreter
+
+    return make
+
+
+@pytest.fixture
+def reference(runtime) -> Callable[..., Any]:
+    def make(**model: Any) -> Any:
+        interpreter = runtime.Interpreter(
+            **model, experimental_op_resolver_type=runtime.OpResolverType.BUILTIN_REF
+        )
+        interpreter.allocate_tensors()
+        return interpreter
+
+    return make
+
+
+def run(interpreter: Any, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    for detail in interpreter.get_input_details():
+        limits = np.iinfo(detail["dtype"])
+        values = rng.integers(limits.min, limits.max + 1, detail["shape"], dtype=detail["dtype"])
+        interpreter.set_tensor(detail["index"], values)
+    interpreter.invoke()
+    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+
+
+def assert_close(actual: np.ndarray, expected: np.ndarray) -> None:
+    """The numeric contract of one operator."""
+    difference = np.abs(actual.astype(np.int32) - expected)
+    assert difference.max() <= 1
+    assert (difference == 0).mean() >= 0.98  # 99.5 % over real models; these are small
+
+
+def small_conv(**changes: Any) -> bytes:
+    return conv_model(np.random.default_rng(3), 11, 7, 5, 37, 3, 3, **changes)
+
+
+def test_a_convolution_with_odd_sizes(simulated, reference):
+    model = small_conv()
+    interpreter = simulated(model_content=model)
+    before = _native.submit_count()
+    assert_close(run(interpreter, 0), run(reference(model_content=model), 0))
+    assert _native.submit_count() == before + 1
+
+
+def test_every_invoke_reads_its_own_input(simulated, reference):
+    model = conv_conv_add_model(np.random.default_rng(4), 5, 9, 16, 24, 3, 3)
+    interpreter, expected = simulated(model_content=model), reference(model_content=model)
+    for seed in range(4):
+        actual = run(interpreter, seed)
+        assert np.abs(actual.astype(np.int32) - run(expected, seed)).max() <= 2
+
+
+def test_a_resized_batch_is_compiled_again(simulated, reference):
+    model = small_conv()
+    interpreter, expected = simulated(model_content=model), reference(model_content=model)
+    for batch in (3, 1):
+        for each in (interpreter, expected):
+            each.resize_tensor_input(each.get_input_details()[0]["index"], (batch, 11, 7, 5))
+            each.allocate_tensors()
+        before = _native.submit_count()
+        assert_close(run(interpreter, batch), run(expected, batch))
+        assert _native.submit_count() == before + 1
+
+
+def test_a_resized_image_is_compiled_again(simulated, reference):
+    model = small_conv()
+    interpreter, expected = simulated(model_content=model), reference(model_content=model)
+    for each in (interpreter, expected):
+        each.resize_tensor_input(each.get_input_details()[0]["index"], (1, 6, 13, 5))
+        each.allocate_tensors()
+    assert_close(run(interpreter, 1), run(expected, 1))
+
+
+def test_executable_gives_the_same_bytes_as_the_runtime(simulated, tmp_path):
+    path = tmp_path / "conv.tflite"
+    path.write_bytes(small_conv())
+    result = compile_model(path, Options.from_mapping({}, {}))
+    (compiled,) = result.partitions
+    executable = _native.Executable(compiled.program, device="simulator")
+    interpreter = simulated(model_path=str(path))
+    expected = run(interpreter, 5)
+    rng = np.random.default_rng(5)
+    ((_, _, shape, dtype),) = executable.inputs
+    limits = np.iinfo(dtype)
+    (actual,) = executable.run([rng.integers(limits.min, limits.max + 1, shape, dtype=dtype)])
+    np.testing.assert_array_equal(actual, expected)
+
+
+def test_a_fault_names_its_place(monkeypatch, simulated, tmp_path):
+    """A command of the serialised program is spoiled: error of run and of invoke."""
+    import zlib
+
+    from delegate.npu.program_writer import checksum_position
+
+    path = tmp_path / "conv.tflite"
+    path.write_bytes(small_conv())
+    (compiled,) = compile_model(path, Options.from_mapping({}, {})).partitions
+    enable = (0x0081 << 48 | 0x1D << 16 | 0x0008).to_bytes(8, "little")
+    assert compiled.program.count(enable) == 1
+    data = bytearray(compiled.program.replace(enable, bytes(8)))
+    at = checksum_position(data)
+    data[at : at + 8] = bytes(8)
+    data[at : at + 8] = zlib.crc32(data).to_bytes(8, "little")
+    executable = _native.Executable(bytes(data), device="simulator")
+    ((_, _, shape, dtype),) = executable.inputs
+    with pytest.raises(SimulatorFault, match="simulator: ") as caught:
+        executable.run([np.zeros(shape, dtype)])
+    assert caught.value.kind
+    assert caught.value.task == 0
+    assert "CONV_2D" in caught.value.layer
+
+    import delegate.compiler
+
+    monkeypatch.setattr(delegate.compiler, "serialize", lambda program: bytes(data))
+    interpreter = simulated(model_path=str(path))
+    with pytest.raises(RuntimeError, match="Rk3588Delegate: simulator: .*CONV_2D"):
+        run(interpreter, 0)
+
+
+def test_threads_with_their_own_interpreters_agree(simulated):
+    model = small_conv()
+    expected = [run(simulated(model_content=model), seed) for seed in range(8)]
+    interpreters = [simulated(model_content=model) for _ in range(4)]
+    failures: list[BaseException] = []
+
+    def work(interpreter: Any) -> None:
+        try:
+            for seed in range(8):
+                np.testing.assert_array_equal(run(interpreter, seed), expected[seed])
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(each,)) for each in interpreters]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_invoke_on_the_simulator_needs_no_gil(simulated):
+    interpreter = simulated(model_content=small_conv())
+    expected = run(interpreter, 0).copy()
+    index = interpreter.get_output_details()[0]["index"]
+    interpreter.tensor(index)().fill(0)
+    started = threading.Event()
+
+    def work() -> None:
+        started.set()
+        interpreter.invoke()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(30.0)  # the worker gives the GIL away only inside invoke
+    try:
+        worker = threading.Thread(target=work)
+        worker.start()
+        started.wait()
+        ctypes.PyDLL(None).usleep(1_000_000)  # with the GIL held
+        actual = interpreter.tensor(index)().copy()
+    finally:
+        sys.setswitchinterval(interval)
+    worker.join()
+    np.testing.assert_array_equal(actual, expected)
+
+
+FORK_SCRIPT = """
+import os, sys
+import numpy as np
+from delegate import _native
+from delegate.compiler import compile_model
+from delegate.options import Options
+(compiled,) = compile_model(sys.argv[1], Options.from_mapping({}, {})).partitions
+executable = _native.Executable(compiled.program, device="simulator")
+((_, _, shape, dtype),) = executable.inputs
+before = executable.run([np.ones(shape, dtype)])[0]
+pid = os.fork()
+after = executable.run([np.ones(shape, dtype)])[0]
+assert np.array_equal(before, after)
+if pid == 0:
+    sys.exit(0)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+def test_a_forked_child_invokes_and_exits(tmp_path):
+    path = tmp_path / "conv.tflite"
+    path.write_bytes(small_conv())
+    result = subprocess.run(
+        [sys.executable, "-c", FORK_SCRIPT, str(path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=Path(delegate.__file__).parents[1],
+    )
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.skipif(not SHARED_MODELS.is_dir(), reason="../shared/models is absent")
+def test_mobilenet_v1_equals_the_reference(simulated, reference):
+    interpreter = simulated(model_path=str(MOBILENET))
+    expected = reference(model_path=str(MOBILENET))
+    for seed in range(3):
+        before = _native.submit_count()
+        actual = run(interpreter, seed)
+        submits = _native.submit_count() - before
+        assert submits == 2  # the body, and the classifier behind the average pooling
+        assert actual.argmax() == run(expected, seed).argmax()
