@@ -11,11 +11,14 @@
 
 namespace rk3588::sim {
 
-// One mapped region of device memory; regions do not overlap.
+// One mapped region of device memory; regions do not overlap and lie below 2^32.
 struct Region {
   std::string name;
   uint64_t address = 0;
   Span<uint8_t> bytes;
+  // Bytes from the start that hold content before the run. Reading beyond them what no task of the
+  // run has written is a fault (checked in steps of 16 bytes). Default: everything holds content.
+  uint64_t initial_bytes = UINT64_MAX;
 };
 
 struct Task {
@@ -28,10 +31,20 @@ struct Job {
   std::vector<Task> tasks;
 };
 
+// Instruction set of the vectorised kernels. Results are identical for all of them.
+enum class Isa { kAuto, kPortable, kAvx2, kAvx512Vnni };
+
 struct Settings {
-  bool chained = false;  // true: one kick per job, the PC follows the links in the tails; false: a kick per task
+  // true: one kick per job, the PC follows the links in the tails (a job that lists one task only runs
+  // until a tail without a link); false: a kick per task
+  bool chained = false;
   unsigned threads = 0;  // 0: one per hardware thread
+  bool plain = false;    // the slow, literal path: the oracle of the vectorised one
+  Isa isa = Isa::kAuto;  // throws std::invalid_argument if the processor or the build lacks it
 };
+
+// The best instruction set of this processor that is compiled in; never kAuto.
+Isa best_isa();
 
 // Any deviation from what a correct program does. what() is the whole sentence.
 class Fault : public std::runtime_error {

@@ -1,0 +1,321 @@
+"""Captures (npu-capture-1): recorded NPU submits with their memory and the outputs they must produce.
+
+Comes in: a ``.npz`` file of the format (from ``compile --dump`` or another driver's recorder), or a
+:class:`Capture` built in memory. Goes out: a :class:`ReplayResult` per capture, or a deterministic file.
+Refuses with :class:`~delegate.errors.CaptureError` in one line: files that are missing, truncated,
+inconsistent, hostile (pickles, oversized arrays, addresses outside the buffers).
+
+File layout: ``manifest`` (uint8 bytes of a JSON object), ``buffer_<name>`` (uint8 initial content, shorter
+than the buffer means zero-filled) and the expected outputs by the names the manifest's checks give. The
+element (c, h, w) of an NC1HWC2 check lies at
+``offset + ((c // c2) * surface_pixels + h * W + w) * 16 + (c % c2) * itemsize``.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.capture_manifest import (
+    FORMAT,
+    CaptureBuffer,
+    CaptureCheck,
+    CaptureJob,
+    CaptureTask,
+    Manifest,
+    manifest_from_json,
+    manifest_to_json,
+)
+from delegate.errors import CaptureError, SimulatorFault, UsageError
+
+__all__ = [
+    "Capture",
+    "CaptureBuffer",
+    "CaptureCheck",
+    "CaptureJob",
+    "CaptureTask",
+    "ReplayResult",
+    "load_capture",
+    "replay",
+    "save_capture",
+]
+
+Bytes = npt.NDArray[np.uint8]
+
+_ATOM_BYTES = 16
+# The manifest is small text; anything larger is hostile or not a capture.
+_MAX_MANIFEST_BYTES = 64 << 20
+# Device addresses are 32 bits wide, so no capture holds more.
+_MAX_TOTAL_BYTES = 1 << 32
+# Fixed so that equal captures give equal files; the earliest date that zip can hold.
+_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Capture:
+    """One recorded run: buffers with their initial content, jobs of tasks, and checks of the result.
+
+    ``contents`` maps buffer names to uint8 arrays, at most as long as the buffer; ``expected`` maps the
+    names used by the checks to arrays of the checks' shapes. ``inputs`` describes the model's inputs for
+    people and tools; nothing here depends on it.
+    """
+
+    name: str
+    buffers: tuple[CaptureBuffer, ...]
+    contents: Mapping[str, Bytes]
+    jobs: tuple[CaptureJob, ...]
+    checks: tuple[CaptureCheck, ...] = ()
+    expected: Mapping[str, npt.NDArray[Any]] = field(default_factory=lambda: MappingProxyType({}))
+    chained: bool = False
+    source: str = ""
+    inputs: tuple[Mapping[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        manifest = self.manifest()
+        manifest.validate()
+        for buffer in self.buffers:
+            content = self.contents.get(buffer.name)
+            if content is None:
+                raise CaptureError(f"capture {self.name}: buffer {buffer.name} has no content")
+            if content.dtype != np.uint8 or content.ndim != 1:
+                raise CaptureError(
+                    f"capture {self.name}: the content of buffer {buffer.name} is "
+                    f"{content.dtype} with {content.ndim} dimensions, not bytes"
+                )
+            if content.size > buffer.size:
+                raise CaptureError(
+                    f"capture {self.name}: buffer {buffer.name} has {buffer.size} bytes but its "
+                    f"content has {content.size}"
+                )
+        for check in self.checks:
+            expected = self.expected.get(check.expected)
+            if expected is None:
+                raise CaptureError(f"capture {self.name}: there is no array {check.expected}")
+            if expected.dtype != np.dtype(check.dtype) or expected.shape != check.shape_nchw:
+                raise CaptureError(
+                    f"capture {self.name}: {check.expected} is {expected.dtype} of shape "
+                    f"{expected.shape}, but the check says {check.dtype} of {check.shape_nchw}"
+                )
+
+    def manifest(self) -> Manifest:
+        """The part of the capture that the file holds as JSON."""
+        return Manifest(
+            name=self.name,
+            source=self.source,
+            chained=self.chained,
+            buffers=self.buffers,
+            jobs=self.jobs,
+            checks=self.checks,
+            inputs=self.inputs,
+        )
+
+    def memory(self) -> dict[str, Bytes]:
+        """Fresh buffers with the initial content, zero-filled to their size, by name."""
+        images = {}
+        for buffer in self.buffers:
+            image = np.zeros(buffer.size, np.uint8)
+            content = self.contents[buffer.name]
+            image[: content.size] = content
+            images[buffer.name] = image
+        return images
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """What one replay gave. ``equal`` is the share of equal elements over all checks, ``error`` a fault's text.
+
+    ``max_abs_diff`` and ``equal`` are None when the run did not finish or the capture checks nothing.
+    """
+
+    name: str
+    passed: bool
+    max_abs_diff: int | None
+    equal: float | None
+    error: str | None = None
+
+
+def load_capture(path: str | os.PathLike[str]) -> Capture:
+    """Reads and verifies one file. Raises CaptureError."""
+    where = Path(path)
+    try:
+        with zipfile.ZipFile(where) as archive:
+            return _read_archive(archive, where)
+    except CaptureError as error:
+        raise CaptureError(f"{where}: {error}") from None
+    except FileNotFoundError:
+        raise CaptureError(f"{where}: no such file") from None
+    except OSError as error:
+        raise CaptureError(f"{where}: cannot be read: {error.strerror or error}") from None
+    except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError, RuntimeError) as error:
+        raise CaptureError(f"{where}: not a capture (npu-capture-1 .npz): {error}") from None
+    except MemoryError:
+        raise CaptureError(f"{where}: its arrays do not fit into memory") from None
+
+
+def save_capture(capture: Capture, path: str | os.PathLike[str]) -> None:
+    """Writes ``capture``; equal captures give equal bytes. All or nothing: a failure leaves no file.
+
+    Raises CaptureError (disk full, no such directory, no permission).
+    """
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with open(temporary, "wb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+                for name, array in _entries(capture):
+                    _write_entry(archive, name, array)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except OSError as error:
+        raise CaptureError(f"cannot write {target}: {error.strerror or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def replay(
+    capture: Capture, device: str = "simulator", chained: bool | None = None, threads: int = 0
+) -> ReplayResult:
+    """Runs ``capture`` on ``device`` and compares its checks. ``chained`` None: as the capture says.
+
+    A fault of the simulated NPU is a failed result with its text in ``error``, never an exception.
+    Raises UsageError for a device that cannot replay.
+    """
+    if device not in ("simulator", "auto"):
+        raise UsageError(f"captures cannot be replayed on device '{device}'; known is: simulator")
+    from delegate import _native
+
+    images = capture.memory()
+    regions = [(b.name, b.dma_address, images[b.name]) for b in capture.buffers]
+    jobs = [
+        [(task.regcmd, task.regcmd_count, task.layer) for task in job.tasks] for job in capture.jobs
+    ]
+    try:
+        _native.simulate(
+            regions, jobs, chained=capture.chained if chained is None else chained, threads=threads
+        )
+    except SimulatorFault as fault:
+        return ReplayResult(capture.name, False, None, None, str(fault))
+    return _compare(capture, images)
+
+
+def _compare(capture: Capture, images: Mapping[str, Bytes]) -> ReplayResult:
+    worst, equal, elements = 0, 0, 0
+    broken: list[str] = []
+    for check in capture.checks:
+        found = read_tensor(check, images[check.buffer]).astype(np.int64)
+        diff = np.abs(found - capture.expected[check.expected].astype(np.int64))
+        maximum = int(diff.max(initial=0))
+        same = int(np.count_nonzero(diff == 0))
+        share = same / diff.size
+        if maximum > check.max_abs_diff or share < check.min_equal:
+            broken.append(
+                f"{check.expected}: max difference {maximum} (limit {check.max_abs_diff}), "
+                f"{share:.6f} equal (limit {check.min_equal})"
+            )
+        worst, equal, elements = max(worst, maximum), equal + same, elements + diff.size
+    if elements == 0:
+        return ReplayResult(capture.name, True, None, None)
+    error = "; ".join(broken) if broken else None
+    return ReplayResult(capture.name, not broken, worst, equal / elements, error)
+
+
+def read_tensor(check: CaptureCheck, image: Bytes) -> npt.NDArray[np.generic]:
+    """The checked tensor in NCHW from its buffer's bytes, a copy."""
+    n, channels, height, width = check.shape_nchw
+    surfaces = -(-channels // check.c2)
+    dtype = np.dtype(check.dtype)
+    stride = check.surface_pixels * _ATOM_BYTES
+    strides = (stride, width * _ATOM_BYTES, _ATOM_BYTES, 1)
+    view = np.lib.stride_tricks.as_strided(
+        image[check.offset :], (surfaces, height, width, _ATOM_BYTES), strides, writeable=False
+    )
+    lanes = np.ascontiguousarray(view).view(dtype)
+    nchw = lanes.transpose(0, 3, 1, 2).reshape(n, surfaces * check.c2, height, width)
+    return np.ascontiguousarray(nchw[:, :channels])
+
+
+def _read_archive(archive: zipfile.ZipFile, where: Path) -> Capture:
+    budget = _MAX_TOTAL_BYTES
+    text = _read_array(archive, "manifest", _MAX_MANIFEST_BYTES)
+    if text.dtype != np.uint8 or text.ndim != 1:
+        raise CaptureError("its manifest is no array of bytes")
+    manifest = manifest_from_json(text.tobytes())
+    manifest.validate()
+    contents: dict[str, Bytes] = {}
+    for buffer in manifest.buffers:
+        content = _read_array(archive, f"buffer_{buffer.name}", min(buffer.size, budget))
+        budget -= content.nbytes
+        contents[buffer.name] = content
+    expected = {}
+    for check in manifest.checks:
+        limit = check.elements * np.dtype(check.dtype).itemsize
+        expected[check.expected] = _read_array(archive, check.expected, limit)
+    return Capture(
+        name=manifest.name or where.stem,
+        source=manifest.source,
+        chained=manifest.chained,
+        buffers=manifest.buffers,
+        contents=contents,
+        jobs=manifest.jobs,
+        checks=manifest.checks,
+        expected=expected,
+        inputs=manifest.inputs,
+    )
+
+
+# An .npy header is text of a few hundred bytes in front of the data.
+_MAX_HEADER_BYTES = 65536
+
+
+def _read_array(archive: zipfile.ZipFile, name: str, limit: int) -> npt.NDArray[Any]:
+    """The array ``name``; refuses more than ``limit`` bytes before reading them."""
+    try:
+        info = archive.getinfo(f"{name}.npy")
+    except KeyError:
+        raise CaptureError(f"array {name} is missing") from None
+    if info.file_size > limit + _MAX_HEADER_BYTES:
+        raise CaptureError(f"array {name} has {info.file_size} bytes, more than the {limit} it may have")
+    with archive.open(info) as stream:
+        raw = stream.read(limit + _MAX_HEADER_BYTES + 1)
+    try:
+        array = np.lib.format.read_array(io.BytesIO(raw), allow_pickle=False)
+    except (ValueError, EOFError, SyntaxError, TypeError, OverflowError) as error:
+        raise CaptureError(f"array {name} is damaged: {error}") from None
+    if array.nbytes > limit:
+        raise CaptureError(f"array {name} has {array.nbytes} bytes, more than the {limit} it may have")
+    return np.ascontiguousarray(array)
+
+
+def _entries(capture: Capture) -> list[tuple[str, npt.NDArray[Any]]]:
+    text = json.dumps(manifest_to_json(capture.manifest()), sort_keys=True, separators=(",", ":"))
+    entries: list[tuple[str, npt.NDArray[Any]]] = [
+        ("manifest", np.frombuffer(text.encode(), np.uint8))
+    ]
+    entries += [(f"buffer_{b.name}", capture.contents[b.name]) for b in capture.buffers]
+    names = sorted({check.expected for check in capture.checks})
+    entries += [(name, capture.expected[name]) for name in names]
+    return entries
+
+
+def _write_entry(archive: zipfile.ZipFile, name: str, array: npt.NDArray[Any]) -> None:
+    info = zipfile.ZipInfo(f"{name}.npy", _ZIP_TIME)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info.external_attr = 0o644 << 16
+    data = io.BytesIO()
+    np.lib.format.write_array(data, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
+    archive.writestr(info, data.getvalue())
+
+
+# Re-exported for callers that name the format.
+CAPTURE_FORMAT = FORMAT

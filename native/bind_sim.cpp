@@ -1,0 +1,98 @@
+#include "bind_sim.h"
+
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <tuple>
+
+#include "sim/simulator.h"
+
+namespace py = pybind11;
+
+namespace {
+
+using rk3588::sim::Fault;
+using rk3588::sim::Isa;
+using rk3588::sim::Job;
+using rk3588::sim::Region;
+using rk3588::sim::Settings;
+using rk3588::sim::Simulator;
+
+using TaskTuple = std::tuple<uint64_t, uint32_t, std::string>;
+
+Isa parse_isa(const std::string& name) {
+  if (name == "auto") return Isa::kAuto;
+  if (name == "portable") return Isa::kPortable;
+  if (name == "avx2") return Isa::kAvx2;
+  if (name == "avx512vnni") return Isa::kAvx512Vnni;
+  throw py::value_error("unknown instruction set '" + name +
+                        "'; known are auto, portable, avx2 and avx512vnni");
+}
+
+// (name, address, array) or (name, address, array, initial bytes).
+Region parse_region(const py::tuple& item) {
+  if (item.size() != 3 && item.size() != 4) {
+    throw py::value_error("a region is (name, address, array) or (name, address, array, initial_bytes)");
+  }
+  Region region;
+  region.name = item[0].cast<std::string>();
+  region.address = item[1].cast<uint64_t>();
+  if (!py::isinstance<py::array_t<uint8_t, py::array::c_style>>(item[2])) {
+    throw py::type_error("region " + region.name + " must be a contiguous uint8 array");
+  }
+  auto array = item[2].cast<py::array_t<uint8_t, py::array::c_style>>();
+  // mutable_data() throws for read-only arrays.
+  region.bytes = {array.mutable_data(), static_cast<size_t>(array.size())};
+  if (item.size() == 4) region.initial_bytes = item[3].cast<uint64_t>();
+  return region;
+}
+
+[[noreturn]] void throw_fault(const Fault& fault) {
+  const py::module_ errors = py::module_::import("delegate.errors");
+  const bool unsupported = fault.kind == "UnsupportedFeature";
+  const py::object type = errors.attr(unsupported ? "UnsupportedByDevice" : "SimulatorFault");
+  const py::object error = type(fault.what(), fault.kind, fault.unit, fault.reg, fault.task, fault.layer);
+  PyErr_SetObject(type.ptr(), error.ptr());
+  throw py::error_already_set();
+}
+
+void simulate(const std::vector<py::tuple>& region_items,
+              const std::vector<std::vector<TaskTuple>>& job_items, bool chained, unsigned threads,
+              bool plain, const std::string& isa) {
+  std::vector<Region> regions;
+  for (const py::tuple& item : region_items) regions.push_back(parse_region(item));
+  std::vector<Job> jobs;
+  for (const auto& tasks : job_items) {
+    Job job;
+    for (const auto& [regcmd, count, layer] : tasks) job.tasks.push_back({regcmd, count, layer});
+    jobs.push_back(std::move(job));
+  }
+  Settings settings;
+  settings.chained = chained;
+  settings.threads = threads;
+  settings.plain = plain;
+  settings.isa = parse_isa(isa);
+  std::optional<Fault> fault;
+  {
+    py::gil_scoped_release unlocked;
+    try {
+      Simulator simulator(settings);
+      simulator.run(regions, jobs);
+    } catch (const Fault& caught) {
+      fault.emplace(caught);
+    }
+  }
+  if (fault) throw_fault(*fault);
+}
+
+}  // namespace
+
+void bind_simulator(py::module_& module) {
+  module.def("simulate", &simulate, py::arg("regions"), py::arg("jobs"), py::arg("chained") = false,
+             py::arg("threads") = 0, py::arg("plain") = false, py::arg("isa") = "auto",
+             "Runs jobs of register commands on the simulated NPU.\n\n"
+             "regions: (name, device address, writable contiguous uint8 array[, initial_bytes]);\n"
+             "jobs: lists of (regcmd address, 64-bit words, layer name). Raises SimulatorFault or\n"
+             "UnsupportedByDevice.");
+}

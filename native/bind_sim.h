@@ -1,0 +1,7 @@
+// Python's view of the simulator.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+// Adds simulate() and simulator_isas() to the module.
+void bind_simulator(pybind11::module_& module);

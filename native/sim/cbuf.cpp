@@ -1,0 +1,138 @@
+#include "sim/cbuf.h"
+
+namespace rk3588::sim {
+namespace {
+
+namespace r = regs::cna;
+
+uint64_t ceil_div(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit; }
+
+bool overlaps(const AddressPattern& pattern, uint64_t begin, uint64_t end) {
+  return pattern.address < end && begin < pattern.address + pattern.extent();
+}
+
+std::string kernel_text(const CnaConfig& c) {
+  return std::to_string(c.weights.kernels) + " kernels of " + std::to_string(c.weights.kh) + "x" +
+         std::to_string(c.weights.kw) + "x" + std::to_string(c.feature.channels);
+}
+
+std::string tile_text(const CnaConfig& c) {
+  return std::to_string(c.feature.height) + "x" + std::to_string(c.feature.width) + "x" +
+         std::to_string(c.feature.channels);
+}
+
+}  // namespace
+
+void Cbuf::check_banks(const CnaConfig& c, const BlockView& view) const {
+  const CbufPlan& plan = c.cbuf;
+  if (plan.data_banks == 0 || plan.weight_banks == 0) {
+    view.fault(fault::kInvalidValue, r::cbuf_con0::kOffset,
+               plan.data_banks == 0 ? "DATA_BANK" : "WEIGHT_BANK",
+               "is 0; data and weights need at least one bank each");
+  }
+  if (plan.data_banks + plan.weight_banks > kCbufBanks) {
+    view.fault(fault::kCbufOverrun, r::cbuf_con0::kOffset, nullptr,
+               std::to_string(plan.data_banks) + " data banks and " +
+                   std::to_string(plan.weight_banks) + " weight banks are more than the " +
+                   std::to_string(kCbufBanks) + " that exist");
+  }
+  // The least space that holds a row. Compilers differ on whether a rest of 48 bytes takes 64.
+  const uint64_t least =
+      ceil_div(uint64_t{c.feature.width} * c.feature.channels, kEntryBytes);
+  if (plan.entries_per_row < least) {
+    view.fault(fault::kCbufOverrun, r::cbuf_con1::kOffset, "DATA_ENTRIES",
+               "is " + std::to_string(plan.entries_per_row) + " but a row of " +
+                   std::to_string(c.feature.width) + " pixels of " +
+                   std::to_string(c.feature.channels) + " channels takes " +
+                   std::to_string(least) + " entries of 64 bytes");
+  }
+  if (plan.entries_per_row > kMaxEntriesPerRow) {
+    view.fault(fault::kCbufOverrun, r::cbuf_con1::kOffset, "DATA_ENTRIES",
+               "is " + std::to_string(plan.entries_per_row) + "; rows are limited to " +
+                   std::to_string(kMaxEntriesPerRow) + " entries");
+  }
+  const uint64_t need = uint64_t{c.feature.height} * plan.entries_per_row;
+  const uint64_t have = uint64_t{plan.data_banks} * kBankEntries;
+  if (need > have) {
+    view.fault(fault::kCbufOverrun, r::cbuf_con0::kOffset, "DATA_BANK",
+               std::to_string(c.feature.height) + " rows of " +
+                   std::to_string(plan.entries_per_row) + " entries need " + std::to_string(need) +
+                   " entries but " + std::to_string(plan.data_banks) + " banks hold " +
+                   std::to_string(have) + "; use more data banks or fewer rows");
+  }
+}
+
+void Cbuf::check_weight_reuse(const CnaConfig& c, const BlockView& view) const {
+  const auto mismatch = [&](const std::string& detail) {
+    view.fault(fault::kReuseMismatch, r::cbuf_con0::kOffset, "WEIGHT_REUSE", detail);
+  };
+  if (!weights_.is_valid) {
+    mismatch("CBUF holds no complete set of weights: no earlier task of this run left one");
+  }
+  const CnaConfig& old = weights_.config;
+  if (kernel_text(old) != kernel_text(c) || old.is_depthwise != c.is_depthwise) {
+    mismatch("CBUF holds " + kernel_text(old) + " but the task uses " + kernel_text(c));
+  }
+  if (old.weights.address != c.weights.address) {
+    mismatch("CBUF holds the weights of " + hex(old.weights.address) +
+             " but CNA.DCOMP_ADDR0 says " + hex(c.weights.address));
+  }
+  if (old.cbuf.weight_banks != c.cbuf.weight_banks) {
+    mismatch("the weights were loaded into " + std::to_string(old.cbuf.weight_banks) +
+             " banks but the task says " + std::to_string(c.cbuf.weight_banks));
+  }
+  if (weights_.is_stale) {
+    mismatch("a task has overwritten the memory of the weights since they were loaded, so this "
+             "simulator cannot tell them");
+  }
+}
+
+void Cbuf::check_data_reuse(const CnaConfig& c, const BlockView& view) const {
+  const auto mismatch = [&](const std::string& detail) {
+    view.fault(fault::kReuseMismatch, r::cbuf_con0::kOffset, "DATA_REUSE", detail);
+  };
+  if (!data_.is_valid) mismatch("CBUF holds no features: no earlier task of this run left any");
+  const FeatureCube& old = data_.config.feature;
+  const FeatureCube& now = c.feature;
+  if (tile_text(data_.config) != tile_text(c) ||
+      data_.config.cbuf.entries_per_row != c.cbuf.entries_per_row) {
+    mismatch("CBUF holds a tile of " + tile_text(data_.config) + " but the task uses " +
+             tile_text(c));
+  }
+  if (old.address != now.address || old.line_pitch != now.line_pitch ||
+      old.surface_pitch != now.surface_pitch) {
+    mismatch("CBUF holds the features of " + hex(old.address) + " but the task names " +
+             hex(now.address) + " or other strides");
+  }
+  if (data_.config.cbuf.data_banks != c.cbuf.data_banks) {
+    mismatch("the features were loaded into " + std::to_string(data_.config.cbuf.data_banks) +
+             " banks but the task says " + std::to_string(c.cbuf.data_banks));
+  }
+  if (data_.is_stale) {
+    mismatch("a task has overwritten the memory of the features since they were loaded, so this "
+             "simulator cannot tell them");
+  }
+}
+
+void Cbuf::load(const CnaConfig& c, const BlockView& view) {
+  check_banks(c, view);
+  if (c.cbuf.weight_reuse) check_weight_reuse(c, view);
+  if (c.cbuf.data_reuse) check_data_reuse(c, view);
+  if (!c.cbuf.weight_reuse) {
+    // Weights that do not fit their banks stream through them; nothing complete stays.
+    const bool fits = c.weights.bytes <= uint64_t{c.cbuf.weight_banks} * kBankBytes;
+    weights_ = {fits, false, c};
+  }
+  if (!c.cbuf.data_reuse) data_ = {true, false, c};
+}
+
+void Cbuf::note_write(const AddressPattern& pattern) {
+  const WeightBlock& w = weights_.config.weights;
+  if (overlaps(pattern, w.address, w.address + w.bytes)) weights_.is_stale = true;
+  const FeatureCube& f = data_.config.feature;
+  const uint64_t end = f.address + uint64_t{f.surfaces()} * f.surface_pitch +
+                       uint64_t{f.height} * f.line_pitch;
+  if (overlaps(pattern, f.address, end)) data_.is_stale = true;
+}
+
+}  // namespace rk3588::sim

@@ -1,0 +1,39 @@
+// CBUF: 12 banks of 32 KiB shared by features and weights; what a task needs, and what the last one left.
+#pragma once
+
+#include "sim/cna.h"
+
+namespace rk3588::sim {
+
+inline constexpr uint32_t kCbufBanks = 12;
+inline constexpr uint32_t kBankBytes = 32768;
+inline constexpr uint32_t kEntryBytes = 64;
+inline constexpr uint32_t kBankEntries = kBankBytes / kEntryBytes;
+// The vendor compiler refuses rows of more entries.
+inline constexpr uint32_t kMaxEntriesPerRow = 2048;
+
+// What CBUF holds between tasks. The bytes themselves stay in memory: `is_stale` tells that a later task
+// overwrote them there, so that they cannot be reproduced from it.
+class Cbuf {
+ public:
+  // Checks the task's banks and its reuse of earlier content against what is there, then records what the
+  // task leaves. Throws Fault CbufOverrun, ReuseMismatch, InvalidValue.
+  void load(const CnaConfig& config, const BlockView& view);
+  // Must be called with every range that a task wrote.
+  void note_write(const AddressPattern& pattern);
+
+ private:
+  struct Content {
+    bool is_valid = false;
+    bool is_stale = false;
+    CnaConfig config;
+  };
+  void check_banks(const CnaConfig& config, const BlockView& view) const;
+  void check_weight_reuse(const CnaConfig& config, const BlockView& view) const;
+  void check_data_reuse(const CnaConfig& config, const BlockView& view) const;
+
+  Content weights_;
+  Content data_;
+};
+
+}  // namespace rk3588::sim

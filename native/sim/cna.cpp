@@ -1,0 +1,248 @@
+#include "sim/cna.h"
+
+#include <algorithm>
+
+namespace rk3588::sim {
+namespace {
+
+namespace r = regs::cna;
+
+constexpr uint32_t kDirect = 0;
+constexpr uint32_t kDepthwise = 3;
+// LINE_STRIDE counts 4 bytes, the sum LINE_STRIDE + SURF_STRIDE counts atoms; both are 28 bits wide and
+// wrap (a surface lower than 4 rows has a "negative" SURF_STRIDE).
+constexpr uint32_t kLineStrideUnit = 4;
+constexpr uint32_t kStrideMask = (1u << 28) - 1;
+// CHANNEL_REAL counts within the last 64 channels in some compilers' programs and over all in others'.
+constexpr uint32_t kChannelRealPeriod = 64;
+
+uint32_t align_up(uint32_t value, uint32_t unit) { return (value + unit - 1) / unit * unit; }
+
+// Everything that must have its neutral value.
+void refuse_unsupported(const BlockView& v) {
+  v.only(r::conv_con1::kOffset, r::conv_con1::kNonalignDma, 0, "NONALIGN_DMA", "unaligned DMA");
+  v.only(r::conv_con1::kOffset, r::conv_con1::kGroupLineOff, 0, "GROUP_LINE_OFF",
+         "fetching without line groups");
+  v.only(r::conv_con1::kOffset, r::conv_con1::kDeconv, 0, "DECONV", "deconvolution");
+  v.only(r::conv_con1::kOffset, r::conv_con1::kArgbIn, 0, "ARGB_IN", "packed-pixel input");
+  v.only(r::conv_con1::kOffset, r::conv_con1::kProcPrecision, 0, "PROC_PRECISION",
+         "an element type other than int8");
+  v.only(r::conv_con1::kOffset, r::conv_con1::kInPrecision, 0, "IN_PRECISION",
+         "an element type other than int8");
+  v.only(r::conv_con2::kOffset, r::conv_con2::kCoreSplit, 0, "CORE_SPLIT",
+         "a layer split over cores");
+  v.only(r::conv_con2::kOffset, r::conv_con2::kKernelGroup, 0, "KERNEL_GROUP", "a kernel group");
+  v.only(r::conv_con2::kOffset, r::conv_con2::kCscWoEn, 0, "CSC_WO_EN", "stopping weights");
+  v.only(r::conv_con2::kOffset, r::conv_con2::kCscDoEn, 0, "CSC_DO_EN", "stopping features");
+  v.only(r::conv_con2::kOffset, r::conv_con2::kCmdFifoSrst, 0, "CMD_FIFO_SRST", "a FIFO reset");
+  v.only(r::conv_con3::kOffset, r::conv_con3::kNnMode, 0, "NN_MODE", "another MAC array shape");
+  v.only(r::conv_con3::kOffset, r::conv_con3::kDeconvYStride, 0, "DECONV_Y_STRIDE",
+         "a deconvolution stride");
+  v.only(r::conv_con3::kOffset, r::conv_con3::kDeconvXStride, 0, "DECONV_X_STRIDE",
+         "a deconvolution stride");
+  v.only(r::data_size3::kOffset, r::data_size3::kSurfMode, 0, "SURF_MODE", "a surface series");
+  v.only(r::cbuf_con0::kOffset, r::cbuf_con0::kFcDataBank, 0, "FC_DATA_BANK", "zero skipping");
+  v.only(r::cvt_con0::kOffset, r::cvt_con0::kCvtBypass, 1, "CVT_BYPASS", "the input converter");
+  v.only(r::cvt_con5::kOffset, r::cvt_con5::kPerChannelCvtEn, 0, "PER_CHANNEL_CVT_EN",
+         "the input converter");
+  v.only(r::fc_con0::kOffset, r::fc_con0::kFcSkipEn, 0, "FC_SKIP_EN", "zero skipping");
+  v.only(r::fc_con0::kOffset, r::fc_con0::kFcSkipData, 0, "FC_SKIP_DATA", "zero skipping");
+  v.only(r::fc_con1::kOffset, r::fc_con1::kDataOffset, 0, "DATA_OFFSET", "zero skipping");
+  v.only(r::fc_con2::kOffset, r::fc_con2::kWeightOffset, 0, "WEIGHT_OFFSET", "zero skipping");
+  v.only(r::dcomp_ctrl::kOffset, r::dcomp_ctrl::kDecompControl, 0, "DECOMP_CONTROL",
+         "weight decompression");
+  v.only(r::dcomp_regnum::kOffset, r::dcomp_regnum::kDcompRegnum, 0, "DCOMP_REGNUM",
+         "weight decompression");
+  for (uint16_t offset = r::dcomp_amount0::kOffset; offset <= r::dcomp_amount15::kOffset;
+       offset += 4) {
+    v.only(offset, r::dcomp_amount0::kDcompAmount0, 0, nullptr, "weight decompression");
+  }
+}
+
+void require_positive(const BlockView& v, uint16_t offset, const char* field, uint64_t value) {
+  if (value == 0) v.fault(fault::kInvalidValue, offset, field, "is 0; it must be at least 1");
+}
+
+void require_equal(const BlockView& v, uint16_t offset, const char* field, uint64_t value,
+                   uint64_t expected, const std::string& because) {
+  if (value == expected) return;
+  v.fault(fault::kInconsistentSizes, offset, field,
+          "is " + std::to_string(value) + " but " + because + " makes it " +
+              std::to_string(expected));
+}
+
+void check_burst(const BlockView& v, regs::Field field, const char* name) {
+  const uint32_t length = v.raw(r::dma_con0::kOffset, field);
+  if (length == 3 || length == 7 || length == 15) return;
+  v.fault(fault::kInvalidValue, r::dma_con0::kOffset, name,
+          "is " + std::to_string(length) + "; burst lengths are 3, 7 and 15");
+}
+
+FeatureCube decode_feature(const BlockView& v) {
+  FeatureCube f;
+  f.width = v.raw(r::data_size0::kOffset, r::data_size0::kDatainWidth);
+  f.height = v.raw(r::data_size0::kOffset, r::data_size0::kDatainHeight);
+  f.channels = v.raw(r::data_size1::kOffset, r::data_size1::kDatainChannel);
+  require_positive(v, r::data_size0::kOffset, "DATAIN_WIDTH", f.width);
+  require_positive(v, r::data_size0::kOffset, "DATAIN_HEIGHT", f.height);
+  require_positive(v, r::data_size1::kOffset, "DATAIN_CHANNEL", f.channels);
+  if (f.channels % kAtomBytes != 0) {
+    v.fault(fault::kInvalidValue, r::data_size1::kOffset, "DATAIN_CHANNEL",
+            "is " + std::to_string(f.channels) + "; int8 features come in multiples of 16");
+  }
+  const uint32_t real = v.raw(r::data_size1::kOffset, r::data_size1::kDatainChannelReal) + 1;
+  const uint32_t last = (real - 1) % kChannelRealPeriod + 1;
+  require_equal(v, r::data_size1::kOffset, "DATAIN_CHANNEL_REAL (in the last 64 channels, aligned to 16)",
+                align_up(last, kAtomBytes), (f.channels - 1) % kChannelRealPeriod + 1,
+                "DATAIN_CHANNEL = " + std::to_string(f.channels));
+  const std::string same = "CNA.DATA_SIZE0/1";
+  require_equal(v, r::fc_data_size0::kOffset, "DMA_WIDTH",
+                v.raw(r::fc_data_size0::kOffset, r::fc_data_size0::kDmaWidth), f.width, same);
+  require_equal(v, r::fc_data_size0::kOffset, "DMA_HEIGHT",
+                v.raw(r::fc_data_size0::kOffset, r::fc_data_size0::kDmaHeight), f.height, same);
+  require_equal(v, r::fc_data_size1::kOffset, "DMA_CHANNEL",
+                v.raw(r::fc_data_size1::kOffset, r::fc_data_size1::kDmaChannel), f.channels, same);
+  const uint32_t line = v.raw(r::dma_con1::kOffset, r::dma_con1::kLineStride);
+  const uint32_t surface = v.raw(r::dma_con2::kOffset, r::dma_con2::kSurfStride);
+  f.line_pitch = uint64_t{line} * kLineStrideUnit;
+  f.surface_pitch = uint64_t{(line + surface) & kStrideMask} * kAtomBytes;
+  if (f.line_pitch % kAtomBytes != 0) {
+    v.fault(fault::kMisalignedAddress, r::dma_con1::kOffset, "LINE_STRIDE",
+            "a row pitch of " + std::to_string(f.line_pitch) + " bytes is no multiple of 16");
+  }
+  if (f.height > 1 && f.line_pitch < uint64_t{f.width} * kAtomBytes) {
+    v.fault(fault::kInconsistentSizes, r::dma_con1::kOffset, "LINE_STRIDE",
+            "a row pitch of " + std::to_string(f.line_pitch) + " bytes is less than the " +
+                std::to_string(f.width * kAtomBytes) + " bytes of a row");
+  }
+  f.address = v.word(r::feature_data_addr::kOffset);
+  if (f.address % kAtomBytes != 0) {
+    v.fault(fault::kMisalignedAddress, r::feature_data_addr::kOffset, nullptr,
+            "address " + hex(f.address) + " must be a multiple of 16");
+  }
+  return f;
+}
+
+WeightBlock decode_weights(const BlockView& v, uint32_t channels, bool is_depthwise) {
+  WeightBlock w;
+  w.kh = v.raw(r::weight_size2::kOffset, r::weight_size2::kWeightHeight);
+  w.kw = v.raw(r::weight_size2::kOffset, r::weight_size2::kWeightWidth);
+  w.kernels = v.raw(r::weight_size2::kOffset, r::weight_size2::kWeightKernels);
+  w.bytes = v.word(r::weight_size0::kOffset);
+  w.bytes_per_kernel = v.raw(r::weight_size1::kOffset, r::weight_size1::kWeightBytesPerKernel);
+  require_positive(v, r::weight_size2::kOffset, "WEIGHT_HEIGHT", w.kh);
+  require_positive(v, r::weight_size2::kOffset, "WEIGHT_WIDTH", w.kw);
+  require_positive(v, r::weight_size2::kOffset, "WEIGHT_KERNELS", w.kernels);
+  if (is_depthwise) {
+    require_equal(v, r::weight_size2::kOffset, "WEIGHT_KERNELS", w.kernels, 1, "depthwise mode");
+  }
+  require_equal(v, r::weight_size1::kOffset, "WEIGHT_BYTES_PER_KERNEL", w.bytes_per_kernel,
+                uint64_t{w.kh} * w.kw * channels,
+                "a kernel of " + std::to_string(w.kh) + "x" + std::to_string(w.kw) + "x" +
+                    std::to_string(channels));
+  require_equal(v, r::weight_size0::kOffset, "WEIGHT_BYTES", w.bytes,
+                uint64_t{w.bytes_per_kernel} * w.kernels,
+                std::to_string(w.kernels) + " kernels of " + std::to_string(w.bytes_per_kernel) +
+                    " bytes");
+  w.address = v.word(r::dcomp_addr0::kOffset);
+  if (w.address % kAtomBytes != 0) {
+    v.fault(fault::kMisalignedAddress, r::dcomp_addr0::kOffset, nullptr,
+            "address " + hex(w.address) + " must be a multiple of 16");
+  }
+  return w;
+}
+
+void decode_window(const BlockView& v, CnaConfig* c) {
+  c->stride_h = v.raw(r::conv_con3::kOffset, r::conv_con3::kConvYStride);
+  c->stride_w = v.raw(r::conv_con3::kOffset, r::conv_con3::kConvXStride);
+  require_positive(v, r::conv_con3::kOffset, "CONV_Y_STRIDE", c->stride_h);
+  require_positive(v, r::conv_con3::kOffset, "CONV_X_STRIDE", c->stride_w);
+  c->dilation_h = v.raw(r::conv_con3::kOffset, r::conv_con3::kAtrousYDilation) + 1;
+  c->dilation_w = v.raw(r::conv_con3::kOffset, r::conv_con3::kAtrousXDilation) + 1;
+  c->pad_top = v.raw(r::pad_con0::kOffset, r::pad_con0::kPadTop);
+  c->pad_left = v.raw(r::pad_con0::kOffset, r::pad_con0::kPadLeft);
+  const uint32_t pad = v.word(r::pad_con1::kOffset);
+  c->pad_even = static_cast<int8_t>(pad & 0xff);
+  // Two forms occur in depthwise programs. One byte extended by its sign fills every lane (observed: 4 is
+  // written as 0x00000004). Otherwise odd lanes take the second byte (observed only with two equal bytes,
+  // 0xffff8080, so that the rule for different ones is assumed). Dense takes the first byte everywhere.
+  const bool is_extended = static_cast<int32_t>(pad) == c->pad_even;
+  c->pad_odd = c->is_depthwise && !is_extended ? static_cast<int8_t>(pad >> 8 & 0xff) : c->pad_even;
+}
+
+void decode_output(const BlockView& v, CnaConfig* c) {
+  c->out_width = v.raw(r::data_size2::kOffset, r::data_size2::kDataoutWidth);
+  const uint32_t pixels = v.raw(r::data_size3::kOffset, r::data_size3::kDataoutAtomics);
+  require_positive(v, r::data_size2::kOffset, "DATAOUT_WIDTH", c->out_width);
+  if (pixels == 0 || pixels % c->out_width != 0) {
+    v.fault(fault::kInconsistentSizes, r::data_size3::kOffset, "DATAOUT_ATOMICS",
+            "is " + std::to_string(pixels) + ", not a positive multiple of DATAOUT_WIDTH = " +
+                std::to_string(c->out_width));
+  }
+  c->out_height = pixels / c->out_width;
+  // A window that starts beyond the last row or column would see padding only; right and bottom padding
+  // follow from the output size and stay smaller than the window.
+  if (uint64_t{c->out_height - 1} * c->stride_h >= uint64_t{c->feature.height} + c->pad_top) {
+    v.fault(fault::kInconsistentSizes, r::data_size3::kOffset, "DATAOUT_ATOMICS",
+            std::to_string(c->out_height) + " output rows with stride " +
+                std::to_string(c->stride_h) + " start beyond the " +
+                std::to_string(c->feature.height) + " input rows and " +
+                std::to_string(c->pad_top) + " rows of padding");
+  }
+  if (uint64_t{c->out_width - 1} * c->stride_w >= uint64_t{c->feature.width} + c->pad_left) {
+    v.fault(fault::kInconsistentSizes, r::data_size2::kOffset, "DATAOUT_WIDTH",
+            std::to_string(c->out_width) + " output columns with stride " +
+                std::to_string(c->stride_w) + " start beyond the " +
+                std::to_string(c->feature.width) + " input columns and " +
+                std::to_string(c->pad_left) + " columns of padding");
+  }
+}
+
+}  // namespace
+
+CnaConfig decode_cna(const BlockView& v) {
+  refuse_unsupported(v);
+  CnaConfig c;
+  const uint32_t mode = v.raw(r::conv_con1::kOffset, r::conv_con1::kConvMode);
+  if (mode != kDirect && mode != kDepthwise) {
+    v.fault(fault::kInvalidValue, r::conv_con1::kOffset, "CONV_MODE",
+            "is " + std::to_string(mode) + "; known are 0 (direct) and 3 (depthwise)");
+  }
+  c.is_depthwise = mode == kDepthwise;
+  check_burst(v, r::dma_con0::kWeightBurstLen, "WEIGHT_BURST_LEN");
+  check_burst(v, r::dma_con0::kDataBurstLen, "DATA_BURST_LEN");
+  c.feature = decode_feature(v);
+  c.weights = decode_weights(v, c.feature.channels, c.is_depthwise);
+  c.cbuf.data_banks = v.raw(r::cbuf_con0::kOffset, r::cbuf_con0::kDataBank);
+  c.cbuf.weight_banks = v.raw(r::cbuf_con0::kOffset, r::cbuf_con0::kWeightBank);
+  c.cbuf.data_reuse = v.raw(r::cbuf_con0::kOffset, r::cbuf_con0::kDataReuse) != 0;
+  c.cbuf.weight_reuse = v.raw(r::cbuf_con0::kOffset, r::cbuf_con0::kWeightReuse) != 0;
+  c.cbuf.entries_per_row = v.raw(r::cbuf_con1::kOffset, r::cbuf_con1::kDataEntries);
+  decode_window(v, &c);
+  decode_output(v, &c);
+  return c;
+}
+
+uint64_t dense_weight_offset(const WeightBlock& weights, uint32_t channels, uint32_t o, uint32_t i,
+                             uint32_t ky, uint32_t kx) {
+  const uint32_t o_group = o / kDenseGroup;
+  const uint32_t o_in_group = std::min(kDenseGroup, weights.kernels - o_group * kDenseGroup);
+  const uint32_t i_group = i / kDenseGroup;
+  const uint32_t i_in_group = std::min(kDenseGroup, channels - i_group * kDenseGroup);
+  const uint64_t taps = uint64_t{weights.kh} * weights.kw;
+  uint64_t offset = uint64_t{o_group} * kDenseGroup * weights.bytes_per_kernel;
+  offset += uint64_t{i_group} * kDenseGroup * taps * o_in_group;
+  offset += (uint64_t{ky} * weights.kw + kx) * o_in_group * i_in_group;
+  return offset + uint64_t{o % kDenseGroup} * i_in_group + i % kDenseGroup;
+}
+
+uint64_t depthwise_weight_offset(const WeightBlock& weights, uint32_t channels, uint32_t c,
+                                 uint32_t ky, uint32_t kx) {
+  const uint32_t group = c / kDepthwiseGroup;
+  const uint32_t in_group = std::min(kDepthwiseGroup, channels - group * kDepthwiseGroup);
+  const uint64_t taps = uint64_t{weights.kh} * weights.kw;
+  return uint64_t{group} * kDepthwiseGroup * taps + (uint64_t{ky} * weights.kw + kx) * in_group +
+         c % kDepthwiseGroup;
+}
+
+}  // namespace rk3588::sim

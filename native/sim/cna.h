@@ -1,0 +1,76 @@
+// CNA: what a convolution task reads (features, weights) and how it walks over them.
+#pragma once
+
+#include "sim/memory.h"
+#include "sim/register_file.h"
+
+namespace rk3588::sim {
+
+// An atom is one pixel of one surface: 16 bytes, 16 int8 channels.
+inline constexpr uint32_t kAtomBytes = 16;
+// Kernels of a dense weight group and channels of a depthwise one (int8).
+inline constexpr uint32_t kDenseGroup = 32;
+inline constexpr uint32_t kDepthwiseGroup = 64;
+
+struct FeatureCube {
+  uint64_t address = 0;
+  uint32_t height = 0;
+  uint32_t width = 0;
+  uint32_t channels = 0;  // a multiple of 16
+  uint64_t line_pitch = 0;
+  uint64_t surface_pitch = 0;
+  uint32_t surfaces() const { return channels / kAtomBytes; }
+};
+
+struct WeightBlock {
+  uint64_t address = 0;
+  uint64_t bytes = 0;
+  uint32_t bytes_per_kernel = 0;
+  uint32_t kh = 0;
+  uint32_t kw = 0;
+  uint32_t kernels = 0;  // 1 for depthwise
+};
+
+struct CbufPlan {
+  uint32_t data_banks = 0;
+  uint32_t weight_banks = 0;
+  uint32_t entries_per_row = 0;
+  bool data_reuse = false;
+  bool weight_reuse = false;
+};
+
+struct CnaConfig {
+  FeatureCube feature;
+  WeightBlock weights;
+  CbufPlan cbuf;
+  bool is_depthwise = false;
+  uint32_t stride_h = 1;
+  uint32_t stride_w = 1;
+  uint32_t dilation_h = 1;
+  uint32_t dilation_w = 1;
+  uint32_t pad_top = 0;
+  uint32_t pad_left = 0;
+  // Value of padding pixels in even and odd channel lanes.
+  int8_t pad_even = 0;
+  int8_t pad_odd = 0;
+  uint32_t out_height = 0;
+  uint32_t out_width = 0;
+
+  // Rows of the window's reach from its first row; columns alike.
+  uint32_t reach_h() const { return (weights.kh - 1) * dilation_h + 1; }
+  uint32_t reach_w() const { return (weights.kw - 1) * dilation_w + 1; }
+  int8_t pad(uint32_t channel) const { return (channel & 1) != 0 ? pad_odd : pad_even; }
+};
+
+// Reads and checks the registers; throws Fault.
+CnaConfig decode_cna(const BlockView& view);
+
+// Offset of the weight of (output channel o, input channel i, ky, kx) in the native dense layout
+// [O/32][I/32][kh][kw][32 o][32 i]; the last groups hold what is left (o: kernels, i: 16 or 32).
+uint64_t dense_weight_offset(const WeightBlock& weights, uint32_t channels, uint32_t o, uint32_t i,
+                             uint32_t ky, uint32_t kx);
+// The same for depthwise: [C/64][kh][kw][64], the last group holding what is left.
+uint64_t depthwise_weight_offset(const WeightBlock& weights, uint32_t channels, uint32_t c,
+                                 uint32_t ky, uint32_t kx);
+
+}  // namespace rk3588::sim

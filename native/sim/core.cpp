@@ -1,0 +1,104 @@
+#include "sim/core.h"
+
+#include "sim/rounding.h"
+
+namespace rk3588::sim {
+namespace {
+
+namespace r = regs::core;
+
+// Products of int8 are at most 2^14; more of them than this could leave the int32 accumulator.
+constexpr uint64_t kMaxProducts = (uint64_t{1} << 31) / (128 * 128) - 1;
+
+void require_equal(const BlockView& v, uint16_t offset, const char* field, int64_t value,
+                   int64_t expected, const char* because) {
+  if (value == expected) return;
+  v.fault(fault::kInconsistentSizes, offset, field,
+          "is " + std::to_string(value) + " but " + because + " makes it " +
+              std::to_string(expected));
+}
+
+uint32_t align_up(uint32_t value, uint32_t unit) { return (value + unit - 1) / unit * unit; }
+
+}  // namespace
+
+CoreConfig decode_core(const BlockView& v, const CnaConfig& cna, const DpuConfig& dpu) {
+  const uint16_t misc = r::misc_cfg::kOffset;
+  v.only(misc, r::misc_cfg::kProcPrecision, 0, "PROC_PRECISION", "an element type but int8");
+  v.only(misc, r::misc_cfg::kSoftGating, 0, "SOFT_GATING", "gating");
+  CoreConfig c;
+  c.sums_inputs = v.raw(misc, r::misc_cfg::kQdEn) != 0;
+  const bool depthwise = v.raw(misc, r::misc_cfg::kDwEn) != 0;
+  require_equal(v, misc, "DW_EN", depthwise, cna.is_depthwise, "CNA.CONV_CON1.CONV_MODE");
+  require_equal(v, misc, "DW_EN", depthwise, dpu.is_depthwise, "DPU.FEATURE_MODE_CFG.CONV_MODE");
+  const uint32_t height = v.value(r::dataout_size_0::kOffset, r::dataout_size_0::kDataoutHeight);
+  const uint32_t width = v.value(r::dataout_size_0::kOffset, r::dataout_size_0::kDataoutWidth);
+  const uint32_t channels = v.value(r::dataout_size_1::kOffset, r::dataout_size_1::kDataoutChannel);
+  require_equal(v, r::dataout_size_0::kOffset, "DATAOUT_HEIGHT + 1", height, cna.out_height,
+                "CNA.DATA_SIZE2/3");
+  require_equal(v, r::dataout_size_0::kOffset, "DATAOUT_WIDTH + 1", width, cna.out_width,
+                "CNA.DATA_SIZE2/3");
+  const uint32_t cube = cna.is_depthwise ? align_up(cna.feature.channels, kDepthwiseGroup)
+                                         : align_up(cna.weights.kernels, kDenseGroup);
+  require_equal(v, r::dataout_size_1::kOffset, "DATAOUT_CHANNEL + 1", channels, cube,
+                cna.is_depthwise ? "CNA.DATA_SIZE1.DATAIN_CHANNEL in whole groups of 64"
+                                 : "CNA.WEIGHT_SIZE2.WEIGHT_KERNELS in whole groups of 32");
+  const char* dpu_cube = "DPU.DATA_CUBE_*";
+  require_equal(v, r::dataout_size_0::kOffset, "DATAOUT_HEIGHT + 1", height, dpu.height, dpu_cube);
+  require_equal(v, r::dataout_size_0::kOffset, "DATAOUT_WIDTH + 1", width, dpu.width, dpu_cube);
+  require_equal(v, r::dataout_size_1::kOffset, "DATAOUT_CHANNEL + 1", channels, dpu.channels,
+                dpu_cube);
+  c.truncate = v.raw(r::clip_truncate::kOffset, r::clip_truncate::kClipTruncate);
+  if (dpu.ow != Operand::kOff && !c.sums_inputs) {
+    v.fault(fault::kOperandNotFetched, misc, "QD_EN",
+            "is 0 but DPU.BS_OW_CFG uses the sum of the inputs; it needs 1");
+  }
+  const uint64_t products = uint64_t{cna.weights.kh} * cna.weights.kw *
+                            (cna.is_depthwise ? 1 : cna.feature.channels);
+  if (products > kMaxProducts) {
+    v.fault(fault::kAccumulatorRange, misc, nullptr,
+            std::to_string(products) + " products per output can leave the 32-bit accumulator; "
+            "at most " + std::to_string(kMaxProducts) + " are safe");
+  }
+  return c;
+}
+
+Accumulated accumulate(const CnaConfig& cna, const int8_t* feature, const int8_t* weights,
+                       uint32_t channel, uint32_t y, uint32_t x) {
+  const FeatureCube& f = cna.feature;
+  const WeightBlock& w = cna.weights;
+  const bool has_kernel = channel < (cna.is_depthwise ? f.channels : w.kernels);
+  const uint32_t first = cna.is_depthwise ? channel : 0;
+  const uint32_t last = cna.is_depthwise ? channel + 1 : f.channels;
+  Accumulated sum;
+  if (!has_kernel) return sum;
+  for (uint32_t ky = 0; ky < w.kh; ++ky) {
+    for (uint32_t kx = 0; kx < w.kw; ++kx) {
+      const int64_t iy = int64_t{y} * cna.stride_h + int64_t{ky} * cna.dilation_h - cna.pad_top;
+      const int64_t ix = int64_t{x} * cna.stride_w + int64_t{kx} * cna.dilation_w - cna.pad_left;
+      const bool inside = iy >= 0 && iy < f.height && ix >= 0 && ix < f.width;
+      const int8_t* pixel =
+          inside ? feature + iy * f.line_pitch + ix * kAtomBytes : nullptr;
+      for (uint32_t i = first; i < last; ++i) {
+        const int32_t value =
+            inside ? pixel[i / kAtomBytes * f.surface_pitch + i % kAtomBytes] : cna.pad(i);
+        const uint64_t offset = cna.is_depthwise
+                                    ? depthwise_weight_offset(w, f.channels, i, ky, kx)
+                                    : dense_weight_offset(w, f.channels, channel, i, ky, kx);
+        sum.products += value * weights[offset];
+        sum.inputs += value;
+      }
+    }
+  }
+  return sum;
+}
+
+// The OW term is added before the shift (observed: programs with CLIP_TRUNCATE = 1 compute right only so). Ties away
+// from zero are assumed, for either ROUND_TYPE: the hardware's ancestor rounds so, and ties to even miss the known
+// results of such programs more often than they allow.
+int32_t finish_accumulator(const CoreConfig& core, const Accumulated& sum, int16_t ow) {
+  const int64_t value = int64_t{sum.products} + int64_t{ow} * sum.inputs;
+  return saturate32(shift_half_away(value, core.truncate));
+}
+
+}  // namespace rk3588::sim

@@ -1,0 +1,171 @@
+#include "sim/dpu.h"
+
+namespace rk3588::sim {
+namespace {
+
+namespace r = regs::dpu;
+
+constexpr uint32_t kOutputToMemory = 2;
+constexpr uint32_t kConvDepthwise = 3;
+constexpr uint64_t kAtomBytes = 16;
+// SIZE_E: surfaces of 16 int8 channels per group, minus one: dense 32, depthwise 64, flying 16 channels.
+constexpr uint32_t kSizeEDense = 1;
+constexpr uint32_t kSizeEDepthwise = 3;
+constexpr uint32_t kSizeEFlying = 0;
+
+void refuse_unsupported(const BlockView& v) {
+  const uint16_t mode = r::feature_mode_cfg::kOffset;
+  v.only(mode, r::feature_mode_cfg::kTpEn, 0, "TP_EN", "transposed output");
+  v.only(mode, r::feature_mode_cfg::kRgpType, 0, "RGP_TYPE", "regrouped output");
+  v.only(mode, r::feature_mode_cfg::kNonalign, 0, "NONALIGN", "unaligned output");
+  v.only(mode, r::feature_mode_cfg::kSurfLen, 0, "SURF_LEN", "unaligned output");
+  v.only(mode, r::feature_mode_cfg::kOutputMode, kOutputToMemory, "OUTPUT_MODE",
+         "an output to the PPU");
+  const uint16_t format = r::data_format::kOffset;
+  v.only(format, r::data_format::kOutPrecision, 0, "OUT_PRECISION", "an element type but int8");
+  v.only(format, r::data_format::kInPrecision, 0, "IN_PRECISION", "an element type but int8");
+  v.only(format, r::data_format::kProcPrecision, 0, "PROC_PRECISION", "an element type but int8");
+  v.only(format, r::data_format::kMcSurfOut, 0, "MC_SURF_OUT", "a surface series");
+  v.only(r::data_cube_height::kOffset, r::data_cube_height::kMinmaxCtl, 0, "MINMAX_CTL",
+         "the min/max search");
+  v.only(r::bs_ow_cfg::kOffset, r::bs_ow_cfg::kRgpCnter, 0, "RGP_CNTER", "regrouped output");
+  v.only(r::bs_ow_cfg::kOffset, r::bs_ow_cfg::kTpOrgEn, 0, "TP_ORG_EN", "transposed output");
+  v.only(r::wdma_size_0::kOffset, r::wdma_size_0::kTpPrecision, 0, "TP_PRECISION",
+         "transposed output");
+  v.only(r::wdma_size_0::kOffset, r::wdma_size_0::kSizeCWdma, 0, "SIZE_C_WDMA",
+         "transposed output");
+  v.only(r::undocumented_40c4::kOffset, r::undocumented_40c4::kValue, 0, nullptr,
+         "an undocumented value");
+  v.only(r::lut_access_cfg::kOffset, r::lut_access_cfg::kLutAccessType, 0, "LUT_ACCESS_TYPE",
+         "a table upload");
+}
+
+void require_equal(const BlockView& v, uint16_t offset, const char* field, int64_t value,
+                   int64_t expected, const std::string& because) {
+  if (value == expected) return;
+  v.fault(fault::kInconsistentSizes, offset, field,
+          "is " + std::to_string(value) + " but " + because + " makes it " +
+              std::to_string(expected));
+}
+
+void decode_cube(const BlockView& v, DpuConfig* c) {
+  c->width = v.value(r::data_cube_width::kOffset, r::data_cube_width::kWidth);
+  c->height = v.value(r::data_cube_height::kOffset, r::data_cube_height::kHeight);
+  c->channels = v.value(r::data_cube_channel::kOffset, r::data_cube_channel::kChannel);
+  c->real_channels = v.value(r::data_cube_channel::kOffset, r::data_cube_channel::kOrigChannel);
+  const uint32_t group = 16 * c->surfaces_per_group;
+  if (c->channels % group != 0) {
+    v.fault(fault::kInconsistentSizes, r::data_cube_channel::kOffset, "CHANNEL",
+            std::to_string(c->channels) + " channels are no whole groups of " +
+                std::to_string(group) + "; the core hangs on partial groups");
+  }
+  if (c->real_channels > c->channels || c->channels - c->real_channels >= group) {
+    v.fault(fault::kInconsistentSizes, r::data_cube_channel::kOffset, "ORIG_CHANNEL",
+            std::to_string(c->real_channels) + " channels rounded up to groups of " +
+                std::to_string(group) + " are not the " + std::to_string(c->channels) +
+                " of CHANNEL");
+  }
+  const std::string same = "DPU.DATA_CUBE_*";
+  require_equal(v, r::wdma_size_0::kOffset, "CHANNEL_WDMA + 1",
+                v.value(r::wdma_size_0::kOffset, r::wdma_size_0::kChannelWdma), c->channels, same);
+  require_equal(v, r::wdma_size_1::kOffset, "HEIGHT_WDMA + 1",
+                v.value(r::wdma_size_1::kOffset, r::wdma_size_1::kHeightWdma), c->height, same);
+  require_equal(v, r::wdma_size_1::kOffset, "WIDTH_WDMA + 1",
+                v.value(r::wdma_size_1::kOffset, r::wdma_size_1::kWidthWdma), c->width, same);
+}
+
+void decode_surfaces_per_group(const BlockView& v, DpuConfig* c) {
+  const uint16_t offset = r::bs_ow_cfg::kOffset;
+  const uint32_t expected = c->is_flying      ? kSizeEFlying
+                            : c->is_depthwise ? kSizeEDepthwise
+                                              : kSizeEDense;
+  const std::string because = "the mode (dense 1, depthwise 3, flying 0)";
+  require_equal(v, offset, "SIZE_E_0", v.raw(offset, r::bs_ow_cfg::kSizeE0), expected, because);
+  require_equal(v, offset, "SIZE_E_1", v.raw(offset, r::bs_ow_cfg::kSizeE1), expected, because);
+  require_equal(v, offset, "SIZE_E_2", v.raw(offset, r::bs_ow_cfg::kSizeE2), expected, because);
+  c->surfaces_per_group = expected + 1;
+}
+
+void decode_target(const BlockView& v, DpuConfig* c) {
+  c->dst = v.word(r::dst_base_addr::kOffset);
+  if (c->dst % kAtomBytes != 0) {
+    v.fault(fault::kMisalignedAddress, r::dst_base_addr::kOffset, nullptr,
+            "address " + hex(c->dst) + " must be a multiple of 16");
+  }
+  const uint32_t notch_0 = v.raw(r::data_cube_notch_addr::kOffset, r::data_cube_notch_addr::kNotchAddr0);
+  const uint32_t notch_1 = v.raw(r::data_cube_notch_addr::kOffset, r::data_cube_notch_addr::kNotchAddr1);
+  if (notch_0 != notch_1) {
+    v.fault(fault::kUnsupportedFeature, r::data_cube_notch_addr::kOffset, "NOTCH_ADDR_1",
+            "two different notches (" + std::to_string(notch_0) + " and " +
+                std::to_string(notch_1) + ") are not modelled by this simulator");
+  }
+  c->line_pitch = uint64_t{c->width + notch_0} * kAtomBytes;
+  c->surface_pitch = v.value(r::dst_surf_stride::kOffset, r::dst_surf_stride::kDstSurfStride);
+  c->group_pitch = v.value(r::surface_add::kOffset, r::surface_add::kSurfAdd);
+  const uint64_t tile = (c->height - 1) * c->line_pitch + c->width * kAtomBytes;
+  const uint32_t surfaces = c->surfaces();
+  if (c->surfaces_per_group > 1 && c->surface_pitch < tile) {
+    v.fault(fault::kInconsistentSizes, r::dst_surf_stride::kOffset, nullptr,
+            "surfaces " + std::to_string(c->surface_pitch) + " bytes apart overlap; the tile takes " +
+                std::to_string(tile));
+  }
+  const uint64_t group = (c->surfaces_per_group - 1) * c->surface_pitch + tile;
+  if (surfaces > c->surfaces_per_group && c->group_pitch < group) {
+    v.fault(fault::kInconsistentSizes, r::surface_add::kOffset, nullptr,
+            "groups " + std::to_string(c->group_pitch) + " bytes apart overlap; a group takes " +
+                std::to_string(group));
+  }
+}
+
+void decode_ow(const BlockView& v, DpuConfig* c) {
+  if (v.raw(r::bs_ow_cfg::kOffset, r::bs_ow_cfg::kOdBypass) != 0) return;
+  if (v.raw(r::bs_ow_cfg::kOffset, r::bs_ow_cfg::kOwSrc) != 0) {
+    c->ow = Operand::kMemory;
+    return;
+  }
+  c->ow = Operand::kRegister;
+  c->ow_operand = v.value(r::bs_ow_op::kOffset, r::bs_ow_op::kOwOp);
+  if (c->ow_operand == 0) c->ow = Operand::kOff;
+}
+
+}  // namespace
+
+std::string DpuConfig::size_text() const {
+  return std::to_string(height) + "x" + std::to_string(width) + "x" + std::to_string(channels);
+}
+
+DpuConfig decode_dpu(const BlockView& v, bool is_conv) {
+  refuse_unsupported(v);
+  DpuConfig c;
+  const uint16_t mode = r::feature_mode_cfg::kOffset;
+  c.is_flying = v.raw(mode, r::feature_mode_cfg::kFlyingMode) != 0;
+  if (c.is_flying == is_conv) {
+    v.fault(fault::kInvalidValue, mode, "FLYING_MODE",
+            is_conv ? "is 1 but the task starts CNA and CORE; a convolution needs 0"
+                    : "is 0 but the task does not start CNA and CORE; it needs 1");
+  }
+  const uint32_t conv_mode = v.raw(mode, r::feature_mode_cfg::kConvMode);
+  if (conv_mode != 0 && conv_mode != kConvDepthwise) {
+    v.fault(fault::kInvalidValue, mode, "CONV_MODE",
+            "is " + std::to_string(conv_mode) + "; known are 0 and 3");
+  }
+  c.is_depthwise = conv_mode == kConvDepthwise;
+  c.combined = v.raw(mode, r::feature_mode_cfg::kCombUse) != 0;
+  c.pend = static_cast<int8_t>(
+      v.raw(r::offset_pend::kOffset, r::offset_pend::kOffsetPend) & 0xff);
+  decode_surfaces_per_group(v, &c);
+  decode_cube(v, &c);
+  decode_target(v, &c);
+  decode_ow(v, &c);
+  c.bs = decode_bs(v);
+  c.bn = decode_bn(v);
+  c.ew = decode_ew(v);
+  c.out = decode_out(v);
+  if (c.is_flying && c.ow != Operand::kOff) {
+    v.fault(fault::kInvalidValue, r::bs_ow_cfg::kOffset, "OD_BYPASS",
+            "is 0 in flying mode, where there is no sum of inputs; it needs 1");
+  }
+  return c;
+}
+
+}  // namespace rk3588::sim

@@ -1,0 +1,92 @@
+// DPU: the stages BS, BN, EW and OUT_CVT behind the accumulator, and where the result goes.
+#pragma once
+
+#include <array>
+
+#include "sim/memory.h"
+#include "sim/register_file.h"
+
+namespace rk3588::sim {
+
+enum class Operand { kOff, kRegister, kMemory };
+
+// BS and BN have the same form: ALU, MUL with a shift, ReLU or RELUX.
+struct XStage {
+  Operand alu = Operand::kOff;
+  bool alu_minus = false;
+  int32_t alu_operand = 0;
+  Operand mul = Operand::kOff;
+  bool mul_prelu = false;  // only negative values are multiplied and shifted
+  int16_t mul_operand = 0;
+  uint32_t shift = 0;           // for products >= 0
+  uint32_t shift_negative = 0;  // for products < 0
+  bool relu = false;
+  bool relux = false;
+  int32_t relux_max = 0;
+  bool is_off() const { return alu == Operand::kOff && mul == Operand::kOff && !relu; }
+};
+
+enum class EwOperation { kOff, kAdd, kMinus, kMax, kMin, kMul };
+
+struct EwStage {
+  EwOperation operation = EwOperation::kOff;
+  Operand source = Operand::kOff;
+  bool convert = false;  // e' = (e + offset) * scale >> shift
+  bool convert_half_away = false;
+  int32_t offset = 0;
+  int16_t scale = 1;
+  uint32_t shift = 0;
+  bool mul_prelu = false;
+  uint32_t truncate = 0;           // shift of the product, for products >= 0
+  uint32_t truncate_negative = 0;  // for products < 0
+  std::array<int32_t, 8> values{};  // register operands, by channel % 8
+  bool relu = false;
+  bool relux = false;
+  int32_t relux_max = 0;
+};
+
+struct OutStage {
+  int16_t scale = 1;
+  uint32_t shift = 0;
+  bool half_away = false;
+  int32_t offset = 0;
+};
+
+struct DpuConfig {
+  bool is_flying = false;
+  bool is_depthwise = false;
+  bool combined = false;  // COMB_USE
+  uint32_t height = 0;
+  uint32_t width = 0;
+  uint32_t channels = 0;       // written, whole groups
+  uint32_t real_channels = 0;  // from here on `pend` is written
+  int8_t pend = 0;
+  Operand ow = Operand::kOff;
+  int16_t ow_operand = 0;
+  XStage bs;
+  XStage bn;
+  EwStage ew;
+  OutStage out;
+  // Output addressing: surface s lies at dst + s / per_group * group_pitch + s % per_group * surface_pitch.
+  uint64_t dst = 0;
+  uint64_t surface_pitch = 0;
+  uint64_t group_pitch = 0;
+  uint64_t line_pitch = 0;
+  uint32_t surfaces_per_group = 1;
+
+  uint32_t surfaces() const { return channels / 16; }
+  uint64_t surface_offset(uint32_t s) const {
+    return s / surfaces_per_group * group_pitch + s % surfaces_per_group * surface_pitch;
+  }
+  std::string size_text() const;
+};
+
+// Reads and checks the registers; throws Fault. `is_conv`: CNA and CORE run in the same task.
+DpuConfig decode_dpu(const BlockView& view, bool is_conv);
+// The parts of it that dpu_stages.cpp decodes.
+XStage decode_bs(const BlockView& view);
+XStage decode_bn(const BlockView& view);
+EwStage decode_ew(const BlockView& view);
+OutStage decode_out(const BlockView& view);
+
+}  // namespace rk3588::sim

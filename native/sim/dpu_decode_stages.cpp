@@ -1,0 +1,184 @@
+// The registers of the DPU's stages.
+#include "sim/dpu.h"
+
+namespace rk3588::sim {
+namespace {
+
+namespace r = regs::dpu;
+
+constexpr uint32_t kAlgoMax = 0;
+constexpr uint32_t kAlgoMin = 1;
+constexpr uint32_t kAlgoAdd = 2;
+constexpr uint32_t kAlgoMinus = 4;
+constexpr uint32_t kSize8Bit = 1;
+// OUT_CVT and EW shift with the low 6 bits only (observed); larger numbers are refused.
+constexpr uint32_t kMaxShift = 63;
+
+// BS and BN: registers at the same places, fields with the same bits, other names.
+struct XNames {
+  uint16_t cfg;
+  uint16_t alu;
+  uint16_t mul;
+  uint16_t relux;
+  std::string prefix;
+  std::string field(const char* name) const { return prefix + name; }
+};
+
+XStage decode_x(const BlockView& v, const XNames& n, uint32_t shift_negative) {
+  XStage x;
+  const uint32_t cfg = v.word(n.cfg);
+  if (r::bs_cfg::kBsBypass.raw(cfg) != 0) return x;
+  if (r::bs_cfg::kBsAluBypass.raw(cfg) == 0) {
+    const uint32_t algo = r::bs_cfg::kBsAluAlgo.raw(cfg);
+    if (algo != kAlgoAdd && algo != kAlgoMinus) {
+      v.fault(fault::kInvalidValue, n.cfg, n.field("ALU_ALGO").c_str(),
+              "is " + std::to_string(algo) + "; known are 2 (add) and 4 (minus)");
+    }
+    x.alu_minus = algo == kAlgoMinus;
+    x.alu = r::bs_cfg::kBsAluSrc.raw(cfg) != 0 ? Operand::kMemory : Operand::kRegister;
+    if (x.alu == Operand::kRegister) x.alu_operand = v.value(n.alu, r::bs_alu_cfg::kBsAluOperand);
+  }
+  x.mul_prelu = r::bs_cfg::kBsMulPrelu.raw(cfg) != 0;
+  if (r::bs_cfg::kBsMulBypass.raw(cfg) == 0) {
+    const uint32_t mul = v.word(n.mul);
+    if (r::bs_mul_cfg::kBsTruncateSrc.raw(mul) != 0) {
+      v.fault(fault::kUnsupportedFeature, n.mul, n.field("TRUNCATE_SRC").c_str(),
+              "a shift from memory is not modelled by this simulator; supported is 0");
+    }
+    x.mul = r::bs_mul_cfg::kBsMulSrc.raw(mul) != 0 ? Operand::kMemory : Operand::kRegister;
+    x.mul_operand = r::bs_mul_cfg::kBsMulOperand.value(mul);
+    x.shift = r::bs_mul_cfg::kBsMulShiftValue.raw(mul);
+    x.shift_negative = shift_negative;
+  } else if (x.mul_prelu) {
+    v.fault(fault::kInvalidValue, n.cfg, n.field("MUL_PRELU").c_str(),
+            "is 1 while the multiplier is bypassed; no known program does that");
+  }
+  x.relu = r::bs_cfg::kBsReluBypass.raw(cfg) == 0;
+  x.relux = r::bs_cfg::kBsReluxEn.raw(cfg) != 0;
+  if (x.relux) x.relux_max = v.value(n.relux, r::bs_relux_cmp_value::kBsReluxCmpDat);
+  if (x.relux && !x.relu) {
+    v.fault(fault::kUnsupportedFeature, n.cfg, n.field("RELUX_EN").c_str(),
+            "an upper limit without ReLU is not modelled by this simulator");
+  }
+  return x;
+}
+
+void decode_ew_operand(const BlockView& v, uint32_t cfg, EwStage* e) {
+  e->source = r::ew_cfg::kEwOpSrc.raw(cfg) != 0 ? Operand::kMemory : Operand::kRegister;
+  if (e->source == Operand::kRegister) {
+    for (uint16_t i = 0; i < 8; ++i) {
+      e->values[i] = static_cast<int32_t>(v.word(r::ew_op_value_0::kOffset + 4 * i));
+    }
+  } else if (r::ew_cfg::kEdataSize.raw(cfg) != kSize8Bit) {
+    v.fault(fault::kUnsupportedFeature, r::ew_cfg::kOffset, "EDATA_SIZE",
+            "an operand that is not 8 bits wide (" +
+                std::to_string(r::ew_cfg::kEdataSize.raw(cfg)) +
+                ") is not modelled by this simulator; supported is 1");
+  }
+  e->convert = r::ew_cfg::kEwOpCvtBypass.raw(cfg) == 0;
+  const uint32_t scale = v.word(r::ew_cvt_scale_value::kOffset);
+  if (e->convert) {
+    e->convert_half_away = r::ew_cfg::kEwCvtRound.raw(cfg) != 0;
+    e->offset = v.value(r::ew_cvt_offset_value::kOffset, r::ew_cvt_offset_value::kEwOpCvtOffset);
+    e->scale = r::ew_cvt_scale_value::kEwOpCvtScale.value(scale);
+    e->shift = r::ew_cvt_scale_value::kEwOpCvtShift.raw(scale);
+    if (r::ew_cfg::kEwCvtType.raw(cfg) == 0 && e->offset != 0) {
+      v.fault(fault::kUnsupportedFeature, r::ew_cfg::kOffset, "EW_CVT_TYPE",
+              "multiplying before adding an offset is not modelled by this simulator; supported "
+              "is 1");
+    }
+  }
+  e->truncate = r::ew_cvt_scale_value::kEwTruncate.raw(scale);
+  e->truncate_negative = v.raw(r::data_format::kOffset, r::data_format::kEwTruncateNeg);
+  if (e->operation == EwOperation::kMul &&
+      (e->truncate > kMaxShift || e->truncate_negative > kMaxShift)) {
+    v.fault(fault::kInvalidValue, r::ew_cvt_scale_value::kOffset, "EW_TRUNCATE",
+            "shifts by " + std::to_string(e->truncate) + " and " +
+                std::to_string(e->truncate_negative) + " must not exceed 63");
+  }
+}
+
+EwOperation decode_ew_operation(const BlockView& v, uint32_t cfg) {
+  if (r::ew_cfg::kEwOpType.raw(cfg) != 0) return EwOperation::kMul;
+  switch (r::ew_cfg::kEwAluAlgo.raw(cfg)) {
+    case kAlgoMax:
+      return EwOperation::kMax;
+    case kAlgoMin:
+      return EwOperation::kMin;
+    case kAlgoAdd:
+      return EwOperation::kAdd;
+    case kAlgoMinus:
+      return EwOperation::kMinus;
+    default:
+      v.fault(fault::kUnsupportedFeature, r::ew_cfg::kOffset, "EW_ALU_ALGO",
+              "operation " + std::to_string(r::ew_cfg::kEwAluAlgo.raw(cfg)) +
+                  " is not modelled by this simulator; supported are 0 (max), 1 (min), 2 (add) "
+                  "and 4 (minus)");
+  }
+}
+
+}  // namespace
+
+XStage decode_bs(const BlockView& v) {
+  const XNames names{r::bs_cfg::kOffset, r::bs_alu_cfg::kOffset, r::bs_mul_cfg::kOffset,
+                     r::bs_relux_cmp_value::kOffset, "BS_"};
+  return decode_x(v, names, v.raw(r::data_format::kOffset, r::data_format::kBsMulShiftValueNeg));
+}
+
+XStage decode_bn(const BlockView& v) {
+  const XNames names{r::bn_cfg::kOffset, r::bn_alu_cfg::kOffset, r::bn_mul_cfg::kOffset,
+                     r::bn_relux_cmp_value::kOffset, "BN_"};
+  return decode_x(v, names, v.raw(r::data_format::kOffset, r::data_format::kBnMulShiftValueNeg));
+}
+
+EwStage decode_ew(const BlockView& v) {
+  EwStage e;
+  const uint32_t cfg = v.word(r::ew_cfg::kOffset);
+  if (r::ew_cfg::kEwBypass.raw(cfg) != 0) return e;
+  const auto zero = [&](regs::Field field, uint32_t expected, const char* name, const char* text) {
+    v.only(r::ew_cfg::kOffset, field, expected, name, text);
+  };
+  zero(r::ew_cfg::kEwLutBypass, 1, "EW_LUT_BYPASS", "the lookup table");
+  zero(r::ew_cfg::kEwEqualEn, 0, "EW_EQUAL_EN", "the comparison mode");
+  zero(r::ew_cfg::kEwBinaryEn, 0, "EW_BINARY_EN", "the binary mode");
+  if (r::ew_cfg::kEwOpBypass.raw(cfg) == 0) {
+    e.operation = decode_ew_operation(v, cfg);
+    e.mul_prelu = r::ew_cfg::kEwMulPrelu.raw(cfg) != 0;
+    if (e.mul_prelu && e.operation != EwOperation::kMul) {
+      v.fault(fault::kInvalidValue, r::ew_cfg::kOffset, "EW_MUL_PRELU",
+              "is 1 without a multiplication; no known program does that");
+    }
+    decode_ew_operand(v, cfg, &e);
+  }
+  e.relu = r::ew_cfg::kEwReluBypass.raw(cfg) == 0;
+  e.relux = r::ew_cfg::kEwReluxEn.raw(cfg) != 0;
+  if (e.relux) {
+    e.relux_max = v.value(r::ew_relux_cmp_value::kOffset, r::ew_relux_cmp_value::kEwReluxCmpDat);
+    if (!e.relu) {
+      v.fault(fault::kUnsupportedFeature, r::ew_cfg::kOffset, "EW_RELUX_EN",
+              "an upper limit without ReLU is not modelled by this simulator");
+    }
+  }
+  return e;
+}
+
+OutStage decode_out(const BlockView& v) {
+  OutStage o;
+  v.only(r::out_cvt_scale::kOffset, r::out_cvt_scale::kFp32tofp16En, 0, "FP32TOFP16_EN",
+         "conversion to fp16");
+  v.only(r::out_cvt_shift::kOffset, r::out_cvt_shift::kCvtType, 0, "CVT_TYPE",
+         "adding before multiplying");
+  v.only(r::out_cvt_shift::kOffset, r::out_cvt_shift::kMinusExp, 0, "MINUS_EXP",
+         "an exponent of the floating point path");
+  o.offset = v.value(r::out_cvt_offset::kOffset, r::out_cvt_offset::kOutCvtOffset);
+  o.scale = v.value(r::out_cvt_scale::kOffset, r::out_cvt_scale::kOutCvtScale);
+  o.shift = v.raw(r::out_cvt_shift::kOffset, r::out_cvt_shift::kOutCvtShift);
+  o.half_away = v.raw(r::out_cvt_shift::kOffset, r::out_cvt_shift::kCvtRound) != 0;
+  if (o.shift > kMaxShift) {
+    v.fault(fault::kInvalidValue, r::out_cvt_shift::kOffset, "OUT_CVT_SHIFT",
+            "is " + std::to_string(o.shift) + "; shifts go up to 63");
+  }
+  return o;
+}
+
+}  // namespace rk3588::sim

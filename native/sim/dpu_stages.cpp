@@ -1,0 +1,95 @@
+#include "sim/dpu_stages.h"
+
+#include <algorithm>
+
+#include "sim/rounding.h"
+
+namespace rk3588::sim {
+namespace {
+
+int32_t relu(int32_t value, bool enabled, bool limited, int32_t limit) {
+  if (!enabled) return value;
+  value = std::max(value, 0);
+  return limited ? std::min(value, limit) : value;
+}
+
+// The shift depends on the sign of the product (observed), which is the sign of the value for the
+// positive multipliers that compilers use.
+int32_t multiply(int64_t value, int64_t factor, uint32_t shift, uint32_t shift_negative) {
+  const int64_t product = value * factor;
+  return saturate32(shift_half_even(product, product < 0 ? shift_negative : shift));
+}
+
+}  // namespace
+
+ChannelOperands channel_operands(const DpuConfig& dpu, const Operands& operands, uint32_t channel) {
+  ChannelOperands c;
+  c.bs_alu = dpu.bs.alu == Operand::kMemory ? operands.bs.alu[channel] : dpu.bs.alu_operand;
+  c.bs_mul = dpu.bs.mul == Operand::kMemory ? operands.bs.mul[channel] : dpu.bs.mul_operand;
+  if (dpu.ow != Operand::kOff) {
+    c.ow = dpu.ow == Operand::kMemory ? operands.bs.ow[channel] : dpu.ow_operand;
+  }
+  return c;
+}
+
+int32_t run_x_stage(const XStage& stage, int32_t value, int32_t alu, int16_t mul) {
+  int32_t x = value;
+  if (stage.alu != Operand::kOff) {
+    x = saturate32(int64_t{value} + (stage.alu_minus ? -int64_t{alu} : int64_t{alu}));
+  }
+  // PReLU: values >= 0 pass unchanged, neither multiplied nor shifted (assumed: shifts are 0 in known programs).
+  if (stage.mul != Operand::kOff && !(stage.mul_prelu && x >= 0)) {
+    x = multiply(x, mul, stage.shift, stage.shift_negative);
+  }
+  return relu(x, stage.relu, stage.relux, stage.relux_max);
+}
+
+int32_t convert_ew_operand(const EwStage& stage, int32_t operand) {
+  if (!stage.convert) return operand;
+  const int64_t product = (int64_t{operand} + stage.offset) * stage.scale;
+  return saturate32(shift_rounded(product, stage.shift, stage.convert_half_away));
+}
+
+int32_t run_ew_stage(const EwStage& stage, int32_t value, int32_t operand) {
+  const int64_t x = value;
+  const int64_t e = convert_ew_operand(stage, operand);
+  switch (stage.operation) {
+    case EwOperation::kOff:
+      break;
+    case EwOperation::kAdd:
+      value = saturate32(x + e);
+      break;
+    case EwOperation::kMinus:
+      value = saturate32(x - e);
+      break;
+    case EwOperation::kMax:
+      value = saturate32(std::max(x, e));
+      break;
+    case EwOperation::kMin:
+      value = saturate32(std::min(x, e));
+      break;
+    case EwOperation::kMul:
+      if (!(stage.mul_prelu && value >= 0)) {
+        value = multiply(x, e, stage.truncate, stage.truncate_negative);
+      }
+      break;
+  }
+  return relu(value, stage.relu, stage.relux, stage.relux_max);
+}
+
+int8_t run_out_stage(const OutStage& stage, int32_t value) {
+  const int64_t product = int64_t{value} * stage.scale;
+  return saturate8(shift_rounded(product, stage.shift, stage.half_away) + stage.offset);
+}
+
+int8_t run_stages(const DpuConfig& dpu, const ChannelOperands& operands, uint32_t channel,
+                  int32_t value, int8_t ew_operand) {
+  int32_t x = run_x_stage(dpu.bs, value, operands.bs_alu, operands.bs_mul);
+  x = run_x_stage(dpu.bn, x, dpu.bn.alu_operand, dpu.bn.mul_operand);
+  const int32_t e =
+      dpu.ew.source == Operand::kMemory ? ew_operand : dpu.ew.values[channel % dpu.ew.values.size()];
+  x = run_ew_stage(dpu.ew, x, e);
+  return run_out_stage(dpu.out, x);
+}
+
+}  // namespace rk3588::sim

@@ -1,0 +1,30 @@
+// The arithmetic of the DPU's stages for one value, as the documentation reads.
+#pragma once
+
+#include "sim/dpu.h"
+#include "sim/rdma.h"
+
+namespace rk3588::sim {
+
+// The per-channel operands that one value meets.
+struct ChannelOperands {
+  int32_t bs_alu = 0;
+  int16_t bs_mul = 1;
+  int16_t ow = 0;
+};
+
+ChannelOperands channel_operands(const DpuConfig& dpu, const Operands& operands, uint32_t channel);
+
+// ALU, MUL, ReLU/RELUX of BS or BN; 64-bit inside, saturated to 32 bits after each step.
+int32_t run_x_stage(const XStage& stage, int32_t value, int32_t alu, int16_t mul);
+// The converted operand of EW.
+int32_t convert_ew_operand(const EwStage& stage, int32_t operand);
+int32_t run_ew_stage(const EwStage& stage, int32_t value, int32_t operand);
+int8_t run_out_stage(const OutStage& stage, int32_t value);
+
+// All stages. `value` is the finished accumulator (or the main operand), `ew_operand` what ERDMA read
+// (ignored unless EW takes its operand from memory).
+int8_t run_stages(const DpuConfig& dpu, const ChannelOperands& operands, uint32_t channel,
+                  int32_t value, int8_t ew_operand);
+
+}  // namespace rk3588::sim

@@ -1,0 +1,113 @@
+#include "sim/memory.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace rk3588::sim {
+namespace {
+
+// Register fields for addresses are 32 bits wide.
+constexpr uint64_t kAddressSpaceBytes = uint64_t{1} << 32;
+// Granularity of the never-written check: the atom of a feature map.
+constexpr uint64_t kAtomBytes = 16;
+
+std::string range_text(uint64_t begin, uint64_t end) { return hex(begin) + ".." + hex(end); }
+
+}  // namespace
+
+Memory::Memory(Span<const Region> regions) {
+  const Position start;
+  for (const Region& region : regions) {
+    const uint64_t size = region.bytes.size();
+    if (size == 0) continue;
+    if (region.address >= kAddressSpaceBytes || size > kAddressSpaceBytes - region.address) {
+      raise(fault::kUnmappedAccess, start, "",
+            "region " + region.name + " at " + hex(region.address) + " with " +
+                std::to_string(size) + " bytes must end below " + hex(kAddressSpaceBytes));
+    }
+    Mapped mapped{&region, region.address, region.address + size, {}};
+    if (region.initial_bytes < size) {
+      mapped.written.assign((size + kAtomBytes - 1) / kAtomBytes, 0);
+      const uint64_t valid = (region.initial_bytes + kAtomBytes - 1) / kAtomBytes;
+      std::fill_n(mapped.written.begin(), valid, uint8_t{1});
+    }
+    mapped_.push_back(std::move(mapped));
+  }
+  std::sort(mapped_.begin(), mapped_.end(),
+            [](const Mapped& a, const Mapped& b) { return a.begin < b.begin; });
+  for (size_t i = 1; i < mapped_.size(); ++i) {
+    if (mapped_[i].begin < mapped_[i - 1].end) {
+      raise(fault::kUnmappedAccess, start, "",
+            "regions " + mapped_[i - 1].region->name + " and " + mapped_[i].region->name +
+                " overlap at " + hex(mapped_[i].begin));
+    }
+  }
+}
+
+const Memory::Mapped* Memory::find(uint64_t address) const {
+  auto next = std::upper_bound(mapped_.begin(), mapped_.end(), address,
+                               [](uint64_t value, const Mapped& m) { return value < m.begin; });
+  if (next == mapped_.begin()) return nullptr;
+  --next;
+  return address < next->end ? &*next : nullptr;
+}
+
+const Memory::Mapped& Memory::resolve(const AddressPattern& pattern, const Position& where,
+                                      const std::string& reg, const std::string& what) const {
+  const Mapped* mapped = find(pattern.address);
+  const uint64_t end = pattern.address + pattern.extent();
+  if (mapped == nullptr) {
+    raise(fault::kUnmappedAccess, where, reg,
+          what + " " + range_text(pattern.address, end) + " is in no mapped buffer");
+  }
+  if (end > mapped->end) {
+    raise(fault::kUnmappedAccess, where, reg,
+          what + " " + range_text(pattern.address, end) + " leaves buffer " +
+              mapped->region->name + " " + range_text(mapped->begin, mapped->end) + " by " +
+              std::to_string(end - mapped->end) + " bytes");
+  }
+  return *mapped;
+}
+
+const uint8_t* Memory::read(const AddressPattern& pattern, const Position& where,
+                            const std::string& reg, const std::string& what) const {
+  if (pattern.extent() == 0) return nullptr;
+  const Mapped& mapped = resolve(pattern, where, reg, what);
+  const uint64_t start = pattern.address - mapped.begin;
+  if (!mapped.written.empty()) {
+    for (uint64_t i = 0; i < pattern.count; ++i) {
+      const uint64_t first = (start + i * pattern.pitch) / kAtomBytes;
+      const uint64_t last = (start + i * pattern.pitch + pattern.bytes - 1) / kAtomBytes;
+      const void* hole = std::memchr(mapped.written.data() + first, 0, last - first + 1);
+      if (hole != nullptr) {
+        const uint64_t atom = static_cast<const uint8_t*>(hole) - mapped.written.data();
+        raise(fault::kNeverWrittenMemory, where, reg,
+              what + " reads " + hex(mapped.begin + atom * kAtomBytes) + " in buffer " +
+                  mapped.region->name + ", which nothing has written");
+      }
+    }
+  }
+  return mapped.region->bytes.data() + start;
+}
+
+uint8_t* Memory::write(const AddressPattern& pattern, const Position& where, const std::string& reg,
+                       const std::string& what) {
+  if (pattern.extent() == 0) return nullptr;
+  Mapped& mapped = const_cast<Mapped&>(resolve(pattern, where, reg, what));
+  const uint64_t start = pattern.address - mapped.begin;
+  if (!mapped.written.empty()) {
+    for (uint64_t i = 0; i < pattern.count; ++i) {
+      const uint64_t first = (start + i * pattern.pitch) / kAtomBytes;
+      const uint64_t last = (start + i * pattern.pitch + pattern.bytes - 1) / kAtomBytes;
+      std::memset(mapped.written.data() + first, 1, last - first + 1);
+    }
+  }
+  return mapped.region->bytes.data() + start;
+}
+
+bool Memory::same_region(uint64_t first, uint64_t second) const {
+  const Mapped* mapped = find(first);
+  return mapped != nullptr && mapped == find(second);
+}
+
+}  // namespace rk3588::sim

@@ -1,0 +1,45 @@
+#include "sim/dpu_stages.h"
+#include "sim/task.h"
+
+namespace rk3588::sim {
+namespace {
+
+int8_t ew_operand(const TaskPlan& task, uint32_t channel, uint64_t pixel) {
+  const Operands& operands = task.operands;
+  if (!operands.ew_channels.empty()) return operands.ew_channels[channel];
+  if (!operands.ew) return 0;
+  return operands.ew.surface(channel / kAtomBytes)[pixel * kAtomBytes + channel % kAtomBytes];
+}
+
+int8_t element(const TaskPlan& task, const ChannelOperands& channel_ops, uint32_t channel,
+               uint32_t y, uint32_t x) {
+  const uint64_t pixel = uint64_t{y} * task.dpu.width + x;
+  int32_t value;
+  if (task.is_conv) {
+    const Accumulated sum = accumulate(task.cna, task.feature, task.weights, channel, y, x);
+    value = finish_accumulator(task.core, sum, channel_ops.ow);
+  } else {
+    const int8_t* surface = task.operands.main.surface(channel / kAtomBytes);
+    value = surface[pixel * kAtomBytes + channel % kAtomBytes];
+  }
+  return run_stages(task.dpu, channel_ops, channel, value, ew_operand(task, channel, pixel));
+}
+
+}  // namespace
+
+void run_plain(const TaskPlan& task) {
+  const DpuConfig& dpu = task.dpu;
+  for (uint32_t channel = 0; channel < dpu.channels; ++channel) {
+    const bool is_real = channel < dpu.real_channels;
+    ChannelOperands channel_ops;
+    if (is_real) channel_ops = channel_operands(dpu, task.operands, channel);
+    for (uint32_t y = 0; y < dpu.height; ++y) {
+      int8_t* row = task.output_row(channel / kAtomBytes, y) + channel % kAtomBytes;
+      for (uint32_t x = 0; x < dpu.width; ++x) {
+        row[x * kAtomBytes] = is_real ? element(task, channel_ops, channel, y, x) : dpu.pend;
+      }
+    }
+  }
+}
+
+}  // namespace rk3588::sim

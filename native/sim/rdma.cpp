@@ -1,0 +1,275 @@
+#include "sim/rdma.h"
+
+namespace rk3588::sim {
+namespace {
+
+namespace r = regs::dpu_rdma;
+
+constexpr uint64_t kAtomBytes = 16;
+constexpr uint32_t kUseAlu = 1;
+constexpr uint32_t kUseAll = 7;  // ALU | OW | MUL
+// COMB_USE: bit 0 both readers share one cube, bit 2 it goes to the EW stage.
+constexpr uint32_t kCombinedEw = 5;
+constexpr uint32_t kSize8Bit = 1;
+// Blocks of 8 channels: 8 int32 | 8 int16 | 8 int16.
+constexpr uint32_t kBlockChannels = 8;
+constexpr uint32_t kBlockBytes = 64;
+constexpr uint32_t kBlockOw = 32;
+constexpr uint32_t kBlockMul = 48;
+
+uint32_t little_endian(const uint8_t* bytes, int count) {
+  uint32_t value = 0;
+  for (int i = count - 1; i >= 0; --i) value = value << 8 | bytes[i];
+  return value;
+}
+
+void refuse_unsupported(const BlockView& v) {
+  const uint16_t mode = r::rdma_feature_mode_cfg::kOffset;
+  v.only(mode, r::rdma_feature_mode_cfg::kInPrecision, 0, "IN_PRECISION", "an element type but int8");
+  v.only(mode, r::rdma_feature_mode_cfg::kProcPrecision, 0, "PROC_PRECISION",
+         "an element type but int8");
+  v.only(mode, r::rdma_feature_mode_cfg::kMrdmaFp16tofp32En, 0, "MRDMA_FP16TOFP32_EN",
+         "conversion to fp32");
+  const uint16_t dma = r::rdma_src_dma_cfg::kOffset;
+  v.only(dma, r::rdma_src_dma_cfg::kUnpoolingEn, 0, "UNPOOLING_EN", "unpooling");
+  v.only(dma, r::rdma_src_dma_cfg::kLineNotchAddr, 0, "LINE_NOTCH_ADDR", "a row notch");
+  v.only(r::rdma_data_cube_height::kOffset, r::rdma_data_cube_height::kEwLineNotchAddr, 0,
+         "EW_LINE_NOTCH_ADDR", "a row notch");
+  v.only(r::rdma_nrdma_cfg::kOffset, r::rdma_nrdma_cfg::kNrdmaDataUse, 0, "NRDMA_DATA_USE",
+         "BN operands from memory");
+  const uint16_t erdma = r::rdma_erdma_cfg::kOffset;
+  v.only(erdma, r::rdma_erdma_cfg::kErdmaSurfMode, 0, "ERDMA_SURF_MODE", "a surface series");
+  v.only(erdma, r::rdma_erdma_cfg::kErdmaNonalign, 0, "ERDMA_NONALIGN", "unaligned reading");
+}
+
+void require_equal(const BlockView& v, uint16_t offset, const char* field, int64_t value,
+                   int64_t expected) {
+  if (value == expected) return;
+  v.fault(fault::kInconsistentSizes, offset, field,
+          "is " + std::to_string(value) + " but DPU.DATA_CUBE_* makes it " +
+              std::to_string(expected));
+}
+
+uint64_t aligned_address(const BlockView& v, uint16_t offset) {
+  const uint64_t address = v.word(offset);
+  if (address % kAtomBytes != 0) {
+    v.fault(fault::kMisalignedAddress, offset, nullptr,
+            "address " + hex(address) + " must be a multiple of 16");
+  }
+  return address;
+}
+
+void decode_brdma(const BlockView& v, RdmaConfig* c) {
+  const uint32_t use = v.raw(r::rdma_brdma_cfg::kOffset, r::rdma_brdma_cfg::kBrdmaDataUse);
+  if (use == 0) return;
+  if (use != kUseAlu && use != kUseAll) {
+    v.fault(fault::kUnsupportedFeature, r::rdma_brdma_cfg::kOffset, "BRDMA_DATA_USE",
+            "the combination " + std::to_string(use) +
+                " is not modelled by this simulator; supported are 0, 1 (dense int32) and 7 "
+                "(blocks of 8 channels)");
+  }
+  c->bs_data = use == kUseAlu ? OperandData::kDense : OperandData::kBlocks;
+  c->bs_address = aligned_address(v, r::rdma_bs_base_addr::kOffset);
+}
+
+void decode_ew_read(const BlockView& v, RdmaConfig* c) {
+  const uint32_t cfg = v.word(r::rdma_erdma_cfg::kOffset);
+  if (r::rdma_erdma_cfg::kErdmaDisable.raw(cfg) != 0) return;
+  const uint32_t mode = r::rdma_erdma_cfg::kErdmaDataMode.raw(cfg);
+  if (mode > 1) {
+    v.fault(fault::kUnsupportedFeature, r::rdma_erdma_cfg::kOffset, "ERDMA_DATA_MODE",
+            "mode " + std::to_string(mode) +
+                " is not modelled by this simulator; supported are 0 (per channel) and 1 (per "
+                "pixel)");
+  }
+  c->ew = mode == 0 ? EwRead::kPerChannel : EwRead::kPerPixel;
+  if (r::rdma_erdma_cfg::kErdmaDataSize.raw(cfg) != kSize8Bit) {
+    v.fault(fault::kUnsupportedFeature, r::rdma_erdma_cfg::kOffset, "ERDMA_DATA_SIZE",
+            "an operand that is not 8 bits wide (" +
+                std::to_string(r::rdma_erdma_cfg::kErdmaDataSize.raw(cfg)) +
+                ") is not modelled by this simulator; supported is 1");
+  }
+  c->ew_address = aligned_address(v, r::rdma_ew_base_addr::kOffset);
+}
+
+void decode_main_read(const BlockView& v, bool is_conv, RdmaConfig* c) {
+  const uint16_t offset = r::rdma_feature_mode_cfg::kOffset;
+  const bool main = v.raw(offset, r::rdma_feature_mode_cfg::kMrdmaDisable) == 0;
+  const uint32_t combined = v.raw(offset, r::rdma_feature_mode_cfg::kCombUse);
+  if (combined != 0 && combined != kCombinedEw) {
+    v.fault(fault::kUnsupportedFeature, offset, "COMB_USE",
+            "combination " + std::to_string(combined) +
+                " is not modelled by this simulator; supported are 0 and 5");
+  }
+  c->combined = combined == kCombinedEw;
+  if (!is_conv) {
+    if (c->combined) {
+      v.fault(fault::kUnsupportedFeature, offset, "COMB_USE",
+              "combined reading in flying mode is not modelled by this simulator; supported is 0");
+    }
+    if (!main) {
+      v.fault(fault::kInvalidValue, offset, "MRDMA_DISABLE",
+              "is 1 in flying mode, where MRDMA must feed the DPU; it needs 0");
+    }
+    c->reads_main = true;
+    return;
+  }
+  if (main != c->combined) {
+    v.fault(fault::kInvalidValue, offset, "MRDMA_DISABLE",
+            c->combined ? "is 1 with COMB_USE 5, where MRDMA reads the even surfaces; it needs 0"
+                        : "is 0 in a convolution without COMB_USE, which never finishes; it needs 1");
+  }
+  if (c->combined != (c->ew == EwRead::kPerPixel)) {
+    v.fault(c->combined ? fault::kInvalidValue : fault::kUnsupportedFeature, offset, "COMB_USE",
+            c->combined
+                ? "is 5 but ERDMA does not read per pixel; the odd surfaces would be missing"
+                : "is 0 but ERDMA reads per pixel; in a convolution this simulator models 5 only");
+  }
+}
+
+OperandCube read_cube(const Memory& memory, const AddressPattern& even, const AddressPattern* odd,
+                      const Position& where, const std::string& what,
+                      std::vector<AddressPattern>* reads) {
+  OperandCube cube;
+  cube.pitch = even.pitch;
+  const auto fetch = [&](const AddressPattern& pattern, const char* reg) {
+    for (uint64_t i = 0; i < pattern.count; ++i) {
+      reads->push_back({pattern.address + i * pattern.pitch, pattern.bytes, 0, 1});
+    }
+    return reinterpret_cast<const int8_t*>(memory.read(pattern, where, reg, what));
+  };
+  const bool is_main = what == "the main operand";
+  const char* even_reg = is_main || odd != nullptr ? "DPU_RDMA.RDMA_SRC_BASE_ADDR"
+                                                   : "DPU_RDMA.RDMA_EW_BASE_ADDR";
+  cube.even = fetch(even, even_reg);
+  if (odd != nullptr && odd->count > 0) cube.odd = fetch(*odd, "DPU_RDMA.RDMA_EW_BASE_ADDR");
+  // One surface only: the odd pointer is never used, but must mark the cube as combined.
+  if (odd != nullptr && cube.odd == nullptr) cube.odd = cube.even;
+  return cube;
+}
+
+void fetch_bs(const Memory& memory, const RdmaConfig& rdma, const DpuConfig& dpu,
+              const Position& where, Operands* out) {
+  const uint32_t real = dpu.real_channels;
+  const bool dense = rdma.bs_data == OperandData::kDense;
+  const uint64_t bytes = dense ? uint64_t{real} * 4
+                               : uint64_t{(real + kBlockChannels - 1) / kBlockChannels} * kBlockBytes;
+  const AddressPattern pattern{rdma.bs_address, bytes, 0, 1};
+  const uint8_t* data =
+      memory.read(pattern, where, "DPU_RDMA.RDMA_BS_BASE_ADDR", "the operands of BS");
+  out->reads.push_back(pattern);
+  out->bs.alu.assign(dpu.channels, 0);
+  out->bs.ow.assign(dpu.channels, 0);
+  out->bs.mul.assign(dpu.channels, 0);
+  for (uint32_t c = 0; c < real; ++c) {
+    if (dense) {
+      out->bs.alu[c] = static_cast<int32_t>(little_endian(data + 4 * c, 4));
+      continue;
+    }
+    const uint8_t* block = data + uint64_t{c / kBlockChannels} * kBlockBytes;
+    const uint32_t lane = c % kBlockChannels;
+    out->bs.alu[c] = static_cast<int32_t>(little_endian(block + 4 * lane, 4));
+    out->bs.ow[c] = static_cast<int16_t>(little_endian(block + kBlockOw + 2 * lane, 2));
+    out->bs.mul[c] = static_cast<int16_t>(little_endian(block + kBlockMul + 2 * lane, 2));
+  }
+}
+
+void require_fetched(bool fetched, const Position& where, const char* reg, const char* operand) {
+  if (fetched) return;
+  raise(fault::kOperandNotFetched, where, reg,
+        std::string("the stage takes ") + operand + " from memory, but the task's DPU_RDMA does "
+        "not read it");
+}
+
+}  // namespace
+
+RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& dpu, bool is_conv) {
+  refuse_unsupported(v);
+  RdmaConfig c;
+  const uint16_t mode = r::rdma_feature_mode_cfg::kOffset;
+  const bool is_flying = v.raw(mode, r::rdma_feature_mode_cfg::kFlyingMode) != 0;
+  if (is_flying == is_conv) {
+    v.fault(fault::kInvalidValue, mode, "FLYING_MODE",
+            is_conv ? "is 1 in a convolution; it needs 0" : "is 0 without CNA; it needs 1");
+  }
+  require_equal(v, mode, "CONV_MODE", v.raw(mode, r::rdma_feature_mode_cfg::kConvMode),
+                dpu.is_depthwise ? 3 : 0);
+  require_equal(v, r::rdma_data_cube_width::kOffset, "WIDTH + 1",
+                v.value(r::rdma_data_cube_width::kOffset, r::rdma_data_cube_width::kWidth),
+                dpu.width);
+  require_equal(v, r::rdma_data_cube_height::kOffset, "HEIGHT + 1",
+                v.value(r::rdma_data_cube_height::kOffset, r::rdma_data_cube_height::kHeight),
+                dpu.height);
+  require_equal(v, r::rdma_data_cube_channel::kOffset, "CHANNEL + 1",
+                v.value(r::rdma_data_cube_channel::kOffset, r::rdma_data_cube_channel::kChannel),
+                dpu.channels);
+  decode_brdma(v, &c);
+  decode_ew_read(v, &c);
+  decode_main_read(v, is_conv, &c);
+  if (dpu.combined && !c.combined) {
+    v.fault(fault::kInconsistentSizes, mode, "COMB_USE", "is 0 but DPU.FEATURE_MODE_CFG.COMB_USE is 1");
+  }
+  const uint64_t tile = uint64_t{dpu.height} * dpu.width * kAtomBytes;
+  if (c.reads_main || c.combined) {
+    c.src_address = aligned_address(v, r::rdma_src_base_addr::kOffset);
+    // A surface is the tile's pixels plus the notch to the next one.
+    c.src_pitch = tile + v.value(r::rdma_surf_notch::kOffset, r::rdma_surf_notch::kSurfNotchAddr);
+  }
+  if (c.ew == EwRead::kPerPixel) {
+    c.ew_pitch = tile + v.value(r::rdma_ew_surf_notch::kOffset, r::rdma_ew_surf_notch::kEwSurfNotch);
+  }
+  if (c.combined && c.src_pitch != c.ew_pitch) {
+    v.fault(fault::kInconsistentSizes, r::rdma_ew_surf_notch::kOffset, nullptr,
+            "even surfaces are " + std::to_string(c.src_pitch) + " bytes apart but odd ones " +
+                std::to_string(c.ew_pitch) + "; they belong to one operand");
+  }
+  return c;
+}
+
+Operands fetch_operands(const Memory& memory, const RdmaConfig& rdma, const DpuConfig& dpu,
+                        const Position& where) {
+  Operands out;
+  const bool dense_or_blocks = rdma.bs_data != OperandData::kNone;
+  const bool blocks = rdma.bs_data == OperandData::kBlocks;
+  if (dpu.bs.alu == Operand::kMemory) {
+    require_fetched(dense_or_blocks, where, "DPU.BS_CFG.BS_ALU_SRC", "its summand");
+  }
+  if (dpu.bs.mul == Operand::kMemory) {
+    require_fetched(blocks, where, "DPU.BS_MUL_CFG.BS_MUL_SRC", "its multiplier");
+  }
+  if (dpu.ow == Operand::kMemory) {
+    require_fetched(blocks, where, "DPU.BS_OW_CFG.OW_SRC", "the OW operand");
+  }
+  if (dpu.bn.alu == Operand::kMemory || dpu.bn.mul == Operand::kMemory) {
+    require_fetched(false, where, "DPU.BN_CFG", "an operand");
+  }
+  if (dense_or_blocks) fetch_bs(memory, rdma, dpu, where, &out);
+  const uint64_t tile = uint64_t{dpu.height} * dpu.width * kAtomBytes;
+  // Surfaces without a real channel are not read.
+  const uint64_t surfaces = (dpu.real_channels + kAtomBytes - 1) / kAtomBytes;
+  if (rdma.reads_main) {
+    const AddressPattern pattern{rdma.src_address, tile, rdma.src_pitch, surfaces};
+    out.main = read_cube(memory, pattern, nullptr, where, "the main operand", &out.reads);
+  }
+  if (dpu.ew.source != Operand::kMemory) return out;
+  const char* reg = "DPU.EW_CFG.EW_OP_SRC";
+  require_fetched(rdma.ew != EwRead::kOff, where, reg, "its operand");
+  if (rdma.ew == EwRead::kPerChannel) {
+    const AddressPattern pattern{rdma.ew_address, dpu.real_channels, 0, 1};
+    const uint8_t* data =
+        memory.read(pattern, where, "DPU_RDMA.RDMA_EW_BASE_ADDR", "the EW operand");
+    out.reads.push_back(pattern);
+    out.ew_channels.assign(dpu.channels, 0);
+    for (uint32_t i = 0; i < dpu.real_channels; ++i) out.ew_channels[i] = static_cast<int8_t>(data[i]);
+  } else if (rdma.combined) {
+    const AddressPattern even{rdma.src_address, tile, rdma.src_pitch, (surfaces + 1) / 2};
+    const AddressPattern odd{rdma.ew_address, tile, rdma.ew_pitch, surfaces / 2};
+    out.ew = read_cube(memory, even, &odd, where, "the EW operand", &out.reads);
+  } else {
+    const AddressPattern pattern{rdma.ew_address, tile, rdma.ew_pitch, surfaces};
+    out.ew = read_cube(memory, pattern, nullptr, where, "the EW operand", &out.reads);
+  }
+  return out;
+}
+
+}  // namespace rk3588::sim

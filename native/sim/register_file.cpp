@@ -1,0 +1,80 @@
+#include "sim/register_file.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace rk3588::sim {
+namespace {
+
+constexpr std::array<uint16_t, kBlockCount> kTargets = {
+    regs::cna::kTarget,      regs::core::kTarget, regs::dpu::kTarget,
+    regs::dpu_rdma::kTarget, regs::ppu::kTarget,  regs::ppu_rdma::kTarget};
+constexpr std::array<const char*, kBlockCount> kNames = {"CNA",      "CORE", "DPU",
+                                                         "DPU_RDMA", "PPU",  "PPU_RDMA"};
+
+const regs::Register* lower_bound(uint32_t target, uint32_t offset) {
+  return std::lower_bound(
+      std::begin(regs::kRegisters), std::end(regs::kRegisters), std::make_pair(target, offset),
+      [](const regs::Register& reg, const std::pair<uint32_t, uint32_t>& key) {
+        return reg.target != key.first ? reg.target < key.first : reg.offset < key.second;
+      });
+}
+
+}  // namespace
+
+const regs::Register* find_register(uint32_t target, uint32_t offset) {
+  const regs::Register* reg = lower_bound(target, offset);
+  const bool found =
+      reg != std::end(regs::kRegisters) && reg->target == target && reg->offset == offset;
+  return found ? reg : nullptr;
+}
+
+bool is_known_target(uint32_t target) {
+  const regs::Register* reg = lower_bound(target, 0);
+  return reg != std::end(regs::kRegisters) && reg->target == target;
+}
+
+bool block_of_target(uint32_t target, Block* block) {
+  for (int i = 0; i < kBlockCount; ++i) {
+    if (kTargets[i] == target) {
+      *block = static_cast<Block>(i);
+      return true;
+    }
+  }
+  return false;
+}
+
+const char* block_name(Block block) { return kNames[static_cast<int>(block)]; }
+
+std::string BlockView::name(uint16_t offset, const char* field_name) const {
+  const regs::Register* reg = find_register(kTargets[static_cast<int>(block_)], offset);
+  std::string text = reg != nullptr ? reg->name : std::string(block_name(block_)) + "." + hex(offset);
+  if (field_name != nullptr) text += std::string(".") + field_name;
+  return text;
+}
+
+void BlockView::fault(const char* kind, uint16_t offset, const char* field_name,
+                      const std::string& detail) const {
+  raise(kind, *where_, name(offset, field_name), detail);
+}
+
+uint32_t BlockView::word(uint16_t offset) const {
+  if (!group_->is_written(offset)) {
+    fault(fault::kNeverWrittenRegister, offset, nullptr,
+          "no task of this run has written it in the register group that this task uses, so its "
+          "value is left over from another program; write it in the first two tasks");
+  }
+  return group_->value_or_zero(offset);
+}
+
+void BlockView::only(uint16_t offset, regs::Field field, uint32_t expected, const char* field_name,
+                     const char* meaning) const {
+  const uint32_t found = field.raw(group_->value_or_zero(offset));
+  if (found != expected) {
+    fault(fault::kUnsupportedFeature, offset, field_name,
+          std::string(meaning) + " (" + std::to_string(found) +
+              ") is not modelled by this simulator; supported is " + std::to_string(expected));
+  }
+}
+
+}  // namespace rk3588::sim

@@ -1,0 +1,89 @@
+// Register groups: two per block, ping-pong between tasks; a register that a task does not write keeps
+// the value of the task two before it.
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <cstdint>
+
+#include "sim/fault.h"
+#include "sim/registers_gen.h"
+
+namespace rk3588::sim {
+
+// Blocks with register groups, in the order of their windows 0x1000, 0x3000, ...
+enum class Block : uint8_t { kCna, kCore, kDpu, kDpuRdma, kPpu, kPpuRdma };
+inline constexpr int kBlockCount = 6;
+
+// The register at (target, offset), or nullptr.
+const regs::Register* find_register(uint32_t target, uint32_t offset);
+// True if some register has this target.
+bool is_known_target(uint32_t target);
+// The block that a target addresses; only for targets of blocks with register groups.
+bool block_of_target(uint32_t target, Block* block);
+const char* block_name(Block block);
+
+// What one task of one block reads its configuration from.
+class RegisterGroup {
+ public:
+  void write(uint16_t offset, uint32_t value) {
+    values_[index(offset)] = value;
+    written_.set(index(offset));
+  }
+  bool is_written(uint16_t offset) const { return written_.test(index(offset)); }
+  // 0 if never written.
+  uint32_t value_or_zero(uint16_t offset) const { return values_[index(offset)]; }
+
+ private:
+  // Windows are at most 0x200 bytes apart from their start.
+  static constexpr size_t kSlots = 0x80;
+  static size_t index(uint16_t offset) { return ((offset & 0xfffu) >> 2) % kSlots; }
+  std::array<uint32_t, kSlots> values_{};
+  std::bitset<kSlots> written_;
+};
+
+// Reads one block's group for one task; faults name the register.
+class BlockView {
+ public:
+  BlockView(const RegisterGroup& group, Block block, const Position& where)
+      : group_(&group), block_(block), where_(&where) {}
+
+  // The register's word. Throws Fault NeverWrittenRegister: its value would be left over from other programs.
+  uint32_t word(uint16_t offset) const;
+  uint32_t raw(uint16_t offset, regs::Field field) const { return field.raw(word(offset)); }
+  // The field as a number: sign, minus-one bias and unit applied.
+  int64_t value(uint16_t offset, regs::Field field) const { return field.value(word(offset)); }
+  // A feature that the simulator does not model: anything but `expected` is UnsupportedFeature. A register that was
+  // never written counts as 0.
+  void only(uint16_t offset, regs::Field field, uint32_t expected, const char* field_name,
+            const char* meaning) const;
+  // "CNA.CBUF_CON0" or "CNA.CBUF_CON0.DATA_BANK".
+  std::string name(uint16_t offset, const char* field_name = nullptr) const;
+  [[noreturn]] void fault(const char* kind, uint16_t offset, const char* field_name,
+                          const std::string& detail) const;
+  const Position& where() const { return *where_; }
+
+ private:
+  const RegisterGroup* group_;
+  Block block_;
+  const Position* where_;
+};
+
+// The two groups of every block and which of them the next task uses.
+class RegisterFile {
+ public:
+  void write(Block block, uint16_t offset, uint32_t value) {
+    groups_[static_cast<int>(block)][pointer_[static_cast<int>(block)]].write(offset, value);
+  }
+  const RegisterGroup& current(Block block) const {
+    return groups_[static_cast<int>(block)][pointer_[static_cast<int>(block)]];
+  }
+  // After a task ran on the block: the other group is next.
+  void advance(Block block) { pointer_[static_cast<int>(block)] ^= 1; }
+
+ private:
+  std::array<std::array<RegisterGroup, 2>, kBlockCount> groups_{};
+  std::array<uint8_t, kBlockCount> pointer_{};
+};
+
+}  // namespace rk3588::sim

@@ -1,0 +1,117 @@
+#include "sim/simulator.h"
+
+#include <set>
+
+#include "sim/executor.h"
+
+namespace rk3588::sim {
+namespace {
+
+// PC.TASK_CON counts tasks in 12 bits.
+constexpr size_t kMaxChainTasks = 4095;
+
+}  // namespace
+
+struct Simulator::Impl {
+  explicit Impl(Settings s) : settings(s) {}
+
+  // State of one run.
+  struct Run {
+    Memory memory;
+    RegisterFile registers;
+    Cbuf cbuf;
+    int task = 0;
+    explicit Run(Span<const Region> regions) : memory(regions) {}
+  };
+
+  SegmentEnd run_task(Run& run, uint64_t address, uint32_t words, const std::string& layer) {
+    const Position where{run.task, layer};
+    const SegmentEnd end = run_segment(run.memory, run.registers, address, words, where);
+    const TaskPlan plan = plan_task(end.enable_mask, run.registers, run.memory, run.cbuf, where);
+    run_plain(plan);
+    for (const auto& [bit, block] : {std::pair{kEnableCna, Block::kCna},
+                                     {kEnableCore, Block::kCore},
+                                     {kEnableDpu, Block::kDpu},
+                                     {kEnableDpuRdma, Block::kDpuRdma}}) {
+      if ((end.enable_mask & bit) != 0) run.registers.advance(block);
+    }
+    ++run.task;
+    return end;
+  }
+
+  void run_chain(Run& run, const Job& job) {
+    const std::string no_layer;
+    const bool follows_links = job.tasks.size() == 1;
+    std::set<uint64_t> visited;
+    uint64_t address = job.tasks[0].regcmd;
+    uint32_t words = job.tasks[0].regcmd_count;
+    const uint64_t first = address;
+    for (size_t i = 0;; ++i) {
+      const Position where{run.task, i < job.tasks.size() ? job.tasks[i].layer : no_layer};
+      if (!visited.insert(address).second) {
+        raise(fault::kChainLoop, where, "PC.BASE_ADDRESS",
+              "the chain comes back to the segment at " + hex(address) + " and would never end");
+      }
+      if (i >= kMaxChainTasks) {
+        raise(fault::kBrokenChain, where, "PC.TASK_CON",
+              "the chain has more than " + std::to_string(kMaxChainTasks) + " tasks");
+      }
+      const SegmentEnd end = run_task(run, address, words, where.layer);
+      const bool is_last = follows_links ? end.next_address == 0 : i + 1 == job.tasks.size();
+      if (is_last) return;
+      check_link(run.memory, job, i, first, end, where);
+      address = end.next_address;
+      words = end.next_words;
+    }
+  }
+
+  static void check_link(const Memory& memory, const Job& job, size_t i, uint64_t first,
+                         const SegmentEnd& end, const Position& where) {
+    const size_t next = i + 1;
+    if (end.next_address == 0) {
+      raise(fault::kBrokenChain, where, "PC.BASE_ADDRESS",
+            "the tail has no link but " + std::to_string(job.tasks.size() - next) +
+                " tasks of the job remain; the core would wait for ever");
+    }
+    if (!memory.same_region(first, end.next_address)) {
+      raise(fault::kChainLeavesBuffer, where, "PC.BASE_ADDRESS",
+            "the link to " + hex(end.next_address) + " leaves the buffer of the command stream");
+    }
+    if (next >= job.tasks.size()) return;
+    if (end.next_address != job.tasks[next].regcmd) {
+      raise(fault::kBrokenChain, where, "PC.BASE_ADDRESS",
+            "the link goes to " + hex(end.next_address) + " but the job's next task is at " +
+                hex(job.tasks[next].regcmd));
+    }
+    const uint32_t count = job.tasks[next].regcmd_count;
+    if (end.next_words != (count + 1) / 2 * 2) {
+      raise(fault::kBrokenChain, where, "PC.REGISTER_AMOUNTS",
+            "the amount makes the PC fetch " + std::to_string(end.next_words) +
+                " words but the next task has " + std::to_string(count));
+    }
+  }
+
+  void run(Span<const Region> memory, Span<const Job> jobs) {
+    Run run(memory);
+    for (const Job& job : jobs) {
+      if (job.tasks.empty()) continue;
+      if (settings.chained) {
+        run_chain(run, job);
+        continue;
+      }
+      for (const Task& task : job.tasks) {
+        run_task(run, task.regcmd, task.regcmd_count, task.layer);
+      }
+    }
+  }
+
+  Settings settings;
+};
+
+Simulator::Simulator(Settings settings) : impl_(std::make_unique<Impl>(settings)) {}
+Simulator::~Simulator() = default;
+void Simulator::run(Span<const Region> memory, Span<const Job> jobs) { impl_->run(memory, jobs); }
+
+Isa best_isa() { return Isa::kPortable; }
+
+}  // namespace rk3588::sim

@@ -1,0 +1,27 @@
+// One decoded task with host pointers: what the plain and the vectorised path execute.
+#pragma once
+
+#include "sim/core.h"
+#include "sim/rdma.h"
+
+namespace rk3588::sim {
+
+struct TaskPlan {
+  bool is_conv = false;
+  CnaConfig cna;    // convolution only
+  CoreConfig core;  // convolution only
+  DpuConfig dpu;
+  Operands operands;
+  const int8_t* feature = nullptr;
+  const int8_t* weights = nullptr;
+  uint8_t* output = nullptr;
+
+  int8_t* output_row(uint32_t surface, uint32_t y) const {
+    return reinterpret_cast<int8_t*>(output) + dpu.surface_offset(surface) + y * dpu.line_pitch;
+  }
+};
+
+// The literal path: one output element after the other, every stage in 64-bit integers.
+void run_plain(const TaskPlan& task);
+
+}  // namespace rk3588::sim
