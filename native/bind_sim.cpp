@@ -10,14 +10,15 @@
 
 namespace py = pybind11;
 
+namespace rk3588 {
 namespace {
 
-using rk3588::sim::Fault;
-using rk3588::sim::Isa;
-using rk3588::sim::Job;
-using rk3588::sim::Region;
-using rk3588::sim::Settings;
-using rk3588::sim::Simulator;
+using sim::Fault;
+using sim::Isa;
+using sim::Job;
+using sim::Region;
+using sim::Settings;
+using sim::Simulator;
 
 using TaskTuple = std::tuple<uint64_t, uint32_t, std::string>;
 
@@ -30,10 +31,11 @@ Isa parse_isa(const std::string& name) {
                         "'; known are auto, portable, avx2 and avx512vnni");
 }
 
-// (name, address, array) or (name, address, array, initial bytes).
+// Item: (name, address, array) or (name, address, array, initial bytes).
 Region parse_region(const py::tuple& item) {
   if (item.size() != 3 && item.size() != 4) {
-    throw py::value_error("a region is (name, address, array) or (name, address, array, initial_bytes)");
+    throw py::value_error(
+        "a region is (name, address, array) or (name, address, array, initial_bytes)");
   }
   Region region;
   region.name = item[0].cast<std::string>();
@@ -52,7 +54,8 @@ Region parse_region(const py::tuple& item) {
   const py::module_ errors = py::module_::import("delegate.errors");
   const bool unsupported = fault.kind == "UnsupportedFeature";
   const py::object type = errors.attr(unsupported ? "UnsupportedByDevice" : "SimulatorFault");
-  const py::object error = type(fault.what(), fault.kind, fault.unit, fault.reg, fault.task, fault.layer);
+  const py::object error =
+      type(fault.what(), fault.kind, fault.unit, fault.reg, fault.task, fault.layer);
   PyErr_SetObject(type.ptr(), error.ptr());
   throw py::error_already_set();
 }
@@ -96,3 +99,5 @@ void bind_simulator(py::module_& module) {
              "jobs: lists of (regcmd address, 64-bit words, layer name). Raises SimulatorFault or\n"
              "UnsupportedByDevice.");
 }
+
+}  // namespace rk3588

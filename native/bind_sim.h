@@ -3,5 +3,9 @@
 
 #include <pybind11/pybind11.h>
 
-// Adds simulate() and simulator_isas() to the module.
+namespace rk3588 {
+
+// Adds simulate() to the module.
 void bind_simulator(pybind11::module_& module);
+
+}  // namespace rk3588

@@ -37,14 +37,13 @@ void Cbuf::check_banks(const CnaConfig& c, const BlockView& view) const {
                    std::to_string(kCbufBanks) + " that exist");
   }
   // The least space that holds a row. Compilers differ on whether a rest of 48 bytes takes 64.
-  const uint64_t least =
-      ceil_div(uint64_t{c.feature.width} * c.feature.channels, kEntryBytes);
+  const uint64_t least = ceil_div(uint64_t{c.feature.width} * c.feature.channels, kEntryBytes);
   if (plan.entries_per_row < least) {
     view.fault(fault::kCbufOverrun, r::cbuf_con1::kOffset, "DATA_ENTRIES",
                "is " + std::to_string(plan.entries_per_row) + " but a row of " +
                    std::to_string(c.feature.width) + " pixels of " +
-                   std::to_string(c.feature.channels) + " channels takes " +
-                   std::to_string(least) + " entries of 64 bytes");
+                   std::to_string(c.feature.channels) + " channels takes " + std::to_string(least) +
+                   " entries of 64 bytes");
   }
   if (plan.entries_per_row > kMaxEntriesPerRow) {
     view.fault(fault::kCbufOverrun, r::cbuf_con1::kOffset, "DATA_ENTRIES",
@@ -82,8 +81,9 @@ void Cbuf::check_weight_reuse(const CnaConfig& c, const BlockView& view) const {
              " banks but the task says " + std::to_string(c.cbuf.weight_banks));
   }
   if (weights_.is_stale) {
-    mismatch("a task has overwritten the memory of the weights since they were loaded, so this "
-             "simulator cannot tell them");
+    mismatch(
+        "a task has overwritten the memory of the weights since they were loaded, so this "
+        "simulator cannot tell them");
   }
 }
 
@@ -109,8 +109,9 @@ void Cbuf::check_data_reuse(const CnaConfig& c, const BlockView& view) const {
              " banks but the task says " + std::to_string(c.cbuf.data_banks));
   }
   if (data_.is_stale) {
-    mismatch("a task has overwritten the memory of the features since they were loaded, so this "
-             "simulator cannot tell them");
+    mismatch(
+        "a task has overwritten the memory of the features since they were loaded, so this "
+        "simulator cannot tell them");
   }
 }
 
@@ -130,8 +131,8 @@ void Cbuf::note_write(const AddressPattern& pattern) {
   const WeightBlock& w = weights_.config.weights;
   if (overlaps(pattern, w.address, w.address + w.bytes)) weights_.is_stale = true;
   const FeatureCube& f = data_.config.feature;
-  const uint64_t end = f.address + uint64_t{f.surfaces()} * f.surface_pitch +
-                       uint64_t{f.height} * f.line_pitch;
+  const uint64_t end =
+      f.address + uint64_t{f.surfaces()} * f.surface_pitch + uint64_t{f.height} * f.line_pitch;
   if (overlaps(pattern, f.address, end)) data_.is_stale = true;
 }
 

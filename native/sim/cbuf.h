@@ -1,4 +1,5 @@
-// CBUF: 12 banks of 32 KiB shared by features and weights; what a task needs, and what the last one left.
+// CBUF: 12 banks of 32 KiB shared by features and weights; what a task needs, and what the last one
+// left.
 #pragma once
 
 #include "sim/cna.h"
@@ -12,12 +13,12 @@ inline constexpr uint32_t kBankEntries = kBankBytes / kEntryBytes;
 // The vendor compiler refuses rows of more entries.
 inline constexpr uint32_t kMaxEntriesPerRow = 2048;
 
-// What CBUF holds between tasks. The bytes themselves stay in memory: `is_stale` tells that a later task
-// overwrote them there, so that they cannot be reproduced from it.
+// What CBUF holds between tasks. The bytes themselves stay in memory: `is_stale` tells that a later
+// task overwrote them there, so that they cannot be reproduced from it.
 class Cbuf {
  public:
-  // Checks the task's banks and its reuse of earlier content against what is there, then records what the
-  // task leaves. Throws Fault CbufOverrun, ReuseMismatch, InvalidValue.
+  // Checks the task's banks and its reuse of earlier content against what is there, then records
+  // what the task leaves. Throws Fault CbufOverrun, ReuseMismatch, InvalidValue.
   void load(const CnaConfig& config, const BlockView& view);
   // Must be called with every range that a task wrote.
   void note_write(const AddressPattern& pattern);

@@ -9,11 +9,12 @@ namespace r = regs::cna;
 
 constexpr uint32_t kDirect = 0;
 constexpr uint32_t kDepthwise = 3;
-// LINE_STRIDE counts 4 bytes, the sum LINE_STRIDE + SURF_STRIDE counts atoms; both are 28 bits wide and
-// wrap (a surface lower than 4 rows has a "negative" SURF_STRIDE).
+// LINE_STRIDE counts 4 bytes, the sum LINE_STRIDE + SURF_STRIDE counts atoms; both are 28 bits wide
+// and wrap (a surface lower than 4 rows has a "negative" SURF_STRIDE).
 constexpr uint32_t kLineStrideUnit = 4;
 constexpr uint32_t kStrideMask = (1u << 28) - 1;
-// CHANNEL_REAL counts within the last 64 channels in some compilers' programs and over all in others'.
+// CHANNEL_REAL counts within the last 64 channels in some compilers' programs and over all in
+// others'.
 constexpr uint32_t kChannelRealPeriod = 64;
 
 uint32_t align_up(uint32_t value, uint32_t unit) { return (value + unit - 1) / unit * unit; }
@@ -66,9 +67,9 @@ void require_positive(const BlockView& v, uint16_t offset, const char* field, ui
 void require_equal(const BlockView& v, uint16_t offset, const char* field, uint64_t value,
                    uint64_t expected, const std::string& because) {
   if (value == expected) return;
-  v.fault(fault::kInconsistentSizes, offset, field,
-          "is " + std::to_string(value) + " but " + because + " makes it " +
-              std::to_string(expected));
+  v.fault(
+      fault::kInconsistentSizes, offset, field,
+      "is " + std::to_string(value) + " but " + because + " makes it " + std::to_string(expected));
 }
 
 void check_burst(const BlockView& v, regs::Field field, const char* name) {
@@ -92,7 +93,8 @@ FeatureCube decode_feature(const BlockView& v) {
   }
   const uint32_t real = v.raw(r::data_size1::kOffset, r::data_size1::kDatainChannelReal) + 1;
   const uint32_t last = (real - 1) % kChannelRealPeriod + 1;
-  require_equal(v, r::data_size1::kOffset, "DATAIN_CHANNEL_REAL (in the last 64 channels, aligned to 16)",
+  require_equal(v, r::data_size1::kOffset,
+                "DATAIN_CHANNEL_REAL (in the last 64 channels, aligned to 16)",
                 align_up(last, kAtomBytes), (f.channels - 1) % kChannelRealPeriod + 1,
                 "DATAIN_CHANNEL = " + std::to_string(f.channels));
   const std::string same = "CNA.DATA_SIZE0/1";
@@ -140,10 +142,10 @@ WeightBlock decode_weights(const BlockView& v, uint32_t channels, bool is_depthw
                 uint64_t{w.kh} * w.kw * channels,
                 "a kernel of " + std::to_string(w.kh) + "x" + std::to_string(w.kw) + "x" +
                     std::to_string(channels));
-  require_equal(v, r::weight_size0::kOffset, "WEIGHT_BYTES", w.bytes,
-                uint64_t{w.bytes_per_kernel} * w.kernels,
-                std::to_string(w.kernels) + " kernels of " + std::to_string(w.bytes_per_kernel) +
-                    " bytes");
+  require_equal(
+      v, r::weight_size0::kOffset, "WEIGHT_BYTES", w.bytes,
+      uint64_t{w.bytes_per_kernel} * w.kernels,
+      std::to_string(w.kernels) + " kernels of " + std::to_string(w.bytes_per_kernel) + " bytes");
   w.address = v.word(r::dcomp_addr0::kOffset);
   if (w.address % kAtomBytes != 0) {
     v.fault(fault::kMisalignedAddress, r::dcomp_addr0::kOffset, nullptr,
@@ -163,9 +165,10 @@ void decode_window(const BlockView& v, CnaConfig* c) {
   c->pad_left = v.raw(r::pad_con0::kOffset, r::pad_con0::kPadLeft);
   const uint32_t pad = v.word(r::pad_con1::kOffset);
   c->pad_even = static_cast<int8_t>(pad & 0xff);
-  // Two forms occur in depthwise programs. One byte extended by its sign fills every lane (observed: 4 is
-  // written as 0x00000004). Otherwise odd lanes take the second byte (observed only with two equal bytes,
-  // 0xffff8080, so that the rule for different ones is assumed). Dense takes the first byte everywhere.
+  // Two forms occur in depthwise programs. One byte extended by its sign fills every lane
+  // (observed: 4 is written as 0x00000004). Otherwise odd lanes take the second byte (observed only
+  // with two equal bytes, 0xffff8080, so that the rule for different ones is assumed). Dense takes
+  // the first byte everywhere.
   const bool is_extended = static_cast<int32_t>(pad) == c->pad_even;
   c->pad_odd = c->is_depthwise && !is_extended ? static_cast<int8_t>(pad >> 8 & 0xff) : c->pad_even;
 }
@@ -176,12 +179,12 @@ void decode_output(const BlockView& v, CnaConfig* c) {
   require_positive(v, r::data_size2::kOffset, "DATAOUT_WIDTH", c->out_width);
   if (pixels == 0 || pixels % c->out_width != 0) {
     v.fault(fault::kInconsistentSizes, r::data_size3::kOffset, "DATAOUT_ATOMICS",
-            "is " + std::to_string(pixels) + ", not a positive multiple of DATAOUT_WIDTH = " +
-                std::to_string(c->out_width));
+            "is " + std::to_string(pixels) +
+                ", not a positive multiple of DATAOUT_WIDTH = " + std::to_string(c->out_width));
   }
   c->out_height = pixels / c->out_width;
-  // A window that starts beyond the last row or column would see padding only; right and bottom padding
-  // follow from the output size and stay smaller than the window.
+  // A window that starts beyond the last row or column would see padding only; right and bottom
+  // padding follow from the output size and stay smaller than the window.
   if (uint64_t{c->out_height - 1} * c->stride_h >= uint64_t{c->feature.height} + c->pad_top) {
     v.fault(fault::kInconsistentSizes, r::data_size3::kOffset, "DATAOUT_ATOMICS",
             std::to_string(c->out_height) + " output rows with stride " +

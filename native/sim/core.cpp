@@ -13,9 +13,9 @@ constexpr uint64_t kMaxProducts = (uint64_t{1} << 31) / (128 * 128) - 1;
 void require_equal(const BlockView& v, uint16_t offset, const char* field, int64_t value,
                    int64_t expected, const char* because) {
   if (value == expected) return;
-  v.fault(fault::kInconsistentSizes, offset, field,
-          "is " + std::to_string(value) + " but " + because + " makes it " +
-              std::to_string(expected));
+  v.fault(
+      fault::kInconsistentSizes, offset, field,
+      "is " + std::to_string(value) + " but " + because + " makes it " + std::to_string(expected));
 }
 
 uint32_t align_up(uint32_t value, uint32_t unit) { return (value + unit - 1) / unit * unit; }
@@ -53,12 +53,14 @@ CoreConfig decode_core(const BlockView& v, const CnaConfig& cna, const DpuConfig
     v.fault(fault::kOperandNotFetched, misc, "QD_EN",
             "is 0 but DPU.BS_OW_CFG uses the sum of the inputs; it needs 1");
   }
-  const uint64_t products = uint64_t{cna.weights.kh} * cna.weights.kw *
-                            (cna.is_depthwise ? 1 : cna.feature.channels);
+  const uint64_t products =
+      uint64_t{cna.weights.kh} * cna.weights.kw * (cna.is_depthwise ? 1 : cna.feature.channels);
   if (products > kMaxProducts) {
     v.fault(fault::kAccumulatorRange, misc, nullptr,
-            std::to_string(products) + " products per output can leave the 32-bit accumulator; "
-            "at most " + std::to_string(kMaxProducts) + " are safe");
+            std::to_string(products) +
+                " products per output can leave the 32-bit accumulator; "
+                "at most " +
+                std::to_string(kMaxProducts) + " are safe");
   }
   return c;
 }
@@ -77,8 +79,7 @@ Accumulated accumulate(const CnaConfig& cna, const int8_t* feature, const int8_t
       const int64_t iy = int64_t{y} * cna.stride_h + int64_t{ky} * cna.dilation_h - cna.pad_top;
       const int64_t ix = int64_t{x} * cna.stride_w + int64_t{kx} * cna.dilation_w - cna.pad_left;
       const bool inside = iy >= 0 && iy < f.height && ix >= 0 && ix < f.width;
-      const int8_t* pixel =
-          inside ? feature + iy * f.line_pitch + ix * kAtomBytes : nullptr;
+      const int8_t* pixel = inside ? feature + iy * f.line_pitch + ix * kAtomBytes : nullptr;
       for (uint32_t i = first; i < last; ++i) {
         const int32_t value =
             inside ? pixel[i / kAtomBytes * f.surface_pitch + i % kAtomBytes] : cna.pad(i);
@@ -93,9 +94,9 @@ Accumulated accumulate(const CnaConfig& cna, const int8_t* feature, const int8_t
   return sum;
 }
 
-// The OW term is added before the shift (observed: programs with CLIP_TRUNCATE = 1 compute right only so). Ties away
-// from zero are assumed, for either ROUND_TYPE: the hardware's ancestor rounds so, and ties to even miss the known
-// results of such programs more often than they allow.
+// The OW term is added before the shift (observed: programs with CLIP_TRUNCATE = 1 compute right
+// only so). Ties away from zero are assumed, for either ROUND_TYPE: the hardware's ancestor rounds
+// so, and ties to even miss the known results of such programs more often than they allow.
 int32_t finish_accumulator(const CoreConfig& core, const Accumulated& sum, int16_t ow) {
   const int64_t value = int64_t{sum.products} + int64_t{ow} * sum.inputs;
   return saturate32(shift_half_away(value, core.truncate));

@@ -20,8 +20,8 @@ struct Accumulated {
   int32_t inputs = 0;
 };
 
-// One output element, as the documentation describes it: the window's products over all programmed channels, padding
-// included. `feature` and `weights` point at the first byte of each.
+// One output element, as the documentation describes it: the window's products over all programmed
+// channels, padding included. `feature` and `weights` point at the first byte of each.
 Accumulated accumulate(const CnaConfig& cna, const int8_t* feature, const int8_t* weights,
                        uint32_t channel, uint32_t y, uint32_t x);
 

@@ -8,7 +8,8 @@ namespace r = regs::dpu;
 constexpr uint32_t kOutputToMemory = 2;
 constexpr uint32_t kConvDepthwise = 3;
 constexpr uint64_t kAtomBytes = 16;
-// SIZE_E: surfaces of 16 int8 channels per group, minus one: dense 32, depthwise 64, flying 16 channels.
+// SIZE_E: surfaces of 16 int8 channels per group, minus one: dense 32, depthwise 64, flying 16
+// channels.
 constexpr uint32_t kSizeEDense = 1;
 constexpr uint32_t kSizeEDepthwise = 3;
 constexpr uint32_t kSizeEFlying = 0;
@@ -43,9 +44,9 @@ void refuse_unsupported(const BlockView& v) {
 void require_equal(const BlockView& v, uint16_t offset, const char* field, int64_t value,
                    int64_t expected, const std::string& because) {
   if (value == expected) return;
-  v.fault(fault::kInconsistentSizes, offset, field,
-          "is " + std::to_string(value) + " but " + because + " makes it " +
-              std::to_string(expected));
+  v.fault(
+      fault::kInconsistentSizes, offset, field,
+      "is " + std::to_string(value) + " but " + because + " makes it " + std::to_string(expected));
 }
 
 void decode_cube(const BlockView& v, DpuConfig* c) {
@@ -92,8 +93,10 @@ void decode_target(const BlockView& v, DpuConfig* c) {
     v.fault(fault::kMisalignedAddress, r::dst_base_addr::kOffset, nullptr,
             "address " + hex(c->dst) + " must be a multiple of 16");
   }
-  const uint32_t notch_0 = v.raw(r::data_cube_notch_addr::kOffset, r::data_cube_notch_addr::kNotchAddr0);
-  const uint32_t notch_1 = v.raw(r::data_cube_notch_addr::kOffset, r::data_cube_notch_addr::kNotchAddr1);
+  const uint32_t notch_0 =
+      v.raw(r::data_cube_notch_addr::kOffset, r::data_cube_notch_addr::kNotchAddr0);
+  const uint32_t notch_1 =
+      v.raw(r::data_cube_notch_addr::kOffset, r::data_cube_notch_addr::kNotchAddr1);
   if (notch_0 != notch_1) {
     v.fault(fault::kUnsupportedFeature, r::data_cube_notch_addr::kOffset, "NOTCH_ADDR_1",
             "two different notches (" + std::to_string(notch_0) + " and " +
@@ -106,8 +109,8 @@ void decode_target(const BlockView& v, DpuConfig* c) {
   const uint32_t surfaces = c->surfaces();
   if (c->surfaces_per_group > 1 && c->surface_pitch < tile) {
     v.fault(fault::kInconsistentSizes, r::dst_surf_stride::kOffset, nullptr,
-            "surfaces " + std::to_string(c->surface_pitch) + " bytes apart overlap; the tile takes " +
-                std::to_string(tile));
+            "surfaces " + std::to_string(c->surface_pitch) +
+                " bytes apart overlap; the tile takes " + std::to_string(tile));
   }
   const uint64_t group = (c->surfaces_per_group - 1) * c->surface_pitch + tile;
   if (surfaces > c->surfaces_per_group && c->group_pitch < group) {
@@ -151,8 +154,7 @@ DpuConfig decode_dpu(const BlockView& v, bool is_conv) {
   }
   c.is_depthwise = conv_mode == kConvDepthwise;
   c.combined = v.raw(mode, r::feature_mode_cfg::kCombUse) != 0;
-  c.pend = static_cast<int8_t>(
-      v.raw(r::offset_pend::kOffset, r::offset_pend::kOffsetPend) & 0xff);
+  c.pend = static_cast<int8_t>(v.raw(r::offset_pend::kOffset, r::offset_pend::kOffsetPend) & 0xff);
   decode_surfaces_per_group(v, &c);
   decode_cube(v, &c);
   decode_target(v, &c);

@@ -37,8 +37,8 @@ struct EwStage {
   int16_t scale = 1;
   uint32_t shift = 0;
   bool mul_prelu = false;
-  uint32_t truncate = 0;           // shift of the product, for products >= 0
-  uint32_t truncate_negative = 0;  // for products < 0
+  uint32_t truncate = 0;            // shift of the product, for products >= 0
+  uint32_t truncate_negative = 0;   // for products < 0
   std::array<int32_t, 8> values{};  // register operands, by channel % 8
   bool relu = false;
   bool relux = false;
@@ -67,7 +67,8 @@ struct DpuConfig {
   XStage bn;
   EwStage ew;
   OutStage out;
-  // Output addressing: surface s lies at dst + s / per_group * group_pitch + s % per_group * surface_pitch.
+  // Output addressing: surface s lies at dst + s / per_group * group_pitch + s % per_group *
+  // surface_pitch.
   uint64_t dst = 0;
   uint64_t surface_pitch = 0;
   uint64_t group_pitch = 0;

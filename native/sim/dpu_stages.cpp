@@ -29,6 +29,7 @@ ChannelOperands channel_operands(const DpuConfig& dpu, const Operands& operands,
   if (dpu.ow != Operand::kOff) {
     c.ow = dpu.ow == Operand::kMemory ? operands.bs.ow[channel] : dpu.ow_operand;
   }
+  c.bn_mul = dpu.bn.mul == Operand::kMemory ? operands.bn_mul[channel] : dpu.bn.mul_operand;
   return c;
 }
 
@@ -37,7 +38,8 @@ int32_t run_x_stage(const XStage& stage, int32_t value, int32_t alu, int16_t mul
   if (stage.alu != Operand::kOff) {
     x = saturate32(int64_t{value} + (stage.alu_minus ? -int64_t{alu} : int64_t{alu}));
   }
-  // PReLU: values >= 0 pass unchanged, neither multiplied nor shifted (assumed: shifts are 0 in known programs).
+  // PReLU: values >= 0 pass unchanged, neither multiplied nor shifted (assumed: shifts are 0 in
+  // known programs).
   if (stage.mul != Operand::kOff && !(stage.mul_prelu && x >= 0)) {
     x = multiply(x, mul, stage.shift, stage.shift_negative);
   }
@@ -85,9 +87,10 @@ int8_t run_out_stage(const OutStage& stage, int32_t value) {
 int8_t run_stages(const DpuConfig& dpu, const ChannelOperands& operands, uint32_t channel,
                   int32_t value, int8_t ew_operand) {
   int32_t x = run_x_stage(dpu.bs, value, operands.bs_alu, operands.bs_mul);
-  x = run_x_stage(dpu.bn, x, dpu.bn.alu_operand, dpu.bn.mul_operand);
-  const int32_t e =
-      dpu.ew.source == Operand::kMemory ? ew_operand : dpu.ew.values[channel % dpu.ew.values.size()];
+  x = run_x_stage(dpu.bn, x, dpu.bn.alu_operand, operands.bn_mul);
+  const int32_t e = dpu.ew.source == Operand::kMemory
+                        ? ew_operand
+                        : dpu.ew.values[channel % dpu.ew.values.size()];
   x = run_ew_stage(dpu.ew, x, e);
   return run_out_stage(dpu.out, x);
 }

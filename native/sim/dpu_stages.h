@@ -11,6 +11,7 @@ struct ChannelOperands {
   int32_t bs_alu = 0;
   int16_t bs_mul = 1;
   int16_t ow = 0;
+  int16_t bn_mul = 1;
 };
 
 ChannelOperands channel_operands(const DpuConfig& dpu, const Operands& operands, uint32_t channel);
@@ -22,8 +23,8 @@ int32_t convert_ew_operand(const EwStage& stage, int32_t operand);
 int32_t run_ew_stage(const EwStage& stage, int32_t value, int32_t operand);
 int8_t run_out_stage(const OutStage& stage, int32_t value);
 
-// All stages. `value` is the finished accumulator (or the main operand), `ew_operand` what ERDMA read
-// (ignored unless EW takes its operand from memory).
+// All stages. `value` is the finished accumulator (or the main operand), `ew_operand` what ERDMA
+// read (ignored unless EW takes its operand from memory).
 int8_t run_stages(const DpuConfig& dpu, const ChannelOperands& operands, uint32_t channel,
                   int32_t value, int8_t ew_operand);
 

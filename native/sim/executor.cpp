@@ -18,8 +18,9 @@ void check_enable(uint32_t mask, const Position& where) {
           "0x0d and 0x18");
   }
   raise(fault::kBadEnableMask, where, reg,
-        "mask " + hex(mask) + " starts no known set of blocks; known are 0x1d (convolution), 0x0d "
-        "(without DPU_RDMA), 0x18 (element-wise) and 0x60 (pooling)");
+        "mask " + hex(mask) +
+            " starts no known set of blocks; known are 0x1d (convolution), 0x0d "
+            "(without DPU_RDMA), 0x18 (element-wise) and 0x60 (pooling)");
 }
 
 // The rows of each surface as one range.
@@ -41,13 +42,13 @@ std::vector<AddressPattern> output_ranges(const DpuConfig& d) {
   return ranges;
 }
 
-// Two ranges that start and end at the same address are an in-place operation: every element is read before it is
-// written there. Anything else that touches destroys input that other elements still need.
+// Two ranges that start and end at the same address are an in-place operation: every element is
+// read before it is written there. Anything else that touches destroys input that other elements
+// still need.
 void check_overlap(const std::vector<AddressPattern>& outputs, std::vector<AddressPattern> inputs,
                    bool in_place_allowed, const Position& where, const std::string& what) {
-  std::sort(inputs.begin(), inputs.end(), [](const AddressPattern& a, const AddressPattern& b) {
-    return a.address < b.address;
-  });
+  std::sort(inputs.begin(), inputs.end(),
+            [](const AddressPattern& a, const AddressPattern& b) { return a.address < b.address; });
   uint64_t longest = 0;
   for (const AddressPattern& input : inputs) longest = std::max(longest, input.bytes);
   for (const AddressPattern& out : outputs) {
@@ -71,7 +72,8 @@ void fetch_features(const Memory& memory, const Position& where, TaskPlan* plan)
   const FeatureCube& f = plan->cna.feature;
   const uint64_t row_bytes = uint64_t{f.width} * kAtomBytes;
   const uint64_t surface_bytes = (f.height - 1) * f.line_pitch + row_bytes;
-  // Bounds of the whole cube first, then (for the never-written check) row by row where rows have gaps.
+  // Bounds of the whole cube first, then (for the never-written check) row by row where rows have
+  // gaps.
   const AddressPattern cube{f.address, surface_bytes, f.surface_pitch, f.surfaces()};
   if (f.line_pitch == row_bytes || f.height == 1) {
     plan->feature = reinterpret_cast<const int8_t*>(

@@ -50,5 +50,4 @@ struct Position {
 // Hexadecimal with 0x, for messages.
 std::string hex(uint64_t value);
 
-
 }  // namespace rk3588::sim

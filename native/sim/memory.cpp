@@ -62,8 +62,8 @@ const Memory::Mapped& Memory::resolve(const AddressPattern& pattern, const Posit
   }
   if (end > mapped->end) {
     raise(fault::kUnmappedAccess, where, reg,
-          what + " " + range_text(pattern.address, end) + " leaves buffer " +
-              mapped->region->name + " " + range_text(mapped->begin, mapped->end) + " by " +
+          what + " " + range_text(pattern.address, end) + " leaves buffer " + mapped->region->name +
+              " " + range_text(mapped->begin, mapped->end) + " by " +
               std::to_string(end - mapped->end) + " bytes");
   }
   return *mapped;

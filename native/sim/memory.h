@@ -1,4 +1,5 @@
-// The device's address space: regions by address, bounds of every access, and what was never written.
+// The device's address space: regions by address, bounds of every access, and what was never
+// written.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@ class Memory {
   // Throws Fault for regions that overlap, are empty or end above 2^32.
   explicit Memory(Span<const Region> regions);
 
-  // Host pointer to the first byte; the whole pattern must lie in one region. `what` names the access.
+  // Host pointer to the first byte; the whole pattern must lie in one region. `what` names the
+  // access.
   const uint8_t* read(const AddressPattern& pattern, const Position& where, const std::string& reg,
                       const std::string& what) const;
   uint8_t* write(const AddressPattern& pattern, const Position& where, const std::string& reg,

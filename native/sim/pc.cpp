@@ -9,8 +9,8 @@ constexpr uint32_t kTargetFiller = 0x0000;
 constexpr uint32_t kWordBytes = 8;
 // BASE_ADDRESS holds bits 31..4 of the next segment's address.
 constexpr uint64_t kSegmentAlignment = 16;
-// Both ping-pong enables and "ping-pong by pointer": what every known program writes before each task.
-// Without it later tasks of a chain repeat the first one's output (observed).
+// Both ping-pong enables and "ping-pong by pointer": what every known program writes before each
+// task. Without it later tasks of a chain repeat the first one's output (observed).
 constexpr uint32_t kPointerRearm = 0x0000000e;
 // Pointer and executer cleared: used after a LUT upload only.
 constexpr uint32_t kPointerClear = 0x00000030;
@@ -92,10 +92,10 @@ class SegmentReader {
   void check_word(const regs::Register& reg, const Word& word, uint64_t address) const {
     if (reg.access != regs::Access::kStream) {
       raise(fault::kForbiddenRegister, where_, reg.name,
-            at(address) +
-                (reg.access == regs::Access::kHost
-                     ? "only the kernel driver may write this register; a stream that does hangs the core"
-                     : "the register is read only"));
+            at(address) + (reg.access == regs::Access::kHost
+                               ? "only the kernel driver may write this register; a stream that "
+                                 "does hangs the core"
+                               : "the register is read only"));
     }
     if ((word.value & ~reg.valid) != 0) {
       raise(fault::kReservedBits, where_, reg.name,

@@ -14,7 +14,8 @@ struct SegmentEnd {
 };
 
 // Executes `words` 64-bit commands at `address`: register writes up to the operation enable.
-// Faults: every word that is no known command, an incomplete tail, a missing re-arm of the DPU's pointers.
+// Faults: every word that is no known command, an incomplete tail, a missing re-arm of the DPU's
+// pointers.
 SegmentEnd run_segment(const Memory& memory, RegisterFile& registers, uint64_t address,
                        uint32_t words, const Position& where);
 

@@ -7,6 +7,7 @@ namespace r = regs::dpu_rdma;
 
 constexpr uint64_t kAtomBytes = 16;
 constexpr uint32_t kUseAlu = 1;
+constexpr uint32_t kUseMul = 4;
 constexpr uint32_t kUseAll = 7;  // ALU | OW | MUL
 // COMB_USE: bit 0 both readers share one cube, bit 2 it goes to the EW stage.
 constexpr uint32_t kCombinedEw = 5;
@@ -25,7 +26,8 @@ uint32_t little_endian(const uint8_t* bytes, int count) {
 
 void refuse_unsupported(const BlockView& v) {
   const uint16_t mode = r::rdma_feature_mode_cfg::kOffset;
-  v.only(mode, r::rdma_feature_mode_cfg::kInPrecision, 0, "IN_PRECISION", "an element type but int8");
+  v.only(mode, r::rdma_feature_mode_cfg::kInPrecision, 0, "IN_PRECISION",
+         "an element type but int8");
   v.only(mode, r::rdma_feature_mode_cfg::kProcPrecision, 0, "PROC_PRECISION",
          "an element type but int8");
   v.only(mode, r::rdma_feature_mode_cfg::kMrdmaFp16tofp32En, 0, "MRDMA_FP16TOFP32_EN",
@@ -35,8 +37,6 @@ void refuse_unsupported(const BlockView& v) {
   v.only(dma, r::rdma_src_dma_cfg::kLineNotchAddr, 0, "LINE_NOTCH_ADDR", "a row notch");
   v.only(r::rdma_data_cube_height::kOffset, r::rdma_data_cube_height::kEwLineNotchAddr, 0,
          "EW_LINE_NOTCH_ADDR", "a row notch");
-  v.only(r::rdma_nrdma_cfg::kOffset, r::rdma_nrdma_cfg::kNrdmaDataUse, 0, "NRDMA_DATA_USE",
-         "BN operands from memory");
   const uint16_t erdma = r::rdma_erdma_cfg::kOffset;
   v.only(erdma, r::rdma_erdma_cfg::kErdmaSurfMode, 0, "ERDMA_SURF_MODE", "a surface series");
   v.only(erdma, r::rdma_erdma_cfg::kErdmaNonalign, 0, "ERDMA_NONALIGN", "unaligned reading");
@@ -45,9 +45,9 @@ void refuse_unsupported(const BlockView& v) {
 void require_equal(const BlockView& v, uint16_t offset, const char* field, int64_t value,
                    int64_t expected) {
   if (value == expected) return;
-  v.fault(fault::kInconsistentSizes, offset, field,
-          "is " + std::to_string(value) + " but DPU.DATA_CUBE_* makes it " +
-              std::to_string(expected));
+  v.fault(
+      fault::kInconsistentSizes, offset, field,
+      "is " + std::to_string(value) + " but DPU.DATA_CUBE_* makes it " + std::to_string(expected));
 }
 
 uint64_t aligned_address(const BlockView& v, uint16_t offset) {
@@ -70,6 +70,20 @@ void decode_brdma(const BlockView& v, RdmaConfig* c) {
   }
   c->bs_data = use == kUseAlu ? OperandData::kDense : OperandData::kBlocks;
   c->bs_address = aligned_address(v, r::rdma_bs_base_addr::kOffset);
+}
+
+// Only the form that PReLU programs use is known: int16 multipliers, dense.
+void decode_nrdma(const BlockView& v, RdmaConfig* c) {
+  const uint32_t use = v.raw(r::rdma_nrdma_cfg::kOffset, r::rdma_nrdma_cfg::kNrdmaDataUse);
+  if (use == 0) return;
+  if (use != kUseMul) {
+    v.fault(fault::kUnsupportedFeature, r::rdma_nrdma_cfg::kOffset, "NRDMA_DATA_USE",
+            "the combination " + std::to_string(use) +
+                " is not modelled by this simulator; supported are 0 and 4 (dense int16 "
+                "multipliers)");
+  }
+  c->bn_multipliers = true;
+  c->bn_address = aligned_address(v, r::rdma_bn_base_addr::kOffset);
 }
 
 void decode_ew_read(const BlockView& v, RdmaConfig* c) {
@@ -116,8 +130,9 @@ void decode_main_read(const BlockView& v, bool is_conv, RdmaConfig* c) {
   }
   if (main != c->combined) {
     v.fault(fault::kInvalidValue, offset, "MRDMA_DISABLE",
-            c->combined ? "is 1 with COMB_USE 5, where MRDMA reads the even surfaces; it needs 0"
-                        : "is 0 in a convolution without COMB_USE, which never finishes; it needs 1");
+            c->combined
+                ? "is 1 with COMB_USE 5, where MRDMA reads the even surfaces; it needs 0"
+                : "is 0 in a convolution without COMB_USE, which never finishes; it needs 1");
   }
   if (c->combined != (c->ew == EwRead::kPerPixel)) {
     v.fault(c->combined ? fault::kInvalidValue : fault::kUnsupportedFeature, offset, "COMB_USE",
@@ -139,8 +154,8 @@ OperandCube read_cube(const Memory& memory, const AddressPattern& even, const Ad
     return reinterpret_cast<const int8_t*>(memory.read(pattern, where, reg, what));
   };
   const bool is_main = what == "the main operand";
-  const char* even_reg = is_main || odd != nullptr ? "DPU_RDMA.RDMA_SRC_BASE_ADDR"
-                                                   : "DPU_RDMA.RDMA_EW_BASE_ADDR";
+  const char* even_reg =
+      is_main || odd != nullptr ? "DPU_RDMA.RDMA_SRC_BASE_ADDR" : "DPU_RDMA.RDMA_EW_BASE_ADDR";
   cube.even = fetch(even, even_reg);
   if (odd != nullptr && odd->count > 0) cube.odd = fetch(*odd, "DPU_RDMA.RDMA_EW_BASE_ADDR");
   // One surface only: the odd pointer is never used, but must mark the cube as combined.
@@ -152,8 +167,9 @@ void fetch_bs(const Memory& memory, const RdmaConfig& rdma, const DpuConfig& dpu
               const Position& where, Operands* out) {
   const uint32_t real = dpu.real_channels;
   const bool dense = rdma.bs_data == OperandData::kDense;
-  const uint64_t bytes = dense ? uint64_t{real} * 4
-                               : uint64_t{(real + kBlockChannels - 1) / kBlockChannels} * kBlockBytes;
+  const uint64_t bytes = dense
+                             ? uint64_t{real} * 4
+                             : uint64_t{(real + kBlockChannels - 1) / kBlockChannels} * kBlockBytes;
   const AddressPattern pattern{rdma.bs_address, bytes, 0, 1};
   const uint8_t* data =
       memory.read(pattern, where, "DPU_RDMA.RDMA_BS_BASE_ADDR", "the operands of BS");
@@ -174,11 +190,24 @@ void fetch_bs(const Memory& memory, const RdmaConfig& rdma, const DpuConfig& dpu
   }
 }
 
+void fetch_bn(const Memory& memory, const RdmaConfig& rdma, const DpuConfig& dpu,
+              const Position& where, Operands* out) {
+  const AddressPattern pattern{rdma.bn_address, uint64_t{dpu.real_channels} * 2, 0, 1};
+  const uint8_t* data =
+      memory.read(pattern, where, "DPU_RDMA.RDMA_BN_BASE_ADDR", "the multipliers of BN");
+  out->reads.push_back(pattern);
+  out->bn_mul.assign(dpu.channels, 0);
+  for (uint32_t c = 0; c < dpu.real_channels; ++c) {
+    out->bn_mul[c] = static_cast<int16_t>(little_endian(data + 2 * c, 2));
+  }
+}
+
 void require_fetched(bool fetched, const Position& where, const char* reg, const char* operand) {
   if (fetched) return;
   raise(fault::kOperandNotFetched, where, reg,
-        std::string("the stage takes ") + operand + " from memory, but the task's DPU_RDMA does "
-        "not read it");
+        std::string("the stage takes ") + operand +
+            " from memory, but the task's DPU_RDMA does "
+            "not read it");
 }
 
 }  // namespace
@@ -204,10 +233,12 @@ RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& dpu, bool is_conv) {
                 v.value(r::rdma_data_cube_channel::kOffset, r::rdma_data_cube_channel::kChannel),
                 dpu.channels);
   decode_brdma(v, &c);
+  decode_nrdma(v, &c);
   decode_ew_read(v, &c);
   decode_main_read(v, is_conv, &c);
   if (dpu.combined && !c.combined) {
-    v.fault(fault::kInconsistentSizes, mode, "COMB_USE", "is 0 but DPU.FEATURE_MODE_CFG.COMB_USE is 1");
+    v.fault(fault::kInconsistentSizes, mode, "COMB_USE",
+            "is 0 but DPU.FEATURE_MODE_CFG.COMB_USE is 1");
   }
   const uint64_t tile = uint64_t{dpu.height} * dpu.width * kAtomBytes;
   if (c.reads_main || c.combined) {
@@ -216,7 +247,8 @@ RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& dpu, bool is_conv) {
     c.src_pitch = tile + v.value(r::rdma_surf_notch::kOffset, r::rdma_surf_notch::kSurfNotchAddr);
   }
   if (c.ew == EwRead::kPerPixel) {
-    c.ew_pitch = tile + v.value(r::rdma_ew_surf_notch::kOffset, r::rdma_ew_surf_notch::kEwSurfNotch);
+    c.ew_pitch =
+        tile + v.value(r::rdma_ew_surf_notch::kOffset, r::rdma_ew_surf_notch::kEwSurfNotch);
   }
   if (c.combined && c.src_pitch != c.ew_pitch) {
     v.fault(fault::kInconsistentSizes, r::rdma_ew_surf_notch::kOffset, nullptr,
@@ -240,10 +272,14 @@ Operands fetch_operands(const Memory& memory, const RdmaConfig& rdma, const DpuC
   if (dpu.ow == Operand::kMemory) {
     require_fetched(blocks, where, "DPU.BS_OW_CFG.OW_SRC", "the OW operand");
   }
-  if (dpu.bn.alu == Operand::kMemory || dpu.bn.mul == Operand::kMemory) {
-    require_fetched(false, where, "DPU.BN_CFG", "an operand");
+  if (dpu.bn.alu == Operand::kMemory) {
+    require_fetched(false, where, "DPU.BN_CFG.BN_ALU_SRC", "its summand");
+  }
+  if (dpu.bn.mul == Operand::kMemory) {
+    require_fetched(rdma.bn_multipliers, where, "DPU.BN_MUL_CFG.BN_MUL_SRC", "its multiplier");
   }
   if (dense_or_blocks) fetch_bs(memory, rdma, dpu, where, &out);
+  if (rdma.bn_multipliers) fetch_bn(memory, rdma, dpu, where, &out);
   const uint64_t tile = uint64_t{dpu.height} * dpu.width * kAtomBytes;
   // Surfaces without a real channel are not read.
   const uint64_t surfaces = (dpu.real_channels + kAtomBytes - 1) / kAtomBytes;
@@ -260,7 +296,8 @@ Operands fetch_operands(const Memory& memory, const RdmaConfig& rdma, const DpuC
         memory.read(pattern, where, "DPU_RDMA.RDMA_EW_BASE_ADDR", "the EW operand");
     out.reads.push_back(pattern);
     out.ew_channels.assign(dpu.channels, 0);
-    for (uint32_t i = 0; i < dpu.real_channels; ++i) out.ew_channels[i] = static_cast<int8_t>(data[i]);
+    for (uint32_t i = 0; i < dpu.real_channels; ++i)
+      out.ew_channels[i] = static_cast<int8_t>(data[i]);
   } else if (rdma.combined) {
     const AddressPattern even{rdma.src_address, tile, rdma.src_pitch, (surfaces + 1) / 2};
     const AddressPattern odd{rdma.ew_address, tile, rdma.ew_pitch, surfaces / 2};

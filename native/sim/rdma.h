@@ -13,8 +13,10 @@ enum class EwRead { kOff, kPerChannel, kPerPixel };
 struct RdmaConfig {
   OperandData bs_data = OperandData::kNone;
   uint64_t bs_address = 0;
+  bool bn_multipliers = false;  // NRDMA reads one int16 per channel, dense
+  uint64_t bn_address = 0;
   bool reads_main = false;  // MRDMA feeds the DPU (flying mode)
-  bool combined = false;    // COMB_USE 5: even surfaces of the EW operand by MRDMA, odd ones by ERDMA
+  bool combined = false;  // COMB_USE 5: even surfaces of the EW operand by MRDMA, odd ones by ERDMA
   EwRead ew = EwRead::kOff;
   uint64_t src_address = 0;
   uint64_t ew_address = 0;
@@ -45,14 +47,15 @@ struct OperandCube {
 
 struct Operands {
   BsOperands bs;
-  OperandCube main;                // flying mode
-  OperandCube ew;                  // per pixel
-  std::vector<int8_t> ew_channels;  // per channel
+  std::vector<int16_t> bn_mul;        // 0 from the real channels on
+  OperandCube main;                   // flying mode
+  OperandCube ew;                     // per pixel
+  std::vector<int8_t> ew_channels;    // per channel
   std::vector<AddressPattern> reads;  // everything read, one pattern per surface
 };
 
-// Fetches what the stages need. Throws Fault for an operand that a stage takes from memory but nothing fetches, and
-// for addresses that are not mapped.
+// Fetches what the stages need. Throws Fault for an operand that a stage takes from memory but
+// nothing fetches, and for addresses that are not mapped.
 Operands fetch_operands(const Memory& memory, const RdmaConfig& rdma, const DpuConfig& dpu,
                         const Position& where);
 

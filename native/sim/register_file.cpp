@@ -48,7 +48,8 @@ const char* block_name(Block block) { return kNames[static_cast<int>(block)]; }
 
 std::string BlockView::name(uint16_t offset, const char* field_name) const {
   const regs::Register* reg = find_register(kTargets[static_cast<int>(block_)], offset);
-  std::string text = reg != nullptr ? reg->name : std::string(block_name(block_)) + "." + hex(offset);
+  std::string text =
+      reg != nullptr ? reg->name : std::string(block_name(block_)) + "." + hex(offset);
   if (field_name != nullptr) text += std::string(".") + field_name;
   return text;
 }

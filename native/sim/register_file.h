@@ -1,5 +1,5 @@
-// Register groups: two per block, ping-pong between tasks; a register that a task does not write keeps
-// the value of the task two before it.
+// Register groups: two per block, ping-pong between tasks; a register that a task does not write
+// keeps the value of the task two before it.
 #pragma once
 
 #include <array>
@@ -48,13 +48,14 @@ class BlockView {
   BlockView(const RegisterGroup& group, Block block, const Position& where)
       : group_(&group), block_(block), where_(&where) {}
 
-  // The register's word. Throws Fault NeverWrittenRegister: its value would be left over from other programs.
+  // The register's word. Throws Fault NeverWrittenRegister: its value would be left over from other
+  // programs.
   uint32_t word(uint16_t offset) const;
   uint32_t raw(uint16_t offset, regs::Field field) const { return field.raw(word(offset)); }
   // The field as a number: sign, minus-one bias and unit applied.
   int64_t value(uint16_t offset, regs::Field field) const { return field.value(word(offset)); }
-  // A feature that the simulator does not model: anything but `expected` is UnsupportedFeature. A register that was
-  // never written counts as 0.
+  // A feature that the simulator does not model: anything but `expected` is UnsupportedFeature. A
+  // register that was never written counts as 0.
   void only(uint16_t offset, regs::Field field, uint32_t expected, const char* field_name,
             const char* meaning) const;
   // "CNA.CBUF_CON0" or "CNA.CBUF_CON0.DATA_BANK".

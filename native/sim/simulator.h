@@ -35,8 +35,8 @@ struct Job {
 enum class Isa { kAuto, kPortable, kAvx2, kAvx512Vnni };
 
 struct Settings {
-  // true: one kick per job, the PC follows the links in the tails (a job that lists one task only runs
-  // until a tail without a link); false: a kick per task
+  // true: one kick per job, the PC follows the links in the tails (a job that lists one task only
+  // runs until a tail without a link); false: a kick per task
   bool chained = false;
   unsigned threads = 0;  // 0: one per hardware thread
   bool plain = false;    // the slow, literal path: the oracle of the vectorised one
@@ -70,7 +70,8 @@ class Simulator {
   ~Simulator();
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;
-  // Runs the jobs in order. Register groups persist between tasks and jobs of one run. Throws Fault.
+  // Runs the jobs in order. Register groups persist between tasks and jobs of one run. Throws
+  // Fault.
   void run(Span<const Region> memory, Span<const Job> jobs);
 
  private:
