@@ -90,14 +90,14 @@ void simulate(const std::vector<py::tuple>& region_items,
 }
 
 }  // namespace
+}  // namespace rk3588
 
 void bind_simulator(py::module_& module) {
-  module.def("simulate", &simulate, py::arg("regions"), py::arg("jobs"), py::arg("chained") = false,
-             py::arg("threads") = 0, py::arg("plain") = false, py::arg("isa") = "auto",
+  module.def("simulate", &rk3588::simulate, py::arg("regions"), py::arg("jobs"),
+             py::arg("chained") = false, py::arg("threads") = 0, py::arg("plain") = false,
+             py::arg("isa") = "auto",
              "Runs jobs of register commands on the simulated NPU.\n\n"
              "regions: (name, device address, writable contiguous uint8 array[, initial_bytes]);\n"
              "jobs: lists of (regcmd address, 64-bit words, layer name). Raises SimulatorFault or\n"
              "UnsupportedByDevice.");
 }
-
-}  // namespace rk3588

@@ -3,9 +3,5 @@
 
 #include <pybind11/pybind11.h>
 
-namespace rk3588 {
-
 // Adds simulate() to the module.
 void bind_simulator(pybind11::module_& module);
-
-}  // namespace rk3588
