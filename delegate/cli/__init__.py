@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import delegate
-from delegate.cli import classify, compare, compile, library_path, replay
+from delegate.cli import classify, compare, compile, disasm, library_path, replay
 from delegate.cli.command import PROGRAM, Command, print_error
 from delegate.errors import DelegateError
 
@@ -29,6 +29,7 @@ COMMANDS: tuple[Command, ...] = (
     compile.COMMAND,
     compare.COMMAND,
     replay.COMMAND,
+    disasm.COMMAND,
     library_path.COMMAND,
 )
 

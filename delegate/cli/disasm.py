@@ -1,0 +1,117 @@
+"""``disasm``: command streams to text and back."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from delegate.cli.command import Command, add_json_argument, print_json
+from delegate.errors import CaptureError, UsageError
+
+if TYPE_CHECKING:
+    from delegate.capture import Capture
+
+_WORD_BYTES = 8
+_ZIP_MAGIC = b"PK\x03\x04"
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file", type=Path, metavar="FILE",
+        help="a program, a capture (.npz), a file of 64-bit words, or text with --assemble",
+    )  # fmt: skip
+    parser.add_argument(
+        "--assemble", type=Path, metavar="OUT",
+        help="the other way: FILE is text, its little-endian words go to OUT",
+    )  # fmt: skip
+    add_json_argument(parser)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from delegate.npu.disasm import disassemble_bytes
+
+    if arguments.assemble is not None:
+        return _assemble(arguments)
+    content = _read(arguments.file)
+    if not content:
+        raise UsageError(f"{arguments.file}: the file is empty")
+    if content.startswith(_ZIP_MAGIC):
+        from delegate.capture import load_capture
+
+        text = "".join(_capture_text(load_capture(arguments.file)))
+    else:
+        text = disassemble_bytes(content)
+    if arguments.json:
+        print_json({"lines": text.splitlines()})
+    else:
+        print(text, end="")
+    return 0
+
+
+def _capture_text(capture: Capture) -> Iterator[str]:
+    """The tasks of a capture, each under a comment that says which one it is."""
+    from delegate.npu.disasm import disassemble
+
+    memory = capture.memory()
+    for j, job in enumerate(capture.jobs):
+        for t, task in enumerate(job.tasks):
+            layer = f" {task.layer}" if task.layer else ""
+            yield f"# job {j} task {t}{layer}: {task.regcmd_count} words at {task.regcmd:#x}\n"
+            size_bytes = task.regcmd_count * _WORD_BYTES
+            for buffer in capture.buffers:
+                start = task.regcmd - buffer.dma_address
+                if start >= 0 and start + size_bytes <= buffer.size:
+                    stream = memory[buffer.name][start : start + size_bytes].tobytes()
+                    yield disassemble(struct.unpack(f"<{task.regcmd_count}Q", stream))
+                    break
+            else:
+                raise CaptureError(
+                    f"{capture.name}: the stream of job {j} task {t} is in no buffer"
+                )
+
+
+def _assemble(arguments: argparse.Namespace) -> int:
+    from delegate.npu.disasm import assemble
+
+    try:
+        text = _read(arguments.file).decode("utf-8")
+    except UnicodeDecodeError:
+        raise UsageError(f"{arguments.file}: not text") from None
+    words = assemble(text)
+    temporary = arguments.assemble.with_name(f".{arguments.assemble.name}.{os.getpid()}.part")
+    try:
+        temporary.write_bytes(struct.pack(f"<{len(words)}Q", *words))
+        os.replace(temporary, arguments.assemble)
+    finally:
+        temporary.unlink(missing_ok=True)
+    if arguments.json:
+        print_json({"words": len(words), "output": str(arguments.assemble)})
+    else:
+        print(f"wrote {len(words)} words to {arguments.assemble}")
+    return 0
+
+
+COMMAND = Command(
+    name="disasm",
+    summary="Show command streams as text, or make words of such text.",
+    examples=(
+        "disasm captures/partition_0.npz",
+        "disasm stream.bin > stream.txt",
+        "disasm stream.txt --assemble stream.bin",
+    ),
+    add_arguments=_add_arguments,
+    run=_run,
+)
