@@ -203,7 +203,7 @@ def _list(entries: dict[str, Entry]) -> None:
         rows.append(
             (entry.name, thousands(entry.size_bytes), entry.licence, where or "not downloaded")
         )
-    print(format_table(("name", "bytes", "licence", "path"), rows, right=(1,)))
+    print(format_table(("name", "bytes", "licence", "path"), rows, right=(1,), last="keep"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

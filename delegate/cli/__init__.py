@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import delegate
-from delegate.cli import classify, compare, compile, disasm, library_path, replay
+from delegate.cli import classify, compare, compile, disasm, library_path, replay, supported_ops
 from delegate.cli.command import PROGRAM, Command, print_error
 from delegate.errors import DelegateError
 
@@ -30,6 +30,7 @@ COMMANDS: tuple[Command, ...] = (
     compare.COMMAND,
     replay.COMMAND,
     disasm.COMMAND,
+    supported_ops.COMMAND,
     library_path.COMMAND,
 )
 

@@ -20,7 +20,7 @@ from delegate.errors import UsageError
 from delegate.report import plural, require_all
 
 if TYPE_CHECKING:
-    from delegate.compiler import CompileResult
+    from delegate.compiler import CompiledPartition, CompileResult
 
 # The clock that RK3588 boards give the NPU at most; only to say what cycles mean in time.
 _NPU_CLOCK_HZ = 1_000_000_000
@@ -49,7 +49,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from delegate.compiler import compile_model
-    from delegate.dump import dump_partitions
 
     if arguments.output is not None:
         raise UsageError("-o: models with the programs inside are not available in this version")
@@ -60,6 +59,8 @@ def _run(arguments: argparse.Namespace) -> int:
     require_all(result.rejections, options)
     files: list[Path] = []
     if arguments.dump is not None:
+        from delegate.dump import dump_partitions
+
         files = dump_partitions(
             arguments.model,
             result,
@@ -116,6 +117,32 @@ def _nodes_text(nodes: tuple[int, ...]) -> str:
     return " ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
+_LAYER_HEADINGS = ("tasks", "cycles", "bytes", "limit", "nodes", "layer")
+
+
+def _layer_rows(compiled: CompiledPartition) -> list[tuple[object, ...]]:
+    """One row per layer: sums of its tasks' estimates, and what limits them."""
+    from delegate.npu.program_reader import parse
+
+    program = parse(compiled.program)
+    rows: list[tuple[object, ...]] = []
+    for number, layer in enumerate(program.layers):
+        tasks = [task for task in program.tasks if task.layer == number]
+        npu = sum(task.npu_cycles for task in tasks)
+        ddr = sum(task.ddr_cycles for task in tasks)
+        rows.append(
+            (
+                len(tasks),
+                thousands(sum(max(task.npu_cycles, task.ddr_cycles) for task in tasks)),
+                thousands(sum(task.bytes for task in tasks)),
+                "npu" if npu >= ddr else "ddr",
+                _nodes_text(layer.nodes),
+                layer.name,
+            )
+        )
+    return rows
+
+
 def _print_tables(path: Path, result: CompileResult) -> None:
     cycles = sum(compiled.estimate.cycles for compiled in result.partitions)
     print(
@@ -128,8 +155,8 @@ def _print_tables(path: Path, result: CompileResult) -> None:
                 ("compiled in", f"{result.compile_seconds:.2f} s"),
                 (
                     "estimate",
-                    f"{thousands(cycles)} cycles, {1e3 * cycles / _NPU_CLOCK_HZ:.2f} ms at 1 GHz "
-                    "(a model, not a measurement; launches and host not counted)",
+                    f"{thousands(cycles)} cycles, {1e3 * cycles / _NPU_CLOCK_HZ:.2f} ms at 1 GHz: "
+                    "modelled, without launches and host",
                 ),
             ]
         )
@@ -142,11 +169,7 @@ def _print_tables(path: Path, result: CompileResult) -> None:
             f"{plural(compiled.tasks, 'task')}; buffers {thousands(compiled.buffers_bytes)} bytes; "
             f"{thousands(estimate.cycles)} cycles, {thousands(estimate.bytes)} bytes moved"
         )
-        rows = [
-            (layer.op, len(layer.tasks), _nodes_text(layer.nodes), layer.name)
-            for layer in compiled.layers
-        ]
-        print(format_table(("operation", "tasks", "nodes", "layer"), rows, right=(1,)))
+        print(format_table(_LAYER_HEADINGS, _layer_rows(compiled), right=(0, 1, 2), last="elide"))
     if result.rejections:
         print()
         print("left to the CPU:")

@@ -4,37 +4,46 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from typing import Literal
 
 WIDTH = 100
 _GAP = "  "
+_LEAST_ROOM = 20  # characters for the last column, however wide the others are
 
 
 def format_table(
-    headings: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[int] = ()
+    headings: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    right: Sequence[int] = (),
+    last: Literal["wrap", "elide", "keep"] = "wrap",
 ) -> str:
     """Aligned columns under headings; columns numbered in ``right`` are right-aligned.
 
-    The last column wraps into what is left of 100 columns; the others are never cut.
+    What is left of 100 columns belongs to the ``last`` column, which wraps, is cut with "...", or is
+    kept whole (paths) at the price of a longer line. The other columns are never cut.
     """
-    cells = [[str(cell) for cell in row] for row in rows]
-    last = len(headings) - 1
+    cells = [[" ".join(str(cell).split()) for cell in row] for row in rows]
+    final = len(headings) - 1
     widths = [
         max([len(headings[i]), *(len(row[i]) for row in cells)]) for i in range(len(headings))
     ]
-    before_last = sum(widths[:last]) + len(_GAP) * last
-    room = max(WIDTH - before_last, 20)
+    indent = sum(widths[:final]) + len(_GAP) * final
+    room = max(WIDTH - indent, _LEAST_ROOM)
 
     def line(row: Sequence[str]) -> str:
         parts = [
             cell.rjust(width) if i in right else cell.ljust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        if last in right:
+        if final in right or len(row[final]) <= room or last == "keep":
             return _GAP.join(parts).rstrip()
-        wrapped = textwrap.wrap(row[last], room, break_long_words=False) or [""]
-        lines = [_GAP.join([*parts[:last], wrapped[0]]).rstrip()]
-        lines += [" " * before_last + rest for rest in wrapped[1:]]
-        return "\n".join(lines)
+        if last == "elide":
+            return _GAP.join([*parts[:final], row[final][: room - 3] + "..."])
+        first, *others = textwrap.wrap(row[final], room)
+        return "\n".join(
+            [_GAP.join([*parts[:final], first]), *(" " * indent + rest for rest in others)]
+        )
 
     return "\n".join([line(list(headings)), *(line(row) for row in cells)])
 

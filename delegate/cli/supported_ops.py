@@ -1,0 +1,47 @@
+"""``supported-ops``: operators and the rules a node must meet to run on the NPU."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+
+from delegate.cli.command import Command, add_json_argument, print_json
+from delegate.cli.table import WIDTH
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_json_argument(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from delegate.partition.ops import RULES
+
+    if arguments.json:
+        print_json(
+            {
+                "operators": [
+                    {
+                        "op": op,
+                        "rules": [{"rule": r.rule, "sentence": r.sentence} for r in rules],
+                    }
+                    for op, rules in RULES.items()
+                ]
+            }
+        )
+        return 0
+    for number, (op, rules) in enumerate(RULES.items()):
+        print(op if number == 0 else f"\n{op}")
+        for rule in rules:
+            print(
+                textwrap.fill(rule.sentence, WIDTH, initial_indent="  ", subsequent_indent="    ")
+            )
+    return 0
+
+
+COMMAND = Command(
+    name="supported-ops",
+    summary="List the operators the NPU takes and the rules a node must meet.",
+    examples=("supported-ops", "supported-ops --json"),
+    add_arguments=_add_arguments,
+    run=_run,
+)
