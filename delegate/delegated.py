@@ -13,7 +13,8 @@ import delegate
 from delegate.errors import DelegateError, ModelError
 from delegate.options import ORIGIN_DEFAULT, Options
 from delegate.report import Delegation, collect_delegations, require_all
-from delegate.runtimes import Interpreter, check_model_file, find_runtime, invoke
+from delegate.runtimes import Interpreter, find_runtime, invoke
+from delegate.tflite_reader import read_graph
 
 CPU = "cpu"
 
@@ -44,7 +45,7 @@ class DelegatedModel:
         Raises ModelError for a bad model, DelegateError if the runtime or the delegate fail,
         UnsupportedError under ``strict``.
         """
-        check_model_file(path)
+        read_graph(path)  # its errors name what is wrong with a file; the runtimes' do not
         runtime = find_runtime()
         strings = options.to_strings()
         # Defaults stay unsaid, so that the plugin's own view of origins is the same.

@@ -15,6 +15,7 @@ How pixels become numbers:
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,24 +82,28 @@ class ImageInput:
 
 def _open(path: Path) -> Image:
     try:
-        from PIL import Image, ImageOps
+        from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError:
         raise DelegateError(
             "reading images needs Pillow: pip install rk3588-delegate[cli]"
         ) from None
     try:
-        with Image.open(path) as image:
-            image.load()
-            return ImageOps.exif_transpose(image)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path) as image:
+                image.load()
+                return ImageOps.exif_transpose(image)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such image file") from None
     except IsADirectoryError:
         raise UsageError(f"{path}: is a directory, not an image file") from None
     except PermissionError as error:
         raise UsageError(f"{path}: cannot read the image: {error.strerror}") from None
+    except UnidentifiedImageError:
+        raise UsageError(f"{path}: not an image: no format that Pillow knows") from None
     except Exception as error:  # Pillow's decoders raise many types for damaged files
         detail = " ".join(str(error).split())
-        raise UsageError(f"{path}: not an image that Pillow can read: {detail}") from None
+        raise UsageError(f"{path}: the image cannot be decoded: {detail}") from None
 
 
 def _normalised_range(target: ImageInput) -> tuple[float, float] | None:

@@ -28,9 +28,6 @@ _MODULES = {
     "tensorflow": "tensorflow.lite.python.interpreter",
 }
 
-_FILE_IDENTIFIER = b"TFL3"
-_FILE_IDENTIFIER_OFFSET = 4
-
 
 class Interpreter(Protocol):
     """The part of TensorFlow Lite's Interpreter that this project uses."""
@@ -46,21 +43,6 @@ class Interpreter(Protocol):
 def one_line(error: BaseException) -> str:
     """An exception's text on one line; its type if it has no text."""
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def check_model_file(path: Path) -> None:
-    """Raises ModelError unless ``path`` is a readable file that begins as a .tflite model does."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(_FILE_IDENTIFIER_OFFSET + len(_FILE_IDENTIFIER))
-    except FileNotFoundError:
-        raise ModelError(f"{path}: no such model file") from None
-    except OSError as error:
-        raise ModelError(f"{path}: cannot read the model: {error.strerror}") from None
-    if head[_FILE_IDENTIFIER_OFFSET:] != _FILE_IDENTIFIER:
-        raise ModelError(
-            f"{path}: not a TensorFlow Lite model: the file identifier TFL3 is missing"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +82,6 @@ class Runtime:
         numeric contract, with no default delegate. ``preserve_all_tensors`` keeps intermediate
         tensors readable after invoke. Raises ModelError if the runtime refuses the model.
         """
-        check_model_file(model)
         arguments: dict[str, Any] = {"model_path": str(model)}
         if delegates:
             arguments["experimental_delegates"] = list(delegates)

@@ -21,6 +21,7 @@ from delegate.delegated import DelegatedModel
 from delegate.errors import ModelError
 from delegate.images import FLOAT_MEAN, FLOAT_STD, ImageInput, load_image
 from delegate.report import plural
+from delegate.tensor_details import model_details
 
 _DEFAULT_TOP = 5
 
@@ -49,18 +50,19 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     options = options_from(arguments)
-    model = DelegatedModel.load(arguments.model, options)
-    if len(model.inputs) != 1 or len(model.outputs) != 1:
+    inputs, outputs = model_details(arguments.model)
+    if len(inputs) != 1 or len(outputs) != 1:
         raise ModelError(
-            f"{arguments.model}: {plural(len(model.inputs), 'input')} and "
-            f"{plural(len(model.outputs), 'output')}; classify needs one of each"
+            f"{arguments.model}: {plural(len(inputs), 'input')} and "
+            f"{plural(len(outputs), 'output')}; classify needs one of each"
         )
-    target = ImageInput.from_details(model.inputs[0])
-    classes = class_count(model.outputs[0])
+    target = ImageInput.from_details(inputs[0])
+    classes = class_count(outputs[0])
     labels = read_labels(arguments.labels, classes) if arguments.labels is not None else None
     image = load_image(arguments.image, target, mean=arguments.mean, std=arguments.std)
-    outputs = model.run([image])
-    ranked = rank(outputs[0], model.outputs[0], labels, arguments.top)
+    model = DelegatedModel.load(arguments.model, options)
+    scores = model.run([image])[0]
+    ranked = rank(scores, model.outputs[0], labels, arguments.top)
     if arguments.json:
         print_json(
             {

@@ -20,8 +20,8 @@ def format_table(
 ) -> str:
     """Aligned columns under headings; columns numbered in ``right`` are right-aligned.
 
-    What is left of 100 columns belongs to the ``last`` column, which wraps, is cut with "...", or is
-    kept whole (paths) at the price of a longer line. The other columns are never cut.
+    What is left of 100 columns belongs to the ``last`` column, which wraps, is cut with "...", or
+    is kept whole (paths) at the price of a longer line. The other columns are never cut.
     """
     cells = [[" ".join(str(cell).split()) for cell in row] for row in rows]
     final = len(headings) - 1
