@@ -18,6 +18,9 @@ from delegate.report import Delegation, announce
 
 logger = get_logger()
 
+DELEGATE_OPERATOR = 51
+"""BuiltinOperator DELEGATE: a partition that some delegate has replaced already."""
+
 Snapshot = Mapping[str, Any]
 """{"tensors": [dict, ...], "nodes": [dict, ...]}, see ``native/snapshot.cpp``."""
 
@@ -47,6 +50,7 @@ class Session:
         go on: with option ``strict``, on any failure. Otherwise a failure of the compiler leaves
         the graph to the CPU.
         """
+        _warn_of_other_delegates(snapshot)
         try:
             result = compile_context(graph_from_snapshot(snapshot), self.options, preview)
         except Exception as error:
@@ -81,6 +85,17 @@ class Session:
             )
             for item in result.partitions
         ]
+
+
+def _warn_of_other_delegates(snapshot: Snapshot) -> None:
+    """Runtimes that apply XNNPACK in the interpreter's constructor leave us nothing to claim."""
+    taken = sum(node["builtin_code"] == DELEGATE_OPERATOR for node in snapshot["nodes"])
+    if taken:
+        logger.warning(
+            "another delegate, perhaps XNNPACK, has taken nodes before this one could (%d "
+            "partitions); use experimental_op_resolver_type=BUILTIN_WITHOUT_DEFAULT_DELEGATES",
+            taken,
+        )
 
 
 def _recompile_function(

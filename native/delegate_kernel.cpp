@@ -152,7 +152,7 @@ Status guarded(Context* context, Body body) {
   } catch (...) {
     text = "unknown failure";
   }
-  report_error(context, std::string(kKernelName) + ": " + text + "\n");
+  report_error(context, "rk3588 delegate: " + text + "\n");
   return Status::kError;
 }
 

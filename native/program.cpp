@@ -172,6 +172,9 @@ class Reader {
       buffer.content = table.vector(kContent, 1, 1).bytes();
       require(buffer.size <= kMaxBufferBytes, "a buffer is larger than 1 GiB");
       require(buffer.content.size() <= buffer.size, "a buffer's content is larger than the buffer");
+      const auto id = static_cast<BufferId>(i);
+      require((id != BufferId::kScratch && id != BufferId::kOutput) || buffer.content.empty(),
+              "a buffer that the device writes has content");
       total += buffer.size;
     }
     require(total <= kMaxTotalBytes, "the buffers exceed the device's address space");

@@ -100,7 +100,13 @@ class SimDevice : public Device {
  private:
   static sim::Region region(Buffer& buffer) {
     const auto& host = static_cast<const HostBuffer&>(buffer);
-    return {buffer_name(host.id()), buffer.dma_address(), buffer.bytes()};
+    sim::Region region;
+    region.name = buffer_name(host.id());
+    region.address = buffer.dma_address();
+    region.bytes = buffer.bytes();
+    // Programs bring no content for these: whatever a task reads, one before it must have written.
+    if (host.id() == BufferId::kScratch || host.id() == BufferId::kOutput) region.initial_bytes = 0;
+    return region;
   }
 
   std::shared_ptr<AddressSpace> space_ = std::make_shared<AddressSpace>();

@@ -149,7 +149,7 @@ def test_a_fault_names_its_place(monkeypatch, simulated, tmp_path):
 
     monkeypatch.setattr(delegate.compiler, "serialize", lambda program: bytes(data))
     interpreter = simulated(model_path=str(path))
-    with pytest.raises(RuntimeError, match=r"Rk3588Delegate: simulator: .*CONV_2D"):
+    with pytest.raises(RuntimeError, match=r"rk3588 delegate: simulator: .*CONV_2D"):
         run(interpreter, 0)
 
 

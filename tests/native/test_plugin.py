@@ -196,6 +196,18 @@ def test_partitions_that_were_not_previewed_are_an_error(runtime, load, compiler
         runtime.Interpreter(model_content=model, experimental_delegates=[load()])
 
 
+def test_nodes_taken_by_another_delegate_are_reported(runtime, load, compiler, model, caplog):
+    loaded = load()
+    with caplog.at_level(logging.WARNING, "delegate"):
+        interpreter = runtime.Interpreter(
+            model_content=model, experimental_delegates=[loaded, load()]
+        )
+    interpreter.allocate_tensors()
+    assert (invoke(interpreter) == 128).all()
+    assert "another delegate" in caplog.text
+    assert "(2 partitions)" in caplog.text
+
+
 def test_several_interpreters_per_delegate(runtime, load, compiler, model):
     loaded = load()
     interpreters = [
