@@ -70,7 +70,7 @@ def _pack_kernel_groups(groups: Int8Array, whole_lanes: int) -> bytes:
     if whole_lanes == lanes:
         return head.tobytes()
     tail = groups[..., whole_lanes:].transpose(0, 2, 3, 1, 4).reshape(count, -1)
-    return np.concatenate([head, tail], axis=1).tobytes()
+    return bytes(np.concatenate([head, tail], axis=1).tobytes())
 
 
 def pack_depthwise(weights: Int8Array, zero_point: int) -> bytes:
