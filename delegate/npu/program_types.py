@@ -6,11 +6,13 @@ immutable and, once serialised, the same bytes for the same tasks.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from delegate.errors import ProgramError
 from delegate.lower.task import BufferId, TensorBinding
 from delegate.npu.perf import Estimate, total
 
@@ -94,6 +96,22 @@ class Program:
         """The REGCMD buffer as command words, addresses not yet relocated (read-only)."""
         content = self.buffers[BufferId.REGCMD].content
         return np.frombuffer(content, dtype="<u8")
+
+    def relocated(self, addresses: Mapping[BufferId, int]) -> npt.NDArray[np.uint64]:
+        """The command words with every address filled in, a copy.
+
+        ``addresses``: the device address of every buffer that exists. Raises ProgramError when an
+        address does not fit the 32 bits of a register.
+        """
+        words = self.words().copy()
+        for reloc in self.relocs:
+            address = addresses[reloc.buffer] + reloc.addend
+            if address >> 32:
+                place = f"{reloc.buffer.name} + {reloc.addend} at {address:#x}"
+                raise ProgramError(f"program {self.name}: {place} is beyond the NPU's 4 GiB")
+            kept = int(words[reloc.word]) & ~(0xFFFF_FFFF << 16)
+            words[reloc.word] = kept | address << 16
+        return words
 
     def task_words(self, index: int) -> tuple[int, ...]:
         """The words of one task, tail included, addresses not yet relocated."""

@@ -1,0 +1,76 @@
+"""Tensors of a program's edge between TFLite's dense order and the device's NC1HWC2 bytes.
+
+The reference for dumps and tests, in NumPy; devices convert with native code. uint8 tensors are
+int8 (value - 128) on the device.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.errors import UsageError
+from delegate.lower.task import TensorBinding
+
+ATOM_BYTES = 16
+
+UINT8_OFFSET = 128
+
+Int8 = npt.NDArray[np.int8]
+
+
+def device_values(binding: TensorBinding, values: npt.NDArray[np.generic]) -> Int8:
+    """``values`` (the binding's shape, int8 or uint8) as int8 images [n, h, w, c].
+
+    Raises UsageError on another shape or type.
+    """
+    dtype = np.dtype(np.uint8 if binding.is_uint8 else np.int8)
+    if values.shape != binding.shape or values.dtype != dtype:
+        raise UsageError(
+            f"tensor {binding.tensor} ({binding.name}) is {dtype} of shape {binding.shape}, "
+            f"not {values.dtype} of shape {values.shape}"
+        )
+    signed = values.astype(np.int16) - (UINT8_OFFSET if binding.is_uint8 else 0)
+    shape = (binding.images, binding.height, binding.width, binding.channels)
+    return signed.astype(np.int8).reshape(shape)
+
+
+def store(binding: TensorBinding, images: Int8, memory: npt.NDArray[np.uint8]) -> None:
+    """Writes int8 ``images`` [n, h, w, c] to the bytes of the binding's buffer, lanes filled."""
+    lanes = np.full(
+        (binding.images, binding.height, binding.width, binding.surfaces * ATOM_BYTES),
+        binding.fill,
+        dtype=np.int8,
+    )
+    lanes[..., : binding.channels] = images
+    rows = binding.height * binding.width * ATOM_BYTES
+    for n in range(binding.images):
+        for surface in range(binding.surfaces):
+            start = _start(binding, n, surface)
+            atom = lanes[n, :, :, surface * ATOM_BYTES : (surface + 1) * ATOM_BYTES]
+            memory[start : start + rows] = np.ascontiguousarray(atom).view(np.uint8).reshape(-1)
+
+
+def load(binding: TensorBinding, memory: npt.NDArray[np.uint8]) -> Int8:
+    """Reads int8 images [n, h, w, c] from the bytes of the binding's buffer."""
+    lanes = np.empty(
+        (binding.images, binding.height, binding.width, binding.surfaces * ATOM_BYTES),
+        dtype=np.int8,
+    )
+    rows = binding.height * binding.width * ATOM_BYTES
+    for n in range(binding.images):
+        for surface in range(binding.surfaces):
+            start = _start(binding, n, surface)
+            atom = memory[start : start + rows].view(np.int8)
+            lanes[n, :, :, surface * ATOM_BYTES : (surface + 1) * ATOM_BYTES] = atom.reshape(
+                binding.height, binding.width, ATOM_BYTES
+            )
+    return np.ascontiguousarray(lanes[..., : binding.channels])
+
+
+def _start(binding: TensorBinding, image: int, surface: int) -> int:
+    return (
+        binding.location.offset
+        + image * binding.image_stride_bytes
+        + surface * binding.surface_stride_bytes
+    )

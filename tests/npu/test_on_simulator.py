@@ -1,0 +1,441 @@
+"""Hand-made tasks, encoded, dumped and run on the simulator, against NumPy: bit for bit."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from delegate.lower.task import (
+    BnStage,
+    BsStage,
+    BufferId,
+    BufferSpec,
+    EwStage,
+    Layer,
+    LoweredPartition,
+    OutConvert,
+    Ref,
+    Source,
+)
+from tests.npu import oracle
+from tests.npu.sample_programs import binding
+from tests.npu.sample_tasks import add_task, align, conv_task, surface_bytes
+
+pytest.importorskip("delegate._native", reason="the native module is not built")
+
+from delegate.capture import replay
+from delegate.npu.dump import capture_of_program
+from delegate.npu.program import build_program
+
+
+class Constants:
+    """The CONSTANTS buffer while it is filled."""
+
+    def __init__(self):
+        self.content = bytearray()
+
+    def add(self, data):
+        self.content += bytes(-len(self.content) % 64)
+        place = Ref(BufferId.CONSTANTS, len(self.content))
+        self.content += data
+        return place
+
+
+def run(layers, constants, inputs, outputs, scratch=0):
+    """``inputs``/``outputs``: (h, w, c, surfaces, int8 values [h, w, c]); checks every element."""
+    bound = {BufferId.INPUT: [], BufferId.OUTPUT: []}
+    sizes = {BufferId.INPUT: 0, BufferId.OUTPUT: 0}
+    for buffer, tensors in ((BufferId.INPUT, inputs), (BufferId.OUTPUT, outputs)):
+        for values, surfaces in tensors:
+            h, w, c = values.shape
+            item = binding(
+                tensor=len(bound[buffer]),
+                h=h,
+                w=w,
+                c=c,
+                place=Ref(buffer, sizes[buffer]),
+                surfaces=surfaces,
+            )
+            bound[buffer].append(dataclasses.replace(item, fill=0))
+            sizes[buffer] += surfaces * surface_bytes(h, w)
+    lowered = LoweredPartition(
+        name="test",
+        layers=tuple(layers),
+        buffers=(
+            BufferSpec(
+                BufferId.CONSTANTS, align(len(constants.content), 4096), bytes(constants.content)
+            ),
+            BufferSpec(BufferId.SCRATCH, scratch),
+            BufferSpec(BufferId.INPUT, sizes[BufferId.INPUT]),
+            BufferSpec(BufferId.OUTPUT, sizes[BufferId.OUTPUT]),
+        ),
+        inputs=tuple(bound[BufferId.INPUT]),
+        outputs=tuple(bound[BufferId.OUTPUT]),
+    )
+    capture = capture_of_program(
+        build_program(lowered, "test"),
+        [values[None] for values, _ in inputs],
+        [values[None] for values, _ in outputs],
+        "test",
+    )
+    for chained in (False, True):
+        result = replay(capture, chained=chained)
+        assert result.error is None
+        assert result.passed
+        assert (result.max_abs_diff, result.equal) == (0, 1.0)
+
+
+def layer(name, *tasks):
+    return Layer(name, "CONV_2D", (0,), tasks)
+
+
+def random_int8(rng, *shape):
+    return rng.integers(-128, 128, shape, dtype=np.int16).astype(np.int8)
+
+
+def dense_case(rng, *, h, w, c, oc, kh, kw, oh, ow, stride=1, dilation=1, pad_top=0, pad_left=0):
+    """Input, weights, packed weights, geometry for the task and the sums."""
+    x, weights = random_int8(rng, h, w, c), random_int8(rng, oc, kh, kw, c)
+    geometry = {
+        "h": h,
+        "w": w,
+        "c": c,
+        "oc": oc,
+        "kh": kh,
+        "kw": kw,
+        "oh": oh,
+        "ow": ow,
+        "stride": stride,
+        "dilation": dilation,
+        "pad_top": pad_top,
+        "pad_left": pad_left,
+        "pad_value": -7,
+    }
+    patches = oracle.windows(x, kh, kw, oh, ow, stride, dilation, pad_top, pad_left, -7)
+    return x, weights, geometry, patches
+
+
+SHAPES = {
+    "3x3 same": {
+        "h": 9,
+        "w": 7,
+        "c": 32,
+        "oc": 24,
+        "kh": 3,
+        "kw": 3,
+        "oh": 9,
+        "ow": 7,
+        "pad_top": 1,
+        "pad_left": 1,
+    },
+    "5x3 stride 2": {
+        "h": 11,
+        "w": 13,
+        "c": 16,
+        "oc": 40,
+        "kh": 5,
+        "kw": 3,
+        "oh": 6,
+        "ow": 7,
+        "stride": 2,
+        "pad_top": 2,
+        "pad_left": 1,
+    },
+    "dilated 2": {
+        "h": 12,
+        "w": 10,
+        "c": 48,
+        "oc": 32,
+        "kh": 3,
+        "kw": 2,
+        "oh": 8,
+        "ow": 8,
+        "dilation": 2,
+    },
+    "1x1 of one pixel": {"h": 1, "w": 1, "c": 64, "oc": 33, "kh": 1, "kw": 1, "oh": 1, "ow": 1},
+    "1x1 wide": {"h": 2, "w": 37, "c": 112, "oc": 66, "kh": 1, "kw": 1, "oh": 2, "ow": 37},
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
+def test_dense_per_tensor_with_weight_zero_point(shape):
+    rng = np.random.default_rng(1)
+    x, weights, geometry, patches = dense_case(rng, **shape)
+    oc = geometry["oc"]
+    bias = rng.integers(-20000, 20000, oc)
+    constants = Constants()
+    operands = constants.add(oracle.pack_bias(bias, align(oc, 32)))
+    out = OutConvert(0x5A31, 25, 9)
+    task = conv_task(
+        **geometry,
+        bs=BsStage(alu=Source.MEMORY, ow=Source.REGISTER, ow_operand=-3, operands=operands),
+        weights=constants.add(oracle.pack_dense(weights)),
+        out=out,
+    )
+    products, sums = oracle.dense(patches, weights)
+    expected = oracle.out_convert(oracle.stage(products - 3 * sums, alu=bias), out)
+    assert np.unique(expected).size > 20
+    run(
+        [layer("conv", task)],
+        constants,
+        [(x, align(geometry["c"], 16) // 16)],
+        [(expected, align(oc, 32) // 16)],
+    )
+
+
+@pytest.mark.parametrize("shape", list(SHAPES.values())[:3], ids=list(SHAPES)[:3])
+def test_dense_per_channel_with_relu6(shape):
+    rng = np.random.default_rng(2)
+    x, weights, geometry, patches = dense_case(rng, **shape)
+    oc = geometry["oc"]
+    bias = rng.integers(-20000, 20000, oc)
+    mul = rng.integers(1, 0x4000, oc)
+    weight_sums = rng.integers(-9, 10, oc)
+    constants = Constants()
+    operands = constants.add(oracle.pack_blocks(bias, weight_sums, mul, align(oc, 32)))
+    out = OutConvert(0x7001, 23, -100, ties_away=True)
+    bn = BnStage(relu=True, relux_max=60000)
+    task = conv_task(
+        **geometry,
+        bs=BsStage(
+            alu=Source.MEMORY,
+            mul=Source.MEMORY,
+            ow=Source.MEMORY,
+            shift=14,
+            shift_negative=14,
+            operands=operands,
+        ),
+        bn=bn,
+        weights=constants.add(oracle.pack_dense(weights)),
+        out=out,
+    )
+    products, sums = oracle.dense(patches, weights)
+    scaled = oracle.stage(products + weight_sums * sums, bias, mul, 14, 14)
+    expected = oracle.out_convert(oracle.stage(scaled, relu=True, relux_max=60000), out)
+    assert np.unique(expected).size > 20
+    run(
+        [layer("conv", task)],
+        constants,
+        [(x, align(geometry["c"], 16) // 16)],
+        [(expected, align(oc, 32) // 16)],
+    )
+
+
+@pytest.mark.parametrize("c", [16, 32, 80])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_depthwise_per_channel(c, stride):
+    rng = np.random.default_rng(3)
+    h, w, oh, ow = 9, 11, -(-9 // stride), -(-11 // stride)
+    x, weights = random_int8(rng, h, w, c), random_int8(rng, 3, 3, c)
+    bias, mul = rng.integers(-3000, 3000, c), rng.integers(1, 0x4000, c)
+    zero_points = rng.integers(-5, 6, c)
+    constants = Constants()
+    operands = constants.add(oracle.pack_blocks(bias, zero_points, mul, align(c, 64)))
+    out = OutConvert(0x6123, 21, 4)
+    task = conv_task(
+        h=h,
+        w=w,
+        c=c,
+        oc=c,
+        oh=oh,
+        ow=ow,
+        stride=stride,
+        pad_value=5,
+        depthwise=True,
+        bs=BsStage(
+            alu=Source.MEMORY,
+            mul=Source.MEMORY,
+            ow=Source.MEMORY,
+            shift=14,
+            shift_negative=14,
+            operands=operands,
+        ),
+        weights=constants.add(oracle.pack_depthwise(weights)),
+        out=out,
+    )
+    patches = oracle.windows(x, 3, 3, oh, ow, stride, 1, 1, 1, 5)
+    products, sums = oracle.depthwise(patches, weights)
+    scaled = oracle.stage(products + zero_points * sums, bias, mul, 14, 14)
+    expected = oracle.out_convert(scaled, out)
+    assert np.unique(expected).size > 20
+    run(
+        [layer("depthwise", task)],
+        constants,
+        [(x, align(c, 16) // 16)],
+        [(expected, align(c, 64) // 16)],
+    )
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_a_fused_operand_is_added_per_pixel(relu, depthwise):
+    rng = np.random.default_rng(4)
+    h, w, c = 7, 9, 64
+    x, other = random_int8(rng, h, w, c), random_int8(rng, h, w, c)
+    patches = oracle.windows(x, 3, 3, h, w, 1, 1, 1, 1, -7)
+    constants = Constants()
+    bias = rng.integers(-3000, 3000, c)
+    operands = constants.add(oracle.pack_bias(bias, c))
+    pitch = surface_bytes(h, w)
+    if depthwise:
+        weights = random_int8(rng, 3, 3, c)
+        place, (products, _) = (
+            constants.add(oracle.pack_depthwise(weights)),
+            oracle.depthwise(patches, weights),
+        )
+    else:
+        weights = random_int8(rng, c, 3, 3, c)
+        place, (products, _) = (
+            constants.add(oracle.pack_dense(weights)),
+            oracle.dense(patches, weights),
+        )
+    ew = EwStage(
+        operand=Ref(BufferId.INPUT, pitch * c // 16),
+        surface_stride_bytes=pitch,
+        offset=12,
+        scale=0x4D21,
+        shift=8,
+        relu=relu,
+    )
+    out = OutConvert(0x5A31, 21 if depthwise else 24, -20)
+    task = conv_task(
+        h=h,
+        w=w,
+        c=c,
+        oc=c,
+        pad_value=-7,
+        depthwise=depthwise,
+        bs=BsStage(alu=Source.MEMORY, ow=Source.REGISTER, operands=operands),
+        weights=place,
+        ew=ew,
+        out=out,
+    )
+    summed = oracle.stage(products, bias) + oracle.shift_round(
+        (other.astype(np.int64) + 12) * 0x4D21, 8
+    )
+    expected = oracle.out_convert(np.maximum(summed, 0) if relu else summed, out)
+    assert np.unique(expected).size > 20
+    run(
+        [layer("conv add", task)],
+        constants,
+        [(x, c // 16), (other, c // 16)],
+        [(expected, c // 16)],
+    )
+
+
+@pytest.mark.parametrize("c", [16, 48, 21])
+def test_elementwise_addition(c):
+    rng = np.random.default_rng(5)
+    h, w = 5, 11
+    a, b = random_int8(rng, h, w, c), random_int8(rng, h, w, c)
+    surfaces = align(c, 16) // 16
+    out = OutConvert(0x5221, 30, 3)
+    task = add_task(
+        h=h,
+        w=w,
+        c=c,
+        b=Ref(BufferId.INPUT, surfaces * surface_bytes(h, w)),
+        bs=BsStage(
+            alu=Source.REGISTER,
+            alu_operand=17,
+            mul=Source.REGISTER,
+            mul_operand=0x4321,
+            shift=1,
+            shift_negative=1,
+        ),
+        ew=EwStage(
+            operand=Ref(BufferId.INPUT, surfaces * surface_bytes(h, w)),
+            surface_stride_bytes=surface_bytes(h, w),
+            offset=-4,
+            scale=0x6543,
+            shift=2,
+        ),
+        out=out,
+    )
+    left = oracle.stage(a, 17, 0x4321, 1, 1)
+    right = oracle.shift_round((b.astype(np.int64) - 4) * 0x6543, 2)
+    expected = oracle.out_convert(left + right, out)
+    assert np.unique(expected).size > 20
+    run([layer("add", task)], Constants(), [(a, surfaces), (b, surfaces)], [(expected, surfaces)])
+
+
+def test_row_tiles_with_reused_weights_then_an_addition():
+    """8 x 6 x 16 in tiles of 5 and 3 rows through SCRATCH, then added to the input."""
+    rng = np.random.default_rng(6)
+    h, w, c = 8, 6, 16
+    pitch = surface_bytes(h, w)
+    x, weights = random_int8(rng, h, w, c), random_int8(rng, c, 3, 3, c)
+    bias = rng.integers(-3000, 3000, c)
+    constants = Constants()
+    operands = constants.add(oracle.pack_bias(bias, 32))
+    place = constants.add(oracle.pack_dense(weights))
+    bs = BsStage(alu=Source.MEMORY, ow=Source.REGISTER, operands=operands)
+    out = OutConvert(0x5A31, 22, 1)
+
+    def tile(first, rows, in_first, in_rows, reuse):
+        task = conv_task(
+            h=in_rows,
+            w=w,
+            c=c,
+            oc=c,
+            oh=rows,
+            ow=w,
+            pad_top=1 if first == 0 else 0,
+            pad_value=-7,
+            source=Ref(BufferId.INPUT, in_first * w * 16),
+            target=Ref(BufferId.SCRATCH, first * w * 16),
+            weights=place,
+            bs=bs,
+            out=out,
+            weight_reuse=reuse,
+        )
+        return dataclasses.replace(
+            task,
+            feature=dataclasses.replace(task.feature, surface_stride_bytes=pitch),
+            output=dataclasses.replace(task.output, surface_stride_bytes=pitch),
+        )
+
+    tiles = (tile(0, 5, 0, 6, False), tile(5, 3, 4, 4, True))
+    add_out = OutConvert(0x4000, 27, 0)
+    add = add_task(h=h, w=w, c=c, a=Ref(BufferId.SCRATCH, 0), b=Ref(BufferId.INPUT, 0), out=add_out)
+    patches = oracle.windows(x, 3, 3, h, w, 1, 1, 1, 1, -7)
+    middle = oracle.out_convert(oracle.stage(oracle.dense(patches, weights)[0], bias), out)
+    left = oracle.stage(middle, 3, 0x4000, 2, 2)
+    right = oracle.shift_round((x.astype(np.int64) - 7) * 0x5000, 1)
+    expected = oracle.out_convert(left + right, add_out)
+    assert np.unique(expected).size > 20
+    layers = [layer("conv", *tiles), Layer("add", "ADD", (1,), (add,))]
+    run(layers, constants, [(x, 1)], [(expected, 1)], scratch=2 * pitch)
+
+
+@pytest.mark.parametrize("source", [Source.REGISTER, Source.MEMORY])
+def test_a_bn_multiplier_and_a_register_operand(source):
+    rng = np.random.default_rng(7)
+    x, weights, geometry, patches = dense_case(rng, **SHAPES["3x3 same"])
+    oc = geometry["oc"]
+    bias = rng.integers(-20000, 20000, oc)
+    constants = Constants()
+    operands = constants.add(oracle.pack_bias(bias, 32))
+    if source is Source.MEMORY:
+        mul = rng.integers(-0x4000, 0x4000, oc)
+        place = constants.add(np.resize(mul, 32).astype("<i2").tobytes())
+        bn = BnStage(mul=source, shift=13, shift_negative=12, operands=place)
+    else:
+        mul = -0x3210
+        bn = BnStage(mul=source, mul_operand=mul, shift=13, shift_negative=12)
+    out = OutConvert(0x4777, 24, 0)
+    task = conv_task(
+        **geometry,
+        bs=BsStage(alu=Source.MEMORY, operands=operands),
+        bn=bn,
+        ew=EwStage(register_operand=-777, relu=True),
+        weights=constants.add(oracle.pack_dense(weights)),
+        out=out,
+    )
+    products, _ = oracle.dense(patches, weights)
+    scaled = oracle.stage(oracle.stage(products, bias), 0, mul, 13, 12)
+    expected = oracle.out_convert(np.maximum(scaled - 777, 0), out)
+    assert np.unique(expected).size > 20
+    run([layer("conv", task)], constants, [(x, 2)], [(expected, 2)])
