@@ -1,0 +1,339 @@
+"""One case per rule: a node that obeys all but that one, and the value named in the message."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from delegate.graph import Activation, DType, Graph, Node, Padding, Quantization
+from delegate.partition.constraint import Constraint, constraint
+from delegate.partition.convolution_constraints import output_and_padding
+from delegate.partition.ops import RULES
+from delegate.partition.partitioner import select_nodes
+from delegate.tflite_reader import read_graph
+from models.builder import (
+    Arithmetic,
+    ModelBuilder,
+    add_model,
+    conv_model,
+    depthwise_model,
+    fully_connected_model,
+    options,
+)
+
+X, W, B = 0, 1, 2
+
+
+def conv(**kwargs: object) -> Graph:
+    """A 3x2 convolution on 9x7x5 -> 9x7x4, int8."""
+    shape = {"h": 9, "w": 7, "ic": 5, "oc": 4, "kh": 3, "kw": 2}
+    return read_graph(conv_model(np.random.default_rng(0), **{**shape, **kwargs}))
+
+
+def depthwise(**kwargs: object) -> Graph:
+    shape = {"h": 9, "w": 7, "c": 5, "kh": 3, "kw": 2}
+    return read_graph(depthwise_model(np.random.default_rng(0), **{**shape, **kwargs}))
+
+
+def fc(shape: tuple[int, ...] = (2, 12), outputs: int = 5, **kwargs: object) -> Graph:
+    return read_graph(fully_connected_model(np.random.default_rng(0), shape, outputs, **kwargs))
+
+
+def addition(shape: tuple[int, ...] = (1, 3, 2, 4), **kwargs: object) -> Graph:
+    return read_graph(add_model(np.random.default_rng(0), shape, **kwargs))
+
+
+def with_tensor(graph: Graph, index: int, **changes: object) -> Graph:
+    tensors = list(graph.tensors)
+    tensors[index] = dataclasses.replace(tensors[index], **changes)
+    return Graph(tuple(tensors), graph.nodes, graph.inputs, graph.outputs)
+
+
+def with_input(graph: Graph, position: int, **changes: object) -> Graph:
+    return with_tensor(graph, graph.nodes[0].inputs[position], **changes)
+
+
+def with_output(graph: Graph, **changes: object) -> Graph:
+    return with_tensor(graph, graph.nodes[0].outputs[0], **changes)
+
+
+def with_node(graph: Graph, **changes: object) -> Graph:
+    node = dataclasses.replace(graph.nodes[0], **changes)
+    return Graph(graph.tensors, (node, *graph.nodes[1:]), graph.inputs, graph.outputs)
+
+
+def with_options(graph: Graph, **changes: object) -> Graph:
+    return with_node(graph, options=dataclasses.replace(graph.nodes[0].options, **changes))
+
+
+def per_tensor(scale: float, zero_point: int) -> Quantization:
+    return Quantization((scale,), (zero_point,))
+
+
+def per_channel_along(axis: int, channels: int) -> Graph:
+    graph = conv()
+    wrong = Quantization((0.5,) * channels, (0,) * channels, axis)
+    return with_input(graph, W, quantization=wrong)
+
+
+def behind_dynamic() -> Graph:
+    """A convolution whose own tensors are fixed, after a node that reads a dynamic tensor."""
+    graph = conv()
+    source = dataclasses.replace(
+        graph.tensors[0], index=len(graph.tensors), shape_signature=(1, -1, 7, 5)
+    )
+    before = Node(7, "SLICE", (source.index,), (graph.nodes[0].inputs[X],))
+    return Graph((*graph.tensors, source), (before, *graph.nodes), (), graph.outputs)
+
+
+CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
+    "tensors_as_defined": [
+        (lambda: with_node(conv(), inputs=(0,)), "it has 1 inputs"),
+        (lambda: with_node(conv(), inputs=(0, 1, 2, 3)), "it has 4 inputs"),
+        (lambda: with_node(conv(), outputs=(3, 4)), "it has 2 outputs"),
+        (lambda: with_node(conv(), inputs=(0, -1, 2)), "absent"),
+        (lambda: with_node(addition(), inputs=(0, -1)), "absent"),
+    ],
+    "eight_bit_features": [
+        (lambda: with_input(conv(), X, dtype=DType.FLOAT32), "is FLOAT32"),
+        (lambda: with_output(fc(), dtype=DType.INT16), "is INT16"),
+        (lambda: with_input(addition(), 1, dtype=DType.INT32), "is INT32"),
+        (lambda: with_input(conv(), X, quantization=None), "INT8 without quantisation"),
+    ],
+    "options_known": [(lambda: with_node(conv(), options=None), "missing")],
+    "activation_supported": [
+        (lambda: with_options(conv(), activation=Activation.TANH), "it is TANH"),
+        (lambda: with_options(addition(), activation=Activation.SIGN_BIT), "it is SIGN_BIT"),
+    ],
+    "static_shapes": [
+        (lambda: with_input(conv(), X, shape_signature=(-1, 9, 7, 5)), "[-1, 9, 7, 5]"),
+        (lambda: with_output(fc(), shape=(-1, 5)), "[-1, 5]"),
+    ],
+    "not_behind_dynamic_shapes": [(behind_dynamic, "'input' is")],
+    "no_empty_tensors": [
+        (lambda: with_input(conv(), X, shape=(1, 0, 7, 5)), "[1, 0, 7, 5]"),
+        (lambda: with_input(fc(), W, shape=(5, 0), constant=None), "[5, 0]"),
+    ],
+    "output_written_once": [
+        (lambda: with_output(addition(), is_variable=True), "is a variable"),
+        (lambda: with_output(addition(), constant=np.zeros(1, np.int8)), "is a constant"),
+        (lambda: with_node(addition(), outputs=(0,)), "is also written or read"),
+    ],
+    "same_feature_types": [
+        (lambda: with_output(conv(), dtype=DType.UINT8), "INT8, UINT8"),
+        (lambda: with_input(addition(), 1, dtype=DType.UINT8), "INT8, UINT8, INT8"),
+    ],
+    "per_tensor_features": [
+        (
+            lambda: with_input(conv(), X, quantization=Quantization((1.0,) * 5, (0,) * 5, 3)),
+            "has 5 scales",
+        )
+    ],
+    "features_computed": [
+        (lambda: addition(is_constant=True), "'b' is a constant"),
+        (lambda: with_input(conv(), X, is_variable=True), "is a variable"),
+    ],
+    "scales_positive": [
+        (lambda: with_input(conv(), X, quantization=per_tensor(0.0, 0)), "the scale 0.0"),
+        (lambda: with_output(conv(), quantization=per_tensor(math.inf, 0)), "the scale inf"),
+        (lambda: with_input(fc(), W, quantization=per_tensor(math.nan, 0)), "the scale nan"),
+        (lambda: with_input(addition(), 1, quantization=per_tensor(-1.0, 0)), "scale -1.0"),
+    ],
+    "zero_points_in_range": [
+        (lambda: with_input(conv(), X, quantization=per_tensor(1.0, 128)), "zero point 128"),
+        (
+            lambda: with_output(conv(dtype=DType.UINT8), quantization=per_tensor(1.0, -1)),
+            "is UINT8 with the zero point -1",
+        ),
+        (
+            lambda: with_input(fc(dtype=DType.UINT8), W, quantization=per_tensor(1.0, 256)),
+            "zero point 256",
+        ),
+    ],
+    "convolution_rank": [
+        (lambda: with_input(conv(), X, shape=(9, 7, 5)), "[9, 7, 5]"),
+        (lambda: with_output(depthwise(), shape=(1, 1, 9, 7, 5)), "[1, 1, 9, 7, 5]"),
+    ],
+    "weights_dense": [(lambda: with_input(conv(), W, is_sparse=True), "is sparse")],
+    "weights_constant": [(lambda: with_input(fc(), W, constant=None), "computed while running")],
+    "weights_type": [
+        (lambda: with_input(conv(), W, dtype=DType.INT4), "is INT4, the input INT8"),
+        (lambda: with_input(conv(), W, dtype=DType.UINT8), "is UINT8, the input INT8"),
+        (lambda: with_input(depthwise(), W, quantization=None), "no quantisation parameters"),
+    ],
+    "per_channel_weights_are_int8": [
+        (
+            lambda: with_input(
+                conv(dtype=DType.UINT8), W, quantization=Quantization((0.5,) * 4, (7,) * 4, 0)
+            ),
+            "is UINT8",
+        )
+    ],
+    "per_channel_axis_is_output": [
+        (lambda: per_channel_along(3, 5), "5 scales along axis 3"),
+        (lambda: per_channel_along(0, 5), "5 scales along axis 0"),
+    ],
+    "int8_weights_symmetric": [
+        (lambda: with_input(conv(), W, quantization=per_tensor(0.5, 3)), "the zero point 3")
+    ],
+    "bias_int32_constant": [
+        (lambda: with_input(conv(), B, dtype=DType.INT64), "is INT64"),
+        (lambda: with_input(conv(), B, constant=None), "is no constant"),
+        (lambda: with_input(fc(), B, constant=np.zeros(4, np.int32), shape=(4,)), "are 5"),
+    ],
+    "filter_covers_input_channels": [
+        (lambda: conv(ic=6, groups=2), "it covers 3 of 6"),
+    ],
+    "filter_gives_output_channels": [
+        (lambda: with_output(conv(), shape=(1, 9, 7, 3)), "it gives 4, the output has 3"),
+    ],
+    "depth_multiplier_is_one": [
+        (lambda: depthwise(multiplier=3), "it is 3, from 5 to 15 channels"),
+        (lambda: with_options(depthwise(), depth_multiplier=0), "it is 0"),
+    ],
+    "same_batch": [(lambda: with_output(conv(), shape=(2, 9, 7, 4)), "they are 1 and 2")],
+    "kernel_in_range": [(lambda: conv(h=40, w=40, kh=32, kw=1), "the kernel is 32 x 1")],
+    "strides_in_range": [
+        (lambda: conv(sh=8), "they are 8 x 1"),
+        (lambda: with_options(depthwise(), stride_w=0), "they are 1 x 0"),
+    ],
+    "dilation_in_range": [
+        (lambda: conv(dw=33), "they are 1 x 33"),
+        (lambda: with_options(depthwise(), dilation_h=-1), "they are -1 x 1"),
+    ],
+    "size_in_range": [(lambda: conv(h=1, w=2048), "is 1 x 2048")],
+    "output_size_follows": [
+        (lambda: with_output(conv(), shape=(1, 8, 7, 4)), "is 8 x 7, not 9 x 7"),
+        (lambda: with_options(conv(), padding=Padding.VALID), "is 9 x 7, not 7 x 6"),
+        (lambda: with_input(conv(padding=Padding.VALID), X, shape=(1, 2, 7, 5)), "not 0 x 6"),
+    ],
+    "padding_in_range": [(lambda: conv(h=40, w=40, kh=3, kw=3, dh=16), "top 16, left 1")],
+    "channels_in_range": [
+        (lambda: conv(h=1, w=1, ic=1, oc=8161, kh=1, kw=1), "they are 1 and 8161"),
+        (lambda: conv(h=1, w=1, ic=65521, oc=1, kh=1, kw=1), "they are 65521 and 1"),
+    ],
+    "depthwise_channels_in_range": [
+        (lambda: depthwise(h=1, w=1, c=8129, kh=1, kw=1), "they are 8129"),
+    ],
+    "weights_not_shuffled": [(lambda: with_options(fc(), is_shuffled=True), "shuffled")],
+    "weights_rank": [(lambda: with_input(fc(), W, shape=(5, 3, 4)), "[5, 3, 4]")],
+    "feature_rank": [(lambda: with_input(fc(), X, shape=(1, 1, 1, 2, 12)), "[1, 1, 1, 2, 12]")],
+    "rows_divide_input": [
+        (lambda: with_input(fc(), X, shape=(2, 13)), "[2, 13] to [2, 5] with weights [5, 12]"),
+        (lambda: with_output(fc(), shape=(3, 5)), "[2, 12] to [3, 5]"),
+        (lambda: with_output(fc(), shape=(5, 2)), "[2, 12] to [5, 2]"),
+    ],
+    "rows_in_range": [(lambda: fc((1, 2), 8161), "they have 2 and 8161")],
+    "operand_rank": [
+        (lambda: addition((1, 1, 3, 2, 4)), "[1, 1, 3, 2, 4]"),
+        (lambda: addition(()), "is []"),
+    ],
+    "same_shapes": [
+        (lambda: addition(other_shape=(1, 1, 1, 4)), "[1, 3, 2, 4], [1, 1, 1, 4], [1, 3, 2, 4]"),
+    ],
+    "cube_in_range": [
+        (lambda: addition((8177,)), "[8177]"),
+        (lambda: addition((1, 8192, 1, 1)), "[1, 8192, 1, 1]"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "number"),
+    [(rule, number) for rule, cases in CASES.items() for number in range(len(cases))],
+)
+def test_rule_rejects_with_the_value(rule: str, number: int) -> None:
+    make, value = CASES[rule][number]
+    supported, rejections = select_nodes(make())
+    rejection = rejections[-1]
+    assert rejection.node not in supported
+    assert rejection.rule == rule
+    assert value in rejection.detail
+    assert "\n" not in rejection.detail
+
+
+def test_every_rule_has_a_case() -> None:
+    assert {rule.rule for rules in RULES.values() for rule in rules} == set(CASES)
+
+
+BIASLESS = Arithmetic(has_bias=False)
+EXTREMES: dict[str, Callable[[], Graph]] = {
+    "conv": conv,
+    "conv_uint8": lambda: conv(dtype=DType.UINT8),
+    "conv_per_channel": lambda: conv(arithmetic=Arithmetic(per_channel=True)),
+    "conv_without_bias": lambda: conv(arithmetic=BIASLESS),
+    "conv_relu_n1_to_1": lambda: conv(arithmetic=Arithmetic(activation=Activation.RELU_N1_TO_1)),
+    "conv_kernel_31": lambda: conv(h=40, w=40, kh=31, kw=31),
+    "conv_strides_7": lambda: conv(sh=7, sw=7),
+    "conv_dilation_32": lambda: conv(h=70, w=70, kh=2, kw=2, dh=32, dw=32, padding=Padding.VALID),
+    "conv_padding_15": lambda: conv(h=40, w=40, kh=31, kw=3, dw=15),
+    "conv_width_2047": lambda: conv(h=1, w=2047, ic=1, oc=1, kh=1, kw=1),
+    "conv_channels": lambda: conv(h=1, w=1, ic=1, oc=8160, kh=1, kw=1),
+    "conv_batch": lambda: conv(batch=3),
+    "depthwise": depthwise,
+    "depthwise_per_channel": lambda: depthwise(arithmetic=Arithmetic(per_channel=True)),
+    "depthwise_channels": lambda: depthwise(h=1, w=1, c=8128, kh=1, kw=1),
+    "fc": fc,
+    "fc_per_channel": lambda: fc(arithmetic=Arithmetic(per_channel=True)),
+    "fc_rank_4": lambda: fc((1, 2, 3, 4), 5, inputs=24, arithmetic=BIASLESS),
+    "fc_keeps_dims": lambda: fc((2, 3, 4), 5, keep_num_dims=True),
+    "fc_largest_of_the_grid": lambda: fc((1, 62720), 32),
+    "add": addition,
+    "add_same_tensor": lambda: addition(is_same_tensor=True),
+    "add_uint8_rank_1": lambda: addition((7,), dtype=DType.UINT8),
+    "add_large": lambda: addition((1, 8191, 1, 3)),
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_nodes_at_the_limits_are_accepted(name: str) -> None:
+    supported, rejections = select_nodes(EXTREMES[name]())
+    assert rejections == ()
+    assert supported == {0}
+
+
+def test_other_operators_name_what_is_supported() -> None:
+    b = ModelBuilder()
+    x = b.input("x", (1, 4), DType.INT8, per_tensor(1.0, 0))
+    y = b.tensor("y", (1, 4), DType.INT8, per_tensor(1.0, 0))
+    b.operator("SOFTMAX", (x,), (y,), options.softmax())
+    b.output(y)
+    _, (rejection,) = select_nodes(read_graph(b.build()))
+    assert rejection.rule == "operator_supported"
+    assert rejection.detail == (
+        "The operator must be one of CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, ADD: "
+        "it is SOFTMAX"
+    )
+
+
+@pytest.mark.parametrize("size", range(1, 24))
+def test_output_and_padding_follow_the_documented_rule(size: int) -> None:
+    """Against TensorFlow's documented formulas, computed by enumeration of kernel positions."""
+    for kernel in (1, 2, 3, 5):
+        for stride in (1, 2, 3):
+            for dilation in (1, 2, 4):
+                reach = (kernel - 1) * dilation + 1
+                fits = len([p for p in range(0, size, stride) if p + reach <= size])
+                assert output_and_padding(size, kernel, stride, dilation, Padding.VALID) == (
+                    fits,
+                    0,
+                )
+                rows, before = output_and_padding(size, kernel, stride, dilation, Padding.SAME)
+                assert rows == len(range(0, size, stride))
+                total = max((rows - 1) * stride + reach - size, 0)
+                assert before == total // 2
+
+
+def test_rule_without_docstring_still_has_a_sentence() -> None:
+    """Under -OO there are no docstrings."""
+
+    def rate_in_range(facts: object, node: object) -> str | None:
+        return "9"
+
+    made = constraint()(rate_in_range)
+    assert isinstance(made, Constraint)
+    assert made.sentence == "rate in range"

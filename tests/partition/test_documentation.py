@@ -1,0 +1,48 @@
+"""The committed page of supported operators is the one that the rules print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from delegate.partition.documentation import (
+    PAGE_PATH,
+    common_rules,
+    main,
+    supported_operators_page,
+)
+from delegate.partition.ops import RULES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_page_is_up_to_date() -> None:
+    committed = (ROOT / PAGE_PATH).read_text(encoding="utf-8")
+    assert committed == supported_operators_page(), (
+        "docs/supported_operators.md is stale: run python -m delegate.partition.documentation"
+    )
+
+
+def test_page_has_every_rule_of_every_operator() -> None:
+    page = supported_operators_page()
+    common = page.split("## All operators")[1].split("\n## ")[0]
+    for op, rules in RULES.items():
+        section = page.split(f"## `{op}`")[1].split("\n## ")[0]
+        for rule in rules:
+            assert f"`{rule.rule}`" in (common if rule in common_rules() else section)
+
+
+def test_sentences_are_sentences() -> None:
+    for rules in RULES.values():
+        names = [rule.rule for rule in rules]
+        assert len(set(names)) == len(names)
+        for rule in rules:
+            assert "{" not in rule.sentence
+            assert not rule.sentence.endswith(".")
+            assert len(rule.sentence) < 130
+
+
+def test_main_writes_the_page(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    assert main([str(tmp_path)]) == 0
+    written = (tmp_path / PAGE_PATH).read_text(encoding="utf-8")
+    assert written == supported_operators_page()

@@ -1,0 +1,291 @@
+"""Partitions are convex, complete, in order, and the ones that the runtime itself would make."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from delegate.graph import DType, Graph, Node
+from delegate.partition.partitioner import (
+    node_macs,
+    partition_graph,
+    partition_macs,
+    plan,
+    select_nodes,
+    select_partitions,
+)
+from delegate.partition.types import Partition
+from delegate.tflite_reader import read_graph
+from models.builder import (
+    ModelBuilder,
+    conv_conv_add_model,
+    conv_model,
+    depthwise_model,
+    fully_connected_model,
+    layers,
+)
+from models.builder.ranges import random_quantization
+from tests.partition.random_graphs import graphs_and_nodes, tensor
+
+QUIET = settings(max_examples=300, deadline=None)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    deny_ops: tuple[str, ...] = ()
+    min_nodes: int = 1
+    max_partitions: int = 0
+
+
+def runtime_epochs(graph: Graph, supported: frozenset[int]) -> list[list[int]]:
+    """The runtime's algorithm as it is described: passes over the whole plan, nothing clever."""
+    computed = {t for node in graph.nodes for t in node.outputs}
+    ready = {t.index for t in graph.tensors} - computed
+    assigned: set[int] = set()
+    epochs: list[list[int]] = []
+    while True:
+        kind: bool | None = None
+        members: list[int] = []
+        did_something = True
+        while did_something:
+            did_something = False
+            for node in graph.nodes:
+                if node.index in assigned or not ready.issuperset(node.inputs):
+                    continue
+                if kind is None:
+                    kind = node.index in supported
+                if kind == (node.index in supported):
+                    assigned.add(node.index)
+                    members.append(node.index)
+                    ready.update(node.outputs)
+                    did_something = True
+        if not members:
+            return epochs
+        epochs.append(members)
+
+
+def shuffled(graph: Graph, seed: int) -> Graph:
+    """The same nodes in an arbitrary execution order, which a file may have too."""
+    order = np.random.default_rng(seed).permutation(len(graph.nodes))
+    nodes = tuple(graph.nodes[i] for i in order)
+    return Graph(graph.tensors, nodes, graph.inputs, graph.outputs)
+
+
+@QUIET
+@given(graphs_and_nodes())
+def test_partitions_are_the_runtimes_epochs(drawn: tuple[Graph, frozenset[int]]) -> None:
+    graph, supported = drawn
+    for variant in (graph, shuffled(graph, 1), shuffled(graph, 2)):
+        expected = [e for e in runtime_epochs(variant, supported) if e[0] in supported]
+        assert [list(p.nodes) for p in partition_graph(variant, supported)] == expected
+
+
+def ancestors(graph: Graph) -> dict[int, set[int]]:
+    producer = {t: node.index for node in graph.nodes for t in node.outputs}
+    found: dict[int, set[int]] = {}
+    for node in graph.nodes:
+        direct = {producer[t] for t in node.inputs if t in producer}
+        found[node.index] = direct.union(*(found[d] for d in direct))
+    return found
+
+
+@QUIET
+@given(graphs_and_nodes())
+def test_partitions_are_convex_and_hold_every_supported_node_once(
+    drawn: tuple[Graph, frozenset[int]],
+) -> None:
+    graph, supported = drawn
+    partitions = partition_graph(graph, supported)
+    members = [node for p in partitions for node in p.nodes]
+    assert sorted(members) == sorted(supported)
+    before = ancestors(graph)
+    for partition in partitions:
+        inside = set(partition.nodes)
+        for node in inside:
+            # A path that leaves and returns passes an outer node with an ancestor inside.
+            outside = before[node] - inside
+            assert not any(before[o] & inside for o in outside)
+
+
+@QUIET
+@given(graphs_and_nodes())
+def test_inputs_and_outputs_are_what_crosses_the_border(
+    drawn: tuple[Graph, frozenset[int]],
+) -> None:
+    graph, supported = drawn
+    for partition in partition_graph(graph, supported):
+        inside = [graph.node(n) for n in partition.nodes]
+        outside = [n for n in graph.nodes if n.index not in partition.nodes]
+        written = {t for n in inside for t in n.outputs}
+        read = {t for n in inside for t in n.inputs}
+        read_outside = {t for n in outside for t in n.inputs} | set(graph.outputs)
+        assert partition.inputs == tuple(sorted(read - written))
+        assert partition.outputs == tuple(sorted(written & read_outside))
+        available = set(partition.inputs)  # nodes come in an order that can run
+        for node in inside:
+            assert available.issuperset(node.inputs)
+            available.update(node.outputs)
+
+
+@QUIET
+@given(graphs_and_nodes())
+def test_graph_without_named_outputs_gives_tensors_that_nobody_reads(
+    drawn: tuple[Graph, frozenset[int]],
+) -> None:
+    graph, supported = drawn
+    anonymous = Graph(graph.tensors, graph.nodes)
+    read = {t for n in graph.nodes for t in n.inputs}
+    for partition in partition_graph(anonymous, supported):
+        written = {t for n in partition.nodes for t in graph.node(n).outputs}
+        assert written - read <= set(partition.outputs)
+
+
+def chain(ops: list[str]) -> Graph:
+    nodes = tuple(Node(i, op, (i,), (i + 1,)) for i, op in enumerate(ops))
+    count = len(ops) + 1
+    return Graph(tuple(tensor(i) for i in range(count)), nodes, (0,), (count - 1,))
+
+
+def test_unconnected_parts_of_one_epoch_stay_together() -> None:
+    nodes = (Node(0, "ADD", (0, 0), (2,)), Node(1, "ADD", (1, 1), (3,)))
+    graph = Graph(tuple(tensor(i) for i in range(4)), nodes, (0, 1), (2, 3))
+    assert partition_graph(graph, {0, 1}) == [Partition((0, 1), (0, 1), (2, 3))]
+
+
+def test_constants_and_variables_are_no_inputs() -> None:
+    tensors = (
+        tensor(0),
+        tensor(1, constant=np.zeros((1, 2, 3, 4), np.int8)),
+        tensor(2, is_variable=True),
+        tensor(3),
+    )
+    graph = Graph(tensors, (Node(0, "ADD", (0, 1, 2, -1), (3,)),), (0,), (3,))
+    assert partition_graph(graph, {0}) == [Partition((0,), (0,), (3,))]
+
+
+def test_long_alternating_chain_is_fast() -> None:
+    """A pass over the plan per epoch would take the square of the length: minutes, not a second."""
+    graph = chain(["ADD", "NEG"] * 20_000)
+    started = time.perf_counter()
+    partitions = partition_graph(graph, set(range(0, 40_000, 2)))
+    assert len(partitions) == 20_000
+    assert time.perf_counter() - started < 10
+
+
+def test_nodes_on_a_cycle_are_rejected() -> None:
+    b = ModelBuilder()
+    quantization = random_quantization(np.random.default_rng(0), DType.INT8)
+    x = b.input("x", (1, 2, 2, 4), DType.INT8, quantization)
+    y, z = (b.tensor(name, (1, 2, 2, 4), DType.INT8, quantization) for name in "yz")
+    b.operator("ADD", (x, z), (y,))
+    b.operator("ADD", (y, x), (z,))
+    b.output(z)
+    graph = read_graph(b.build())
+    supported, rejections = select_nodes(graph)
+    assert not supported
+    assert {r.rule for r in rejections} == {"inputs_produced"}
+    assert partition_graph(graph, {0, 1}) == []
+
+
+def residual() -> Graph:
+    return read_graph(conv_conv_add_model(np.random.default_rng(0), 7, 5, 3, 4, 3, 3))
+
+
+@pytest.mark.parametrize(
+    ("denied", "left"),
+    [
+        (("ADD",), {0, 1}),
+        (("add",), {0, 1}),
+        (("1",), {0, 2}),
+        (("CONV_2D", "0"), {2}),
+        (("CUSTOM", "NEG", "77"), {0, 1, 2}),
+    ],
+)
+def test_denied_operators_and_nodes(denied: tuple[str, ...], left: set[int]) -> None:
+    supported, rejections = select_nodes(residual(), denied)
+    assert supported == left
+    assert {r.rule for r in rejections} <= {"not_denied"}
+    assert {r.node for r in rejections} == {0, 1, 2} - left
+
+
+def test_denied_custom_operators() -> None:
+    graph = chain(["CUSTOM:Some_Op", "CUSTOM:Other"])
+    _, rejections = select_nodes(graph, ("CUSTOM:SOME_OP",))
+    assert [r.rule for r in rejections] == ["not_denied", "operator_supported"]
+    _, rejections = select_nodes(graph, ("CUSTOM",))
+    assert [r.rule for r in rejections] == ["not_denied", "not_denied"]
+
+
+def three_partitions() -> Graph:
+    """conv 1x1 | NEG | conv 3x3 -> conv 1x1 | NEG | conv 1x1 of more channels."""
+    rng = np.random.default_rng(0)
+    b = ModelBuilder()
+    x = b.input("x", (1, 6, 5, 4), DType.INT8, random_quantization(rng, DType.INT8))
+    x = layers.conv(b, rng, x, oc=4, kh=1, kw=1)
+    for stage in range(2):
+        y = b.tensor(f"y{stage}", b.spec(x).shape, DType.INT8, b.spec(x).quantization)
+        b.operator("NEG", (x,), (y,))
+        if stage == 0:
+            x = layers.conv(b, rng, y, oc=4, kh=3, kw=3)
+            x = layers.conv(b, rng, x, oc=4, kh=1, kw=1)
+        else:
+            x = layers.conv(b, rng, y, oc=64, kh=1, kw=1)
+    b.output(x)
+    return read_graph(b.build())
+
+
+def test_small_partitions_are_dropped() -> None:
+    result = plan(three_partitions(), Wanted(min_nodes=2))
+    assert [p.nodes for p in result.partitions] == [(2, 3)]
+    reasons = {r.node: r for r in result.rejections}
+    assert reasons[0].rule == reasons[5].rule == "partition_large_enough"
+    assert reasons[0].detail.endswith("at least 2 nodes (option min_nodes): it has 1")
+    assert reasons[1].rule == "operator_supported"
+
+
+def test_partitions_with_most_multiplications_are_kept() -> None:
+    graph = three_partitions()
+    whole = plan(graph, Wanted())
+    assert [p.nodes for p in whole.partitions] == [(0,), (2, 3), (5,)]
+    macs = [partition_macs(graph, p) for p in whole.partitions]
+    assert macs == [30 * 16, 30 * (36 * 4 + 16), 30 * 4 * 64]
+    assert [p.nodes for p in plan(graph, Wanted(max_partitions=1)).partitions] == [(5,)]
+    result = plan(graph, Wanted(max_partitions=2))
+    assert [p.nodes for p in result.partitions] == [(2, 3), (5,)]
+    assert [(r.node, r.rule) for r in result.rejections if r.op == "CONV_2D"] == [
+        (0, "partition_among_largest")
+    ]
+
+
+@QUIET
+@given(graphs_and_nodes())
+def test_every_node_is_delegated_or_has_one_rejection(drawn: tuple[Graph, frozenset[int]]) -> None:
+    graph, supported = drawn
+    partitions = partition_graph(graph, supported)
+    kept, dropped = select_partitions(graph, partitions, 2, 1)
+    inside = [n for p in kept for n in p.nodes]
+    assert sorted(inside + [r.node for r in dropped]) == sorted(supported)
+    assert len(kept) <= 1
+
+
+def test_multiplications_of_each_operator() -> None:
+    rng = np.random.default_rng(0)
+    cases = [
+        (conv_model(rng, 7, 5, 3, 4, 3, 2, padding=layers.Padding.VALID), 5 * 4 * 4 * 3 * 2 * 3),
+        (depthwise_model(rng, 7, 5, 3, 3, 2), 7 * 5 * 3 * 3 * 2),
+        (fully_connected_model(rng, (2, 3, 7), 5, inputs=21), 2 * 21 * 5),
+    ]
+    for model, macs in cases:
+        graph = read_graph(model)
+        assert node_macs(graph, graph.nodes[0]) == macs
+    graph = residual()
+    assert node_macs(graph, graph.nodes[2]) == 0
+
+
+def test_plan_of_an_empty_graph() -> None:
+    result = plan(Graph((), ()), Wanted())
+    assert result.partitions == result.rejections == ()
