@@ -49,3 +49,20 @@ def from_nc1hwc2(
     is_uint8: bool,
 ) -> npt.NDArray[np.uint8]:
     """The inverse of ``to_nc1hwc2``: [pixels, channels] bytes (test hook)."""
+
+def simulate(
+    regions: Sequence[
+        tuple[str, int, npt.NDArray[np.uint8]] | tuple[str, int, npt.NDArray[np.uint8], int]
+    ],
+    jobs: Sequence[Sequence[tuple[int, int, str]]],
+    chained: bool = False,
+    threads: int = 0,
+    plain: bool = False,
+    isa: str = "auto",
+) -> None:
+    """Runs jobs of register commands on the simulated NPU.
+
+    ``regions``: name, device address, writable contiguous bytes and, optionally, how many of them
+    hold content. ``jobs``: tasks as (address of the commands, 64-bit words, layer name). Raises
+    SimulatorFault, UnsupportedByDevice.
+    """
