@@ -285,7 +285,9 @@ def _read_array(archive: zipfile.ZipFile, name: str, limit: int) -> npt.NDArray[
     except KeyError:
         raise CaptureError(f"array {name} is missing") from None
     if info.file_size > limit + _MAX_HEADER_BYTES:
-        raise CaptureError(f"array {name} has {info.file_size} bytes, more than the {limit} it may have")
+        raise CaptureError(
+            f"array {name} has {info.file_size} bytes, more than the {limit} it may have"
+        )
     with archive.open(info) as stream:
         raw = stream.read(limit + _MAX_HEADER_BYTES + 1)
     try:
@@ -293,7 +295,9 @@ def _read_array(archive: zipfile.ZipFile, name: str, limit: int) -> npt.NDArray[
     except (ValueError, EOFError, SyntaxError, TypeError, OverflowError) as error:
         raise CaptureError(f"array {name} is damaged: {error}") from None
     if array.nbytes > limit:
-        raise CaptureError(f"array {name} has {array.nbytes} bytes, more than the {limit} it may have")
+        raise CaptureError(
+            f"array {name} has {array.nbytes} bytes, more than the {limit} it may have"
+        )
     return np.ascontiguousarray(array)
 
 

@@ -156,7 +156,9 @@ def _validate_check(check: CaptureCheck, what: str, buffers: Mapping[str, Captur
             f"{buffers[check.buffer].size}"
         )
     if check.max_abs_diff < 0 or not 0.0 <= check.min_equal <= 1.0:
-        raise CaptureError(f"{what}: bounds {check.max_abs_diff} and {check.min_equal} make no sense")
+        raise CaptureError(
+            f"{what}: bounds {check.max_abs_diff} and {check.min_equal} make no sense"
+        )
 
 
 class _Fields:

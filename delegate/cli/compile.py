@@ -15,6 +15,7 @@ from delegate.cli.command import (
     print_json,
     warn,
 )
+from delegate.cli.progress import progress
 from delegate.cli.table import format_pairs, format_table, thousands
 from delegate.errors import UsageError
 from delegate.report import plural, require_all
@@ -61,14 +62,16 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.dump is not None:
         from delegate.dump import dump_partitions
 
-        files = dump_partitions(
-            arguments.model,
-            result,
-            arguments.dump,
-            image=arguments.image,
-            array=arguments.input,
-            seed=arguments.seed,
-        )
+        with progress("dumping", 1 + len(result.partitions)) as bar:
+            files = dump_partitions(
+                arguments.model,
+                result,
+                arguments.dump,
+                image=arguments.image,
+                array=arguments.input,
+                seed=arguments.seed,
+                done=bar.advance,
+            )
     if arguments.json:
         print_json(_document(result))
     else:
