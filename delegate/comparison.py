@@ -146,10 +146,12 @@ class Comparer:
         self, path: Path, options: Options, *, per_op: bool, reference_kernels: bool = True
     ) -> None:
         self.model = DelegatedModel.load(path, options)
-        self._reference = ReferenceModel.load(
-            path, reference_kernels=reference_kernels or per_op, all_tensors=per_op
-        )
         self._operators = _operators(path, options) if per_op else []
+        self._reference = ReferenceModel.load(
+            path,
+            reference_kernels=reference_kernels or per_op,
+            tensors=[tensor for operator in self._operators for tensor in operator.tensors],
+        )
 
     @property
     def inputs(self) -> list[dict[str, Any]]:
@@ -196,6 +198,11 @@ class _Operator:
         compiled = compile_partition(graph, Partition((node.index,), inputs, node.outputs))
         self._node = node
         self._executable = Executable(compiled.program, options.device, options.timeout_ms)
+
+    @property
+    def tensors(self) -> list[int]:
+        """The tensors of the model that it reads and writes."""
+        return [binding[0] for binding in (*self._executable.inputs, *self._executable.outputs)]
 
     def compare(self, reference: ReferenceModel) -> OpTally:
         arrays = [reference.tensor(binding[0]) for binding in self._executable.inputs]

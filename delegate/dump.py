@@ -57,7 +57,10 @@ def dump_partitions(
         return []
     from delegate.capture import save_capture
 
-    reference = ReferenceModel.load(path, reference_kernels=True, all_tensors=True)
+    edges = [(*c.partition.inputs, *c.partition.outputs) for c in result.partitions]
+    reference = ReferenceModel.load(
+        path, reference_kernels=True, tensors=[tensor for edge in edges for tensor in edge]
+    )
     reference.run(sample)
     done()
     with _new_files(folder) as (workplace, finished):

@@ -146,7 +146,11 @@ class Table:
 
     def has(self, slot: int) -> bool:
         """Whether the field is there (reference fields: strings, vectors, tables)."""
-        return self._field(slot, _OFFSET_BYTES) != 0
+        return self.reference_position(slot) != 0
+
+    def reference_position(self, slot: int) -> int:
+        """Absolute position of a reference field's own offset, 0 if absent."""
+        return self._field(slot, _OFFSET_BYTES)
 
     def number(self, slot: int, fmt: struct.Struct, default: int = 0) -> int:
         """An integer field; ``fmt`` is one of the module's formats."""

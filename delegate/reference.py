@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,9 @@ from typing import Any
 import numpy.typing as npt
 
 from delegate.errors import ModelError
+from delegate.exposed_tensors import expose_tensors
 from delegate.runtimes import Interpreter, find_runtime, invoke
+from delegate.tflite_reader import read_graph
 
 
 @dataclass(slots=True)
@@ -22,13 +24,22 @@ class ReferenceModel:
     outputs: list[dict[str, Any]]
 
     @classmethod
-    def load(cls, path: Path, *, reference_kernels: bool, all_tensors: bool) -> ReferenceModel:
+    def load(
+        cls, path: Path, *, reference_kernels: bool, tensors: Iterable[int] = ()
+    ) -> ReferenceModel:
         """``reference_kernels``: BUILTIN_REF, which defines the numeric contract but is slow; else
-        the default kernels. ``all_tensors`` keeps intermediate tensors. Raises ModelError."""
+        the default kernels. ``tensors``: inner tensors that can be read after ``run``.
+
+        Raises ModelError if the model cannot be read or the runtime refuses it.
+        """
+        inner = tuple(tensors)
         interpreter = find_runtime().interpreter(
-            path, reference_kernels=reference_kernels, preserve_all_tensors=all_tensors
+            expose_tensors(path, inner) if inner else path, reference_kernels=reference_kernels
         )
-        return cls(interpreter, interpreter.get_input_details(), interpreter.get_output_details())
+        count = len(read_graph(path).outputs)
+        return cls(
+            interpreter, interpreter.get_input_details(), interpreter.get_output_details()[:count]
+        )
 
     def run(self, sample: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         """One inference; the model's outputs. Raises DelegateError if the runtime fails."""
@@ -38,7 +49,7 @@ class ReferenceModel:
         return [self.interpreter.get_tensor(details["index"]) for details in self.outputs]
 
     def tensor(self, index: int) -> npt.NDArray[Any]:
-        """A copy of tensor ``index`` after ``run``. Raises ModelError if it was not kept."""
+        """A copy of tensor ``index`` after ``run``. Raises ModelError if it was not asked for."""
         try:
             return self.interpreter.get_tensor(index)
         except ValueError as error:

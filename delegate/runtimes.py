@@ -69,26 +69,26 @@ class Runtime:
 
     def interpreter(
         self,
-        model: Path,
+        model: Path | bytes,
         delegates: Sequence[Any] = (),
         *,
         reference_kernels: bool = False,
-        preserve_all_tensors: bool = False,
         threads: int | None = None,
     ) -> Interpreter:
-        """An interpreter with allocated tensors.
+        """An interpreter with allocated tensors, for a file or its content.
 
         ``reference_kernels`` selects OpResolverType.BUILTIN_REF: the kernels that define the
-        numeric contract, with no default delegate. ``preserve_all_tensors`` keeps intermediate
-        tensors readable after invoke. Raises ModelError if the runtime refuses the model.
+        numeric contract, with no default delegate. Raises ModelError if the runtime refuses the
+        model.
         """
-        arguments: dict[str, Any] = {"model_path": str(model)}
+        if isinstance(model, bytes):
+            name, arguments = "the model", {"model_content": model}
+        else:
+            name, arguments = str(model), {"model_path": str(model)}
         if delegates:
             arguments["experimental_delegates"] = list(delegates)
         if reference_kernels:
             arguments["experimental_op_resolver_type"] = self.module.OpResolverType.BUILTIN_REF
-        if preserve_all_tensors:
-            arguments["experimental_preserve_all_tensors"] = True
         if threads is not None:
             arguments["num_threads"] = threads
         try:
@@ -97,9 +97,7 @@ class Runtime:
                 interpreter: Interpreter = self.module.Interpreter(**arguments)
                 interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as error:
-            raise ModelError(
-                f"{model}: {self.name} refuses the model: {one_line(error)}"
-            ) from error
+            raise ModelError(f"{self.name} refuses {name}: {one_line(error)}") from error
         return interpreter
 
 
