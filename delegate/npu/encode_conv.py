@@ -19,6 +19,16 @@ INT_MASK = 0x300
 CBUF_BANKS = 12
 """Banks of 32 KiB that data and weights share."""
 
+CBUF_BANK_BYTES = 32768
+CBUF_ENTRY_BYTES = 64
+
+MAX_ENTRIES_PER_ROW = 2048
+"""The vendor's compiler refuses more, although the field would hold them (observed)."""
+
+DENSE_OUTPUT_GROUP = 32
+DEPTHWISE_OUTPUT_GROUP = 64
+"""The writer works in whole groups of output channels; partial ones hang (observed)."""
+
 CHANNEL_GROUP = 16
 """Channels of one int8 surface."""
 
@@ -67,12 +77,8 @@ def encode_conv(layer: str, task: ConvTask) -> Segment:
 
 def _check(writer: RegCmdWriter, task: ConvTask) -> None:
     """What no single field can see."""
-    feature, cbuf, weights = task.feature, task.cbuf, task.weights
-    if min(cbuf.data_banks, cbuf.weight_banks) < 1:
-        raise writer.fail("CNA.CBUF_CON0", "gives no bank to the data or to the weights")
-    if cbuf.data_banks + cbuf.weight_banks > CBUF_BANKS:
-        banks = cbuf.data_banks + cbuf.weight_banks
-        raise writer.fail("CNA.CBUF_CON0", f"uses {banks} banks; the limit is {CBUF_BANKS}")
+    _check_cbuf(writer, task)
+    feature, weights = task.feature, task.weights
     if feature.channels % CHANNEL_GROUP or feature.channels < 1:
         problem = f"= {feature.channels} is not a multiple of {CHANNEL_GROUP}"
         raise writer.fail("CNA.DATA_SIZE1.DATAIN_CHANNEL", problem)
@@ -97,6 +103,34 @@ def _check(writer: RegCmdWriter, task: ConvTask) -> None:
             "must be memory: a convolution without bias operands in memory is no known program"
         )
         raise writer.fail("DPU.BS_CFG.BS_ALU_SRC", problem)
+    output = task.output
+    group = DEPTHWISE_OUTPUT_GROUP if task.is_depthwise else DENSE_OUTPUT_GROUP
+    if output.channels % group or output.surfaces_per_group * CHANNEL_GROUP != group:
+        problem = f"= {output.channels} is not whole groups of {group}"
+        raise writer.fail("DPU.DATA_CUBE_CHANNEL.CHANNEL", problem)
+    if not task.is_depthwise and weights.kernels > output.channels:
+        problem = f"= {weights.kernels} exceeds the {output.channels} channels of the output"
+        raise writer.fail("CNA.WEIGHT_SIZE2.WEIGHT_KERNELS", problem)
+
+
+def _check_cbuf(writer: RegCmdWriter, task: ConvTask) -> None:
+    """All rows of the tile fit the data banks; weights may stream, unless they are reused."""
+    feature, cbuf, weights = task.feature, task.cbuf, task.weights
+    if min(cbuf.data_banks, cbuf.weight_banks) < 1:
+        raise writer.fail("CNA.CBUF_CON0", "gives no bank to the data or to the weights")
+    if cbuf.data_banks + cbuf.weight_banks > CBUF_BANKS:
+        banks = cbuf.data_banks + cbuf.weight_banks
+        raise writer.fail("CNA.CBUF_CON0", f"uses {banks} banks; the limit is {CBUF_BANKS}")
+    if not 1 <= feature.entries_per_row <= MAX_ENTRIES_PER_ROW:
+        problem = f"= {feature.entries_per_row} exceeds the limit 1..{MAX_ENTRIES_PER_ROW}"
+        raise writer.fail("CNA.CBUF_CON1.DATA_ENTRIES", problem)
+    needed = feature.entries_per_row * feature.height * CBUF_ENTRY_BYTES
+    if needed > cbuf.data_banks * CBUF_BANK_BYTES:
+        problem = f"= {cbuf.data_banks} cannot hold {needed} bytes of input rows"
+        raise writer.fail("CNA.CBUF_CON0.DATA_BANK", problem)
+    if cbuf.weight_reuse and weights.total_bytes > cbuf.weight_banks * CBUF_BANK_BYTES:
+        problem = f"needs {weights.total_bytes} bytes of weights in {cbuf.weight_banks} banks"
+        raise writer.fail("CNA.CBUF_CON0.WEIGHT_REUSE", problem)
 
 
 def _write_cbuf(writer: RegCmdWriter, task: ConvTask, *, again: bool = False) -> None:
@@ -129,8 +163,6 @@ def feature_grains(feature: FeatureInput, kh: int, stride_h: int) -> int:
 
 def _write_geometry(writer: RegCmdWriter, task: ConvTask) -> None:
     feature, output, weights = task.feature, task.output, task.weights
-    if feature.entries_per_row < 1:
-        raise writer.fail("CNA.CBUF_CON1.DATA_ENTRIES", "is at least 1")
     grains = feature_grains(feature, weights.kh, task.stride_h)
     writer.write("CNA.CONV_CON2", FEATURE_GRAINS=grains)
     writer.write(

@@ -121,6 +121,9 @@ _LUT_REGISTERS = (
 
 def _check_stages(writer: RegCmdWriter, task: DpuTask) -> None:
     bs, bn, ew = task.bs, task.bn, task.ew
+    if not 0 < task.output.channels_real <= task.output.channels:
+        problem = f"= {task.output.channels_real} exceeds the limit 1..{task.output.channels}"
+        raise writer.fail("DPU.DATA_CUBE_CHANNEL.ORIG_CHANNEL", problem)
     memory = [bs.alu, bs.ow, bs.mul].count(Source.MEMORY)
     if bs.alu is not Source.MEMORY and memory:
         problem = "from memory without a summand from memory has no known operand layout"

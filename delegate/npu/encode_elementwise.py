@@ -12,6 +12,9 @@ ENABLE_MASK = 0x18
 INT_MASK = 0x300
 """Interrupts that mean completion: DPU, either register group."""
 
+CHANNEL_GROUP = 16
+"""Channels of one int8 surface, which the DPU writes at a time."""
+
 
 def encode_elementwise(layer: str, task: ElementwiseTask) -> Segment:
     """The segment of ``task``. Raises EncodingError."""
@@ -26,6 +29,10 @@ def encode_elementwise(layer: str, task: ElementwiseTask) -> Segment:
         main=task.source,
         main_surface_stride_bytes=task.source_surface_stride_bytes,
     )
+    channels, group = task.output.channels, CHANNEL_GROUP * task.output.surfaces_per_group
+    if channels % CHANNEL_GROUP or group != CHANNEL_GROUP:
+        problem = f"= {channels} is not whole groups of {CHANNEL_GROUP}"
+        raise writer.fail("DPU.DATA_CUBE_CHANNEL.CHANNEL", problem)
     write_pointers(writer)
     write_dpu(writer, dpu)
     write_rdma(writer, dpu)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from delegate.errors import ProgramError
-from delegate.lower.task import BufferId, LoweredPartition
+from delegate.errors import EncodingError, ProgramError
+from delegate.lower.task import BufferId, ConvTask, LoweredPartition, Task
 from delegate.npu.encode import encode_task
 from delegate.npu.perf import estimate_task
 from delegate.npu.program_check import check_program
@@ -53,6 +53,7 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
         for task in layer.tasks
     ]
     segments = [encode_task(name, task) for _, name, task in tasks]
+    _check_reuse(lowered)
     offsets, size_words = _place(segments)
     words = np.zeros(size_words, dtype="<u8")
     program_tasks = []
@@ -91,6 +92,24 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
     )
     check_program(program)
     return program
+
+
+def _check_reuse(lowered: LoweredPartition) -> None:
+    """A task that finds its weights in CBUF follows one that left exactly these in these banks."""
+    previous: Task | None = None
+    for layer in lowered.layers:
+        for task in layer.tasks:
+            if isinstance(task, ConvTask) and task.cbuf.weight_reuse:
+                kept = (
+                    isinstance(previous, ConvTask)
+                    and previous.weights == task.weights
+                    and previous.cbuf.data_banks == task.cbuf.data_banks
+                    and previous.cbuf.weight_banks == task.cbuf.weight_banks
+                )
+                if not kept:
+                    place = f"layer {layer.name}, tile {task.tile}: CNA.CBUF_CON0.WEIGHT_REUSE"
+                    raise EncodingError(f"{place} needs the weights of another task before it")
+            previous = task
 
 
 def _place(segments: list[Segment]) -> tuple[list[int], int]:

@@ -11,80 +11,17 @@ from delegate.lower.task import (
     BnStage,
     BsStage,
     BufferId,
-    BufferSpec,
     EwStage,
     Layer,
-    LoweredPartition,
     OutConvert,
     Ref,
     Source,
 )
 from tests.npu import oracle
-from tests.npu.sample_programs import binding
 from tests.npu.sample_tasks import add_task, align, conv_task, surface_bytes
+from tests.npu.simulated import Constants, run_and_compare
 
 pytest.importorskip("delegate._native", reason="the native module is not built")
-
-from delegate.capture import replay
-from delegate.npu.dump import capture_of_program
-from delegate.npu.program import build_program
-
-
-class Constants:
-    """The CONSTANTS buffer while it is filled."""
-
-    def __init__(self):
-        self.content = bytearray()
-
-    def add(self, data):
-        self.content += bytes(-len(self.content) % 64)
-        place = Ref(BufferId.CONSTANTS, len(self.content))
-        self.content += data
-        return place
-
-
-def run(layers, constants, inputs, outputs, scratch=0):
-    """``inputs``/``outputs``: (h, w, c, surfaces, int8 values [h, w, c]); checks every element."""
-    bound = {BufferId.INPUT: [], BufferId.OUTPUT: []}
-    sizes = {BufferId.INPUT: 0, BufferId.OUTPUT: 0}
-    for buffer, tensors in ((BufferId.INPUT, inputs), (BufferId.OUTPUT, outputs)):
-        for values, surfaces in tensors:
-            h, w, c = values.shape
-            item = binding(
-                tensor=len(bound[buffer]),
-                h=h,
-                w=w,
-                c=c,
-                place=Ref(buffer, sizes[buffer]),
-                surfaces=surfaces,
-            )
-            bound[buffer].append(dataclasses.replace(item, fill=0))
-            sizes[buffer] += surfaces * surface_bytes(h, w)
-    lowered = LoweredPartition(
-        name="test",
-        layers=tuple(layers),
-        buffers=(
-            BufferSpec(
-                BufferId.CONSTANTS, align(len(constants.content), 4096), bytes(constants.content)
-            ),
-            BufferSpec(BufferId.SCRATCH, scratch),
-            BufferSpec(BufferId.INPUT, sizes[BufferId.INPUT]),
-            BufferSpec(BufferId.OUTPUT, sizes[BufferId.OUTPUT]),
-        ),
-        inputs=tuple(bound[BufferId.INPUT]),
-        outputs=tuple(bound[BufferId.OUTPUT]),
-    )
-    capture = capture_of_program(
-        build_program(lowered, "test"),
-        [values[None] for values, _ in inputs],
-        [values[None] for values, _ in outputs],
-        "test",
-    )
-    for chained in (False, True):
-        result = replay(capture, chained=chained)
-        assert result.error is None
-        assert result.passed
-        assert (result.max_abs_diff, result.equal) == (0, 1.0)
 
 
 def layer(name, *tasks):
@@ -177,7 +114,7 @@ def test_dense_per_tensor_with_weight_zero_point(shape):
     products, sums = oracle.dense(patches, weights)
     expected = oracle.out_convert(oracle.stage(products - 3 * sums, alu=bias), out)
     assert np.unique(expected).size > 20
-    run(
+    run_and_compare(
         [layer("conv", task)],
         constants,
         [(x, align(geometry["c"], 16) // 16)],
@@ -215,7 +152,7 @@ def test_dense_per_channel_with_relu6(shape):
     scaled = oracle.stage(products + weight_sums * sums, bias, mul, 14, 14)
     expected = oracle.out_convert(oracle.stage(scaled, relu=True, relux_max=60000), out)
     assert np.unique(expected).size > 20
-    run(
+    run_and_compare(
         [layer("conv", task)],
         constants,
         [(x, align(geometry["c"], 16) // 16)],
@@ -260,7 +197,7 @@ def test_depthwise_per_channel(c, stride):
     scaled = oracle.stage(products + zero_points * sums, bias, mul, 14, 14)
     expected = oracle.out_convert(scaled, out)
     assert np.unique(expected).size > 20
-    run(
+    run_and_compare(
         [layer("depthwise", task)],
         constants,
         [(x, align(c, 16) // 16)],
@@ -317,7 +254,7 @@ def test_a_fused_operand_is_added_per_pixel(relu, depthwise):
     )
     expected = oracle.out_convert(np.maximum(summed, 0) if relu else summed, out)
     assert np.unique(expected).size > 20
-    run(
+    run_and_compare(
         [layer("conv add", task)],
         constants,
         [(x, c // 16), (other, c // 16)],
@@ -358,7 +295,9 @@ def test_elementwise_addition(c):
     right = oracle.shift_round((b.astype(np.int64) - 4) * 0x6543, 2)
     expected = oracle.out_convert(left + right, out)
     assert np.unique(expected).size > 20
-    run([layer("add", task)], Constants(), [(a, surfaces), (b, surfaces)], [(expected, surfaces)])
+    run_and_compare(
+        [layer("add", task)], Constants(), [(a, surfaces), (b, surfaces)], [(expected, surfaces)]
+    )
 
 
 def test_row_tiles_with_reused_weights_then_an_addition():
@@ -407,7 +346,7 @@ def test_row_tiles_with_reused_weights_then_an_addition():
     expected = oracle.out_convert(left + right, add_out)
     assert np.unique(expected).size > 20
     layers = [layer("conv", *tiles), Layer("add", "ADD", (1,), (add,))]
-    run(layers, constants, [(x, 1)], [(expected, 1)], scratch=2 * pitch)
+    run_and_compare(layers, constants, [(x, 1)], [(expected, 1)], scratch=2 * pitch)
 
 
 @pytest.mark.parametrize("source", [Source.REGISTER, Source.MEMORY])
@@ -438,4 +377,4 @@ def test_a_bn_multiplier_and_a_register_operand(source):
     scaled = oracle.stage(oracle.stage(products, bias), 0, mul, 13, 12)
     expected = oracle.out_convert(np.maximum(scaled - 777, 0), out)
     assert np.unique(expected).size > 20
-    run([layer("conv", task)], constants, [(x, 2)], [(expected, 2)])
+    run_and_compare([layer("conv", task)], constants, [(x, 2)], [(expected, 2)])

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delegate.errors import ProgramError
+from delegate.errors import EncodingError, ProgramError
 from delegate.lower.task import BufferId, BufferSpec, Layer, Ref
 from delegate.npu.program import build_program, parse, serialize
 from delegate.npu.program_writer import checksum_position
@@ -139,6 +139,16 @@ def test_an_operand_outside_its_buffer_is_refused():
     layers = (*lowered.layers, Layer("2 CONV_2D", "CONV_2D", (2,), (task,)))
     with pytest.raises(ProgramError, match="points outside INPUT"):
         build_program(dataclasses.replace(lowered, layers=layers), COMPILER)
+
+
+def test_reuse_of_weights_that_are_not_there_is_refused():
+    lowered = chain_partition()
+    first, second = lowered.layers[0].tasks
+    moved = dataclasses.replace(second.weights, source=Ref(BufferId.CONSTANTS, 2048))
+    for tasks in ((second,), (first, dataclasses.replace(second, weights=moved))):
+        layers = (dataclasses.replace(lowered.layers[0], tasks=tasks), lowered.layers[1])
+        with pytest.raises(EncodingError, match=r"rows 5..7: CNA.CBUF_CON0.WEIGHT_REUSE needs"):
+            build_program(dataclasses.replace(lowered, layers=layers), COMPILER)
 
 
 def changed_task(program, index, **changes):

@@ -1,0 +1,152 @@
+"""What the encoder refuses, and how it says so."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from delegate.errors import EncodingError
+from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, OutConvert, Ref, Source
+from delegate.npu.encode import encode_task
+from delegate.npu.regcmd import RegCmdWriter, unpack_word
+from delegate.npu.registers import register
+from tests.npu.sample_tasks import add_task, conv_task
+
+OPERANDS = Ref(BufferId.CONSTANTS, 256)
+
+
+def message(task):
+    with pytest.raises(EncodingError) as caught:
+        encode_task("12 CONV_2D", task)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def test_an_overflow_names_layer_tile_field_value_and_limit():
+    text = message(conv_task(h=2, w=2048, tile="rows 4..9"))
+    for part in ("12 CONV_2D", "rows 4..9", "CNA.DATA_SIZE0.DATAIN_WIDTH", "2048", "0..2047"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("task", "field"),
+    [
+        (conv_task(kh=32), "CNA.WEIGHT_SIZE2.WEIGHT_HEIGHT"),
+        (conv_task(oc=16384), "CNA.WEIGHT_SIZE2.WEIGHT_KERNELS"),
+        (conv_task(stride=8), "CNA.CONV_CON3.CONV_Y_STRIDE"),
+        (conv_task(stride=0, oh=7, ow=5), "CNA.CONV_CON3.CONV_Y_STRIDE"),
+        (conv_task(dilation=33), "CNA.CONV_CON3.ATROUS_Y_DILATION"),
+        (conv_task(pad_top=16), "CNA.PAD_CON0.PAD_TOP"),
+        (conv_task(pad_value=-129), "CNA.PAD_CON1.PAD_VALUE"),
+        (conv_task(out=OutConvert(0x8000, 20, 0)), "DPU.OUT_CVT_SCALE.OUT_CVT_SCALE"),
+        (conv_task(out=OutConvert(0x4000, 64, 0)), "DPU.OUT_CVT_SHIFT.OUT_CVT_SHIFT"),
+        (conv_task(bn=BnStage(relux_max=6)), "DPU.BN_CFG.BN_RELUX_EN"),
+        (conv_task(ew=EwStage(relux_max=6)), "DPU.EW_CFG.EW_RELUX_EN"),
+        (conv_task(bn=BnStage(mul=Source.MEMORY)), "DPU_RDMA.RDMA_BN_BASE_ADDR.BN_BASE_ADDR"),
+        (conv_task(bn=BnStage(shift=3)), "DPU.BN_MUL_CFG.BN_MUL_SHIFT_VALUE"),
+        (
+            conv_task(bs=BsStage(mul=Source.MEMORY, operands=OPERANDS)),
+            "DPU.BS_CFG.BS_ALU_SRC",
+        ),
+        (
+            add_task(bs=BsStage(mul=Source.MEMORY, operands=OPERANDS)),
+            "DPU.BS_MUL_CFG.BS_MUL_SRC",
+        ),
+        (conv_task(bs=BsStage(alu=Source.MEMORY)), "DPU_RDMA.RDMA_BS_BASE_ADDR.BS_BASE_ADDR"),
+        (add_task(bs=BsStage(ow=Source.REGISTER, ow_operand=1)), "DPU.BS_OW_CFG.OD_BYPASS"),
+        (conv_task(target=Ref(BufferId.OUTPUT, 8)), "DPU.DST_BASE_ADDR"),
+        (
+            add_task(ew=EwStage(operand=Ref(BufferId.INPUT, 0), surface_stride_bytes=16)),
+            "DPU_RDMA.RDMA_EW_SURF_NOTCH.EW_SURF_NOTCH",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_field_name(task, field):
+    assert field in message(task)
+
+
+def with_cbuf(task, **changes):
+    return dataclasses.replace(task, cbuf=dataclasses.replace(task.cbuf, **changes))
+
+
+def with_output(task, **changes):
+    return dataclasses.replace(task, output=dataclasses.replace(task.output, **changes))
+
+
+def with_feature(task, **changes):
+    return dataclasses.replace(task, feature=dataclasses.replace(task.feature, **changes))
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        (with_cbuf(conv_task(), weight_banks=9), "13 banks; the limit is 12"),
+        (with_cbuf(conv_task(), data_banks=0), "gives no bank"),
+        (with_cbuf(conv_task(h=410, w=5), data_banks=1), "DATA_BANK = 1 cannot hold 52480 bytes"),
+        (
+            with_cbuf(conv_task(c=512, oc=512, weight_reuse=True), weight_banks=2),
+            "WEIGHT_REUSE needs 2359296 bytes of weights in 2 banks",
+        ),
+        (with_feature(conv_task(), entries_per_row=2049), "2049 exceeds the limit 1..2048"),
+        (with_output(conv_task(), channels=48), "48 is not whole groups of 32"),
+        (with_output(conv_task(depthwise=True), channels=32), "32 is not whole groups of 64"),
+        (with_output(conv_task(), surfaces_per_group=4), "is not whole groups of 32"),
+        (with_output(add_task(), channels=17), "17 is not whole groups of 16"),
+        (with_output(conv_task(), channels_real=33), "ORIG_CHANNEL = 33 exceeds the limit 1..32"),
+        (
+            with_output(conv_task(oc=64), channels=32, channels_real=32),
+            "64 exceeds the 32 channels",
+        ),
+        (with_feature(conv_task(), channels=24), "24 is not a multiple of 16"),
+        (with_feature(conv_task(), surface_stride_bytes=600), "600 bytes per surface"),
+    ],
+)
+def test_what_no_single_field_shows_is_refused(task, text):
+    assert text in message(task)
+
+
+def test_a_register_is_written_once_unless_meant():
+    writer = RegCmdWriter("layer", "")
+    writer.write("CNA.FC_CON0")
+    with pytest.raises(EncodingError, match=r"CNA.FC_CON0 is written twice"):
+        writer.write("CNA.FC_CON0")
+    writer.rewrite("CNA.FC_CON0")
+
+
+def test_kernel_registers_are_refused():
+    writer = RegCmdWriter("layer", "")
+    with pytest.raises(EncodingError, match=r"CORE.S_POINTER must not be written"):
+        writer.write("CORE.S_POINTER", POINTER=1)
+
+
+@given(
+    st.sampled_from(
+        [
+            "CNA.DATA_SIZE1.DATAIN_CHANNEL_REAL",
+            "CNA.DMA_CON1.LINE_STRIDE",
+            "CNA.DMA_CON2.SURF_STRIDE",
+            "DPU.DATA_CUBE_CHANNEL.ORIG_CHANNEL",
+            "DPU.BS_MUL_CFG.BS_MUL_OPERAND",
+            "DPU.DST_SURF_STRIDE.DST_SURF_STRIDE",
+            "DPU.OUT_CVT_OFFSET.OUT_CVT_OFFSET",
+        ]
+    ),
+    st.integers(-(1 << 33), 1 << 33),
+)
+def test_a_field_holds_a_value_exactly_or_refuses_it(name, value):
+    block, row, field_name = name.split(".")
+    field = register(f"{block}.{row}").field(field_name)
+    low, high = field.limits
+    writer = RegCmdWriter("layer", "")
+    if low <= value <= high and value % field.unit == 0:
+        writer.write(f"{block}.{row}", **{field_name: value})
+        command = unpack_word(writer.finish(0, 0).words[0])
+        assert field.decode(command.value) == value
+        assert command.value & ~field.mask == 0
+    else:
+        with pytest.raises(EncodingError, match=field_name):
+            writer.write(f"{block}.{row}", **{field_name: value})
