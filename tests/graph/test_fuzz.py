@@ -1,0 +1,191 @@
+"""Mutated and truncated models: read, or one ModelError; nothing else, in bounded time and memory.
+
+Seeded, so that a failure repeats; the time per source is boxed so that the suite stays quick. Set
+FUZZ_SECONDS for a longer run.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from delegate.errors import ModelError
+from delegate.graph import DType, Quantization
+from delegate.partition.partitioner import partition_graph, select_nodes
+from delegate.tflite_reader import Model, read_model
+from models.builder import (
+    Arithmetic,
+    ModelBuilder,
+    conv_conv_add_model,
+    depthwise_model,
+    fully_connected_model,
+    options,
+)
+from tests.shared_folder import MODELS
+
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "3"))
+LEAST_MUTATIONS = 300
+
+# Python objects per byte of the file: a Tensor of an empty table (8 bytes with its offset) takes
+# about 300 bytes.
+MEMORY_FACTOR = 60
+MEMORY_FLOOR_BYTES = 2 << 20
+
+
+def everything() -> bytes:
+    """One model with every construct that the reader knows."""
+    rng = np.random.default_rng(0)
+    b = ModelBuilder("everything")
+    q = Quantization((0.5,), (3,))
+    x = b.input("x", (1, 4), DType.INT8, q, shape_signature=(-1, 4))
+    state = b.tensor("state", (1, 4), DType.INT8, q, is_variable=True)
+    b.constant("packed", np.array([0x21], np.uint8), dtype=DType.INT4, shape=(2,))
+    b.constant("sparse", np.arange(3, dtype=np.int8), shape=(2, 2), is_sparse=True)
+    b.constant("far", rng.integers(0, 9, (3, 4), dtype=np.int32), is_external=True)
+    b.constant("axis", np.ones((2, 3), np.int8), Quantization((1.0,) * 3, (0,), 1))
+    y = b.tensor("y", (1, 4), DType.INT8, q)
+    b.operator("ADD", (x, state), (y,), options.add(), version=2)
+    z = b.tensor("z", (1, 4), DType.INT8, q)
+    b.operator("CUSTOM:Op", (y, -1), (z,), custom_options=b"abc")
+    b.operator(209, (z,), (x,), options.reshape((1, 4)))
+    b.output(z)
+    b.subgraph("other")
+    b.output(b.input("w", (2,), DType.FLOAT32))
+    b.metadata("note", b"text")
+    b.signature("serve", {"x": x}, {"z": z})
+    return b.build()
+
+
+SOURCES: dict[str, Callable[[], bytes]] = {
+    "everything": everything,
+    "residual": lambda: conv_conv_add_model(np.random.default_rng(1), 3, 2, 2, 3, 2, 2),
+    "depthwise": lambda: depthwise_model(
+        np.random.default_rng(2), 3, 4, 5, 2, 3, arithmetic=Arithmetic(per_channel=True)
+    ),
+    "fully_connected": lambda: fully_connected_model(np.random.default_rng(3), (2, 5), 3),
+    "small_real": (MODELS / "layers" / "mobiledet-000.tflite").read_bytes,
+    "whole_real": (MODELS / "mobilenet_v1_0.25_128_quant.tflite").read_bytes,
+}
+
+# The tables of a large model lie in its first or last bytes, constants between.
+TABLES_BYTES = 8192
+
+INTERESTING = (0, 1, 2, 4, 7, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
+
+
+def source_or_skip(name: str) -> bytes:
+    if name.endswith("_real") and not MODELS.is_dir():
+        pytest.skip(f"no public models: {MODELS} does not exist")
+    return SOURCES[name]()
+
+
+def mutate(content: bytes, rng: np.random.Generator) -> bytes:
+    """One to four changes of bytes, words, runs, or the length."""
+    mutant = bytearray(content)
+    for _ in range(rng.integers(1, 5)):
+        place = int(rng.integers(0, min(len(content), TABLES_BYTES)))
+        if rng.random() < 0.7:
+            place = len(mutant) - 1 - place  # flatbuffers put the tables behind the buffers
+        place = min(max(place, 0), max(len(mutant) - 4, 0))
+        kind = rng.integers(0, 6)
+        if kind == 0:
+            mutant[place] ^= 1 << int(rng.integers(0, 8))
+        elif kind == 1:
+            mutant[place] = int(rng.integers(0, 256))
+        elif kind == 2:
+            aligned = place // 4 * 4
+            struct.pack_into("<I", mutant, aligned, int(rng.choice(INTERESTING)))
+        elif kind == 3:
+            aligned = place // 4 * 4  # a plausible offset: somewhere later in the file
+            struct.pack_into("<I", mutant, aligned, int(rng.integers(0, len(mutant) - aligned)))
+        elif kind == 4:
+            other = int(rng.integers(0, max(len(mutant) - 16, 1)))
+            mutant[place : place + 8] = mutant[other : other + 8]
+        else:
+            del mutant[int(rng.integers(8, len(mutant))) :]
+            if len(mutant) < 16:
+                break
+    return bytes(mutant)
+
+
+def walk(model: Model) -> None:
+    """Touches all that was read, and lets the partitioner see it."""
+    for graph in model.subgraphs:
+        for tensor in graph.tensors:
+            if tensor.constant is not None:
+                assert not tensor.constant.flags.writeable
+                tensor.constant.sum() if tensor.constant.dtype.kind in "iuf" else None
+        supported, rejections = select_nodes(graph)
+        assert len(supported) + len(rejections) == len(graph.nodes)
+        partition_graph(graph, supported)
+
+
+def read_or_refuse(content: bytes) -> bool:
+    try:
+        model = read_model(content)
+    except ModelError as error:
+        assert str(error).startswith("<memory>: ")
+        assert "\n" not in str(error)
+        return False
+    walk(model)
+    return True
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_mutants_are_read_or_refused(name: str) -> None:
+    content = source_or_skip(name)
+    assert read_or_refuse(content)
+    rng = np.random.default_rng(20240607)
+    end = time.perf_counter() + SECONDS
+    results = []
+    slowest = 0.0
+    while time.perf_counter() < end or len(results) < LEAST_MUTATIONS:
+        mutant = mutate(content, rng)
+        started = time.perf_counter()
+        with np.errstate(all="ignore"):
+            results.append(read_or_refuse(mutant))
+        slowest = max(slowest, time.perf_counter() - started)
+    # Both outcomes must occur, or the mutations test nothing.
+    assert 0.02 < np.mean(results) < 0.98
+    assert slowest < 2
+
+
+@pytest.mark.parametrize("name", [n for n in SOURCES if n != "whole_real"])
+def test_every_truncation_is_read_or_refused(name: str) -> None:
+    content = source_or_skip(name)
+    step = max(len(content) // 2000, 1)
+    for length in range(0, len(content), step):
+        assert not read_or_refuse(content[:length]), f"read with {length} bytes"
+
+
+def test_every_single_byte_of_a_small_model() -> None:
+    content = SOURCES["everything"]()
+    for place in range(len(content)):
+        for value in (0x00, 0x01, 0x7F, 0x80, 0xFF):
+            mutant = bytearray(content)
+            mutant[place] = value
+            with np.errstate(all="ignore"):
+                read_or_refuse(bytes(mutant))
+
+
+def test_mutants_do_not_allocate_wildly() -> None:
+    content = SOURCES["residual"]()
+    rng = np.random.default_rng(5)
+    tracemalloc.start()
+    try:
+        for _ in range(150):
+            mutant = mutate(content, rng)
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            with np.errstate(all="ignore"):
+                read_or_refuse(mutant)
+            peak = tracemalloc.get_traced_memory()[1] - before
+            assert peak < MEMORY_FACTOR * len(mutant) + MEMORY_FLOOR_BYTES
+    finally:
+        tracemalloc.stop()
