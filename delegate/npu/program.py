@@ -13,6 +13,7 @@ import numpy as np
 from delegate.errors import EncodingError, ProgramError
 from delegate.lower.task import BufferId, ConvTask, LoweredPartition, Task
 from delegate.npu.encode import encode_task
+from delegate.npu.extents import accesses
 from delegate.npu.perf import estimate_task
 from delegate.npu.program_check import check_program
 from delegate.npu.program_reader import parse
@@ -80,10 +81,12 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
                 bytes=cost.bytes,
             )
         )
+    buffers = _buffers(lowered, words.tobytes())
+    _check_extents(lowered, buffers)
     program = Program(
         compiler=compiler,
         name=lowered.name,
-        buffers=_buffers(lowered, words.tobytes()),
+        buffers=buffers,
         relocs=tuple(_relocs(segments, offsets)),
         layers=tuple(ProgramLayer(item.name, item.op, item.nodes) for item in lowered.layers),
         tasks=tuple(program_tasks),
@@ -110,6 +113,27 @@ def _check_reuse(lowered: LoweredPartition) -> None:
                     place = f"layer {layer.name}, tile {task.tile}: CNA.CBUF_CON0.WEIGHT_REUSE"
                     raise EncodingError(f"{place} needs the weights of another task before it")
             previous = task
+
+
+def _check_extents(lowered: LoweredPartition, buffers: tuple[ProgramBuffer, ...]) -> None:
+    """Every task stays inside its buffers, and writes only where results belong."""
+    for layer in lowered.layers:
+        for task in layer.tasks:
+            for access in accesses(task):
+                buffer, start = access.start.buffer, access.start.offset
+                end = start + access.size_bytes
+                place = f"program {lowered.name}: layer {layer.name}, tile {task.tile}"
+                size = buffers[buffer].size_bytes
+                if start < 0 or end > size:
+                    raise ProgramError(
+                        f"{place}: {access.what}: bytes {start}..{end - 1} of {buffer.name}, "
+                        f"which has {size}"
+                    )
+                if access.is_write and buffer not in _WRITTEN:
+                    raise ProgramError(f"{place}: {access.what} is in {buffer.name}, which is read")
+
+
+_WRITTEN = (BufferId.SCRATCH, BufferId.OUTPUT)
 
 
 def _place(segments: list[Segment]) -> tuple[list[int], int]:

@@ -15,7 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delegate.errors import EncodingError, ProgramError
-from delegate.lower.task import BufferId, BufferSpec, Layer, Ref
+from delegate.lower.task import (
+    BnStage,
+    BsStage,
+    BufferId,
+    BufferSpec,
+    EwStage,
+    Layer,
+    Ref,
+    Source,
+)
 from delegate.npu.program import build_program, parse, serialize
 from delegate.npu.program_writer import checksum_position
 from delegate.npu.regcmd import unpack_word
@@ -133,12 +142,48 @@ def test_a_buffer_given_twice_is_refused():
         build_program(doubled, COMPILER)
 
 
-def test_an_operand_outside_its_buffer_is_refused():
+# The chain's buffers: CONSTANTS 8192, SCRATCH 1536, INPUT 768, OUTPUT 768 bytes.
+FITTING = {
+    "h": 4,
+    "w": 6,
+    "c": 16,
+    "oc": 16,
+    "source": Ref(BufferId.INPUT, 384),
+    "weights": Ref(BufferId.CONSTANTS, 8192 - 9 * 16 * 16),
+    "target": Ref(BufferId.SCRATCH, 768),
+    "bs": BsStage(alu=Source.MEMORY, operands=Ref(BufferId.CONSTANTS, 8192 - 128)),
+}
+BLOCKS = BsStage(alu=Source.MEMORY, mul=Source.MEMORY, operands=Ref(BufferId.CONSTANTS, 8192 - 128))
+BN = BnStage(mul=Source.MEMORY, operands=Ref(BufferId.CONSTANTS, 8192 - 48))
+EW = EwStage(operand=Ref(BufferId.INPUT, 0), surface_stride_bytes=400)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({}, None),
+        ({"source": Ref(BufferId.INPUT, 400)}, "the input: bytes 400..783 of INPUT"),
+        (
+            {"weights": Ref(BufferId.CONSTANTS, 8192 - 9 * 16 * 16 + 16)},
+            "the weights: bytes 5904..8207 of CONSTANTS",
+        ),
+        ({"bs": BLOCKS}, "the BS operands: bytes 8064..8319"),
+        ({"bn": BN}, "the BN operands: bytes 8144..8207"),
+        ({"ew": EW}, "the EW operand: bytes 0..783 of INPUT"),
+        # 16 channels are written as two surfaces of 16.
+        ({"target": Ref(BufferId.SCRATCH, 784)}, "the output: bytes 784..1551 of SCRATCH"),
+        ({"target": Ref(BufferId.CONSTANTS, 0)}, "the output is in CONSTANTS, which is read"),
+    ],
+)
+def test_a_task_that_runs_over_its_buffers_is_refused(changes, problem):
     lowered = chain_partition()
-    task = conv_task(source=Ref(BufferId.INPUT, 1 << 20))
-    layers = (*lowered.layers, Layer("2 CONV_2D", "CONV_2D", (2,), (task,)))
-    with pytest.raises(ProgramError, match="points outside INPUT"):
-        build_program(dataclasses.replace(lowered, layers=layers), COMPILER)
+    added = Layer("2 CONV_2D", "CONV_2D", (2,), (conv_task(**{**FITTING, **changes}),))
+    changed = dataclasses.replace(lowered, layers=(*lowered.layers, added))
+    if problem is None:
+        build_program(changed, COMPILER)
+        return
+    with pytest.raises(ProgramError, match=f"layer 2 CONV_2D.*{problem}"):
+        build_program(changed, COMPILER)
 
 
 def test_reuse_of_weights_that_are_not_there_is_refused():
