@@ -3,6 +3,7 @@
 #include <set>
 
 #include "sim/executor.h"
+#include "sim/fast.h"
 
 namespace rk3588::sim {
 namespace {
@@ -13,7 +14,7 @@ constexpr size_t kMaxChainTasks = 4095;
 }  // namespace
 
 struct Simulator::Impl {
-  explicit Impl(Settings s) : settings(s) {}
+  explicit Impl(Settings s) : settings(s), pool(s.threads), fast(s.isa, pool) {}
 
   // State of one run.
   struct Run {
@@ -28,7 +29,7 @@ struct Simulator::Impl {
     const Position where{run.task, layer};
     const SegmentEnd end = run_segment(run.memory, run.registers, address, words, where);
     const TaskPlan plan = plan_task(end.enable_mask, run.registers, run.memory, run.cbuf, where);
-    run_plain(plan);
+    if (settings.plain || !fast.run(plan)) run_plain(plan);
     for (const auto& [bit, block] : {std::pair{kEnableCna, Block::kCna},
                                      {kEnableCore, Block::kCore},
                                      {kEnableDpu, Block::kDpu},
@@ -93,6 +94,7 @@ struct Simulator::Impl {
 
   void run(Span<const Region> memory, Span<const Job> jobs) {
     Run run(memory);
+    fast.start_run();
     for (const Job& job : jobs) {
       if (job.tasks.empty()) continue;
       if (settings.chained) {
@@ -106,12 +108,12 @@ struct Simulator::Impl {
   }
 
   Settings settings;
+  ThreadPool pool;
+  FastPath fast;
 };
 
 Simulator::Simulator(Settings settings) : impl_(std::make_unique<Impl>(settings)) {}
 Simulator::~Simulator() = default;
 void Simulator::run(Span<const Region> memory, Span<const Job> jobs) { impl_->run(memory, jobs); }
-
-Isa best_isa() { return Isa::kPortable; }
 
 }  // namespace rk3588::sim

@@ -1,0 +1,74 @@
+// The vectorised path: the same results as run_plain, by blocks of pixels and channels on several
+// threads.
+#pragma once
+
+#include <vector>
+
+#include "sim/kernels.h"
+#include "sim/task.h"
+#include "sim/thread_pool.h"
+
+namespace rk3588::sim {
+
+// Memory that lives as long as the simulator: scratch, and weights in the kernels' order.
+class FastPath {
+ public:
+  FastPath(Isa isa, ThreadPool& pool) : kernels_(kernels_for(isa)), pool_(pool) {}
+
+  // Forgets what earlier runs left.
+  void start_run() { has_packed_weights_ = false; }
+  // False if the task's numbers could leave what double precision holds exactly: run_plain must do
+  // it. Nothing is written then.
+  bool run(const TaskPlan& task);
+
+ private:
+  void run_dense(const TaskPlan& task);
+  void run_depthwise(const TaskPlan& task);
+  void run_flying(const TaskPlan& task);
+  void pack_weights(const TaskPlan& task);
+  void sum_windows(const TaskPlan& task, const struct FeatureWindow& window);
+  void write_pixels(const TaskPlan& task, uint32_t surface, uint64_t pixel, uint32_t y, uint32_t x,
+                    const int32_t* acc, size_t acc_stride, const int32_t* sums,
+                    size_t pixels) const;
+
+  const Kernels& kernels_;
+  ThreadPool& pool_;
+  TaskStages stages_;
+  std::vector<SurfaceStages> surfaces_;
+  std::vector<int8_t> window_memory_;
+  std::vector<uint8_t> packed_;
+  bool has_packed_weights_ = false;
+  std::vector<int16_t> depthwise_weights_;
+  std::vector<int32_t> pixel_sums_;
+  std::vector<int32_t> window_sums_;
+};
+
+// The input as the kernels walk over it: pixel (y, x) of the output starts at
+// data + y * output_row_pitch + x * 16 and tap (ky, kx) of surface s lies tap_offset() further.
+// Columns are split by their rest modulo the horizontal stride, so that neighbouring output pixels
+// always read neighbouring atoms; rows and columns of padding are there.
+struct FeatureWindow {
+  const int8_t* data = nullptr;
+  uint32_t rows = 0;
+  uint32_t columns = 0;  // of one phase
+  size_t row_pitch = 0;
+  size_t phase_pitch = 0;
+  size_t surface_pitch = 0;
+  size_t output_row_pitch = 0;
+  bool is_linear = false;  // rows follow each other without a gap, one output pixel per atom
+
+  ptrdiff_t tap_offset(const CnaConfig& cna, uint32_t surface, uint32_t ky, uint32_t kx) const {
+    const uint32_t x = kx * cna.dilation_w;
+    return static_cast<ptrdiff_t>(surface * surface_pitch + ky * cna.dilation_h * row_pitch +
+                                  x % cna.stride_w * phase_pitch + x / cna.stride_w * kAtomBytes);
+  }
+};
+
+// Points into the input itself where possible, else copies it to `memory`.
+FeatureWindow make_window(const TaskPlan& task, ThreadPool& pool, std::vector<int8_t>* memory);
+
+// The task's stages as numbers in double precision. False if they would not be exact.
+bool prepare_stages(const TaskPlan& task, bool fold_ow, TaskStages* stages,
+                    std::vector<SurfaceStages>* surfaces);
+
+}  // namespace rk3588::sim
