@@ -79,6 +79,14 @@ def _describe_os_error(error: OSError) -> str:
     return f"{error.filename}: {reason}" if error.filename is not None else reason
 
 
+def _abandon_stdout() -> None:
+    """Writes what stdout still takes; if it takes nothing, spares Python's exit a second error."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code; raises only with ``--debug`` or from argparse."""
     arguments = build_parser().parse_args(argv)
@@ -87,8 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The reader went away (`| head`): give Python's exit something it can flush into.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _abandon_stdout()
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
         return _fail("interrupted", EXIT_INTERRUPTED)
@@ -98,6 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, DelegateError):
             return _fail(str(error), error.exit_code)
         if isinstance(error, OSError):
+            _abandon_stdout()  # it may be what failed
             return _fail(_describe_os_error(error), EXIT_FAILURE)
         if isinstance(error, MemoryError):
             return _fail("out of memory", EXIT_FAILURE)

@@ -1,0 +1,58 @@
+"""Models that the commands must refuse or leave to the CPU, made in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from delegate.graph import DType, Quantization
+from models.builder import options
+from models.builder.model_builder import ModelBuilder
+
+
+def float_classifier(classes: int = 4) -> bytes:
+    """Pictures of 5x7 in grey to ``classes`` scores, all in float32: nothing for the NPU."""
+    builder = ModelBuilder("float")
+    x = builder.input("image", (1, 5, 7, 1), DType.FLOAT32)
+    flat = builder.tensor("flat", (1, 35), DType.FLOAT32)
+    shape = builder.constant("shape", np.array([1, 35], np.int32))
+    builder.operator("RESHAPE", [x, shape], [flat], options.reshape([1, 35]))
+    weights = np.random.default_rng(3).normal(size=(classes, 35)).astype(np.float32)
+    scores = builder.tensor("scores", (1, classes), DType.FLOAT32)
+    builder.operator(
+        "FULLY_CONNECTED",
+        [flat, builder.constant("weights", weights), -1],
+        [scores],
+        options.fully_connected(),
+    )
+    builder.output(scores)
+    return builder.build()
+
+
+def dynamic_image_model() -> bytes:
+    """A convolution whose input has no fixed height and width."""
+    quantization = Quantization((1.0 / 255.0,), (-128,))
+    builder = ModelBuilder("dynamic")
+    x = builder.input(
+        "image", (1, 1, 1, 3), DType.INT8, quantization, shape_signature=(1, -1, -1, 3)
+    )
+    weights = builder.constant(
+        "weights", np.ones((4, 1, 1, 3), np.int8), Quantization((0.5,), (0,))
+    )
+    bias = builder.constant("bias", np.zeros(4, np.int32), Quantization((0.5 / 255.0,), (0,)))
+    y = builder.tensor("y", (1, 1, 1, 4), DType.INT8, quantization, shape_signature=(1, -1, -1, 4))
+    builder.operator("CONV_2D", [x, weights, bias], [y], options.conv_2d())
+    builder.output(y)
+    return builder.build()
+
+
+def two_input_model() -> bytes:
+    """An addition of two inputs: no classifier."""
+    quantization = Quantization((0.5,), (3,))
+    builder = ModelBuilder("two inputs")
+    shape = (1, 3, 5, 4)
+    a = builder.input("a", shape, DType.INT8, quantization)
+    b = builder.input("b", shape, DType.INT8, quantization)
+    y = builder.tensor("sum", shape, DType.INT8, Quantization((1.0,), (0,)))
+    builder.operator("ADD", [a, b], [y], options.add())
+    builder.output(y)
+    return builder.build()

@@ -1,0 +1,319 @@
+"""Bad input: one clear line on stderr, a non-zero exit code, nothing half-written."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import IMAGE, LABELS, MODEL, Run
+from tests.cli.odd_models import dynamic_image_model, float_classifier, two_input_model
+
+COMMANDS_WITH_MODEL = (
+    ("classify", IMAGE, "--model"),
+    ("compile",),
+    ("compare",),
+)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return tmp_path / "model.tflite"
+
+
+@pytest.mark.parametrize("command", COMMANDS_WITH_MODEL, ids=lambda c: c[0])
+def test_missing_model(run: Run, command: tuple[object, ...]) -> None:
+    run(*command, "nowhere.tflite").assert_refused("nowhere.tflite", "no such file")
+
+
+@pytest.mark.parametrize("command", COMMANDS_WITH_MODEL, ids=lambda c: c[0])
+@pytest.mark.parametrize("keep", [0, 3, 100, 20_000])
+def test_truncated_model(run: Run, model: Path, command: tuple[object, ...], keep: int) -> None:
+    model.write_bytes(MODEL.read_bytes()[:keep])
+    run(*command, model).assert_refused(str(model))
+
+
+@pytest.mark.parametrize("command", COMMANDS_WITH_MODEL, ids=lambda c: c[0])
+def test_model_that_is_something_else(run: Run, command: tuple[object, ...]) -> None:
+    run(*command, LABELS).assert_refused(str(LABELS), "TFL3")
+
+
+@pytest.mark.parametrize("command", COMMANDS_WITH_MODEL, ids=lambda c: c[0])
+def test_model_that_is_a_folder(run: Run, tmp_path: Path, command: tuple[object, ...]) -> None:
+    run(*command, tmp_path).assert_refused(str(tmp_path), "directory")
+
+
+def test_missing_image(run: Run) -> None:
+    run("classify", "nothing.png", "--model", MODEL).assert_refused("nothing.png", "no such image")
+
+
+def test_image_that_is_no_image(run: Run) -> None:
+    run("classify", LABELS, "--model", MODEL).assert_refused(str(LABELS), "not an image")
+
+
+def test_image_that_is_a_folder(run: Run, tmp_path: Path) -> None:
+    run("classify", tmp_path, "--model", MODEL).assert_refused(str(tmp_path), "directory")
+
+
+def test_image_cut_short(run: Run, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.png"
+    cut.write_bytes(IMAGE.read_bytes()[:200])
+    run("classify", cut, "--model", MODEL).assert_refused(str(cut), "cannot be decoded")
+
+
+def test_label_file_too_short(run: Run, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("zero\none\ntwo\n")
+    run("classify", IMAGE, "--model", MODEL, "--labels", labels).assert_refused(
+        str(labels), "too short", "3 labels for 10 classes"
+    )
+
+
+def test_label_file_without_the_background_line_is_too_short(run: Run, tmp_path: Path) -> None:
+    """A label less could be the first or the last: guessing would name every class wrongly."""
+    labels = tmp_path / "labels.txt"
+    labels.write_text("".join(f"{i}\n" for i in range(9)))
+    run("classify", IMAGE, "--model", MODEL, "--labels", labels).assert_refused("9 labels for 10")
+
+
+def test_label_file_too_long(run: Run, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("".join(f"{i}\n" for i in range(12)))
+    run("classify", IMAGE, "--model", MODEL, "--labels", labels).assert_refused("too long")
+
+
+def test_label_file_missing_or_binary(run: Run) -> None:
+    run("classify", IMAGE, "--model", MODEL, "--labels", "no.txt").assert_refused("no.txt")
+    run("classify", IMAGE, "--model", MODEL, "--labels", IMAGE).assert_refused("no UTF-8 text")
+
+
+def test_unknown_option_lists_the_valid_ones(run: Run) -> None:
+    run("classify", IMAGE, "--model", MODEL, "-O", "devise=null").assert_refused(
+        "devise", "did you mean 'device'", "min_nodes", "log_level"
+    )
+
+
+@pytest.mark.parametrize("pair", ["device", "min_nodes=0", "strict=perhaps", "cores=0,1"])
+def test_malformed_option(run: Run, pair: str) -> None:
+    run("compile", MODEL, "-O", pair).assert_refused(pair.split("=")[0])
+
+
+def test_option_given_twice(run: Run) -> None:
+    run("compile", MODEL, "--device", "null", "-O", "device=simulator").assert_refused("twice")
+
+
+def test_unknown_device(run: Run) -> None:
+    run("classify", IMAGE, "--model", MODEL, "--device", "gpu").assert_refused("'gpu'", "simulator")
+
+
+def test_device_of_a_later_version(run: Run) -> None:
+    run("classify", IMAGE, "--model", MODEL, "--device", "rocket").assert_refused(
+        "rocket", "not available in this version"
+    )
+
+
+def test_bad_environment_variable(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RK3588_DELEGATE_DEVICE", "gpu")
+    run("compile", MODEL).assert_refused("RK3588_DELEGATE_DEVICE", "'gpu'")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("frobnicate",),
+        ("classify",),
+        ("classify", IMAGE),
+        ("classify", IMAGE, "--model", MODEL, "--top", "0"),
+        ("classify", IMAGE, "--model", MODEL, "--top", "many"),
+        ("classify", IMAGE, "--model", MODEL, "--std", "0"),
+        ("classify", IMAGE, "--model", MODEL, "--mean", "nan"),
+        ("compile", MODEL, "--frobnicate"),
+        ("compare", MODEL, "--jobs", "0"),
+        ("compare", MODEL, "--images", "a", "--input", "b"),
+        ("replay",),
+    ],
+)
+def test_usage_errors_are_one_line(run: Run, arguments: tuple[object, ...]) -> None:
+    run(*arguments).assert_refused("--help")
+
+
+def test_compile_names_the_output_option_as_not_available(run: Run, tmp_path: Path) -> None:
+    run("compile", MODEL, "-o", tmp_path / "x.tflite").assert_refused(
+        "not available in this version"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_model_without_quantised_operators_runs_on_the_cpu_and_says_so(
+    run: Run, model: Path
+) -> None:
+    model.write_bytes(float_classifier())
+    outcome = run("classify", IMAGE, "--model", model, "--json")
+    assert outcome.code == 0
+    assert outcome.json["device"] == "cpu"
+    assert (outcome.json["delegated_nodes"], outcome.json["total_nodes"]) == (0, 2)
+    assert outcome.json["submits_per_invoke"] == 0
+    assert len(outcome.error_lines) == 1
+    assert "it ran on the CPU" in outcome.error_lines[0]
+
+
+def test_strict_refuses_what_would_run_on_the_cpu(run: Run, model: Path) -> None:
+    model.write_bytes(float_classifier())
+    for command in (("classify", IMAGE, "--model"), ("compile",), ("compare",)):
+        run(*command, model, "-O", "strict=true").assert_refused("strict", "node 0", code=4)
+
+
+def test_model_with_dynamic_tensors(run: Run, model: Path) -> None:
+    model.write_bytes(dynamic_image_model())
+    run("classify", IMAGE, "--model", model).assert_refused("dynamic shape", "fix its size")
+    outcome = run("compile", model, "--json")
+    assert outcome.json["delegated_nodes"] == 0
+    assert outcome.json["rejections"][0]["rule"] == "static_shapes"
+
+
+def test_model_that_is_no_classifier(run: Run, model: Path) -> None:
+    model.write_bytes(two_input_model())
+    run("classify", IMAGE, "--model", model).assert_refused("2 inputs", "one of each")
+
+
+def test_compare_input_that_does_not_fit(run: Run, tmp_path: Path) -> None:
+    import numpy as np
+
+    path = tmp_path / "x.npy"
+    np.save(path, np.zeros((1, 32, 32, 3), np.int8))
+    run("compare", MODEL, "--input", path).assert_refused(str(path), "[1, 32, 32, 1]")
+    np.save(path, np.zeros((1, 32, 32, 1), np.uint8))
+    run("compare", MODEL, "--input", path).assert_refused("uint8", "int8")
+    np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    run("compare", MODEL, "--input", path).assert_refused(str(path))
+    path.write_bytes(b"\x93NUMPY")
+    run("compare", MODEL, "--input", path).assert_refused(str(path))
+    run("compare", MODEL, "--input", tmp_path / "none.npy").assert_refused("no such input")
+
+
+def test_compare_folder_without_images(run: Run, tmp_path: Path) -> None:
+    run("compare", MODEL, "--images", tmp_path).assert_refused(str(tmp_path), "no image files")
+    run("compare", MODEL, "--images", tmp_path / "no").assert_refused("no such folder")
+
+
+def test_replay_of_what_is_no_capture(run: Run, tmp_path: Path) -> None:
+    run("replay", tmp_path / "none.npz").assert_refused("none.npz")
+    run("replay", LABELS).assert_refused(str(LABELS))
+
+
+def test_disasm_of_what_is_no_stream(run: Run, tmp_path: Path) -> None:
+    run("disasm", tmp_path / "none").assert_refused("none", "no such file")
+    odd = tmp_path / "odd"
+    odd.write_bytes(b"12345")
+    run("disasm", odd).assert_refused("5 bytes")
+    odd.write_bytes(b"")
+    run("disasm", odd).assert_refused("empty")
+    odd.write_text("CNA.NO_SUCH = 0x1\n")
+    run("disasm", odd, "--assemble", tmp_path / "words").assert_refused("line 1")
+    assert not (tmp_path / "words").exists()
+
+
+def test_dump_to_a_path_that_is_a_file(run: Run, tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_text("kept")
+    run("compile", MODEL, "--dump", target).assert_refused(str(target))
+    assert target.read_text() == "kept"
+
+
+def run_limited(*arguments: object, file_bytes: int) -> subprocess.CompletedProcess[str]:
+    """The command line in a process that may not write files beyond ``file_bytes``."""
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+
+    return subprocess.run(
+        [sys.executable, "-m", "delegate", *map(str, arguments)],
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).resolve().parents[2],
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+
+
+@pytest.mark.parametrize("existed", [False, True])
+def test_disk_full_while_dumping_leaves_nothing(tmp_path: Path, existed: bool) -> None:
+    folder = tmp_path / "dump"
+    if existed:
+        folder.mkdir()
+        (folder / "partition_0.npz").write_text("from before")
+    result = run_limited("compile", MODEL, "--dump", folder, file_bytes=4096)
+    assert result.returncode == 2
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1, result.stderr
+    assert "cannot write" in lines[0]
+    assert result.stdout == ""
+    if existed:
+        assert [p.name for p in folder.iterdir()] == ["partition_0.npz"]
+        assert (folder / "partition_0.npz").read_text() == "from before"
+    else:
+        assert not folder.exists()
+
+
+def test_full_output_device_is_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "delegate", "supported-ops"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert result.returncode == 1
+    assert result.stderr.splitlines() == ["rk3588-delegate: error: No space left on device"]
+
+
+def test_reader_that_goes_away_is_silent() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    result = subprocess.run(
+        [sys.executable, "-m", "delegate", "supported-ops"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(write)
+    assert result.returncode == 128 + signal.SIGPIPE
+    assert result.stderr == ""
+
+
+def test_interruption_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("delegate.cli.library_path.library_path", interrupt)
+    run("library-path").assert_refused("interrupted", code=130)
+
+
+def test_debug_shows_the_traceback_and_the_line(run: Run) -> None:
+    outcome = run("compile", "nowhere.tflite", "--debug")
+    assert outcome.code == 2
+    assert "Traceback" in outcome.err
+    assert outcome.err.splitlines()[-1].startswith("rk3588-delegate: error: nowhere.tflite")
+
+
+def test_internal_errors_are_one_line_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def break_down(*_: object) -> None:
+        raise RuntimeError("a bug\nin two lines")
+
+    monkeypatch.setattr("delegate.cli.library_path.library_path", break_down)
+    outcome = run("library-path")
+    assert outcome.code == 1
+    assert outcome.err == (
+        "rk3588-delegate: error: internal error: RuntimeError: a bug in two lines; please report "
+        "it with the output of --debug\n"
+    )
