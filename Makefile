@@ -15,9 +15,12 @@ LITERT := .venv-litert
 BIN := $(VENV)/bin
 PIP_FLAGS := --quiet --disable-pip-version-check
 BUILD_TOOLS := 'scikit-build-core>=0.10' 'pybind11>=2.13' 'cmake>=3.18' 'ninja>=1.11'
-NATIVE_SOURCES := CMakeLists.txt $(shell find native -name '*.cpp' -o -name '*.h')
+# The folders are there because a file that is gone leaves no other trace.
+NATIVE_SOURCES := CMakeLists.txt $(shell find native -type d -o -name '*.cpp' -o -name '*.h')
 FORMATTED_SOURCES := $(shell find native -name '*.cpp' -o -name '*.h')
 PYTEST_FLAGS ?= -n 2
+# What meets a runtime runs under both: the plugin, the command line, the package.
+LITERT_TESTS := tests/native tests/cli tests/package tests/e2e
 
 help:
 	@echo 'make demo         classify a picture through the delegate'
@@ -72,7 +75,7 @@ format: $(VENV)/installed
 	$(BIN)/clang-format -i $(FORMATTED_SOURCES)
 
 test-litert: $(LITERT)/installed
-	$(LITERT)/bin/python -m pytest -q -m 'not slow' tests/hosts
+	$(LITERT)/bin/python -m pytest $(PYTEST_FLAGS) -q -m 'not slow' $(LITERT_TESTS)
 
 test: lint test-litert $(VENV)/installed
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)

@@ -60,6 +60,7 @@ class Session:
                 logger.warning("nothing delegated: %s", error)
             else:
                 logger.exception("nothing delegated: internal error: %s", error)
+            announce(Delegation(self.device_name, 0, len(snapshot["nodes"]), 0), self.options)
             return []
         partitions = [item.partition for item in result.partitions]
         announce(

@@ -1,0 +1,246 @@
+"""The commands on the digits model: keys, tables, exit codes."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from delegate import __version__
+from delegate.cli import COMMANDS
+from delegate.cli.table import WIDTH
+from delegate.comparison import Comparer
+from tests.cli.conftest import DIGITS, IMAGE, LABELS, MODEL, Run
+
+DELEGATED, TOTAL, PARTITIONS = 11, 13, 2  # all but AVERAGE_POOL_2D and SOFTMAX
+
+
+def test_classify_json_has_exactly_the_keys_of_the_design(run: Run) -> None:
+    outcome = run("classify", IMAGE, "--model", MODEL, "--labels", LABELS, "--json", "--top", 3)
+    assert outcome.code == 0
+    assert outcome.error_lines == []
+    document = outcome.json
+    top = document.pop("top")
+    assert document == {
+        "device": "simulator",
+        "delegated_nodes": DELEGATED,
+        "total_nodes": TOTAL,
+        "partitions": PARTITIONS,
+        "submits_per_invoke": PARTITIONS,
+    }
+    assert len(top) == 3
+    assert set(top[0]) == {"index", "label", "score"}
+    assert (top[0]["index"], top[0]["label"]) == (7, "7")
+    assert top[0]["score"] >= top[1]["score"] >= top[2]["score"]
+
+
+@pytest.mark.parametrize("digit", range(10))
+def test_classify_recognises_the_held_out_digits(run: Run, digit: int) -> None:
+    image = DIGITS / "images" / f"digit_{digit}.png"
+    outcome = run("classify", image, "--model", MODEL, "--json", "--top", 1)
+    assert outcome.json["top"][0]["index"] == digit
+    assert outcome.json["top"][0]["label"] is None
+
+
+def test_classify_table_says_device_nodes_partitions_and_submits(run: Run) -> None:
+    out = run("classify", IMAGE, "--model", MODEL, "--labels", LABELS).out
+    assert "device      simulator" in out
+    assert f"delegated   {DELEGATED} of {TOTAL} nodes" in out
+    assert f"partitions  {PARTITIONS}" in out
+    assert f"submits     {PARTITIONS} per invoke" in out
+
+
+def test_classify_on_null_says_that_scores_mean_nothing(run: Run) -> None:
+    outcome = run("classify", IMAGE, "--model", MODEL, "--device", "null", "--json")
+    assert outcome.json["device"] == "null"
+    assert outcome.json["submits_per_invoke"] == PARTITIONS
+    assert "mean nothing" in outcome.err
+
+
+def test_options_reach_the_delegate(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = run("classify", IMAGE, "--model", MODEL, "--json", "-O", "deny_ops=FULLY_CONNECTED")
+    assert outcome.json["delegated_nodes"] == DELEGATED - 1
+    assert outcome.json["partitions"] == 1
+    monkeypatch.setenv("RK3588_DELEGATE_DENY_OPS", "ADD,FULLY_CONNECTED")
+    outcome = run("classify", IMAGE, "--model", MODEL, "--json")
+    assert outcome.json["delegated_nodes"] == DELEGATED - 2
+
+
+def test_log_level_shows_why_nodes_stay_on_the_cpu(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    run("classify", IMAGE, "--model", MODEL, "-O", "log_level=warning")
+    assert caplog.messages == []
+    run("classify", IMAGE, "--model", MODEL, "-O", "log_level=debug")
+    assert any("node 10 (AVERAGE_POOL_2D) stays on the CPU" in m for m in caplog.messages)
+
+
+def test_compile_json_has_the_keys_of_the_design(run: Run) -> None:
+    document = run("compile", MODEL, "--json").json
+    assert set(document) == {
+        "partitions", "rejections", "delegated_nodes", "total_nodes", "compile_seconds",
+    }  # fmt: skip
+    assert document["delegated_nodes"] == DELEGATED
+    assert document["total_nodes"] == TOTAL
+    assert len(document["partitions"]) == PARTITIONS
+    first = document["partitions"][0]
+    assert set(first) == {"nodes", "tasks", "estimate", "buffers_bytes"}
+    assert first["nodes"] == list(range(10))
+    assert set(first["estimate"]) == {"npu_cycles", "ddr_cycles", "cycles", "bytes"}
+    assert first["estimate"]["cycles"] >= first["estimate"]["npu_cycles"] > 0
+    assert [r["op"] for r in document["rejections"]] == ["AVERAGE_POOL_2D", "SOFTMAX"]
+    assert set(document["rejections"][0]) == {"node", "op", "rule", "detail"}
+
+
+def test_tables_fit_the_terminal(run: Run) -> None:
+    for command in (("compile", MODEL), ("compare", MODEL, "--per-op"), ("supported-ops",)):
+        lines = run(*command).out.splitlines()
+        assert lines
+        assert [line for line in lines if len(line) > WIDTH and str(MODEL) not in line] == []
+
+
+def test_dump_is_replayed_both_ways_and_disassembled(run: Run, tmp_path: Path) -> None:
+    assert run("compile", MODEL, "--dump", tmp_path / "d", "--image", IMAGE).code == 0
+    files = sorted((tmp_path / "d").iterdir())
+    assert [f.name for f in files] == ["partition_0.npz", "partition_1.npz"]
+    for order in ((), ("--chained",), ("--kicked",)):
+        outcome = run("replay", *files, *order, "--json")
+        assert outcome.code == 0
+        captures = outcome.json["captures"]
+        assert [set(c) for c in captures] == [
+            {"name", "passed", "max_abs_diff", "equal", "error"}
+        ] * 2
+        assert [c["passed"] for c in captures] == [True, True]
+    text = run("disasm", files[0]).out
+    assert "CNA.CONV_CON1" in text
+    assert text.count("# job ") == sum(
+        len(job["tasks"]) for job in json.loads(np.load(files[0])["manifest"].tobytes())["jobs"]
+    )
+
+
+def test_dump_of_a_seed_is_the_same_every_time(run: Run, tmp_path: Path) -> None:
+    contents = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        assert run("compile", MODEL, "--dump", tmp_path / name, "--seed", seed).code == 0
+        contents.append((tmp_path / name / "partition_0.npz").read_bytes())
+    assert contents[0] == contents[1] != contents[2]
+
+
+def test_replay_fails_where_an_expected_value_is_wrong(run: Run, tmp_path: Path) -> None:
+    run("compile", MODEL, "--dump", tmp_path)
+    path = tmp_path / "partition_1.npz"
+    arrays = dict(np.load(path))
+    arrays["expected_0"] = arrays["expected_0"] ^ np.int8(0x40)
+    np.savez(path, **arrays)
+    outcome = run("replay", tmp_path / "partition_0.npz", path)
+    assert outcome.code == 1
+    assert "1 of 2 captures passed" in outcome.out
+    assert "FAILED" in outcome.out
+
+
+def test_replay_reports_unreadable_captures_beside_the_others(run: Run, tmp_path: Path) -> None:
+    run("compile", MODEL, "--dump", tmp_path)
+    outcome = run("replay", tmp_path / "partition_0.npz", LABELS, "--json")
+    assert outcome.code == 2
+    assert [c["passed"] for c in outcome.json["captures"]] == [True, False]
+    assert len(outcome.error_lines) == 1
+
+
+def test_disasm_and_assemble_are_inverse(run: Run, tmp_path: Path) -> None:
+    words = (0x0201_0000_000E_4004, 0x0081_0000_001D_0008, 0)
+    stream, text, again = tmp_path / "s", tmp_path / "t", tmp_path / "a"
+    stream.write_bytes(struct.pack("<3Q", *words))
+    text.write_text(run("disasm", stream).out)
+    assert run("disasm", text, "--assemble", again).code == 0
+    assert again.read_bytes() == stream.read_bytes()
+
+
+def test_compare_json_has_the_keys_of_the_design(run: Run) -> None:
+    outcome = run("compare", MODEL, "--per-op", "--images", DIGITS / "images", "--json")
+    assert outcome.code == 0, outcome
+    document = outcome.json
+    assert set(document) == {"outputs", "ops", "top1_agreement", "images"}
+    assert document["images"] == 10
+    assert document["top1_agreement"] == 1.0
+    assert set(document["outputs"][0]) == {"name", "max_abs_diff", "equal", "elements"}
+    assert document["outputs"][0]["elements"] == 100
+    assert len(document["ops"]) == DELEGATED
+    assert all(
+        set(op) == {"node", "op", "max_abs_diff", "equal", "elements"} for op in document["ops"]
+    )
+    assert max(op["max_abs_diff"] for op in document["ops"]) <= 1
+
+
+def test_compare_does_not_depend_on_the_number_of_processes(run: Run) -> None:
+    arguments = ("compare", MODEL, "--per-op", "--random", 3, "--json")
+    alone, shared = run(*arguments, "--jobs", 1), run(*arguments, "--jobs", 2)
+    assert alone.json == shared.json
+    assert alone.json["images"] == 3
+
+
+def test_compare_accepts_npy_and_npz(run: Run, tmp_path: Path) -> None:
+    array = np.arange(-128, -128 + 32 * 32, dtype=np.int16).astype(np.int8).reshape(1, 32, 32, 1)
+    np.save(tmp_path / "x.npy", array)
+    np.savez(tmp_path / "x.npz", digit=array)
+    one = run("compare", MODEL, "--input", tmp_path / "x.npy", "--json")
+    two = run("compare", MODEL, "--input", tmp_path / "x.npz", "--json")
+    assert one.json == two.json
+    assert one.json["ops"] == []
+
+
+def test_compare_fails_where_the_contract_is_broken(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The null device computes nothing, so every operator differs."""
+    outcome = run("compare", MODEL, "--per-op", "--device", "null")
+    assert outcome.code == 1
+    assert "BROKEN: node 0 (CONV_2D)" in outcome.out
+
+
+def test_compare_with_the_default_kernels(run: Run) -> None:
+    outcome = run(
+        "compare", MODEL, "--images", DIGITS / "images", "--limit", 3, "--reference", "builtin"
+    )
+    assert outcome.code == 0
+    assert "best class agrees  3 of 3" in outcome.out
+
+
+def test_reference_tensors_are_not_overwritten_by_operators_in_place(run: Run) -> None:
+    """ADD works in place on an input: read afterwards, that input would be the sum."""
+    from delegate.model_inputs import random_sample
+    from delegate.options import Options
+
+    comparer = Comparer(MODEL, Options.from_mapping({}, {}), per_op=True)
+    result = comparer.compare_one(random_sample(comparer.inputs, 5))
+    assert [op.max_abs_diff for op in result.ops if op.op == "ADD"] == [0]
+
+
+def test_supported_ops_lists_rules(run: Run) -> None:
+    operators = run("supported-ops", "--json").json["operators"]
+    assert [o["op"] for o in operators] == [
+        "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD",
+    ]  # fmt: skip
+    assert all(rule["sentence"] for o in operators for rule in o["rules"])
+
+
+def test_library_path_is_a_file(run: Run) -> None:
+    text = run("library-path").out.strip()
+    assert Path(text).is_file()
+    assert run("library-path", "--json").json == {"library_path": text}
+
+
+def test_version(run: Run) -> None:
+    assert run("--version").out == f"rk3588-delegate {__version__}\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c.name)
+def test_help_shows_examples_and_json(run: Run, command: object) -> None:
+    name = command.name  # type: ignore[attr-defined]
+    outcome = run(name, "--help")
+    assert outcome.code == 0
+    assert f"examples:\n  rk3588-delegate {name}" in outcome.out
+    assert "--json" in outcome.out
+    assert "--debug" in outcome.out
