@@ -29,7 +29,7 @@ from models.builder import (
 )
 from tests.shared_folder import MODELS
 
-SECONDS = float(os.environ.get("FUZZ_SECONDS", "3"))
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "2"))
 LEAST_MUTATIONS = 300
 
 # Python objects per byte of the file: a Tensor of an empty table (8 bytes with its offset) takes

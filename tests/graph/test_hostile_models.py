@@ -190,3 +190,20 @@ def test_huge_vector_length() -> None:
     content = b.build().replace(struct.pack("<I", 77), struct.pack("<I", 0xFFFFFFFF), 1)
     with pytest.raises(ModelError, match="claims 4294967295 items"):
         read_graph(content)
+
+
+def test_vector_that_ends_one_item_behind_the_file() -> None:
+    """Its count alone would fit; its items of four bytes do not."""
+    fb = flatbuffers.Builder(256)
+    shape = fb.CreateNumpyVector(np.array([7, 11], np.int32))  # written first: last in the file
+    fb.StartObject(1)
+    fb.PrependUOffsetTRelativeSlot(0, shape, 0)
+    tensors = offsets(fb, fb.EndObject(), 1)
+    fb.StartObject(1)
+    fb.PrependUOffsetTRelativeSlot(0, tensors, 0)
+    content = model_with(fb, {2: offsets(fb, fb.EndObject(), 1)})
+    assert content.endswith(struct.pack("<Iii", 2, 7, 11))
+    assert read_graph(content).tensors[0].shape == (7, 11)
+    longer = content[:-12] + struct.pack("<Iii", 3, 7, 11)
+    with pytest.raises(ModelError, match="field 0 claims 3 items of 4 bytes"):
+        read_graph(longer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -208,6 +209,28 @@ def test_constants_outside_the_flatbuffer() -> None:
     assert np.array_equal(near, values)
     assert np.array_equal(far, values * 7)
     assert np.array_equal(farther, values)
+
+
+def test_constant_beyond_four_gigabytes(tmp_path: Path) -> None:
+    """Models over 2 GB keep their constants behind the flatbuffer. The file here is sparse."""
+    values = np.arange(20, dtype=np.int16)
+    b = ModelBuilder()
+    b.constant("near", np.ones(70_001, np.uint8))
+    b.constant("far", values, is_external=True)
+    content = b.build()
+    offset = len(content) - values.nbytes
+    assert content.count(struct.pack("<Q", offset)) == 1
+    distant = 5 << 30
+    moved = content.replace(struct.pack("<Q", offset), struct.pack("<Q", distant))
+    path = tmp_path / "large.tflite"
+    with path.open("wb") as file:
+        file.write(moved[:offset])
+        file.seek(distant)
+        file.write(values.tobytes())
+    assert np.array_equal(constants(read_graph(path))[1], values)
+    os.truncate(path, distant)
+    with pytest.raises(ModelError, match=f"40 bytes at byte {distant} leave the file"):
+        read_graph(path)
 
 
 def test_constants_are_views_of_the_mapping(tmp_path: Path) -> None:
