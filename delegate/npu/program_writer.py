@@ -52,7 +52,7 @@ def serialize(program: Program) -> bytes:
         (compiler, name, buffers, relocs, layers, tasks, inputs, outputs), start=1
     ):
         builder.PrependUOffsetTRelativeSlot(slot, offset, 0)
-    builder.Finish(builder.EndObject(), file_identifier=FILE_IDENTIFIER)
+    builder.Finish(_end_table(builder), file_identifier=FILE_IDENTIFIER)
     data = bytearray(builder.Output())
     position = checksum_position(data)
     data[position : position + CHECKSUM_BYTES] = bytes(CHECKSUM_BYTES)
@@ -69,6 +69,16 @@ def checksum_position(data: bytes | bytearray) -> int:
 
 
 _T = TypeVar("_T")
+
+
+def _end_table(builder: flatbuffers.Builder) -> int:
+    """Ends the open table with a vtable of its own.
+
+    Releases of the package differ in when they let tables share a vtable (23.5 even when their
+    sizes differ), which would make the bytes depend on what is installed. So none is shared.
+    """
+    builder.vtables.clear()
+    return int(builder.EndObject())
 
 
 def _vector(
@@ -92,7 +102,7 @@ def _buffer(builder: flatbuffers.Builder, item: ProgramBuffer) -> int:
     builder.StartObject(2)
     builder.PrependUint64Slot(0, item.size_bytes, 0)
     builder.PrependUOffsetTRelativeSlot(1, content, 0)
-    return int(builder.EndObject())
+    return _end_table(builder)
 
 
 def _relocs(builder: flatbuffers.Builder, relocs: Sequence[Reloc]) -> int:
@@ -112,7 +122,7 @@ def _layer(builder: flatbuffers.Builder, layer: ProgramLayer) -> int:
     builder.StartObject(3)
     for slot, offset in enumerate((name, op, nodes)):
         builder.PrependUOffsetTRelativeSlot(slot, offset, 0)
-    return int(builder.EndObject())
+    return _end_table(builder)
 
 
 def _task(builder: flatbuffers.Builder, task: ProgramTask) -> int:
@@ -128,7 +138,7 @@ def _task(builder: flatbuffers.Builder, task: ProgramTask) -> int:
     builder.PrependUint64Slot(7, task.npu_cycles, 0)
     builder.PrependUint64Slot(8, task.ddr_cycles, 0)
     builder.PrependUint64Slot(9, task.bytes, 0)
-    return int(builder.EndObject())
+    return _end_table(builder)
 
 
 def _binding(builder: flatbuffers.Builder, binding: TensorBinding) -> int:
@@ -149,4 +159,4 @@ def _binding(builder: flatbuffers.Builder, binding: TensorBinding) -> int:
     builder.PrependUint32Slot(11, int(binding.location.buffer), 0)
     builder.PrependUint64Slot(12, binding.location.offset, 0)
     builder.PrependInt8Slot(13, binding.fill, 0)
-    return int(builder.EndObject())
+    return _end_table(builder)

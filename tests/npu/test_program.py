@@ -25,6 +25,7 @@ from delegate.lower.task import (
     Ref,
     Source,
 )
+from delegate.npu.flat_reader import root_table
 from delegate.npu.program import build_program, parse, serialize
 from delegate.npu.program_writer import checksum_position
 from delegate.npu.regcmd import unpack_word
@@ -121,6 +122,12 @@ def test_bytes_do_not_depend_on_the_run(data):
             check=True,
         )
         assert result.stdout.strip() == digest
+
+
+def test_no_tables_share_a_vtable(data):
+    """Sharing is where releases of the flatbuffers package differ, and so would the bytes."""
+    tasks = root_table(data, b"RKNP").tables(6)
+    assert len({task.vtable for task in tasks}) == len(tasks) == 3
 
 
 def test_megabytes_of_constants_are_fast_and_exact(program):
