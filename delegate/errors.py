@@ -61,7 +61,13 @@ class LoweringError(DelegateError):
 class EncodingError(DelegateError):
     """A register field that does not hold its value; names layer, tile, BLOCK.REGISTER.FIELD,
     value, limit.
+
+    ``nodes`` are the TFLite nodes of the layer, as far as they are known.
     """
+
+    def __init__(self, message: str, nodes: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.nodes = nodes
 
 
 class DeviceError(DelegateError):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from delegate.errors import EncodingError, ProgramError
-from delegate.lower.task import BufferId, ConvTask, LoweredPartition, Task
+from delegate.lower.task import BufferId, ConvTask, Layer, LoweredPartition, Task
 from delegate.npu.encode import encode_task
 from delegate.npu.extents import accesses
 from delegate.npu.perf import estimate_task
@@ -27,7 +27,7 @@ from delegate.npu.program_types import (
     Reloc,
 )
 from delegate.npu.program_writer import serialize
-from delegate.npu.regcmd import Segment, segment_stride_words, tail_words
+from delegate.npu.regcmd import TAIL_WORDS, Segment, segment_stride_words, tail_words
 
 __all__ = [
     "FORMAT_VERSION",
@@ -49,39 +49,14 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
     partition's buffers, references or bindings are inconsistent.
     """
     tasks = [
-        (layer_index, layer.name, task)
+        (layer_index, task)
         for layer_index, layer in enumerate(lowered.layers)
         for task in layer.tasks
     ]
-    segments = [encode_task(name, task) for _, name, task in tasks]
+    segments = [_encode(lowered.layers[layer_index], task) for layer_index, task in tasks]
     _check_reuse(lowered)
     offsets, size_words = _place(segments)
-    words = np.zeros(size_words, dtype="<u8")
-    program_tasks = []
-    for index, ((layer_index, _, task), segment) in enumerate(zip(tasks, segments, strict=True)):
-        after = segments[index + 1] if index + 1 < len(segments) else None
-        next_body = None if after is None else len(after.words)
-        content = (*segment.words, *tail_words(next_body, segment.enable_mask))
-        first = offsets[index]
-        words[first : first + len(content)] = np.array(content, dtype=np.uint64)
-        if after is not None:
-            words[first + len(segment.words)] |= np.uint64(offsets[index + 1] * WORD_BYTES << 16)
-        cost = estimate_task(task)
-        program_tasks.append(
-            ProgramTask(
-                regcmd_offset=first * WORD_BYTES,
-                regcmd_count=len(content),
-                enable_mask=segment.enable_mask,
-                int_mask=segment.int_mask,
-                layer=layer_index,
-                job=0,
-                tile=task.tile,
-                npu_cycles=cost.npu_cycles,
-                ddr_cycles=cost.ddr_cycles,
-                bytes=cost.bytes,
-            )
-        )
-    buffers = _buffers(lowered, words.tobytes())
+    buffers = _buffers(lowered, _stream(segments, offsets, size_words))
     _check_extents(lowered, buffers)
     program = Program(
         compiler=compiler,
@@ -89,12 +64,22 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
         buffers=buffers,
         relocs=tuple(_relocs(segments, offsets)),
         layers=tuple(ProgramLayer(item.name, item.op, item.nodes) for item in lowered.layers),
-        tasks=tuple(program_tasks),
+        tasks=tuple(
+            _program_task(task, layer_index, segment, first)
+            for (layer_index, task), segment, first in zip(tasks, segments, offsets, strict=True)
+        ),
         inputs=lowered.inputs,
         outputs=lowered.outputs,
     )
     check_program(program)
     return program
+
+
+def _encode(layer: Layer, task: Task) -> Segment:
+    try:
+        return encode_task(layer.name, task)
+    except EncodingError as error:
+        raise EncodingError(str(error), layer.nodes) from None
 
 
 def _check_reuse(lowered: LoweredPartition) -> None:
@@ -111,7 +96,8 @@ def _check_reuse(lowered: LoweredPartition) -> None:
                 )
                 if not kept:
                     place = f"layer {layer.name}, tile {task.tile}: CNA.CBUF_CON0.WEIGHT_REUSE"
-                    raise EncodingError(f"{place} needs the weights of another task before it")
+                    problem = f"{place} needs the weights of another task before it"
+                    raise EncodingError(problem, layer.nodes)
             previous = task
 
 
@@ -143,6 +129,36 @@ def _place(segments: list[Segment]) -> tuple[list[int], int]:
         offsets.append(end)
         end += segment_stride_words(len(segment.words))
     return offsets, end
+
+
+def _stream(segments: list[Segment], offsets: list[int], size_words: int) -> bytes:
+    """All segments with their tails; links hold the offset until they are relocated."""
+    words = np.zeros(size_words, dtype="<u8")
+    following = [*segments[1:], None]
+    for segment, after, first in zip(segments, following, offsets, strict=True):
+        next_body = None if after is None else len(after.words)
+        content = (*segment.words, *tail_words(next_body, segment.enable_mask))
+        words[first : first + len(content)] = np.array(content, dtype=np.uint64)
+        if after is not None:
+            next_offset = (first + segment_stride_words(len(segment.words))) * WORD_BYTES
+            words[first + len(segment.words)] |= np.uint64(next_offset << 16)
+    return words.tobytes()
+
+
+def _program_task(task: Task, layer_index: int, segment: Segment, first: int) -> ProgramTask:
+    cost = estimate_task(task)
+    return ProgramTask(
+        regcmd_offset=first * WORD_BYTES,
+        regcmd_count=len(segment.words) + TAIL_WORDS,
+        enable_mask=segment.enable_mask,
+        int_mask=segment.int_mask,
+        layer=layer_index,
+        job=0,
+        tile=task.tile,
+        npu_cycles=cost.npu_cycles,
+        ddr_cycles=cost.ddr_cycles,
+        bytes=cost.bytes,
+    )
 
 
 def _relocs(segments: list[Segment], offsets: list[int]) -> Iterator[Reloc]:

@@ -203,6 +203,15 @@ def test_reuse_of_weights_that_are_not_there_is_refused():
             build_program(dataclasses.replace(lowered, layers=layers), COMPILER)
 
 
+def test_an_encoding_error_carries_the_nodes_of_its_layer():
+    lowered = chain_partition()
+    added = Layer("2 CONV_2D", "CONV_2D", (2, 7), (conv_task(pad_top=16),))
+    changed = dataclasses.replace(lowered, layers=(*lowered.layers, added))
+    with pytest.raises(EncodingError, match=r"layer 2 CONV_2D: CNA.PAD_CON0.PAD_TOP") as caught:
+        build_program(changed, COMPILER)
+    assert caught.value.nodes == (2, 7)
+
+
 def changed_task(program, index, **changes):
     tasks = list(program.tasks)
     tasks[index] = dataclasses.replace(tasks[index], **changes)
