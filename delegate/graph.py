@@ -100,8 +100,8 @@ class Quantization:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tensor:
-    """One tensor. ``constant`` is a read-only array of ``shape`` (little-endian) or None; flat bytes
-    where NumPy has no such array: sparse tensors, int4, bfloat16, strings.
+    """One tensor. ``constant`` is a read-only array of ``shape`` (little-endian) or None; flat
+    bytes where NumPy has no such array: sparse tensors, int4, bfloat16, strings.
 
     ``shape_signature`` holds -1 where a dimension is dynamic (empty when the file has none).
     """

@@ -97,6 +97,12 @@ RULES: Mapping[str, tuple[Constraint, ...]] = MappingProxyType(
 def check_node(facts: GraphFacts, node: Node) -> Rejection | None:
     """The first rule that ``node`` breaks, or None if the NPU takes it."""
     rules = RULES.get(node.op)
+    if node.op == "DELEGATE":
+        detail = (
+            "Another delegate took this part of the graph first; create the interpreter without "
+            "default delegates (op resolver type BUILTIN_WITHOUT_DEFAULT_DELEGATES)"
+        )
+        return Rejection(node.index, node.op, "not_taken_already", detail)
     if rules is None:
         known = ", ".join(RULES)
         detail = f"The operator must be one of {known}: it is {node.op}"

@@ -310,6 +310,13 @@ def test_other_operators_name_what_is_supported() -> None:
     )
 
 
+def test_nodes_of_another_delegate_say_so() -> None:
+    graph = with_node(conv(), op="DELEGATE", options=None)
+    _, (rejection,) = select_nodes(graph)
+    assert rejection.rule == "not_taken_already"
+    assert "BUILTIN_WITHOUT_DEFAULT_DELEGATES" in rejection.detail
+
+
 @pytest.mark.parametrize("size", range(1, 24))
 def test_output_and_padding_follow_the_documented_rule(size: int) -> None:
     """Against TensorFlow's documented formulas, computed by enumeration of kernel positions."""
