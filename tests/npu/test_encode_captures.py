@@ -30,7 +30,7 @@ CAPTURES = Path(__file__).resolve().parents[3] / "shared" / "captures"
 DIFFERENT = {
     "CNA.CONV_CON2.FEATURE_GRAINS": "prefetch depth; theirs is always about 52 rows",
     "CNA.DATA_SIZE1.DATAIN_CHANNEL_REAL": "the vendor keeps it modulo 64, they do not",
-    "CNA.PAD_CON1.PAD_VALUE": "in 4 of 99 they double the byte of a dense layer, or not of a depthwise",
+    "CNA.PAD_CON1.PAD_VALUE": "in 4 of 99 streams they double dense bytes, or single depthwise",
     "CORE.CLIP_TRUNCATE.CLIP_TRUNCATE": "theirs is from a table of weight scales, unexplained",
 }
 
