@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 import subprocess
 import sys
 import threading
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,8 @@ import pytest
 import delegate
 from delegate import _native
 from delegate.compiler import compile_model
-from delegate.errors import SimulatorFault
+from delegate.errors import DeviceError, ProgramError, SimulatorFault
+from delegate.npu.program_writer import checksum_position
 from delegate.options import Options
 from models.builder import conv_conv_add_model, conv_model
 
@@ -64,6 +67,18 @@ def assert_close(actual: np.ndarray, expected: np.ndarray) -> None:
     difference = np.abs(actual.astype(np.int32) - expected)
     assert difference.max() <= 1
     assert (difference == 0).mean() >= 0.98  # 99.5 % over real models; these are small
+
+
+def resealed(data: bytearray) -> bytes:
+    """``data`` with the checksum it ought to have, if its table can still be found."""
+    try:
+        at = checksum_position(data)
+    except struct.error:
+        return bytes(data)
+    if at + 8 <= len(data):
+        data[at : at + 8] = bytes(8)
+        data[at : at + 8] = zlib.crc32(data).to_bytes(8, "little")
+    return bytes(data)
 
 
 def small_conv(**changes: Any) -> bytes:
@@ -124,20 +139,13 @@ def test_executable_gives_the_same_bytes_as_the_runtime(simulated, tmp_path):
 
 def test_a_fault_names_its_place(monkeypatch, simulated, tmp_path):
     """A command of the serialised program is spoiled: error of run and of invoke."""
-    import zlib
-
-    from delegate.npu.program_writer import checksum_position
-
     path = tmp_path / "conv.tflite"
     path.write_bytes(small_conv())
     (compiled,) = compile_model(path, Options.from_mapping({}, {})).partitions
     enable = (0x0081 << 48 | 0x1D << 16 | 0x0008).to_bytes(8, "little")
     assert compiled.program.count(enable) == 1
-    data = bytearray(compiled.program.replace(enable, bytes(8)))
-    at = checksum_position(data)
-    data[at : at + 8] = bytes(8)
-    data[at : at + 8] = zlib.crc32(data).to_bytes(8, "little")
-    executable = _native.Executable(bytes(data), device="simulator")
+    data = resealed(bytearray(compiled.program.replace(enable, bytes(8))))
+    executable = _native.Executable(data, device="simulator")
     ((_, _, shape, dtype),) = executable.inputs
     with pytest.raises(SimulatorFault, match="simulator: ") as caught:
         executable.run([np.zeros(shape, dtype)])
@@ -147,7 +155,7 @@ def test_a_fault_names_its_place(monkeypatch, simulated, tmp_path):
 
     import delegate.compiler
 
-    monkeypatch.setattr(delegate.compiler, "serialize", lambda program: bytes(data))
+    monkeypatch.setattr(delegate.compiler, "serialize", lambda program: data)
     interpreter = simulated(model_path=str(path))
     with pytest.raises(RuntimeError, match=r"rk3588 delegate: simulator: .*CONV_2D"):
         run(interpreter, 0)
@@ -242,3 +250,24 @@ def test_mobilenet_v1_equals_the_reference(simulated, reference):
         submits = _native.submit_count() - before
         assert submits == 2  # the body, and the classifier behind the average pooling
         assert actual.argmax() == run(expected, seed).argmax()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_hostile_programs_fault_and_never_crash(tmp_path, seed):
+    """Commands and tables of a real program, spoiled, with a correct checksum."""
+    path = tmp_path / "conv.tflite"
+    path.write_bytes(small_conv())
+    (compiled,) = compile_model(path, Options.from_mapping({}, {})).partitions
+    rng = np.random.default_rng(seed)
+    faults = 0
+    for _ in range(100):
+        data = bytearray(compiled.program)
+        for _ in range(rng.integers(1, 4)):
+            data[rng.integers(8, len(data))] = rng.integers(256)
+        try:
+            executable = _native.Executable(resealed(data), device="simulator")
+            executable.run([np.zeros(shape, dtype) for _, _, shape, dtype in executable.inputs])
+        except (ProgramError, DeviceError) as error:
+            assert "\n" not in str(error)
+            faults += 1
+    assert faults > 0
