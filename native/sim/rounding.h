@@ -11,7 +11,7 @@ inline int64_t shift_half_even(int64_t value, uint32_t shift) {
   if (shift == 0) return value;
   if (shift > 62) return 0;
   const int64_t floor = value >> shift;
-  const int64_t rest = value - (floor << shift);
+  const int64_t rest = value & ((int64_t{1} << shift) - 1);
   const int64_t half = int64_t{1} << (shift - 1);
   return floor + (rest > half || (rest == half && (floor & 1) != 0) ? 1 : 0);
 }
