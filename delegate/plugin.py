@@ -1,7 +1,9 @@
 """What the native plugin asks of Python: check the options, compile the partitions of a graph.
 
-Called by ``native/plugin.cpp`` with the GIL held: once per delegate (:class:`Session`), once per
-interpreter and subgraph (:meth:`Session.prepare`), and after a resize (the returned ``Recompile``).
+
+Called by ``native/python/plugin.cpp`` with the GIL held: once per delegate (:class:`Session`), once
+per interpreter and subgraph (:meth:`Session.prepare`), and after a resize (the returned
+``Recompile``).
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ DELEGATE_OPERATOR = 51
 """BuiltinOperator DELEGATE: a partition that some delegate has replaced already."""
 
 Snapshot = Mapping[str, Any]
-"""{"tensors": [dict, ...], "nodes": [dict, ...]}, see ``native/snapshot.cpp``."""
+"""{"tensors": [dict, ...], "nodes": [dict, ...]}, see ``native/python/snapshot.cpp``."""
 
 PreviewedPartition = tuple[list[int], list[int], list[int]]
 """Nodes, non-constant inputs and outputs of a partition that the runtime would make."""

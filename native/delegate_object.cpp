@@ -1,0 +1,92 @@
+#include "delegate_object.h"
+
+#include <cstdio>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+
+namespace rk3588 {
+namespace {
+
+using tflite::Context;
+using tflite::Delegate;
+using tflite::Status;
+
+using SessionPointer = std::shared_ptr<Session>;
+
+// Guards Delegate::data against a destroy in another thread.
+std::mutex g_sessions_mutex;
+
+SessionPointer session_of(const Delegate* delegate) {
+  const std::lock_guard<std::mutex> lock(g_sessions_mutex);
+  if (delegate->data == nullptr) return nullptr;
+  return *static_cast<SessionPointer*>(delegate->data);
+}
+
+Status prepare(Context* context, Delegate* delegate) {
+  const SessionPointer session = session_of(delegate);
+  if (session == nullptr) return Status::kOk;
+  std::string text;
+  try {
+    session->prepare(context, delegate);
+    return Status::kOk;
+  } catch (const std::exception& error) {
+    text = error.what();
+  } catch (...) {
+    text = "unknown failure";
+  }
+  report_error(context, "rk3588 delegate: " + text + "\n");
+  return Status::kError;
+}
+
+Status inert_prepare(Context*, Delegate*) { return Status::kOk; }
+
+}  // namespace
+
+// Owned by nobody on purpose, see the header.
+Delegate* make_delegate(SessionPointer session) {
+  auto delegate = std::make_unique<Delegate>();
+  delegate->prepare = session == nullptr ? inert_prepare : prepare;
+  delegate->flags = tflite::kAllowDynamicTensors | tflite::kRequirePropagatedShapes;
+  if (session != nullptr) {
+    delegate->data = std::make_unique<SessionPointer>(std::move(session)).release();
+  }
+  return delegate.release();
+}
+
+void destroy_delegate(Delegate* delegate) {
+  if (delegate == nullptr) return;
+  std::unique_ptr<SessionPointer> session;
+  {
+    const std::lock_guard<std::mutex> lock(g_sessions_mutex);
+    session.reset(static_cast<SessionPointer*>(delegate->data));
+    delegate->data = nullptr;
+    delegate->prepare = inert_prepare;
+  }
+}
+
+Delegate* refuse_delegate(const std::string& text, tflite::ReportError report) {
+  if (report != nullptr) {
+    report(text.c_str());
+    return nullptr;
+  }
+  std::fprintf(stderr, "rk3588 delegate: %s; running on the CPU\n", text.c_str());
+  return make_delegate(nullptr);
+}
+
+void install_kernels(Context* context, Delegate* delegate, std::vector<PendingKernel> kernels) {
+  if (kernels.empty()) return;
+  std::vector<int32_t> nodes;
+  for (const PendingKernel& kernel : kernels) {
+    nodes.insert(nodes.end(), kernel.nodes.begin(), kernel.nodes.end());
+  }
+  const IntArrayStorage array(nodes);
+  const PendingScope scope(&kernels);
+  const Status status = context->replace_node_subsets_with_delegate_kernels(
+      context, kernel_registration(), array.get(), delegate);
+  if (!scope.error().empty()) throw std::runtime_error(scope.error());
+  if (status != Status::kOk) throw std::runtime_error("the runtime refused the partitions");
+}
+
+}  // namespace rk3588

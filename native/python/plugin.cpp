@@ -1,0 +1,250 @@
+// The external delegate's two C functions in a Python process: asks Python to compile, installs
+// kernels.
+#include <dlfcn.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "delegate_kernel.h"
+#include "delegate_object.h"
+#include "device.h"
+#include "executable.h"
+#include "snapshot.h"
+#include "tflite_abi.h"
+
+namespace py = pybind11;
+
+namespace rk3588 {
+namespace {
+
+using tflite::Context;
+using tflite::Delegate;
+using tflite::DelegateParams;
+using tflite::IntArray;
+using tflite::Status;
+
+// A Python object that may be dropped anywhere, also after Python is gone.
+class PyHandle {
+ public:
+  explicit PyHandle(py::object object) : object_(std::move(object)) {}
+  ~PyHandle() {
+    if (Py_IsInitialized() == 0) {
+      static_cast<void>(object_.release());
+      return;
+    }
+    const py::gil_scoped_acquire gil;
+    object_ = py::object();
+  }
+  PyHandle(const PyHandle&) = delete;
+  PyHandle& operator=(const PyHandle&) = delete;
+  const py::object& get() const { return object_; }
+
+ private:
+  py::object object_;
+};
+
+// One line for the user: the text of the project's own errors, type and text of others.
+std::string error_text(const py::error_already_set& error) {
+  const std::string text = py::str(error.value()).cast<std::string>();
+  const py::object base = py::module_::import("delegate.errors").attr("DelegateError");
+  if (error.matches(base)) return text;
+  return "internal error: " + py::type::of(error.value()).attr("__name__").cast<std::string>() +
+         ": " + text;
+}
+
+// Folder that contains the package this library belongs to, links resolved.
+std::string package_parent() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&package_parent), &info) == 0) return {};
+  const std::unique_ptr<char, decltype(&std::free)> real(realpath(info.dli_fname, nullptr),
+                                                         &std::free);
+  if (real == nullptr) return {};
+  std::string path = real.get();
+  for (int level = 0; level < 2; ++level) {
+    const size_t slash = path.rfind('/');
+    if (slash == std::string::npos) return {};
+    path.resize(slash);
+  }
+  return path;
+}
+
+// The package may be absent from sys.path when the library is loaded by path alone.
+py::module_ import_plugin() {
+  try {
+    return py::module_::import("delegate.plugin");
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_ModuleNotFoundError)) throw;
+  }
+  py::module_::import("sys").attr("path").attr("append")(package_parent());
+  return py::module_::import("delegate.plugin");
+}
+
+py::str decode(const char* bytes) {
+  const size_t size = std::char_traits<char>::length(bytes);
+  PyObject* text = PyUnicode_DecodeUTF8(bytes, static_cast<Py_ssize_t>(size), "replace");
+  if (text == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(text);
+}
+
+// The partitions that the runtime would make of `nodes`: (nodes, inputs, outputs), constants left
+// out.
+std::vector<std::tuple<std::vector<int32_t>, std::vector<int32_t>, std::vector<int32_t>>> preview(
+    Context* context, const std::vector<int32_t>& nodes) {
+  if (nodes.empty()) return {};
+  DelegateParams* params = nullptr;
+  int32_t count = 0;
+  const IntArrayStorage array(nodes);
+  if (context->preview_delegate_partitioning(context, array.get(), &params, &count) !=
+      Status::kOk) {
+    throw std::runtime_error("the runtime cannot preview the partitions");
+  }
+  std::vector<std::tuple<std::vector<int32_t>, std::vector<int32_t>, std::vector<int32_t>>> result;
+  for (int32_t i = 0; i < count; ++i) {
+    std::vector<int32_t> inputs;
+    for (const int32_t tensor : *params[i].input_tensors) {
+      if (tensor >= 0 && !context->tensors[tensor].is_constant()) inputs.push_back(tensor);
+    }
+    const IntArray& members = *params[i].nodes_to_replace;
+    const IntArray& outputs = *params[i].output_tensors;
+    result.emplace_back(std::vector<int32_t>(members.begin(), members.end()), std::move(inputs),
+                        std::vector<int32_t>(outputs.begin(), outputs.end()));
+  }
+  return result;
+}
+
+// preview() as a Python function that refuses to work once prepare is over.
+py::cpp_function preview_function(std::shared_ptr<Context*> context) {
+  return py::cpp_function([context = std::move(context)](const std::vector<int32_t>& nodes) {
+    if (*context == nullptr) throw std::runtime_error("preview works only while preparing");
+    return preview(*context, nodes);
+  });
+}
+
+Span<const uint8_t> content(const py::bytes& bytes) {
+  char* data = nullptr;
+  Py_ssize_t size = 0;
+  if (PyBytes_AsStringAndSize(bytes.ptr(), &data, &size) != 0) throw py::error_already_set();
+  return {reinterpret_cast<const uint8_t*>(data), static_cast<size_t>(size)};
+}
+
+// A delegate whose graphs delegate.plugin.Session compiles.
+class PythonSession : public Session, public std::enable_shared_from_this<PythonSession> {
+ public:
+  // Needs the GIL. Throws py::error_already_set, DeviceError.
+  explicit PythonSession(const py::dict& options)
+      : session_(import_plugin().attr("Session")(options)) {
+    const py::object& session = session_.get();
+    const py::object effective = session.attr("options");
+    device_ = open_device(effective.attr("device").cast<std::string>());
+    timeout_ms_ = effective.attr("timeout_ms").cast<uint32_t>();
+    session.attr("device_name") = device_->name();
+  }
+
+  void prepare(Context* context, Delegate* delegate) override {
+    if (Py_IsInitialized() == 0) return;
+    const py::gil_scoped_acquire gil;
+    try {
+      install_kernels(context, delegate, compile(context));
+    } catch (const py::error_already_set& error) {
+      throw std::runtime_error(error_text(error));
+    }
+  }
+
+ private:
+  // Compiles what can be compiled. Throws.
+  std::vector<PendingKernel> compile(Context* context) {
+    auto alive = std::make_shared<Context*>(context);
+    const auto expire = [](Context** pointer) { *pointer = nullptr; };
+    const std::unique_ptr<Context*, decltype(expire)> guard(alive.get(), expire);
+    const py::object compiled =
+        session_.get().attr("prepare")(snapshot_context(context), preview_function(alive));
+    std::vector<PendingKernel> pending;
+    for (const py::handle item : compiled) {
+      const auto partition = item.cast<py::tuple>();
+      PendingKernel kernel;
+      kernel.nodes = partition[0].cast<std::vector<int32_t>>();
+      std::sort(kernel.nodes.begin(), kernel.nodes.end());
+      kernel.executable = make_executable(partition[1].cast<py::bytes>());
+      kernel.recompile = recompile_function(partition[2]);
+      pending.push_back(std::move(kernel));
+    }
+    return pending;
+  }
+
+  // Called from a kernel's prepare, with or without the GIL. A kernel may outlive the delegate.
+  Recompile recompile_function(py::object callable) {
+    auto handle = std::make_shared<PyHandle>(std::move(callable));
+    return [self = shared_from_this(), handle](Context* context) {
+      const py::gil_scoped_acquire gil;
+      try {
+        return self->make_executable(handle->get()(snapshot_tensors(*context)));
+      } catch (const py::error_already_set& error) {
+        throw std::runtime_error(error_text(error));
+      }
+    };
+  }
+
+  std::unique_ptr<Executable> make_executable(const py::bytes& program) const {
+    return std::make_unique<Executable>(content(program), device_, timeout_ms_);
+  }
+
+  PyHandle session_;
+  std::shared_ptr<Device> device_;
+  uint32_t timeout_ms_ = 0;
+};
+
+// Throws py::error_already_set and others. Needs the GIL.
+Delegate* create_or_throw(const char* const* keys, const char* const* values, size_t count) {
+  py::dict options;
+  for (size_t i = 0; i < count; ++i) options[decode(keys[i])] = decode(values[i]);
+  return make_delegate(std::make_shared<PythonSession>(options));
+}
+
+Delegate* create(const char* const* keys, const char* const* values, size_t count,
+                 tflite::ReportError report) {
+  if (Py_IsInitialized() == 0) {
+    return refuse_delegate("this process runs no Python, which compiles the model", report);
+  }
+  std::string text;
+  {
+    const py::gil_scoped_acquire gil;
+    try {
+      return create_or_throw(keys, values, count);
+    } catch (const py::error_already_set& error) {
+      try {
+        text = error_text(error);
+      } catch (const py::error_already_set&) {
+        text = error.what();
+      }
+    } catch (const std::exception& error) {
+      text = error.what();
+    }
+  }
+  return refuse_delegate(text, report);
+}
+
+}  // namespace
+}  // namespace rk3588
+
+extern "C" {
+
+// Python passes a C int for the number of options: the upper half of the register is undefined.
+__attribute__((visibility("default"))) rk3588::tflite::Delegate* tflite_plugin_create_delegate(
+    const char* const* keys, const char* const* values, size_t num_options,
+    rk3588::tflite::ReportError report_error) {
+  return rk3588::create(keys, values, static_cast<uint32_t>(num_options), report_error);
+}
+
+__attribute__((visibility("default"))) void tflite_plugin_destroy_delegate(
+    rk3588::tflite::Delegate* delegate) {
+  rk3588::destroy_delegate(delegate);
+}
+
+}  // extern "C"
