@@ -120,6 +120,14 @@ class Tensor:
     def is_dynamic(self) -> bool:
         return any(d < 0 for d in self.shape_signature) or any(d < 0 for d in self.shape)
 
+    @property
+    def has_fixed_image(self) -> bool:
+        """All dimensions but the first (the batch) are fixed, and the shape is known for now.
+
+        A program is compiled for the batch the tensor has now, and anew after a resize.
+        """
+        return all(d >= 0 for d in (*self.shape, *self.shape_signature[1:]))
+
 
 @dataclass(frozen=True, slots=True)
 class ConvOptions:

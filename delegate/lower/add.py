@@ -1,14 +1,19 @@
-"""ADD as a task of its own: the DPU alone ("flying"), one operand through MRDMA and BS, the
-other through ERDMA.
+"""ADD as a task of its own: the DPU alone ("flying"), one operand through MRDMA and BS, the other
+through ERDMA.
 """
 
 from __future__ import annotations
 
-from delegate.errors import LoweringError
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
 from delegate.graph import Activation, AddOptions, Graph, Node
-from delegate.lower.add_scales import choose_add_scales, sum_clamp
-from delegate.lower.hw import CHANNELS_PER_SURFACE, DENSE_KERNEL_GROUP, MAX_CUBE_SIZE, align
+from delegate.lower.add_scales import AddScales, choose_add_scales, lower_clamp, sum_clamp
+from delegate.lower.constants import ConstantPool
+from delegate.lower.hw import ATOM_BYTES, DENSE_KERNEL_GROUP, MAX_CUBE_SIZE, align
+from delegate.lower.operands import Operand, computed_operand, constant_operand
 from delegate.lower.task import (
+    BnStage,
     BsStage,
     ElementwiseTask,
     EwStage,
@@ -17,75 +22,147 @@ from delegate.lower.task import (
     OutputCube,
     Source,
 )
-from delegate.lower.tensors import DeviceTensor, check_cube
+from delegate.lower.tensors import DeviceTensor, View
 
 
 def lower_add(
-    graph: Graph, node: Node, first: DeviceTensor, second: DeviceTensor, target: DeviceTensor
+    graph: Graph, node: Node, tensors: Mapping[int, DeviceTensor], constants: ConstantPool
 ) -> Layer:
-    """One task per image; operands and result have the same shape. Raises LoweringError."""
+    """Tasks for every image. ``tensors`` has the computed operands and the result.
+
+    Raises LoweringError.
+    """
     assert isinstance(node.options, AddOptions)
-    view = target.view
-    check_cube(node.index, view, MAX_CUBE_SIZE, "output")
-    # Whole groups of 32 channels, as every tensor inside a partition has them.
-    channels = align(view.channels, DENSE_KERNEL_GROUP)
-    if channels > MAX_CUBE_SIZE:
-        raise LoweringError(
-            node.index,
-            "output_channels_in_range",
-            f"{view.channels} channels; the NPU takes up to {MAX_CUBE_SIZE}",
-        )
-    if node.options.activation is Activation.RELU_N1_TO_1:
-        raise LoweringError(
-            node.index,
-            "add_activation_supported",
-            "an addition with RELU_N1_TO_1 needs a lower clamp that the element-wise task lacks",
-        )
-    scales = choose_add_scales(node.index, first.scale / target.scale, second.scale / target.scale)
-    relu, relux_max = sum_clamp(scales, node.options.activation, target.scale, target.zero_point)
-    tasks = []
-    for image in range(view.images):
-        pixel = image * view.pixels
-        tasks.append(
-            ElementwiseTask(
-                tile=f"rows 0..{view.height - 1}" if view.images == 1 else f"image {image}",
-                source=first.pixel(pixel),
-                source_surface_stride_bytes=first.surface_stride_bytes,
-                output=OutputCube(
-                    target=target.pixel(pixel),
-                    height=view.height,
-                    width=view.width,
-                    channels=channels,
-                    channels_real=view.channels,
-                    surface_stride_bytes=target.surface_stride_bytes,
-                    surfaces_per_group=1,
-                ),
-                bs=BsStage(
-                    alu=Source.REGISTER,
-                    alu_operand=-first.zero_point,
-                    mul=Source.REGISTER,
-                    mul_operand=scales.first,
-                ),
-                ew=EwStage(
-                    operand=second.pixel(pixel),
-                    surface_stride_bytes=second.surface_stride_bytes,
-                    offset=-second.zero_point,
-                    scale=scales.second,
-                    relu=relu,
-                    relux_max=relux_max,
-                ),
-                out_convert=OutConvert(
-                    scale=scales.scale,
-                    shift=scales.shift,
-                    offset=target.zero_point,
-                    ties_away=True,
-                ),
-            )
-        )
-    assert channels // CHANNELS_PER_SURFACE <= min(first.surfaces, second.surfaces, target.surfaces)
-    return Layer(name=layer_name(graph, node), op=node.op, nodes=(node.index,), tasks=tuple(tasks))
+    target = tensors[node.outputs[0]]
+    main, other = _operands(graph, node, tensors, target.view, constants)
+    scales = choose_add_scales(
+        node.index, main.scale / target.scale, other.tensor.scale / target.scale
+    )
+    stages = _stages(main, other, target, scales, node.options.activation)
+    tasks = tuple(
+        _task(main, other, target, stages, image, chunk)
+        for image in range(target.view.images)
+        for chunk in pixel_chunks(target.view)
+    )
+    return Layer(name=layer_name(graph, node), op=node.op, nodes=(node.index,), tasks=tasks)
 
 
 def layer_name(graph: Graph, node: Node) -> str:
     """What errors, traces and dumps call a layer: the node's index, operator and result."""
     return f"{node.index} {node.op} {graph.tensor(node.outputs[0]).name}"
+
+
+def _operands(
+    graph: Graph,
+    node: Node,
+    tensors: Mapping[int, DeviceTensor],
+    output: View,
+    constants: ConstantPool,
+) -> tuple[DeviceTensor, Operand]:
+    """The operand MRDMA reads, computed and of the output's shape, and the other one."""
+    first, second = node.inputs
+    if first not in tensors or tensors[first].view != output:
+        first, second = second, first
+    if second in tensors:
+        return tensors[first], computed_operand(tensors[second], output)
+    return tensors[first], constant_operand(graph.tensor(second), output, constants)
+
+
+@dataclass(frozen=True, slots=True)
+class PixelChunk:
+    """Consecutive pixels of an image, as rows: from ``first`` on, ``height`` x ``width``."""
+
+    first: int
+    height: int
+    width: int
+
+
+def pixel_chunks(view: View) -> Iterator[PixelChunk]:
+    """An image as one cube if its sides fit the DPU's fields, else its pixels in a row, in pieces.
+
+    An element-wise task sees only pixels, so any rectangle of the right size will do.
+    """
+    if max(view.height, view.width) <= MAX_CUBE_SIZE:
+        yield PixelChunk(0, view.height, view.width)
+        return
+    first = 0
+    while first < view.pixels:
+        left = view.pixels - first
+        width = min(left, MAX_CUBE_SIZE)
+        height = min(left // width, MAX_CUBE_SIZE)
+        yield PixelChunk(first, height, width)
+        first += height * width
+
+
+def _stages(
+    main: DeviceTensor,
+    other: Operand,
+    target: DeviceTensor,
+    scales: AddScales,
+    activation: Activation,
+) -> tuple[BsStage, BnStage, EwStage, OutConvert]:
+    relu, relux_max = sum_clamp(scales, activation, target.scale, target.zero_point)
+    low, low_lsb = lower_clamp(scales, activation, target.scale, target.zero_point)
+    bs = BsStage(
+        alu=Source.REGISTER,
+        alu_operand=-main.zero_point,
+        mul=Source.REGISTER,
+        mul_operand=scales.first,
+    )
+    # A lower bound off the zero point: BN takes it off, EW clamps at zero, OUT_CVT puts it back.
+    bn = BnStage(alu_operand=-low) if low else BnStage()
+    ew = EwStage(
+        per_channel=other.per_channel,
+        surface_stride_bytes=(
+            ATOM_BYTES if other.per_channel else other.tensor.surface_stride_bytes
+        ),
+        offset=-other.tensor.zero_point,
+        scale=scales.second,
+        relu=relu,
+        relux_max=relux_max,
+    )
+    convert = OutConvert(
+        scale=scales.scale,
+        shift=scales.shift,
+        offset=target.zero_point + low_lsb,
+        ties_away=True,
+    )
+    return bs, bn, ew, convert
+
+
+def _task(
+    main: DeviceTensor,
+    other: Operand,
+    target: DeviceTensor,
+    stages: tuple[BsStage, BnStage, EwStage, OutConvert],
+    image: int,
+    chunk: PixelChunk,
+) -> ElementwiseTask:
+    bs, bn, ew, convert = stages
+    view = target.view
+    # Whole groups of 32 channels, as every tensor inside a partition has them; all lanes count as
+    # real, because the element-wise cube may not end a surface earlier than it says.
+    channels = align(view.channels, DENSE_KERNEL_GROUP)
+    pixel = image * view.pixels + chunk.first
+    other_image = 0 if other.is_shared else image
+    other_pixel = other_image * other.tensor.view.pixels
+    if not other.per_channel:
+        other_pixel += chunk.first
+    return ElementwiseTask(
+        tile=f"image {image} pixels {chunk.first}..{chunk.first + chunk.height * chunk.width - 1}",
+        source=main.pixel(pixel),
+        source_surface_stride_bytes=main.surface_stride_bytes,
+        output=OutputCube(
+            target=target.pixel(pixel),
+            height=chunk.height,
+            width=chunk.width,
+            channels=channels,
+            channels_real=channels,
+            surface_stride_bytes=target.surface_stride_bytes,
+            surfaces_per_group=1,
+        ),
+        bs=bs,
+        bn=bn,
+        ew=replace(ew, operand=other.tensor.pixel(other_pixel)),
+        out_convert=convert,
+    )

@@ -70,12 +70,26 @@ def choose_add_scales(node: int, first: float, second: float) -> AddScales:
 def sum_clamp(
     scales: AddScales, activation: Activation, output_scale: float, zero_point: int
 ) -> tuple[bool, int | None]:
-    """(ReLU, RELUX limit) for the sum; RELU_N1_TO_1 is the caller's to refuse. The limit's output
-    is exactly the clamp: it is the nearest sum to it.
+    """(ReLU, RELUX limit) for the sum, counted from the lower clamp.
+
+    A limit's output is exactly the clamp: it is the nearest sum to it.
     """
-    high = activation_range(activation, output_scale, zero_point)[1]
-    relu = activation in (Activation.RELU, Activation.RELU6)
-    if not relu or high >= INT8_MAX:
-        return relu, None
-    limit = round((high - zero_point) * scales.steps_per_lsb)
-    return relu, limit if limit <= INT32_MAX else None
+    low, high = activation_range(activation, output_scale, zero_point)
+    if activation is Activation.NONE:
+        return False, None
+    if activation is not Activation.RELU_N1_TO_1:
+        low = zero_point
+        if high >= INT8_MAX:
+            return True, None
+    limit = round((high - low) * scales.steps_per_lsb)
+    return True, limit if limit <= INT32_MAX else None
+
+
+def lower_clamp(
+    scales: AddScales, activation: Activation, output_scale: float, zero_point: int
+) -> tuple[int, int]:
+    """A lower clamp that is not the zero point: in steps of the sum, and in output LSBs; else 0."""
+    if activation is not Activation.RELU_N1_TO_1:
+        return 0, 0
+    low_lsb = activation_range(activation, output_scale, zero_point)[0] - zero_point
+    return round(low_lsb * scales.steps_per_lsb), low_lsb

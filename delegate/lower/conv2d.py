@@ -12,6 +12,7 @@ import numpy.typing as npt
 from delegate.graph import ConvOptions, DType, Graph, Node, Padding, Tensor
 from delegate.lower.convolution import Convolution
 from delegate.lower.fused_add import FusedAdd
+from delegate.lower.grouped import widen_groups
 from delegate.lower.requantize import Int64Array
 from delegate.lower.tensors import UINT8_OFFSET, DeviceTensor
 
@@ -98,7 +99,7 @@ def resolve_conv2d(
         name=name,
         op=node.op if fused is None else f"{node.op}+ADD",
         nodes=(node.index,) if fused is None else (node.index, fused.node),
-        weights=device.values,
+        weights=widen_groups(device.values, source.view.channels, device.zero_point),
         weight_zero_point=device.zero_point,
         bias=device.bias,
         multipliers=real_multipliers(graph.tensor(node.inputs[0]), weights, output, channels),

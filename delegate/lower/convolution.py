@@ -215,12 +215,15 @@ def _plan(conv: Convolution, kh: int, weights: Weights) -> TilePlan:
 def _feature(conv: Convolution, image: int, tile: RowTile, plan: TilePlan) -> FeatureInput:
     view = conv.input_view
     first_pixel = image * view.pixels + tile.input_start * view.width
+    channels = programmed_channels(view.channels, conv.is_depthwise)
+    # A surface that only completes a group counts as real: the CNA must fetch it.
+    is_widened = channels > align(view.channels, CHANNELS_PER_SURFACE)
     return FeatureInput(
         source=conv.source.pixel(first_pixel),
         height=tile.input_rows,
         width=view.width,
-        channels=programmed_channels(view.channels, conv.is_depthwise),
-        channels_real=view.channels,
+        channels=channels,
+        channels_real=channels if is_widened else view.channels,
         line_stride_bytes=view.width * ATOM_BYTES,
         surface_stride_bytes=conv.source.surface_stride_bytes,
         entries_per_row=plan.entries_per_row,

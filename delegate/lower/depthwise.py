@@ -1,10 +1,14 @@
-"""DEPTHWISE_CONV_2D with depth multiplier 1: from a node to a resolved ``Convolution``."""
+"""DEPTHWISE_CONV_2D: from a node to a resolved ``Convolution``.
+
+A depth multiplier of 1 is what the hardware calls depthwise; others become dense kernels.
+"""
 
 from __future__ import annotations
 
 from delegate.graph import DepthwiseOptions, Graph, Node
 from delegate.lower.conv2d import device_weights, leading_padding, real_multipliers
 from delegate.lower.convolution import Convolution
+from delegate.lower.grouped import widen_multiplier
 from delegate.lower.tensors import DeviceTensor
 
 
@@ -19,12 +23,17 @@ def resolve_depthwise(
     assert output.quantization is not None
     _, kh, kw, channels = weights.shape
     device = device_weights(graph, node, channels, (kh, kw, channels))
+    inputs = source.view.channels
+    is_depthwise = channels == inputs
+    values = device.values
+    if not is_depthwise:
+        values = widen_multiplier(values, inputs, device.zero_point)
     return Convolution(
         node=node.index,
         name=name,
         op=node.op,
         nodes=(node.index,),
-        weights=device.values,
+        weights=values,
         weight_zero_point=device.zero_point,
         bias=device.bias,
         multipliers=real_multipliers(graph.tensor(node.inputs[0]), weights, output, channels),
@@ -56,5 +65,5 @@ def resolve_depthwise(
             options.stride_w,
             options.dilation_w,
         ),
-        is_depthwise=True,
+        is_depthwise=is_depthwise,
     )

@@ -51,7 +51,7 @@ class Operation:
 
     @property
     def operands(self) -> tuple[int, ...]:
-        """Feature maps it reads from memory."""
+        """Feature maps it reads from memory; those of an addition may be constants."""
         if self.node.op == "ADD":
             return self.node.inputs
         if self.addition is None:
@@ -121,6 +121,8 @@ def _tensor_uses(
 
     for when, operation in enumerate(operations):
         for tensor in operation.operands:
+            if graph.tensor(tensor).constant is not None:
+                continue
             touch(tensor, _surfaces_read(graph, operation, tensor), when)
         touch(operation.result, _surfaces_written(graph, operation), when)
     uses = []
@@ -138,15 +140,22 @@ def _surfaces_read(graph: Graph, operation: Operation, tensor: int) -> int:
     channels = view_of(graph.tensor(tensor).shape).channels
     if operation.node.op == "ADD" or (operation.addition and tensor == operation.other_operand):
         return default_surfaces(channels)
-    depthwise = operation.node.op == "DEPTHWISE_CONV_2D"
+    depthwise = _is_depthwise(graph, operation.node)
     return programmed_channels(channels, depthwise) // CHANNELS_PER_SURFACE
 
 
 def _surfaces_written(graph: Graph, operation: Operation) -> int:
     channels = view_of(graph.tensor(operation.result).shape).channels
-    if operation.node.op == "DEPTHWISE_CONV_2D":
+    if _is_depthwise(graph, operation.node):
         return align(channels, DEPTHWISE_GROUP) // CHANNELS_PER_SURFACE
     return default_surfaces(channels)
+
+
+def _is_depthwise(graph: Graph, node: Node) -> bool:
+    """Depthwise for the hardware: one kernel per channel."""
+    if node.op != "DEPTHWISE_CONV_2D":
+        return False
+    return graph.tensor(node.inputs[0]).shape[3] == graph.tensor(node.outputs[0]).shape[3]
 
 
 def _lower(
@@ -156,10 +165,9 @@ def _lower(
     constants: ConstantPool,
 ) -> Layer:
     node = operation.node
-    target = tensors[operation.result]
-    source = tensors[node.inputs[0]]
     if node.op == "ADD":
-        return lower_add(graph, node, source, tensors[node.inputs[1]], target)
+        return lower_add(graph, node, tensors, constants)
+    source, target = tensors[node.inputs[0]], tensors[operation.result]
     return lower_convolution(_resolve(graph, operation, source, target, tensors), constants)
 
 

@@ -147,6 +147,9 @@ def _check_stages(writer: RegCmdWriter, task: DpuTask) -> None:
     if (bn.mul is Source.MEMORY) != (bn.operands is not None):
         problem = "and the stage's operands disagree: both or none"
         raise writer.fail("DPU_RDMA.RDMA_BN_BASE_ADDR.BN_BASE_ADDR", problem)
+    if ew is not None and ew.per_channel and task.mode is not DpuMode.FLYING:
+        problem = "= 0 in a convolution is not used by any known program"
+        raise writer.fail("DPU_RDMA.RDMA_ERDMA_CFG.ERDMA_DATA_MODE", problem)
     if ew is not None and ew.operand is not None and ew.register_operand:
         raise writer.fail("DPU.EW_CFG.EW_OP_SRC", "is memory or register, not both")
 
@@ -266,7 +269,7 @@ def _write_ew(writer: RegCmdWriter, ew: EwStage | None) -> None:
             "DPU.EW_CFG",
             EW_CVT_TYPE=CvtOrder.ADD_FIRST,
             EW_CVT_ROUND=CvtRounding.HALF_EVEN,
-            EW_DATA_MODE=EwDataMode.PER_PIXEL,
+            EW_DATA_MODE=_data_mode(ew),
             EDATA_SIZE=ElementSize.BITS_8,
             EW_ALU_ALGO=AluAlgorithm.ADD,
             EW_RELUX_EN=ew.relux_max is not None,
@@ -296,6 +299,11 @@ def _write_out_convert(writer: RegCmdWriter, out: OutConvert) -> None:
     writer.write("DPU.OUT_CVT_SHIFT", CVT_ROUND=rounding, OUT_CVT_SHIFT=out.shift)
 
 
+def _data_mode(ew: EwStage | None) -> EwDataMode:
+    per_channel = ew is not None and ew.per_channel
+    return EwDataMode.PER_CHANNEL if per_channel else EwDataMode.PER_PIXEL
+
+
 def _source(source: Source) -> OperandSource:
     return OperandSource.MEMORY if source is Source.MEMORY else OperandSource.REGISTER
 
@@ -306,11 +314,12 @@ def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
     operand = ew.operand if ew is not None else None
     stride = ew.surface_stride_bytes if ew is not None and operand is not None else 0
     is_flying = task.mode is DpuMode.FLYING
+    per_pixel = ew is not None and not ew.per_channel
     rows_bytes = output.height * output.width * ATOM_BYTES
     main, main_notch, ew_base, ew_notch = task.main, 0, operand, 0
     if is_flying:
         main_notch = task.main_surface_stride_bytes - rows_bytes
-        ew_notch = stride - rows_bytes if operand is not None else 0
+        ew_notch = stride - rows_bytes if operand is not None and per_pixel else 0
     elif operand is not None:
         # One cube for two readers: MRDMA takes the even surfaces, ERDMA the odd ones, and each
         # skips the other's surface after its own rows.
@@ -332,7 +341,7 @@ def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
     else:
         writer.write(
             "DPU_RDMA.RDMA_ERDMA_CFG",
-            ERDMA_DATA_MODE=EwDataMode.PER_PIXEL,
+            ERDMA_DATA_MODE=_data_mode(ew),
             ERDMA_DATA_SIZE=ElementSize.BITS_8,
         )
     _write_optional_address(writer, "DPU_RDMA.RDMA_EW_BASE_ADDR", ew_base)

@@ -2,39 +2,59 @@
 
 from __future__ import annotations
 
-from delegate.graph import Node
+from delegate.graph import Node, Tensor
 from delegate.partition.constraint import GraphFacts, constraint, named
 from delegate.partition.constraints import features
 
 MAX_RANK = 4
-# DPU cubes hold width, height and channels - 1 in 13 bits; channels count in atoms of 16. The exact
-# maximum is avoided.
-MAX_SIZE = 8191
-MAX_CHANNELS = 8192 - 16
+# DPU cubes hold channels - 1 in 13 bits, counted in groups of 32; the exact maximum is avoided.
+MAX_CHANNELS = 8192 - 32
 
 
 @constraint(most=MAX_RANK)
 def operand_rank(facts: GraphFacts, node: Node) -> str | None:
-    """Operands must have rank 1 to {most}."""
+    """Operands must have rank 0 to {most}."""
     for tensor in features(facts, node):
-        if not 1 <= len(tensor.shape) <= MAX_RANK:
+        if len(tensor.shape) > MAX_RANK:
             return f"{named(tensor)} is {list(tensor.shape)}"
     return None
 
 
 @constraint()
-def same_shapes(facts: GraphFacts, node: Node) -> str | None:
-    """Operands and output must have the same shape; broadcasting is not supported yet."""
-    shapes = [tensor.shape for tensor in features(facts, node)]
-    if len(set(shapes)) == 1:
-        return None
-    return ", ".join(str(list(shape)) for shape in shapes)
+def one_operand_computed(facts: GraphFacts, node: Node) -> str | None:
+    """At least one operand must be computed by the model, not constant."""
+    constant = all(tensor.constant is not None for tensor in facts.inputs(node))
+    return "both are constants" if constant else None
 
 
-@constraint(size=MAX_SIZE, channels=MAX_CHANNELS)
-def cube_in_range(facts: GraphFacts, node: Node) -> str | None:
-    """Height and width must be at most {size}, channels at most {channels}."""
+@constraint()
+def one_operand_has_output_shape(facts: GraphFacts, node: Node) -> str | None:
+    """An operand that is computed must have the shape of the output; the other may be a constant
+    of any shape, or hold one value per channel.
+    """
     shape = facts.outputs(node)[0].shape
-    if shape[-1] > MAX_CHANNELS or any(size > MAX_SIZE for size in shape[-3:-1]):
-        return f"the shape is {list(shape)}"
-    return None
+    operands = facts.inputs(node)
+    full = [t for t in operands if t.constant is None and _padded(t) == _pad(shape)]
+    if not full:
+        return ", ".join(str(list(tensor.shape)) for tensor in (*operands, *facts.outputs(node)))
+    other = operands[1] if full[0] is operands[0] else operands[0]
+    if other.constant is not None or _padded(other) == _pad(shape):
+        return None
+    if _padded(other)[1:3] == (1, 1) and _padded(other)[3] == _pad(shape)[3]:
+        return None
+    return f"{named(other)} of shape {list(other.shape)} is to be broadcast to {list(shape)}"
+
+
+def _padded(tensor: Tensor) -> tuple[int, ...]:
+    return _pad(tensor.shape)
+
+
+def _pad(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (1,) * (MAX_RANK - len(shape)) + shape
+
+
+@constraint(channels=MAX_CHANNELS)
+def cube_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """Channels must be at most {channels}."""
+    shape = facts.outputs(node)[0].shape
+    return f"the shape is {list(shape)}" if shape and shape[-1] > MAX_CHANNELS else None

@@ -46,8 +46,8 @@ class GraphFacts:
 
     @cached_property
     def behind_dynamic(self) -> frozenset[int]:
-        """Tensors of dynamic shape and all that is computed from them."""
-        found = {tensor.index for tensor in self.graph.tensors if tensor.is_dynamic}
+        """Tensors of dynamic shape (beyond the batch) and all that is computed from them."""
+        found = {tensor.index for tensor in self.graph.tensors if not tensor.has_fixed_image}
         for node in self.graph.nodes:
             if any(tensor in found for tensor in node.inputs):
                 found.update(t for t in node.outputs if t != ABSENT)

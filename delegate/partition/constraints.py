@@ -66,9 +66,9 @@ def activation_supported(facts: GraphFacts, node: Node) -> str | None:
 
 @constraint()
 def static_shapes(facts: GraphFacts, node: Node) -> str | None:
-    """All shapes must be fixed, the batch too; convert the model with fixed input shapes."""
+    """All shapes must be fixed, but for the batch; convert the model with fixed input shapes."""
     for tensor in (*facts.inputs(node), *facts.outputs(node)):
-        if tensor.is_dynamic:
+        if not tensor.has_fixed_image:
             shape = list(tensor.shape_signature or tensor.shape)
             return f"{named(tensor)} has the shape {shape}"
     return None
@@ -167,9 +167,10 @@ def _quantized(facts: GraphFacts, node: Node) -> list[Tensor]:
 
 @constraint()
 def features_computed(facts: GraphFacts, node: Node) -> str | None:
-    """The operands must be computed or be inputs of the model, not constants or variables."""
+    """The input must be computed or be an input of the model, not a constant or variable."""
     for tensor in features(facts, node)[:-1]:
-        if tensor.constant is not None or tensor.is_variable:
+        is_operand = node.op == "ADD"  # which may be constant, see add_constraints
+        if (tensor.constant is not None and not is_operand) or tensor.is_variable:
             return f"{named(tensor)} is a {'variable' if tensor.is_variable else 'constant'}"
     return None
 

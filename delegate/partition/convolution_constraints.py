@@ -67,10 +67,13 @@ def same_batch(facts: GraphFacts, node: Node) -> str | None:
 
 @constraint()
 def filter_covers_input_channels(facts: GraphFacts, node: Node) -> str | None:
-    """The filter must cover all input channels; grouped convolution is not supported yet."""
+    """The filter must cover all input channels, or those of one of several equal groups."""
     channels = facts.graph.tensor(node.inputs[INPUT]).shape[3]
-    covered = weights_of(facts, node).shape[3]
-    return None if covered == channels else f"it covers {covered} of {channels}"
+    outputs, _, _, covered = weights_of(facts, node).shape
+    groups, rest = divmod(channels, covered)
+    if rest or outputs % groups:
+        return f"it covers {covered} of {channels} input channels, for {outputs} outputs"
+    return None
 
 
 @constraint()
@@ -82,14 +85,14 @@ def filter_gives_output_channels(facts: GraphFacts, node: Node) -> str | None:
 
 
 @constraint()
-def depth_multiplier_is_one(facts: GraphFacts, node: Node) -> str | None:
-    """The depth multiplier must be 1: as many output channels as input channels."""
+def depth_multiplier_follows(facts: GraphFacts, node: Node) -> str | None:
+    """Output channels must be input channels times the depth multiplier, one filter each."""
     options = geometry(node)
     assert isinstance(options, DepthwiseOptions)
     inputs = facts.graph.tensor(node.inputs[INPUT]).shape[3]
     outputs = facts.outputs(node)[0].shape[3]
     weights = weights_of(facts, node).shape
-    if options.depth_multiplier != 1 or not inputs == outputs == weights[3] or weights[0] != 1:
+    if inputs * options.depth_multiplier != outputs or weights[3] != outputs or weights[0] != 1:
         return (
             f"it is {options.depth_multiplier}, from {inputs} to {outputs} channels "
             f"with a filter of shape {list(weights)}"

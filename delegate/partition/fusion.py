@@ -2,7 +2,8 @@
 alone.
 
 Legal: a CONV_2D whose only reader is the ADD, whose result is not an output of the partition, and
-whose counterpart is another feature map of the same shape. Whether the numbers allow it is decided
+whose counterpart is another computed feature map of the same
+shape. Whether the numbers allow it is decided
 in ``lower``.
 """
 
@@ -40,6 +41,8 @@ def additions_to_fuse(graph: Graph, partition: Partition) -> Mapping[int, int]:
             and tensor not in partition.outputs
             and producer[tensor].index not in taken
         ]
+        if any(graph.tensor(tensor).constant is not None for tensor in node.inputs):
+            continue
         same_shape = len({graph.tensor(t).shape for t in (*node.inputs, *node.outputs)}) == 1
         if candidates and same_shape:
             best = max(candidates, key=lambda candidate: position[candidate])

@@ -70,7 +70,7 @@ RULES: Mapping[str, tuple[Constraint, ...]] = MappingProxyType(
             *FIRST,
             convolution.convolution_rank,
             *WEIGHTS,
-            convolution.depth_multiplier_is_one,
+            convolution.depth_multiplier_follows,
             *GEOMETRY,
             convolution.depthwise_channels_in_range,
         ),
@@ -87,7 +87,8 @@ RULES: Mapping[str, tuple[Constraint, ...]] = MappingProxyType(
             *FIRST,
             *QUANTIZATION,
             add.operand_rank,
-            add.same_shapes,
+            add.one_operand_computed,
+            add.one_operand_has_output_shape,
             add.cube_in_range,
         ),
     }
