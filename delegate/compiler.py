@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from delegate import __version__
-from delegate.errors import LoweringError
+from delegate.errors import EncodingError, LoweringError
 from delegate.graph import Graph
 from delegate.lower.lowering import lower_partition
 from delegate.lower.task import Layer
@@ -125,6 +125,14 @@ def _compile(
             except LoweringError as error:
                 node = graph.node(error.node)
                 failed.append(Rejection(error.node, node.op, error.rule, error.detail))
+            except EncodingError as error:
+                # A limit that lowering should have named; better a node on the CPU than no model.
+                if not error.nodes:
+                    raise
+                failed += [
+                    Rejection(index, graph.node(index).op, "registers_hold_values", str(error))
+                    for index in error.nodes
+                ]
         if not failed:
             break
         supported = supported - {rejection.node for rejection in failed}

@@ -29,9 +29,7 @@ def one_operand_computed(facts: GraphFacts, node: Node) -> str | None:
 
 @constraint()
 def one_operand_has_output_shape(facts: GraphFacts, node: Node) -> str | None:
-    """An operand that is computed must have the shape of the output; the other may be a constant
-    of any shape, or hold one value per channel.
-    """
+    """A computed operand must have the output's shape; the other may be constant or per channel."""
     shape = facts.outputs(node)[0].shape
     operands = facts.inputs(node)
     full = [t for t in operands if t.constant is None and _padded(t) == _pad(shape)]

@@ -230,6 +230,10 @@ class Machine:
         value = self.clamp(value, bn)
         if ew is not None and ew.operand is None:
             value = self.clamp(fits_int32(value + ew.register_operand), ew)
+        elif ew is not None and ew.per_channel:
+            channel = self.operand(ew.operand, np.int8, o.channels)[:real]
+            value = fits_int32(value + half_even((channel + ew.offset) * ew.scale, ew.shift))
+            value = self.clamp(value, ew)
         elif ew is not None:
             operand = self.rows(
                 ew.operand, o.height, o.width, o.channels, o.width * 16, ew.surface_stride_bytes

@@ -108,6 +108,58 @@ def test_addition_equals_the_reference(shape, activation):
     assert np.count_nonzero(difference) <= 0.01 * difference.size + 1
 
 
+@pytest.mark.parametrize("is_constant", [False, True])
+@pytest.mark.parametrize("other", [(), (1,), (21,), (1, 1, 1, 21)])
+def test_an_operand_is_broadcast(other, is_constant):
+    if not is_constant and other != (1, 1, 1, 21):
+        pytest.skip("rejected by the partitioner: only one value per channel is broadcast")
+    rng = np.random.default_rng(len(other))
+    model = add_model(rng, (2, 5, 3, 21), other_shape=other, is_constant=is_constant)
+    (difference,) = differences(model, rng)
+    assert difference.max() <= 1
+    assert np.count_nonzero(difference) <= MAX_MISMATCH * difference.size + 1
+
+
+def test_a_constant_map_is_added():
+    rng = np.random.default_rng(8)
+    model = add_model(rng, (1, 7, 4, 35), is_constant=True, dtype=DType.UINT8)
+    (difference,) = differences(model, rng)
+    assert difference.max() <= 1
+
+
+def test_addition_with_both_clamps_off_the_zero_point():
+    rng = np.random.default_rng(9)
+    model = add_model(rng, (1, 9, 8, 17), activation=Activation.RELU_N1_TO_1, output_zero_point=-31)
+    (difference,) = differences(model, rng)
+    assert difference.max() <= 1
+
+
+def test_pixels_beyond_the_cubes_sides_are_split():
+    rng = np.random.default_rng(10)
+    (difference,) = differences(add_model(rng, (1, 1, 20011, 3)), rng)
+    assert difference.max() <= 1
+
+
+@pytest.mark.parametrize("groups", [2, 3, 6])
+@pytest.mark.parametrize("dtype", [DType.UINT8, DType.INT8])
+def test_grouped_convolution_equals_the_reference(groups, dtype):
+    rng = np.random.default_rng(groups)
+    model = conv_model(rng, 7, 10, 12, 18, 3, 3, groups=groups, dtype=dtype)
+    (difference,) = differences(model, rng)
+    assert difference.max() <= 1
+    assert np.count_nonzero(difference) <= MAX_MISMATCH * difference.size
+
+
+@pytest.mark.parametrize("multiplier", [2, 3, 8])
+@pytest.mark.parametrize("dtype", [DType.UINT8, DType.INT8])
+def test_depth_multiplier_equals_the_reference(multiplier, dtype):
+    rng = np.random.default_rng(multiplier)
+    model = depthwise_model(rng, 9, 6, 7, 3, 3, multiplier=multiplier, dtype=dtype)
+    (difference,) = differences(model, rng)
+    assert difference.max() <= 1
+    assert np.count_nonzero(difference) <= MAX_MISMATCH * difference.size
+
+
 def test_same_tensor_added_to_itself():
     rng = np.random.default_rng(3)
     (difference,) = differences(add_model(rng, (1, 5, 3, 21), is_same_tensor=True), rng)
@@ -170,7 +222,5 @@ def test_channel_scales_that_differ_by_millions():
 def test_public_one_operator_models(path):
     rng = np.random.default_rng(1)
     model = path.read_bytes()
-    if "m2" in path.stem or "m8" in path.stem:
-        pytest.skip("depth multiplier: rejected by the partitioner")
     for difference in differences(model, rng):
         assert difference.max() <= 1

@@ -110,7 +110,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_options(addition(), activation=Activation.SIGN_BIT), "it is SIGN_BIT"),
     ],
     "static_shapes": [
-        (lambda: with_input(conv(), X, shape_signature=(-1, 9, 7, 5)), "[-1, 9, 7, 5]"),
+        (lambda: with_input(conv(), X, shape_signature=(-1, -1, 7, 5)), "[-1, -1, 7, 5]"),
         (lambda: with_output(fc(), shape=(-1, 5)), "[-1, 5]"),
     ],
     "not_behind_dynamic_shapes": [(behind_dynamic, "'input' is")],
@@ -134,7 +134,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         )
     ],
     "features_computed": [
-        (lambda: addition(is_constant=True), "'b' is a constant"),
+        (lambda: with_input(conv(), X, constant=np.zeros((1, 9, 7, 5), np.int8)), "a constant"),
         (lambda: with_input(conv(), X, is_variable=True), "is a variable"),
     ],
     "scales_positive": [
@@ -186,13 +186,14 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_input(fc(), B, constant=np.zeros(4, np.int32), shape=(4,)), "are 5"),
     ],
     "filter_covers_input_channels": [
-        (lambda: conv(ic=6, groups=2), "it covers 3 of 6"),
+        (lambda: with_input(conv(), X, shape=(1, 9, 7, 6)), "it covers 5 of 6"),
+        (lambda: with_input(conv(), X, shape=(1, 9, 7, 15)), "for 4 outputs"),
     ],
     "filter_gives_output_channels": [
         (lambda: with_output(conv(), shape=(1, 9, 7, 3)), "it gives 4, the output has 3"),
     ],
-    "depth_multiplier_is_one": [
-        (lambda: depthwise(multiplier=3), "it is 3, from 5 to 15 channels"),
+    "depth_multiplier_follows": [
+        (lambda: with_options(depthwise(multiplier=3), depth_multiplier=2), "from 5 to 15"),
         (lambda: with_options(depthwise(), depth_multiplier=0), "it is 0"),
     ],
     "same_batch": [(lambda: with_output(conv(), shape=(2, 9, 7, 4)), "they are 1 and 2")],
@@ -230,14 +231,21 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "rows_in_range": [(lambda: fc((1, 2), 8161), "they have 2 and 8161")],
     "operand_rank": [
         (lambda: addition((1, 1, 3, 2, 4)), "[1, 1, 3, 2, 4]"),
-        (lambda: addition(()), "is []"),
     ],
-    "same_shapes": [
-        (lambda: addition(other_shape=(1, 1, 1, 4)), "[1, 3, 2, 4], [1, 1, 1, 4], [1, 3, 2, 4]"),
+    "one_operand_computed": [
+        (
+            lambda: with_input(
+                addition(is_constant=True), 0, constant=np.zeros((1, 3, 2, 4), np.int8)
+            ),
+            "both are constants",
+        ),
+    ],
+    "one_operand_has_output_shape": [
+        (lambda: addition(other_shape=(1, 1, 2, 4)), "of shape [1, 1, 2, 4] is to be broadcast"),
+        (lambda: with_output(addition(), shape=(1, 3, 5, 4)), "[1, 3, 5, 4]"),
     ],
     "cube_in_range": [
-        (lambda: addition((8177,)), "[8177]"),
-        (lambda: addition((1, 8192, 1, 1)), "[1, 8192, 1, 1]"),
+        (lambda: addition((8161,)), "[8161]"),
     ],
 }
 
@@ -285,7 +293,13 @@ EXTREMES: dict[str, Callable[[], Graph]] = {
     "add": addition,
     "add_same_tensor": lambda: addition(is_same_tensor=True),
     "add_uint8_rank_1": lambda: addition((7,), dtype=DType.UINT8),
-    "add_large": lambda: addition((1, 8191, 1, 3)),
+    "add_large": lambda: addition((1, 8192, 3, 3)),
+    "add_scalar_rank": lambda: addition(()),
+    "add_constant": lambda: addition(is_constant=True),
+    "add_per_channel": lambda: addition(other_shape=(1, 1, 1, 4)),
+    "conv_groups": lambda: conv(ic=6, groups=2),
+    "depthwise_multiplier": lambda: depthwise(multiplier=3),
+    "conv_any_batch": lambda: with_input(conv(), X, shape_signature=(-1, 9, 7, 5)),
 }
 
 
