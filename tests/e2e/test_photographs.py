@@ -1,0 +1,88 @@
+"""Real models on real photographs: the label, top-1 agreement and the numeric contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from delegate.classification import class_count, rank, read_labels
+from delegate.comparison import MIN_TOP1_AGREEMENT, Comparison
+from delegate.delegated import DelegatedModel
+from delegate.images import ImageInput, find_images, load_image
+from delegate.options import Options
+from delegate.parallel_comparison import compare_in_processes
+from models.zoo import Entry, read_manifest
+from tests.shared_folder import MODELS, SHARED, needs_models
+
+IMAGES = SHARED / "images"
+PHOTOGRAPHS = IMAGES / "imagenet"
+
+pytestmark = needs_models
+
+ENTRIES = [entry for entry in read_manifest().values() if entry.expected is not None]
+PROCESSES = 2
+
+
+class ImageSource:
+    """A picture for a process of its own (picklable)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __call__(self, inputs: list[dict[str, object]]) -> list[object]:
+        return [load_image(self.path, ImageInput.from_details(inputs[0]))]
+
+
+def compare(entry: Entry, images: list[Path], *, per_op: bool, reference: bool) -> Comparison:
+    result, delegated = compare_in_processes(
+        MODELS / entry.file,
+        Options.from_mapping({"device": "simulator"}, {}),
+        [ImageSource(path) for path in images],
+        per_op=per_op,
+        reference_kernels=reference,
+        jobs=PROCESSES,
+        done=lambda: None,
+    )
+    assert entry.expected is not None
+    assert delegated == entry.expected.delegated_nodes
+    return result
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.name)
+def test_photograph_gets_its_label_in_one_submit_per_partition(entry: Entry) -> None:
+    expected = entry.expected
+    assert expected is not None
+    model = DelegatedModel.load(MODELS / entry.file, Options.from_mapping({}, {}))
+    assert model.delegation.delegated_nodes == expected.delegated_nodes
+    assert model.delegation.total_nodes == expected.total_nodes
+    assert model.delegation.partitions == expected.partitions
+    target = ImageInput.from_details(model.inputs[0])
+    scores = model.run([load_image(IMAGES / expected.image, target)])[0]
+    assert model.submits_per_invoke == expected.partitions
+    labels = read_labels(IMAGES / "imagenet_labels.txt", class_count(model.outputs[0]))
+    best = rank(scores, model.outputs[0], labels, 1)[0]
+    assert (best.index, best.label) == (expected.index, expected.top1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.name)
+def test_best_class_agrees_with_the_cpu(entry: Entry) -> None:
+    """At least 99 % over all photographs, against TensorFlow Lite's default kernels."""
+    images = find_images(PHOTOGRAPHS)
+    assert len(images) == 250
+    result = compare(entry, images, per_op=False, reference=False)
+    assert result.samples == len(images)
+    assert result.top1_agreed is not None
+    assert result.top1_agreed * MIN_TOP1_AGREEMENT[1] >= len(images) * MIN_TOP1_AGREEMENT[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.name)
+def test_every_operator_keeps_the_numeric_contract(entry: Entry) -> None:
+    """On its own, with TensorFlow Lite's inputs, against its reference kernels."""
+    images = find_images(PHOTOGRAPHS)[::63]
+    result = compare(entry, images, per_op=True, reference=True)
+    assert entry.expected is not None
+    assert len(result.ops) == entry.expected.delegated_nodes
+    assert result.violations() == []
