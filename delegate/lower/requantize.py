@@ -42,6 +42,9 @@ MULTIPLIER_BITS = 15
 # OUT_CVT_SCALE as the vendor normalises it (0x4000..0x7fff); a pure shift is 2^14 >> 14.
 UNIT_SCALE = 1 << 14
 UNIT_SHIFT = 14
+# Centres of channels whose bias is changed stay below this accumulator: half of int32's range
+# leaves room for what the inputs add.
+CENTRE_LIMIT = 1 << 30
 # A power of two that fits the signed 16-bit BN operand.
 MAX_BN_EXPONENT = 14
 
@@ -171,7 +174,7 @@ def requantize(
     low, high = activation_range(activation, output_scale, output_zero_point)
     clamp = _clamp(activation, low - output_zero_point, high - output_zero_point, chosen.unit_bits)
     return Requantization(
-        bias=bias,
+        bias=bias + chosen.bias_change,
         multipliers=chosen.multipliers,
         bs_shift=chosen.bs_shift,
         exponents=chosen.exponents,
@@ -208,6 +211,7 @@ class _Stages:
     bn_shift: int
     unit_bits: int
     error_lsb: float
+    bias_change: Int64Array | int = 0
 
 
 def _tame_bias(
@@ -339,7 +343,18 @@ def _per_channel_stages(
         )
     scale = np.ldexp(1.0, (16 + drop).astype(np.int32))
     c = np.minimum(np.rint(q / scale).astype(np.int64), (1 << MULTIPLIER_BITS) - 1)
-    overflow = (magnitude.astype(np.float64) * c / 2.0**bs_shift) > INT32_MAX
+    step = np.ldexp(1.0, (exponents - unit_bits - bs_shift).astype(np.int32))  # LSB per C
+    wanted = _centres(bounds, multipliers, (drop > 0) & (q > 0))
+    # A multiplier so small that the centre would need an accumulator beyond int32 is raised.
+    least = np.ceil(np.nan_to_num(np.abs(wanted)) / (step * CENTRE_LIMIT)).astype(np.int64)
+    c = np.where(q > 0, np.maximum(c, np.maximum(least, 1)), 0)
+    actual = c * step
+    centre = (bounds.low + bounds.high) / 2.0
+    is_moved = ~np.isnan(wanted)
+    moved = np.zeros(len(c), np.int64)
+    moved[is_moved] = np.rint(wanted[is_moved] / actual[is_moved] - centre[is_moved])
+    bounds = AccumulatorBounds(bounds.low + moved, bounds.high + moved)
+    overflow = _magnitude(bounds).astype(np.float64) * np.maximum(c / 2.0**bs_shift, 1) > INT32_MAX
     if overflow.any():
         channel = int(np.flatnonzero(overflow)[0])
         raise LoweringError(
@@ -347,13 +362,8 @@ def _per_channel_stages(
             "accumulator_fits_int32",
             f"output channel {channel}: the product of accumulator and multiplier leaves int32",
         )
-    # What the 15-bit multiplier misses, over the part of the range that is not saturated anyway.
-    actual = c / 2.0**bs_shift * np.ldexp(1.0, (exponents - unit_bits).astype(np.int32))
-    slope = np.abs(actual - multipliers)
-    unsaturated = np.minimum(
-        magnitude.astype(np.float64), 2.0 * (INT8_MAX - INT8_MIN) / np.maximum(multipliers, 1e-300)
-    )
-    error = unsaturated * slope + np.where(drop > 0, 0.5 * 2.0 ** float(-unit_bits), 0.0)
+    error = _channel_errors(bounds, moved, multipliers, actual)
+    error += np.where(drop > 0, 0.5 * 2.0 ** float(-unit_bits), 0.0)
     worst = int(np.argmax(error))
     if error[worst] >= 0.5:
         raise LoweringError(
@@ -371,4 +381,59 @@ def _per_channel_stages(
         bn_shift=0,
         unit_bits=unit_bits,
         error_lsb=float(error[worst]),
+        bias_change=moved,
     )
+
+
+def _centres(
+    bounds: AccumulatorBounds,
+    multipliers: npt.NDArray[np.float64],
+    coarse: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.float64]:
+    """The result, in LSB, that channels with a ``coarse`` multiplier have at their centre; else
+    NaN.
+
+    Such a channel is mostly bias: its accumulator moves little around a large centre. Its bias is
+    changed so that the result is exact there; where TFLite's result is the same for every input,
+    the centre lies in the middle of what rounds to it.
+    """
+    wanted = np.full(len(multipliers), np.nan)
+    for channel in np.flatnonzero(coarse):
+        low, high = int(bounds.low[channel]), int(bounds.high[channel])
+        real = float(multipliers[channel])
+        first, last = scale_accumulator(low, real), scale_accumulator(high, real)
+        wanted[channel] = first if first == last else (low + high) / 2.0 * real
+    return wanted
+
+
+def _channel_errors(
+    bounds: AccumulatorBounds,
+    moved: Int64Array,
+    multipliers: npt.NDArray[np.float64],
+    actual: npt.NDArray[np.float64],
+) -> npt.NDArray[np.float64]:
+    """The largest distance to the real result, over the accumulators that do not saturate.
+
+    Distances are linear in the accumulator, so the ends of the range decide. ``bounds`` include
+    ``moved``.
+    """
+    reach = 2.0 * (INT8_MAX - INT8_MIN)
+    worst = np.zeros(len(actual))
+    for end in (bounds.low, bounds.high):
+        ours = end * actual
+        theirs = (end - moved) * multipliers
+        # Beyond the reach both are saturated; the error grows no further than at its edge.
+        scale = np.minimum(1.0, reach / np.maximum(np.abs(theirs), 1e-300))
+        worst = np.maximum(worst, np.abs(ours - theirs) * scale)
+    return worst
+
+
+def scale_accumulator(accumulator: int, real: float) -> int:
+    """TFLite's scaling of one accumulator by a real multiplier, with its two roundings."""
+    q, exponent = quantize_multiplier(real)
+    product = accumulator * (1 << max(exponent, 0)) * q
+    nudge = 1 << 30 if product >= 0 else 1 - (1 << 30)
+    high = abs(product + nudge) >> 31
+    right = max(-exponent, 0)
+    magnitude = (high + ((1 << right) >> 1)) >> right
+    return magnitude if product >= 0 else -magnitude
