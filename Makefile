@@ -16,7 +16,7 @@ BIN := $(VENV)/bin
 PIP_FLAGS := --quiet --disable-pip-version-check
 BUILD_TOOLS := 'scikit-build-core>=0.10' 'pybind11>=2.13' 'cmake>=3.18' 'ninja>=1.11'
 # The folders are there because a file that is gone leaves no other trace.
-NATIVE_SOURCES := CMakeLists.txt $(shell find native -type d -o -name '*.cpp' -o -name '*.h')
+NATIVE_SOURCES := CMakeLists.txt $(shell find native/. -type d -o -name '*.cpp' -o -name '*.h')
 FORMATTED_SOURCES := $(shell find native -name '*.cpp' -o -name '*.h')
 PYTEST_FLAGS ?= -n 2
 # What meets a runtime runs under both: the plugin, the command line, the package.

@@ -1,7 +1,7 @@
 """Drives the stages: graph -> partition -> lower -> npu -> serialised programs.
 
-In: a ``Graph`` and ``Options``. Out: a program per partition, and a ``Rejection`` for every node left
-out. A node that turns out not to fit the hardware is rejected with its reason and the rest is
+In: a ``Graph`` and ``Options``. Out: a program per partition, and a ``Rejection`` for every node
+left out. A node that turns out not to fit the hardware is rejected with its reason and the rest is
 partitioned again, so a compile failure means that node runs on the CPU, never a broken model.
 """
 

@@ -76,7 +76,7 @@ class DeviceError(DelegateError):
     exit_code = 3
 
 
-class SimulatorFault(DeviceError):
+class SimulatorFault(DeviceError):  # noqa: N818  the hardware manuals' word for it
     """The simulated NPU met a program that hardware would hang on, corrupt memory with, or misread.
 
     ``unit`` (CNA, CORE, DPU, ...), ``register`` ("CNA.CBUF_CON0" or ""), ``task`` (index in the

@@ -81,10 +81,12 @@ class Runtime:
         numeric contract, with no default delegate. Raises ModelError if the runtime refuses the
         model.
         """
+        arguments: dict[str, Any] = {}
         if isinstance(model, bytes):
-            name, arguments = "the model", {"model_content": model}
+            name = "the model"
+            arguments["model_content"] = model
         else:
-            name, arguments = str(model), {"model_path": str(model)}
+            name = arguments["model_path"] = str(model)
         if delegates:
             arguments["experimental_delegates"] = list(delegates)
         if reference_kernels:
