@@ -1,13 +1,14 @@
-"""Captures (npu-capture-1): recorded NPU submits with their memory and the outputs they must produce.
+"""Captures (npu-capture-1): recorded NPU submits with their memory and the outputs they must give.
 
 Comes in: a ``.npz`` file of the format (from ``compile --dump`` or another driver's recorder), or a
-:class:`Capture` built in memory. Goes out: a :class:`ReplayResult` per capture, or a deterministic file.
-Refuses with :class:`~delegate.errors.CaptureError` in one line: files that are missing, truncated,
-inconsistent, hostile (pickles, oversized arrays, addresses outside the buffers).
+:class:`Capture` built in memory. Goes out: a :class:`ReplayResult` per capture, or a file (equal
+captures give equal files). Refuses with :class:`~delegate.errors.CaptureError` in one line: files
+that are missing, truncated, inconsistent or hostile (pickles, oversized arrays, addresses outside
+the buffers).
 
-File layout: ``manifest`` (uint8 bytes of a JSON object), ``buffer_<name>`` (uint8 initial content, shorter
-than the buffer means zero-filled) and the expected outputs by the names the manifest's checks give. The
-element (c, h, w) of an NC1HWC2 check lies at
+File layout: ``manifest`` (uint8 bytes of a JSON object), ``buffer_<name>`` (uint8 initial content;
+shorter than the buffer means zero-filled) and the expected outputs by the names the manifest's
+checks give. The element (c, h, w) of an NC1HWC2 check lies at
 ``offset + ((c // c2) * surface_pixels + h * W + w) * 16 + (c % c2) * itemsize``.
 """
 
@@ -27,7 +28,6 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.capture_manifest import (
-    FORMAT,
     CaptureBuffer,
     CaptureCheck,
     CaptureJob,
@@ -55,6 +55,8 @@ Bytes = npt.NDArray[np.uint8]
 _ATOM_BYTES = 16
 # The manifest is small text; anything larger is hostile or not a capture.
 _MAX_MANIFEST_BYTES = 64 << 20
+# An .npy header is text of a few hundred bytes in front of the data.
+_MAX_HEADER_BYTES = 65536
 # Device addresses are 32 bits wide, so no capture holds more.
 _MAX_TOTAL_BYTES = 1 << 32
 # Fixed so that equal captures give equal files; the earliest date that zip can hold.
@@ -63,11 +65,11 @@ _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Capture:
-    """One recorded run: buffers with their initial content, jobs of tasks, and checks of the result.
+    """One recorded run: buffers with their initial content, jobs of tasks, checks of the result.
 
-    ``contents`` maps buffer names to uint8 arrays, at most as long as the buffer; ``expected`` maps the
-    names used by the checks to arrays of the checks' shapes. ``inputs`` describes the model's inputs for
-    people and tools; nothing here depends on it.
+    ``contents`` maps buffer names to uint8 arrays, at most as long as the buffer; ``expected`` maps
+    the names used by the checks to arrays of the checks' shapes. ``inputs`` describes the model's
+    inputs for people and tools; nothing here depends on it.
     """
 
     name: str
@@ -132,9 +134,11 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """What one replay gave. ``equal`` is the share of equal elements over all checks, ``error`` a fault's text.
+    """What one replay gave.
 
-    ``max_abs_diff`` and ``equal`` are None when the run did not finish or the capture checks nothing.
+    ``equal`` is the share of equal elements over all checks, ``error`` the text of a fault or the
+    bounds that were missed. ``max_abs_diff`` and ``equal`` are None when the run did not finish or
+    the capture checks nothing.
     """
 
     name: str
@@ -163,7 +167,7 @@ def load_capture(path: str | os.PathLike[str]) -> Capture:
 
 
 def save_capture(capture: Capture, path: str | os.PathLike[str]) -> None:
-    """Writes ``capture``; equal captures give equal bytes. All or nothing: a failure leaves no file.
+    """Writes ``capture``; equal captures give equal bytes. A failure leaves nothing behind.
 
     Raises CaptureError (disk full, no such directory, no permission).
     """
@@ -186,7 +190,9 @@ def save_capture(capture: Capture, path: str | os.PathLike[str]) -> None:
 def replay(
     capture: Capture, device: str = "simulator", chained: bool | None = None, threads: int = 0
 ) -> ReplayResult:
-    """Runs ``capture`` on ``device`` and compares its checks. ``chained`` None: as the capture says.
+    """Runs ``capture`` on ``device`` and compares its checks.
+
+    ``chained`` None: as the capture says. ``threads`` 0: one per processor.
 
     A fault of the simulated NPU is a failed result with its text in ``error``, never an exception.
     Raises UsageError for a device that cannot replay.
@@ -274,10 +280,6 @@ def _read_archive(archive: zipfile.ZipFile, where: Path) -> Capture:
     )
 
 
-# An .npy header is text of a few hundred bytes in front of the data.
-_MAX_HEADER_BYTES = 65536
-
-
 def _read_array(archive: zipfile.ZipFile, name: str, limit: int) -> npt.NDArray[Any]:
     """The array ``name``; refuses more than ``limit`` bytes before reading them."""
     try:
@@ -291,7 +293,9 @@ def _read_array(archive: zipfile.ZipFile, name: str, limit: int) -> npt.NDArray[
     with archive.open(info) as stream:
         raw = stream.read(limit + _MAX_HEADER_BYTES + 1)
     try:
-        array = np.lib.format.read_array(io.BytesIO(raw), allow_pickle=False)
+        array: npt.NDArray[Any] = np.lib.format.read_array(  # type: ignore[no-untyped-call]
+            io.BytesIO(raw), allow_pickle=False
+        )
     except (ValueError, EOFError, SyntaxError, TypeError, OverflowError) as error:
         raise CaptureError(f"array {name} is damaged: {error}") from None
     if array.nbytes > limit:
@@ -317,9 +321,7 @@ def _write_entry(archive: zipfile.ZipFile, name: str, array: npt.NDArray[Any]) -
     info.compress_type = zipfile.ZIP_DEFLATED
     info.external_attr = 0o644 << 16
     data = io.BytesIO()
-    np.lib.format.write_array(data, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
+    np.lib.format.write_array(  # type: ignore[no-untyped-call]
+        data, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False
+    )
     archive.writestr(info, data.getvalue())
-
-
-# Re-exported for callers that name the format.
-CAPTURE_FORMAT = FORMAT

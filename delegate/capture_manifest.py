@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -56,9 +57,10 @@ class CaptureJob:
 
 @dataclass(frozen=True, slots=True)
 class CaptureCheck:
-    """An output tensor and the bounds it must meet: ``max_abs_diff``, and ``min_equal``, the share of equal elements.
+    """An output tensor and the bounds it must meet.
 
-    ``expected`` names the array with the values; layout is NC1HWC2 with ``c2`` channels per atom.
+    ``expected`` names the array with the values; ``max_abs_diff`` bounds the difference and
+    ``min_equal`` is the least share of equal elements. Layout NC1HWC2 with ``c2`` channels an atom.
     """
 
     buffer: str
@@ -98,7 +100,7 @@ class Manifest:
     inputs: tuple[Mapping[str, Any], ...] = ()
 
     def validate(self) -> None:
-        """Raises CaptureError unless every address lies in a buffer and every number is in range."""
+        """Raises CaptureError unless all addresses lie in buffers and all numbers are in range."""
         by_name = _validate_buffers(self.buffers)
         for job_index, job in enumerate(self.jobs):
             for task_index, task in enumerate(job.tasks):
@@ -114,12 +116,12 @@ def _validate_buffers(buffers: tuple[CaptureBuffer, ...]) -> dict[str, CaptureBu
             raise CaptureError(f"two buffers are called {buffer.name}")
         if buffer.size <= 0 or not 0 <= buffer.dma_address <= _ADDRESS_SPACE - buffer.size:
             raise CaptureError(
-                f"buffer {buffer.name} at {buffer.dma_address:#x} with {buffer.size} bytes does not "
-                "lie below 2^32"
+                f"buffer {buffer.name} at {buffer.dma_address:#x} with {buffer.size} bytes does "
+                "not lie below 2^32"
             )
         by_name[buffer.name] = buffer
     ordered = sorted(buffers, key=lambda b: b.dma_address)
-    for first, second in zip(ordered, ordered[1:], strict=False):
+    for first, second in pairwise(ordered):
         if first.dma_address + first.size > second.dma_address:
             raise CaptureError(f"buffers {first.name} and {second.name} overlap")
     return by_name
@@ -146,7 +148,8 @@ def _validate_check(check: CaptureCheck, what: str, buffers: Mapping[str, Captur
         raise CaptureError(f"{what}: shape_nchw {list(shape)} is not [1, C, H, W]")
     if check.surface_pixels < shape[2] * shape[3] or check.offset < 0:
         raise CaptureError(
-            f"{what}: {check.surface_pixels} pixels per surface are fewer than {shape[2]}x{shape[3]}"
+            f"{what}: {check.surface_pixels} pixels per surface are fewer than "
+            f"{shape[2]}x{shape[3]}"
         )
     if check.buffer not in buffers:
         raise CaptureError(f"{what}: there is no buffer {check.buffer}")
@@ -170,7 +173,7 @@ class _Fields:
         self._value: dict[str, Any] = value
         self._what = what
 
-    def _get(self, key: str, default: object, kind: type, kind_name: str) -> Any:
+    def _get(self, key: str, default: object, kind: type | tuple[type, ...], kind_name: str) -> Any:
         value = self._value.get(key, default)
         is_bool = isinstance(value, bool)
         if not isinstance(value, kind) or (is_bool and kind is not bool):
@@ -190,7 +193,7 @@ class _Fields:
         return value
 
     def share(self, key: str, default: float) -> float:
-        return float(self._get(key, default, (int, float), "a number"))  # type: ignore[arg-type]
+        return float(self._get(key, default, (int, float), "a number"))
 
     def items(self, key: str, default: list[Any] | None = None) -> list[Any]:
         value: list[Any] = self._get(key, default, list, "a list")
@@ -200,7 +203,10 @@ class _Fields:
 
 
 def manifest_from_json(text: bytes) -> Manifest:
-    """Parses the JSON; checks types, not yet ranges (:meth:`Manifest.validate`). Raises CaptureError."""
+    """Parses the JSON and checks types; :meth:`Manifest.validate` checks ranges.
+
+    Raises CaptureError.
+    """
     try:
         top = _Fields(json.loads(text), "the manifest")
     except (ValueError, RecursionError) as error:
