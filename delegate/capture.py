@@ -17,7 +17,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +61,17 @@ _MAX_MANIFEST_BYTES = 64 << 20
 _MAX_HEADER_BYTES = 65536
 # Device addresses are 32 bits wide, so no capture holds more.
 _MAX_TOTAL_BYTES = 1 << 32
+# What the zip reader raises for files that are damaged or no zip at all.
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    ValueError,
+    IndexError,
+    NotImplementedError,
+    RuntimeError,
+)
 # Fixed so that equal captures give equal files; the earliest date that zip can hold.
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
@@ -160,7 +173,7 @@ def load_capture(path: str | os.PathLike[str]) -> Capture:
         raise CaptureError(f"{where}: no such file") from None
     except OSError as error:
         raise CaptureError(f"{where}: cannot be read: {error.strerror or error}") from None
-    except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError, RuntimeError) as error:
+    except _DAMAGED as error:
         raise CaptureError(f"{where}: not a capture (npu-capture-1 .npz): {error}") from None
     except MemoryError:
         raise CaptureError(f"{where}: its arrays do not fit into memory") from None
@@ -290,6 +303,8 @@ def _read_array(archive: zipfile.ZipFile, name: str, limit: int) -> npt.NDArray[
         raise CaptureError(
             f"array {name} has {info.file_size} bytes, more than the {limit} it may have"
         )
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise CaptureError(f"array {name} is compressed in a way that NumPy does not write")
     with archive.open(info) as stream:
         raw = stream.read(limit + _MAX_HEADER_BYTES + 1)
     try:

@@ -70,7 +70,7 @@ uint32_t BlockView::word(uint16_t offset) const {
 
 void BlockView::only(uint16_t offset, regs::Field field, uint32_t expected, const char* field_name,
                      const char* meaning) const {
-  const uint32_t found = field.raw(group_->value_or_zero(offset));
+  const uint32_t found = field.raw(expected != 0 ? word(offset) : group_->value_or_zero(offset));
   if (found != expected) {
     fault(fault::kUnsupportedFeature, offset, field_name,
           std::string(meaning) + " (" + std::to_string(found) +

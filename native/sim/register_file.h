@@ -55,7 +55,7 @@ class BlockView {
   // The field as a number: sign, minus-one bias and unit applied.
   int64_t value(uint16_t offset, regs::Field field) const { return field.value(word(offset)); }
   // A feature that the simulator does not model: anything but `expected` is UnsupportedFeature. A
-  // register that was never written counts as 0.
+  // register that was never written counts as 0 where that is the expected value.
   void only(uint16_t offset, regs::Field field, uint32_t expected, const char* field_name,
             const char* meaning) const;
   // "CNA.CBUF_CON0" or "CNA.CBUF_CON0.DATA_BANK".

@@ -1,0 +1,87 @@
+"""Programs that another driver compiled, in use on silicon, give the numbers recorded with them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from delegate import _native
+from delegate.capture import Capture, load_capture, read_tensor, replay
+from delegate.errors import UsageError
+from tests.shared_folder import SHARED
+from tests.sim.stream import available_isas
+
+CAPTURES = SHARED / "captures"
+FILES = sorted(CAPTURES.glob("*.npz"))
+
+pytestmark = pytest.mark.skipif(not FILES, reason=f"no captures: {CAPTURES} has none")
+
+
+@pytest.mark.parametrize("chained", [False, True], ids=["kicked", "chained"])
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_capture_meets_its_bounds(path, chained):
+    result = replay(load_capture(path), chained=chained)
+    assert result.passed, result.error
+    assert result.max_abs_diff is not None
+    assert result.equal is not None
+
+
+def run(capture: Capture, **how: object) -> dict[str, np.ndarray]:
+    images = capture.memory()
+    regions = [(b.name, b.dma_address, images[b.name]) for b in capture.buffers]
+    jobs = [[(t.regcmd, t.regcmd_count, "") for t in job.tasks] for job in capture.jobs]
+    _native.simulate(regions, jobs, **how)
+    return images
+
+
+@pytest.mark.parametrize("path", FILES[::9], ids=lambda path: path.stem)
+def test_every_path_gives_the_same_bytes(path):
+    capture = load_capture(path)
+    wanted = run(capture, plain=True)
+    for how in [{"isa": isa} for isa in available_isas()] + [{"threads": n} for n in (1, 2, 5)]:
+        found = run(capture, **how)
+        for name, image in wanted.items():
+            np.testing.assert_array_equal(found[name], image, err_msg=f"{name} {how}")
+
+
+def test_a_wrong_expectation_fails():
+    capture = load_capture(FILES[0])
+    check = capture.checks[0]
+    expected = capture.expected[check.expected].copy()
+    expected[0, 0, 0, 0] ^= 0x40
+    wrong = dataclasses.replace(capture, expected={check.expected: expected})
+    result = replay(wrong)
+    assert not result.passed
+    assert f"limit {check.max_abs_diff}" in str(result.error)
+
+
+def test_a_fault_is_a_failed_result():
+    capture = load_capture(FILES[0])
+    image = capture.memory()
+    task = capture.jobs[0].tasks[0]
+    buffer = next(
+        b for b in capture.buffers if b.dma_address <= task.regcmd < b.dma_address + b.size
+    )
+    image[buffer.name][task.regcmd - buffer.dma_address + 6] ^= 0x70
+    result = replay(dataclasses.replace(capture, contents=image))
+    assert not result.passed
+    assert result.equal is None
+    assert "task 0" in str(result.error)
+
+
+def test_only_the_simulator_replays():
+    with pytest.raises(UsageError, match="simulator"):
+        replay(load_capture(FILES[0]), device="null")
+
+
+def test_read_tensor_is_the_inverse_of_the_documented_formula():
+    capture = load_capture(FILES[0])
+    check = capture.checks[0]
+    image = run(capture)[check.buffer]
+    tensor = read_tensor(check, image)
+    _, channels, height, width = check.shape_nchw
+    for c, h, w in ((0, 0, 0), (channels - 1, height - 1, width - 1), (channels // 2, 1, 2)):
+        offset = check.offset + ((c // 16) * check.surface_pixels + h * width + w) * 16 + c % 16
+        assert tensor[0, c, h, w] == image.view(np.int8)[offset]

@@ -1,0 +1,154 @@
+"""What a task must compute, in NumPy integers, straight from tensors and register values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.sim import stream as s
+from tests.sim.programs import Conv, Elementwise, Int8, Int64, Tensors, align
+
+INT32 = np.iinfo(np.int32)
+
+
+def signed(value: int, bits: int) -> int:
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def half_even(value: Int64, shift: int | Int64) -> Int64:
+    """value / 2^shift to nearest, ties to even; exact integers."""
+    shift = np.broadcast_to(np.asarray(shift, np.int64), value.shape)
+    floor = value >> shift
+    rest = value - (floor << shift)
+    half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), np.int64(1) << 62)
+    return floor + ((rest > half) | ((rest == half) & (floor % 2 == 1)))
+
+
+def half_away(value: Int64, shift: int) -> Int64:
+    if shift == 0:
+        return value
+    return np.sign(value) * ((np.abs(value) + (1 << (shift - 1))) >> shift)
+
+
+def sat32(value: Int64) -> Int64:
+    return np.clip(value, INT32.min, INT32.max)
+
+
+def accumulate(t: Conv, data: Tensors) -> tuple[Int64, Int64]:
+    """Products and input sums, [real channels, oh, ow]."""
+    x = data.x.astype(np.int64)
+    bottom = (t.oh - 1) * t.sh + (t.kh - 1) * t.dh + 1
+    right = (t.ow - 1) * t.sw + (t.kw - 1) * t.dw + 1
+    padded = np.full((t.c_al, max(bottom, t.pad_top + t.h), max(right, t.pad_left + t.w)), t.pad)
+    padded[:, t.pad_top : t.pad_top + t.h, t.pad_left : t.pad_left + t.w] = x
+    acc = np.zeros((t.real, t.oh, t.ow), np.int64)
+    sums = np.zeros_like(acc)
+    for ky in range(t.kh):
+        for kx in range(t.kw):
+            rows = slice(ky * t.dh, ky * t.dh + (t.oh - 1) * t.sh + 1, t.sh)
+            columns = slice(kx * t.dw, kx * t.dw + (t.ow - 1) * t.sw + 1, t.sw)
+            window = padded[:, rows, columns]
+            if t.depthwise:
+                acc += window[: t.c] * data.weights[: t.c, ky, kx, None, None].astype(np.int64)
+                sums += window[: t.c]
+            else:
+                w = data.weights[: t.oc, :, ky, kx].astype(np.int64)
+                acc += np.einsum("oi,ihw->ohw", w, window)
+                sums += window.sum(axis=0)
+    return acc, sums
+
+
+def stages(r: s.Registers, value: Int64, alu: Int64, mul: Int64, ew: Int8 | None) -> Int8:
+    """BS, BN, EW and OUT_CVT of [C, h, w] values; ``alu`` and ``mul`` per channel are for BS."""
+    neg = r[s.DATA_FORMAT]
+    bs_alu = alu if r[s.BS_CFG] >> 8 & 1 else np.full(alu.shape, signed(r[s.BS_ALU_CFG], 32))
+    bs_mul = mul if r[s.BS_MUL_CFG] & 1 else np.full(mul.shape, signed(r[s.BS_MUL_CFG] >> 16, 16))
+    relux = signed(r.get(s.BS_RELUX, 0), 32)
+    v = x_stage(value, r[s.BS_CFG], bs_alu, bs_mul, r[s.BS_MUL_CFG], neg >> 4 & 63, relux)
+    bn_mul = np.full(mul.shape, signed(r.get(s.BN_MUL_CFG, 0) >> 16, 16))
+    bn_alu = np.full(alu.shape, signed(r.get(s.BN_ALU_CFG, 0), 32))
+    relux = signed(r.get(s.BN_RELUX, 0), 32)
+    v = x_stage(v, r[s.BN_CFG], bn_alu, bn_mul, r.get(s.BN_MUL_CFG, 0), neg >> 10 & 63, relux)
+    v = ew_stage(r, v, ew)
+    product = v * signed(r[s.OUT_SCALE], 16)
+    shift = r[s.OUT_SHIFT] & 0xFFF
+    rounded = half_away(product, shift) if r[s.OUT_SHIFT] >> 30 & 1 else half_even(product, shift)
+    return np.clip(rounded + signed(r[s.OUT_OFFSET], 32), -128, 127).astype(np.int8)
+
+
+def x_stage(
+    v: Int64, cfg: int, alu: Int64, mul: Int64, mul_cfg: int, shift_negative: int, relux: int
+) -> Int64:
+    if cfg & 1:
+        return v
+    if not cfg & 2:
+        sign = -1 if cfg >> 16 & 15 == 4 else 1
+        v = sat32(v + sign * alu[:, None, None])
+    if not cfg & 0x10:
+        product = v * mul[:, None, None]
+        shift = np.where(product < 0, shift_negative, mul_cfg >> 8 & 63)
+        scaled = sat32(half_even(product, shift))
+        v = np.where(v >= 0, v, scaled) if cfg & 0x20 else scaled
+    if not cfg & 0x40:
+        v = np.maximum(v, 0)
+        if cfg & 0x80:
+            v = np.minimum(v, relux)
+    return v
+
+
+def ew_stage(r: s.Registers, v: Int64, ew: Int8 | None) -> Int64:
+    cfg = r[s.EW_CFG]
+    if cfg & 1:
+        return v
+    if cfg & 0x40:
+        assert ew is not None
+        e = ew.astype(np.int64)
+    else:
+        values = np.array(
+            [signed(r.get(s.EW_OP_VALUE_0 + 4 * (c % 8), 0), 32) for c in range(len(v))]
+        )
+        e = np.broadcast_to(values[:, None, None], v.shape)
+    scale = r[s.EW_CVT_SCALE]
+    if not cfg & 0x100:
+        product = (e + signed(r.get(s.EW_CVT_OFFSET, 0), 32)) * signed(scale, 16)
+        shift = scale >> 16 & 63
+        e = sat32(half_away(product, shift) if cfg >> 30 & 1 else half_even(product, shift))
+    if cfg & 4:
+        product = v * e
+        shift = np.where(product < 0, r[s.DATA_FORMAT] >> 16 & 0x3FF, scale >> 22)
+        scaled = sat32(half_even(product, shift))
+        v = np.where(v >= 0, v, scaled) if cfg & 0x20 else scaled
+    else:
+        operation = {0: np.maximum, 1: np.minimum, 2: np.add, 4: np.subtract}[cfg >> 16 & 15]
+        v = sat32(operation(v, e))
+    if cfg & 0x200:
+        return v
+    v = np.maximum(v, 0)
+    return np.minimum(v, signed(r[s.EW_RELUX], 32)) if cfg & 0x400 else v
+
+
+def conv(t: Conv, r: s.Registers, data: Tensors) -> Int8:
+    """The real channels of the output, [C, oh, ow]."""
+    acc, sums = accumulate(t, data)
+    finished = sat32(half_away(acc + sums * data.ow[:, None, None], t.truncate))
+    ew = data.ew[: t.real] if t.fused else None
+    return stages(r, finished, data.alu, data.mul, ew)
+
+
+def elementwise(t: Elementwise, r: s.Registers, data: Tensors) -> Int8:
+    """The real channels of the output, [C, h, w]."""
+    ew = data.ew[: t.c]
+    if t.second == "channel":
+        ew = np.broadcast_to(ew[:, :1, :1], ew.shape)
+    return stages(r, data.x[: t.c].astype(np.int64), data.alu, data.mul, ew)
+
+
+def image(channels: Int8, cube: int, pend: int, background: Int8) -> Int8:
+    """The output surfaces with whole groups: pad lanes hold ``pend``, gaps the ``background``."""
+    c, h, w = channels.shape
+    expected = background.reshape(cube // 16, -1, 16).copy()
+    expected[:, : h * w] = pend
+    for channel in range(c):
+        expected[channel // 16, : h * w, channel % 16] = channels[channel].reshape(-1)
+    assert align(c, 16) <= cube
+    return expected.reshape(-1)

@@ -1,0 +1,185 @@
+"""The vectorised path equals the literal one, with every instruction set and number of threads."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests.sim import stream as s
+from tests.sim import test_conv_oracle, test_elementwise_oracle
+from tests.sim.programs import (
+    Conv,
+    Elementwise,
+    conv_registers,
+    elementwise_registers,
+    random_elementwise,
+    random_tensors,
+)
+
+ISAS = s.available_isas()
+
+
+def random_conv(rng: np.random.Generator) -> Conv:
+    """A convolution with odd sizes that uses any of the features."""
+
+    def pick(*values: int) -> int:
+        return int(rng.choice(values))
+
+    def chance(p: float) -> bool:
+        return bool(rng.random() < p)
+
+    depthwise = chance(0.4)
+    kh, kw = pick(1, 1, 2, 3, 5), pick(1, 1, 2, 3, 7)
+    sh, sw = pick(1, 1, 2, 3, 4), pick(1, 1, 2, 3, 5)
+    dh, dw = pick(1, 1, 1, 2, 3), pick(1, 1, 1, 2, 4)
+    pad_top, pad_left = int(rng.integers(0, kh + 1)), int(rng.integers(0, kw + 1))
+    h, w = int(rng.integers(1, 24)), int(rng.integers(1, 40))
+    t = Conv(
+        c=int(rng.integers(1, 150)),
+        oc=int(rng.integers(1, 130)),
+        h=h, w=w, kh=kh, kw=kw, sh=sh, sw=sw, dh=dh, dw=dw,
+        pad_top=pad_top,
+        pad_left=pad_left,
+        oh=int(rng.integers(1, -(-(h + pad_top) // sh) + 1)),
+        ow=int(rng.integers(1, -(-(w + pad_left) // sw) + 1)),
+        depthwise=depthwise,
+        pad=int(rng.integers(-128, 128)),
+        gap=pick(0, 0, 1, 4),
+        blocks=chance(0.5),
+        mul_shift=pick(0, 9, 14, 15),
+        mul_shift_negative=pick(0, 9, 14, 15),
+        ow_operand=pick(0, 0, -128, 3, 127, 30000),
+        truncate=pick(0, 0, 0, 1, 4),
+        fused=chance(0.3),
+    )  # fmt: skip
+    # The size of typical accumulators, so that outputs are neither all zero nor all saturated.
+    products = kh * kw * (1 if depthwise else t.c_al)
+    bits = 12.5 + np.log2(products) / 2 - t.truncate + (14 - t.mul_shift if t.blocks else 0)
+    shift = max(0, int(bits) + 14 - 6 + pick(-1, 0, 1, 3))
+    registers = {
+        s.OUT_SHIFT: pick(0, 1) << 30 | shift,
+        s.OUT_SCALE: pick(0x4000, 0x5ABC, 0x7FFF, 0xC123),
+        s.OUT_OFFSET: int(rng.integers(-128, 128)) & 0xFFFFFFFF,
+        s.OFFSET_PEND: int(rng.integers(0, 256)),
+        s.BN_CFG: pick(0x53, 0x53, 0x53, 0x12, 0x92, 0x20050, 0x40090, 0x62, 0x42),
+        s.BN_ALU_CFG: int(rng.integers(-(1 << 12), 1 << 12)) & 0xFFFFFFFF,
+        s.BN_MUL_CFG: int(rng.integers(0, 1 << 16)) << 16 | 14 << 8,
+        s.BN_RELUX: pick(0, 6000, 500000, 0xFFFFF000),
+        s.EW_CVT_OFFSET: int(rng.integers(-300, 300)) & 0xFFFFFFFF,
+        s.EW_CVT_SCALE: pick(0, 5) << 22 | pick(8, 11, 20) << 16 | int(rng.integers(0, 1 << 16)),
+    }
+    if t.fused:
+        operation = pick(0, 1, 2, 2, 4) << 16 | pick(0, 1) << 30 | pick(0, 1) << 9
+        registers[s.EW_CFG] = 0x904000C0 | operation | pick(0, 0, 4)
+    return dataclasses.replace(t, registers=registers)
+
+
+def outputs(memory: s.Memory, program: s.Program, **how: object) -> list[np.ndarray]:
+    copy = memory.copy()
+    s.run(copy, program.place(copy), **how)
+    return [copy.bytes(name) for name, _, _ in memory.regions if name.startswith("output")]
+
+
+def assert_same(found: list[np.ndarray], wanted: list[np.ndarray]) -> None:
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def random_convolutions(seed: int) -> tuple[s.Memory, s.Program]:
+    rng = np.random.default_rng(seed)
+    memory, program = s.Memory(), s.Program()
+    for i in range(3):
+        t = random_conv(rng)
+        program.add(conv_registers(t, memory, random_tensors(rng, t), tag=str(i)))
+    return memory, program
+
+
+def test_random_convolutions_distinguish_results():
+    images = [
+        image for seed in range(20) for image in outputs(*random_convolutions(seed), plain=True)
+    ]
+    assert sum(len(np.unique(image)) > 10 for image in images) > 0.5 * len(images)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_convolutions(seed):
+    memory, program = random_convolutions(seed)
+    wanted = outputs(memory, program, plain=True)
+    for isa in ISAS:
+        assert_same(outputs(memory, program, isa=isa), wanted)
+    assert_same(outputs(memory, program, threads=3), wanted)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_elementwise(seed):
+    rng = np.random.default_rng(seed)
+    memory, program = s.Memory(), s.Program()
+    for i in range(3):
+        t = Elementwise(
+            c=int(rng.integers(1, 100)),
+            h=int(rng.integers(1, 30)),
+            w=int(rng.integers(1, 30)),
+            gap=int(rng.choice([0, 2])),
+            second=str(rng.choice(["", "pixel", "channel", "register"])),
+            blocks=bool(rng.random() < 0.5),
+            registers={s.OUT_SHIFT: int(rng.choice([10, 16, 1 << 30 | 15]))},
+        )
+        data = random_elementwise(rng, t)
+        program.add(elementwise_registers(t, memory, data, tag=str(i)), s.FLYING)
+    wanted = outputs(memory, program, plain=True)
+    for isa in ISAS:
+        assert_same(outputs(memory, program, isa=isa), wanted)
+
+
+@pytest.mark.parametrize("name", [*test_conv_oracle.CASES, *test_elementwise_oracle.CASES])
+def test_oracle_cases(name):
+    rng = np.random.default_rng(7)
+    memory, program = s.Memory(), s.Program()
+    if name in test_conv_oracle.CASES:
+        conv = test_conv_oracle.CASES[name]
+        program.add(conv_registers(conv, memory, random_tensors(rng, conv)))
+    else:
+        flying = test_elementwise_oracle.CASES[name]
+        data = random_elementwise(rng, flying)
+        program.add(elementwise_registers(flying, memory, data), s.FLYING)
+    wanted = outputs(memory, program, plain=True)
+    for isa in ISAS:
+        assert_same(outputs(memory, program, isa=isa), wanted)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_threads_do_not_change_results(threads):
+    rng = np.random.default_rng(5)
+    memory, program = s.Memory(), s.Program()
+    for i, t in enumerate(
+        [Conv(c=64, oc=96, h=29, w=31, oh=29, ow=31), Conv(depthwise=True, c=99)]
+    ):
+        program.add(conv_registers(t, memory, random_tensors(rng, t), tag=str(i)))
+    wanted = outputs(memory, program, plain=True)
+    for _ in range(5):
+        assert_same(outputs(memory, program, threads=threads), wanted)
+        assert_same(outputs(memory, program, threads=threads, chained=True), wanted)
+
+
+def test_extreme_values_saturate_alike():
+    """Full-range weights, inputs, biases and multipliers drive every stage to its limits."""
+    rng = np.random.default_rng(11)
+    memory, program = s.Memory(), s.Program()
+    for i in range(8):
+        t = Conv(
+            c=128, oc=64, h=6, w=6, oh=6, ow=6, blocks=True, pad=-128,
+            mul_shift=i, mul_shift_negative=2 * i, fused=i % 2 == 0,
+            registers={s.OUT_SHIFT: 16 + 2 * i, s.EW_CVT_SCALE: 0x7FFF, s.OUT_SCALE: 0x7FFF},
+        )  # fmt: skip
+        data = random_tensors(rng, t)
+        data.x[:] = rng.choice([-128, 127], data.x.shape)
+        data.weights[:] = rng.choice([-128, 127], data.weights.shape)
+        data.alu[:] = rng.choice([-(1 << 31), (1 << 31) - 1, 0], data.alu.shape)
+        data.mul[:] = rng.choice([-(1 << 15), (1 << 15) - 1], data.mul.shape)
+        data.ow[:] = rng.choice([-(1 << 15), (1 << 15) - 1, 0], data.ow.shape)
+        program.add(conv_registers(t, memory, data, tag=str(i)))
+    wanted = outputs(memory, program, plain=True)
+    for isa in ISAS:
+        assert_same(outputs(memory, program, isa=isa), wanted)
