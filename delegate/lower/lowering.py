@@ -7,8 +7,9 @@ that does not fit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from delegate.errors import LoweringError
 from delegate.graph import AddOptions, Graph, Node
 from delegate.lower.add import layer_name, lower_add
 from delegate.lower.constants import ConstantPool
@@ -35,15 +36,17 @@ from delegate.lower.tensors import (
     view_of,
 )
 from delegate.partition.fusion import additions_to_fuse
+from delegate.partition.pad_constraints import pad_amounts
 from delegate.partition.types import Partition
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A node to lower, with the addition folded into it, if any."""
+    """A node to lower, with the addition and the PAD folded into it, if any."""
 
     node: Node
     addition: Node | None = None
+    padding: Node | None = None
 
     @property
     def result(self) -> int:
@@ -55,8 +58,19 @@ class Operation:
         if self.node.op == "ADD":
             return self.node.inputs
         if self.addition is None:
-            return self.node.inputs[:1]
-        return (self.node.inputs[0], self.other_operand)
+            return (self.source,)
+        return (self.source, self.other_operand)
+
+    @property
+    def source(self) -> int:
+        """The feature map a convolution reads: what PAD reads, if one is folded."""
+        return (self.padding or self.node).inputs[0]
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """All TFLite nodes it computes, in execution order."""
+        members = (self.padding, self.node, self.addition)
+        return tuple(node.index for node in members if node is not None)
 
     @property
     def other_operand(self) -> int:
@@ -97,14 +111,33 @@ def _operations(
 ) -> tuple[Operation, ...]:
     """Execution order; a fused pair runs at the addition's place, where both operands exist."""
     folded = set(fusions.values())
+    pads = _pads(graph, partition)
     operations = []
     for index in partition.nodes:
         node = graph.node(index)
+        if node.op == "PAD":
+            continue
         if index in fusions:
-            operations.append(Operation(graph.node(fusions[index]), node))
+            conv = graph.node(fusions[index])
+            operations.append(Operation(conv, node, pads.get(conv.inputs[0])))
         elif index not in folded:
-            operations.append(Operation(node))
+            operations.append(Operation(node, None, pads.get(node.inputs[0])))
     return tuple(operations)
+
+
+def _pads(graph: Graph, partition: Partition) -> Mapping[int, Node]:
+    """PAD nodes by their result, which no one may read but the convolutions of this partition."""
+    pads = {}
+    for index in partition.nodes:
+        node = graph.node(index)
+        if node.op != "PAD":
+            continue
+        if node.outputs[0] in partition.outputs:
+            raise LoweringError(
+                index, "pad_result_hidden", "a node outside the partition reads the padded image"
+            )
+        pads[node.outputs[0]] = node
+    return pads
 
 
 def _tensor_uses(
@@ -167,7 +200,7 @@ def _lower(
     node = operation.node
     if node.op == "ADD":
         return lower_add(graph, node, tensors, constants)
-    source, target = tensors[node.inputs[0]], tensors[operation.result]
+    source, target = tensors[operation.source], tensors[operation.result]
     return lower_convolution(_resolve(graph, operation, source, target, tensors), constants)
 
 
@@ -180,12 +213,18 @@ def _resolve(
 ) -> Convolution:
     node = operation.node
     name = layer_name(graph, operation.addition or node)
-    if node.op == "DEPTHWISE_CONV_2D":
-        return resolve_depthwise(graph, node, name, source, target)
     if node.op == "FULLY_CONNECTED":
         return resolve_fully_connected(graph, node, name, source, target)
-    assert node.op == "CONV_2D", node.op
-    return resolve_conv2d(graph, node, name, source, target, _fused(graph, operation, tensors))
+    if node.op == "DEPTHWISE_CONV_2D":
+        conv = resolve_depthwise(graph, node, name, source, target)
+    else:
+        assert node.op == "CONV_2D", node.op
+        fused = _fused(graph, operation, tensors)
+        conv = resolve_conv2d(graph, node, name, source, target, fused)
+    if operation.padding is None:
+        return conv
+    _, (top, _), (left, _), _ = pad_amounts(graph, operation.padding)
+    return replace(conv, nodes=operation.nodes, pad_top=top, pad_left=left)
 
 
 def _fused(

@@ -23,8 +23,10 @@ INPUT_COUNTS = {
     "DEPTHWISE_CONV_2D": (2, 3),
     "FULLY_CONNECTED": (2, 3),
     "ADD": (2, 2),
+    "PAD": (2, 2),
 }
 INPUT, WEIGHTS, BIAS = 0, 1, 2
+WITH_WEIGHTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 
 
 def features(facts: GraphFacts, node: Node) -> list[Tensor]:
@@ -162,7 +164,7 @@ def zero_points_in_range(facts: GraphFacts, node: Node) -> str | None:
 def _quantized(facts: GraphFacts, node: Node) -> list[Tensor]:
     """Feature maps and weights."""
     tensors = features(facts, node)
-    return tensors if node.op == "ADD" else [*tensors, weights_of(facts, node)]
+    return [*tensors, weights_of(facts, node)] if node.op in WITH_WEIGHTS else tensors
 
 
 @constraint()

@@ -14,6 +14,7 @@ from delegate.partition import add_constraints as add
 from delegate.partition import constraints as common
 from delegate.partition import convolution_constraints as convolution
 from delegate.partition import fully_connected_constraints as fully_connected
+from delegate.partition import pad_constraints as pad
 from delegate.partition.constraint import Constraint, GraphFacts
 from delegate.partition.types import Rejection
 
@@ -90,6 +91,14 @@ RULES: Mapping[str, tuple[Constraint, ...]] = MappingProxyType(
             add.one_operand_computed,
             add.one_operand_has_output_shape,
             add.cube_in_range,
+        ),
+        "PAD": (
+            *(rule for rule in FIRST if rule is not common.options_known),
+            *QUANTIZATION,
+            pad.pad_rank,
+            pad.pad_keeps_quantization,
+            pad.pad_amounts_in_range,
+            pad.pad_read_by_convolutions,
         ),
     }
 )

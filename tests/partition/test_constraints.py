@@ -22,6 +22,7 @@ from models.builder import (
     conv_model,
     depthwise_model,
     fully_connected_model,
+    layers,
     options,
 )
 
@@ -68,6 +69,21 @@ def with_node(graph: Graph, **changes: object) -> Graph:
 
 def with_options(graph: Graph, **changes: object) -> Graph:
     return with_node(graph, options=dataclasses.replace(graph.nodes[0].options, **changes))
+
+
+def padding(
+    top: int = 1, channels: int = 0, *, reader: bool = True, scheme: Padding = Padding.VALID
+) -> Graph:
+    """PAD of a [1, 9, 7, 5] image, read by a 3x3 convolution or an output itself."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 9, 7, 5), DType.INT8, per_tensor(0.5, 3))
+    amounts = np.array([[0, 0], [top, 1], [1, 1], [0, channels]], np.int32)
+    y = b.tensor("y", (1, 10 + top, 9, 5 + channels), DType.INT8, per_tensor(0.5, 3))
+    b.operator("PAD", (x, b.constant("amounts", amounts)), (y,), options.empty())
+    if reader:
+        y = layers.conv(b, np.random.default_rng(0), y, oc=4, kh=3, kw=3, padding=scheme)
+    b.output(y)
+    return read_graph(b.build())
 
 
 def per_tensor(scale: float, zero_point: int) -> Quantization:
@@ -220,6 +236,20 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "depthwise_channels_in_range": [
         (lambda: depthwise(h=1, w=1, c=8129, kh=1, kw=1), "they are 8129"),
     ],
+    "pad_rank": [(lambda: with_input(padding(), X, shape=(9, 7, 5)), "[9, 7, 5]")],
+    "pad_amounts_in_range": [
+        (lambda: padding(top=16), "top 16, left 1"),
+        (lambda: padding(channels=1), "[0, 1]"),
+        (lambda: with_input(padding(), 1, constant=None), "does not hold two constants"),
+    ],
+    "pad_keeps_quantization": [
+        (lambda: with_output(padding(), quantization=per_tensor(2.0, 0)), "differ"),
+    ],
+    "pad_read_by_convolutions": [
+        (lambda: padding(reader=False), "is an output of the model"),
+        (lambda: padding(top=3), "would lie wholly in the padding"),
+        (lambda: padding(scheme=Padding.SAME), "node 1 (CONV_2D) pads again"),
+    ],
     "weights_not_shuffled": [(lambda: with_options(fc(), is_shuffled=True), "shuffled")],
     "weights_rank": [(lambda: with_input(fc(), W, shape=(5, 3, 4)), "[5, 3, 4]")],
     "feature_rank": [(lambda: with_input(fc(), X, shape=(1, 1, 1, 2, 12)), "[1, 1, 1, 2, 12]")],
@@ -319,7 +349,7 @@ def test_other_operators_name_what_is_supported() -> None:
     _, (rejection,) = select_nodes(read_graph(b.build()))
     assert rejection.rule == "operator_supported"
     assert rejection.detail == (
-        "The operator must be one of CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, ADD: "
+        "The operator must be one of CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, ADD, PAD: "
         "it is SOFTMAX"
     )
 
