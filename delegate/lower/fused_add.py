@@ -24,15 +24,14 @@ import numpy.typing as npt
 
 from delegate.graph import Activation
 from delegate.lower.add_scales import AddScales, choose_add_scales, sum_clamp
+from delegate.lower.multipliers import MULTIPLIER_BITS, quantize_multiplier
 from delegate.lower.requantize import (
     INT8_MAX,
     INT8_MIN,
     INT32_MAX,
-    MULTIPLIER_BITS,
     AccumulatorBounds,
     Int64Array,
     activation_range,
-    quantize_multiplier,
 )
 from delegate.lower.tensors import DeviceTensor
 

@@ -34,11 +34,15 @@ import numpy.typing as npt
 
 from delegate.errors import LoweringError
 from delegate.graph import Activation
+from delegate.lower.multipliers import (
+    MULTIPLIER_BITS,
+    factor_multiplier,
+    quantize_multiplier,
+    scale_accumulator,
+)
 
 INT32_MAX = (1 << 31) - 1
 INT8_MIN, INT8_MAX = -128, 127
-# BS and BN multipliers are signed 16-bit operands: 15 bits of magnitude. Documented.
-MULTIPLIER_BITS = 15
 # OUT_CVT_SCALE as the vendor normalises it (0x4000..0x7fff); a pure shift is 2^14 >> 14.
 UNIT_SCALE = 1 << 14
 UNIT_SHIFT = 14
@@ -101,21 +105,6 @@ class AccumulatorBounds:
 
     low: Int64Array
     high: Int64Array
-
-
-def quantize_multiplier(value: float) -> tuple[int, int]:
-    """(q, e) with value ~ q * 2^(e - 31), 2^30 <= q < 2^31: the decomposition TFLite uses. (0,
-    0) for tiny ones.
-    """
-    if value == 0.0:
-        return 0, 0
-    mantissa, exponent = math.frexp(value)
-    q = math.floor(mantissa * (1 << 31) + 0.5)
-    if q == 1 << 31:
-        q, exponent = q // 2, exponent + 1
-    if exponent < -31:
-        return 0, 0
-    return q, exponent
 
 
 def accumulator_bounds(
@@ -266,7 +255,7 @@ def _per_tensor_stages(
             1 << 30,
             -31,
         )  # TFLite's result is 0 whatever the input; so is this: |acc| * 2^-32 < 1/2
-    c, d, product_bits, slope = _factor(q)
+    c, d, product_bits, slope = factor_multiplier(q)
     # acc * c needs magnitude bits + 15; keep 30 of them, so that rounding cannot reach 2^31.
     bs_shift = max(0, magnitude.bit_length() + MULTIPLIER_BITS - 30)
     bn_shift = product_bits - max(exponent, 0) - bs_shift
@@ -291,24 +280,6 @@ def _per_tensor_stages(
         unit_bits=unit_bits,
         error_lsb=range_lsb * slope + dropped,
     )
-
-
-def _factor(q: int) -> tuple[int, int, int, float]:
-    """(c, d, bits, relative error) with c * d / 2^bits ~ q / 2^31 and both factors of 15 bits.
-
-    Products of two such factors end a little below 2^30; a larger q / 2 takes the next lower power.
-    """
-    limit = 1 << MULTIPLIER_BITS
-    first = np.arange(limit // 2, limit, dtype=np.int64)
-    best = (0, 0, 0, math.inf)
-    for bits in (2 * MULTIPLIER_BITS, 2 * MULTIPLIER_BITS - 1):
-        wanted = q * 2.0 ** (bits - 31)
-        second = np.rint(wanted / first).astype(np.int64)
-        error = np.where(second < limit, np.abs(first * second - wanted) / wanted, np.inf)
-        nearest = int(np.argmin(error))
-        if error[nearest] < best[3]:
-            best = int(first[nearest]), int(second[nearest]), bits, float(error[nearest])
-    return best
 
 
 def _per_channel_stages(
@@ -426,14 +397,3 @@ def _channel_errors(
         scale = np.minimum(1.0, reach / np.maximum(np.abs(theirs), 1e-300))
         worst = np.maximum(worst, np.abs(ours - theirs) * scale)
     return worst
-
-
-def scale_accumulator(accumulator: int, real: float) -> int:
-    """TFLite's scaling of one accumulator by a real multiplier, with its two roundings."""
-    q, exponent = quantize_multiplier(real)
-    product = accumulator * (1 << max(exponent, 0)) * q
-    nudge = 1 << 30 if product >= 0 else 1 - (1 << 30)
-    high = abs(product + nudge) >> 31
-    right = max(-exponent, 0)
-    magnitude = (high + ((1 << right) >> 1)) >> right
-    return magnitude if product >= 0 else -magnitude

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from delegate.errors import LoweringError
 from delegate.graph import Activation
 from delegate.lower.add_scales import choose_add_scales
+from delegate.lower.multipliers import quantize_multiplier
 from delegate.lower.requantize import (
     UNIT_SHIFT,
     AccumulatorBounds,
-    quantize_multiplier,
     requantize,
 )
 from delegate.lower.tensors import View, view_of
