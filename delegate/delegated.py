@@ -42,10 +42,13 @@ class DelegatedModel:
     def load(cls, path: Path, options: Options) -> DelegatedModel:
         """Builds an interpreter with the delegate.
 
-        Raises ModelError for a bad model, DelegateError if the runtime or the delegate fail,
-        UnsupportedError under ``strict``.
+        Raises ModelError for a bad model, DeviceError if there is no such device, DelegateError if
+        the runtime or the delegate fail, UnsupportedError under ``strict``.
         """
+        from delegate._native import open_device_name
+
         read_graph(path)  # its errors name what is wrong with a file; the runtimes' do not
+        open_device_name(options.device)  # a runtime would wrap its error in its own words
         runtime = find_runtime()
         strings = options.to_strings()
         # Defaults stay unsaid, so that the plugin's own view of origins is the same.

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from delegate.errors import OptionError
+from delegate.tflite_operators import BUILTIN_OPERATORS
 
 ENVIRONMENT_PREFIX = "RK3588_DELEGATE_"
 
@@ -28,7 +29,7 @@ MAX_COUNT = 1_000_000  # nodes or partitions: far above any model, far below an 
 # Values travel as "key:value;key:value" (benchmark_model) and "key#value" (GStreamer), so none may
 # contain these. Paths are exempt: they are the user's.
 _LIST_SEPARATORS = re.compile(r"[,+\s]+")
-_OPERATOR_NAME = re.compile(r"[A-Z][A-Z0-9_]*|CUSTOM(:.+)?")
+_NODE_NUMBER = re.compile(r"[0-9]{1,9}")
 
 OptionValue = str | int | bool | tuple[str, ...]
 
@@ -62,6 +63,13 @@ class Option:
     def environment(self) -> str:
         """The environment variable of the same meaning."""
         return ENVIRONMENT_PREFIX + self.key.upper()
+
+    @property
+    def offered(self) -> str:
+        """In words, the values that this version honours."""
+        if self.available is None:
+            return self.values
+        return ", ".join(str(value) for value in self.available)
 
 
 def _one_of(*choices: str) -> Callable[[str], OptionValue]:
@@ -139,12 +147,15 @@ def _cores(text: str) -> OptionValue:
 
 
 def _operators(text: str) -> OptionValue:
-    names = tuple(name for name in _LIST_SEPARATORS.split(text.strip()) if name)
-    upper = tuple(sorted({name if name.startswith("CUSTOM:") else name.upper() for name in names}))
-    for name in upper:
-        if not _OPERATOR_NAME.fullmatch(name):
-            raise ValueError("TensorFlow Lite operator names, as CONV_2D,ADD")
-    return upper
+    """Operator names of TensorFlow Lite in any case, CUSTOM for all custom ones, node numbers."""
+    names = {name.upper() for name in _LIST_SEPARATORS.split(text.strip()) if name}
+    for name in sorted(names):
+        if name not in BUILTIN_OPERATORS and not _NODE_NUMBER.fullmatch(name):
+            raise ValueError(
+                "TensorFlow Lite operator names or node numbers, as CONV_2D,ADD,12; "
+                f"{name} is none{_closest(name, BUILTIN_OPERATORS)}"
+            )
+    return tuple(sorted(names))
 
 
 def _path_or_off(text: str) -> OptionValue:
@@ -173,12 +184,12 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "max_partitions", "0", "an integer from 0",
-        "largest number of partitions, the most expensive first; 0 = no limit",
+        "how many partitions to delegate, those with the most multiplications; 0 = all",
         _integer(0, MAX_COUNT),
     ),
     Option(
-        "deny_ops", "", "operator names, as CONV_2D,ADD",
-        "operators that stay on the CPU, to find a bad layer", _operators,
+        "deny_ops", "", "operator names or node numbers, as ADD,12",
+        "nodes that stay on the CPU, to find a bad layer", _operators,
     ),
     Option(
         "strict", "false", "true or false",
@@ -187,6 +198,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "timeout_ms", "0", f"an integer from 0 to {MAX_TIMEOUT_MS}",
         "longest wait for one submit; 0 = the device's default", _integer(0, MAX_TIMEOUT_MS),
+        available=(0,),  # the simulator always ends, so nothing waits yet
     ),
     Option(
         "profile", "off", "off, json or a path", "timings of every layer", _path_or_off,
@@ -230,9 +242,9 @@ def _parse(option: Option, text: str, name: str) -> OptionValue:
     except ValueError as error:
         raise OptionError(f"{name} is {text!r}; expected {error}") from None
     if option.available is not None and value not in option.available:
-        offered = ", ".join(str(v) for v in option.available)
         raise OptionError(
-            f"{name} is {text!r}, which is not available in this version; available: {offered}"
+            f"{name} is {text!r}, which is not available in this version; available: "
+            f"{option.offered}"
         )
     return value
 

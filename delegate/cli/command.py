@@ -12,7 +12,7 @@ from typing import Any
 
 from delegate.errors import OptionError
 from delegate.log import configure
-from delegate.options import OPTIONS, Options
+from delegate.options import OPTIONS, OPTIONS_BY_KEY, Options
 
 PROGRAM = "rk3588-delegate"
 
@@ -42,7 +42,8 @@ def add_json_argument(parser: argparse.ArgumentParser) -> None:
 def add_option_arguments(parser: argparse.ArgumentParser) -> None:
     """``--device`` and ``-O KEY=VALUE`` for every option of the delegate."""
     keys = ", ".join(option.key for option in OPTIONS)
-    parser.add_argument("--device", metavar="NAME", help="auto, simulator, null or a device path")
+    devices = OPTIONS_BY_KEY["device"]
+    parser.add_argument("--device", metavar="NAME", help=f"{devices.offered}: {devices.help}")
     parser.add_argument(
         "-O",
         "--option",

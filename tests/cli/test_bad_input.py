@@ -317,3 +317,13 @@ def test_internal_errors_are_one_line_too(run: Run, monkeypatch: pytest.MonkeyPa
         "rk3588-delegate: error: internal error: RuntimeError: a bug in two lines; please report "
         "it with the output of --debug\n"
     )
+
+
+def test_device_that_is_not_there(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from delegate.errors import DeviceError
+
+    def nothing(device: str) -> str:
+        raise DeviceError(f"device {device}: this version has no backend for NPU hardware")
+
+    monkeypatch.setattr("delegate._native.open_device_name", nothing)
+    run("classify", IMAGE, "--model", MODEL).assert_refused("device auto", code=3)

@@ -71,7 +71,8 @@ def test_unknown_environment_variable_is_refused() -> None:
         ("max_partitions", "-1", "an integer from 0"),
         ("strict", "maybe", "true or false"),
         ("timeout_ms", "1.5", "an integer"),
-        ("deny_ops", "CONV 2D!", "operator names"),
+        ("deny_ops", "ADD,CONV_2", "did you mean 'CONV_2D'"),
+        ("deny_ops", "-1", "node numbers"),
         ("log_level", "verbose", "one of error, warning, info, debug"),
         ("cores", "3", "auto, all"),
         ("cores", "2-0", "auto, all"),
@@ -103,6 +104,7 @@ def test_malformed_value_names_key_value_and_expectation(
         ("profile", "json"),
         ("dump", "/tmp/x"),
         ("verify", "cpu"),
+        ("timeout_ms", "500"),
     ],
 )
 def test_value_without_its_feature_is_refused_not_ignored(key: str, value: str) -> None:
@@ -121,7 +123,7 @@ def test_python_values_are_taken_as_users_write_them() -> None:
 
 
 def test_lists_take_separators_that_survive_benchmark_model() -> None:
-    assert options(deny_ops="ADD+conv_2d").deny_ops == ("ADD", "CONV_2D")
+    assert options(deny_ops="ADD+conv_2d 12").deny_ops == ("12", "ADD", "CONV_2D")
 
 
 def test_strings_give_the_same_options_again() -> None:
