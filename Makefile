@@ -20,7 +20,7 @@ NATIVE_SOURCES := CMakeLists.txt $(shell find native/. -type d -o -name '*.cpp' 
 FORMATTED_SOURCES := $(shell find native -name '*.cpp' -o -name '*.h')
 PYTEST_FLAGS ?= -n 2
 # What meets a runtime runs under both: the plugin, the command line, the package.
-LITERT_TESTS := tests/native tests/cli tests/package tests/e2e
+LITERT_TESTS := tests/native tests/cli tests/package tests/e2e tests/aot tests/hosts
 
 help:
 	@echo 'make demo         classify a picture through the delegate'

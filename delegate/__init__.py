@@ -20,22 +20,31 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "compile_model", "library_path", "load_delegate"]
 
 
+_LIBRARY = "librk3588_delegate.so"
+
+
 def library_path() -> str:
     """The absolute path of the delegate's shared object, to give to any TensorFlow Lite runtime.
 
-    Raises DelegateError if the native part is not built.
+    The same file serves Python processes and C hosts. Raises DelegateError if the native part is
+    not built.
     """
     from importlib.util import find_spec
+    from pathlib import Path
 
     from delegate.errors import DelegateError
 
+    # In an editable installation the native part lies elsewhere than this file.
     spec = find_spec("delegate._native")
-    if spec is None or not spec.origin:
-        raise DelegateError(
-            "the native library of rk3588-delegate is not built: install the package with pip, or "
-            "run make native in its source tree"
-        )
-    return spec.origin
+    found = [spec.origin] if spec is not None and spec.origin else []
+    for place in [*found, __file__]:
+        library = Path(place).resolve().with_name(_LIBRARY)
+        if library.is_file():
+            return str(library)
+    raise DelegateError(
+        "the native library of rk3588-delegate is not built: install the package with pip, or "
+        "run make native in its source tree"
+    )
 
 
 def load_delegate(**options: object) -> Any:

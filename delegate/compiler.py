@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from delegate import __version__
 from delegate.errors import EncodingError, LoweringError
@@ -21,7 +20,7 @@ from delegate.npu.program import Program, build_program, serialize
 from delegate.options import Options
 from delegate.partition.partitioner import partition_graph, select_nodes, select_partitions
 from delegate.partition.types import Partition, Rejection
-from delegate.tflite_reader import read_graph
+from delegate.tflite_reader import PathOrBytes, read_graph
 
 COMPILER = f"rk3588-delegate {__version__}"
 
@@ -68,8 +67,9 @@ class CompileResult:
         return len(self.graph.nodes)
 
 
-def compile_model(model: str | Path | Graph, options: Options) -> CompileResult:
-    """Compiles the first subgraph of a .tflite file, partitioned as TFLite would.
+def compile_model(model: PathOrBytes | Graph, options: Options) -> CompileResult:
+    """Compiles the first subgraph of a .tflite file (a path, or its content), partitioned as TFLite
+    would.
 
     Raises ModelError if the file cannot be read.
     """

@@ -152,6 +152,21 @@ class Table:
         """Absolute position of a reference field's own offset, 0 if absent."""
         return self._field(slot, _OFFSET_BYTES)
 
+    def has_slot(self, slot: int) -> bool:
+        """Whether the field is there, of whatever kind it is."""
+        return self._field(slot, 1) != 0
+
+    def raw_number(self, slot: int, size_bytes: int) -> bytes:
+        """The bytes of a number; none if absent."""
+        position = self._field(slot, size_bytes)
+        return bytes(self.reader.data[position : position + size_bytes]) if position else b""
+
+    def raw_vector(self, slot: int, item_bytes: int) -> memoryview:
+        """The bytes of a vector or text, as a view of the file; empty if absent."""
+        start, count = self._vector(slot, item_bytes)
+        self.reader.charge(count * item_bytes, self.where)
+        return self.reader.data[start : start + count * item_bytes]
+
     def number(self, slot: int, fmt: struct.Struct, default: int = 0) -> int:
         """An integer field; ``fmt`` is one of the module's formats."""
         position = self._field(slot, fmt.size)

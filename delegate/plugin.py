@@ -1,6 +1,5 @@
 """What the native plugin asks of Python: check the options, compile the partitions of a graph.
 
-
 Called by ``native/python/plugin.cpp`` with the GIL held: once per delegate (:class:`Session`), once
 per interpreter and subgraph (:meth:`Session.prepare`), and after a resize (the returned
 ``Recompile``).
@@ -13,10 +12,10 @@ from typing import Any
 
 from delegate.compiler import compile_context
 from delegate.context_reader import graph_from_snapshot
-from delegate.errors import DelegateError
+from delegate.errors import DelegateError, UnsupportedError
 from delegate.log import configure, get_logger
 from delegate.options import Options
-from delegate.report import Delegation, announce
+from delegate.report import Delegation, announce, plural
 
 logger = get_logger()
 
@@ -88,6 +87,25 @@ class Session:
             )
             for item in result.partitions
         ]
+
+    def announce_compiled(self, compiled: int, total: int) -> None:
+        """Announces a graph of ``total`` nodes of which ``compiled`` hold programs that were
+        compiled ahead of time. Raises UnsupportedError under ``strict`` if there are others.
+        """
+        announce(
+            Delegation(
+                device=self.device_name,
+                delegated_nodes=compiled,
+                total_nodes=total,
+                partitions=compiled,
+            ),
+            self.options,
+        )
+        if self.options.strict and compiled < total:
+            raise UnsupportedError(
+                f"strict: {plural(total - compiled, 'node')} of this model, compiled ahead of "
+                "time, stay on the CPU"
+            )
 
 
 def _warn_of_other_delegates(snapshot: Snapshot) -> None:

@@ -14,28 +14,8 @@ constexpr char kKernelName[] = "Rk3588Delegate";
 
 thread_local PendingScope* t_pending = nullptr;
 
-std::string shape_text(const std::vector<int32_t>& shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (i > 0) text += ",";
-    text += std::to_string(shape[i]);
-  }
-  return text + "]";
-}
-
 std::string tensor_text(const Binding& binding) {
   return "tensor " + std::to_string(binding.tensor) + " (" + binding.name + ")";
-}
-
-// The tensor as it is now, or nullptr if the index is out of range.
-tflite::Tensor* find_tensor(Context* context, int32_t index) {
-  if (index < 0 || static_cast<size_t>(index) >= context->tensors_size) return nullptr;
-  return &context->tensors[index];
-}
-
-bool has_shape(const tflite::Tensor& tensor, const std::vector<int32_t>& shape) {
-  return tensor.dims != nullptr && static_cast<size_t>(tensor.dims->size) == shape.size() &&
-         std::equal(shape.begin(), shape.end(), tensor.dims->begin());
 }
 
 bool contains(const std::vector<Binding>& bindings, int32_t tensor) {
@@ -49,7 +29,7 @@ class DelegateKernel {
       : inputs_(non_constant(context, *params.input_tensors)),
         outputs_(params.output_tensors->begin(), params.output_tensors->end()),
         recompile_(std::move(pending.recompile)) {
-    adopt(std::move(pending.executable));
+    if (pending.executable != nullptr) adopt(std::move(pending.executable));
   }
 
   // Compares the shapes with the compiled ones; compiles again after a resize. Throws. Compiling
@@ -68,6 +48,7 @@ class DelegateKernel {
   // Throws. Reads the tensors' addresses each time: the runtime moves them.
   void invoke(Context* context) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (executable_ == nullptr) throw std::runtime_error("the partition was not prepared");
     for (size_t i = 0; i < input_data_.size(); ++i) {
       input_data_[i] = data(context, executable_->inputs()[i]);
     }
@@ -108,6 +89,7 @@ class DelegateKernel {
   // Whether all tensors at the edge have the compiled shapes.
   bool fits(Context* context) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (executable_ == nullptr) return false;
     for (const auto* bindings : {&executable_->inputs(), &executable_->outputs()}) {
       for (const Binding& binding : *bindings) {
         const tflite::Tensor* tensor = find_tensor(context, binding.tensor);
@@ -191,6 +173,25 @@ Status kernel_invoke(Context* context, tflite::Node* node) {
 
 }  // namespace
 
+std::string shape_text(const std::vector<int32_t>& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) text += ",";
+    text += std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+tflite::Tensor* find_tensor(Context* context, int32_t index) {
+  if (index < 0 || static_cast<size_t>(index) >= context->tensors_size) return nullptr;
+  return &context->tensors[index];
+}
+
+bool has_shape(const tflite::Tensor& tensor, const std::vector<int32_t>& shape) {
+  return tensor.dims != nullptr && static_cast<size_t>(tensor.dims->size) == shape.size() &&
+         std::equal(shape.begin(), shape.end(), tensor.dims->begin());
+}
+
 PendingScope::PendingScope(std::vector<PendingKernel>* pending)
     : pending_(pending), outer_(t_pending) {
   t_pending = this;
@@ -206,9 +207,10 @@ std::unique_ptr<PendingKernel> PendingScope::take(const IntArray& nodes) {
   std::vector<int32_t> wanted(nodes.begin(), nodes.end());
   std::sort(wanted.begin(), wanted.end());
   for (PendingKernel& candidate : *pending_) {
-    if (candidate.executable != nullptr && candidate.nodes == wanted) {
-      return std::make_unique<PendingKernel>(std::move(candidate));
-    }
+    if (candidate.nodes.empty() || candidate.nodes != wanted) continue;
+    auto taken = std::make_unique<PendingKernel>(std::move(candidate));
+    candidate.nodes.clear();
+    return taken;
   }
   return nullptr;
 }

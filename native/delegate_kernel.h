@@ -19,9 +19,10 @@ namespace rk3588 {
 // failure.
 using Recompile = std::function<std::unique_ptr<Executable>(tflite::Context*)>;
 
-// A partition compiled in the delegate's prepare, waiting for the kernel that will own it.
+// A partition claimed in the delegate's prepare, waiting for the kernel that will own it. Without
+// an executable, `recompile` makes it when tensors are allocated.
 struct PendingKernel {
-  std::vector<int32_t> nodes;  // ascending
+  std::vector<int32_t> nodes;  // ascending; empty: taken
   std::unique_ptr<Executable> executable;
   Recompile recompile;
 };
@@ -38,6 +39,7 @@ class PendingScope {
   // First thing that went wrong in an init, "" if nothing did.
   const std::string& error() const { return error_; }
   void set_error(const std::string& text);
+  // The kernel of exactly these nodes, nullptr if there is none.
   std::unique_ptr<PendingKernel> take(const tflite::IntArray& nodes);
 
  private:
@@ -47,6 +49,14 @@ class PendingScope {
 };
 
 tflite::Registration kernel_registration();
+
+// "[1,224,224,3]"
+std::string shape_text(const std::vector<int32_t>& shape);
+
+// The tensor as it is now, or nullptr if the index is out of range.
+tflite::Tensor* find_tensor(tflite::Context* context, int32_t index);
+
+bool has_shape(const tflite::Tensor& tensor, const std::vector<int32_t>& shape);
 
 // The runtime cuts each report at 1023 bytes, so long texts go in pieces. Call it only together
 // with returning an error: the Python runtimes keep the text and prefix it to the next error

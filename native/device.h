@@ -37,6 +37,8 @@ class Buffer {
   virtual ~Buffer() = default;
   virtual uint64_t dma_address() const = 0;
   virtual Span<uint8_t> bytes() = 0;
+  // Whether a new buffer is zero already: clearing it again would only take up memory.
+  virtual bool is_zeroed() const { return false; }
 };
 
 struct TaskRef {

@@ -39,13 +39,15 @@ uint64_t submit_count() { return g_submits.load(std::memory_order_relaxed); }
 
 Executable::Executable(Span<const uint8_t> bytes, std::shared_ptr<Device> device,
                        uint32_t timeout_ms)
-    : device_(std::move(device)) {
-  Program program = read_program(bytes);
-  name_ = program.name;
+    : Executable(read_program(bytes), std::move(device), timeout_ms) {}
+
+Executable::Executable(const Program& program, std::shared_ptr<Device> device, uint32_t timeout_ms)
+    : device_(std::move(device)),
+      name_(program.name),
+      inputs_(program.inputs),
+      outputs_(program.outputs) {
   allocate_and_upload(program);
   relocate(program);
-  inputs_ = std::move(program.inputs);
-  outputs_ = std::move(program.outputs);
   fill_unused_surfaces();
   build_submit(program);
   submit_.timeout_ms = timeout_ms;
@@ -64,6 +66,7 @@ void Executable::allocate_and_upload(const Program& program) {
       std::memcpy(target.data(), source.content.data(), source.content.size());
     }
     // Defined content everywhere, whatever the device's allocator leaves behind.
+    if (buffers_[i]->is_zeroed()) continue;
     std::memset(target.data() + source.content.size(), 0, target.size() - source.content.size());
   }
 }

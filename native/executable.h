@@ -20,6 +20,8 @@ class Executable {
   // Verifies `program` (delegate/npu/program.fbs), allocates and uploads; the bytes are not needed
   // afterwards. timeout_ms 0: the device's default. Throws ProgramError, DeviceError.
   Executable(Span<const uint8_t> program, std::shared_ptr<Device> device, uint32_t timeout_ms);
+  // The same of a verified program, whose contents must still be there.
+  Executable(const Program& program, std::shared_ptr<Device> device, uint32_t timeout_ms);
 
   const std::string& name() const { return name_; }
   const Device& device() const { return *device_; }

@@ -74,6 +74,7 @@ class HostBuffer : public Buffer {
 
   uint64_t dma_address() const override { return address_; }
   Span<uint8_t> bytes() override { return {memory_, size_}; }
+  bool is_zeroed() const override { return true; }
   BufferId id() const { return id_; }
 
  private:

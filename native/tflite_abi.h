@@ -25,6 +25,7 @@ enum BuiltinOperator : int32_t {
   kConv2d = 3,
   kDepthwiseConv2d = 4,
   kFullyConnected = 9,
+  kCustomOp = 32,
   kDelegateOp = 51
 };
 

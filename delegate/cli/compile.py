@@ -15,6 +15,7 @@ from delegate.cli.command import (
     print_json,
     warn,
 )
+from delegate.cli.files import write_file
 from delegate.cli.progress import progress
 from delegate.cli.table import format_pairs, format_table, thousands
 from delegate.errors import UsageError
@@ -43,7 +44,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seed", type=natural_number, default=0, metavar="N",
         help="of the dump's random input (default 0)",
     )  # fmt: skip
-    parser.add_argument("-o", dest="output", metavar="OUT.tflite", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "-o", dest="output", type=Path, metavar="OUT.tflite",
+        help="write the model with its programs inside, to run without Python",
+    )  # fmt: skip
     add_option_arguments(parser)
     add_json_argument(parser)
 
@@ -51,19 +55,28 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from delegate.compiler import compile_model
 
-    if arguments.output is not None:
-        raise UsageError("-o: models with the programs inside are not available in this version")
     if arguments.dump is None and (arguments.image is not None or arguments.input is not None):
         raise UsageError("--image and --input are the input of a dump; --dump DIR is missing")
     options = options_from(arguments)
-    result = compile_model(arguments.model, options)
-    require_all(result.rejections, options)
     files: list[Path] = []
+    if arguments.output is None:
+        result = compile_model(arguments.model, options)
+        require_all(result.rejections, options)
+    else:
+        from delegate.aot.rewrite import compile_ahead_of_time
+
+        _refuse_overwriting(arguments.model, arguments.output)
+        ahead = compile_ahead_of_time(arguments.model, options)
+        for item in ahead.results:
+            require_all(item.rejections, options)
+        result = ahead.results[0]
+        write_file(arguments.output, ahead.content)
+        files.append(arguments.output)
     if arguments.dump is not None:
         from delegate.dump import dump_partitions
 
         with progress("dumping", 1 + len(result.partitions)) as bar:
-            files = dump_partitions(
+            files += dump_partitions(
                 arguments.model,
                 result,
                 arguments.dump,
@@ -81,6 +94,12 @@ def _run(arguments: argparse.Namespace) -> int:
     if not result.partitions:
         warn(f"{arguments.model}: no operator of this model can run on the NPU")
     return 0
+
+
+def _refuse_overwriting(model: Path, output: Path) -> None:
+    """The model is mapped while it is read: writing over it would pull it away."""
+    if output.exists() and model.exists() and output.samefile(model):
+        raise UsageError(f"-o {output}: is the model itself; give another name")
 
 
 def _document(result: CompileResult) -> dict[str, Any]:
@@ -186,6 +205,7 @@ COMMAND = Command(
     examples=(
         "compile mobilenet_v1_1.0_224_quant.tflite",
         "compile model.tflite --json",
+        "compile model.tflite -o compiled.tflite",
         "compile model.tflite --dump captures/ --image cat.jpg",
     ),
     add_arguments=_add_arguments,

@@ -172,6 +172,15 @@ def partition_graph(graph: Graph, supported: Collection[int]) -> list[Partition]
     ]
 
 
+def execution_order(graph: Graph, supported: Collection[int]) -> list[tuple[int, ...]]:
+    """All nodes in an order in which they can run: each group is a partition of ``partition_graph``
+    or consists of nodes that are not ``supported``. Nodes that never run come last, one by one.
+    """
+    epochs = _epochs(graph, frozenset(supported))
+    placed = {node for nodes in epochs for node in nodes}
+    return [*epochs, *((node.index,) for node in graph.nodes if node.index not in placed)]
+
+
 def _epochs(graph: Graph, supported: frozenset[int]) -> list[tuple[int, ...]]:
     """Node indices of every epoch, in the order the runtime adds them.
 

@@ -1,19 +1,96 @@
 // The library that hosts load by path: no Python symbol, no TensorFlow Lite symbol.
+//
+// In a Python process it hands over to the module delegate._native, which compiles models. In any
+// other, and where the module cannot be imported, it runs models that were compiled ahead of time.
+#include <exception>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+
 #include "delegate_object.h"
+#include "native_options.h"
+#include "native_session.h"
+#include "python_process.h"
 #include "tflite_abi.h"
+
+namespace rk3588 {
+namespace {
+
+using tflite::Delegate;
+
+// Delegates that the Python module made, for ever: they are never freed, only emptied.
+struct Forwarded {
+  std::mutex mutex;
+  std::unordered_set<const Delegate*> delegates;
+  DestroyFunction destroy = nullptr;
+};
+
+Forwarded& forwarded() {
+  static Forwarded instance;
+  return instance;
+}
+
+Delegate* forward(const PythonPlugin& plugin, const char* const* keys, const char* const* values,
+                  size_t count, tflite::ReportError report) {
+  Delegate* delegate = plugin.create(keys, values, count, report);
+  if (delegate == nullptr) return nullptr;
+  Forwarded& made = forwarded();
+  const std::lock_guard<std::mutex> lock(made.mutex);
+  made.delegates.insert(delegate);
+  made.destroy = plugin.destroy;
+  return delegate;
+}
+
+Delegate* create(const char* const* keys, const char* const* values, size_t count,
+                 tflite::ReportError report) {
+  std::string text;
+  try {
+    std::string no_compiler = "this process runs no Python, which compiles models";
+    if (is_python_running()) {
+      const PythonPlugin plugin = find_python_plugin();
+      if (plugin.create != nullptr) return forward(plugin, keys, values, count, report);
+      no_compiler = "the compiler cannot be imported (" + plugin.problem + ")";
+    }
+    const NativeOptions options = read_native_options(keys, values, count);
+    return make_delegate(make_native_session(options, std::move(no_compiler)));
+  } catch (const std::exception& error) {
+    text = error.what();
+  } catch (...) {
+    text = "unknown failure";
+  }
+  return refuse_delegate(text, report);
+}
+
+void destroy(Delegate* delegate) {
+  if (delegate == nullptr) return;
+  Forwarded& made = forwarded();
+  DestroyFunction other = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(made.mutex);
+    if (made.delegates.count(delegate) != 0) other = made.destroy;
+  }
+  if (other != nullptr) {
+    other(delegate);
+  } else {
+    destroy_delegate(delegate);
+  }
+}
+
+}  // namespace
+}  // namespace rk3588
 
 extern "C" {
 
 // Python passes a C int for the number of options: the upper half of the register is undefined.
 __attribute__((visibility("default"))) rk3588::tflite::Delegate* tflite_plugin_create_delegate(
-    const char* const*, const char* const*, size_t, rk3588::tflite::ReportError report_error) {
-  return rk3588::refuse_delegate("this process runs no Python, which compiles the model",
-                                 report_error);
+    const char* const* keys, const char* const* values, size_t num_options,
+    rk3588::tflite::ReportError report_error) {
+  return rk3588::create(keys, values, static_cast<uint32_t>(num_options), report_error);
 }
 
 __attribute__((visibility("default"))) void tflite_plugin_destroy_delegate(
     rk3588::tflite::Delegate* delegate) {
-  rk3588::destroy_delegate(delegate);
+  rk3588::destroy(delegate);
 }
 
 }  // extern "C"

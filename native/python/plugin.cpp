@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "compiled_operator.h"
 #include "delegate_kernel.h"
 #include "delegate_object.h"
 #include "device.h"
@@ -149,9 +150,15 @@ class PythonSession : public Session, public std::enable_shared_from_this<Python
 
   void prepare(Context* context, Delegate* delegate) override {
     if (Py_IsInitialized() == 0) return;
+    // A model compiled ahead of time runs as it was compiled: nothing is added to it.
+    const Claim claim = install_compiled_operators(context, delegate, device_, timeout_ms_);
     const py::gil_scoped_acquire gil;
     try {
-      install_kernels(context, delegate, compile(context));
+      if (claim.claimed > 0) {
+        session_.get().attr("announce_compiled")(claim.claimed, claim.total);
+      } else {
+        install_kernels(context, delegate, compile(context));
+      }
     } catch (const py::error_already_set& error) {
       throw std::runtime_error(error_text(error));
     }

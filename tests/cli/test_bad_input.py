@@ -143,11 +143,25 @@ def test_usage_errors_are_one_line(run: Run, arguments: tuple[object, ...]) -> N
     run(*arguments).assert_refused("--help")
 
 
-def test_compile_names_the_output_option_as_not_available(run: Run, tmp_path: Path) -> None:
-    run("compile", MODEL, "-o", tmp_path / "x.tflite").assert_refused(
-        "not available in this version"
-    )
-    assert list(tmp_path.iterdir()) == []
+def test_compile_does_not_write_over_its_model(run: Run, tmp_path: Path) -> None:
+    model = tmp_path / "model.tflite"
+    model.write_bytes(MODEL.read_bytes())
+    link = tmp_path / "link.tflite"
+    link.symlink_to(model)
+    for output in (model, link):
+        run("compile", model, "-o", output).assert_refused("is the model itself")
+    assert model.read_bytes() == MODEL.read_bytes()
+
+
+def test_compile_into_a_folder_that_is_absent(run: Run, tmp_path: Path) -> None:
+    run("compile", MODEL, "-o", tmp_path / "no" / "x.tflite").assert_refused("cannot write")
+
+
+def test_compile_refuses_a_model_that_is_compiled_already(run: Run, tmp_path: Path) -> None:
+    compiled, twice = tmp_path / "x.tflite", tmp_path / "y.tflite"
+    assert run("compile", MODEL, "-o", compiled).code == 0
+    run("compile", compiled, "-o", twice).assert_refused("compiled ahead of time already")
+    assert not twice.exists()
 
 
 def test_model_without_quantised_operators_runs_on_the_cpu_and_says_so(

@@ -1,0 +1,62 @@
+#include "native_session.h"
+
+#include <cstdio>
+#include <stdexcept>
+#include <utility>
+
+#include "compiled_operator.h"
+#include "device.h"
+
+namespace rk3588 {
+namespace {
+
+class NativeSession : public Session {
+ public:
+  NativeSession(const NativeOptions& options, std::string no_compiler)
+      : options_(options),
+        no_compiler_(std::move(no_compiler)),
+        device_(open_device(options.device)) {}
+
+  void prepare(tflite::Context* context, tflite::Delegate* delegate) override {
+    const Claim claim = install_compiled_operators(context, delegate, device_, options_.timeout_ms);
+    const std::string left = std::to_string(claim.total - claim.claimed) + " of " +
+                             std::to_string(claim.total) + " nodes";
+    if (claim.claimed == 0 && claim.total > 0) {
+      const std::string text =
+          "this model was not compiled ahead of time and " + no_compiler_ + ": " + left +
+          " stay on the CPU; make a compiled model with: rk3588-delegate compile MODEL -o "
+          "OUT.tflite";
+      if (options_.strict) throw std::runtime_error("strict: " + text);
+      log(LogLevel::kWarning, text);
+      return;
+    }
+    if (options_.strict && claim.claimed < claim.total) {
+      throw std::runtime_error("strict: " + left + " of this model stay on the CPU");
+    }
+    if (options_.device == "auto" && device_->name() == "simulator") {
+      log(LogLevel::kWarning,
+          "no NPU in use: programs run on the embedded simulator, which is slow");
+    }
+    log(LogLevel::kInfo, device_->name() + ": " + std::to_string(claim.claimed) +
+                             " compiled operators; " + left + " stay on the CPU");
+  }
+
+ private:
+  void log(LogLevel level, const std::string& text) const {
+    if (level > options_.log_level) return;
+    std::fprintf(stderr, "rk3588 delegate: %s\n", text.c_str());
+  }
+
+  NativeOptions options_;
+  std::string no_compiler_;
+  std::shared_ptr<Device> device_;
+};
+
+}  // namespace
+
+std::shared_ptr<Session> make_native_session(const NativeOptions& options,
+                                             std::string no_compiler) {
+  return std::make_shared<NativeSession>(options, std::move(no_compiler));
+}
+
+}  // namespace rk3588

@@ -1,0 +1,141 @@
+#include "python_process.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <memory>
+
+namespace rk3588 {
+namespace {
+
+using Object = void*;  // PyObject*
+
+// The functions of the stable ABI that are used here, null where this process lacks one.
+struct Python {
+  template <typename Function>
+  static Function find(const char* name) {
+    return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+  }
+
+  int (*is_initialized)() = find<int (*)()>("Py_IsInitialized");
+  int (*ensure)() = find<int (*)()>("PyGILState_Ensure");
+  void (*release)(int) = find<void (*)(int)>("PyGILState_Release");
+  Object (*import)(const char*) = find<Object (*)(const char*)>("PyImport_ImportModule");
+  Object (*attribute)(Object, const char*) =
+      find<Object (*)(Object, const char*)>("PyObject_GetAttrString");
+  Object (*text)(Object) = find<Object (*)(Object)>("PyObject_Str");
+  const char* (*utf8)(Object,
+                      long*) = find<const char* (*)(Object, long*)>("PyUnicode_AsUTF8AndSize");
+  Object (*new_text)(const char*) = find<Object (*)(const char*)>("PyUnicode_DecodeFSDefault");
+  Object (*sys_object)(const char*) = find<Object (*)(const char*)>("PySys_GetObject");
+  int (*append)(Object, Object) = find<int (*)(Object, Object)>("PyList_Append");
+  void (*forget)(Object) = find<void (*)(Object)>("Py_DecRef");
+  void (*fetch)(Object*, Object*,
+                Object*) = find<void (*)(Object*, Object*, Object*)>("PyErr_Fetch");
+  void (*clear)() = find<void (*)()>("PyErr_Clear");
+
+  bool is_complete() const {
+    return is_initialized != nullptr && ensure != nullptr && release != nullptr &&
+           import != nullptr && attribute != nullptr && text != nullptr && utf8 != nullptr &&
+           new_text != nullptr && sys_object != nullptr && append != nullptr && forget != nullptr &&
+           fetch != nullptr && clear != nullptr;
+  }
+
+  std::string string_of(Object object) const {
+    if (object == nullptr) return {};
+    const char* bytes = utf8(object, nullptr);
+    std::string result = bytes == nullptr ? "" : bytes;
+    clear();
+    forget(object);
+    return result;
+  }
+
+  // The text of the exception that is set, which is then cleared.
+  std::string take_error() const {
+    Object type = nullptr;
+    Object value = nullptr;
+    Object trace = nullptr;
+    fetch(&type, &value, &trace);
+    std::string result = value == nullptr ? "unknown error" : string_of(text(value));
+    clear();
+    for (Object object : {type, value, trace}) {
+      if (object != nullptr) forget(object);
+    }
+    return result;
+  }
+};
+
+// Folder that contains the package this library belongs to, links resolved.
+std::string package_parent() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&package_parent), &info) == 0) return {};
+  const std::unique_ptr<char, decltype(&std::free)> real(realpath(info.dli_fname, nullptr),
+                                                         &std::free);
+  if (real == nullptr) return {};
+  std::string path = real.get();
+  for (int level = 0; level < 2; ++level) {
+    const size_t slash = path.rfind('/');
+    if (slash == std::string::npos) return {};
+    path.resize(slash);
+  }
+  return path;
+}
+
+// Path of the module's file; "" with `problem` set if it cannot be imported.
+std::string module_path(const Python& python, std::string* problem) {
+  Object module = python.import("delegate._native");
+  if (module == nullptr) {
+    *problem = python.take_error();
+    Object path = python.sys_object("path");  // borrowed
+    Object parent = python.new_text(package_parent().c_str());
+    if (path != nullptr && parent != nullptr) python.append(path, parent);
+    if (parent != nullptr) python.forget(parent);
+    python.clear();
+    module = python.import("delegate._native");
+  }
+  if (module == nullptr) {
+    *problem = python.take_error();
+    return {};
+  }
+  const std::string path = python.string_of(python.attribute(module, "__file__"));
+  python.clear();
+  python.forget(module);
+  if (path.empty()) *problem = "the module delegate._native has no file";
+  return path;
+}
+
+}  // namespace
+
+bool is_python_running() {
+  const auto is_initialized = Python::find<int (*)()>("Py_IsInitialized");
+  return is_initialized != nullptr && is_initialized() != 0;
+}
+
+PythonPlugin find_python_plugin() {
+  PythonPlugin plugin;
+  const Python python;
+  if (!python.is_complete()) {
+    plugin.problem = "this Python lacks functions of its stable ABI";
+    return plugin;
+  }
+  const int state = python.ensure();
+  const std::string path = module_path(python, &plugin.problem);
+  python.release(state);
+  if (path.empty()) return plugin;
+  // Loaded already by the import; never unloaded, as Python does with modules.
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    plugin.problem = dlerror();
+    return plugin;
+  }
+  plugin.create = reinterpret_cast<CreateFunction>(dlsym(library, "tflite_plugin_create_delegate"));
+  plugin.destroy =
+      reinterpret_cast<DestroyFunction>(dlsym(library, "tflite_plugin_destroy_delegate"));
+  if (plugin.create == nullptr || plugin.destroy == nullptr) {
+    plugin.problem = path + " is not the module of this delegate";
+    plugin.create = nullptr;
+  }
+  return plugin;
+}
+
+}  // namespace rk3588

@@ -1,0 +1,69 @@
+"""Models with everything that a rewritten file must keep."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import numpy as np
+
+import models.builder.layers as layers
+from delegate.graph import DType, Quantization
+from models.builder import ModelBuilder, options
+from models.builder.ranges import random_quantization
+
+LABELS = b"cat\ndog\n"
+
+
+def rich_model(*, dtype: DType = DType.INT8, is_external: bool = False) -> bytes:
+    """conv -> RESHAPE -> fully connected, beside conv -> DEQUANTIZE: two partitions, operators with
+    options and constants that stay, a constant that both sides use, metadata, a signature."""
+    rng = np.random.default_rng(5)
+    builder = ModelBuilder("rich model", name="classifier")
+    x = builder.input("image", (1, 7, 5, 3), dtype, random_quantization(rng, dtype, None, None))
+    a = layers.conv(builder, rng, x, oc=19, kh=3, kw=3, name="first")
+    a_spec = builder.spec(a)
+    flat = builder.tensor("flat", (1, 7 * 5 * 19), dtype, a_spec.quantization)
+    shape = builder.constant("shape", np.array([1, 665], np.int32), is_external=is_external)
+    builder.operator("RESHAPE", [a, shape], [flat], options.reshape([1, 665]))
+    scores = layers.fully_connected(builder, rng, flat, outputs=4, name="scores")
+    b = layers.conv(builder, rng, x, oc=6, kh=1, kw=1, name="second")
+    real = builder.tensor("map", (1, 7, 5, 6), DType.FLOAT32)
+    builder.operator("DEQUANTIZE", [b], [real])
+    builder.output(scores)
+    builder.output(real)
+    builder.metadata("TFLITE_METADATA", b"some metadata of any length")
+    builder.signature("serving_default", {"image": x}, {"scores": scores, "map": real})
+    return builder.build()
+
+
+def single_operator_model(oc: int = 16) -> bytes:
+    """One convolution: the whole model is one partition."""
+    rng = np.random.default_rng(7)
+    builder = ModelBuilder("single")
+    quantization = Quantization((0.05,), (-3,))
+    x = builder.input("x", (1, 6, 5, 8), DType.INT8, quantization)
+    builder.output(layers.conv(builder, rng, x, oc=oc, kh=3, kw=3))
+    return builder.build()
+
+
+def two_subgraphs() -> bytes:
+    """Two subgraphs of one convolution each; runtimes run the first."""
+    rng = np.random.default_rng(9)
+    builder = ModelBuilder("two")
+    quantization = Quantization((0.05,), (-3,))
+    for channels in (8, 5):
+        x = builder.input("x", (1, 6, 5, channels), DType.INT8, quantization)
+        builder.output(layers.conv(builder, rng, x, oc=7, kh=3, kw=1))
+        if channels == 8:
+            builder.subgraph("other")
+    return builder.build()
+
+
+def with_labels(model: bytes) -> bytes:
+    """``model`` with an archive behind it, as the metadata writer of TensorFlow Lite makes them."""
+    file = io.BytesIO()
+    file.write(model)
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr(zipfile.ZipInfo("labels.txt"), LABELS)
+    return file.getvalue()

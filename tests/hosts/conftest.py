@@ -1,0 +1,125 @@
+"""The C host, built once, and compiled models."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import delegate
+from delegate.aot.rewrite import OPERATOR_NAME, compile_ahead_of_time
+from delegate.aot.schema import MODEL
+from delegate.aot.tables import read_table, write_file
+from delegate.flatbuffer_reader import FlatbufferReader
+from delegate.options import Options
+from delegate.runtimes import find_runtime
+from delegate.tflite_reader import read_graph
+from delegate.tflite_schema import ModelSlot, SubGraphSlot
+from tests.hosts.c_library import UnavailableError, build_host
+
+HOST_SECONDS = 120
+
+
+def clean_environment(**variables: str) -> dict[str, str]:
+    """An environment without options of the delegate and without a way to find Python's files."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("RK3588_", "PYTHON", "VIRTUAL_ENV", "LD_"))
+    }
+    return {**kept, **variables}
+
+
+@dataclass(frozen=True)
+class HostRun:
+    """What a run of the host gave. ``report`` is its JSON, ``output`` the bytes of all outputs."""
+
+    code: int
+    report: dict[str, Any]
+    output: bytes
+    err: str
+
+
+Host = Callable[..., HostRun]
+
+
+@pytest.fixture(scope="session")
+def host_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    try:
+        return build_host(tmp_path_factory.mktemp("c_host") / "c_host")
+    except UnavailableError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def host(host_program: Path, tmp_path: Path) -> Host:
+    """Runs a model once in the C host: ``host(model, input_bytes, device="null", ...)``."""
+
+    def run(
+        model: bytes,
+        content: bytes | None = None,
+        *,
+        library: str = "",
+        threads: int = 0,
+        environment: dict[str, str] | None = None,
+        **options: str,
+    ) -> HostRun:
+        (tmp_path / "model.tflite").write_bytes(model)
+        source, target = tmp_path / "input", tmp_path / "output"
+        source.write_bytes(content or b"")
+        target.unlink(missing_ok=True)
+        done = subprocess.run(
+            [str(host_program), *(["--threads", str(threads)] if threads else []),
+             library or delegate.library_path(), str(tmp_path / "model.tflite"),
+             "-" if content is None else str(source), str(target),
+             *(f"{key}={value}" for key, value in options.items())],
+            env=clean_environment(**(environment or {})), capture_output=True, text=True,
+            timeout=HOST_SECONDS, check=False,
+        )  # fmt: skip
+        report = json.loads(done.stdout) if done.stdout else {}
+        output = target.read_bytes() if target.exists() else b""
+        return HostRun(done.returncode, report, output, done.stderr)
+
+    return run
+
+
+def compiled(model: bytes | Path) -> bytes:
+    """``model`` compiled ahead of time with the default options."""
+    return compile_ahead_of_time(model, Options()).content
+
+
+def outputs_of_first_program(model: bytes) -> bytes:
+    """A compiled model whose outputs are those of its first compiled operator."""
+    root = read_table(FlatbufferReader(memoryview(model), "model").root(b"TFL3", ".tflite"), MODEL)
+    (graph,) = root.children(ModelSlot.SUBGRAPHS)
+    first = next(n for n in read_graph(model).nodes if n.op == f"CUSTOM:{OPERATOR_NAME}")
+    graph.set_integers(SubGraphSlot.OUTPUTS, first.outputs)
+    root.fields.pop(ModelSlot.SIGNATURE_DEFS, None)
+    return write_file(root, b"TFL3")
+
+
+def run_in_python(model: bytes | Path, seed: int = 0) -> tuple[bytes, bytes]:
+    """The bytes of a random input and of the outputs, on the simulator, in this process."""
+    runtime = find_runtime()
+    plugin = runtime.load_delegate(
+        delegate.library_path(), {"device": "simulator", "log_level": "error"}
+    )
+    interpreter = runtime.interpreter(model, [plugin])
+    rng = np.random.default_rng(seed)
+    content = b""
+    for item in interpreter.get_input_details():
+        values = rng.integers(0, 256, item["shape"]).astype(np.uint8).view(item["dtype"])
+        interpreter.set_tensor(item["index"], values)
+        content += values.tobytes()
+    interpreter.invoke()
+    outputs = [
+        interpreter.get_tensor(item["index"]).tobytes() for item in interpreter.get_output_details()
+    ]
+    return content, b"".join(outputs)
