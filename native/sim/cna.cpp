@@ -21,11 +21,11 @@ uint32_t align_up(uint32_t value, uint32_t unit) { return (value + unit - 1) / u
 
 // Everything that must have its neutral value.
 void refuse_unsupported(const BlockView& v) {
+  v.only(r::conv_con1::kOffset, r::conv_con1::kArgbIn, 0, "ARGB_IN", "packed-pixel input");
   v.only(r::conv_con1::kOffset, r::conv_con1::kNonalignDma, 0, "NONALIGN_DMA", "unaligned DMA");
   v.only(r::conv_con1::kOffset, r::conv_con1::kGroupLineOff, 0, "GROUP_LINE_OFF",
          "fetching without line groups");
   v.only(r::conv_con1::kOffset, r::conv_con1::kDeconv, 0, "DECONV", "deconvolution");
-  v.only(r::conv_con1::kOffset, r::conv_con1::kArgbIn, 0, "ARGB_IN", "packed-pixel input");
   v.only(r::conv_con1::kOffset, r::conv_con1::kProcPrecision, 0, "PROC_PRECISION",
          "an element type other than int8");
   v.only(r::conv_con1::kOffset, r::conv_con1::kInPrecision, 0, "IN_PRECISION",

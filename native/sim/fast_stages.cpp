@@ -69,6 +69,102 @@ bool prepare_ew(const EwStage& ew, TaskStages* t) {
   return std::all_of(ew.values.begin(), ew.values.end(), is_small);
 }
 
+// How large values can get, stage by stage; tells where limiting to 32 bits would change nothing.
+class Bounds {
+ public:
+  // The accumulator of a convolution, or a byte.
+  explicit Bounds(const TaskPlan& task) {
+    if (!task.is_conv) {
+      largest_ = 128.0;
+      return;
+    }
+    const WeightBlock& w = task.cna.weights;
+    const double inputs =
+        static_cast<double>(w.kh) * w.kw * (task.cna.is_depthwise ? 1 : task.cna.feature.channels);
+    double ow = 0.0;
+    if (task.dpu.ow == Operand::kRegister) ow = std::abs(static_cast<double>(task.dpu.ow_operand));
+    if (task.dpu.ow == Operand::kMemory) {
+      for (const int16_t x : task.operands.bs.ow)
+        ow = std::max(ow, std::abs(static_cast<double>(x)));
+    }
+    largest_ = inputs * 128.0 * (128.0 + ow);
+  }
+
+  // True if values must be limited; they are afterwards.
+  bool exceeds() {
+    const bool is_large = largest_ > kInt32Max;
+    largest_ = std::min(largest_, -kInt32Min);
+    return is_large;
+  }
+  // RELUX with a negative limit gives that limit.
+  void include(double value) { largest_ = std::max(largest_, std::abs(value)); }
+  void add(double summand) { largest_ += summand; }
+  void multiply(double factor) { largest_ = largest_ * factor + 1.0; }
+  double largest() const { return largest_; }
+
+ private:
+  double largest_;
+};
+
+struct LargestFactors {
+  double bs_alu = 0.0, bs = 0.0, bn = 0.0, out = 0.0, out_offset = 0.0, ew = 0.0;
+};
+
+LargestFactors largest_factors(const std::vector<SurfaceStages>& surfaces) {
+  LargestFactors f;
+  const auto raise = [](double* to, double value) { *to = std::max(*to, std::abs(value)); };
+  for (const SurfaceStages& s : surfaces) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      raise(&f.bs_alu, s.bs_alu[lane]);
+      raise(&f.bs, s.bs_ge[lane]);
+      raise(&f.bs, s.bs_lt[lane]);
+      raise(&f.bn, s.bn_ge[lane]);
+      raise(&f.bn, s.bn_lt[lane]);
+      raise(&f.ew, s.ew[lane]);
+      raise(&f.out, s.out_scale[lane]);
+      raise(&f.out_offset, s.out_offset[lane]);
+    }
+  }
+  return f;
+}
+
+void set_limit_flags(const TaskPlan& task, const std::vector<SurfaceStages>& surfaces,
+                     TaskStages* t) {
+  const LargestFactors f = largest_factors(surfaces);
+  const DpuConfig& dpu = task.dpu;
+  Bounds bounds(task);
+  if (t->has_truncate) bounds.multiply(t->truncate);
+  t->limit_accumulator = bounds.exceeds();
+  if (t->has_bs_alu) bounds.add(f.bs_alu);
+  t->limit_bs_alu = bounds.exceeds();
+  if (t->has_bs_mul) bounds.multiply(f.bs);
+  t->limit_bs = bounds.exceeds() || dpu.bs.relu;
+  if (dpu.bs.relux) bounds.include(dpu.bs.relux_max);
+  if (t->has_bn_alu) bounds.add(std::abs(t->bn_alu));
+  t->limit_bn_alu = bounds.exceeds();
+  if (t->has_bn_mul) bounds.multiply(f.bn);
+  t->limit_bn = bounds.exceeds() || dpu.bn.relu;
+  if (dpu.bn.relux) bounds.include(dpu.bn.relux_max);
+  double operand = f.ew;
+  if (t->ew_per_pixel) {
+    operand = 128.0;
+    if (t->ew_convert) operand = (128.0 + std::abs(t->ew_offset)) * std::abs(t->ew_scale) + 1.0;
+    t->limit_ew_operand = operand > kInt32Max;
+    operand = std::min(operand, -kInt32Min);
+  }
+  if (t->ew == EwKind::kMul) {
+    bounds.multiply(std::max(1.0, operand * std::max(t->ew_mul_ge, t->ew_mul_lt)));
+  } else if (t->ew != EwKind::kOff) {
+    bounds.add(operand);
+  }
+  t->limit_ew_operation = bounds.exceeds();
+  t->limit_ew = dpu.ew.relu;
+  if (dpu.ew.relux) bounds.include(dpu.ew.relux_max);
+  bounds.multiply(f.out);
+  bounds.add(f.out_offset + 1.0);
+  t->limit_out = bounds.exceeds();
+}
+
 void prepare_surface(const TaskPlan& task, bool fold_ow, uint32_t surface, TaskStages* t,
                      SurfaceStages* s) {
   const DpuConfig& dpu = task.dpu;
@@ -92,6 +188,7 @@ void prepare_surface(const TaskPlan& task, bool fold_ow, uint32_t surface, TaskS
     s->out_scale[lane] =
         is_real ? std::ldexp(static_cast<double>(dpu.out.scale), -static_cast<int>(dpu.out.shift))
                 : 0.0;
+    s->out_offset_int[lane] = is_real ? dpu.out.offset : dpu.pend;
     s->out_offset[lane] =
         is_real ? static_cast<double>(dpu.out.offset) : static_cast<double>(dpu.pend);
   }
@@ -123,6 +220,7 @@ bool prepare_stages(const TaskPlan& task, bool fold_ow, TaskStages* t,
   const uint32_t count = (dpu.real_channels + kAtomBytes - 1) / kAtomBytes;
   surfaces->resize(count);
   for (uint32_t s = 0; s < count; ++s) prepare_surface(task, fold_ow, s, t, &(*surfaces)[s]);
+  set_limit_flags(task, *surfaces, t);
   return true;
 }
 

@@ -28,6 +28,7 @@ struct SurfaceStages {
   alignas(64) double ew[kLanes];  // converted operand that does not depend on the pixel
   alignas(64) double out_scale[kLanes];
   alignas(64) double out_offset[kLanes];
+  alignas(64) int32_t out_offset_int[kLanes];
 };
 
 enum class EwKind : uint8_t { kOff, kAdd, kMinus, kMax, kMin, kMul };
@@ -44,6 +45,17 @@ struct TaskStages {
   bool has_bn_mul = false;
   bool bn_split = false;
   double bn_alu = 0.0;
+  // Where values can leave 32 bits, or ReLU or RELUX is on; elsewhere limiting would change
+  // nothing.
+  bool limit_accumulator = true;
+  bool limit_bs_alu = true;
+  bool limit_bs = true;
+  bool limit_bn_alu = true;
+  bool limit_bn = true;
+  bool limit_ew_operand = true;
+  bool limit_ew_operation = true;
+  bool limit_ew = true;
+  bool limit_out = true;
   // Limits of ReLU and RELUX; the int32 range where there are none.
   double bs_low, bs_high, bn_low, bn_high, ew_low, ew_high;
   EwKind ew = EwKind::kOff;

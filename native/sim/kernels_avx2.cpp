@@ -43,6 +43,25 @@ RK3588_TARGET inline Vec select_negative(Vec sign, Vec negative, Vec other) {
   const __m256d mask = _mm256_cmp_pd(sign.x, _mm256_setzero_pd(), _CMP_LT_OQ);
   return {_mm256_blendv_pd(other.x, negative.x, mask)};
 }
+RK3588_TARGET inline Vec half_with_sign_of(Vec a) {
+  const __m256d sign = _mm256_and_pd(a.x, _mm256_set1_pd(-0.0));
+  return {_mm256_or_pd(_mm256_set1_pd(0.5), sign)};
+}
+// Offset added, saturated to 8 bits.
+RK3588_TARGET inline void store_truncated(const Vec* v, const int32_t* offset, int8_t* out) {
+  __m128i words[4];
+  for (int i = 0; i < 4; ++i) {
+    const __m128i add = _mm_loadu_si128(reinterpret_cast<const __m128i*>(offset) + i);
+    words[i] = _mm_add_epi32(_mm256_cvttpd_epi32(v[i].x), add);
+  }
+  const __m128i low = _mm_packs_epi32(words[0], words[1]);
+  const __m128i high = _mm_packs_epi32(words[2], words[3]);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm_packs_epi16(low, high));
+}
+RK3588_TARGET inline void store_rounded(const Vec* v, const int32_t* offset, int8_t* out) {
+  const Vec rounded[4] = {round(v[0]), round(v[1]), round(v[2]), round(v[3])};
+  store_truncated(rounded, offset, out);
+}
 RK3588_TARGET inline void store_i8(const Vec* v, int8_t* out) {
   const __m128i a = _mm_packs_epi32(_mm256_cvttpd_epi32(v[0].x), _mm256_cvttpd_epi32(v[1].x));
   const __m128i b = _mm_packs_epi32(_mm256_cvttpd_epi32(v[2].x), _mm256_cvttpd_epi32(v[3].x));

@@ -46,6 +46,27 @@ RK3588_TARGET inline Vec select_negative(Vec sign, Vec negative, Vec other) {
   const __mmask8 is_negative = _mm512_cmp_pd_mask(sign.x, _mm512_setzero_pd(), _CMP_LT_OQ);
   return {_mm512_mask_blend_pd(is_negative, other.x, negative.x)};
 }
+RK3588_TARGET inline Vec half_with_sign_of(Vec a) {
+  // 0xf8 is a | (b & c): the half, or-ed with the sign bit of a.
+  const __m512i half = _mm512_castpd_si512(_mm512_set1_pd(0.5));
+  const __m512i sign = _mm512_castpd_si512(_mm512_set1_pd(-0.0));
+  return {
+      _mm512_castsi512_pd(_mm512_ternarylogic_epi64(half, _mm512_castpd_si512(a.x), sign, 0xf8))};
+}
+// Offset added, saturated to 8 bits.
+RK3588_TARGET inline void store_words(__m256i low, __m256i high, const int32_t* offset,
+                                      int8_t* out) {
+  const __m512i wide = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+  const __m512i sum = _mm512_add_epi32(wide, _mm512_loadu_si512(offset));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_cvtsepi32_epi8(sum));
+}
+RK3588_TARGET inline void store_truncated(const Vec* v, const int32_t* offset, int8_t* out) {
+  store_words(_mm512_cvttpd_epi32(v[0].x), _mm512_cvttpd_epi32(v[1].x), offset, out);
+}
+RK3588_TARGET inline void store_rounded(const Vec* v, const int32_t* offset, int8_t* out) {
+  store_words(_mm512_cvt_roundpd_epi32(v[0].x, kNearest),
+              _mm512_cvt_roundpd_epi32(v[1].x, kNearest), offset, out);
+}
 RK3588_TARGET inline void store_i8(const Vec* v, int8_t* out) {
   const __m256i low = _mm512_cvttpd_epi32(v[0].x);
   const __m256i high = _mm512_cvttpd_epi32(v[1].x);

@@ -54,6 +54,21 @@ inline Vec trunc(Vec a) {
 inline Vec select_negative(Vec sign, Vec negative, Vec other) {
   return each([&](int i) { return sign.x[i] < 0 ? negative.x[i] : other.x[i]; });
 }
+inline Vec half_with_sign_of(Vec a) {
+  return each([&](int i) { return a.x[i] < 0 ? -0.5 : 0.5; });
+}
+inline void store_truncated(const Vec* v, const int32_t* offset, int8_t* out) {
+  for (int i = 0; i < kLanes; ++i) {
+    int32_t x = static_cast<int32_t>(v[i / Vec::kWidth].x[i % Vec::kWidth]) + offset[i];
+    x = x < -128 ? -128 : x;
+    out[i] = static_cast<int8_t>(x > 127 ? 127 : x);
+  }
+}
+inline void store_rounded(const Vec* v, const int32_t* offset, int8_t* out) {
+  Vec rounded[kLanes / Vec::kWidth];
+  for (int i = 0; i < kLanes / Vec::kWidth; ++i) rounded[i] = round(v[i]);
+  store_truncated(rounded, offset, out);
+}
 inline void store_i8(const Vec* v, int8_t* out) {
   for (int i = 0; i < kLanes; ++i) {
     out[i] = static_cast<int8_t>(static_cast<int32_t>(v[i / Vec::kWidth].x[i % Vec::kWidth]));

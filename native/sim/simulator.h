@@ -38,7 +38,7 @@ struct Settings {
   // true: one kick per job, the PC follows the links in the tails (a job that lists one task only
   // runs until a tail without a link); false: a kick per task
   bool chained = false;
-  unsigned threads = 0;  // 0: one per hardware thread
+  unsigned threads = 0;  // 0: one per hardware thread, at most 8
   bool plain = false;    // the slow, literal path: the oracle of the vectorised one
   Isa isa = Isa::kAuto;  // throws std::invalid_argument if the processor or the build lacks it
 };

@@ -3,9 +3,17 @@
 #include <algorithm>
 
 namespace rk3588::sim {
+namespace {
+
+// One layer rarely has work for more, and waking threads costs more than they save then.
+constexpr unsigned kMaxAutoThreads = 8;
+
+}  // namespace
 
 ThreadPool::ThreadPool(unsigned threads)
-    : threads_(threads != 0 ? threads : std::max(1u, std::thread::hardware_concurrency())) {}
+    : threads_(threads != 0
+                   ? threads
+                   : std::clamp(std::thread::hardware_concurrency(), 1u, kMaxAutoThreads)) {}
 
 ThreadPool::~ThreadPool() {
   {

@@ -14,7 +14,7 @@ namespace rk3588::sim {
 
 class ThreadPool {
  public:
-  // `threads` including the caller's; 0: one per hardware thread.
+  // `threads` including the caller's; 0: one per hardware thread, at most 8.
   explicit ThreadPool(unsigned threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

@@ -58,14 +58,17 @@ def accumulate(t: Conv, data: Tensors) -> tuple[Int64, Int64]:
     return acc, sums
 
 
-def stages(r: s.Registers, value: Int64, alu: Int64, mul: Int64, ew: Int8 | None) -> Int8:
-    """BS, BN, EW and OUT_CVT of [C, h, w] values; ``alu`` and ``mul`` per channel are for BS."""
+def stages(r: s.Registers, value: Int64, data: Tensors, ew: Int8 | None) -> Int8:
+    """BS, BN, EW and OUT_CVT of [C, h, w] values."""
+    alu, mul = data.alu, data.mul
     neg = r[s.DATA_FORMAT]
     bs_alu = alu if r[s.BS_CFG] >> 8 & 1 else np.full(alu.shape, signed(r[s.BS_ALU_CFG], 32))
     bs_mul = mul if r[s.BS_MUL_CFG] & 1 else np.full(mul.shape, signed(r[s.BS_MUL_CFG] >> 16, 16))
     relux = signed(r.get(s.BS_RELUX, 0), 32)
     v = x_stage(value, r[s.BS_CFG], bs_alu, bs_mul, r[s.BS_MUL_CFG], neg >> 4 & 63, relux)
     bn_mul = np.full(mul.shape, signed(r.get(s.BN_MUL_CFG, 0) >> 16, 16))
+    if r.get(s.BN_MUL_CFG, 0) & 1:
+        bn_mul = data.bn_mul
     bn_alu = np.full(alu.shape, signed(r.get(s.BN_ALU_CFG, 0), 32))
     relux = signed(r.get(s.BN_RELUX, 0), 32)
     v = x_stage(v, r[s.BN_CFG], bn_alu, bn_mul, r.get(s.BN_MUL_CFG, 0), neg >> 10 & 63, relux)
@@ -132,7 +135,7 @@ def conv(t: Conv, r: s.Registers, data: Tensors) -> Int8:
     acc, sums = accumulate(t, data)
     finished = sat32(half_away(acc + sums * data.ow[:, None, None], t.truncate))
     ew = data.ew[: t.real] if t.fused else None
-    return stages(r, finished, data.alu, data.mul, ew)
+    return stages(r, finished, data, ew)
 
 
 def elementwise(t: Elementwise, r: s.Registers, data: Tensors) -> Int8:
@@ -140,7 +143,7 @@ def elementwise(t: Elementwise, r: s.Registers, data: Tensors) -> Int8:
     ew = data.ew[: t.c]
     if t.second == "channel":
         ew = np.broadcast_to(ew[:, :1, :1], ew.shape)
-    return stages(r, data.x[: t.c].astype(np.int64), data.alu, data.mul, ew)
+    return stages(r, data.x[: t.c].astype(np.int64), data, ew)
 
 
 def image(channels: Int8, cube: int, pend: int, background: Int8) -> Int8:

@@ -93,6 +93,7 @@ class Conv:
     ow_operand: int = 0
     truncate: int = 0
     fused: bool = False  # EW operand with COMB_USE
+    bn_multipliers: bool = False  # BN multiplies per channel, from memory
 
     @property
     def c_al(self) -> int:
@@ -123,6 +124,7 @@ class Tensors:
     ow: Int64
     mul: Int64
     ew: Int8
+    bn_mul: Int64
 
 
 def random_tensors(rng: np.random.Generator, t: Conv) -> Tensors:
@@ -137,6 +139,7 @@ def random_tensors(rng: np.random.Generator, t: Conv) -> Tensors:
         ow=rng.integers(-130, 130, t.real) if t.blocks else np.full(t.real, t.ow_operand),
         mul=rng.integers(1, 1 << 15, t.real),
         ew=int8(align(t.real, 16), t.oh, t.ow),
+        bn_mul=rng.integers(-(1 << 15), 1 << 15, t.real),
     )
 
 
@@ -234,6 +237,14 @@ def conv_registers(t: Conv, memory: s.Memory, data: Tensors, tag: str = "") -> s
             s.SURF_NOTCH: notch,
             s.EW_SURF_NOTCH: notch,
         }
+    if t.bn_multipliers:
+        r |= {
+            s.BN_CFG: 0x42,
+            s.BN_MUL_CFG: 13 << 8 | 1,
+            s.DATA_FORMAT: r[s.DATA_FORMAT] | 12 << 10,
+            s.NRDMA_CFG: 4 << 1,
+            s.BN_BASE: memory.add(f"multipliers{tag}", data.bn_mul.astype("<i2")),
+        }
     return r | t.registers
 
 
@@ -265,6 +276,7 @@ def random_elementwise(rng: np.random.Generator, t: Elementwise) -> Tensors:
         ow=np.zeros(t.c, np.int64),
         mul=rng.integers(-(1 << 15), 1 << 15, t.c),
         ew=int8(t.cube, t.h, t.w),
+        bn_mul=np.zeros(t.c, np.int64),
     )
 
 

@@ -64,6 +64,19 @@ CASES = {
             s.OUT_SHIFT: 40,
         }
     ),
+    "bn multiplier": Conv(
+        registers={
+            s.BN_CFG: 0x42,
+            s.BN_MUL_CFG: 0x7123 << 16 | 15 << 8,
+            s.DATA_FORMAT: 13 << 10,
+        }
+    ),
+    "bn multipliers per channel": Conv(oc=45, bn_multipliers=True),
+    "bn prelu per channel": Conv(oc=45, bn_multipliers=True, registers={s.BN_CFG: 0x62}),
+    "relux below zero": Conv(
+        registers={s.BN_CFG: 0x92, s.BN_RELUX: -9000000 & 0xFFFFFFFF, s.EW_CFG: 0x10020380}
+        | {s.EW_OP_VALUE_0 + 4 * i: 9000000 + 20000 * i for i in range(8)}
+    ),
     "ties away": Conv(registers={s.OUT_SCALE: 0x4000, s.OUT_SHIFT: 1 << 30 | 24}),
     "ties to even": Conv(registers={s.OUT_SCALE: 0x4000, s.OUT_SHIFT: 24}),
     "negative out scale": Conv(registers={s.OUT_SCALE: 0x8000, s.OUT_OFFSET: 0xFFFFFFF0}),

@@ -53,6 +53,7 @@ def random_conv(rng: np.random.Generator) -> Conv:
         ow_operand=pick(0, 0, -128, 3, 127, 30000),
         truncate=pick(0, 0, 0, 1, 4),
         fused=chance(0.3),
+        bn_multipliers=chance(0.2),
     )  # fmt: skip
     # The size of typical accumulators, so that outputs are neither all zero nor all saturated.
     products = kh * kw * (1 if depthwise else t.c_al)
@@ -70,6 +71,8 @@ def random_conv(rng: np.random.Generator) -> Conv:
         s.EW_CVT_OFFSET: int(rng.integers(-300, 300)) & 0xFFFFFFFF,
         s.EW_CVT_SCALE: pick(0, 5) << 22 | pick(8, 11, 20) << 16 | int(rng.integers(0, 1 << 16)),
     }
+    if t.bn_multipliers:
+        del registers[s.BN_CFG], registers[s.BN_MUL_CFG]
     if t.fused:
         operation = pick(0, 1, 2, 2, 4) << 16 | pick(0, 1) << 30 | pick(0, 1) << 9
         registers[s.EW_CFG] = 0x904000C0 | operation | pick(0, 0, 4)
