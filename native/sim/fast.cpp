@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sim/dpu_stages.h"
+
 namespace rk3588::sim {
 namespace {
 
@@ -49,7 +51,7 @@ bool FastPath::run(const TaskPlan& task) {
   if (task.is_conv && !task.cna.cbuf.weight_reuse) has_packed_weights_ = false;
   const bool depthwise = task.is_conv && task.cna.is_depthwise;
   if (depthwise && !can_fold_ow(task)) return false;
-  if (!prepare_stages(task, depthwise, &stages_, &surfaces_)) return false;
+  needs_integers_ = !prepare_stages(task, depthwise, &stages_, &surfaces_);
   if (depthwise) {
     run_depthwise(task);
   } else if (task.is_conv) {
@@ -70,9 +72,43 @@ void FastPath::write_pixels(const TaskPlan& task, uint32_t surface, uint64_t pix
     std::memset(out, task.dpu.pend, pixels * kAtomBytes);
     return;
   }
+  if (needs_integers_) {
+    run_stages_exactly(task, surface, pixel, acc, acc_stride, sums, out, pixels);
+    return;
+  }
   const int8_t* ew =
       stages_.ew_per_pixel ? task.operands.ew.surface(surface) + pixel * kAtomBytes : nullptr;
   kernels_.stages(stages_, surfaces_[surface], acc, acc_stride, sums, ew, out, pixels);
+}
+
+void FastPath::run_stages_exactly(const TaskPlan& task, uint32_t surface, uint64_t pixel,
+                                  const int32_t* acc, size_t acc_stride, const int32_t* sums,
+                                  int8_t* out, size_t pixels) const {
+  const Operands& operands = task.operands;
+  const int8_t* ew = operands.ew ? operands.ew.surface(surface) + pixel * kAtomBytes : nullptr;
+  // The depthwise path has the OW term in its weights already.
+  const bool has_ow = task.is_conv && !task.cna.is_depthwise;
+  for (uint32_t lane = 0; lane < kAtomBytes; ++lane) {
+    const uint32_t channel = surface * kAtomBytes + lane;
+    const bool is_real = channel < task.dpu.real_channels;
+    ChannelOperands c;
+    if (is_real) c = channel_operands(task.dpu, operands, channel);
+    for (size_t p = 0; p < pixels; ++p) {
+      int8_t& target = out[p * kAtomBytes + lane];
+      if (!is_real) {
+        target = task.dpu.pend;
+        continue;
+      }
+      int32_t value = acc[p * acc_stride + lane];
+      if (task.is_conv) {
+        const Accumulated sum{value, has_ow ? sums[p] : 0};
+        value = finish_accumulator(task.core, sum, has_ow ? c.ow : int16_t{0});
+      }
+      int8_t operand = ew != nullptr ? ew[p * kAtomBytes + lane] : int8_t{0};
+      if (!operands.ew_channels.empty()) operand = operands.ew_channels[channel];
+      target = run_stages(task.dpu, c, channel, value, operand);
+    }
+  }
 }
 
 void FastPath::pack_weights(const TaskPlan& task) {

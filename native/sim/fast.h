@@ -17,8 +17,7 @@ class FastPath {
 
   // Forgets what earlier runs left.
   void start_run() { has_packed_weights_ = false; }
-  // False if the task's numbers could leave what double precision holds exactly: run_plain must do
-  // it. Nothing is written then.
+  // False if the task needs run_plain; nothing is written then.
   bool run(const TaskPlan& task);
 
  private:
@@ -30,10 +29,15 @@ class FastPath {
   void write_pixels(const TaskPlan& task, uint32_t surface, uint64_t pixel, uint32_t y, uint32_t x,
                     const int32_t* acc, size_t acc_stride, const int32_t* sums,
                     size_t pixels) const;
+  void run_stages_exactly(const TaskPlan& task, uint32_t surface, uint64_t pixel,
+                          const int32_t* acc, size_t acc_stride, const int32_t* sums, int8_t* out,
+                          size_t pixels) const;
 
   const Kernels& kernels_;
   ThreadPool& pool_;
   TaskStages stages_;
+  // The stages' numbers could leave what double precision holds: 64-bit integers, one by one.
+  bool needs_integers_ = false;
   std::vector<SurfaceStages> surfaces_;
   std::vector<int8_t> window_memory_;
   std::vector<uint8_t> packed_;
@@ -67,7 +71,8 @@ struct FeatureWindow {
 // Points into the input itself where possible, else copies it to `memory`.
 FeatureWindow make_window(const TaskPlan& task, ThreadPool& pool, std::vector<int8_t>* memory);
 
-// The task's stages as numbers in double precision. False if they would not be exact.
+// The task's stages as numbers in double precision. False if they would not be exact; `surfaces`
+// has its size nevertheless.
 bool prepare_stages(const TaskPlan& task, bool fold_ow, TaskStages* stages,
                     std::vector<SurfaceStages>* surfaces);
 

@@ -216,9 +216,9 @@ bool prepare_stages(const TaskPlan& task, bool fold_ow, TaskStages* t,
   set_limits(dpu.ew.relu, dpu.ew.relux, dpu.ew.relux_max, &t->ew_low, &t->ew_high);
   t->ew_per_pixel = dpu.ew.source == Operand::kMemory && static_cast<bool>(task.operands.ew);
   t->out_away = dpu.out.half_away;
-  if (!prepare_ew(dpu.ew, t)) return false;
   const uint32_t count = (dpu.real_channels + kAtomBytes - 1) / kAtomBytes;
   surfaces->resize(count);
+  if (!prepare_ew(dpu.ew, t)) return false;
   for (uint32_t s = 0; s < count; ++s) prepare_surface(task, fold_ow, s, t, &(*surfaces)[s]);
   set_limit_flags(task, *surfaces, t);
   return true;

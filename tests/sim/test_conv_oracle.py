@@ -92,6 +92,32 @@ CASES = {
     "fused relu": Conv(fused=True, oc=64, registers={s.EW_CFG: 0x904200C0, s.EW_CVT_SCALE: 0x3001}),
     "fused minus": Conv(fused=True, oc=64, registers={s.EW_CFG: 0x904402C0, s.EW_CVT_SCALE: 4095}),
     "fused max": Conv(fused=True, oc=64, registers={s.EW_CFG: 0x904002C0, s.EW_CVT_SCALE: 999}),
+    "fused wide product": Conv(
+        fused=True,
+        oc=40,
+        ow_operand=-11,
+        truncate=1,
+        registers={
+            s.EW_CFG: 0x904002C4,
+            s.EW_CVT_SCALE: 20 << 22 | 0x7FFF,
+            s.DATA_FORMAT: 20 << 16,
+            s.OUT_SHIFT: 32,
+            s.BS_CFG: 0x20150,
+        },
+    ),
+    "fused wide product depthwise": Conv(
+        fused=True,
+        depthwise=True,
+        c=40,
+        ow_operand=-11,
+        registers={
+            s.EW_CFG: 0x904002C4,
+            s.EW_CVT_SCALE: 20 << 22 | 0x7FFF,
+            s.DATA_FORMAT: 20 << 16,
+            s.OUT_SHIFT: 28,
+            s.BS_CFG: 0x20150,
+        },
+    ),
     "fused depthwise": Conv(
         fused=True, depthwise=True, c=100, registers={s.EW_CVT_SCALE: 2 << 16 | 0x7777}
     ),
