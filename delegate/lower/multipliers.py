@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 # BS and BN multipliers are signed 16-bit operands: 15 bits of magnitude. Documented.
 MULTIPLIER_BITS = 15
 
@@ -34,21 +32,3 @@ def scale_accumulator(accumulator: int, real: float) -> int:
     right = max(-exponent, 0)
     magnitude = (high + ((1 << right) >> 1)) >> right
     return magnitude if product >= 0 else -magnitude
-
-
-def factor_multiplier(q: int) -> tuple[int, int, int, float]:
-    """(c, d, bits, relative error) with c * d / 2^bits ~ q / 2^31 and both factors of 15 bits.
-
-    Products of two such factors end a little below 2^30; a larger q / 2 takes the next lower power.
-    """
-    limit = 1 << MULTIPLIER_BITS
-    first = np.arange(limit // 2, limit, dtype=np.int64)
-    best = (0, 0, 0, math.inf)
-    for bits in (2 * MULTIPLIER_BITS, 2 * MULTIPLIER_BITS - 1):
-        wanted = q * 2.0 ** (bits - 31)
-        second = np.rint(wanted / first).astype(np.int64)
-        error = np.where(second < limit, np.abs(first * second - wanted) / wanted, np.inf)
-        nearest = int(np.argmin(error))
-        if error[nearest] < best[3]:
-            best = int(first[nearest]), int(second[nearest]), bits, float(error[nearest])
-    return best

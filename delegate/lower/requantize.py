@@ -34,9 +34,9 @@ import numpy.typing as npt
 
 from delegate.errors import LoweringError
 from delegate.graph import Activation
+from delegate.lower.factors import choose_factors
 from delegate.lower.multipliers import (
     MULTIPLIER_BITS,
-    factor_multiplier,
     quantize_multiplier,
     scale_accumulator,
 )
@@ -247,7 +247,7 @@ def _magnitude(bounds: AccumulatorBounds) -> Int64Array:
 def _per_tensor_stages(
     node: int, multipliers: npt.NDArray[np.float64], bounds: AccumulatorBounds
 ) -> _Stages:
-    """C and D are registers: the pair whose product is nearest to q, found among all 15-bit C."""
+    """C and D are registers: of all 15-bit pairs, the one with which fewest results differ."""
     q, exponent = quantize_multiplier(float(multipliers[0]))
     magnitude = int(_magnitude(bounds).max())
     if q == 0:
@@ -255,11 +255,10 @@ def _per_tensor_stages(
             1 << 30,
             -31,
         )  # TFLite's result is 0 whatever the input; so is this: |acc| * 2^-32 < 1/2
-    c, d, product_bits, slope = factor_multiplier(q)
     # acc * c needs magnitude bits + 15; keep 30 of them, so that rounding cannot reach 2^31.
     bs_shift = max(0, magnitude.bit_length() + MULTIPLIER_BITS - 30)
-    bn_shift = product_bits - max(exponent, 0) - bs_shift
-    if bn_shift < 0 or magnitude * float(multipliers[0]) > INT32_MAX:
+    factors = choose_factors(q, exponent, bs_shift, magnitude)
+    if factors is None or magnitude * float(multipliers[0]) > INT32_MAX:
         raise LoweringError(
             node,
             "multiplier_in_range",
@@ -267,18 +266,19 @@ def _per_tensor_stages(
             "does not fit the DPU's shifts",
         )
     unit_bits = max(-exponent, 0)
+    bn_shift = factors.bits - max(exponent, 0) - bs_shift
     range_lsb = min(magnitude * float(multipliers[0]), 2.0 * (INT8_MAX - INT8_MIN))
     # Besides the product's error, BS drops half a unit of 2^bs_shift.
-    dropped = 0.5 * d * 2.0 ** (-bn_shift - unit_bits) if bs_shift else 0.0
+    dropped = 0.5 * factors.second * 2.0 ** (-bn_shift - unit_bits) if factors.drops_bits else 0.0
     channels = len(multipliers)
     return _Stages(
-        multipliers=np.full(channels, c, np.int64),
+        multipliers=np.full(channels, factors.first, np.int64),
         bs_shift=bs_shift,
         exponents=None,
-        bn_multiplier=d,
+        bn_multiplier=factors.second,
         bn_shift=bn_shift,
         unit_bits=unit_bits,
-        error_lsb=range_lsb * slope + dropped,
+        error_lsb=range_lsb * factors.error + dropped,
     )
 
 
