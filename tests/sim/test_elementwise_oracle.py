@@ -58,6 +58,20 @@ CASES = {
     "per channel": Elementwise(c=70, second="channel", gap=2),
     "registers": Elementwise(second="register", registers={s.OUT_SHIFT: 21}),
     "operands per channel": Elementwise(c=37, blocks=True),
+    "ties to even": Elementwise(
+        registers={s.BS_CFG: 0x53, s.OUT_SCALE: 0x4000, s.OUT_SHIFT: 15, s.OUT_OFFSET: 0}
+    ),
+    "ties away": Elementwise(
+        registers={s.BS_CFG: 0x53, s.OUT_SCALE: 0x4000, s.OUT_SHIFT: 1 << 30 | 15, s.OUT_OFFSET: 0}
+    ),
+    "ties to even in BS": Elementwise(
+        registers={
+            s.BS_MUL_CFG: 0x4000 << 16 | 16 << 8,
+            s.DATA_FORMAT: 15 << 4,
+            s.OUT_SCALE: 0x4000,
+            s.OUT_SHIFT: 14,
+        }
+    ),
     "one pixel": Elementwise(c=128, h=1, w=1, second="pixel"),
 }
 
