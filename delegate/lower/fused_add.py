@@ -38,9 +38,11 @@ from delegate.lower.tensors import DeviceTensor
 # A uniformly distributed int8 output is on average this far from its middle: what a relative error
 # of the multiplier is weighed with.
 MEAN_OUTPUT_LSB = (INT8_MAX - INT8_MIN) / 4.0
-# Share of intermediates that may be rounded otherwise; half of what the numeric contract leaves per
-# operator (0.5 %).
-MAX_EXPECTED_MISMATCH = 0.0025
+# Share of intermediates that may be rounded otherwise: a tenth of what the numeric contract leaves
+# per operator (0.5 %), because every layer behind it multiplies such differences. With 0.25 % four
+# additions of MobileNetV2 were fused, 1 % of its cycles saved, and 3 of 250 photographs lost their
+# label (measured with compare --images against TensorFlow Lite).
+MAX_EXPECTED_MISMATCH = 0.0005
 
 
 @dataclass(frozen=True, slots=True)
