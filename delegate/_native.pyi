@@ -41,6 +41,16 @@ def to_nc1hwc2(
 ) -> npt.NDArray[np.uint8]:
     """[pixels, channels] bytes as NC1HWC2 surfaces, 0xaa where nothing is written (test hook)."""
 
+def to_folded_nc1hwc2(
+    host: npt.NDArray[np.uint8],
+    fold: tuple[int, int, int, int, int, int],
+    device_height: int,
+    device_width: int,
+    is_uint8: bool,
+    fill: int,
+) -> npt.NDArray[np.uint8]:
+    """[h, w, c] bytes folded by (window_h, window_w, step_h, step_w, top, left) (test hook)."""
+
 def from_nc1hwc2(
     device: npt.NDArray[np.uint8],
     pixels: int,

@@ -17,7 +17,15 @@ ImageLayout image_layout(const Binding& binding) {
 
 void to_device(const Binding& binding, const uint8_t* host, uint8_t* buffer) {
   const ImageLayout layout = image_layout(binding);
-  const size_t image_bytes = layout.pixels * layout.channels;
+  const size_t image_bytes = binding.host_image_bytes();
+  if (binding.is_folded()) {
+    const FoldLayout fold{layout, binding.height, binding.width, binding.fold};
+    for (size_t n = 0; n < binding.images; ++n) {
+      to_folded_layout(fold, host + n * image_bytes, (binding.images - n) * image_bytes,
+                       buffer + binding.offset + n * binding.image_stride_bytes);
+    }
+    return;
+  }
   for (size_t n = 0; n < binding.images; ++n) {
     to_device_layout(layout, host + n * image_bytes, (binding.images - n) * image_bytes,
                      buffer + binding.offset + n * binding.image_stride_bytes);

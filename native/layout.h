@@ -10,9 +10,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "program.h"
+
 namespace rk3588 {
 
 inline constexpr size_t kAtomBytes = 16;
+// Channels that a pixel of a folded input may have.
+inline constexpr size_t kMaxFoldedLanes = 64;
 
 struct ImageLayout {
   size_t pixels;  // height * width
@@ -31,5 +35,20 @@ void to_device_layout(const ImageLayout& layout, const uint8_t* host, size_t rea
 // hold nothing of use afterwards (images are therefore converted in ascending order).
 void from_device_layout(const ImageLayout& layout, const uint8_t* device, uint8_t* host,
                         size_t writable);
+
+// An input whose windows of pixels become channels: lane (dy * window_w + dx) * channels + c of
+// device pixel (y, x) is host pixel (y * step_h + dy - top, x * step_w + dx - left), channel c;
+// outside the host's image the fill. `device.channels` are the folded ones, `device.pixels` =
+// height * width of the device's image.
+struct FoldLayout {
+  ImageLayout device;
+  size_t height;
+  size_t width;
+  Fold fold;
+};
+
+// As to_device_layout; `readable` >= the bytes of one host image.
+void to_folded_layout(const FoldLayout& layout, const uint8_t* host, size_t readable,
+                      uint8_t* device);
 
 }  // namespace rk3588

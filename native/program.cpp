@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "flatbuffer_view.h"
+#include "layout.h"
 
 namespace rk3588 {
 namespace {
@@ -45,13 +46,22 @@ enum BindingField : unsigned {
   kImageStride,
   kBuffer,
   kOffset,
-  kFill
+  kFill,
+  kFoldHeight,
+  kFoldWidth,
+  kFoldChannels,
+  kFoldWindowH,
+  kFoldWindowW,
+  kFoldStepH,
+  kFoldStepW,
+  kFoldTop,
+  kFoldLeft
 };
 
 constexpr char kFileIdentifier[] = "RKNP";
 constexpr size_t kRelocBytes = 16;  // struct Reloc: uint32, uint32, uint64
 constexpr size_t kRegcmdAlignment = 64;
-constexpr uint64_t kAtomBytes = 16;
+constexpr uint32_t kMaxFold = 1 << 12;  // steps and offsets: far above real ones
 
 // Limits of sanity, far above real programs (an RK3588 partition has some hundred tasks and some
 // MiB).
@@ -269,7 +279,44 @@ class Reader {
     binding.buffer = static_cast<BufferId>(buffer);
     binding.offset = table.scalar<uint64_t>(kOffset);
     binding.fill = table.scalar<int8_t>(kFill);
+    binding.fold = read_fold(table);
     return binding;
+  }
+
+  static Fold read_fold(const FlatTable& table) {
+    Fold fold;
+    fold.height = table.scalar<uint32_t>(kFoldHeight);
+    fold.width = table.scalar<uint32_t>(kFoldWidth);
+    fold.channels = table.scalar<uint32_t>(kFoldChannels);
+    fold.window_h = table.scalar<uint32_t>(kFoldWindowH);
+    fold.window_w = table.scalar<uint32_t>(kFoldWindowW);
+    fold.step_h = table.scalar<uint32_t>(kFoldStepH);
+    fold.step_w = table.scalar<uint32_t>(kFoldStepW);
+    fold.top = table.scalar<uint32_t>(kFoldTop);
+    fold.left = table.scalar<uint32_t>(kFoldLeft);
+    return fold;
+  }
+
+  // A host image has at most kMaxBufferBytes, a window at most kMaxFoldedLanes.
+  static void check_fold(const Binding& binding) {
+    const Fold& fold = binding.fold;
+    const uint32_t all = fold.height | fold.width | fold.channels | fold.window_h | fold.window_w |
+                         fold.step_h | fold.step_w | fold.top | fold.left;
+    if (all == 0) return;
+    require(binding.buffer == BufferId::kInput, "a tensor is folded, which only inputs can be");
+    require(fold.height > 0 && fold.width > 0 && fold.channels > 0 && fold.window_h > 0 &&
+                fold.window_w > 0 && fold.step_h > 0 && fold.step_w > 0,
+            "a tensor has an impossible fold");
+    require(fold.window_h <= kMaxFoldedLanes && fold.window_w <= kMaxFoldedLanes &&
+                fold.channels <= kMaxFoldedLanes && fold.step_h <= kMaxFold &&
+                fold.step_w <= kMaxFold && fold.top <= kMaxFold && fold.left <= kMaxFold &&
+                fold.height <= kMaxBufferBytes && fold.width <= kMaxBufferBytes,
+            "a tensor has an impossible fold");
+    const uint64_t lanes = uint64_t{fold.window_h} * fold.window_w * fold.channels;
+    require(lanes == binding.channels && lanes <= kMaxFoldedLanes,
+            "a tensor's fold and channels differ");
+    require(uint64_t{fold.height} * fold.width <= kMaxBufferBytes / fold.channels,
+            "a tensor's shape is too large");
   }
 
   // Every factor is checked against the buffer's size before it is multiplied, so nothing
@@ -303,6 +350,7 @@ class Reader {
         binding.offset + uint64_t{binding.images - 1} * binding.image_stride_bytes + image_bytes;
     require(extent <= buffer_bytes, "a tensor exceeds its buffer");
 
+    check_fold(binding);
     uint64_t elements = 1;
     for (const int32_t dimension : binding.shape) {
       require(dimension > 0, "a tensor's shape is not positive");

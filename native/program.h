@@ -17,7 +17,7 @@
 namespace rk3588 {
 
 // The one format that this version writes and reads.
-inline constexpr uint32_t kProgramFormatVersion = 1;
+inline constexpr uint32_t kProgramFormatVersion = 2;
 
 class ProgramError : public std::runtime_error {
  public:
@@ -45,6 +45,19 @@ struct ProgramTask {
   std::string tile;
 };
 
+// How the host spreads windows of pixels over channels (Fold of delegate/lower/task.py).
+struct Fold {
+  uint32_t height = 0;  // of the host's image; 0: not folded
+  uint32_t width = 0;
+  uint32_t channels = 0;
+  uint32_t window_h = 0;
+  uint32_t window_w = 0;
+  uint32_t step_h = 0;
+  uint32_t step_w = 0;
+  uint32_t top = 0;
+  uint32_t left = 0;
+};
+
 // A tensor at the partition's edge: NHWC on the host, NC1HWC2 (atoms of 16 bytes) on the device.
 struct Binding {
   int32_t tensor = -1;
@@ -61,8 +74,14 @@ struct Binding {
   BufferId buffer = BufferId::kInput;
   uint64_t offset = 0;
   int8_t fill = 0;
+  Fold fold;
 
-  size_t host_bytes() const { return size_t{images} * height * width * channels; }
+  bool is_folded() const { return fold.height != 0; }
+  size_t host_image_bytes() const {
+    return is_folded() ? size_t{fold.height} * fold.width * fold.channels
+                       : size_t{height} * width * channels;
+  }
+  size_t host_bytes() const { return images * host_image_bytes(); }
 };
 
 struct Program {

@@ -8,15 +8,11 @@ CBUF or a register field.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
-import numpy as np
-import numpy.typing as npt
+from dataclasses import replace
 
 from delegate.errors import LoweringError
-from delegate.graph import Activation
 from delegate.lower.constants import ConstantPool
-from delegate.lower.fused_add import FusedAdd, FusedRequantization, fuse_requantization
+from delegate.lower.conv_stages import conv_stages
 from delegate.lower.hw import (
     ATOM_BYTES,
     CHANNELS_PER_SURFACE,
@@ -24,20 +20,11 @@ from delegate.lower.hw import (
     DEPTHWISE_GROUP,
     MAX_BYTES_PER_KERNEL,
     MAX_CUBE_SIZE,
-    MAX_FEATURE_SIZE,
     MAX_KERNEL_SIZE,
     MAX_KERNELS,
     align,
 )
-from delegate.lower.requantize import (
-    UNIT_SCALE,
-    UNIT_SHIFT,
-    Clamp,
-    Int64Array,
-    Requantization,
-    accumulator_bounds,
-    requantize,
-)
+from delegate.lower.resolved import Convolution, FusionNotExactError
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -46,68 +33,25 @@ from delegate.lower.task import (
     EwStage,
     FeatureInput,
     Layer,
-    OutConvert,
     OutputCube,
+    Ref,
     Source,
     Weights,
 )
-from delegate.lower.tensors import DeviceTensor, View, check_cube
-from delegate.lower.tiling import ConvGeometry, RowTile, TilePlan, TilingError, plan_tiles
+from delegate.lower.tile_geometry import Axis, ConvGeometry, Part
+from delegate.lower.tiling import Tile, TilePlan, TilingError, plan_tiles
 from delegate.lower.weights import (
     depthwise_channels,
-    pack_bias,
-    pack_bn_multipliers,
     pack_dense,
     pack_depthwise,
-    pack_operand_blocks,
     padded_kernels,
 )
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Convolution:
-    """One convolution, resolved. ``weights``: int8 OHWI (dense) or HWC (depthwise), zero point not
-    taken off.
-
-    ``multipliers``: real sx * sw_c / sy, one per output channel. ``input_view``/``output_view`` say
-    how the convolution looks at its tensors: the tensors' own views, or a fully connected reading
-    of the same bytes.
-    """
-
-    node: int
-    name: str
-    op: str
-    nodes: tuple[int, ...]
-    weights: npt.NDArray[np.int8]
-    weight_zero_point: int
-    bias: Int64Array
-    multipliers: npt.NDArray[np.float64]
-    per_channel: bool
-    activation: Activation
-    output_scale: float
-    output_zero_point: int
-    source: DeviceTensor
-    target: DeviceTensor
-    input_view: View
-    output_view: View
-    stride_h: int
-    stride_w: int
-    dilation_h: int
-    dilation_w: int
-    pad_top: int
-    pad_left: int
-    is_depthwise: bool
-    fused: FusedAdd | None = None
-
-
-class FusionNotExactError(Exception):
-    """The requested fusion would not meet the numeric contract; lower the two nodes apart
-    instead.
-    """
-
-    def __init__(self, node: int) -> None:
-        super().__init__(f"node {node}: fusion not exact enough")
-        self.node = node
+# Bytes per channel of the operands that a task's stages read: dense bias, blocks of bias, OW and
+# multiplier (64 bytes for 8 channels), dense BN multipliers.
+BIAS_BYTES = 4
+BLOCK_BYTES_PER_CHANNEL = 8
+MULTIPLIER_BYTES = 2
 
 
 def lower_convolution(conv: Convolution, constants: ConstantPool) -> Layer:
@@ -116,8 +60,6 @@ def lower_convolution(conv: Convolution, constants: ConstantPool) -> Layer:
     """
     kh, kw = conv.weights.shape[:2] if conv.is_depthwise else conv.weights.shape[1:3]
     outputs = conv.output_view.channels
-    check_cube(conv.node, conv.input_view, MAX_FEATURE_SIZE, "input")
-    check_cube(conv.node, conv.output_view, MAX_CUBE_SIZE, "output")
     if max(kh, kw) > MAX_KERNEL_SIZE:
         raise LoweringError(
             conv.node,
@@ -133,40 +75,66 @@ def lower_convolution(conv: Convolution, constants: ConstantPool) -> Layer:
             f"{outputs} output channels; the NPU takes up to {MAX_CUBE_SIZE // group * group}",
         )
     weights = _pack_weights(conv, kh, kw, constants)
-    plan = _plan(conv, kh, weights)
-    bs, bn, ew, convert = _stages(conv, cube_channels, constants)
+    plan = _plan(conv, kh, kw, weights)
+    if conv.fused is not None and not _can_read_operand(plan):
+        raise FusionNotExactError(conv.node)
+    # Parts of the kernels may end a surface after the cube of all of them.
+    operand_channels = cube_channels + CHANNELS_PER_SURFACE
+    bs, bn, ew, convert = conv_stages(conv, operand_channels, constants)
     tasks = []
-    for image in range(conv.input_view.images):
-        for number, tile in enumerate(plan.tiles):
-            first = image == 0 and number == 0
-            tasks.append(
-                ConvTask(
-                    tile=_tile_name(conv, image, tile),
-                    feature=_feature(conv, image, tile, plan),
-                    weights=weights,
-                    cbuf=CbufPlan(
-                        data_banks=plan.data_banks,
-                        weight_banks=plan.weight_banks,
-                        weight_reuse=plan.weights_resident and not first,
-                    ),
-                    output=_output(conv, image, tile, cube_channels),
-                    bs=bs,
-                    bn=bn,
-                    ew=_operand_of_tile(conv, ew, image, tile),
-                    out_convert=convert,
-                    stride_h=conv.stride_h,
-                    stride_w=conv.stride_w,
-                    dilation_h=conv.dilation_h,
-                    dilation_w=conv.dilation_w,
-                    is_depthwise=conv.is_depthwise,
+    for part in dict.fromkeys(tile.part for tile in plan.tiles):
+        part_bs, part_bn = _operands_of_part(bs, bn, part)
+        for image in range(conv.input_view.images):
+            for tile in plan.tiles:
+                if tile.part != part:
+                    continue
+                first = image == 0 and tile.first_of_part
+                tasks.append(
+                    ConvTask(
+                        tile=_tile_name(conv, image, tile),
+                        feature=_feature(conv, image, tile),
+                        weights=_weights_of_part(conv, weights, part),
+                        cbuf=CbufPlan(
+                            data_banks=tile.data_banks,
+                            weight_banks=tile.weight_banks,
+                            weight_reuse=tile.weights_resident and not first,
+                        ),
+                        output=_output(conv, image, tile),
+                        bs=part_bs,
+                        bn=part_bn,
+                        ew=_operand_of_tile(conv, ew, image, tile),
+                        out_convert=convert,
+                        stride_h=conv.stride_h,
+                        stride_w=conv.stride_w,
+                        dilation_h=conv.dilation_h,
+                        dilation_w=conv.dilation_w,
+                        is_depthwise=conv.is_depthwise,
+                    )
                 )
-            )
-    return Layer(name=conv.name, op=conv.op, nodes=conv.nodes, tasks=tuple(tasks))
+    return Layer(conv.name, conv.op, conv.nodes, tuple(tasks), plan.choice)
 
 
-def _tile_name(conv: Convolution, image: int, tile: RowTile) -> str:
-    rows = f"rows {tile.output_start}..{tile.output_start + tile.output_rows - 1}"
-    return rows if conv.input_view.images == 1 else f"image {image} {rows}"
+def _tile_name(conv: Convolution, image: int, tile: Tile) -> str:
+    names = [f"rows {_span(tile.rows.output_start, tile.rows.output_size)}"]
+    if tile.columns.output_size < conv.output_view.width:
+        names.append(f"columns {_span(tile.columns.output_start, tile.columns.output_size)}")
+    if tile.part.outputs < conv.output_view.channels:
+        names.append(f"channels {_span(tile.part.first, tile.part.outputs)}")
+    if conv.input_view.images > 1:
+        names.insert(0, f"image {image}")
+    return " ".join(names)
+
+
+def _span(first: int, count: int) -> str:
+    return f"{first}..{first + count - 1}"
+
+
+def _can_read_operand(plan: TilePlan) -> bool:
+    """A fused operand is read as whole rows of whole groups of channels."""
+    first = plan.tiles[0]
+    return all(tile.columns == first.columns for tile in plan.tiles) and all(
+        tile.part.first % DENSE_KERNEL_GROUP == 0 for tile in plan.tiles
+    )
 
 
 def programmed_channels(channels: int, is_depthwise: bool) -> int:
@@ -192,201 +160,125 @@ def _pack_weights(conv: Convolution, kh: int, kw: int, constants: ConstantPool) 
     return Weights(constants.add(packed), len(packed), per_kernel, kernels, kh, kw)
 
 
-def _plan(conv: Convolution, kh: int, weights: Weights) -> TilePlan:
-    group = 1 if conv.is_depthwise else min(weights.kernels, DENSE_KERNEL_GROUP)
-    geometry = ConvGeometry(
-        input_height=conv.input_view.height,
-        input_width=conv.input_view.width,
-        channels=programmed_channels(conv.input_view.channels, conv.is_depthwise),
-        output_height=conv.output_view.height,
-        kernel_height=kh,
-        stride_h=conv.stride_h,
-        dilation_h=conv.dilation_h,
-        pad_top=conv.pad_top,
-        weight_bytes=weights.total_bytes,
-        bytes_per_kernel_group=group * weights.bytes_per_kernel,
+def geometry_of(conv: Convolution, kh: int, kw: int) -> ConvGeometry:
+    """What the tiler sees of ``conv``."""
+    view, out = conv.input_view, conv.output_view
+    rows = Axis(view.height, out.height, kh, conv.stride_h, conv.dilation_h, conv.pad_top)
+    columns = Axis(view.width, out.width, kw, conv.stride_w, conv.dilation_w, conv.pad_left)
+    channels = programmed_channels(view.channels, conv.is_depthwise)
+    kernels = channels if conv.is_depthwise else padded_kernels(out.channels)
+    return ConvGeometry(
+        rows,
+        columns,
+        channels,
+        kernels,
+        out.channels,
+        conv.is_depthwise,
+        images=view.images,
+        real_channels=view.channels,
     )
+
+
+def _plan(conv: Convolution, kh: int, kw: int, weights: Weights) -> TilePlan:
+    geometry = geometry_of(conv, kh, kw)
+    whole = Part(0, geometry.kernels, geometry.outputs)
+    assert weights.total_bytes == geometry.weight_bytes(whole)
     try:
         return plan_tiles(geometry)
     except TilingError as error:
         raise LoweringError(conv.node, error.rule, str(error)) from error
 
 
-def _feature(conv: Convolution, image: int, tile: RowTile, plan: TilePlan) -> FeatureInput:
+def _weights_of_part(conv: Convolution, weights: Weights, part: Part) -> Weights:
+    """Kernel groups lie one after the other, so a part is a range of bytes."""
+    taps = weights.kh * weights.kw
+    per_kernel = taps if conv.is_depthwise else weights.bytes_per_kernel
+    size = part.kernels * per_kernel
+    if size == weights.total_bytes:
+        return weights
+    return replace(
+        weights,
+        source=Ref(weights.source.buffer, weights.source.offset + part.first * per_kernel),
+        total_bytes=size,
+        bytes_per_kernel=size if conv.is_depthwise else weights.bytes_per_kernel,
+        kernels=1 if conv.is_depthwise else part.kernels,
+    )
+
+
+def _operands_of_part(bs: BsStage, bn: BnStage, part: Part) -> tuple[BsStage, BnStage]:
+    if part.first == 0:
+        return bs, bn
+    assert bs.operands is not None
+    per_channel = BLOCK_BYTES_PER_CHANNEL if bs.mul is Source.MEMORY else BIAS_BYTES
+    bs = replace(bs, operands=_moved(bs.operands, part.first * per_channel))
+    if bn.operands is not None:
+        bn = replace(bn, operands=_moved(bn.operands, part.first * MULTIPLIER_BYTES))
+    return bs, bn
+
+
+def _moved(ref: Ref, offset_bytes: int) -> Ref:
+    return Ref(ref.buffer, ref.offset + offset_bytes)
+
+
+def _surface_offset(part: Part, surface_stride_bytes: int) -> int:
+    return part.first // CHANNELS_PER_SURFACE * surface_stride_bytes
+
+
+def _feature(conv: Convolution, image: int, tile: Tile) -> FeatureInput:
     view = conv.input_view
-    first_pixel = image * view.pixels + tile.input_start * view.width
+    first_pixel = image * view.pixels + tile.rows.input_start * view.width
+    first_pixel += tile.columns.input_start
+    source = conv.source.pixel(first_pixel)
     channels = programmed_channels(view.channels, conv.is_depthwise)
+    real = view.channels
+    if conv.is_depthwise:
+        stride = conv.source.surface_stride_bytes
+        source = _moved(source, _surface_offset(tile.part, stride))
+        channels, real = tile.part.kernels, tile.part.outputs
     # A surface that only completes a group counts as real: the CNA must fetch it.
-    is_widened = channels > align(view.channels, CHANNELS_PER_SURFACE)
+    is_widened = channels > align(real, CHANNELS_PER_SURFACE)
     return FeatureInput(
-        source=conv.source.pixel(first_pixel),
-        height=tile.input_rows,
-        width=view.width,
+        source=source,
+        height=tile.rows.input_size,
+        width=tile.columns.input_size,
         channels=channels,
-        channels_real=channels if is_widened else view.channels,
+        channels_real=channels if is_widened else real,
         line_stride_bytes=view.width * ATOM_BYTES,
         surface_stride_bytes=conv.source.surface_stride_bytes,
-        entries_per_row=plan.entries_per_row,
-        pad_top=tile.pad_top,
-        pad_left=conv.pad_left,
+        entries_per_row=tile.entries_per_row,
+        pad_top=tile.rows.pad,
+        pad_left=tile.columns.pad,
         pad_value=conv.source.zero_point,
     )
 
 
-def _first_output_pixel(conv: Convolution, image: int, tile: RowTile) -> int:
-    return image * conv.output_view.pixels + tile.output_start * conv.output_view.width
+def _first_output_pixel(conv: Convolution, image: int, tile: Tile) -> int:
+    first = image * conv.output_view.pixels + tile.columns.output_start
+    return first + tile.rows.output_start * conv.output_view.width
 
 
-def _output(conv: Convolution, image: int, tile: RowTile, channels: int) -> OutputCube:
+def _output(conv: Convolution, image: int, tile: Tile) -> OutputCube:
     group = DEPTHWISE_GROUP if conv.is_depthwise else DENSE_KERNEL_GROUP
+    stride = conv.target.surface_stride_bytes
+    target = conv.target.pixel(_first_output_pixel(conv, image, tile))
+    width = conv.output_view.width
     return OutputCube(
-        target=conv.target.pixel(_first_output_pixel(conv, image, tile)),
-        height=tile.output_rows,
-        width=conv.output_view.width,
-        channels=channels,
-        channels_real=conv.output_view.channels,
-        surface_stride_bytes=conv.target.surface_stride_bytes,
+        target=_moved(target, _surface_offset(tile.part, stride)),
+        height=tile.rows.output_size,
+        width=tile.columns.output_size,
+        channels=align(tile.part.outputs, group),
+        channels_real=tile.part.outputs,
+        surface_stride_bytes=stride,
         surfaces_per_group=group // CHANNELS_PER_SURFACE,
+        line_stride_bytes=width * ATOM_BYTES if tile.columns.output_size < width else None,
     )
 
 
 def _operand_of_tile(
-    conv: Convolution, ew: EwStage | None, image: int, tile: RowTile
+    conv: Convolution, ew: EwStage | None, image: int, tile: Tile
 ) -> EwStage | None:
     if ew is None or conv.fused is None:
         return ew
     operand = conv.fused.operand.pixel(_first_output_pixel(conv, image, tile))
-    return replace(ew, operand=operand)
-
-
-def _stages(
-    conv: Convolution, cube_channels: int, constants: ConstantPool
-) -> tuple[BsStage, BnStage, EwStage | None, OutConvert]:
-    """The DPU stages. The accumulator's bounds come from the weights themselves."""
-    terms = _terms(conv)
-    bounds = accumulator_bounds(terms, conv.bias, conv.source.zero_point)
-    hardware_bias = conv.bias - conv.source.zero_point * terms.sum(axis=1)
-    if conv.fused is not None:
-        fused = fuse_requantization(
-            conv.fused, conv.multipliers, hardware_bias, bounds, conv.activation
-        )
-        if fused is None:
-            raise FusionNotExactError(conv.node)
-        return _fused_stages(conv, conv.fused, fused, cube_channels, constants)
-    chosen = requantize(
-        conv.node,
-        conv.multipliers,
-        hardware_bias,
-        bounds,
-        conv.per_channel,
-        conv.activation,
-        conv.output_scale,
-        conv.output_zero_point,
-    )
-    bs = _bs_stage(conv, chosen.bias, chosen.multipliers, chosen.bs_shift, cube_channels, constants)
-    bn = _bn_stage(chosen, cube_channels, constants)
-    convert = OutConvert(
-        scale=UNIT_SCALE,
-        shift=UNIT_SHIFT + chosen.unit_bits,
-        offset=chosen.output_zero_point + chosen.clamp.low_lsb,
-        ties_away=True,
-    )
-    return bs, bn, _ew_stage(chosen.clamp), convert
-
-
-def _ew_stage(clamp: Clamp) -> EwStage | None:
-    """Only a lower bound that is not the zero point needs EW."""
-    if clamp.low is None:
-        return None
-    return EwStage(register_operand=-clamp.low, relu=True, relux_max=clamp.relux_max)
-
-
-def _terms(conv: Convolution) -> Int64Array:
-    """Weights without their zero point as [output channels, terms]."""
-    weights = conv.weights.astype(np.int64) - conv.weight_zero_point
-    if conv.is_depthwise:
-        return weights.reshape(-1, weights.shape[-1]).T
-    return weights.reshape(weights.shape[0], -1)
-
-
-def _bs_stage(
-    conv: Convolution,
-    bias: Int64Array,
-    multipliers: Int64Array,
-    shift: int,
-    cube_channels: int,
-    constants: ConstantPool,
-) -> BsStage:
-    """BS with the bias from memory, and the multiplier from memory where channels differ."""
-    if not conv.per_channel:
-        return BsStage(
-            alu=Source.MEMORY,
-            mul=Source.REGISTER,
-            mul_operand=int(multipliers[0]),
-            shift=shift,
-            shift_negative=shift,
-            ow=Source.REGISTER,
-            ow_operand=-conv.weight_zero_point,
-            operands=constants.add(pack_bias(bias, cube_channels)),
-        )
-    # Per-channel weights have zero point 0 (TFLite), so the OW operands of the blocks are 0.
-    return BsStage(
-        alu=Source.MEMORY,
-        mul=Source.MEMORY,
-        shift=shift,
-        shift_negative=shift,
-        ow=Source.MEMORY,
-        operands=constants.add(pack_operand_blocks(bias, multipliers, cube_channels)),
-    )
-
-
-def _bn_stage(chosen: Requantization, cube_channels: int, constants: ConstantPool) -> BnStage:
-    clamps_in_bn = chosen.clamp.low is None
-    relu = chosen.clamp.relu and clamps_in_bn
-    relux_max = chosen.clamp.relux_max if clamps_in_bn else None
-    if chosen.exponents is None:
-        return BnStage(
-            mul=Source.REGISTER,
-            mul_operand=chosen.bn_multiplier,
-            shift=chosen.bn_shift,
-            shift_negative=chosen.bn_shift,
-            relu=relu,
-            relux_max=relux_max,
-        )
-    return BnStage(
-        mul=Source.MEMORY,
-        relu=relu,
-        relux_max=relux_max,
-        operands=constants.add(pack_bn_multipliers(chosen.exponents, cube_channels)),
-    )
-
-
-def _fused_stages(
-    conv: Convolution,
-    add: FusedAdd,
-    chosen: FusedRequantization,
-    cube_channels: int,
-    constants: ConstantPool,
-) -> tuple[BsStage, BnStage, EwStage, OutConvert]:
-    bs = _bs_stage(conv, chosen.bias, chosen.multipliers, chosen.bs_shift, cube_channels, constants)
-    bs = replace(bs, relu=True, relux_max=chosen.relux_max)
-    bn = BnStage(
-        alu_operand=chosen.low or None,
-        mul=Source.REGISTER,
-        mul_operand=chosen.scales.first,
-    )
-    ew = EwStage(
-        operand=add.operand.location,
-        surface_stride_bytes=add.operand.surface_stride_bytes,
-        offset=-add.operand.zero_point,
-        scale=chosen.scales.second,
-        relu=chosen.relu,
-        relux_max=chosen.sum_relux_max,
-    )
-    convert = OutConvert(
-        scale=chosen.scales.scale,
-        shift=chosen.scales.shift,
-        offset=add.output_zero_point,
-        ties_away=True,
-    )
-    return bs, bn, ew, convert
+    offset = _surface_offset(tile.part, ew.surface_stride_bytes)
+    return replace(ew, operand=_moved(operand, offset))

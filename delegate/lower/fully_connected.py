@@ -11,7 +11,7 @@ from __future__ import annotations
 from delegate.errors import LoweringError
 from delegate.graph import FullyConnectedOptions, Graph, Node
 from delegate.lower.conv2d import device_weights, real_multipliers
-from delegate.lower.convolution import Convolution
+from delegate.lower.resolved import Convolution
 from delegate.lower.tensors import DeviceTensor, View
 
 

@@ -6,6 +6,7 @@ that does not fit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,21 +15,26 @@ from delegate.graph import AddOptions, Graph, Node
 from delegate.lower.add import layer_name, lower_add
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv2d import resolve_conv2d
-from delegate.lower.convolution import (
-    Convolution,
-    FusionNotExactError,
-    lower_convolution,
-    programmed_channels,
-)
+from delegate.lower.convolution import lower_convolution, programmed_channels
 from delegate.lower.depthwise import resolve_depthwise
+from delegate.lower.first_layer import choose_fold, fold_convolution, host_tensor
 from delegate.lower.fully_connected import resolve_fully_connected
 from delegate.lower.fused_add import FusedAdd
-from delegate.lower.hw import CHANNELS_PER_SURFACE, DEPTHWISE_GROUP, align
-from delegate.lower.task import BufferId, BufferSpec, Layer, LoweredPartition
+from delegate.lower.hw import (
+    CBUF_BANK_BYTES,
+    CBUF_BANKS,
+    CHANNELS_PER_SURFACE,
+    DENSE_KERNEL_GROUP,
+    DEPTHWISE_GROUP,
+    align,
+)
+from delegate.lower.resolved import Convolution, FusionNotExactError
+from delegate.lower.task import BufferId, BufferSpec, Fold, Layer, LoweredPartition
 from delegate.lower.tensors import (
     DeviceTensor,
     MemoryPlan,
     TensorUse,
+    View,
     binding_of,
     default_surfaces,
     device_zero_point,
@@ -158,6 +164,7 @@ def _tensor_uses(
                 continue
             touch(tensor, _surfaces_read(graph, operation, tensor), when)
         touch(operation.result, _surfaces_written(graph, operation), when)
+    folds = _folds(graph, partition, operations)
     uses = []
     for tensor in (*partition.inputs, *(t for t in first if t not in partition.inputs)):
         buffer = BufferId.SCRATCH
@@ -165,8 +172,32 @@ def _tensor_uses(
             buffer = BufferId.INPUT
         elif tensor in partition.outputs:
             buffer = BufferId.OUTPUT
-        uses.append(TensorUse(tensor, surfaces[tensor], first[tensor], last[tensor], buffer))
+        folded = folds.get(tensor)
+        if folded is not None:
+            surfaces[tensor] = -(-folded[0].channels // CHANNELS_PER_SURFACE)
+        uses.append(
+            TensorUse(tensor, surfaces[tensor], first[tensor], last[tensor], buffer, folded)
+        )
     return tuple(uses)
+
+
+def _folds(
+    graph: Graph, partition: Partition, operations: Sequence[Operation]
+) -> Mapping[int, tuple[View, Fold]]:
+    """Inputs that the host folds for the one convolution that reads them."""
+    readers: dict[int, list[Operation]] = {tensor: [] for tensor in partition.inputs}
+    for operation in operations:
+        for tensor in operation.operands:
+            if tensor in readers:
+                readers[tensor].append(operation)
+    folds = {}
+    for tensor, found in readers.items():
+        if len(found) == 1 and found[0].node.op == "CONV_2D" and found[0].source == tensor:
+            padding = _padding_before(graph, found[0])
+            folded = choose_fold(graph, found[0].node, tensor, padding)
+            if folded is not None:
+                folds[tensor] = folded
+    return folds
 
 
 def _surfaces_read(graph: Graph, operation: Operation, tensor: int) -> int:
@@ -181,7 +212,20 @@ def _surfaces_written(graph: Graph, operation: Operation) -> int:
     channels = view_of(graph.tensor(operation.result).shape).channels
     if _is_depthwise(graph, operation.node):
         return align(channels, DEPTHWISE_GROUP) // CHANNELS_PER_SURFACE
-    return default_surfaces(channels)
+    return default_surfaces(channels) + _spare_surfaces(graph, operation.node)
+
+
+def _spare_surfaces(graph: Graph, node: Node) -> int:
+    """One for kernels so large that the tiler may have to split a group of them, else none."""
+    if node.op == "ADD":
+        return 0
+    inputs = view_of(graph.tensor(node.inputs[0]).shape).channels
+    outputs, *taps, lanes = graph.tensor(node.inputs[1]).shape
+    if node.op == "DEPTHWISE_CONV_2D":
+        outputs = graph.tensor(node.outputs[0]).shape[3]
+    per_kernel = math.prod(taps) * align(max(inputs, lanes), CHANNELS_PER_SURFACE)
+    group_bytes = min(outputs, DENSE_KERNEL_GROUP) * per_kernel
+    return 1 if 2 * group_bytes > CBUF_BANKS * CBUF_BANK_BYTES else 0
 
 
 def _is_depthwise(graph: Graph, node: Node) -> bool:
@@ -215,16 +259,25 @@ def _resolve(
     name = layer_name(graph, operation.addition or node)
     if node.op == "FULLY_CONNECTED":
         return resolve_fully_connected(graph, node, name, source, target)
+    seen = source if source.fold is None else host_tensor(source)
     if node.op == "DEPTHWISE_CONV_2D":
-        conv = resolve_depthwise(graph, node, name, source, target)
+        conv = resolve_depthwise(graph, node, name, seen, target)
     else:
         assert node.op == "CONV_2D", node.op
         fused = _fused(graph, operation, tensors)
-        conv = resolve_conv2d(graph, node, name, source, target, fused)
+        conv = resolve_conv2d(graph, node, name, seen, target, fused)
+    padding = _padding_before(graph, operation)
+    if padding is not None:
+        conv = replace(conv, nodes=operation.nodes, pad_top=padding[0], pad_left=padding[1])
+    return conv if source.fold is None else fold_convolution(conv, source)
+
+
+def _padding_before(graph: Graph, operation: Operation) -> tuple[int, int] | None:
+    """Rows above and columns left of the image that a folded PAD adds."""
     if operation.padding is None:
-        return conv
+        return None
     _, (top, _), (left, _), _ = pad_amounts(graph, operation.padding)
-    return replace(conv, nodes=operation.nodes, pad_top=top, pad_left=left)
+    return top, left
 
 
 def _fused(

@@ -15,6 +15,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
+ATOM_BYTES = 16
+"""Bytes of one pixel in one surface."""
+
 
 class BufferId(enum.IntEnum):
     """The buffers of a program; one of each at most. The number is its index in a serialised
@@ -100,7 +103,7 @@ class OutputCube:
 
     ``surfaces_per_group`` is 2 (dense), 4 (depthwise), 1 (element-wise). Lanes from
     ``channels_real`` on are written too, with unspecified values; the target must have room for
-    them.
+    them. ``line_stride_bytes`` None: rows follow each other without a gap.
     """
 
     target: Ref
@@ -110,6 +113,20 @@ class OutputCube:
     channels_real: int
     surface_stride_bytes: int
     surfaces_per_group: int
+    line_stride_bytes: int | None = None
+
+    @property
+    def row_gap_bytes(self) -> int:
+        """Bytes between the end of a row and the start of the next."""
+        if self.line_stride_bytes is None or self.height == 1:
+            return 0
+        return self.line_stride_bytes - self.width * ATOM_BYTES
+
+    @property
+    def surface_bytes(self) -> int:
+        """From the first row's start to the last row's end."""
+        row = self.width * ATOM_BYTES
+        return self.height * row + (self.height - 1) * self.row_gap_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,13 +252,14 @@ Task = ConvTask | ElementwiseTask
 @dataclass(frozen=True, slots=True)
 class Layer:
     """One NPU operation and the TFLite nodes it computes. ``name`` is what errors and traces
-    show.
+    show, ``choice`` why it is tiled as it is.
     """
 
     name: str
     op: str
     nodes: tuple[int, ...]
     tasks: tuple[Task, ...]
+    choice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,13 +272,38 @@ class BufferSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Fold:
+    """How the host spreads windows of pixels over channels while it converts an input.
+
+    Lane ``(dy * window_w + dx) * channels + c`` of device pixel (y, x) is the host's pixel
+    ``(y * step_h + dy - top, x * step_w + dx - left)``, channel c; ``fill`` outside the image.
+    ``height``, ``width`` and ``channels`` are those of one host image.
+    """
+
+    height: int
+    width: int
+    channels: int
+    window_h: int
+    window_w: int
+    step_h: int
+    step_w: int
+    top: int
+    left: int
+
+    @property
+    def lanes(self) -> int:
+        return self.window_h * self.window_w * self.channels
+
+
+@dataclass(frozen=True, slots=True)
 class TensorBinding:
     """A tensor of the model that the host converts at the partition's edge.
 
     ``shape`` is the TFLite shape (any rank); the device sees it as ``images`` images of height x
     width x channels. ``surfaces`` are allocated and, for inputs, filled: lanes from ``channels`` on
     with ``fill`` (int8). ``is_uint8``: the host value is the device value + 128. Image n lies at
-    ``offset + n * image_stride_bytes``.
+    ``offset + n * image_stride_bytes``. With a ``fold`` (inputs only) height, width and channels
+    are the folded ones.
     """
 
     tensor: int
@@ -276,6 +319,7 @@ class TensorBinding:
     image_stride_bytes: int
     location: Ref
     fill: int = 0
+    fold: Fold | None = None
 
 
 @dataclass(frozen=True, slots=True)

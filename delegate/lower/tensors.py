@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from delegate.errors import LoweringError
 from delegate.graph import DType, Graph, Tensor
 from delegate.lower.hw import (
     ATOM_BYTES,
@@ -18,7 +17,7 @@ from delegate.lower.hw import (
     DMA_ALIGN_BYTES,
     align,
 )
-from delegate.lower.task import BufferId, Ref, TensorBinding
+from delegate.lower.task import BufferId, Fold, Ref, TensorBinding
 
 # uint8 tensors live on the device as int8: value - 128. Observed.
 UINT8_OFFSET = 128
@@ -42,7 +41,9 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class DeviceTensor:
-    """A placed tensor. ``scale`` and ``zero_point`` are in the device's int8 domain."""
+    """A placed tensor. ``scale`` and ``zero_point`` are in the device's int8 domain. With a
+    ``fold`` the view is the folded one.
+    """
 
     index: int
     view: View
@@ -50,6 +51,7 @@ class DeviceTensor:
     zero_point: int
     surfaces: int
     location: Ref
+    fold: Fold | None = None
 
     @property
     def surface_stride_bytes(self) -> int:
@@ -99,13 +101,17 @@ def default_surfaces(channels: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TensorUse:
-    """A tensor's demands: surfaces needed, and the first and last operation that touch it."""
+    """A tensor's demands: surfaces needed, and the first and last operation that touch it.
+
+    ``folded``: the view of a partition's input that the host folds, and how.
+    """
 
     index: int
     surfaces: int
     first: int
     last: int
     buffer: BufferId
+    folded: tuple[View, Fold] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +153,15 @@ def place_tensors(graph: Graph, uses: Iterable[TensorUse]) -> MemoryPlan:
 def _device_tensor(graph: Graph, use: TensorUse, offset: int) -> DeviceTensor:
     tensor = graph.tensor(use.index)
     assert tensor.quantization is not None
+    view, fold = use.folded or (view_of(tensor.shape), None)
     return DeviceTensor(
         index=use.index,
-        view=view_of(tensor.shape),
+        view=view,
         scale=tensor.quantization.scale,
         zero_point=device_zero_point(tensor),
         surfaces=use.surfaces,
         location=Ref(use.buffer, offset),
+        fold=fold,
     )
 
 
@@ -179,15 +187,5 @@ def binding_of(graph: Graph, tensor: DeviceTensor) -> TensorBinding:
         image_stride_bytes=tensor.image_stride_bytes,
         location=tensor.location,
         fill=tensor.zero_point,
+        fold=tensor.fold,
     )
-
-
-def check_cube(node: int, view: View, limit: int, what: str) -> None:
-    """Refuses a feature map with a side or channel count beyond ``limit``."""
-    largest = max(view.height, view.width)
-    if largest > limit:
-        raise LoweringError(
-            node,
-            "feature_size_in_range",
-            f"the {what} is {view.height} x {view.width}; the NPU takes sides up to {limit}",
-        )

@@ -1,24 +1,43 @@
-"""Row tiles of a convolution: pure integers in, tiles out; knows no register and no operator.
+"""Tiles of a convolution: pure integers in, tiles out; knows no register and no operator.
 
-Every input row of a tile takes ``entries_per_row`` CBUF entries of 64 bytes; the 12 banks are split
-between rows and weights. The bank split is the rule read from programs that run on silicon (exact
-on 281 of 281 convolutions of the vendor's compiler): weights of up to three banks stay resident,
-larger ones keep two kernel groups and stream through; rows get what is left. Output channels are
-never split: one task may stream megabytes.
+A tile is one task: output rows x output columns x kernels. Its input rows lie in CBUF, each taking
+``entries_per_row`` entries of 64 bytes; the 12 banks are split between rows and weights. The plan
+with the least estimated time (``cost``: kicks, MAC cycles, bytes on the bus) is taken out of
+
+- all kernels in a task, or equal parts of them (weights that fit stay resident over the rows);
+- whole rows, or the fewest columns with which a row fits;
+- the bank split of programs that run on silicon (weights up to three banks resident, larger ones
+  two kernel groups deep and streaming), all weights resident, or a single group;
+- row heights that need the fewest tasks, evened out where that saves partly filled pixel groups.
+
+Input fetched for one task is never reused by the next (no observed program does), so parts of the
+kernels fetch the rows again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from delegate.lower.cost import (
+    KICK_CYCLES,
+    PIXEL_GROUP,
+    ceil_div,
+    ddr_cycles,
+    dense_cycles,
+    depthwise_cycles,
+)
 from delegate.lower.hw import (
     CBUF_BANK_BYTES,
     CBUF_BANKS,
     CBUF_ENTRIES_PER_BANK,
-    CBUF_ENTRY_BYTES,
+    MAX_CUBE_SIZE,
     MAX_ENTRIES_PER_ROW,
+    MAX_FEATURE_SIZE,
     RESIDENT_WEIGHT_BANKS,
+    align,
 )
+from delegate.lower.tile_geometry import ConvGeometry, Part, Window, entries_per_row
 
 
 class TilingError(ValueError):
@@ -30,162 +49,307 @@ class TilingError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class ConvGeometry:
-    """What tiling needs to know of one image of a convolution. ``channels`` is the programmed
-    count.
+class Tile:
+    """One task per image. ``data_banks`` + ``weight_banks`` share CBUF; ``first_of_part``: the
+    weights change here, so that they are fetched even if they are resident.
     """
 
-    input_height: int
-    input_width: int
-    channels: int
-    output_height: int
-    kernel_height: int
-    stride_h: int
-    dilation_h: int
-    pad_top: int
-    weight_bytes: int
-    bytes_per_kernel_group: int
-
-    @property
-    def kernel_rows(self) -> int:
-        """Input rows one output row reaches over."""
-        return (self.kernel_height - 1) * self.dilation_h + 1
-
-
-@dataclass(frozen=True, slots=True)
-class RowTile:
-    """Output rows [output_start, output_start + output_rows) from input rows [input_start, +
-    input_rows).
-    """
-
-    output_start: int
-    output_rows: int
-    input_start: int
-    input_rows: int
-    pad_top: int
+    rows: Window
+    columns: Window
+    part: Part
+    entries_per_row: int
+    data_banks: int
+    weight_banks: int
+    weights_resident: bool
+    first_of_part: bool
 
 
 @dataclass(frozen=True, slots=True)
 class TilePlan:
-    """Tiles in order, and the bank split they share. ``weights_resident``: later tiles reuse the
-    weights.
+    """Tiles in order of execution, all images of a part before the next part.
+
+    ``cycles`` without, ``cost_cycles`` with the kicks, for all images. ``choice``: one line of why.
     """
 
-    data_banks: int
-    weight_banks: int
-    entries_per_row: int
-    weights_resident: bool
-    tiles: tuple[RowTile, ...]
+    tiles: tuple[Tile, ...]
+    cycles: int
+    moved_bytes: int
+    cost_cycles: int
+    choice: str = ""
 
-
-def entries_per_row(width: int, channels: int) -> int:
-    """CBUF entries of one int8 row: whole entries of 64 channels per pixel, and the rest of the
-    channels packed.
-
-    The rest is rounded up to 16, 32 or 64 bytes per pixel (exact on 34 of 34 observed shapes; C =
-    48 takes 64).
-    """
-    whole, rest = divmod(channels, CBUF_ENTRY_BYTES)
-    rest_bytes = next(size for size in (0, 16, 32, 64) if size >= rest)
-    return width * whole + -(-width * rest_bytes // CBUF_ENTRY_BYTES)
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Less is better; among equally fast plans the one that leaves the bus more room."""
+        return self.cost_cycles, self.moved_bytes
 
 
 def weight_banks_needed(weight_bytes: int, bytes_per_kernel_group: int) -> int:
     """Banks that weights want: all of them up to three, else two kernel groups, at the least one
     group.
     """
-    whole = -(-weight_bytes // CBUF_BANK_BYTES)
+    whole = ceil_div(weight_bytes, CBUF_BANK_BYTES)
     if whole <= RESIDENT_WEIGHT_BANKS:
         return whole
-    banks = min(whole, -(-2 * bytes_per_kernel_group // CBUF_BANK_BYTES))
+    banks = min(whole, ceil_div(2 * bytes_per_kernel_group, CBUF_BANK_BYTES))
     if banks > CBUF_BANKS - 1:
-        banks = -(-bytes_per_kernel_group // CBUF_BANK_BYTES)
+        banks = ceil_div(bytes_per_kernel_group, CBUF_BANK_BYTES)
     return banks
 
 
-def input_rows_for(geometry: ConvGeometry, output_start: int, output_rows: int) -> RowTile:
-    """The tile of ``output_rows`` rows: its input rows, clipped to the image, and the padding
-    above them.
+def plan_tiles(geometry: ConvGeometry) -> TilePlan:
+    """The cheapest plan. Raises TilingError if not even one output pixel of one kernel group fits.
+
+    A plan of a single task per image is taken at once: splitting can only add work.
     """
-    first = output_start * geometry.stride_h - geometry.pad_top
-    last = (output_start + output_rows - 1) * geometry.stride_h - geometry.pad_top
-    last += geometry.kernel_rows - 1
-    start, end = max(first, 0), min(last, geometry.input_height - 1)
-    return RowTile(
-        output_start=output_start,
-        output_rows=output_rows,
-        input_start=start,
-        input_rows=end - start + 1,
-        pad_top=start - first,
+    _check_smallest(geometry)
+    best: TilePlan | None = None
+    tried = 0
+    for parts in _kernel_splits(geometry):
+        if best is not None and _at_least(geometry, len(parts)) > best.cost_cycles:
+            break
+        for plan in _plans(geometry, parts, best):
+            tried += 1
+            if best is None or plan.rank < best.rank:
+                best = plan
+        if best is not None and len(best.tiles) == len(parts):
+            break
+    assert best is not None, geometry
+    return _explained(best, tried)
+
+
+def _at_least(geometry: ConvGeometry, tiles: int) -> int:
+    """No plan of so many tiles costs less: every tile is a kick, splitting never saves cycles."""
+    window = Window(0, geometry.rows.output_size, 0, 0, 0)
+    column = Window(0, geometry.columns.output_size, 0, 0, 0)
+    whole = Part(0, geometry.kernels, geometry.outputs)
+    npu = _tile_cycles(geometry, window, column, whole)
+    return geometry.images * (tiles * KICK_CYCLES + npu)
+
+
+def _kernel_splits(geometry: ConvGeometry) -> Iterator[tuple[Part, ...]]:
+    """All kernels; and parts, ever more of them: of depthwise channels any number, of kernels those
+    whose weights need a bank less (more parts than that only fetch the input more often).
+    """
+    units = ceil_div(geometry.kernels, geometry.unit)
+    if geometry.unit < geometry.group:
+        yield _parts(geometry, units)
+        return
+    banks = last = 0
+    for count in range(1, units + 1):
+        parts = _parts(geometry, count)
+        if len(parts) == last:
+            continue
+        last = len(parts)
+        needed = ceil_div(geometry.weight_bytes(parts[0]), CBUF_BANK_BYTES)
+        if geometry.is_depthwise or count == 1 or (needed < banks and needed < CBUF_BANKS):
+            yield parts
+            banks = needed
+
+
+def _parts(geometry: ConvGeometry, count: int) -> tuple[Part, ...]:
+    """At most ``count`` parts of as equal numbers of whole units as possible."""
+    size = ceil_div(ceil_div(geometry.kernels, geometry.unit), count) * geometry.unit
+    return tuple(
+        Part(
+            first,
+            min(size, geometry.kernels - first),
+            min(size, geometry.outputs - first),
+        )
+        for first in range(0, geometry.kernels, size)
     )
 
 
-def plan_tiles(geometry: ConvGeometry) -> TilePlan:
-    """Chooses the bank split and the row tiles. Raises TilingError if not even one output row
-    fits.
+def _plans(
+    geometry: ConvGeometry, parts: tuple[Part, ...], best: TilePlan | None
+) -> Iterator[TilePlan]:
+    """A plan per bank split, with the fewest columns that let a row of tiles fit; none that is
+    certain to cost more than ``best``.
     """
-    entries = entries_per_row(geometry.input_width, geometry.channels)
-    if entries > MAX_ENTRIES_PER_ROW:
+    widest = max(parts, key=lambda part: part.kernels)
+    for columns in _column_splits(geometry, widest):
+        width = max(window.input_size for window in columns)
+        entries = entries_per_row(width, geometry.input_channels(widest), geometry.element_bytes)
+        for choices in _weight_bank_choices(geometry, widest):
+            found = False
+            for banks in choices:
+                height = (CBUF_BANKS - banks) * CBUF_ENTRIES_PER_BANK // entries
+                for rows in _row_splits(geometry, min(height, MAX_FEATURE_SIZE), columns):
+                    found = True
+                    tiles = len(parts) * len(columns) * len(rows)
+                    if best is None or _at_least(geometry, tiles) <= best.cost_cycles:
+                        best = _plan(geometry, parts, columns, rows, banks)
+                        yield best
+            if found:
+                return
+
+
+def _column_splits(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window, ...]]:
+    """Ever more columns whose rows respect the limits of a single row; whole rows first."""
+    axis = geometry.columns
+    channels = geometry.input_channels(part)
+    last = 0
+    for count in range(1, axis.output_size + 1):
+        size = ceil_div(axis.output_size, count)
+        if size == last:
+            continue
+        last = size
+        windows = axis.split(size)
+        width = max(window.input_size for window in windows)
+        entries = entries_per_row(width, channels, geometry.element_bytes)
+        if width <= MAX_FEATURE_SIZE and size <= MAX_CUBE_SIZE and entries <= MAX_ENTRIES_PER_ROW:
+            yield windows
+
+
+def _weight_bank_choices(geometry: ConvGeometry, part: Part) -> tuple[tuple[int, ...], ...]:
+    """Numbers of banks worth a try; the second set only if no tile fits with the first."""
+    weight_bytes, group_bytes = geometry.weight_bytes(part), geometry.group_bytes(part)
+    rule = weight_banks_needed(weight_bytes, group_bytes)
+    resident = ceil_div(weight_bytes, CBUF_BANK_BYTES)
+    one_group = ceil_div(group_bytes, CBUF_BANK_BYTES)
+    first = dict.fromkeys(banks for banks in (rule, resident) if banks < CBUF_BANKS)
+    return tuple(first), (one_group,) if one_group < CBUF_BANKS else ()
+
+
+def _row_splits(
+    geometry: ConvGeometry, input_rows: int, columns: tuple[Window, ...]
+) -> Iterator[tuple[Window, ...]]:
+    """Tiles of as many rows as fit, and evener ones of the same number; none if no row fits."""
+    axis = geometry.rows
+    greedy = []
+    start = 0
+    while start < axis.output_size:
+        count = min(axis.outputs_within(start, input_rows), MAX_CUBE_SIZE)
+        if count == 0:
+            return
+        greedy.append(axis.window(start, count))
+        start += count
+    yield tuple(greedy)
+    if len(greedy) == 1:
+        return
+    even = ceil_div(axis.output_size, len(greedy))
+    width = columns[0].output_size
+    # Rows whose pixels fill whole groups of 16 lose nothing at the end of a tile.
+    step = next(n for n in (1, 2, 4, 8, 16) if n * width % PIXEL_GROUP == 0)
+    for size in dict.fromkeys((even, align(even, step))):
+        windows = axis.split(size)
+        if len(windows) == len(greedy) and all(w.input_size <= input_rows for w in windows):
+            yield windows
+
+
+def _plan(
+    geometry: ConvGeometry,
+    parts: tuple[Part, ...],
+    columns: tuple[Window, ...],
+    rows: tuple[Window, ...],
+    weight_banks: int,
+) -> TilePlan:
+    tiles = []
+    cycles = moved = 0
+    for part in parts:
+        data_banks = CBUF_BANKS - weight_banks
+        channels = geometry.input_channels(part)
+        per_row = {
+            window: entries_per_row(window.input_size, channels, geometry.element_bytes)
+            for window in columns
+        }
+        if len(rows) == len(columns) == 1:
+            # One tile: rows take what they need, weights the rest.
+            needed = rows[0].input_size * per_row[columns[0]]
+            data_banks = ceil_div(needed, CBUF_ENTRIES_PER_BANK)
+        banks = CBUF_BANKS - data_banks
+        weight_bytes = geometry.weight_bytes(part)
+        resident = weight_bytes <= banks * CBUF_BANK_BYTES
+        is_first = True
+        for column in columns:
+            for row in rows:
+                tiles.append(
+                    Tile(
+                        row,
+                        column,
+                        part,
+                        per_row[column],
+                        data_banks,
+                        banks,
+                        resident,
+                        is_first,
+                    )
+                )
+                body = _tile_bytes(geometry, row, column, part)
+                npu = _tile_cycles(geometry, row, column, part)
+                fetched = body + weight_bytes
+                later = body if resident else fetched
+                first = fetched if is_first else later
+                moved += first + (geometry.images - 1) * later
+                cycles += max(npu, ddr_cycles(first))
+                if geometry.images > 1:
+                    cycles += (geometry.images - 1) * max(npu, ddr_cycles(later))
+                is_first = False
+    kicks = len(tiles) * geometry.images
+    return TilePlan(tuple(tiles), cycles, moved, cycles + kicks * KICK_CYCLES)
+
+
+def _tile_bytes(geometry: ConvGeometry, row: Window, column: Window, part: Part) -> int:
+    """Bytes of input and output of a tile."""
+    channels = geometry.input_channels(part)
+    outputs = align(part.outputs, geometry.atom_channels)
+    elements = row.input_size * column.input_size * channels
+    elements += row.output_size * column.output_size * outputs
+    return elements * geometry.element_bytes
+
+
+def _tile_cycles(geometry: ConvGeometry, row: Window, column: Window, part: Part) -> int:
+    pixels = row.output_size * column.output_size
+    if geometry.is_depthwise:
+        return depthwise_cycles(pixels, part.outputs, geometry.taps, geometry.element_bytes)
+    channels = geometry.real_channels or geometry.channels
+    return dense_cycles(pixels, part.outputs, channels, geometry.taps, geometry.element_bytes)
+
+
+def _check_smallest(geometry: ConvGeometry) -> None:
+    """Refuses what no split can help: one output pixel of the fewest kernels must fit."""
+    smallest = _parts(geometry, ceil_div(geometry.kernels, geometry.unit))[0]
+    channels = geometry.input_channels(smallest)
+    reach = min(geometry.columns.reach, geometry.columns.input_size)
+    entries = entries_per_row(reach, channels, geometry.element_bytes)
+    if reach > MAX_FEATURE_SIZE or entries > MAX_ENTRIES_PER_ROW:
         raise TilingError(
             "row_fits_cbuf",
-            f"one input row of {geometry.input_width} pixels x {geometry.channels} channels takes "
-            f"{entries} CBUF entries, more than {MAX_ENTRIES_PER_ROW}",
+            f"the {reach} pixels x {channels} channels one output reaches over take {entries} CBUF "
+            f"entries in a row, more than {MAX_ENTRIES_PER_ROW}",
         )
-    weight_banks = weight_banks_needed(geometry.weight_bytes, geometry.bytes_per_kernel_group)
-    one_group = -(-geometry.bytes_per_kernel_group // CBUF_BANK_BYTES)
-    for banks in dict.fromkeys((weight_banks, one_group)):
-        if banks >= CBUF_BANKS:
-            continue
-        tiles = _row_tiles(geometry, entries, CBUF_BANKS - banks)
-        if tiles:
-            break
-    else:
-        raise TilingError(
-            "tile_fits_cbuf",
-            f"{geometry.kernel_rows} input rows ({entries} CBUF entries each) and one group of "
-            f"kernels ({geometry.bytes_per_kernel_group} bytes) do not fit the {CBUF_BANKS} banks "
-            "of CBUF",
-        )
-    if len(tiles) == 1:
-        data_banks = -(-tiles[0].input_rows * entries // CBUF_ENTRIES_PER_BANK)
-    else:
-        data_banks = CBUF_BANKS - banks
-    weight_banks = CBUF_BANKS - data_banks
-    return TilePlan(
-        data_banks=data_banks,
-        weight_banks=weight_banks,
-        entries_per_row=entries,
-        weights_resident=geometry.weight_bytes <= weight_banks * CBUF_BANK_BYTES,
-        tiles=tiles,
+    rows = min(geometry.rows.reach, geometry.rows.input_size)
+    banks = ceil_div(rows * entries, CBUF_ENTRIES_PER_BANK)
+    banks += ceil_div(geometry.group_bytes(smallest), CBUF_BANK_BYTES)
+    if banks > CBUF_BANKS or rows > MAX_FEATURE_SIZE:
+        raise _nothing_fits(geometry, rows, entries, geometry.group_bytes(smallest))
+
+
+def _nothing_fits(geometry: ConvGeometry, rows: int, entries: int, group_bytes: int) -> TilingError:
+    return TilingError(
+        "tile_fits_cbuf",
+        f"{rows} input rows ({entries} CBUF entries each) and one group of "
+        f"{min(geometry.kernels, geometry.unit)} kernels ({group_bytes} bytes) do not fit the "
+        f"{CBUF_BANKS} banks of CBUF",
     )
 
 
-def _row_tiles(geometry: ConvGeometry, entries: int, data_banks: int) -> tuple[RowTile, ...]:
-    """Greedy tiles of as many output rows as fit ``data_banks``; empty if one output row does
-    not.
-    """
-    rows = data_banks * CBUF_ENTRIES_PER_BANK // entries
-    tiles = []
-    start = 0
-    while start < geometry.output_height:
-        count = _output_rows_within(geometry, start, rows)
-        if count == 0:
-            return ()
-        tiles.append(input_rows_for(geometry, start, count))
-        start += count
-    return tuple(tiles)
-
-
-def _output_rows_within(geometry: ConvGeometry, start: int, input_rows: int) -> int:
-    """The most output rows from ``start`` whose input rows number at most ``input_rows``; 0 if
-    not even one.
-    """
-    remaining = geometry.output_height - start
-    first = max(start * geometry.stride_h - geometry.pad_top, 0)
-    # Input rows end at row `reach`, exclusive, unless the image ends before.
-    reach = first + input_rows
-    if reach >= geometry.input_height:
-        return remaining
-    # Row o ends at o * stride - pad + kernel_rows, exclusive.
-    last = (reach - geometry.kernel_rows + geometry.pad_top) // geometry.stride_h
-    return max(0, min(remaining, last - start + 1))
+def _explained(plan: TilePlan, tried: int) -> TilePlan:
+    tile = plan.tiles[0]
+    rows = len({t.rows for t in plan.tiles})
+    columns = len({t.columns for t in plan.tiles})
+    parts = len({t.part for t in plan.tiles})
+    cuts = [
+        f"{count} {what}"
+        for count, what in ((rows, "row tiles"), (columns, "columns"), (parts, "kernel parts"))
+        if count > 1
+    ]
+    shape = " x ".join(cuts) or "one tile"
+    weights = "resident" if tile.weights_resident else "streaming"
+    return TilePlan(
+        plan.tiles,
+        plan.cycles,
+        plan.moved_bytes,
+        plan.cost_cycles,
+        f"{shape}, banks {tile.data_banks} data + {tile.weight_banks} weights ({weights}), "
+        f"{plan.cycles} cycles, {plan.moved_bytes} bytes; best of {tried}",
+    )

@@ -7,6 +7,7 @@ capture may be run task by task (what it says) or as a chain.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -147,6 +148,7 @@ def _surface_pixels(binding: TensorBinding) -> int:
 
 
 def _input(binding: TensorBinding) -> dict[str, Any]:
+    fold = {} if binding.fold is None else {"fold": dataclasses.asdict(binding.fold)}
     return {
         "tensor": binding.tensor,
         "name": binding.name,
@@ -160,4 +162,5 @@ def _input(binding: TensorBinding) -> dict[str, Any]:
         "images": binding.images,
         "image_stride": binding.image_stride_bytes,
         "fill": binding.fill,
+        **fold,
     }

@@ -150,6 +150,10 @@ def _check_stages(writer: RegCmdWriter, task: DpuTask) -> None:
     if ew is not None and ew.per_channel and task.mode is not DpuMode.FLYING:
         problem = "= 0 in a convolution is not used by any known program"
         raise writer.fail("DPU_RDMA.RDMA_ERDMA_CFG.ERDMA_DATA_MODE", problem)
+    per_pixel = ew is not None and ew.operand is not None and not ew.per_channel
+    if task.output.row_gap_bytes and (task.main is not None or per_pixel):
+        problem = "between output rows, while operands are read without, is no known program"
+        raise writer.fail("DPU.DATA_CUBE_NOTCH_ADDR.NOTCH_ADDR_0", problem)
     if ew is not None and ew.operand is not None and ew.register_operand:
         raise writer.fail("DPU.EW_CFG.EW_OP_SRC", "is memory or register, not both")
 
@@ -174,7 +178,12 @@ def _write_cube(writer: RegCmdWriter, task: DpuTask) -> None:
     writer.write("DPU.DST_SURF_STRIDE", DST_SURF_STRIDE=output.surface_stride_bytes)
     writer.write("DPU.DATA_CUBE_WIDTH", WIDTH=output.width)
     writer.write("DPU.DATA_CUBE_HEIGHT", HEIGHT=output.height)
-    writer.write("DPU.DATA_CUBE_NOTCH_ADDR")
+    gap, rest = divmod(output.row_gap_bytes, ATOM_BYTES)
+    if rest or gap < 0:
+        problem = f"from {output.row_gap_bytes} bytes between rows, no whole pixels"
+        raise writer.fail("DPU.DATA_CUBE_NOTCH_ADDR.NOTCH_ADDR_0", problem)
+    # Both fields hold the same skip (observed in resizing programs).
+    writer.write("DPU.DATA_CUBE_NOTCH_ADDR", NOTCH_ADDR_1=gap, NOTCH_ADDR_0=gap)
     writer.write(
         "DPU.DATA_CUBE_CHANNEL", ORIG_CHANNEL=output.channels_real, CHANNEL=output.channels
     )

@@ -55,5 +55,5 @@ def accesses(task: Task) -> Iterator[Access]:
     if task.ew is not None and task.ew.operand is not None:
         size = (surfaces - 1) * task.ew.surface_stride_bytes + rows_bytes
         yield Access("the EW operand", task.ew.operand, size)
-    size = (surfaces - 1) * output.surface_stride_bytes + rows_bytes
+    size = (surfaces - 1) * output.surface_stride_bytes + output.surface_bytes
     yield Access("the output", output.target, size, is_write=True)

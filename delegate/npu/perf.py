@@ -10,21 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from delegate.lower.cost import ceil_div, ddr_cycles, dense_cycles, depthwise_cycles
 from delegate.lower.task import ConvTask, OutputCube, Task
 
-PIXEL_GROUP = 16
-"""Output pixels that are computed together."""
-
-DENSE_KERNEL_GROUP = 32
-DENSE_CHANNEL_GROUP = 32
-DENSE_MIN_STEPS = 4
-"""A group of kernels takes at least four cycles per pixel group and pixel."""
-
-DEPTHWISE_CHANNEL_GROUP = 64
 ATOM_CHANNELS = 16
-
-BUS_DECIBYTES_PER_CYCLE = 236
-"""23.6 bytes per cycle (inferred from the vendor's table), in tenths to stay in integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +30,7 @@ def estimate_task(task: Task) -> Estimate:
     """The estimate of one task."""
     moved = _bytes_moved(task)
     npu = _npu_cycles(task) if isinstance(task, ConvTask) else 0
-    ddr = -(-moved * 10 // BUS_DECIBYTES_PER_CYCLE)
+    ddr = ddr_cycles(moved)
     return Estimate(npu, ddr, max(npu, ddr), moved)
 
 
@@ -56,22 +45,16 @@ def total(estimates: Iterable[Estimate]) -> Estimate:
     )
 
 
-def _ceil(value: int, group: int) -> int:
-    return -(-value // group)
-
-
 def _npu_cycles(task: ConvTask) -> int:
-    pixels = _ceil(task.output.height * task.output.width, PIXEL_GROUP) * PIXEL_GROUP
-    window = task.weights.kh * task.weights.kw
-    channels = task.output.channels_real
+    pixels = task.output.height * task.output.width
+    taps = task.weights.kh * task.weights.kw
     if task.is_depthwise:
-        return pixels * window * _ceil(channels, DEPTHWISE_CHANNEL_GROUP)
-    steps = window * _ceil(task.feature.channels_real, DENSE_CHANNEL_GROUP)
-    return pixels * _ceil(channels, DENSE_KERNEL_GROUP) * max(steps, DENSE_MIN_STEPS)
+        return depthwise_cycles(pixels, task.output.channels_real, taps)
+    return dense_cycles(pixels, task.output.channels_real, task.feature.channels_real, taps)
 
 
 def _cube_bytes(output: OutputCube) -> int:
-    channels = _ceil(output.channels_real, ATOM_CHANNELS) * ATOM_CHANNELS
+    channels = ceil_div(output.channels_real, ATOM_CHANNELS) * ATOM_CHANNELS
     return output.height * output.width * channels
 
 

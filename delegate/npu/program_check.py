@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from delegate.errors import ProgramError
-from delegate.lower.task import BufferId, TensorBinding
+from delegate.lower.task import BufferId, Fold, TensorBinding
 from delegate.npu.program_types import WORD_BYTES, Program, ProgramTask, Reloc
 from delegate.npu.regcmd import (
     SEGMENT_ALIGN_WORDS,
@@ -24,6 +24,12 @@ MAX_TOTAL_BYTES = 3 << 30
 """Far above real programs, and below the 4 GiB that address registers reach."""
 
 ATOM_BYTES = 16
+
+MAX_FOLDED_LANES = 64
+"""Channels that one pixel of a folded input may have: what native conversion has room for."""
+
+MAX_FOLD = 1 << 12
+"""Far above windows, steps and offsets of real folds, and small enough never to overflow."""
 
 _ALWAYS_USED = {"CNA.FEATURE_DATA_ADDR", "CNA.DCOMP_ADDR0", "DPU.DST_BASE_ADDR"}
 """Address registers that no task leaves at 0; the others belong to readers that may be off."""
@@ -147,6 +153,10 @@ def _check_binding(program: Program, kind: str, binding: TensorBinding, buffer: 
     counts = (binding.images, binding.height, binding.width, binding.channels, binding.surfaces)
     _require(min(counts) >= 1, f"{place} is empty")
     elements = binding.images * binding.height * binding.width * binding.channels
+    if binding.fold is not None:
+        _check_fold(place, binding, binding.fold, is_input=buffer is BufferId.INPUT)
+        fold = binding.fold
+        elements = binding.images * fold.height * fold.width * fold.channels
     positive = all(size >= 1 for size in binding.shape)
     same = positive and math.prod(binding.shape) == elements
     _require(same, f"{place} has shape {binding.shape} but {elements} elements")
@@ -169,3 +179,13 @@ def _check_binding(program: Program, kind: str, binding: TensorBinding, buffer: 
     aligned = all(step % ATOM_BYTES == 0 for step in steps)
     _require(aligned, f"{place} has an offset or stride that is no multiple of 16")
     _require(-128 <= binding.fill <= 127, f"{place} has fill {binding.fill}")
+
+
+def _check_fold(place: str, binding: TensorBinding, fold: Fold, *, is_input: bool) -> None:
+    _require(is_input, f"{place} is folded, which only inputs can be")
+    image = (fold.height, fold.width, fold.channels)
+    window = (fold.window_h, fold.window_w, fold.step_h, fold.step_w)
+    sane = min(*image, *window) >= 1 and max(*window, fold.top, fold.left) <= MAX_FOLD
+    _require(sane and min(fold.top, fold.left) >= 0, f"{place} has an impossible fold")
+    lanes = fold.lanes == binding.channels and fold.lanes <= MAX_FOLDED_LANES
+    _require(lanes, f"{place} folds {fold.lanes} lanes into {binding.channels} channels")

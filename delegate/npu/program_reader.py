@@ -10,7 +10,7 @@ import struct
 import zlib
 
 from delegate.errors import ProgramError
-from delegate.lower.task import BufferId, Ref, TensorBinding
+from delegate.lower.task import BufferId, Fold, Ref, TensorBinding
 from delegate.npu.flat_reader import Table, corrupt, root_table
 from delegate.npu.program_check import check_program
 from delegate.npu.program_types import (
@@ -21,7 +21,13 @@ from delegate.npu.program_types import (
     ProgramTask,
     Reloc,
 )
-from delegate.npu.program_writer import CHECKSUM_BYTES, CHECKSUM_SLOT, FILE_IDENTIFIER
+from delegate.npu.program_writer import (
+    CHECKSUM_BYTES,
+    CHECKSUM_SLOT,
+    FILE_IDENTIFIER,
+    FOLD_FIELDS,
+    FOLD_SLOT,
+)
 
 RELOC_BYTES = 16
 
@@ -112,4 +118,14 @@ def _binding(table: Table) -> TensorBinding:
         image_stride_bytes=table.number(10, "uint64"),
         location=Ref(_buffer_id(table.number(11, "uint32")), table.number(12, "uint64")),
         fill=table.number(13, "int8"),
+        fold=_fold(table),
     )
+
+
+def _fold(table: Table) -> Fold | None:
+    values = [
+        table.number(slot, "uint32") for slot in range(FOLD_SLOT, FOLD_SLOT + len(FOLD_FIELDS))
+    ]
+    if not any(values):
+        return None
+    return Fold(**dict(zip(FOLD_FIELDS, values, strict=True)))

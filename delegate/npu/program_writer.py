@@ -28,6 +28,21 @@ CHECKSUM_SLOT = 9
 
 CHECKSUM_BYTES = 8
 
+FOLD_SLOT = 14
+"""Id of Binding.fold_height; the other fields of ``Fold`` follow in this order."""
+
+FOLD_FIELDS = (
+    "height",
+    "width",
+    "channels",
+    "window_h",
+    "window_w",
+    "step_h",
+    "step_w",
+    "top",
+    "left",
+)
+
 _CHECKSUM_PLACEHOLDER = (1 << 64) - 1
 """Anything but the default 0, which the builder would leave out."""
 
@@ -144,7 +159,8 @@ def _task(builder: flatbuffers.Builder, task: ProgramTask) -> int:
 def _binding(builder: flatbuffers.Builder, binding: TensorBinding) -> int:
     name = builder.CreateString(binding.name)
     shape = _int32_vector(builder, binding.shape)
-    builder.StartObject(14)
+    fold = binding.fold
+    builder.StartObject(14 + len(FOLD_FIELDS))
     builder.PrependInt32Slot(0, binding.tensor, 0)
     builder.PrependUOffsetTRelativeSlot(1, name, 0)
     builder.PrependUOffsetTRelativeSlot(2, shape, 0)
@@ -159,4 +175,7 @@ def _binding(builder: flatbuffers.Builder, binding: TensorBinding) -> int:
     builder.PrependUint32Slot(11, int(binding.location.buffer), 0)
     builder.PrependUint64Slot(12, binding.location.offset, 0)
     builder.PrependInt8Slot(13, binding.fill, 0)
+    if fold is not None:
+        for slot, field in enumerate(FOLD_FIELDS, start=FOLD_SLOT):
+            builder.PrependUint32Slot(slot, getattr(fold, field), 0)
     return _end_table(builder)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import UsageError
-from delegate.lower.task import TensorBinding
+from delegate.lower.task import Fold, TensorBinding
 
 ATOM_BYTES = 16
 
@@ -20,7 +20,8 @@ Int8 = npt.NDArray[np.int8]
 
 
 def device_values(binding: TensorBinding, values: npt.NDArray[np.generic]) -> Int8:
-    """``values`` (the binding's shape, int8 or uint8) as int8 images [n, h, w, c].
+    """``values`` (the binding's shape, int8 or uint8) as int8 images [n, h, w, c], folded if the
+    binding is.
 
     Raises UsageError on another shape or type.
     """
@@ -31,8 +32,35 @@ def device_values(binding: TensorBinding, values: npt.NDArray[np.generic]) -> In
             f"not {values.dtype} of shape {values.shape}"
         )
     signed = values.astype(np.int16) - (UINT8_OFFSET if binding.is_uint8 else 0)
+    if binding.fold is not None:
+        return _folded(binding, binding.fold, signed.astype(np.int8))
     shape = (binding.images, binding.height, binding.width, binding.channels)
     return signed.astype(np.int8).reshape(shape)
+
+
+def _folded(binding: TensorBinding, fold: Fold, values: Int8) -> Int8:
+    images = values.reshape(binding.images, fold.height, fold.width, fold.channels)
+    lanes = np.full(
+        (
+            binding.images,
+            binding.height,
+            binding.width,
+            fold.window_h,
+            fold.window_w,
+            fold.channels,
+        ),
+        binding.fill,
+        dtype=np.int8,
+    )
+    for dy in range(fold.window_h):
+        y = np.arange(binding.height) * fold.step_h + dy - fold.top
+        rows = np.flatnonzero((y >= 0) & (y < fold.height))
+        for dx in range(fold.window_w):
+            x = np.arange(binding.width) * fold.step_w + dx - fold.left
+            columns = np.flatnonzero((x >= 0) & (x < fold.width))
+            part = images[:, y[rows][:, None], x[columns][None, :]]
+            lanes[:, rows[:, None], columns[None, :], dy, dx] = part
+    return lanes.reshape(binding.images, binding.height, binding.width, fold.lanes)
 
 
 def store(binding: TensorBinding, images: Int8, memory: npt.NDArray[np.uint8]) -> None:

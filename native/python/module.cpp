@@ -131,6 +131,36 @@ Bytes to_nc1hwc2(const Bytes& host, size_t surface_stride_bytes, bool is_uint8, 
   return device;
 }
 
+// [height, width, channels] bytes folded into [device_height][device_width] pixels; `fold` is
+// (window_h, window_w, step_h, step_w, top, left).
+Bytes to_folded_nc1hwc2(const Bytes& host, const std::array<uint32_t, 6>& fold,
+                        size_t device_height, size_t device_width, bool is_uint8, int8_t fill) {
+  if (host.ndim() != 3 || host.size() < 1)
+    raise("UsageError", "expected [height, width, channels]");
+  FoldLayout layout;
+  layout.height = device_height;
+  layout.width = device_width;
+  layout.fold = {static_cast<uint32_t>(host.shape(0)),
+                 static_cast<uint32_t>(host.shape(1)),
+                 static_cast<uint32_t>(host.shape(2)),
+                 fold[0],
+                 fold[1],
+                 fold[2],
+                 fold[3],
+                 fold[4],
+                 fold[5]};
+  const size_t lanes = size_t{fold[0]} * fold[1] * layout.fold.channels;
+  const size_t pixels = device_height * device_width;
+  if (lanes < 1 || lanes > kMaxFoldedLanes || pixels < 1 || fold[2] < 1 || fold[3] < 1) {
+    raise("UsageError", "an impossible fold");
+  }
+  layout.device = {pixels, lanes, pixels * kAtomBytes, is_uint8, fill};
+  const size_t surfaces = (lanes + kAtomBytes - 1) / kAtomBytes;
+  Bytes device(static_cast<py::ssize_t>(surfaces * pixels * kAtomBytes));
+  to_folded_layout(layout, host.data(), static_cast<size_t>(host.size()), device.mutable_data());
+  return device;
+}
+
 Bytes from_nc1hwc2(const Bytes& device, size_t pixels, size_t channels, size_t surface_stride_bytes,
                    bool is_uint8) {
   const size_t surfaces = (channels + kAtomBytes - 1) / kAtomBytes;
@@ -175,6 +205,9 @@ PYBIND11_MODULE(_native, module) {
              "Path of an NPU's device node, or \"\".");
   module.def("to_nc1hwc2", &rk3588::to_nc1hwc2, py::arg("host"), py::arg("surface_stride_bytes"),
              py::arg("is_uint8"), py::arg("fill"), "Test hook of the layout conversion.");
+  module.def("to_folded_nc1hwc2", &rk3588::to_folded_nc1hwc2, py::arg("host"), py::arg("fold"),
+             py::arg("device_height"), py::arg("device_width"), py::arg("is_uint8"),
+             py::arg("fill"), "Test hook of the folding conversion.");
   module.def("from_nc1hwc2", &rk3588::from_nc1hwc2, py::arg("device"), py::arg("pixels"),
              py::arg("channels"), py::arg("surface_stride_bytes"), py::arg("is_uint8"),
              "Test hook of the layout conversion.");

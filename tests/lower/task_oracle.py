@@ -62,8 +62,10 @@ class Machine:
         return [self.read(binding) for binding in self.lowered.outputs]
 
     def write(self, b: TensorBinding, array):
-        values = array.reshape(b.images, b.height * b.width, b.channels).astype(I64)
-        values = values - (128 if b.is_uint8 else 0)
+        values = array.astype(I64) - (128 if b.is_uint8 else 0)
+        if b.fold is not None:
+            values = self.folded(b, values)
+        values = values.reshape(b.images, b.height * b.width, b.channels)
         for n in range(b.images):
             for s in range(b.surfaces):
                 plane = np.full((b.height * b.width, 16), b.fill, I64)
@@ -73,6 +75,24 @@ class Machine:
                 self.memory[b.location.buffer][start : start + plane.size] = (
                     plane.astype(np.int8).view(np.uint8).ravel()
                 )
+
+    @staticmethod
+    def folded(b: TensorBinding, values):
+        """Pixel by pixel, as the text of Fold reads."""
+        f = b.fold
+        assert b.channels == f.window_h * f.window_w * f.channels
+        images = values.reshape(b.images, f.height, f.width, f.channels)
+        far = 64
+        padded = np.pad(images, ((0, 0), (far, far), (far, far), (0, 0)), constant_values=b.fill)
+        out = np.empty((b.images, b.height, b.width, b.channels), I64)
+        for y in range(b.height):
+            for x in range(b.width):
+                top, left = y * f.step_h - f.top + far, x * f.step_w - f.left + far
+                assert top >= 0
+                assert left >= 0
+                window = padded[:, top : top + f.window_h, left : left + f.window_w]
+                out[:, y, x] = window.reshape(b.images, b.channels)
+        return out
 
     def read(self, b: TensorBinding):
         out = np.zeros((b.images, b.height * b.width, b.channels), I64)
@@ -264,10 +284,12 @@ class Machine:
             plane = np.full((o.height * o.width, 16), 0x2A, np.uint8)
             part = out[:, :, s * 16 : s * 16 + 16].reshape(o.height * o.width, -1)
             plane[:, : part.shape[1]] = part.view(np.uint8)
-            start = o.target.offset + s * o.surface_stride_bytes
-            assert start >= 0
-            assert start + plane.size <= memory.size
-            memory[start : start + plane.size] = plane.ravel()
+            line = o.line_stride_bytes or o.width * 16
+            for y, row in enumerate(plane.reshape(o.height, o.width * 16)):
+                start = o.target.offset + s * o.surface_stride_bytes + y * line
+                assert start >= 0
+                assert start + row.size <= memory.size
+                memory[start : start + row.size] = row
 
 
 __all__ = ["BufferId", "Machine"]

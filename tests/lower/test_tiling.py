@@ -1,85 +1,158 @@
-"""Tiles cover the output exactly once, hold every input row they need, and fit CBUF."""
+"""Tiles cover the output exactly once, hold every input pixel they need, and fit CBUF."""
 
 from __future__ import annotations
+
+import itertools
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delegate.lower.hw import CBUF_BANKS, CBUF_ENTRIES_PER_BANK
-from delegate.lower.tiling import (
-    ConvGeometry,
-    TilingError,
-    entries_per_row,
-    plan_tiles,
-    weight_banks_needed,
+from delegate.lower.cost import KICK_CYCLES
+from delegate.lower.hw import (
+    CBUF_BANK_BYTES,
+    CBUF_BANKS,
+    CBUF_ENTRIES_PER_BANK,
+    MAX_ENTRIES_PER_ROW,
+    MAX_FEATURE_SIZE,
 )
+from delegate.lower.tile_geometry import Axis, ConvGeometry, entries_per_row
+from delegate.lower.tiling import TilingError, plan_tiles, weight_banks_needed
+
+# Of one image: more would make plans of 10^5 tasks, which take seconds to check.
+MAX_ELEMENTS = 1 << 22
+
+
+@st.composite
+def axes(draw, largest):
+    kernel, dilation = draw(st.integers(1, 9)), draw(st.integers(1, 4))
+    reach = (kernel - 1) * dilation + 1
+    before, after = draw(st.integers(0, reach - 1)), draw(st.integers(0, reach - 1))
+    size = draw(st.integers(max(1, reach - before - after), largest))
+    stride = draw(st.integers(1, 4))
+    outputs = (size + before + after - reach) // stride + 1
+    return Axis(size, outputs, kernel, stride, dilation, before)
 
 
 @st.composite
 def geometries(draw):
-    kernel, dilation = draw(st.integers(1, 9)), draw(st.integers(1, 4))
-    reach = (kernel - 1) * dilation + 1
-    pad_top, pad_bottom = draw(st.integers(0, reach - 1)), draw(st.integers(0, reach - 1))
-    height = draw(st.integers(max(1, reach - pad_top - pad_bottom), 400))
-    stride = draw(st.integers(1, 4))
-    channels = 16 * draw(st.integers(1, 64))
-    kernels, per_kernel = draw(st.integers(1, 2048)), kernel * draw(st.integers(1, 5)) * channels
+    """Up to 2048 pixels a side and 4096 channels, but no more than MAX_ELEMENTS together."""
+    channels = draw(st.integers(1, 4096))
+    rows = draw(axes(min(2048, MAX_ELEMENTS // channels)))
+    columns = draw(axes(max(33, min(2048, MAX_ELEMENTS // channels // rows.input_size))))
+    element_bytes = draw(st.sampled_from([1, 2]))
+    atom = 16 // element_bytes
+    is_depthwise = draw(st.booleans())
+    programmed = -(-channels // atom) * atom
+    if is_depthwise:
+        if element_bytes == 1 and programmed % 64 == 48:
+            programmed += 16
+        kernels, outputs = programmed, channels
+    else:
+        outputs = draw(st.integers(1, 4096))
+        kernels = outputs + outputs % 2
+    images = draw(st.integers(1, 3))
     return ConvGeometry(
-        input_height=height,
-        input_width=draw(st.integers(1, 500)),
-        channels=channels,
-        output_height=(height + pad_top + pad_bottom - reach) // stride + 1,
-        kernel_height=kernel,
-        stride_h=stride,
-        dilation_h=dilation,
-        pad_top=pad_top,
-        weight_bytes=kernels * per_kernel,
-        bytes_per_kernel_group=min(kernels, 32) * per_kernel,
+        rows, columns, programmed, kernels, outputs, is_depthwise, element_bytes, images
+    )
+
+
+def smallest_task_fits(g: ConvGeometry) -> bool:
+    """Whether one output pixel of the fewest kernels fits, written from the limits alone."""
+    rows, columns = (min(a.reach, a.input_size) for a in (g.rows, g.columns))
+    surface = 16 // g.element_bytes
+    if g.is_depthwise:
+        channels = kernels = min(g.kernels, 64 // g.element_bytes)
+        weights = channels * g.taps * g.element_bytes
+    else:
+        channels, kernels = g.channels, min(g.kernels, surface)
+        weights = kernels * channels * g.taps * g.element_bytes
+    entries = entries_per_row(columns, channels, g.element_bytes)
+    banks = -(-rows * entries // CBUF_ENTRIES_PER_BANK) + -(-weights // CBUF_BANK_BYTES)
+    return (
+        max(rows, columns) <= MAX_FEATURE_SIZE
+        and entries <= MAX_ENTRIES_PER_ROW
+        and banks <= CBUF_BANKS
     )
 
 
 @given(geometries())
-@settings(max_examples=500, deadline=None)
-def test_tiles_cover_every_row_once_within_cbuf(geometry):
+@settings(max_examples=150, deadline=None)
+def test_tiles_cover_every_output_once_within_all_limits(geometry):
     try:
         plan = plan_tiles(geometry)
     except TilingError as error:
         assert error.rule in ("row_fits_cbuf", "tile_fits_cbuf")
+        assert not smallest_task_fits(geometry), "rejected without need"
         return
-    assert plan.data_banks >= 1
-    assert plan.weight_banks >= 1
-    assert plan.data_banks + plan.weight_banks <= CBUF_BANKS
-    next_row = 0
-    for tile in plan.tiles:
-        assert tile.output_start == next_row
-        next_row += tile.output_rows
-        assert tile.input_rows * plan.entries_per_row <= plan.data_banks * CBUF_ENTRIES_PER_BANK
-        for row in range(tile.output_start, tile.output_start + tile.output_rows):
-            top = row * geometry.stride_h - geometry.pad_top
-            for tap in range(geometry.kernel_height):
-                needed = top + tap * geometry.dilation_h
-                held = range(tile.input_start, tile.input_start + tile.input_rows)
-                assert needed in held or not 0 <= needed < geometry.input_height
-                # The CNA counts rows from the padding above the tile.
-                assert not needed < 0 or tile.input_start - tile.pad_top <= needed
-    assert next_row == geometry.output_height
+    parts = list(dict.fromkeys(tile.part for tile in plan.tiles))
+    covered = 0
+    for part in parts:
+        assert part.first == covered
+        assert part.first % (16 // geometry.element_bytes) == 0
+        assert 0 < part.outputs <= part.kernels
+        covered += part.kernels
+        cells = Counter()
+        for tile in plan.tiles:
+            if tile.part == part:
+                check_tile(geometry, tile)
+                cells[tile.rows.output_start, tile.columns.output_start] += 1
+        rows = sorted({(t.rows.output_start, t.rows.output_size) for t in plan.tiles})
+        columns = sorted({(t.columns.output_start, t.columns.output_size) for t in plan.tiles})
+        for spans, axis in ((rows, geometry.rows), (columns, geometry.columns)):
+            assert spans[0][0] == 0
+            for (start, size), (following, _) in itertools.pairwise(spans):
+                assert start + size == following
+            assert sum(spans[-1]) == axis.output_size
+        assert set(cells.values()) == {1}
+        assert len(cells) == len(rows) * len(columns)
+    assert covered == geometry.kernels
+    assert parts[-1].first + parts[-1].outputs == geometry.outputs
+
+
+def check_tile(geometry, tile):
+    assert tile.data_banks >= 1
+    assert tile.weight_banks >= 1
+    assert tile.data_banks + tile.weight_banks <= CBUF_BANKS
+    channels = tile.part.kernels if geometry.is_depthwise else geometry.channels
+    width = tile.columns.input_size
+    assert tile.entries_per_row == entries_per_row(width, channels, geometry.element_bytes)
+    assert tile.entries_per_row <= MAX_ENTRIES_PER_ROW
+    needed = tile.rows.input_size * tile.entries_per_row
+    assert needed <= tile.data_banks * CBUF_ENTRIES_PER_BANK
+    weights = tile.part.kernels * geometry.taps * geometry.element_bytes
+    if not geometry.is_depthwise:
+        weights *= geometry.channels
+    if tile.weights_resident:
+        assert weights <= tile.weight_banks * CBUF_BANK_BYTES
+    for axis, window in ((geometry.rows, tile.rows), (geometry.columns, tile.columns)):
+        assert 1 <= window.input_size <= MAX_FEATURE_SIZE
+        assert 0 <= window.pad <= axis.pad
+        held = range(window.input_start, window.input_start + window.input_size)
+        assert held.start >= 0
+        assert held.stop <= axis.input_size
+        for output in (window.output_start, window.output_start + window.output_size - 1):
+            first = output * axis.stride - axis.pad
+            for tap in range(axis.kernel):
+                needed = first + tap * axis.dilation
+                assert needed in held or not 0 <= needed < axis.input_size
+        # The CNA counts rows and columns from the padding before the tile.
+        first = window.output_start * axis.stride - axis.pad
+        assert window.input_start - window.pad == first
 
 
 @given(geometries())
-@settings(max_examples=200, deadline=None)
-def test_halo_is_exactly_the_kernels_reach(geometry):
+@settings(max_examples=50, deadline=None)
+def test_costs_are_those_of_the_tiles(geometry):
     try:
         plan = plan_tiles(geometry)
     except TilingError:
         return
-    for before, after in zip(plan.tiles, plan.tiles[1:], strict=False):
-        end = before.input_start + before.input_rows
-        reach = (geometry.kernel_height - 1) * geometry.dilation_h + 1
-        if end < geometry.input_height and after.pad_top == 0 and before.input_start > 0:
-            assert end - after.input_start == reach - geometry.stride_h or (
-                geometry.stride_h > reach
-            )
+    kicks = len(plan.tiles) * geometry.images
+    assert plan.cost_cycles == plan.cycles + kicks * KICK_CYCLES
+    elements = geometry.rows.output_size * geometry.columns.output_size * geometry.outputs
+    assert plan.moved_bytes >= elements * geometry.images * geometry.element_bytes
 
 
 @pytest.mark.parametrize(
@@ -106,8 +179,38 @@ def test_small_weights_stay_resident_and_large_ones_keep_two_groups():
     assert weight_banks_needed(64 * 32768, 8 * 32768) == 8
 
 
-def test_a_row_that_cannot_fit_says_so():
-    geometry = ConvGeometry(9, 2047, 4096, 9, 3, 1, 1, 1, 4096 * 9, 4096 * 9)
+def plain(size_h, size_w, channels, outputs, kernel, *, is_depthwise=False):
+    pad = kernel // 2
+    rows = Axis(size_h, size_h, kernel, pad=pad)
+    columns = Axis(size_w, size_w, kernel, pad=pad)
+    kernels = channels if is_depthwise else outputs
+    return ConvGeometry(rows, columns, channels, kernels, outputs, is_depthwise)
+
+
+def test_a_window_that_cannot_fit_says_so():
     with pytest.raises(TilingError, match="CBUF entries") as caught:
-        plan_tiles(geometry)
+        plan_tiles(plain(99, 99, 8192, 64, 31))
     assert caught.value.rule == "row_fits_cbuf"
+
+
+def test_depthwise_prefers_channel_parts_without_halo():
+    plan = plan_tiles(plain(56, 56, 128, 128, 3, is_depthwise=True))
+    assert [tile.rows.output_size for tile in plan.tiles] == [56, 56]
+    assert [tile.part.outputs for tile in plan.tiles] == [64, 64]
+
+
+def test_wide_rows_are_cut_into_columns():
+    plan = plan_tiles(plain(3, 5000, 16, 32, 1))
+    assert max(tile.columns.input_size for tile in plan.tiles) <= MAX_FEATURE_SIZE
+    assert sum(tile.columns.output_size for tile in plan.tiles) == 5000
+
+
+def test_kernels_too_large_for_a_group_go_by_surfaces():
+    plan = plan_tiles(plain(7, 7, 2048, 64, 3))
+    assert [tile.part.kernels for tile in plan.tiles[:: len(plan.tiles) // 4]] == [16] * 4
+
+
+def test_the_choice_is_explained():
+    plan = plan_tiles(plain(112, 112, 96, 96, 3))
+    assert "row tiles" in plan.choice
+    assert "resident" in plan.choice

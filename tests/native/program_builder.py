@@ -63,7 +63,7 @@ class ProgramSpec:
     )
     tasks: list[dict[str, Any]] = field(default_factory=lambda: [{}])
     layers: list[str] = field(default_factory=lambda: ["layer"])
-    version: int = 1
+    version: int = 2
     checksum: int | None = None
 
     def __post_init__(self) -> None:

@@ -55,3 +55,32 @@ def test_uint8_extremes_map_to_int8_extremes():
     host = np.array([[0, 127, 128, 255]], np.uint8)
     device = _native.to_nc1hwc2(host, 16, True, 9)
     assert device.view(np.int8).tolist() == [-128, -1, 0, 127] + [9] * 12
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    size=st.tuples(st.integers(1, 13), st.integers(1, 41), st.integers(1, 7)),
+    window=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    step=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    lead=st.tuples(st.integers(0, 3), st.integers(0, 5)),
+    device=st.tuples(st.integers(1, 9), st.integers(1, 45)),
+    is_uint8=st.booleans(), fill=st.integers(-128, 127), seed=st.integers(0, 2**32 - 1),
+)  # fmt: skip
+def test_folding_equals_numpy(size, window, step, lead, device, is_uint8, fill, seed):
+    h, w, c = size
+    lanes = window[0] * window[1] * c
+    if lanes > 64:
+        return
+    host = np.random.default_rng(seed).integers(0, 256, size, np.uint8)
+    signed = (host.astype(np.int16) - 128).astype(np.int8) if is_uint8 else host.view(np.int8)
+    expected = np.full((*device, -(-lanes // 16) * 16), fill, np.int8)
+    for y, x in np.ndindex(*device):
+        for dy, dx in np.ndindex(*window):
+            hy, hx = y * step[0] + dy - lead[0], x * step[1] + dx - lead[1]
+            if 0 <= hy < h and 0 <= hx < w:
+                lane = (dy * window[1] + dx) * c
+                expected[y, x, lane : lane + c] = signed[hy, hx]
+    pixels = device[0] * device[1]
+    planes = expected.reshape(pixels, -1, 16).transpose(1, 0, 2)
+    folded = _native.to_folded_nc1hwc2(host, (*window, *step, *lead), *device, is_uint8, fill)
+    np.testing.assert_array_equal(folded, planes.reshape(-1).view(np.uint8))

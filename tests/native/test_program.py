@@ -78,7 +78,7 @@ def spoiled_shape(shape):
 
 
 VIOLATIONS = {
-    "version": (small(version=2), "format version 2"),
+    "version": (small(version=3), "format version 3"),
     "checksum": (small(checksum=1), "checksum"),
     "buffers missing": (small(sizes=[64, 0, 64, 480]), "number of buffers"),
     "buffer huge": (small(sizes=[64, 0, 1 << 31, 480, 240]), "larger than 1 GiB"),

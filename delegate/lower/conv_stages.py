@@ -1,0 +1,159 @@
+"""The DPU stages of a convolution: requantisation and, where fused, the addition behind it.
+
+In: a ``Convolution`` and the channels that operands are packed for. Out: BS, BN, EW and OUT_CVT
+with their constants in the pool.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from delegate.lower.constants import ConstantPool
+from delegate.lower.fused_add import FusedAdd, FusedRequantization, fuse_requantization
+from delegate.lower.requantize import (
+    UNIT_SCALE,
+    UNIT_SHIFT,
+    Clamp,
+    Int64Array,
+    Requantization,
+    accumulator_bounds,
+    requantize,
+)
+from delegate.lower.resolved import Convolution, FusionNotExactError
+from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, Source
+from delegate.lower.weights import pack_bias, pack_bn_multipliers, pack_operand_blocks
+
+
+def conv_stages(
+    conv: Convolution, cube_channels: int, constants: ConstantPool
+) -> tuple[BsStage, BnStage, EwStage | None, OutConvert]:
+    """The DPU stages. The accumulator's bounds come from the weights themselves."""
+    terms = _terms(conv)
+    bounds = accumulator_bounds(terms, conv.bias, conv.source.zero_point)
+    hardware_bias = conv.bias - conv.source.zero_point * terms.sum(axis=1)
+    if conv.fused is not None:
+        fused = fuse_requantization(
+            conv.fused, conv.multipliers, hardware_bias, bounds, conv.activation
+        )
+        if fused is None:
+            raise FusionNotExactError(conv.node)
+        return _fused_stages(conv, conv.fused, fused, cube_channels, constants)
+    chosen = requantize(
+        conv.node,
+        conv.multipliers,
+        hardware_bias,
+        bounds,
+        conv.per_channel,
+        conv.activation,
+        conv.output_scale,
+        conv.output_zero_point,
+    )
+    bs = _bs_stage(conv, chosen.bias, chosen.multipliers, chosen.bs_shift, cube_channels, constants)
+    bn = _bn_stage(chosen, cube_channels, constants)
+    convert = OutConvert(
+        scale=UNIT_SCALE,
+        shift=UNIT_SHIFT + chosen.unit_bits,
+        offset=chosen.output_zero_point + chosen.clamp.low_lsb,
+        ties_away=True,
+    )
+    return bs, bn, _ew_stage(chosen.clamp), convert
+
+
+def _ew_stage(clamp: Clamp) -> EwStage | None:
+    """Only a lower bound that is not the zero point needs EW."""
+    if clamp.low is None:
+        return None
+    return EwStage(register_operand=-clamp.low, relu=True, relux_max=clamp.relux_max)
+
+
+def _terms(conv: Convolution) -> Int64Array:
+    """Weights without their zero point as [output channels, terms]."""
+    weights = conv.weights.astype(np.int64) - conv.weight_zero_point
+    if conv.is_depthwise:
+        return weights.reshape(-1, weights.shape[-1]).T
+    return weights.reshape(weights.shape[0], -1)
+
+
+def _bs_stage(
+    conv: Convolution,
+    bias: Int64Array,
+    multipliers: Int64Array,
+    shift: int,
+    cube_channels: int,
+    constants: ConstantPool,
+) -> BsStage:
+    """BS with the bias from memory, and the multiplier from memory where channels differ."""
+    if not conv.per_channel:
+        return BsStage(
+            alu=Source.MEMORY,
+            mul=Source.REGISTER,
+            mul_operand=int(multipliers[0]),
+            shift=shift,
+            shift_negative=shift,
+            ow=Source.REGISTER,
+            ow_operand=-conv.weight_zero_point,
+            operands=constants.add(pack_bias(bias, cube_channels)),
+        )
+    # Per-channel weights have zero point 0 (TFLite), so the OW operands of the blocks are 0.
+    return BsStage(
+        alu=Source.MEMORY,
+        mul=Source.MEMORY,
+        shift=shift,
+        shift_negative=shift,
+        ow=Source.MEMORY,
+        operands=constants.add(pack_operand_blocks(bias, multipliers, cube_channels)),
+    )
+
+
+def _bn_stage(chosen: Requantization, cube_channels: int, constants: ConstantPool) -> BnStage:
+    clamps_in_bn = chosen.clamp.low is None
+    relu = chosen.clamp.relu and clamps_in_bn
+    relux_max = chosen.clamp.relux_max if clamps_in_bn else None
+    if chosen.exponents is None:
+        return BnStage(
+            mul=Source.REGISTER,
+            mul_operand=chosen.bn_multiplier,
+            shift=chosen.bn_shift,
+            shift_negative=chosen.bn_shift,
+            relu=relu,
+            relux_max=relux_max,
+        )
+    return BnStage(
+        mul=Source.MEMORY,
+        relu=relu,
+        relux_max=relux_max,
+        operands=constants.add(pack_bn_multipliers(chosen.exponents, cube_channels)),
+    )
+
+
+def _fused_stages(
+    conv: Convolution,
+    add: FusedAdd,
+    chosen: FusedRequantization,
+    cube_channels: int,
+    constants: ConstantPool,
+) -> tuple[BsStage, BnStage, EwStage, OutConvert]:
+    bs = _bs_stage(conv, chosen.bias, chosen.multipliers, chosen.bs_shift, cube_channels, constants)
+    bs = replace(bs, relu=True, relux_max=chosen.relux_max)
+    bn = BnStage(
+        alu_operand=chosen.low or None,
+        mul=Source.REGISTER,
+        mul_operand=chosen.scales.first,
+    )
+    ew = EwStage(
+        operand=add.operand.location,
+        surface_stride_bytes=add.operand.surface_stride_bytes,
+        offset=-add.operand.zero_point,
+        scale=chosen.scales.second,
+        relu=chosen.relu,
+        relux_max=chosen.sum_relux_max,
+    )
+    convert = OutConvert(
+        scale=chosen.scales.scale,
+        shift=chosen.scales.shift,
+        offset=add.output_zero_point,
+        ties_away=True,
+    )
+    return bs, bn, ew, convert

@@ -1,0 +1,191 @@
+"""Folding of a partition's input: windows of pixels become channels while the host converts it.
+
+The MAC array takes 32 channels in a step, so a first layer of 1 to 4 channels wastes most of it. A
+3 x 3 kernel of stride 2 on 3 channels becomes 2 x 2 of stride 1 on 12 (space to depth): 4 steps
+instead of 9, and a quarter of the pixels in CBUF. Along an axis of stride s the window is j * s
+pixels wide (j = 1: space to depth; up to the whole kernel) and starts at the leading padding, so
+that padding becomes fill and the folded convolution has none. Results are exactly the same: lanes
+without a weight have the weights' zero point, as padding lanes always have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from delegate.graph import ConvOptions, Graph, Node
+from delegate.lower.conv2d import leading_padding
+from delegate.lower.cost import HOST_BYTES_PER_CYCLE
+from delegate.lower.hw import CHANNELS_PER_SURFACE, MAX_FEATURE_SIZE, align
+from delegate.lower.resolved import Convolution
+from delegate.lower.task import Fold
+from delegate.lower.tensors import DeviceTensor, View, view_of
+from delegate.lower.tile_geometry import Axis, ConvGeometry
+from delegate.lower.tiling import TilingError, plan_tiles
+from delegate.lower.weights import padded_kernels
+
+# Lanes of a folded pixel that the native conversion has room for.
+MAX_FOLDED_LANES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedAxis:
+    """``window`` input pixels every ``step``, the first one ``lead`` before the image; ``axis`` is
+    what the convolution becomes. Window 1: the axis is as it was.
+    """
+
+    window: int
+    step: int
+    lead: int
+    axis: Axis
+
+
+def choose_fold(
+    graph: Graph, node: Node, tensor: int, padding: tuple[int, int] | None
+) -> tuple[View, Fold] | None:
+    """The folded view of ``tensor``, which the CONV_2D ``node`` reads, or None where that saves
+    nothing. ``padding``: rows above and columns left of the image if a PAD node gives them.
+    """
+    options = node.options
+    assert isinstance(options, ConvOptions)
+    source, target = (view_of(graph.tensor(t).shape) for t in (tensor, node.outputs[0]))
+    outputs, kh, kw, channels = graph.tensor(node.inputs[1]).shape
+    if channels != source.channels:
+        return None
+    rows, columns = (
+        Axis(
+            size,
+            output,
+            kernel,
+            stride,
+            dilation,
+            leading_padding(options.padding, size, output, kernel, stride, dilation)
+            if padding is None
+            else padding[place],
+        )
+        for place, (size, output, kernel, stride, dilation) in enumerate(
+            (
+                (source.height, target.height, kh, options.stride_h, options.dilation_h),
+                (source.width, target.width, kw, options.stride_w, options.dilation_w),
+            )
+        )
+    )
+    best: tuple[int, FoldedAxis, FoldedAxis] | None = None
+    for row in _folded(rows):
+        for column in _folded(columns):
+            lanes = row.window * column.window * channels
+            if lanes > MAX_FOLDED_LANES and max(row.window, column.window) > 1:
+                continue
+            cost = _cost(row.axis, column.axis, lanes, outputs, source.images)
+            if cost is not None and (best is None or cost < best[0]):
+                best = cost, row, column
+    if best is None or best[1].window == best[2].window == 1:
+        return None
+    _, row, column = best
+    fold = Fold(
+        height=source.height,
+        width=source.width,
+        channels=channels,
+        window_h=row.window,
+        window_w=column.window,
+        step_h=row.step,
+        step_w=column.step,
+        top=row.lead,
+        left=column.lead,
+    )
+    return View(source.images, row.axis.input_size, column.axis.input_size, fold.lanes), fold
+
+
+def _folded(axis: Axis) -> Iterator[FoldedAxis]:
+    yield FoldedAxis(1, 1, 0, axis)
+    taps = 0
+    spread = 0
+    while taps != 1:
+        spread += 1
+        taps = -(-axis.reach // (spread * axis.stride))
+        window = min(spread * axis.stride, axis.reach)
+        size = axis.output_size + (taps - 1) * spread
+        if window > 1 and size <= MAX_FEATURE_SIZE:
+            yield FoldedAxis(
+                window,
+                axis.stride,
+                axis.pad,
+                Axis(size, axis.output_size, taps, dilation=spread if taps > 1 else 1),
+            )
+
+
+def _cost(rows: Axis, columns: Axis, channels: int, outputs: int, images: int) -> int | None:
+    """Estimated cycles of the layer and of the host's conversion; None if it cannot be planned."""
+    lanes = align(channels, CHANNELS_PER_SURFACE)
+    geometry = ConvGeometry(
+        rows,
+        columns,
+        lanes,
+        padded_kernels(outputs),
+        outputs,
+        real_channels=channels,
+        images=images,
+    )
+    try:
+        plan = plan_tiles(geometry)
+    except TilingError:
+        return None
+    converted = images * rows.input_size * columns.input_size * lanes
+    return plan.cost_cycles + converted // HOST_BYTES_PER_CYCLE
+
+
+def host_tensor(source: DeviceTensor) -> DeviceTensor:
+    """``source`` as the model sees it; only its view, scale and zero point are of use."""
+    assert source.fold is not None
+    fold = source.fold
+    view = View(source.view.images, fold.height, fold.width, fold.channels)
+    return replace(source, view=view, fold=None)
+
+
+def fold_convolution(conv: Convolution, source: DeviceTensor) -> Convolution:
+    """``conv``, resolved for the tensor as the model sees it, on the folded ``source``."""
+    fold = source.fold
+    assert fold is not None
+    outputs, kh, kw, channels = conv.weights.shape
+    rows = _taps(kh, conv.stride_h, conv.dilation_h, fold.window_h)
+    columns = _taps(kw, conv.stride_w, conv.dilation_w, fold.window_w)
+    shape = (outputs, rows.count, columns.count, fold.window_h, fold.window_w, channels)
+    weights = np.full(shape, conv.weight_zero_point, np.int8)
+    for ky in range(kh):
+        tap_y, dy = divmod(ky * conv.dilation_h, rows.pitch)
+        for kx in range(kw):
+            tap_x, dx = divmod(kx * conv.dilation_w, columns.pitch)
+            weights[:, tap_y, tap_x, dy, dx] = conv.weights[:, ky, kx]
+    is_row_folded, is_column_folded = fold.window_h > 1, fold.window_w > 1
+    return replace(
+        conv,
+        weights=weights.reshape(outputs, rows.count, columns.count, fold.lanes),
+        source=source,
+        input_view=source.view,
+        stride_h=1 if is_row_folded else conv.stride_h,
+        stride_w=1 if is_column_folded else conv.stride_w,
+        dilation_h=rows.dilation,
+        dilation_w=columns.dilation,
+        pad_top=0 if is_row_folded else conv.pad_top,
+        pad_left=0 if is_column_folded else conv.pad_left,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Taps:
+    """``count`` taps left along an axis, ``pitch`` original pixels apart."""
+
+    count: int
+    pitch: int
+    dilation: int
+
+
+def _taps(kernel: int, stride: int, dilation: int, window: int) -> _Taps:
+    if window == 1:
+        return _Taps(kernel, dilation, dilation)
+    reach = (kernel - 1) * dilation + 1
+    if window == reach:
+        return _Taps(1, reach, 1)
+    return _Taps(-(-reach // window), window, window // stride)

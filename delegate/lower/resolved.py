@@ -1,0 +1,59 @@
+"""A convolution as resolved integers, what dense, depthwise and fully connected nodes become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.graph import Activation
+from delegate.lower.fused_add import FusedAdd
+from delegate.lower.requantize import Int64Array
+from delegate.lower.tensors import DeviceTensor, View
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Convolution:
+    """One convolution, resolved. ``weights``: int8 OHWI (dense) or HWC (depthwise), zero point not
+    taken off.
+
+    ``multipliers``: real sx * sw_c / sy, one per output channel. ``input_view``/``output_view`` say
+    how the convolution looks at its tensors: the tensors' own views, or a fully connected reading
+    of the same bytes.
+    """
+
+    node: int
+    name: str
+    op: str
+    nodes: tuple[int, ...]
+    weights: npt.NDArray[np.int8]
+    weight_zero_point: int
+    bias: Int64Array
+    multipliers: npt.NDArray[np.float64]
+    per_channel: bool
+    activation: Activation
+    output_scale: float
+    output_zero_point: int
+    source: DeviceTensor
+    target: DeviceTensor
+    input_view: View
+    output_view: View
+    stride_h: int
+    stride_w: int
+    dilation_h: int
+    dilation_w: int
+    pad_top: int
+    pad_left: int
+    is_depthwise: bool
+    fused: FusedAdd | None = None
+
+
+class FusionNotExactError(Exception):
+    """The requested fusion would not meet the numeric contract; lower the two nodes apart
+    instead.
+    """
+
+    def __init__(self, node: int) -> None:
+        super().__init__(f"node {node}: fusion not exact enough")
+        self.node = node
