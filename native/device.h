@@ -58,6 +58,24 @@ struct Submit {
   std::vector<Buffer*> inputs;   // read only by the device
   std::vector<Buffer*> outputs;  // written (and possibly read); never also in inputs
   uint32_t timeout_ms = 0;       // 0: the device's default
+  // Whether outputs hold content that the device may read before it wrote there. Programs bring
+  // none, so reading it is a mistake.
+  bool outputs_hold_content = false;
+};
+
+// A submit that its device has checked and made ready: runs any number of times and allocates
+// nothing. Not thread-safe.
+class Submission {
+ public:
+  virtual ~Submission() = default;
+  // Before the host writes to the buffers: throws DeviceError if it must not, because the process
+  // was forked or an earlier run that timed out still goes on.
+  virtual void begin() {}
+  // Returns when the device is done; throws DeviceError.
+  virtual void run() = 0;
+  // Device address of the first byte that each task writes, in order; empty if the device needs no
+  // proof that it ran (see Device::proves_completion).
+  virtual Span<const uint64_t> task_targets() const { return {}; }
 };
 
 class Device {
@@ -70,9 +88,26 @@ class Device {
   virtual void sync_for_cpu(Buffer& buffer) = 0;
   // Runs everything and returns when it is done; throws DeviceError. Thread-safe.
   virtual void submit(const Submit& submit) = 0;
+  // Checks `submit` and makes it ready. The buffers, with their final content of commands, must
+  // outlive the result. Devices with a kernel driver verify every command here. Throws DeviceError.
+  virtual std::unique_ptr<Submission> prepare(const Submit& submit);
+  // True if a submit that was not carried out is always an error. Kernel drivers drop jobs without
+  // a word, so for them the host looks whether the outputs were written.
+  virtual bool proves_completion() const { return true; }
+  // A device like this one for an independent sequence of submits, as an interpreter makes them:
+  // on another core where there are several. nullptr: this one serves all.
+  virtual std::shared_ptr<Device> open_stream() { return nullptr; }
 };
 
-// "auto", "simulator", "null"; throws DeviceError naming the valid ones.
-std::shared_ptr<Device> open_device(const std::string& name);
+struct DeviceSettings {
+  // "auto", "all" or a list of 0..2 such as "0,2": which cores the streams of this process use.
+  std::string cores = "auto";
+  // Refuse to simulate where "auto" finds no NPU.
+  bool strict = false;
+};
+
+// "auto", "rocket", "rknpu", "simulator", "null" or the path of a device node. Throws DeviceError;
+// a device that exists but fails is never replaced by another.
+std::shared_ptr<Device> open_device(const std::string& name, const DeviceSettings& settings = {});
 
 }  // namespace rk3588

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "device.h"
 
@@ -10,9 +11,19 @@ namespace rk3588 {
 
 std::shared_ptr<Device> make_simulator_device();
 std::shared_ptr<Device> make_null_device();
+// `cores`: see DeviceSettings. Throw DeviceError.
+std::shared_ptr<Device> make_rocket_device(const std::string& node, const std::string& cores);
+std::shared_ptr<Device> make_rknpu_device(const std::string& node, const std::string& cores);
+
+// Kernel drivers of the NPU.
+inline constexpr char kRocketDriver[] = "rocket";
+inline constexpr char kRknpuDriver[] = "rknpu";
 
 // Path of an NPU's device node whose kernel driver (rocket or rknpu) is bound, or "". `root` is the
 // directory that holds dev/ and sys/.
 std::string find_npu_node(const std::string& root);
+
+// The core numbers that `cores` ("auto", "all", "0,2") names; empty for "auto". Throws DeviceError.
+std::vector<int> parse_cores(const std::string& cores);
 
 }  // namespace rk3588

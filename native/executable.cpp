@@ -1,5 +1,6 @@
 #include "executable.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -46,10 +47,11 @@ void from_device(const Binding& binding, const uint8_t* buffer, uint8_t* host) {
 uint64_t submit_count() { return g_submits.load(std::memory_order_relaxed); }
 
 Executable::Executable(Span<const uint8_t> bytes, std::shared_ptr<Device> device,
-                       uint32_t timeout_ms)
-    : Executable(read_program(bytes), std::move(device), timeout_ms) {}
+                       uint32_t timeout_ms, std::shared_ptr<Device> verifier)
+    : Executable(read_program(bytes), std::move(device), timeout_ms, std::move(verifier)) {}
 
-Executable::Executable(const Program& program, std::shared_ptr<Device> device, uint32_t timeout_ms)
+Executable::Executable(const Program& program, std::shared_ptr<Device> device, uint32_t timeout_ms,
+                       std::shared_ptr<Device> verifier)
     : device_(std::move(device)),
       name_(program.name),
       inputs_(program.inputs),
@@ -59,9 +61,26 @@ Executable::Executable(const Program& program, std::shared_ptr<Device> device, u
   fill_unused_surfaces();
   build_submit(program);
   submit_.timeout_ms = timeout_ms;
+  submission_ = device_->prepare(submit_);
+  if (!device_->proves_completion()) require_proof();
   for (const auto& buffer : buffers_) {
     if (buffer != nullptr) device_->sync_for_device(*buffer);
   }
+  if (verifier == nullptr) return;
+  verifier_ = std::make_unique<Executable>(program, std::move(verifier), 0);
+  for (const Binding& binding : outputs_) verified_.emplace_back(binding.host_bytes());
+}
+
+Executable::~Executable() = default;
+
+void Executable::require_proof() {
+  std::vector<std::string> layers;
+  for (const JobRef& job : submit_.jobs) {
+    for (const TaskRef& task : job.tasks) layers.push_back(task.layer);
+  }
+  proof_ =
+      std::make_unique<RunProof>(outputs_, *buffer(BufferId::kOutput), submission_->task_targets(),
+                                 std::move(layers), submit_.outputs);
 }
 
 void Executable::allocate_and_upload(const Program& program) {
@@ -130,17 +149,75 @@ void Executable::build_submit(const Program& program) {
 
 void Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  submission_->begin();
   Buffer* input = buffer(BufferId::kInput);
   for (size_t i = 0; i < inputs_.size(); ++i) {
     to_device(inputs_[i], inputs[i], input->bytes().data());
   }
   if (input != nullptr) device_->sync_for_device(*input);
+  if (proof_ != nullptr) mark_outputs();
   g_submits.fetch_add(1, std::memory_order_relaxed);
-  device_->submit(submit_);
+  try {
+    submission_->run();
+  } catch (const DeviceError& error) {
+    if (proof_ == nullptr) throw;
+    fail_run(error.what());
+  }
   Buffer* output = buffer(BufferId::kOutput);
   device_->sync_for_cpu(*output);
+  if (proof_ != nullptr && proof_->unwritten() >= 0) {
+    const Binding& binding = outputs_[static_cast<size_t>(proof_->unwritten())];
+    fail_run(device_->name() + ": nothing was written to output " + binding.name +
+             ": the kernel dropped the job or reset the NPU (see dmesg, run `doctor`)");
+  }
+  was_run_ = true;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     from_device(outputs_[i], output->bytes().data(), outputs[i]);
+  }
+  if (verifier_ != nullptr) run_verifier(inputs, outputs);
+}
+
+// The first run and verified ones can say where they stopped.
+void Executable::mark_outputs() {
+  const bool tasks = !was_run_ || verifier_ != nullptr;
+  proof_->mark(tasks);
+  for (Buffer* written : submit_.outputs) {
+    if (tasks || written == buffer(BufferId::kOutput)) device_->sync_for_device(*written);
+  }
+}
+
+void Executable::fail_run(const std::string& what) {
+  try {
+    for (Buffer* written : submit_.outputs) device_->sync_for_cpu(*written);
+  } catch (const DeviceError&) {
+    // The device may be gone or still busy: then the marks tell less, or what the host saw last.
+  }
+  throw DeviceError(what + "; " + proof_->progress());
+}
+
+void Executable::run_verifier(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs) {
+  std::vector<uint8_t*> targets;
+  for (auto& tensor : verified_) targets.push_back(tensor.data());
+  verifier_->run(inputs, targets);
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const std::vector<uint8_t>& expected = verified_[i];
+    size_t different = 0;
+    size_t first = expected.size();
+    for (size_t k = 0; k < expected.size(); ++k) {
+      if (expected[k] == outputs[i][k]) continue;
+      ++different;
+      first = std::min(first, k);
+    }
+    if (different == 0) continue;
+    // A wrong result must not look like one.
+    for (size_t k = 0; k < outputs_.size(); ++k) {
+      std::memset(outputs[k], 0, outputs_[k].host_bytes());
+    }
+    throw DeviceError(device_->name() + ": verify: " + std::to_string(different) + " of " +
+                      std::to_string(expected.size()) + " elements of output " + outputs_[i].name +
+                      " differ from the simulator, the first at " + std::to_string(first) +
+                      "; send the model and the output of "
+                      "`doctor --report`, or run it with device=simulator");
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "device.h"
 #include "program.h"
+#include "run_proof.h"
 #include "span.h"
 
 namespace rk3588 {
@@ -18,17 +19,22 @@ namespace rk3588 {
 class Executable {
  public:
   // Verifies `program` (delegate/npu/program.fbs), allocates and uploads; the bytes are not needed
-  // afterwards. timeout_ms 0: the device's default. Throws ProgramError, DeviceError.
-  Executable(Span<const uint8_t> program, std::shared_ptr<Device> device, uint32_t timeout_ms);
+  // afterwards. timeout_ms 0: the device's default. `verifier`: a device (the simulator) that runs
+  // everything a second time; results that differ are an error. Throws ProgramError, DeviceError.
+  Executable(Span<const uint8_t> program, std::shared_ptr<Device> device, uint32_t timeout_ms,
+             std::shared_ptr<Device> verifier = nullptr);
   // The same of a verified program, whose contents must still be there.
-  Executable(const Program& program, std::shared_ptr<Device> device, uint32_t timeout_ms);
+  Executable(const Program& program, std::shared_ptr<Device> device, uint32_t timeout_ms,
+             std::shared_ptr<Device> verifier = nullptr);
+  ~Executable();
 
   const std::string& name() const { return name_; }
   const Device& device() const { return *device_; }
   const std::vector<Binding>& inputs() const { return inputs_; }
   const std::vector<Binding>& outputs() const { return outputs_; }
 
-  // One submit. `inputs` and `outputs` are dense NHWC host tensors of Binding::host_bytes() bytes
+  // One submit. A device whose driver may drop jobs without a word has to show that it ran.
+  // `inputs` and `outputs` are dense NHWC host tensors of Binding::host_bytes() bytes
   // in the order of the bindings. Allocates nothing itself. Throws DeviceError. Thread-safe: one
   // run at a time.
   void run(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
@@ -39,6 +45,10 @@ class Executable {
   void relocate(const Program& program);
   void fill_unused_surfaces();
   void build_submit(const Program& program);
+  void require_proof();
+  void mark_outputs();
+  [[noreturn]] void fail_run(const std::string& what);
+  void run_verifier(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
 
   std::shared_ptr<Device> device_;
   std::string name_;
@@ -46,6 +56,11 @@ class Executable {
   std::vector<Binding> outputs_;
   std::array<std::unique_ptr<Buffer>, kBufferCount> buffers_;
   Submit submit_;
+  std::unique_ptr<Submission> submission_;
+  std::unique_ptr<RunProof> proof_;  // only for devices that do not prove completion
+  bool was_run_ = false;             // successfully
+  std::unique_ptr<Executable> verifier_;
+  std::vector<std::vector<uint8_t>> verified_;  // the verifier's outputs
   std::mutex mutex_;
 };
 

@@ -112,8 +112,10 @@ py::list run(Executable& executable, const std::vector<py::array>& arrays) {
 }
 
 std::unique_ptr<Executable> make_executable(const py::bytes& program, const std::string& device,
-                                            uint32_t timeout_ms) {
-  return std::make_unique<Executable>(view(program), open_device(device), timeout_ms);
+                                            uint32_t timeout_ms, const std::string& cores,
+                                            bool verify) {
+  return std::make_unique<Executable>(view(program), open_device(device, {cores, false}),
+                                      timeout_ms, verify ? make_simulator_device() : nullptr);
 }
 
 // [pixels, channels] bytes to the surfaces that to_device_layout writes, `gap` (0xaa) elsewhere.
@@ -184,7 +186,7 @@ PYBIND11_MODULE(_native, module) {
   py::class_<Executable>(module, "Executable",
                          "A serialised Program on a device. Raises ProgramError, DeviceError.")
       .def(py::init(&rk3588::make_executable), py::arg("program"), py::arg("device") = "auto",
-           py::arg("timeout_ms") = 0)
+           py::arg("timeout_ms") = 0, py::arg("cores") = "auto", py::arg("verify") = false)
       .def("run", &rk3588::run, py::arg("inputs"),
            "Dense NHWC arrays in the order of `inputs`; one submit; without the GIL.")
       .def_property_readonly("name", &Executable::name)

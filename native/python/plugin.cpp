@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "delegate_kernel.h"
 #include "delegate_object.h"
 #include "device.h"
+#include "devices.h"
 #include "executable.h"
 #include "snapshot.h"
 #include "tflite_abi.h"
@@ -143,8 +145,11 @@ class PythonSession : public Session, public std::enable_shared_from_this<Python
       : session_(import_plugin().attr("Session")(options)) {
     const py::object& session = session_.get();
     const py::object effective = session.attr("options");
-    device_ = open_device(effective.attr("device").cast<std::string>());
+    const DeviceSettings settings{effective.attr("cores").cast<std::string>(),
+                                  effective.attr("strict").cast<bool>()};
+    device_ = open_device(effective.attr("device").cast<std::string>(), settings);
     timeout_ms_ = effective.attr("timeout_ms").cast<uint32_t>();
+    if (effective.attr("verify").cast<std::string>() == "sim") verifier_ = make_simulator_device();
     session.attr("device_name") = device_->name();
   }
 
@@ -172,38 +177,51 @@ class PythonSession : public Session, public std::enable_shared_from_this<Python
     const std::unique_ptr<Context*, decltype(expire)> guard(alive.get(), expire);
     const py::object compiled =
         session_.get().attr("prepare")(snapshot_context(context), preview_function(alive));
+    // The partitions of one interpreter run one after the other, those of several at once.
+    const std::shared_ptr<Device> stream = open_stream();
     std::vector<PendingKernel> pending;
     for (const py::handle item : compiled) {
       const auto partition = item.cast<py::tuple>();
       PendingKernel kernel;
       kernel.nodes = partition[0].cast<std::vector<int32_t>>();
       std::sort(kernel.nodes.begin(), kernel.nodes.end());
-      kernel.executable = make_executable(partition[1].cast<py::bytes>());
-      kernel.recompile = recompile_function(partition[2]);
+      kernel.executable = make_executable(stream, partition[1].cast<py::bytes>());
+      kernel.recompile = recompile_function(stream, partition[2]);
       pending.push_back(std::move(kernel));
     }
     return pending;
   }
 
   // Called from a kernel's prepare, with or without the GIL. A kernel may outlive the delegate.
-  Recompile recompile_function(py::object callable) {
+  Recompile recompile_function(std::shared_ptr<Device> stream, py::object callable) {
     auto handle = std::make_shared<PyHandle>(std::move(callable));
-    return [self = shared_from_this(), handle](Context* context) {
+    return [self = shared_from_this(), stream = std::move(stream), handle](Context* context) {
       const py::gil_scoped_acquire gil;
       try {
-        return self->make_executable(handle->get()(snapshot_tensors(*context)));
+        return self->make_executable(stream, handle->get()(snapshot_tensors(*context)));
       } catch (const py::error_already_set& error) {
         throw std::runtime_error(error_text(error));
       }
     };
   }
 
-  std::unique_ptr<Executable> make_executable(const py::bytes& program) const {
-    return std::make_unique<Executable>(content(program), device_, timeout_ms_);
+  // The first interpreter gets the device that was opened to see whether it works.
+  std::shared_ptr<Device> open_stream() {
+    if (!device_is_taken_.exchange(true)) return device_;
+    std::shared_ptr<Device> stream = device_->open_stream();
+    return stream != nullptr ? stream : device_;
+  }
+
+  std::unique_ptr<Executable> make_executable(std::shared_ptr<Device> stream,
+                                              const py::bytes& program) const {
+    return std::make_unique<Executable>(content(program), std::move(stream), timeout_ms_,
+                                        verifier_);
   }
 
   PyHandle session_;
   std::shared_ptr<Device> device_;
+  std::atomic<bool> device_is_taken_{false};
+  std::shared_ptr<Device> verifier_;
   uint32_t timeout_ms_ = 0;
 };
 

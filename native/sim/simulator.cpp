@@ -29,7 +29,7 @@ struct Simulator::Impl {
     const Position where{run.task, layer};
     const SegmentEnd end = run_segment(run.memory, run.registers, address, words, where);
     const TaskPlan plan = plan_task(end.enable_mask, run.registers, run.memory, run.cbuf, where);
-    if (settings.plain || !fast.run(plan)) run_plain(plan);
+    if (!settings.dry_run && (settings.plain || !fast.run(plan))) run_plain(plan);
     for (const auto& [bit, block] : {std::pair{kEnableCna, Block::kCna},
                                      {kEnableCore, Block::kCore},
                                      {kEnableDpu, Block::kDpu},

@@ -39,6 +39,7 @@ struct Settings {
   // runs until a tail without a link); false: a kick per task
   bool chained = false;
   unsigned threads = 0;  // 0: one per hardware thread, at most 8
+  bool dry_run = false;  // decode and check every task, compute nothing
   bool plain = false;    // the slow, literal path: the oracle of the vectorised one
   Isa isa = Isa::kAuto;  // throws std::invalid_argument if the processor or the build lacks it
 };

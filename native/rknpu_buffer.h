@@ -1,0 +1,36 @@
+// Device memory of the rknpu driver.
+#pragma once
+
+#include <memory>
+
+#include "device.h"
+#include "rknpu_device.h"
+
+namespace rk3588 {
+
+class RknpuBuffer : public Buffer {
+ public:
+  // `flags`: rknpu::kMemoryFlags or kTaskTableFlags. Throws DeviceError.
+  RknpuBuffer(std::shared_ptr<RknpuFile> file, size_t size, uint32_t flags);
+  ~RknpuBuffer() override;
+
+  uint64_t dma_address() const override { return address_; }
+  Span<uint8_t> bytes() override { return {mapping_->data(), size_}; }
+  // The kernel's name of the buffer.
+  uint64_t object() const { return object_; }
+
+  // Buffers are cached: both directions have to be asked for. `direction`: rknpu::kSync...
+  void synchronise(uint32_t direction);
+
+ private:
+  void destroy() noexcept;
+
+  std::shared_ptr<RknpuFile> file_;
+  size_t size_;
+  uint32_t handle_ = 0;
+  uint64_t object_ = 0;
+  uint64_t address_ = 0;
+  std::unique_ptr<DrmMapping> mapping_;
+};
+
+}  // namespace rk3588

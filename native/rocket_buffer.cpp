@@ -1,0 +1,63 @@
+#include "rocket_buffer.h"
+
+#include <cerrno>
+
+#include "rocket_uapi.h"
+
+namespace rk3588 {
+
+RocketBuffer::RocketBuffer(std::shared_ptr<RocketFile> file, size_t size)
+    : file_(std::move(file)), size_(size) {
+  const std::string what = "CREATE_BO of " + std::to_string(size) + " bytes";
+  const size_t pages = whole_pages(size);
+  if (size == 0 || pages > UINT32_MAX) throw DeviceError(file_->file.path() + ": " + what);
+  rocket::CreateBo create;
+  create.size = static_cast<uint32_t>(pages);
+  file_->file.request(rocket::kCreateBo, &create, what);
+  handle_ = create.handle;
+  address_ = create.dma_address;
+  try {
+    require_32_bit_address(file_->file.path(), address_, pages);
+    if (address_ % kDevicePageBytes != 0) {
+      throw DeviceError(file_->file.path() + ": " + what + ": the driver gave address " +
+                        std::to_string(address_) + ", which is no page");
+    }
+    mapping_ = std::make_unique<DrmMapping>(file_->file, create.offset, pages);
+  } catch (...) {
+    close_handle();
+    throw;
+  }
+}
+
+RocketBuffer::~RocketBuffer() {
+  mapping_.reset();
+  close_handle();
+}
+
+// A forked child shares the open file: closing the handle there would take the memory from its
+// parent.
+void RocketBuffer::close_handle() noexcept {
+  if (!file_->file.is_mine()) return;
+  drm::GemClose close;
+  close.handle = handle_;
+  static_cast<void>(file_->file.try_request(drm::kCloseHandle, &close));
+}
+
+void RocketBuffer::give_to_device() {
+  rocket::FiniBo fini;
+  fini.handle = handle_;
+  file_->file.request(rocket::kFiniBo, &fini, "FINI_BO");
+  host_holds_ = false;
+}
+
+int RocketBuffer::take_for_host(int64_t deadline_ns) {
+  if (host_holds_) return 0;
+  rocket::PrepBo prep;
+  prep.handle = handle_;
+  prep.timeout_ns = deadline_ns;
+  const int number = file_->file.try_request(rocket::kPrepBo, &prep, deadline_ns);
+  if (number == 0) host_holds_ = true;
+  return number;
+}
+
+}  // namespace rk3588

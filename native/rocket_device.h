@@ -1,0 +1,55 @@
+// The NPU behind the mainline kernel driver `rocket`.
+//
+// The kernel gives each open file an address space from 0 up, runs its jobs in order on whichever
+// core is free, resets a core whose job takes more than half a second, and reports no failure of a
+// job to anybody. So: one file per stream of submits, absolute time-outs, and proof of completion
+// by the host (Device::proves_completion).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "device.h"
+#include "drm_file.h"
+
+namespace rk3588 {
+
+// What the driver of one node can do.
+struct RocketFeatures {
+  DriverVersion version;
+  // One kick per chain: version 1.1 and the module's switch.
+  bool batched = false;
+  // Jobs may end with PPU tasks: version 1.3.
+  bool ppu_done = false;
+};
+
+// Asks the driver behind `file`. Throws DeviceError if it is not rocket.
+RocketFeatures rocket_features(const DrmFile& file);
+
+// An open file, which its device, buffers and submissions share.
+struct RocketFile {
+  explicit RocketFile(const std::string& node);
+  DrmFile file;
+  RocketFeatures features;
+};
+
+class RocketDevice : public Device {
+ public:
+  // `cores`: "auto", or the list that limits how many streams of this process run at once.
+  RocketDevice(std::shared_ptr<RocketFile> file, std::string cores);
+
+  std::string name() const override { return "rocket " + file_->file.path(); }
+  std::unique_ptr<Buffer> allocate(size_t size, BufferId id) override;
+  void sync_for_device(Buffer& buffer) override;
+  void sync_for_cpu(Buffer& buffer) override;
+  void submit(const Submit& submit) override { prepare(submit)->run(); }
+  std::unique_ptr<Submission> prepare(const Submit& submit) override;
+  bool proves_completion() const override { return false; }
+  std::shared_ptr<Device> open_stream() override;
+
+ private:
+  std::shared_ptr<RocketFile> file_;
+  std::string cores_;
+};
+
+}  // namespace rk3588

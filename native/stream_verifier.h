@@ -1,0 +1,41 @@
+// Reads every command of a submit before a kernel driver sees it.
+//
+// A kernel driver hands streams to the hardware unread, and the hardware has no bounds: without an
+// IOMMU a wrong address overwrites anybody's memory. So a stream is refused unless every address it
+// names, and every byte its tasks reach from there, lies in the buffers of the submit, outputs only
+// where they may be written; every link leads to the next task of the job; and no register that
+// belongs to the kernel is written. Independent of the compiler, of the reader of programs and of
+// captures: whatever they let through ends here.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "device.h"
+
+namespace rk3588 {
+
+// A stream that must not reach the hardware.
+class StreamError : public DeviceError {
+ public:
+  using DeviceError::DeviceError;
+};
+
+struct VerifiedTask {
+  uint32_t enable_mask = 0;
+  uint64_t target = 0;         // device address of the first byte it writes
+  bool links_to_next = false;  // its tail leads to the next task of the job
+  bool reuses_cbuf = false;    // needs what the task before it left in CBUF, so the same core
+};
+
+// Tasks by job, as in the submit.
+using VerifiedJobs = std::vector<std::vector<VerifiedTask>>;
+
+// Throws StreamError naming job, task, layer and the rule.
+VerifiedJobs verify_streams(const Submit& submit);
+
+// The words of a task that hold addresses, for those who place a recorded stream elsewhere:
+// indices into the task's words. The tail's link is one of them.
+std::vector<uint32_t> address_words(Span<const uint64_t> words);
+
+}  // namespace rk3588

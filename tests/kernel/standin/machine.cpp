@@ -1,0 +1,157 @@
+// The cores: run jobs on the simulator.
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <thread>
+
+#include "sim/registers_gen.h"
+#include "sim/simulator.h"
+#include "standin.h"
+
+namespace standin {
+namespace {
+
+namespace sim = rk3588::sim;
+namespace regs = rk3588::sim::regs;
+
+constexpr size_t kCores = 3;
+constexpr uint32_t kEnableDpu = 0x08;
+
+Bo* find_address(const std::vector<BoPtr>& memory, uint64_t address) {
+  for (const BoPtr& bo : memory) {
+    if (address >= bo->address && address - bo->address < bo->size) return bo.get();
+  }
+  return nullptr;
+}
+
+uint64_t word_at(const std::vector<BoPtr>& memory, uint64_t address) {
+  const Bo* bo = find_address(memory, address);
+  if (bo == nullptr || bo->size - (address - bo->address) < sizeof(uint64_t)) return 0;
+  uint64_t word;
+  std::memcpy(&word, bo->device.data() + (address - bo->address), sizeof(word));
+  return word;
+}
+
+// Flips an atom where the last task writes first.
+void spoil(const Job& job) {
+  const TaskRecord& task = job.tasks.back();
+  for (uint32_t i = 0; i < task.regcmd_count; ++i) {
+    const uint64_t word = word_at(job.memory, task.regcmd + uint64_t{i} * 8);
+    if (word >> 48 != regs::dpu::kTarget || (word & 0xffff) != regs::dpu::dst_base_addr::kOffset) {
+      continue;
+    }
+    const uint64_t target = word >> 16 & 0xffffffff;
+    Bo* bo = find_address(job.memory, target);
+    if (bo == nullptr) return;
+    for (size_t k = 0; k < 16; ++k) bo->device[target - bo->address + k] ^= 0x55;
+  }
+}
+
+void note(const std::string& text) {
+  const std::lock_guard<std::mutex> lock(kernel().mutex);
+  violation(text);
+}
+
+// Rocket listens to the DPU's interrupt only, or the PPU's where a job says so.
+bool completes(const Job& job, const TaskRecord& task) {
+  const uint32_t mask = enable_mask(job.memory, task);
+  return ((mask & kEnableDpu) != 0) != job.ppu_done;
+}
+
+void sleep_ms(unsigned ms) { usleep(ms * 1000u); }
+
+void finish(const std::shared_ptr<Job>& job) {
+  for (const BoPtr& bo : job->outputs) --bo->running_jobs;
+}
+
+void core_thread() {
+  std::unique_lock<std::mutex> lock(kernel().mutex);
+  for (;;) {
+    FilePtr file;
+    for (const auto& [descriptor, candidate] : kernel().files) {
+      if (!candidate->queue.empty() && !candidate->running) {
+        file = candidate;
+        break;
+      }
+    }
+    if (file == nullptr) {
+      kernel().changed.wait(lock);
+      continue;
+    }
+    const std::shared_ptr<Job> job = file->queue.front();
+    file->running = true;
+    lock.unlock();
+    if (job->fate != Fate::kLost) execute(*job, file->config.hang_ms);
+    lock.lock();
+    file->running = false;
+    file->queue.pop_front();
+    finish(job);
+    kernel().changed.notify_all();
+  }
+}
+
+}  // namespace
+
+uint32_t enable_mask(const std::vector<BoPtr>& memory, const TaskRecord& task) {
+  for (uint32_t i = task.regcmd_count; i-- > 0;) {
+    const uint64_t word = word_at(memory, task.regcmd + uint64_t{i} * 8);
+    if (word >> 48 == regs::enable::kTarget) return static_cast<uint32_t>(word >> 16);
+  }
+  return 0;
+}
+
+bool execute(const Job& job, unsigned hang_ms) {
+  std::vector<sim::Region> memory;
+  for (const BoPtr& bo : job.memory) {
+    sim::Region region;
+    region.name = "bo " + std::to_string(bo->handle);
+    region.address = bo->address;
+    region.bytes = {bo->device.data(), bo->device.size()};
+    memory.push_back(region);
+  }
+  size_t tasks = job.tasks.size();
+  bool hangs = false;
+  if (job.fate == Fate::kHang) {
+    tasks = std::min(job.hang_at, tasks);
+    hangs = true;
+  }
+  // One kick per task: each must end with the interrupt that the driver waits for. In a chain only
+  // the last one counts.
+  for (size_t i = job.chained ? tasks - 1 : 0; i < tasks && !hangs; ++i) {
+    if (completes(job, job.tasks[i])) continue;
+    note("task " + std::to_string(i) + " ends without the interrupt that the driver waits for");
+    tasks = i + 1;
+    hangs = true;
+  }
+  sim::Job work;
+  for (size_t i = 0; i < tasks; ++i) {
+    work.tasks.push_back({job.tasks[i].regcmd, job.tasks[i].regcmd_count, std::to_string(i)});
+  }
+  sim::Settings settings;
+  settings.threads = 1;
+  settings.chained = job.chained;
+  try {
+    if (!work.tasks.empty()) {
+      sim::Simulator(settings).run(memory, rk3588::Span<const sim::Job>(&work, 1));
+    }
+  } catch (const sim::Fault& fault) {
+    note(std::string("the NPU would hang or fault: ") + fault.what());
+    hangs = true;
+  }
+  if (job.fate == Fate::kGarbage) spoil(job);
+  if (hangs) sleep_ms(hang_ms);
+  return !hangs;
+}
+
+void wake_cores() {
+  // Only the first submit of a process starts threads; a forked child has none and may not submit.
+  static const bool started = [] {
+    for (size_t i = 0; i < kCores; ++i) std::thread(core_thread).detach();
+    return true;
+  }();
+  static_cast<void>(started);
+  kernel().changed.notify_all();
+}
+
+}  // namespace standin

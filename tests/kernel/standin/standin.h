@@ -1,0 +1,131 @@
+// A stand-in for the kernel drivers rocket and rknpu, for tests.
+//
+// Preloaded into a process it serves device nodes below RK3588_STANDIN_ROOT: a node is a file there
+// that says which driver it plays (`driver=rocket`, `version=1.1.0`, ...). Requests follow the
+// kernels' semantics and are checked harder than the kernels check them; what a kernel would let
+// pass but a program should not do is a violation, kept for the test to read. Jobs run on the
+// simulator with a memory of their own, so a forgotten synchronisation shows as a wrong result.
+#pragma once
+
+#include <sys/types.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace standin {
+
+struct NodeConfig {
+  std::string driver;  // "rocket", "rknpu" or anything else
+  int major = 0;
+  int minor = 0;
+  int patch = 0;
+  uint64_t address_space_bytes = uint64_t{1} << 32;
+  unsigned hang_ms = 500;  // how long a hanging job lasts
+};
+
+// A buffer: what the host sees and what the device sees.
+struct Bo {
+  ~Bo();
+  uint32_t handle = 0;
+  uint64_t size = 0;
+  uint64_t address = 0;
+  uint64_t offset = 0;  // for mmap
+  uint64_t object = 0;  // rknpu's name
+  uint32_t flags = 0;
+  int memory_fd = -1;
+  uint8_t* host = nullptr;
+  std::vector<uint8_t> device;
+  bool host_holds = true;     // rocket: between PREP and FINI, and when fresh
+  unsigned running_jobs = 0;  // that write it
+};
+using BoPtr = std::shared_ptr<Bo>;
+
+struct TaskRecord {
+  uint64_t regcmd = 0;
+  uint32_t regcmd_count = 0;
+};
+
+// What an injected fault does to a job, and how far it gets.
+enum class Fate { kNormal, kHang, kLost, kGarbage };
+
+struct Job {
+  std::vector<TaskRecord> tasks;
+  std::vector<BoPtr> memory;   // what the device may reach
+  std::vector<BoPtr> outputs;  // that wait for the job
+  bool chained = false;
+  bool ppu_done = false;
+  Fate fate = Fate::kNormal;
+  size_t hang_at = 0;  // task
+};
+
+struct File {
+  std::string path;
+  NodeConfig config;
+  std::map<uint32_t, BoPtr> bos;
+  uint32_t next_handle = 1;
+  uint64_t next_offset = 0x10000000;
+  std::list<std::shared_ptr<Job>> queue;  // rocket: jobs in order, the first one may be running
+  bool running = false;
+};
+using FilePtr = std::shared_ptr<File>;
+
+// One lock for everything: this is a test, and a kernel in miniature is easier to trust that way.
+// Simulation itself runs without it.
+struct Kernel {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<int, FilePtr> files;  // by descriptor
+  std::map<uintptr_t, size_t> mappings;
+  std::vector<std::string> violations;
+  bool gone = false;
+  bool forked = false;  // this process is a child of the one that opened the files
+};
+Kernel& kernel();
+
+void violation(const std::string& text);  // the lock must be held
+
+// Faults: "CALL@N=ACTION" or "CALL@N=ACTION*COUNT", separated by spaces. CALL: open, mmap, VERSION,
+// CREATE_BO, SUBMIT, ... N counts from the last reset. ACTION: an errno (ENOMEM), hang[:task],
+// lost, garbage, vanish, slow:MS.
+struct Action {
+  int error = 0;
+  Fate fate = Fate::kNormal;
+  size_t hang_at = 0;
+};
+// Counts the call and says what happens to it. The lock must be held; may sleep.
+Action next_action(const std::string& call, std::unique_lock<std::mutex>& lock);
+
+// Buffers. All need the lock.
+BoPtr make_bo(File& file, uint64_t size);
+BoPtr find_bo(File& file, uint32_t handle);
+uint64_t allocate_up(const std::vector<BoPtr>& taken, uint64_t size, uint64_t end);
+uint64_t allocate_down(const std::vector<BoPtr>& taken, uint64_t size, uint64_t end);
+std::vector<BoPtr> bos_of_node(const std::string& path);
+
+// The mask of the word that starts the task's blocks, 0 if there is none. Lock held.
+uint32_t enable_mask(const std::vector<BoPtr>& memory, const TaskRecord& task);
+
+// Runs the job without the lock; returns false if it hung. `hang_ms`: how long that takes.
+bool execute(const Job& job, unsigned hang_ms);
+
+// The cores of rocket: take jobs from the files' queues. Starts the threads when needed.
+void wake_cores();
+
+// Requests; return 0 or errno. The lock is held and may be given up while waiting.
+int rocket_request(const FilePtr& file, uint32_t code, void* argument,
+                   std::unique_lock<std::mutex>& lock);
+int rknpu_request(const FilePtr& file, uint32_t code, void* argument,
+                  std::unique_lock<std::mutex>& lock);
+int version_request(const File& file, void* argument);
+
+// What hooks call. `path` is below the root.
+int open_node(const std::string& path, int flags);  // descriptor, or -1 with errno
+void close_node(int descriptor);
+
+}  // namespace standin
