@@ -168,11 +168,11 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "device", "auto", "auto, rocket, rknpu, simulator, null or a device path",
         "where programs run; null accepts submits and computes nothing",
-        _device, available=("auto", "simulator", "null"),
+        _device,
     ),
     Option(
         "cores", "auto", "auto, all, or cores as 0,2 or 0-2 or 0x5",
-        "NPU cores to use", _cores, available=("auto",),
+        "NPU cores that interpreters of this process share; auto = one stream each", _cores,
     ),
     Option(
         "cache_dir", "off", "a directory, or off",
@@ -197,8 +197,8 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "timeout_ms", "0", f"an integer from 0 to {MAX_TIMEOUT_MS}",
-        "longest wait for one submit; 0 = the device's default", _integer(0, MAX_TIMEOUT_MS),
-        available=(0,),  # the simulator always ends, so nothing waits yet
+        "longest wait for one submit to an NPU; 0 = the device's default",
+        _integer(0, MAX_TIMEOUT_MS),
     ),
     Option(
         "profile", "off", "off, json or a path", "timings of every layer", _path_or_off,
@@ -210,7 +210,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "verify", "off", "off, sim or cpu", "run every partition twice and compare",
-        _one_of("off", "sim", "cpu"), available=("off",),
+        _one_of("off", "sim", "cpu"), available=("off", "sim"),
     ),
     Option(
         "log_level", "warning", "error, warning, info or debug", "how much is logged to stderr",

@@ -91,12 +91,12 @@ void check_shapes(Context* context, int32_t node, const std::vector<Binding>& bi
 // Uploads when tensors are allocated, if the shapes are the compiled ones. The device has its own
 // copy then: the model's is not kept in memory.
 Recompile upload_function(int32_t node, Program program, Span<const uint8_t> bytes,
-                          const std::shared_ptr<Device>& device, uint32_t timeout_ms) {
+                          const RunSettings& settings) {
   auto shared = std::make_shared<const Program>(std::move(program));
-  return [node, shared, bytes, device, timeout_ms](Context* context) {
+  return [node, shared, bytes, settings](Context* context) {
     check_shapes(context, node, shared->inputs);
     check_shapes(context, node, shared->outputs);
-    auto executable = std::make_unique<Executable>(*shared, device, timeout_ms);
+    auto executable = std::make_unique<Executable>(*shared, settings);
     release_file_pages(bytes);
     return executable;
   };
@@ -105,7 +105,7 @@ Recompile upload_function(int32_t node, Program program, Span<const uint8_t> byt
 }  // namespace
 
 Claim install_compiled_operators(Context* context, Delegate* delegate,
-                                 const std::shared_ptr<Device>& device, uint32_t timeout_ms) {
+                                 const RunSettings& settings) {
   IntArray* plan = nullptr;
   if (context->get_execution_plan(context, &plan) != Status::kOk || plan == nullptr) {
     throw std::runtime_error("the runtime does not give its execution plan");
@@ -125,8 +125,8 @@ Claim install_compiled_operators(Context* context, Delegate* delegate,
     if (!is_compiled(*registration)) continue;
     PendingKernel kernel;
     kernel.nodes = {index};
-    kernel.recompile = upload_function(index, read_verified(context, index, *node), content(*node),
-                                       device, timeout_ms);
+    kernel.recompile =
+        upload_function(index, read_verified(context, index, *node), content(*node), settings);
     // The runtime prepares the original plan before the delegated one (the delegate asks for that
     // with kRequirePropagatedShapes) and refuses custom operators that it cannot prepare. The
     // registration is this node's own copy.

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "device.h"
+#include "executable.h"
 #include "tflite_abi.h"
 
 namespace rk3588 {
@@ -25,6 +25,6 @@ struct Claim {
 // are verified here and uploaded when tensors are allocated; until then they stay in the model's
 // memory. Throws ProgramError, std::runtime_error. Only from within the delegate's prepare.
 Claim install_compiled_operators(tflite::Context* context, tflite::Delegate* delegate,
-                                 const std::shared_ptr<Device>& device, uint32_t timeout_ms);
+                                 const RunSettings& settings);
 
 }  // namespace rk3588

@@ -98,6 +98,12 @@ std::unique_ptr<Submission> Device::prepare(const Submit& submit) {
   return std::make_unique<PlainSubmission>(*this, submit);
 }
 
+std::shared_ptr<Device> DeviceStreams::next() {
+  if (!is_taken_.exchange(true)) return device_;
+  std::shared_ptr<Device> stream = device_->open_stream();
+  return stream != nullptr ? stream : device_;
+}
+
 std::vector<int> parse_cores(const std::string& cores) {
   if (cores == "auto") return {};
   if (cores == "all") return {0, 1, 2};

@@ -3,6 +3,7 @@
 // kernel drivers.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -97,6 +98,19 @@ class Device {
   // A device like this one for an independent sequence of submits, as an interpreter makes them:
   // on another core where there are several. nullptr: this one serves all.
   virtual std::shared_ptr<Device> open_stream() { return nullptr; }
+};
+
+// A device that was opened to see whether it works, and a stream of it for every interpreter.
+class DeviceStreams {
+ public:
+  explicit DeviceStreams(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  std::string name() const { return device_->name(); }
+  // The first call gives the device itself. Throws DeviceError. Thread-safe.
+  std::shared_ptr<Device> next();
+
+ private:
+  std::shared_ptr<Device> device_;
+  std::atomic<bool> is_taken_{false};
 };
 
 struct DeviceSettings {

@@ -46,7 +46,8 @@ std::string remedy(const std::string& path, int number) {
     case EPERM:
       return permission_remedy(path);
     case ENOENT:
-      return "check that the node exists and was passed into the container; `doctor` lists nodes";
+      return "check that the node exists and was passed into the container; `doctor` lists nodes, "
+             "device=simulator runs without an NPU";
     case ENODEV:
     case ENXIO:
       return "the device is gone: see dmesg, load the driver again, then load the model again";

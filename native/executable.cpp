@@ -46,13 +46,11 @@ void from_device(const Binding& binding, const uint8_t* buffer, uint8_t* host) {
 
 uint64_t submit_count() { return g_submits.load(std::memory_order_relaxed); }
 
-Executable::Executable(Span<const uint8_t> bytes, std::shared_ptr<Device> device,
-                       uint32_t timeout_ms, std::shared_ptr<Device> verifier)
-    : Executable(read_program(bytes), std::move(device), timeout_ms, std::move(verifier)) {}
+Executable::Executable(Span<const uint8_t> bytes, const RunSettings& settings)
+    : Executable(read_program(bytes), settings) {}
 
-Executable::Executable(const Program& program, std::shared_ptr<Device> device, uint32_t timeout_ms,
-                       std::shared_ptr<Device> verifier)
-    : device_(std::move(device)),
+Executable::Executable(const Program& program, const RunSettings& settings)
+    : device_(settings.device),
       name_(program.name),
       inputs_(program.inputs),
       outputs_(program.outputs) {
@@ -60,14 +58,14 @@ Executable::Executable(const Program& program, std::shared_ptr<Device> device, u
   relocate(program);
   fill_unused_surfaces();
   build_submit(program);
-  submit_.timeout_ms = timeout_ms;
+  submit_.timeout_ms = settings.timeout_ms;
   submission_ = device_->prepare(submit_);
   if (!device_->proves_completion()) require_proof();
   for (const auto& buffer : buffers_) {
     if (buffer != nullptr) device_->sync_for_device(*buffer);
   }
-  if (verifier == nullptr) return;
-  verifier_ = std::make_unique<Executable>(program, std::move(verifier), 0);
+  if (settings.verifier == nullptr) return;
+  verifier_ = std::make_unique<Executable>(program, RunSettings{settings.verifier, 0, nullptr});
   for (const Binding& binding : outputs_) verified_.emplace_back(binding.host_bytes());
 }
 

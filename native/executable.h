@@ -16,16 +16,21 @@
 
 namespace rk3588 {
 
+// Where and how programs of one interpreter run.
+struct RunSettings {
+  std::shared_ptr<Device> device;
+  uint32_t timeout_ms = 0;  // 0: the device's default
+  // Runs everything a second time (the simulator); results that differ are an error.
+  std::shared_ptr<Device> verifier;
+};
+
 class Executable {
  public:
   // Verifies `program` (delegate/npu/program.fbs), allocates and uploads; the bytes are not needed
-  // afterwards. timeout_ms 0: the device's default. `verifier`: a device (the simulator) that runs
-  // everything a second time; results that differ are an error. Throws ProgramError, DeviceError.
-  Executable(Span<const uint8_t> program, std::shared_ptr<Device> device, uint32_t timeout_ms,
-             std::shared_ptr<Device> verifier = nullptr);
+  // afterwards. Throws ProgramError, DeviceError.
+  Executable(Span<const uint8_t> program, const RunSettings& settings);
   // The same of a verified program, whose contents must still be there.
-  Executable(const Program& program, std::shared_ptr<Device> device, uint32_t timeout_ms,
-             std::shared_ptr<Device> verifier = nullptr);
+  Executable(const Program& program, const RunSettings& settings);
   ~Executable();
 
   const std::string& name() const { return name_; }

@@ -15,10 +15,11 @@ class NativeSession : public Session {
   NativeSession(const NativeOptions& options, std::string no_compiler)
       : options_(options),
         no_compiler_(std::move(no_compiler)),
-        device_(open_device(options.device)) {}
+        streams_(open_device(options.device, {"auto", options.strict})) {}
 
   void prepare(tflite::Context* context, tflite::Delegate* delegate) override {
-    const Claim claim = install_compiled_operators(context, delegate, device_, options_.timeout_ms);
+    const Claim claim = install_compiled_operators(context, delegate,
+                                                   {streams_.next(), options_.timeout_ms, nullptr});
     const std::string left = std::to_string(claim.total - claim.claimed) + " of " +
                              std::to_string(claim.total) + " nodes";
     if (claim.claimed == 0 && claim.total > 0) {
@@ -33,11 +34,11 @@ class NativeSession : public Session {
     if (options_.strict && claim.claimed < claim.total) {
       throw std::runtime_error("strict: " + left + " of this model stay on the CPU");
     }
-    if (options_.device == "auto" && device_->name() == "simulator") {
+    if (options_.device == "auto" && streams_.name() == "simulator") {
       log(LogLevel::kWarning,
           "no NPU in use: programs run on the embedded simulator, which is slow");
     }
-    log(LogLevel::kInfo, device_->name() + ": " + std::to_string(claim.claimed) +
+    log(LogLevel::kInfo, streams_.name() + ": " + std::to_string(claim.claimed) +
                              " compiled operators; " + left + " stay on the CPU");
   }
 
@@ -49,7 +50,7 @@ class NativeSession : public Session {
 
   NativeOptions options_;
   std::string no_compiler_;
-  std::shared_ptr<Device> device_;
+  DeviceStreams streams_;
 };
 
 }  // namespace

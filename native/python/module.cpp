@@ -114,8 +114,9 @@ py::list run(Executable& executable, const std::vector<py::array>& arrays) {
 std::unique_ptr<Executable> make_executable(const py::bytes& program, const std::string& device,
                                             uint32_t timeout_ms, const std::string& cores,
                                             bool verify) {
-  return std::make_unique<Executable>(view(program), open_device(device, {cores, false}),
-                                      timeout_ms, verify ? make_simulator_device() : nullptr);
+  return std::make_unique<Executable>(view(program),
+                                      RunSettings{open_device(device, {cores, false}), timeout_ms,
+                                                  verify ? make_simulator_device() : nullptr});
 }
 
 // [pixels, channels] bytes to the surfaces that to_device_layout writes, `gap` (0xaa) elsewhere.

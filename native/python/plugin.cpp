@@ -5,7 +5,6 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -138,31 +137,31 @@ Span<const uint8_t> content(const py::bytes& bytes) {
 }
 
 // A delegate whose graphs delegate.plugin.Session compiles.
-class PythonSession : public Session, public std::enable_shared_from_this<PythonSession> {
+class PythonSession : public Session {
  public:
   // Needs the GIL. Throws py::error_already_set, DeviceError.
   explicit PythonSession(const py::dict& options)
-      : session_(import_plugin().attr("Session")(options)) {
+      : session_(import_plugin().attr("Session")(options)),
+        streams_(open_chosen(session_.get().attr("options"))) {
     const py::object& session = session_.get();
     const py::object effective = session.attr("options");
-    const DeviceSettings settings{effective.attr("cores").cast<std::string>(),
-                                  effective.attr("strict").cast<bool>()};
-    device_ = open_device(effective.attr("device").cast<std::string>(), settings);
     timeout_ms_ = effective.attr("timeout_ms").cast<uint32_t>();
     if (effective.attr("verify").cast<std::string>() == "sim") verifier_ = make_simulator_device();
-    session.attr("device_name") = device_->name();
+    session.attr("device_name") = streams_.name();
   }
 
   void prepare(Context* context, Delegate* delegate) override {
     if (Py_IsInitialized() == 0) return;
     // A model compiled ahead of time runs as it was compiled: nothing is added to it.
-    const Claim claim = install_compiled_operators(context, delegate, device_, timeout_ms_);
+    // The partitions of one interpreter run one after the other, those of several at once.
+    const RunSettings settings{streams_.next(), timeout_ms_, verifier_};
+    const Claim claim = install_compiled_operators(context, delegate, settings);
     const py::gil_scoped_acquire gil;
     try {
       if (claim.claimed > 0) {
         session_.get().attr("announce_compiled")(claim.claimed, claim.total);
       } else {
-        install_kernels(context, delegate, compile(context));
+        install_kernels(context, delegate, compile(context, settings));
       }
     } catch (const py::error_already_set& error) {
       throw std::runtime_error(error_text(error));
@@ -170,57 +169,49 @@ class PythonSession : public Session, public std::enable_shared_from_this<Python
   }
 
  private:
+  static std::shared_ptr<Device> open_chosen(const py::object& options) {
+    return open_device(
+        options.attr("device").cast<std::string>(),
+        {options.attr("cores").cast<std::string>(), options.attr("strict").cast<bool>()});
+  }
+
   // Compiles what can be compiled. Throws.
-  std::vector<PendingKernel> compile(Context* context) {
+  std::vector<PendingKernel> compile(Context* context, const RunSettings& settings) {
     auto alive = std::make_shared<Context*>(context);
     const auto expire = [](Context** pointer) { *pointer = nullptr; };
     const std::unique_ptr<Context*, decltype(expire)> guard(alive.get(), expire);
     const py::object compiled =
         session_.get().attr("prepare")(snapshot_context(context), preview_function(alive));
-    // The partitions of one interpreter run one after the other, those of several at once.
-    const std::shared_ptr<Device> stream = open_stream();
     std::vector<PendingKernel> pending;
     for (const py::handle item : compiled) {
       const auto partition = item.cast<py::tuple>();
       PendingKernel kernel;
       kernel.nodes = partition[0].cast<std::vector<int32_t>>();
       std::sort(kernel.nodes.begin(), kernel.nodes.end());
-      kernel.executable = make_executable(stream, partition[1].cast<py::bytes>());
-      kernel.recompile = recompile_function(stream, partition[2]);
+      const auto program = partition[1].cast<py::bytes>();
+      kernel.executable = std::make_unique<Executable>(content(program), settings);
+      kernel.recompile = recompile_function(settings, partition[2]);
       pending.push_back(std::move(kernel));
     }
     return pending;
   }
 
   // Called from a kernel's prepare, with or without the GIL. A kernel may outlive the delegate.
-  Recompile recompile_function(std::shared_ptr<Device> stream, py::object callable) {
+  static Recompile recompile_function(const RunSettings& settings, py::object callable) {
     auto handle = std::make_shared<PyHandle>(std::move(callable));
-    return [self = shared_from_this(), stream = std::move(stream), handle](Context* context) {
+    return [settings, handle](Context* context) {
       const py::gil_scoped_acquire gil;
       try {
-        return self->make_executable(stream, handle->get()(snapshot_tensors(*context)));
+        const py::bytes program = handle->get()(snapshot_tensors(*context));
+        return std::make_unique<Executable>(content(program), settings);
       } catch (const py::error_already_set& error) {
         throw std::runtime_error(error_text(error));
       }
     };
   }
 
-  // The first interpreter gets the device that was opened to see whether it works.
-  std::shared_ptr<Device> open_stream() {
-    if (!device_is_taken_.exchange(true)) return device_;
-    std::shared_ptr<Device> stream = device_->open_stream();
-    return stream != nullptr ? stream : device_;
-  }
-
-  std::unique_ptr<Executable> make_executable(std::shared_ptr<Device> stream,
-                                              const py::bytes& program) const {
-    return std::make_unique<Executable>(content(program), std::move(stream), timeout_ms_,
-                                        verifier_);
-  }
-
   PyHandle session_;
-  std::shared_ptr<Device> device_;
-  std::atomic<bool> device_is_taken_{false};
+  DeviceStreams streams_;
   std::shared_ptr<Device> verifier_;
   uint32_t timeout_ms_ = 0;
 };

@@ -44,9 +44,16 @@ def test_malformed_value_is_named(load):
         load(timeout_ms="soon")
 
 
-def test_device_that_this_version_lacks(load):
-    with pytest.raises(ValueError, match="not available in this version"):
+@pytest.mark.skipif(_native.find_npu_node() != "", reason="this machine has an NPU")
+def test_device_that_is_not_there(load):
+    with pytest.raises(ValueError, match="device rocket: no node of this driver was found"):
         load(device="rocket")
+
+
+@pytest.mark.skipif(_native.find_npu_node() != "", reason="this machine has an NPU")
+def test_strict_refuses_the_simulator_in_place_of_an_npu(load):
+    with pytest.raises(ValueError, match="strict: no NPU was found"):
+        load(device="auto", strict="true")
 
 
 def test_unknown_option_from_a_host_without_a_reporter():

@@ -96,15 +96,10 @@ def test_malformed_value_names_key_value_and_expectation(
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("device", "rocket"),
-        ("device", "rknpu"),
-        ("device", "/dev/accel/accel0"),
-        ("cores", "0,1"),
         ("cache_dir", "/tmp/x"),
         ("profile", "json"),
         ("dump", "/tmp/x"),
         ("verify", "cpu"),
-        ("timeout_ms", "500"),
     ],
 )
 def test_value_without_its_feature_is_refused_not_ignored(key: str, value: str) -> None:

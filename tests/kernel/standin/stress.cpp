@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
   // Expected: the simulator as a device, one thread.
   std::vector<std::vector<std::vector<Tensor>>> expected(programs.size());
   for (size_t p = 0; p < programs.size(); ++p) {
-    Executable executable(programs[p], rk3588::make_simulator_device(), 0);
+    Executable executable(programs[p], {rk3588::make_simulator_device(), 0, nullptr});
     for (uint64_t seed = 0; seed < kSeeds; ++seed) expected[p].push_back(run(executable, seed));
   }
 
@@ -81,7 +81,8 @@ int main(int argc, char** argv) {
         std::vector<std::unique_ptr<Executable>> executables;
         const auto opened = rk3588::open_device(device, settings);
         for (const auto& program : programs) {
-          executables.push_back(std::make_unique<Executable>(program, opened, 60'000));
+          executables.push_back(
+              std::make_unique<Executable>(program, rk3588::RunSettings{opened, 60'000, nullptr}));
         }
         for (int i = 0; i < invokes; ++i) {
           const size_t p = static_cast<size_t>(t + i) % programs.size();

@@ -1,0 +1,118 @@
+"""Boards without a board: folders with device nodes, and processes that meet them.
+
+The stand-in kernel (``tests/kernel/standin``) is preloaded into a Python process of its own, which
+runs a *worker* (a module ``tests.kernel.worker_*``) with JSON arguments and prints one JSON
+document.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = Path(__file__).parent / "standin"
+BUILD = ROOT / "build" / "standin"
+
+ROCKET_NODE = "dev/accel/accel0"
+RKNPU_NODE = "dev/dri/renderD128"
+
+
+def tool(name: str) -> str | None:
+    """A build tool of this environment or of the system."""
+    beside = Path(sys.executable).with_name(name)
+    return str(beside) if beside.exists() else shutil.which(name)
+
+
+def build_standin(folder: Path = BUILD, target: str = "standin_kernel", **defines: str) -> Path:
+    """Builds the stand-in and returns the folder. Skips the test where there is no compiler."""
+    cmake, ninja = tool("cmake"), tool("ninja")
+    if cmake is None or ninja is None or shutil.which("c++") is None:
+        pytest.skip("no cmake, ninja or C++ compiler to build the stand-in kernel with")
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several pytest processes
+        configure = [cmake, "-S", str(SOURCES), "-B", str(folder), "-G", "Ninja"]
+        configure.append(f"-DCMAKE_MAKE_PROGRAM={ninja}")
+        configure += [f"-D{key}={value}" for key, value in defines.items()]
+        for command in (configure, [cmake, "--build", str(folder), "--target", target]):
+            done = subprocess.run(command, check=False, capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def add_device(root: Path, sys_class: str, node: str, driver: str) -> Path:
+    """The sysfs entries of one device; returns the path of its node, whose folder exists."""
+    device = root / "sys/class" / sys_class / Path(node).name / "device"
+    device.mkdir(parents=True)
+    drivers = root / "sys/bus/platform/drivers" / driver
+    drivers.mkdir(parents=True, exist_ok=True)
+    os.symlink(drivers, device / "driver")
+    path = root / node
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+@dataclass(frozen=True)
+class Board:
+    """``root`` holds dev/ and sys/ as the processes see them."""
+
+    root: Path
+    library: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        own = {k: v for k, v in os.environ.items() if not k.startswith("RK3588_")}
+        return {
+            **own,
+            "LD_PRELOAD": str(self.library),
+            "RK3588_STANDIN_ROOT": str(self.root),
+            "PYTHONPATH": str(ROOT),
+        }
+
+    def add_rocket(self, version: str = "0.0.0", batch_switch: int | None = None, **more: object):
+        node = add_device(self.root, "accel", ROCKET_NODE, "rocket")
+        lines = {"driver": "rocket", "version": version, **more}
+        node.write_text("".join(f"{k}={v}\n" for k, v in lines.items()))
+        if batch_switch is not None:
+            switch = self.root / "sys/module/rocket/parameters/rocket_batch_submit"
+            switch.parent.mkdir(parents=True)
+            switch.write_text(f"{batch_switch}\n")
+        return self
+
+    def add_rknpu(self, version: str = "0.9.8", **more: object):
+        node = add_device(self.root, "drm", RKNPU_NODE, "RKNPU")
+        lines = {"driver": "rknpu", "version": version, **more}
+        node.write_text("".join(f"{k}={v}\n" for k, v in lines.items()))
+        return self
+
+    def python(
+        self, *arguments: str, faults: str = "", timeout: float = 300, **environ: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs Python on the board."""
+        return subprocess.run(
+            [sys.executable, *arguments],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            cwd=ROOT,
+            env={**self.environment, "RK3588_STANDIN_FAULTS": faults, **environ},
+        )
+
+    def work(self, worker: str, timeout: float = 300, **arguments: Any) -> Any:
+        """The JSON that a worker prints."""
+        done = self.python(
+            "-m", f"tests.kernel.worker_{worker}", json.dumps(arguments), timeout=timeout
+        )
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+        return json.loads(done.stdout.splitlines()[-1])

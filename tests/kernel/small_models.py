@@ -1,0 +1,59 @@
+"""Models that take milliseconds, by name: one for every kind of program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from delegate import _native
+from delegate.compiler import compile_model
+from delegate.options import Options
+from models.builder import (
+    add_model,
+    conv_conv_add_model,
+    conv_model,
+    depthwise_model,
+    fully_connected_model,
+)
+
+DIGITS = Path(__file__).parents[2] / "models/digits/digits_int8.tflite"
+
+
+def _rng() -> np.random.Generator:
+    return np.random.default_rng(3)
+
+
+MODELS: dict[str, Callable[[], bytes]] = {
+    "conv": lambda: conv_model(_rng(), 11, 7, 5, 37, 3, 3),
+    "tiled conv": lambda: conv_model(_rng(), 131, 97, 29, 67, 3, 3),
+    "depthwise": lambda: depthwise_model(_rng(), 13, 9, 70, 3, 3),
+    "fully connected": lambda: fully_connected_model(_rng(), (3, 131), 37),
+    "add": lambda: add_model(_rng(), (1, 7, 5, 19)),
+    "residual": lambda: conv_conv_add_model(_rng(), 5, 9, 16, 24, 3, 3),
+    "digits": DIGITS.read_bytes,
+}
+
+
+def programs(model: bytes | Path, folder: Path | None = None) -> list[bytes]:
+    """The model's partitions, compiled."""
+    if isinstance(model, bytes):
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as place:
+            path = Path(place) / "model.tflite"
+            path.write_bytes(model)
+            return programs(path)
+    result = compile_model(model, Options.from_mapping({}, {}))
+    return [compiled.program for compiled in result.partitions]
+
+
+def random_inputs(executable: _native.Executable, seed: int) -> list[np.ndarray]:
+    """Values over the whole range of the types."""
+    rng = np.random.default_rng(seed)
+    limits = [np.iinfo(dtype) for _, _, _, dtype in executable.inputs]
+    return [
+        rng.integers(limit.min, limit.max + 1, shape, dtype=dtype)
+        for limit, (_, _, shape, dtype) in zip(limits, executable.inputs, strict=True)
+    ]

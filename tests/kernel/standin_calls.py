@@ -1,0 +1,52 @@
+"""The stand-in kernel of this process, as workers see it."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+from typing import Any
+
+_library = ctypes.CDLL(None)
+for _name in ("calls", "live_files", "live_buffers", "live_mappings"):
+    getattr(_library, f"standin_{_name}").restype = ctypes.c_uint64
+
+
+def set_faults(text: str = "") -> None:
+    """Replaces the faults and starts counting calls again; a device that vanished is back."""
+    _library.standin_set_faults(text.encode())
+
+
+def calls() -> dict[str, int]:
+    """Calls since the last ``set_faults``."""
+    buffer = ctypes.create_string_buffer(1 << 16)
+    _library.standin_all_calls(buffer, len(buffer))
+    pairs = (word.split("=") for word in buffer.value.decode().split())
+    return {name: int(count) for name, count in pairs}
+
+
+def take_violations() -> list[str]:
+    """What the stand-in objected to since the last time."""
+    buffer = ctypes.create_string_buffer(1 << 20)
+    _library.standin_take_violations(buffer, len(buffer))
+    return buffer.value.decode().splitlines()
+
+
+def live() -> tuple[int, int, int]:
+    """Open files, buffers and mappings."""
+    return (
+        _library.standin_live_files(),
+        _library.standin_live_buffers(),
+        _library.standin_live_mappings(),
+    )
+
+
+def arguments() -> dict[str, Any]:
+    """The worker's arguments."""
+    found: dict[str, Any] = json.loads(sys.argv[1])
+    return found
+
+
+def report(document: object) -> None:
+    """The worker's answer, on the last line of its output."""
+    print(json.dumps(document), flush=True)

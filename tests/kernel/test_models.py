@@ -1,0 +1,70 @@
+"""Models on both kernel drivers: the same bytes as on the simulator, and no request too many."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernel.board import ROOT, Board
+from tests.kernel.small_models import MODELS
+
+SHARED = ROOT / ".." / "shared" / "models"
+REAL = ("mobilenet_v1_0.25_128_quant", "resnet8_cifar10_int8", "visual_wake_words_96_int8")
+
+# How the kernel runs a program: a kick per task, one per chain, the vendor's task table.
+KERNELS = {
+    "stock": ("rocket", lambda board: board.add_rocket()),
+    "batched": ("rocket", lambda board: board.add_rocket(version="1.1.0", batch_switch=1)),
+    "chain": ("rknpu", lambda board: board.add_rknpu()),
+}
+# What one invoke of one partition asks of the kernel, once the first one is over.
+REQUESTS = {
+    "rocket": {"FINI_BO": 2, "SUBMIT": 1, "PREP_BO": 1},
+    "rknpu": {"MEM_SYNC": 3, "SUBMIT": 1},
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_small_models_give_the_same_bytes_with_no_request_too_many(board: Board, kernel: str):
+    device, add = KERNELS[kernel]
+    answer = add(board).work("models", device=device, models=list(MODELS))
+    for name, facts in answer["models"].items():
+        assert facts["equal"], name
+        assert facts["violations"] == [], name
+        partitions = 2 if name == "digits" else 1
+        expected = {call: count * partitions for call, count in REQUESTS[device].items()}
+        assert facts["requests"][1:3] == [expected] * 2, name
+        assert facts["requests"][3:] == [{}] * 3, name  # the simulator asks nobody
+    assert answer["live"] == [0, 0, 0]
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/models is absent")
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_real_models_give_the_same_bytes(board: Board, kernel: str):
+    device, add = KERNELS[kernel]
+    models = [str(SHARED / f"{name}.tflite") for name in REAL]
+    answer = add(board).work("models", device=device, models=models, invokes=2)
+    for name, facts in answer["models"].items():
+        assert facts["equal"], name
+        assert facts["violations"] == [], name
+    assert answer["live"] == [0, 0, 0]
+
+
+def test_every_version_of_the_vendor_driver(board: Board):
+    board.add_rknpu()
+    node = board.root / "dev/dri/renderD128"
+    for version in ("0.8.0", "0.8.8", "0.9.2", "0.9.6", "0.9.8"):
+        node.write_text(f"driver=rknpu\nversion={version}\n")
+        facts = board.work("models", device="rknpu", models=["residual"])["models"]["residual"]
+        assert facts["equal"], version
+        assert facts["violations"] == [], version
+
+
+@pytest.mark.parametrize(
+    ("version", "switch"), [("0.0.0", 1), ("1.0.0", 1), ("1.1.0", 0), ("1.1.0", None)]
+)
+def test_one_kick_per_task_unless_the_driver_offers_more(board: Board, version, switch):
+    """A driver that ignores the flag would leave a chain after its first task."""
+    board.add_rocket(version=version, batch_switch=switch)
+    facts = board.work("models", device="rocket", models=["residual"])["models"]["residual"]
+    assert facts["equal"]
+    assert facts["violations"] == []

@@ -1,0 +1,57 @@
+"""Models through the runtime on a device and on the simulator: same bytes, which requests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import delegate
+from delegate.runtimes import find_runtime
+from tests.kernel.small_models import MODELS
+from tests.kernel.standin_calls import arguments, calls, live, report, set_faults, take_violations
+
+
+def main() -> None:
+    given = arguments()
+    runtime = find_runtime()
+    answer = {}
+    for name in given["models"]:
+        content = MODELS[name]() if name in MODELS else Path(name).read_bytes()
+        runs = {}
+        requests = []
+        for device in (given["device"], "simulator"):
+            options = {"device": device, "timeout_ms": "120000", **given.get("options", {})}
+            plugin = runtime.load_delegate(delegate.library_path(), options)
+            interpreter = runtime.interpreter(content, [plugin])
+            outputs = []
+            for seed in range(given.get("invokes", 3)):
+                rng = np.random.default_rng(seed)
+                for details in interpreter.get_input_details():
+                    if np.issubdtype(details["dtype"], np.integer):
+                        limits = np.iinfo(details["dtype"])
+                        values = rng.integers(
+                            limits.min, limits.max + 1, details["shape"], dtype=details["dtype"]
+                        )
+                    else:
+                        values = rng.random(details["shape"], dtype=np.float32)
+                    interpreter.set_tensor(details["index"], values)
+                set_faults()
+                interpreter.invoke()
+                requests.append(calls())
+                outputs.append(
+                    [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
+                )
+            runs[device] = outputs
+            del interpreter, plugin
+        equal = all(
+            np.array_equal(ours, theirs, equal_nan=True)
+            for one, other in zip(*runs.values(), strict=True)
+            for ours, theirs in zip(one, other, strict=True)
+        )
+        answer[name] = {"equal": equal, "requests": requests, "violations": take_violations()}
+    report({"models": answer, "live": live()})
+
+
+if __name__ == "__main__":
+    main()
