@@ -13,7 +13,14 @@ class Executable:
     (tensor index of the model, name, shape, dtype). Raises ProgramError, DeviceError.
     """
 
-    def __init__(self, program: bytes, device: str = "auto", timeout_ms: int = 0) -> None: ...
+    def __init__(
+        self,
+        program: bytes,
+        device: str = "auto",
+        timeout_ms: int = 0,
+        cores: str = "auto",
+        verify: bool = False,
+    ) -> None: ...
     @property
     def name(self) -> str: ...
     @property
@@ -30,8 +37,8 @@ class Executable:
 def submit_count() -> int:
     """Submits to devices by this process so far."""
 
-def open_device_name(device: str = "auto") -> str:
-    """Name of the device that ``device`` opens. Raises DeviceError."""
+def open_device_name(device: str = "auto", strict: bool = False) -> str:
+    """Name of the device that ``device`` opens; ``strict``: auto is an NPU. Raises DeviceError."""
 
 def find_npu_node(root: str = "/") -> str:
     """Path of an NPU's device node whose kernel driver is bound, or ""."""

@@ -48,7 +48,9 @@ class DelegatedModel:
         from delegate._native import open_device_name
 
         read_graph(path)  # its errors name what is wrong with a file; the runtimes' do not
-        open_device_name(options.device)  # a runtime would wrap its error in its own words
+        open_device_name(
+            options.device, options.strict
+        )  # a runtime would wrap its error in its own words
         runtime = find_runtime()
         strings = options.to_strings()
         # Defaults stay unsaid, so that the plugin's own view of origins is the same.

@@ -202,8 +202,11 @@ PYBIND11_MODULE(_native, module) {
   module.def("submit_count", &rk3588::submit_count, "Submits of this process so far.");
   module.def(
       "open_device_name",
-      [](const std::string& device) { return rk3588::open_device(device)->name(); },
-      py::arg("device") = "auto", "Name of the device that `device` opens. Raises DeviceError.");
+      [](const std::string& device, bool strict) {
+        return rk3588::open_device(device, {"auto", strict})->name();
+      },
+      py::arg("device") = "auto", py::arg("strict") = false,
+      "Name of the device that `device` opens. Raises DeviceError.");
   module.def("find_npu_node", &rk3588::find_npu_node, py::arg("root") = "/",
              "Path of an NPU's device node, or \"\".");
   module.def("to_nc1hwc2", &rk3588::to_nc1hwc2, py::arg("host"), py::arg("surface_stride_bytes"),

@@ -182,7 +182,14 @@ def test_model_without_quantised_operators_runs_on_the_cpu_and_says_so(
 def test_strict_refuses_what_would_run_on_the_cpu(run: Run, model: Path) -> None:
     model.write_bytes(float_classifier())
     for command in (("classify", IMAGE, "--model"), ("compile",), ("compare",)):
-        run(*command, model, "-O", "strict=true").assert_refused("strict", "node 0", code=4)
+        strict = ("--device", "simulator", "-O", "strict=true")
+        run(*command, model, *strict).assert_refused("strict", "node 0", code=4)
+
+
+@pytest.mark.skipif(find_npu_node() != "", reason="this machine has an NPU")
+def test_strict_refuses_to_simulate_unasked(run: Run) -> None:
+    arguments = ("classify", IMAGE, "--model", MODEL, "-O", "strict=true")
+    run(*arguments).assert_refused("strict: no NPU was found", "device=simulator", code=3)
 
 
 def test_model_with_dynamic_tensors(run: Run, model: Path) -> None:
@@ -338,8 +345,8 @@ def test_internal_errors_are_one_line_too(run: Run, monkeypatch: pytest.MonkeyPa
 def test_device_that_is_not_there(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from delegate.errors import DeviceError
 
-    def nothing(device: str) -> str:
-        raise DeviceError(f"device {device}: this version has no backend for NPU hardware")
+    def nothing(device: str, strict: bool) -> str:
+        raise DeviceError(f"device {device}: it failed")
 
     monkeypatch.setattr("delegate._native.open_device_name", nothing)
     run("classify", IMAGE, "--model", MODEL).assert_refused("device auto", code=3)
