@@ -15,7 +15,16 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import delegate
-from delegate.cli import classify, compare, compile, disasm, library_path, replay, supported_ops
+from delegate.cli import (
+    classify,
+    compare,
+    compile,
+    conformance,
+    disasm,
+    library_path,
+    replay,
+    supported_ops,
+)
 from delegate.cli.command import PROGRAM, Command, print_error
 from delegate.errors import DelegateError
 
@@ -29,6 +38,7 @@ COMMANDS: tuple[Command, ...] = (
     compile.COMMAND,
     compare.COMMAND,
     replay.COMMAND,
+    conformance.COMMAND,
     disasm.COMMAND,
     supported_ops.COMMAND,
     library_path.COMMAND,

@@ -45,6 +45,12 @@ class Progress:
         sys.stderr.write(f"\r{self._label}{bar}{tail}")
         sys.stderr.flush()
 
+    def hide(self) -> None:
+        """Clears the bar's line, so that other text can be printed; ``advance`` draws it again."""
+        if self._drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
     def close(self) -> None:
         """Removes the bar."""
         if self._drawn:

@@ -1,21 +1,12 @@
-"""Small .tflite models built in memory for tests, conformance and benchmarks."""
+"""``delegate.model_builder`` under the name that the tests use."""
 
-from models.builder.layers import Arithmetic
-from models.builder.model_builder import ModelBuilder
-from models.builder.single_op import (
-    add_model,
-    conv_conv_add_model,
-    conv_model,
-    depthwise_model,
-    fully_connected_model,
-)
+import sys
+from importlib import import_module
 
-__all__ = [
-    "Arithmetic",
-    "ModelBuilder",
-    "add_model",
-    "conv_conv_add_model",
-    "conv_model",
-    "depthwise_model",
-    "fully_connected_model",
-]
+from delegate.model_builder import *  # noqa: F403
+from delegate.model_builder import __all__ as __all__
+
+for _name in ("layers", "model_builder", "options", "ranges", "single_op", "table_writer"):
+    _module = import_module(f"delegate.model_builder.{_name}")
+    sys.modules[f"{__name__}.{_name}"] = _module
+    globals()[_name] = _module

@@ -14,6 +14,7 @@ import flatbuffers
 import numpy as np
 
 from delegate.graph import DType, Quantization
+from delegate.model_builder.options import BuiltinOptions, FieldKind
 from delegate.tflite_operators import PLACEHOLDER_FOR_GREATER_OP_CODES
 from delegate.tflite_schema import (
     TENSOR_TYPES,
@@ -27,7 +28,6 @@ from delegate.tflite_schema import (
     TensorMapSlot,
     TensorSlot,
 )
-from models.builder.options import BuiltinOptions, FieldKind
 
 # The schema demands force_align 16 for buffer data, so that kernels may use vector loads.
 BUFFER_ALIGNMENT_BYTES = 16

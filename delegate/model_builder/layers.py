@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.graph import Activation, DType, Padding, Quantization
-from models.builder import options
-from models.builder.model_builder import ModelBuilder
-from models.builder.ranges import (
+from delegate.model_builder import options
+from delegate.model_builder.model_builder import ModelBuilder
+from delegate.model_builder.ranges import (
     ADD_COVERED_DEVIATIONS,
     REAL_DEVIATION,
     accumulator_deviation,
@@ -84,10 +84,18 @@ def conv(
     groups: int = 1,
     arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
     name: str = "conv",
+    declared_size: tuple[int, int] | None = None,
 ) -> int:
-    """CONV_2D: filter OHWI [oc, kh, kw, c / groups], per-channel along axis 0."""
+    """CONV_2D: filter OHWI [oc, kh, kw, c / groups], per-channel along axis 0.
+
+    ``declared_size``: height and width that the file shall claim for the output, right or not.
+    """
     n, h, w, c = builder.spec(x).shape
-    shape = (n, output_size(h, kh, sh, dh, padding), output_size(w, kw, sw, dw, padding), oc)
+    rows, columns = declared_size or (
+        output_size(h, kh, sh, dh, padding),
+        output_size(w, kw, sw, dw, padding),
+    )
+    shape = (n, rows, columns, oc)
     return _weighted(
         builder,
         rng,
@@ -117,11 +125,19 @@ def depthwise(
     multiplier: int = 1,
     arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
     name: str = "depthwise",
+    declared_size: tuple[int, int] | None = None,
 ) -> int:
-    """DEPTHWISE_CONV_2D: filter 1HWO [1, kh, kw, c * multiplier], per-channel along axis 3."""
+    """DEPTHWISE_CONV_2D: filter 1HWO [1, kh, kw, c * multiplier], per-channel along axis 3.
+
+    ``declared_size``: as for ``conv``.
+    """
     n, h, w, c = builder.spec(x).shape
     oc = c * multiplier
-    shape = (n, output_size(h, kh, sh, dh, padding), output_size(w, kw, sw, dw, padding), oc)
+    rows, columns = declared_size or (
+        output_size(h, kh, sh, dh, padding),
+        output_size(w, kw, sw, dw, padding),
+    )
+    shape = (n, rows, columns, oc)
     return _weighted(
         builder,
         rng,

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from delegate.graph import Activation, DType, Padding
-from models.builder import layers
-from models.builder.layers import DEFAULT_ARITHMETIC, Arithmetic
-from models.builder.model_builder import ModelBuilder
-from models.builder.ranges import LIMITS, add_operand_scale, random_quantization
+from delegate.model_builder import layers
+from delegate.model_builder.layers import DEFAULT_ARITHMETIC, Arithmetic
+from delegate.model_builder.model_builder import ModelBuilder
+from delegate.model_builder.ranges import LIMITS, add_operand_scale, random_quantization
 
 
 def conv_model(

@@ -15,10 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.graph import DType, Quantization
-from delegate.tflite_operators import BUILTIN_OPERATORS, CUSTOM
-from delegate.tflite_schema import FILE_IDENTIFIER, SCHEMA_VERSION, ModelSlot
-from models.builder.options import BuiltinOptions, empty
-from models.builder.table_writer import (
+from delegate.model_builder.options import BuiltinOptions, empty
+from delegate.model_builder.table_writer import (
     BUFFER_ALIGNMENT_BYTES,
     OperatorSpec,
     SubGraphSpec,
@@ -30,6 +28,8 @@ from models.builder.table_writer import (
     write_signature,
     write_subgraph,
 )
+from delegate.tflite_operators import BUILTIN_OPERATORS, CUSTOM
+from delegate.tflite_schema import FILE_IDENTIFIER, SCHEMA_VERSION, ModelSlot
 
 _NUMPY_TYPES: dict[np.dtype[np.generic], DType] = {
     np.dtype(np.float32): DType.FLOAT32,

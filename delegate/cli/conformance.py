@@ -1,0 +1,236 @@
+"""``conformance``: the operator suite, with googletest's command line and output."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import sys
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+from delegate.cli.argument_types import natural_number, positive_integer
+from delegate.cli.command import (
+    EXIT_MISMATCH,
+    Command,
+    add_json_argument,
+    add_option_arguments,
+    options_from,
+    print_json,
+    warn,
+)
+from delegate.cli.progress import progress
+from delegate.conformance.gtest_filter import MAX_RANDOM_SEED, Filter, Shard, sampled, shuffled
+from delegate.conformance.gtest_output import Console, print_list
+from delegate.conformance.gtest_report import parse_output, write_report
+from delegate.conformance.outcome import Outcome, Status
+from delegate.errors import UsageError
+from delegate.options import ORIGIN_DEFAULT, Options
+
+# ../shared/models beside a source tree.
+_SHARED_MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
+
+# No case is known to take a twentieth of this on one core.
+_CASE_TIMEOUT_S = 600
+
+
+def _flag(text: str) -> bool:
+    """googletest's booleans."""
+    if text not in ("0", "1", "true", "false", "t", "f"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither 0 nor 1")
+    return text in ("1", "true", "t")
+
+
+def _add_gtest_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("googletest's arguments")
+
+    def flag(name: str, text: str) -> None:
+        group.add_argument(name, type=_flag, nargs="?", const=True, default=False, help=text)
+
+    flag("--gtest_list_tests", "list the tests and stop")
+    group.add_argument(
+        "--gtest_filter", metavar="POSITIVE[-NEGATIVE]",
+        default=os.environ.get("GTEST_FILTER", "*"),
+        help="patterns with * and ?, separated by a colon (default: GTEST_FILTER)",
+    )  # fmt: skip
+    group.add_argument(
+        "--gtest_output", metavar="(json|xml)[:PATH]", default=os.environ.get("GTEST_OUTPUT", ""),
+        help="write a report",
+    )  # fmt: skip
+    flag("--gtest_shuffle", "random order")
+    group.add_argument(
+        "--gtest_random_seed", type=natural_number, default=0, metavar="N",
+        help="of the shuffle; 0 takes one from the clock (default)",
+    )  # fmt: skip
+    group.add_argument(
+        "--gtest_repeat", type=int, default=1, metavar="N", help="a negative number: for ever"
+    )
+    flag("--gtest_fail_fast", "stop at the first failure")
+    flag("--gtest_also_run_disabled_tests", "no test is disabled; accepted for runners")
+    flag("--gtest_brief", "print failures only")
+    group.add_argument("--gtest_color", choices=("yes", "no", "auto"), help="ignored")
+    flag("--gtest_print_time", "ignored: times are always printed")
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_gtest_arguments(parser)
+    parser.add_argument(
+        "--jobs", type=positive_integer, default=os.cpu_count() or 1, metavar="N",
+        help="processes (default: one per processor)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--sample", type=positive_integer, metavar="N",
+        help="about N of the selected tests, at least one of every family",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seed", type=natural_number, default=0, metavar="S", help="of --sample (default 0)"
+    )
+    parser.add_argument(
+        "--models", type=Path, metavar="DIR",
+        help="folder of public models for the suites that run files (default: ../shared/models "
+        "beside the source tree, if it exists)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--verbose", action="store_true",
+        help="show the first differing element of each test, and its way through the stages",
+    )  # fmt: skip
+    parser.add_argument(
+        "--summary", type=Path, metavar="PATH", help="write counts per family as JSON"
+    )
+    add_option_arguments(parser)
+    add_json_argument(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from delegate.conformance.families import case_names
+
+    models = _models_folder(arguments)
+    selected = filter(Filter.parse(arguments.gtest_filter).selects, case_names(models))
+    if arguments.gtest_list_tests:
+        print_list(selected, sys.stdout)
+        return 0
+    report = parse_output(arguments.gtest_output) if arguments.gtest_output else None
+    names = list(selected)
+    if arguments.sample is not None:
+        names = sampled(names, arguments.sample, arguments.seed)
+    names = list(Shard.from_environment().takes(names))
+    if arguments.verbose:
+        arguments.jobs = 1
+    code = 0
+    iteration = 0
+    while iteration != arguments.gtest_repeat:
+        iteration += 1
+        started = time.time()
+        if arguments.gtest_repeat != 1:
+            print(f"\nRepeating all tests (iteration {iteration}) . . .\n", flush=True)
+        outcomes = _run_once(arguments, names, models, iteration)
+        elapsed = round((time.time() - started) * 1000)
+        if report is not None:
+            write_report(*report, outcomes, started, elapsed)
+        _summarize(arguments, outcomes)
+        if any(outcome.status is Status.FAILED for outcome in outcomes):
+            code = EXIT_MISMATCH
+            if arguments.gtest_fail_fast:
+                break
+    return code
+
+
+def _models_folder(arguments: argparse.Namespace) -> Path | None:
+    folder: Path | None = arguments.models
+    if folder is not None and not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder of models")
+    if folder is None and _SHARED_MODELS.is_dir():
+        return _SHARED_MODELS
+    if folder is None and not arguments.gtest_list_tests:
+        warn("no folder of public models (--models): the tests of files are not in the suite")
+    return folder
+
+
+def _run_once(
+    arguments: argparse.Namespace, names: list[str], models: Path | None, iteration: int
+) -> list[Outcome]:
+    seed: int | None = None
+    if arguments.gtest_shuffle:
+        first = arguments.gtest_random_seed or int(time.time())
+        seed = (first + iteration - 2) % MAX_RANDOM_SEED + 1
+        names = shuffled(names, seed)
+    quiet = arguments.json
+    console = Console(_Nowhere() if quiet else sys.stdout, brief=arguments.gtest_brief)
+    console.start(names, arguments.gtest_filter, Shard.from_environment(), seed)
+    started = time.monotonic()
+    outcomes: list[Outcome] = []
+    cases = _outcomes(arguments, names, models)
+    with contextlib.closing(cases), progress("conformance", len(names)) as bar:
+        for outcome in cases:
+            bar.hide()
+            console.case(outcome)
+            if arguments.verbose and not quiet:
+                _explain(outcome, models, arguments)
+            bar.advance()
+            outcomes.append(outcome)
+            if arguments.gtest_fail_fast and outcome.status is Status.FAILED:
+                break
+    console.finish(outcomes, round((time.monotonic() - started) * 1000))
+    return outcomes
+
+
+def _outcomes(
+    arguments: argparse.Namespace, names: list[str], models: Path | None
+) -> Generator[Outcome, None, None]:
+    from delegate.conformance.workers import Settings, run_in_processes
+
+    settings = Settings(models, _effective(arguments), _CASE_TIMEOUT_S)
+    return run_in_processes(names, settings, arguments.jobs)
+
+
+def _effective(arguments: argparse.Namespace) -> dict[str, str]:
+    """The options that were given, and silence about what each model makes the delegate say."""
+    options = options_from(arguments)
+    given = {
+        key: text
+        for key, text in options.to_strings().items()
+        if options.origins.get(key) != ORIGIN_DEFAULT
+    }
+    return {"log_level": "error", **given}
+
+
+def _explain(outcome: Outcome, models: Path | None, arguments: argparse.Namespace) -> None:
+    from delegate.conformance.explanation import explain
+
+    for line in explain(outcome, models, Options.from_mapping(_effective(arguments))):
+        print(f"    {line}")
+
+
+def _summarize(arguments: argparse.Namespace, outcomes: list[Outcome]) -> None:
+    from delegate.conformance.summary import summarize
+
+    document = summarize(outcomes)
+    if arguments.summary is not None:
+        arguments.summary.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if arguments.json:
+        print_json(document)
+
+
+class _Nowhere(io.StringIO):
+    """A stream for lines that nobody wants."""
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+
+COMMAND = Command(
+    name="conformance",
+    summary="Run the operator suite: thousands of models against TensorFlow Lite's reference.",
+    examples=(
+        "conformance --sample 1000",
+        "conformance --gtest_filter='Conv2D.*:DepthwiseConv2D.*-*input_size_112*' --jobs 4",
+        "conformance --gtest_list_tests",
+        "conformance --gtest_output=json:result.json --device rocket",
+        "conformance --gtest_filter=AddQuant.Op/7 --verbose",
+    ),
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,228 @@
+"""Numbers beyond Teflon's grid: activations, zero points, multipliers, biases of convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.conformance.case import Case, Family
+from delegate.conformance.grid import Axes, Grid
+from delegate.conformance.own_grid import TYPES, dtype_of, is_per_channel, one_layer, window_of
+from delegate.conformance.random_layers import Numbers, conv, depthwise
+from delegate.graph import Activation, DType, Quantization
+from delegate.model_builder import layers
+from delegate.model_builder.layers import Arithmetic
+from delegate.model_builder.model_builder import ModelBuilder
+from delegate.model_builder.ranges import LIMITS
+
+IntArray = npt.NDArray[Any]
+_ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
+_LEVELS = (0, 1, 77, 127, 128, 254, 255)
+_INT32 = np.iinfo(np.int32)
+_OPERATORS = ("conv", "depthwise")
+_CHANNELS = 18
+
+
+def _layer(
+    operator: str, builder: ModelBuilder, rng: np.random.Generator, x: int, numbers: Numbers
+) -> int:
+    if operator == "conv":
+        return conv(builder, rng, x, 21, window_of("3x3", "1x2"), numbers)
+    return depthwise(builder, rng, x, window_of("3x3", "1x2"), numbers)
+
+
+def _activations() -> Grid:
+    """Every clamp with every kind of zero point; at scale 0.013 the range ends before 6."""
+
+    def make(
+        name: str, *, operator: str, activation: str, zero_point: int, scale: str, type: str
+    ) -> Case:
+        real_scale = {"narrow": 0.013, "wide": 0.047}[scale]
+        low = LIMITS[dtype_of(type)][0]
+        numbers = Numbers(
+            per_channel=is_per_channel(type),
+            activation=Activation[activation],
+            output=Quantization((float(np.float32(real_scale)),), (zero_point + low,)),
+        )
+
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+            return _layer(operator, builder, rng, x, numbers)
+
+        return one_layer(name, "Activations", (1, 9, 14, _CHANNELS), dtype_of(type), layer)
+
+    return Grid(
+        "Activations.Op/",
+        {
+            "operator": _OPERATORS,
+            "activation": _ACTIVATIONS,
+            "zero_point": _LEVELS,
+            "scale": ("narrow", "wide"),
+            "type": TYPES,
+        },
+        make,
+    )
+
+
+def _zero_points() -> Grid:
+    """uint8 with zero points at the ends; padding must be the input's zero point."""
+
+    def make(name: str, *, operator: str, input: int, weights: int) -> Case:
+        def build(rng: np.random.Generator) -> bytes:
+            builder = ModelBuilder("zero points")
+            quantization = Quantization((float(np.float32(0.02)),), (input,))
+            x = builder.input("input", (1, 8, 11, _CHANNELS), DType.UINT8, quantization)
+            numbers = Numbers(weight_zero_point=weights)
+            builder.output(_layer(operator, builder, rng, x, numbers))
+            return builder.build()
+
+        return Case(name, "ZeroPoints", build)
+
+    axes: Axes = {"operator": _OPERATORS, "input": _LEVELS, "weights": _LEVELS}
+    return Grid("ZeroPoints.Op/", axes, make)
+
+
+def _extreme_arithmetic(
+    rng: np.random.Generator, kind: str, shape: tuple[int, ...], multiplier: float, ratio: float
+) -> Arithmetic:
+    """Weights so small that multipliers near and above one leave the output its range.
+
+    The input has scale 0.02 and the output 0.05; ``multiplier`` is that of the largest channel,
+    ``ratio`` the largest over the smallest.
+    """
+    dtype = dtype_of(kind)
+    reach = 2 if multiplier > 0.01 else 127
+    zero_point = 0 if dtype is DType.INT8 else 128
+    values = rng.integers(-reach, reach + 1, shape) + zero_point
+    channels = shape[0]
+    spread = np.ones(1)
+    if is_per_channel(kind):
+        spread = np.exp(-rng.uniform(0, np.log(ratio), channels))
+        spread[0], spread[-1] = 1.0, 1 / ratio
+    base = multiplier * 0.05 / 0.02
+    return Arithmetic(
+        weights=values.astype(np.int8 if dtype is DType.INT8 else np.uint8),
+        weight_zero_point=zero_point,
+        per_channel=is_per_channel(kind),
+        weight_scales=tuple(float(base * s) for s in spread),
+        bias=rng.integers(-50, 51, channels).astype(np.int32),
+        output_scale=0.05,
+        output_zero_point=LIMITS[dtype][0] + int(rng.integers(100, 156)),
+    )
+
+
+def _multipliers() -> Grid:
+    """From 1e-11 to 100, and channels that differ by up to 7e8."""
+
+    values = {
+        "1e_11": 1e-11, "1e_9": 1e-9, "1e_6": 1e-6, "1e_4": 1e-4, "0_004": 0.004, "0_03": 0.03,
+        "0_25": 0.25, "0_5": 0.5, "0_9999": 0.9999, "1": 1.0, "1_5": 1.5, "2": 2.0, "7_3": 7.3,
+        "100": 100.0,
+    }  # fmt: skip
+    ratios = {"1": 1.0, "50": 50.0, "1e4": 1e4, "7e8": 7e8}
+
+    def make(name: str, *, multiplier: str, ratio: str, inputs: int, type: str) -> Case:
+        def build(rng: np.random.Generator) -> bytes:
+            builder = ModelBuilder("multipliers")
+            dtype = dtype_of(type)
+            quantization = Quantization((float(np.float32(0.02)),), (LIMITS[dtype][0] + 120,))
+            x = builder.input("input", (1, 7, 9, inputs), dtype, quantization)
+            arithmetic = _extreme_arithmetic(
+                rng, type, (13, 1, 1, inputs), values[multiplier], ratios[ratio]
+            )
+            builder.output(layers.conv(builder, rng, x, oc=13, kh=1, kw=1, arithmetic=arithmetic))
+            return builder.build()
+
+        return Case(name, "Multipliers", build)
+
+    def is_in(*, multiplier: str, ratio: str, inputs: int, type: str) -> bool:
+        return is_per_channel(type) or ratio == "1"
+
+    axes: Axes = {
+        "multiplier": tuple(values),
+        "ratio": tuple(ratios),
+        "inputs": (1, 24),
+        "type": TYPES,
+    }
+    return Grid("Multipliers.Op/", axes, make, is_in)
+
+
+def _drawn(_: np.random.Generator, bias: IntArray) -> IntArray:
+    return bias
+
+
+def _largest(rng: np.random.Generator, bias: IntArray) -> IntArray:
+    """Half of the channels near the ends of int32, as far as 2^24 products allow."""
+    room = 1 << 24
+    ends = rng.choice([_INT32.max - room, _INT32.min + room], bias.shape)
+    return np.where(rng.random(bias.shape) < 0.5, ends, bias).astype(np.int32)
+
+
+_BIASES: dict[str, Callable[[np.random.Generator, IntArray], IntArray] | None] = {
+    "absent": None,
+    "zero": lambda _, bias: np.zeros_like(bias),
+    "drawn": _drawn,
+    "near_ends": _largest,
+    "max_of_dead_channels": _drawn,
+    "min_of_dead_channels": _drawn,
+}
+
+
+def _biases() -> Grid:
+    """Absent, zero, and near the ends of int32; dead channels (weights all zero) at the very end,
+    as pruned models have them. TensorFlow Lite's CONV_2D does not exist without a bias.
+    """
+
+    def make(name: str, *, operator: str, bias: str, activation: str, type: str) -> Case:
+        def build(rng: np.random.Generator) -> bytes:
+            builder = ModelBuilder("biases")
+            dtype = dtype_of(type)
+            quantization = Quantization((float(np.float32(0.02)),), (LIMITS[dtype][0] + 131,))
+            x = builder.input("input", (1, 6, 7, _CHANNELS), dtype, quantization)
+            is_dense = operator == "conv"
+            shape = (_CHANNELS, 3, 3, _CHANNELS) if is_dense else (1, 3, 3, _CHANNELS)
+            zero_point = 0 if dtype is DType.INT8 else 119
+            weights = rng.integers(-100, 101, shape) + zero_point
+            values = rng.integers(-20000, 20000, _CHANNELS).astype(np.int32)
+            change = _BIASES[bias]
+            if change is not None:
+                values = change(rng, values)
+            if bias.endswith("dead_channels"):
+                dead = np.arange(0, _CHANNELS, 5)
+                weights[dead if is_dense else (..., dead)] = zero_point
+                values[dead] = _INT32.max if bias.startswith("max") else _INT32.min
+            arithmetic = Arithmetic(
+                activation=Activation[activation],
+                per_channel=is_per_channel(type),
+                weights=weights.astype(np.int8 if dtype is DType.INT8 else np.uint8),
+                weight_zero_point=zero_point,
+                bias=values,
+                has_bias=change is not None,
+                output_scale=0.03,
+            )
+            if is_dense:
+                y = layers.conv(builder, rng, x, oc=_CHANNELS, kh=3, kw=3, arithmetic=arithmetic)
+            else:
+                y = layers.depthwise(builder, rng, x, kh=3, kw=3, arithmetic=arithmetic)
+            builder.output(y)
+            return builder.build()
+
+        return Case(name, "Biases", build)
+
+    def is_in(*, operator: str, bias: str, activation: str, type: str) -> bool:
+        return operator == "depthwise" or bias != "absent"
+
+    axes: Axes = {
+        "operator": _OPERATORS,
+        "bias": tuple(_BIASES),
+        "activation": ("NONE", "RELU", "RELU6"),
+        "type": TYPES,
+    }
+    return Grid("Biases.Op/", axes, make, is_in)
+
+
+def families() -> tuple[Family, ...]:
+    """All families of this file."""
+    return (_activations(), _zero_points(), _multipliers(), _biases())

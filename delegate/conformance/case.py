@@ -1,0 +1,59 @@
+"""What a family gives for a name: the model, its inputs' range, and what must become of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+Build = Callable[[np.random.Generator], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One model and its expectations. Exactly one of ``build`` and ``path`` is given.
+
+    ``label`` is the family in summaries. ``input_levels``: inputs are uniform over the first so
+    many of the type's 256 values. ``rejected_by``: the delegate must refuse every node of the four
+    operators, by one of these rules. ``runs_on_cpu`` False: TensorFlow Lite itself refuses the
+    model, so only the refusal is checked. ``per_operator``: a whole model, whose nodes are judged
+    one by one with TensorFlow Lite's own inputs to them.
+    """
+
+    name: str
+    label: str
+    build: Build | None = None
+    path: Path | None = None
+    input_levels: int = 256
+    rejected_by: tuple[str, ...] = ()
+    runs_on_cpu: bool = True
+    per_operator: bool = False
+
+    def generator(self) -> np.random.Generator:
+        """Random numbers that depend on the name alone."""
+        return generator_of(self.name)
+
+
+class Family(Protocol):
+    """A set of cases that share a gtest suite and a test: ``prefix`` is "Suite.Test/"."""
+
+    @property
+    def prefix(self) -> str: ...
+
+    def parameters(self) -> Iterator[str]:
+        """What follows the prefix, one per case, in the order of the list."""
+        ...
+
+    def case(self, parameter: str) -> Case:
+        """The case of one parameter. Raises KeyError for a name that is not in the family."""
+        ...
+
+
+def generator_of(name: str) -> np.random.Generator:
+    """A generator seeded by the digest of ``name``: the same everywhere."""
+    digest = hashlib.sha256(name.encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:16], "little"))

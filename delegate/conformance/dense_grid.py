@@ -1,0 +1,95 @@
+"""FULLY_CONNECTED beyond Teflon's grid: ranks, rows, odd sizes, activations, no bias."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from delegate.conformance.case import Case, Family
+from delegate.conformance.grid import Axes, Grid
+from delegate.conformance.own_grid import TYPES, dtype_of, numbers_of, one_layer
+from delegate.conformance.random_layers import fully_connected
+from delegate.graph import Activation
+from delegate.model_builder.model_builder import ModelBuilder
+
+# Leading dimensions by rank and number of rows.
+_LEADING = {
+    "1": (), "1x1": (1,), "6": (6,), "1x1x1": (1, 1), "2x3": (2, 3), "1x5x1": (1, 5, 1),
+    "2x1x7": (2, 1, 7),
+}  # fmt: skip
+
+
+def _shapes() -> Grid:
+    """``rows``: the input's leading dimensions, "1" for none (rank 1)."""
+
+    def make(
+        name: str, *, rows: str, inputs: int, outputs: int, keep_num_dims: int, type: str
+    ) -> Case:
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+            return fully_connected(
+                builder, rng, x, outputs, numbers_of(type), keep_num_dims=bool(keep_num_dims)
+            )
+
+        shape = (*_LEADING[rows], inputs)
+        return one_layer(name, "DenseShapes", shape, dtype_of(type), layer)
+
+    def is_in(*, rows: str, inputs: int, outputs: int, keep_num_dims: int, type: str) -> bool:
+        return bool(_LEADING[rows]) or not keep_num_dims
+
+    return Grid(
+        "DenseShapes.Op/",
+        {
+            "rows": tuple(_LEADING),
+            "inputs": (1, 33, 257),
+            "outputs": (1, 17, 130),
+            "keep_num_dims": (0, 1),
+            "type": TYPES,
+        },
+        make,
+        is_in,
+    )
+
+
+def _flattened() -> Grid:
+    """A feature map of rank 4 whose pixels and channels together are the inputs of one row."""
+
+    def make(name: str, *, h: int, w: int, c: int, outputs: int, type: str) -> Case:
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+            numbers = numbers_of(type)
+            return fully_connected(builder, rng, x, outputs, numbers, inputs=h * w * c)
+
+        return one_layer(name, "DenseFlattened", (1, h, w, c), dtype_of(type), layer)
+
+    axes: Axes = {"h": (1, 3), "w": (2, 7), "c": (1, 5, 16, 40), "outputs": (2, 33), "type": TYPES}
+    return Grid("DenseFlattened.Op/", axes, make)
+
+
+def _numbers() -> Grid:
+    def make(name: str, *, activation: str, bias: str, rows: int, type: str) -> Case:
+        numbers = replace(
+            numbers_of(type),
+            activation=Activation[activation],
+            bias={"drawn": None, "absent": False, "zero": 0}[bias],
+        )
+
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+            return fully_connected(builder, rng, x, 37, numbers)
+
+        return one_layer(name, "DenseNumbers", (rows, 101), dtype_of(type), layer)
+
+    return Grid(
+        "DenseNumbers.Op/",
+        {
+            "activation": ("NONE", "RELU", "RELU6", "RELU_N1_TO_1"),
+            "bias": ("drawn", "absent", "zero"),
+            "rows": (1, 19),
+            "type": TYPES,
+        },
+        make,
+    )
+
+
+def families() -> tuple[Family, ...]:
+    """All families of this file."""
+    return (_shapes(), _flattened(), _numbers())

@@ -1,0 +1,250 @@
+"""Runs one case: the model through the runtime with the delegate, and the same by an oracle.
+
+A case passes if every node was delegated (of a public model: every node that the suite is about),
+if each partition took one submit, and if no element is off by more than one step. A rejected node
+makes it a skip with the rule; ``skips`` decides whether that is accepted.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import delegate
+from delegate.comparison import MAX_ABS_DIFF, Tally
+from delegate.conformance import numpy_reference
+from delegate.conformance.case import Case
+from delegate.conformance.families import find_case
+from delegate.conformance.outcome import Oracle, Outcome, Status
+from delegate.errors import DelegateError
+from delegate.graph import Graph
+from delegate.options import ORIGIN_DEFAULT, Options
+from delegate.partition.types import Rejection
+from delegate.report import Delegation, collect_delegations
+from delegate.runtimes import Interpreter, find_runtime, invoke
+from delegate.tflite_reader import read_graph
+
+# Reference kernels manage some 3e9 multiplications per second, NumPy five times that: from here on
+# the expected values come from NumPy.
+TFLITE_MACS = 500_000_000
+
+OPERATORS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD"})
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A case's model, its graph and its inputs by tensor index."""
+
+    case: Case
+    model: bytes
+    graph: Graph
+    inputs: dict[int, Array]
+
+
+def prepare(name: str, models: Path | None) -> Prepared:
+    """Builds or reads the model of a case, and draws its inputs. Raises UsageError, ModelError."""
+    case = find_case(name, models)
+    rng = case.generator()
+    if case.build is not None:
+        model = case.build(rng)
+    else:
+        assert case.path is not None, "a case has a model"
+        model = case.path.read_bytes()
+    graph = read_graph(model)
+    inputs: dict[int, Array] = {}
+    for index in graph.inputs:
+        tensor = graph.tensor(index)
+        kind = np.dtype(tensor.dtype.name.lower())
+        if kind.kind == "f":
+            inputs[index] = rng.uniform(-1, 1, tensor.shape).astype(kind)
+        else:
+            limits = np.iinfo(kind)
+            top = limits.min + case.input_levels - 1 if kind.itemsize == 1 else limits.max
+            inputs[index] = rng.integers(limits.min, top, tensor.shape, kind, endpoint=True)
+    return Prepared(case, model, graph, inputs)
+
+
+def run_case(name: str, models: Path | None, options: Options) -> Outcome:
+    """The outcome of one case; whatever goes wrong becomes a failure of the case."""
+    start = time.perf_counter()
+    try:
+        outcome = _run(prepare(name, models), options)
+    except DelegateError as error:
+        outcome = Outcome(name, name.split(".")[0], Status.FAILED, str(error))
+    except Exception:
+        text = traceback.format_exc()
+        outcome = Outcome(name, name.split(".")[0], Status.FAILED, text.rstrip())
+    return replace(outcome, milliseconds=round((time.perf_counter() - start) * 1000))
+
+
+def _run(prepared: Prepared, options: Options) -> Outcome:
+    case = prepared.case
+    if not case.runs_on_cpu:
+        return _check_refusal(prepared, options)
+    interpreter, delegation = _load(prepared.model, options)
+    concerned = [r for r in delegation.rejections if r.op in OPERATORS]
+    facts = Outcome(
+        case.name,
+        case.label,
+        Status.OK,
+        delegated_nodes=delegation.delegated_nodes,
+        total_nodes=delegation.total_nodes,
+    )
+    if case.rejected_by or (concerned and not delegation.delegated_nodes):
+        return _judge_rejections(facts, case, concerned)
+    if not delegation.delegated_nodes:
+        return replace(facts, status=Status.FAILED, message="nothing was delegated, and no reason")
+    ours, submits = _invoke(interpreter, prepared.inputs)
+    oracle, theirs = expected(prepared)
+    tally = Tally()
+    for mine, other in zip(ours, theirs, strict=True):
+        tally.add(mine, other)
+    facts = replace(
+        facts,
+        oracle=oracle,
+        submits=submits,
+        max_abs_diff=int(tally.max_abs_diff),
+        equal=tally.equal,
+        elements=tally.elements,
+        rules=_rules(concerned),
+    )
+    broken = []
+    if tally.max_abs_diff > MAX_ABS_DIFF:
+        broken.append(f"off by {tally.max_abs_diff}: {first_difference(ours, theirs)}")
+    if submits != delegation.partitions:
+        broken.append(f"{submits} submits for {delegation.partitions} partitions in one invoke")
+    if case.build is not None and delegation.delegated_nodes != delegation.total_nodes:
+        broken.extend(map(_sentence, delegation.rejections))
+    if case.build is not None and delegation.partitions != 1:
+        broken.append(f"{delegation.partitions} partitions instead of 1")
+    if broken:
+        return replace(facts, status=Status.FAILED, message="\n".join(broken))
+    if concerned:
+        return replace(facts, status=Status.SKIPPED, message=_sentences(concerned))
+    return facts
+
+
+def _check_refusal(prepared: Prepared, options: Options) -> Outcome:
+    """For a model that TensorFlow Lite does not run: the compiler's own answer."""
+    from delegate.compiler import compile_model
+
+    result = compile_model(prepared.graph, options)
+    facts = Outcome(
+        prepared.case.name,
+        prepared.case.label,
+        Status.OK,
+        delegated_nodes=result.delegated_nodes,
+        total_nodes=result.total_nodes,
+    )
+    return _judge_rejections(facts, prepared.case, list(result.rejections))
+
+
+def _judge_rejections(facts: Outcome, case: Case, rejections: list[Rejection]) -> Outcome:
+    """A skip with the rule; of a case that must be rejected: a success by one of its rules."""
+    if not case.rejected_by:
+        message = _sentences(rejections)
+        return replace(facts, status=Status.SKIPPED, rules=_rules(rejections), message=message)
+    wanted = " or ".join(case.rejected_by)
+    if not rejections:
+        return replace(
+            facts, status=Status.FAILED, message=f"delegated, but must be rejected by {wanted}"
+        )
+    facts = replace(facts, rules=_rules(rejections))
+    wrong = [r for r in rejections if r.rule not in case.rejected_by]
+    if wrong:
+        message = f"{_sentence(wrong[0])} (must be rejected by {wanted})"
+        return replace(facts, status=Status.FAILED, message=message)
+    return facts
+
+
+def _rules(rejections: list[Rejection]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(rejection.rule for rejection in rejections))
+
+
+def _sentences(rejections: list[Rejection]) -> str:
+    return "\n".join(map(_sentence, rejections))
+
+
+def _sentence(rejection: Rejection) -> str:
+    return f"node {rejection.node} ({rejection.op}): {rejection.rule}: {rejection.detail}"
+
+
+def _load(model: bytes, options: Options) -> tuple[Interpreter, Delegation]:
+    runtime = find_runtime()
+    strings = options.to_strings()
+    given = {k: v for k, v in strings.items() if options.origins.get(k) != ORIGIN_DEFAULT}
+    plugin = runtime.load_delegate(delegate.library_path(), given)
+    with collect_delegations() as found:
+        interpreter = runtime.interpreter(model, [plugin], threads=1)
+    if len(found) != 1:
+        raise DelegateError(f"the delegate announced itself {len(found)} times instead of once")
+    return interpreter, found[0]
+
+
+def load_and_invoke(prepared: Prepared, options: Options) -> tuple[list[Array], int]:
+    """Outputs of the model with the delegate, and how many submits it took."""
+    return _invoke(_load(prepared.model, options)[0], prepared.inputs)
+
+
+def _invoke(interpreter: Interpreter, inputs: dict[int, Array]) -> tuple[list[Array], int]:
+    from delegate._native import submit_count
+
+    for index, array in inputs.items():
+        interpreter.set_tensor(index, array)
+    before = submit_count()
+    invoke(interpreter)
+    submits = submit_count() - before
+    details = interpreter.get_output_details()
+    return [interpreter.get_tensor(output["index"]) for output in details], submits
+
+
+def expected(prepared: Prepared) -> tuple[Oracle, list[Array]]:
+    """TensorFlow Lite's answer: its reference kernels', or NumPy's where those would take long or
+    do not define it.
+    """
+    graph = prepared.graph
+    takes_long = numpy_reference.macs(graph) > TFLITE_MACS
+    if (takes_long or _is_undefined(graph)) and numpy_reference.supports(graph):
+        return Oracle.NUMPY, numpy_reference.compute(graph, prepared.inputs)
+    return Oracle.TFLITE, tflite_outputs(prepared)
+
+
+def _is_undefined(graph: Graph) -> bool:
+    """The reference kernel of FULLY_CONNECTED with scales per channel takes the output's first two
+    dimensions for rows and outputs, whatever its rank, and leaves the rest unwritten.
+    """
+    for node in graph.nodes:
+        if node.op == "FULLY_CONNECTED" and len(graph.tensor(node.outputs[0]).shape) > 2:
+            quantization = graph.tensor(node.inputs[1]).quantization
+            if quantization is not None and quantization.is_per_channel:
+                return True
+    return False
+
+
+def tflite_outputs(prepared: Prepared) -> list[Array]:
+    """The reference kernels' outputs."""
+    interpreter = find_runtime().interpreter(prepared.model, reference_kernels=True, threads=1)
+    return _invoke(interpreter, prepared.inputs)[0]
+
+
+def first_difference(ours: list[Array], theirs: list[Array]) -> str:
+    """Which element is off the most, the first of them."""
+    for number, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
+        difference = np.abs(mine.astype(np.int64) - other.astype(np.int64))
+        if difference.max(initial=0) > MAX_ABS_DIFF:
+            place = np.unravel_index(int(difference.argmax()), difference.shape)
+            position = [int(i) for i in place]
+            count = int(np.count_nonzero(difference > MAX_ABS_DIFF))
+            return (
+                f"output {number}, element {position}: {mine[place]} instead of {other[place]}; "
+                f"{count} of {difference.size} elements are off by more than {MAX_ABS_DIFF}"
+            )
+    return "none"

@@ -1,0 +1,50 @@
+"""All families of the suite, and a case by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from delegate.conformance import (
+    add_grid,
+    arithmetic_grid,
+    conv_grid,
+    dense_grid,
+    depthwise_grid,
+    teflon_grid,
+)
+from delegate.conformance.case import Case, Family
+from delegate.errors import UsageError
+
+
+@cache
+def all_families(models: Path | None) -> tuple[Family, ...]:
+    """The families in the order of the list. ``models``: the folder of public models, if any."""
+    return (
+        *teflon_grid.families(),
+        *conv_grid.families(),
+        *depthwise_grid.families(),
+        *dense_grid.families(),
+        *add_grid.families(),
+        *arithmetic_grid.families(),
+    )
+
+
+def case_names(models: Path | None) -> Iterator[str]:
+    """The names of all cases, made as they are asked for."""
+    for family in all_families(models):
+        for parameter in family.parameters():
+            yield family.prefix + parameter
+
+
+def find_case(name: str, models: Path | None) -> Case:
+    """The case called ``name``. Raises UsageError if there is none."""
+    prefix, separator, parameter = name.partition("/")
+    for family in all_families(models):
+        if family.prefix == prefix + separator:
+            try:
+                return family.case(parameter)
+            except KeyError:
+                break
+    raise UsageError(f"no conformance case {name!r}; --gtest_list_tests lists them")

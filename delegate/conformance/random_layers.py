@@ -1,0 +1,214 @@
+"""Layers with the numbers of Teflon's test models, and quantisation that makes outputs spread.
+
+Weights are uniform over 0..254 (int8: -127..127), biases over -20000..19999, inputs over 0..254
+(int8: -128..126). The rule for the rest:
+
+- Zero points: in one case of four uniform over all values, else within 40 of the middle; int8
+  weights have 0, as TensorFlow Lite demands.
+- Scales: input and output log-uniform in 0.004..0.06. The weights' scale follows: the accumulator's
+  mean and deviation are computed from the actual weights, biases and zero points, and the span of
+  mean +- 2.5 deviations, together with the real zero, fills the output's 256 values. So multipliers
+  are what such weights give, 1e-5 to 1.
+- Per channel: the scales spread by a factor of 8 around that.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.graph import Activation, DType, Padding, Quantization
+from delegate.model_builder import layers
+from delegate.model_builder.layers import Arithmetic
+from delegate.model_builder.model_builder import ModelBuilder
+from delegate.model_builder.ranges import LIMITS, uniform_moments
+
+LEVELS = 255  # values 0..254
+BIAS_LOW, BIAS_HIGH = -20000, 20000
+SCALES = (0.004, 0.06)
+CHANNEL_SPREAD = 8.0
+COVERED_DEVIATIONS = 2.5
+_NEAR_MIDDLE = 40
+_ANYWHERE_SHARE = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """What a layer's numbers shall be; None means drawn by the rule above.
+
+    ``bias``: None drawn, False absent, else the value of all channels. ``output``: the output's
+    quantisation. ``multiplier``: a factor on the weights' scales. ``channel_spread``: largest over
+    smallest scale of a per-channel layer.
+    """
+
+    per_channel: bool = False
+    activation: Activation = Activation.NONE
+    bias: int | bool | None = None
+    output: Quantization | None = None
+    weight_zero_point: int | None = None
+    multiplier: float = 1.0
+    channel_spread: float = CHANNEL_SPREAD
+
+
+TEFLON_NUMBERS = Numbers()
+
+
+def draw_zero_point(rng: np.random.Generator, dtype: DType) -> int:
+    """A zero point by the rule above."""
+    low, high = LIMITS[dtype]
+    middle = (low + high + 1) // 2
+    if rng.random() < _ANYWHERE_SHARE:
+        return int(rng.integers(low, high + 1))
+    return int(rng.integers(middle - _NEAR_MIDDLE, middle + _NEAR_MIDDLE + 1))
+
+
+def draw_quantization(rng: np.random.Generator, dtype: DType) -> Quantization:
+    """A scale and a zero point for a feature map, by the rule above."""
+    scale = float(np.float32(np.exp(rng.uniform(*np.log(SCALES)))))
+    return Quantization((scale,), (draw_zero_point(rng, dtype),))
+
+
+def _draw_weights(
+    rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]
+) -> npt.NDArray[np.generic]:
+    if dtype is DType.UINT8:
+        return rng.integers(0, LEVELS, shape, dtype=np.uint8)
+    return rng.integers(-(LEVELS // 2), LEVELS // 2 + 1, shape, dtype=np.int8)
+
+
+def _arithmetic(
+    rng: np.random.Generator,
+    builder: ModelBuilder,
+    x: int,
+    weights_shape: tuple[int, ...],
+    axis: int,
+    numbers: Numbers,
+) -> Arithmetic:
+    spec = builder.spec(x)
+    if spec.quantization is None:
+        raise ValueError("a quantised layer needs a quantised input")
+    weights = _draw_weights(rng, spec.dtype, weights_shape)
+    zero_point = numbers.weight_zero_point
+    if zero_point is None:
+        zero_point = 0 if spec.dtype is DType.INT8 else draw_zero_point(rng, spec.dtype)
+    channels = weights_shape[axis]
+    rows = np.moveaxis(weights.astype(np.float64), axis, 0).reshape(channels, -1) - zero_point
+    bias = rng.integers(BIAS_LOW, BIAS_HIGH, channels, dtype=np.int32)
+    if numbers.bias is not None:
+        bias = np.full(channels, int(numbers.bias), np.int32)
+
+    x_mean, x_deviation = uniform_moments(spec.dtype, spec.quantization.zero_point)
+    spread = np.ones(channels)
+    if numbers.per_channel:
+        half = math.log(numbers.channel_spread) / 2
+        spread = np.exp(rng.uniform(-half, half, channels))
+    used_bias = np.where(np.abs(bias.astype(np.int64)) < 1 << 24, bias, 0)  # else: meant to clip
+    means = (rows.sum(axis=1) * x_mean + used_bias) * spread
+    variances = (rows**2).sum(axis=1) * x_deviation**2 * spread**2
+    mean = float(means.mean())
+    reach = COVERED_DEVIATIONS * math.sqrt(float(variances.mean() + means.var()))
+    low, high = min(mean - reach, 0.0), max(mean + reach, 0.0)
+
+    limits = LIMITS[spec.dtype]
+    output = numbers.output
+    scale = output.scale if output is not None else draw_quantization(rng, spec.dtype).scale
+    span = max(high - low, 1.0)
+    base = scale * (limits[1] - limits[0]) / (span * spec.quantization.scale)
+    output_zero_point = int(np.clip(round(limits[0] - low * 255 / span), *limits))
+    if output is not None:
+        output_zero_point = output.zero_point
+    return Arithmetic(
+        activation=numbers.activation,
+        per_channel=numbers.per_channel,
+        weights=weights,
+        weight_scales=tuple(
+            float(base * numbers.multiplier * s)
+            for s in (spread if numbers.per_channel else spread[:1])
+        ),
+        weight_zero_point=zero_point,
+        bias=bias,
+        has_bias=numbers.bias is not False,
+        output_scale=scale,
+        output_zero_point=output_zero_point,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Kernel, strides, dilations and padding of a convolution.
+
+    ``declared_size``: height and width the file claims for the output, where it has none.
+    """
+
+    kh: int = 1
+    kw: int = 1
+    sh: int = 1
+    sw: int = 1
+    dh: int = 1
+    dw: int = 1
+    padding: Padding = Padding.SAME
+    declared_size: tuple[int, int] | None = None
+
+
+def conv(
+    builder: ModelBuilder,
+    rng: np.random.Generator,
+    x: int,
+    oc: int,
+    window: Window,
+    numbers: Numbers = TEFLON_NUMBERS,
+    *,
+    groups: int = 1,
+    name: str = "conv",
+) -> int:
+    """CONV_2D; returns its output tensor."""
+    channels = builder.spec(x).shape[3]
+    shape = (oc, window.kh, window.kw, channels // groups)
+    return layers.conv(
+        builder, rng, x, oc=oc, kh=window.kh, kw=window.kw, sh=window.sh, sw=window.sw,
+        dh=window.dh, dw=window.dw, padding=window.padding, groups=groups, name=name,
+        declared_size=window.declared_size,
+        arithmetic=_arithmetic(rng, builder, x, shape, 0, numbers),
+    )  # fmt: skip
+
+
+def depthwise(
+    builder: ModelBuilder,
+    rng: np.random.Generator,
+    x: int,
+    window: Window,
+    numbers: Numbers = TEFLON_NUMBERS,
+    *,
+    multiplier: int = 1,
+    name: str = "depthwise",
+) -> int:
+    """DEPTHWISE_CONV_2D; returns its output tensor."""
+    shape = (1, window.kh, window.kw, builder.spec(x).shape[3] * multiplier)
+    return layers.depthwise(
+        builder, rng, x, kh=window.kh, kw=window.kw, sh=window.sh, sw=window.sw, dh=window.dh,
+        dw=window.dw, padding=window.padding, multiplier=multiplier, name=name,
+        declared_size=window.declared_size,
+        arithmetic=_arithmetic(rng, builder, x, shape, 3, numbers),
+    )  # fmt: skip
+
+
+def fully_connected(
+    builder: ModelBuilder,
+    rng: np.random.Generator,
+    x: int,
+    outputs: int,
+    numbers: Numbers = TEFLON_NUMBERS,
+    *,
+    inputs: int | None = None,
+    keep_num_dims: bool = False,
+    name: str = "fully_connected",
+) -> int:
+    """FULLY_CONNECTED; returns its output tensor."""
+    k = inputs if inputs is not None else builder.spec(x).shape[-1]
+    return layers.fully_connected(
+        builder, rng, x, outputs=outputs, inputs=inputs, keep_num_dims=keep_num_dims, name=name,
+        arithmetic=_arithmetic(rng, builder, x, (outputs, k), 0, numbers),
+    )  # fmt: skip

@@ -1,0 +1,63 @@
+"""The list of accepted skips: ``accepted_skips.txt`` beside this file.
+
+One line per entry, "pattern | rule | reason"; "#" starts a comment. A case with
+rejected nodes is a skip only if entries have its name and all the rules; an entry whose case is not
+rejected any more is stale, and the case fails until the entry is gone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from delegate.conformance.gtest_filter import pattern_expression
+from delegate.conformance.outcome import Outcome, Status
+from delegate.errors import UsageError
+
+SKIPS_FILE = Path(__file__).with_name("accepted_skips.txt")
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """One entry. ``pattern`` is a gtest pattern for whole names."""
+
+    pattern: str
+    rule: str
+    reason: str
+
+    def concerns(self, name: str) -> bool:
+        """Whether this entry speaks of the case ``name``."""
+        return re.fullmatch(pattern_expression(self.pattern), name) is not None
+
+
+def read_skips(path: Path = SKIPS_FILE) -> tuple[Skip, ...]:
+    """All entries. Raises UsageError for a line that is no entry."""
+    skips = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        parts = [part.strip() for part in text.split("|")]
+        if len(parts) != 3 or not all(parts):
+            raise UsageError(f"{path}, line {number}: must be: pattern | rule | reason")
+        skips.append(Skip(*parts))
+    return tuple(skips)
+
+
+def judge(outcome: Outcome, skips: Sequence[Skip]) -> Outcome:
+    """``outcome``, failed if it is an unlisted skip, or listed but not rejected by that rule."""
+    entries = [skip for skip in skips if skip.concerns(outcome.name)]
+    if outcome.status is Status.SKIPPED:
+        if {skip.rule for skip in entries}.issuperset(outcome.rules):
+            return outcome
+        return replace(
+            outcome,
+            status=Status.FAILED,
+            message=f"{outcome.message}\nrejected, and not in the list of accepted skips",
+        )
+    if outcome.status is Status.OK and entries:
+        text = f"listed as a skip by {entries[0].rule}, but not rejected: remove the entry"
+        return replace(outcome, status=Status.FAILED, message=text)
+    return outcome

@@ -1,0 +1,21 @@
+"""Small .tflite models built in memory for tests, conformance and benchmarks."""
+
+from delegate.model_builder.layers import Arithmetic
+from delegate.model_builder.model_builder import ModelBuilder
+from delegate.model_builder.single_op import (
+    add_model,
+    conv_conv_add_model,
+    conv_model,
+    depthwise_model,
+    fully_connected_model,
+)
+
+__all__ = [
+    "Arithmetic",
+    "ModelBuilder",
+    "add_model",
+    "conv_conv_add_model",
+    "conv_model",
+    "depthwise_model",
+    "fully_connected_model",
+]
