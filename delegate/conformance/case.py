@@ -10,6 +10,9 @@ from typing import Protocol
 
 import numpy as np
 
+OPERATORS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD"})
+"""What the suite is about."""
+
 Build = Callable[[np.random.Generator], bytes]
 
 

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 import delegate
-from delegate.comparison import MAX_ABS_DIFF, Tally
+from delegate.comparison import MAX_ABS_DIFF, Comparer, Tally
 from delegate.conformance import numpy_reference
-from delegate.conformance.case import Case
+from delegate.conformance.case import OPERATORS, Case
 from delegate.conformance.families import find_case
 from delegate.conformance.outcome import Oracle, Outcome, Status
 from delegate.errors import DelegateError
@@ -33,8 +33,6 @@ from delegate.tflite_reader import read_graph
 # Reference kernels manage some 3e9 multiplications per second, NumPy five times that: from here on
 # the expected values come from NumPy.
 TFLITE_MACS = 500_000_000
-
-OPERATORS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD"})
 
 Array = npt.NDArray[Any]
 
@@ -89,6 +87,8 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
     case = prepared.case
     if not case.runs_on_cpu:
         return _check_refusal(prepared, options)
+    if case.per_operator:
+        return _compare_operators(prepared, options)
     interpreter, delegation = _load(prepared.model, options)
     concerned = [r for r in delegation.rejections if r.op in OPERATORS]
     facts = Outcome(
@@ -125,6 +125,40 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
         broken.extend(map(_sentence, delegation.rejections))
     if case.build is not None and delegation.partitions != 1:
         broken.append(f"{delegation.partitions} partitions instead of 1")
+    if broken:
+        return replace(facts, status=Status.FAILED, message="\n".join(broken))
+    if concerned:
+        return replace(facts, status=Status.SKIPPED, message=_sentences(concerned))
+    return facts
+
+
+def _compare_operators(prepared: Prepared, options: Options) -> Outcome:
+    """A whole model: every delegated node alone, and one submit per partition."""
+    case = prepared.case
+    assert case.path is not None, "whole models are files"
+    comparer = Comparer(case.path, options, per_op=True)
+    sample = [prepared.inputs[details["index"]] for details in comparer.inputs]
+    result = comparer.compare_one(sample)
+    delegation = comparer.model.delegation
+    concerned = [r for r in delegation.rejections if r.op in OPERATORS]
+    total = result.ops_total()
+    submits = comparer.model.submits_per_invoke or 0
+    facts = Outcome(
+        case.name,
+        case.label,
+        Status.OK,
+        oracle=Oracle.TFLITE,
+        max_abs_diff=int(total.max_abs_diff),
+        equal=total.equal,
+        elements=total.elements,
+        delegated_nodes=delegation.delegated_nodes,
+        total_nodes=delegation.total_nodes,
+        submits=submits,
+        rules=_rules(concerned),
+    )
+    broken = result.violations()
+    if submits != delegation.partitions:
+        broken.append(f"{submits} submits for {delegation.partitions} partitions in one invoke")
     if broken:
         return replace(facts, status=Status.FAILED, message="\n".join(broken))
     if concerned:

@@ -12,6 +12,9 @@ from delegate.conformance import (
     conv_grid,
     dense_grid,
     depthwise_grid,
+    graph_grid,
+    model_files,
+    rejected_cases,
     teflon_grid,
 )
 from delegate.conformance.case import Case, Family
@@ -28,6 +31,9 @@ def all_families(models: Path | None) -> tuple[Family, ...]:
         *dense_grid.families(),
         *add_grid.families(),
         *arithmetic_grid.families(),
+        *graph_grid.families(),
+        *rejected_cases.families(),
+        *model_files.families(models),
     )
 
 
