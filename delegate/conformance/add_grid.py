@@ -10,6 +10,7 @@ from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Grid
 from delegate.conformance.own_grid import dtype_of, window_of
 from delegate.conformance.random_layers import Numbers, conv, depthwise, draw_quantization
+from delegate.conformance.tolerance import SUM, TIES
 from delegate.graph import Activation, DType, Quantization
 from delegate.model_builder import layers
 from delegate.model_builder.model_builder import ModelBuilder
@@ -43,7 +44,7 @@ def _shapes() -> Grid:
             builder.output(layers.add(builder, a, b, activation=Activation[activation]))
             return builder.build()
 
-        return Case(name, "AddShapes", build)
+        return Case(name, "AddShapes", build, differing=SUM)
 
     return Grid(
         "AddShapes.Op/",
@@ -84,7 +85,7 @@ def _scales() -> Grid:
             builder.output(y)
             return builder.build()
 
-        return Case(name, "AddScales", build)
+        return Case(name, "AddScales", build, differing=TIES)
 
     return Grid(
         "AddScales.Op/",
@@ -120,7 +121,7 @@ def _broadcast() -> Grid:
             builder.output(layers.add(builder, *pair))
             return builder.build()
 
-        return Case(name, "AddBroadcast", build)
+        return Case(name, "AddBroadcast", build, differing=SUM)
 
     return Grid(
         "AddBroadcast.Op/",
@@ -177,7 +178,7 @@ def _origins() -> Grid:
             builder.output(layers.add(builder, a, b, activation=Activation[activation]))
             return builder.build()
 
-        return Case(name, "AddOrigins", build)
+        return Case(name, "AddOrigins", build, differing=SUM)
 
     def is_in(*, first: str, second: str, activation: str, type: str) -> bool:
         return (first, second) != ("constant", "constant") and first != "other"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid
 from delegate.conformance.own_grid import TYPES, dtype_of, is_per_channel, one_layer, window_of
 from delegate.conformance.random_layers import Numbers, conv, depthwise
+from delegate.conformance.tolerance import EXTREME, LOWER_CLAMP, PER_CHANNEL, PER_TENSOR
 from delegate.graph import Activation, DType, Quantization
 from delegate.model_builder import layers
 from delegate.model_builder.layers import Arithmetic
@@ -51,7 +53,9 @@ def _activations() -> Grid:
         def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
             return _layer(operator, builder, rng, x, numbers)
 
-        return one_layer(name, "Activations", (1, 9, 14, _CHANNELS), dtype_of(type), layer)
+        case = one_layer(name, "Activations", (1, 9, 14, _CHANNELS), type, layer)
+        turns_ties = numbers.activation is Activation.RELU_N1_TO_1
+        return replace(case, differing=LOWER_CLAMP) if turns_ties else case
 
     return Grid(
         "Activations.Op/",
@@ -113,6 +117,10 @@ def _extreme_arithmetic(
     )
 
 
+def _multiplier_tolerance(kind: str) -> float:
+    return EXTREME if is_per_channel(kind) else PER_TENSOR
+
+
 def _multipliers() -> Grid:
     """From 1e-11 to 100, and channels that differ by up to 7e8."""
 
@@ -135,7 +143,7 @@ def _multipliers() -> Grid:
             builder.output(layers.conv(builder, rng, x, oc=13, kh=1, kw=1, arithmetic=arithmetic))
             return builder.build()
 
-        return Case(name, "Multipliers", build)
+        return Case(name, "Multipliers", build, differing=_multiplier_tolerance(type))
 
     def is_in(*, multiplier: str, ratio: str, inputs: int, type: str) -> bool:
         return is_per_channel(type) or ratio == "1"
@@ -209,7 +217,7 @@ def _biases() -> Grid:
             builder.output(y)
             return builder.build()
 
-        return Case(name, "Biases", build)
+        return Case(name, "Biases", build, differing=PER_CHANNEL)
 
     def is_in(*, operator: str, bias: str, activation: str, type: str) -> bool:
         return operator == "depthwise" or bias != "absent"

@@ -10,6 +10,8 @@ from typing import Protocol
 
 import numpy as np
 
+from delegate.conformance.tolerance import PER_TENSOR
+
 OPERATORS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD"})
 """What the suite is about."""
 
@@ -20,7 +22,8 @@ Build = Callable[[np.random.Generator], bytes]
 class Case:
     """One model and its expectations. Exactly one of ``build`` and ``path`` is given.
 
-    ``label`` is the family in summaries. ``input_levels``: inputs are uniform over the first so
+    ``label`` is the family in summaries. ``differing``: the share of elements that may
+    be one step off (see ``tolerance``). ``input_levels``: inputs are uniform over the first so
     many of the type's 256 values. ``rejected_by``: the delegate must refuse every node of the four
     operators, by one of these rules. ``runs_on_cpu`` False: TensorFlow Lite itself refuses the
     model, so only the refusal is checked. ``per_operator``: a whole model, whose nodes are judged
@@ -31,6 +34,7 @@ class Case:
     label: str
     build: Build | None = None
     path: Path | None = None
+    differing: float = PER_TENSOR
     input_levels: int = 256
     rejected_by: tuple[str, ...] = ()
     runs_on_cpu: bool = True

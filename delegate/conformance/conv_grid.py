@@ -9,7 +9,7 @@ from delegate.conformance.grid import Grid
 from delegate.conformance.own_grid import (
     PADDINGS,
     TYPES,
-    dtype_of,
+    differing_of,
     fits,
     numbers_of,
     one_layer,
@@ -28,7 +28,7 @@ def _case(
     def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
         return conv(builder, rng, x, oc, window, numbers_of(kind), groups=groups)
 
-    return one_layer(name, label, shape, dtype_of(kind), layer)
+    return one_layer(name, label, shape, kind, layer)
 
 
 def _shapes() -> Grid:
@@ -46,7 +46,7 @@ def _shapes() -> Grid:
             return case.build(rng)
 
         label = "ConvShapes"
-        return Case(name, label, build)
+        return Case(name, label, build, differing=differing_of(type))
 
     def is_in(*, h: int, w: int, kernel: str, stride: str, padding: str, type: str) -> bool:
         return fits(window_of(kernel, stride, padding=padding), h, w)

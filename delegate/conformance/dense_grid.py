@@ -8,7 +8,7 @@ import numpy as np
 
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid
-from delegate.conformance.own_grid import TYPES, dtype_of, numbers_of, one_layer
+from delegate.conformance.own_grid import TYPES, numbers_of, one_layer
 from delegate.conformance.random_layers import fully_connected
 from delegate.graph import Activation
 from delegate.model_builder.model_builder import ModelBuilder
@@ -32,7 +32,7 @@ def _shapes() -> Grid:
             )
 
         shape = (*_LEADING[rows], inputs)
-        return one_layer(name, "DenseShapes", shape, dtype_of(type), layer)
+        return one_layer(name, "DenseShapes", shape, type, layer)
 
     def is_in(*, rows: str, inputs: int, outputs: int, keep_num_dims: int, type: str) -> bool:
         return bool(_LEADING[rows]) or not keep_num_dims
@@ -59,7 +59,7 @@ def _flattened() -> Grid:
             numbers = numbers_of(type)
             return fully_connected(builder, rng, x, outputs, numbers, inputs=h * w * c)
 
-        return one_layer(name, "DenseFlattened", (1, h, w, c), dtype_of(type), layer)
+        return one_layer(name, "DenseFlattened", (1, h, w, c), type, layer)
 
     axes: Axes = {"h": (1, 3), "w": (2, 7), "c": (1, 5, 16, 40), "outputs": (2, 33), "type": TYPES}
     return Grid("DenseFlattened.Op/", axes, make)
@@ -76,7 +76,7 @@ def _numbers() -> Grid:
         def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
             return fully_connected(builder, rng, x, 37, numbers)
 
-        return one_layer(name, "DenseNumbers", (rows, 101), dtype_of(type), layer)
+        return one_layer(name, "DenseNumbers", (rows, 101), type, layer)
 
     return Grid(
         "DenseNumbers.Op/",

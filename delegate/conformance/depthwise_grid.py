@@ -9,7 +9,6 @@ from delegate.conformance.grid import Axes, Grid
 from delegate.conformance.own_grid import (
     PADDINGS,
     TYPES,
-    dtype_of,
     fits,
     numbers_of,
     one_layer,
@@ -25,7 +24,7 @@ def _case(
     def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
         return depthwise(builder, rng, x, window, numbers_of(kind), multiplier=multiplier)
 
-    return one_layer(name, label, shape, dtype_of(kind), layer)
+    return one_layer(name, label, shape, kind, layer)
 
 
 def _shapes() -> Grid:

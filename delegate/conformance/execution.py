@@ -22,7 +22,9 @@ from delegate.conformance import numpy_reference
 from delegate.conformance.case import OPERATORS, Case
 from delegate.conformance.families import find_case
 from delegate.conformance.outcome import Oracle, Outcome, Status
-from delegate.errors import DelegateError
+from delegate.conformance.skips import RUNTIME_REFUSES
+from delegate.conformance.tolerance import most_differing
+from delegate.errors import DelegateError, ModelError
 from delegate.graph import Graph
 from delegate.options import ORIGIN_DEFAULT, Options
 from delegate.partition.types import Rejection
@@ -119,6 +121,9 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
     broken = []
     if tally.max_abs_diff > MAX_ABS_DIFF:
         broken.append(f"off by {tally.max_abs_diff}: {first_difference(ours, theirs)}")
+    differing, most = tally.elements - tally.equal, most_differing(case.differing, tally.elements)
+    if differing > most:
+        broken.append(f"{differing} of {tally.elements} elements differ; at most {most} may")
     if submits != delegation.partitions:
         broken.append(f"{submits} submits for {delegation.partitions} partitions in one invoke")
     if case.build is not None and delegation.delegated_nodes != delegation.total_nodes:
@@ -136,6 +141,11 @@ def _compare_operators(prepared: Prepared, options: Options) -> Outcome:
     """A whole model: every delegated node alone, and one submit per partition."""
     case = prepared.case
     assert case.path is not None, "whole models are files"
+    try:
+        find_runtime().interpreter(case.path, reference_kernels=True)
+    except ModelError as error:
+        rules = (RUNTIME_REFUSES,)
+        return Outcome(case.name, case.label, Status.SKIPPED, str(error), rules)
     comparer = Comparer(case.path, options, per_op=True)
     sample = [prepared.inputs[details["index"]] for details in comparer.inputs]
     result = comparer.compare_one(sample)

@@ -12,8 +12,9 @@ import numpy as np
 
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid
-from delegate.conformance.own_grid import TYPES, dtype_of, numbers_of, pair, window_of
+from delegate.conformance.own_grid import TYPES, differing_of, dtype_of, numbers_of, pair, window_of
 from delegate.conformance.random_layers import conv, depthwise, draw_quantization
+from delegate.conformance.tolerance import SUM
 from delegate.graph import DType
 from delegate.model_builder import layers, options
 from delegate.model_builder.model_builder import ModelBuilder
@@ -51,7 +52,7 @@ def _padding() -> Grid:
                 builder.output(depthwise(builder, rng, padded, window, numbers))
             return builder.build()
 
-        return Case(name, "Padding", build)
+        return Case(name, "Padding", build, differing=differing_of(type))
 
     def is_in(*, amounts: str, operator: str, kernel: str, stride: str, type: str) -> bool:
         kh, kw = pair(kernel)  # no window may lie wholly in the padding
@@ -135,7 +136,7 @@ def _graphs() -> Grid:
                 builder.output(y)
             return builder.build()
 
-        return Case(name, "Graphs", build)
+        return Case(name, "Graphs", build, differing=SUM)
 
     axes: Axes = {"body": tuple(_BODIES), "size": ("1x1", "7x12", "31x19"), "type": TYPES}
     return Grid("Graphs.Op/", axes, make)

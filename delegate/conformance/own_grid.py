@@ -8,6 +8,7 @@ import numpy as np
 
 from delegate.conformance.case import Case
 from delegate.conformance.random_layers import Numbers, Window, draw_quantization
+from delegate.conformance.tolerance import PER_CHANNEL, PER_TENSOR
 from delegate.graph import DType, Padding
 from delegate.model_builder.model_builder import ModelBuilder
 
@@ -54,8 +55,14 @@ def fits(window: Window, h: int, w: int) -> bool:
     return (window.kh - 1) * window.dh < h and (window.kw - 1) * window.dw < w
 
 
-def one_layer(name: str, label: str, shape: Sequence[int], dtype: DType, layer: Layer) -> Case:
-    """An input of ``shape``, one layer, its output."""
+def differing_of(kind: str) -> float:
+    """The share of elements of a convolution or FULLY_CONNECTED that may differ."""
+    return PER_CHANNEL if is_per_channel(kind) else PER_TENSOR
+
+
+def one_layer(name: str, label: str, shape: Sequence[int], kind: str, layer: Layer) -> Case:
+    """An input of ``shape``, one layer, its output. ``kind``: of ``TYPES``."""
+    dtype, differing = dtype_of(kind), differing_of(kind)
 
     def build(rng: np.random.Generator) -> bytes:
         builder = ModelBuilder(label)
@@ -63,4 +70,4 @@ def one_layer(name: str, label: str, shape: Sequence[int], dtype: DType, layer: 
         builder.output(layer(builder, rng, x))
         return builder.build()
 
-    return Case(name, label, build)
+    return Case(name, label, build, differing=differing)

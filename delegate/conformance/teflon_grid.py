@@ -21,6 +21,7 @@ from delegate.conformance.random_layers import (
     draw_quantization,
     fully_connected,
 )
+from delegate.conformance.tolerance import PER_CHANNEL, PER_TENSOR, SUM
 from delegate.graph import DType, Padding, Quantization
 from delegate.model_builder import layers
 from delegate.model_builder.model_builder import ModelBuilder
@@ -45,6 +46,10 @@ _IS_SIGNED = {"Op": (0, 1), "PerChannel": (1,)}
 
 def _label(suite: str, is_signed: int, per_channel: bool) -> str:
     return f"{suite} {'per-channel' if per_channel else ('uint8', 'int8')[is_signed]}"
+
+
+def _differing(per_channel: bool) -> float:
+    return PER_CHANNEL if per_channel else PER_TENSOR
 
 
 def _dtype(is_signed: int) -> DType:
@@ -75,10 +80,11 @@ def _spatial_case(
     label: str,
     has_output: bool,
     build: Callable[[np.random.Generator], bytes],
+    differing: float,
 ) -> Case:
     """Where VALID leaves no pixel, TensorFlow Lite refuses the model, and so must the compiler."""
     if has_output:
-        return Case(name, label, build, input_levels=LEVELS)
+        return Case(name, label, build, differing=differing, input_levels=LEVELS)
     return Case(name, label, build, rejected_by=NO_OUTPUT_RULES, runs_on_cpu=False)
 
 
@@ -106,7 +112,8 @@ def _conv_family(test: str) -> Grid:
             return builder.build()
 
         has_output = _has_output(input_size, weight_size, padding_same)
-        return _spatial_case(name, _label("Conv2D", is_signed, per_channel), has_output, build)
+        label = _label("Conv2D", is_signed, per_channel)
+        return _spatial_case(name, label, has_output, build, _differing(per_channel))
 
     return Grid(f"Conv2D.{test}/", _convolution_axes(test), make)
 
@@ -145,7 +152,7 @@ def _depthwise_family(test: str) -> Grid:
 
         label = _label("DepthwiseConv2D", is_signed, per_channel)
         has_output = _has_output(input_size, weight_size, padding_same)
-        return _spatial_case(name, label, has_output, build)
+        return _spatial_case(name, label, has_output, build, _differing(per_channel))
 
     axes: Axes = {
         "input_size": INPUT_SIZES,
@@ -186,7 +193,8 @@ def _add_family(test: str) -> Grid:
             return builder.build()
 
         has_output = _has_output(input_size, weight_size, padding_same)
-        return _spatial_case(name, _label("Add", is_signed, per_channel), has_output, build)
+        label = _label("Add", is_signed, per_channel)
+        return _spatial_case(name, label, has_output, build, SUM)
 
     return Grid(f"Add.{test}/", _convolution_axes(test), make)
 
@@ -217,7 +225,7 @@ def _add_quant_family(test: str, is_signed: int, per_channel: bool) -> Numbered:
             return builder.build()
 
         label = _label("AddQuant", is_signed, per_channel)
-        return Case(name, label, build, input_levels=LEVELS)
+        return Case(name, label, build, differing=SUM, input_levels=LEVELS)
 
     return Numbered(f"AddQuant.{test}/", ADD_QUANT_CASES, make)
 
@@ -235,7 +243,7 @@ def _fully_connected_family(test: str) -> Grid:
             return builder.build()
 
         label = _label("FullyConnected", is_signed, per_channel)
-        return Case(name, label, build, input_levels=LEVELS)
+        return Case(name, label, build, differing=_differing(per_channel), input_levels=LEVELS)
 
     axes: Axes = {
         "input_size": FULLY_CONNECTED_SIZES,
