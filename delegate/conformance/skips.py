@@ -1,9 +1,9 @@
 """The list of accepted skips: ``accepted_skips.txt`` beside this file.
 
-One line per entry, "pattern | rule | reason"; "#" starts a comment. A case with rejected nodes is a
-skip only if entries have its name and all the rules; an entry whose case is not rejected any more is
-stale, and the case fails until the entry is gone. RUNTIME_REFUSES is no rule of the delegate: the
-installed runtime cannot load the model at all, which another one may.
+One line per entry, "pattern | rule | reason"; "#" starts a comment. A case with rejected nodes is
+a skip only if entries have its name and all the rules; an entry whose case is not rejected any more
+is stale, and the case fails until the entry is gone. RUNTIME_REFUSES is no rule of the delegate:
+the installed runtime cannot load the model at all, which another one may.
 """
 
 from __future__ import annotations

@@ -1,0 +1,47 @@
+"""The list of accepted skips: unlisted, stale and malformed entries are failures."""
+
+from __future__ import annotations
+
+import pytest
+
+from delegate.conformance.families import case_names
+from delegate.conformance.outcome import Outcome, Status
+from delegate.conformance.skips import Skip, judge, read_skips
+from delegate.errors import UsageError
+
+SKIPS = (Skip("A.*", "too_big", "reason"), Skip("A.x/1", "too_odd", "reason"))
+
+
+def outcome(status: Status, *rules: str, name: str = "A.x/2") -> Outcome:
+    return Outcome(name, "A", status, "message", rules)
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        (outcome(Status.SKIPPED, "too_big"), Status.SKIPPED),
+        (outcome(Status.SKIPPED, "too_odd"), Status.FAILED),
+        (outcome(Status.SKIPPED, "too_odd", "too_big", name="A.x/1"), Status.SKIPPED),
+        (outcome(Status.SKIPPED, "too_odd", "too_big"), Status.FAILED),
+        (outcome(Status.SKIPPED, "too_big", name="B.x/1"), Status.FAILED),
+        (outcome(Status.OK), Status.FAILED),
+        (outcome(Status.OK, name="B.x/1"), Status.OK),
+        (outcome(Status.FAILED), Status.FAILED),
+    ],
+)
+def test_a_skip_needs_an_entry_and_an_entry_a_skip(given, status):
+    assert judge(given, SKIPS).status is status
+
+
+def test_every_entry_of_the_list_concerns_a_case():
+    skips = [skip for skip in read_skips() if not skip.pattern.startswith("Models.")]
+    names = list(case_names(None))
+    assert [s.pattern for s in skips if not any(s.concerns(name) for name in names)] == []
+
+
+@pytest.mark.parametrize("line", ["A.*", "A.* | rule", "A.* | | reason", "a | b | c | d"])
+def test_a_malformed_line_is_named(line, tmp_path):
+    path = tmp_path / "skips.txt"
+    path.write_text(f"# comment\n\n{line}\n")
+    with pytest.raises(UsageError, match="line 3"):
+        read_skips(path)
