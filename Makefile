@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-litert lint format native clean
+.PHONY: help demo test test-litert conformance conformance-sample lint format native clean
 
 # The first Python from 3.10 on that really starts; 3.11 first, the last one with a tflite-runtime.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.10 python3; do \
@@ -25,6 +25,7 @@ LITERT_TESTS := tests/native tests/cli tests/package tests/e2e tests/aot tests/h
 help:
 	@echo 'make demo         classify a picture through the delegate'
 	@echo 'make test         lint, types, tests under tflite-runtime and ai-edge-litert'
+	@echo 'make conformance  the whole operator suite against the reference kernels'
 	@echo 'make lint         ruff, clang-format, mypy'
 	@echo 'make format       rewrite sources as ruff and clang-format want them'
 	@echo 'make native       build the native library and install the package into $(VENV)'
@@ -77,7 +78,15 @@ format: $(VENV)/installed
 test-litert: $(LITERT)/installed
 	$(LITERT)/bin/python -m pytest $(PYTEST_FLAGS) -q -m 'not slow' $(LITERT_TESTS)
 
-test: lint test-litert $(VENV)/installed
+# What CI runs of the suite: the same cases every time, of every family.
+conformance-sample: $(VENV)/installed
+	$(BIN)/python -m delegate conformance --device simulator --sample 1000 --seed 1 --gtest_brief
+
+conformance: $(VENV)/installed
+	$(BIN)/python -m delegate conformance --device simulator --gtest_brief \
+		--gtest_output=json:build/conformance.json --summary build/conformance_summary.json
+
+test: lint test-litert conformance-sample $(VENV)/installed
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
 clean:

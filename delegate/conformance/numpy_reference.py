@@ -60,6 +60,12 @@ def macs(graph: Graph) -> int:
 
 def compute(graph: Graph, inputs: Mapping[int, Array]) -> list[Array]:
     """The outputs of ``graph`` for arrays by tensor index. Raises KeyError for other operators."""
+    values = compute_all(graph, inputs)
+    return [values[index] for index in graph.outputs]
+
+
+def compute_all(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
+    """All tensors that are not constant, the inputs too, by index."""
     values = dict(inputs)
     for node in graph.nodes:
         output = graph.tensor(node.outputs[0])
@@ -67,7 +73,7 @@ def compute(graph: Graph, inputs: Mapping[int, Array]) -> list[Array]:
         low, high = _clamp(node, output)
         kind = np.int8 if output.dtype is DType.INT8 else np.uint8
         values[node.outputs[0]] = np.clip(wide, low, high).astype(kind).reshape(output.shape)
-    return [values[index] for index in graph.outputs]
+    return values
 
 
 def quantize_multiplier(real: float) -> tuple[int, int]:
