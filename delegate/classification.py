@@ -44,11 +44,8 @@ def class_count(details: Mapping[str, Any]) -> int:
     return shape[-1]
 
 
-def read_labels(path: Path, classes: int) -> list[str]:
-    """One label per line; a leading "background" line is dropped where the model has no such class.
-
-    Raises UsageError unless that leaves exactly ``classes`` labels.
-    """
+def read_label_lines(path: Path) -> list[str]:
+    """One label per line. Raises UsageError for a file that cannot be read or is no text."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -57,7 +54,15 @@ def read_labels(path: Path, classes: int) -> list[str]:
         raise UsageError(f"{path}: cannot read the labels: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UsageError(f"{path}: not a label file: it is no UTF-8 text") from None
-    labels = [line.strip() for line in text.rstrip().splitlines()]
+    return [line.strip() for line in text.rstrip().splitlines()]
+
+
+def read_labels(path: Path, classes: int) -> list[str]:
+    """One label per line; a leading "background" line is dropped where the model has no such class.
+
+    Raises UsageError unless that leaves exactly ``classes`` labels.
+    """
+    labels = read_label_lines(path)
     if len(labels) == classes + 1 and labels[0].lower() == BACKGROUND:
         labels = labels[1:]
     if len(labels) != classes:

@@ -80,7 +80,10 @@ class ImageInput:
         return cls(shape[1], shape[2], shape[3], dtype, float(scale), int(zero_point))
 
 
-def _open(path: Path) -> Image:
+def open_image(path: Path) -> Image:
+    """The picture, decoded and upright. Raises UsageError naming the file, DelegateError without
+    Pillow.
+    """
     try:
         from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError:
@@ -161,7 +164,7 @@ def load_image(
     """
     from PIL import Image
 
-    image = _open(path).convert("RGB" if target.c == 3 else "L")
+    image = open_image(path).convert("RGB" if target.c == 3 else "L")
     resized = image.resize((target.w, target.h), Image.Resampling.BILINEAR)
     pixels = np.asarray(resized, dtype=np.uint8).reshape(target.h, target.w, target.c)
     return pixels_to_input(pixels, target, mean=mean, std=std)

@@ -20,6 +20,7 @@ from delegate.cli import (
     compare,
     compile,
     conformance,
+    detect,
     disasm,
     library_path,
     replay,
@@ -35,6 +36,7 @@ EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
 
 COMMANDS: tuple[Command, ...] = (
     classify.COMMAND,
+    detect.COMMAND,
     compile.COMMAND,
     compare.COMMAND,
     replay.COMMAND,

@@ -35,3 +35,11 @@ def nonzero_float(text: str) -> float:
     if value == 0.0:
         raise argparse.ArgumentTypeError("must not be 0")
     return value
+
+
+def share_of_one(text: str) -> float:
+    """A number from 0 to 1."""
+    value = float(text)
+    if not 0.0 <= value <= 1.0:
+        raise argparse.ArgumentTypeError(f"{text} is not from 0 to 1")
+    return value

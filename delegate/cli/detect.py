@@ -1,0 +1,263 @@
+"""``detect``: object detection through the runtime and the delegate, boxes drawn on a picture."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from delegate.classification import read_label_lines
+from delegate.cli.argument_types import finite_float, nonzero_float, positive_integer, share_of_one
+from delegate.cli.command import (
+    Command,
+    add_json_argument,
+    add_option_arguments,
+    options_from,
+    print_json,
+    warn,
+)
+from delegate.cli.pictures import delegation_facts, picture_paths
+from delegate.cli.progress import progress
+from delegate.cli.table import format_pairs, format_table
+from delegate.delegated import DelegatedModel
+from delegate.detection.boxes import Detections
+from delegate.detection.detector import (
+    DEFAULT_IOU,
+    DEFAULT_LIMIT,
+    DEFAULT_THRESHOLD,
+    DetectorPlan,
+    Thresholds,
+    detect,
+)
+from delegate.detection.draw import draw, label_of
+from delegate.detection.placement import Fit
+from delegate.detection.recognise import DECODERS, Hints
+from delegate.errors import UsageError
+from delegate.images import open_image
+from delegate.report import plural
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+def anchors_from(text: str) -> tuple[tuple[float, float], ...]:
+    """ "10x13,16x30" as ((10, 13), (16, 30))."""
+    pairs = []
+    for item in text.split(","):
+        w, separator, h = item.partition("x")
+        if not separator:
+            raise argparse.ArgumentTypeError(f"{item!r} is not WIDTHxHEIGHT")
+        pair = (finite_float(w), finite_float(h))
+        if min(pair) <= 0:
+            raise argparse.ArgumentTypeError(f"{item!r} is no size")
+        pairs.append(pair)
+    return tuple(pairs)
+
+
+def add_decoder_arguments(parser: argparse.ArgumentParser) -> None:
+    """How the model wants its picture, and how its outputs are read; shared with ``evaluate``."""
+    group = parser.add_argument_group("detectors")
+    group.add_argument(
+        "--decoder", choices=DECODERS, metavar="NAME",
+        help=f"how to read the outputs (default: recognised): {', '.join(DECODERS)}",
+    )  # fmt: skip
+    group.add_argument(
+        "--anchors", type=anchors_from, metavar="WxH,...", default=(),
+        help="anchors of cut YOLO heads, in pixels of the input, small objects first",
+    )  # fmt: skip
+    group.add_argument(
+        "--fit", choices=[fit.value for fit in Fit],
+        help="how a picture fills the input (default: as the family was trained)",
+    )  # fmt: skip
+    group.add_argument(
+        "--colours", choices=("rgb", "bgr"), help="order of the channels (default: the family's)"
+    )
+    group.add_argument(
+        "--mean", type=finite_float, metavar="X", help="subtracted from pixels, for float inputs"
+    )
+    group.add_argument(
+        "--std", type=nonzero_float, metavar="X", help="divides pixels, for float inputs"
+    )
+
+
+def plan_from(arguments: argparse.Namespace, classes: int | None) -> DetectorPlan:
+    """The plan that the arguments of ``add_decoder_arguments`` describe."""
+    return DetectorPlan.read(
+        arguments.model,
+        Hints(arguments.decoder, classes, arguments.anchors),
+        fit=Fit(arguments.fit) if arguments.fit is not None else None,
+        mean=arguments.mean,
+        std=arguments.std,
+        is_bgr=None if arguments.colours is None else arguments.colours == "bgr",
+    )
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "images", type=Path, nargs="+", metavar="IMAGE", help="pictures, or folders of them"
+    )
+    parser.add_argument("--model", type=Path, required=True, metavar="M", help="a .tflite file")
+    parser.add_argument(
+        "--labels", type=Path, metavar="L", help="one label per line, in order of the classes"
+    )
+    parser.add_argument(
+        "--output", type=Path, metavar="OUT",
+        help="draw the boxes: a file for one picture, a folder for several",
+    )  # fmt: skip
+    parser.add_argument(
+        "--threshold", type=share_of_one, default=DEFAULT_THRESHOLD, metavar="X",
+        help=f"least score (default {DEFAULT_THRESHOLD})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--iou", type=share_of_one, default=DEFAULT_IOU, metavar="X",
+        help=f"largest overlap of two boxes of a class (default {DEFAULT_IOU})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max", type=positive_integer, default=DEFAULT_LIMIT, metavar="N", dest="limit",
+        help=f"most boxes per picture (default {DEFAULT_LIMIT})",
+    )  # fmt: skip
+    add_decoder_arguments(parser)
+    add_option_arguments(parser)
+    add_json_argument(parser)
+
+
+def _check_labels(path: Path, labels: list[str], plan: DetectorPlan) -> None:
+    expected = plan.head.classes
+    if expected is not None and len(labels) != expected:
+        raise UsageError(f"{path}: {len(labels)} labels for {expected} classes")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    options = options_from(arguments)
+    labels = read_label_lines(arguments.labels) if arguments.labels is not None else None
+    plan = plan_from(arguments, len(labels) if labels is not None else None)
+    if labels is not None:
+        _check_labels(arguments.labels, labels, plan)
+    paths = picture_paths(arguments.images)
+    targets = _targets(arguments.output, paths)
+    thresholds = Thresholds(arguments.threshold, arguments.iou, arguments.limit)
+    first = open_image(paths[0])
+    model = DelegatedModel.load(arguments.model, options)
+    results = []
+    with progress("detecting", len(paths)) as bar:
+        for number, path in enumerate(paths):
+            image = first if number == 0 else open_image(path)
+            found = detect(plan, model, image, thresholds)
+            if targets:
+                _save(draw(image, found, labels), targets[number])
+            results.append((path, image.size, found))
+            bar.advance()
+    if arguments.json:
+        documents = [_document(path, size, found, labels) for path, size, found in results]
+        head = {"decoder": plan.head.name, **delegation_facts(model)}
+        print_json({**(documents[0] if len(documents) == 1 else {}), "images": documents, **head})
+    else:
+        _print_tables(arguments.model, plan, model, results, labels)
+        for target in targets:
+            print(f"wrote {target}")
+    _warn(arguments.model, model)
+    return 0
+
+
+def _warn(path: Path, model: DelegatedModel) -> None:
+    if model.delegation.delegated_nodes == 0:
+        warn(f"{path}: no operator of this model can run on the NPU; it ran on the CPU")
+    elif model.device == "null":
+        warn("the device null computes nothing: the boxes mean nothing")
+
+
+def _targets(output: Path | None, paths: list[Path]) -> list[Path]:
+    """Where the drawn pictures go; refused before any inference if that cannot be."""
+    if output is None:
+        return []
+    if len(paths) > 1 or output.is_dir():
+        if output.exists() and not output.is_dir():
+            raise UsageError(f"{output}: several pictures need a folder")
+        names = [f"{path.stem}.png" for path in paths]
+        if len(set(names)) < len(names):
+            names = [f"{number:04d}_{name}" for number, name in enumerate(names)]
+        return [output / name for name in names]
+    if output.suffix.lower() not in (".png", ".jpg", ".jpeg", ".bmp", ".webp"):
+        raise UsageError(f"{output}: the name must end in .png, .jpg, .bmp or .webp")
+    return [output]
+
+
+def _save(picture: Image, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
+    try:
+        picture.save(temporary)
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _document(
+    path: Path, size: tuple[int, int], found: Detections, labels: list[str] | None
+) -> dict[str, Any]:
+    return {
+        "image": str(path),
+        "width": size[0],
+        "height": size[1],
+        "detections": [
+            {
+                "class": int(index),
+                "label": label_of(int(index), labels),
+                "score": float(score),
+                "box": [float(v) for v in box],
+            }
+            for box, index, score in zip(found.boxes, found.classes, found.scores, strict=True)
+        ],
+    }
+
+
+def _print_tables(
+    path: Path,
+    plan: DetectorPlan,
+    model: DelegatedModel,
+    results: list[tuple[Path, tuple[int, int], Detections]],
+    labels: list[str] | None,
+) -> None:
+    facts = delegation_facts(model)
+    print(
+        format_pairs(
+            [
+                ("model", path),
+                ("decoder", plan.head.name),
+                ("device", facts["device"]),
+                ("delegated", f"{facts['delegated_nodes']} of {facts['total_nodes']} nodes"),
+                ("partitions", facts["partitions"]),
+            ]
+        )
+    )
+    for image, (w, h), found in results:
+        print(f"\n{image} ({w} x {h}): {plural(len(found), 'object')}")
+        rows = [
+            (
+                f"{score:.3f}",
+                f"{box[0]:.0f}",
+                f"{box[1]:.0f}",
+                f"{box[2]:.0f}",
+                f"{box[3]:.0f}",
+                int(index),
+                label_of(int(index), labels) or "",
+            )
+            for box, index, score in zip(found.boxes, found.classes, found.scores, strict=True)
+        ]
+        if rows:
+            headings = ("score", "x1", "y1", "x2", "y2", "class", "label")
+            print(format_table(headings, rows, right=(0, 1, 2, 3, 4, 5)))
+
+
+COMMAND = Command(
+    name="detect",
+    summary="Find objects in pictures (SSD and YOLO models) and draw them.",
+    examples=(
+        "detect street.jpg --model ssd_mobilenet_v1.tflite --labels coco_labels.txt",
+        "detect street.jpg --model yolov8n.tflite --labels coco80.txt --output boxes.png",
+        "detect photographs/ --model yolox_nano.tflite --threshold 0.4 --json",
+    ),
+    add_arguments=_add_arguments,
+    run=_run,
+)

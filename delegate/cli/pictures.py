@@ -1,0 +1,29 @@
+"""What the commands that take pictures share: which files they mean, and the facts they report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from delegate.delegated import DelegatedModel
+from delegate.images import find_images
+
+
+def picture_paths(arguments: Sequence[Path]) -> list[Path]:
+    """Files as given, folders as the pictures directly in them. Raises UsageError."""
+    paths: list[Path] = []
+    for path in arguments:
+        paths += find_images(path) if path.is_dir() else [path]
+    return paths
+
+
+def delegation_facts(model: DelegatedModel) -> dict[str, Any]:
+    """The device and what it took, under the names of the JSON documents."""
+    return {
+        "device": model.device,
+        "delegated_nodes": model.delegation.delegated_nodes,
+        "total_nodes": model.delegation.total_nodes,
+        "partitions": model.delegation.partitions,
+        "submits_per_invoke": model.submits_per_invoke,
+    }

@@ -1,0 +1,1 @@
+"""From a detector's outputs to boxes on a picture: SSD and YOLO families."""

@@ -1,0 +1,283 @@
+"""Every head reads back boxes that an encoder written from the family's definition wrote.
+
+One object in a known cell; everything else says "nothing here".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from delegate.detection.boxes import suppress
+from delegate.detection.head import OutputTensor, real_outputs
+from delegate.detection.recognise import Hints, recognise
+from delegate.detection.ssd import ssd_anchors
+from delegate.detection.yolo_grids import YOLOV5_ANCHORS
+from delegate.errors import DelegateError, ModelError, UsageError
+from delegate.graph import Graph
+
+H, W = 160, 224  # not square
+CLASSES = 7
+CX, CY, BW, BH = 85.0, 43.0, 37.0, 29.0  # pixels of the input
+CLASS = 5
+SCORE = 0.9
+BOX = [CX - BW / 2, CY - BH / 2, CX + BW / 2, CY + BH / 2]
+STRIDES = (8, 16, 32)
+EMPTY = Graph("", (), (), (), ())
+
+
+def logit(p: float) -> float:
+    return float(np.log(p / (1 - p)))
+
+
+def details(array: np.ndarray, quantised: bool = False) -> tuple[np.ndarray, dict[str, Any]]:
+    """The tensor and its description; quantised to int8 over its own range if asked for."""
+    if not quantised:
+        array = array.astype(np.float32)
+        return array, {
+            "name": "out",
+            "shape": array.shape,
+            "dtype": np.float32,
+            "quantization": (0.0, 0),
+        }
+    low, high = float(array.min()), float(array.max())
+    scale = (high - low) / 255
+    zero_point = round(-128 - low / scale)
+    stored = np.clip(np.rint(array / scale) + zero_point, -128, 127).astype(np.int8)
+    return stored, {
+        "name": "out",
+        "shape": array.shape,
+        "dtype": np.int8,
+        "quantization": (scale, zero_point),
+    }
+
+
+def decoded(
+    arrays: list[np.ndarray], hints: Hints, *, quantised: bool = False, graph: Graph = EMPTY
+) -> tuple[str, list[float], int, float]:
+    pairs = [details(array, quantised) for array in arrays]
+    outputs = [OutputTensor.from_details(d) for _, d in pairs]
+    head = recognise(graph, outputs, H, W, hints)
+    values = real_outputs([array for array, _ in pairs], [d for _, d in pairs])
+    found = suppress(head.decode(values, 0.3), 0.5, 10)
+    assert len(found) == 1, found
+    if hints.classes is not None and head.classes is not None:
+        assert head.classes == hints.classes
+    return head.name, found.boxes[0].tolist(), int(found.classes[0]), float(found.scores[0])
+
+
+def assert_found(result: tuple[str, list[float], int, float], name: str, tolerance: float) -> None:
+    assert result[0] == name
+    assert np.abs(np.array(result[1]) - BOX).max() <= tolerance
+    assert result[2] == CLASS
+    assert result[3] == pytest.approx(SCORE, abs=0.02)
+
+
+def cell_number(stride: int) -> int:
+    """Of the object, among the cells of all grids."""
+    before = sum((H // s) * (W // s) for s in STRIDES if s < stride)
+    return before + int(CY // stride) * (W // stride) + int(CX // stride)
+
+
+N_CELLS = sum((H // s) * (W // s) for s in STRIDES)
+
+
+def v8_rows(share: bool) -> np.ndarray:
+    rows = np.zeros((N_CELLS, 4 + CLASSES))
+    size = np.array([W, H, W, H]) if share else np.ones(4)
+    rows[:, :4] = np.array([10, 10, 5, 5]) / size
+    rows[cell_number(16), :4] = np.array([CX, CY, BW, BH]) / size
+    rows[cell_number(16), 4 + CLASS] = SCORE
+    return rows
+
+
+@pytest.mark.parametrize("share", [True, False])
+@pytest.mark.parametrize("first", [True, False])
+def test_yolov8(share: bool, first: bool) -> None:
+    rows = v8_rows(share)
+    output = rows.T[None] if first else rows[None]
+    result = decoded([output], Hints(classes=CLASSES), quantised=share)
+    assert_found(result, "yolov8", 1.0 if share else 0.01)
+
+
+@pytest.mark.parametrize("quantised", [False, True])
+def test_yolov5(quantised: bool) -> None:
+    rows = np.zeros((3 * N_CELLS, 5 + CLASSES))
+    rows[:, :4] = [0.1, 0.1, 0.01, 0.01]
+    rows[77] = 0
+    rows[77, :5] = [CX / W, CY / H, BW / W, BH / H, 1.0]
+    rows[77, 5 + CLASS] = SCORE
+    assert_found(decoded([rows[None]], Hints(classes=CLASSES), quantised=quantised), "yolov5", 1.0)
+
+
+def yolox_rows() -> np.ndarray:
+    rows = np.zeros((N_CELLS, 5 + CLASSES))
+    stride = 16
+    rows[cell_number(stride), :5] = [
+        CX / stride - CX // stride,
+        CY / stride - CY // stride,
+        np.log(BW / stride),
+        np.log(BH / stride),
+        1.0,
+    ]
+    rows[cell_number(stride), 5 + CLASS] = SCORE
+    return rows
+
+
+@pytest.mark.parametrize("quantised", [False, True])
+def test_yolox(quantised: bool) -> None:
+    rows = yolox_rows()
+    result = decoded([rows[None]], Hints(classes=CLASSES), quantised=quantised)
+    assert_found(result, "yolox", 0.01 if not quantised else 1.0)
+
+
+def test_yolox_that_decodes_itself() -> None:
+    rows = yolox_rows()
+    rows[cell_number(16), :4] = [CX, CY, BW, BH]
+    assert_found(decoded([rows[None]], Hints(decoder="yolox")), "yolox", 0.01)
+
+
+def test_end_to_end() -> None:
+    rows = np.zeros((1, 300, 6))
+    rows[0, 0] = [*(np.array(BOX) / [W, H, W, H]), SCORE, CLASS]
+    assert_found(decoded([rows], Hints()), "end-to-end", 0.01)
+
+
+def grid_layout(grid: np.ndarray, first: bool) -> np.ndarray:
+    return np.moveaxis(grid, -1, 0)[None] if first else grid[None]
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("activated", [True, False])
+@pytest.mark.parametrize("quantised", [True, False])
+def test_yolov5_grids(first: bool, activated: bool, quantised: bool) -> None:
+    arrays = []
+    for number, stride in enumerate(STRIDES):
+        h, w = H // stride, W // stride
+        grid = np.full((h, w, 3, 5 + CLASSES), 0.01)
+        if stride == 16:
+            aw, ah = YOLOV5_ANCHORS[3 * number + 1]
+            x, y = int(CX // stride), int(CY // stride)
+            cell = grid[y, x, 1]
+            cell[0] = (CX / stride - x + 0.5) / 2
+            cell[1] = (CY / stride - y + 0.5) / 2
+            cell[2] = np.sqrt(BW / aw) / 2
+            cell[3] = np.sqrt(BH / ah) / 2
+            cell[4] = 0.995
+            cell[5 + CLASS] = SCORE
+        else:
+            grid[0, 0, 0, 5] = 0.99  # the same range in every grid
+        values = grid if activated else np.log(grid / (1 - grid))
+        arrays.append(grid_layout(values.reshape(h, w, -1), first))
+    result = decoded(arrays, Hints(classes=CLASSES), quantised=quantised)
+    assert_found(result, "yolov5-grids", 2.5 if quantised else 0.01)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_yolo_fastest_grids_in_any_order(first: bool) -> None:
+    anchors = ((6, 9), (18, 24), (26, 66), (57, 36), (59, 99), (121, 119))
+    arrays = []
+    for number, stride in ((1, 32), (0, 16)):
+        h, w = H // stride, W // stride
+        grid = np.full((h, w, 3, 5 + CLASSES), -6.0)
+        if stride == 32:
+            aw, ah = anchors[3 * number + 2]
+            x, y = int(CX // stride), int(CY // stride)
+            cell = grid[y, x, 2]
+            cell[:4] = [
+                logit(CX / stride - x),
+                logit(CY / stride - y),
+                np.log(BW / aw),
+                np.log(BH / ah),
+            ]
+            cell[4] = 8.0
+            cell[5 + CLASS] = logit(SCORE)
+        arrays.append(grid_layout(grid.reshape(h, w, -1), first))
+    result = decoded(arrays, Hints(classes=CLASSES, anchors=anchors))
+    assert_found(result, "yolo-fastest", 0.01)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("split", [1, 2, 3])
+def test_yolov8_grids(first: bool, split: int) -> None:
+    arrays = []
+    for stride in STRIDES:
+        h, w = H // stride, W // stride
+        bins = np.zeros((h, w, 4, 16))
+        classes = np.full((h, w, CLASSES), logit(0.01))
+        if stride == 16:
+            x, y = int(CX // stride), int(CY // stride)
+            centre = np.array([x + 0.5, y + 0.5, x + 0.5, y + 0.5]) * stride
+            sides = np.abs(np.array(BOX) - centre) / stride
+            for side, distance in enumerate(sides):
+                low = int(distance)
+                bins[y, x, side] = -40
+                bins[y, x, side, low] = np.log(low + 1 - distance + 1e-12)
+                bins[y, x, side, low + 1] = np.log(distance - low + 1e-12)
+            classes[y, x, CLASS] = logit(SCORE)
+        parts = [bins.reshape(h, w, 64), classes]
+        if split == 1:
+            parts = [np.concatenate(parts, axis=2)]
+        elif split == 3:
+            parts.append(classes.sum(axis=2, keepdims=True))
+        arrays += [grid_layout(part, first) for part in parts]
+    assert_found(decoded(arrays, Hints(classes=CLASSES)), "yolov8-grids", 0.01)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("apart", [True, False])
+def test_yolox_grids(first: bool, apart: bool) -> None:
+    arrays = []
+    rows = yolox_rows()
+    done = 0
+    for stride in STRIDES:
+        h, w = H // stride, W // stride
+        grid = rows[done : done + h * w].reshape(h, w, -1)
+        done += h * w
+        parts = [grid[..., :4], grid[..., 4:5], grid[..., 5:]] if apart else [grid]
+        arrays += [grid_layout(part, first) for part in parts]
+    assert_found(decoded(arrays, Hints(classes=CLASSES)), "yolox-grids", 0.01)
+
+
+@pytest.mark.parametrize("scores_first", [True, False])
+def test_raw_ssd(scores_first: bool) -> None:
+    anchors = ssd_anchors(H, W)
+    boxes = np.zeros((1, len(anchors), 4))
+    scores = np.full((1, len(anchors), 1 + CLASSES), logit(0.01))
+    y, x, h, w = anchors[500]
+    boxes[0, 500] = [
+        (CY / H - y) / h * 10,
+        (CX / W - x) / w * 10,
+        np.log(BH / H / h) * 5,
+        np.log(BW / W / w) * 5,
+    ]
+    scores[0, 500, 1 + CLASS] = logit(SCORE)
+    arrays = [scores, boxes] if scores_first else [boxes, scores]
+    assert_found(decoded(arrays, Hints(classes=CLASSES)), "ssd-raw", 0.01)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "hints", "error", "words"),
+    [
+        ([(1, N_CELLS, 44)], Hints(), ModelError, "--decoder"),
+        ([(1, 10)], Hints(), ModelError, "no detector"),
+        ([(1, N_CELLS, 44)], Hints(decoder="ssd"), UsageError, "do not fit the decoder ssd"),
+        ([(1, H // 16, W // 16, 36)], Hints(anchors=((1, 1),) * 5, classes=7), UsageError,
+         "5 anchors"),
+        ([(1, H // 16, W // 16, 18), (1, 3, 3, 18)], Hints(), ModelError, "no detector"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused(
+    shapes: list[tuple[int, ...]], hints: Hints, error: type[DelegateError], words: str
+) -> None:
+    outputs = [OutputTensor("out", shape, None, None) for shape in shapes]
+    with pytest.raises(error, match=words.replace("(", r"\(")):
+        recognise(EMPTY, outputs, H, W, hints)
+
+
+def test_coco_class_counts_decide_without_labels() -> None:
+    for channels, name in ((84, "yolov8"), (85, "yolox")):
+        output = OutputTensor("out", (1, N_CELLS, channels), None, None)
+        assert recognise(EMPTY, [output], H, W, Hints()).name == name

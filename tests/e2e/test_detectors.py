@@ -1,0 +1,105 @@
+"""Real detectors on labelled photographs: the delegate finds what the CPU finds.
+
+By default every eighth photograph; with the marker ``slow`` all of them, and AP50 against the
+labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from delegate.delegated import DelegatedModel
+from delegate.detection.detector import DetectorPlan, Thresholds, detect
+from delegate.detection.recognise import Hints
+from delegate.detection.ssd import ssd_anchors
+from delegate.images import find_images, open_image
+from delegate.options import Options
+from delegate.reference import ReferenceModel
+from delegate.tflite_reader import read_graph
+from tests.detection.agreement import found_again
+from tests.shared_folder import MODELS, SHARED, needs_models
+
+pytest.importorskip("PIL")
+pytestmark = needs_models
+
+PHOTOGRAPHS = SHARED / "images" / "coco"
+SURE = 0.4
+MARGIN = 0.05  # a detection just above the threshold on one side may be just below it on the other
+LEAST_FOUND = 0.97
+
+
+@dataclass(frozen=True)
+class Case:
+    file: str
+    decoder: str
+    classes: int | None = None
+    least: float = LEAST_FOUND
+    reference: bool = True
+
+
+CASES = [
+    Case("ssdlite_mobiledet_coco_qat_postprocess.tflite", "ssd"),
+    Case("ssd_mobilenet_v1_300_quant.tflite", "ssd"),
+    Case("yolov8n_224_int8.tflite", "yolov8"),
+    Case("yolov8n_640_int8_per_channel.tflite", "yolov8"),
+    Case("yolov5n_640_int8_per_channel.tflite", "yolov5"),
+    Case("yolox_nano_320_int8_per_channel.tflite", "yolox"),
+    Case("yolo_fastest_160_person_int8.tflite", "yolo-fastest", 1),
+]
+
+
+def shares_found(case: Case, photographs: list[Path]) -> tuple[float, int]:
+    """The smaller share found on the other side, both ways, and the sure detections of the CPU."""
+    path = MODELS / case.file
+    plan = DetectorPlan.read(path, Hints(classes=case.classes))
+    assert plan.head.name == case.decoder
+    ours = DelegatedModel.load(path, Options.from_mapping({"device": "simulator"}, {}))
+    assert ours.delegation.delegated_nodes > 0
+    theirs = ReferenceModel.load(path, reference_kernels=case.reference)
+    thresholds = Thresholds(SURE - MARGIN)
+    tally = np.zeros((2, 2), dtype=int)
+    for photograph in photographs:
+        image = open_image(photograph)
+        mine = detect(plan, ours, image, thresholds)
+        other = detect(plan, theirs, image, thresholds)
+        tally[0] += found_again(other.above(SURE), mine, image.height, image.width)
+        tally[1] += found_again(mine.above(SURE), other, image.height, image.width)
+    return float(np.min(tally[:, 0] / tally[:, 1])), int(tally[0, 1])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.file)
+def test_delegate_finds_what_the_cpu_finds(case: Case) -> None:
+    share, sure = shares_found(case, find_images(PHOTOGRAPHS)[::8])
+    assert sure >= 4
+    assert share >= case.least
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.file)
+def test_delegate_finds_what_the_cpu_finds_everywhere(case: Case) -> None:
+    photographs = find_images(PHOTOGRAPHS)
+    assert len(photographs) == 64
+    share, sure = shares_found(case, photographs)
+    assert sure >= 20
+    assert share >= case.least
+
+
+@pytest.mark.parametrize("case", CASES[:2], ids=lambda c: c.file)
+def test_anchors_of_cut_ssd_models_are_the_post_processors(case: Case) -> None:
+    """The anchors that this project computes are the ones that the model's operator holds."""
+    graph = read_graph(MODELS / case.file)
+    node = next(node for node in graph.nodes if node.op == "CUSTOM:TFLite_Detection_PostProcess")
+    tensor = graph.tensor(node.inputs[2])
+    assert tensor.constant is not None
+    assert tensor.quantization is not None
+    held = tensor.quantization.scale * (
+        tensor.constant.astype(np.float64) - tensor.quantization.zero_point
+    )
+    _, h, w, _ = graph.tensor(graph.inputs[0]).shape
+    ours = ssd_anchors(h, w)
+    assert ours.shape == held.shape
+    assert np.abs(ours - held).max() <= tensor.quantization.scale * 1.5
