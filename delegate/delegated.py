@@ -39,8 +39,8 @@ class DelegatedModel:
         return self.delegation.device if self.delegation.delegated_nodes else CPU
 
     @classmethod
-    def load(cls, path: Path, options: Options) -> DelegatedModel:
-        """Builds an interpreter with the delegate.
+    def load(cls, path: Path, options: Options, *, threads: int | None = None) -> DelegatedModel:
+        """Builds an interpreter with the delegate; ``threads`` are for operators on the CPU.
 
         Raises ModelError for a bad model, DeviceError if there is no such device, DelegateError if
         the runtime or the delegate fail, UnsupportedError under ``strict``.
@@ -58,7 +58,7 @@ class DelegatedModel:
         plugin = runtime.load_delegate(delegate.library_path(), given)
         with collect_delegations() as found:
             try:
-                interpreter = runtime.interpreter(path, [plugin])
+                interpreter = runtime.interpreter(path, [plugin], threads=threads)
             except ModelError:
                 for facts in found:
                     require_all(facts.rejections, options)

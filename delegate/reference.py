@@ -25,7 +25,12 @@ class ReferenceModel:
 
     @classmethod
     def load(
-        cls, path: Path, *, reference_kernels: bool, tensors: Iterable[int] = ()
+        cls,
+        path: Path,
+        *,
+        reference_kernels: bool,
+        tensors: Iterable[int] = (),
+        threads: int | None = None,
     ) -> ReferenceModel:
         """``reference_kernels``: BUILTIN_REF, which defines the numeric contract but is slow; else
         the default kernels. ``tensors``: inner tensors that can be read after ``run``.
@@ -34,7 +39,9 @@ class ReferenceModel:
         """
         inner = tuple(tensors)
         interpreter = find_runtime().interpreter(
-            expose_tensors(path, inner) if inner else path, reference_kernels=reference_kernels
+            expose_tensors(path, inner) if inner else path,
+            reference_kernels=reference_kernels,
+            threads=threads,
         )
         count = len(read_graph(path).outputs)
         return cls(

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "layout.h"
+#include "run_log.h"
 
 namespace rk3588 {
 namespace {
@@ -148,12 +149,19 @@ void Executable::build_submit(const Program& program) {
 void Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs) {
   const std::lock_guard<std::mutex> lock(mutex_);
   submission_->begin();
+  const bool logged = run_log_enabled();
+  RunEntry entry{};
+  if (logged) entry.start = run_clock_ns();
   Buffer* input = buffer(BufferId::kInput);
   for (size_t i = 0; i < inputs_.size(); ++i) {
     to_device(inputs_[i], inputs[i], input->bytes().data());
   }
   if (input != nullptr) device_->sync_for_device(*input);
   if (proof_ != nullptr) mark_outputs();
+  if (logged) {
+    entry.converted = run_clock_ns();
+    take_submitted();
+  }
   g_submits.fetch_add(1, std::memory_order_relaxed);
   try {
     submission_->run();
@@ -216,6 +224,16 @@ void Executable::run_verifier(Span<const uint8_t* const> inputs, Span<uint8_t* c
                       " differ from the simulator, the first at " + std::to_string(first) +
                       "; send the model and the output of "
                       "`doctor --report`, or run it with device=simulator");
+  if (logged) {
+    entry.submitted = take_submitted();
+    entry.done = run_clock_ns();
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    from_device(outputs_[i], output->bytes().data(), outputs[i]);
+  }
+  if (logged) {
+    entry.end = run_clock_ns();
+    add_to_run_log(name_, entry);
   }
 }
 

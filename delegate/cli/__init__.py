@@ -16,6 +16,7 @@ from typing import NoReturn
 
 import delegate
 from delegate.cli import (
+    bench,
     classify,
     compare,
     compile,
@@ -25,6 +26,7 @@ from delegate.cli import (
     library_path,
     replay,
     supported_ops,
+    trace,
 )
 from delegate.cli.command import PROGRAM, Command, print_error
 from delegate.errors import DelegateError
@@ -39,6 +41,8 @@ COMMANDS: tuple[Command, ...] = (
     detect.COMMAND,
     compile.COMMAND,
     compare.COMMAND,
+    bench.COMMAND,
+    trace.COMMAND,
     replay.COMMAND,
     conformance.COMMAND,
     disasm.COMMAND,

@@ -16,6 +16,7 @@ from delegate.cli.command import (
     warn,
 )
 from delegate.cli.files import write_file
+from delegate.cli.nodes import nodes_text
 from delegate.cli.progress import progress
 from delegate.cli.table import format_pairs, format_table, thousands
 from delegate.errors import UsageError
@@ -128,17 +129,6 @@ def _document(result: CompileResult) -> dict[str, Any]:
     }
 
 
-def _nodes_text(nodes: tuple[int, ...]) -> str:
-    """0, 1, 2, 5 as "0-2 5"."""
-    runs: list[list[int]] = []
-    for node in sorted(nodes):
-        if runs and node == runs[-1][1] + 1:
-            runs[-1][1] = node
-        else:
-            runs.append([node, node])
-    return " ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
-
-
 _LAYER_HEADINGS = ("tasks", "cycles", "bytes", "limit", "nodes", "layer")
 
 
@@ -158,7 +148,7 @@ def _layer_rows(compiled: CompiledPartition) -> list[tuple[object, ...]]:
                 thousands(sum(max(task.npu_cycles, task.ddr_cycles) for task in tasks)),
                 thousands(sum(task.bytes for task in tasks)),
                 "npu" if npu >= ddr else "ddr",
-                _nodes_text(layer.nodes),
+                nodes_text(layer.nodes),
                 layer.name,
             )
         )
@@ -187,7 +177,7 @@ def _print_tables(path: Path, result: CompileResult) -> None:
         estimate = compiled.estimate
         print()
         print(
-            f"partition {number}: nodes {_nodes_text(compiled.partition.nodes)}; "
+            f"partition {number}: nodes {nodes_text(compiled.partition.nodes)}; "
             f"{plural(compiled.tasks, 'task')}; buffers {thousands(compiled.buffers_bytes)} bytes; "
             f"{thousands(estimate.cycles)} cycles, {thousands(estimate.bytes)} bytes moved"
         )

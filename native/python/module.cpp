@@ -16,6 +16,7 @@
 #include "executable.h"
 #include "layout.h"
 #include "program.h"
+#include "run_log.h"
 
 namespace py = pybind11;
 
@@ -111,6 +112,15 @@ py::list run(Executable& executable, const std::vector<py::array>& arrays) {
   return results;
 }
 
+py::list run_log_entries() {
+  py::list result;
+  for (const RunEntry& entry : take_run_log()) {
+    result.append(py::make_tuple(entry.name, entry.start, entry.converted, entry.submitted,
+                                 entry.done, entry.end));
+  }
+  return result;
+}
+
 std::unique_ptr<Executable> make_executable(const py::bytes& program, const std::string& device,
                                             uint32_t timeout_ms, const std::string& cores,
                                             bool verify) {
@@ -200,6 +210,10 @@ PYBIND11_MODULE(_native, module) {
           "outputs", [](const Executable& self) { return rk3588::describe(self.outputs()); },
           "(tensor, name, shape, dtype) each.");
   module.def("submit_count", &rk3588::submit_count, "Submits of this process so far.");
+  module.def("start_run_log", &rk3588::start_run_log, py::arg("capacity"),
+             "Times the phases of up to `capacity` runs of this process from now on.");
+  module.def("take_run_log", &rk3588::run_log_entries,
+             "Stops timing; (name, start, converted, submitted or 0, done, end) in ns each.");
   module.def(
       "open_device_name",
       [](const std::string& device, bool strict) {

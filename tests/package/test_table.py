@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from delegate.cli.compile import _nodes_text
+from delegate.cli.nodes import nodes_text
 from delegate.cli.progress import progress
 from delegate.cli.table import WIDTH, format_pairs, format_table, share, thousands
 
@@ -52,7 +52,7 @@ def test_thousands() -> None:
 
 
 def test_nodes_are_written_as_runs() -> None:
-    assert _nodes_text((0, 1, 2, 5, 7, 8)) == "0-2 5 7-8"
+    assert nodes_text((0, 1, 2, 5, 7, 8)) == "0-2 5 7-8"
 
 
 class Terminal(io.StringIO):

@@ -1,0 +1,208 @@
+"""How long a model takes: with the delegate and on the CPU alone, by phases and by operators.
+
+Measured and modelled numbers never share a field: "estimate" holds what the compiler models, every
+"..._ms" what a clock said. On the simulator the clock says how long simulating took, nothing about
+an NPU; "is_simulated" tells.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from delegate.compiler import CompileResult, compile_model
+from delegate.delegated import DelegatedModel
+from delegate.host_facts import host_facts
+from delegate.inferences import run_inferences
+from delegate.model_inputs import Sample
+from delegate.options import Options
+from delegate.reference import ReferenceModel
+from delegate.run_log import Run
+from delegate.runtimes import find_runtime, invoke
+from delegate.timeline import Inference
+
+FORMAT = "rk3588-bench-1"
+
+SIMULATOR = "simulator"
+
+_NS_PER_MS = 1e6
+_PERCENTILES = (50, 90, 95, 99)
+
+Done = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to measure. ``threads`` None: the runtime's default."""
+
+    warmup: int
+    runs: int
+    threads: int | None
+    with_cpu: bool
+
+
+def summary(times_ns: Sequence[int]) -> dict[str, float | int]:
+    """Statistics of a series, in milliseconds; percentiles interpolate linearly."""
+    values = np.asarray(times_ns, dtype=np.float64) / _NS_PER_MS
+    result: dict[str, float | int] = {
+        "count": len(values),
+        "mean_ms": float(values.mean()),
+        "std_ms": float(values.std()),
+        "min_ms": float(values.min()),
+        "max_ms": float(values.max()),
+    }
+    for percentile in _PERCENTILES:
+        result[f"p{percentile}_ms"] = float(np.percentile(values, percentile))
+    return result
+
+
+def benchmark(
+    path: Path, options: Options, sample_of: Callable[[Any], Sample], plan: Plan, done: Done
+) -> dict[str, Any]:
+    """Measures a model; the document that ``bench --json`` prints.
+
+    ``sample_of`` gives the input for the runtime's input details. ``done`` is called after every
+    inference. Raises what loading and running a model raise.
+    """
+    result = compile_model(path, options)
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "model": path.name,
+        "host": host_facts(find_runtime()),
+        "threads": plan.threads,
+        "options": options.to_strings(),
+        "delegate": _with_delegate(path, options, sample_of, plan, done, result),
+        "cpu": _on_cpu(path, sample_of, plan, done) if plan.with_cpu else None,
+    }
+    # What the simulator takes is no statement about an NPU, so nothing is set in relation to it.
+    if document["cpu"] is not None and not document["delegate"]["is_simulated"]:
+        document["speedup"] = (
+            document["cpu"]["steady"]["p50_ms"] / document["delegate"]["steady"]["p50_ms"]
+        )
+    return document
+
+
+def _with_delegate(
+    path: Path,
+    options: Options,
+    sample_of: Callable[[Any], Sample],
+    plan: Plan,
+    done: Done,
+    result: CompileResult,
+) -> dict[str, Any]:
+    start = time.monotonic_ns()
+    model = DelegatedModel.load(path, options, threads=plan.threads)
+    init_ns = time.monotonic_ns() - start
+    sample = sample_of(model.inputs)
+    every = run_inferences(model, result, sample, 1 + plan.warmup + plan.runs, done)
+    inferences = every[1 + plan.warmup :]
+    return {
+        "device": model.device,
+        "is_simulated": model.device == SIMULATOR,
+        "delegated_nodes": model.delegation.delegated_nodes,
+        "total_nodes": model.delegation.total_nodes,
+        "init_ms": init_ns / _NS_PER_MS,
+        "compile_ms": result.compile_seconds * 1e3,
+        "first_ms": (every[0].end_ns - every[0].start_ns) / _NS_PER_MS,
+        "steady": summary([i.end_ns - i.start_ns for i in inferences]),
+        "phases": _phases(inferences),
+        "partitions": _partitions(inferences, result),
+        "cpu_nodes": _cpu_nodes(inferences, result),
+    }
+
+
+def _mean_ms(values_ns: Sequence[int]) -> float:
+    return float(np.mean(values_ns)) / _NS_PER_MS if values_ns else 0.0
+
+
+def _phase_times(runs: Sequence[Run]) -> dict[str, float | None]:
+    """Mean times of the phases of one partition. Submit and wait are None where not told apart."""
+    told = all(run.submitted_ns is not None for run in runs)
+    return {
+        "input_conversion_ms": _mean_ms([r.converted_ns - r.start_ns for r in runs]),
+        "submit_ms": _mean_ms([(r.submitted_ns or 0) - r.converted_ns for r in runs])
+        if told
+        else None,
+        "wait_ms": _mean_ms([r.done_ns - (r.submitted_ns or 0) for r in runs]) if told else None,
+        "device_ms": _mean_ms([r.done_ns - r.converted_ns for r in runs]),
+        "output_conversion_ms": _mean_ms([r.end_ns - r.done_ns for r in runs]),
+        "total_ms": _mean_ms([r.end_ns - r.start_ns for r in runs]),
+    }
+
+
+def _phases(inferences: Sequence[Inference]) -> dict[str, float]:
+    """Where the time of a mean inference goes, all partitions together."""
+    count = len(inferences)
+    runs = [run for inference in inferences for run in inference.runs]
+    cpu = [span for inference in inferences for span in inference.cpu]
+    return {
+        "input_conversion_ms": sum(r.converted_ns - r.start_ns for r in runs) / count / _NS_PER_MS,
+        "device_ms": sum(r.done_ns - r.converted_ns for r in runs) / count / _NS_PER_MS,
+        "output_conversion_ms": sum(r.end_ns - r.done_ns for r in runs) / count / _NS_PER_MS,
+        "cpu_operators_ms": sum(s.end_ns - s.start_ns for s in cpu) / count / _NS_PER_MS,
+    }
+
+
+def _partitions(inferences: Sequence[Inference], result: CompileResult) -> list[dict[str, Any]]:
+    rows = []
+    for number, compiled in enumerate(result.partitions):
+        nodes = compiled.partition.nodes
+        runs = [run for i in inferences for run in i.runs if run.first_node == nodes[0]]
+        estimate = compiled.estimate
+        rows.append(
+            {
+                "partition": number,
+                "nodes": list(nodes),
+                "tasks": compiled.tasks,
+                "measured": _phase_times(runs) if runs else None,
+                "estimate": {
+                    "npu_cycles": estimate.npu_cycles,
+                    "ddr_cycles": estimate.ddr_cycles,
+                    "cycles": estimate.cycles,
+                    "bytes": estimate.bytes,
+                },
+            }
+        )
+    return rows
+
+
+def _cpu_nodes(inferences: Sequence[Inference], result: CompileResult) -> list[dict[str, Any]]:
+    """Mean times of the runs of CPU nodes, in order; those of no nodes are the runtime's own."""
+    rows = []
+    for number in range(min((len(i.cpu) for i in inferences), default=0)):
+        spans = [inference.cpu[number] for inference in inferences]
+        nodes = spans[0].nodes
+        rows.append(
+            {
+                "nodes": list(nodes),
+                "ops": [result.graph.node(node).op for node in nodes],
+                "mean_ms": _mean_ms([span.end_ns - span.start_ns for span in spans]),
+            }
+        )
+    return rows
+
+
+def _on_cpu(
+    path: Path, sample_of: Callable[[Any], Sample], plan: Plan, done: Done
+) -> dict[str, Any]:
+    start = time.monotonic_ns()
+    model = ReferenceModel.load(path, reference_kernels=False, threads=plan.threads)
+    init_ns = time.monotonic_ns() - start
+    for details, array in zip(model.inputs, sample_of(model.inputs), strict=True):
+        model.interpreter.set_tensor(details["index"], array)
+    times = []
+    for _ in range(1 + plan.warmup + plan.runs):
+        begin = time.monotonic_ns()
+        invoke(model.interpreter)
+        times.append(time.monotonic_ns() - begin)
+        done()
+    return {
+        "init_ms": init_ns / _NS_PER_MS,
+        "first_ms": times[0] / _NS_PER_MS,
+        "steady": summary(times[1 + plan.warmup :]),
+    }

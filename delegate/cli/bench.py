@@ -1,0 +1,277 @@
+"""``bench``: how long a model takes, and two such measurements side by side."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from delegate.cli.argument_types import natural_number, positive_integer
+from delegate.cli.command import (
+    Command,
+    add_json_argument,
+    add_option_arguments,
+    options_from,
+    print_json,
+    warn,
+)
+from delegate.cli.nodes import nodes_text
+from delegate.cli.progress import progress
+from delegate.cli.table import format_pairs, format_table, thousands
+from delegate.errors import UsageError
+from delegate.report import plural
+
+_DEFAULT_RUNS = 50
+_DEFAULT_WARMUP = 5
+_LARGEST_FILE_BYTES = 16 << 20
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", type=Path, metavar="MODEL", nargs="?", help="a .tflite file")
+    parser.add_argument(
+        "--compare", type=Path, nargs=2, metavar=("A.json", "B.json"),
+        help="instead of measuring: two saved measurements side by side",
+    )  # fmt: skip
+    parser.add_argument(
+        "--runs", type=positive_integer, default=_DEFAULT_RUNS, metavar="N",
+        help=f"measured inferences (default {_DEFAULT_RUNS})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--warmup", type=natural_number, default=_DEFAULT_WARMUP, metavar="N",
+        help=f"inferences after the first that do not count (default {_DEFAULT_WARMUP})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--threads", type=positive_integer, metavar="N",
+        help="of operators on the CPU (default: the runtime's)",
+    )  # fmt: skip
+    parser.add_argument("--no-cpu", action="store_true", help="do not measure the CPU alone")
+    parser.add_argument("--image", type=Path, metavar="FILE", help="the input: a picture")
+    parser.add_argument(
+        "--seed", type=natural_number, default=0, metavar="N", help="of random inputs (default 0)"
+    )
+    parser.add_argument("--save", type=Path, metavar="FILE.json", help="also write the JSON there")
+    add_option_arguments(parser)
+    add_json_argument(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if (arguments.model is None) == (arguments.compare is None):
+        raise UsageError("bench needs a MODEL, or --compare A.json B.json")
+    if arguments.compare is not None:
+        return _compare(arguments)
+    from delegate.benchmark import Plan, benchmark
+    from delegate.model_inputs import image_sample, random_sample
+
+    options = options_from(arguments)
+    plan = Plan(arguments.warmup, arguments.runs, arguments.threads, not arguments.no_cpu)
+
+    def sample_of(details: Any) -> Any:
+        if arguments.image is not None:
+            return image_sample(arguments.image, details)
+        return random_sample(details, arguments.seed)
+
+    inferences = (1 + plan.warmup + plan.runs) * (2 if plan.with_cpu else 1)
+    with progress("measuring", inferences) as bar:
+        document = benchmark(arguments.model, options, sample_of, plan, bar.advance)
+    if arguments.save is not None:
+        _save(document, arguments.save)
+    if arguments.json:
+        print_json(document)
+    else:
+        _print_tables(document)
+    if document["delegate"]["delegated_nodes"] == 0:
+        warn(f"{arguments.model}: no operator of this model can run on the NPU; it ran on the CPU")
+    elif document["delegate"]["is_simulated"]:
+        warn("measured on the simulator: these times say nothing about an NPU, the estimates do")
+    return 0
+
+
+def _save(document: dict[str, Any], path: Path) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        temporary.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+_COLUMNS = ("mean_ms", "std_ms", "min_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms")
+
+
+def _ms(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if value < 100 else f"{value:.1f}"
+
+
+def _print_tables(document: dict[str, Any]) -> None:
+    ours, cpu = document["delegate"], document["cpu"]
+    host = document["host"]
+    facts: list[tuple[str, object]] = [
+        ("model", document["model"]),
+        ("device", ours["device"]),
+        ("delegated", f"{ours['delegated_nodes']} of {ours['total_nodes']} nodes"),
+        ("runtime", f"{host['runtime']} {host['runtime_version']}"),
+        (
+            "host",
+            f"{host['machine']}, {host['processors']} processors, Linux {host['kernel']}, "
+            f"governor {host['governor'] or 'unknown'}",
+        ),
+        ("threads", document["threads"] or "the runtime's default"),
+    ]
+    if "speedup" in document:
+        facts.append(("speed-up", f"{document['speedup']:.2f} times the CPU alone, by medians"))
+    print(format_pairs(facts))
+    print("\nmeasured, milliseconds:")
+    rows = []
+    for name, part in (("delegate", ours), ("CPU alone", cpu)):
+        if part is not None:
+            steady = [_ms(part["steady"][column]) for column in _COLUMNS]
+            rows.append((name, _ms(part["init_ms"]), _ms(part["first_ms"]), *steady))
+    headings = ("", "init", "first", "mean", "std", "min", "p50", "p95", "p99", "max")
+    print(format_table(headings, rows, right=range(1, len(headings))))
+    phases = ours["phases"]
+    print("\nwhere the time of a mean inference goes, milliseconds:")
+    phase_rows = [
+        ("input conversion", _ms(phases["input_conversion_ms"])),
+        ("device: submit and wait", _ms(phases["device_ms"])),
+        ("output conversion", _ms(phases["output_conversion_ms"])),
+        ("CPU operators and runtime", _ms(phases["cpu_operators_ms"])),
+    ]
+    print(format_table(("phase", "mean"), phase_rows, right=(1,)))
+    _print_operators(ours)
+
+
+def _print_operators(ours: dict[str, Any]) -> None:
+    """Partitions and the CPU nodes between them, in order of execution."""
+    rows: list[tuple[object, ...]] = []
+    gaps = ours["cpu_nodes"]
+    partitions = [p for p in ours["partitions"] if p["measured"] is not None]
+    partitions.sort(key=lambda p: p["partition"])
+    for number in range(max(len(gaps), len(partitions))):
+        if number < len(gaps) and gaps[number]["nodes"]:
+            gap = gaps[number]
+            names = ", ".join(dict.fromkeys(gap["ops"]))
+            rows.append(
+                ("CPU", "", "", "", _ms(gap["mean_ms"]), "", nodes_text(gap["nodes"]), names)
+            )
+        if number < len(partitions):
+            part = partitions[number]
+            times = part["measured"]
+            device = _ms(times["device_ms"])
+            if times["submit_ms"] is not None:
+                device = f"{_ms(times['submit_ms'])} + {_ms(times['wait_ms'])}"
+            rows.append(
+                (
+                    "NPU",
+                    _ms(times["input_conversion_ms"]),
+                    device,
+                    _ms(times["output_conversion_ms"]),
+                    _ms(times["total_ms"]),
+                    thousands(part["estimate"]["cycles"]),
+                    nodes_text(part["nodes"]),
+                    f"partition {part['partition']}, {plural(part['tasks'], 'task')}",
+                )
+            )
+    if not rows:
+        return
+    print("\noperators: measured milliseconds, and apart from them the modelled cycles:")
+    headings = ("on", "in", "device", "out", "total", "est. cycles", "nodes", "what")
+    print(format_table(headings, _narrow(rows), right=(1, 2, 3, 4, 5), last="elide"))
+
+
+_NODES_WIDTH = 22
+
+
+def _narrow(rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
+    """Long lists of nodes cut, so that a line keeps to the width of a page."""
+    narrow = []
+    for row in rows:
+        nodes = str(row[6])
+        if len(nodes) > _NODES_WIDTH:
+            nodes = nodes[: _NODES_WIDTH - 3] + "..."
+        narrow.append((*row[:6], nodes, row[7]))
+    return narrow
+
+
+def _load(path: Path) -> dict[str, Any]:
+    from delegate.benchmark import FORMAT
+
+    try:
+        if path.stat().st_size > _LARGEST_FILE_BYTES:
+            raise UsageError(f"{path}: too large for a measurement")
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: not a saved measurement: {error}") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise UsageError(f"{path}: not a measurement saved by bench --save ({FORMAT})")
+    return document
+
+
+def _quantities(document: dict[str, Any]) -> list[tuple[str, float | None]]:
+    """What two measurements are compared by."""
+    ours, cpu = document["delegate"], document["cpu"]
+    rows: list[tuple[str, float | None]] = [
+        ("init", ours["init_ms"]),
+        ("first", ours["first_ms"]),
+        *((f"steady {c.removesuffix('_ms')}", ours["steady"][c]) for c in _COLUMNS),
+        *((n.removesuffix("_ms").replace("_", " "), v) for n, v in ours["phases"].items()),
+        ("CPU alone p50", cpu["steady"]["p50_ms"] if cpu is not None else None),
+    ]
+    return rows
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    first, second = (_load(path) for path in arguments.compare)
+    try:
+        rows = [
+            (name, before, after)
+            for (name, before), (_, after) in zip(
+                _quantities(first), _quantities(second), strict=True
+            )
+        ]
+    except (KeyError, TypeError):
+        raise UsageError("a saved measurement lacks fields; measure again") from None
+    if arguments.json:
+        quantities = [
+            {"name": n, "a_ms": a, "b_ms": b, "ratio": b / a if a and b is not None else None}
+            for n, a, b in rows
+        ]
+        heads = [
+            {"model": d["model"], "host": d["host"], "device": d["delegate"]["device"]}
+            for d in (first, second)
+        ]
+        print_json({"a": heads[0], "b": heads[1], "quantities": quantities})
+    else:
+        for letter, path, document in zip("AB", arguments.compare, (first, second), strict=True):
+            host = document["host"]
+            print(
+                f"{letter}  {path}: {document['model']} on {document['delegate']['device']}, "
+                f"version {host['version']}, {host['runtime']} {host['runtime_version']}"
+            )
+        print("\nmeasured, milliseconds:")
+        table = [
+            (n, _ms(a), _ms(b), f"{100 * (b - a) / a:+.1f} %" if a and b is not None else "-")
+            for n, a, b in rows
+        ]
+        print(format_table(("quantity", "A", "B", "B against A"), table, right=(1, 2, 3)))
+    if first["model"] != second["model"]:
+        warn(f"different models: {first['model']} and {second['model']}")
+    return 0
+
+
+COMMAND = Command(
+    name="bench",
+    summary="Measure a model: init, first and steady runs, phases, operators; compare two.",
+    examples=(
+        "bench mobilenet_v1_1.0_224_quant.tflite",
+        "bench model.tflite --runs 200 --threads 4 --save before.json",
+        "bench --compare before.json after.json",
+    ),
+    add_arguments=_add_arguments,
+    run=_run,
+)

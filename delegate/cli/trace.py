@@ -1,0 +1,99 @@
+"""``trace``: inferences as a Chrome trace for ui.perfetto.dev."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+from delegate.cli.argument_types import natural_number, positive_integer
+from delegate.cli.command import (
+    Command,
+    add_json_argument,
+    add_option_arguments,
+    options_from,
+    print_json,
+    warn,
+)
+from delegate.cli.progress import progress
+from delegate.cli.table import format_pairs
+
+_DEFAULT_RUNS = 3
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", type=Path, metavar="MODEL", help="a .tflite file")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="T.json", help="where the trace goes"
+    )
+    parser.add_argument(
+        "--runs", type=positive_integer, default=_DEFAULT_RUNS, metavar="N",
+        help=f"inferences in the trace (default {_DEFAULT_RUNS})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--warmup", type=natural_number, default=1, metavar="N",
+        help="inferences before it (default 1)",
+    )  # fmt: skip
+    parser.add_argument("--image", type=Path, metavar="FILE", help="the input: a picture")
+    parser.add_argument(
+        "--seed", type=natural_number, default=0, metavar="N", help="of random inputs (default 0)"
+    )
+    add_option_arguments(parser)
+    add_json_argument(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from delegate.compiler import compile_model
+    from delegate.delegated import DelegatedModel
+    from delegate.inferences import run_inferences
+    from delegate.model_inputs import image_sample, random_sample
+    from delegate.trace import chrome_trace
+
+    options = options_from(arguments)
+    result = compile_model(arguments.model, options)
+    model = DelegatedModel.load(arguments.model, options)
+    if arguments.image is not None:
+        sample = image_sample(arguments.image, model.inputs)
+    else:
+        sample = random_sample(model.inputs, arguments.seed)
+    count = arguments.warmup + arguments.runs
+    with progress("running", count) as bar:
+        inferences = run_inferences(model, result, sample, count, bar.advance)
+    document = chrome_trace(
+        inferences[arguments.warmup :], result, model.device, arguments.model.name
+    )
+    temporary = arguments.output.with_name(f".{arguments.output.name}.{os.getpid()}.part")
+    try:
+        temporary.write_text(json.dumps(document, allow_nan=False) + "\n")
+        os.replace(temporary, arguments.output)
+    finally:
+        temporary.unlink(missing_ok=True)
+    facts = {
+        "output": str(arguments.output),
+        "device": model.device,
+        "inferences": arguments.runs,
+        "partitions": model.delegation.partitions,
+        "events": len(document["traceEvents"]),
+        "npu_times": document["otherData"]["npu_times"],
+    }
+    if arguments.json:
+        print_json(facts)
+    else:
+        print(format_pairs([(name.replace("_", " "), value) for name, value in facts.items()]))
+        print("open it at https://ui.perfetto.dev or chrome://tracing")
+    if model.delegation.delegated_nodes == 0:
+        warn(f"{arguments.model}: no operator of this model can run on the NPU; it ran on the CPU")
+    return 0
+
+
+COMMAND = Command(
+    name="trace",
+    summary="Write a Chrome trace of inferences: partitions, jobs, layers, tasks, CPU operators.",
+    examples=(
+        "trace mobilenet_v1_1.0_224_quant.tflite -o trace.json",
+        "trace model.tflite -o trace.json --runs 10 --image cat.jpg",
+    ),
+    add_arguments=_add_arguments,
+    run=_run,
+)

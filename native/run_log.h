@@ -1,0 +1,43 @@
+// When the phases of each run happened, for bench and trace. Off until started; then a run writes
+// one entry into memory that was allocated at the start, until that is full.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace rk3588 {
+
+// All times in nanoseconds of CLOCK_MONOTONIC.
+struct RunEntry {
+  static constexpr size_t kNameBytes = 64;
+  char name[kNameBytes];  // of the program, cut if longer, always terminated
+  int64_t start;
+  int64_t converted;  // inputs are in the device's layout and synchronised
+  int64_t submitted;  // the driver has taken the jobs; 0 where the device does not say
+  int64_t done;       // the device has finished and its outputs are visible to the CPU
+  int64_t end;        // outputs are in the host's layout
+};
+
+inline int64_t run_clock_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// Forgets earlier entries and keeps up to `capacity` new ones.
+void start_run_log(size_t capacity);
+// Stops and returns the entries in the order in which the runs ended.
+std::vector<RunEntry> take_run_log();
+
+bool run_log_enabled();
+void add_to_run_log(const std::string& name, RunEntry entry);
+
+// A device may call this between handing its jobs over and waiting for them, on the thread that
+// called Device::submit.
+void note_submitted();
+// What note_submitted() stored on this thread, 0 if nothing; forgets it.
+int64_t take_submitted();
+
+}  // namespace rk3588
