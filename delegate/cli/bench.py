@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from delegate.cli.command import (
     print_json,
     warn,
 )
+from delegate.cli.files import write_file
 from delegate.cli.nodes import nodes_text
 from delegate.cli.progress import progress
 from delegate.cli.table import format_pairs, format_table, thousands
@@ -76,7 +76,8 @@ def _run(arguments: argparse.Namespace) -> int:
     with progress("measuring", inferences) as bar:
         document = benchmark(arguments.model, options, sample_of, plan, bar.advance)
     if arguments.save is not None:
-        _save(document, arguments.save)
+        text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+        write_file(arguments.save, text.encode())
     if arguments.json:
         print_json(document)
     else:
@@ -86,15 +87,6 @@ def _run(arguments: argparse.Namespace) -> int:
     elif document["delegate"]["is_simulated"]:
         warn("measured on the simulator: these times say nothing about an NPU, the estimates do")
     return 0
-
-
-def _save(document: dict[str, Any], path: Path) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        temporary.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 _COLUMNS = ("mean_ms", "std_ms", "min_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from delegate.cli.command import (
     print_json,
     warn,
 )
+from delegate.cli.files import write_file
 from delegate.cli.pictures import delegation_facts, picture_paths
 from delegate.cli.progress import progress
 from delegate.cli.table import format_pairs, format_table
@@ -39,6 +40,9 @@ from delegate.report import plural
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+
+FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".bmp": "BMP", ".webp": "WEBP"}
 
 
 def anchors_from(text: str) -> tuple[tuple[float, float], ...]:
@@ -178,19 +182,16 @@ def _targets(output: Path | None, paths: list[Path]) -> list[Path]:
         if len(set(names)) < len(names):
             names = [f"{number:04d}_{name}" for number, name in enumerate(names)]
         return [output / name for name in names]
-    if output.suffix.lower() not in (".png", ".jpg", ".jpeg", ".bmp", ".webp"):
-        raise UsageError(f"{output}: the name must end in .png, .jpg, .bmp or .webp")
+    if output.suffix.lower() not in FORMATS:
+        raise UsageError(f"{output}: the name must end in {', '.join(FORMATS)}")
     return [output]
 
 
 def _save(picture: Image, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
-    try:
-        picture.save(temporary)
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    content = io.BytesIO()
+    picture.save(content, FORMATS[target.suffix.lower()])
+    write_file(target, content.getvalue())
 
 
 def _document(

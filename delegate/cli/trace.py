@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from pathlib import Path
 
 from delegate.cli.argument_types import natural_number, positive_integer
@@ -16,6 +15,7 @@ from delegate.cli.command import (
     print_json,
     warn,
 )
+from delegate.cli.files import write_file
 from delegate.cli.progress import progress
 from delegate.cli.table import format_pairs
 
@@ -63,12 +63,7 @@ def _run(arguments: argparse.Namespace) -> int:
     document = chrome_trace(
         inferences[arguments.warmup :], result, model.device, arguments.model.name
     )
-    temporary = arguments.output.with_name(f".{arguments.output.name}.{os.getpid()}.part")
-    try:
-        temporary.write_text(json.dumps(document, allow_nan=False) + "\n")
-        os.replace(temporary, arguments.output)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_file(arguments.output, (json.dumps(document, allow_nan=False) + "\n").encode())
     facts = {
         "output": str(arguments.output),
         "device": model.device,

@@ -1,0 +1,146 @@
+"""The command detect on a model made here, whose answer is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from delegate.cli.table import WIDTH
+from delegate.graph import DType, Quantization
+from models.builder import ModelBuilder
+from models.builder.options import fully_connected, reducer, reshape
+from tests.cli.conftest import Run
+
+Image = pytest.importorskip("PIL.Image")
+
+SIZE = 64
+CELLS = 8 * 8 + 4 * 4 + 2 * 2
+CLASSES = 3
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A "detector" of YOLO v8's form that sees the same object everywhere: all comes from the bias
+    of a fully connected layer.
+    """
+    builder = ModelBuilder("constant detector")
+    x = builder.input("image", (1, SIZE, SIZE, 3), DType.UINT8, Quantization((1 / 255,), (0,)))
+    pool = builder.tensor("mean", (1, 3), DType.UINT8, Quantization((1 / 255,), (0,)))
+    axes = builder.constant("axes", np.array([1, 2], np.int32))
+    builder.operator("MEAN", [x, axes], [pool], reducer(keep_dims=False), version=2)
+    scale = 1 / 255
+    weights = builder.constant(
+        "weights",
+        np.full(((4 + CLASSES) * CELLS, 3), 128, np.uint8),
+        Quantization((scale,), (128,)),
+    )
+    answer = np.zeros((4 + CLASSES, CELLS))
+    answer[:4, 0] = [0.5, 0.25, 0.5, 0.25]
+    answer[4 + 1, 0] = 0.75
+    bias = builder.constant(
+        "bias",
+        np.rint(answer.reshape(-1) / (scale * scale)).astype(np.int32),
+        Quantization((scale * scale,), (0,)),
+    )
+    flat = builder.tensor(
+        "flat", (1, (4 + CLASSES) * CELLS), DType.UINT8, Quantization((scale,), (0,))
+    )
+    builder.operator("FULLY_CONNECTED", [pool, weights, bias], [flat], fully_connected())
+    y = builder.tensor("boxes", (1, 4 + CLASSES, CELLS), DType.UINT8, Quantization((scale,), (0,)))
+    shape = builder.constant("shape", np.array([1, 4 + CLASSES, CELLS], np.int32))
+    builder.operator("RESHAPE", [flat, shape], [y], reshape((1, 4 + CLASSES, CELLS)))
+    builder.output(y)
+    path = tmp_path / "constant.tflite"
+    path.write_bytes(builder.build())
+    return path
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    path = tmp_path / "picture.png"
+    Image.new("RGB", (200, 100), (90, 90, 90)).save(path)
+    return path
+
+
+@pytest.fixture
+def labels(tmp_path: Path) -> Path:
+    path = tmp_path / "labels.txt"
+    path.write_text("ant\nbee\ncat\n")
+    return path
+
+
+def test_detect_json(run: Run, model: Path, picture: Path, labels: Path) -> None:
+    outcome = run("detect", picture, "--model", model, "--labels", labels, "--json")
+    assert outcome.code == 0, outcome
+    document = outcome.json
+    assert document["decoder"] == "yolov8"
+    assert document["device"] == "simulator"
+    assert (document["width"], document["height"]) == (200, 100)
+    (found,) = document["detections"]
+    assert (found["class"], found["label"]) == (1, "bee")
+    assert found["score"] == pytest.approx(0.75, abs=0.01)
+    # The input holds the picture between rows 16 and 48, so the box begins above the picture.
+    assert found["box"] == pytest.approx([50, 0, 150, 25], abs=1.5)
+    assert document["images"] == [
+        {k: document[k] for k in ("image", "width", "height", "detections")}
+    ]
+
+
+def test_boxes_are_drawn(run: Run, model: Path, picture: Path, tmp_path: Path) -> None:
+    target = tmp_path / "new" / "boxes.png"
+    outcome = run("detect", picture, "--model", model, "--output", target)
+    assert outcome.code == 0, outcome
+    assert f"wrote {target}" in outcome.out
+    drawn = np.asarray(Image.open(target))
+    assert drawn.shape == (100, 200, 3)
+    changed = np.argwhere((drawn != 90).any(axis=2))
+    assert changed[:, 1].min() in range(48, 53)
+    assert changed[:, 0].max() in range(23, 29)
+
+
+def test_several_pictures_go_into_a_folder(
+    run: Run, model: Path, picture: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("a.png", "b.jpg"):
+        Image.open(picture).save(folder / name)
+    target = tmp_path / "out"
+    outcome = run("detect", folder, picture, "--model", model, "--output", target, "--json")
+    assert [Path(i["image"]).name for i in outcome.json["images"]] == [
+        "a.png", "b.jpg", "picture.png",
+    ]  # fmt: skip
+    assert sorted(p.name for p in target.iterdir()) == ["a.png", "b.png", "picture.png"]
+
+
+def test_options_that_change_what_is_found(run: Run, model: Path, picture: Path) -> None:
+    def boxes(*more: object) -> list[list[float]]:
+        document = run("detect", picture, "--model", model, "--json", *more).json
+        return [found["box"] for found in document["detections"]]
+
+    assert boxes("--threshold", 0.9) == []
+    (stretched,) = boxes("--fit", "stretch")
+    assert stretched == pytest.approx([50, 12.5, 150, 37.5], abs=1.5)
+
+
+def test_table_fits_a_page(run: Run, model: Path, picture: Path, labels: Path) -> None:
+    outcome = run("detect", picture, "--model", model, "--labels", labels)
+    assert "1 object" in outcome.out
+    assert "bee" in outcome.out
+    assert max(len(line) for line in outcome.out.splitlines()) <= max(WIDTH, len(str(picture)) + 40)
+
+
+def test_what_cannot_be_is_refused(
+    run: Run, model: Path, picture: Path, labels: Path, tmp_path: Path
+) -> None:
+    short = tmp_path / "short.txt"
+    short.write_text("ant\n")
+    start = ("detect", picture, "--model", model)
+    run(*start, "--labels", short).assert_refused("1 labels for 3 classes")
+    run(*start, "--output", tmp_path / "x.txt").assert_refused(".png")
+    run(*start, "--decoder", "ssd").assert_refused("do not fit the decoder ssd")
+    run(*start, "--anchors", "3y4").assert_refused("WIDTHxHEIGHT")
+    run(*start, "--threshold", "2").assert_refused("from 0 to 1")
+    run("detect", tmp_path / "none.png", "--model", model).assert_refused("no such image")
