@@ -23,7 +23,7 @@ from delegate.errors import UsageError
 from delegate.report import plural, require_all
 
 if TYPE_CHECKING:
-    from delegate.compiler import CompiledPartition, CompileResult
+    from delegate.compiler import CompileResult
 
 # The clock that RK3588 boards give the NPU at most; only to say what cycles mean in time.
 _NPU_CLOCK_HZ = 1_000_000_000
@@ -49,11 +49,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", dest="output", type=Path, metavar="OUT.tflite",
         help="write the model with its programs inside, to run without Python",
     )  # fmt: skip
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE",
+        help="write a report as one page: graph, tiles, roofline, memory, what would help",
+    )  # fmt: skip
     add_option_arguments(parser)
     add_json_argument(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from delegate.compile_report.document import compile_document
     from delegate.compiler import compile_model
 
     if arguments.dump is None and (arguments.image is not None or arguments.input is not None):
@@ -86,10 +91,18 @@ def _run(arguments: argparse.Namespace) -> int:
                 seed=arguments.seed,
                 done=bar.advance,
             )
+    if arguments.html is not None:
+        from delegate.compile_report.document import page_document
+        from delegate.compile_report.html import render_page
+
+        page = render_page(page_document(result, arguments.model.name))
+        write_file(arguments.html, page.encode("utf-8"))
+        files.append(arguments.html)
+    document = compile_document(result)
     if arguments.json:
-        print_json(_document(result))
+        print_json(document)
     else:
-        _print_tables(arguments.model, result)
+        _print_tables(arguments.model, result, document)
         for path in files:
             print(f"wrote {path}")
     if not result.partitions:
@@ -103,59 +116,25 @@ def _refuse_overwriting(model: Path, output: Path) -> None:
         raise UsageError(f"-o {output}: is the model itself; give another name")
 
 
-def _document(result: CompileResult) -> dict[str, Any]:
-    return {
-        "partitions": [
-            {
-                "nodes": list(compiled.partition.nodes),
-                "tasks": compiled.tasks,
-                "estimate": {
-                    "npu_cycles": compiled.estimate.npu_cycles,
-                    "ddr_cycles": compiled.estimate.ddr_cycles,
-                    "cycles": compiled.estimate.cycles,
-                    "bytes": compiled.estimate.bytes,
-                },
-                "buffers_bytes": compiled.buffers_bytes,
-            }
-            for compiled in result.partitions
-        ],
-        "rejections": [
-            {"node": r.node, "op": r.op, "rule": r.rule, "detail": r.detail}
-            for r in result.rejections
-        ],
-        "delegated_nodes": result.delegated_nodes,
-        "total_nodes": result.total_nodes,
-        "compile_seconds": result.compile_seconds,
-    }
-
-
 _LAYER_HEADINGS = ("tasks", "cycles", "bytes", "limit", "nodes", "layer")
 
 
-def _layer_rows(compiled: CompiledPartition) -> list[tuple[object, ...]]:
+def _layer_rows(partition: dict[str, Any]) -> list[tuple[object, ...]]:
     """One row per layer: sums of its tasks' estimates, and what limits them."""
-    from delegate.npu.program_reader import parse
-
-    program = parse(compiled.program)
-    rows: list[tuple[object, ...]] = []
-    for number, layer in enumerate(program.layers):
-        tasks = [task for task in program.tasks if task.layer == number]
-        npu = sum(task.npu_cycles for task in tasks)
-        ddr = sum(task.ddr_cycles for task in tasks)
-        rows.append(
-            (
-                len(tasks),
-                thousands(sum(max(task.npu_cycles, task.ddr_cycles) for task in tasks)),
-                thousands(sum(task.bytes for task in tasks)),
-                "npu" if npu >= ddr else "ddr",
-                nodes_text(layer.nodes),
-                layer.name,
-            )
+    return [
+        (
+            layer["tasks"],
+            thousands(layer["cycles"]),
+            thousands(layer["bytes"]),
+            layer["limit"],
+            nodes_text(layer["nodes"]),
+            layer["name"],
         )
-    return rows
+        for layer in partition["layers"]
+    ]
 
 
-def _print_tables(path: Path, result: CompileResult) -> None:
+def _print_tables(path: Path, result: CompileResult, document: dict[str, Any]) -> None:
     cycles = sum(compiled.estimate.cycles for compiled in result.partitions)
     print(
         format_pairs(
@@ -181,12 +160,41 @@ def _print_tables(path: Path, result: CompileResult) -> None:
             f"{plural(compiled.tasks, 'task')}; buffers {thousands(compiled.buffers_bytes)} bytes; "
             f"{thousands(estimate.cycles)} cycles, {thousands(estimate.bytes)} bytes moved"
         )
-        print(format_table(_LAYER_HEADINGS, _layer_rows(compiled), right=(0, 1, 2), last="elide"))
+        print(
+            format_table(
+                _LAYER_HEADINGS,
+                _layer_rows(document["partitions"][number]),
+                right=(0, 1, 2),
+                last="elide",
+            )
+        )
+    _print_advice(document)
     if result.rejections:
         print()
         print("left to the CPU:")
         rejected = [(r.node, r.op, r.rule, r.detail) for r in result.rejections]
         print(format_table(("node", "op", "rule", "reason"), rejected, right=(0,)))
+
+
+def _print_advice(document: dict[str, Any]) -> None:
+    """What dominates, and which operators would merge most partitions if they were supported."""
+    costs = document["costs"]
+    if not costs["tasks"]:
+        return
+    print("\nmodelled milliseconds:")
+    rows = [
+        ("layers limited by arithmetic", f"{costs['npu_limited_us'] / 1e3:.3f}"),
+        ("layers limited by memory", f"{costs['ddr_limited_us'] / 1e3:.3f}"),
+        (f"launching {plural(costs['tasks'], 'task')}", f"{costs['launches_us'] / 1e3:.3f}"),
+    ]
+    print(format_table(("what dominates", "ms"), rows, right=(1,)))
+    if document["suggestions"]:
+        print("\nwhat would help most:")
+        helps = [
+            (s["partitions"], s["nodes"], " and ".join(s["ops"])) for s in document["suggestions"]
+        ]
+        headings = ("partitions", "nodes on the NPU", "if these operators were supported")
+        print(format_table(headings, helps, right=(0, 1)))
 
 
 COMMAND = Command(
@@ -195,6 +203,7 @@ COMMAND = Command(
     examples=(
         "compile mobilenet_v1_1.0_224_quant.tflite",
         "compile model.tflite --json",
+        "compile model.tflite --html report.html",
         "compile model.tflite -o compiled.tflite",
         "compile model.tflite --dump captures/ --image cat.jpg",
     ),

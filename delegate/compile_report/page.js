@@ -1,0 +1,201 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("document").textContent);
+  const report = data.compile;
+  const SVG = "http://www.w3.org/2000/svg";
+  const by = (id) => document.getElementById(id);
+  const el = (name, attributes = {}, ...children) => {
+    const node = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+    node.append(...children);
+    return node;
+  };
+  const draw = (name, attributes = {}, text) => {
+    const node = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+    if (text !== undefined) node.textContent = text;
+    return node;
+  };
+  const number = (value) => Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, "\u202f");
+  const size = (bytes) => bytes < 1024 ? `${bytes} B` : bytes < 1048576 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / 1048576).toFixed(2)} MiB`;
+  const decimal = (bytes) => bytes < 1e3 ? `${bytes} B` : bytes < 1e6 ? `${bytes / 1e3} kB` : `${bytes / 1e6} MB`;
+  const percent = (share) => `${(100 * share).toFixed(1)} %`;
+  const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+  const table = (headings, rows, right) => {
+    const cells = (kind, row) => el("tr", {}, ...row.map((cell, i) => el(kind, { class: right.includes(i) ? "n" : i === row.length - 1 ? "name" : "" }, cell)));
+    return el("table", {}, el("thead", {}, cells("th", headings)), el("tbody", {}, ...rows.map((row) => cells("td", row))));
+  };
+  const reasons = new Map(report.rejections.map((r) => [r.node, r]));
+
+  const header = () => {
+    document.title = `Compile report: ${data.title}`;
+    by("title").textContent = data.title;
+    const cycles = report.partitions.reduce((sum, p) => sum + p.estimate.cycles, 0);
+    by("summary").textContent = `${report.delegated_nodes} of ${plural(report.total_nodes, "node")} on the NPU in ${plural(report.partitions.length, "partition")}, ${plural(report.costs.tasks, "task")}. Modelled: ${number(cycles)} cycles, ${(cycles / 1e6).toFixed(2)} ms at 1 GHz, without launches and host.`;
+    by("summary").dataset.cycles = cycles;
+  };
+
+  const dominates = () => {
+    const parts = [["npu", "Layers limited by arithmetic", report.costs.npu_limited_us], ["ddr", "Layers limited by memory", report.costs.ddr_limited_us], ["launch", "Launching tasks, 8 \u00b5s each", report.costs.launches_us]];
+    const most = Math.max(...parts.map((p) => p[2]), 1e-9);
+    const bars = el("div", { class: "bars" });
+    for (const [kind, name, value] of parts) {
+      const bar = el("div", { class: `bar ${kind}` });
+      bar.style.width = `${100 * value / most}%`;
+      bars.append(el("span", {}, name), bar, el("span", {}, `${(value / 1000).toFixed(3)} ms`));
+    }
+    by("costs").append(bars);
+    const best = report.suggestions[0];
+    by("costs").append(el("p", { class: "advice" }, best
+      ? `One change would help most: ${best.ops.join(" and ")} on the NPU would leave ${plural(best.partitions, "partition")} instead of ${report.partitions.length}, with ${best.nodes} of ${report.total_nodes} nodes delegated. Every partition costs a submit and a conversion of its inputs and outputs.`
+      : "No operator that is left to the CPU splits this model: support for another one would not merge partitions."));
+    if (report.suggestions.length > 1) by("costs").append(el("h3", {}, "If these operators ran on the NPU"), el("div", { class: "scroll" }, table(["partitions", "delegated nodes", "operators"], report.suggestions.map((s) => [String(s.partitions), String(s.nodes), s.ops.join(", ")]), [0, 1])));
+    by("costs").append(el("h3", {}, "Largest layers"), el("div", { class: "scroll" }, table(["cycles", "share", "partition", "layer"], report.costs.largest_layers.map((l) => [number(l.cycles), percent(l.share), String(l.partition), l.name]), [0, 1, 2])));
+  };
+
+  const graph = () => {
+    const depth = new Map(), rows = [], place = new Map();
+    for (const n of data.graph) {
+      const level = Math.max(-1, ...n.inputs.map((i) => depth.get(i))) + 1;
+      depth.set(n.node, level);
+      (rows[level] ??= []).push(n);
+    }
+    const W = 158, H = 30, GAP_X = 14, GAP_Y = 22;
+    const widest = Math.max(...rows.map((r) => r.length), 1);
+    const columns = new Map();
+    for (const row of rows) {
+      // A node stands below the mean of its inputs where that column is free, else beside it.
+      const taken = new Set();
+      for (const n of row) {
+        const known = n.inputs.map((i) => columns.get(i));
+        let want = known.length ? Math.round(known.reduce((a, b) => a + b, 0) / known.length) : 0;
+        for (let step = 0; taken.has(want); step++) want += step % 2 ? -step : step;
+        if (want < 0) { want = 0; while (taken.has(want)) want++; }
+        taken.add(want);
+        columns.set(n.node, want);
+      }
+    }
+    const most = Math.max(widest - 1, ...columns.values());
+    const width = (most + 1) * (W + GAP_X) + GAP_X, height = rows.length * (H + GAP_Y) + GAP_Y;
+    const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Graph of the model" });
+    for (const n of data.graph) place.set(n.node, [GAP_X + columns.get(n.node) * (W + GAP_X), GAP_Y + depth.get(n.node) * (H + GAP_Y)]);
+    for (const n of data.graph) for (const i of n.inputs) {
+      const [x1, y1] = place.get(i), [x2, y2] = place.get(n.node), a = x1 + W / 2, b = x2 + W / 2, t = y1 + H, m = Math.min(40, (y2 - t) / 2);
+      svg.append(draw("path", { class: "edge", d: `M${a} ${t}C${a} ${t + m} ${b} ${y2 - m} ${b} ${y2}` }));
+    }
+    let chosen = null;
+    for (const n of data.graph) {
+      const [x, y] = place.get(n.node), on = n.partition !== null;
+      const g = draw("g", { class: `node ${on ? "on" : "off"}`, tabindex: 0, "data-node": n.node });
+      const label = `${n.node} ${n.op.replace("DEPTHWISE_CONV", "DW_CONV")}`;
+      g.append(draw("rect", { x, y, width: W, height: H }), draw("text", { x: x + 8, y: y + 19 }, label.length > 24 ? `${label.slice(0, 23)}\u2026` : label));
+      const choose = () => {
+        chosen?.classList.remove("chosen"); chosen = g; g.classList.add("chosen");
+        const r = reasons.get(n.node);
+        by("graph-detail").textContent = `Node ${n.node}, ${n.op}, ${n.name}, [${n.shape.join(", ")}]: ` + (on ? `NPU, partition ${n.partition}.` : r ? `CPU. ${r.rule}: ${r.detail}` : "CPU.");
+      };
+      g.addEventListener("click", choose); g.addEventListener("focus", choose);
+      svg.append(g);
+    }
+    by("graph-view").append(svg);
+    const key = (name, colour, text) => { const i = el("i"); i.style.background = colour; return el("span", {}, i, `${text}: ${name}`); };
+    by("graph-legend").append(key(report.delegated_nodes, "var(--npu-soft)", "on the NPU"), key(report.total_nodes - report.delegated_nodes, "var(--cpu-soft)", "left to the CPU"));
+  };
+
+  const tiles = (list) => {
+    const box = el("div");
+    const rows = Math.max(...list.map((t) => t.row + t.rows)), banks = data.hardware.cbuf_banks;
+    const H = 16, LEFT = 96, STRIP = 420, BANK = 13, width = LEFT + STRIP + 24 + banks * BANK + 150;
+    const svg = draw("svg", { width, height: list.length * (H + 3) + 26, viewBox: `0 0 ${width} ${list.length * (H + 3) + 26}` });
+    svg.append(draw("text", { x: LEFT, y: 12, class: "soft" }, `output rows 0 to ${rows - 1}`), draw("text", { x: LEFT + STRIP + 24, y: 12, class: "soft" }, `${banks} banks: data, weights`));
+    list.forEach((t, i) => {
+      const y = 20 + i * (H + 3), x = LEFT + STRIP * t.row / rows;
+      const w = Math.max(STRIP * t.rows / rows, 2);
+      svg.append(draw("text", { x: 0, y: y + 12 }, `${t.row}\u2013${t.row + t.rows - 1}`));
+      svg.append(draw("rect", { x: LEFT, y, width: STRIP, height: H, fill: "var(--page)" }));
+      const limit = t.npu_cycles >= t.ddr_cycles ? "npu" : "ddr";
+      svg.append(draw("rect", { x, y, width: w, height: H, rx: 2, fill: `var(--${limit})` }));
+      if (t.data_banks === undefined) return;
+      for (let b = 0; b < banks; b++) {
+        const fill = b < t.data_banks ? "var(--npu)" : b < t.data_banks + t.weight_banks ? "var(--ddr)" : "var(--cpu-soft)";
+        svg.append(draw("rect", { x: LEFT + STRIP + 24 + b * BANK, y, width: BANK - 2, height: H, rx: 2, fill, opacity: t.weight_reuse && b >= t.data_banks ? .45 : 1 }));
+      }
+      svg.append(draw("text", { x: LEFT + STRIP + 34 + banks * BANK, y: y + 12, class: "soft" }, `${t.data_banks} + ${t.weight_banks}${t.weight_reuse ? ", weights kept" : ""}`));
+    });
+    box.append(el("div", { class: "scroll" }, svg));
+    return box;
+  };
+
+  const layers = () => {
+    report.partitions.forEach((p, number_of) => {
+      const box = el("details", { class: "partition" }, el("summary", {}, el("span", {}, `Partition ${number_of}: ${plural(p.nodes.length, "node")}, ${plural(p.layers.length, "layer")}, ${plural(p.tasks, "task")}`), el("span", { class: "facts" }, `${number(p.estimate.cycles)} cycles \u00b7 ${size(p.estimate.bytes)} moved \u00b7 ${size(p.buffers_bytes)} of memory`)));
+      box.dataset.cycles = p.estimate.cycles;
+      box.addEventListener("toggle", () => {
+        if (box.childElementCount > 1) return;
+        p.layers.forEach((layer, i) => {
+          const chip = el("span", { class: `chip ${layer.limit}` }, layer.limit === "npu" ? "arithmetic" : "memory");
+          const row = el("details", { class: "layer" }, el("summary", {}, el("span", {}, chip, layer.name), el("span", { class: "facts" }, `${number(layer.cycles)} cycles \u00b7 ${size(layer.bytes)} \u00b7 ${plural(layer.tasks, "task")}`)));
+          row.addEventListener("toggle", () => { if (row.childElementCount < 2) row.append(tiles(data.tiles[number_of][i])); });
+          box.append(row);
+        });
+      });
+      by("layer-view").append(box);
+      if (report.partitions.length === 1 || number_of === 0) box.open = true;
+    });
+    if (!report.partitions.length) by("layer-view").append("No node of this model runs on the NPU.");
+  };
+
+  const roofline = () => {
+    const points = report.partitions.flatMap((p, i) => p.layers.map((l) => ({ ...l, partition: i })));
+    if (!points.length) return;
+    const W = 900, H = 420, L = 64, B = 40, log = Math.log10;
+    const xs = points.map((p) => log(Math.max(p.bytes, 1))), ys = points.map((p) => log(Math.max(p.npu_cycles, p.ddr_cycles, 1)));
+    const lows = points.map((p) => log(Math.max(p.npu_cycles, 1))).filter((v) => v > 0);
+    const x0 = Math.floor(Math.min(...xs)), x1 = Math.ceil(Math.max(...xs) + .01), y0 = Math.floor(Math.min(...ys, ...lows)), y1 = Math.ceil(Math.max(...ys) + .01);
+    const X = (v) => L + (v - x0) / (x1 - x0) * (W - L - 40), Y = (v) => H - B - (v - y0) / (y1 - y0) * (H - B - 16);
+    const svg = draw("svg", { width: W, height: H, viewBox: `0 0 ${W} ${H}` });
+    for (let v = x0; v <= x1; v++) svg.append(draw("line", { x1: X(v), x2: X(v), y1: 16, y2: H - B, stroke: "var(--line)" }), draw("text", { x: X(v), y: H - B + 16, "text-anchor": "middle" }, decimal(10 ** v)));
+    for (let v = y0; v <= y1; v++) svg.append(draw("line", { x1: L, x2: W - 40, y1: Y(v), y2: Y(v), stroke: "var(--line)" }), draw("text", { x: L - 6, y: Y(v) + 4, "text-anchor": "end" }, number(10 ** v)));
+    const rate = log(data.hardware.bytes_per_cycle);
+    const from = Math.max(x0, y0 + rate), to = Math.min(x1, y1 + rate);
+    if (to > from) svg.append(draw("line", { x1: X(from), x2: X(to), y1: Y(from - rate), y2: Y(to - rate), stroke: "var(--ddr)", "stroke-width": 2 }));
+    svg.append(draw("text", { x: (W + L) / 2, y: H - 6, "text-anchor": "middle", class: "soft" }, "bytes moved"), draw("text", { x: L, y: 12, class: "soft" }, "cycles of the arithmetic; the line: cycles of the memory; at the bottom: no arithmetic"));
+    for (const p of points) {
+      const y = Y(Math.max(log(Math.max(p.npu_cycles, 1)), y0));
+      const dot = draw("circle", { cx: X(log(Math.max(p.bytes, 1))), cy: y, r: 5, fill: `var(--${p.limit})`, opacity: .75, tabindex: 0 });
+      const show = () => { by("roof-detail").textContent = `Partition ${p.partition}, ${p.name}: ${number(p.npu_cycles)} cycles of arithmetic, ${number(p.ddr_cycles)} of memory, ${size(p.bytes)}.`; };
+      dot.addEventListener("click", show); dot.addEventListener("focus", show); dot.addEventListener("mouseenter", show);
+      svg.append(dot);
+    }
+    by("roof-view").append(svg);
+  };
+
+  const memory = () => {
+    const drawn = data.memory.map((plan, i) => [plan, i]).filter(([plan]) => plan.length);
+    if (!drawn.length) { by("memory-view").append("No partition keeps results between its layers."); return; }
+    for (const [plan, i] of drawn) {
+      const layers_of = report.partitions[i].layers.length, top = report.partitions[i].buffers.scratch;
+      const W = 900, H = Math.max(80, Math.min(280, plan.length * 14)), L = 76, B = 22;
+      const X = (v) => L + v / layers_of * (W - L - 10), Y = (v) => H - B - v / top * (H - B - 14);
+      const svg = draw("svg", { width: W, height: H, viewBox: `0 0 ${W} ${H}` });
+      svg.append(draw("path", { class: "axis", d: `M${L} 14V${H - B}H${W - 10}` }), draw("text", { x: L - 6, y: 20, "text-anchor": "end" }, size(top)), draw("text", { x: L - 6, y: H - B, "text-anchor": "end" }, "0"), draw("text", { x: L, y: H - 6, class: "soft" }, "layer 0"), draw("text", { x: W - 10, y: H - 6, "text-anchor": "end", class: "soft" }, `layer ${layers_of - 1}`));
+      for (const t of plan) {
+        const bar = draw("rect", { x: X(t.layer), y: Y(t.offset + t.bytes), width: Math.max(X(t.last + 1) - X(t.layer) - 1, 1), height: Math.max(Y(t.offset) - Y(t.offset + t.bytes), 1), fill: "var(--npu)", stroke: "var(--card)", opacity: .7, tabindex: 0 });
+        const show = () => { by("memory-detail").textContent = `${t.name}: ${size(t.bytes)} at ${number(t.offset)}, layers ${t.layer} to ${t.last}.`; };
+        bar.addEventListener("click", show); bar.addEventListener("focus", show); bar.addEventListener("mouseenter", show);
+        svg.append(bar);
+      }
+      const box = el("details", {}, el("summary", {}, el("span", {}, `Partition ${i}`), el("span", { class: "facts" }, `${size(top)} of scratch \u00b7 ${plural(plan.length, "result")}`)), el("div", { class: "scroll" }, svg));
+      if (i === drawn[0][1]) box.open = true;
+      by("memory-view").append(box);
+    }
+  };
+
+  const cpu = () => {
+    if (!report.rejections.length) { by("rejections").append("Nothing: the whole model runs on the NPU."); return; }
+    by("rejections").append(table(["node", "operator", "rule", "reason"], report.rejections.map((r) => [String(r.node), r.op, r.rule, r.detail]), [0]));
+  };
+
+  for (const part of [header, dominates, graph, layers, roofline, memory, cpu]) part();
+  document.documentElement.dataset.readyMs = performance.now();
+})();

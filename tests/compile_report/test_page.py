@@ -1,0 +1,161 @@
+"""The HTML report in a real browser: no errors, quick, small, and the numbers of compile --json."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from delegate.cli import main
+from delegate.compile_report.document import page_document
+from delegate.compile_report.html import render_page
+from delegate.compiler import compile_model
+from delegate.graph import DType, Quantization
+from delegate.options import Options
+from models.builder import ModelBuilder, layers
+from tests.cli.conftest import MODEL
+from tests.shared_folder import MODELS, needs_models
+
+LARGEST_BYTES = 3 << 20
+SLOWEST_MS = 2000.0
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+BROWSER = next((path for name in _NAMES if (path := shutil.which(name)) is not None), None)
+
+needs_browser = pytest.mark.skipif(BROWSER is None, reason=f"no browser: none of {_NAMES}")
+
+
+def rendered(page: Path, tmp_path: Path, width: int = 1200) -> tuple[str, str]:
+    """The page's elements after its script has run, and what the browser said."""
+    assert BROWSER is not None
+    outcome = subprocess.run(
+        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+         f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},900", "--dump-dom",
+         page.as_uri()],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    return outcome.stdout, outcome.stderr
+
+
+def check_page(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "report.html"
+    assert main(["compile", str(model), "--json", "--html", str(page)]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert page.stat().st_size < LARGEST_BYTES
+    dom, said = rendered(page, tmp_path)
+    assert "CONSOLE" not in said, said
+    ready = re.search(r'data-ready-ms="([\d.]+)"', dom)
+    assert ready is not None, "the script did not reach its end"
+    assert float(ready.group(1)) < SLOWEST_MS
+    cycles = [p["estimate"]["cycles"] for p in report["partitions"]]
+    (summary,) = re.findall(r'id="summary" data-cycles="(\d+)"', dom)
+    assert int(summary) == sum(cycles)
+    shown = re.findall(r'class="partition" data-cycles="(\d+)"', dom)
+    assert [int(value) for value in shown] == cycles
+    assert len(re.findall(r'class="node on"', dom)) == report["delegated_nodes"]
+    off = report["total_nodes"] - report["delegated_nodes"]
+    assert len(re.findall(r'class="node off"', dom)) == off
+    assert dom.count("<circle") == sum(len(p["layers"]) for p in report["partitions"])
+    text = html.unescape(re.sub(r"<[^>]+>", " ", dom.split('<script type="application/json"')[0]))
+    for rejection in report["rejections"]:
+        assert rejection["detail"] in text
+    for layer in report["costs"]["largest_layers"]:
+        assert f"{layer['cycles']:,}".replace(",", "\u202f") in text
+
+
+@needs_browser
+def test_page_of_the_digits_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    check_page(MODEL, tmp_path, capsys)
+
+
+@needs_browser
+@needs_models
+def test_page_of_a_large_detector(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    check_page(MODELS / "yolov8n_640_int8_per_channel.tflite", tmp_path, capsys)
+
+
+HOSTILE = '</script><img src=x onerror="document.title=1"><!--<script>'
+
+
+def hostile_model() -> bytes:
+    rng = np.random.default_rng(0)
+    builder = ModelBuilder("hostile")
+    x = builder.input(HOSTILE, (1, 9, 13, 3), DType.INT8, Quantization((0.02,), (3,)))
+    y = layers.conv(builder, rng, x, oc=5, kh=3, kw=3)
+    z = builder.tensor(HOSTILE, (1, 9, 13, 5), DType.INT8, Quantization((1 / 256,), (-128,)))
+    builder.operator("LOGISTIC", [y], [z])
+    builder.output(z)
+    return builder.build()
+
+
+def test_names_of_a_model_cannot_become_markup(tmp_path: Path) -> None:
+    path = tmp_path / "hostile.tflite"
+    path.write_bytes(hostile_model())
+    result = compile_model(path, Options.from_mapping({}, {}))
+    page = render_page(page_document(result, HOSTILE))
+    assert "onerror" in page
+    assert "<img" not in page
+    assert page.count("</script>") == 2
+    assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert "https://" not in page
+
+
+@needs_browser
+def test_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "hostile.tflite"
+    path.write_bytes(hostile_model())
+    result = compile_model(path, Options.from_mapping({}, {}))
+    page = tmp_path / "page.html"
+    page.write_text(render_page(page_document(result, HOSTILE)), encoding="utf-8")
+    dom, said = rendered(page, tmp_path, width=400)
+    assert "CONSOLE" not in said, said
+    assert "data-ready-ms" in dom
+    assert "<img" not in dom
+
+
+@needs_models
+def test_suggestions_are_what_partitioning_gives() -> None:
+    """Each claims what denying all other rejected operators would leave; recount one by hand."""
+    path = MODELS / "yolov8n_224_int8.tflite"
+    result = compile_model(path, Options.from_mapping({}, {}))
+    document = page_document(result, "")["compile"]
+    best = document["suggestions"][0]
+    assert set(best["ops"]) == {"MUL", "LOGISTIC"}
+    rejected = [r for r in document["rejections"] if r["op"] in best["ops"]]
+    assert best["nodes"] == document["delegated_nodes"] + len(rejected)
+    assert best["partitions"] < len(document["partitions"])
+
+
+def test_costs_and_memory_add_up() -> None:
+    result = compile_model(MODEL, Options.from_mapping({}, {}))
+    document = page_document(result, "")
+    costs = document["compile"]["costs"]
+    cycles = sum(p["estimate"]["cycles"] for p in document["compile"]["partitions"])
+    assert costs["npu_limited_us"] + costs["ddr_limited_us"] == pytest.approx(cycles / 1000)
+    for partition, plan, tiles in zip(
+        document["compile"]["partitions"], document["memory"], document["tiles"], strict=True
+    ):
+        assert (
+            sum(layer["cycles"] for layer in partition["layers"])
+            == (partition["estimate"]["cycles"])
+        )
+        for entry in plan:
+            assert entry["offset"] + entry["bytes"] <= partition["buffers"]["scratch"]
+            assert entry["layer"] <= entry["last"] < len(partition["layers"])
+        # No two results that live at the same time overlap.
+        for i, a in enumerate(plan):
+            for b in plan[i + 1 :]:
+                together = a["layer"] <= b["last"] and b["layer"] <= a["last"]
+                apart = (
+                    a["offset"] + a["bytes"] <= b["offset"]
+                    or b["offset"] + b["bytes"] <= a["offset"]
+                )
+                assert apart or not together
+        for layer, tasks in zip(partition["layers"], tiles, strict=True):
+            assert len(tasks) == layer["tasks"]
+            assert sum(t["bytes"] for t in tasks) == layer["bytes"]
