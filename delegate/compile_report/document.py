@@ -12,9 +12,10 @@ from delegate.compile_report.advice import costs, suggestions
 from delegate.compile_report.memory_plan import scratch_plan
 from delegate.compiler import CompiledPartition, CompileResult
 from delegate.graph import Graph
+from delegate.lower.cost import BUS_DECIBYTES_PER_CYCLE
 from delegate.lower.hw import CBUF_BANKS
 from delegate.lower.task import BufferId, ConvTask, Layer, Task
-from delegate.npu.perf import BUS_DECIBYTES_PER_CYCLE, estimate_task, total
+from delegate.npu.perf import estimate_task, total
 from delegate.npu.program_reader import parse
 from delegate.partition.partitioner import node_macs
 
@@ -84,6 +85,7 @@ def _layer(graph: Graph, layer: Layer) -> dict[str, Any]:
         "op": layer.op,
         "nodes": list(layer.nodes),
         "tasks": len(layer.tasks),
+        "tiling": layer.choice,
         "macs": sum(node_macs(graph, graph.node(node)) for node in layer.nodes),
         "npu_cycles": estimate.npu_cycles,
         "ddr_cycles": estimate.ddr_cycles,

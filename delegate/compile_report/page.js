@@ -135,7 +135,11 @@
         p.layers.forEach((layer, i) => {
           const chip = el("span", { class: `chip ${layer.limit}` }, layer.limit === "npu" ? "arithmetic" : "memory");
           const row = el("details", { class: "layer" }, el("summary", {}, el("span", {}, chip, layer.name), el("span", { class: "facts" }, `${number(layer.cycles)} cycles \u00b7 ${size(layer.bytes)} \u00b7 ${plural(layer.tasks, "task")}`)));
-          row.addEventListener("toggle", () => { if (row.childElementCount < 2) row.append(tiles(data.tiles[number_of][i])); });
+          row.addEventListener("toggle", () => { 
+            if (row.childElementCount > 1) return;
+            if (layer.tiling) row.append(el("p", { class: "detail" }, `Tiling: ${layer.tiling}`));
+            row.append(tiles(data.tiles[number_of][i]));
+          });
           box.append(row);
         });
       });

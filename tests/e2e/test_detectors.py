@@ -5,8 +5,8 @@ fast ones disagree with them as much (3 % of the outputs of yolov8n_224). By def
 photographs, with the marker ``slow`` all of them.
 
 The goal is 97 %. Where ``least`` is lower, single steps of the 8-bit outputs move boxes by more
-than 2 % (a step of the sizes of yolo_fastest is 12 %, of yolox 2.7 %) and the roundings that may differ
-by a step add up over some hundred layers.
+than 2 % (a step of the sizes of yolo_fastest is 12 %, of yolox 2.7 %), and the roundings that may
+differ by a step add up over some hundred layers.
 """
 
 from __future__ import annotations
