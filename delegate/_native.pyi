@@ -39,6 +39,7 @@ def submit_count() -> int:
 
 def open_device_name(device: str = "auto", strict: bool = False) -> str:
     """Name of the device that ``device`` opens; ``strict``: auto is an NPU. Raises DeviceError."""
+
 def start_run_log(capacity: int) -> None:
     """Times the phases of up to ``capacity`` runs of this process from now on."""
 
@@ -48,9 +49,6 @@ def take_run_log() -> list[tuple[str, int, int, int, int, int]]:
     the driver (0 where the device does not say), found them done, and had converted its outputs; in
     nanoseconds of CLOCK_MONOTONIC (``time.monotonic_ns``).
     """
-
-def open_device_name(device: str = "auto") -> str:
-    """Name of the device that ``device`` opens. Raises DeviceError."""
 
 def find_npu_node(root: str = "/") -> str:
     """Path of an NPU's device node whose kernel driver is bound, or ""."""

@@ -148,10 +148,10 @@ void Executable::build_submit(const Program& program) {
 
 void Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  submission_->begin();
   const bool logged = run_log_enabled();
   RunEntry entry{};
   if (logged) entry.start = run_clock_ns();
+  submission_->begin();
   Buffer* input = buffer(BufferId::kInput);
   for (size_t i = 0; i < inputs_.size(); ++i) {
     to_device(inputs_[i], inputs[i], input->bytes().data());
@@ -171,6 +171,10 @@ void Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> out
   }
   Buffer* output = buffer(BufferId::kOutput);
   device_->sync_for_cpu(*output);
+  if (logged) {
+    entry.submitted = take_submitted();
+    entry.done = run_clock_ns();
+  }
   if (proof_ != nullptr && proof_->unwritten() >= 0) {
     const Binding& binding = outputs_[static_cast<size_t>(proof_->unwritten())];
     fail_run(device_->name() + ": nothing was written to output " + binding.name +
@@ -179,6 +183,10 @@ void Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> out
   was_run_ = true;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     from_device(outputs_[i], output->bytes().data(), outputs[i]);
+  }
+  if (logged) {
+    entry.end = run_clock_ns();
+    add_to_run_log(name_, entry);
   }
   if (verifier_ != nullptr) run_verifier(inputs, outputs);
 }
@@ -224,16 +232,6 @@ void Executable::run_verifier(Span<const uint8_t* const> inputs, Span<uint8_t* c
                       " differ from the simulator, the first at " + std::to_string(first) +
                       "; send the model and the output of "
                       "`doctor --report`, or run it with device=simulator");
-  if (logged) {
-    entry.submitted = take_submitted();
-    entry.done = run_clock_ns();
-  }
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    from_device(outputs_[i], output->bytes().data(), outputs[i]);
-  }
-  if (logged) {
-    entry.end = run_clock_ns();
-    add_to_run_log(name_, entry);
   }
 }
 
