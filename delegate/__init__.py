@@ -2,7 +2,8 @@
 
 ``load_delegate(**options)`` gives a delegate for ``Interpreter(experimental_delegates=[...])`` of
 whichever runtime is installed; ``library_path()`` the shared object for hosts that load it
-themselves; ``compile_model(path, **options)`` what would run on the NPU, without running it.
+themselves; ``compile_model(path, **options)`` what would run on the NPU, without running it;
+``devices()`` and ``supported_ops()`` what there is to choose from.
 Importing this package imports neither NumPy nor a runtime.
 """
 
@@ -14,11 +15,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from delegate.compiler import CompileResult
+    from delegate.device_list import DeviceInfo
+    from delegate.supported import SupportedOperator
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "compile_model", "library_path", "load_delegate"]
-
+__all__ = [
+    "__version__",
+    "compile_ahead_of_time",
+    "compile_model",
+    "devices",
+    "library_path",
+    "load_delegate",
+    "supported_ops",
+]
 
 _LIBRARY = "librk3588_delegate.so"
 
@@ -71,3 +81,28 @@ def compile_model(path: str | Path, **options: object) -> CompileResult:
     from delegate.options import Options
 
     return compile_with_options(path, Options.from_mapping(options))
+
+
+def compile_ahead_of_time(path: str | Path, **options: object) -> bytes:
+    """Compiles a .tflite file to one that holds its programs (docs/ahead_of_time.md).
+
+    Raises ModelError if the file cannot be read or copied, OptionError for a bad option.
+    """
+    from delegate.aot.rewrite import compile_ahead_of_time as compile_with_options
+    from delegate.options import Options
+
+    return compile_with_options(path, Options.from_mapping(options)).content
+
+
+def devices() -> tuple[DeviceInfo, ...]:
+    """The devices of this machine: the NPU if its kernel driver is bound, simulator, null."""
+    from delegate.device_list import find_devices
+
+    return find_devices()
+
+
+def supported_ops() -> tuple[SupportedOperator, ...]:
+    """The operators the NPU takes, each with the rules a node must meet."""
+    from delegate.supported import supported_operators
+
+    return supported_operators()

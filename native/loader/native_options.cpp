@@ -31,7 +31,7 @@ struct Key {
 
 constexpr std::array kKeys = {
     Key{"device", Use::kHere},
-    Key{"cores", Use::kPython, "auto"},
+    Key{"cores", Use::kHere},
     Key{"cache_dir", Use::kCompiler},
     Key{"min_nodes", Use::kCompiler},
     Key{"max_partitions", Use::kCompiler},
@@ -142,6 +142,38 @@ LogLevel log_level_of(const Given& given) {
   malformed(given.label, given.value, "one of error, warning, info, debug");
 }
 
+constexpr int kCores = 3;
+
+// auto, all, a list (0,2), a range (0-2) or a mask (0x5), as a list; as in delegate/options.py.
+std::string cores_of(const Given& given) {
+  const std::string text = trimmed_lower(given.value);
+  if (text == "auto" || text == "all") return text;
+  const auto core = [](char c) { return c >= '0' && c < '0' + kCores ? c - '0' : -1; };
+  unsigned mask = 0;
+  if (text.size() == 3 && text.compare(0, 2, "0x") == 0 && text[2] >= '1' && text[2] <= '7') {
+    mask = static_cast<unsigned>(text[2] - '0');
+  } else if (text.size() == 3 && text[1] == '-' && core(text[0]) >= 0 && core(text[2]) >= 0) {
+    for (int i = core(text[0]); i <= core(text[2]); ++i) mask |= 1u << i;
+  } else {
+    for (size_t i = 0; i < text.size(); ++i) {
+      const bool is_core = i % 2 == 0 && core(text[i]) >= 0;
+      const bool is_separator = i % 2 == 1 && (text[i] == ',' || text[i] == '+' || text[i] == ' ');
+      if (!is_core && !is_separator) mask = ~0u;
+      if (mask != ~0u && is_core) mask |= 1u << core(text[i]);
+    }
+    if (text.size() % 2 == 0) mask = 0;
+  }
+  if (mask == 0 || mask == ~0u) {
+    malformed(given.label, given.value,
+              "auto, all, or cores 0 to 2 as a list (0,2), a range (0-2) or a mask (0x5)");
+  }
+  std::string list;
+  for (int i = 0; i < kCores; ++i) {
+    if ((mask >> i & 1) != 0) list += (list.empty() ? "" : ",") + std::to_string(i);
+  }
+  return list;
+}
+
 std::string device_of(const Given& given) {
   const size_t first = given.value.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && given.value[first] == '/') return given.value.substr(first);
@@ -160,6 +192,7 @@ NativeOptions read_native_options(const char* const* keys, const char* const* va
                         "', which works only in a Python process; remove it");
     }
     if (name == "device") options.device = device_of(given);
+    if (name == "cores") options.cores = cores_of(given);
     if (name == "timeout_ms") options.timeout_ms = timeout_of(given);
     if (name == "strict") options.strict = boolean_of(given);
     if (name == "log_level") options.log_level = log_level_of(given);

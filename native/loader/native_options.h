@@ -18,6 +18,7 @@ enum class LogLevel { kError = 0, kWarning = 1, kInfo = 2, kDebug = 3 };
 
 struct NativeOptions {
   std::string device = "auto";
+  std::string cores = "auto";  // "auto", "all" or a list such as "0,2"
   uint32_t timeout_ms = 0;
   bool strict = false;
   LogLevel log_level = LogLevel::kWarning;

@@ -15,7 +15,7 @@ class NativeSession : public Session {
   NativeSession(const NativeOptions& options, std::string no_compiler)
       : options_(options),
         no_compiler_(std::move(no_compiler)),
-        streams_(open_device(options.device, {"auto", options.strict})) {}
+        streams_(open_device(options.device, {options.cores, options.strict})) {}
 
   void prepare(tflite::Context* context, tflite::Delegate* delegate) override {
     const Claim claim = install_compiled_operators(context, delegate,

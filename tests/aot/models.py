@@ -47,6 +47,20 @@ def single_operator_model(oc: int = 16) -> bytes:
     return builder.build()
 
 
+def two_programs_model() -> bytes:
+    """conv -> RESHAPE -> fully connected: two programs, nothing that computes on the CPU."""
+    rng = np.random.default_rng(11)
+    builder = ModelBuilder("two programs")
+    quantization = Quantization((0.05,), (-3,))
+    x = builder.input("x", (1, 4, 5, 3), DType.INT8, quantization)
+    a = layers.conv(builder, rng, x, oc=17, kh=3, kw=3)
+    flat = builder.tensor("flat", (1, 340), DType.INT8, builder.spec(a).quantization)
+    shape = builder.constant("shape", np.array([1, 340], np.int32))
+    builder.operator("RESHAPE", [a, shape], [flat], options.reshape([1, 340]))
+    builder.output(layers.fully_connected(builder, rng, flat, outputs=4, name="scores"))
+    return builder.build()
+
+
 def two_subgraphs() -> bytes:
     """Two subgraphs of one convolution each; runtimes run the first."""
     rng = np.random.default_rng(9)

@@ -12,6 +12,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from pathlib import Path
@@ -89,3 +90,7 @@ def build_host(
         check=True,
     )  # fmt: skip
     return output
+
+
+if __name__ == "__main__":  # OUTPUT [FLAG ...]: the host with these flags of the compiler
+    build_host(Path(sys.argv[1]), flags=tuple(sys.argv[2:]))

@@ -67,11 +67,11 @@ def test_public_models_give_the_outputs_of_python(host, name, largest_difference
 
 @needs_models
 def test_first_inference_and_memory_of_a_compiled_mobilenet(host):
-    """Less than 30 ms from loading to the first result, and 8 MiB beside the model. The time is the
-    best of five: other processes may hold the machine."""
+    """Less than 30 ms from loading to the first result, and 8 MiB beside the model. The time is
+    that of the processor, the best of five: other processes may hold the machine."""
     content = compiled(MODELS / "mobilenet_v1_1.0_224_quant.tflite")
     reports = [host(content, device="null").report for _ in range(5)]
-    assert min(report["first_inference_ms"] for report in reports) < 30
+    assert min(report["cpu_ms"] for report in reports) < 30
     assert max(report["resident_kb"] for report in reports) * 1024 < len(content) + 8 * MEGABYTE
 
 
@@ -122,6 +122,8 @@ def test_option_wins_over_the_environment(host, model):
     [
         ({"device": "gpu"}, "unknown device"),
         ({"timeout_ms": "soon"}, "'timeout_ms' is 'soon'; expected an integer"),
+        ({"cores": "0,3"}, "'cores' is '0,3'; expected auto, all, or cores 0 to 2"),
+        ({"cores": "2-0"}, "'cores' is '2-0'; expected auto"),
         ({"strict": "perhaps"}, "'strict' is 'perhaps'; expected true or false"),
         ({"log_level": "loud"}, "'log_level' is 'loud'; expected one of error"),
         ({"verify": "cpu"}, "works only in a Python process"),
@@ -135,6 +137,11 @@ def test_bad_value_is_named(host, model, options, text):
 
 def test_options_of_the_compiler_are_accepted(host, model):
     assert host(model, device="null", min_nodes="3", cache_dir="off").report["ok"]
+
+
+@pytest.mark.parametrize("cores", ["auto", "all", "1", "0,2", "0-2", "0x5"])
+def test_cores_are_accepted_as_in_python(host, model, cores):
+    assert host(model, device="null", cores=cores).report["ok"]
 
 
 def test_strict_refuses_nodes_on_the_cpu(host, model):

@@ -1,0 +1,292 @@
+"""What hosts do to interpreters: resize, batches, dynamic shapes, control flow, signatures, options
+of the interpreter, other delegates. Models run as they are and compiled ahead of time; the outputs
+are those of the reference kernels."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import gc
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import delegate
+import models.builder.layers as layers
+from delegate.graph import DType
+from delegate.runtimes import find_runtime
+from models.builder import ModelBuilder, options
+from models.builder.options import BuiltinOptions, Field, FieldKind
+from models.builder.ranges import random_quantization
+from tests.aot.models import rich_model
+from tests.hosts.conftest import compiled
+
+RUNTIME = find_runtime()
+WHILE_OPTIONS, LESS_OPTIONS = 93, 41  # of the schema's union BuiltinOptions
+
+as_it_is_and_compiled = pytest.mark.parametrize(
+    "prepared", [lambda model: model, compiled], ids=["as it is", "compiled"]
+)
+Prepared = Callable[[bytes], bytes]
+
+
+def load() -> Any:
+    return RUNTIME.load_delegate(
+        delegate.library_path(), {"device": "simulator", "log_level": "error"}
+    )
+
+
+def interpreter(model: bytes, **arguments: Any) -> Any:
+    arguments.setdefault("experimental_delegates", [load()])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tensorflow's of its age, litert's of memory
+        return RUNTIME.module.Interpreter(model_content=model, **arguments)
+
+
+def reference(model: bytes) -> Any:
+    resolver = RUNTIME.module.OpResolverType.BUILTIN_REF
+    return interpreter(model, experimental_delegates=[], experimental_op_resolver_type=resolver)
+
+
+def run(made: Any, *values: np.ndarray) -> list[np.ndarray]:
+    for item, value in zip(made.get_input_details(), values, strict=True):
+        made.set_tensor(item["index"], value)
+    made.invoke()
+    return [made.get_tensor(item["index"]).copy() for item in made.get_output_details()]
+
+
+def image(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.integers(-128, 128, shape).astype(np.int8)
+
+
+def assert_close(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
+    """At most one step apart per operator; floats are dequantised int8 values."""
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.shape == b.shape
+        difference = np.abs(a.astype(np.float64) - b.astype(np.float64))
+        step = 1.0 if a.dtype == np.int8 else np.abs(np.diff(np.unique(b))).min(initial=np.inf)
+        assert difference.max(initial=0) <= 2 * step
+
+
+def conv_model(*, signature: bool = False) -> bytes:
+    rng = np.random.default_rng(21)
+    builder = ModelBuilder("conv")
+    quantization = random_quantization(rng, DType.INT8, None, None)
+    x = builder.input("x", (1, 6, 5, 4), DType.INT8, quantization, shape_signature=(-1, 6, 5, 4))
+    y = layers.conv(builder, rng, x, oc=7, kh=3, kw=3)
+    builder.output(y)
+    if signature:
+        builder.signature("serving_default", {"x": x}, {"y": y})
+    return builder.build()
+
+
+def test_resize_before_and_after_allocating():
+    rng = np.random.default_rng(1)
+    ours, theirs = interpreter(conv_model()), reference(conv_model())
+    for batch in (3, 1, 2, 3):
+        x = image(rng, batch, 6, 5, 4)
+        for made in (ours, theirs):
+            made.resize_tensor_input(made.get_input_details()[0]["index"], x.shape)
+            made.allocate_tensors()
+        assert_close(run(ours, x), run(theirs, x))
+
+
+def test_signature_runner_with_batches():
+    rng = np.random.default_rng(2)
+    ours = interpreter(conv_model(signature=True)).get_signature_runner()
+    theirs = reference(conv_model(signature=True)).get_signature_runner()
+    for batch in (1, 4, 2):
+        x = image(rng, batch, 6, 5, 4)
+        assert_close([ours(x=x)["y"]], [theirs(x=x)["y"]])
+
+
+def test_compiled_signature_keeps_its_names():
+    x = image(np.random.default_rng(3), 1, 6, 5, 4)
+    ours = interpreter(compiled(conv_model(signature=True)))
+    assert ours.get_signature_list() == {"serving_default": {"inputs": ["x"], "outputs": ["y"]}}
+    result = ours.get_signature_runner()(x=x)["y"]
+    just_in_time = interpreter(conv_model(signature=True)).get_signature_runner()(x=x)["y"]
+    np.testing.assert_array_equal(result, just_in_time)
+
+
+def test_compiled_model_refuses_other_shapes_and_works_again_with_its_own():
+    x = image(np.random.default_rng(4), 1, 6, 5, 4)
+    made = interpreter(compiled(conv_model()))
+    made.allocate_tensors()
+    expected = run(made, x)
+    index = made.get_input_details()[0]["index"]
+    made.resize_tensor_input(index, (2, 6, 5, 4))
+    with pytest.raises(RuntimeError, match=r"was compiled for tensor .* of shape \[1,6,5,4\]"):
+        made.allocate_tensors()
+    made.resize_tensor_input(index, (1, 6, 5, 4))
+    made.allocate_tensors()
+    np.testing.assert_array_equal(run(made, x)[0], expected[0])
+
+
+def dynamic_model() -> bytes:
+    """The height of the convolution's input is a value that the model gets as an input."""
+    rng = np.random.default_rng(22)
+    builder = ModelBuilder("dynamic")
+    quantization = random_quantization(rng, DType.INT8, None, None)
+    x = builder.input("x", (1, 24, 1, 4), DType.INT8, quantization)
+    shape = builder.input("shape", (4,), DType.INT32)
+    dynamic = builder.tensor(
+        "dynamic", (1, 1, 1, 4), DType.INT8, quantization, shape_signature=(1, -1, -1, 4)
+    )
+    builder.operator("RESHAPE", [x, shape], [dynamic], options.reshape([]))
+    first = layers.conv(builder, rng, x, oc=5, kh=1, kw=1, name="still")
+    second = layers.conv(builder, rng, dynamic, oc=3, kh=1, kw=1, name="moving")
+    builder.output(first)
+    builder.output(second)
+    return builder.build()
+
+
+@as_it_is_and_compiled
+def test_dynamic_shapes_inside_the_graph(prepared: Prepared):
+    rng = np.random.default_rng(5)
+    ours, theirs = interpreter(prepared(dynamic_model())), reference(dynamic_model())
+    for made in (ours, theirs):
+        made.allocate_tensors()
+    for h, w in ((4, 6), (12, 2), (4, 6)):
+        values = (image(rng, 1, 24, 1, 4), np.array([1, h, w, 4], np.int32))
+        assert_close(run(ours, *values), run(theirs, *values))
+
+
+def loop_model() -> bytes:
+    """WHILE counter < 3: counter += 1, x = conv(x)."""
+    rng = np.random.default_rng(23)
+    builder = ModelBuilder("loop")
+    quantization = random_quantization(rng, DType.INT8, None, None)
+    shape = (1, 5, 4, 6)
+
+    def state(prefix: str) -> list[int]:
+        return [
+            builder.input(f"{prefix}_counter", (1,), DType.INT32),
+            builder.input(f"{prefix}_x", shape, DType.INT8, quantization),
+        ]
+
+    inputs = state("main")
+    outputs = [
+        builder.tensor("counter", (1,), DType.INT32),
+        builder.tensor("result", shape, DType.INT8, quantization),
+    ]
+    subgraphs = tuple(Field(slot, FieldKind.INT32, slot + 1) for slot in (0, 1))
+    builder.operator("WHILE", inputs, outputs, BuiltinOptions(WHILE_OPTIONS, subgraphs))
+    for tensor in outputs:
+        builder.output(tensor)
+    builder.subgraph("condition")
+    counter, _ = state("condition")
+    limit = builder.constant("limit", np.array([3], np.int32))
+    go_on = builder.tensor("go_on", (1,), DType.BOOL)
+    builder.operator("LESS", [counter, limit], [go_on], BuiltinOptions(LESS_OPTIONS))
+    builder.output(go_on)
+    builder.subgraph("body")
+    counter, x = state("body")
+    one = builder.constant("one", np.array([1], np.int32))
+    following = builder.tensor("following", (1,), DType.INT32)
+    builder.operator("ADD", [counter, one], [following], options.add())
+    builder.output(following)
+    builder.output(layers.conv(builder, rng, x, oc=6, kh=3, kw=3))
+    return builder.build()
+
+
+@as_it_is_and_compiled
+def test_control_flow(prepared: Prepared):
+    rng = np.random.default_rng(6)
+    ours, theirs = interpreter(prepared(loop_model())), reference(loop_model())
+    values = (np.array([0], np.int32), image(rng, 1, 5, 4, 6))
+    for made in (ours, theirs):
+        made.allocate_tensors()
+    mine, expected = run(ours, *values), run(theirs, *values)
+    assert mine[0] == expected[0] == 3
+    # Three convolutions in a row: a difference of one step grows.
+    assert np.mean(mine[1] == expected[1]) > 0.9
+
+
+@as_it_is_and_compiled
+def test_several_interpreters_share_a_delegate(prepared: Prepared):
+    x = image(np.random.default_rng(7), 1, 7, 5, 3)
+    shared = load()
+    made = [interpreter(prepared(rich_model()), experimental_delegates=[shared]) for _ in range(3)]
+    for item in made:
+        item.allocate_tensors()
+    del shared
+    gc.collect()
+    first, *others = [run(item, x) for item in made]
+    for other in others:
+        for a, b in zip(first, other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@as_it_is_and_compiled
+def test_all_tensors_preserved(prepared: Prepared):
+    x = image(np.random.default_rng(8), 1, 7, 5, 3)
+    made = interpreter(prepared(rich_model()), experimental_preserve_all_tensors=True)
+    plain = interpreter(prepared(rich_model()))
+    for item in (made, plain):
+        item.allocate_tensors()
+    for a, b in zip(run(made, x), run(plain, x), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@as_it_is_and_compiled
+@pytest.mark.parametrize("resolver", ["AUTO", "BUILTIN", "BUILTIN_REF",
+                                      "BUILTIN_WITHOUT_DEFAULT_DELEGATES"])  # fmt: skip
+def test_every_choice_of_kernels(prepared: Prepared, resolver: str):
+    x = image(np.random.default_rng(9), 1, 7, 5, 3)
+    kind = getattr(RUNTIME.module.OpResolverType, resolver)
+    made = interpreter(prepared(rich_model()), experimental_op_resolver_type=kind)
+    theirs = reference(rich_model())
+    for item in (made, theirs):
+        item.allocate_tensors()
+    assert_close(run(made, x), run(theirs, x))
+
+
+def test_xnnpack_before_the_delegate():
+    """Some runtimes can apply XNNPACK in the constructor: what it takes is gone for us."""
+    x = image(np.random.default_rng(10), 1, 7, 5, 3)
+    try:
+        made = interpreter(rich_model(), experimental_default_delegate_latest_features=True)
+    except TypeError:
+        pytest.skip(f"{RUNTIME.name} {RUNTIME.version} applies no delegate before ours")
+    theirs = reference(rich_model())
+    for item in (made, theirs):
+        item.allocate_tensors()
+    assert_close(run(made, x), run(theirs, x))
+
+
+@as_it_is_and_compiled
+def test_delegate_deleted_early(prepared: Prepared):
+    x = image(np.random.default_rng(11), 1, 7, 5, 3)
+    made = interpreter(prepared(rich_model()))
+    made.allocate_tensors()
+    expected = run(made, x)
+    with contextlib.suppress(AttributeError):
+        made._delegates = None
+    gc.collect()
+    for a, b in zip(run(made, x), expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@as_it_is_and_compiled
+def test_copied_delegate(prepared: Prepared):
+    x = image(np.random.default_rng(12), 1, 7, 5, 3)
+    original = load()
+    twin = copy.copy(original)
+    made = interpreter(prepared(rich_model()), experimental_delegates=[twin])
+    made.allocate_tensors()
+    expected = run(made, x)
+    del original, twin
+    gc.collect()
+    for a, b in zip(run(made, x), expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_damaged_compiled_model_is_an_error_of_the_interpreter():
+    model = bytearray(compiled(rich_model()))
+    model[bytes(model).index(b"RKNP") + 300] ^= 4
+    with pytest.raises((RuntimeError, ValueError), match="checksum mismatch"):
+        interpreter(bytes(model)).allocate_tensors()
