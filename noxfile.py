@@ -34,7 +34,11 @@ RUNTIMES = {
     "tensorflow-cpu==2.21.0": ("3.11", "3.13"),
 }
 # What meets a runtime; the rest of the tests does not depend on it.
-TESTS = ("tests/hosts/test_loader.py", "tests/native/test_plugin.py")
+TESTS = (
+    "tests/hosts/test_behaviour.py",
+    "tests/hosts/test_loader.py",
+    "tests/native/test_plugin.py",
+)
 NUMPY_1 = ("tflite-runtime==2.14.0", "tensorflow-cpu==2.17.1")
 
 COMBINATIONS = [

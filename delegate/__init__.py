@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from delegate.classification import Ranked
     from delegate.compiler import CompileResult
     from delegate.device_list import DeviceInfo
     from delegate.supported import SupportedOperator
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "__version__",
+    "classify",
     "compile_ahead_of_time",
     "compile_model",
     "devices",
@@ -69,6 +71,29 @@ def load_delegate(**options: object) -> Any:
 
     effective = Options.from_mapping(options).to_strings()
     return find_runtime().load_delegate(library_path(), {key: effective[key] for key in options})
+
+
+def classify(
+    image: str | Path,
+    model: str | Path,
+    *,
+    labels: str | Path | None = None,
+    top: int = 5,
+    **options: object,
+) -> tuple[Ranked, ...]:
+    """The ``top`` classes of a picture by an image classifier, through the delegate.
+
+    ``labels``: a file with one line per class. Raises ModelError if the model is no classifier,
+    UsageError for a bad picture, label file or option, DelegateError if no runtime is installed.
+    """
+    from pathlib import Path
+
+    from delegate.classifier import classify_image
+    from delegate.options import Options
+
+    effective = Options.from_mapping(options)
+    names = Path(labels) if labels is not None else None
+    return classify_image(Path(image), Path(model), effective, labels=names, top=top).ranked
 
 
 def compile_model(path: str | Path, **options: object) -> CompileResult:

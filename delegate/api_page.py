@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import delegate
+from delegate.classification import Ranked
 from delegate.compiler import CompiledPartition, CompileResult, Estimate
 from delegate.device_list import DeviceInfo
 from delegate.partition.types import Partition, Rejection
@@ -25,6 +26,7 @@ _TYPES = (
     Estimate,
     Partition,
     Rejection,
+    Ranked,
     DeviceInfo,
     SupportedOperator,
     Rule,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from delegate.classification import Ranked, class_count, rank, read_labels
+from delegate.classification import Ranked
+from delegate.classifier import classify_image
 from delegate.cli.argument_types import finite_float, nonzero_float, positive_integer
 from delegate.cli.command import (
     Command,
@@ -18,10 +20,8 @@ from delegate.cli.command import (
 )
 from delegate.cli.table import format_pairs, format_table
 from delegate.delegated import DelegatedModel
-from delegate.errors import ModelError
-from delegate.images import FLOAT_MEAN, FLOAT_STD, ImageInput, load_image
+from delegate.images import FLOAT_MEAN, FLOAT_STD
 from delegate.report import plural
-from delegate.tensor_details import model_details
 
 _DEFAULT_TOP = 5
 
@@ -50,19 +50,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     options = options_from(arguments)
-    inputs, outputs = model_details(arguments.model)
-    if len(inputs) != 1 or len(outputs) != 1:
-        raise ModelError(
-            f"{arguments.model}: {plural(len(inputs), 'input')} and "
-            f"{plural(len(outputs), 'output')}; classify needs one of each"
-        )
-    target = ImageInput.from_details(inputs[0])
-    classes = class_count(outputs[0])
-    labels = read_labels(arguments.labels, classes) if arguments.labels is not None else None
-    image = load_image(arguments.image, target, mean=arguments.mean, std=arguments.std)
-    model = DelegatedModel.load(arguments.model, options)
-    scores = model.run([image])[0]
-    ranked = rank(scores, model.outputs[0], labels, arguments.top)
+    result = classify_image(
+        arguments.image,
+        arguments.model,
+        options,
+        labels=arguments.labels,
+        top=arguments.top,
+        mean=arguments.mean,
+        std=arguments.std,
+    )
+    model, ranked = result.model, result.ranked
     if arguments.json:
         print_json(
             {
@@ -83,7 +80,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _print_table(image: Path, path: Path, model: DelegatedModel, ranked: list[Ranked]) -> None:
+def _print_table(image: Path, path: Path, model: DelegatedModel, ranked: Sequence[Ranked]) -> None:
     facts = model.delegation
     print(
         format_pairs(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,24 @@ def test_every_public_name_exists_and_is_documented():
         assert getattr(delegate, name) is not None
         if callable(getattr(delegate, name)):
             assert getattr(delegate, name).__doc__
+
+
+def test_readme_classifies_in_three_lines(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("PIL")
+    block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert block is not None
+    code = block[1]
+    assert len(code.splitlines()) == 3
+    for name, file in (
+        ("cat.jpg", "images/digit_4.png"),
+        ("mobilenet_v1_1.0_224_quant.tflite", "digits_int8.tflite"),
+        ("labels.txt", "labels.txt"),
+    ):
+        assert name in code
+        shutil.copy(MODEL.parent / file, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out.splitlines()[0].split()[1] == "4"
 
 
 def test_compile_model_reports_every_node():

@@ -1,0 +1,52 @@
+"""Classification of a picture: from the files to ranked classes, through the delegate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from delegate.classification import Ranked, class_count, rank, read_labels
+from delegate.delegated import DelegatedModel
+from delegate.errors import ModelError
+from delegate.images import FLOAT_MEAN, FLOAT_STD, ImageInput, load_image
+from delegate.options import Options
+from delegate.report import plural
+from delegate.tensor_details import model_details
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Classification:
+    """The best classes, and the model that gave them, ready to run again."""
+
+    model: DelegatedModel
+    ranked: tuple[Ranked, ...]
+
+
+def classify_image(
+    image: Path,
+    model: Path,
+    options: Options,
+    *,
+    labels: Path | None = None,
+    top: int = 5,
+    mean: float = FLOAT_MEAN,
+    std: float = FLOAT_STD,
+) -> Classification:
+    """The ``top`` classes of ``image``; ``mean`` and ``std`` are for models with float inputs.
+
+    Raises ModelError if the model is no classifier, UsageError for a bad picture or label file,
+    DelegateError if no runtime is installed.
+    """
+    inputs, outputs = model_details(model)
+    if len(inputs) != 1 or len(outputs) != 1:
+        raise ModelError(
+            f"{model}: {plural(len(inputs), 'input')} and {plural(len(outputs), 'output')}; "
+            "classify needs one of each"
+        )
+    target = ImageInput.from_details(inputs[0])
+    classes = class_count(outputs[0])
+    names = read_labels(labels, classes) if labels is not None else None
+    pixels = load_image(image, target, mean=mean, std=std)
+    delegated = DelegatedModel.load(model, options)
+    scores = delegated.run([pixels])[0]
+    return Classification(delegated, tuple(rank(scores, delegated.outputs[0], names, top)))
