@@ -86,8 +86,13 @@ def simulate(
     threads: int = 0,
     plain: bool = False,
     isa: str = "auto",
-) -> None:
+    kernel: str = "",
+    lenient: bool = False,
+) -> dict[str, Any]:
     """Runs jobs of register commands on the simulated NPU.
+
+    ``kernel``: "rocket" or "rknpu" to keep to that driver's limits, instead of ``chained``. The
+    result's "complaints" are the deviations that ``lenient`` passed over, one line each.
 
     ``regions``: name, device address, writable contiguous bytes and, optionally, how many of them
     hold content. ``jobs``: tasks as (address of the commands, 64-bit words, layer name). Raises

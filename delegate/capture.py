@@ -21,7 +21,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -151,14 +151,15 @@ class ReplayResult:
 
     ``equal`` is the share of equal elements over all checks, ``error`` the text of a fault or the
     bounds that were missed. ``max_abs_diff`` and ``equal`` are None when the run did not finish or
-    the capture checks nothing.
+    the capture checks nothing. ``complaints`` are deviations that the lenient mode passed over.
     """
 
     name: str
     passed: bool
-    max_abs_diff: int | None
+    max_abs_diff: float | None
     equal: float | None
     error: str | None = None
+    complaints: tuple[str, ...] = ()
 
 
 def load_capture(path: str | os.PathLike[str]) -> Capture:
@@ -201,11 +202,19 @@ def save_capture(capture: Capture, path: str | os.PathLike[str]) -> None:
 
 
 def replay(
-    capture: Capture, device: str = "simulator", chained: bool | None = None, threads: int = 0
+    capture: Capture,
+    device: str = "simulator",
+    chained: bool | None = None,
+    threads: int = 0,
+    *,
+    kernel: str = "",
+    lenient: bool = False,
 ) -> ReplayResult:
     """Runs ``capture`` on ``device`` and compares its checks.
 
-    ``chained`` None: as the capture says. ``threads`` 0: one per processor.
+    ``chained`` None: as the capture says. ``threads`` 0: one per processor. ``kernel`` "rocket" or
+    "rknpu": what that kernel driver would do, instead of ``chained``. ``lenient``: deviations that
+    programs of other compilers have are listed in the result instead of ending the run.
 
     A fault of the simulated NPU is a failed result with its text in ``error``, never an exception.
     Raises UsageError for a device that cannot replay.
@@ -220,21 +229,40 @@ def replay(
         [(task.regcmd, task.regcmd_count, task.layer) for task in job.tasks] for job in capture.jobs
     ]
     try:
-        _native.simulate(
-            regions, jobs, chained=capture.chained if chained is None else chained, threads=threads
+        report = _native.simulate(
+            regions,
+            jobs,
+            chained=capture.chained if chained is None else chained,
+            threads=threads,
+            kernel=kernel,
+            lenient=lenient,
         )
     except SimulatorFault as fault:
         return ReplayResult(capture.name, False, None, None, str(fault))
-    return _compare(capture, images)
+    return replace(_compare(capture, images), complaints=tuple(report["complaints"]))
+
+
+def _differences(found: npt.NDArray[Any], expected: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Absolute differences; the same infinity or NaN on both sides is none."""
+    if found.dtype.kind != "f":
+        integers: npt.NDArray[Any] = np.abs(found.astype(np.int64) - expected.astype(np.int64))
+        return integers
+    wide, wanted = found.astype(np.float64), expected.astype(np.float64)
+    same = (wide == wanted) | (np.isnan(wide) & np.isnan(wanted))
+    with np.errstate(invalid="ignore"):
+        diff = np.where(same, 0.0, np.abs(wide - wanted))
+    numbers: npt.NDArray[Any] = np.nan_to_num(diff, nan=np.inf, posinf=np.inf)
+    return numbers
 
 
 def _compare(capture: Capture, images: Mapping[str, Bytes]) -> ReplayResult:
-    worst, equal, elements = 0, 0, 0
+    worst: float = 0
+    equal, elements = 0, 0
     broken: list[str] = []
     for check in capture.checks:
-        found = read_tensor(check, images[check.buffer]).astype(np.int64)
-        diff = np.abs(found - capture.expected[check.expected].astype(np.int64))
-        maximum = int(diff.max(initial=0))
+        found = read_tensor(check, images[check.buffer])
+        diff = _differences(found, capture.expected[check.expected])
+        maximum = diff.max(initial=0).item()
         same = int(np.count_nonzero(diff == 0))
         share = same / diff.size
         if maximum > check.max_abs_diff or share < check.min_equal:

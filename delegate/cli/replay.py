@@ -35,6 +35,15 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="one kick per job, the program counter follows the links",
     )  # fmt: skip
     order.add_argument("--kicked", dest="chained", action="store_false", help="one kick per task")
+    order.add_argument(
+        "--kernel", choices=("rocket", "rknpu"), default="",
+        help="as that kernel driver would run it: rocket kicks every task and waits for the DPU "
+        "only, rknpu kicks jobs",
+    )  # fmt: skip
+    parser.add_argument(
+        "--lenient", action="store_true",
+        help="list deviations that programs of other compilers have instead of failing on them",
+    )  # fmt: skip
     parser.add_argument(
         "--threads", type=natural_number, default=0, metavar="N",
         help="of the simulator (default 0: one per processor)",
@@ -58,7 +67,14 @@ def _run(arguments: argparse.Namespace) -> int:
                 results.append(ReplayResult(path.stem, False, None, None, str(error)))
             else:
                 results.append(
-                    replay(capture, options.device, arguments.chained, arguments.threads)
+                    replay(
+                        capture,
+                        options.device,
+                        arguments.chained,
+                        arguments.threads,
+                        kernel=arguments.kernel,
+                        lenient=arguments.lenient,
+                    )
                 )
             bar.advance()
     if arguments.json:
@@ -71,6 +87,7 @@ def _run(arguments: argparse.Namespace) -> int:
                         "max_abs_diff": r.max_abs_diff,
                         "equal": r.equal,
                         "error": r.error,
+                        "complaints": list(r.complaints),
                     }
                     for r in results
                 ]
@@ -97,6 +114,9 @@ def _print_table(results: list[ReplayResult]) -> None:
     ]
     print(format_table(("result", "max diff", "equal", "capture", "error"), rows, right=(1, 2)))
     passed = sum(result.passed for result in results)
+    for result in results:
+        for complaint in result.complaints:
+            print(f"{result.name}: passed over: {complaint}")
     print(f"{passed} of {plural(len(results), 'capture')} passed")
 
 
@@ -107,6 +127,8 @@ COMMAND = Command(
         "replay captures/partition_0.npz",
         "replay captures/*.npz --json",
         "replay captures/partition_0.npz --chained",
+        "replay captures/partition_0.npz --kernel rocket",
+        "replay captures/partition_0.npz --lenient",
     ),
     add_arguments=_add_arguments,
     run=_run,

@@ -60,9 +60,17 @@ Region parse_region(const py::tuple& item) {
   throw py::error_already_set();
 }
 
-void simulate(const std::vector<py::tuple>& region_items,
-              const std::vector<std::vector<TaskTuple>>& job_items, bool chained, unsigned threads,
-              bool plain, const std::string& isa) {
+sim::Kernel parse_kernel(const std::string& name) {
+  if (name.empty()) return sim::Kernel::kNone;
+  if (name == "rocket") return sim::Kernel::kRocket;
+  if (name == "rknpu") return sim::Kernel::kRknpu;
+  throw py::value_error("unknown kernel driver '" + name + "'; known are rocket and rknpu");
+}
+
+py::dict simulate(const std::vector<py::tuple>& region_items,
+                  const std::vector<std::vector<TaskTuple>>& job_items, bool chained,
+                  unsigned threads, bool plain, const std::string& isa, const std::string& kernel,
+                  bool lenient) {
   std::vector<Region> regions;
   for (const py::tuple& item : region_items) regions.push_back(parse_region(item));
   std::vector<Job> jobs;
@@ -76,17 +84,23 @@ void simulate(const std::vector<py::tuple>& region_items,
   settings.threads = threads;
   settings.plain = plain;
   settings.isa = parse_isa(isa);
+  settings.kernel = parse_kernel(kernel);
+  settings.lenient = lenient;
+  sim::Report report;
   std::optional<Fault> fault;
   {
     py::gil_scoped_release unlocked;
     try {
       Simulator simulator(settings);
-      simulator.run(regions, jobs);
+      report = simulator.run(regions, jobs);
     } catch (const Fault& caught) {
       fault.emplace(caught);
     }
   }
   if (fault) throw_fault(*fault);
+  py::dict result;
+  result["complaints"] = report.complaints;
+  return result;
 }
 
 }  // namespace
@@ -95,7 +109,7 @@ void simulate(const std::vector<py::tuple>& region_items,
 void bind_simulator(py::module_& module) {
   module.def("simulate", &rk3588::simulate, py::arg("regions"), py::arg("jobs"),
              py::arg("chained") = false, py::arg("threads") = 0, py::arg("plain") = false,
-             py::arg("isa") = "auto",
+             py::arg("isa") = "auto", py::arg("kernel") = "", py::arg("lenient") = false,
              "Runs jobs of register commands on the simulated NPU.\n\n"
              "regions: (name, device address, writable contiguous uint8 array[, initial_bytes]);\n"
              "jobs: lists of (regcmd address, 64-bit words, layer name). Raises SimulatorFault or\n"

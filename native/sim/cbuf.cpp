@@ -1,5 +1,7 @@
 #include "sim/cbuf.h"
 
+#include <algorithm>
+
 namespace rk3588::sim {
 namespace {
 
@@ -36,8 +38,13 @@ void Cbuf::check_banks(const CnaConfig& c, const BlockView& view) const {
                    std::to_string(plan.weight_banks) + " weight banks are more than the " +
                    std::to_string(kCbufBanks) + " that exist");
   }
+  if (c.packed.is_on) {
+    check_packed(c, view);
+    return;
+  }
   // The least space that holds a row. Compilers differ on whether a rest of 48 bytes takes 64.
-  const uint64_t least = ceil_div(uint64_t{c.feature.width} * c.feature.channels, kEntryBytes);
+  const uint64_t least =
+      ceil_div(uint64_t{c.feature.width} * c.feature.surfaces() * kAtomBytes, kEntryBytes);
   if (plan.entries_per_row < least) {
     view.fault(fault::kCbufOverrun, r::cbuf_con1::kOffset, "DATA_ENTRIES",
                "is " + std::to_string(plan.entries_per_row) + " but a row of " +
@@ -46,9 +53,9 @@ void Cbuf::check_banks(const CnaConfig& c, const BlockView& view) const {
                    " entries of 64 bytes");
   }
   if (plan.entries_per_row > kMaxEntriesPerRow) {
-    view.fault(fault::kCbufOverrun, r::cbuf_con1::kOffset, "DATA_ENTRIES",
-               "is " + std::to_string(plan.entries_per_row) + "; rows are limited to " +
-                   std::to_string(kMaxEntriesPerRow) + " entries");
+    view.complain(fault::kCbufOverrun, r::cbuf_con1::kOffset, "DATA_ENTRIES",
+                  "is " + std::to_string(plan.entries_per_row) + "; rows are limited to " +
+                      std::to_string(kMaxEntriesPerRow) + " entries");
   }
   const uint64_t need = uint64_t{c.feature.height} * plan.entries_per_row;
   const uint64_t have = uint64_t{plan.data_banks} * kBankEntries;
@@ -61,6 +68,25 @@ void Cbuf::check_banks(const CnaConfig& c, const BlockView& view) const {
   }
 }
 
+// Packed pixels take an atom each; DATA_ENTRIES counts the pixels of the whole tile, the stride's
+// tail included.
+void Cbuf::check_packed(const CnaConfig& c, const BlockView& view) const {
+  const uint64_t pixels = uint64_t{c.feature.width} * c.feature.height;
+  if (c.cbuf.entries_per_row < pixels) {
+    view.complain(fault::kCbufOverrun, r::cbuf_con1::kOffset, "DATA_ENTRIES",
+                  "is " + std::to_string(c.cbuf.entries_per_row) +
+                      " but the tile of packed pixels has " + std::to_string(pixels));
+  }
+  const uint64_t need = std::max<uint64_t>(c.cbuf.entries_per_row, pixels) * kAtomBytes;
+  const uint64_t have = uint64_t{c.cbuf.data_banks} * kBankBytes;
+  if (need > have) {
+    view.fault(fault::kCbufOverrun, r::cbuf_con0::kOffset, "DATA_BANK",
+               "packed pixels take " + std::to_string(need) + " bytes but " +
+                   std::to_string(c.cbuf.data_banks) + " banks hold " + std::to_string(have) +
+                   "; use more data banks or fewer rows");
+  }
+}
+
 void Cbuf::check_weight_reuse(const CnaConfig& c, const BlockView& view) const {
   const auto mismatch = [&](const std::string& detail) {
     view.fault(fault::kReuseMismatch, r::cbuf_con0::kOffset, "WEIGHT_REUSE", detail);
@@ -69,7 +95,8 @@ void Cbuf::check_weight_reuse(const CnaConfig& c, const BlockView& view) const {
     mismatch("CBUF holds no complete set of weights: no earlier task of this run left one");
   }
   const CnaConfig& old = weights_.config;
-  if (kernel_text(old) != kernel_text(c) || old.is_depthwise != c.is_depthwise) {
+  if (kernel_text(old) != kernel_text(c) || old.is_depthwise != c.is_depthwise ||
+      old.element != c.element) {
     mismatch("CBUF holds " + kernel_text(old) + " but the task uses " + kernel_text(c));
   }
   if (old.weights.address != c.weights.address) {

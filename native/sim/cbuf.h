@@ -30,6 +30,7 @@ class Cbuf {
     CnaConfig config;
   };
   void check_banks(const CnaConfig& config, const BlockView& view) const;
+  void check_packed(const CnaConfig& config, const BlockView& view) const;
   void check_weight_reuse(const CnaConfig& config, const BlockView& view) const;
   void check_data_reuse(const CnaConfig& config, const BlockView& view) const;
 

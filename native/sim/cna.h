@@ -1,25 +1,54 @@
 // CNA: what a convolution task reads (features, weights) and how it walks over them.
 #pragma once
 
+#include "sim/element.h"
 #include "sim/memory.h"
 #include "sim/register_file.h"
 
 namespace rk3588::sim {
 
-// An atom is one pixel of one surface: 16 bytes, 16 int8 channels.
+// An atom is one pixel of one surface: 16 bytes, 16 int8 or 8 fp16 channels.
 inline constexpr uint32_t kAtomBytes = 16;
-// Kernels of a dense weight group and channels of a depthwise one (int8).
+// Kernels of a dense weight group and channels of a depthwise one (int8; half as many of fp16).
 inline constexpr uint32_t kDenseGroup = 32;
 inline constexpr uint32_t kDepthwiseGroup = 64;
+// Input channels of a dense weight group, for every type.
+inline constexpr uint32_t kInputGroup = 32;
 
 struct FeatureCube {
   uint64_t address = 0;
   uint32_t height = 0;
   uint32_t width = 0;
-  uint32_t channels = 0;  // a multiple of 16
+  uint32_t channels = 0;  // a multiple of the lanes
+  uint32_t lanes = 16;    // channels of a surface
   uint64_t line_pitch = 0;
   uint64_t surface_pitch = 0;
-  uint32_t surfaces() const { return channels / kAtomBytes; }
+  uint32_t surfaces() const { return channels / lanes; }
+};
+
+// Pixels of 1 to 4 channels that follow each other without padding (ARGB_IN).
+struct PackedPixels {
+  bool is_on = false;
+  uint32_t channels = 0;
+};
+
+// Zeros ("pads") between the pixels of a transposed convolution's input.
+struct Deconvolution {
+  bool is_on = false;
+  uint32_t stride_h = 1;
+  uint32_t stride_w = 1;
+};
+
+// The input converter; only with packed pixels.
+struct InputConverter {
+  bool is_on = false;
+  bool is_signed = false;
+  bool add_first = false;
+  bool half_away = false;
+  uint32_t channels = 0;  // one bit per lane that is converted
+  int16_t scale[4] = {};
+  int16_t offset[4] = {};
+  uint32_t shift[4] = {};
 };
 
 struct WeightBlock {
@@ -40,7 +69,11 @@ struct CbufPlan {
 };
 
 struct CnaConfig {
-  FeatureCube feature;
+  Element element = Element::kInt8;
+  PackedPixels packed;
+  Deconvolution deconv;
+  InputConverter converter;
+  FeatureCube feature;  // as in memory; behind expand_features() as the MAC array sees it
   WeightBlock weights;
   CbufPlan cbuf;
   bool is_depthwise = false;
@@ -53,17 +86,28 @@ struct CnaConfig {
   // Value of padding pixels in even and odd channel lanes.
   int8_t pad_even = 0;
   int8_t pad_odd = 0;
+  uint16_t pad_half = 0;  // fp16
   uint32_t out_height = 0;
   uint32_t out_width = 0;
 
   // Rows of the window's reach from its first row; columns alike.
   uint32_t reach_h() const { return (weights.kh - 1) * dilation_h + 1; }
   uint32_t reach_w() const { return (weights.kw - 1) * dilation_w + 1; }
+  // Rows and columns of the input with what a transposed convolution inserts.
+  uint32_t virtual_height() const { return (feature.height - 1) * deconv.stride_h + 1; }
+  uint32_t virtual_width() const { return (feature.width - 1) * deconv.stride_w + 1; }
+  // Kernels or channels of a weight group.
+  uint32_t group() const {
+    return (is_depthwise ? kDepthwiseGroup : kDenseGroup) / element_bytes(element);
+  }
   int8_t pad(uint32_t channel) const { return (channel & 1) != 0 ? pad_odd : pad_even; }
 };
 
 // Reads and checks the registers; throws Fault.
 CnaConfig decode_cna(const BlockView& view);
+
+// The same for fp16, in bytes: [O/16][I/32][kh][kw][16 o][32 i] and [C/32][kh][kw][32].
+uint64_t half_weight_offset(const CnaConfig& cna, uint32_t o, uint32_t i, uint32_t ky, uint32_t kx);
 
 // Offset of the weight of (output channel o, input channel i, ky, kx) in the native dense layout
 // [O/32][I/32][kh][kw][32 o][32 i]; the last groups hold what is left (o: kernels, i: 16 or 32).

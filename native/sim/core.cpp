@@ -24,9 +24,10 @@ uint32_t align_up(uint32_t value, uint32_t unit) { return (value + unit - 1) / u
 
 CoreConfig decode_core(const BlockView& v, const CnaConfig& cna, const DpuConfig& dpu) {
   const uint16_t misc = r::misc_cfg::kOffset;
-  v.only(misc, r::misc_cfg::kProcPrecision, 0, "PROC_PRECISION", "an element type but int8");
   v.only(misc, r::misc_cfg::kSoftGating, 0, "SOFT_GATING", "gating");
   CoreConfig c;
+  require_equal(v, misc, "PROC_PRECISION", v.raw(misc, r::misc_cfg::kProcPrecision),
+                static_cast<int64_t>(cna.element), "CNA.CONV_CON1.PROC_PRECISION");
   c.sums_inputs = v.raw(misc, r::misc_cfg::kQdEn) != 0;
   const bool depthwise = v.raw(misc, r::misc_cfg::kDwEn) != 0;
   require_equal(v, misc, "DW_EN", depthwise, cna.is_depthwise, "CNA.CONV_CON1.CONV_MODE");
@@ -38,11 +39,11 @@ CoreConfig decode_core(const BlockView& v, const CnaConfig& cna, const DpuConfig
                 "CNA.DATA_SIZE2/3");
   require_equal(v, r::dataout_size_0::kOffset, "DATAOUT_WIDTH + 1", width, cna.out_width,
                 "CNA.DATA_SIZE2/3");
-  const uint32_t cube = cna.is_depthwise ? align_up(cna.feature.channels, kDepthwiseGroup)
-                                         : align_up(cna.weights.kernels, kDenseGroup);
+  const uint32_t cube =
+      align_up(cna.is_depthwise ? cna.feature.channels : cna.weights.kernels, cna.group());
   require_equal(v, r::dataout_size_1::kOffset, "DATAOUT_CHANNEL + 1", channels, cube,
-                cna.is_depthwise ? "CNA.DATA_SIZE1.DATAIN_CHANNEL in whole groups of 64"
-                                 : "CNA.WEIGHT_SIZE2.WEIGHT_KERNELS in whole groups of 32");
+                cna.is_depthwise ? "CNA.DATA_SIZE1.DATAIN_CHANNEL in whole groups"
+                                 : "CNA.WEIGHT_SIZE2.WEIGHT_KERNELS in whole groups");
   const char* dpu_cube = "DPU.DATA_CUBE_*";
   require_equal(v, r::dataout_size_0::kOffset, "DATAOUT_HEIGHT + 1", height, dpu.height, dpu_cube);
   require_equal(v, r::dataout_size_0::kOffset, "DATAOUT_WIDTH + 1", width, dpu.width, dpu_cube);
@@ -55,6 +56,14 @@ CoreConfig decode_core(const BlockView& v, const CnaConfig& cna, const DpuConfig
   }
   const uint64_t products =
       uint64_t{cna.weights.kh} * cna.weights.kw * (cna.is_depthwise ? 1 : cna.feature.channels);
+  if (cna.element == Element::kFp16) {
+    if (c.truncate != 0) {
+      v.fault(fault::kUnsupportedFeature, r::clip_truncate::kOffset, "CLIP_TRUNCATE",
+              "a shift of floating point sums (" + std::to_string(c.truncate) +
+                  ") is not modelled by this simulator; supported is 0");
+    }
+    return c;
+  }
   if (products > kMaxProducts) {
     v.fault(fault::kAccumulatorRange, misc, nullptr,
             std::to_string(products) +

@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "sim/element.h"
+#include "sim/lut.h"
 #include "sim/memory.h"
 #include "sim/register_file.h"
 
@@ -31,7 +33,8 @@ enum class EwOperation { kOff, kAdd, kMinus, kMax, kMin, kMul };
 struct EwStage {
   EwOperation operation = EwOperation::kOff;
   Operand source = Operand::kOff;
-  bool convert = false;  // e' = (e + offset) * scale >> shift
+  uint32_t operand_bytes = 1;  // of one channel in memory
+  bool convert = false;        // e' = (e + offset) * scale >> shift
   bool convert_half_away = false;
   int32_t offset = 0;
   int16_t scale = 1;
@@ -50,9 +53,14 @@ struct OutStage {
   uint32_t shift = 0;
   bool half_away = false;
   int32_t offset = 0;
+  uint32_t minus_exp = 0;  // floating point results are divided by 2^minus_exp
 };
 
 struct DpuConfig {
+  Element in = Element::kInt8;
+  Element proc = Element::kInt8;
+  Element out_element = Element::kInt8;
+  uint32_t lanes = 16;  // channels of an output surface
   bool is_flying = false;
   bool is_depthwise = false;
   bool combined = false;  // COMB_USE
@@ -61,11 +69,13 @@ struct DpuConfig {
   uint32_t channels = 0;       // written, whole groups
   uint32_t real_channels = 0;  // from here on `pend` is written
   int8_t pend = 0;
+  uint16_t pend_word = 0;  // for elements of 16 bits
   Operand ow = Operand::kOff;
   int16_t ow_operand = 0;
   XStage bs;
   XStage bn;
   EwStage ew;
+  LutConfig lut;  // behind the operation of EW
   OutStage out;
   // Output addressing: surface s lies at dst + s / per_group * group_pitch + s % per_group *
   // surface_pitch.
@@ -75,7 +85,13 @@ struct DpuConfig {
   uint64_t line_pitch = 0;
   uint32_t surfaces_per_group = 1;
 
-  uint32_t surfaces() const { return channels / 16; }
+  uint32_t surfaces() const { return channels / lanes; }
+  bool computes_in_float() const { return is_float(proc); }
+  // True if the vectorised stages can do all of it.
+  bool is_plain_int8() const {
+    return proc == Element::kInt8 && in == Element::kInt8 && out_element == Element::kInt8 &&
+           !lut.is_on && ew.operand_bytes == 1;
+  }
   uint64_t surface_offset(uint32_t s) const {
     return s / surfaces_per_group * group_pitch + s % surfaces_per_group * surface_pitch;
   }
@@ -85,9 +101,11 @@ struct DpuConfig {
 // Reads and checks the registers; throws Fault. `is_conv`: CNA and CORE run in the same task.
 DpuConfig decode_dpu(const BlockView& view, bool is_conv);
 // The parts of it that dpu_stages.cpp decodes.
-XStage decode_bs(const BlockView& view);
-XStage decode_bn(const BlockView& view);
-EwStage decode_ew(const BlockView& view);
-OutStage decode_out(const BlockView& view);
+XStage decode_bs(const BlockView& view, bool in_float);
+XStage decode_bn(const BlockView& view, bool in_float);
+EwStage decode_ew(const BlockView& view, bool in_float);
+OutStage decode_out(const BlockView& view, const DpuConfig& config);
+// DATA_FORMAT (dpu_format.cpp): which types come in, are computed with and go out.
+void decode_formats(const BlockView& view, DpuConfig* config);
 
 }  // namespace rk3588::sim

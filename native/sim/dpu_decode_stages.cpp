@@ -11,6 +11,9 @@ constexpr uint32_t kAlgoMin = 1;
 constexpr uint32_t kAlgoAdd = 2;
 constexpr uint32_t kAlgoMinus = 4;
 constexpr uint32_t kSize8Bit = 1;
+constexpr uint32_t kSize32Bit = 3;
+// 1.0 in half precision: a converter of floating point operands that changes nothing.
+constexpr int16_t kHalfOne = 0x3c00;
 // OUT_CVT and EW shift with the low 6 bits only (observed); larger numbers are refused.
 constexpr uint32_t kMaxShift = 63;
 
@@ -63,17 +66,28 @@ XStage decode_x(const BlockView& v, const XNames& n, uint32_t shift_negative) {
   return x;
 }
 
+// Shifts have no meaning for floating point numbers.
+void refuse_float_shift(const BlockView& v, const XStage& x, uint16_t offset) {
+  if (x.mul == Operand::kOff || (x.shift == 0 && x.shift_negative == 0)) return;
+  v.fault(fault::kUnsupportedFeature, offset, nullptr,
+          "a shift (" + std::to_string(x.shift) + " and " + std::to_string(x.shift_negative) +
+              ") of floating point products is not modelled by this simulator; supported is 0");
+}
+
 void decode_ew_operand(const BlockView& v, uint32_t cfg, EwStage* e) {
   e->source = r::ew_cfg::kEwOpSrc.raw(cfg) != 0 ? Operand::kMemory : Operand::kRegister;
   if (e->source == Operand::kRegister) {
     for (uint16_t i = 0; i < 8; ++i) {
       e->values[i] = static_cast<int32_t>(v.word(r::ew_op_value_0::kOffset + 4 * i));
     }
-  } else if (r::ew_cfg::kEdataSize.raw(cfg) != kSize8Bit) {
-    v.fault(fault::kUnsupportedFeature, r::ew_cfg::kOffset, "EDATA_SIZE",
-            "an operand that is not 8 bits wide (" +
-                std::to_string(r::ew_cfg::kEdataSize.raw(cfg)) +
-                ") is not modelled by this simulator; supported is 1");
+  } else {
+    const uint32_t size = r::ew_cfg::kEdataSize.raw(cfg);
+    if (size < kSize8Bit || size > kSize32Bit) {
+      v.fault(fault::kUnsupportedFeature, r::ew_cfg::kOffset, "EDATA_SIZE",
+              "an operand of 4 bits (" + std::to_string(size) +
+                  ") is not modelled by this simulator; supported are 1 to 3 (8, 16 and 32 bits)");
+    }
+    e->operand_bytes = 1u << (size - kSize8Bit);
   }
   e->convert = r::ew_cfg::kEwOpCvtBypass.raw(cfg) == 0;
   const uint32_t scale = v.word(r::ew_cvt_scale_value::kOffset);
@@ -119,26 +133,31 @@ EwOperation decode_ew_operation(const BlockView& v, uint32_t cfg) {
 
 }  // namespace
 
-XStage decode_bs(const BlockView& v) {
+XStage decode_bs(const BlockView& v, bool in_float) {
   const XNames names{r::bs_cfg::kOffset, r::bs_alu_cfg::kOffset, r::bs_mul_cfg::kOffset,
                      r::bs_relux_cmp_value::kOffset, "BS_"};
-  return decode_x(v, names, v.raw(r::data_format::kOffset, r::data_format::kBsMulShiftValueNeg));
+  const XStage x =
+      decode_x(v, names, v.raw(r::data_format::kOffset, r::data_format::kBsMulShiftValueNeg));
+  if (in_float) refuse_float_shift(v, x, r::bs_mul_cfg::kOffset);
+  return x;
 }
 
-XStage decode_bn(const BlockView& v) {
+XStage decode_bn(const BlockView& v, bool in_float) {
   const XNames names{r::bn_cfg::kOffset, r::bn_alu_cfg::kOffset, r::bn_mul_cfg::kOffset,
                      r::bn_relux_cmp_value::kOffset, "BN_"};
-  return decode_x(v, names, v.raw(r::data_format::kOffset, r::data_format::kBnMulShiftValueNeg));
+  const XStage x =
+      decode_x(v, names, v.raw(r::data_format::kOffset, r::data_format::kBnMulShiftValueNeg));
+  if (in_float) refuse_float_shift(v, x, r::bn_mul_cfg::kOffset);
+  return x;
 }
 
-EwStage decode_ew(const BlockView& v) {
+EwStage decode_ew(const BlockView& v, bool in_float) {
   EwStage e;
   const uint32_t cfg = v.word(r::ew_cfg::kOffset);
   if (r::ew_cfg::kEwBypass.raw(cfg) != 0) return e;
   const auto zero = [&](regs::Field field, uint32_t expected, const char* name, const char* text) {
     v.only(r::ew_cfg::kOffset, field, expected, name, text);
   };
-  zero(r::ew_cfg::kEwLutBypass, 1, "EW_LUT_BYPASS", "the lookup table");
   zero(r::ew_cfg::kEwEqualEn, 0, "EW_EQUAL_EN", "the comparison mode");
   zero(r::ew_cfg::kEwBinaryEn, 0, "EW_BINARY_EN", "the binary mode");
   if (r::ew_cfg::kEwOpBypass.raw(cfg) == 0) {
@@ -149,6 +168,13 @@ EwStage decode_ew(const BlockView& v) {
               "is 1 without a multiplication; no known program does that");
     }
     decode_ew_operand(v, cfg, &e);
+    const bool is_identity =
+        !e.convert || (e.offset == 0 && e.shift == 0 && (e.scale == 1 || e.scale == kHalfOne));
+    if (in_float && !is_identity) {
+      v.fault(fault::kUnsupportedFeature, r::ew_cvt_scale_value::kOffset, nullptr,
+              "a conversion of floating point operands is not modelled by this simulator; "
+              "supported are offset 0, scale 1 and shift 0");
+    }
   }
   e.relu = r::ew_cfg::kEwReluBypass.raw(cfg) == 0;
   e.relux = r::ew_cfg::kEwReluxEn.raw(cfg) != 0;
@@ -162,14 +188,23 @@ EwStage decode_ew(const BlockView& v) {
   return e;
 }
 
-OutStage decode_out(const BlockView& v) {
+OutStage decode_out(const BlockView& v, const DpuConfig& c) {
   OutStage o;
-  v.only(r::out_cvt_scale::kOffset, r::out_cvt_scale::kFp32tofp16En, 0, "FP32TOFP16_EN",
-         "conversion to fp16");
+  const bool to_half = c.out_element == Element::kFp16;
+  if (c.computes_in_float()) {
+    v.only(r::out_cvt_scale::kOffset, r::out_cvt_scale::kFp32tofp16En, to_half ? 1 : 0,
+           "FP32TOFP16_EN", "another conversion of the output's type");
+  } else if (!to_half) {
+    v.only(r::out_cvt_scale::kOffset, r::out_cvt_scale::kFp32tofp16En, 0, "FP32TOFP16_EN",
+           "conversion to fp16");
+  }
   v.only(r::out_cvt_shift::kOffset, r::out_cvt_shift::kCvtType, 0, "CVT_TYPE",
          "adding before multiplying");
-  v.only(r::out_cvt_shift::kOffset, r::out_cvt_shift::kMinusExp, 0, "MINUS_EXP",
-         "an exponent of the floating point path");
+  if (!is_float(c.out_element)) {
+    v.only(r::out_cvt_shift::kOffset, r::out_cvt_shift::kMinusExp, 0, "MINUS_EXP",
+           "an exponent of the floating point path");
+  }
+  o.minus_exp = v.raw(r::out_cvt_shift::kOffset, r::out_cvt_shift::kMinusExp);
   o.offset = v.value(r::out_cvt_offset::kOffset, r::out_cvt_offset::kOutCvtOffset);
   o.scale = v.value(r::out_cvt_scale::kOffset, r::out_cvt_scale::kOutCvtScale);
   o.shift = v.raw(r::out_cvt_shift::kOffset, r::out_cvt_shift::kOutCvtShift);
@@ -177,6 +212,11 @@ OutStage decode_out(const BlockView& v) {
   if (o.shift > kMaxShift) {
     v.fault(fault::kInvalidValue, r::out_cvt_shift::kOffset, "OUT_CVT_SHIFT",
             "is " + std::to_string(o.shift) + "; shifts go up to 63");
+  }
+  if (c.computes_in_float() && (o.shift != 0 || o.offset != 0)) {
+    v.fault(fault::kUnsupportedFeature, r::out_cvt_shift::kOffset, "OUT_CVT_SHIFT",
+            "a shift or an offset of floating point results is not modelled by this simulator; "
+            "supported is 0");
   }
   return o;
 }

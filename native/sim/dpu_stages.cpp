@@ -79,9 +79,13 @@ int32_t run_ew_stage(const EwStage& stage, int32_t value, int32_t operand) {
   return relu(value, stage.relu, stage.relux, stage.relux_max);
 }
 
-int8_t run_out_stage(const OutStage& stage, int32_t value) {
+int64_t scale_output(const OutStage& stage, int32_t value) {
   const int64_t product = int64_t{value} * stage.scale;
-  return saturate8(shift_rounded(product, stage.shift, stage.half_away) + stage.offset);
+  return shift_rounded(product, stage.shift, stage.half_away) + stage.offset;
+}
+
+int8_t run_out_stage(const OutStage& stage, int32_t value) {
+  return saturate8(scale_output(stage, value));
 }
 
 int8_t run_stages(const DpuConfig& dpu, const ChannelOperands& operands, uint32_t channel,

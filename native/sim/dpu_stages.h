@@ -23,8 +23,11 @@ int32_t convert_ew_operand(const EwStage& stage, int32_t operand);
 int32_t run_ew_stage(const EwStage& stage, int32_t value, int32_t operand);
 int8_t run_out_stage(const OutStage& stage, int32_t value);
 
-// All stages. `value` is the finished accumulator (or the main operand), `ew_operand` what ERDMA
-// read (ignored unless EW takes its operand from memory).
+// The integer result before the output's type: scaled, rounded, offset added.
+int64_t scale_output(const OutStage& stage, int32_t value);
+
+// All stages of int8 tasks. `value` is the finished accumulator (or the main operand), `ew_operand`
+// what ERDMA read (ignored unless EW takes its operand from memory).
 int8_t run_stages(const DpuConfig& dpu, const ChannelOperands& operands, uint32_t channel,
                   int32_t value, int8_t ew_operand);
 

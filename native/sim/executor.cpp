@@ -2,30 +2,36 @@
 
 #include <algorithm>
 
+#include "sim/cna_input.h"
+#include "sim/overlap.h"
+
 namespace rk3588::sim {
 namespace {
 
 constexpr uint32_t kConvMask = kEnableCna | kEnableCore | kEnableDpu;
 constexpr uint32_t kConvRdmaMask = kConvMask | kEnableDpuRdma;
 constexpr uint32_t kFlyingMask = kEnableDpu | kEnableDpuRdma;
+constexpr uint32_t kPoolingMask = kEnablePpu | kEnablePpuRdma;
 
 void check_enable(uint32_t mask, const Position& where) {
-  if (mask == kConvMask || mask == kConvRdmaMask || mask == kFlyingMask) return;
-  const char* reg = "ENABLE.OPERATION_ENABLE";
-  if (mask == kEnablePpu) {
-    raise(fault::kUnsupportedFeature, where, reg,
-          "pooling (0x60, PPU and PPU_RDMA) is not modelled by this simulator; supported are 0x1d, "
-          "0x0d and 0x18");
+  if (mask == kConvMask || mask == kConvRdmaMask || mask == kFlyingMask || mask == kPoolingMask) {
+    return;
   }
-  raise(fault::kBadEnableMask, where, reg,
+  raise(fault::kBadEnableMask, where, "ENABLE.OPERATION_ENABLE",
         "mask " + hex(mask) +
             " starts no known set of blocks; known are 0x1d (convolution), 0x0d "
             "(without DPU_RDMA), 0x18 (element-wise) and 0x60 (pooling)");
 }
 
+uint64_t row_bytes_of(const CnaConfig& c) {
+  if (!c.packed.is_on) return uint64_t{c.feature.width} * kAtomBytes;
+  return uint64_t{c.feature.width} * c.packed.channels * element_bytes(c.element);
+}
+
 // The rows of each surface as one range.
-std::vector<AddressPattern> feature_ranges(const FeatureCube& f) {
-  const uint64_t bytes = (f.height - 1) * f.line_pitch + uint64_t{f.width} * kAtomBytes;
+std::vector<AddressPattern> feature_ranges(const CnaConfig& c) {
+  const FeatureCube& f = c.feature;
+  const uint64_t bytes = (f.height - 1) * f.line_pitch + row_bytes_of(c);
   std::vector<AddressPattern> ranges;
   for (uint32_t s = 0; s < f.surfaces(); ++s) {
     ranges.push_back({f.address + s * f.surface_pitch, bytes, 0, 1});
@@ -42,56 +48,35 @@ std::vector<AddressPattern> output_ranges(const DpuConfig& d) {
   return ranges;
 }
 
-// Two ranges that start and end at the same address are an in-place operation: every element is
-// read before it is written there. Anything else that touches destroys input that other elements
-// still need.
-void check_overlap(const std::vector<AddressPattern>& outputs, std::vector<AddressPattern> inputs,
-                   bool in_place_allowed, const Position& where, const std::string& what) {
-  std::sort(inputs.begin(), inputs.end(),
-            [](const AddressPattern& a, const AddressPattern& b) { return a.address < b.address; });
-  uint64_t longest = 0;
-  for (const AddressPattern& input : inputs) longest = std::max(longest, input.bytes);
-  for (const AddressPattern& out : outputs) {
-    const uint64_t from = out.address > longest ? out.address - longest : 0;
-    auto input = std::lower_bound(
-        inputs.begin(), inputs.end(), from,
-        [](const AddressPattern& a, uint64_t address) { return a.address < address; });
-    for (; input != inputs.end() && input->address < out.address + out.bytes; ++input) {
-      if (input->address + input->bytes <= out.address) continue;
-      const bool same = input->address == out.address && input->bytes == out.bytes;
-      if (same && in_place_allowed) continue;
-      raise(fault::kOutputOverlap, where, "DPU.DST_BASE_ADDR",
-            "the output " + hex(out.address) + ".." + hex(out.address + out.bytes) +
-                " overwrites " + what + " at " + hex(input->address) + ".." +
-                hex(input->address + input->bytes) + " that the same task reads");
-    }
-  }
-}
-
+// The rows that the tile reads; bounds of the whole cube first, so that a fault names it.
 void fetch_features(const Memory& memory, const Position& where, TaskPlan* plan) {
   const FeatureCube& f = plan->cna.feature;
-  const uint64_t row_bytes = uint64_t{f.width} * kAtomBytes;
+  const char* reg = "CNA.FEATURE_DATA_ADDR";
+  const uint64_t row_bytes = row_bytes_of(plan->cna);
   const uint64_t surface_bytes = (f.height - 1) * f.line_pitch + row_bytes;
-  // Bounds of the whole cube first, then (for the never-written check) row by row where rows have
-  // gaps.
   const AddressPattern cube{f.address, surface_bytes, f.surface_pitch, f.surfaces()};
   if (f.line_pitch == row_bytes || f.height == 1) {
-    plan->feature = reinterpret_cast<const int8_t*>(
-        memory.read(cube, where, "CNA.FEATURE_DATA_ADDR", "the input tile"));
-    return;
+    plan->feature =
+        reinterpret_cast<const int8_t*>(memory.read(cube, where, reg, "the input tile"));
+  } else {
+    // For the never-written check row by row where rows have gaps.
+    const AddressPattern extent{f.address + cube.extent() - row_bytes, row_bytes, 0, 1};
+    memory.read(extent, where, reg, "the input tile");
+    for (uint32_t s = f.surfaces(); s-- > 0;) {
+      const AddressPattern rows{f.address + s * f.surface_pitch, row_bytes, f.line_pitch, f.height};
+      plan->feature =
+          reinterpret_cast<const int8_t*>(memory.read(rows, where, reg, "the input tile"));
+    }
+    if (!memory.same_region(f.address, extent.address)) {
+      raise(fault::kUnmappedAccess, where, reg,
+            "the input tile " + hex(f.address) + ".." + hex(extent.address + row_bytes) +
+                " spans more than one buffer");
+    }
   }
-  const AddressPattern extent{f.address + cube.extent() - row_bytes, row_bytes, 0, 1};
-  memory.read(extent, where, "CNA.FEATURE_DATA_ADDR", "the input tile");
-  for (uint32_t s = f.surfaces(); s-- > 0;) {
-    const AddressPattern rows{f.address + s * f.surface_pitch, row_bytes, f.line_pitch, f.height};
-    plan->feature = reinterpret_cast<const int8_t*>(
-        memory.read(rows, where, "CNA.FEATURE_DATA_ADDR", "the input tile"));
-  }
-  if (!memory.same_region(f.address, extent.address)) {
-    raise(fault::kUnmappedAccess, where, "CNA.FEATURE_DATA_ADDR",
-          "the input tile " + hex(f.address) + ".." + hex(extent.address + row_bytes) +
-              " spans more than one buffer");
-  }
+  plan->feature_reads = feature_ranges(plan->cna);
+  plan->feature_bytes = row_bytes * f.height * f.surfaces();
+  plan->expanded = std::make_unique<std::vector<int8_t>>();
+  expand_features(&plan->cna, &plan->feature, plan->expanded.get());
 }
 
 void plan_conv(const RegisterFile& registers, const Memory& memory, Cbuf& cbuf,
@@ -100,6 +85,11 @@ void plan_conv(const RegisterFile& registers, const Memory& memory, Cbuf& cbuf,
   const BlockView core(registers.current(Block::kCore), Block::kCore, where);
   plan->cna = decode_cna(cna);
   plan->core = decode_core(core, plan->cna, plan->dpu);
+  if ((plan->cna.element == Element::kFp16) != plan->dpu.computes_in_float()) {
+    raise(fault::kInconsistentSizes, where, "DPU.DATA_FORMAT.PROC_PRECISION",
+          std::string("is ") + element_name(plan->dpu.proc) + " but CNA.CONV_CON1 makes sums of " +
+              element_name(plan->cna.element) + " products");
+  }
   cbuf.load(plan->cna, cna);
   fetch_features(memory, where, plan);
   const WeightBlock& w = plan->cna.weights;
@@ -110,9 +100,13 @@ void plan_conv(const RegisterFile& registers, const Memory& memory, Cbuf& cbuf,
 
 }  // namespace
 
-TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, Memory& memory, Cbuf& cbuf,
-                   const Position& where) {
+bool is_pooling(uint32_t enable_mask, const Position& where) {
   check_enable(enable_mask, where);
+  return enable_mask == kPoolingMask;
+}
+
+TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, const LutTables& tables,
+                   Memory& memory, Cbuf& cbuf, const Position& where) {
   TaskPlan plan;
   plan.is_conv = (enable_mask & kEnableCna) != 0;
   const BlockView dpu(registers.current(Block::kDpu), Block::kDpu, where);
@@ -125,13 +119,25 @@ TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, Memory& 
   if (plan.is_conv) plan_conv(registers, memory, cbuf, where, &plan);
   plan.operands = fetch_operands(memory, rdma, plan.dpu, where);
 
+  if (plan.dpu.lut.is_on) {
+    plan.dpu.lut.tables = &tables;
+    if (!tables.is_complete(0) || !tables.is_complete(1)) {
+      raise(fault::kNeverWrittenRegister, where, "DPU.LUT_ACCESS_DATA",
+            "the task uses the lookup tables but no task of this run has written all 513 entries "
+            "of both");
+    }
+  }
   const std::vector<AddressPattern> outputs = output_ranges(plan.dpu);
+  const char* dst = "DPU.DST_BASE_ADDR";
+  // Elements of another size, or pixels in another order, would overwrite what is still to be read.
+  const bool is_in_place = element_bytes(plan.dpu.in) == element_bytes(plan.dpu.out_element) &&
+                           !plan.operands.main.gathered && !plan.operands.ew.gathered;
   if (plan.is_conv) {
     const WeightBlock& w = plan.cna.weights;
-    check_overlap(outputs, feature_ranges(plan.cna.feature), false, where, "input features");
-    check_overlap(outputs, {{w.address, w.bytes, 0, 1}}, false, where, "weights");
+    check_overlap(outputs, plan.feature_reads, false, where, dst, "input features");
+    check_overlap(outputs, {{w.address, w.bytes, 0, 1}}, false, where, dst, "weights");
   }
-  check_overlap(outputs, plan.operands.reads, true, where, "an operand");
+  check_overlap(outputs, plan.operands.reads, is_in_place, where, dst, "an operand");
 
   const uint64_t row_bytes = uint64_t{plan.dpu.width} * kAtomBytes;
   for (size_t s = outputs.size(); s-- > 0;) {

@@ -7,10 +7,13 @@
 
 namespace rk3588::sim {
 
+// True if the enabled blocks are PPU and PPU_RDMA. Faults: a mask that starts no known set.
+bool is_pooling(uint32_t enable_mask, const Position& where);
+
 // Decodes and checks everything before a byte is written: registers of all blocks against each
 // other, CBUF, every address, and that the output does not overwrite what the task still reads.
 // Marks the output as written.
-TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, Memory& memory, Cbuf& cbuf,
-                   const Position& where);
+TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, const LutTables& tables,
+                   Memory& memory, Cbuf& cbuf, const Position& where);
 
 }  // namespace rk3588::sim

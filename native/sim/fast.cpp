@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "sim/dpu_stages.h"
+#include "sim/dpu_element.h"
+#include "sim/fast_float.h"
 
 namespace rk3588::sim {
 namespace {
@@ -46,12 +47,24 @@ bool can_fold_ow(const TaskPlan& task) {
 
 }  // namespace
 
-bool FastPath::run(const TaskPlan& task) {
+void FastPath::run(const TaskPlan& task) {
   // New weights replace the old ones in CBUF; the dense path packs them again.
   if (task.is_conv && !task.cna.cbuf.weight_reuse) has_packed_weights_ = false;
   const bool depthwise = task.is_conv && task.cna.is_depthwise;
-  if (depthwise && !can_fold_ow(task)) return false;
-  needs_integers_ = !prepare_stages(task, depthwise, &stages_, &surfaces_);
+  if (task.dpu.computes_in_float()) {
+    run_float(task, pool_);
+    return;
+  }
+  if (depthwise && !can_fold_ow(task)) {
+    run_elements(task, &pool_);
+    return;
+  }
+  folded_ow_ = depthwise;
+  literal_stages_ = !prepare_stages(task, depthwise, &stages_, &surfaces_);
+  if (literal_stages_ && !task.is_conv) {
+    run_elements(task, &pool_);
+    return;
+  }
   if (depthwise) {
     run_depthwise(task);
   } else if (task.is_conv) {
@@ -59,7 +72,30 @@ bool FastPath::run(const TaskPlan& task) {
   } else {
     run_flying(task);
   }
-  return true;
+}
+
+// The literal stages of neighbouring pixels of 16 channels.
+void FastPath::store_elements(const TaskPlan& task, uint32_t surface, uint64_t pixel, uint32_t y,
+                              uint32_t x, const int32_t* acc, size_t acc_stride,
+                              const int32_t* sums, size_t pixels) const {
+  for (uint32_t lane = 0; lane < kAtomBytes; ++lane) {
+    const uint32_t channel = surface * kAtomBytes + lane;
+    if (channel >= task.dpu.channels) return;
+    if (channel >= task.dpu.real_channels) {
+      for (size_t i = 0; i < pixels; ++i) {
+        store_element(task, channel, y, x + static_cast<uint32_t>(i), pend_bits(task.dpu));
+      }
+      continue;
+    }
+    const ChannelOperands operands = channel_operands(task.dpu, task.operands, channel);
+    for (size_t i = 0; i < pixels; ++i) {
+      const Accumulated sum{acc[i * acc_stride + lane], folded_ow_ ? 0 : sums[i]};
+      const int32_t value = finish_accumulator(task.core, sum, operands.ow);
+      const uint32_t bits =
+          run_integer_element(task.dpu, operands, value, ew_operand_of(task, channel, pixel + i));
+      store_element(task, channel, y, x + static_cast<uint32_t>(i), bits);
+    }
+  }
 }
 
 // Stages and store of neighbouring pixels; `pixel` counts over the tile. Surfaces that no channel
@@ -67,48 +103,18 @@ bool FastPath::run(const TaskPlan& task) {
 void FastPath::write_pixels(const TaskPlan& task, uint32_t surface, uint64_t pixel, uint32_t y,
                             uint32_t x, const int32_t* acc, size_t acc_stride, const int32_t* sums,
                             size_t pixels) const {
+  if (literal_stages_) {
+    store_elements(task, surface, pixel, y, x, acc, acc_stride, sums, pixels);
+    return;
+  }
   int8_t* out = task.output_row(surface, y) + size_t{x} * kAtomBytes;
   if (surface >= surfaces_.size()) {
     std::memset(out, task.dpu.pend, pixels * kAtomBytes);
     return;
   }
-  if (needs_integers_) {
-    run_stages_exactly(task, surface, pixel, acc, acc_stride, sums, out, pixels);
-    return;
-  }
   const int8_t* ew =
       stages_.ew_per_pixel ? task.operands.ew.surface(surface) + pixel * kAtomBytes : nullptr;
   kernels_.stages(stages_, surfaces_[surface], acc, acc_stride, sums, ew, out, pixels);
-}
-
-void FastPath::run_stages_exactly(const TaskPlan& task, uint32_t surface, uint64_t pixel,
-                                  const int32_t* acc, size_t acc_stride, const int32_t* sums,
-                                  int8_t* out, size_t pixels) const {
-  const Operands& operands = task.operands;
-  const int8_t* ew = operands.ew ? operands.ew.surface(surface) + pixel * kAtomBytes : nullptr;
-  // The depthwise path has the OW term in its weights already.
-  const bool has_ow = task.is_conv && !task.cna.is_depthwise;
-  for (uint32_t lane = 0; lane < kAtomBytes; ++lane) {
-    const uint32_t channel = surface * kAtomBytes + lane;
-    const bool is_real = channel < task.dpu.real_channels;
-    ChannelOperands c;
-    if (is_real) c = channel_operands(task.dpu, operands, channel);
-    for (size_t p = 0; p < pixels; ++p) {
-      int8_t& target = out[p * kAtomBytes + lane];
-      if (!is_real) {
-        target = task.dpu.pend;
-        continue;
-      }
-      int32_t value = acc[p * acc_stride + lane];
-      if (task.is_conv) {
-        const Accumulated sum{value, has_ow ? sums[p] : 0};
-        value = finish_accumulator(task.core, sum, has_ow ? c.ow : int16_t{0});
-      }
-      int8_t operand = ew != nullptr ? ew[p * kAtomBytes + lane] : int8_t{0};
-      if (!operands.ew_channels.empty()) operand = operands.ew_channels[channel];
-      target = run_stages(task.dpu, c, channel, value, operand);
-    }
-  }
 }
 
 void FastPath::pack_weights(const TaskPlan& task) {
@@ -217,7 +223,9 @@ void FastPath::run_depthwise(const TaskPlan& task) {
   const CnaConfig& cna = task.cna;
   const size_t taps = size_t{cna.weights.kh} * cna.weights.kw;
   const uint32_t channels = cna.feature.channels;
-  depthwise_weights_.assign(size_t{task.dpu.surfaces()} * taps * kAtomBytes, 0);
+  // Blocks of 16 channels, whatever the output's surfaces hold.
+  const size_t blocks = ceil_div(task.dpu.channels, kAtomBytes);
+  depthwise_weights_.assign(blocks * taps * kAtomBytes, 0);
   for (uint32_t c = 0; c < channels; ++c) {
     int32_t ow = 0;
     if (task.dpu.ow == Operand::kRegister) ow = task.dpu.ow_operand;
@@ -238,7 +246,7 @@ void FastPath::run_depthwise(const TaskPlan& task) {
     }
   }
   const PixelRows rows = pixel_rows(task, window.is_linear, window.output_row_pitch);
-  pool_.run(task.dpu.surfaces(), [&](size_t s) {
+  pool_.run(blocks, [&](size_t s) {
     const auto surface = static_cast<uint32_t>(s);
     const int16_t* weights = depthwise_weights_.data() + s * taps * kAtomBytes;
     // Whole groups are written; surfaces beyond the input have no kernels.

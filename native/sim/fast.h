@@ -17,27 +17,28 @@ class FastPath {
 
   // Forgets what earlier runs left.
   void start_run() { has_packed_weights_ = false; }
-  // False if the task needs run_plain; nothing is written then.
-  bool run(const TaskPlan& task);
+  // Tasks whose numbers could leave what double precision holds exactly, or with other types than
+  // int8, take the sums of the vectorised kernels through the literal stages.
+  void run(const TaskPlan& task);
 
  private:
   void run_dense(const TaskPlan& task);
   void run_depthwise(const TaskPlan& task);
   void run_flying(const TaskPlan& task);
+  void store_elements(const TaskPlan& task, uint32_t surface, uint64_t pixel, uint32_t y,
+                      uint32_t x, const int32_t* acc, size_t acc_stride, const int32_t* sums,
+                      size_t pixels) const;
   void pack_weights(const TaskPlan& task);
   void sum_windows(const TaskPlan& task, const struct FeatureWindow& window);
   void write_pixels(const TaskPlan& task, uint32_t surface, uint64_t pixel, uint32_t y, uint32_t x,
                     const int32_t* acc, size_t acc_stride, const int32_t* sums,
                     size_t pixels) const;
-  void run_stages_exactly(const TaskPlan& task, uint32_t surface, uint64_t pixel,
-                          const int32_t* acc, size_t acc_stride, const int32_t* sums, int8_t* out,
-                          size_t pixels) const;
 
   const Kernels& kernels_;
   ThreadPool& pool_;
   TaskStages stages_;
-  // The stages' numbers could leave what double precision holds: 64-bit integers, one by one.
-  bool needs_integers_ = false;
+  bool literal_stages_ = false;  // one element after the other, from the kernels' sums
+  bool folded_ow_ = false;       // the sums contain the OW term
   std::vector<SurfaceStages> surfaces_;
   std::vector<int8_t> window_memory_;
   std::vector<uint8_t> packed_;

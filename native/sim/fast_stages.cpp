@@ -200,6 +200,7 @@ bool prepare_stages(const TaskPlan& task, bool fold_ow, TaskStages* t,
                     std::vector<SurfaceStages>* surfaces) {
   const DpuConfig& dpu = task.dpu;
   *t = TaskStages{};
+  if (!dpu.is_plain_int8()) return false;
   if (task.is_conv) {
     t->has_truncate = task.core.truncate != 0;
     t->truncate = std::ldexp(1.0, -static_cast<int>(task.core.truncate));

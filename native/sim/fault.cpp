@@ -4,14 +4,29 @@
 
 namespace rk3588::sim {
 
-void raise(const char* kind, const Position& where, const std::string& reg,
-           const std::string& detail) {
+namespace {
+
+std::string sentence(const char* kind, const Position& where, const std::string& reg,
+                     const std::string& detail) {
   std::string text = std::string(kind) + " in task " + std::to_string(where.task);
   if (!where.layer.empty()) text += " (" + where.layer + ")";
   if (!reg.empty()) text += ", " + reg;
-  text += ": " + detail;
+  return text + ": " + detail;
+}
+
+}  // namespace
+
+void raise(const char* kind, const Position& where, const std::string& reg,
+           const std::string& detail) {
+  const std::string text = sentence(kind, where, reg, detail);
   const std::string unit = reg.substr(0, reg.find('.'));
   throw Fault(kind, unit, reg, where.task, where.layer, text);
+}
+
+void complain(const char* kind, const Position& where, const std::string& reg,
+              const std::string& detail) {
+  if (where.complaints == nullptr) raise(kind, where, reg, detail);
+  where.complaints->push_back(sentence(kind, where, reg, detail));
 }
 
 std::string hex(uint64_t value) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "sim/simulator.h"
 
@@ -33,6 +34,7 @@ inline constexpr char kReuseMismatch[] = "ReuseMismatch";
 inline constexpr char kOperandNotFetched[] = "OperandNotFetched";
 inline constexpr char kOutputOverlap[] = "OutputOverlap";
 inline constexpr char kAccumulatorRange[] = "AccumulatorRange";
+inline constexpr char kNeverCompletes[] = "NeverCompletes";
 inline constexpr char kUnsupportedFeature[] = "UnsupportedFeature";
 }  // namespace fault
 
@@ -40,12 +42,19 @@ inline constexpr char kUnsupportedFeature[] = "UnsupportedFeature";
 struct Position {
   int task = 0;  // over all tasks of the run
   std::string layer;
+  // Lenient mode: where complaints go instead of ending the run; nullptr: they are faults.
+  std::vector<std::string>* complaints = nullptr;
 };
 
 // Throws Fault with the sentence "<kind> in task <n> (<layer>), <reg>: <detail>".
 // `reg` is "BLOCK.REGISTER" or "BLOCK.REGISTER.FIELD"; its first part becomes Fault::unit.
 [[noreturn]] void raise(const char* kind, const Position& where, const std::string& reg,
                         const std::string& detail);
+
+// A deviation that programs of other compilers may have and that leaves no doubt about what a task
+// computes: a fault, or a line for the report in the lenient mode.
+void complain(const char* kind, const Position& where, const std::string& reg,
+              const std::string& detail);
 
 // Hexadecimal with 0x, for messages.
 std::string hex(uint64_t value);

@@ -81,9 +81,9 @@ const uint8_t* Memory::read(const AddressPattern& pattern, const Position& where
       const void* hole = std::memchr(mapped.written.data() + first, 0, last - first + 1);
       if (hole != nullptr) {
         const uint64_t atom = static_cast<const uint8_t*>(hole) - mapped.written.data();
-        raise(fault::kNeverWrittenMemory, where, reg,
-              what + " reads " + hex(mapped.begin + atom * kAtomBytes) + " in buffer " +
-                  mapped.region->name + ", which nothing has written");
+        complain(fault::kNeverWrittenMemory, where, reg,
+                 what + " reads " + hex(mapped.begin + atom * kAtomBytes) + " in buffer " +
+                     mapped.region->name + ", which nothing has written");
       }
     }
   }

@@ -38,8 +38,8 @@ Word decode(const uint8_t* bytes) {
 
 class SegmentReader {
  public:
-  SegmentReader(RegisterFile& registers, const Position& where)
-      : registers_(registers), where_(where) {}
+  SegmentReader(RegisterFile& registers, LutTables& tables, const Position& where)
+      : registers_(registers), tables_(tables), where_(where) {}
 
   // Returns true when the word started the task.
   bool execute(const Word& word, uint64_t address) {
@@ -98,9 +98,9 @@ class SegmentReader {
                                : "the register is read only"));
     }
     if ((word.value & ~reg.valid) != 0) {
-      raise(fault::kReservedBits, where_, reg.name,
-            at(address) + "value " + hex(word.value) + " sets reserved bits " +
-                hex(word.value & ~reg.valid) + "; they must be 0");
+      complain(fault::kReservedBits, where_, reg.name,
+               at(address) + "value " + hex(word.value) + " sets reserved bits " +
+                   hex(word.value & ~reg.valid) + "; they must be 0");
     }
   }
 
@@ -115,10 +115,10 @@ class SegmentReader {
       return;
     }
     if (r::register_amounts::kWaitCores.raw(word.value) != 0) {
-      raise(fault::kUnsupportedFeature, where_, "PC.REGISTER_AMOUNTS.WAIT_CORES",
-            "waiting for other cores (" +
-                std::to_string(r::register_amounts::kWaitCores.raw(word.value)) +
-                ") is not modelled by this simulator; supported is 0");
+      complain(fault::kUnsupportedFeature, where_, "PC.REGISTER_AMOUNTS.WAIT_CORES",
+               "waiting for other cores (" +
+                   std::to_string(r::register_amounts::kWaitCores.raw(word.value)) +
+                   ") is not modelled by this simulator; supported is 0");
     }
     has_amounts_ = true;
     // The amount counts pairs of words, minus one.
@@ -131,6 +131,12 @@ class SegmentReader {
     block_of_target(word.target, &block);
     const bool is_pointer = (word.offset & 0xfff) == 0x004;
     if (!is_pointer) {
+      if (block == Block::kDpu && word.offset == regs::dpu::lut_access_cfg::kOffset) {
+        tables_.configure(word.value, where_);
+      }
+      if (block == Block::kDpu && word.offset == regs::dpu::lut_access_data::kOffset) {
+        tables_.push(word.value, where_);
+      }
       registers_.write(block, static_cast<uint16_t>(word.offset), word.value);
       return;
     }
@@ -138,11 +144,16 @@ class SegmentReader {
       raise(fault::kForbiddenRegister, where_, std::string(block_name(block)) + ".S_POINTER",
             "only the kernel driver may write this register; a stream that does hangs the core");
     }
-    if (word.value != kPointerRearm) {
-      raise(word.value == kPointerClear ? fault::kUnsupportedFeature : fault::kInvalidValue, where_,
-            find_register(word.target, word.offset)->name,
-            "value " + hex(word.value) + " is not what this simulator models; supported is " +
-                hex(kPointerRearm) + " (ping-pong of both pointers)");
+    if (word.value == kPointerClear) {
+      registers_.clear_pointer(block);
+    } else {
+      if (word.value != kPointerRearm) {
+        complain(fault::kInvalidValue, where_, find_register(word.target, word.offset)->name,
+                 "value " + hex(word.value) + " is in no known program; known are " +
+                     hex(kPointerRearm) + " (ping-pong of both pointers) and " +
+                     hex(kPointerClear) + " (both cleared)");
+      }
+      registers_.rearm(block);
     }
     if (block == Block::kDpu) rearmed_.dpu = true;
     if (block == Block::kDpuRdma) rearmed_.dpu_rdma = true;
@@ -154,27 +165,28 @@ class SegmentReader {
     const char* reg = "ENABLE.OPERATION_ENABLE";
     end_.enable_mask = mask;
     if (!has_barrier_) {
-      raise(fault::kMissingBarrier, where_, reg,
-            "no word for target 0x0041 comes before it; the tail needs one");
+      complain(fault::kMissingBarrier, where_, reg,
+               "no word for target 0x0041 comes before it; the tail needs one");
     }
     if (!has_amounts_) {
-      raise(fault::kMissingTail, where_, reg,
-            "the tail has no PC.REGISTER_AMOUNTS word; write it (0 in the last task)");
+      complain(fault::kMissingTail, where_, reg,
+               "the tail has no PC.REGISTER_AMOUNTS word; write it (0 in the last task)");
     }
     require_rearm(mask, kEnableDpu, rearmed_.dpu, "DPU.S_POINTER");
     require_rearm(mask, kEnableDpuRdma, rearmed_.dpu_rdma, "DPU_RDMA.RDMA_S_POINTER");
-    require_rearm(mask, 0x20, rearmed_.ppu, "PPU.S_POINTER");
-    require_rearm(mask, 0x40, rearmed_.ppu_rdma, "PPU_RDMA.RDMA_S_POINTER");
+    require_rearm(mask, kEnablePpu, rearmed_.ppu, "PPU.S_POINTER");
+    require_rearm(mask, kEnablePpuRdma, rearmed_.ppu_rdma, "PPU_RDMA.RDMA_S_POINTER");
   }
 
   void require_rearm(uint32_t mask, uint32_t bit, bool is_rearmed, const char* reg) const {
     if ((mask & bit) == 0 || is_rearmed) return;
-    raise(fault::kNotRearmed, where_, reg,
-          "the task starts this block without writing " + hex(kPointerRearm) +
-              " to it first; the block would run the previous task again");
+    complain(fault::kNotRearmed, where_, reg,
+             "the task starts this block without writing " + hex(kPointerRearm) +
+                 " to it first; the block would run the previous task again");
   }
 
   RegisterFile& registers_;
+  LutTables& tables_;
   const Position& where_;
   SegmentEnd end_;
   Rearmed rearmed_;
@@ -184,8 +196,8 @@ class SegmentReader {
 
 }  // namespace
 
-SegmentEnd run_segment(const Memory& memory, RegisterFile& registers, uint64_t address,
-                       uint32_t words, const Position& where) {
+SegmentEnd run_segment(const Memory& memory, RegisterFile& registers, LutTables& tables,
+                       uint64_t address, uint32_t words, const Position& where) {
   if (address % kSegmentAlignment != 0) {
     raise(fault::kMisalignedAddress, where, "PC.BASE_ADDRESS",
           "command segment " + hex(address) + " must be aligned to " +
@@ -196,7 +208,7 @@ SegmentEnd run_segment(const Memory& memory, RegisterFile& registers, uint64_t a
   }
   const AddressPattern range{address, uint64_t{words} * kWordBytes, 0, 1};
   const uint8_t* bytes = memory.read(range, where, "PC.BASE_ADDRESS", "the command segment");
-  SegmentReader reader(registers, where);
+  SegmentReader reader(registers, tables, where);
   bool started = false;
   for (uint32_t i = 0; i < words; ++i) {
     const Word word = decode(bytes + uint64_t{i} * kWordBytes);

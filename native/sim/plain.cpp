@@ -1,15 +1,7 @@
-#include "sim/dpu_stages.h"
-#include "sim/task.h"
+#include "sim/dpu_element.h"
 
 namespace rk3588::sim {
 namespace {
-
-int8_t ew_operand(const TaskPlan& task, uint32_t channel, uint64_t pixel) {
-  const Operands& operands = task.operands;
-  if (!operands.ew_channels.empty()) return operands.ew_channels[channel];
-  if (!operands.ew) return 0;
-  return operands.ew.surface(channel / kAtomBytes)[pixel * kAtomBytes + channel % kAtomBytes];
-}
 
 int8_t element(const TaskPlan& task, const ChannelOperands& channel_ops, uint32_t channel,
                uint32_t y, uint32_t x) {
@@ -22,13 +14,19 @@ int8_t element(const TaskPlan& task, const ChannelOperands& channel_ops, uint32_
     const int8_t* surface = task.operands.main.surface(channel / kAtomBytes);
     value = surface[pixel * kAtomBytes + channel % kAtomBytes];
   }
-  return run_stages(task.dpu, channel_ops, channel, value, ew_operand(task, channel, pixel));
+  const auto ew = static_cast<int8_t>(
+      task.dpu.ew.source == Operand::kMemory ? ew_operand_of(task, channel, pixel) : 0);
+  return run_stages(task.dpu, channel_ops, channel, value, ew);
 }
 
 }  // namespace
 
 void run_plain(const TaskPlan& task) {
   const DpuConfig& dpu = task.dpu;
+  if (!dpu.is_plain_int8()) {
+    run_elements(task, nullptr);
+    return;
+  }
   for (uint32_t channel = 0; channel < dpu.channels; ++channel) {
     const bool is_real = channel < dpu.real_channels;
     ChannelOperands channel_ops;

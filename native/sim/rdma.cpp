@@ -12,6 +12,7 @@ constexpr uint32_t kUseAll = 7;  // ALU | OW | MUL
 // COMB_USE: bit 0 both readers share one cube, bit 2 it goes to the EW stage.
 constexpr uint32_t kCombinedEw = 5;
 constexpr uint32_t kSize8Bit = 1;
+constexpr uint32_t kSize32Bit = 3;
 // Blocks of 8 channels: 8 int32 | 8 int16 | 8 int16.
 constexpr uint32_t kBlockChannels = 8;
 constexpr uint32_t kBlockBytes = 64;
@@ -25,27 +26,15 @@ uint32_t little_endian(const uint8_t* bytes, int count) {
 }
 
 void refuse_unsupported(const BlockView& v) {
-  const uint16_t mode = r::rdma_feature_mode_cfg::kOffset;
-  v.only(mode, r::rdma_feature_mode_cfg::kInPrecision, 0, "IN_PRECISION",
-         "an element type but int8");
-  v.only(mode, r::rdma_feature_mode_cfg::kProcPrecision, 0, "PROC_PRECISION",
-         "an element type but int8");
-  v.only(mode, r::rdma_feature_mode_cfg::kMrdmaFp16tofp32En, 0, "MRDMA_FP16TOFP32_EN",
-         "conversion to fp32");
-  const uint16_t dma = r::rdma_src_dma_cfg::kOffset;
-  v.only(dma, r::rdma_src_dma_cfg::kUnpoolingEn, 0, "UNPOOLING_EN", "unpooling");
-  v.only(dma, r::rdma_src_dma_cfg::kLineNotchAddr, 0, "LINE_NOTCH_ADDR", "a row notch");
-  v.only(r::rdma_data_cube_height::kOffset, r::rdma_data_cube_height::kEwLineNotchAddr, 0,
-         "EW_LINE_NOTCH_ADDR", "a row notch");
   const uint16_t erdma = r::rdma_erdma_cfg::kOffset;
   v.only(erdma, r::rdma_erdma_cfg::kErdmaSurfMode, 0, "ERDMA_SURF_MODE", "a surface series");
   v.only(erdma, r::rdma_erdma_cfg::kErdmaNonalign, 0, "ERDMA_NONALIGN", "unaligned reading");
 }
 
-void require_equal(const BlockView& v, uint16_t offset, const char* field, int64_t value,
-                   int64_t expected) {
+void expect_equal(const BlockView& v, uint16_t offset, const char* field, int64_t value,
+                  int64_t expected) {
   if (value == expected) return;
-  v.fault(
+  v.complain(
       fault::kInconsistentSizes, offset, field,
       "is " + std::to_string(value) + " but DPU.DATA_CUBE_* makes it " + std::to_string(expected));
 }
@@ -97,12 +86,13 @@ void decode_ew_read(const BlockView& v, RdmaConfig* c) {
                 "pixel)");
   }
   c->ew = mode == 0 ? EwRead::kPerChannel : EwRead::kPerPixel;
-  if (r::rdma_erdma_cfg::kErdmaDataSize.raw(cfg) != kSize8Bit) {
+  const uint32_t size = r::rdma_erdma_cfg::kErdmaDataSize.raw(cfg);
+  if (size < kSize8Bit || size > kSize32Bit) {
     v.fault(fault::kUnsupportedFeature, r::rdma_erdma_cfg::kOffset, "ERDMA_DATA_SIZE",
-            "an operand that is not 8 bits wide (" +
-                std::to_string(r::rdma_erdma_cfg::kErdmaDataSize.raw(cfg)) +
-                ") is not modelled by this simulator; supported is 1");
+            "an operand of 4 bits (" + std::to_string(size) +
+                ") is not modelled by this simulator; supported are 1 to 3 (8, 16 and 32 bits)");
   }
+  c->ew_shape.element_bytes = 1u << (size - kSize8Bit);
   c->ew_address = aligned_address(v, r::rdma_ew_base_addr::kOffset);
 }
 
@@ -140,27 +130,6 @@ void decode_main_read(const BlockView& v, bool is_conv, RdmaConfig* c) {
                 ? "is 5 but ERDMA does not read per pixel; the odd surfaces would be missing"
                 : "is 0 but ERDMA reads per pixel; in a convolution this simulator models 5 only");
   }
-}
-
-OperandCube read_cube(const Memory& memory, const AddressPattern& even, const AddressPattern* odd,
-                      const Position& where, const std::string& what,
-                      std::vector<AddressPattern>* reads) {
-  OperandCube cube;
-  cube.pitch = even.pitch;
-  const auto fetch = [&](const AddressPattern& pattern, const char* reg) {
-    for (uint64_t i = 0; i < pattern.count; ++i) {
-      reads->push_back({pattern.address + i * pattern.pitch, pattern.bytes, 0, 1});
-    }
-    return reinterpret_cast<const int8_t*>(memory.read(pattern, where, reg, what));
-  };
-  const bool is_main = what == "the main operand";
-  const char* even_reg =
-      is_main || odd != nullptr ? "DPU_RDMA.RDMA_SRC_BASE_ADDR" : "DPU_RDMA.RDMA_EW_BASE_ADDR";
-  cube.even = fetch(even, even_reg);
-  if (odd != nullptr && odd->count > 0) cube.odd = fetch(*odd, "DPU_RDMA.RDMA_EW_BASE_ADDR");
-  // One surface only: the odd pointer is never used, but must mark the cube as combined.
-  if (odd != nullptr && cube.odd == nullptr) cube.odd = cube.even;
-  return cube;
 }
 
 void fetch_bs(const Memory& memory, const RdmaConfig& rdma, const DpuConfig& dpu,
@@ -221,17 +190,16 @@ RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& dpu, bool is_conv) {
     v.fault(fault::kInvalidValue, mode, "FLYING_MODE",
             is_conv ? "is 1 in a convolution; it needs 0" : "is 0 without CNA; it needs 1");
   }
-  require_equal(v, mode, "CONV_MODE", v.raw(mode, r::rdma_feature_mode_cfg::kConvMode),
-                dpu.is_depthwise ? 3 : 0);
-  require_equal(v, r::rdma_data_cube_width::kOffset, "WIDTH + 1",
-                v.value(r::rdma_data_cube_width::kOffset, r::rdma_data_cube_width::kWidth),
-                dpu.width);
-  require_equal(v, r::rdma_data_cube_height::kOffset, "HEIGHT + 1",
-                v.value(r::rdma_data_cube_height::kOffset, r::rdma_data_cube_height::kHeight),
-                dpu.height);
-  require_equal(v, r::rdma_data_cube_channel::kOffset, "CHANNEL + 1",
-                v.value(r::rdma_data_cube_channel::kOffset, r::rdma_data_cube_channel::kChannel),
-                dpu.channels);
+  expect_equal(v, mode, "CONV_MODE", v.raw(mode, r::rdma_feature_mode_cfg::kConvMode),
+               dpu.is_depthwise ? 3 : 0);
+  expect_equal(v, mode, "IN_PRECISION", v.raw(mode, r::rdma_feature_mode_cfg::kInPrecision),
+               static_cast<int64_t>(dpu.in));
+  expect_equal(v, mode, "PROC_PRECISION", v.raw(mode, r::rdma_feature_mode_cfg::kProcPrecision),
+               static_cast<int64_t>(dpu.proc));
+  expect_equal(v, r::rdma_data_cube_channel::kOffset, "CHANNEL + 1",
+               v.value(r::rdma_data_cube_channel::kOffset, r::rdma_data_cube_channel::kChannel),
+               dpu.channels);
+  c.src = decode_main_shape(v, dpu);
   decode_brdma(v, &c);
   decode_nrdma(v, &c);
   decode_ew_read(v, &c);
@@ -240,20 +208,22 @@ RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& dpu, bool is_conv) {
     v.fault(fault::kInconsistentSizes, mode, "COMB_USE",
             "is 0 but DPU.FEATURE_MODE_CFG.COMB_USE is 1");
   }
-  const uint64_t tile = uint64_t{dpu.height} * dpu.width * kAtomBytes;
   if (c.reads_main || c.combined) {
     c.src_address = aligned_address(v, r::rdma_src_base_addr::kOffset);
-    // A surface is the tile's pixels plus the notch to the next one.
-    c.src_pitch = tile + v.value(r::rdma_surf_notch::kOffset, r::rdma_surf_notch::kSurfNotchAddr);
   }
   if (c.ew == EwRead::kPerPixel) {
-    c.ew_pitch =
-        tile + v.value(r::rdma_ew_surf_notch::kOffset, r::rdma_ew_surf_notch::kEwSurfNotch);
+    const uint32_t bytes = c.ew_shape.element_bytes;
+    c.ew_shape = decode_ew_shape(v, dpu);
+    c.ew_shape.element_bytes = bytes;
   }
-  if (c.combined && c.src_pitch != c.ew_pitch) {
+  if (c.combined &&
+      (c.src.surface_pitch != c.ew_shape.surface_pitch ||
+       c.src.line_pitch != c.ew_shape.line_pitch || c.src.repeat_h != 1 || c.src.repeat_w != 1)) {
     v.fault(fault::kInconsistentSizes, r::rdma_ew_surf_notch::kOffset, nullptr,
-            "even surfaces are " + std::to_string(c.src_pitch) + " bytes apart but odd ones " +
-                std::to_string(c.ew_pitch) + "; they belong to one operand");
+            "even surfaces are " + std::to_string(c.src.surface_pitch) +
+                " bytes apart but odd ones " + std::to_string(c.ew_shape.surface_pitch) +
+                " (rows " + std::to_string(c.src.line_pitch) + " and " +
+                std::to_string(c.ew_shape.line_pitch) + "); they belong to one operand");
   }
   return c;
 }
@@ -280,31 +250,45 @@ Operands fetch_operands(const Memory& memory, const RdmaConfig& rdma, const DpuC
   }
   if (dense_or_blocks) fetch_bs(memory, rdma, dpu, where, &out);
   if (rdma.bn_multipliers) fetch_bn(memory, rdma, dpu, where, &out);
-  const uint64_t tile = uint64_t{dpu.height} * dpu.width * kAtomBytes;
   // Surfaces without a real channel are not read.
-  const uint64_t surfaces = (dpu.real_channels + kAtomBytes - 1) / kAtomBytes;
+  const auto surfaces = [&](const OperandShape& shape) {
+    const uint64_t lanes = kAtomBytes / shape.element_bytes;
+    return (dpu.real_channels + lanes - 1) / lanes;
+  };
   if (rdma.reads_main) {
-    const AddressPattern pattern{rdma.src_address, tile, rdma.src_pitch, surfaces};
-    out.main = read_cube(memory, pattern, nullptr, where, "the main operand", &out.reads);
+    out.main = read_operand(memory, rdma.src, rdma.src_address, nullptr, surfaces(rdma.src), where,
+                            true, &out.reads);
   }
   if (dpu.ew.source != Operand::kMemory) return out;
   const char* reg = "DPU.EW_CFG.EW_OP_SRC";
   require_fetched(rdma.ew != EwRead::kOff, where, reg, "its operand");
+  if (rdma.ew_shape.element_bytes != dpu.ew.operand_bytes) {
+    raise(fault::kInconsistentSizes, where, "DPU.EW_CFG.EDATA_SIZE",
+          "expects operands of " + std::to_string(dpu.ew.operand_bytes) +
+              " bytes but DPU_RDMA.RDMA_ERDMA_CFG.ERDMA_DATA_SIZE reads " +
+              std::to_string(rdma.ew_shape.element_bytes));
+  }
+  if (dpu.computes_in_float() && dpu.ew.operand_bytes == 1) {
+    raise(fault::kUnsupportedFeature, where, "DPU.EW_CFG.EDATA_SIZE",
+          "8-bit operands of floating point values are not modelled by this simulator; supported "
+          "are 2 (fp16) and 3 (fp32)");
+  }
   if (rdma.ew == EwRead::kPerChannel) {
-    const AddressPattern pattern{rdma.ew_address, dpu.real_channels, 0, 1};
+    const uint32_t bytes = rdma.ew_shape.element_bytes;
+    const AddressPattern pattern{rdma.ew_address, uint64_t{dpu.real_channels} * bytes, 0, 1};
     const uint8_t* data =
         memory.read(pattern, where, "DPU_RDMA.RDMA_EW_BASE_ADDR", "the EW operand");
     out.reads.push_back(pattern);
     out.ew_channels.assign(dpu.channels, 0);
-    for (uint32_t i = 0; i < dpu.real_channels; ++i)
-      out.ew_channels[i] = static_cast<int8_t>(data[i]);
+    for (uint32_t i = 0; i < dpu.real_channels; ++i) {
+      out.ew_channels[i] = load_element(data + uint64_t{i} * bytes, bytes);
+    }
   } else if (rdma.combined) {
-    const AddressPattern even{rdma.src_address, tile, rdma.src_pitch, (surfaces + 1) / 2};
-    const AddressPattern odd{rdma.ew_address, tile, rdma.ew_pitch, surfaces / 2};
-    out.ew = read_cube(memory, even, &odd, where, "the EW operand", &out.reads);
+    out.ew = read_operand(memory, rdma.ew_shape, rdma.src_address, &rdma.ew_address,
+                          surfaces(rdma.ew_shape), where, false, &out.reads);
   } else {
-    const AddressPattern pattern{rdma.ew_address, tile, rdma.ew_pitch, surfaces};
-    out.ew = read_cube(memory, pattern, nullptr, where, "the EW operand", &out.reads);
+    out.ew = read_operand(memory, rdma.ew_shape, rdma.ew_address, nullptr, surfaces(rdma.ew_shape),
+                          where, false, &out.reads);
   }
   return out;
 }

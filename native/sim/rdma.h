@@ -1,6 +1,7 @@
 // DPU_RDMA: the operands that the DPU reads from memory.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "sim/dpu.h"
@@ -9,6 +10,21 @@ namespace rk3588::sim {
 
 enum class OperandData { kNone, kDense, kBlocks };
 enum class EwRead { kOff, kPerChannel, kPerPixel };
+
+// How the pixels of an operand's surface lie in memory and how they become the task's pixels.
+struct OperandShape {
+  uint32_t height = 0;  // in memory
+  uint32_t width = 0;
+  uint64_t line_pitch = 0;
+  uint64_t surface_pitch = 0;
+  uint32_t repeat_h = 1;  // unpooling: every pixel becomes repeat_h x repeat_w
+  uint32_t repeat_w = 1;
+  uint32_t element_bytes = 1;
+  // Pixels follow each other and the task takes them as they are.
+  bool is_contiguous() const {
+    return repeat_h == 1 && repeat_w == 1 && line_pitch == uint64_t{width} * 16;
+  }
+};
 
 struct RdmaConfig {
   OperandData bs_data = OperandData::kNone;
@@ -20,8 +36,8 @@ struct RdmaConfig {
   EwRead ew = EwRead::kOff;
   uint64_t src_address = 0;
   uint64_t ew_address = 0;
-  uint64_t src_pitch = 0;
-  uint64_t ew_pitch = 0;
+  OperandShape src;
+  OperandShape ew_shape;
 };
 
 // Reads and checks the registers against the DPU's sizes; throws Fault.
@@ -39,20 +55,38 @@ struct OperandCube {
   const int8_t* even = nullptr;
   const int8_t* odd = nullptr;  // only with COMB_USE
   uint64_t pitch = 0;
+  uint32_t element_bytes = 1;
+  // Holds the pixels where memory has them in another order.
+  std::shared_ptr<std::vector<int8_t>> gathered;
+  uint32_t lanes() const { return 16 / element_bytes; }
+  // The element of a channel as a number, or as bits if it is floating point.
+  int32_t element(uint32_t channel, uint64_t pixel) const;
   const int8_t* surface(uint32_t s) const {
     return odd == nullptr ? even + s * pitch : (s % 2 != 0 ? odd : even) + s / 2 * pitch;
   }
   explicit operator bool() const { return even != nullptr; }
 };
 
+// A little-endian number of 1, 2 or 4 bytes, extended by its sign.
+int32_t load_element(const uint8_t* bytes, uint32_t count);
+
 struct Operands {
   BsOperands bs;
   std::vector<int16_t> bn_mul;        // 0 from the real channels on
   OperandCube main;                   // flying mode
   OperandCube ew;                     // per pixel
-  std::vector<int8_t> ew_channels;    // per channel
+  std::vector<int32_t> ew_channels;   // per channel
   std::vector<AddressPattern> reads;  // everything read, one pattern per surface
 };
+
+// The surfaces of an operand, contiguous: pointers into memory where that is so there, else a copy
+// (rdma_gather.cpp). `odd` is nullptr unless COMB_USE splits the surfaces. Appends to `reads`.
+OperandCube read_operand(const Memory& memory, const OperandShape& shape, uint64_t even,
+                         const uint64_t* odd, uint64_t surfaces, const Position& where,
+                         bool is_main, std::vector<AddressPattern>* reads);
+// SRC_DMA_CFG and the notches (rdma_gather.cpp).
+OperandShape decode_main_shape(const BlockView& view, const DpuConfig& dpu);
+OperandShape decode_ew_shape(const BlockView& view, const DpuConfig& dpu);
 
 // Fetches what the stages need. Throws Fault for an operand that a stage takes from memory but
 // nothing fetches, and for addresses that are not mapped.

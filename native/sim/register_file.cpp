@@ -59,11 +59,16 @@ void BlockView::fault(const char* kind, uint16_t offset, const char* field_name,
   raise(kind, *where_, name(offset, field_name), detail);
 }
 
+void BlockView::complain(const char* kind, uint16_t offset, const char* field_name,
+                         const std::string& detail) const {
+  sim::complain(kind, *where_, name(offset, field_name), detail);
+}
+
 uint32_t BlockView::word(uint16_t offset) const {
   if (!group_->is_written(offset)) {
-    fault(fault::kNeverWrittenRegister, offset, nullptr,
-          "no task of this run has written it in the register group that this task uses, so its "
-          "value is left over from another program; write it in the first two tasks");
+    complain(fault::kNeverWrittenRegister, offset, nullptr,
+             "no task of this run has written it in the register group that this task uses, so its "
+             "value is left over from another program; write it in the first two tasks");
   }
   return group_->value_or_zero(offset);
 }

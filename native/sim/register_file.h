@@ -51,6 +51,8 @@ class BlockView {
   // The register's word. Throws Fault NeverWrittenRegister: its value would be left over from other
   // programs.
   uint32_t word(uint16_t offset) const;
+  bool is_written(uint16_t offset) const { return group_->is_written(offset); }
+  uint32_t value_or_zero(uint16_t offset) const { return group_->value_or_zero(offset); }
   uint32_t raw(uint16_t offset, regs::Field field) const { return field.raw(word(offset)); }
   // The field as a number: sign, minus-one bias and unit applied.
   int64_t value(uint16_t offset, regs::Field field) const { return field.value(word(offset)); }
@@ -62,6 +64,9 @@ class BlockView {
   std::string name(uint16_t offset, const char* field_name = nullptr) const;
   [[noreturn]] void fault(const char* kind, uint16_t offset, const char* field_name,
                           const std::string& detail) const;
+  // A fault, or in the lenient mode a line of the report.
+  void complain(const char* kind, uint16_t offset, const char* field_name,
+                const std::string& detail) const;
   const Position& where() const { return *where_; }
 
  private:
@@ -79,12 +84,25 @@ class RegisterFile {
   const RegisterGroup& current(Block block) const {
     return groups_[static_cast<int>(block)][pointer_[static_cast<int>(block)]];
   }
-  // After a task ran on the block: the other group is next.
-  void advance(Block block) { pointer_[static_cast<int>(block)] ^= 1; }
+  // After a task ran on the block: the other group is next, if the block's ping-pong is on.
+  void advance(Block block) {
+    if (ping_pong_[static_cast<int>(block)]) pointer_[static_cast<int>(block)] ^= 1;
+  }
+  // S_POINTER = 0xe: ping-pong from here on.
+  void rearm(Block block) { ping_pong_[static_cast<int>(block)] = true; }
+  // S_POINTER = 0x30: both pointers go back to the first group and stay there until the next rearm
+  // (the clearing is documented; that the group then stays is assumed: no enable bit is set).
+  void clear_pointer(Block block) {
+    ping_pong_[static_cast<int>(block)] = false;
+    pointer_[static_cast<int>(block)] = 0;
+  }
+  int group(Block block) const { return pointer_[static_cast<int>(block)]; }
 
  private:
   std::array<std::array<RegisterGroup, 2>, kBlockCount> groups_{};
   std::array<uint8_t, kBlockCount> pointer_{};
+  // CNA and CORE are armed by the kernel driver and stay so.
+  std::array<bool, kBlockCount> ping_pong_{true, true, true, true, true, true};
 };
 
 }  // namespace rk3588::sim

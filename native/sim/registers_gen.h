@@ -63,7 +63,8 @@ inline constexpr Field kPcSel{0, 0, false, 0, 1};
 }  // namespace base_address
 namespace register_amounts {  // Length of the next segment: (body words + 3) // 2; 0 in the last tail.
 inline constexpr uint16_t kOffset = 0x0014;
-inline constexpr uint32_t kValid = 0x0003ffffu;
+inline constexpr uint32_t kValid = 0xf003ffffu;
+inline constexpr Field kTag{31, 28, false, 0, 1};
 inline constexpr Field kWaitCores{17, 16, false, 0, 1};
 inline constexpr Field kPcDataAmount{15, 0, false, 0, 1};
 }  // namespace register_amounts
@@ -267,7 +268,8 @@ inline constexpr Field kDataBank{3, 0, false, 0, 1};
 }  // namespace cbuf_con0
 namespace cbuf_con1 {  // CBUF space of one input row.
 inline constexpr uint16_t kOffset = 0x1044;
-inline constexpr uint32_t kValid = 0x00003fffu;
+inline constexpr uint32_t kValid = 0x00007fffu;
+inline constexpr Field kDataEntriesHigh{14, 14, false, 0, 1};
 inline constexpr Field kDataEntries{13, 0, false, 0, 1};
 }  // namespace cbuf_con1
 namespace cvt_con0 {  // Input converter: mode.
@@ -1253,7 +1255,7 @@ inline constexpr Register kRegisters[] = {
     {0x0101, 0x0004, 0xffffffffu, Access::kStatus, false, "PC", "PC.VERSION_NUM"},
     {0x0101, 0x0008, 0x00000001u, Access::kHost, false, "PC", "PC.OPERATION_ENABLE"},
     {0x0101, 0x0010, 0xfffffff1u, Access::kStream, true, "PC", "PC.BASE_ADDRESS"},
-    {0x0101, 0x0014, 0x0003ffffu, Access::kStream, false, "PC", "PC.REGISTER_AMOUNTS"},
+    {0x0101, 0x0014, 0xf003ffffu, Access::kStream, false, "PC", "PC.REGISTER_AMOUNTS"},
     {0x0101, 0x0020, 0x00003fffu, Access::kHost, false, "PC", "PC.INTERRUPT_MASK"},
     {0x0101, 0x0024, 0x00003fffu, Access::kHost, false, "PC", "PC.INTERRUPT_CLEAR"},
     {0x0101, 0x0028, 0x00003fffu, Access::kStatus, false, "PC", "PC.INTERRUPT_STATUS"},
@@ -1275,7 +1277,7 @@ inline constexpr Register kRegisters[] = {
     {0x0201, 0x1034, 0x0007ffffu, Access::kStream, false, "CNA", "CNA.WEIGHT_SIZE1"},
     {0x0201, 0x1038, 0x1f1f3fffu, Access::kStream, false, "CNA", "CNA.WEIGHT_SIZE2"},
     {0x0201, 0x1040, 0x000037ffu, Access::kStream, false, "CNA", "CNA.CBUF_CON0"},
-    {0x0201, 0x1044, 0x00003fffu, Access::kStream, false, "CNA", "CNA.CBUF_CON1"},
+    {0x0201, 0x1044, 0x00007fffu, Access::kStream, false, "CNA", "CNA.CBUF_CON1"},
     {0x0201, 0x104c, 0x0fffffffu, Access::kStream, false, "CNA", "CNA.CVT_CON0"},
     {0x0201, 0x1050, 0xffffffffu, Access::kStream, false, "CNA", "CNA.CVT_CON1"},
     {0x0201, 0x1054, 0xffffffffu, Access::kStream, false, "CNA", "CNA.CVT_CON2"},

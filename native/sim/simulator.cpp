@@ -4,6 +4,7 @@
 
 #include "sim/executor.h"
 #include "sim/fast.h"
+#include "sim/ppu.h"
 
 namespace rk3588::sim {
 namespace {
@@ -20,24 +21,63 @@ struct Simulator::Impl {
   struct Run {
     Memory memory;
     RegisterFile registers;
+    LutTables tables;
     Cbuf cbuf;
+    Report report;
     int task = 0;
     explicit Run(Span<const Region> regions) : memory(regions) {}
   };
 
   SegmentEnd run_task(Run& run, uint64_t address, uint32_t words, const std::string& layer) {
-    const Position where{run.task, layer};
-    const SegmentEnd end = run_segment(run.memory, run.registers, address, words, where);
-    const TaskPlan plan = plan_task(end.enable_mask, run.registers, run.memory, run.cbuf, where);
-    if (!settings.dry_run && (settings.plain || !fast.run(plan))) run_plain(plan);
+    const Position where = position(run, layer);
+    const SegmentEnd end =
+        run_segment(run.memory, run.registers, run.tables, address, words, where);
+    if (is_pooling(end.enable_mask, where)) {
+      run_pooling_task(run, where);
+    } else {
+      const TaskPlan plan =
+          plan_task(end.enable_mask, run.registers, run.tables, run.memory, run.cbuf, where);
+      if (settings.dry_run) {
+        // All checks are done.
+      } else if (settings.plain) {
+        run_plain(plan);
+      } else {
+        fast.run(plan);
+      }
+    }
     for (const auto& [bit, block] : {std::pair{kEnableCna, Block::kCna},
                                      {kEnableCore, Block::kCore},
                                      {kEnableDpu, Block::kDpu},
-                                     {kEnableDpuRdma, Block::kDpuRdma}}) {
+                                     {kEnableDpuRdma, Block::kDpuRdma},
+                                     {kEnablePpu, Block::kPpu},
+                                     {kEnablePpuRdma, Block::kPpuRdma}}) {
       if ((end.enable_mask & bit) != 0) run.registers.advance(block);
     }
     ++run.task;
     return end;
+  }
+
+  Position position(Run& run, const std::string& layer) const {
+    return {run.task, layer, settings.lenient ? &run.report.complaints : nullptr};
+  }
+
+  void run_pooling_task(Run& run, const Position& where) {
+    const BlockView ppu(run.registers.current(Block::kPpu), Block::kPpu, where);
+    const BlockView rdma(run.registers.current(Block::kPpuRdma), Block::kPpuRdma, where);
+    const PoolingConfig config = decode_pooling(ppu, rdma);
+    const PoolingPlan plan = plan_pooling(config, run.memory, where);
+    for (const AddressPattern& pattern : plan.writes) run.cbuf.note_write(pattern);
+    if (!settings.dry_run) run_pooling(config, plan, settings.plain ? nullptr : &pool);
+  }
+
+  // The mainline driver kicks every task by itself and waits for the DPU's interrupt.
+  void check_rocket(Run& run, const Task& task, uint32_t enable_mask) const {
+    if (settings.kernel != Kernel::kRocket || (enable_mask & kEnableDpu) != 0) return;
+    Position where = position(run, task.layer);
+    --where.task;
+    raise(fault::kNeverCompletes, where, "PC.INTERRUPT_MASK",
+          "the task does not run the DPU, and stock rocket waits for the DPU's interrupt only: the "
+          "job would end by its timeout; run pooling as a convolution or on the CPU");
   }
 
   void run_chain(Run& run, const Job& job) {
@@ -48,7 +88,7 @@ struct Simulator::Impl {
     uint32_t words = job.tasks[0].regcmd_count;
     const uint64_t first = address;
     for (size_t i = 0;; ++i) {
-      const Position where{run.task, i < job.tasks.size() ? job.tasks[i].layer : no_layer};
+      const Position where = position(run, i < job.tasks.size() ? job.tasks[i].layer : no_layer);
       if (!visited.insert(address).second) {
         raise(fault::kChainLoop, where, "PC.BASE_ADDRESS",
               "the chain comes back to the segment at " + hex(address) + " and would never end");
@@ -86,25 +126,29 @@ struct Simulator::Impl {
     }
     const uint32_t count = job.tasks[next].regcmd_count;
     if (end.next_words != (count + 1) / 2 * 2) {
-      raise(fault::kBrokenChain, where, "PC.REGISTER_AMOUNTS",
-            "the amount makes the PC fetch " + std::to_string(end.next_words) +
-                " words but the next task has " + std::to_string(count));
+      complain(fault::kBrokenChain, where, "PC.REGISTER_AMOUNTS",
+               "the amount makes the PC fetch " + std::to_string(end.next_words) +
+                   " words but the next task has " + std::to_string(count));
     }
   }
 
-  void run(Span<const Region> memory, Span<const Job> jobs) {
+  Report run(Span<const Region> memory, Span<const Job> jobs) {
     Run run(memory);
+    const bool chained =
+        settings.kernel == Kernel::kNone ? settings.chained : settings.kernel == Kernel::kRknpu;
     fast.start_run();
     for (const Job& job : jobs) {
       if (job.tasks.empty()) continue;
-      if (settings.chained) {
+      if (chained) {
         run_chain(run, job);
         continue;
       }
       for (const Task& task : job.tasks) {
-        run_task(run, task.regcmd, task.regcmd_count, task.layer);
+        const SegmentEnd end = run_task(run, task.regcmd, task.regcmd_count, task.layer);
+        check_rocket(run, task, end.enable_mask);
       }
     }
+    return std::move(run.report);
   }
 
   Settings settings;
@@ -114,6 +158,8 @@ struct Simulator::Impl {
 
 Simulator::Simulator(Settings settings) : impl_(std::make_unique<Impl>(settings)) {}
 Simulator::~Simulator() = default;
-void Simulator::run(Span<const Region> memory, Span<const Job> jobs) { impl_->run(memory, jobs); }
+Report Simulator::run(Span<const Region> memory, Span<const Job> jobs) {
+  return impl_->run(memory, jobs);
+}
 
 }  // namespace rk3588::sim

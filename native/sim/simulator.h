@@ -34,13 +34,24 @@ struct Job {
 // Instruction set of the vectorised kernels. Results are identical for all of them.
 enum class Isa { kAuto, kPortable, kAvx2, kAvx512Vnni };
 
+// What a kernel driver lets programs do (docs/simulator.md).
+enum class Kernel {
+  kNone,    // as `chained` says
+  kRocket,  // mainline: a kick per task, completion by the DPU's interrupt only
+  kRknpu,   // vendor's: a kick per job, completion by the last task's interrupt
+};
+
 struct Settings {
   // true: one kick per job, the PC follows the links in the tails (a job that lists one task only
   // runs until a tail without a link); false: a kick per task
   bool chained = false;
-  unsigned threads = 0;  // 0: one per hardware thread, at most 8
-  bool dry_run = false;  // decode and check every task, compute nothing
-  bool plain = false;    // the slow, literal path: the oracle of the vectorised one
+  unsigned threads = 0;           // 0: one per hardware thread, at most 8
+  bool dry_run = false;           // decode and check every task, compute nothing
+  bool plain = false;             // the slow, literal path: the oracle of the vectorised one
+  Kernel kernel = Kernel::kNone;  // overrides `chained`
+  // Deviations that programs of other compilers have and that leave no doubt about what a task
+  // computes are reported instead of ending the run.
+  bool lenient = false;
   Isa isa = Isa::kAuto;  // throws std::invalid_argument if the processor or the build lacks it
 };
 
@@ -65,6 +76,11 @@ class Fault : public std::runtime_error {
   std::string layer;
 };
 
+// What a run reports besides the memory it leaves.
+struct Report {
+  std::vector<std::string> complaints;  // lenient mode: what would have been faults
+};
+
 class Simulator {
  public:
   explicit Simulator(Settings settings = {});
@@ -73,7 +89,7 @@ class Simulator {
   Simulator& operator=(const Simulator&) = delete;
   // Runs the jobs in order. Register groups persist between tasks and jobs of one run. Throws
   // Fault.
-  void run(Span<const Region> memory, Span<const Job> jobs);
+  Report run(Span<const Region> memory, Span<const Job> jobs);
 
  private:
   struct Impl;

@@ -1,6 +1,8 @@
 // One decoded task with host pointers: what the plain and the vectorised path execute.
 #pragma once
 
+#include <memory>
+
 #include "sim/core.h"
 #include "sim/rdma.h"
 
@@ -15,6 +17,10 @@ struct TaskPlan {
   const int8_t* feature = nullptr;
   const int8_t* weights = nullptr;
   uint8_t* output = nullptr;
+  // What CNA read, before expand_features() changed the cube, and the memory of the new one.
+  std::vector<AddressPattern> feature_reads;
+  uint64_t feature_bytes = 0;
+  std::unique_ptr<std::vector<int8_t>> expanded;
 
   int8_t* output_row(uint32_t surface, uint32_t y) const {
     return reinterpret_cast<int8_t*>(output) + dpu.surface_offset(surface) + y * dpu.line_pitch;

@@ -16,7 +16,9 @@ REFERENCE = ROOT.parent / "shared" / "reference" / "registers.json"
 
 # Fields that the manual calls reserved but that programs or kernels are seen to use.
 OBSERVED_FIELDS = {
+    ("CNA.CBUF_CON1", "DATA_ENTRIES_HIGH"),
     ("CNA.CONV_CON2", "CORE_SPLIT"),
+    ("PC.REGISTER_AMOUNTS", "TAG"),
     ("PC.REGISTER_AMOUNTS", "WAIT_CORES"),
     ("PC.TASK_CON", "TASK_CON_14"),
 }

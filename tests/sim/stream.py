@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from delegate import _native
 
-TARGETS = {0x1: 0x0201, 0x3: 0x0801, 0x4: 0x1001, 0x5: 0x2001}
+TARGETS = {0x1: 0x0201, 0x3: 0x0801, 0x4: 0x1001, 0x5: 0x2001, 0x6: 0x4001, 0x7: 0x8001}
 PC_BASE = (0x0101, 0x10)
 PC_AMOUNTS = (0x0101, 0x14)
-CONV, CONV_NO_RDMA, FLYING = 0x1D, 0x0D, 0x18
-REARM = 0xE
+CONV, CONV_NO_RDMA, FLYING, POOL = 0x1D, 0x0D, 0x18, 0x60
+REARM, CLEAR = 0xE, 0x30
 
 # Registers by name where tests speak of them.
 CONV_CON1, CONV_CON2, CONV_CON3 = 0x100C, 0x1010, 0x1014
@@ -74,13 +75,13 @@ class Memory:
         return Memory([(n, a, b.copy()) for n, a, b in self.regions], self.next_address)
 
 
-def body(registers: Registers, mask: int, rearm: bool = True) -> list[int]:
+def body(registers: Registers, mask: int, rearm: bool = True, pointer: int = REARM) -> list[int]:
     """The register writes of a task. S_POINTERs come first, as programs have them."""
     words = []
     if rearm:
-        words.append(word(0x1001, DPU_S_POINTER, REARM))
-        if mask & 0x10:
-            words.append(word(0x2001, RDMA_S_POINTER, REARM))
+        for bit, offset in ((0x8, 0x4004), (0x10, 0x5004), (0x20, 0x6004), (0x40, 0x7004)):
+            if mask & bit:
+                words.append(word(TARGETS[offset >> 12], offset, pointer))
     return words + [
         word(TARGETS[offset >> 12], offset, value) for offset, value in registers.items()
     ]
@@ -103,8 +104,15 @@ class Program:
     bodies: list[list[int]] = field(default_factory=list)
     masks: list[int] = field(default_factory=list)
 
-    def add(self, registers: Registers, mask: int = CONV, rearm: bool = True) -> None:
-        self.bodies.append(body(registers, mask, rearm))
+    def add(
+        self,
+        registers: Registers,
+        mask: int = CONV,
+        rearm: bool = True,
+        pointer: int = REARM,
+        extra: list[int] | None = None,
+    ) -> None:
+        self.bodies.append(body(registers, mask, rearm, pointer) + (extra or []))
         self.masks.append(mask)
 
     def place(self, memory: Memory, name: str = "regcmd") -> list[tuple[int, int, str]]:
@@ -134,10 +142,13 @@ def run(
     plain: bool = False,
     threads: int = 1,
     isa: str = "auto",
-) -> None:
-    _native.simulate(
-        memory.regions, [list(tasks)], chained=chained, plain=plain, threads=threads, isa=isa
-    )
+    kernel: str = "",
+    lenient: bool = False,
+) -> dict[str, Any]:
+    return _native.simulate(
+        memory.regions, [list(tasks)], chained=chained, plain=plain, threads=threads, isa=isa,
+        kernel=kernel, lenient=lenient,
+    )  # fmt: skip
 
 
 def available_isas() -> list[str]:

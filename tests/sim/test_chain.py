@@ -168,13 +168,6 @@ def test_enable_masks_that_start_nothing_known(mask):
     assert (fault.kind, fault.register) == ("BadEnableMask", "ENABLE.OPERATION_ENABLE")
 
 
-def test_pooling_is_named_as_unsupported():
-    words = [s.word(0x4001, 0x6004, 0xE), s.word(0x8001, 0x7004, 0xE), *s.tail(0x60)]
-    fault = stream_fault(words)
-    assert fault.kind == "UnsupportedFeature"
-    assert "pooling" in str(fault)
-
-
 def test_waiting_for_other_cores_is_named_as_unsupported():
     fault = edited_fault(lambda w: [*w[:-3], s.word(257, 20, 1 << 16), *w[-2:]])
     assert (fault.kind, fault.unit) == ("UnsupportedFeature", "PC")

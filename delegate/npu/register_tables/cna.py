@@ -126,7 +126,8 @@ CNA = block(
         0x1044,
         "CBUF_CON1",
         "CBUF space of one input row.",
-        bits(13, 0, "DATA_ENTRIES", "entries of 64 bytes per row"),
+        bits(14, 14, "DATA_ENTRIES_HIGH", "15th bit of DATA_ENTRIES", certainty=Certainty.OBSERVED),
+        bits(13, 0, "DATA_ENTRIES", "entries of 64 bytes per row; pixels of a packed tile"),
     ),
     reg(
         0x104C,

@@ -48,6 +48,7 @@ PC = block(
         0x0014,
         "REGISTER_AMOUNTS",
         "Length of the next segment: (body words + 3) // 2; 0 in the last tail.",
+        bits(31, 28, "TAG", "set by some compilers, without effect", certainty=Certainty.OBSERVED),
         bits(17, 16, "WAIT_CORES", "other cores to wait for", certainty=Certainty.OBSERVED),
         bits(15, 0, "PC_DATA_AMOUNT", "fetch amount in pairs of words"),
     ),

@@ -1,0 +1,184 @@
+#include "sim/dpu_element.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/rounding.h"
+#include "sim/thread_pool.h"
+
+namespace rk3588::sim {
+namespace {
+
+float relu_float(float value, bool enabled, bool limited, int32_t limit_bits) {
+  if (!enabled) return value;
+  value = std::max(value, 0.0f);
+  return limited ? std::min(value, float_of_bits(static_cast<uint32_t>(limit_bits))) : value;
+}
+
+int16_t saturate16(int64_t value) {
+  return static_cast<int16_t>(std::clamp<int64_t>(value, INT16_MIN, INT16_MAX));
+}
+
+uint32_t float_output(const DpuConfig& dpu, float value) {
+  if (dpu.out_element == Element::kFp16) return float_to_half(value);
+  return bits_of_float(value);
+}
+
+// Table results are integers; MINUS_EXP makes numbers of them.
+float scale_float(const OutStage& out, float value) {
+  return std::ldexp(value * static_cast<float>(out.scale), -static_cast<int>(out.minus_exp));
+}
+
+// To the nearest integer, ties to even, saturated: what indexes the tables.
+int32_t to_index(float value) {
+  if (std::isnan(value)) return 0;
+  const double rounded = std::nearbyint(static_cast<double>(value));
+  return static_cast<int32_t>(std::clamp(rounded, -2147483648.0, 2147483647.0));
+}
+
+}  // namespace
+
+float run_x_stage_float(const XStage& stage, float value, int32_t alu, int16_t mul) {
+  float x = value;
+  if (stage.alu != Operand::kOff) {
+    const float operand = float_of_bits(static_cast<uint32_t>(alu));
+    x = stage.alu_minus ? x - operand : x + operand;
+  }
+  if (stage.mul != Operand::kOff && !(stage.mul_prelu && x >= 0)) {
+    x *= half_to_float(static_cast<uint16_t>(mul));
+  }
+  return relu_float(x, stage.relu, stage.relux, stage.relux_max);
+}
+
+float run_ew_stage_float(const EwStage& stage, float value, int32_t operand) {
+  if (stage.operation == EwOperation::kOff) {
+    return relu_float(value, stage.relu, stage.relux, stage.relux_max);
+  }
+  const bool is_half = stage.source == Operand::kMemory && stage.operand_bytes == 2;
+  const float e = is_half ? half_to_float(static_cast<uint16_t>(operand))
+                          : float_of_bits(static_cast<uint32_t>(operand));
+  switch (stage.operation) {
+    case EwOperation::kOff:
+      break;
+    case EwOperation::kAdd:
+      value += e;
+      break;
+    case EwOperation::kMinus:
+      value -= e;
+      break;
+    case EwOperation::kMax:
+      value = std::max(value, e);
+      break;
+    case EwOperation::kMin:
+      value = std::min(value, e);
+      break;
+    case EwOperation::kMul:
+      if (!(stage.mul_prelu && value >= 0)) value *= e;
+      break;
+  }
+  return relu_float(value, stage.relu, stage.relux, stage.relux_max);
+}
+
+int32_t ew_operand_of(const TaskPlan& task, uint32_t channel, uint64_t pixel) {
+  const EwStage& ew = task.dpu.ew;
+  if (ew.source != Operand::kMemory) return ew.values[channel % ew.values.size()];
+  const Operands& operands = task.operands;
+  if (!operands.ew_channels.empty()) return operands.ew_channels[channel];
+  return operands.ew ? operands.ew.element(channel, pixel) : 0;
+}
+
+uint32_t run_integer_element(const DpuConfig& dpu, const ChannelOperands& operands, int32_t value,
+                             int32_t ew_operand) {
+  int32_t x = run_x_stage(dpu.bs, value, operands.bs_alu, operands.bs_mul);
+  x = run_x_stage(dpu.bn, x, dpu.bn.alu_operand, operands.bn_mul);
+  x = run_ew_stage(dpu.ew, x, ew_operand);
+  if (dpu.lut.is_on) x = look_up(dpu.lut, x);
+  const int64_t result = scale_output(dpu.out, x);
+  switch (dpu.out_element) {
+    case Element::kInt8:
+      return static_cast<uint8_t>(saturate8(result));
+    case Element::kInt16:
+      return static_cast<uint16_t>(saturate16(result));
+    case Element::kInt32:
+      return static_cast<uint32_t>(saturate32(result));
+    default:
+      // fp16 from integers: the scaled number over 2^MINUS_EXP (seen behind tables of Q0.15).
+      return float_to_half(static_cast<float>(std::ldexp(static_cast<double>(saturate32(result)),
+                                                         -static_cast<int>(dpu.out.minus_exp))));
+  }
+}
+
+uint32_t run_float_element(const DpuConfig& dpu, const ChannelOperands& operands, float value,
+                           int32_t ew_operand) {
+  float x = run_x_stage_float(dpu.bs, value, operands.bs_alu, operands.bs_mul);
+  x = run_x_stage_float(dpu.bn, x, dpu.bn.alu_operand, operands.bn_mul);
+  x = run_ew_stage_float(dpu.ew, x, ew_operand);
+  if (dpu.lut.is_on) x = static_cast<float>(look_up(dpu.lut, to_index(x)));
+  return float_output(dpu, scale_float(dpu.out, x));
+}
+
+uint32_t pend_bits(const DpuConfig& dpu) {
+  switch (element_bytes(dpu.out_element)) {
+    case 1:
+      return static_cast<uint8_t>(dpu.pend);
+    case 2:
+      return dpu.pend_word;
+    default:
+      // 16 bits extended to 32 (assumed; known programs write 0).
+      return static_cast<uint32_t>(static_cast<int32_t>(static_cast<int16_t>(dpu.pend_word)));
+  }
+}
+
+void store_element(const TaskPlan& task, uint32_t channel, uint32_t y, uint32_t x, uint32_t bits) {
+  const uint32_t lanes = task.dpu.lanes;
+  const uint32_t bytes = kAtomBytes / lanes;
+  int8_t* out = task.output_row(channel / lanes, y) + size_t{x} * kAtomBytes +
+                size_t{channel % lanes} * bytes;
+  for (uint32_t i = 0; i < bytes; ++i) out[i] = static_cast<int8_t>(bits >> 8 * i & 0xff);
+}
+
+void run_elements(const TaskPlan& task, ThreadPool* pool) {
+  const DpuConfig& dpu = task.dpu;
+  const auto run_channel = [&](size_t index) {
+    const auto channel = static_cast<uint32_t>(index);
+    const bool is_real = channel < dpu.real_channels;
+    ChannelOperands operands;
+    if (is_real) operands = channel_operands(dpu, task.operands, channel);
+    for (uint32_t y = 0; y < dpu.height; ++y) {
+      for (uint32_t x = 0; x < dpu.width; ++x) {
+        if (!is_real) {
+          store_element(task, channel, y, x, pend_bits(dpu));
+          continue;
+        }
+        const uint64_t pixel = uint64_t{y} * dpu.width + x;
+        const int32_t ew = ew_operand_of(task, channel, pixel);
+        uint32_t bits;
+        if (dpu.computes_in_float()) {
+          const float value =
+              task.is_conv ? accumulate_float(task.cna, task.feature, task.weights, channel, y, x)
+                           : half_to_float(
+                                 static_cast<uint16_t>(task.operands.main.element(channel, pixel)));
+          bits = run_float_element(dpu, operands, value, ew);
+        } else {
+          int32_t value;
+          if (task.is_conv) {
+            const Accumulated sum = accumulate(task.cna, task.feature, task.weights, channel, y, x);
+            value = finish_accumulator(task.core, sum, operands.ow);
+          } else {
+            value = task.operands.main.element(channel, pixel);
+          }
+          bits = run_integer_element(dpu, operands, value, ew);
+        }
+        store_element(task, channel, y, x, bits);
+      }
+    }
+  };
+  if (pool == nullptr) {
+    for (size_t c = 0; c < dpu.channels; ++c) run_channel(c);
+  } else {
+    // Channels of one surface share atoms but no bytes.
+    pool->run(dpu.channels, run_channel);
+  }
+}
+
+}  // namespace rk3588::sim

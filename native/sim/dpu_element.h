@@ -1,0 +1,31 @@
+// One output element of a task whose types or stages go beyond int8: what comes out, as bits, and
+// where it goes.
+#pragma once
+
+#include "sim/dpu_stages.h"
+#include "sim/task.h"
+
+namespace rk3588::sim {
+
+// ALU, MUL, ReLU/RELUX in fp32: ALU operands and limits are fp32 bits, multipliers fp16 bits.
+float run_x_stage_float(const XStage& stage, float value, int32_t alu, int16_t mul);
+// `operand` is what ERDMA read: fp16 or fp32 bits by the stage's operand size.
+float run_ew_stage_float(const EwStage& stage, float value, int32_t operand);
+
+// The operand of EW for an element: from memory, per channel or per pixel, or from its registers.
+int32_t ew_operand_of(const TaskPlan& task, uint32_t channel, uint64_t pixel);
+
+// All stages of an integer task; the result has the bits of the output's type.
+uint32_t run_integer_element(const DpuConfig& dpu, const ChannelOperands& operands, int32_t value,
+                             int32_t ew_operand);
+// The same for a floating point task.
+uint32_t run_float_element(const DpuConfig& dpu, const ChannelOperands& operands, float value,
+                           int32_t ew_operand);
+// Stores the element (channel, y, x); lanes that no channel has get OFFSET_PEND.
+void store_element(const TaskPlan& task, uint32_t channel, uint32_t y, uint32_t x, uint32_t bits);
+uint32_t pend_bits(const DpuConfig& dpu);
+
+// The whole task element by element, channels shared out over threads.
+void run_elements(const TaskPlan& task, class ThreadPool* pool);
+
+}  // namespace rk3588::sim

@@ -1,0 +1,11 @@
+// fp16 tasks by blocks of channels on several threads; the same results as run_plain.
+#pragma once
+
+#include "sim/task.h"
+#include "sim/thread_pool.h"
+
+namespace rk3588::sim {
+
+void run_float(const TaskPlan& task, ThreadPool& pool);
+
+}  // namespace rk3588::sim

@@ -1,0 +1,175 @@
+// Operand cubes of DPU_RDMA: notches behind rows and surfaces, unpooling.
+#include <algorithm>
+#include <cstring>
+
+#include "sim/rdma.h"
+
+namespace rk3588::sim {
+namespace {
+
+namespace r = regs::dpu_rdma;
+
+constexpr uint64_t kAtomBytes = 16;
+
+OperandShape shape_of(uint32_t height, uint32_t width, uint64_t line_notch, uint64_t notch) {
+  OperandShape s;
+  s.height = height;
+  s.width = width;
+  s.line_pitch = (width + line_notch) * kAtomBytes;
+  // A surface is the rows of the tile, each with its notch, plus the notch to the next surface.
+  s.surface_pitch = height * s.line_pitch + notch;
+  return s;
+}
+
+// Unpooling repeats pixels: kernel and stride are the same, so that every output pixel has one
+// source. The cube's size is that of the source (documented as "input feature width"); programs
+// that give the output's size there are read as such (assumed).
+void decode_unpooling(const BlockView& v, const DpuConfig& dpu, uint32_t* height, uint32_t* width,
+                      OperandShape* repeat) {
+  namespace dma = r::rdma_src_dma_cfg;
+  const uint16_t offset = dma::kOffset;
+  const auto kernel_h = static_cast<uint32_t>(v.value(offset, dma::kKernelHeight));
+  const auto kernel_w = static_cast<uint32_t>(v.value(offset, dma::kKernelWidth));
+  repeat->repeat_h = static_cast<uint32_t>(v.value(offset, dma::kKernelStrideHeight));
+  repeat->repeat_w = static_cast<uint32_t>(v.value(offset, dma::kKernelStrideWidth));
+  v.only(offset, dma::kPoolingMethod, 0, "POOLING_METHOD", "unpooling by positions");
+  if (kernel_h != repeat->repeat_h || kernel_w != repeat->repeat_w) {
+    v.fault(fault::kUnsupportedFeature, offset, "KERNEL_HEIGHT",
+            "unpooling with a kernel other than its stride (" + std::to_string(kernel_h) + "x" +
+                std::to_string(kernel_w) + ", stride " + std::to_string(repeat->repeat_h) + "x" +
+                std::to_string(repeat->repeat_w) + ") is not modelled by this simulator");
+  }
+  v.only(r::rdma_pad_cfg::kOffset, r::rdma_pad_cfg::kPadTop, 0, "PAD_TOP", "padded unpooling");
+  v.only(r::rdma_pad_cfg::kOffset, r::rdma_pad_cfg::kPadLeft, 0, "PAD_LEFT", "padded unpooling");
+  if (*height == dpu.height && *width == dpu.width) {
+    *height /= repeat->repeat_h;
+    *width /= repeat->repeat_w;
+  }
+}
+
+void require_size(const BlockView& v, uint16_t offset, const char* field, uint64_t value,
+                  uint64_t expected) {
+  if (value == expected) return;
+  v.fault(
+      fault::kInconsistentSizes, offset, field,
+      "is " + std::to_string(value) + " but DPU.DATA_CUBE_* makes it " + std::to_string(expected));
+}
+
+void copy_row(const OperandShape& shape, const int8_t* row, int8_t* out) {
+  for (uint32_t x = 0; x < shape.width; ++x) {
+    for (uint32_t k = 0; k < shape.repeat_w; ++k, out += kAtomBytes) {
+      std::memcpy(out, row + size_t{x} * kAtomBytes, kAtomBytes);
+    }
+  }
+}
+
+}  // namespace
+
+int32_t load_element(const uint8_t* bytes, uint32_t count) {
+  if (count == 1) return static_cast<int8_t>(bytes[0]);
+  if (count == 2) return static_cast<int16_t>(bytes[0] | bytes[1] << 8);
+  return static_cast<int32_t>(bytes[0] | uint32_t{bytes[1]} << 8 | uint32_t{bytes[2]} << 16 |
+                              uint32_t{bytes[3]} << 24);
+}
+
+int32_t OperandCube::element(uint32_t channel, uint64_t pixel) const {
+  const int8_t* atom = surface(channel / lanes()) + pixel * kAtomBytes;
+  return load_element(reinterpret_cast<const uint8_t*>(atom) + channel % lanes() * element_bytes,
+                      element_bytes);
+}
+
+OperandShape decode_main_shape(const BlockView& v, const DpuConfig& dpu) {
+  namespace dma = r::rdma_src_dma_cfg;
+  auto height = static_cast<uint32_t>(
+      v.value(r::rdma_data_cube_height::kOffset, r::rdma_data_cube_height::kHeight));
+  auto width = static_cast<uint32_t>(
+      v.value(r::rdma_data_cube_width::kOffset, r::rdma_data_cube_width::kWidth));
+  OperandShape repeat;
+  uint64_t line_notch = 0;
+  uint64_t notch = 0;
+  const bool reads =
+      v.raw(r::rdma_feature_mode_cfg::kOffset, r::rdma_feature_mode_cfg::kMrdmaDisable) == 0;
+  if (reads) {
+    // The register is optional: programs without notches and unpooling leave it out.
+    if (v.is_written(dma::kOffset)) {
+      line_notch = v.raw(dma::kOffset, dma::kLineNotchAddr);
+      if (v.raw(dma::kOffset, dma::kUnpoolingEn) != 0) {
+        decode_unpooling(v, dpu, &height, &width, &repeat);
+      }
+    }
+    notch = v.value(r::rdma_surf_notch::kOffset, r::rdma_surf_notch::kSurfNotchAddr);
+  }
+  require_size(v, r::rdma_data_cube_width::kOffset, "WIDTH + 1", uint64_t{width} * repeat.repeat_w,
+               dpu.width);
+  require_size(v, r::rdma_data_cube_height::kOffset, "HEIGHT + 1",
+               uint64_t{height} * repeat.repeat_h, dpu.height);
+  OperandShape s = shape_of(height, width, line_notch, notch);
+  s.repeat_h = repeat.repeat_h;
+  s.repeat_w = repeat.repeat_w;
+  s.element_bytes = element_bytes(dpu.in);
+  return s;
+}
+
+OperandShape decode_ew_shape(const BlockView& v, const DpuConfig& dpu) {
+  const uint32_t line_notch =
+      v.raw(r::rdma_data_cube_height::kOffset, r::rdma_data_cube_height::kEwLineNotchAddr);
+  return shape_of(dpu.height, dpu.width, line_notch,
+                  v.value(r::rdma_ew_surf_notch::kOffset, r::rdma_ew_surf_notch::kEwSurfNotch));
+}
+
+OperandCube read_operand(const Memory& memory, const OperandShape& shape, uint64_t even,
+                         const uint64_t* odd, uint64_t surfaces, const Position& where,
+                         bool is_main, std::vector<AddressPattern>* reads) {
+  const std::string what = is_main ? "the main operand" : "the EW operand";
+  const std::string src_reg = "DPU_RDMA.RDMA_SRC_BASE_ADDR";
+  const std::string ew_reg = "DPU_RDMA.RDMA_EW_BASE_ADDR";
+  const uint64_t row_bytes = uint64_t{shape.width} * kAtomBytes;
+  const uint64_t extent = (shape.height - 1) * shape.line_pitch + row_bytes;
+  OperandCube cube;
+  cube.element_bytes = shape.element_bytes;
+  cube.pitch = shape.surface_pitch;
+  const auto note = [&](uint64_t address, uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i) {
+      reads->push_back({address + i * shape.surface_pitch, extent, 0, 1});
+    }
+  };
+  const uint64_t even_count = odd == nullptr ? surfaces : (surfaces + 1) / 2;
+  const uint64_t odd_count = surfaces - even_count;
+  const std::string& even_reg = is_main || odd != nullptr ? src_reg : ew_reg;
+  note(even, even_count);
+  if (odd != nullptr) note(*odd, odd_count);
+  if (shape.is_contiguous()) {
+    const auto fetch = [&](uint64_t address, uint64_t count, const std::string& reg) {
+      const AddressPattern pattern{address, extent, shape.surface_pitch, count};
+      return reinterpret_cast<const int8_t*>(memory.read(pattern, where, reg, what));
+    };
+    cube.even = fetch(even, even_count, even_reg);
+    if (odd_count > 0) cube.odd = fetch(*odd, odd_count, ew_reg);
+    // One surface only: the odd pointer is never used, but must mark the cube as combined.
+    if (odd != nullptr && cube.odd == nullptr) cube.odd = cube.even;
+    return cube;
+  }
+  const size_t out_row = row_bytes * shape.repeat_w;
+  const size_t out_surface = out_row * shape.height * shape.repeat_h;
+  // The last row first: what lies outside memory must not make room for a copy.
+  for (uint64_t s = surfaces; s-- > 0;) {
+    const bool is_odd = odd != nullptr && s % 2 != 0;
+    const uint64_t index = odd == nullptr ? s : s / 2;
+    const uint64_t address = (is_odd ? *odd : even) + index * shape.surface_pitch;
+    const AddressPattern rows{address, row_bytes, shape.line_pitch, shape.height};
+    const auto* data =
+        reinterpret_cast<const int8_t*>(memory.read(rows, where, is_odd ? ew_reg : even_reg, what));
+    if (!cube.gathered) {
+      cube.gathered = std::make_shared<std::vector<int8_t>>(out_surface * surfaces);
+    }
+    int8_t* out = cube.gathered->data() + s * out_surface;
+    for (uint32_t y = 0; y < shape.height * shape.repeat_h; ++y, out += out_row) {
+      copy_row(shape, data + y / shape.repeat_h * shape.line_pitch, out);
+    }
+  }
+  cube.even = cube.gathered->data();
+  cube.pitch = out_surface;
+  return cube;
+}
+
+}  // namespace rk3588::sim
