@@ -236,6 +236,42 @@ FEATURES = (
         "sim/test_input_oracle::test_nearest_by_two",
     ),
     feature(
+        "CNA",
+        "fp16: weights [O/16][I/32][kh][kw][16][32], depthwise [C/32][kh][kw][32]; 8 channels per "
+        "surface; padding value the low half of PAD_CON1",
+        f"{VENDOR}; padding {ASSUMED}",
+        "sim/test_float_oracle::test_convolution",
+    ),
+    feature(
+        "CORE",
+        "fp16: products of 32 input channels summed exactly, rounded to fp32, accumulated in fp32 "
+        "in the order of the weights; depthwise tap by tap",
+        f"{SILICON} (matrix products); order over taps {ASSUMED}",
+        "sim/test_float_oracle::test_convolution",
+    ),
+    feature(
+        "DPU",
+        "fp16: stages in fp32, operands fp16 or fp32, register operands as fp32 bits and "
+        "multipliers as fp16 bits; out as fp16 or fp32",
+        f"{SILICON} (bias, element-wise); registers {ASSUMED}",
+        "sim/test_float_oracle::test_convolution",
+        "sim/test_float_oracle::test_elementwise",
+        "sim/test_float_oracle::test_fp32_output_and_relu",
+    ),
+    feature(
+        "DPU",
+        "int32 sums written as they are; integers of 16 and 32 bits element by element",
+        SILICON,
+        "sim/test_float_oracle::test_raw_sums_of_an_int8_convolution",
+        "sim/test_float_oracle::test_wide_integers_element_by_element",
+    ),
+    feature(
+        "DPU",
+        "fp16 out of integer stages: the scaled number over 2^MINUS_EXP",
+        f"{VENDOR}; {ASSUMED} in detail",
+        "sim/test_float_oracle::test_fp16_from_integers",
+    ),
+    feature(
         "PPU",
         "max and min; padding takes no part",
         f"{VENDOR}; padding {ASSUMED}",
