@@ -112,7 +112,7 @@ def test_dump_is_replayed_both_ways_and_disassembled(run: Run, tmp_path: Path) -
         assert outcome.code == 0
         captures = outcome.json["captures"]
         assert [set(c) for c in captures] == [
-            {"name", "passed", "max_abs_diff", "equal", "error"}
+            {"name", "passed", "max_abs_diff", "equal", "error", "complaints"}
         ] * 2
         assert [c["passed"] for c in captures] == [True, True]
     text = run("disasm", files[0]).out
