@@ -1,0 +1,73 @@
+"""What every plan of tiles must satisfy, whatever chose it."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+from delegate.lower.hw import (
+    CBUF_BANK_BYTES,
+    CBUF_BANKS,
+    CBUF_ENTRIES_PER_BANK,
+    MAX_ENTRIES_PER_ROW,
+    MAX_FEATURE_SIZE,
+)
+from delegate.lower.tile_geometry import entries_per_row
+
+
+def check_plan(geometry, plan):
+    """The union of the tiles is exactly the output, and every tile is inside all limits."""
+    parts = list(dict.fromkeys(tile.part for tile in plan.tiles))
+    covered = 0
+    for part in parts:
+        assert part.first == covered
+        assert part.first % (16 // geometry.element_bytes) == 0
+        assert 0 < part.outputs <= part.kernels
+        covered += part.kernels
+        cells = Counter()
+        for tile in plan.tiles:
+            if tile.part == part:
+                check_tile(geometry, tile)
+                cells[tile.rows.output_start, tile.columns.output_start] += 1
+        rows = sorted({(t.rows.output_start, t.rows.output_size) for t in plan.tiles})
+        columns = sorted({(t.columns.output_start, t.columns.output_size) for t in plan.tiles})
+        for spans, axis in ((rows, geometry.rows), (columns, geometry.columns)):
+            assert spans[0][0] == 0
+            for (start, size), (following, _) in itertools.pairwise(spans):
+                assert start + size == following
+            assert sum(spans[-1]) == axis.output_size
+        assert set(cells.values()) == {1}
+        assert len(cells) == len(rows) * len(columns)
+    assert covered == geometry.kernels
+    assert parts[-1].first + parts[-1].outputs == geometry.outputs
+
+
+def check_tile(geometry, tile):
+    assert tile.data_banks >= 1
+    assert tile.weight_banks >= 1
+    assert tile.data_banks + tile.weight_banks <= CBUF_BANKS
+    channels = tile.part.kernels if geometry.is_depthwise else geometry.channels
+    width = tile.columns.input_size
+    assert tile.entries_per_row == entries_per_row(width, channels, geometry.element_bytes)
+    assert tile.entries_per_row <= MAX_ENTRIES_PER_ROW
+    needed = tile.rows.input_size * tile.entries_per_row
+    assert needed <= tile.data_banks * CBUF_ENTRIES_PER_BANK
+    weights = tile.part.kernels * geometry.taps * geometry.element_bytes
+    if not geometry.is_depthwise:
+        weights *= geometry.channels
+    if tile.weights_resident:
+        assert weights <= tile.weight_banks * CBUF_BANK_BYTES
+    for axis, window in ((geometry.rows, tile.rows), (geometry.columns, tile.columns)):
+        assert 1 <= window.input_size <= MAX_FEATURE_SIZE
+        assert 0 <= window.pad <= axis.pad
+        held = range(window.input_start, window.input_start + window.input_size)
+        assert held.start >= 0
+        assert held.stop <= axis.input_size
+        for output in (window.output_start, window.output_start + window.output_size - 1):
+            first = output * axis.stride - axis.pad
+            for tap in range(axis.kernel):
+                needed = first + tap * axis.dilation
+                assert needed in held or not 0 <= needed < axis.input_size
+        # The CNA counts rows and columns from the padding before the tile.
+        first = window.output_start * axis.stride - axis.pad
+        assert window.input_start - window.pad == first

@@ -1,0 +1,220 @@
+"""Convolutions that others measured on silicon, and those of real models: planned and computed.
+
+int8: the program runs on the simulator and must equal a direct NumPy convolution with TensorFlow
+Lite's two roundings. fp16: planned at the level of tiles.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from delegate._native import Executable
+from delegate.compiler import compile_model
+from delegate.graph import DType, Padding
+from delegate.lower.tile_geometry import Axis, ConvGeometry
+from delegate.lower.tiling import plan_tiles
+from delegate.options import Options
+from delegate.tflite_reader import read_graph
+from models.builder import Arithmetic, conv_model, depthwise_model
+from models.builder.layers import output_size
+from tests.lower.tile_checks import check_plan
+from tests.shared_folder import SHARED
+
+SHAPES = SHARED / "reference" / "shapes217.json"
+# Distinct geometries of the file, so that a reader that loses some is seen.
+MEASURED, MODELS = 192, 202
+
+
+@dataclass(frozen=True, order=True)
+class Shape:
+    batch: int
+    h: int
+    w: int
+    ic: int
+    oc: int
+    kh: int
+    kw: int
+    groups: int = 1
+    stride: int = 1
+    padding: str = "VALID"
+
+    @property
+    def is_depthwise(self) -> bool:
+        return self.groups == self.ic == self.oc > 1
+
+    def outputs(self) -> tuple[int, int]:
+        padding = Padding[self.padding]
+        return (
+            output_size(self.h, self.kh, self.stride, 1, padding),
+            output_size(self.w, self.kw, self.stride, 1, padding),
+        )
+
+    def leading(self) -> tuple[int, int]:
+        oh, ow = self.outputs()
+        if self.padding == "VALID":
+            return 0, 0
+        rows = (oh - 1) * self.stride + self.kh - self.h
+        columns = (ow - 1) * self.stride + self.kw - self.w
+        return max(rows, 0) // 2, max(columns, 0) // 2
+
+
+@functools.cache
+def document():
+    return json.loads(SHAPES.read_text())
+
+
+def measured_shapes() -> list[Shape]:
+    entries = document()["shapes"] + document()["seed000_shapes"]
+    return sorted(
+        {
+            Shape(
+                s["batch"], s["in_h"], s["in_w"], s["in_c"], s["out_c"], s["kh"], s["kw"],
+                s["groups"],
+            )
+            for s in entries
+        }
+    )  # fmt: skip
+
+
+def model_shapes() -> list[Shape]:
+    return sorted({model_shape(entry) for entry in document()["teflon_model_convs"]})
+
+
+def model_shape(entry) -> Shape:
+    n, h, w, ic = map(int, entry["input_nhwc"].split("x"))
+    oc, kh, kw, lanes = map(int, entry["weight_ohwi"].split("x"))
+    _, oh, ow, channels = map(int, entry["output_nhwc"].split("x"))
+    groups = int(entry["groups"])
+    # Two entries lack one side, which the runtime that listed them did not know: a first layer of
+    # stride 2 and a 1 x 1 head.
+    if h == 0:
+        n, h, w, ic = 1, 2 * oh, 2 * ow, lanes
+    if oh == 0:
+        oh, ow, channels = h, w, oc
+    for stride in range(1, 5):
+        for padding in ("SAME", "VALID"):
+            shape = Shape(n, h, w, ic, channels, kh, kw, groups, stride, padding)
+            fits = padding == "SAME" or (kh <= h and kw <= w)
+            if fits and shape.outputs() == (oh, ow):
+                return shape
+    raise AssertionError(entry)
+
+
+def all_shapes() -> list[Shape]:
+    return measured_shapes() + model_shapes() if SHAPES.is_file() else []
+
+
+needs_shapes = pytest.mark.skipif(
+    not SHAPES.is_file(), reason=f"no shape list: {SHAPES} does not exist"
+)
+
+
+@needs_shapes
+def test_the_list_is_whole():
+    assert len(measured_shapes()) == MEASURED
+    assert len(model_shapes()) == MODELS
+
+
+@needs_shapes
+@pytest.mark.parametrize("shape", all_shapes(), ids=str)
+def test_fp16_is_planned(shape):
+    (oh, ow), (top, left) = shape.outputs(), shape.leading()
+    atom = 8
+    channels = -(-shape.ic // atom) * atom
+    kernels = channels if shape.is_depthwise else shape.oc + shape.oc % 2
+    geometry = ConvGeometry(
+        Axis(shape.h, oh, shape.kh, shape.stride, pad=top),
+        Axis(shape.w, ow, shape.kw, shape.stride, pad=left),
+        channels,
+        kernels,
+        shape.oc,
+        shape.is_depthwise,
+        element_bytes=2,
+        images=shape.batch,
+    )
+    check_plan(geometry, plan_tiles(geometry))
+
+
+@needs_shapes
+@pytest.mark.parametrize("shape", all_shapes(), ids=str)
+def test_int8_equals_numpy(shape):
+    rng = np.random.default_rng([shape.h, shape.w, shape.ic, shape.oc, shape.kh])
+    taps = shape.kh * shape.kw * (shape.ic // shape.groups)
+    # About +-60 for random values: their products have a deviation of 74 * 74.
+    output_scale = float(np.float32(0.125 / 0.618 * math.sqrt(taps) * 74 * 74 / 40))
+    weights = rng.integers(-127, 128, weight_shape(shape)).astype(np.int8)
+    bias = rng.integers(-5000, 5000, shape.oc).astype(np.int32)
+    arithmetic = Arithmetic(
+        weights=weights,
+        bias=bias,
+        weight_scales=(0.25,),
+        weight_zero_point=0,
+        output_scale=output_scale,
+        output_zero_point=-5,
+    )
+    common = {
+        "padding": Padding[shape.padding],
+        "dtype": DType.INT8,
+        "batch": shape.batch,
+        "input_scale": 0.5,
+        "input_zero_point": 7,
+        "arithmetic": arithmetic,
+    }
+    kernel = (shape.kh, shape.kw, shape.stride, shape.stride)
+    if shape.is_depthwise:
+        model = depthwise_model(rng, shape.h, shape.w, shape.ic, *kernel, **common)
+    else:
+        model = conv_model(
+            rng, shape.h, shape.w, shape.ic, shape.oc, *kernel, groups=shape.groups, **common
+        )
+    result = compile_model(read_graph(model), Options())
+    assert result.rejections == ()
+    (compiled,) = result.partitions
+    if shape.is_depthwise:
+        # Not one task per channel: as many as the input fills CBUF (11 banks of 32 KiB), and one.
+        fills = -(-shape.h * shape.w * (shape.ic + 31) // (11 * 32768))
+        assert compiled.tasks <= shape.batch * (fills + 1)
+    x = rng.integers(-128, 128, (shape.batch, shape.h, shape.w, shape.ic)).astype(np.int8)
+    (ours,) = Executable(compiled.program, "simulator").run([x])
+    expected = direct_convolution(shape, x, weights, bias, 0.125 / output_scale)
+    np.testing.assert_array_equal(ours, expected)
+
+
+def weight_shape(shape: Shape) -> tuple[int, ...]:
+    if shape.is_depthwise:
+        return 1, shape.kh, shape.kw, shape.oc
+    return shape.oc, shape.kh, shape.kw, shape.ic // shape.groups
+
+
+def direct_convolution(shape, x, weights, bias, multiplier):
+    """Tap by tap in integers (as doubles, exact below 2^53), then TFLite's two roundings."""
+    (oh, ow), (top, left) = shape.outputs(), shape.leading()
+    below = max((oh - 1) * shape.stride + shape.kh - shape.h - top, 0)
+    right = max((ow - 1) * shape.stride + shape.kw - shape.w - left, 0)
+    values = np.pad(x.astype(np.float64) - 7, ((0, 0), (top, below), (left, right), (0, 0)))
+    acc = np.zeros((shape.batch, oh, ow, shape.oc))
+    inputs = shape.ic // shape.groups
+    outputs = shape.oc // shape.groups
+    s = shape.stride
+    for ky, kx in np.ndindex(shape.kh, shape.kw):
+        part = values[:, ky : ky + (oh - 1) * s + 1 : s, kx : kx + (ow - 1) * s + 1 : s]
+        if shape.is_depthwise:
+            acc += part * weights[0, ky, kx]
+            continue
+        for g in range(shape.groups):
+            kernel = weights[g * outputs : (g + 1) * outputs, ky, kx].astype(np.float64)
+            image = part[..., g * inputs : (g + 1) * inputs]
+            acc[..., g * outputs : (g + 1) * outputs] += image @ kernel.T
+    acc = acc.astype(np.int64) + bias
+    fraction, exponent = math.frexp(multiplier)
+    fine = (acc * round(fraction * 2**31) + (1 << 30)) >> 31
+    assert exponent < 0
+    magnitude = (np.abs(fine) + (1 << (-exponent - 1))) >> -exponent
+    out = np.where(fine < 0, -magnitude, magnitude) - 5
+    return np.clip(out, -128, 127).astype(np.int8)
