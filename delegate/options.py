@@ -176,7 +176,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "cache_dir", "off", "a directory, or off",
-        "where compiled programs are kept", _path_or_off, available=("off",),
+        "where compiled programs are kept", _path_or_off,
     ),
     Option(
         "min_nodes", "1", "an integer from 1", "smallest partition worth delegating, in nodes",

@@ -7,12 +7,15 @@ per interpreter and subgraph (:meth:`Session.prepare`), and after a resize (the 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from delegate.compiler import compile_context
+from delegate.compile_cache import CachedResult, compile_cached
+from delegate.compiler import CompileResult, compile_context
 from delegate.context_reader import graph_from_snapshot
 from delegate.errors import DelegateError, UnsupportedError
+from delegate.graph import Graph
 from delegate.log import configure, get_logger
 from delegate.options import Options
 from delegate.report import Delegation, announce, plural
@@ -53,7 +56,7 @@ class Session:
         """
         _warn_of_other_delegates(snapshot)
         try:
-            result = compile_context(graph_from_snapshot(snapshot), self.options, preview)
+            result = self._compile(graph_from_snapshot(snapshot), preview)
         except Exception as error:
             if self.options.strict:
                 raise
@@ -87,6 +90,18 @@ class Session:
             )
             for item in result.partitions
         ]
+
+    def _compile(self, graph: Graph, preview: Preview) -> CompileResult | CachedResult:
+        if self.options.cache_dir == "off":
+            return compile_context(graph, self.options, preview)
+        # Whatever the runtime would make of all nodes stands for how it partitions.
+        everything = json.dumps(preview([node.index for node in graph.nodes]))
+        return compile_cached(
+            graph,
+            self.options,
+            lambda: compile_context(graph, self.options, preview),
+            context=everything,
+        )
 
     def announce_compiled(self, compiled: int, total: int) -> None:
         """Announces a graph of ``total`` nodes of which ``compiled`` hold programs that were

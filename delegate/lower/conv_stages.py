@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from delegate.lower.constants import ConstantPool
 from delegate.lower.fused_add import FusedAdd, FusedRequantization, fuse_requantization
@@ -32,7 +33,7 @@ def conv_stages(
     """The DPU stages. The accumulator's bounds come from the weights themselves."""
     terms = _terms(conv)
     bounds = accumulator_bounds(terms, conv.bias, conv.source.zero_point)
-    hardware_bias = conv.bias - conv.source.zero_point * terms.sum(axis=1)
+    hardware_bias = conv.bias - conv.source.zero_point * terms.sum(axis=1, dtype=np.int64)
     if conv.fused is not None:
         fused = fuse_requantization(
             conv.fused, conv.multipliers, hardware_bias, bounds, conv.activation
@@ -68,9 +69,9 @@ def _ew_stage(clamp: Clamp) -> EwStage | None:
     return EwStage(register_operand=-clamp.low, relu=True, relux_max=clamp.relux_max)
 
 
-def _terms(conv: Convolution) -> Int64Array:
-    """Weights without their zero point as [output channels, terms]."""
-    weights = conv.weights.astype(np.int64) - conv.weight_zero_point
+def _terms(conv: Convolution) -> npt.NDArray[np.int16]:
+    """Weights without their zero point as [output channels, terms]; 9 bits, so int16 is enough."""
+    weights = conv.weights.astype(np.int16) - np.int16(conv.weight_zero_point)
     if conv.is_depthwise:
         return weights.reshape(-1, weights.shape[-1]).T
     return weights.reshape(weights.shape[0], -1)

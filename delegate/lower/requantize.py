@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -108,13 +109,13 @@ class AccumulatorBounds:
 
 
 def accumulator_bounds(
-    weights: Int64Array, bias: Int64Array, input_zero_point: int
+    weights: npt.NDArray[np.integer[Any]], bias: Int64Array, input_zero_point: int
 ) -> AccumulatorBounds:
     """Bounds of sum(w * (x - zero_point)) + bias for int8 x. ``weights``: [channels, terms],
     zero point taken off.
     """
-    positive = np.maximum(weights, 0).sum(axis=1)
-    negative = np.minimum(weights, 0).sum(axis=1)
+    positive = np.maximum(weights, 0).sum(axis=1, dtype=np.int64)
+    negative = weights.sum(axis=1, dtype=np.int64) - positive
     x_low, x_high = INT8_MIN - input_zero_point, INT8_MAX - input_zero_point
     low = bias + positive * x_low + negative * x_high
     high = bias + positive * x_high + negative * x_low

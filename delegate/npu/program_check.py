@@ -5,7 +5,12 @@ Used on what we build and, above all, on what we read: a serialised Program is u
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Collection
+
+import numpy as np
+import numpy.typing as npt
 
 from delegate.errors import ProgramError
 from delegate.lower.task import BufferId, Fold, TensorBinding
@@ -18,6 +23,7 @@ from delegate.npu.regcmd import (
     fetch_amount,
     unpack_word,
 )
+from delegate.npu.registers import BY_ADDRESS
 
 MAX_BUFFER_BYTES = 1 << 30
 MAX_TOTAL_BYTES = 3 << 30
@@ -136,16 +142,39 @@ def _check_relocs(program: Program) -> None:
         same = command.value == reloc.addend & VALUE_MASK
         _require(same, f"word {reloc.word} and its relocation disagree")
         relocated.add(reloc.word)
+    missing = _unrelocated(words, relocated)
     for task in program.tasks:
         first = task.regcmd_offset // WORD_BYTES
-        for word in range(first, first + task.regcmd_count):
-            if word in relocated:
-                continue
-            command = unpack_word(int(words[word]))
-            if command.register is None or not command.register.is_address:
-                continue
-            is_unused = command.value == 0 and command.register.full_name not in _ALWAYS_USED
-            _require(is_unused, f"word {word} has an unrelocated address")
+        found = np.flatnonzero(missing[first : first + task.regcmd_count])
+        _require(found.size == 0, f"word {first + found[:1].sum()} has an unrelocated address")
+
+
+def _unrelocated(
+    words: npt.NDArray[np.uint64], relocated: Collection[int]
+) -> npt.NDArray[np.bool_]:
+    """Words that write an address which nobody relocates and which some reader may use."""
+    registers = (words >> np.uint64(48)) << np.uint64(16) | words & np.uint64(0xFFFF)
+    values = words >> np.uint64(16) & np.uint64(VALUE_MASK)
+    addresses, needed = _address_registers()
+    missing: npt.NDArray[np.bool_] = np.isin(registers, addresses) & (
+        (values != 0) | np.isin(registers, needed)
+    )
+    missing[list(relocated)] = False
+    return missing
+
+
+@functools.cache
+def _address_registers() -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Target and offset, as target << 16 | offset, of all address registers and of those always
+    used.
+    """
+    found = {
+        target << 16 | offset: register.full_name
+        for (target, offset), register in BY_ADDRESS.items()
+        if register.is_address
+    }
+    needed = [key for key, name in found.items() if name in _ALWAYS_USED]
+    return np.array(list(found), np.uint64), np.array(needed, np.uint64)
 
 
 def _check_binding(program: Program, kind: str, binding: TensorBinding, buffer: BufferId) -> None:

@@ -96,7 +96,6 @@ def test_malformed_value_names_key_value_and_expectation(
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("cache_dir", "/tmp/x"),
         ("profile", "json"),
         ("dump", "/tmp/x"),
         ("verify", "cpu"),
