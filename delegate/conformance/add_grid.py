@@ -10,7 +10,7 @@ from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Grid
 from delegate.conformance.own_grid import dtype_of, window_of
 from delegate.conformance.random_layers import Numbers, conv, depthwise, draw_quantization
-from delegate.conformance.tolerance import SUM, TIES
+from delegate.conformance.tolerance import SUM, SUM_ALONE, TIES
 from delegate.graph import Activation, DType, Quantization
 from delegate.model_builder import layers
 from delegate.model_builder.model_builder import ModelBuilder
@@ -44,13 +44,13 @@ def _shapes() -> Grid:
             builder.output(layers.add(builder, a, b, activation=Activation[activation]))
             return builder.build()
 
-        return Case(name, "AddShapes", build, differing=SUM)
+        return Case(name, "AddShapes", build, differing=SUM_ALONE)
 
     return Grid(
         "AddShapes.Op/",
         {
             "shape": ("13", "5x17", "3x4x5", "1x1x1x1", "1x7x5x3", "1x31x1x130", "2x3x11x40",
-                      "1x13x17x16", "1x9x4x33", "1x1x1x1000"),
+                      "1x13x17x16", "1x9x4x33", "1x1x1x1000", "1x37x41x64"),
             "activation": _ACTIVATIONS,
             "type": _TYPES,
         },
@@ -121,7 +121,7 @@ def _broadcast() -> Grid:
             builder.output(layers.add(builder, *pair))
             return builder.build()
 
-        return Case(name, "AddBroadcast", build, differing=SUM)
+        return Case(name, "AddBroadcast", build, differing=SUM_ALONE)
 
     return Grid(
         "AddBroadcast.Op/",

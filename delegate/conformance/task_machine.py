@@ -15,12 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.lower.task import (
+    ATOM_BYTES,
     BnStage,
     BsStage,
     BufferId,
     ConvTask,
     ElementwiseTask,
     EwStage,
+    Fold,
     LoweredPartition,
     OutConvert,
     OutputCube,
@@ -122,15 +124,17 @@ class Machine:
         surface, inside = divmod(
             watch.place.offset - cube.target.offset, max(cube.surface_stride_bytes, 1)
         )
-        pixel, lane = divmod(inside, 16)
-        channel = surface * 16 + lane
-        if surface < 0 or pixel >= cube.height * cube.width or channel >= cube.channels_real:
-            return None
-        return (*divmod(pixel, cube.width), channel)
+        row, rest = divmod(inside, cube.width * ATOM_BYTES + cube.row_gap_bytes)
+        column, lane = divmod(rest, ATOM_BYTES)
+        channel = surface * ATOM_BYTES + lane
+        is_inside = surface >= 0 and row < cube.height and column < cube.width
+        return (row, column, channel) if is_inside and channel < cube.channels_real else None
 
     def _write(self, b: TensorBinding, array: Array) -> None:
-        values = array.reshape(b.images, b.height * b.width, b.channels).astype(np.int64)
-        values = values - (128 if b.is_uint8 else 0)
+        values = array.astype(np.int64) - (128 if b.is_uint8 else 0)
+        if b.fold is not None:
+            values = _folded(b, b.fold, values)
+        values = values.reshape(b.images, b.height * b.width, b.channels)
         for n in range(b.images):
             for s in range(b.surfaces):
                 plane = np.full((b.height * b.width, 16), b.fill, np.int64)
@@ -177,14 +181,33 @@ class Machine:
             part = out[:, :, s * 16 : s * 16 + 16].reshape(o.height * o.width, -1)
             plane = np.full((o.height * o.width, 16), _UNWRITTEN, np.uint8)
             plane[:, : part.shape[1]] = part.view(np.uint8)
-            start = o.target.offset + s * o.surface_stride_bytes
-            memory[start : start + plane.size] = plane.ravel()
+            line = o.width * ATOM_BYTES + o.row_gap_bytes
+            for y, row in enumerate(plane.reshape(o.height, o.width * ATOM_BYTES)):
+                start = o.target.offset + s * o.surface_stride_bytes + y * line
+                memory[start : start + row.size] = row
 
 
 def place_of(b: TensorBinding, image: int, pixel: int, channel: int) -> Ref:
     """The byte of an element of a tensor at the partition's edge."""
     offset = b.location.offset + image * b.image_stride_bytes + pixel * 16
     return Ref(b.location.buffer, offset + channel // 16 * b.surface_stride_bytes + channel % 16)
+
+
+def _folded(b: TensorBinding, fold: Fold, values: Array) -> Array:
+    """[images, height, width, lanes] of windows, as the text of ``Fold`` reads."""
+    images = values.reshape(b.images, fold.height, fold.width, fold.channels)
+    out = np.full(
+        (b.images, b.height, b.width, fold.window_h, fold.window_w, fold.channels), b.fill, np.int64
+    )
+    for y in range(b.height):
+        for x in range(b.width):
+            for dy in range(fold.window_h):
+                for dx in range(fold.window_w):
+                    row = y * fold.step_h + dy - fold.top
+                    column = x * fold.step_w + dx - fold.left
+                    if 0 <= row < fold.height and 0 <= column < fold.width:
+                        out[:, y, x, dy, dx] = images[:, row, column]
+    return out
 
 
 class _Run:

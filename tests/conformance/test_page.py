@@ -1,0 +1,27 @@
+"""The page of the last full run belongs to its summary, and the summary to the suite."""
+
+from __future__ import annotations
+
+from delegate.conformance.outcome import Oracle, Outcome, Status
+from delegate.conformance.page import page
+from delegate.conformance.summary import summarize
+
+
+def test_counts_of_families():
+    outcomes = [
+        Outcome("A.a/1", "A", Status.OK, oracle=Oracle.TFLITE, max_abs_diff=1, equal=8, elements=9),
+        Outcome("A.a/2", "A", Status.OK),
+        Outcome("A.a/3", "A", Status.SKIPPED, rules=("rule",)),
+        Outcome("B.b/1", "B", Status.FAILED, oracle=Oracle.NUMPY, max_abs_diff=4, elements=3),
+    ]
+    summary = summarize(outcomes)
+    expected = {
+        "cases": 3, "passed": 2, "refused": 1, "skipped": 1, "failed": 0, "tflite_reference": 1,
+        "numpy": 0, "max_abs_diff": 1, "equal": 8, "elements": 9,
+    }  # fmt: skip
+    assert summary["families"]["A"] == expected
+    assert summary["all"]["failed"] == 1
+    assert summary["all"]["max_abs_diff"] == 4
+    text = page(summary)
+    assert "| A | 3 | 2 | 1 | 1 | 0 | 1 | 0 | 1 | 88.8889 % |" in text
+    assert text.endswith("| **all** | 4 | 2 | 1 | 1 | 1 | 1 | 1 | 4 | 66.6667 % |\n")
