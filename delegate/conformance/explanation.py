@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from delegate.comparison import MAX_ABS_DIFF
 from delegate.compiler import compile_model
 from delegate.conformance.execution import Array, Prepared, expected, load_and_invoke, prepare
 from delegate.conformance.outcome import Oracle, Outcome
@@ -57,10 +58,13 @@ def _stages_of_first_difference(
         differing = np.flatnonzero(mine != other)
         if differing.size == 0:
             continue
-        position = int(differing[0])
+        off = np.abs(mine.astype(np.int64) - other.astype(np.int64)).ravel()
+        violating = np.flatnonzero(off > MAX_ABS_DIFF)
+        position = int(violating[0] if violating.size else differing[0])
         place = [int(i) for i in np.unravel_index(position, mine.shape)]
+        what = f"the first by more than {MAX_ABS_DIFF}" if violating.size else "the first"
         yield (
-            f"output {number}: {differing.size} of {mine.size} elements differ; the first at "
+            f"output {number}: {differing.size} of {mine.size} elements differ; {what} at "
             f"{place}: {mine.flat[position]} instead of {other.flat[position]}"
         )
         tensor = prepared.graph.outputs[number]
