@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,25 @@ def classify_image(
     Raises ModelError if the model is no classifier, UsageError for a bad picture or label file,
     DelegateError if no runtime is installed.
     """
+    return classify_images(
+        [image], model, options, labels=labels, top=top, mean=mean, std=std
+    )[0]
+
+
+def classify_images(
+    images: Sequence[Path],
+    model: Path,
+    options: Options,
+    *,
+    labels: Path | None = None,
+    top: int = 5,
+    mean: float = FLOAT_MEAN,
+    std: float = FLOAT_STD,
+    done: Callable[[], None] = lambda: None,
+) -> list[Classification]:
+    """``classify_image`` for several pictures, with one loaded model; ``done`` is called after
+    each. The first picture is read before the model is loaded, so that a bad one fails early.
+    """
     inputs, outputs = model_details(model)
     if len(inputs) != 1 or len(outputs) != 1:
         raise ModelError(
@@ -46,7 +66,14 @@ def classify_image(
     target = ImageInput.from_details(inputs[0])
     classes = class_count(outputs[0])
     names = read_labels(labels, classes) if labels is not None else None
-    pixels = load_image(image, target, mean=mean, std=std)
+    pixels = load_image(images[0], target, mean=mean, std=std)
     delegated = DelegatedModel.load(model, options)
-    scores = delegated.run([pixels])[0]
-    return Classification(delegated, tuple(rank(scores, delegated.outputs[0], names, top)))
+    results = []
+    for number, image in enumerate(images):
+        if number:
+            pixels = load_image(image, target, mean=mean, std=std)
+        scores = delegated.run([pixels])[0]
+        ranked = tuple(rank(scores, delegated.outputs[0], names, top))
+        results.append(Classification(delegated, ranked))
+        done()
+    return results

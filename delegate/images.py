@@ -155,19 +155,28 @@ def pixels_to_input(
     return saturated
 
 
+def image_to_input(
+    image: Image, target: ImageInput, *, mean: float = FLOAT_MEAN, std: float = FLOAT_STD
+) -> npt.NDArray[Any]:
+    """A picture resized bilinearly to the input's size and converted; stretched, not cropped, as
+    label_image does.
+    """
+    from PIL.Image import Resampling
+
+    coloured = image.convert("RGB" if target.c == 3 else "L")
+    resized = coloured.resize((target.w, target.h), Resampling.BILINEAR)
+    pixels = np.asarray(resized, dtype=np.uint8).reshape(target.h, target.w, target.c)
+    return pixels_to_input(pixels, target, mean=mean, std=std)
+
+
 def load_image(
     path: Path, target: ImageInput, *, mean: float = FLOAT_MEAN, std: float = FLOAT_STD
 ) -> npt.NDArray[Any]:
-    """Reads ``path``, turns it upright, resizes it bilinearly to the input's size, converts it.
+    """Reads ``path``, turns it upright and makes it the input tensor (``image_to_input``).
 
-    The picture is stretched, not cropped, as label_image does. Raises UsageError naming the file.
+    Raises UsageError naming the file.
     """
-    from PIL import Image
-
-    image = open_image(path).convert("RGB" if target.c == 3 else "L")
-    resized = image.resize((target.w, target.h), Image.Resampling.BILINEAR)
-    pixels = np.asarray(resized, dtype=np.uint8).reshape(target.h, target.w, target.c)
-    return pixels_to_input(pixels, target, mean=mean, std=std)
+    return image_to_input(open_image(path), target, mean=mean, std=std)
 
 
 def find_images(folder: Path) -> list[Path]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import csv
+import io
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from delegate.classification import Ranked
-from delegate.classifier import classify_image
+from delegate.classifier import classify_images
 from delegate.cli.argument_types import finite_float, nonzero_float, positive_integer
 from delegate.cli.command import (
     Command,
@@ -18,6 +20,9 @@ from delegate.cli.command import (
     print_json,
     warn,
 )
+from delegate.cli.files import write_file
+from delegate.cli.pictures import delegation_facts, picture_paths
+from delegate.cli.progress import progress
 from delegate.cli.table import format_pairs, format_table
 from delegate.delegated import DelegatedModel
 from delegate.images import FLOAT_MEAN, FLOAT_STD
@@ -26,8 +31,13 @@ from delegate.report import plural
 _DEFAULT_TOP = 5
 
 
+Results = list[tuple[Path, tuple[Ranked, ...]]]
+
+
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("image", type=Path, metavar="IMAGE", help="a picture: PNG, JPEG, BMP, ...")
+    parser.add_argument(
+        "images", type=Path, nargs="+", metavar="IMAGE", help="pictures, or folders of them"
+    )
     parser.add_argument("--model", type=Path, required=True, metavar="M", help="a .tflite file")
     parser.add_argument(
         "--labels", type=Path, metavar="L", help="one label per line, in order of the classes"
@@ -44,35 +54,35 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--std", type=nonzero_float, default=FLOAT_STD, metavar="X",
         help=f"divides pixels, for float inputs (default {FLOAT_STD})",
     )  # fmt: skip
+    parser.add_argument(
+        "--csv", type=Path, metavar="FILE", help="also write image, rank, class, label, score there"
+    )
     add_option_arguments(parser)
     add_json_argument(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     options = options_from(arguments)
-    result = classify_image(
-        arguments.image,
-        arguments.model,
-        options,
-        labels=arguments.labels,
-        top=arguments.top,
-        mean=arguments.mean,
-        std=arguments.std,
-    )
-    model, ranked = result.model, result.ranked
-    if arguments.json:
-        print_json(
-            {
-                "device": model.device,
-                "top": [asdict(entry) for entry in ranked],
-                "delegated_nodes": model.delegation.delegated_nodes,
-                "total_nodes": model.delegation.total_nodes,
-                "partitions": model.delegation.partitions,
-                "submits_per_invoke": model.submits_per_invoke,
-            }
+    paths = picture_paths(arguments.images)
+    with progress("classifying", len(paths)) as bar:
+        found = classify_images(
+            paths,
+            arguments.model,
+            options,
+            labels=arguments.labels,
+            top=arguments.top,
+            mean=arguments.mean,
+            std=arguments.std,
+            done=bar.advance,
         )
+    model = found[0].model
+    results = [(path, result.ranked) for path, result in zip(paths, found, strict=True)]
+    if arguments.csv is not None:
+        write_file(arguments.csv, _csv(results).encode("utf-8"))
+    if arguments.json:
+        print_json(_document(model, results))
     else:
-        _print_table(arguments.image, arguments.model, model, ranked)
+        _print_tables(arguments.model, model, results)
     if model.delegation.delegated_nodes == 0:
         warn(f"{arguments.model}: no operator of this model can run on the NPU; it ran on the CPU")
     if model.device == "null" and model.delegation.delegated_nodes:
@@ -80,23 +90,47 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _print_table(image: Path, path: Path, model: DelegatedModel, ranked: Sequence[Ranked]) -> None:
+def _document(model: DelegatedModel, results: Results) -> dict[str, Any]:
+    """For one picture "top", for several "images" with a "top" each."""
+    facts = delegation_facts(model)
+    tops = [[asdict(entry) for entry in ranked] for _, ranked in results]
+    if len(results) == 1:
+        return {"top": tops[0], **facts}
+    images = [
+        {"image": str(path), "top": top} for (path, _), top in zip(results, tops, strict=True)
+    ]
+    return {"images": images, **facts}
+
+
+def _csv(results: Results) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("image", "rank", "class", "label", "score"))
+    for path, ranked in results:
+        for place, entry in enumerate(ranked, start=1):
+            writer.writerow((path, place, entry.index, entry.label or "", f"{entry.score:.6f}"))
+    return text.getvalue()
+
+
+def _print_tables(
+    path: Path, model: DelegatedModel, results: Results
+) -> None:
     facts = model.delegation
-    print(
-        format_pairs(
-            [
-                ("image", image),
-                ("model", path),
-                ("device", model.device),
-                ("delegated", f"{facts.delegated_nodes} of {plural(facts.total_nodes, 'node')}"),
-                ("partitions", facts.partitions),
-                ("submits", f"{model.submits_per_invoke} per invoke"),
-            ]
-        )
-    )
-    print()
-    rows = [(f"{e.score:.4f}", e.index, e.label if e.label is not None else "") for e in ranked]
-    print(format_table(("score", "class", "label"), rows, right=(0, 1)))
+    pairs: list[tuple[str, object]] = [
+        ("model", path),
+        ("device", model.device),
+        ("delegated", f"{facts.delegated_nodes} of {plural(facts.total_nodes, 'node')}"),
+        ("partitions", facts.partitions),
+        ("submits", f"{model.submits_per_invoke} per invoke"),
+    ]
+    if len(results) == 1:
+        print(format_pairs([("image", results[0][0]), *pairs]))
+    else:
+        print(format_pairs([("images", len(results)), *pairs]))
+    for image, ranked in results:
+        print() if len(results) == 1 else print(f"\n{image}")
+        rows = [(f"{e.score:.4f}", e.index, e.label or "") for e in ranked]
+        print(format_table(("score", "class", "label"), rows, right=(0, 1)))
 
 
 COMMAND = Command(
@@ -105,6 +139,7 @@ COMMAND = Command(
     examples=(
         "classify cat.jpg --model mobilenet_v1_1.0_224_quant.tflite --labels labels.txt",
         "classify cat.jpg --model m.tflite --top 3 --device simulator --json",
+        "classify photographs/ --model m.tflite --top 1 --csv results.csv",
         "classify cat.jpg --model m.tflite -O deny_ops=ADD -O log_level=debug",
     ),
     add_arguments=_add_arguments,

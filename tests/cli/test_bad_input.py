@@ -57,8 +57,8 @@ def test_image_that_is_no_image(run: Run) -> None:
     run("classify", LABELS, "--model", MODEL).assert_refused(str(LABELS), "not an image")
 
 
-def test_image_that_is_a_folder(run: Run, tmp_path: Path) -> None:
-    run("classify", tmp_path, "--model", MODEL).assert_refused(str(tmp_path), "directory")
+def test_folder_without_images(run: Run, tmp_path: Path) -> None:
+    run("classify", tmp_path, "--model", MODEL).assert_refused(str(tmp_path), "no image files")
 
 
 def test_image_cut_short(run: Run, tmp_path: Path) -> None:

@@ -245,3 +245,19 @@ def test_help_shows_examples_and_json(run: Run, command: object) -> None:
     assert f"examples:\n  rk3588-delegate {name}" in outcome.out
     assert "--json" in outcome.out
     assert "--debug" in outcome.out
+
+
+def test_classify_takes_folders_and_writes_csv(run: Run, tmp_path: Path) -> None:
+    table = tmp_path / "results.csv"
+    folder = DIGITS / "images"
+    outcome = run("classify", folder, IMAGE, "--model", MODEL, "--labels", LABELS, "--top", 2,
+                  "--csv", table, "--json")  # fmt: skip
+    assert outcome.code == 0
+    images = outcome.json["images"]
+    assert [entry["top"][0]["label"] for entry in images] == [*"0123456789", "7"]
+    rows = [line.split(",") for line in table.read_text().splitlines()]
+    assert rows[0] == ["image", "rank", "class", "label", "score"]
+    assert len(rows) == 1 + 2 * len(images)
+    assert [row[3] for row in rows[1::2]] == [*"0123456789", "7"]
+    out = run("classify", folder, "--model", MODEL, "--top", 1).out
+    assert "images      10" in out

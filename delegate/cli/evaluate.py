@@ -1,0 +1,194 @@
+"""``evaluate``: accuracy on labelled pictures, the delegate beside the CPU."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from delegate.classification import BACKGROUND, class_count, read_label_lines
+from delegate.cli.argument_types import positive_integer
+from delegate.cli.command import (
+    Command,
+    add_json_argument,
+    add_option_arguments,
+    options_from,
+    print_json,
+)
+from delegate.cli.detect import add_decoder_arguments, plan_from
+from delegate.cli.progress import progress
+from delegate.cli.table import format_pairs, format_table
+from delegate.errors import ModelError
+from delegate.evaluation.evaluator import Record, Spec
+from delegate.evaluation.ground_truth import class_map, classes_of, objects_of
+from delegate.evaluation.metrics import classification_metrics, detection_metrics
+from delegate.evaluation.state import StateFile
+from delegate.evaluation.workers import run_here, run_in_processes, run_on_cluster
+from delegate.images import find_images
+from delegate.tensor_details import model_details
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a folder of pictures")
+    parser.add_argument("--model", type=Path, required=True, metavar="M", help="a .tflite file")
+    parser.add_argument(
+        "--task", choices=("classify", "detect"), help="default: classify if the outputs allow it"
+    )
+    parser.add_argument(
+        "--truth", type=Path, metavar="FILE",
+        help="classes as CSV (image,class; default: the number at the begin of each name) or "
+        "objects as COCO's JSON (default: YOLO's .txt beside each picture)",
+    )  # fmt: skip
+    parser.add_argument("--labels", type=Path, metavar="L", help="the model's classes by name")
+    parser.add_argument(
+        "--truth-labels", type=Path, metavar="L",
+        help="the truth's classes by name, where they are numbered otherwise than the model's",
+    )  # fmt: skip
+    parser.add_argument("--limit", type=positive_integer, metavar="N", help="only N pictures")
+    parser.add_argument(
+        "--jobs", type=positive_integer, default=1, metavar="N", help="processes (default 1)"
+    )
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS",
+        help="of a Dask cluster that does the work instead, as tcp://host:8786",
+    )  # fmt: skip
+    parser.add_argument(
+        "--state", type=Path, metavar="FILE", help="keep results there, and go on from it"
+    )
+    parser.add_argument("--no-cpu", action="store_true", help="only the delegate")
+    parser.add_argument(
+        "--reference", choices=("reference", "builtin"), default="builtin",
+        help="the CPU's kernels: TensorFlow Lite's fast ones (default) or its reference ones",
+    )  # fmt: skip
+    add_decoder_arguments(parser)
+    add_option_arguments(parser)
+    add_json_argument(parser)
+
+
+def _task(arguments: argparse.Namespace) -> str:
+    if arguments.task is not None:
+        return str(arguments.task)
+    _, outputs = model_details(arguments.model)
+    try:
+        if len(outputs) == 1 and class_count(outputs[0]):
+            return "classify"
+    except ModelError:
+        pass
+    return "detect"
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    options = options_from(arguments)
+    task = _task(arguments)
+    labels = read_label_lines(arguments.labels) if arguments.labels is not None else None
+    truth_labels = (
+        read_label_lines(arguments.truth_labels) if arguments.truth_labels is not None else None
+    )
+    paths = find_images(arguments.folder)[: arguments.limit]
+    classes = len(labels) if labels is not None else None
+    spec = Spec(
+        task=task,
+        model_sha256=hashlib.sha256(_content(arguments.model)).hexdigest(),
+        options=tuple(sorted(options.to_strings().items())),
+        with_cpu=not arguments.no_cpu,
+        reference_kernels=arguments.reference == "reference",
+        decoder=arguments.decoder,
+        classes=classes,
+        anchors=arguments.anchors,
+        fit=arguments.fit,
+        mean=arguments.mean,
+        std=arguments.std,
+        is_bgr=None if arguments.colours is None else arguments.colours == "bgr",
+    )
+    # Bad labels, models and outputs are refused before the work begins.
+    if task == "classify":
+        answers = classes_of(paths, arguments.truth)
+        offset = _background(arguments.model, labels, truth_labels, max(answers.values()))
+    else:
+        objects = objects_of(paths, arguments.truth)
+        plan = plan_from(arguments, classes)
+    with StateFile(arguments.state, spec.fingerprint()) as state:
+        left = [path for path in paths if path.name not in state.records]
+        with progress("evaluating", len(paths)) as bar:
+            bar.advance(len(paths) - len(left))
+            for record in _work(arguments, spec, left):
+                state.add(record)
+                bar.advance()
+        records = [state.records[path.name] for path in paths]
+    if task == "classify":
+        metrics = classification_metrics(records, answers, offset)
+    else:
+        metrics = detection_metrics(
+            records, objects, class_map(labels, truth_labels), plan.head.classes
+        )
+    document = {"task": task, "model": arguments.model.name, **metrics}
+    if arguments.json:
+        print_json(document)
+    else:
+        _print_tables(document)
+    return 0
+
+
+def _content(path: Path) -> bytes:
+    from delegate.tflite_reader import read_graph
+
+    read_graph(path)  # its errors name what is wrong with a file
+    return path.read_bytes()
+
+
+def _background(
+    model: Path, labels: Sequence[str] | None, truth_labels: Sequence[str] | None, highest: int
+) -> int:
+    """1 if the model's classes begin with a background that the truth does not count.
+
+    Told by the model's labels; without labels by ImageNet's 1001 outputs for 1000 classes.
+    """
+    _, outputs = model_details(model)
+    count = class_count(outputs[0])
+    if labels is not None:
+        counted = truth_labels is not None and truth_labels[0].lower() == BACKGROUND
+        return int(labels[0].lower() == BACKGROUND and len(labels) == count and not counted)
+    return int(count == 1001 and highest < 1000)
+
+
+def _work(arguments: argparse.Namespace, spec: Spec, paths: Sequence[Path]) -> Iterator[Record]:
+    if not paths:
+        return iter(())
+    if arguments.scheduler is not None:
+        return run_on_cluster(arguments.model, spec, paths, arguments.scheduler)
+    if arguments.jobs > 1:
+        return run_in_processes(arguments.model, spec, paths, arguments.jobs)
+    return run_here(arguments.model, spec, paths)
+
+
+def _print_tables(document: dict[str, Any]) -> None:
+    print(
+        format_pairs(
+            [(n, document[n]) for n in ("model", "task", "images", "classes") if n in document]
+        )
+    )
+    sides = [name for name in ("delegate", "cpu") if name in document]
+    names = list(document[sides[0]])
+    rows = [(side, *(f"{document[side][name]:.4f}" for name in names)) for side in sides]
+    print()
+    print(format_table(("", *names), rows, right=range(1, 1 + len(names))))
+    if "top1_agreement" in document:
+        print(f"\nbest class agrees for {100 * document['top1_agreement']:.2f} % of the pictures")
+    if "ap50_difference" in document:
+        print(f"\nAP50 of the delegate against the CPU: {document['ap50_difference']:+.4f}")
+
+
+COMMAND = Command(
+    name="evaluate",
+    summary="Accuracy on labelled pictures: top-1 and top-5, or COCO's average precision.",
+    examples=(
+        "evaluate imagenet/ --model mobilenet_v1_1.0_224_quant.tflite --jobs 4",
+        "evaluate coco/ --model yolov8n.tflite --state yolov8n.jsonl --json",
+        "evaluate coco/ --model ssd.tflite --labels coco90.txt --truth-labels coco80.txt",
+        "evaluate coco/ --model yolov8n.tflite --scheduler tcp://10.0.0.2:8786",
+    ),
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,1 @@
+"""Accuracy of a model on labelled pictures, the delegate beside the CPU."""

@@ -1,0 +1,84 @@
+"""Records on disk, one line each, so that an evaluation can go on where it was interrupted.
+
+The first line names what is evaluated; a file of something else is refused. A last line that was
+cut off by a crash is dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from types import TracebackType
+
+from delegate.errors import UsageError
+from delegate.evaluation.evaluator import Record
+
+FORMAT = "rk3588-evaluation-1"
+
+
+class StateFile:
+    """Records by picture; ``path`` None keeps them in memory only. A context manager."""
+
+    def __init__(self, path: Path | None, fingerprint: str) -> None:
+        self._path = path
+        self._head = {"format": FORMAT, "fingerprint": fingerprint}
+        self.records: dict[str, Record] = {}
+        self._file = None
+        if path is not None:
+            whole = self._read(path) if path.exists() else 0
+            try:
+                self._file = path.open("r+b" if path.exists() else "w+b")
+                self._file.truncate(whole)
+                self._file.seek(whole)
+                if whole == 0:
+                    self._write(self._head)
+            except OSError as error:
+                raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
+
+    def __enter__(self) -> StateFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _read(self, path: Path) -> int:
+        """Takes the records of ``path`` and returns how many of its bytes are whole lines."""
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+        whole = content.rfind(b"\n") + 1
+        lines = content[:whole].splitlines()
+        if not lines and not content:
+            return 0
+        try:
+            if not lines or json.loads(lines[0]) != self._head:
+                raise UsageError(
+                    f"{path}: holds another evaluation (model, options, version differ); give "
+                    "another --state"
+                )
+            for line in lines[1:]:
+                record = json.loads(line)
+                self.records[record["image"]] = record
+        except (ValueError, KeyError, TypeError):
+            raise UsageError(f"{path}: is not a state file of evaluate") from None
+        return whole
+
+    def add(self, record: Record) -> None:
+        """Keeps a record; on disk before this returns."""
+        self.records[record["image"]] = record
+        self._write(record)
+
+    def _write(self, record: Record) -> None:
+        if self._file is None:
+            return
+        self._file.write(json.dumps(record, allow_nan=False).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())

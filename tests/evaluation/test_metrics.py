@@ -1,0 +1,126 @@
+"""Accuracies, labels and state files against what they are by definition."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from delegate.errors import UsageError
+from delegate.evaluation.ground_truth import Objects, class_map, classes_of, objects_of
+from delegate.evaluation.metrics import classification_metrics, detection_metrics
+from delegate.evaluation.state import StateFile
+
+pytest.importorskip("pycocotools")
+
+
+def test_top1_and_top5() -> None:
+    records = [
+        {"image": "a", "ours": [3, 1, 2, 0, 9], "theirs": [3, 1, 2, 0, 9]},
+        {"image": "b", "ours": [5, 4, 2, 0, 9], "theirs": [4, 5, 2, 0, 9]},
+        {"image": "c", "ours": [7, 8, 6, 5, 4], "theirs": [7, 8, 6, 5, 4]},
+    ]
+    result = classification_metrics(records, {"a": 2, "b": 3, "c": 0}, 1)
+    assert result["delegate"] == {"top1": 1 / 3, "top5": 2 / 3}
+    assert result["cpu"] == {"top1": 2 / 3, "top5": 2 / 3}
+    assert result["top1_agreement"] == 2 / 3
+
+
+def square(index: int, x: float, y: float) -> tuple[int, float, float, float, float]:
+    return (index, x, y, x + 0.2, y + 0.2)
+
+
+def row(index: int, score: float, x: float, y: float) -> list[float]:
+    return [index, score, x * 100, y * 100, x * 100 + 20, y * 100 + 20]
+
+
+def test_average_precision_of_a_case_counted_by_hand() -> None:
+    """Class 0: two objects, of which one is found first and one never, AP50 = 51 of 101 recalls.
+    Class 1: found after a wrong box, precision 1/2 everywhere."""
+    truth = {"a": Objects((square(0, 0.1, 0.1), square(0, 0.6, 0.6), square(1, 0.1, 0.6)))}
+    found = [row(0, 0.9, 0.1, 0.1), row(1, 0.8, 0.6, 0.1), row(1, 0.7, 0.1, 0.6)]
+    record = {"image": "a", "width": 100, "height": 100, "ours": found}
+    result = detection_metrics([record], truth, {}, 2)
+    assert result["classes"] == 2
+    assert result["delegate"]["ap50"] == pytest.approx((51 / 101 + 0.5) / 2)
+    assert "cpu" not in result
+
+
+def test_classes_are_translated_by_name_and_unknown_ones_left_out() -> None:
+    mapping = class_map(["person", "n/a", "hot dog"], ["hot_dog", "Person", "cat"])
+    assert mapping == {0: 1, 2: 0}
+    truth = {"a": Objects((square(1, 0.1, 0.1), square(2, 0.5, 0.5)))}
+    record = {"image": "a", "width": 100, "height": 100, "ours": [row(0, 0.9, 0.1, 0.1)]}
+    assert detection_metrics([record], truth, mapping, 3)["delegate"]["ap50"] == pytest.approx(1)
+
+
+def test_the_order_of_records_does_not_matter() -> None:
+    rng = np.random.default_rng(0)
+    truth, records = {}, []
+    for number in range(12):
+        name = f"{number:02d}"
+        spots = rng.uniform(0, 0.8, (4, 2))
+        truth[name] = Objects(tuple(square(int(rng.integers(3)), x, y) for x, y in spots))
+        found = [row(int(rng.integers(3)), float(np.round(rng.uniform(), 1)), x, y)
+                 for x, y in spots + rng.normal(0, 0.03, spots.shape)]  # fmt: skip
+        records.append({"image": name, "width": 100, "height": 100, "ours": found})
+    expected = detection_metrics(records, truth, {}, None)
+    assert 0 < expected["delegate"]["ap50"] < 1
+    assert detection_metrics(records[::-1], truth, {}, None) == expected
+
+
+def test_truth_from_names_tables_and_text_files(tmp_path: Path) -> None:
+    images = [tmp_path / "007_owl.jpg", tmp_path / "12.png"]
+    assert classes_of(images[:1], None) == {"007_owl.jpg": 7}
+    table = tmp_path / "truth.csv"
+    table.write_text("image,class\n007_owl.jpg,3\n12.png,4\n")
+    assert classes_of(images, table) == {"007_owl.jpg": 3, "12.png": 4}
+    (tmp_path / "12.txt").write_text("5 0.5 0.5 0.2 0.4\n")
+    objects = objects_of(images, None)
+    assert objects["007_owl.jpg"].boxes == ()
+    assert objects["12.png"].boxes[0] == pytest.approx((5, 0.4, 0.3, 0.6, 0.7))
+
+
+def test_truth_from_coco(tmp_path: Path) -> None:
+    document = {
+        "images": [{"id": 4, "file_name": "x.jpg", "width": 200, "height": 100}],
+        "categories": [{"id": 90, "name": "b"}, {"id": 7, "name": "a"}],
+        "annotations": [{"image_id": 4, "category_id": 90, "bbox": [20, 10, 40, 30]}],
+    }
+    path = tmp_path / "coco.json"
+    path.write_text(json.dumps(document))
+    objects = objects_of([tmp_path / "x.jpg", tmp_path / "y.jpg"], path)
+    assert objects["x.jpg"].boxes[0] == pytest.approx((1, 0.1, 0.1, 0.3, 0.4))
+    assert objects["y.jpg"].boxes == ()
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"images": 3}', "[]"])
+def test_bad_truth_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "truth.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match="COCO"):
+        objects_of([tmp_path / "x.jpg"], path)
+    with pytest.raises(UsageError, match="no class"):
+        classes_of([tmp_path / "x.jpg"], None)
+    with pytest.raises(UsageError, match="no label files"):
+        objects_of([tmp_path / "x.jpg"], None)
+
+
+def test_state_survives_a_cut_line_and_refuses_another_evaluation(tmp_path: Path) -> None:
+    path = tmp_path / "state.jsonl"
+    with StateFile(path, "one") as state:
+        state.add({"image": "a", "ours": [1]})
+        state.add({"image": "b", "ours": [2]})
+    path.write_bytes(path.read_bytes()[:-4])
+    with StateFile(path, "one") as state:
+        assert list(state.records) == ["a"]
+        state.add({"image": "c", "ours": [3]})
+    with StateFile(path, "one") as state:
+        assert list(state.records) == ["a", "c"]
+    with pytest.raises(UsageError, match="another evaluation"):
+        StateFile(path, "two")
+    path.write_text("nonsense\n")
+    with pytest.raises(UsageError, match="state file"):
+        StateFile(path, "one")
