@@ -38,9 +38,7 @@ def classify_image(
     Raises ModelError if the model is no classifier, UsageError for a bad picture or label file,
     DelegateError if no runtime is installed.
     """
-    return classify_images(
-        [image], model, options, labels=labels, top=top, mean=mean, std=std
-    )[0]
+    return classify_images([image], model, options, labels=labels, top=top, mean=mean, std=std)[0]
 
 
 def classify_images(

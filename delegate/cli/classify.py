@@ -112,9 +112,7 @@ def _csv(results: Results) -> str:
     return text.getvalue()
 
 
-def _print_tables(
-    path: Path, model: DelegatedModel, results: Results
-) -> None:
+def _print_tables(path: Path, model: DelegatedModel, results: Results) -> None:
     facts = model.delegation
     pairs: list[tuple[str, object]] = [
         ("model", path),
