@@ -17,6 +17,7 @@
 #include "layout.h"
 #include "program.h"
 #include "run_log.h"
+#include "time_layout.h"
 
 namespace py = pybind11;
 
@@ -225,6 +226,8 @@ PYBIND11_MODULE(_native, module) {
              "Path of an NPU's device node, or \"\".");
   module.def("to_nc1hwc2", &rk3588::to_nc1hwc2, py::arg("host"), py::arg("surface_stride_bytes"),
              py::arg("is_uint8"), py::arg("fill"), "Test hook of the layout conversion.");
+  module.def("time_layout", &rk3588::time_layout, py::arg("pixels"), py::arg("channels"),
+             py::arg("is_uint8"), py::arg("repeats"), "Times the layout conversion.");
   module.def("to_folded_nc1hwc2", &rk3588::to_folded_nc1hwc2, py::arg("host"), py::arg("fold"),
              py::arg("device_height"), py::arg("device_width"), py::arg("is_uint8"),
              py::arg("fill"), "Test hook of the folding conversion.");
