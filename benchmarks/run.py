@@ -1,4 +1,4 @@
-"""Measures plans, compilation, host conversion and the simulator; prints tables, saves JSON and SVG.
+"""Measures plans, compilation, host conversion and the simulator; tables, JSON and SVG.
 
     python benchmarks/run.py [--models DIR] [--out DIR] [--quick]
 

@@ -58,9 +58,7 @@ def to_nc1hwc2(
 ) -> npt.NDArray[np.uint8]:
     """[pixels, channels] bytes as NC1HWC2 surfaces, 0xaa where nothing is written (test hook)."""
 
-def time_layout(
-    pixels: int, channels: int, is_uint8: bool, repeats: int
-) -> tuple[int, int, int]:
+def time_layout(pixels: int, channels: int, is_uint8: bool, repeats: int) -> tuple[int, int, int]:
     """Nanoseconds of the fastest of ``repeats``: to NC1HWC2, back, and memcpy of the NHWC bytes."""
 
 def to_folded_nc1hwc2(

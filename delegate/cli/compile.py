@@ -53,6 +53,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--html", type=Path, metavar="FILE",
         help="write a report as one page: graph, tiles, roofline, memory, what would help",
     )  # fmt: skip
+    parser.add_argument(
+        "--explain", action="store_true", help="say of every layer why it is tiled as it is"
+    )
     add_option_arguments(parser)
     add_json_argument(parser)
 
@@ -103,6 +106,8 @@ def _run(arguments: argparse.Namespace) -> int:
         print_json(document)
     else:
         _print_tables(arguments.model, result, document)
+        if arguments.explain:
+            _print_choices(document)
         for path in files:
             print(f"wrote {path}")
     if not result.partitions:
@@ -174,6 +179,17 @@ def _print_tables(path: Path, result: CompileResult, document: dict[str, Any]) -
         print("left to the CPU:")
         rejected = [(r.node, r.op, r.rule, r.detail) for r in result.rejections]
         print(format_table(("node", "op", "rule", "reason"), rejected, right=(0,)))
+
+
+def _print_choices(document: dict[str, Any]) -> None:
+    """What the tiler chose for every layer, out of how many plans."""
+    rows = [
+        (number, nodes_text(layer["nodes"]), layer["tasks"], layer["tiling"] or "whole feature map")
+        for number, partition in enumerate(document["partitions"])
+        for layer in partition["layers"]
+    ]
+    print("\ntiling (chosen by estimated time, launches included):")
+    print(format_table(("partition", "nodes", "tasks", "choice"), rows, right=(0, 2)))
 
 
 def _print_advice(document: dict[str, Any]) -> None:

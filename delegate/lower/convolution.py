@@ -111,7 +111,15 @@ def lower_convolution(conv: Convolution, constants: ConstantPool) -> Layer:
                         is_depthwise=conv.is_depthwise,
                     )
                 )
-    return Layer(conv.name, conv.op, conv.nodes, tuple(tasks), plan.choice)
+    return Layer(conv.name, conv.op, conv.nodes, tuple(tasks), _folded_text(conv) + plan.choice)
+
+
+def _folded_text(conv: Convolution) -> str:
+    fold = conv.source.fold
+    if fold is None:
+        return ""
+    lanes = f"{fold.window_h} x {fold.window_w} x {fold.channels}"
+    return f"input folded by the host ({lanes} as {fold.lanes} channels), "
 
 
 def _tile_name(conv: Convolution, image: int, tile: Tile) -> str:
