@@ -67,10 +67,53 @@ sim::Kernel parse_kernel(const std::string& name) {
   throw py::value_error("unknown kernel driver '" + name + "'; known are rocket and rknpu");
 }
 
+py::dict as_dict(const sim::TaskCounters& c) {
+  py::dict d;
+  d["task"] = c.task;
+  d["layer"] = c.layer;
+  d["enable_mask"] = c.enable_mask;
+  d["macs"] = c.macs;
+  d["feature_bytes"] = c.feature_bytes;
+  d["weight_bytes"] = c.weight_bytes;
+  d["operand_bytes"] = c.operand_bytes;
+  d["written_bytes"] = c.written_bytes;
+  d["data_banks"] = c.data_banks;
+  d["weight_banks"] = c.weight_banks;
+  d["cbuf_data_bytes"] = c.cbuf_data_bytes;
+  d["cbuf_weight_bytes"] = c.cbuf_weight_bytes;
+  d["npu_cycles"] = c.npu_cycles;
+  d["ddr_cycles"] = c.ddr_cycles;
+  return d;
+}
+
+py::dict as_dict(const sim::ElementTrace& t) {
+  py::dict d;
+  d["task"] = t.task;
+  d["layer"] = t.layer;
+  d["element"] = py::make_tuple(t.channel, t.y, t.x);
+  d["values"] = t.values;
+  d["output"] = t.output;
+  d["registers"] = t.registers;
+  d["groups"] = t.groups;
+  return d;
+}
+
+py::dict as_dict(const sim::Report& report) {
+  py::list tasks;
+  for (const sim::TaskCounters& c : report.tasks) tasks.append(as_dict(c));
+  py::list traces;
+  for (const sim::ElementTrace& t : report.traces) traces.append(as_dict(t));
+  py::dict d;
+  d["complaints"] = report.complaints;
+  d["tasks"] = tasks;
+  d["traces"] = traces;
+  return d;
+}
+
 py::dict simulate(const std::vector<py::tuple>& region_items,
                   const std::vector<std::vector<TaskTuple>>& job_items, bool chained,
                   unsigned threads, bool plain, const std::string& isa, const std::string& kernel,
-                  bool lenient) {
+                  bool lenient, bool counters, std::optional<uint64_t> probe) {
   std::vector<Region> regions;
   for (const py::tuple& item : region_items) regions.push_back(parse_region(item));
   std::vector<Job> jobs;
@@ -86,6 +129,8 @@ py::dict simulate(const std::vector<py::tuple>& region_items,
   settings.isa = parse_isa(isa);
   settings.kernel = parse_kernel(kernel);
   settings.lenient = lenient;
+  settings.counters = counters;
+  settings.probe = probe.value_or(sim::kNoProbe);
   sim::Report report;
   std::optional<Fault> fault;
   {
@@ -98,9 +143,7 @@ py::dict simulate(const std::vector<py::tuple>& region_items,
     }
   }
   if (fault) throw_fault(*fault);
-  py::dict result;
-  result["complaints"] = report.complaints;
-  return result;
+  return as_dict(report);
 }
 
 }  // namespace
@@ -110,6 +153,7 @@ void bind_simulator(py::module_& module) {
   module.def("simulate", &rk3588::simulate, py::arg("regions"), py::arg("jobs"),
              py::arg("chained") = false, py::arg("threads") = 0, py::arg("plain") = false,
              py::arg("isa") = "auto", py::arg("kernel") = "", py::arg("lenient") = false,
+             py::arg("counters") = false, py::arg("probe") = py::none(),
              "Runs jobs of register commands on the simulated NPU.\n\n"
              "regions: (name, device address, writable contiguous uint8 array[, initial_bytes]);\n"
              "jobs: lists of (regcmd address, 64-bit words, layer name). Raises SimulatorFault or\n"

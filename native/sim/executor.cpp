@@ -75,6 +75,9 @@ void fetch_features(const Memory& memory, const Position& where, TaskPlan* plan)
   }
   plan->feature_reads = feature_ranges(plan->cna);
   plan->feature_bytes = row_bytes * f.height * f.surfaces();
+  plan->cbuf_data_bytes = plan->cna.packed.is_on
+                              ? uint64_t{plan->cna.cbuf.entries_per_row} * kAtomBytes
+                              : uint64_t{plan->cna.cbuf.entries_per_row} * kEntryBytes * f.height;
   plan->expanded = std::make_unique<std::vector<int8_t>>();
   expand_features(&plan->cna, &plan->feature, plan->expanded.get());
 }

@@ -286,6 +286,14 @@ PoolingPlan plan_pooling(const PoolingConfig& c, Memory& memory, const Position&
   return plan;
 }
 
+double pool_element(const PoolingConfig& c, const PoolingPlan& plan, uint32_t channel, uint32_t y,
+                    uint32_t x) {
+  const auto lanes = static_cast<uint32_t>(kAtomBytes / element_bytes(c.element));
+  const Window window(c, plan.inputs[channel / lanes], y, x);
+  if (c.element == Element::kInt8) return pool_int8(c, window, channel % lanes);
+  return half_to_float(pool_half(c, window, channel % lanes));
+}
+
 void run_pooling(const PoolingConfig& c, const PoolingPlan& plan, ThreadPool* pool) {
   const auto pool_surface = [&](size_t s) {
     for (uint32_t y = 0; y < c.out_height; ++y) {

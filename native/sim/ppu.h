@@ -48,6 +48,9 @@ struct PoolingPlan {
 
 // Checks every address; marks the output as written. Throws Fault.
 PoolingPlan plan_pooling(const PoolingConfig& config, Memory& memory, const Position& where);
+// One output element as a number.
+double pool_element(const PoolingConfig& config, const PoolingPlan& plan, uint32_t channel,
+                    uint32_t y, uint32_t x);
 void run_pooling(const PoolingConfig& config, const PoolingPlan& plan, class ThreadPool* pool);
 
 }  // namespace rk3588::sim

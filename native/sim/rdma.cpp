@@ -192,10 +192,13 @@ RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& dpu, bool is_conv) {
   }
   expect_equal(v, mode, "CONV_MODE", v.raw(mode, r::rdma_feature_mode_cfg::kConvMode),
                dpu.is_depthwise ? 3 : 0);
-  expect_equal(v, mode, "IN_PRECISION", v.raw(mode, r::rdma_feature_mode_cfg::kInPrecision),
-               static_cast<int64_t>(dpu.in));
-  expect_equal(v, mode, "PROC_PRECISION", v.raw(mode, r::rdma_feature_mode_cfg::kProcPrecision),
-               static_cast<int64_t>(dpu.proc));
+  // The types of the main operand say nothing where it is not read.
+  if (v.raw(mode, r::rdma_feature_mode_cfg::kMrdmaDisable) == 0) {
+    expect_equal(v, mode, "IN_PRECISION", v.raw(mode, r::rdma_feature_mode_cfg::kInPrecision),
+                 static_cast<int64_t>(dpu.in));
+    expect_equal(v, mode, "PROC_PRECISION", v.raw(mode, r::rdma_feature_mode_cfg::kProcPrecision),
+                 static_cast<int64_t>(dpu.proc));
+  }
   expect_equal(v, r::rdma_data_cube_channel::kOffset, "CHANNEL + 1",
                v.value(r::rdma_data_cube_channel::kOffset, r::rdma_data_cube_channel::kChannel),
                dpu.channels);

@@ -2,9 +2,11 @@
 
 #include <set>
 
+#include "sim/counters.h"
 #include "sim/executor.h"
 #include "sim/fast.h"
 #include "sim/ppu.h"
+#include "sim/trace.h"
 
 namespace rk3588::sim {
 namespace {
@@ -33,10 +35,14 @@ struct Simulator::Impl {
     const SegmentEnd end =
         run_segment(run.memory, run.registers, run.tables, address, words, where);
     if (is_pooling(end.enable_mask, where)) {
-      run_pooling_task(run, where);
+      run_pooling_task(run, end.enable_mask, where);
     } else {
       const TaskPlan plan =
           plan_task(end.enable_mask, run.registers, run.tables, run.memory, run.cbuf, where);
+      note(run, where, [&] { return count_task(plan, end.enable_mask); });
+      if (settings.probe != kNoProbe) {
+        trace_task(plan, end.enable_mask, run.registers, settings.probe, where, &run.report.traces);
+      }
       if (settings.dry_run) {
         // All checks are done.
       } else if (settings.plain) {
@@ -61,12 +67,26 @@ struct Simulator::Impl {
     return {run.task, layer, settings.lenient ? &run.report.complaints : nullptr};
   }
 
-  void run_pooling_task(Run& run, const Position& where) {
+  template <typename Count>
+  void note(Run& run, const Position& where, Count count) const {
+    if (!settings.counters) return;
+    TaskCounters counters = count();
+    counters.task = where.task;
+    counters.layer = where.layer;
+    run.report.tasks.push_back(std::move(counters));
+  }
+
+  void run_pooling_task(Run& run, uint32_t enable_mask, const Position& where) {
     const BlockView ppu(run.registers.current(Block::kPpu), Block::kPpu, where);
     const BlockView rdma(run.registers.current(Block::kPpuRdma), Block::kPpuRdma, where);
     const PoolingConfig config = decode_pooling(ppu, rdma);
     const PoolingPlan plan = plan_pooling(config, run.memory, where);
     for (const AddressPattern& pattern : plan.writes) run.cbuf.note_write(pattern);
+    note(run, where, [&] { return count_pooling(config, enable_mask); });
+    if (settings.probe != kNoProbe) {
+      trace_pooling(config, plan, enable_mask, run.registers, settings.probe, where,
+                    &run.report.traces);
+    }
     if (!settings.dry_run) run_pooling(config, plan, settings.plain ? nullptr : &pool);
   }
 

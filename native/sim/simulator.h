@@ -41,6 +41,8 @@ enum class Kernel {
   kRknpu,   // vendor's: a kick per job, completion by the last task's interrupt
 };
 
+inline constexpr uint64_t kNoProbe = UINT64_MAX;
+
 struct Settings {
   // true: one kick per job, the PC follows the links in the tails (a job that lists one task only
   // runs until a tail without a link); false: a kick per task
@@ -52,7 +54,9 @@ struct Settings {
   // Deviations that programs of other compilers have and that leave no doubt about what a task
   // computes are reported instead of ending the run.
   bool lenient = false;
-  Isa isa = Isa::kAuto;  // throws std::invalid_argument if the processor or the build lacks it
+  bool counters = false;      // Report::tasks
+  uint64_t probe = kNoProbe;  // device address of an output element: Report::traces
+  Isa isa = Isa::kAuto;       // throws std::invalid_argument if the processor or the build lacks it
 };
 
 // The best instruction set of this processor that is compiled in; never kAuto.
@@ -76,8 +80,41 @@ class Fault : public std::runtime_error {
   std::string layer;
 };
 
+// What one task moved and computed. Cycles are estimates by the known cost formulas.
+struct TaskCounters {
+  int task = 0;
+  std::string layer;
+  uint32_t enable_mask = 0;
+  uint64_t macs = 0;
+  uint64_t feature_bytes = 0;  // read by CNA or PPU_RDMA
+  uint64_t weight_bytes = 0;
+  uint64_t operand_bytes = 0;  // read by DPU_RDMA
+  uint64_t written_bytes = 0;
+  uint32_t data_banks = 0;
+  uint32_t weight_banks = 0;
+  uint64_t cbuf_data_bytes = 0;
+  uint64_t cbuf_weight_bytes = 0;
+  uint64_t npu_cycles = 0;
+  uint64_t ddr_cycles = 0;
+};
+
+// How the element at Settings::probe got its value in one task.
+struct ElementTrace {
+  int task = 0;
+  std::string layer;
+  uint32_t channel = 0;
+  uint32_t y = 0;
+  uint32_t x = 0;
+  std::vector<std::pair<std::string, double>> values;  // stage by stage
+  double output = 0;
+  std::vector<std::pair<std::string, uint32_t>> registers;  // written ones of the task's groups
+  std::vector<std::pair<std::string, int>> groups;          // which of the two each block used
+};
+
 // What a run reports besides the memory it leaves.
 struct Report {
+  std::vector<TaskCounters> tasks;      // only with Settings::counters
+  std::vector<ElementTrace> traces;     // of the tasks that wrote the element at Settings::probe
   std::vector<std::string> complaints;  // lenient mode: what would have been faults
 };
 

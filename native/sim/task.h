@@ -20,6 +20,7 @@ struct TaskPlan {
   // What CNA read, before expand_features() changed the cube, and the memory of the new one.
   std::vector<AddressPattern> feature_reads;
   uint64_t feature_bytes = 0;
+  uint64_t cbuf_data_bytes = 0;
   std::unique_ptr<std::vector<int8_t>> expanded;
 
   int8_t* output_row(uint32_t surface, uint32_t y) const {

@@ -45,7 +45,7 @@ def test_downgraded(change, kind, register):
         s.run(strict, tasks)
     assert fault.value.kind == kind
     right, right_tasks = program(lambda r: None)
-    assert s.run(right, right_tasks, lenient=True) == {"complaints": []}
+    assert s.run(right, right_tasks, lenient=True)["complaints"] == []
     lenient, tasks = program(change)
     complaints = s.run(lenient, tasks, lenient=True)["complaints"]
     assert complaints == [str(fault.value)]

@@ -1,0 +1,141 @@
+"""Counters of tasks and explanations of elements."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from delegate import simulator
+from delegate.capture import Capture, CaptureBuffer, CaptureCheck, CaptureJob, CaptureTask
+from delegate.errors import UsageError
+from tests.sim import oracle
+from tests.sim import stream as s
+from tests.sim.programs import (
+    Conv,
+    Elementwise,
+    conv_registers,
+    elementwise_registers,
+    random_elementwise,
+    random_tensors,
+    to_surfaces,
+)
+from tests.sim.wide_programs import MAX, pool_registers
+
+
+def capture_of(memory: s.Memory, tasks: list[tuple[int, int, str]], shape: tuple) -> Capture:
+    """A capture of the run whose check is the buffer "output"."""
+    ran = memory.copy()
+    s.run(ran, tasks)
+    c, h, w = shape
+    surfaces = ran.bytes("output").view(np.int8).reshape(-1, h * w, 16)
+    nchw = np.stack([surfaces[i // 16, :, i % 16].reshape(h, w) for i in range(c)])[None]
+    return Capture(
+        name="test",
+        buffers=tuple(CaptureBuffer(n, a, b.size) for n, a, b in memory.regions),
+        contents={n: b for n, _, b in memory.regions},
+        jobs=(CaptureJob(tuple(CaptureTask(a, n, layer) for a, n, layer in tasks)),),
+        checks=(CaptureCheck("output", 0, (1, c, h, w), h * w, "expected_0"),),
+        expected={"expected_0": nchw},
+    )
+
+
+CONV = Conv(c=40, oc=37, h=9, w=7, oh=9, ow=7, blocks=True, mul_shift=14, mul_shift_negative=14,
+            fused=True, registers={s.BN_CFG: 0x12})  # fmt: skip
+
+
+def conv_capture(t: Conv = CONV) -> tuple[Capture, oracle.Tensors, s.Registers]:
+    memory, program = s.Memory(), s.Program()
+    data = random_tensors(np.random.default_rng(6), t)
+    r = conv_registers(t, memory, data)
+    program.add(r)
+    return capture_of(memory, program.place(memory), (t.oc, t.oh, t.ow)), data, r
+
+
+@pytest.mark.parametrize("element", [(0, 0, 0), (20, 8, 6), (36, 4, 3)])
+def test_every_stage_of_a_convolution(element):
+    capture, data, r = conv_capture()
+    trace = simulator.explain(capture, "expected_0", element).traces[-1]
+    assert trace.element == element
+    assert trace.output == capture.expected["expected_0"][(0, *element)]
+    acc, sums = (x[element] for x in oracle.accumulate(CONV, data))
+    assert trace.value("CORE.sum of products") == acc
+    assert trace.value("CORE.sum of inputs") == sums
+    finished = acc + sums * data.ow[element[0]]
+    assert trace.value("CORE.accumulator") == finished
+    alu = finished + data.alu[element[0]]
+    assert trace.value("BS.ALU") == alu
+    product = np.array([alu * data.mul[element[0]]])
+    assert trace.value("BS.MUL") == oracle.sat32(oracle.half_even(product, 14))[0]
+    assert trace.value("BN.RELU") == max(trace.value("BS.MUL"), 0)
+    assert trace.value("EW.operand") == data.ew[element]
+    assert trace.value("EW") == trace.value("BN.RELU") + trace.value("EW.converted operand")
+    clipped = np.clip(trace.value("OUT_CVT.with offset"), -128, 127)
+    assert clipped == trace.output
+    assert trace.register("DPU.OUT_CVT_SCALE") == r[s.OUT_SCALE]
+    assert dict(trace.groups) == {"CNA": 0, "CORE": 0, "DPU": 0, "DPU_RDMA": 0}
+
+
+def test_text_names_task_stage_and_registers():
+    capture, _, _ = conv_capture()
+    explanation = simulator.explain(capture, 0, (1, 2, 3))
+    text = explanation.text()
+    assert "task 0 (layer0): channel 1, row 2, column 3" in text
+    assert "CORE.accumulator" in text
+    assert "DPU.OUT_CVT_SCALE" not in text
+    assert "DPU.OUT_CVT_SCALE = 0x4abc" in explanation.text(registers=True)
+
+
+def test_pooling_shows_its_window():
+    x = np.random.default_rng(0).integers(-128, 128, (16, 6, 5)).astype(np.int8)
+    memory, program = s.Memory(), s.Program()
+    r = pool_registers(memory, to_surfaces(x, 30), (16, 6, 5), (3, 3), method=MAX, kernel=(2, 2),
+                       stride=(2, 2), pads=(0, 0, 0, 1))  # fmt: skip
+    program.add(r, s.POOL)
+    capture = capture_of(memory, program.place(memory), (16, 3, 3))
+    trace = simulator.explain(capture, 0, (9, 2, 2)).traces[0]
+    assert trace.value("PPU.input at 4, 4") == x[9, 4, 4]
+    assert trace.value("PPU.input at 5, 5 (padding)") == 0
+    assert trace.output == max(x[9, 4, 4], x[9, 5, 4])
+
+
+def test_unknown_tensors_and_elements():
+    capture, _, _ = conv_capture()
+    with pytest.raises(UsageError, match="it has: 0 \\(expected_0\\)"):
+        simulator.explain(capture, "expected_9", (0, 0, 0))
+    with pytest.raises(UsageError, match="37 channels, 9 rows and 7 columns"):
+        simulator.explain(capture, 0, (37, 0, 0))
+
+
+def test_counters_of_a_convolution():
+    capture, _, _ = conv_capture()
+    (task,) = simulator.count(capture)
+    assert task.enable_mask == 0x1D
+    assert task.macs == 63 * 9 * 48 * 38
+    assert task.feature_bytes == 63 * 48
+    assert task.weight_bytes == 9 * 48 * 38
+    assert task.written_bytes == 63 * 64
+    assert task.operand_bytes == 5 * 64 + 3 * 63 * 16
+    assert task.cbuf_data_bytes == -(-7 * 48 // 64) * 64 * 9
+    assert task.npu_cycles == 64 * 2 * (9 * 2)
+    moved = task.feature_bytes + task.weight_bytes + task.written_bytes + task.operand_bytes
+    assert task.ddr_cycles == -(-moved * 10 // 236)
+    assert task.cycles == max(task.npu_cycles, task.ddr_cycles)
+
+
+def test_counters_of_other_tasks():
+    rng = np.random.default_rng(0)
+    memory, program = s.Memory(), s.Program()
+    depthwise = Conv(c=70, depthwise=True, h=8, w=6, oh=8, ow=6)
+    program.add(conv_registers(depthwise, memory, random_tensors(rng, depthwise)))
+    flying = Elementwise(c=32, second="pixel")
+    data = random_elementwise(rng, flying)
+    program.add(elementwise_registers(flying, memory, data, "1"), s.FLYING)
+    x = to_surfaces(np.zeros((16, 6, 5), np.int8), 30)
+    pool = pool_registers(memory, x, (16, 6, 5), (3, 2), method=MAX, kernel=(2, 2),
+                          stride=(2, 2), tag="2")  # fmt: skip
+    program.add(pool, s.POOL)
+    capture = capture_of(memory, program.place(memory), (70, 8, 6))
+    first, second, third = simulator.count(capture)
+    assert (first.macs, first.npu_cycles) == (48 * 9 * 80, 48 * 9 * 2)
+    assert (second.macs, second.operand_bytes, second.written_bytes) == (0, 2 * 1120, 1120)
+    assert (third.feature_bytes, third.written_bytes, third.layer) == (480, 96, "layer2")

@@ -1,0 +1,163 @@
+"""Breaks the simulator in known ways and shows that its tests notice every one.
+
+    python tools/mutate_simulator.py [--only NAME] [--jobs N]
+
+Works on a copy of the tree in a temporary folder: builds it once, then for each mutation changes
+one line, builds again and runs tests/sim until the first failure. Prints the test that failed, or
+SURVIVED, and exits with 1 if a mutation survived. Takes some minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SIM = Path("native") / "sim"
+COPIED = ("CMakeLists.txt", "native", "delegate", "tests", "docs", "pyproject.toml")
+# Compares the mutations with the source, so that it would notice each of them by its text.
+NOT_RUN = "tests/sim/test_mutations.py"
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """``old`` occurs exactly once in the file; ``tests`` may narrow what is run."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str = "tests/sim"
+
+
+MUTATIONS = (
+    Mutation(
+        "rounding mode", "rounding.h",
+        "rest > half || (rest == half && (floor & 1) != 0)", "rest >= half",
+    ),
+    Mutation(
+        "negative shift", "dpu_stages.cpp", "product < 0 ? shift_negative : shift", "shift"
+    ),
+    Mutation("pad value", "core.cpp", ": cna.pad(i);", ": 0;"),
+    Mutation("pad value of the fast path", "fast_window.cpp",
+             "std::memset(out, cna.pad_even,", "std::memset(out, 0,"),
+    Mutation(
+        "halo row", "core.cpp",
+        "int64_t{y} * cna.stride_h + int64_t{ky} * cna.dilation_h - cna.pad_top",
+        "int64_t{y} * cna.stride_h + int64_t{ky} * cna.dilation_h",
+    ),
+    Mutation(
+        "halo row of the fast path", "fast_window.cpp",
+        "int64_t{y} - cna.pad_top", "int64_t{y}",
+    ),
+    Mutation(
+        "channel order", "cna.cpp",
+        "offset + uint64_t{o % kDenseGroup} * i_in_group + i % kDenseGroup",
+        "offset + uint64_t{i % kDenseGroup} * o_in_group + o % kDenseGroup",
+    ),
+    Mutation("COMB_USE addressing", "rdma.h", "s % 2 != 0 ? odd : even", "s % 2 != 0 ? even : odd"),
+    Mutation(
+        "group persistence", "register_file.h",
+        "pointer_[static_cast<int>(block)] ^= 1;", "pointer_[static_cast<int>(block)] ^= 0;",
+    ),
+    Mutation("table interpolation", "lut.cpp", "(to - from) * fraction", "(to - from) * 0"),
+    Mutation("table priority", "lut.cpp", "in_lo && c.hybrid_lo", "in_lo && !c.hybrid_lo"),
+    Mutation("pixels of packed input", "cna_input.cpp", "i < c->packed.channels * element",
+             "i < (c->packed.channels - 1) * element"),
+    Mutation("pixels between in a transposed convolution", "cna_input.cpp",
+             "c.element == Element::kInt8 ? c.pad(i)", "c.element == Element::kInt8 ? int8_t{0}"),
+    Mutation("padding of averages", "ppu.cpp", "sum += c.pad_value;", "sum += 0;"),
+    Mutation("padding of maxima", "ppu.cpp", "if (!found) best = value;\n        best = c.method "
+             "== PoolingMethod::kMax ? std::max(best, value) : std::min(best, value);\n"
+             "        found = true;\n      },\n      [&] { sum += c.pad_value; });",
+             "best = c.method == PoolingMethod::kMax ? std::max(best, value) : "
+             "std::min(best, value);\n        found = true;\n      },\n"
+             "      [&] { sum += c.pad_value; });"),
+    Mutation("order of fp16 sums", "core_float.cpp", "std::min(last, group + kInputGroup)",
+             "std::min(last, group + kInputGroup / 2)"),
+)  # fmt: skip
+
+
+def source(mutation: Mutation, root: Path = ROOT) -> str:
+    """The file's text. Raises ValueError if the mutation does not fit it any more."""
+    text = (root / SIM / mutation.file).read_text(encoding="utf-8")
+    if text.count(mutation.old) != 1:
+        raise ValueError(
+            f"mutation '{mutation.name}': {mutation.file} has its text {text.count(mutation.old)} "
+            "times, not once; adapt the mutation to the new source"
+        )
+    return text
+
+
+def build(tree: Path, jobs: int) -> None:
+    if not (tree / "build").exists():
+        pybind = subprocess.run(
+            [sys.executable, "-m", "pybind11", "--cmakedir"],
+            check=True, capture_output=True, text=True,
+        ).stdout.strip()  # fmt: skip
+        subprocess.run(
+            ["cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DRK3588_IN_SOURCE=ON",
+             "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O1",
+             f"-Dpybind11_DIR={pybind}", f"-DPython_EXECUTABLE={sys.executable}"],
+            cwd=tree, check=True, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+    subprocess.run(
+        ["ninja", "-C", "build", f"-j{jobs}", "_native"],
+        cwd=tree, check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def first_failure(tree: Path, mutation: Mutation) -> str:
+    """The first test that fails, or ""."""
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider",
+         f"--ignore={NOT_RUN}", mutation.tests],
+        cwd=tree, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(tree)},
+    )  # fmt: skip
+    failed = [line for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    if run.returncode != 0 and not failed:
+        return "the test run ended early"
+    return failed[0].split(" ")[1] if failed else ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", help="the mutation of this name")
+    parser.add_argument("--jobs", type=int, default=2, help="compilers at once (default 2)")
+    arguments = parser.parse_args()
+    chosen = [m for m in MUTATIONS if arguments.only in (None, m.name)]
+    for mutation in chosen:
+        source(mutation)
+    survived = 0
+    with tempfile.TemporaryDirectory(prefix="mutated-") as folder:
+        tree = Path(folder) / "tree"
+        tree.mkdir()
+        skip = shutil.ignore_patterns("*.so", "__pycache__")
+        for name in COPIED:
+            path = ROOT / name
+            if path.is_dir():
+                shutil.copytree(path, tree / name, ignore=skip)
+            else:
+                shutil.copy2(path, tree / name)
+        build(tree, arguments.jobs)
+        for mutation in chosen:
+            text = source(mutation, tree)
+            path = tree / SIM / mutation.file
+            path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+            build(tree, arguments.jobs)
+            failure = first_failure(tree, mutation)
+            survived += not failure
+            print(f"{mutation.name}: {failure or 'SURVIVED'}", flush=True)
+            path.write_text(text, encoding="utf-8")
+    print(f"{len(chosen) - survived} of {len(chosen)} mutations noticed")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
