@@ -97,10 +97,10 @@ def simulate(
     """Runs jobs of register commands on the simulated NPU.
 
     ``kernel``: "rocket" or "rknpu" to keep to that driver's limits, instead of ``chained``. The
-    result's "complaints" are the deviations that ``lenient`` passed over, one line each, its "tasks" what
-    every task moved and computed (with ``counters``), and its "traces" how the element at device
-    address ``probe`` got its value, one for every task that writes it. delegate/simulator.py makes
-    types of them.
+    result's "complaints" are the deviations that ``lenient`` passed over, one line each, its
+    "tasks" what every task moved and computed (with ``counters``), and its "traces" how the
+    element at device address ``probe`` got its value, one for every task that writes it.
+    delegate/simulator.py makes types of them.
 
     ``regions``: name, device address, writable contiguous bytes and, optionally, how many of them
     hold content. ``jobs``: tasks as (address of the commands, 64-bit words, layer name). Raises

@@ -1,4 +1,4 @@
-"""Insight into simulated runs: what every task moved and computed, and why an element has its value.
+"""Insight into simulated runs: what tasks moved and computed, why an element has its value.
 
 Comes in: a :class:`~delegate.capture.Capture`, or a :class:`~delegate.npu.program_types.Program`
 with the values of its inputs. Goes out: :class:`TaskCounters` per task, or an
