@@ -14,7 +14,8 @@ import numpy as np
 
 from delegate.errors import LoweringError
 from delegate.graph import Activation
-from delegate.lower.requantize import INT8_MAX, INT8_MIN, INT32_MAX, activation_range
+from delegate.lower.requantize import activation_range
+from delegate.lower.stages import INT8_MAX, INT8_MIN, INT32_MAX
 
 # Operand multipliers stay at or below 2^14: converted operands then reach 255 * 2^14, as in
 # programs observed on silicon.

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from delegate.graph import ConvOptions, DType, Graph, Node, Padding, Tensor
 from delegate.lower.fused_add import FusedAdd
 from delegate.lower.grouped import widen_groups
-from delegate.lower.requantize import Int64Array
 from delegate.lower.resolved import Convolution
+from delegate.lower.stages import Int64Array
 from delegate.lower.tensors import UINT8_OFFSET, DeviceTensor
 
 

@@ -17,12 +17,12 @@ from delegate.lower.requantize import (
     UNIT_SCALE,
     UNIT_SHIFT,
     Clamp,
-    Int64Array,
     Requantization,
     accumulator_bounds,
     requantize,
 )
 from delegate.lower.resolved import Convolution, FusionNotExactError
+from delegate.lower.stages import Int64Array
 from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, Source
 from delegate.lower.weights import pack_bias, pack_bn_multipliers, pack_operand_blocks
 
@@ -112,7 +112,7 @@ def _bn_stage(chosen: Requantization, cube_channels: int, constants: ConstantPoo
     clamps_in_bn = chosen.clamp.low is None
     relu = chosen.clamp.relu and clamps_in_bn
     relux_max = chosen.clamp.relux_max if clamps_in_bn else None
-    if chosen.exponents is None:
+    if chosen.bn_operands is None:
         return BnStage(
             mul=Source.REGISTER,
             mul_operand=chosen.bn_multiplier,
@@ -122,10 +122,13 @@ def _bn_stage(chosen: Requantization, cube_channels: int, constants: ConstantPoo
             relux_max=relux_max,
         )
     return BnStage(
+        alu_operand=chosen.bn_summand or None,
         mul=Source.MEMORY,
+        shift=chosen.bn_shift,
+        shift_negative=chosen.bn_shift,
         relu=relu,
         relux_max=relux_max,
-        operands=constants.add(pack_bn_multipliers(chosen.exponents, cube_channels)),
+        operands=constants.add(pack_bn_multipliers(chosen.bn_operands, cube_channels)),
     )
 
 

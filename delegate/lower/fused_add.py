@@ -25,14 +25,8 @@ import numpy.typing as npt
 from delegate.graph import Activation
 from delegate.lower.add_scales import AddScales, choose_add_scales, sum_clamp
 from delegate.lower.multipliers import MULTIPLIER_BITS, quantize_multiplier
-from delegate.lower.requantize import (
-    INT8_MAX,
-    INT8_MIN,
-    INT32_MAX,
-    AccumulatorBounds,
-    Int64Array,
-    activation_range,
-)
+from delegate.lower.requantize import activation_range
+from delegate.lower.stages import INT8_MAX, INT8_MIN, INT32_MAX, AccumulatorBounds, Int64Array
 from delegate.lower.tensors import DeviceTensor
 
 # A uniformly distributed int8 output is on average this far from its middle: what a relative error

@@ -93,6 +93,10 @@ def lower_partition(graph: Graph, partition: Partition, name: str) -> LoweredPar
     Additions are folded into convolutions where graph and numbers allow it; where the numbers do
     not, both nodes get tasks of their own.
     """
+    if not partition.outputs:
+        raise LoweringError(
+            partition.nodes[0], "result_used", "nothing reads the results of these nodes"
+        )
     fusions = dict(additions_to_fuse(graph, partition))
     while True:
         operations = _operations(graph, partition, fusions)

@@ -18,10 +18,9 @@ steps are made in the DPU:
     BN       u = round(t * D >> s2)        brings every channel to the same unit of 2^-R LSB
     OUT_CVT  out = round_half_away(u >> R) + zero_point, saturated
 
-Per channel, D_c = 2^(R - g_c) with g_c = -e_c: BS rounds at TFLite's own granularity and D is
-exact. Per tensor both multipliers are free registers: C * D has 30 bits, and BN's rounding is
-TFLite's first one. The activation clamps in BN, where zero is the output zero point and one LSB is
-exactly 2^R.
+Per tensor both multipliers are free registers: C * D has 30 bits, and BN's rounding is TFLite's
+first one (``factors``). Per channel see ``channel_stages``. The activation clamps in BN, where zero
+is the output zero point and one LSB is exactly 2^R.
 """
 
 from __future__ import annotations
@@ -35,25 +34,21 @@ import numpy.typing as npt
 
 from delegate.errors import LoweringError
 from delegate.graph import Activation
+from delegate.lower.channel_stages import channel_stages
 from delegate.lower.factors import choose_factors
-from delegate.lower.multipliers import (
-    MULTIPLIER_BITS,
-    quantize_multiplier,
-    scale_accumulator,
+from delegate.lower.multipliers import MULTIPLIER_BITS, quantize_multiplier
+from delegate.lower.stages import (
+    INT8_MAX,
+    INT8_MIN,
+    INT32_MAX,
+    AccumulatorBounds,
+    Int64Array,
+    Stages,
 )
 
-INT32_MAX = (1 << 31) - 1
-INT8_MIN, INT8_MAX = -128, 127
 # OUT_CVT_SCALE as the vendor normalises it (0x4000..0x7fff); a pure shift is 2^14 >> 14.
 UNIT_SCALE = 1 << 14
 UNIT_SHIFT = 14
-# Centres of channels whose bias is changed stay below this accumulator: half of int32's range
-# leaves room for what the inputs add.
-CENTRE_LIMIT = 1 << 30
-# A power of two that fits the signed 16-bit BN operand.
-MAX_BN_EXPONENT = 14
-
-Int64Array = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +71,8 @@ class Requantization:
     """Operands and settings of BS, BN and OUT_CVT for one node. Arrays have one element per output
     channel.
 
-    ``bias`` int32 for the BS ALU; ``multipliers`` for BS MUL; ``exponents`` None for a per-tensor
-    node, else log2 of the BN operands. ``unit_bits`` is R: one output LSB is 2^R in BN.
+    ``bias`` int32 for the BS ALU; ``multipliers`` for BS MUL; ``bn_operands`` None for a per-tensor
+    node, which has one ``bn_multiplier``. ``unit_bits`` is R: one output LSB is 2^R in BN.
     ``error_lsb`` bounds the distance to TFLite's value before its last rounding, over every
     possible input.
     """
@@ -85,8 +80,9 @@ class Requantization:
     bias: Int64Array
     multipliers: Int64Array
     bs_shift: int
-    exponents: Int64Array | None
+    bn_operands: Int64Array | None
     bn_multiplier: int
+    bn_summand: int
     bn_shift: int
     unit_bits: int
     output_zero_point: int
@@ -95,17 +91,7 @@ class Requantization:
 
     @property
     def is_per_channel(self) -> bool:
-        return self.exponents is not None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AccumulatorBounds:
-    """Exact bounds of the accumulator per output channel over every possible input, bias
-    included.
-    """
-
-    low: Int64Array
-    high: Int64Array
+        return self.bn_operands is not None
 
 
 def accumulator_bounds(
@@ -159,16 +145,20 @@ def requantize(
     accumulator. Raises LoweringError if a bound of one LSB cannot be proven.
     """
     bias, bounds = _tame_bias(node, multipliers, bias, bounds)
-    stages = _per_channel_stages if per_channel else _per_tensor_stages
-    chosen = stages(node, multipliers, bounds)
     low, high = activation_range(activation, output_scale, output_zero_point)
+    if per_channel:
+        only_positive = low >= output_zero_point
+        chosen = channel_stages(node, multipliers, bounds, only_positive=only_positive)
+    else:
+        chosen = _per_tensor_stages(node, multipliers, bounds)
     clamp = _clamp(activation, low - output_zero_point, high - output_zero_point, chosen.unit_bits)
     return Requantization(
         bias=bias + chosen.bias_change,
         multipliers=chosen.multipliers,
         bs_shift=chosen.bs_shift,
-        exponents=chosen.exponents,
+        bn_operands=chosen.bn_operands,
         bn_multiplier=chosen.bn_multiplier,
+        bn_summand=chosen.bn_summand,
         bn_shift=chosen.bn_shift,
         unit_bits=chosen.unit_bits,
         output_zero_point=output_zero_point,
@@ -190,18 +180,6 @@ def _clamp(activation: Activation, low: int, high: int, unit_bits: int) -> Clamp
     limit = high << unit_bits
     saturated_anyway = limit > INT32_MAX
     return Clamp(relu=True, relux_max=None if saturated_anyway else limit)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Stages:
-    multipliers: Int64Array
-    bs_shift: int
-    exponents: Int64Array | None
-    bn_multiplier: int
-    bn_shift: int
-    unit_bits: int
-    error_lsb: float
-    bias_change: Int64Array | int = 0
 
 
 def _tame_bias(
@@ -241,16 +219,12 @@ def _tame_bias(
     return bias, AccumulatorBounds(low, high)
 
 
-def _magnitude(bounds: AccumulatorBounds) -> Int64Array:
-    return np.maximum(np.maximum(np.abs(bounds.low), np.abs(bounds.high)), 1)
-
-
 def _per_tensor_stages(
     node: int, multipliers: npt.NDArray[np.float64], bounds: AccumulatorBounds
-) -> _Stages:
+) -> Stages:
     """C and D are registers: of all 15-bit pairs, the one with which fewest results differ."""
     q, exponent = quantize_multiplier(float(multipliers[0]))
-    magnitude = int(_magnitude(bounds).max())
+    magnitude = int(bounds.magnitude.max())
     if q == 0:
         q, exponent = (
             1 << 30,
@@ -272,129 +246,12 @@ def _per_tensor_stages(
     # Besides the product's error, BS drops half a unit of 2^bs_shift.
     dropped = 0.5 * factors.second * 2.0 ** (-bn_shift - unit_bits) if factors.drops_bits else 0.0
     channels = len(multipliers)
-    return _Stages(
+    return Stages(
         multipliers=np.full(channels, factors.first, np.int64),
         bs_shift=bs_shift,
-        exponents=None,
+        bn_operands=None,
         bn_multiplier=factors.second,
         bn_shift=bn_shift,
         unit_bits=unit_bits,
         error_lsb=range_lsb * factors.error + dropped,
     )
-
-
-def _per_channel_stages(
-    node: int, multipliers: npt.NDArray[np.float64], bounds: AccumulatorBounds
-) -> _Stages:
-    """C_c carries q_c, D_c = 2^(R - g_c) the exponent; channels too small for D lose low bits of
-    C instead.
-    """
-    pairs = [quantize_multiplier(float(m)) for m in multipliers]
-    q = np.array([p[0] for p in pairs], np.int64)
-    exponent = np.array([p[1] if p[0] else -31 for p in pairs], np.int64)
-    magnitude = _magnitude(bounds)
-    lift = max(int(exponent.max()), 0)  # multipliers of one and more: BS shifts that much less
-    bs_shift = MULTIPLIER_BITS - lift
-    if bs_shift < 0:
-        raise LoweringError(
-            node,
-            "multiplier_in_range",
-            f"the multiplier {float(multipliers.max()):.6g} is too large for the DPU's shifts",
-        )
-    unit = lift - exponent  # g_c: BS gives channel c in units of 2^-g_c LSB
-    # R: no coarser than the finest channel needs, D_c within 16 bits, and no channel may leave
-    # int32 in BN.
-    range_lsb = magnitude * multipliers
-    headroom = 31 - 1 - math.frexp(float(range_lsb.max()) + 1.0)[1]
-    unit_bits = max(0, min(int(unit.max()), int(unit.min()) + MAX_BN_EXPONENT, headroom))
-    drop = np.maximum(unit - unit_bits, 0)
-    exponents = np.maximum(unit_bits - unit, 0)
-    if int(exponents.max()) > MAX_BN_EXPONENT:
-        raise LoweringError(
-            node, "channel_scales_in_range", "the per-channel scales differ too much for the DPU"
-        )
-    scale = np.ldexp(1.0, (16 + drop).astype(np.int32))
-    c = np.minimum(np.rint(q / scale).astype(np.int64), (1 << MULTIPLIER_BITS) - 1)
-    step = np.ldexp(1.0, (exponents - unit_bits - bs_shift).astype(np.int32))  # LSB per C
-    wanted = _centres(bounds, multipliers, (drop > 0) & (q > 0))
-    # A multiplier so small that the centre would need an accumulator beyond int32 is raised.
-    least = np.ceil(np.nan_to_num(np.abs(wanted)) / (step * CENTRE_LIMIT)).astype(np.int64)
-    c = np.where(q > 0, np.maximum(c, np.maximum(least, 1)), 0)
-    actual = c * step
-    centre = (bounds.low + bounds.high) / 2.0
-    is_moved = ~np.isnan(wanted)
-    moved = np.zeros(len(c), np.int64)
-    moved[is_moved] = np.rint(wanted[is_moved] / actual[is_moved] - centre[is_moved])
-    bounds = AccumulatorBounds(bounds.low + moved, bounds.high + moved)
-    overflow = _magnitude(bounds).astype(np.float64) * np.maximum(c / 2.0**bs_shift, 1) > INT32_MAX
-    if overflow.any():
-        channel = int(np.flatnonzero(overflow)[0])
-        raise LoweringError(
-            node,
-            "accumulator_fits_int32",
-            f"output channel {channel}: the product of accumulator and multiplier leaves int32",
-        )
-    error = _channel_errors(bounds, moved, multipliers, actual)
-    error += np.where(drop > 0, 0.5 * 2.0 ** float(-unit_bits), 0.0)
-    worst = int(np.argmax(error))
-    if error[worst] >= 0.5:
-        raise LoweringError(
-            node,
-            "error_below_half_lsb",
-            f"output channel {worst} could be off by {float(error[worst]):.3g} LSB before "
-            f"rounding: its scale is {float(multipliers.max() / multipliers[worst]):.3g} times "
-            "below the largest",
-        )
-    return _Stages(
-        multipliers=c,
-        bs_shift=bs_shift,
-        exponents=exponents,
-        bn_multiplier=0,
-        bn_shift=0,
-        unit_bits=unit_bits,
-        error_lsb=float(error[worst]),
-        bias_change=moved,
-    )
-
-
-def _centres(
-    bounds: AccumulatorBounds,
-    multipliers: npt.NDArray[np.float64],
-    coarse: npt.NDArray[np.bool_],
-) -> npt.NDArray[np.float64]:
-    """The result, in LSB, that channels with a ``coarse`` multiplier have at their centre; else
-    NaN.
-
-    Such a channel is mostly bias: its accumulator moves little around a large centre. Its bias is
-    changed so that the result is exact there; where TFLite's result is the same for every input,
-    the centre lies in the middle of what rounds to it.
-    """
-    wanted = np.full(len(multipliers), np.nan)
-    for channel in np.flatnonzero(coarse):
-        low, high = int(bounds.low[channel]), int(bounds.high[channel])
-        real = float(multipliers[channel])
-        first, last = scale_accumulator(low, real), scale_accumulator(high, real)
-        wanted[channel] = first if first == last else (low + high) / 2.0 * real
-    return wanted
-
-
-def _channel_errors(
-    bounds: AccumulatorBounds,
-    moved: Int64Array,
-    multipliers: npt.NDArray[np.float64],
-    actual: npt.NDArray[np.float64],
-) -> npt.NDArray[np.float64]:
-    """The largest distance to the real result, over the accumulators that do not saturate.
-
-    Distances are linear in the accumulator, so the ends of the range decide. ``bounds`` include
-    ``moved``.
-    """
-    reach = 2.0 * (INT8_MAX - INT8_MIN)
-    worst = np.zeros(len(actual))
-    for end in (bounds.low, bounds.high):
-        ours = end * actual
-        theirs = (end - moved) * multipliers
-        # Beyond the reach both are saturated; the error grows no further than at its edge.
-        scale = np.minimum(1.0, reach / np.maximum(np.abs(theirs), 1e-300))
-        worst = np.maximum(worst, np.abs(ours - theirs) * scale)
-    return worst

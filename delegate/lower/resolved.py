@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from delegate.graph import Activation
 from delegate.lower.fused_add import FusedAdd
-from delegate.lower.requantize import Int64Array
+from delegate.lower.stages import Int64Array
 from delegate.lower.tensors import DeviceTensor, View
 
 

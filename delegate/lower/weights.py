@@ -114,8 +114,8 @@ def pack_operand_blocks(bias: Int64Array, multipliers: Int64Array, channels: int
     return bytes(blocks.tobytes())
 
 
-def pack_bn_multipliers(exponents: Int64Array, channels: int) -> bytes:
-    """Dense int16 powers of two for NRDMA DATA_USE = 4."""
+def pack_bn_multipliers(multipliers: Int64Array, channels: int) -> bytes:
+    """Dense int16 for NRDMA DATA_USE = 4, zero up to ``channels``."""
     padded = np.zeros(channels, "<i2")
-    padded[: len(exponents)] = np.left_shift(1, exponents)
+    padded[: len(multipliers)] = multipliers
     return padded.tobytes()

@@ -13,11 +13,8 @@ from delegate.errors import LoweringError
 from delegate.graph import Activation
 from delegate.lower.add_scales import choose_add_scales
 from delegate.lower.multipliers import quantize_multiplier
-from delegate.lower.requantize import (
-    UNIT_SHIFT,
-    AccumulatorBounds,
-    requantize,
-)
+from delegate.lower.requantize import UNIT_SHIFT, requantize
+from delegate.lower.stages import AccumulatorBounds
 from delegate.lower.tensors import View, view_of
 
 
@@ -52,9 +49,9 @@ def half_even(value: int, shift: int) -> int:
 def registers(stages, channel: int, acc: int) -> int:
     t = half_even(acc * int(stages.multipliers[channel]), stages.bs_shift)
     factor = stages.bn_multiplier
-    if stages.exponents is not None:
-        factor = 2 ** int(stages.exponents[channel])
-    u = half_even(t * factor, stages.bn_shift)
+    if stages.bn_operands is not None:
+        factor = int(stages.bn_operands[channel])
+    u = half_even((t + stages.bn_summand) * factor, stages.bn_shift)
     assert abs(t) < 2**31
     assert abs(u) < 2**31
     shift = stages.unit_bits
@@ -64,7 +61,7 @@ def registers(stages, channel: int, acc: int) -> int:
     return magnitude if u >= 0 else -magnitude
 
 
-def stages_for(multipliers, reach, per_channel):
+def stages_for(multipliers, reach, per_channel, activation=Activation.NONE):
     values = np.array(multipliers, np.float64)
     bound = np.full(len(values), reach, np.int64)
     return requantize(
@@ -73,7 +70,7 @@ def stages_for(multipliers, reach, per_channel):
         np.zeros(len(values), np.int64),
         AccumulatorBounds(-bound, bound),
         per_channel,
-        Activation.NONE,
+        activation,
         1.0,
         0,
     )
@@ -115,6 +112,38 @@ def test_per_channel_stages_stay_within_one_lsb(reals, reach, positions):
         for position in positions:
             acc = int(position * min(reach, 300 / real))
             assert abs(registers(stages, channel, acc) - tflite_scaled(acc, real)) <= 1
+
+
+@given(
+    st.lists(st.floats(1e-7, 0.45), min_size=2, max_size=9),
+    st.integers(8, 2**24),
+    st.lists(st.floats(0, 1), min_size=1, max_size=20),
+)
+@settings(max_examples=400, deadline=None)
+def test_positive_results_stay_within_one_lsb(reals, reach, positions):
+    try:
+        stages = stages_for(reals, reach, per_channel=True, activation=Activation.RELU)
+    except LoweringError as error:
+        assert error.rule == "error_below_half_lsb"
+        assert max(reals) / min(reals) > 2**8
+        return
+    for channel, real in enumerate(reals):
+        for position in positions:
+            acc = int(position * min(reach, 300 / real))
+            assert abs(registers(stages, channel, acc) - tflite_scaled(acc, real)) <= 1
+
+
+def test_positive_results_equal_tflite_but_for_a_few():
+    """The rounding TFLite makes first is a summand there, and C * D has more than 20 bits."""
+    reals = [0.4, 0.11, 0.0123, 0.0057, 0.0009]
+    stages = stages_for(reals, 1 << 18, per_channel=True, activation=Activation.RELU)
+    assert stages.bn_summand > 0
+    for channel, real in enumerate(reals):
+        accumulators = range(0, int(255 / real), max(1, int(0.02 / real)))
+        wrong = sum(
+            registers(stages, channel, acc) != tflite_scaled(acc, real) for acc in accumulators
+        )
+        assert wrong <= len(accumulators) / 1000
 
 
 @pytest.mark.parametrize("per_channel", [False, True])
