@@ -90,7 +90,12 @@ def compile_cached(
 def cache_key(graph: Graph, options: Options, context: str = "") -> str:
     """A digest of all that a compiled program depends on."""
     digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    chosen = (options.deny_ops, options.min_nodes, options.max_partitions)
+    chosen = (
+        options.deny_ops,
+        options.min_nodes,
+        options.max_partitions,
+        options.only_faster,
+    )
     facts = (__version__, FORMAT_VERSION, _compiler_fingerprint(), np.__version__, context)
     _update(digest, (facts, chosen, graph.name, graph.inputs, graph.outputs))
     for node in graph.nodes:

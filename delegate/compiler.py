@@ -18,6 +18,7 @@ from delegate.lower.lowering import lower_partition
 from delegate.lower.task import Layer
 from delegate.npu.program import Program, build_program, serialize
 from delegate.options import Options
+from delegate.partition.cost import PartitionCost, partition_cost, slower_partitions
 from delegate.partition.partitioner import partition_graph, select_nodes, select_partitions
 from delegate.partition.types import Partition, Rejection
 from delegate.tflite_reader import PathOrBytes, read_graph
@@ -133,6 +134,8 @@ def _compile(
                     Rejection(index, graph.node(index).op, "registers_hold_values", str(error))
                     for index in error.nodes
                 ]
+        if not failed and options.only_faster:
+            failed += slower_partitions(graph, partitions, lambda p: _cost(graph, compiled[p]))
         if not failed:
             break
         supported = supported - {rejection.node for rejection in failed}
@@ -143,6 +146,10 @@ def _compile(
         rejections=tuple(sorted(rejections, key=lambda rejection: rejection.node)),
         compile_seconds=time.perf_counter() - start,
     )
+
+
+def _cost(graph: Graph, compiled: CompiledPartition) -> PartitionCost:
+    return partition_cost(graph, compiled.partition, compiled.estimate.cycles, compiled.tasks)
 
 
 def _name(graph: Graph, partition: Partition) -> str:

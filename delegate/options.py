@@ -188,6 +188,10 @@ OPTIONS: tuple[Option, ...] = (
         _integer(0, MAX_COUNT),
     ),
     Option(
+        "only_faster", "false", "true or false",
+        "leave partitions to the CPU that it runs as fast, by estimate", _boolean,
+    ),
+    Option(
         "deny_ops", "", "operator names or node numbers, as ADD,12",
         "nodes that stay on the CPU, to find a bad layer", _operators,
     ),
@@ -262,6 +266,7 @@ class Options:
     cache_dir: str = "off"
     min_nodes: int = 1
     max_partitions: int = 0
+    only_faster: bool = False
     deny_ops: tuple[str, ...] = ()
     strict: bool = False
     timeout_ms: int = 0

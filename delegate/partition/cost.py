@@ -1,0 +1,91 @@
+"""What a partition costs on the NPU and what its nodes would cost on the CPU, by estimate.
+
+In: a partition, the cycles and tasks of its program. Out: microseconds, and a rejection for every
+node of a partition that is not worth delegating. The figures are orders of magnitude: they decide
+about partitions that are far from breaking even, and say so where they drop one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from delegate.graph import DType, Graph, Node
+from delegate.partition.partitioner import node_macs
+from delegate.partition.types import Partition, Rejection
+
+# The NPU's nominal clock. Boards run it at 0.2 to 1 GHz.
+NPU_CYCLES_PER_US = 1000.0
+# Launching a task on the stock driver, which kicks every task by itself. Measured by others: 20 to
+# 25 us, 8 to 12 us where a whole chain is one kick.
+KICK_US = 22.0
+# A submit, its wait and the synchronisation of buffers on top of the kicks. Assumed.
+SUBMIT_US = 30.0
+# Conversion at the edges, one core. Assumed: well below what native code reaches.
+CONVERTED_BYTES_PER_US = 4000.0
+# TensorFlow Lite's int8 kernels on one Cortex-A76: about 20 multiply-accumulates per ns and a
+# memory stream of 8 bytes per ns. Assumed from published MobileNet timings.
+CPU_MACS_PER_US = 20_000.0
+CPU_BYTES_PER_US = 8000.0
+CPU_NODE_US = 2.0
+
+_RULE = "partition_faster_on_npu"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCost:
+    npu_us: float
+    cpu_us: float
+
+    @property
+    def is_worth_it(self) -> bool:
+        return self.npu_us < self.cpu_us
+
+
+def partition_cost(graph: Graph, partition: Partition, cycles: int, tasks: int) -> PartitionCost:
+    """Estimates of both sides. ``cycles`` and ``tasks`` are those of the partition's program."""
+    edges = sum(_bytes(graph, tensor) for tensor in (*partition.inputs, *partition.outputs))
+    npu = cycles / NPU_CYCLES_PER_US + tasks * KICK_US + SUBMIT_US + edges / CONVERTED_BYTES_PER_US
+    return PartitionCost(npu, sum(cpu_us(graph, graph.node(node)) for node in partition.nodes))
+
+
+def cpu_us(graph: Graph, node: Node) -> float:
+    """Arithmetic or memory, whichever takes longer, and the runtime's overhead."""
+    tensors = [tensor for tensor in (*node.inputs, *node.outputs) if tensor >= 0]
+    moved = sum(_bytes(graph, tensor) for tensor in tensors)
+    work = max(node_macs(graph, node) / CPU_MACS_PER_US, moved / CPU_BYTES_PER_US)
+    return work + CPU_NODE_US
+
+
+def _bytes(graph: Graph, tensor: int) -> int:
+    found = graph.tensor(tensor)
+    wide = found.dtype not in (DType.INT8, DType.UINT8)
+    return math.prod(max(size, 1) for size in found.shape) * (4 if wide else 1)
+
+
+def slower_partitions(
+    graph: Graph,
+    partitions: Sequence[Partition],
+    cost: Callable[[Partition], PartitionCost],
+) -> tuple[Rejection, ...]:
+    """A rejection for every node of the partitions that the CPU alone runs as fast.
+
+    Leaving one out costs its nodes' CPU time and saves its own, whatever the others do, so the
+    decisions are independent: what remains is no slower than the CPU alone, than any one of the
+    partitions alone, and than all of them.
+    """
+    rejections: list[Rejection] = []
+    for partition in partitions:
+        found = cost(partition)
+        if not found.is_worth_it:
+            rejections += _rejections(graph, partition.nodes, found)
+    return tuple(rejections)
+
+
+def _rejections(graph: Graph, nodes: Iterable[int], cost: PartitionCost) -> list[Rejection]:
+    detail = (
+        "A partition must be faster on the NPU than on the CPU by estimate (option only_faster): "
+        f"this one takes {cost.npu_us:.0f} us instead of {cost.cpu_us:.0f} us"
+    )
+    return [Rejection(node, graph.node(node).op, _RULE, detail) for node in nodes]

@@ -1,0 +1,67 @@
+"""Partitions by cost: never slower than what is left out or kept alone, by estimate."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from delegate.compiler import compile_model
+from delegate.model_builder import conv_model
+from delegate.options import Options
+from delegate.partition.cost import PartitionCost, slower_partitions
+from delegate.partition.partitioner import partition_graph
+from delegate.tflite_reader import read_graph
+from tests.partition.random_graphs import graphs_and_nodes
+from tests.shared_folder import MODELS, needs_models
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    graphs_and_nodes(),
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=14, max_size=14),
+    st.integers(0, 60),
+)
+def test_never_slower_than_the_cpu_alone_or_one_partition(case, times, fixed):
+    """A partition costs ``fixed`` and its nodes' NPU times; a node left out its CPU time."""
+    graph, supported = case
+
+    def cost(partition):
+        npu = fixed + sum(times[node][0] for node in partition.nodes)
+        return PartitionCost(npu, sum(times[node][1] for node in partition.nodes))
+
+    def total(partitions):
+        delegated = {node for partition in partitions for node in partition.nodes}
+        left = sum(times[node.index][1] for node in graph.nodes if node.index not in delegated)
+        return left + sum(cost(partition).npu_us for partition in partitions)
+
+    everything = partition_graph(graph, supported)
+    kept = supported
+    while True:
+        partitions = partition_graph(graph, kept)
+        rejected = {r.node for r in slower_partitions(graph, partitions, cost)}
+        if not rejected:
+            break
+        kept = kept - rejected
+    chosen = total(partitions)
+    assert chosen <= total([])
+    assert chosen <= total(everything)
+    for alone in everything:
+        assert chosen <= total([alone])
+
+
+def test_a_tiny_layer_stays_on_the_cpu_only_if_asked():
+    graph = read_graph(conv_model(np.random.default_rng(1), 4, 4, 3, 8, 3, 3))
+    assert compile_model(graph, Options()).delegated_nodes == 1
+    result = compile_model(graph, Options.from_mapping({"only_faster": "true"}, {}))
+    assert result.delegated_nodes == 0
+    (rejection,) = result.rejections
+    assert rejection.rule == "partition_faster_on_npu"
+    assert " us instead of " in rejection.detail
+
+
+@needs_models
+def test_a_mobilenet_is_faster_on_the_npu():
+    path = MODELS / "mobilenet_v1_1.0_224_quant.tflite"
+    result = compile_model(path, Options.from_mapping({"only_faster": "true"}, {}))
+    assert result.delegated_nodes >= 27
