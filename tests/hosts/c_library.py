@@ -49,10 +49,13 @@ def _fetch(target: Path) -> None:
         )
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-        done = subprocess.run(
-            [npm, "pack", "--silent", PACKAGE], cwd=folder, capture_output=True, text=True,
-            timeout=FETCH_SECONDS, check=False,
-        )  # fmt: skip
+        try:
+            done = subprocess.run(
+                [npm, "pack", "--silent", "--fetch-retries=1", "--fetch-timeout=30000", PACKAGE],
+                cwd=folder, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise UnavailableError(f"npm does not answer for {PACKAGE}") from None
         archives = list(Path(folder).glob("*.tgz"))
         if done.returncode != 0 or not archives:
             reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
