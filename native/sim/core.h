@@ -29,6 +29,9 @@ Accumulated accumulate(const CnaConfig& cna, const int8_t* feature, const int8_t
 float accumulate_float(const CnaConfig& cna, const int8_t* feature, const int8_t* weights,
                        uint32_t channel, uint32_t y, uint32_t x);
 
+// The exact sum of `count` products of fp16, rounded once to fp32; b's numbers are b_step apart.
+float exact_dot(const uint16_t* a, const uint16_t* b, size_t b_step, size_t count);
+
 // CLIP_TRUNCATE: what leaves the accumulator, `ow` times the sum of the inputs included.
 int32_t finish_accumulator(const CoreConfig& core, const Accumulated& sum, int16_t ow);
 

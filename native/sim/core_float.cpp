@@ -57,8 +57,11 @@ float round_to_float(Fixed value) {
 class GroupSum {
  public:
   void add(uint16_t a, uint16_t b) {
-    if (!is_finite(a) || !is_finite(b)) has_special_ = true;
-    special_ += half_to_float(a) * half_to_float(b);
+    if (!is_finite(a) || !is_finite(b)) {
+      has_special_ = true;
+      special_ += half_to_float(a) * half_to_float(b);
+      return;
+    }
     int shift_a = 0;
     int shift_b = 0;
     const int64_t product = int64_t{split(a, &shift_a)} * split(b, &shift_b);
@@ -68,11 +71,17 @@ class GroupSum {
 
  private:
   Fixed fixed_ = 0;
-  float special_ = 0.0f;  // infinities and NaN propagate as in fp32 arithmetic (assumed)
+  float special_ = 0.0f;  // infinities and NaN win over finite products (assumed)
   bool has_special_ = false;
 };
 
 }  // namespace
+
+float exact_dot(const uint16_t* a, const uint16_t* b, size_t b_step, size_t count) {
+  GroupSum products;
+  for (size_t i = 0; i < count; ++i) products.add(a[i], b[i * b_step]);
+  return products.value();
+}
 
 float accumulate_float(const CnaConfig& cna, const int8_t* feature, const int8_t* weights,
                        uint32_t channel, uint32_t y, uint32_t x) {
