@@ -40,7 +40,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledPartition:
-    """A partition and its serialised Program."""
+    """A partition and its serialised Program. ``live_bytes``: the least its SCRATCH can be."""
 
     partition: Partition
     program: bytes
@@ -48,6 +48,7 @@ class CompiledPartition:
     tasks: int
     estimate: Estimate
     buffers_bytes: int
+    live_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,6 +102,7 @@ def compile_partition(graph: Graph, partition: Partition) -> CompiledPartition:
         tasks=len(program.tasks),
         estimate=_estimate(program),
         buffers_bytes=sum(buffer.size_bytes for buffer in program.buffers),
+        live_bytes=lowered.live_bytes,
     )
 
 

@@ -71,6 +71,7 @@ def _partition(graph: Graph, compiled: CompiledPartition) -> dict[str, Any]:
             "bytes": estimate.bytes,
         },
         "buffers_bytes": compiled.buffers_bytes,
+        "live_bytes": compiled.live_bytes,
         "buffers": {
             BufferId(i).name.lower(): buffer.size_bytes for i, buffer in enumerate(program.buffers)
         },

@@ -113,6 +113,7 @@ def lower_partition(graph: Graph, partition: Partition, name: str) -> LoweredPar
             buffers=_buffers(memory, constants),
             inputs=tuple(binding_of(graph, memory.tensors[t]) for t in partition.inputs),
             outputs=tuple(binding_of(graph, memory.tensors[t]) for t in partition.outputs),
+            live_bytes=memory.live_bytes,
         )
 
 

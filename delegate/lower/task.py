@@ -325,7 +325,7 @@ class TensorBinding:
 @dataclass(frozen=True, slots=True)
 class LoweredPartition:
     """All that ``npu`` needs to build a Program. ``layers`` and their tasks are in execution
-    order.
+    order. ``live_bytes``: what its inner tensors need at the same time, the least SCRATCH can be.
     """
 
     name: str
@@ -333,3 +333,4 @@ class LoweredPartition:
     buffers: tuple[BufferSpec, ...]
     inputs: tuple[TensorBinding, ...]
     outputs: tuple[TensorBinding, ...]
+    live_bytes: int = 0

@@ -6,6 +6,7 @@ share memory.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -116,16 +117,17 @@ class TensorUse:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Where every tensor lies, and how large the buffers are."""
+    """Where every tensor lies, and how large the buffers are. ``live_bytes``: what the inner
+    tensors need at the same time, at least.
+    """
 
     tensors: Mapping[int, DeviceTensor]
     sizes_bytes: Mapping[BufferId, int]
+    live_bytes: int = 0
 
 
 def place_tensors(graph: Graph, uses: Iterable[TensorUse]) -> MemoryPlan:
-    """Inputs and outputs one after the other; inner tensors by live range, largest first, lowest
-    offset that fits.
-    """
+    """Inputs and outputs one after the other; inner tensors by live range."""
     placed: dict[int, DeviceTensor] = {}
     sizes = {BufferId.INPUT: 0, BufferId.OUTPUT: 0, BufferId.SCRATCH: 0}
     inner = []
@@ -136,18 +138,72 @@ def place_tensors(graph: Graph, uses: Iterable[TensorUse]) -> MemoryPlan:
         tensor = _device_tensor(graph, use, sizes[use.buffer])
         placed[use.index] = tensor
         sizes[use.buffer] += tensor.view.images * tensor.image_stride_bytes
-    occupied: list[tuple[TensorUse, int, int]] = []
-    for use in sorted(inner, key=lambda u: (-_size_bytes(graph, u), u.first, u.index)):
-        size = _size_bytes(graph, use)
-        offset = 0
-        for other, start, end in sorted(occupied, key=lambda item: item[1]):
-            overlaps_in_time = use.first <= other.last and other.first <= use.last
-            if overlaps_in_time and start < offset + size and offset < end:
-                offset = end
-        occupied.append((use, offset, offset + size))
+    spans = [Span(use.first, use.last, _size_bytes(graph, use)) for use in inner]
+    offsets, peak = place_spans(spans)
+    for use, offset in zip(inner, offsets, strict=True):
         placed[use.index] = _device_tensor(graph, use, offset)
-        sizes[BufferId.SCRATCH] = max(sizes[BufferId.SCRATCH], offset + size)
-    return MemoryPlan(placed, sizes)
+    sizes[BufferId.SCRATCH] = peak
+    return MemoryPlan(placed, sizes, live_bytes(spans))
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """``size_bytes`` needed from operation ``first`` to ``last``, both included."""
+
+    first: int
+    last: int
+    size_bytes: int
+
+
+def live_bytes(spans: Sequence[Span]) -> int:
+    """The most that is needed at a time: no placement can do with less."""
+    steps = {span.first for span in spans}
+    return max(
+        (sum(s.size_bytes for s in spans if s.first <= step <= s.last) for step in steps),
+        default=0,
+    )
+
+
+def place_spans(spans: Sequence[Span]) -> tuple[tuple[int, ...], int]:
+    """An offset for every span, so that those that meet in time do not overlap, and the end of all.
+
+    The best of three orders (largest first, longest first, in order of time), each span at the
+    lowest offset that is free.
+    """
+    floor = live_bytes(spans)
+    numbers = range(len(spans))
+    orders = (
+        sorted(numbers, key=lambda i: (-spans[i].size_bytes, spans[i].first, i)),
+        sorted(numbers, key=lambda i: (spans[i].first - spans[i].last, -spans[i].size_bytes, i)),
+        sorted(numbers, key=lambda i: (spans[i].first, -spans[i].size_bytes, i)),
+    )
+    best: tuple[tuple[int, ...], int] | None = None
+    for order in orders:
+        found = _first_fit(spans, order)
+        if best is None or found[1] < best[1]:
+            best = found
+        if best[1] == floor:
+            break
+    assert best is not None
+    return best
+
+
+def _first_fit(spans: Sequence[Span], order: Sequence[int]) -> tuple[tuple[int, ...], int]:
+    offsets = [0] * len(spans)
+    done: list[int] = []
+    for number in order:
+        span = spans[number]
+        offset = 0
+        for other in done:  # by offset
+            taken = spans[other]
+            meets = span.first <= taken.last and taken.first <= span.last
+            end = offsets[other] + taken.size_bytes
+            if meets and offsets[other] < offset + span.size_bytes and offset < end:
+                offset = end
+        offsets[number] = offset
+        bisect.insort(done, number, key=lambda i: offsets[i])
+    peak = max((offsets[i] + spans[i].size_bytes for i in done), default=0)
+    return tuple(offsets), peak
 
 
 def _device_tensor(graph: Graph, use: TensorUse, offset: int) -> DeviceTensor:
