@@ -156,7 +156,8 @@ def _pack_weights(conv: Convolution, kh: int, kw: int, constants: ConstantPool) 
         packed = pack_depthwise(conv.weights, conv.weight_zero_point)
         kernels, per_kernel = 1, len(packed)
     else:
-        packed = pack_dense(conv.weights, conv.weight_zero_point)
+        group = geometry_of(conv, kh, kw).unit
+        packed = pack_dense(conv.weights, conv.weight_zero_point, group)
         kernels, per_kernel = padded_kernels(conv.weights.shape[0]), kh * kw * lanes
     if per_kernel > MAX_BYTES_PER_KERNEL or kernels > MAX_KERNELS:
         raise LoweringError(

@@ -44,18 +44,21 @@ def depthwise_channels(channels: int) -> int:
     return programmed
 
 
-def pack_dense(weights: Int8Array, zero_point: int) -> bytes:
-    """Packs OHWI weights (int8, zero point not taken off) for a dense convolution."""
+def pack_dense(weights: Int8Array, zero_point: int, group: int = DENSE_KERNEL_GROUP) -> bytes:
+    """Packs OHWI weights (int8, zero point not taken off) for a dense convolution.
+
+    ``group``: kernels that lie together; fewer than the hardware's 32 where a task takes fewer.
+    """
     outputs, kh, kw, inputs = weights.shape
     kernels = padded_kernels(outputs)
     lanes = align(inputs, CHANNELS_PER_SURFACE)
     padded = np.full((kernels, kh, kw, lanes), zero_point, np.int8)
     padded[:outputs, :, :, :inputs] = weights
     whole_lanes = lanes - lanes % DENSE_INPUT_GROUP
-    whole_kernels = kernels - kernels % DENSE_KERNEL_GROUP
+    whole_kernels = kernels - kernels % group
     parts = []
     if whole_kernels:
-        groups = padded[:whole_kernels].reshape(-1, DENSE_KERNEL_GROUP, kh, kw, lanes)
+        groups = padded[:whole_kernels].reshape(-1, group, kh, kw, lanes)
         parts.append(_pack_kernel_groups(groups, whole_lanes))
     if whole_kernels < kernels:
         parts.append(_pack_kernel_groups(padded[None, whole_kernels:], whole_lanes))

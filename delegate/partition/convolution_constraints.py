@@ -15,7 +15,9 @@ MAX_KERNEL = 31  # WEIGHT_WIDTH and WEIGHT_HEIGHT: 5 bits
 MAX_STRIDE = 7  # CONV_X_STRIDE and CONV_Y_STRIDE: 3 bits
 MAX_DILATION = 32  # the fields hold dilation - 1 in 5 bits
 MAX_PADDING = 15  # PAD_TOP and PAD_LEFT: 4 bits
-MAX_SIZE = 2047  # DATAIN_WIDTH and DATAIN_HEIGHT: 11 bits
+# Tiles are at most 2047 pixels wide and high; between the rows of a narrower tile the DPU skips up
+# to 8191 pixels (NOTCH_ADDR: 13 bits).
+MAX_SIZE = 8192
 # DPU cubes hold channels - 1 in 13 bits, counted in whole groups; the exact maximum is avoided.
 MAX_OUTPUT_CHANNELS = 8192 - 32
 MAX_DEPTHWISE_CHANNELS = 8192 - 64

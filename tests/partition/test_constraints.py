@@ -222,7 +222,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: conv(dw=33), "they are 1 x 33"),
         (lambda: with_options(depthwise(), dilation_h=-1), "they are -1 x 1"),
     ],
-    "size_in_range": [(lambda: conv(h=1, w=2048), "is 1 x 2048")],
+    "size_in_range": [(lambda: conv(h=1, w=8193), "is 1 x 8193")],
     "output_size_follows": [
         (lambda: with_output(conv(), shape=(1, 8, 7, 4)), "is 8 x 7, not 9 x 7"),
         (lambda: with_options(conv(), padding=Padding.VALID), "is 9 x 7, not 7 x 6"),
@@ -309,7 +309,7 @@ EXTREMES: dict[str, Callable[[], Graph]] = {
     "conv_strides_7": lambda: conv(sh=7, sw=7),
     "conv_dilation_32": lambda: conv(h=70, w=70, kh=2, kw=2, dh=32, dw=32, padding=Padding.VALID),
     "conv_padding_15": lambda: conv(h=40, w=40, kh=31, kw=3, dw=15),
-    "conv_width_2047": lambda: conv(h=1, w=2047, ic=1, oc=1, kh=1, kw=1),
+    "conv_width_8192": lambda: conv(h=1, w=8192, ic=1, oc=1, kh=1, kw=1),
     "conv_channels": lambda: conv(h=1, w=1, ic=1, oc=8160, kh=1, kw=1),
     "conv_batch": lambda: conv(batch=3),
     "depthwise": depthwise,

@@ -1,0 +1,57 @@
+"""Feature maps and kernels beyond a single task's fields, on the simulator against TensorFlow
+Lite.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from delegate._native import Executable
+from delegate.compiler import compile_model
+from delegate.model_builder import conv_model, depthwise_model
+from delegate.options import Options
+from delegate.tflite_reader import read_graph
+from tests.lower.reference import random_inputs, tflite_outputs
+
+RNG = np.random.default_rng
+CASES = {
+    "columns_with_a_halo": lambda: conv_model(RNG(1), 3, 5000, 5, 7, 3, 3),
+    "widest": lambda: conv_model(RNG(1), 2, 8192, 16, 33, 3, 3, 1, 2),
+    "tallest": lambda: conv_model(RNG(1), 8192, 3, 17, 5, 3, 3, 2, 1),
+    "pixels_in_a_row": lambda: conv_model(RNG(1), 1, 8400 - 211, 24, 40, 1, 1),
+    "depthwise_columns": lambda: depthwise_model(RNG(1), 5, 4099, 70, 3, 3),
+    "row_too_large_for_the_entries": lambda: conv_model(RNG(1), 6, 300, 512, 32, 3, 3),
+    "kernels_larger_than_a_group": lambda: conv_model(RNG(1), 7, 9, 2048, 40, 3, 3),
+    "kernels_larger_than_a_group_odd": lambda: conv_model(RNG(1), 5, 5, 700, 33, 5, 5),
+    "rows_and_channel_parts": lambda: depthwise_model(RNG(1), 64, 130, 520, 5, 5),
+    "images": lambda: conv_model(RNG(1), 40, 150, 96, 70, 3, 3, batch=2),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_split_layers_equal_the_reference(name):
+    model = CASES[name]()
+    graph = read_graph(model)
+    result = compile_model(graph, Options())
+    assert result.rejections == ()
+    (compiled,) = result.partitions
+    assert compiled.tasks > 1
+    x = random_inputs(graph, compiled.partition.inputs, RNG(2))
+    (ours,) = Executable(compiled.program, "simulator").run(x)
+    (theirs,) = tflite_outputs(model, graph, compiled.partition, x)
+    difference = np.abs(ours.astype(np.int64) - theirs.astype(np.int64))
+    assert difference.max() <= 1
+    assert np.count_nonzero(difference) <= 0.005 * difference.size
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel"), [((3, 4, 3000), (3, 3)), ((7, 7, 1280), (7, 7))], ids=str
+)
+def test_kernels_that_fit_no_bank_are_refused_with_their_size(shape, kernel):
+    """Splitting the input channels would need 32-bit sums in memory."""
+    graph = read_graph(conv_model(RNG(1), *shape, 20, *kernel))
+    result = compile_model(graph, Options())
+    (rejection,) = result.rejections
+    assert rejection.rule == "tile_fits_cbuf"
+    assert "one group of 16 kernels" in rejection.detail
