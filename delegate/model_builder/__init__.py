@@ -2,6 +2,7 @@
 
 from delegate.model_builder.layers import Arithmetic
 from delegate.model_builder.model_builder import ModelBuilder
+from delegate.model_builder.networks import mobilenet_v1, mobilenet_v2, yolo_like
 from delegate.model_builder.single_op import (
     add_model,
     conv_conv_add_model,
@@ -18,4 +19,7 @@ __all__ = [
     "conv_model",
     "depthwise_model",
     "fully_connected_model",
+    "mobilenet_v1",
+    "mobilenet_v2",
+    "yolo_like",
 ]

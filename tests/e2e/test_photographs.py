@@ -12,7 +12,7 @@ from delegate.delegated import DelegatedModel
 from delegate.images import ImageInput, find_images, load_image
 from delegate.options import Options
 from delegate.parallel_comparison import compare_in_processes
-from models.zoo import Entry, read_manifest
+from delegate.zoo import Entry, read_manifest
 from tests.shared_folder import MODELS, SHARED, needs_models
 
 IMAGES = SHARED / "images"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -13,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from models import demo, zoo
-from models.zoo import DownloadError, Entry, Source, fetch, find, is_intact, read_manifest
+from delegate.cli import main
+from delegate.zoo import DownloadError, Entry, Source, fetch, find, is_intact, read_manifest
+from models import demo
 from tests.shared_folder import SHARED, needs_models
 
 CONTENT = bytes(range(256)) * 40
@@ -160,12 +162,12 @@ def test_manifest_agrees_with_the_shared_files(item: Entry) -> None:
 
 
 def test_unknown_name_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert zoo.main(["fetch", "resnet"]) == 2
+    assert main(["models", "fetch", "resnet"]) == 2
     assert "no model 'resnet'" in capsys.readouterr().err
 
 
 def test_list_names_everything(capsys: pytest.CaptureFixture[str], cache: Path) -> None:
-    assert zoo.main(["list"]) == 0
+    assert main(["models", "list"]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in read_manifest())
 
@@ -182,3 +184,22 @@ def test_demo_falls_back_to_the_digits(
     assert "cannot download it" in err
     assert out.count("device      simulator") == 10
     assert out.count("11 of 13 nodes") == 10
+
+
+def test_list_and_info_for_machines(capsys: pytest.CaptureFixture[str], cache: Path) -> None:
+    assert main(["models", "list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["models"]
+    assert [entry["name"] for entry in listed] == list(read_manifest())
+    assert main(["models", "info", "mobilenet_v1_1.0_224_quant", "--json"]) == 0
+    (info,) = json.loads(capsys.readouterr().out)["models"]
+    assert info["licence"] == "Apache-2.0"
+    assert info["sources"][0].startswith("https://")
+    assert info["expected"]["top1"] == "military uniform"
+    assert main(["models", "info", "grace_hopper"]) == 0
+    assert "public domain" in capsys.readouterr().out
+
+
+@needs_models
+def test_fetch_prints_paths(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models", "fetch", "imagenet_labels"]) == 0
+    assert Path(capsys.readouterr().out.strip()).name == "imagenet_labels.txt"

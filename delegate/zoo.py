@@ -1,37 +1,30 @@
 """Public models and pictures: where they come from, and a verified copy on this machine.
 
-In: ``manifest.json`` beside this file (name, URL, sha256, licence, what the model must answer).
+In: ``zoo_manifest.json`` beside this file (name, URL, sha256, licence, what the model must answer).
 Out: the path of a file whose sha256 was checked. Looked for in this order: ../shared beside the
 repository, the cache ($XDG_CACHE_HOME/rk3588-delegate/models), the sources. A download goes to a
 temporary file that is renamed only after verification, so a broken one is never seen.
-
-    python -m models.zoo list
-    python -m models.zoo fetch mobilenet_v1_1.0_224_quant
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import hashlib
 import http.client
 import json
 import os
-import sys
 import tarfile
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from delegate.cli.progress import progress
-from delegate.cli.table import format_table, thousands
-from delegate.errors import DelegateError, UsageError
+from delegate.errors import DelegateError
 
-MANIFEST = Path(__file__).with_name("manifest.json")
+MANIFEST = Path(__file__).with_name("zoo_manifest.json")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 _CHUNK_BYTES = 1 << 16
@@ -194,40 +187,3 @@ def fetch(entry: Entry, shared: Path = SHARED) -> Path:
         f"cannot download {entry.file}: {'; '.join(failures)}; "
         f"get it elsewhere and put it at {target}"
     )
-
-
-def _list(entries: dict[str, Entry]) -> None:
-    rows = []
-    for entry in entries.values():
-        where = find(entry)
-        rows.append(
-            (entry.name, thousands(entry.size_bytes), entry.licence, where or "not downloaded")
-        )
-    print(format_table(("name", "bytes", "licence", "path"), rows, right=(1,), last="keep"))
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """``list`` or ``fetch NAME...``; prints paths; returns an exit code."""
-    parser = argparse.ArgumentParser(prog="python -m models.zoo", description="Public models.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("list", help="what there is, and where it lies")
-    fetching = commands.add_parser("fetch", help="download and verify")
-    fetching.add_argument("names", nargs="+", metavar="NAME")
-    arguments = parser.parse_args(argv)
-    entries = read_manifest()
-    try:
-        if arguments.command == "list":
-            _list(entries)
-            return 0
-        for name in arguments.names:
-            if name not in entries:
-                raise UsageError(f"no model {name!r}; there are: {', '.join(entries)}")
-            print(fetch(entries[name]))
-    except (DelegateError, OSError) as error:
-        print(f"models.zoo: error: {error}", file=sys.stderr)
-        return error.exit_code if isinstance(error, DelegateError) else 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

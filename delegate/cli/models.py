@@ -1,0 +1,104 @@
+"""``models``: public models, where they come from, and verified copies on this machine."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Any
+
+from delegate.cli.command import Command, add_json_argument, print_json
+from delegate.cli.table import format_pairs, format_table, thousands
+from delegate.errors import UsageError
+from delegate.zoo import Entry, fetch, find, read_manifest
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "action", choices=("list", "fetch", "info"),
+        help="list: what there is; fetch: download, verify, print the paths; info: all facts",
+    )  # fmt: skip
+    parser.add_argument("names", nargs="*", metavar="NAME", help="models (list, info: default all)")
+    add_json_argument(parser)
+
+
+def _chosen(names: list[str]) -> list[Entry]:
+    entries = read_manifest()
+    for name in names:
+        if name not in entries:
+            raise UsageError(f"no model {name!r}; there are: {', '.join(entries)}")
+    return [entries[name] for name in names] if names else list(entries.values())
+
+
+def _document(entry: Entry) -> dict[str, Any]:
+    where = find(entry)
+    return {
+        "name": entry.name,
+        "file": entry.file,
+        "bytes": entry.size_bytes,
+        "sha256": entry.sha256,
+        "licence": entry.licence,
+        "sources": [source.url for source in entry.sources],
+        "expected": asdict(entry.expected) if entry.expected is not None else None,
+        "path": str(where) if where is not None else None,
+    }
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.action == "fetch" and not arguments.names:
+        raise UsageError("models fetch needs the NAME of a model; models list shows them")
+    entries = _chosen(arguments.names)
+    if arguments.action == "fetch":
+        paths = [str(fetch(entry)) for entry in entries]
+        if arguments.json:
+            print_json({"paths": paths})
+        else:
+            print("\n".join(paths))
+        return 0
+    documents = [_document(entry) for entry in entries]
+    if arguments.json:
+        print_json({"models": documents})
+    elif arguments.action == "list":
+        rows = [
+            (d["name"], thousands(d["bytes"]), d["licence"], d["path"] or "not downloaded")
+            for d in documents
+        ]
+        print(format_table(("name", "bytes", "licence", "path"), rows, right=(1,), last="keep"))
+    else:
+        print("\n\n".join(_text(document) for document in documents))
+    return 0
+
+
+def _text(document: dict[str, Any]) -> str:
+    expected = document["expected"]
+    pairs: list[tuple[str, object]] = [
+        ("name", document["name"]),
+        ("file", document["file"]),
+        ("bytes", thousands(document["bytes"])),
+        ("sha256", document["sha256"]),
+        ("licence", document["licence"]),
+        ("here", document["path"] or "not downloaded"),
+        *(("source", url) for url in document["sources"]),
+    ]
+    if expected is not None:
+        pairs += [
+            ("answers", f"{expected['top1']} for {expected['image']}"),
+            (
+                "delegated",
+                f"{expected['delegated_nodes']} of {expected['total_nodes']} nodes, "
+                f"{expected['partitions']} partitions",
+            ),
+        ]
+    return format_pairs(pairs)
+
+
+COMMAND = Command(
+    name="models",
+    summary="List, describe, download and verify public models.",
+    examples=(
+        "models list",
+        "models fetch mobilenet_v1_1.0_224_quant imagenet_labels",
+        "models info mobilenet_v1_1.0_224_quant --json",
+    ),
+    add_arguments=_add_arguments,
+    run=_run,
+)
