@@ -150,8 +150,13 @@ DriverVersion DrmFile::version() const {
 
 DrmMapping::DrmMapping(const DrmFile& file, uint64_t offset, size_t size)
     : size_(size), owner_(getpid()) {
-  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor(),
-                      static_cast<off_t>(offset));
+  const int64_t deadline = monotonic_ns() + kRetryNs;
+  void* memory;
+  do {
+    memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor(),
+                  static_cast<off_t>(offset));
+  } while (memory == MAP_FAILED && (errno == EINTR || errno == EAGAIN) &&
+           monotonic_ns() < deadline);
   if (memory == MAP_FAILED) file.fail("mmap of " + std::to_string(size) + " bytes", errno);
   data_ = static_cast<uint8_t*>(memory);
   // The kernel's buffers are shared between processes: a child that wrote to them would change its

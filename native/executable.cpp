@@ -201,6 +201,7 @@ void Executable::mark_outputs() {
 }
 
 void Executable::fail_run(const std::string& what) {
+  was_run_ = false;  // the next run gives all memory to the device again
   try {
     for (Buffer* written : submit_.outputs) device_->sync_for_cpu(*written);
   } catch (const DeviceError&) {

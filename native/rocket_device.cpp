@@ -81,7 +81,7 @@ class RocketSubmission : public Submission {
     const int number = output_->take_for_host(deadline());
     if (number == 0) return;
     is_running_ = true;
-    if (number == ETIMEDOUT || number == EBUSY) {
+    if (number == ETIMEDOUT) {
       throw DeviceError(name() + ": no result after " + std::to_string(timeout_ms_) +
                         " ms (option timeout_ms): the NPU hangs or is busy with other programs");
     }

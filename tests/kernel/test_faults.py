@@ -1,0 +1,56 @@
+"""Faults of kernel and device: a clear error or right results, no leak, and life goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernel.fault_table import MARK, PAGE, measure, table
+
+DEVICES = ("rocket", "rknpu")
+# Repeated by the host until the driver takes the request.
+TRANSIENT = ("EINTR", "EAGAIN", "slow:20")
+# The end of a life cannot fail: what the kernel refuses there it frees with the file.
+RELEASING = ("GEM_CLOSE", "MEM_DESTROY")
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory, standin_library):
+    folder = tmp_path_factory.mktemp("faults")
+    return {device: measure(folder, device) for device in DEVICES}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_every_fault_ends_well(measured, device):
+    results, _ = measured[device]
+    assert len(results) > 300
+    for result in results:
+        place = f"{result['call']}@{result['site']}={result['action']}"
+        if result["action"] in TRANSIENT or result["call"] in RELEASING:
+            assert result["outcome"] == "right results", place
+        else:
+            assert result["outcome"] == "error", place
+            text = result["text"]
+            assert "\n" not in text, place
+            assert device in text or "/dev/" in text, (place, text)
+            assert "; " in text or "see dmesg" in text, (place, text)  # a remedy
+        assert result["recovered"], (place, result["text"])
+        assert result["live"] == [0, 0, 0], place
+        allowed = result["call"] in RELEASING
+        assert result["violations"] == [] or allowed, (place, result["violations"])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_time_outs_and_lost_jobs_name_the_layer(measured, device):
+    results, _ = measured[device]
+    for result in results:
+        if result["action"].startswith(("hang", "lost")):
+            assert "CONV_2D" in result["text"] or "ADD" in result["text"], result
+    first = next(r for r in results if r["action"] == "hang:1" and r["site"] == 1)
+    assert "first task without a result" in first["text"]
+
+
+def test_the_table_in_the_documentation_is_what_was_measured(measured):
+    page = PAGE.read_text(encoding="utf-8")
+    _, mark, found = page.partition(MARK)
+    assert mark
+    assert found.strip() == table(measured).strip(), "python -m tests.kernel.fault_table"
