@@ -106,3 +106,20 @@ def simulate(
     hold content. ``jobs``: tasks as (address of the commands, 64-bit words, layer name). Raises
     SimulatorFault, UnsupportedByDevice.
     """
+
+def run_on_device(
+    buffers: Sequence[tuple[str, int, npt.NDArray[np.uint8]]],
+    jobs: Sequence[Sequence[tuple[int, int, str]]],
+    device: str,
+    timeout_ms: int = 0,
+    cores: str = "auto",
+) -> list[str]:
+    """Runs recorded jobs on a device, addresses moved to where its buffers are there.
+
+    ``buffers``: name, recorded address, writable contiguous bytes. ``jobs``: tasks as (address of
+    the commands, 64-bit words, layer name). Returns the names of the buffers that tasks write,
+    whose arrays hold the results. Raises DeviceError.
+    """
+
+def driver_version(node: str) -> tuple[str, int, int, int]:
+    """(name, major, minor, patch) of the driver of a device node. Raises DeviceError."""

@@ -38,7 +38,7 @@ from delegate.capture_manifest import (
     manifest_from_json,
     manifest_to_json,
 )
-from delegate.errors import CaptureError, SimulatorFault, UsageError
+from delegate.errors import CaptureError, DeviceError, SimulatorFault, UsageError
 
 __all__ = [
     "Capture",
@@ -209,6 +209,7 @@ def replay(
     *,
     kernel: str = "",
     lenient: bool = False,
+    timeout_ms: int = 0,
 ) -> ReplayResult:
     """Runs ``capture`` on ``device`` and compares its checks.
 
@@ -216,14 +217,21 @@ def replay(
     "rknpu": what that kernel driver would do, instead of ``chained``. ``lenient``: deviations that
     programs of other compilers have are listed in the result instead of ending the run.
 
-    A fault of the simulated NPU is a failed result with its text in ``error``, never an exception.
-    Raises UsageError for a device that cannot replay.
+    On an NPU the driver decides about chains, and everything that the tasks write is compared with
+    the simulator, bit for bit. A fault of the simulated NPU, or a device that fails, is a failed
+    result with its text in ``error``, never an exception. Raises UsageError for a device that
+    cannot replay.
     """
-    if device not in ("simulator", "auto"):
-        raise UsageError(f"captures cannot be replayed on device '{device}'; known is: simulator")
+    if device == "null":
+        raise UsageError("captures cannot be replayed on device 'null', which computes nothing")
     from delegate import _native
 
     images = capture.memory()
+    if device != "simulator" and (device != "auto" or _native.find_npu_node()):
+        problem = _run_on_npu(capture, images, device, threads, timeout_ms)
+        if problem is not None:
+            return ReplayResult(capture.name, False, None, None, problem)
+        return _compare(capture, images)
     regions = [(b.name, b.dma_address, images[b.name]) for b in capture.buffers]
     jobs = [
         [(task.regcmd, task.regcmd_count, task.layer) for task in job.tasks] for job in capture.jobs
@@ -253,6 +261,39 @@ def _differences(found: npt.NDArray[Any], expected: npt.NDArray[Any]) -> npt.NDA
         diff = np.where(same, 0.0, np.abs(wide - wanted))
     numbers: npt.NDArray[Any] = np.nan_to_num(diff, nan=np.inf, posinf=np.inf)
     return numbers
+
+
+def _run_on_npu(
+    capture: Capture, images: dict[str, Bytes], device: str, threads: int, timeout_ms: int
+) -> str | None:
+    """Leaves in ``images`` what the NPU wrote. Returns what went wrong."""
+    from delegate import _native
+
+    before, simulated = capture.memory(), capture.memory()
+    jobs = [
+        [(task.regcmd, task.regcmd_count, task.layer) for task in job.tasks] for job in capture.jobs
+    ]
+
+    def regions(memory: Mapping[str, Bytes]) -> list[tuple[str, int, Bytes]]:
+        return [(b.name, b.dma_address, memory[b.name]) for b in capture.buffers]
+
+    try:
+        # What the simulator refuses must not reach the NPU.
+        _native.simulate(regions(simulated), jobs, threads=threads)
+        written = _native.run_on_device(regions(images), jobs, device, timeout_ms)
+    except DeviceError as error:
+        return str(error)
+    for name in written:
+        different = np.flatnonzero(images[name] != simulated[name])
+        if different.size == 0:
+            continue
+        if np.array_equal(images[name], before[name]):
+            return f"{device}: nothing was written to buffer {name}; see dmesg"
+        return (
+            f"{device}: {different.size} bytes of buffer {name} differ from the simulator's, the "
+            f"first at {different[0]}"
+        )
+    return None
 
 
 def _compare(capture: Capture, images: Mapping[str, Bytes]) -> ReplayResult:

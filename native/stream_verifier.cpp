@@ -14,6 +14,7 @@ namespace regs = sim::regs;
 
 constexpr uint32_t kWordBytes = 8;
 constexpr uint32_t kTailWords = 4;
+constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kSegmentAlignment = 64;
 // PC.REGISTER_AMOUNTS holds (words + 1) / 2 - 1 in 16 bits.
 constexpr uint32_t kMaxTaskWords = 131072;
@@ -135,6 +136,8 @@ class Verifier {
     std::memcpy(words_.data(), segment->bytes.data() + (task.regcmd - segment->begin),
                 size_t{count} * kWordBytes);
 
+    check_fetched(task, *segment);
+
     VerifiedTask result;
     // Fillers may follow the start; the tail is the four words that end with it.
     uint32_t used = count;
@@ -150,6 +153,19 @@ class Verifier {
     if (!has_target_) refuse("it never says where its output goes");
     has_target_ = false;
     return result;
+  }
+
+  // The NPU fetches pairs of words: behind an odd number lies one more, which must do nothing.
+  void check_fetched(const TaskRef& task, const Range& segment) const {
+    if (task.regcmd_count % 2 == 0) return;
+    const uint64_t behind = task.regcmd + uint64_t{task.regcmd_count} * kWordBytes;
+    // The rest of a buffer's last page is zero.
+    if (behind + kWordBytes > segment.end && segment.end % kPageBytes != 0) return;
+    uint64_t word = 1;
+    if (behind + kWordBytes <= segment.end) {
+      std::memcpy(&word, segment.bytes.data() + (behind - segment.begin), sizeof(word));
+    }
+    if (word != 0) refuse("the word behind its commands, which the NPU fetches too, is not 0");
   }
 
   const regs::Register& lookup(const Word& word, uint32_t index) const {

@@ -17,6 +17,7 @@ from typing import NoReturn
 import delegate
 from delegate.cli import (
     bench,
+    bring_up,
     classify,
     compare,
     compile,
@@ -24,6 +25,7 @@ from delegate.cli import (
     conformance,
     detect,
     disasm,
+    doctor,
     evaluate,
     library_path,
     models,
@@ -48,7 +50,9 @@ COMMANDS: tuple[Command, ...] = (
     bench.COMMAND,
     trace.COMMAND,
     replay.COMMAND,
+    bring_up.COMMAND,
     conformance.COMMAND,
+    doctor.COMMAND,
     disasm.COMMAND,
     models.COMMAND,
     completion.COMMAND,

@@ -74,6 +74,7 @@ def _run(arguments: argparse.Namespace) -> int:
                         arguments.threads,
                         kernel=arguments.kernel,
                         lenient=arguments.lenient,
+                        timeout_ms=options.timeout_ms,
                     )
                 )
             bar.advance()
@@ -122,7 +123,7 @@ def _print_table(results: list[ReplayResult]) -> None:
 
 COMMAND = Command(
     name="replay",
-    summary="Run captures or dumps (npu-capture-1) on the simulator and check their outputs.",
+    summary="Run captures or dumps (npu-capture-1) on a device and check their outputs.",
     examples=(
         "replay captures/partition_0.npz",
         "replay captures/*.npz --json",

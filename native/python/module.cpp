@@ -10,6 +10,7 @@
 #include "bind_sim.h"
 #define RK3588_HAS_BIND_SIM 1
 #endif
+#include "bind_device.h"
 #include "device.h"
 #include "device_fault.h"
 #include "devices.h"
@@ -234,6 +235,7 @@ PYBIND11_MODULE(_native, module) {
   module.def("from_nc1hwc2", &rk3588::from_nc1hwc2, py::arg("device"), py::arg("pixels"),
              py::arg("channels"), py::arg("surface_stride_bytes"), py::arg("is_uint8"),
              "Test hook of the layout conversion.");
+  bind_devices(module);
 #ifdef RK3588_HAS_BIND_SIM
   bind_simulator(module);
 #endif

@@ -41,6 +41,13 @@ def live() -> tuple[int, int, int]:
     )
 
 
+def submits_by_mask() -> dict[int, int]:
+    """Submits to rknpu so far by core mask."""
+    _library.standin_submits_by_mask.restype = ctypes.c_uint64
+    counts = {mask: int(_library.standin_submits_by_mask(mask)) for mask in range(8)}
+    return {mask: count for mask, count in counts.items() if count}
+
+
 def arguments() -> dict[str, Any]:
     """The worker's arguments."""
     found: dict[str, Any] = json.loads(sys.argv[1])

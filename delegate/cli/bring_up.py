@@ -1,0 +1,83 @@
+"""``bring-up``: cases on a board against the simulator, from the safest to the riskiest."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from delegate.cli.command import (
+    EXIT_MISMATCH,
+    Command,
+    add_json_argument,
+    add_option_arguments,
+    options_from,
+    print_json,
+)
+from delegate.cli.table import format_table
+from delegate.errors import UsageError
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "captures", type=Path, nargs="*", metavar="CAPTURE",
+        help="also npu-capture-1 files (.npz), after the built-in cases",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE.json",
+        help="write results and the facts about this system into one file to send",
+    )  # fmt: skip
+    add_option_arguments(parser)
+    add_json_argument(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from delegate.bring_up import KINDS, Step, bring_up, diagnosis, total_steps
+    from delegate.doctor import examine
+
+    options = options_from(arguments)
+    if options.device == "null":
+        raise UsageError("device 'null' computes nothing; choose rocket, rknpu or a node")
+    total = total_steps(arguments.captures)
+    steps: list[Step] = []
+    for step in bring_up(options.device, arguments.captures, options.timeout_ms):
+        steps.append(step)
+        if not arguments.json:
+            mark = "passed" if step.passed else "FAILED"
+            print(f"{mark}  {step.name}" + (f": {step.error}" if step.error else ""), flush=True)
+    verdict = diagnosis(steps, total)
+    document = {
+        "device": options.device,
+        "steps": [asdict(step) for step in steps],
+        "not_tried": total - len(steps),
+        "verdict": verdict,
+    }
+    if arguments.output is not None:
+        facts = examine(options, self_test=False)
+        text = json.dumps({**document, "system": facts.as_dict()}, indent=2)
+        try:
+            arguments.output.write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"cannot write {arguments.output}: {error.strerror}") from None
+    if arguments.json:
+        print_json(document)
+    else:
+        tried = {kind: [s.passed for s in steps if s.kind == kind] for kind in KINDS}
+        rows = [(kind, sum(passed), len(passed)) for kind, passed in tried.items()]
+        print(format_table(("kind", "passed", "tried"), rows, right=(1, 2)))
+        print(verdict)
+    complete = len(steps) == total and all(step.passed for step in steps)
+    return 0 if complete else EXIT_MISMATCH
+
+
+COMMAND = Command(
+    name="bring-up",
+    summary="Run cases on an NPU and the simulator, safest first; stop where it gets dangerous.",
+    examples=(
+        "bring-up --device rocket -o results.json",
+        "bring-up --device rknpu dumps/*.npz -o results.json",
+    ),
+    add_arguments=_add_arguments,
+    run=_run,
+)

@@ -1,0 +1,112 @@
+"""``doctor``: why an NPU does not work, or that it does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from delegate.cli.command import (
+    EXIT_MISMATCH,
+    Command,
+    add_json_argument,
+    add_option_arguments,
+    options_from,
+    print_json,
+)
+from delegate.cli.table import format_pairs, format_table
+from delegate.errors import UsageError
+
+if TYPE_CHECKING:
+    from delegate.doctor import Examination
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE.zip", help="write everything into a file for a report"
+    )
+    parser.add_argument("--no-self-test", action="store_true", help="run nothing on the device")
+    add_option_arguments(parser)
+    add_json_argument(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from delegate.doctor import examine
+
+    facts = examine(options_from(arguments), self_test=not arguments.no_self_test)
+    if arguments.report is not None:
+        _write_report(facts, arguments.report)
+    if arguments.json:
+        print_json(facts.as_dict())
+    else:
+        _print(facts)
+        if arguments.report is not None:
+            print(f"report       {arguments.report}")
+    return 0 if facts.is_healthy else EXIT_MISMATCH
+
+
+def _print(facts: Examination) -> None:
+    memory = facts.memory_available_bytes
+    pairs = [
+        ("version", facts.version),
+        ("board", facts.board or "unknown"),
+        ("kernel", f"{facts.kernel} ({facts.machine})"),
+        ("python", facts.python),
+        ("packages", ", ".join(f"{n} {v}" for n, v in facts.packages.items()) or "none"),
+        ("memory", "unknown" if memory is None else f"{memory >> 20} MiB available"),
+        ("clock", "unknown" if facts.clock_hz is None else f"{facts.clock_hz // 1_000_000} MHz"),
+    ]
+    print(format_pairs(pairs))
+    if facts.nodes:
+        rows = [
+            (n.path, n.driver, n.version or "-", n.mode or "-", n.group or "-",
+             "yes" if n.accessible else "no")
+            for n in facts.nodes
+        ]  # fmt: skip
+        print(format_table(("node", "driver", "version", "mode", "group", "accessible"), rows))
+    chosen = [
+        (key, value or "-", origin)
+        for key, (value, origin) in facts.options.items()
+        if origin != "default" or key in ("device", "cores", "timeout_ms")
+    ]
+    print(format_table(("option", "value", "from"), chosen))
+    for finding in facts.findings:
+        print(f"{finding.level:<8} {finding.text}")
+    print(f"verdict  {facts.verdict}")
+    print(f"next     {facts.next_step}")
+
+
+# Readable without the NPU's rights; none names the user or the network.
+_FILES = ("proc/version", "proc/meminfo", "proc/device-tree/compatible")
+_MAX_FILE_BYTES = 1 << 16
+
+
+def _write_report(facts: Examination, path: Path) -> None:
+    """A zip file: the examination as JSON and a few files of the system, all or nothing."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("doctor.json", json.dumps(facts.as_dict(), indent=2))
+            for name in _FILES:
+                try:
+                    with open(Path("/") / name, "rb") as file:
+                        archive.writestr(name, file.read(_MAX_FILE_BYTES))
+                except OSError:
+                    continue
+        os.replace(temporary, path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+COMMAND = Command(
+    name="doctor",
+    summary="Examine driver, permissions, clock and runtimes, and test the NPU for a second.",
+    examples=("doctor", "doctor --device rocket --report report.zip"),
+    add_arguments=_add_arguments,
+    run=_run,
+)

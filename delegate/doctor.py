@@ -1,0 +1,302 @@
+"""What stands between a user and a working NPU: facts about the system, a verdict, the next step.
+
+Reads device nodes, sysfs and the Python environment; opens the device only to ask its driver's
+version and for the self-test. ``root`` is the directory that holds dev/, sys/ and proc/.
+"""
+
+from __future__ import annotations
+
+import grp
+import importlib.metadata
+import os
+import platform
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from delegate import __version__
+from delegate.errors import DeviceError
+from delegate.options import OPTIONS, Options
+
+_DRIVERS = {"rocket": "rocket", "RKNPU": "rknpu", "rknpu": "rknpu"}
+_RUNTIMES = ("tflite-runtime", "ai-edge-litert", "tensorflow", "tensorflow-cpu", "numpy")
+# The NPU's clock after boot is 200 MHz, the slowest that vendor kernels use under load 300 MHz.
+_SLOW_HZ = 300_000_000
+CORES = 3
+_RESERVE_BYTES = 256 << 20
+"""Free memory below which larger models may not find room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A device node of an NPU driver."""
+
+    path: str
+    driver: str
+    version: str | None
+    exists: bool
+    mode: str | None
+    group: str | None
+    accessible: bool
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTest:
+    device: str
+    passed: bool
+    cases: int
+    seconds: float
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``level``: ok, note or problem. ``remedy`` is empty for what is well."""
+
+    level: str
+    text: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """Everything that was found, and what it means."""
+
+    version: str
+    kernel: str
+    machine: str
+    board: str
+    python: str
+    nodes: tuple[Node, ...]
+    clock_hz: int | None
+    memory_available_bytes: int | None
+    packages: dict[str, str]
+    options: dict[str, tuple[str, str]]  # value, origin
+    self_test: SelfTest | None
+    findings: tuple[Finding, ...] = field(default=())
+
+    @property
+    def is_healthy(self) -> bool:
+        return all(finding.level != "problem" for finding in self.findings)
+
+    @property
+    def verdict(self) -> str:
+        problems = [f for f in self.findings if f.level == "problem"]
+        if problems:
+            return problems[0].text
+        if not self.nodes:
+            return "no NPU here: models run on the embedded simulator"
+        return "the NPU works"
+
+    @property
+    def next_step(self) -> str:
+        for level in ("problem", "note"):
+            for finding in self.findings:
+                if finding.level == level and finding.remedy:
+                    return finding.remedy
+        return "nothing to do"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**asdict(self), "verdict": self.verdict, "next_step": self.next_step}
+
+
+def examine(options: Options, root: Path = Path("/"), self_test: bool = True) -> Examination:
+    """Collects the facts. ``self_test`` runs small programs on the device of ``options``, about a
+    second. Never raises for what it finds: a broken system is a result.
+    """
+    nodes = tuple(_nodes(root))
+    facts = Examination(
+        version=__version__,
+        kernel=platform.release(),
+        machine=platform.machine(),
+        board=_read(root / "proc/device-tree/model").strip("\0\n "),
+        python=platform.python_version(),
+        nodes=nodes,
+        clock_hz=_clock(root),
+        memory_available_bytes=_memory(root),
+        packages=_packages(),
+        options={
+            option.key: (
+                options.to_strings()[option.key],
+                options.origins.get(option.key, "default"),
+            )
+            for option in OPTIONS
+        },
+        self_test=_self_test(options) if self_test else None,
+    )
+    findings = tuple(_findings(facts, options))
+    return Examination(**{**_shallow(facts), "findings": findings})
+
+
+def _shallow(facts: Examination) -> dict[str, Any]:
+    names = Examination.__dataclass_fields__
+    return {name: getattr(facts, name) for name in names if name != "findings"}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _nodes(root: Path) -> Iterator[Node]:
+    for sys_class, folder in (("accel", "accel"), ("drm", "dri")):
+        try:
+            entries = sorted((root / "sys/class" / sys_class).iterdir())
+        except OSError:
+            continue
+        for entry in entries:
+            try:
+                bound = os.readlink(entry / "device/driver").rpartition("/")[2]
+            except OSError:
+                continue
+            if bound in _DRIVERS:
+                yield _node(root / "dev" / folder / entry.name, _DRIVERS[bound])
+
+
+def _node(path: Path, driver: str) -> Node:
+    from delegate._native import driver_version
+
+    try:
+        status = path.stat()
+    except OSError:
+        return Node(str(path), driver, None, False, None, None, False, "the node does not exist")
+    try:
+        group = grp.getgrgid(status.st_gid).gr_name
+    except KeyError:
+        group = str(status.st_gid)
+    accessible = os.access(path, os.R_OK | os.W_OK)
+    version, problem = None, None
+    try:
+        _, major, minor, patch = driver_version(str(path))
+        version = f"{major}.{minor}.{patch}"
+    except DeviceError as error:
+        problem = str(error)
+    mode = oct(status.st_mode & 0o777)
+    return Node(str(path), driver, version, True, mode, group, accessible, problem)
+
+
+def _clock(root: Path) -> int | None:
+    """The NPU's clock in Hz, where the kernel tells it (debugfs needs root)."""
+    for place in (
+        "sys/kernel/debug/clk/scmi_clk_npu/clk_rate",
+        "sys/kernel/debug/clk/clk_npu_dsu0/clk_rate",
+    ):
+        text = _read(root / place).strip()
+        if text.isdigit():
+            return int(text)
+    for folder in sorted((root / "sys/class/devfreq").glob("*npu*")):
+        text = _read(folder / "cur_freq").strip()
+        if text.isdigit():
+            return int(text)
+    return None
+
+
+def _memory(root: Path) -> int | None:
+    for line in _read(root / "proc/meminfo").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def _packages() -> dict[str, str]:
+    found = {}
+    for name in _RUNTIMES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _self_test(options: Options) -> SelfTest:
+    from delegate._native import open_device_name
+    from delegate.self_test import CASES, run_cases
+
+    start = time.perf_counter()
+    try:
+        device = open_device_name(options.device)
+    except DeviceError as error:
+        return SelfTest(options.device, False, 0, time.perf_counter() - start, str(error))
+    if device == "null":
+        return SelfTest(device, True, 0, 0.0, None)
+    results = list(run_cases(options.device, options.timeout_ms))
+    problem = next((f"{r.name}: {r.error}" for r in results if not r.passed), None)
+    passed = problem is None and len(results) == len(CASES)
+    return SelfTest(device, passed, len(results), time.perf_counter() - start, problem)
+
+
+def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
+    if not facts.nodes:
+        if options.device in ("rocket", "rknpu"):
+            yield Finding("problem", f"no node of driver {options.device} was found", _NO_DRIVER)
+        else:
+            yield Finding("note", "no NPU driver is bound", _NO_DRIVER)
+    for node in facts.nodes:
+        yield from _node_findings(node)
+    yield from _clock_findings(facts)
+    memory = facts.memory_available_bytes
+    if memory is not None and memory < _RESERVE_BYTES:
+        yield Finding("note", f"only {memory >> 20} MiB of memory are free", "close programs")
+    if not any(name in facts.packages for name in _RUNTIMES[:-1]):
+        yield Finding(
+            "problem", "no TensorFlow Lite runtime is installed",
+            "pip install rk3588-delegate[runtime] (or ai-edge-litert)",
+        )  # fmt: skip
+    test = facts.self_test
+    if test is not None and not test.passed:
+        yield Finding(
+            "problem", f"self-test on {test.device} failed: {test.problem}",
+            "see dmesg; `bring-up -o results.json` finds out more and writes a file to send",
+        )  # fmt: skip
+    elif test is not None and test.cases:
+        yield Finding("ok", f"self-test on {test.device}: {test.cases} programs, bit for bit")
+
+
+_NO_DRIVER = (
+    "on a board: Linux 6.18 or later with CONFIG_DRM_ACCEL_ROCKET and the NPU enabled in the "
+    "device tree, or a vendor kernel with RKNPU; in a container: pass /dev/accel or "
+    "/dev/dri into it"
+)
+
+
+def _node_findings(node: Node) -> Iterator[Finding]:
+    if not node.exists:
+        yield Finding(
+            "problem", f"driver {node.driver} is bound but {node.path} does not exist",
+            f"in a container: --device {node.path}; otherwise check udev",
+        )  # fmt: skip
+    elif not node.accessible:
+        yield Finding(
+            "problem", f"no permission for {node.path} (mode {node.mode}, group {node.group})",
+            f"sudo usermod -aG {node.group} $USER, then log in again",
+        )  # fmt: skip
+    elif node.problem is not None:
+        yield Finding("problem", node.problem, "see dmesg")
+    else:
+        yield Finding("ok", f"{node.path}: driver {node.driver} {node.version}")
+        if node.group == "root":
+            yield Finding(
+                "note", f"{node.path} belongs to group root: other users cannot open it",
+                'a udev rule: KERNEL=="accel*", SUBSYSTEM=="accel", GROUP="render", MODE="0660"',
+            )  # fmt: skip
+
+
+def _clock_findings(facts: Examination) -> Iterator[Finding]:
+    if facts.clock_hz is not None and facts.clock_hz < _SLOW_HZ:
+        yield Finding(
+            "note", f"the NPU runs at {facts.clock_hz // 1_000_000} MHz, its clock after boot",
+            "mainline kernels do not scale the NPU's clock: set assigned-clock-rates in the device "
+            "tree (600 MHz needs no more than the boot voltage)",
+        )  # fmt: skip
+    elif facts.clock_hz is None and any(node.driver == "rocket" for node in facts.nodes):
+        yield Finding(
+            "note", "the NPU's clock is unknown (debugfs needs root)",
+            "sudo cat /sys/kernel/debug/clk/scmi_clk_npu/clk_rate; 200 MHz is the boot clock of "
+            "mainline kernels",
+        )  # fmt: skip

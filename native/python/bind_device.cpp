@@ -1,0 +1,74 @@
+#include "bind_device.h"
+
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "devices.h"
+#include "drm_file.h"
+#include "recorded_run.h"
+
+namespace py = pybind11;
+
+namespace rk3588 {
+namespace {
+
+using Bytes = py::array_t<uint8_t, py::array::c_style>;
+using TaskTuple = std::tuple<uint64_t, uint32_t, std::string>;
+
+std::vector<std::string> run_on_device(const std::vector<py::tuple>& items,
+                                       const std::vector<std::vector<TaskTuple>>& job_items,
+                                       const std::string& device, uint32_t timeout_ms,
+                                       const std::string& cores) {
+  std::vector<Bytes> arrays;
+  std::vector<RecordedBuffer> buffers;
+  for (const py::tuple& item : items) {
+    if (item.size() != 3 || !py::isinstance<Bytes>(item[2])) {
+      throw py::value_error("a buffer is (name, address, contiguous uint8 array)");
+    }
+    arrays.push_back(item[2].cast<Bytes>());
+    RecordedBuffer buffer;
+    buffer.name = item[0].cast<std::string>();
+    buffer.address = item[1].cast<uint64_t>();
+    // mutable_data() throws for read-only arrays.
+    buffer.content = {arrays.back().mutable_data(), static_cast<size_t>(arrays.back().size())};
+    buffers.push_back(std::move(buffer));
+  }
+  std::vector<JobRef> jobs;
+  for (const auto& tasks : job_items) {
+    JobRef& job = jobs.emplace_back();
+    for (const auto& [regcmd, count, layer] : tasks) {
+      job.tasks.push_back({regcmd, count, 0, 0, layer});
+    }
+  }
+  std::vector<size_t> written;
+  {
+    const py::gil_scoped_release release;
+    const std::shared_ptr<Device> opened = open_device(device, {cores, false});
+    written = run_recorded(*opened, buffers, jobs, timeout_ms);
+  }
+  std::vector<std::string> names;
+  for (const size_t index : written) names.push_back(buffers[index].name);
+  return names;
+}
+
+py::tuple driver_version(const std::string& node) {
+  const DriverVersion version = DrmFile(node).version();
+  return py::make_tuple(version.name, version.major, version.minor, version.patch);
+}
+
+}  // namespace
+}  // namespace rk3588
+
+void bind_devices(py::module_& module) {
+  module.def("run_on_device", &rk3588::run_on_device, py::arg("buffers"), py::arg("jobs"),
+             py::arg("device"), py::arg("timeout_ms") = 0, py::arg("cores") = "auto",
+             "Runs recorded jobs on a device: (name, recorded address, writable uint8 array) and\n"
+             "tasks as (address of the commands, 64-bit words, layer name). Returns the names of\n"
+             "the buffers that tasks write, whose arrays hold the results. Raises DeviceError.");
+  module.def("driver_version", &rk3588::driver_version, py::arg("node"),
+             "(name, major, minor, patch) of the driver of a device node. Raises DeviceError.");
+}

@@ -1,0 +1,173 @@
+"""Commands on boards: doctor, bring-up, replay, and which device is chosen."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+
+import pytest
+
+from tests.kernel.board import ROCKET_NODE, ROOT, Board
+
+DIGITS = ROOT / "models/digits"
+CLASSIFY = (
+    "classify", str(DIGITS / "images/digit_7.png"), "--model", str(DIGITS / "digits_int8.tflite"),
+)  # fmt: skip
+CAPTURES = sorted((ROOT / ".." / "shared" / "captures").glob("*.npz"))
+
+
+def command(board: Board, *arguments: str, **more: str):
+    return board.python("-m", "delegate", *arguments, **more)
+
+
+def test_an_npu_is_used_where_there_is_one(board: Board):
+    done = command(board.add_rocket(), *CLASSIFY, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["device"].startswith("rocket")
+
+
+def test_without_an_npu_one_line_says_that_the_simulator_runs(board: Board):
+    done = command(board, *CLASSIFY)
+    assert done.returncode == 0
+    assert sum("simulator" in line for line in done.stderr.splitlines()) <= 1
+    assert "simulator" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("faults", ["open@1=EACCES*9", "VERSION@1=EIO*9", "CREATE_BO@1=ENOMEM*99",
+                                    "SUBMIT@1=lost*99"])  # fmt: skip
+def test_an_npu_that_fails_is_never_replaced(board: Board, faults: str):
+    done = command(board.add_rocket(), *CLASSIFY, faults=faults)
+    assert done.returncode != 0
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert "/dev/accel/accel0" in done.stderr
+    assert done.stdout == ""
+
+
+def test_another_driver_behind_a_path_is_named(board: Board):
+    board.add_rocket()
+    (board.root / ROCKET_NODE).write_text("driver=intel_vpu\nversion=1.0.0\n")
+    done = command(board, *CLASSIFY, "--device", "/dev/accel/accel0")
+    assert done.returncode == 3
+    assert "belongs to driver intel_vpu 1.0.0" in done.stderr
+
+
+def test_an_unknown_vendor_version_is_refused(board: Board):
+    done = command(board.add_rknpu(version="0.7.2"), *CLASSIFY)
+    assert "0.7.2 is not supported; supported are 0.8.0 to 0.9.x" in done.stderr
+
+
+@pytest.mark.parametrize("driver", ["rocket", "rknpu"])
+def test_doctor_finds_a_healthy_board(board: Board, driver: str, tmp_path):
+    getattr(board, f"add_{driver}")()
+    report = tmp_path / "report.zip"
+    done = command(board, "doctor", "--json", "--report", str(report), "-O", "timeout_ms=9000")
+    assert done.returncode == 0, done.stdout + done.stderr
+    facts = json.loads(done.stdout)
+    assert facts["verdict"] == "the NPU works"
+    assert facts["nodes"][0]["driver"] == driver
+    assert facts["self_test"]["passed"]
+    assert facts["self_test"]["cases"] == 9
+    assert facts["options"]["timeout_ms"] == ["9000", "option"]
+    with zipfile.ZipFile(report) as archive:
+        assert json.loads(archive.read("doctor.json"))["verdict"] == facts["verdict"]
+
+
+@pytest.mark.parametrize(
+    ("faults", "verdict"),
+    [
+        ("VERSION@1=EIO*99", "hardware error"),
+        ("SUBMIT@3=hang:0", "nothing was written"),
+        ("SUBMIT@5=garbage", "differ from the simulator"),
+    ],
+)
+def test_doctor_names_what_is_wrong(board: Board, faults: str, verdict: str):
+    done = command(board.add_rocket(hang_ms=50), "doctor", "--json", faults=faults)
+    assert done.returncode == 1
+    facts = json.loads(done.stdout)
+    assert verdict in facts["verdict"]
+    assert facts["next_step"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may open everything")
+def test_doctor_knows_the_group(board: Board):
+    (board.add_rocket().root / ROCKET_NODE).chmod(0)
+    facts = json.loads(command(board, "doctor", "--json").stdout)
+    assert "no permission" in facts["verdict"]
+    assert "usermod -aG" in facts["next_step"]
+
+
+def test_doctor_without_an_npu_says_that_the_simulator_runs(board: Board):
+    done = command(board, "doctor", "--json")
+    assert done.returncode == 0
+    assert "embedded simulator" in json.loads(done.stdout)["verdict"]
+
+
+def test_doctor_sees_a_driver_without_a_node(board: Board):
+    (board.add_rocket().root / ROCKET_NODE).unlink()
+    facts = json.loads(command(board, "doctor", "--json", "--no-self-test").stdout)
+    assert "does not exist" in facts["verdict"]
+    assert "--device" in facts["next_step"]
+
+
+def test_bring_up_goes_from_safe_to_risky_and_stops_at_the_first_that_hangs(board, tmp_path):
+    board.add_rocket(hang_ms=50)
+    output = tmp_path / "results.json"
+    done = command(board, "bring-up", "--device", "rocket", "-o", str(output), "--json")
+    assert done.returncode == 0, done.stderr
+    healthy = json.loads(output.read_text())
+    assert [step["passed"] for step in healthy["steps"]] == [True] * 9
+    assert healthy["system"]["nodes"][0]["driver"] == "rocket"
+
+    done = command(board, "bring-up", "--device", "rocket", "--json", faults="SUBMIT@4=hang:0")
+    assert done.returncode == 1
+    stopped = json.loads(done.stdout)
+    assert [step["passed"] for step in stopped["steps"]] == [True, False]
+    assert stopped["not_tried"] == 7
+    assert "did not finish" in stopped["verdict"]
+
+
+def test_captures_are_ordered_by_what_they_ask_for():
+    import numpy as np
+
+    from delegate.bring_up import must_stop, risk
+    from delegate.capture import Capture, CaptureBuffer, CaptureJob, CaptureTask
+
+    def capture(*tasks_of_jobs: int, words: int = 5) -> Capture:
+        jobs = tuple(
+            CaptureJob(tuple(CaptureTask(0, words) for _ in range(n))) for n in tasks_of_jobs
+        )
+        buffer = CaptureBuffer("b", 0, 4096)
+        return Capture("c", (buffer,), {"b": np.zeros(0, np.uint8)}, jobs)
+
+    ordered = [capture(1), capture(1, words=9), capture(2), capture(1, 1)]
+    backwards = ordered[::-1]
+    backwards.sort(key=risk)
+    assert backwards == ordered
+    assert must_stop("rocket: no result after 5 ms")
+    assert not must_stop("3 bytes differ")
+    assert not must_stop(None)
+
+
+@pytest.mark.skipif(not CAPTURES, reason="../shared/captures is absent")
+@pytest.mark.parametrize("driver", ["rocket", "rknpu"])
+def test_recorded_programs_replay_on_both_drivers(board: Board, driver: str):
+    getattr(board, f"add_{driver}")()
+    done = command(board, "replay", *map(str, CAPTURES), "--device", driver, "--json")
+    results = json.loads(done.stdout)["captures"]
+    assert [r["error"] for r in results if not r["passed"]] == []
+    assert len(results) == len(CAPTURES)
+
+
+def test_replay_sees_a_job_that_the_kernel_dropped(board: Board, tmp_path):
+    dump = tmp_path / "dump"
+    model = str(DIGITS / "digits_int8.tflite")
+    assert command(board, "compile", model, "--dump", str(dump)).returncode == 0
+    board.add_rocket()
+    done = command(
+        board, "replay", str(dump / "partition_0.npz"), "--device", "rocket", "--json",
+        faults="SUBMIT@1=lost",
+    )  # fmt: skip
+    (result,) = json.loads(done.stdout)["captures"]
+    assert not result["passed"]
+    assert "nothing was written" in result["error"]

@@ -1,0 +1,133 @@
+"""Threads, cores, memory, processes: many users of one NPU, and users that die."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kernel.board import ROOT, Board
+from tests.kernel.small_models import MODELS
+
+DEVICES = ("rocket", "rknpu")
+THREADS = 8
+# 500 each before a release: KERNEL_TEST_INVOKES=500 pytest tests/kernel/test_life.py -k threads
+INVOKES = int(os.environ.get("KERNEL_TEST_INVOKES", "12"))
+CYCLES = int(os.environ.get("KERNEL_TEST_CYCLES", "1000"))
+MAX_GROWTH_BYTES = 1 << 20
+
+
+def both(board: Board, **more: object) -> Board:
+    return board.add_rocket(**more).add_rknpu(**more)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("cores", ["auto", "all", "1,2"])
+def test_threads_with_their_own_interpreters_get_the_results_of_one(board, device, cores):
+    models = [name for name in MODELS if name != "tiled conv"]
+    answer = both(board).work(
+        "threads", device=device, cores=cores, threads=THREADS, invokes=INVOKES, models=models,
+        timeout=3600,
+    )  # fmt: skip
+    assert answer["failures"] == []
+    assert answer["violations"] == []
+    if device == "rocket":
+        # One file per interpreter, or as many as cores were asked for.
+        limit = {"auto": THREADS * len(models), "all": 3, "1,2": 2}[cores]
+        assert answer["files"] == limit
+    else:
+        assert (
+            set(answer["masks"])
+            == {"auto": {"0"}, "all": {"1", "2", "4"}, "1,2": {"2", "4"}}[cores]
+        )
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_memory_stays_flat(board, device):
+    answer = both(board).work("life", device=device, what="cycles", cycles=CYCLES)
+    assert answer["right"]
+    assert answer["violations"] == []
+    assert answer["live"] == [0, 0, 0]
+    assert answer["grown"] < MAX_GROWTH_BYTES
+    assert answer["descriptors"] < 20
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_forked_child_is_told_and_does_not_disturb_its_parent(board, device):
+    answer = both(board).work("life", device=device, what="fork")
+    text, _, problems = answer["child"].partition("|")
+    assert "forked" in text
+    assert "spawn" in text
+    assert problems == "[]"
+    assert answer["code"] == 0
+    assert answer["right"]
+    assert answer["violations"] == []
+    assert answer["live"] == [0, 0, 0]
+
+
+SPAWN = """
+import multiprocessing as mp
+from delegate import _native
+def child(queue, device):
+    queue.put(_native.open_device_name(device))
+if __name__ == "__main__":
+    import sys
+    context = mp.get_context("spawn")
+    queue = context.Queue()
+    worker = context.Process(target=child, args=(queue, sys.argv[1]))
+    worker.start()
+    print(queue.get(timeout=60))
+    worker.join()
+"""
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_spawned_child_opens_its_own(board, device, tmp_path):
+    script = tmp_path / "spawn.py"
+    script.write_text(SPAWN)
+    done = both(board).python(str(script), device)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(device)
+
+
+@contextlib.contextmanager
+def alive(board: Board, device: str, what: str) -> Iterator[None]:
+    """A process that uses the device, killed at the end."""
+    arguments = json.dumps({"device": device, "what": what})
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.kernel.worker_life", arguments],
+        stdout=subprocess.PIPE, text=True, cwd=ROOT, env=board.environment,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() in ("submitting", "holding")
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_process_killed_in_mid_submit_leaves_nothing_behind(board, device):
+    both(board, hang_ms=30_000)
+    before = {path for path in board.root.rglob("*") if path.is_file()}
+    with alive(board, device, "hang"):
+        pass
+    assert board.work("life", device=device, what="run") == {"right": True}
+    assert {path for path in board.root.rglob("*") if path.is_file()} == before
+
+
+def test_two_processes_never_drive_the_vendor_kernel_at_once(board):
+    both(board)
+    with alive(board, "rknpu", "hold"):
+        other = board.python(
+            "-m", "tests.kernel.worker_life", json.dumps({"device": "rknpu", "what": "run"})
+        )
+        assert "another process uses the NPU" in other.stderr
+        # The mainline kernel takes any number.
+        assert board.work("life", device="rocket", what="run") == {"right": True}
+    assert board.work("life", device="rknpu", what="run") == {"right": True}

@@ -1,0 +1,28 @@
+"""What reaches an NPU is harmless, whatever the file: streams are read before the first submit."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.kernel.board import Board
+
+# A million before a release: KERNEL_TEST_STREAMS=1000000 pytest tests/kernel/test_verifier.py
+STREAMS = int(os.environ.get("KERNEL_TEST_STREAMS", "3000"))
+
+
+@pytest.mark.parametrize("device", ["rocket", "rknpu"])
+def test_spoiled_programs_are_refused_or_harmless(board: Board, device: str):
+    """The stand-in objects to every access outside the buffers of a job; it had nothing to say."""
+    board.add_rocket(hang_ms=1).add_rknpu(hang_ms=1)
+    answer = board.work(
+        "fuzz", device=device, seed=1, streams=STREAMS, programs=STREAMS // 3, timeout=7200
+    )
+    counts = answer["counts"]
+    assert answer["violations"] == []
+    assert answer["live"] == [0, 0, 0]
+    assert counts["stream refused"] > STREAMS // 4
+    assert counts["stream ran"] > STREAMS // 20
+    assert not [outcome for outcome in counts if "error" in outcome], counts
+    assert counts["program unreadable"] + counts["program refused"] > STREAMS // 10

@@ -1,0 +1,88 @@
+"""One executable's life: cycles of memory, forks, and staying alive to be killed."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from delegate import _native
+from delegate.errors import DeviceError
+from delegate.npu.program import build_program, serialize
+from tests.kernel.small_models import random_inputs
+from tests.kernel.standin_calls import arguments, live, report, set_faults, take_violations
+from tests.npu.sample_programs import chain_partition
+
+WARM_UP = 50
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def main() -> None:
+    given = arguments()
+    program = serialize(build_program(chain_partition(), "test"))
+    device = given["device"]
+    inputs = random_inputs(_native.Executable(program, device="simulator"), 0)
+    (expected,) = _native.Executable(program, device="simulator").run(inputs)
+
+    def run(executable: _native.Executable) -> bool:
+        return np.array_equal(executable.run(inputs)[0], expected)
+
+    if given["what"] == "cycles":
+        right = True
+        for cycle in range(WARM_UP + given["cycles"]):
+            if cycle == WARM_UP:
+                gc.collect()
+                before = resident_bytes()
+            right &= run(_native.Executable(program, device=device))
+        gc.collect()
+        grown = resident_bytes() - before
+        descriptors = len(os.listdir("/proc/self/fd"))
+        report({"right": right, "grown": grown, "descriptors": descriptors, "live": live(),
+                "violations": take_violations()})  # fmt: skip
+    elif given["what"] == "fork":
+        executable = _native.Executable(program, device=device)
+        assert run(executable)
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                run(executable)
+                text = "it ran"
+            except DeviceError as error:
+                text = str(error)
+            os.write(writer, text.encode())
+            del executable
+            gc.collect()
+            problems = take_violations()
+            os.write(writer, f"|{problems}".encode())
+            sys.exit(0)
+        os.close(writer)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        answer = os.read(reader, 1 << 16).decode()
+        right = run(executable)
+        del executable
+        report({"child": answer, "code": code, "right": right, "live": live(),
+                "violations": take_violations()})  # fmt: skip
+    elif given["what"] == "run":
+        report({"right": run(_native.Executable(program, device=device))})
+    elif given["what"] == "hang":
+        executable = _native.Executable(program, device=device, timeout_ms=60_000)
+        set_faults("SUBMIT@1=hang:1")
+        print("submitting", flush=True)
+        run(executable)
+    else:  # hold
+        executable = _native.Executable(program, device=device)
+        print("holding", flush=True)
+        time.sleep(60)
+
+
+if __name__ == "__main__":
+    main()

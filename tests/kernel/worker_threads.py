@@ -1,0 +1,78 @@
+"""Interpreters of mixed models in many threads: the results of one thread alone."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+import delegate
+from delegate.runtimes import find_runtime
+from tests.kernel.small_models import MODELS
+from tests.kernel.standin_calls import arguments, live, report, submits_by_mask, take_violations
+
+SEEDS = 3
+
+
+def main() -> None:
+    given = arguments()
+    runtime = find_runtime()
+    models = {name: MODELS[name]() for name in given["models"]}
+
+    def interpreter(name, device):
+        options = {"device": device, "timeout_ms": "120000", "cores": given["cores"]}
+        plugin = runtime.load_delegate(delegate.library_path(), options)
+        return runtime.interpreter(models[name], [plugin])
+
+    def invoke(item, seed):
+        for details in item.get_input_details():
+            rng = np.random.default_rng(seed)
+            limits = np.iinfo(details["dtype"])
+            item.set_tensor(
+                details["index"],
+                rng.integers(limits.min, limits.max + 1, details["shape"], dtype=details["dtype"]),
+            )
+        item.invoke()
+        return [item.get_tensor(d["index"]) for d in item.get_output_details()]
+
+    expected = {}
+    for name in models:
+        alone = interpreter(name, "simulator")
+        expected[name] = [invoke(alone, seed) for seed in range(SEEDS)]
+
+    failures: list[str] = []
+    files: list[int] = []
+    gate = threading.Barrier(given["threads"])
+
+    def work(thread):
+        try:
+            own = {name: interpreter(name, given["device"]) for name in models}
+            gate.wait()
+            files.append(live()[0])
+            for i in range(given["invokes"]):
+                name = list(models)[(thread + i) % len(models)]
+                seed = (thread * 7 + i) % SEEDS
+                for ours, theirs in zip(invoke(own[name], seed), expected[name][seed], strict=True):
+                    if not np.array_equal(ours, theirs):
+                        failures.append(f"thread {thread} invoke {i}: {name} differs")
+        except Exception as error:
+            failures.append(f"thread {thread}: {error}")
+            gate.abort()
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(given["threads"])]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    report(
+        {
+            "failures": failures,
+            "files": max(files, default=0),
+            "violations": take_violations(),
+            "masks": submits_by_mask(),
+        }
+    )
+
+
+if __name__ == "__main__":
+    main()
