@@ -32,29 +32,25 @@ struct Kick {
   uint32_t count = 0;
 };
 
-// Chains of at most `limit` linked tasks. What a task reuses of the one before it lies in the CBUF
-// of one core: with `same_core` a chain may be cut anywhere, otherwise not in front of such a task.
-// Throws DeviceError.
-std::vector<Kick> plan_kicks(const std::vector<VerifiedTask>& tasks, uint32_t limit,
-                             bool same_core) {
+// Chains of at most `limit` linked tasks, never cut in front of a task that reuses what the one
+// before it left in CBUF: between two kicks another stream may use the core. Throws DeviceError.
+std::vector<Kick> plan_kicks(const std::vector<VerifiedTask>& tasks, uint32_t limit) {
   std::vector<Kick> kicks;
   uint32_t first = 0;
   const auto total = static_cast<uint32_t>(tasks.size());
   while (first < total) {
     uint32_t end = first + 1;
-    uint32_t last_cut = 0;  // where the chain may be cut if it gets too long
-    while (end < total && tasks[end - 1].links_to_next) {
-      if (same_core || !tasks[end].reuses_cbuf) last_cut = end;
-      if (end - first == limit) {
-        if (last_cut <= first) {
-          throw DeviceError("a chain of more than " + std::to_string(limit) +
-                            " tasks that share weights cannot be split; choose one core with "
-                            "option cores");
-        }
-        end = last_cut;
-        break;
-      }
+    uint32_t cut = end < total && tasks[end].reuses_cbuf ? first : end;  // where it may end
+    while (end < total && tasks[end - 1].links_to_next && end - first < limit) {
       ++end;
+      if (end == total || !tasks[end].reuses_cbuf) cut = end;
+    }
+    const bool is_cut = end < total && tasks[end - 1].links_to_next;
+    if (is_cut) end = cut;
+    if (end <= first || tasks[first].reuses_cbuf) {
+      throw StreamError("refused before it reached the NPU: task " + std::to_string(first) +
+                        " reuses weights or data of a task that is not in its chain of at most " +
+                        std::to_string(limit) + "; compile the model again");
     }
     kicks.push_back({first, end - first});
     first = end;
@@ -71,11 +67,7 @@ class RknpuSubmission : public Submission {
     std::vector<VerifiedTask> tasks;
     for (const auto& job : jobs) tasks.insert(tasks.end(), job.begin(), job.end());
     for (const VerifiedTask& task : tasks) targets_.push_back(task.target);
-    std::vector<Kick> kicks = plan_kicks(tasks, rknpu::kMaxChainTasks, core >= 0);
-    // Separate kicks may run on different cores if the driver chooses.
-    for (const Kick& kick : kicks) {
-      if (core < 0 && tasks[kick.first].reuses_cbuf) core = 0;
-    }
+    const std::vector<Kick> kicks = plan_kicks(tasks, rknpu::kMaxChainTasks);
     write_table(submit, tasks);
     for (const Kick& kick : kicks) submits_.push_back(make_submit(kick, core));
   }

@@ -70,6 +70,19 @@ def test_a_forked_child_is_told_and_does_not_disturb_its_parent(board, device):
     assert answer["live"] == [0, 0, 0]
 
 
+@pytest.mark.parametrize(
+    ("device", "version", "submits"), [("rknpu", "0.9.8", 2), ("rocket", "1.1.0", 1)]
+)
+def test_chains_longer_than_the_task_counter(board, device, version, submits):
+    """rknpu: two kicks. Rocket: one kick per task, since a chain may have 4,095."""
+    if device == "rocket":
+        board.add_rocket(version=version, batch_switch=1)
+    else:
+        board.add_rknpu(version=version)
+    answer = board.work("life", device=device, what="long", tasks=4200)
+    assert answer == {"right": True, "submits": submits, "violations": []}
+
+
 SPAWN = """
 import multiprocessing as mp
 from delegate import _native

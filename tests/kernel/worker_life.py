@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import os
 import sys
@@ -12,10 +13,12 @@ import numpy as np
 
 from delegate import _native
 from delegate.errors import DeviceError
+from delegate.lower.task import BufferId, BufferSpec, Layer, Ref
 from delegate.npu.program import build_program, serialize
 from tests.kernel.small_models import random_inputs
-from tests.kernel.standin_calls import arguments, live, report, set_faults, take_violations
+from tests.kernel.standin_calls import arguments, calls, live, report, set_faults, take_violations
 from tests.npu.sample_programs import chain_partition
+from tests.npu.sample_tasks import add_task
 
 WARM_UP = 50
 
@@ -71,6 +74,26 @@ def main() -> None:
         del executable
         report({"child": answer, "code": code, "right": right, "live": live(),
                 "violations": take_violations()})  # fmt: skip
+    elif given["what"] == "long":
+        task = add_task(h=2, w=3, c=16, a=Ref(BufferId.INPUT, 0), b=Ref(BufferId.INPUT, 0))
+        lowered = chain_partition()
+        pitch = lowered.inputs[0].surface_stride_bytes
+        many = dataclasses.replace(
+            lowered,
+            layers=(
+                Layer("0 CONV_2D", "CONV_2D", (0,), lowered.layers[0].tasks),
+                Layer("1 ADD", "ADD", (1,), (task,) * given["tasks"] + lowered.layers[1].tasks),
+            ),
+            buffers=(
+                *lowered.buffers[:-1],
+                BufferSpec(BufferId.OUTPUT, pitch),
+            ),
+        )
+        program = serialize(build_program(many, "test"))
+        executable = _native.Executable(program, device=device, timeout_ms=60_000)
+        set_faults()
+        right = run(executable)
+        report({"right": right, "submits": calls()["SUBMIT"], "violations": take_violations()})
     elif given["what"] == "run":
         report({"right": run(_native.Executable(program, device=device))})
     elif given["what"] == "hang":

@@ -124,6 +124,16 @@ void* map(const char* name, void* address, size_t size, int protection, int flag
 
 #define HOOK extern "C" __attribute__((visibility("default")))
 
+// Preloaded, the hooks take the functions' own names. Linked into a program with a sanitizer, which
+// has hooks of its own, they are reached through the linker's --wrap, from the program's code only.
+#ifdef STANDIN_WRAP
+#define open __wrap_open
+#define ioctl __wrap_ioctl
+#define mmap __wrap_mmap
+#define munmap __wrap_munmap
+#define close __wrap_close
+#endif
+
 #define HOOK_OPEN(name)                             \
   HOOK int name(const char* path, int flags, ...) { \
     va_list list;                                   \
@@ -140,7 +150,15 @@ void* map(const char* name, void* address, size_t size, int protection, int flag
     va_end(list);                                               \
     return open_path_at(#name, folder, path, flags, mode);      \
   }
-HOOK_OPEN(open)
+HOOK int open(const char* path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  const mode_t mode = mode_of(flags, list);
+  va_end(list);
+  return open_path("open", path, flags, mode);
+}
+
+#ifndef STANDIN_WRAP
 HOOK_OPEN(open64)
 HOOK_OPENAT(openat)
 HOOK_OPENAT(openat64)
@@ -170,6 +188,8 @@ HOOK int lstat(const char* path, struct stat* status) {
 HOOK int lstat64(const char* path, struct stat64* status) {
   return next<int (*)(const char*, struct stat64*)>("lstat64")(Path(path), status);
 }
+
+#endif  // STANDIN_WRAP
 
 HOOK int ioctl(int descriptor, unsigned long code, ...) {
   va_list list;
@@ -202,10 +222,13 @@ HOOK void* mmap(void* address, size_t size, int protection, int flags, int descr
                 off_t offset) {
   return map("mmap", address, size, protection, flags, descriptor, offset);
 }
+#ifndef STANDIN_WRAP
 HOOK void* mmap64(void* address, size_t size, int protection, int flags, int descriptor,
                   off_t offset) {
   return map("mmap64", address, size, protection, flags, descriptor, offset);
 }
+
+#endif
 
 HOOK int munmap(void* address, size_t size) {
   if (root() != nullptr) {
