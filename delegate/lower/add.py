@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from delegate.graph import Activation, AddOptions, Graph, Node
 from delegate.lower.add_scales import AddScales, choose_add_scales, lower_clamp, sum_clamp
 from delegate.lower.constants import ConstantPool
-from delegate.lower.hw import ATOM_BYTES, DENSE_KERNEL_GROUP, MAX_CUBE_SIZE, align
+from delegate.lower.hw import ATOM_BYTES, MAX_CUBE_SIZE
 from delegate.lower.operands import Operand, computed_operand, constant_operand
 from delegate.lower.task import (
     BnStage,
@@ -23,6 +23,7 @@ from delegate.lower.task import (
     Source,
 )
 from delegate.lower.tensors import DeviceTensor, View
+from delegate.lower.weights import depthwise_channels
 
 
 def lower_add(
@@ -140,9 +141,10 @@ def _task(
 ) -> ElementwiseTask:
     bs, bn, ew, convert = stages
     view = target.view
-    # Whole groups of 32 channels, as every tensor inside a partition has them; all lanes count as
-    # real, because the element-wise cube may not end a surface earlier than it says.
-    channels = align(view.channels, DENSE_KERNEL_GROUP)
+    # The surfaces that a reader may fetch, whatever it is: whole ones, and one more where a
+    # depthwise convolution would widen its last group. All lanes count as real, because the
+    # element-wise cube may not end a surface earlier than it says.
+    channels = depthwise_channels(view.channels)
     pixel = image * view.pixels + chunk.first
     other_image = 0 if other.is_shared else image
     other_pixel = other_image * other.tensor.view.pixels
