@@ -88,7 +88,9 @@ def test_compile_json_has_the_keys_of_the_design(run: Run) -> None:
     assert document["total_nodes"] == TOTAL
     assert len(document["partitions"]) == PARTITIONS
     first = document["partitions"][0]
-    assert set(first) == {"nodes", "tasks", "estimate", "buffers_bytes", "buffers", "layers"}
+    assert set(first) == {
+        "nodes", "tasks", "estimate", "buffers_bytes", "buffers", "layers", "live_bytes",
+    }  # fmt: skip
     assert first["nodes"] == list(range(10))
     assert set(first["estimate"]) == {"npu_cycles", "ddr_cycles", "cycles", "bytes"}
     assert first["estimate"]["cycles"] >= first["estimate"]["npu_cycles"] > 0
