@@ -29,6 +29,8 @@ class Binding:
     image_stride: int | None = None
     offset: int = 0
     fill: int = 0
+    # height, width, channels, window_h, window_w, step_h, step_w, top, left
+    fold: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.surfaces is None:
@@ -119,7 +121,7 @@ class ProgramSpec:
         for dimension in reversed(x.shape):
             b.PrependInt32(dimension)
         shape = b.EndVector()
-        b.StartObject(14)
+        b.StartObject(23)
         b.PrependInt32Slot(0, x.tensor, 0)
         b.PrependUOffsetTRelativeSlot(1, name, 0)
         b.PrependUOffsetTRelativeSlot(2, shape, 0)
@@ -131,6 +133,8 @@ class ProgramSpec:
         b.PrependUint32Slot(11, x.buffer, 0)
         b.PrependUint64Slot(12, x.offset, 0)
         b.PrependInt8Slot(13, x.fill, 0)
+        for slot, value in enumerate(x.fold, 14):
+            b.PrependUint32Slot(slot, value, 0)
         return int(b.EndObject())
 
     def _relocs(self, b: Any) -> int:

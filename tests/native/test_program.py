@@ -15,6 +15,7 @@ from tests.native.program_builder import (
     OUTPUT,
     REGCMD,
     SCRATCH,
+    Binding,
     ProgramSpec,
     checksum_place,
     nhwc,
@@ -77,7 +78,37 @@ def spoiled_shape(shape):
     return spec
 
 
+def folded(fold, channels=12, height=5):
+    """An input of 9 x 7 x 3 folded into 5 x 4 pixels."""
+    pixels = {"height": height, "width": 4, "channels": channels}
+    return ProgramSpec(
+        [Binding(1, (1, 9, 7, 3), INPUT, fold=fold, **pixels)],
+        [nhwc(2, (1, 5, 3, 7), OUTPUT, is_uint8=False)],
+    )
+
+
+FOLD = (9, 7, 3, 2, 2, 2, 2, 1, 0)
+
+
+def test_a_folded_input_is_taken_in_its_own_shape():
+    executable = _native.Executable(folded(FOLD).build(), "null")
+    executable.run([np.zeros((1, 9, 7, 3), np.uint8)])
+    assert executable.inputs == ((1, "tensor1", (1, 9, 7, 3), np.dtype(np.uint8)),)
+
+
 VIOLATIONS = {
+    "fold lanes": (folded((9, 7, 3, 2, 3, 2, 2, 1, 0)), "fold and channels differ"),
+    "fold window 0": (folded((9, 7, 3, 0, 2, 2, 2, 1, 0)), "impossible fold"),
+    "fold step 0": (folded((9, 7, 3, 2, 2, 0, 2, 1, 0)), "impossible fold"),
+    "fold of height 0": (folded((0, 7, 3, 2, 2, 2, 2, 1, 0)), "impossible fold"),
+    "fold far away": (folded((9, 7, 3, 2, 2, 2, 2, 1 << 20, 0)), "impossible fold"),
+    "fold huge step": (folded((9, 7, 3, 2, 2, 1 << 31, 2, 1, 0)), "impossible fold"),
+    "fold huge image": (folded((1 << 29, 1 << 29, 3, 2, 2, 2, 2, 1, 0)), "too large"),
+    "fold of another shape": (folded((9, 8, 3, 2, 2, 2, 2, 1, 0)), "shape and device size"),
+    "fold too wide": (
+        folded((9, 7, 3, 5, 5, 2, 2, 1, 0), channels=75),
+        "fold and channels differ",
+    ),
     "version": (small(version=3), "format version 3"),
     "checksum": (small(checksum=1), "checksum"),
     "buffers missing": (small(sizes=[64, 0, 64, 480]), "number of buffers"),
