@@ -67,9 +67,9 @@ def options_page() -> str:
         [
             "# Options\n",
             _HEAD,
-            "Key/value strings of the delegate; `-O KEY=VALUE` on the command line; or environment\n"
-            "variables `RK3588_DELEGATE_<KEY>`. Explicit wins over environment over default. An\n"
-            "unknown key is an error that lists the valid ones.\n",
+            "Key/value strings of the delegate; `-O KEY=VALUE` on the command line; or\n"
+            "environment variables `RK3588_DELEGATE_<KEY>`. Explicit wins over environment over\n"
+            "default. An unknown key is an error that lists the valid ones.\n",
             *rows,
             "",
         ]

@@ -1,0 +1,71 @@
+"""Every message of the troubleshooting page is one that the program really gives."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import IMAGE, MODEL, Run, run
+from tests.cli.odd_models import two_input_model
+
+__all__ = ["run"]  # the fixture
+
+pytest.importorskip("PIL")
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "troubleshooting.md").read_text()
+MESSAGES = re.findall(r"^\| `([^`]+)` \| ", PAGE, re.MULTILINE)
+
+
+@pytest.fixture
+def produced(run: Run, tmp_path: Path) -> dict[str, str]:
+    """What the program says for each mistake, by the message that the page lists."""
+    text = tmp_path / "text.png"
+    text.write_text("no picture")
+    short = tmp_path / "short.txt"
+    short.write_text("zero\none\n")
+    two = tmp_path / "two.tflite"
+    two.write_bytes(two_input_model())
+    state = tmp_path / "state.jsonl"
+    state.write_text(
+        json.dumps({"format": "rk3588-evaluation-1", "fingerprint": "of something else"}) + "\n"
+    )
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    (folder / "owl.png").write_bytes(IMAGE.read_bytes())
+    table = tmp_path / "truth.csv"
+    table.write_text("owl.png,7\n")
+    start = ("classify", IMAGE, "--model", MODEL)
+    evaluate = ("evaluate", folder, "--model", MODEL)
+    mistakes = {
+        ": no such file": ("compile", tmp_path / "none.tflite"),
+        "no such image file": ("classify", tmp_path / "none.png", "--model", MODEL),
+        "not an image: no format that Pillow knows": ("classify", text, "--model", MODEL),
+        "too short a label file": (*start, "--labels", short),
+        "needs one of each": ("classify", IMAGE, "--model", two),
+        "are of no detector known here": ("detect", IMAGE, "--model", MODEL),
+        "do not fit the decoder": ("detect", IMAGE, "--model", MODEL, "--decoder", "yolov5"),
+        "holds another evaluation": (*evaluate, "--truth", table, "--state", state),
+        "no class at the begin of its name": evaluate,
+        "no label files (.txt) beside the pictures": (*evaluate, "--task", "detect"),
+        "not a saved measurement": ("bench", "--compare", table, table),
+        "there are: ": ("models", "fetch", "resnet"),
+        "unknown option": (*start, "-O", "speed=high"),
+        "strict: node": ("compile", MODEL, "-O", "strict=true"),
+    }
+    answers = {}
+    for message, arguments in mistakes.items():
+        outcome = run(*arguments)
+        assert outcome.code != 0, arguments
+        answers[message] = outcome.err
+    return answers
+
+
+def test_the_page_and_the_program_agree(produced: dict[str, str]) -> None:
+    assert len(MESSAGES) >= 10
+    assert set(MESSAGES) == set(produced)
+    for message, said in produced.items():
+        assert message in said, f"{message!r} is not in {said!r}"
+        assert "internal error" not in said

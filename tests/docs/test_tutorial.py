@@ -1,0 +1,49 @@
+"""Every command of the tutorial runs, in order, in a folder that holds what a clone holds."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.shared_folder import needs_models
+
+ROOT = Path(__file__).resolve().parents[2]
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+COMMANDS = [
+    line
+    for block in re.findall(r"^```sh\n(.*?)^```", TUTORIAL, re.MULTILINE | re.DOTALL)
+    for line in block.splitlines()
+]
+NO_DEVICE = 3  # doctor's exit code on a machine without an NPU
+
+
+@needs_models  # one of the commands fetches a public model
+def test_every_command_of_the_tutorial_runs(tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    assert len(COMMANDS) >= 11
+    (tmp_path / "models").symlink_to(ROOT / "models")
+    program = tmp_path / "bin" / "rk3588-delegate"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m delegate "$@"\n')
+    program.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "PATH": os.pathsep.join(
+            [str(program.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+        ),
+    }
+    for command in COMMANDS:
+        outcome = subprocess.run(
+            command, shell=True, cwd=tmp_path, env=environment,
+            capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        allowed = {0, NO_DEVICE} if command.endswith(" doctor") else {0}
+        assert outcome.returncode in allowed, f"{command}\n{outcome.stdout}{outcome.stderr}"
+    made = {path.name for path in tmp_path.iterdir()}
+    assert {"digits.csv", "boxes.png", "report.html", "bench.json", "trace.json"} <= made
