@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from delegate.cli.command import PROGRAM, Command
+from delegate.cli.command import PROGRAM, Command, add_json_argument, print_json
 
 _SHELLS = ("bash", "zsh", "fish")
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=_SHELLS, help="prints the script for this shell")
+    add_json_argument(parser)
 
 
 def _words() -> dict[str, list[str]]:
@@ -60,11 +61,15 @@ def _fish(words: dict[str, list[str]]) -> str:
 def _run(arguments: argparse.Namespace) -> int:
     words = _words()
     if arguments.shell == "fish":
-        print(_fish(words), end="")
+        script = _fish(words)
     elif arguments.shell == "zsh":
-        print("autoload -U +X bashcompinit && bashcompinit\n" + _bash(words), end="")
+        script = "autoload -U +X bashcompinit && bashcompinit\n" + _bash(words)
     else:
-        print(_bash(words), end="")
+        script = _bash(words)
+    if arguments.json:
+        print_json({"script": script})
+    else:
+        print(script, end="")
     return 0
 
 
