@@ -36,14 +36,16 @@ NO_ENVIRONMENT: dict[str, str] = {}
 
 # A fresh interpreter, so that nothing is warm but the disk's cache.
 COLD = """
-import resource, sys, time
+import re, sys, time
 from delegate.compiler import compile_model
 from delegate.options import Options
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def peak_kib():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1))
+before = peak_kib()
 wall, cpu = time.perf_counter(), time.process_time()
 compile_model(sys.argv[1], Options())
 print(time.perf_counter() - wall, time.process_time() - cpu,
-      resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+      peak_kib() - before)
 """
 
 

@@ -66,9 +66,10 @@ def _check_sum(data: bytes, root: Table) -> None:
     position = root.field(CHECKSUM_SLOT, CHECKSUM_BYTES)
     if position is None:
         raise corrupt("it has no checksum")
-    before = zlib.crc32(data[:position])
+    view = memoryview(data)  # slices of bytes would copy megabytes
+    before = zlib.crc32(view[:position])
     middle = zlib.crc32(bytes(CHECKSUM_BYTES), before)
-    expected = zlib.crc32(data[position + CHECKSUM_BYTES :], middle)
+    expected = zlib.crc32(view[position + CHECKSUM_BYTES :], middle)
     if root.number(CHECKSUM_SLOT, "uint64") != expected:
         raise corrupt("the checksum does not match")
 
