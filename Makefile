@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-litert conformance conformance-sample lint format native clean
+.PHONY: help demo test sanitize test-litert conformance conformance-sample lint format native clean
 
 # The first Python from 3.10 on that really starts; 3.11 first, the last one with a tflite-runtime.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.10 python3; do \
@@ -26,6 +26,7 @@ help:
 	@echo 'make demo         classify a picture through the delegate'
 	@echo 'make test         lint, types, tests under tflite-runtime and ai-edge-litert'
 	@echo 'make conformance  the whole operator suite against the reference kernels'
+	@echo 'make sanitize     the simulator under sanitizers, on mutated command streams'
 	@echo 'make lint         ruff, clang-format, mypy'
 	@echo 'make format       rewrite sources as ruff and clang-format want them'
 	@echo 'make native       build the native library and install the package into $(VENV)'
@@ -86,7 +87,23 @@ conformance: $(VENV)/installed
 	$(BIN)/python -m delegate conformance --device simulator --gtest_brief \
 		--gtest_output=json:build/conformance.json --summary build/conformance_summary.json
 
-test: lint test-litert conformance-sample $(VENV)/installed
+# The simulator and its fuzzer under AddressSanitizer and UndefinedBehaviorSanitizer, on a sample:
+# mutated command streams of our own digits programs, and of the captures where they are.
+SANITIZE := build/sanitize
+FUZZ_RUNS ?= 3000
+CAPTURES := ../shared/captures
+
+sanitize: $(VENV)/installed
+	$(BIN)/cmake -S . -B $(SANITIZE) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+		-DRK3588_SANITIZE=ON -DRK3588_PYTHON_MODULE=OFF -DRK3588_FUZZ=ON
+	$(BIN)/ninja -C $(SANITIZE) fuzz_stream
+	$(BIN)/python -m delegate compile models/digits/digits_int8.tflite \
+		--dump $(SANITIZE)/programs > $(SANITIZE)/compile.log
+	$(BIN)/python tools/fuzz_seeds.py $(SANITIZE)/programs $(SANITIZE)/seeds
+	if [ -d $(CAPTURES) ]; then $(BIN)/python tools/fuzz_seeds.py $(CAPTURES) $(SANITIZE)/seeds; fi
+	$(SANITIZE)/fuzz_stream --runs $(FUZZ_RUNS) --seed 1 $(SANITIZE)/seeds/*
+
+test: lint sanitize test-litert conformance-sample $(VENV)/installed
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
 clean:
