@@ -89,7 +89,7 @@ def compile_cached(
 
 def cache_key(graph: Graph, options: Options, context: str = "") -> str:
     """A digest of all that a compiled program depends on."""
-    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    digest = hashlib.sha256()
     chosen = (
         options.deny_ops,
         options.min_nodes,
@@ -119,7 +119,7 @@ def cache_key(graph: Graph, options: Options, context: str = "") -> str:
     return digest.hexdigest()
 
 
-def _update(digest: hashlib.blake2b, value: tuple[Any, ...]) -> None:
+def _update(digest: hashlib._Hash, value: tuple[Any, ...]) -> None:
     """Version 2 of the format writes equal values as equal bytes, each with its length."""
     digest.update(marshal.dumps(value, 2))
 
@@ -127,7 +127,7 @@ def _update(digest: hashlib.blake2b, value: tuple[Any, ...]) -> None:
 @functools.cache
 def _compiler_fingerprint() -> str:
     """Names, sizes and times of the package's own files: an edited compiler has other results."""
-    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    digest = hashlib.sha256()
     root = Path(__file__).parent
     for folder in (root, root / "lower", root / "npu", root / "npu" / "register_tables",
                    root / "partition"):  # fmt: skip
@@ -159,7 +159,7 @@ def _read(path: Path) -> CachedResult | None:
 
 
 def _digest(payload: memoryview | bytes) -> bytes:
-    return hashlib.blake2b(payload, digest_size=DIGEST_BYTES).digest()
+    return hashlib.sha256(payload).digest()
 
 
 def _decode(payload: memoryview, digest: bytes) -> CachedResult:
