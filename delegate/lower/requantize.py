@@ -245,6 +245,14 @@ def _per_tensor_stages(
     range_lsb = min(magnitude * float(multipliers[0]), 2.0 * (INT8_MAX - INT8_MIN))
     # Besides the product's error, BS drops half a unit of 2^bs_shift.
     dropped = 0.5 * factors.second * 2.0 ** (-bn_shift - unit_bits) if factors.drops_bits else 0.0
+    error_lsb = range_lsb * factors.error + dropped
+    if error_lsb >= 0.5:
+        raise LoweringError(
+            node,
+            "error_below_half_lsb",
+            f"a result could be off by {error_lsb:.3g} LSB before rounding: the multiplier "
+            f"{float(multipliers[0]):.6g} leaves too few bits for an accumulator of {magnitude}",
+        )
     channels = len(multipliers)
     return Stages(
         multipliers=np.full(channels, factors.first, np.int64),
@@ -253,5 +261,5 @@ def _per_tensor_stages(
         bn_multiplier=factors.second,
         bn_shift=bn_shift,
         unit_bits=unit_bits,
-        error_lsb=range_lsb * factors.error + dropped,
+        error_lsb=error_lsb,
     )
