@@ -204,7 +204,9 @@ def _tame_bias(
     saturating = 4.0 * (INT8_MAX - INT8_MIN)  # LSB: beyond any zero point, with room for rounding
     for c in np.flatnonzero(over):
         room = INT32_MAX - 2 * int(spread[c])
-        target = int(np.sign(bias[c])) * room
+        # As small as still saturates: the other channels keep more bits of their products.
+        needed = 2.0 * saturating / float(multipliers[c]) + 2 * int(spread[c])
+        target = int(np.sign(bias[c])) * min(room, math.ceil(min(needed, INT32_MAX)))
         shift = target - int(bias[c])
         new_low, new_high = int(low[c]) + shift, int(high[c]) + shift
         nearest = min(abs(new_low), abs(new_high)) if new_low * new_high > 0 else 0
