@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -90,6 +91,16 @@ def print_error(text: str) -> None:
     _print_line("error", text)
 
 
+_COLOURS = {"error": "31", "note": "33"}  # red, yellow
+
+
+def _in_colour(kind: str) -> str:
+    """``kind`` in its colour where stderr is a terminal and the user did not say NO_COLOR."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty():
+        return kind
+    return f"\x1b[{_COLOURS[kind]}m{kind}\x1b[0m"
+
+
 def _print_line(kind: str, text: str) -> None:
     with contextlib.suppress(OSError):  # if nobody listens, the exit code still tells
-        print(f"{PROGRAM}: {kind}: {' '.join(text.split())}", file=sys.stderr)
+        print(f"{PROGRAM}: {_in_colour(kind)}: {' '.join(text.split())}", file=sys.stderr)
