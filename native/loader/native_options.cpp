@@ -35,6 +35,7 @@ constexpr std::array kKeys = {
     Key{"cache_dir", Use::kCompiler},
     Key{"min_nodes", Use::kCompiler},
     Key{"max_partitions", Use::kCompiler},
+    Key{"only_faster", Use::kCompiler},
     Key{"deny_ops", Use::kCompiler},
     Key{"strict", Use::kHere},
     Key{"timeout_ms", Use::kHere},
