@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from delegate.cli.progress import progress
 from delegate.errors import DelegateError
+from delegate.progress import progress
 
 MANIFEST = Path(__file__).with_name("zoo_manifest.json")
 SHARED = Path(__file__).resolve().parents[2] / "shared"

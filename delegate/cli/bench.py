@@ -18,9 +18,9 @@ from delegate.cli.command import (
 )
 from delegate.cli.files import write_file
 from delegate.cli.nodes import nodes_text
-from delegate.cli.progress import progress
 from delegate.cli.table import format_pairs, format_table, thousands
 from delegate.errors import UsageError
+from delegate.progress import progress
 from delegate.report import plural
 
 _DEFAULT_RUNS = 50

@@ -22,10 +22,10 @@ from delegate.cli.command import (
 )
 from delegate.cli.files import write_file
 from delegate.cli.pictures import delegation_facts, picture_paths
-from delegate.cli.progress import progress
 from delegate.cli.table import format_pairs, format_table
 from delegate.delegated import DelegatedModel
 from delegate.images import FLOAT_MEAN, FLOAT_STD
+from delegate.progress import progress
 from delegate.report import plural
 
 _DEFAULT_TOP = 5

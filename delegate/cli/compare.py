@@ -18,7 +18,6 @@ from delegate.cli.command import (
     print_json,
     warn,
 )
-from delegate.cli.progress import progress
 from delegate.cli.table import format_pairs, format_table, share, thousands
 from delegate.comparison import (
     MAX_ABS_DIFF,
@@ -30,6 +29,7 @@ from delegate.comparison import (
 from delegate.images import find_images
 from delegate.model_inputs import Details, Sample, image_sample, load_sample, random_sample
 from delegate.parallel_comparison import compare_in_processes
+from delegate.progress import progress
 from delegate.report import plural
 
 

@@ -22,13 +22,13 @@ from delegate.cli.command import (
     print_json,
     warn,
 )
-from delegate.cli.progress import progress
 from delegate.conformance.gtest_filter import MAX_RANDOM_SEED, Filter, Shard, sampled, shuffled
 from delegate.conformance.gtest_output import Console, print_list
 from delegate.conformance.gtest_report import parse_output, write_report
 from delegate.conformance.outcome import Outcome, Status
 from delegate.errors import UsageError
 from delegate.options import ORIGIN_DEFAULT, Options
+from delegate.progress import progress
 
 # ../shared/models beside a source tree.
 _SHARED_MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"

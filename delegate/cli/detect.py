@@ -19,7 +19,6 @@ from delegate.cli.command import (
 )
 from delegate.cli.files import write_file
 from delegate.cli.pictures import delegation_facts, picture_paths
-from delegate.cli.progress import progress
 from delegate.cli.table import format_pairs, format_table
 from delegate.delegated import DelegatedModel
 from delegate.detection.boxes import Detections
@@ -36,6 +35,7 @@ from delegate.detection.placement import Fit
 from delegate.detection.recognise import DECODERS, Hints
 from delegate.errors import UsageError
 from delegate.images import open_image
+from delegate.progress import progress
 from delegate.report import plural
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from delegate.cli.command import (
     print_json,
 )
 from delegate.cli.detect import add_decoder_arguments, plan_from
-from delegate.cli.progress import progress
 from delegate.cli.table import format_pairs, format_table
 from delegate.errors import ModelError
 from delegate.evaluation.evaluator import Record, Spec
@@ -27,6 +26,7 @@ from delegate.evaluation.metrics import classification_metrics, detection_metric
 from delegate.evaluation.state import StateFile
 from delegate.evaluation.workers import run_here, run_in_processes, run_on_cluster
 from delegate.images import find_images
+from delegate.progress import progress
 from delegate.tensor_details import model_details
 
 

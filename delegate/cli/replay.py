@@ -16,9 +16,9 @@ from delegate.cli.command import (
     print_error,
     print_json,
 )
-from delegate.cli.progress import progress
 from delegate.cli.table import format_table
 from delegate.errors import CaptureError
+from delegate.progress import progress
 from delegate.report import plural
 
 if TYPE_CHECKING:

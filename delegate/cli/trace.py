@@ -16,8 +16,8 @@ from delegate.cli.command import (
     warn,
 )
 from delegate.cli.files import write_file
-from delegate.cli.progress import progress
 from delegate.cli.table import format_pairs
+from delegate.progress import progress
 
 _DEFAULT_RUNS = 3
 

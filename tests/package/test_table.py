@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from delegate.cli.nodes import nodes_text
-from delegate.cli.progress import progress
 from delegate.cli.table import WIDTH, format_pairs, format_table, share, thousands
+from delegate.progress import progress
 
 
 def test_columns_are_aligned() -> None:
@@ -61,7 +61,7 @@ class Terminal(io.StringIO):
 
 
 def test_progress_bar_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("delegate.cli.progress._SHOW_AFTER_S", -1.0)
+    monkeypatch.setattr("delegate.progress._SHOW_AFTER_S", -1.0)
     for stream, shows in ((io.StringIO(), False), (Terminal(), True)):
         monkeypatch.setattr(sys, "stderr", stream)
         with progress("working", 2) as bar:
