@@ -71,8 +71,8 @@ def test_a_fault_is_a_failed_result():
     assert "task 0" in str(result.error)
 
 
-def test_only_the_simulator_replays():
-    with pytest.raises(UsageError, match="simulator"):
+def test_a_device_that_computes_nothing_does_not_replay():
+    with pytest.raises(UsageError, match="computes nothing"):
         replay(load_capture(FILES[0]), device="null")
 
 

@@ -52,7 +52,7 @@ CASES = [
     Case("ssd_mobilenet_v1_300_quant.tflite", "ssd"),
     Case("yolov8n_224_int8.tflite", "yolov8"),
     Case("yolov8n_640_int8_per_channel.tflite", "yolov8", least=0.8, step=32),
-    Case("yolov5n_640_int8_per_channel.tflite", "yolov5", step=32),
+    Case("yolov5n_640_int8_per_channel.tflite", "yolov5", least=0.94, step=32),
     Case("yolox_nano_320_int8_per_channel.tflite", "yolox", least=0.9),
     Case("yolo_fastest_160_person_int8.tflite", "yolo-fastest", 1, least=0.8),
 ]
