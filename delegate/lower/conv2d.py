@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from delegate.graph import ConvOptions, DType, Graph, Node, Padding, Tensor
+from delegate.graph import ConvOptions, DepthwiseOptions, DType, Graph, Node, Padding, Tensor
 from delegate.lower.fused_add import FusedAdd
 from delegate.lower.grouped import widen_groups
 from delegate.lower.resolved import Convolution
 from delegate.lower.stages import Int64Array
-from delegate.lower.tensors import UINT8_OFFSET, DeviceTensor
+from delegate.lower.tensors import UINT8_OFFSET, DeviceTensor, View
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +77,16 @@ def leading_padding(
     return max(total, 0) // 2
 
 
+def leading_paddings(
+    options: ConvOptions | DepthwiseOptions, source: View, target: View, kh: int, kw: int
+) -> tuple[int, int]:
+    """Rows above and columns left of the image."""
+    scheme, h, w = options.padding, source.height, source.width
+    top = leading_padding(scheme, h, target.height, kh, options.stride_h, options.dilation_h)
+    left = leading_padding(scheme, w, target.width, kw, options.stride_w, options.dilation_w)
+    return top, left
+
+
 def resolve_conv2d(
     graph: Graph,
     node: Node,
@@ -94,6 +104,7 @@ def resolve_conv2d(
     channels, kh, kw, _ = weights.shape
     device = device_weights(graph, node, channels, weights.shape)
     own_scale, own_zero_point = own_output(output, fused, target)
+    pad_top, pad_left = leading_paddings(options, source.view, target.view, kh, kw)
     return Convolution(
         node=node.index,
         name=name,
@@ -115,22 +126,8 @@ def resolve_conv2d(
         stride_w=options.stride_w,
         dilation_h=options.dilation_h,
         dilation_w=options.dilation_w,
-        pad_top=leading_padding(
-            options.padding,
-            source.view.height,
-            target.view.height,
-            kh,
-            options.stride_h,
-            options.dilation_h,
-        ),
-        pad_left=leading_padding(
-            options.padding,
-            source.view.width,
-            target.view.width,
-            kw,
-            options.stride_w,
-            options.dilation_w,
-        ),
+        pad_top=pad_top,
+        pad_left=pad_left,
         is_depthwise=False,
         fused=fused,
     )

@@ -6,7 +6,7 @@ A depth multiplier of 1 is what the hardware calls depthwise; others become dens
 from __future__ import annotations
 
 from delegate.graph import DepthwiseOptions, Graph, Node
-from delegate.lower.conv2d import device_weights, leading_padding, real_multipliers
+from delegate.lower.conv2d import device_weights, leading_paddings, real_multipliers
 from delegate.lower.grouped import widen_multiplier
 from delegate.lower.resolved import Convolution
 from delegate.lower.tensors import DeviceTensor
@@ -28,6 +28,7 @@ def resolve_depthwise(
     values = device.values
     if not is_depthwise:
         values = widen_multiplier(values, inputs, device.zero_point)
+    pad_top, pad_left = leading_paddings(options, source.view, target.view, kh, kw)
     return Convolution(
         node=node.index,
         name=name,
@@ -49,21 +50,7 @@ def resolve_depthwise(
         stride_w=options.stride_w,
         dilation_h=options.dilation_h,
         dilation_w=options.dilation_w,
-        pad_top=leading_padding(
-            options.padding,
-            source.view.height,
-            target.view.height,
-            kh,
-            options.stride_h,
-            options.dilation_h,
-        ),
-        pad_left=leading_padding(
-            options.padding,
-            source.view.width,
-            target.view.width,
-            kw,
-            options.stride_w,
-            options.dilation_w,
-        ),
+        pad_top=pad_top,
+        pad_left=pad_left,
         is_depthwise=is_depthwise,
     )
