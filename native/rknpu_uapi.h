@@ -107,7 +107,7 @@ struct Submit {
   uint32_t iommu_domain_id = 0;  // 0.9.6 has one 64-bit field here; 0 means the same in both
   uint32_t reserved = 0;
   uint64_t task_base_addr = 0;
-  int64_t hw_elapse_time = 0;  // out
+  int64_t hw_elapse_time = 0;  // out: ns from the kick to the interrupt
   uint32_t core_mask = 0;
   int32_t fence_fd = 0;
   SubcoreTask subcore_task[kSubcoreSlots];

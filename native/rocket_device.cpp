@@ -7,6 +7,7 @@
 #include "devices.h"
 #include "rocket_buffer.h"
 #include "rocket_uapi.h"
+#include "run_log.h"
 #include "stream_pool.h"
 #include "stream_verifier.h"
 
@@ -77,6 +78,7 @@ class RocketSubmission : public Submission {
   void run() override {
     output_->give_back_if_held();
     file_->file.request(rocket::kSubmit, &submit_, "SUBMIT", deadline());
+    note_submitted();
     // The completion is attached to all outputs: waiting for one is waiting for the job.
     const int number = output_->take_for_host(deadline());
     if (number == 0) return;

@@ -47,6 +47,10 @@ void note_submitted() {
   if (run_log_enabled()) t_submitted = run_clock_ns();
 }
 
+void note_waited(int64_t wait_ns) {
+  if (run_log_enabled()) t_submitted = run_clock_ns() - wait_ns;
+}
+
 int64_t take_submitted() { return std::exchange(t_submitted, 0); }
 
 }  // namespace rk3588

@@ -34,10 +34,12 @@ std::vector<RunEntry> take_run_log();
 bool run_log_enabled();
 void add_to_run_log(const std::string& name, RunEntry entry);
 
-// A device may call this between handing its jobs over and waiting for them, on the thread that
-// called Device::submit.
+// A device may call one of these between handing its jobs over and waiting for them, on the thread
+// that runs the submission. A driver that does both in one request may tell afterwards how long the
+// hardware took: `wait_ns` until now.
 void note_submitted();
-// What note_submitted() stored on this thread, 0 if nothing; forgets it.
+void note_waited(int64_t wait_ns);
+// What was noted on this thread, 0 if nothing; forgets it.
 int64_t take_submitted();
 
 }  // namespace rk3588

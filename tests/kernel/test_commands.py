@@ -171,3 +171,34 @@ def test_replay_sees_a_job_that_the_kernel_dropped(board: Board, tmp_path):
     (result,) = json.loads(done.stdout)["captures"]
     assert not result["passed"]
     assert "nothing was written" in result["error"]
+
+
+@pytest.mark.parametrize("driver", ["rocket", "rknpu"])
+def test_bench_tells_submit_from_wait(board: Board, driver: str):
+    """Rocket: two requests. The vendor's driver says how long the hardware took."""
+    getattr(board, f"add_{driver}")()
+    model = str(DIGITS / "digits_int8.tflite")
+    done = command(
+        board, "bench", model, "--runs", "3", "--warmup", "1", "--no-cpu", "--json",
+        "-O", f"device={driver}",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["delegate"]["partitions"]
+    assert rows
+    for row in rows:
+        times = row["measured"]
+        assert times["submit_ms"] > 0
+        assert times["wait_ms"] > 0
+        total = times["submit_ms"] + times["wait_ms"]
+        assert total == pytest.approx(times["device_ms"])
+
+
+def test_trace_shows_submit_and_wait(board: Board, tmp_path):
+    board.add_rocket()
+    output = tmp_path / "trace.json"
+    model = str(DIGITS / "digits_int8.tflite")
+    done = command(board, "trace", model, "-o", str(output), "-O", "device=rocket")
+    assert done.returncode == 0, done.stderr
+    names = [event["name"] for event in json.loads(output.read_text())["traceEvents"]]
+    assert "submit" in names
+    assert "wait" in names

@@ -1,6 +1,7 @@
 // The requests of the vendor's driver rknpu.
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "rknpu_uapi.h"
@@ -172,7 +173,9 @@ int submit(File& file, rknpu::Submit& s, const Action& action, std::unique_lock<
   g_core_busy[core] = true;
   lock.unlock();
   bool done = true;
+  const auto start = std::chrono::steady_clock::now();
   if (job.fate != Fate::kLost) done = execute(job, std::min(file.config.hang_ms, s.timeout));
+  s.hw_elapse_time = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
   lock.lock();
   g_core_busy[core] = false;
   kernel().changed.notify_all();
