@@ -1,7 +1,8 @@
 // The library that hosts load by path: no Python symbol, no TensorFlow Lite symbol.
 //
 // In a Python process it hands over to the module delegate._native, which compiles models. In any
-// other, and where the module cannot be imported, it runs models that were compiled ahead of time.
+// other, and where the module cannot be imported, it runs models that were compiled ahead of time;
+// the environment variable RK3588_LIBPYTHON makes it load a Python to compile with.
 #include <exception>
 #include <mutex>
 #include <string>
@@ -46,6 +47,11 @@ Delegate* create(const char* const* keys, const char* const* values, size_t coun
   std::string text;
   try {
     std::string no_compiler = "this process runs no Python, which compiles models";
+    const char* libpython = is_python_running() ? nullptr : chosen_libpython();
+    if (libpython != nullptr) {
+      const std::string problem = start_python(libpython);
+      if (!problem.empty()) no_compiler = "RK3588_LIBPYTHON cannot be loaded (" + problem + ")";
+    }
     if (is_python_running()) {
       const PythonPlugin plugin = find_python_plugin();
       if (plugin.create != nullptr) return forward(plugin, keys, values, count, report);

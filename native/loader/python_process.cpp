@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 
 namespace rk3588 {
 namespace {
@@ -109,6 +110,29 @@ std::string module_path(const Python& python, std::string* problem) {
 bool is_python_running() {
   const auto is_initialized = Python::find<int (*)()>("Py_IsInitialized");
   return is_initialized != nullptr && is_initialized() != 0;
+}
+
+const char* chosen_libpython() {
+  const char* path = secure_getenv("RK3588_LIBPYTHON");
+  return path == nullptr || *path == 0 ? nullptr : path;
+}
+
+std::string start_python(const char* libpython) {
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (is_python_running()) return {};
+  // Extension modules look for Python's symbols among the global ones.
+  void* library = dlopen(libpython, RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) return dlerror();
+  const auto initialize = reinterpret_cast<void (*)(int)>(dlsym(library, "Py_InitializeEx"));
+  const auto save_thread = reinterpret_cast<void* (*)()>(dlsym(library, "PyEval_SaveThread"));
+  if (initialize == nullptr || save_thread == nullptr) {
+    dlclose(library);
+    return std::string(libpython) + " is no libpython";
+  }
+  initialize(0);
+  save_thread();
+  return {};
 }
 
 PythonPlugin find_python_plugin() {

@@ -21,6 +21,14 @@ struct PythonPlugin {
 
 bool is_python_running();
 
+// The shared libpythonX.Y that a process without Python is to load, or null: RK3588_LIBPYTHON.
+const char* chosen_libpython();
+
+// Loads a libpython into this process, for ever, and starts it without signal handlers and with the
+// GIL free. Empty if that was done, now or before; else why not. If the library does not find its
+// standard library, Python itself ends the process.
+std::string start_python(const char* libpython);
+
 // Imports delegate._native, also when its folder is not on sys.path, and finds its functions. Takes
 // the GIL. Never throws what Python raises: it becomes `problem`.
 PythonPlugin find_python_plugin();

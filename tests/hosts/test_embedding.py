@@ -1,0 +1,80 @@
+"""A process in C that loads a Python to compile with, because RK3588_LIBPYTHON names one."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from pathlib import Path
+
+import numpy
+import pytest
+
+import delegate
+from tests.aot.models import rich_model
+from tests.hosts.conftest import compiled, run_in_python
+
+
+@pytest.fixture(scope="module")
+def embedding() -> dict[str, str]:
+    """The environment that embeds the Python that runs these tests."""
+    folder, name = (sysconfig.get_config_var(key) for key in ("LIBDIR", "INSTSONAME"))
+    library = Path(folder or "", name or "none")
+    if library.suffix == ".a" or not library.is_file():
+        pytest.skip(f"this Python has no shared library: {library}")
+    folders = [str(Path(module.__file__).parents[1]) for module in (delegate, numpy)]
+    return {"RK3588_LIBPYTHON": str(library), "PYTHONPATH": os.pathsep.join(folders)}
+
+
+def test_model_is_compiled_while_it_is_loaded(host, embedding):
+    content, expected = run_in_python(rich_model())
+    ran = host(rich_model(), content, environment=embedding, device="simulator", log_level="info")
+    assert ran.report["ok"], ran.err
+    assert ran.report["libpython"]
+    assert "3 of 5 nodes delegated" in ran.err
+    assert ran.output == expected
+
+
+def test_compiled_model_runs_as_without_python(host, embedding):
+    content, expected = run_in_python(rich_model())
+    ran = host(compiled(rich_model()), content, environment=embedding, device="simulator")
+    assert ran.report["ok"], ran.err
+    assert ran.output == expected
+
+
+def test_threads_share_the_python(host, embedding):
+    content, _ = run_in_python(rich_model())
+    ran = host(rich_model(), content, threads=4, environment=embedding, device="simulator")
+    assert ran.report["ok"], ran.err
+
+
+def test_error_of_the_compiler_reaches_a_host_in_c(host, embedding):
+    ran = host(rich_model(), environment=embedding, device="null", strict="true")
+    assert "strict: node" in ran.err
+    assert not ran.report["ok"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/nowhere/libpython3.so", "/nowhere/libpython3.so: cannot open shared object file"),
+        ("library", "is no libpython"),
+    ],
+)
+def test_library_that_is_no_python_is_named(host, path, text):
+    environment = {"RK3588_LIBPYTHON": delegate.library_path() if path == "library" else path}
+    ran = host(rich_model(), environment=environment, device="null")
+    assert ran.report["ok"], "runs on the CPU"
+    assert not ran.report["libpython"]
+    assert f"RK3588_LIBPYTHON cannot be loaded ({environment['RK3588_LIBPYTHON']}" in ran.err
+    assert text in ran.err
+
+
+def test_python_without_the_package_is_named(host, embedding, tmp_path):
+    """Of another version, or of another environment: programs that are compiled still run."""
+    (tmp_path / "delegate").mkdir()
+    (tmp_path / "delegate" / "__init__.py").write_text("")
+    environment = {**embedding, "PYTHONPATH": str(tmp_path)}
+    ran = host(compiled(rich_model()), environment=environment, device="null")
+    assert ran.report["ok"], ran.err
+    ran = host(rich_model(), environment=environment, device="null")
+    assert "the compiler cannot be imported (No module named 'delegate._native')" in ran.err
