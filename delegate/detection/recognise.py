@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from delegate.detection.head import Head, OutputTensor
 from delegate.detection.ssd import PostProcessedHead, RawSsdHead, ssd_anchors
-from delegate.detection.yolo import EndToEndHead, YoloV5Head, YoloV8Head, YoloXHead
+from delegate.detection.yolo import (
+    DARKNET_PREPARATION,
+    YOLO_PREPARATION,
+    EndToEndHead,
+    YoloV5Head,
+    YoloV8Head,
+    YoloXHead,
+)
 from delegate.detection.yolo_grids import (
     DFL_BINS,
     YOLOV5_ANCHORS,
@@ -38,12 +45,17 @@ _GRID_STRIDES = (4, 8, 16, 32, 64)
 _ANCHORS_PER_CELL = 3
 _END_TO_END_COLUMNS = 6
 
-# Six anchors for an input of 320 x 320 pixels. COCO: Yolo-Fastest's published configuration.
-# One class: the person detectors derived from it come without their configuration; these are
-# medians of (labelled size / predicted e^t) over 64 labelled photographs, good to about 15 %.
-_YOLO_FASTEST_ANCHORS = ((12, 18), (37, 49), (52, 132), (115, 73), (119, 199), (242, 238))
-_YOLO_FASTEST_PERSON_ANCHORS = ((6, 22), (16, 49), (44, 96), (68, 188), (132, 217), (224, 264))
-_YOLO_FASTEST_SIZE = 320
+# Yolo-Fastest 1.1 on COCO, for an input of 320 x 320 pixels: "anchors" in yolo-fastest-1.1.cfg of
+# its authors' repository (dog-qiuqiu/Yolo-Fastest, ModelZoo/yolo-fastest-1.1_coco).
+_YOLO_FASTEST_COCO = (
+    320, ((12, 18), (37, 49), (52, 132), (115, 73), (119, 199), (242, 238))
+)  # fmt: skip
+# Its person detector on COCO, for 160 x 160 (HimaxSmartSensing/Yolo-Fastest): anchor2 and anchor1
+# of COCO_DATASET in the maker's example (HimaxWiseEyePlus/WE_I_Plus_User_Examples,
+# HIMAX_Yolo_Fastest_Person_Detection_Example/yolo_fastest/main_functions.cc).
+_YOLO_FASTEST_PERSON = (
+    160, ((4, 9), (10, 25), (23, 49), (32, 93), (62, 106), (113, 132))
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +231,9 @@ def _anchored(
             anchors = YOLOV5_ANCHORS
         else:
             is_person = members[0].channels == _ANCHORS_PER_CELL * 6
-            table = _YOLO_FASTEST_PERSON_ANCHORS if is_person else _YOLO_FASTEST_ANCHORS
+            published_for, table = _YOLO_FASTEST_PERSON if is_person else _YOLO_FASTEST_COCO
             anchors = tuple(
-                (w * input_w / _YOLO_FASTEST_SIZE, h * input_h / _YOLO_FASTEST_SIZE)
-                for w, h in table
+                (w * input_w / published_for, h * input_h / published_for) for w, h in table
             )
     per_cell, rest = divmod(len(anchors), grids)
     if (
@@ -235,4 +246,6 @@ def _anchored(
             f"{len(anchors)} anchors do not fit {grids} grids of {members[0].channels} channels; "
             "give them with --anchors"
         )
-    return AnchorGridHead(input_h, input_w, members, anchors, name == "yolov5-grids", name)
+    is_v5 = name == "yolov5-grids"
+    preparation = YOLO_PREPARATION if is_v5 else DARKNET_PREPARATION
+    return AnchorGridHead(input_h, input_w, members, anchors, is_v5, name, preparation)

@@ -16,6 +16,8 @@ from delegate.detection.head import OutputTensor, as_probability
 from delegate.detection.placement import Fit, Preparation
 
 YOLO_PREPARATION = Preparation(Fit.LETTERBOX, 0.0, 255.0)
+# Darknet trains with letter_box=0, which stretches, and its users' programs do the same.
+DARKNET_PREPARATION = Preparation(Fit.STRETCH, 0.0, 255.0)
 YOLOX_PREPARATION = Preparation(Fit.CORNER, 0.0, 1.0, is_bgr=True)
 
 # Boxes as shares may reach over the edge, but no model predicts them twice as large as the picture;

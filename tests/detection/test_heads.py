@@ -14,7 +14,7 @@ from delegate.detection.boxes import suppress
 from delegate.detection.head import OutputTensor, real_outputs
 from delegate.detection.recognise import Hints, recognise
 from delegate.detection.ssd import ssd_anchors
-from delegate.detection.yolo_grids import YOLOV5_ANCHORS
+from delegate.detection.yolo_grids import YOLOV5_ANCHORS, AnchorGridHead
 from delegate.errors import DelegateError, ModelError, UsageError
 from delegate.graph import Graph
 
@@ -197,6 +197,25 @@ def test_yolo_fastest_grids_in_any_order(first: bool) -> None:
         arrays.append(grid_layout(grid.reshape(h, w, -1), first))
     result = decoded(arrays, Hints(classes=CLASSES, anchors=anchors))
     assert_found(result, "yolo-fastest", 0.01)
+
+
+@pytest.mark.parametrize(
+    ("classes", "smallest", "largest"),
+    [(80, (12 / 2, 18 / 2), (242 / 2, 238 / 2)), (1, (4, 9), (113, 132))],
+)
+def test_published_anchors_scale_with_the_input(
+    classes: int, smallest: tuple[float, float], largest: tuple[float, float]
+) -> None:
+    """Published for 320 and for 160 pixels; asked for at 160 rows and 320 columns."""
+    outputs = [
+        OutputTensor("out", (1, 160 // stride, 320 // stride, 3 * (5 + classes)), None, None)
+        for stride in (16, 32)
+    ]
+    head = recognise(EMPTY, outputs, 160, 320, Hints(classes=classes))
+    assert isinstance(head, AnchorGridHead)
+    assert head.name == "yolo-fastest"
+    assert head.anchors[0] == (2 * smallest[0], smallest[1])
+    assert head.anchors[-1] == (2 * largest[0], largest[1])
 
 
 @pytest.mark.parametrize("first", [True, False])
