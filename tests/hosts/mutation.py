@@ -9,7 +9,7 @@ of bounds are forbidden.
     python -m tests.hosts.mutation --count 10000 [--repaired 3000] [--seed 0] [--host HOST]
         [--library LIBRARY]
 
-runs them in the C host; HOST and LIBRARY may be builds with sanitizers (docs/hosts.md).
+runs them in the C host; HOST and LIBRARY may be builds with sanitizers (docs/ahead_of_time.md).
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from delegate.npu.program_writer import checksum_position
 from delegate.tflite_schema import ModelSlot, OperatorSlot, SubGraphSlot, TensorSlot
 from tests.aot.models import single_operator_model, two_programs_model
 from tests.hosts.conftest import clean_environment, compiled
+
+DIGITS = Path(__file__).resolve().parents[2] / "models" / "digits" / "digits_int8.tflite"
 
 BATCH = 500
 SECONDS_PER_BATCH = 300
@@ -58,6 +60,11 @@ def program_of(operator: TableValue) -> bytearray:
 
 def set_program(operator: TableValue, program: bytes) -> None:
     operator.fields[OperatorSlot.CUSTOM_OPTIONS] = Items(bytes(program), 1, 16)
+
+
+def form(tensor: TableValue) -> tuple[object, list[int]]:
+    """Element type and shape."""
+    return tensor.fields.get(TensorSlot.TYPE), tensor.integers(TensorSlot.SHAPE)
 
 
 Mutation = Callable[[random.Random, TableValue], None]
@@ -116,10 +123,14 @@ def change_tensors(rng: random.Random, root: TableValue) -> None:
     operator = rng.choice(operators(root))
     slot = rng.choice((OperatorSlot.INPUTS, OperatorSlot.OUTPUTS))
     tensors = operator.integers(slot)
-    count = len(root.children(ModelSlot.SUBGRAPHS)[0].children(SubGraphSlot.TENSORS))
+    forms = [form(t) for t in root.children(ModelSlot.SUBGRAPHS)[0].children(SubGraphSlot.TENSORS)]
+    count = len(forms)
     choice = rng.randrange(4)
     if choice == 0:
-        tensors[rng.randrange(len(tensors))] = rng.randrange(count)
+        # A tensor of the same form would make another model, not a damaged one.
+        place = rng.randrange(len(tensors))
+        others = [t for t in range(count) if forms[t] != forms[tensors[place]]]
+        tensors[place] = rng.choice(others or [-1])
     elif choice == 1:
         tensors.append(rng.randrange(count))
     elif choice == 2:
@@ -130,7 +141,11 @@ def change_tensors(rng: random.Random, root: TableValue) -> None:
 
 
 def change_a_tensor(rng: random.Random, root: TableValue) -> None:
-    tensor = rng.choice(root.children(ModelSlot.SUBGRAPHS)[0].children(SubGraphSlot.TENSORS))
+    """One that a program reads or writes; the others are the runtime's own."""
+    operator = rng.choice(operators(root))
+    numbers = operator.integers(OperatorSlot.INPUTS) + operator.integers(OperatorSlot.OUTPUTS)
+    tensors = root.children(ModelSlot.SUBGRAPHS)[0].children(SubGraphSlot.TENSORS)
+    tensor = tensors[rng.choice(numbers)]
     if rng.random() < 0.5:
         tensor.set_number(TensorSlot.TYPE, rng.choice((0, 2, 3, 7, 9)), 1)
         return
@@ -231,7 +246,8 @@ def main() -> int:
     parser.add_argument("--host", type=Path)
     parser.add_argument("--library", default="")
     arguments = parser.parse_args()
-    originals = [compiled(single_operator_model()), compiled(two_programs_model())]
+    models = (single_operator_model(), two_programs_model(), DIGITS.read_bytes())
+    originals = [compiled(model) for model in models]
     rejected = right = survived = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
