@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help demo test sanitize test-litert conformance conformance-sample lint format native clean
+.PHONY: help demo test sanitize fuzz test-litert conformance conformance-sample lint format native clean
 
 # The first Python from 3.10 on that really starts; 3.11 first, the last one with a tflite-runtime.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.10 python3; do \
@@ -29,6 +29,7 @@ help:
 	@echo 'make test         lint, types, tests under tflite-runtime and ai-edge-litert'
 	@echo 'make conformance  the whole operator suite against the reference kernels'
 	@echo 'make sanitize     the simulator under sanitizers, on mutated command streams'
+	@echo 'make fuzz         the same with libFuzzer (clang), FUZZ_RUNS streams (default 1000000)'
 	@echo 'make lint         ruff, clang-format, mypy'
 	@echo 'make format       rewrite sources as ruff and clang-format want them'
 	@echo 'make native       build the native library and install the package into $(VENV)'
@@ -92,18 +93,37 @@ conformance: $(VENV)/installed
 # The simulator and its fuzzer under AddressSanitizer and UndefinedBehaviorSanitizer, on a sample:
 # mutated command streams of our own digits programs, and of the captures where they are.
 SANITIZE := build/sanitize
-FUZZ_RUNS ?= 3000
+SANITIZE_RUNS ?= 3000
 CAPTURES := ../shared/captures
 
-sanitize: $(VENV)/installed
-	$(BIN)/cmake -S . -B $(SANITIZE) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
-		-DRK3588_SANITIZE=ON -DRK3588_PYTHON_MODULE=OFF -DRK3588_FUZZ=ON
-	$(BIN)/ninja -C $(SANITIZE) fuzz_stream
+# $(1): build folder, $(2): more options of cmake. Seeds: programs of the simulator's own tests, our
+# digits programs, and the captures where they are.
+define fuzzer
+	$(BIN)/cmake -S . -B $(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+		-DRK3588_SANITIZE=ON -DRK3588_PYTHON_MODULE=OFF -DRK3588_FUZZ=ON $(2)
+	$(BIN)/ninja -C $(1) fuzz_stream
 	$(BIN)/python -m delegate compile models/digits/digits_int8.tflite \
-		--dump $(SANITIZE)/programs > $(SANITIZE)/compile.log
-	$(BIN)/python tools/fuzz_seeds.py $(SANITIZE)/programs $(SANITIZE)/seeds
-	if [ -d $(CAPTURES) ]; then $(BIN)/python tools/fuzz_seeds.py $(CAPTURES) $(SANITIZE)/seeds; fi
-	$(SANITIZE)/fuzz_stream --runs $(FUZZ_RUNS) --seed 1 $(SANITIZE)/seeds/*
+		--dump $(1)/programs > $(1)/compile.log
+	$(BIN)/python tools/fuzz_seeds.py $(1)/programs $(1)/seeds --own
+	if [ -d $(CAPTURES) ]; then $(BIN)/python tools/fuzz_seeds.py $(CAPTURES) $(1)/seeds; fi
+endef
+
+sanitize: $(VENV)/installed
+	$(call fuzzer,$(SANITIZE),)
+	$(SANITIZE)/fuzz_stream --runs $(SANITIZE_RUNS) --seed 1 $(SANITIZE)/seeds/*
+
+# Guided by coverage; what it finds is in $(FUZZ)/corpus, an input that fails in $(FUZZ)/failed-*.
+FUZZ := build/fuzz
+FUZZ_RUNS ?= 1000000
+# The newest clang there is; Debian: apt-get install clang-19 libclang-rt-19-dev
+CLANG ?= $(lastword $(sort $(notdir $(wildcard /usr/bin/clang++ /usr/bin/clang++-[12][0-9]))))
+
+fuzz: $(VENV)/installed
+	@if [ -z '$(CLANG)' ]; then echo 'make: error: no clang++ was found; set CLANG=' >&2; exit 1; fi
+	$(call fuzzer,$(FUZZ),-DCMAKE_CXX_COMPILER=$(CLANG))
+	mkdir -p $(FUZZ)/corpus
+	nice -n 19 $(FUZZ)/fuzz_stream $(FUZZ)/corpus $(FUZZ)/seeds -artifact_prefix=$(FUZZ)/failed- \
+		-runs=$(FUZZ_RUNS) -max_len=16384 -timeout=20 -print_final_stats=1
 
 test: lint sanitize test-litert conformance-sample $(VENV)/installed
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)

@@ -19,6 +19,7 @@ from delegate.compiler import CompileResult, compile_model
 from delegate.delegated import DelegatedModel
 from delegate.host_facts import host_facts
 from delegate.inferences import run_inferences
+from delegate.layer_counters import count_program, sum_counters
 from delegate.model_inputs import Sample
 from delegate.options import Options
 from delegate.reference import ReferenceModel
@@ -154,6 +155,7 @@ def _partitions(inferences: Sequence[Inference], result: CompileResult) -> list[
         nodes = compiled.partition.nodes
         runs = [run for i in inferences for run in i.runs if run.first_node == nodes[0]]
         estimate = compiled.estimate
+        layers = count_program(compiled.program)
         rows.append(
             {
                 "partition": number,
@@ -166,6 +168,17 @@ def _partitions(inferences: Sequence[Inference], result: CompileResult) -> list[
                     "cycles": estimate.cycles,
                     "bytes": estimate.bytes,
                 },
+                "counters": sum_counters(c for layer in layers for c in layer.counters),
+                "layers": [
+                    {
+                        "name": layer.layer.name,
+                        "op": layer.layer.op,
+                        "nodes": list(layer.layer.nodes),
+                        "tasks": len(layer.tasks),
+                        "counters": layer.total(),
+                    }
+                    for layer in layers
+                ],
             }
         )
     return rows

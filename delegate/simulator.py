@@ -1,16 +1,16 @@
 """Insight into simulated runs: what tasks moved and computed, why an element has its value.
 
 Comes in: a :class:`~delegate.capture.Capture`, or a :class:`~delegate.npu.program_types.Program`
-with the values of its inputs. Goes out: :class:`TaskCounters` per task, or an
+(explaining it takes the values of its inputs, too). Goes out: :class:`TaskCounters` per task, or an
 :class:`Explanation`: registers, CBUF and the value behind every stage of the DPU for one output
-element, task by task. Refuses with UsageError tensors and elements that do not exist; faults of the
-simulated NPU are raised as they are.
+element, task by task. Refuses with UsageError tensors, tasks and elements that do not exist; faults
+of the simulated NPU are raised as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,19 +18,25 @@ import numpy.typing as npt
 
 from delegate.capture import Capture, CaptureCheck
 from delegate.errors import UsageError
+from delegate.lower.hw import CBUF_BANK_BYTES
+from delegate.lower.task import TensorBinding
 from delegate.npu.program_types import Program
 
-__all__ = ["ElementTrace", "Explanation", "TaskCounters", "count", "explain"]
+__all__ = ["ElementTrace", "Explanation", "TaskCounters", "count", "explain", "explain_task"]
 
 _ATOM_BYTES = 16
+# Registers hold no larger coordinate, and no run has as many tasks.
+_PROBE_LIMIT = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCounters:
     """One task's work. Cycles are estimates by the known cost formulas, not measurements.
 
-    ``feature_bytes`` are read by CNA or PPU_RDMA, ``operand_bytes`` by DPU_RDMA; with reuse of
-    CBUF nothing is read. ``cbuf_*_bytes`` is what the task keeps in its banks.
+    Bytes by port: ``feature_bytes`` are read by CNA or PPU_RDMA, ``weight_bytes`` by CNA,
+    ``operand_bytes`` by DPU_RDMA, the sum of its four readers (``mrdma_bytes`` the main operand,
+    ``brdma_bytes`` that of BS, ``nrdma_bytes`` BN, ``erdma_bytes`` EW); with reuse of CBUF nothing
+    is read. ``cbuf_*_bytes`` is what the task keeps in its banks.
     """
 
     task: int
@@ -40,6 +46,10 @@ class TaskCounters:
     feature_bytes: int
     weight_bytes: int
     operand_bytes: int
+    mrdma_bytes: int
+    brdma_bytes: int
+    nrdma_bytes: int
+    erdma_bytes: int
     written_bytes: int
     data_banks: int
     weight_banks: int
@@ -53,10 +63,22 @@ class TaskCounters:
         """The larger of both: computing and moving overlap within a task."""
         return max(self.npu_cycles, self.ddr_cycles)
 
+    @property
+    def cbuf_fill(self) -> float:
+        """The share of its banks that the task fills; 0 for tasks without CBUF."""
+        banks = self.data_banks + self.weight_banks
+        used = self.cbuf_data_bytes + self.cbuf_weight_bytes
+        return used / (banks * CBUF_BANK_BYTES) if banks else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it for JSON."""
+        return {**asdict(self), "cycles": self.cycles, "cbuf_fill": round(self.cbuf_fill, 4)}
+
 
 @dataclass(frozen=True, slots=True)
 class ElementTrace:
-    """How one task made the element. ``element`` is (c, h, w) within the task's tile.
+    """How one task made the element. ``element`` is (c, h, w) within the task's tile, ``address``
+    where it lies in device memory.
 
     ``values`` are (stage, value) in the order of the data path; ``registers`` the written ones of
     the register groups that the task used, ``groups`` which of the two that was for each block.
@@ -64,6 +86,7 @@ class ElementTrace:
 
     task: int
     layer: str
+    address: int
     element: tuple[int, int, int]
     values: tuple[tuple[str, float], ...]
     output: float
@@ -86,6 +109,24 @@ class Explanation:
     address: int
     traces: tuple[ElementTrace, ...]
 
+    def as_dict(self) -> dict[str, Any]:
+        """All of it for JSON."""
+        return {
+            "address": self.address,
+            "traces": [
+                {
+                    "task": t.task,
+                    "layer": t.layer,
+                    "element": dict(zip("chw", t.element, strict=True)),
+                    "values": [{"stage": stage, "value": value} for stage, value in t.values],
+                    "output": t.output,
+                    "registers": dict(t.registers),
+                    "groups": dict(t.groups),
+                }
+                for t in self.traces
+            ],
+        }
+
     def text(self, registers: bool = False) -> str:
         """For people; with ``registers`` every written register, too."""
         lines = [f"element at device address {self.address:#x}"]
@@ -105,18 +146,14 @@ class Explanation:
         return "\n".join(lines)
 
 
-def count(
-    source: Capture | Program,
-    *,
-    inputs: Sequence[npt.NDArray[Any]] | None = None,
-    chained: bool | None = None,
-) -> tuple[TaskCounters, ...]:
-    """Runs ``source`` and returns what every task did, in order of execution.
+def count(source: Capture | Program, *, chained: bool | None = None) -> tuple[TaskCounters, ...]:
+    """Checks every task of ``source`` and returns what each would do, in order of execution.
 
-    A program needs the values of its ``inputs``, in the order of its bindings. Raises UsageError,
-    SimulatorFault.
+    Nothing is computed: the work of a task does not depend on values. Raises SimulatorFault.
     """
-    report = _run(_capture(source, inputs), chained, counters=True)
+    if isinstance(source, Program):
+        source = _capture(source, [_zeros(b) for b in source.inputs])
+    report = _run(source, chained, counters=True, dry_run=True)
     return tuple(TaskCounters(**task) for task in report["tasks"])
 
 
@@ -137,20 +174,52 @@ def explain(
     check = _check(capture, tensor)
     base = next(b.dma_address for b in capture.buffers if b.name == check.buffer)
     address = base + _offset(check, element)
-    report = _run(capture, chained, probe=address)
-    traces = tuple(
+    return Explanation(address, _traces(_run(capture, chained, probe=address)))
+
+
+def explain_task(
+    source: Capture | Program,
+    task: int,
+    element: tuple[int, int, int],
+    *,
+    inputs: Sequence[npt.NDArray[Any]] | None = None,
+    chained: bool | None = None,
+) -> Explanation:
+    """Why the ``element`` (c, h, w) of what task number ``task`` writes has its value.
+
+    Tasks count over all jobs, in order of execution, and elements from the corner of the task's own
+    output; channels of padding exist, too. Raises UsageError, SimulatorFault.
+    """
+    if task < 0 or min(element) < 0 or max(task, *element) >= _PROBE_LIMIT:
+        raise UsageError(f"no task {task} with an element {element}")
+    capture = _capture(source, inputs)
+    traces = _traces(_run(capture, chained, probe=(task, *element)))
+    if not traces:
+        tasks = sum(len(job.tasks) for job in capture.jobs)
+        raise UsageError(
+            f"task {task} of {tasks} writes no element at channel {element[0]}, row {element[1]}, "
+            f"column {element[2]}"
+        )
+    return Explanation(traces[0].address, traces)
+
+
+def _traces(report: dict[str, Any]) -> tuple[ElementTrace, ...]:
+    def pairs(items: Iterable[Any]) -> tuple[Any, ...]:
+        return tuple(tuple(item) for item in items)
+
+    return tuple(
         ElementTrace(
             task=t["task"],
             layer=t["layer"],
-            element=t["element"],
-            values=tuple(t["values"]),
+            address=t["address"],
+            element=tuple(t["element"]),
+            values=pairs(t["values"]),
             output=t["output"],
-            registers=tuple(t["registers"]),
-            groups=tuple(t["groups"]),
+            registers=pairs(t["registers"]),
+            groups=pairs(t["groups"]),
         )
         for t in report["traces"]
     )
-    return Explanation(address, traces)
 
 
 def _capture(source: Capture | Program, inputs: Sequence[npt.NDArray[Any]] | None) -> Capture:
@@ -160,8 +229,11 @@ def _capture(source: Capture | Program, inputs: Sequence[npt.NDArray[Any]] | Non
         raise UsageError("a program computes nothing without the values of its inputs")
     from delegate.npu.dump import capture_of_program
 
-    unknown = [np.zeros(b.shape, np.uint8 if b.is_uint8 else np.int8) for b in source.outputs]
-    return capture_of_program(source, inputs, unknown, source.name)
+    return capture_of_program(source, inputs, [_zeros(b) for b in source.outputs], source.name)
+
+
+def _zeros(binding: TensorBinding) -> npt.NDArray[Any]:
+    return np.zeros(binding.shape, np.uint8 if binding.is_uint8 else np.int8)
 
 
 def _check(capture: Capture, tensor: int | str) -> CaptureCheck:

@@ -9,16 +9,18 @@ timeline of their own that starts with the trace. Names and arguments say which 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from delegate import __version__
 from delegate.compiler import CompiledPartition, CompileResult
+from delegate.layer_counters import tasks_in_order
 from delegate.npu.perf import Estimate
 from delegate.npu.program_reader import parse
 from delegate.npu.program_types import Program
 from delegate.run_log import Run
+from delegate.simulator import TaskCounters, count
 from delegate.timeline import Inference
 
 CORES = 3
@@ -35,11 +37,12 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A partition's program and its name."""
+    """A partition's program, its name and what every task of it does."""
 
     number: int
     compiled: CompiledPartition
     program: Program
+    counters: Mapping[int, TaskCounters]  # by the offset of the task's commands
 
     @property
     def title(self) -> str:
@@ -52,7 +55,7 @@ def chrome_trace(
     """The JSON document of a trace. Times in it are microseconds from the first invoke on."""
     is_modelled = device in ("simulator", "null", "cpu")
     placed = {
-        compiled.partition.nodes[0]: _Placed(number, compiled, parse(compiled.program))
+        compiled.partition.nodes[0]: _place(number, compiled)
         for number, compiled in enumerate(result.partitions)
     }
     events = list(_names(is_modelled))
@@ -97,6 +100,12 @@ def chrome_trace(
             ),
         },
     }
+
+
+def _place(number: int, compiled: CompiledPartition) -> _Placed:
+    program = parse(compiled.program)
+    offsets = [task.regcmd_offset for task in tasks_in_order(program)]
+    return _Placed(number, compiled, program, dict(zip(offsets, count(program), strict=True)))
 
 
 def _cycles_us(cycles: int) -> float:
@@ -204,7 +213,12 @@ def _npu(part: _Placed, start_us: float, length_us: float, is_modelled: bool) ->
                 duration = max(task.npu_cycles, task.ddr_cycles) * scale
                 yield _span_us(
                     task.tile or facts.op, _NPU, track, moment, duration,
-                    {**label, **_estimate_args(task.estimate), "layer": facts.name},
+                    {
+                        **label,
+                        **_estimate_args(task.estimate),
+                        "layer": facts.name,
+                        "counters": part.counters[task.regcmd_offset].as_dict(),
+                    },
                 )  # fmt: skip
                 moment += duration
         free[core] = moment

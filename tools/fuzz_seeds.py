@@ -1,10 +1,11 @@
-"""Seeds of the simulator's fuzzer from captures.
+"""Seeds of the simulator's fuzzer from captures, and from the simulator's own test programs.
 
-    python tools/fuzz_seeds.py CAPTURES OUT [--limit N]
+    python tools/fuzz_seeds.py CAPTURES OUT [--limit N] [--own]
 
 A seed holds a capture's command streams and where its buffers lie, not their content; the format is
-described in native/fuzz/fuzz_stream.cpp. Captures whose buffers are too large for a short run are
-left out, as are jobs behind the first.
+described in native/fuzz/fuzz_stream.cpp. --own adds programs of tests/sim, which use more features
+than captures do: fp16, tables, pooling, packed pixels, transposed convolution. Captures whose
+buffers are too large for a short run are left out, as are jobs behind the first.
 """
 
 from __future__ import annotations
@@ -14,10 +15,15 @@ import struct
 import sys
 from pathlib import Path
 
-from delegate.capture import Capture, load_capture
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from delegate.capture import Capture, load_capture  # noqa: E402
 
 MAX_REGION_BYTES = 4 << 20
-MAX_REGIONS = 8
+MAX_REGIONS = 32
 MAX_TASKS = 64
 
 
@@ -33,11 +39,39 @@ def seed_of(capture: Capture) -> bytes | None:
     if any(b.size > MAX_REGION_BYTES for b in capture.buffers):
         return None
     regions = [first, *(b for b in capture.buffers if b is not first)]
-    parts = [b"NPU1", struct.pack("<BBH", int(capture.chained), len(regions), len(tasks))]
-    parts += [struct.pack("<II", b.dma_address, b.size) for b in regions]
-    parts += [struct.pack("<II", t.regcmd, t.regcmd_count) for t in tasks]
-    parts.append(capture.contents[first.name].tobytes())
-    return b"".join(parts)
+    return encode(
+        [(b.dma_address, b.size) for b in regions],
+        [(t.regcmd, t.regcmd_count) for t in tasks],
+        capture.contents[first.name].tobytes(),
+        chained=capture.chained,
+    )
+
+
+def encode(
+    regions: list[tuple[int, int]], tasks: list[tuple[int, int]], streams: bytes, *, chained: bool
+) -> bytes:
+    """``streams`` is the content of the first region; regions are (address, bytes), tasks (address,
+    words).
+    """
+    parts = [b"NPU1", struct.pack("<BBH", int(chained), len(regions), len(tasks))]
+    parts += [struct.pack("<II", *pair) for pair in (*regions, *tasks)]
+    return b"".join((*parts, streams))
+
+
+def own_seeds() -> dict[str, bytes]:
+    from tests.sim.seed_programs import PROGRAMS
+
+    seeds = {}
+    for name, program in PROGRAMS.items():
+        memory, tasks = program(np.random.default_rng(0))
+        buffers = sorted(memory.regions, key=lambda region: region[0] != "regcmd")
+        seeds[name] = encode(
+            [(address, image.size) for _, address, image in buffers],
+            [(address, words) for address, words, _ in tasks],
+            memory.bytes("regcmd").tobytes(),
+            chained=True,
+        )
+    return seeds
 
 
 def main() -> int:
@@ -45,11 +79,16 @@ def main() -> int:
     parser.add_argument("captures", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--limit", type=int, default=0, help="seeds at most (default 0: all)")
+    parser.add_argument("--own", action="store_true", help="programs of tests/sim, too")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     written = 0
+    if arguments.own:
+        for name, own in own_seeds().items():
+            (arguments.out / f"own_{name}.seed").write_bytes(own)
+            written += 1
     for path in sorted(arguments.captures.glob("*.npz")):
-        if arguments.limit and written == arguments.limit:
+        if arguments.limit and written >= arguments.limit:
             break
         seed = seed_of(load_capture(path))
         if seed is None:

@@ -56,6 +56,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--explain", action="store_true", help="say of every layer why it is tiled as it is"
     )
+    parser.add_argument(
+        "--counters", action="store_true",
+        help="what tasks do, counted by the simulator: MACs, bytes by port, CBUF, cycles; per "
+        "layer, with --json per task, too",
+    )  # fmt: skip
     add_option_arguments(parser)
     add_json_argument(parser)
 
@@ -101,13 +106,15 @@ def _run(arguments: argparse.Namespace) -> int:
         page = render_page(page_document(result, arguments.model.name))
         write_file(arguments.html, page.encode("utf-8"))
         files.append(arguments.html)
-    document = compile_document(result)
+    document = compile_document(result, counters=arguments.counters)
     if arguments.json:
         print_json(document)
     else:
         _print_tables(arguments.model, result, document)
         if arguments.explain:
             _print_choices(document)
+        if arguments.counters:
+            _print_counters(document)
         for path in files:
             print(f"wrote {path}")
     if not result.partitions:
@@ -192,6 +199,33 @@ def _print_choices(document: dict[str, Any]) -> None:
     print(format_table(("partition", "nodes", "tasks", "choice"), rows, right=(0, 2)))
 
 
+_PORTS = {
+    "features": "feature_bytes",
+    "weights": "weight_bytes",
+    "operands": "operand_bytes",
+    "written": "written_bytes",
+}
+
+
+def _print_counters(document: dict[str, Any]) -> None:
+    """What the simulator counted, layer by layer; bytes by port."""
+    headings = ("nodes", "MACs", *_PORTS, "CBUF", "cycles", "layer")
+    for number, partition in enumerate(document["partitions"]):
+        rows = [
+            (
+                nodes_text(layer["nodes"]),
+                thousands(layer["macs"]),
+                *(thousands(layer[key]) for key in _PORTS.values()),
+                f"{layer['cbuf_fill']:.0%}",
+                thousands(layer["cycles"]),
+                layer["name"],
+            )
+            for layer in partition["layer_counters"]
+        ]
+        print(f"\npartition {number}, counted by the simulator (bytes by port, CBUF at most):")
+        print(format_table(headings, rows, right=range(1, len(headings) - 1), last="elide"))
+
+
 def _print_advice(document: dict[str, Any]) -> None:
     """What dominates, and which operators would merge most partitions if they were supported."""
     costs = document["costs"]
@@ -219,6 +253,7 @@ COMMAND = Command(
     examples=(
         "compile mobilenet_v1_1.0_224_quant.tflite",
         "compile model.tflite --json",
+        "compile model.tflite --counters",
         "compile model.tflite --html report.html",
         "compile model.tflite -o compiled.tflite",
         "compile model.tflite --dump captures/ --image cat.jpg",

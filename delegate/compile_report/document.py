@@ -12,6 +12,7 @@ from delegate.compile_report.advice import costs, suggestions
 from delegate.compile_report.memory_plan import scratch_plan
 from delegate.compiler import CompiledPartition, CompileResult
 from delegate.graph import Graph
+from delegate.layer_counters import count_program, sum_counters
 from delegate.lower.cost import BUS_DECIBYTES_PER_CYCLE
 from delegate.lower.hw import CBUF_BANKS
 from delegate.lower.task import BufferId, ConvTask, Layer, Task
@@ -22,10 +23,16 @@ from delegate.partition.partitioner import node_macs
 _ROWS = re.compile(r"rows (\d+)\.\.(\d+)")
 
 
-def compile_document(result: CompileResult) -> dict[str, Any]:
-    """Partitions with their layers, rejections, what dominates and what would help most."""
+def compile_document(result: CompileResult, *, counters: bool = False) -> dict[str, Any]:
+    """Partitions with their layers, rejections, what dominates and what would help most.
+
+    With ``counters`` also what each task does, counted by the simulator.
+    """
     return {
-        "partitions": [_partition(result.graph, compiled) for compiled in result.partitions],
+        "partitions": [
+            _partition(result.graph, compiled) | (_counters(compiled) if counters else {})
+            for compiled in result.partitions
+        ],
         "rejections": [
             {"node": r.node, "op": r.op, "rule": r.rule, "detail": r.detail}
             for r in result.rejections
@@ -76,6 +83,23 @@ def _partition(graph: Graph, compiled: CompiledPartition) -> dict[str, Any]:
             BufferId(i).name.lower(): buffer.size_bytes for i, buffer in enumerate(program.buffers)
         },
         "layers": [_layer(graph, layer) for layer in compiled.layers],
+    }
+
+
+def _counters(compiled: CompiledPartition) -> dict[str, Any]:
+    layers = count_program(compiled.program)
+    return {
+        "counters": sum_counters(c for layer in layers for c in layer.counters),
+        "layer_counters": [
+            {"name": layer.layer.name, "op": layer.layer.op, "nodes": list(layer.layer.nodes)}
+            | layer.total()
+            for layer in layers
+        ],
+        "task_counters": [
+            {"tile": task.tile, "job": task.job} | counters.as_dict()
+            for layer in layers
+            for task, counters in zip(layer.tasks, layer.counters, strict=True)
+        ],
     }
 
 

@@ -1,17 +1,13 @@
 // Fuzzing the simulator with command streams: no stream may crash it, hang it or touch memory that
 // is not mapped; ending in a Fault is right.
 //
-// With clang (libFuzzer):
-//   python tools/fuzz_seeds.py ../shared/captures seeds
-//   cmake -S . -B build-fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DRK3588_SANITIZE=ON
-//         -DRK3588_PYTHON_MODULE=OFF -DRK3588_FUZZ=ON && ninja -C build-fuzz fuzz_stream
-//   build-fuzz/fuzz_stream seeds -runs=1000000 -max_len=262144 -timeout=20
-// With any other compiler the same target has a mutator of its own:
-//   build-fuzz/fuzz_stream --runs 1000000 --seed 1 seeds/*
+// `make fuzz` builds it with clang (libFuzzer, guided by coverage), `make sanitize` with any
+// compiler and a mutator of our own:
+//   build/sanitize/fuzz_stream --runs 1000000 --seed 1 build/sanitize/seeds/*
 //
-// A seed: "NPU1", flags (1: chained, 2: literal path, 4: lenient), regions (1..8), tasks (16 bits),
-// then per region address and size (32 bits each), per task address and words (32 bits each); the
-// rest is the content of the first region, which holds the streams. All little-endian.
+// A seed: "NPU1", flags (1: chained, 2: literal path, 4: lenient), regions (1..32), tasks (16
+// bits), then per region address and size (32 bits each), per task address and words (32 bits
+// each); the rest is the content of the first region, which holds the streams. All little-endian.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -28,15 +24,25 @@ namespace sim = rk3588::sim;
 constexpr char kMagic[] = {'N', 'P', 'U', '1'};
 constexpr size_t kHeaderBytes = 8;
 constexpr size_t kPairBytes = 8;
-constexpr uint32_t kMaxRegions = 8;
+constexpr uint32_t kMaxRegions = 32;
 // Bounds that keep a run short: what a stream asks for beyond them is checked but not computed.
 constexpr uint32_t kMaxRegionBytes = 4u << 20;
+constexpr uint64_t kMaxMemoryBytes = 32u << 20;
 constexpr uint64_t kMaxMacs = 4u << 20;
 constexpr uint64_t kMaxMovedBytes = 4u << 20;
 constexpr uint32_t kMaxTasks = 64;
 
 uint32_t word(const uint8_t* bytes) {
   return bytes[0] | uint32_t{bytes[1]} << 8 | uint32_t{bytes[2]} << 16 | uint32_t{bytes[3]} << 24;
+}
+
+// Values of every kind, infinities and NaNs of fp16 among them; the same for every run.
+void fill(std::vector<uint8_t>* bytes, uint32_t seed) {
+  uint32_t state = seed + 1;
+  for (uint8_t& byte : *bytes) {
+    state = state * 1664525u + 1013904223u;
+    byte = static_cast<uint8_t>(state >> 24);
+  }
 }
 
 struct Run {
@@ -60,11 +66,14 @@ bool parse(const uint8_t* data, size_t size, Run* run) {
   run->settings.threads = 1;
   const uint8_t* pair = data + kHeaderBytes;
   run->memory.resize(regions);
+  uint64_t total = 0;
   for (uint32_t i = 0; i < regions; ++i, pair += kPairBytes) {
     const uint32_t bytes = word(pair + 4);
-    if (bytes == 0 || bytes > kMaxRegionBytes) return false;
+    total += bytes;
+    if (bytes == 0 || bytes > kMaxRegionBytes || total > kMaxMemoryBytes) return false;
     // Exactly as large as the region, so that the address sanitizer sees every step beyond it.
-    run->memory[i].assign(bytes, static_cast<uint8_t>(0x35 + i));
+    run->memory[i].resize(bytes);
+    fill(&run->memory[i], i);
     sim::Region region;
     region.name = "region" + std::to_string(i);
     region.address = word(pair);

@@ -3,58 +3,19 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "mutator.h"
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace {
 
 using Bytes = std::vector<uint8_t>;
-
-constexpr uint32_t kEdges[] = {0,         1,          2,   15,       16,         31,
-                               63,        64,         255, 0x7ff,    0x1fff,     0xffff,
-                               0x7ffffff, 0x7fffffff, ~0u, 1u << 31, 0x0ffffffd, 0xfffffff0};
-constexpr size_t kWordBytes = 8;
-
-// One change: a bit, a command's value, a value nearby, or a command copied over another.
-void mutate(Bytes* bytes, std::mt19937_64& random) {
-  const auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
-  const size_t head = 8 + 8 * ((*bytes)[5] + (*bytes)[6] + size_t{256} * (*bytes)[7]);
-  if (bytes->size() < head + kWordBytes) return;
-  const size_t words = (bytes->size() - head) / kWordBytes;
-  uint8_t* at = bytes->data() + head + kWordBytes * below(words);
-  switch (below(6)) {
-    case 0:
-      (*bytes)[below(bytes->size())] ^= static_cast<uint8_t>(1u << below(8));
-      break;
-    case 1: {
-      const uint32_t edge = kEdges[below(std::size(kEdges))];
-      std::memcpy(at + 2, &edge, sizeof edge);
-      break;
-    }
-    case 2: {
-      uint32_t value;
-      std::memcpy(&value, at + 2, sizeof value);
-      value += static_cast<uint32_t>(below(9)) - 4;
-      std::memcpy(at + 2, &value, sizeof value);
-      break;
-    }
-    case 3:
-      std::memcpy(at, bytes->data() + head + kWordBytes * below(words), kWordBytes);
-      break;
-    case 4:
-      at[2 + below(4)] ^= static_cast<uint8_t>(1u << below(8));
-      break;
-    default:
-      (*bytes)[4] = static_cast<uint8_t>(below(8));
-      break;
-  }
-}
 
 }  // namespace
 
@@ -83,7 +44,8 @@ int main(int argc, char** argv) {
   for (unsigned long run = 0; run < runs; ++run) {
     Bytes bytes = seeds[random() % seeds.size()];
     const unsigned long changes = 1 + random() % 3;
-    for (unsigned long k = 0; k < changes; ++k) mutate(&bytes, random);
+    for (unsigned long k = 0; k < changes; ++k)
+      rk3588::fuzz::mutate({bytes.data(), bytes.size()}, &random);
     LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
   }
   std::printf("%lu runs of %zu seeds\n", runs, seeds.size());

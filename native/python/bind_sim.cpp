@@ -67,6 +67,23 @@ sim::Kernel parse_kernel(const std::string& name) {
   throw py::value_error("unknown kernel driver '" + name + "'; known are rocket and rknpu");
 }
 
+std::optional<sim::Probe> parse_probe(const py::object& item) {
+  if (item.is_none()) return std::nullopt;
+  sim::Probe probe;
+  if (!py::isinstance<py::tuple>(item)) {
+    probe.address = item.cast<uint64_t>();
+    return probe;
+  }
+  const auto [task, channel, y, x] =
+      item.cast<std::tuple<uint32_t, uint32_t, uint32_t, uint32_t>>();
+  if (task > INT32_MAX) throw py::value_error("no run has that many tasks");
+  probe.task = static_cast<int>(task);
+  probe.channel = channel;
+  probe.y = y;
+  probe.x = x;
+  return probe;
+}
+
 py::dict as_dict(const sim::TaskCounters& c) {
   py::dict d;
   d["task"] = c.task;
@@ -76,6 +93,10 @@ py::dict as_dict(const sim::TaskCounters& c) {
   d["feature_bytes"] = c.feature_bytes;
   d["weight_bytes"] = c.weight_bytes;
   d["operand_bytes"] = c.operand_bytes;
+  d["mrdma_bytes"] = c.mrdma_bytes;
+  d["brdma_bytes"] = c.brdma_bytes;
+  d["nrdma_bytes"] = c.nrdma_bytes;
+  d["erdma_bytes"] = c.erdma_bytes;
   d["written_bytes"] = c.written_bytes;
   d["data_banks"] = c.data_banks;
   d["weight_banks"] = c.weight_banks;
@@ -90,6 +111,7 @@ py::dict as_dict(const sim::ElementTrace& t) {
   py::dict d;
   d["task"] = t.task;
   d["layer"] = t.layer;
+  d["address"] = t.address;
   d["element"] = py::make_tuple(t.channel, t.y, t.x);
   d["values"] = t.values;
   d["output"] = t.output;
@@ -113,7 +135,7 @@ py::dict as_dict(const sim::Report& report) {
 py::dict simulate(const std::vector<py::tuple>& region_items,
                   const std::vector<std::vector<TaskTuple>>& job_items, bool chained,
                   unsigned threads, bool plain, const std::string& isa, const std::string& kernel,
-                  bool lenient, bool counters, std::optional<uint64_t> probe) {
+                  bool lenient, bool counters, bool dry_run, const py::object& probe) {
   std::vector<Region> regions;
   for (const py::tuple& item : region_items) regions.push_back(parse_region(item));
   std::vector<Job> jobs;
@@ -130,7 +152,8 @@ py::dict simulate(const std::vector<py::tuple>& region_items,
   settings.kernel = parse_kernel(kernel);
   settings.lenient = lenient;
   settings.counters = counters;
-  settings.probe = probe.value_or(sim::kNoProbe);
+  settings.dry_run = dry_run;
+  settings.probe = parse_probe(probe);
   sim::Report report;
   std::optional<Fault> fault;
   {
@@ -153,9 +176,11 @@ void bind_simulator(py::module_& module) {
   module.def("simulate", &rk3588::simulate, py::arg("regions"), py::arg("jobs"),
              py::arg("chained") = false, py::arg("threads") = 0, py::arg("plain") = false,
              py::arg("isa") = "auto", py::arg("kernel") = "", py::arg("lenient") = false,
-             py::arg("counters") = false, py::arg("probe") = py::none(),
+             py::arg("counters") = false, py::arg("dry_run") = false, py::arg("probe") = py::none(),
              "Runs jobs of register commands on the simulated NPU.\n\n"
              "regions: (name, device address, writable contiguous uint8 array[, initial_bytes]);\n"
-             "jobs: lists of (regcmd address, 64-bit words, layer name). Raises SimulatorFault or\n"
-             "UnsupportedByDevice.");
+             "jobs: lists of (regcmd address, 64-bit words, layer name);\n"
+             "dry_run: every check, no computation;\n"
+             "probe: a device address, or (task, channel, row, column) of a task's output. Raises\n"
+             "SimulatorFault or UnsupportedByDevice.");
 }

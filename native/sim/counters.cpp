@@ -51,7 +51,12 @@ TaskCounters count_task(const TaskPlan& task, uint32_t enable_mask) {
   TaskCounters c;
   c.enable_mask = enable_mask;
   if (task.is_conv) count_conv(task, &c);
-  for (const AddressPattern& read : task.operands.reads) c.operand_bytes += read.extent();
+  const ReaderBytes& read = task.operands.bytes;
+  c.mrdma_bytes = read.mrdma;
+  c.brdma_bytes = read.brdma;
+  c.nrdma_bytes = read.nrdma;
+  c.erdma_bytes = read.erdma;
+  c.operand_bytes = read.mrdma + read.brdma + read.nrdma + read.erdma;
   const DpuConfig& dpu = task.dpu;
   c.written_bytes = uint64_t{dpu.height} * dpu.width * dpu.surfaces() * kAtomBytes;
   finish(&c);

@@ -179,6 +179,12 @@ void require_fetched(bool fetched, const Position& where, const char* reg, const
             "not read it");
 }
 
+uint64_t bytes_of(const std::vector<AddressPattern>& reads, size_t first, size_t end) {
+  uint64_t bytes = 0;
+  for (size_t i = first; i < end; ++i) bytes += reads[i].extent();
+  return bytes;
+}
+
 }  // namespace
 
 RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& dpu, bool is_conv) {
@@ -252,16 +258,23 @@ Operands fetch_operands(const Memory& memory, const RdmaConfig& rdma, const DpuC
     require_fetched(rdma.bn_multipliers, where, "DPU.BN_MUL_CFG.BN_MUL_SRC", "its multiplier");
   }
   if (dense_or_blocks) fetch_bs(memory, rdma, dpu, where, &out);
-  if (rdma.bn_multipliers) fetch_bn(memory, rdma, dpu, where, &out);
+  out.bytes.brdma = bytes_of(out.reads, 0, out.reads.size());
+  if (rdma.bn_multipliers) {
+    fetch_bn(memory, rdma, dpu, where, &out);
+    out.bytes.nrdma = out.reads.back().extent();
+  }
   // Surfaces without a real channel are not read.
   const auto surfaces = [&](const OperandShape& shape) {
     const uint64_t lanes = kAtomBytes / shape.element_bytes;
     return (dpu.real_channels + lanes - 1) / lanes;
   };
+  size_t first = out.reads.size();
   if (rdma.reads_main) {
     out.main = read_operand(memory, rdma.src, rdma.src_address, nullptr, surfaces(rdma.src), where,
                             true, &out.reads);
   }
+  out.bytes.mrdma = bytes_of(out.reads, first, out.reads.size());
+  first = out.reads.size();
   if (dpu.ew.source != Operand::kMemory) return out;
   const char* reg = "DPU.EW_CFG.EW_OP_SRC";
   require_fetched(rdma.ew != EwRead::kOff, where, reg, "its operand");
@@ -293,6 +306,10 @@ Operands fetch_operands(const Memory& memory, const RdmaConfig& rdma, const DpuC
     out.ew = read_operand(memory, rdma.ew_shape, rdma.ew_address, nullptr, surfaces(rdma.ew_shape),
                           where, false, &out.reads);
   }
+  // With COMB_USE the even surfaces, which come first, are MRDMA's.
+  const size_t even = rdma.combined ? (out.reads.size() - first + 1) / 2 : 0;
+  out.bytes.mrdma += bytes_of(out.reads, first, first + even);
+  out.bytes.erdma = bytes_of(out.reads, first + even, out.reads.size());
   return out;
 }
 

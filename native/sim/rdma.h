@@ -70,6 +70,14 @@ struct OperandCube {
 // A little-endian number of 1, 2 or 4 bytes, extended by its sign.
 int32_t load_element(const uint8_t* bytes, uint32_t count);
 
+// Bytes that each reader of DPU_RDMA fetches.
+struct ReaderBytes {
+  uint64_t mrdma = 0;
+  uint64_t brdma = 0;
+  uint64_t nrdma = 0;
+  uint64_t erdma = 0;
+};
+
 struct Operands {
   BsOperands bs;
   std::vector<int16_t> bn_mul;        // 0 from the real channels on
@@ -77,6 +85,7 @@ struct Operands {
   OperandCube ew;                     // per pixel
   std::vector<int32_t> ew_channels;   // per channel
   std::vector<AddressPattern> reads;  // everything read, one pattern per surface
+  ReaderBytes bytes;
 };
 
 // The surfaces of an operand, contiguous: pointers into memory where that is so there, else a copy

@@ -40,8 +40,9 @@ struct Simulator::Impl {
       const TaskPlan plan =
           plan_task(end.enable_mask, run.registers, run.tables, run.memory, run.cbuf, where);
       note(run, where, [&] { return count_task(plan, end.enable_mask); });
-      if (settings.probe != kNoProbe) {
-        trace_task(plan, end.enable_mask, run.registers, settings.probe, where, &run.report.traces);
+      if (settings.probe) {
+        trace_task(plan, end.enable_mask, run.registers, *settings.probe, where,
+                   &run.report.traces);
       }
       if (settings.dry_run) {
         // All checks are done.
@@ -83,8 +84,8 @@ struct Simulator::Impl {
     const PoolingPlan plan = plan_pooling(config, run.memory, where);
     for (const AddressPattern& pattern : plan.writes) run.cbuf.note_write(pattern);
     note(run, where, [&] { return count_pooling(config, enable_mask); });
-    if (settings.probe != kNoProbe) {
-      trace_pooling(config, plan, enable_mask, run.registers, settings.probe, where,
+    if (settings.probe) {
+      trace_pooling(config, plan, enable_mask, run.registers, *settings.probe, where,
                     &run.report.traces);
     }
     if (!settings.dry_run) run_pooling(config, plan, settings.plain ? nullptr : &pool);

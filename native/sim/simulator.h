@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -41,7 +42,16 @@ enum class Kernel {
   kRknpu,   // vendor's: a kick per job, completion by the last task's interrupt
 };
 
-inline constexpr uint64_t kNoProbe = UINT64_MAX;
+// The output element whose way through the stages is reported: by its device address in every task
+// that writes it, or in one task by its place in the task's output.
+struct Probe {
+  static constexpr int kAnyTask = -1;
+  uint64_t address = 0;  // only with kAnyTask
+  int task = kAnyTask;   // counts over all tasks of the run
+  uint32_t channel = 0;
+  uint32_t y = 0;
+  uint32_t x = 0;
+};
 
 struct Settings {
   // true: one kick per job, the PC follows the links in the tails (a job that lists one task only
@@ -54,9 +64,9 @@ struct Settings {
   // Deviations that programs of other compilers have and that leave no doubt about what a task
   // computes are reported instead of ending the run.
   bool lenient = false;
-  bool counters = false;      // Report::tasks
-  uint64_t probe = kNoProbe;  // device address of an output element: Report::traces
-  Isa isa = Isa::kAuto;       // throws std::invalid_argument if the processor or the build lacks it
+  bool counters = false;       // Report::tasks
+  std::optional<Probe> probe;  // Report::traces
+  Isa isa = Isa::kAuto;  // throws std::invalid_argument if the processor or the build lacks it
 };
 
 // The best instruction set of this processor that is compiled in; never kAuto.
@@ -88,7 +98,11 @@ struct TaskCounters {
   uint64_t macs = 0;
   uint64_t feature_bytes = 0;  // read by CNA or PPU_RDMA
   uint64_t weight_bytes = 0;
-  uint64_t operand_bytes = 0;  // read by DPU_RDMA
+  uint64_t operand_bytes = 0;  // read by DPU_RDMA, all of:
+  uint64_t mrdma_bytes = 0;    // the main operand, or even surfaces of a combined one
+  uint64_t brdma_bytes = 0;    // operands of BS
+  uint64_t nrdma_bytes = 0;    // operands of BN
+  uint64_t erdma_bytes = 0;    // the operand of EW
   uint64_t written_bytes = 0;
   uint32_t data_banks = 0;
   uint32_t weight_banks = 0;
@@ -98,10 +112,11 @@ struct TaskCounters {
   uint64_t ddr_cycles = 0;
 };
 
-// How the element at Settings::probe got its value in one task.
+// How the element of Settings::probe got its value in one task.
 struct ElementTrace {
   int task = 0;
   std::string layer;
+  uint64_t address = 0;
   uint32_t channel = 0;
   uint32_t y = 0;
   uint32_t x = 0;
@@ -114,7 +129,7 @@ struct ElementTrace {
 // What a run reports besides the memory it leaves.
 struct Report {
   std::vector<TaskCounters> tasks;      // only with Settings::counters
-  std::vector<ElementTrace> traces;     // of the tasks that wrote the element at Settings::probe
+  std::vector<ElementTrace> traces;     // of the tasks that wrote the element of Settings::probe
   std::vector<std::string> complaints;  // lenient mode: what would have been faults
 };
 

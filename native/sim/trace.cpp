@@ -14,22 +14,43 @@ struct Place {
   uint32_t x = 0;
 };
 
-// Where `address` lies in a cube of surfaces with rows, if it does.
-std::optional<Place> find(const std::vector<AddressPattern>& surfaces, uint64_t line_pitch,
-                          uint32_t width, uint32_t lanes, uint64_t address) {
-  for (size_t s = 0; s < surfaces.size(); ++s) {
-    if (address < surfaces[s].address || address >= surfaces[s].address + surfaces[s].bytes) {
-      continue;
-    }
-    const uint64_t offset = address - surfaces[s].address;
-    const uint64_t column = offset % line_pitch;
-    if (column >= uint64_t{width} * kAtomBytes) return std::nullopt;
-    const auto lane = static_cast<uint32_t>(column % kAtomBytes / (kAtomBytes / lanes));
-    return Place{static_cast<uint32_t>(s) * lanes + lane,
-                 static_cast<uint32_t>(offset / line_pitch),
+// An output: surfaces with rows of pixels.
+struct Cube {
+  std::vector<AddressPattern> surfaces;
+  uint64_t line_pitch = 0;
+  uint32_t width = 0;
+  uint32_t height = 0;
+  uint32_t lanes = 0;  // elements per atom
+};
+
+uint64_t address_of(const Cube& cube, const Place& at) {
+  return cube.surfaces[at.channel / cube.lanes].address + at.y * cube.line_pitch +
+         uint64_t{at.x} * kAtomBytes + at.channel % cube.lanes * (kAtomBytes / cube.lanes);
+}
+
+std::optional<Place> find(const Cube& cube, uint64_t address) {
+  for (size_t s = 0; s < cube.surfaces.size(); ++s) {
+    const AddressPattern& surface = cube.surfaces[s];
+    if (address < surface.address || address >= surface.address + surface.bytes) continue;
+    const uint64_t offset = address - surface.address;
+    const uint64_t column = offset % cube.line_pitch;
+    if (column >= uint64_t{cube.width} * kAtomBytes) return std::nullopt;
+    const auto lane = static_cast<uint32_t>(column % kAtomBytes / (kAtomBytes / cube.lanes));
+    return Place{static_cast<uint32_t>(s) * cube.lanes + lane,
+                 static_cast<uint32_t>(offset / cube.line_pitch),
                  static_cast<uint32_t>(column / kAtomBytes)};
   }
   return std::nullopt;
+}
+
+// Where the probed element lies in the task's output, if it does.
+std::optional<Place> find(const Cube& cube, const Probe& probe, const Position& where) {
+  if (probe.task == Probe::kAnyTask) return find(cube, probe.address);
+  if (probe.task != where.task || probe.channel >= cube.surfaces.size() * cube.lanes ||
+      probe.y >= cube.height || probe.x >= cube.width) {
+    return std::nullopt;
+  }
+  return Place{probe.channel, probe.y, probe.x};
 }
 
 void add_registers(const RegisterFile& registers, uint32_t mask, ElementTrace* trace) {
@@ -216,10 +237,11 @@ uint32_t output_bits(const TaskPlan& t, const Place& at, const ChannelOperands& 
   return run_integer_element(t.dpu, ops, value, ew);
 }
 
-ElementTrace start(const Position& where, const Place& at) {
+ElementTrace start(const Position& where, const Cube& cube, const Place& at) {
   ElementTrace trace;
   trace.task = where.task;
   trace.layer = where.layer;
+  trace.address = address_of(cube, at);
   trace.channel = at.channel;
   trace.y = at.y;
   trace.x = at.x;
@@ -229,17 +251,17 @@ ElementTrace start(const Position& where, const Place& at) {
 }  // namespace
 
 void trace_task(const TaskPlan& t, uint32_t enable_mask, const RegisterFile& registers,
-                uint64_t address, const Position& where, std::vector<ElementTrace>* traces) {
+                const Probe& probe, const Position& where, std::vector<ElementTrace>* traces) {
   const DpuConfig& dpu = t.dpu;
-  std::vector<AddressPattern> surfaces;
+  Cube cube{{}, dpu.line_pitch, dpu.width, dpu.height, dpu.lanes};
   for (uint32_t s = 0; s < dpu.surfaces(); ++s) {
-    surfaces.push_back({dpu.dst + dpu.surface_offset(s),
-                        (dpu.height - 1) * dpu.line_pitch + uint64_t{dpu.width} * kAtomBytes, 0,
-                        1});
+    cube.surfaces.push_back({dpu.dst + dpu.surface_offset(s),
+                             (dpu.height - 1) * dpu.line_pitch + uint64_t{dpu.width} * kAtomBytes,
+                             0, 1});
   }
-  const std::optional<Place> at = find(surfaces, dpu.line_pitch, dpu.width, dpu.lanes, address);
+  const std::optional<Place> at = find(cube, probe, where);
   if (!at) return;
-  ElementTrace trace = start(where, *at);
+  ElementTrace trace = start(where, cube, *at);
   Recorder r(&trace);
   if (t.is_conv) {
     r.add("CBUF.data banks", t.cna.cbuf.data_banks);
@@ -265,12 +287,13 @@ void trace_task(const TaskPlan& t, uint32_t enable_mask, const RegisterFile& reg
 }
 
 void trace_pooling(const PoolingConfig& c, const PoolingPlan& plan, uint32_t enable_mask,
-                   const RegisterFile& registers, uint64_t address, const Position& where,
+                   const RegisterFile& registers, const Probe& probe, const Position& where,
                    std::vector<ElementTrace>* traces) {
   const uint32_t lanes = kAtomBytes / element_bytes(c.element);
-  const std::optional<Place> at = find(plan.writes, c.dst_line_pitch, c.out_width, lanes, address);
+  const Cube cube{plan.writes, c.dst_line_pitch, c.out_width, c.out_height, lanes};
+  const std::optional<Place> at = find(cube, probe, where);
   if (!at) return;
-  ElementTrace trace = start(where, *at);
+  ElementTrace trace = start(where, cube, *at);
   Recorder r(&trace);
   const uint32_t bytes = kAtomBytes / lanes;
   for (uint32_t k = 0; k < c.kernel_h * c.kernel_w; ++k) {

@@ -1,4 +1,4 @@
-// "Why is this byte 17?": the values of every stage for the output element at an address.
+// "Why is this byte 17?": the values of every stage for one output element.
 #pragma once
 
 #include "sim/executor.h"
@@ -6,11 +6,11 @@
 
 namespace rk3588::sim {
 
-// Appends to `traces` if the task writes `address`. Called before the task runs.
+// Appends to `traces` if the task writes the probed element. Called before the task runs.
 void trace_task(const TaskPlan& task, uint32_t enable_mask, const RegisterFile& registers,
-                uint64_t address, const Position& where, std::vector<ElementTrace>* traces);
+                const Probe& probe, const Position& where, std::vector<ElementTrace>* traces);
 void trace_pooling(const PoolingConfig& config, const PoolingPlan& plan, uint32_t enable_mask,
-                   const RegisterFile& registers, uint64_t address, const Position& where,
+                   const RegisterFile& registers, const Probe& probe, const Position& where,
                    std::vector<ElementTrace>* traces);
 
 }  // namespace rk3588::sim

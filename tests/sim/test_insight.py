@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from delegate import simulator
+from delegate._native import Executable
 from delegate.capture import Capture, CaptureBuffer, CaptureCheck, CaptureJob, CaptureTask
+from delegate.compiler import CompiledPartition, compile_model
 from delegate.errors import UsageError
+from delegate.layer_counters import count_program
+from delegate.npu.program_reader import parse
+from delegate.options import Options
 from tests.sim import oracle
 from tests.sim import stream as s
 from tests.sim.programs import (
@@ -139,3 +147,108 @@ def test_counters_of_other_tasks():
     assert (first.macs, first.npu_cycles) == (48 * 9 * 80, 48 * 9 * 2)
     assert (second.macs, second.operand_bytes, second.written_bytes) == (0, 2 * 1120, 1120)
     assert (third.feature_bytes, third.written_bytes, third.layer) == (480, 96, "layer2")
+
+
+def test_bytes_by_reader_of_operands():
+    """BS blocks by BRDMA, even surfaces of a combined operand by MRDMA, the odd one by ERDMA."""
+    capture, _, _ = conv_capture()
+    (task,) = simulator.count(capture)
+    assert (task.brdma_bytes, task.nrdma_bytes) == (5 * 64, 0)
+    assert (task.mrdma_bytes, task.erdma_bytes) == (2 * 63 * 16, 63 * 16)
+
+
+def test_cbuf_fill_is_a_share_of_the_banks():
+    capture, _, _ = conv_capture()
+    (task,) = simulator.count(capture)
+    banks = task.data_banks + task.weight_banks
+    assert banks == 12
+    held = task.cbuf_data_bytes + task.cbuf_weight_bytes
+    assert task.cbuf_fill == held / (12 * 32768)
+    assert task.as_dict()["cycles"] == task.cycles
+
+
+def test_counting_computes_nothing():
+    """Values do not matter: memory of zeros gives the same counters."""
+    capture, _, _ = conv_capture()
+    blank = replace(
+        capture,
+        contents={n: b if n == "regcmd" else np.zeros_like(b) for n, b in capture.contents.items()},
+    )
+    assert simulator.count(blank) == simulator.count(capture)
+
+
+@pytest.mark.parametrize("element", [(0, 0, 0), (20, 8, 6), (36, 4, 3)])
+def test_an_element_of_a_task(element):
+    """The same element by the task that writes it and by its place in the output tensor."""
+    capture, _, _ = conv_capture()
+    assert simulator.explain_task(capture, 0, element) == simulator.explain(capture, 0, element)
+
+
+def test_channels_of_padding_can_be_explained():
+    capture, _, _ = conv_capture()
+    (trace,) = simulator.explain_task(capture, 0, (37, 0, 0)).traces
+    assert [stage for stage, _ in trace.values][-1] == "DPU.OFFSET_PEND"
+
+
+@pytest.mark.parametrize(
+    ("task", "element"),
+    [(1, (0, 0, 0)), (0, (64, 0, 0)), (0, (0, 9, 0)), (0, (0, 0, 7)), (-1, (0, 0, 0)),
+     (0, (0, 0, 1 << 40))],
+)  # fmt: skip
+def test_unknown_elements_of_tasks(task, element):
+    capture, _, _ = conv_capture()
+    with pytest.raises(UsageError):
+        simulator.explain_task(capture, task, element)
+
+
+DIGITS = Path(__file__).resolve().parents[2] / "models" / "digits" / "digits_int8.tflite"
+
+
+@pytest.fixture(scope="module")
+def digits() -> CompiledPartition:
+    return compile_model(DIGITS, Options()).partitions[0]
+
+
+def test_counters_of_our_own_programs_agree_with_the_compiler(digits):
+    """Two independent counts of the same tasks: the compiler's from tiles, ours from registers."""
+    layers = count_program(digits.program)
+    assert [layer.layer.nodes for layer in layers] == [(i,) for i in range(10)]
+    for layer in layers:
+        assert len(layer.counters) == len(layer.tasks)
+        for task, counters in zip(layer.tasks, layer.counters, strict=True):
+            assert counters.enable_mask == task.enable_mask
+            assert counters.npu_cycles == task.npu_cycles
+            # The compiler leaves out BS operands, which are few.
+            moved = counters.feature_bytes + counters.weight_bytes + counters.written_bytes
+            moved += counters.mrdma_bytes + counters.erdma_bytes
+            groups = 64 if layer.layer.op == "DEPTHWISE_CONV_2D" else 32
+            if layer.layer.op == "ADD":
+                assert moved == task.bytes
+            else:
+                # It counts channels up to whole surfaces, the DPU writes whole groups of them.
+                assert task.bytes <= moved <= task.bytes * groups // 16
+        total = layer.total()
+        assert total["macs"] == sum(c.macs for c in layer.counters)
+        assert total["cycles"] == sum(c.cycles for c in layer.counters)
+        assert 0 <= total["cbuf_fill"] <= 1
+
+
+def test_own_programs_are_explained(digits):
+    program = parse(digits.program)
+    (binding,) = program.inputs
+    inputs = [np.random.default_rng(4).integers(-128, 128, binding.shape).astype(np.int8)]
+    (output,) = Executable(digits.program, "simulator").run(inputs)
+    rng = np.random.default_rng(5)
+    for _ in range(10):
+        h, w, c = (int(rng.integers(0, n)) for n in output.shape[1:])
+        explanation = simulator.explain(program, 0, (c, h, w), inputs=inputs)
+        assert explanation.traces[-1].output == output[0, h, w, c]
+        assert explanation.traces[-1].address == explanation.address
+        last = explanation.traces[-1]
+        again = simulator.explain_task(program, last.task, last.element, inputs=inputs)
+        assert again.traces == (last,)
+
+
+def test_a_program_is_not_explained_without_inputs(digits):
+    with pytest.raises(UsageError, match="inputs"):
+        simulator.explain(parse(digits.program), 0, (0, 0, 0))

@@ -1,0 +1,101 @@
+"""``explain``: why one byte of an output has its value, stage by stage."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from delegate.cli.argument_types import natural_number
+from delegate.cli.command import Command, add_json_argument, print_json
+from delegate.errors import UsageError
+
+if TYPE_CHECKING:
+    from delegate.capture import Capture
+
+
+def _element(text: str) -> tuple[int, int, int]:
+    """H,W,C"""
+    parts = text.split(",")
+    if len(parts) != 3:
+        raise argparse.ArgumentTypeError(f"{text} is not row,column,channel")
+    h, w, c = (natural_number(part) for part in parts)
+    return h, w, c
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "capture", type=Path, metavar="CAPTURE",
+        help="an npu-capture-1 file (.npz), as compile --dump writes them",
+    )  # fmt: skip
+    parser.add_argument(
+        "--element", type=_element, required=True, metavar="H,W,C",
+        help="row, column and channel, from 0",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tensor", metavar="T",
+        help="of this output: its number or the name of its expected array (default: the first)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--task", type=natural_number, metavar="N",
+        help="instead: of what this task writes, counted from 0 over all jobs; H,W,C count from "
+        "the corner of the task's own output",
+    )  # fmt: skip
+    order = parser.add_mutually_exclusive_group()
+    order.add_argument(
+        "--chained", dest="chained", action="store_true", default=None,
+        help="one kick per job, the program counter follows the links",
+    )  # fmt: skip
+    order.add_argument("--kicked", dest="chained", action="store_false", help="one kick per task")
+    parser.add_argument(
+        "--registers", action="store_true", help="show every register that the task has"
+    )
+    add_json_argument(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from delegate.capture import load_capture
+    from delegate.simulator import explain, explain_task
+
+    if arguments.task is not None and arguments.tensor is not None:
+        raise UsageError("--tensor names an output and --task a task; give one of them")
+    capture = load_capture(arguments.capture)
+    h, w, c = arguments.element
+    if arguments.task is not None:
+        explanation = explain_task(capture, arguments.task, (c, h, w), chained=arguments.chained)
+        expected = None
+    else:
+        tensor = _tensor(arguments.tensor)
+        explanation = explain(capture, tensor, (c, h, w), chained=arguments.chained)
+        expected = _expected(capture, tensor, (c, h, w))
+    if arguments.json:
+        print_json({**explanation.as_dict(), "expected": expected})
+    else:
+        print(explanation.text(registers=arguments.registers))
+        if expected is not None:
+            print(f"the capture expects {expected:.10g}")
+    return 0
+
+
+def _tensor(text: str | None) -> int | str:
+    if text is None:
+        return 0
+    return int(text) if text.isdecimal() else text
+
+
+def _expected(capture: Capture, tensor: int | str, element: tuple[int, int, int]) -> float:
+    key = capture.checks[tensor].expected if isinstance(tensor, int) else tensor
+    return float(capture.expected[key][(0, *element)])
+
+
+COMMAND = Command(
+    name="explain",
+    summary="Show how an output element of a capture got its value: every stage, task by task.",
+    examples=(
+        "explain captures/partition_0.npz --element 3,10,12",
+        "explain captures/partition_0.npz --element 3,10,12 --tensor expected_1 --registers",
+        "explain captures/partition_0.npz --task 4 --element 0,0,17 --json",
+    ),
+    add_arguments=_add_arguments,
+    run=_run,
+)
