@@ -1,8 +1,8 @@
 """From an image file to a model's input tensor.
 
-Takes anything Pillow reads and the runtime's description of the input; gives an NHWC array of the
-input's type. Refuses files that are no image, and inputs that are no image (rank, channels, dynamic
-size, type).
+Takes anything Pillow reads and the runtime's description of the input; gives an array of the
+input's type, NHWC or, where the input's channels come first, NCHW. Refuses files that are no image,
+and inputs that are no image (rank, channels, dynamic size, type).
 
 How pixels become numbers:
 
@@ -54,6 +54,7 @@ class ImageInput:
     dtype: np.dtype[Any]
     scale: float
     zero_point: int
+    channels_first: bool = False
 
     @classmethod
     def from_details(cls, details: Mapping[str, Any]) -> ImageInput:
@@ -68,16 +69,19 @@ class ImageInput:
             raise ModelError(
                 f"input {name!r} has the dynamic shape {list(signature)}: fix its size"
             )
-        if len(shape) != 4 or shape[0] != 1 or shape[3] not in (1, 3) or 0 in shape:
+        channels = [axis for axis in (3, 1) if len(shape) == 4 and shape[axis] in (1, 3)]
+        if not channels or shape[0] != 1 or 0 in shape:
             raise ModelError(
-                f"input {name!r} of shape {list(shape)} does not take one image (NHWC)"
+                f"input {name!r} of shape {list(shape)} does not take one image (NHWC or NCHW)"
             )
         if dtype not in (np.dtype(np.uint8), np.dtype(np.int8), np.dtype(np.float32)):
             raise ModelError(
                 f"input {name!r} has the type {dtype}; images need uint8, int8 or float32"
             )
         scale, zero_point = details["quantization"]
-        return cls(shape[1], shape[2], shape[3], dtype, float(scale), int(zero_point))
+        axis = channels[0]  # the last where both would do
+        h, w = (shape[1], shape[2]) if axis == 3 else (shape[2], shape[3])
+        return cls(h, w, shape[axis], dtype, float(scale), int(zero_point), axis == 1)
 
 
 def open_image(path: Path) -> Image:
@@ -136,9 +140,11 @@ def pixels_to_input(
     mean: float = FLOAT_MEAN,
     std: float = FLOAT_STD,
 ) -> npt.NDArray[Any]:
-    """``pixels`` [h, w, c] as the input tensor [1, h, w, c], by the rules at the head of this
-    module.
+    """``pixels`` [h, w, c] as the input tensor [1, h, w, c] or [1, c, h, w], by the rules at the
+    head of this module.
     """
+    if target.channels_first:
+        pixels = np.ascontiguousarray(np.moveaxis(pixels, -1, 0))
     batch = pixels[np.newaxis]
     if target.dtype == np.float32:
         return ((batch.astype(np.float32) - np.float32(mean)) / np.float32(std)).astype(np.float32)

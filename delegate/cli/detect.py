@@ -1,11 +1,10 @@
-"""``detect``: object detection through the runtime and the delegate, boxes drawn on a picture."""
+"""``detect``: object detection through the runtime and the delegate, boxes drawn on pictures."""
 
 from __future__ import annotations
 
 import argparse
-import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from delegate.classification import read_label_lines
 from delegate.cli.argument_types import finite_float, nonzero_float, positive_integer, share_of_one
@@ -15,9 +14,9 @@ from delegate.cli.command import (
     add_option_arguments,
     options_from,
     print_json,
-    warn,
 )
-from delegate.cli.files import write_file
+from delegate.cli.detect_video import add_video_arguments, run_video
+from delegate.cli.detections import FORMATS, detection_list, save_picture, warn_of_meaning
 from delegate.cli.pictures import delegation_facts, picture_paths
 from delegate.cli.table import format_pairs, format_table
 from delegate.delegated import DelegatedModel
@@ -37,12 +36,6 @@ from delegate.errors import UsageError
 from delegate.images import open_image
 from delegate.progress import progress
 from delegate.report import plural
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-
-FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".bmp": "BMP", ".webp": "WEBP"}
 
 
 def anchors_from(text: str) -> tuple[tuple[float, float], ...]:
@@ -101,7 +94,7 @@ def plan_from(arguments: argparse.Namespace, classes: int | None) -> DetectorPla
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "images", type=Path, nargs="+", metavar="IMAGE", help="pictures, or folders of them"
+        "images", type=Path, nargs="*", metavar="IMAGE", help="pictures, or folders of them"
     )
     parser.add_argument("--model", type=Path, required=True, metavar="M", help="a .tflite file")
     parser.add_argument(
@@ -123,6 +116,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max", type=positive_integer, default=DEFAULT_LIMIT, metavar="N", dest="limit",
         help=f"most boxes per picture (default {DEFAULT_LIMIT})",
     )  # fmt: skip
+    add_video_arguments(parser)
     add_decoder_arguments(parser)
     add_option_arguments(parser)
     add_json_argument(parser)
@@ -135,14 +129,20 @@ def _check_labels(path: Path, labels: list[str], plan: DetectorPlan) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if bool(arguments.images) == (arguments.video is not None):
+        raise UsageError("detect needs pictures or a --video, one of the two")
+    if arguments.video is None and (arguments.frames is not None or arguments.every != 1):
+        raise UsageError("--frames and --every are for a --video")
     options = options_from(arguments)
     labels = read_label_lines(arguments.labels) if arguments.labels is not None else None
     plan = plan_from(arguments, len(labels) if labels is not None else None)
     if labels is not None:
         _check_labels(arguments.labels, labels, plan)
+    thresholds = Thresholds(arguments.threshold, arguments.iou, arguments.limit)
+    if arguments.video is not None:
+        return run_video(arguments, plan, options, labels, thresholds)
     paths = picture_paths(arguments.images)
     targets = _targets(arguments.output, paths)
-    thresholds = Thresholds(arguments.threshold, arguments.iou, arguments.limit)
     first = open_image(paths[0])
     model = DelegatedModel.load(arguments.model, options)
     results = []
@@ -151,7 +151,7 @@ def _run(arguments: argparse.Namespace) -> int:
             image = first if number == 0 else open_image(path)
             found = detect(plan, model, image, thresholds)
             if targets:
-                _save(draw(image, found, labels), targets[number])
+                save_picture(draw(image, found, labels), targets[number])
             results.append((path, image.size, found))
             bar.advance()
     if arguments.json:
@@ -162,15 +162,8 @@ def _run(arguments: argparse.Namespace) -> int:
         _print_tables(arguments.model, plan, model, results, labels)
         for target in targets:
             print(f"wrote {target}")
-    _warn(arguments.model, model)
+    warn_of_meaning(arguments.model, model)
     return 0
-
-
-def _warn(path: Path, model: DelegatedModel) -> None:
-    if model.delegation.delegated_nodes == 0:
-        warn(f"{path}: no operator of this model can run on the NPU; it ran on the CPU")
-    elif model.device == "null":
-        warn("the device null computes nothing: the boxes mean nothing")
 
 
 def _targets(output: Path | None, paths: list[Path]) -> list[Path]:
@@ -189,13 +182,6 @@ def _targets(output: Path | None, paths: list[Path]) -> list[Path]:
     return [output]
 
 
-def _save(picture: Image, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    content = io.BytesIO()
-    picture.save(content, FORMATS[target.suffix.lower()])
-    write_file(target, content.getvalue())
-
-
 def _document(
     path: Path, size: tuple[int, int], found: Detections, labels: list[str] | None
 ) -> dict[str, Any]:
@@ -203,15 +189,7 @@ def _document(
         "image": str(path),
         "width": size[0],
         "height": size[1],
-        "detections": [
-            {
-                "class": int(index),
-                "label": label_of(int(index), labels),
-                "score": float(score),
-                "box": [float(v) for v in box],
-            }
-            for box, index, score in zip(found.boxes, found.classes, found.scores, strict=True)
-        ],
+        "detections": detection_list(found, labels),
     }
 
 
@@ -255,11 +233,13 @@ def _print_tables(
 
 COMMAND = Command(
     name="detect",
-    summary="Find objects in pictures (SSD and YOLO models) and draw them.",
+    summary="Find objects in pictures or videos (SSD and YOLO models) and draw them.",
     examples=(
         "detect street.jpg --model ssd_mobilenet_v1.tflite --labels coco_labels.txt",
         "detect street.jpg --model yolov8n.tflite --labels coco80.txt --output boxes.png",
         "detect photographs/ --model yolox_nano.tflite --threshold 0.4 --json",
+        "detect --video street.mp4 --model yolov8n.tflite --output boxes.mp4",
+        "detect --video 0 --model ssd_mobilenet_v1.tflite --every 5 --frames 100",
     ),
     add_arguments=_add_arguments,
     run=_run,

@@ -56,3 +56,39 @@ def two_input_model() -> bytes:
     builder.operator("ADD", [a, b], [y], options.add())
     builder.output(y)
     return builder.build()
+
+
+def constant_detector(*, channels_first: bool = False) -> bytes:
+    """A "detector" of YOLO v8's form for 64 x 64 pixels and three classes that sees the same object
+    everywhere: all comes from the bias of a fully connected layer.
+    """
+    size, cells, classes = 64, 8 * 8 + 4 * 4 + 2 * 2, 3
+    builder = ModelBuilder("constant detector")
+    form = (1, 3, size, size) if channels_first else (1, size, size, 3)
+    x = builder.input("image", form, DType.UINT8, Quantization((1 / 255,), (0,)))
+    pool = builder.tensor("mean", (1, 3), DType.UINT8, Quantization((1 / 255,), (0,)))
+    axes = builder.constant("axes", np.array([2, 3] if channels_first else [1, 2], np.int32))
+    builder.operator("MEAN", [x, axes], [pool], options.reducer(keep_dims=False), version=2)
+    scale = 1 / 255
+    weights = builder.constant(
+        "weights",
+        np.full(((4 + classes) * cells, 3), 128, np.uint8),
+        Quantization((scale,), (128,)),
+    )
+    answer = np.zeros((4 + classes, cells))
+    answer[:4, 0] = [0.5, 0.25, 0.5, 0.25]
+    answer[4 + 1, 0] = 0.75
+    bias = builder.constant(
+        "bias",
+        np.rint(answer.reshape(-1) / (scale * scale)).astype(np.int32),
+        Quantization((scale * scale,), (0,)),
+    )
+    flat = builder.tensor(
+        "flat", (1, (4 + classes) * cells), DType.UINT8, Quantization((scale,), (0,))
+    )
+    builder.operator("FULLY_CONNECTED", [pool, weights, bias], [flat], options.fully_connected())
+    y = builder.tensor("boxes", (1, 4 + classes, cells), DType.UINT8, Quantization((scale,), (0,)))
+    shape = builder.constant("shape", np.array([1, 4 + classes, cells], np.int32))
+    builder.operator("RESHAPE", [flat, shape], [y], options.reshape((1, 4 + classes, cells)))
+    builder.output(y)
+    return builder.build()

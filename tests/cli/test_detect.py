@@ -8,52 +8,16 @@ import numpy as np
 import pytest
 
 from delegate.cli.table import WIDTH
-from delegate.graph import DType, Quantization
-from models.builder import ModelBuilder
-from models.builder.options import fully_connected, reducer, reshape
 from tests.cli.conftest import Run
+from tests.cli.odd_models import constant_detector
 
 Image = pytest.importorskip("PIL.Image")
-
-SIZE = 64
-CELLS = 8 * 8 + 4 * 4 + 2 * 2
-CLASSES = 3
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A "detector" of YOLO v8's form that sees the same object everywhere: all comes from the bias
-    of a fully connected layer.
-    """
-    builder = ModelBuilder("constant detector")
-    x = builder.input("image", (1, SIZE, SIZE, 3), DType.UINT8, Quantization((1 / 255,), (0,)))
-    pool = builder.tensor("mean", (1, 3), DType.UINT8, Quantization((1 / 255,), (0,)))
-    axes = builder.constant("axes", np.array([1, 2], np.int32))
-    builder.operator("MEAN", [x, axes], [pool], reducer(keep_dims=False), version=2)
-    scale = 1 / 255
-    weights = builder.constant(
-        "weights",
-        np.full(((4 + CLASSES) * CELLS, 3), 128, np.uint8),
-        Quantization((scale,), (128,)),
-    )
-    answer = np.zeros((4 + CLASSES, CELLS))
-    answer[:4, 0] = [0.5, 0.25, 0.5, 0.25]
-    answer[4 + 1, 0] = 0.75
-    bias = builder.constant(
-        "bias",
-        np.rint(answer.reshape(-1) / (scale * scale)).astype(np.int32),
-        Quantization((scale * scale,), (0,)),
-    )
-    flat = builder.tensor(
-        "flat", (1, (4 + CLASSES) * CELLS), DType.UINT8, Quantization((scale,), (0,))
-    )
-    builder.operator("FULLY_CONNECTED", [pool, weights, bias], [flat], fully_connected())
-    y = builder.tensor("boxes", (1, 4 + CLASSES, CELLS), DType.UINT8, Quantization((scale,), (0,)))
-    shape = builder.constant("shape", np.array([1, 4 + CLASSES, CELLS], np.int32))
-    builder.operator("RESHAPE", [flat, shape], [y], reshape((1, 4 + CLASSES, CELLS)))
-    builder.output(y)
     path = tmp_path / "constant.tflite"
-    path.write_bytes(builder.build())
+    path.write_bytes(constant_detector())
     return path
 
 
@@ -86,6 +50,14 @@ def test_detect_json(run: Run, model: Path, picture: Path, labels: Path) -> None
     assert document["images"] == [
         {k: document[k] for k in ("image", "width", "height", "detections")}
     ]
+
+
+def test_input_with_channels_first(run: Run, model: Path, picture: Path, tmp_path: Path) -> None:
+    other = tmp_path / "nchw.tflite"
+    other.write_bytes(constant_detector(channels_first=True))
+    expected = run("detect", picture, "--model", model, "--json").json
+    assert len(expected["detections"]) == 1
+    assert run("detect", picture, "--model", other, "--json").json == expected
 
 
 def test_boxes_are_drawn(run: Run, model: Path, picture: Path, tmp_path: Path) -> None:

@@ -41,6 +41,19 @@ def test_uint8_inputs_take_raw_pixels(scale: float, zero_point: int) -> None:
     assert np.array_equal(tensor[0], RAMP)
 
 
+def test_channels_come_first_where_the_input_wants_it() -> None:
+    first = ImageInput.from_details(details(shape=(1, 3, 5, 7), shape_signature=(1, 3, 5, 7)))
+    assert (first.h, first.w, first.c, first.channels_first) == (5, 7, 3, True)
+    both = ImageInput.from_details(details(shape=(1, 3, 5, 3), shape_signature=(1, 3, 5, 3)))
+    assert (both.h, both.w, both.c, both.channels_first) == (3, 5, 3, False)
+    pixels = np.arange(105, dtype=np.uint8).reshape(5, 7, 3)
+    tensor = pixels_to_input(pixels, first)
+    assert tensor.shape == (1, 3, 5, 7)
+    assert tensor.flags.c_contiguous
+    for h, w, c in ((0, 0, 0), (4, 2, 1), (1, 6, 2)):
+        assert tensor[0, c, h, w] == pixels[h, w, c]
+
+
 @pytest.mark.parametrize(
     ("scale", "zero_point"), [(1 / 128, 0), (2 / 255, -1), (1 / 255, -128), (1.0, -128)]
 )

@@ -1,0 +1,153 @@
+"""``detect --video``: objects in every frame of a video file, a camera or a stream."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from delegate.cli.argument_types import positive_integer
+from delegate.cli.command import print_json
+from delegate.cli.detections import FORMATS, detection_list, save_picture, warn_of_meaning
+from delegate.cli.pictures import delegation_facts
+from delegate.cli.table import WIDTH, format_pairs
+from delegate.delegated import DelegatedModel
+from delegate.detection.boxes import Detections
+from delegate.detection.detector import DetectorPlan, Thresholds, detect
+from delegate.detection.draw import draw, label_of
+from delegate.errors import UsageError
+from delegate.options import Options
+from delegate.report import plural
+from delegate.video import WRITTEN_SUFFIXES, Frame, VideoFile, VideoSource
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+def add_video_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments that are for videos only."""
+    group = parser.add_argument_group("videos (with the extra 'video')")
+    group.add_argument(
+        "--video", metavar="V",
+        help="instead of pictures: a video file, the number of a camera, or a stream's address; "
+        "--output is then a folder, or a video: .mp4 or .avi",
+    )  # fmt: skip
+    group.add_argument(
+        "--frames", type=positive_integer, metavar="N",
+        help="stop after N frames (default: at the video's end, or when interrupted)",
+    )  # fmt: skip
+    group.add_argument(
+        "--every", type=positive_integer, default=1, metavar="N",
+        help="look at every Nth frame only (default 1)",
+    )  # fmt: skip
+
+
+_NO_FOLDERS = (*FORMATS, ".gif", ".mkv", ".mov", ".webm")
+"""What a name ends in that is not meant as a folder."""
+
+
+class _Output:
+    """Where drawn frames go: a folder of pictures, or a video."""
+
+    def __init__(self, target: Path, frames_per_second: float | None) -> None:
+        self._target = target
+        self._video: VideoFile | None = None
+        if target.suffix.lower() in WRITTEN_SUFFIXES and not target.is_dir():
+            self._video = VideoFile(target, frames_per_second)
+        elif not target.is_dir() and (target.exists() or target.suffix.lower() in _NO_FOLDERS):
+            known = ", ".join(WRITTEN_SUFFIXES)
+            raise UsageError(f"{target}: drawn frames go into a folder, or a video ({known})")
+
+    def add(self, frame: Frame, picture: Image) -> None:
+        if self._video is not None:
+            self._target.parent.mkdir(parents=True, exist_ok=True)
+            self._video.add(picture)
+        else:
+            save_picture(picture, self._target / f"frame_{frame.number:06d}.png")
+
+    def close(self) -> None:
+        if self._video is not None:
+            self._video.close()
+
+
+def run_video(
+    arguments: argparse.Namespace,
+    plan: DetectorPlan,
+    options: Options,
+    labels: Sequence[str] | None,
+    thresholds: Thresholds,
+) -> int:
+    """Detects until the video ends, ``--frames`` are done, or somebody interrupts: what was found
+    until then is complete. Raises UsageError for what cannot be opened or written.
+    """
+    frames: list[dict[str, Any]] = []
+    count = 0
+    with VideoSource(arguments.video) as source:
+        rate = source.frames_per_second
+        target = arguments.output
+        output = None
+        if target is not None:
+            output = _Output(target, None if rate is None else rate / arguments.every)
+        model = DelegatedModel.load(arguments.model, options)
+        if not arguments.json:
+            _print_head(arguments.model, plan, model)
+        try:
+            for frame in source.frames(arguments.every, arguments.frames):
+                found = detect(plan, model, frame.image, thresholds)
+                if output is not None:
+                    output.add(frame, draw(frame.image, found, labels))
+                count += 1
+                if arguments.json:
+                    frames.append(_document(frame, found, labels))
+                else:
+                    print(_line(frame, found, labels), flush=True)
+        except KeyboardInterrupt:
+            pass  # the way in which the pictures of a camera end
+        finally:
+            if output is not None:
+                output.close()
+    if count == 0:
+        raise UsageError(f"{arguments.video}: gave no picture")
+    if arguments.json:
+        head = {"video": arguments.video, "frames_per_second": rate, "decoder": plan.head.name}
+        print_json({**head, **delegation_facts(model), "frames": frames})
+    else:
+        print(f"{plural(count, 'frame')}")
+        if target is not None:
+            print(f"wrote {target}")
+    warn_of_meaning(arguments.model, model)
+    return 0
+
+
+def _print_head(path: Path, plan: DetectorPlan, model: DelegatedModel) -> None:
+    facts = delegation_facts(model)
+    pairs = [
+        ("model", path),
+        ("decoder", plan.head.name),
+        ("device", facts["device"]),
+        ("delegated", f"{facts['delegated_nodes']} of {facts['total_nodes']} nodes"),
+    ]
+    print(format_pairs(pairs), flush=True)
+
+
+def _document(frame: Frame, found: Detections, labels: Sequence[str] | None) -> dict[str, Any]:
+    return {
+        "frame": frame.number,
+        "time_s": frame.time_s,
+        "width": frame.image.width,
+        "height": frame.image.height,
+        "detections": detection_list(found, labels),
+    }
+
+
+def _line(frame: Frame, found: Detections, labels: Sequence[str] | None) -> str:
+    """One frame on one line, best objects first, cut to the width of tables."""
+    time = "" if frame.time_s is None else f"  {frame.time_s:8.2f} s"
+    names = ", ".join(
+        f"{label_of(int(index), labels) or f'class {index}'} {score:.2f}"
+        for index, score in zip(found.classes, found.scores, strict=True)
+    )
+    text = f"frame {frame.number:6d}{time}  {plural(len(found), 'object')}"
+    text += f": {names}" if names else ""
+    return text if len(text) <= WIDTH else text[: WIDTH - 3] + "..."

@@ -1,0 +1,48 @@
+"""Detections in JSON and on drawn pictures; what pictures and videos share."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from delegate.cli.command import warn
+from delegate.cli.files import write_file
+from delegate.delegated import DelegatedModel
+from delegate.detection.boxes import Detections
+from delegate.detection.draw import label_of
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".bmp": "BMP", ".webp": "WEBP"}
+
+
+def save_picture(picture: Image, target: Path) -> None:
+    """Writes a picture in the format of its name. Raises UsageError, OSError."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    content = io.BytesIO()
+    picture.save(content, FORMATS[target.suffix.lower()])
+    write_file(target, content.getvalue())
+
+
+def detection_list(found: Detections, labels: Sequence[str] | None) -> list[dict[str, Any]]:
+    """The JSON of detections, best first."""
+    return [
+        {
+            "class": int(index),
+            "label": label_of(int(index), labels),
+            "score": float(score),
+            "box": [float(v) for v in box],
+        }
+        for box, index, score in zip(found.boxes, found.classes, found.scores, strict=True)
+    ]
+
+
+def warn_of_meaning(path: Path, model: DelegatedModel) -> None:
+    """Says on stderr if nothing ran on the NPU, or nothing was computed."""
+    if model.delegation.delegated_nodes == 0:
+        warn(f"{path}: no operator of this model can run on the NPU; it ran on the CPU")
+    elif model.device == "null":
+        warn("the device null computes nothing: the boxes mean nothing")
