@@ -205,7 +205,8 @@ def test_a_real_video_in_and_out(run: Run, model: Path, tmp_path: Path) -> None:
     folder = tmp_path / "frames"
     again = run("detect", "--video", target, "--model", model, "--output", folder)
     assert "5 frames" in again.out
-    drawn = np.asarray(Image.open(folder / "frame_000004.png")).astype(int)
+    with Image.open(folder / "frame_000004.png") as picture:
+        drawn = np.asarray(picture).astype(int)
     assert drawn.shape == (H, W, 3)
     assert drawn[H - 10, 20, 0] > 200 > 60 > drawn[H - 10, 20, 2]
     assert drawn[H - 10, W - 20, 2] > 200 > 60 > drawn[H - 10, W - 20, 0]
