@@ -21,7 +21,7 @@ def scratch_plan(layers: Sequence[Layer]) -> list[dict[str, Any]]:
         for reference in (r for task in layer.tasks for r in _reads(task)):
             if reference.buffer is BufferId.SCRATCH:
                 _extend(plan, reference.offset, number)
-        written = [t.output for t in layer.tasks if t.output.target.buffer is BufferId.SCRATCH]
+        written = [o for o in _results(layer) if o.target.buffer is BufferId.SCRATCH]
         if written:
             start = min(output.target.offset for output in written)
             end = max(_end(output) for output in written)
@@ -35,6 +35,14 @@ def scratch_plan(layers: Sequence[Layer]) -> list[dict[str, Any]]:
                 }
             )
     return plan
+
+
+def _results(layer: Layer) -> Iterator[OutputCube]:
+    """What its tasks write, but for int32 sums and operands between the passes of a split layer."""
+    kind = type(layer.tasks[-1])
+    for task in layer.tasks:
+        if isinstance(task, kind) and task.output.element_bytes == 1:
+            yield task.output
 
 
 def _extend(plan: list[dict[str, Any]], offset: int, layer: int) -> None:
@@ -52,6 +60,5 @@ def _reads(task: Task) -> Iterator[Ref]:
 
 
 def _end(output: OutputCube) -> int:
-    surfaces = -(-output.channels // _CHANNELS_PER_SURFACE)
-    last = output.target.offset + (surfaces - 1) * output.surface_stride_bytes
+    last = output.target.offset + (output.surfaces - 1) * output.surface_stride_bytes
     return last + output.height * output.width * _CHANNELS_PER_SURFACE

@@ -174,13 +174,15 @@ class Machine:
         raw = self._memory[ref.buffer][ref.offset : ref.offset + size]
         return np.ascontiguousarray(raw).view(dtype)
 
-    def store(self, o: OutputCube, out: npt.NDArray[np.int8]) -> None:
-        """Writes [height, width, channels_real] as NC1HWC2."""
+    def store(self, o: OutputCube, out: Array) -> None:
+        """Writes [height, width, channels_real], int8 or int32, as NC1HWC2."""
         memory = self._memory[o.target.buffer]
-        for s in range(o.channels // 16):
-            part = out[:, :, s * 16 : s * 16 + 16].reshape(o.height * o.width, -1)
-            plane = np.full((o.height * o.width, 16), _UNWRITTEN, np.uint8)
-            plane[:, : part.shape[1]] = part.view(np.uint8)
+        lanes = ATOM_BYTES // o.element_bytes
+        for s in range(o.surfaces):
+            part = out[:, :, s * lanes : s * lanes + lanes].reshape(o.height * o.width, -1)
+            plane = np.full((o.height * o.width, ATOM_BYTES), _UNWRITTEN, np.uint8)
+            content = np.ascontiguousarray(part).view(np.uint8)
+            plane[:, : content.shape[1]] = content
             line = o.width * ATOM_BYTES + o.row_gap_bytes
             for y, row in enumerate(plane.reshape(o.height, o.width * ATOM_BYTES)):
                 start = o.target.offset + s * o.surface_stride_bytes + y * line
@@ -300,7 +302,8 @@ class _Run:
         value = self._bn(task.bn, task.output, value)
         if task.ew is not None:
             value = self._ew(task.ew, task.output, value)
-        self._machine.store(task.output, self._out_convert(task.out_convert, value))
+        wide = task.output.element_bytes == 4
+        self._machine.store(task.output, self._out_convert(task.out_convert, value, wide))
 
     def _bs(self, bs: BsStage, o: OutputCube, value: Array, window: Array | None) -> Array:
         alu: Array | int | None = bs.alu_operand if bs.alu is Source.REGISTER else None
@@ -362,9 +365,13 @@ class _Run:
         )
         return np.asarray(read[:, :, : self._real])
 
-    def _out_convert(self, oc: OutConvert, value: Array) -> npt.NDArray[np.int8]:
+    def _out_convert(self, oc: OutConvert, value: Array, wide: bool) -> Array:
         rounding = half_away if oc.ties_away else half_even
         rounded = rounding(value * oc.scale, oc.shift)
+        if wide:
+            sums = _fits_int32(rounded + oc.offset, "OUT_CVT").astype("<i4")
+            self._note("OUT_CVT", "int32", sums)
+            return sums
         out = np.clip(rounded + oc.offset, -128, 127).astype(np.int8)
         ties = "ties away" if oc.ties_away else "ties to even"
         self._note("OUT_CVT", f"* {oc.scale} >> {oc.shift} ({ties}) + {oc.offset}, int8", out)

@@ -23,7 +23,7 @@ from delegate.lower.requantize import (
 )
 from delegate.lower.resolved import Convolution, FusionNotExactError
 from delegate.lower.stages import Int64Array
-from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, Source
+from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, Ref, Source
 from delegate.lower.weights import pack_bias, pack_bn_multipliers, pack_operand_blocks
 
 
@@ -31,27 +31,47 @@ def conv_stages(
     conv: Convolution, cube_channels: int, constants: ConstantPool
 ) -> tuple[BsStage, BnStage, EwStage | None, OutConvert]:
     """The DPU stages. The accumulator's bounds come from the weights themselves."""
-    terms = _terms(conv)
-    bounds = accumulator_bounds(terms, conv.bias, conv.source.zero_point)
-    hardware_bias = conv.bias - conv.source.zero_point * terms.sum(axis=1, dtype=np.int64)
     if conv.fused is not None:
+        terms = _terms(conv)
         fused = fuse_requantization(
-            conv.fused, conv.multipliers, hardware_bias, bounds, conv.activation
+            conv.fused,
+            conv.multipliers,
+            _hardware_bias(conv, terms),
+            accumulator_bounds(terms, conv.bias, conv.source.zero_point),
+            conv.activation,
         )
         if fused is None:
             raise FusionNotExactError(conv.node)
         return _fused_stages(conv, conv.fused, fused, cube_channels, constants)
-    chosen = requantize(
+    chosen = choose_requantization(conv)
+    packed = _pack_bs_operands(conv, chosen.bias, chosen.multipliers, cube_channels)
+    return requantizing_stages(conv, chosen, constants.add(packed), cube_channels, constants)
+
+
+def choose_requantization(conv: Convolution) -> Requantization:
+    """The numbers of all stages of a convolution without addition. Raises LoweringError."""
+    terms = _terms(conv)
+    return requantize(
         conv.node,
         conv.multipliers,
-        hardware_bias,
-        bounds,
+        _hardware_bias(conv, terms),
+        accumulator_bounds(terms, conv.bias, conv.source.zero_point),
         conv.per_channel,
         conv.activation,
         conv.output_scale,
         conv.output_zero_point,
     )
-    bs = _bs_stage(conv, chosen.bias, chosen.multipliers, chosen.bs_shift, cube_channels, constants)
+
+
+def requantizing_stages(
+    conv: Convolution,
+    chosen: Requantization,
+    bs_operands: Ref,
+    cube_channels: int,
+    constants: ConstantPool,
+) -> tuple[BsStage, BnStage, EwStage | None, OutConvert]:
+    """The stages of ``chosen``. ``bs_operands``: what BS adds, and multiplies with per channel."""
+    bs = _bs_stage(conv, chosen.multipliers, chosen.bs_shift, bs_operands)
     bn = _bn_stage(chosen, cube_channels, constants)
     convert = OutConvert(
         scale=UNIT_SCALE,
@@ -69,6 +89,12 @@ def _ew_stage(clamp: Clamp) -> EwStage | None:
     return EwStage(register_operand=-clamp.low, relu=True, relux_max=clamp.relux_max)
 
 
+def _hardware_bias(conv: Convolution, terms: npt.NDArray[np.int16]) -> Int64Array:
+    """What the BS ALU adds: the array sums inputs with their zero point."""
+    sums = terms.sum(axis=1, dtype=np.int64)
+    return np.asarray(conv.bias - conv.source.zero_point * sums)
+
+
 def _terms(conv: Convolution) -> npt.NDArray[np.int16]:
     """Weights without their zero point as [output channels, terms]; 9 bits, so int16 is enough."""
     weights = conv.weights.astype(np.int16) - np.int16(conv.weight_zero_point)
@@ -77,14 +103,15 @@ def _terms(conv: Convolution) -> npt.NDArray[np.int16]:
     return weights.reshape(weights.shape[0], -1)
 
 
-def _bs_stage(
-    conv: Convolution,
-    bias: Int64Array,
-    multipliers: Int64Array,
-    shift: int,
-    cube_channels: int,
-    constants: ConstantPool,
-) -> BsStage:
+def _pack_bs_operands(
+    conv: Convolution, bias: Int64Array, multipliers: Int64Array, cube_channels: int
+) -> bytes:
+    if not conv.per_channel:
+        return pack_bias(bias, cube_channels)
+    return pack_operand_blocks(bias, multipliers, cube_channels)
+
+
+def _bs_stage(conv: Convolution, multipliers: Int64Array, shift: int, operands: Ref) -> BsStage:
     """BS with the bias from memory, and the multiplier from memory where channels differ."""
     if not conv.per_channel:
         return BsStage(
@@ -95,7 +122,7 @@ def _bs_stage(
             shift_negative=shift,
             ow=Source.REGISTER,
             ow_operand=-conv.weight_zero_point,
-            operands=constants.add(pack_bias(bias, cube_channels)),
+            operands=operands,
         )
     # Per-channel weights have zero point 0 (TFLite), so the OW operands of the blocks are 0.
     return BsStage(
@@ -104,7 +131,7 @@ def _bs_stage(
         shift=shift,
         shift_negative=shift,
         ow=Source.MEMORY,
-        operands=constants.add(pack_operand_blocks(bias, multipliers, cube_channels)),
+        operands=operands,
     )
 
 
@@ -139,7 +166,8 @@ def _fused_stages(
     cube_channels: int,
     constants: ConstantPool,
 ) -> tuple[BsStage, BnStage, EwStage, OutConvert]:
-    bs = _bs_stage(conv, chosen.bias, chosen.multipliers, chosen.bs_shift, cube_channels, constants)
+    packed = _pack_bs_operands(conv, chosen.bias, chosen.multipliers, cube_channels)
+    bs = _bs_stage(conv, chosen.multipliers, chosen.bs_shift, constants.add(packed))
     bs = replace(bs, relu=True, relux_max=chosen.relux_max)
     bn = BnStage(
         alu_operand=chosen.low or None,

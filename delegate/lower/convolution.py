@@ -24,7 +24,10 @@ from delegate.lower.hw import (
     MAX_KERNELS,
     align,
 )
+from delegate.lower.input_split import InputSplit, plan_input_split
+from delegate.lower.partial_sums import lower_input_split
 from delegate.lower.resolved import Convolution, FusionNotExactError
+from delegate.lower.sum_passes import split_cost
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -34,7 +37,6 @@ from delegate.lower.task import (
     FeatureInput,
     Layer,
     OutputCube,
-    Ref,
     Source,
     Weights,
 )
@@ -46,6 +48,7 @@ from delegate.lower.weights import (
     pack_depthwise,
     padded_kernels,
 )
+from delegate.lower.work_area import WorkArea
 
 # Bytes per channel of the operands that a task's stages read: dense bias, blocks of bias, OW and
 # multiplier (64 bytes for 8 channels), dense BN multipliers.
@@ -54,9 +57,11 @@ BLOCK_BYTES_PER_CHANNEL = 8
 MULTIPLIER_BYTES = 2
 
 
-def lower_convolution(conv: Convolution, constants: ConstantPool) -> Layer:
+def lower_convolution(conv: Convolution, constants: ConstantPool, work: WorkArea) -> Layer:
     """Packs the constants, chooses the stages and tiles the rows of every image. Raises
     LoweringError.
+
+    ``work``: memory for the sums of a layer whose input channels have to be split.
     """
     kh, kw = conv.weights.shape[:2] if conv.is_depthwise else conv.weights.shape[1:3]
     outputs = conv.output_view.channels
@@ -74,8 +79,10 @@ def lower_convolution(conv: Convolution, constants: ConstantPool) -> Layer:
             "output_channels_in_range",
             f"{outputs} output channels; the NPU takes up to {MAX_CUBE_SIZE // group * group}",
         )
+    plan = _plan(conv, geometry_of(conv, kh, kw))
+    if isinstance(plan, InputSplit):
+        return lower_input_split(conv, geometry_of(conv, kh, kw), plan, constants, work)
     weights = _pack_weights(conv, kh, kw, constants)
-    plan = _plan(conv, kh, kw, weights)
     if conv.fused is not None and not _can_read_operand(plan):
         raise FusionNotExactError(conv.node)
     # Parts of the kernels may end a surface after the cube of all of them.
@@ -188,14 +195,25 @@ def geometry_of(conv: Convolution, kh: int, kw: int) -> ConvGeometry:
     )
 
 
-def _plan(conv: Convolution, kh: int, kw: int, weights: Weights) -> TilePlan:
-    geometry = geometry_of(conv, kh, kw)
-    whole = Part(0, geometry.kernels, geometry.outputs)
-    assert weights.total_bytes == geometry.weight_bytes(whole)
+def _plan(conv: Convolution, geometry: ConvGeometry) -> TilePlan | InputSplit:
+    """Tiles; or input channels in groups, where no tile fits or where that is cheaper."""
     try:
-        return plan_tiles(geometry)
+        tiles = plan_tiles(geometry)
     except TilingError as error:
-        raise LoweringError(conv.node, error.rule, str(error)) from error
+        split = _input_split(conv, geometry)
+        if split is None:
+            raise LoweringError(conv.node, error.rule, str(error)) from error
+        if conv.fused is not None:
+            raise FusionNotExactError(conv.node) from error
+        return split
+    if len(tiles.tiles) == 1 or conv.fused is not None:
+        return tiles
+    split = _input_split(conv, geometry)
+    return tiles if split is None or split.cost_cycles >= tiles.cost_cycles else split
+
+
+def _input_split(conv: Convolution, geometry: ConvGeometry) -> InputSplit | None:
+    return None if conv.is_depthwise else plan_input_split(geometry, split_cost(conv))
 
 
 def _weights_of_part(conv: Convolution, weights: Weights, part: Part) -> Weights:
@@ -207,7 +225,7 @@ def _weights_of_part(conv: Convolution, weights: Weights, part: Part) -> Weights
         return weights
     return replace(
         weights,
-        source=Ref(weights.source.buffer, weights.source.offset + part.first * per_kernel),
+        source=weights.source.moved(part.first * per_kernel),
         total_bytes=size,
         bytes_per_kernel=size if conv.is_depthwise else weights.bytes_per_kernel,
         kernels=1 if conv.is_depthwise else part.kernels,
@@ -219,14 +237,10 @@ def _operands_of_part(bs: BsStage, bn: BnStage, part: Part) -> tuple[BsStage, Bn
         return bs, bn
     assert bs.operands is not None
     per_channel = BLOCK_BYTES_PER_CHANNEL if bs.mul is Source.MEMORY else BIAS_BYTES
-    bs = replace(bs, operands=_moved(bs.operands, part.first * per_channel))
+    bs = replace(bs, operands=bs.operands.moved(part.first * per_channel))
     if bn.operands is not None:
-        bn = replace(bn, operands=_moved(bn.operands, part.first * MULTIPLIER_BYTES))
+        bn = replace(bn, operands=bn.operands.moved(part.first * MULTIPLIER_BYTES))
     return bs, bn
-
-
-def _moved(ref: Ref, offset_bytes: int) -> Ref:
-    return Ref(ref.buffer, ref.offset + offset_bytes)
 
 
 def _surface_offset(part: Part, surface_stride_bytes: int) -> int:
@@ -242,7 +256,7 @@ def _feature(conv: Convolution, image: int, tile: Tile) -> FeatureInput:
     real = view.channels
     if conv.is_depthwise:
         stride = conv.source.surface_stride_bytes
-        source = _moved(source, _surface_offset(tile.part, stride))
+        source = source.moved(_surface_offset(tile.part, stride))
         channels, real = tile.part.kernels, tile.part.outputs
     # A surface that only completes a group counts as real: the CNA must fetch it.
     is_widened = channels > align(real, CHANNELS_PER_SURFACE)
@@ -272,7 +286,7 @@ def _output(conv: Convolution, image: int, tile: Tile) -> OutputCube:
     target = conv.target.pixel(_first_output_pixel(conv, image, tile))
     width = conv.output_view.width
     return OutputCube(
-        target=_moved(target, _surface_offset(tile.part, stride)),
+        target=target.moved(_surface_offset(tile.part, stride)),
         height=tile.rows.output_size,
         width=tile.columns.output_size,
         channels=align(tile.part.outputs, group),
@@ -290,4 +304,4 @@ def _operand_of_tile(
         return ew
     operand = conv.fused.operand.pixel(_first_output_pixel(conv, image, tile))
     offset = _surface_offset(tile.part, ew.surface_stride_bytes)
-    return replace(ew, operand=_moved(operand, offset))
+    return replace(ew, operand=operand.moved(offset))

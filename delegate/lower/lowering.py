@@ -41,6 +41,7 @@ from delegate.lower.tensors import (
     place_tensors,
     view_of,
 )
+from delegate.lower.work_area import WorkArea
 from delegate.partition.fusion import additions_to_fuse
 from delegate.partition.pad_constraints import pad_amounts
 from delegate.partition.types import Partition
@@ -101,16 +102,16 @@ def lower_partition(graph: Graph, partition: Partition, name: str) -> LoweredPar
     while True:
         operations = _operations(graph, partition, fusions)
         memory = place_tensors(graph, _tensor_uses(graph, partition, operations))
-        constants = ConstantPool()
+        constants, work = ConstantPool(), WorkArea(memory.sizes_bytes[BufferId.SCRATCH])
         try:
-            layers = tuple(_lower(graph, op, memory.tensors, constants) for op in operations)
+            layers = tuple(_lower(graph, op, memory.tensors, constants, work) for op in operations)
         except FusionNotExactError as error:
             fusions = {add: conv for add, conv in fusions.items() if conv != error.node}
             continue
         return LoweredPartition(
             name=name,
             layers=layers,
-            buffers=_buffers(memory, constants),
+            buffers=_buffers(memory, constants, work),
             inputs=tuple(binding_of(graph, memory.tensors[t]) for t in partition.inputs),
             outputs=tuple(binding_of(graph, memory.tensors[t]) for t in partition.outputs),
             live_bytes=memory.live_bytes,
@@ -245,12 +246,13 @@ def _lower(
     operation: Operation,
     tensors: Mapping[int, DeviceTensor],
     constants: ConstantPool,
+    work: WorkArea,
 ) -> Layer:
     node = operation.node
     if node.op == "ADD":
         return lower_add(graph, node, tensors, constants)
     source, target = tensors[operation.source], tensors[operation.result]
-    return lower_convolution(_resolve(graph, operation, source, target, tensors), constants)
+    return lower_convolution(_resolve(graph, operation, source, target, tensors), constants, work)
 
 
 def _resolve(
@@ -305,12 +307,12 @@ def _fused(
     )
 
 
-def _buffers(memory: MemoryPlan, constants: ConstantPool) -> tuple[BufferSpec, ...]:
+def _buffers(memory: MemoryPlan, constants: ConstantPool, work: WorkArea) -> tuple[BufferSpec, ...]:
     content = constants.content()
     sizes = memory.sizes_bytes
     return (
         BufferSpec(BufferId.CONSTANTS, len(content), content),
-        BufferSpec(BufferId.SCRATCH, sizes[BufferId.SCRATCH]),
+        BufferSpec(BufferId.SCRATCH, work.end),
         BufferSpec(BufferId.INPUT, sizes[BufferId.INPUT]),
         BufferSpec(BufferId.OUTPUT, sizes[BufferId.OUTPUT]),
     )

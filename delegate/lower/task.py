@@ -38,6 +38,10 @@ class Ref:
     buffer: BufferId
     offset: int
 
+    def moved(self, offset_bytes: int) -> Ref:
+        """The place ``offset_bytes`` further on."""
+        return Ref(self.buffer, self.offset + offset_bytes)
+
 
 class Source(enum.Enum):
     """Where a DPU stage takes an operand from."""
@@ -104,6 +108,9 @@ class OutputCube:
     ``surfaces_per_group`` is 2 (dense), 4 (depthwise), 1 (element-wise). Lanes from
     ``channels_real`` on are written too, with unspecified values; the target must have room for
     them. ``line_stride_bytes`` None: rows follow each other without a gap.
+
+    ``element_bytes`` 4 (dense convolutions only): int32 sums as BS gives them, not saturated to
+    int8; a surface then has 4 channels and a group 8 surfaces.
     """
 
     target: Ref
@@ -114,6 +121,12 @@ class OutputCube:
     surface_stride_bytes: int
     surfaces_per_group: int
     line_stride_bytes: int | None = None
+    element_bytes: int = 1
+
+    @property
+    def surfaces(self) -> int:
+        """Surfaces that are written, those of the last group included."""
+        return self.channels * self.element_bytes // ATOM_BYTES
 
     @property
     def row_gap_bytes(self) -> int:

@@ -105,7 +105,8 @@ def _check(writer: RegCmdWriter, task: ConvTask) -> None:
         raise writer.fail("DPU.BS_CFG.BS_ALU_SRC", problem)
     output = task.output
     group = DEPTHWISE_OUTPUT_GROUP if task.is_depthwise else DENSE_OUTPUT_GROUP
-    if output.channels % group or output.surfaces_per_group * CHANNEL_GROUP != group:
+    group_bytes = output.surfaces_per_group * CHANNEL_GROUP
+    if output.channels % group or group_bytes != group * output.element_bytes:
         problem = f"= {output.channels} is not whole groups of {group}"
         raise writer.fail("DPU.DATA_CUBE_CHANNEL.CHANNEL", problem)
     if not task.is_depthwise and weights.kernels > output.channels:
@@ -242,7 +243,13 @@ def _pad_word(value: int, is_depthwise: bool) -> int:
 
 def _write_core(writer: RegCmdWriter, task: ConvTask) -> None:
     output = task.output
-    writer.write("CORE.MISC_CFG", PROC_PRECISION=Precision.INT8, DW_EN=task.is_depthwise, QD_EN=1)
+    # The sum of the inputs goes with int8 results only (measured on silicon by others).
+    writer.write(
+        "CORE.MISC_CFG",
+        PROC_PRECISION=Precision.INT8,
+        DW_EN=task.is_depthwise,
+        QD_EN=output.element_bytes == 1,
+    )
     writer.write("CORE.DATAOUT_SIZE_0", DATAOUT_HEIGHT=output.height, DATAOUT_WIDTH=output.width)
     writer.write("CORE.DATAOUT_SIZE_1", DATAOUT_CHANNEL=output.channels)
     writer.write("CORE.CLIP_TRUNCATE")

@@ -27,6 +27,7 @@ from delegate.npu.register_model import (
     ConvMode,
     CvtOrder,
     CvtRounding,
+    DpuPrecision,
     ElementSize,
     EwDataMode,
     OperandData,
@@ -62,6 +63,9 @@ class DpuMode(enum.Enum):
 
 # BS_OW_CFG.SIZE_E of int8 results: 8-channel units per write-out line, minus one (observed).
 _SIZE_E = {DpuMode.DENSE: 1, DpuMode.DEPTHWISE: 3, DpuMode.FLYING: 0}
+# The same of int32 sums (measured on silicon by others).
+_SIZE_E_INT32 = 7
+INT32_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,11 @@ class DpuTask:
     out_convert: OutConvert
     main: Ref | None = None
     main_surface_stride_bytes: int = 0
+
+    @property
+    def writes_sums(self) -> bool:
+        """int32 as the stages give it, instead of int8."""
+        return self.output.element_bytes == INT32_BYTES
 
 
 def write_pointers(writer: RegCmdWriter) -> None:
@@ -124,6 +133,12 @@ def _check_stages(writer: RegCmdWriter, task: DpuTask) -> None:
     if not 0 < task.output.channels_real <= task.output.channels:
         problem = f"= {task.output.channels_real} exceeds the limit 1..{task.output.channels}"
         raise writer.fail("DPU.DATA_CUBE_CHANNEL.ORIG_CHANNEL", problem)
+    if task.output.element_bytes not in (1, INT32_BYTES):
+        problem = f"for elements of {task.output.element_bytes} bytes is used by no known program"
+        raise writer.fail("DPU.DATA_FORMAT.OUT_PRECISION", problem)
+    if task.writes_sums and (task.mode is not DpuMode.DENSE or bs.ow is not Source.OFF):
+        problem = "= int32 is known of dense convolutions without the sum of inputs only"
+        raise writer.fail("DPU.DATA_FORMAT.OUT_PRECISION", problem)
     memory = [bs.alu, bs.ow, bs.mul].count(Source.MEMORY)
     if bs.alu is not Source.MEMORY and memory:
         problem = "from memory without a summand from memory has no known operand layout"
@@ -170,6 +185,7 @@ def _write_cube(writer: RegCmdWriter, task: DpuTask) -> None:
     # The shift of negative values is a field of its own, and here.
     writer.write(
         "DPU.DATA_FORMAT",
+        OUT_PRECISION=DpuPrecision.INT32 if task.writes_sums else DpuPrecision.INT8,
         BN_MUL_SHIFT_VALUE_NEG=task.bn.shift_negative,
         BS_MUL_SHIFT_VALUE_NEG=task.bs.shift_negative,
     )
@@ -216,13 +232,14 @@ def _write_bs(writer: RegCmdWriter, task: DpuTask) -> None:
 
 def _write_write_out(writer: RegCmdWriter, task: DpuTask) -> None:
     """BS_OW_CFG, BS_OW_OP and the writer's sizes. A convolution without OW term has operand 0."""
-    bs, output, size_e = task.bs, task.output, _SIZE_E[task.mode]
+    bs, output = task.bs, task.output
+    size_e = _SIZE_E_INT32 if task.writes_sums else _SIZE_E[task.mode]
     writer.write(
         "DPU.BS_OW_CFG",
         SIZE_E_2=size_e,
         SIZE_E_1=size_e,
         SIZE_E_0=size_e,
-        OD_BYPASS=task.mode is DpuMode.FLYING,
+        OD_BYPASS=task.mode is DpuMode.FLYING or task.writes_sums,
         OW_SRC=_source(bs.ow),
     )
     ow = bs.ow_operand if bs.ow is Source.REGISTER else 0

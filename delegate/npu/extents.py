@@ -57,5 +57,5 @@ def accesses(task: Task) -> Iterator[Access]:
         if task.ew.per_channel:
             size = output.channels  # one int8 each
         yield Access("the EW operand", task.ew.operand, size)
-    size = (surfaces - 1) * output.surface_stride_bytes + output.surface_bytes
+    size = (output.surfaces - 1) * output.surface_stride_bytes + output.surface_bytes
     yield Access("the output", output.target, size, is_write=True)

@@ -55,7 +55,7 @@ def _npu_cycles(task: ConvTask) -> int:
 
 def _cube_bytes(output: OutputCube) -> int:
     channels = ceil_div(output.channels_real, ATOM_CHANNELS) * ATOM_CHANNELS
-    return output.height * output.width * channels
+    return output.height * output.width * channels * output.element_bytes
 
 
 def _bytes_moved(task: Task) -> int:

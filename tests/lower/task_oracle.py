@@ -266,6 +266,11 @@ class Machine:
         assert abs(oc.scale) < 2**15
         assert 0 <= oc.shift <= 63
         rounded = half_away(product, oc.shift) if oc.ties_away else half_even(product, oc.shift)
+        if o.element_bytes == 4:
+            assert isinstance(task, ConvTask)
+            assert bs.ow is Source.OFF, "int32 results exclude the sum of the inputs"
+            self.store(o, fits_int32(rounded + oc.offset).astype("<i4"))
+            return
         out = np.clip(rounded + oc.offset, -128, 127).astype(np.int8)
         self.store(o, out)
 
@@ -280,10 +285,12 @@ class Machine:
 
     def store(self, o, out):
         memory = self.memory[o.target.buffer]
-        for s in range(o.channels // 16):
+        lanes = 16 // out.itemsize
+        for s in range(o.channels // lanes):
             plane = np.full((o.height * o.width, 16), 0x2A, np.uint8)
-            part = out[:, :, s * 16 : s * 16 + 16].reshape(o.height * o.width, -1)
-            plane[:, : part.shape[1]] = part.view(np.uint8)
+            part = out[:, :, s * lanes : s * lanes + lanes].reshape(o.height * o.width, -1)
+            content = np.ascontiguousarray(part).view(np.uint8)
+            plane[:, : content.shape[1]] = content
             line = o.line_stride_bytes or o.width * 16
             for y, row in enumerate(plane.reshape(o.height, o.width * 16)):
                 start = o.target.offset + s * o.surface_stride_bytes + y * line

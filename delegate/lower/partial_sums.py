@@ -1,0 +1,290 @@
+"""Tasks of a convolution whose input channels are split: int32 sums from pass to pass.
+
+The BS ALU adds an int32 per channel from memory: the bias of an ordinary task. A pass that writes
+its accumulators as int32 (``OutputCube.element_bytes`` 4) for one pixel leaves exactly such a
+vector, dense, so the next pass takes it in place of the bias, and the last pass is the ordinary
+task: the same stages, the same result, bit for bit.
+
+Per-channel layers read BS operands as blocks of 8 channels: 32 bytes of summands, then 32 bytes of
+multipliers (``pack_operand_blocks``). Their last sums are written into the blocks: four channels at
+a time (a surface of int32), every 64 bytes. So one task writes the first halves of all summands,
+another one the second halves, the kernels being sorted for that; and a copy brings the multipliers.
+
+Certainty: int32 results of int8 convolutions, without OW and with groups of eight surfaces, were
+measured on silicon by others; BS with summands from memory is in every program. That BRDMA reads
+what an earlier task of a chain wrote is assumed, as CNA and MRDMA do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.lower.constants import ConstantPool
+from delegate.lower.conv_stages import choose_requantization, requantizing_stages
+from delegate.lower.hw import ATOM_BYTES, CHANNELS_PER_SURFACE, DENSE_KERNEL_GROUP, align
+from delegate.lower.input_split import SUM_BYTES, InputGroup, InputSplit
+from delegate.lower.requantize import Requantization
+from delegate.lower.resolved import Convolution
+from delegate.lower.stages import Int64Array
+from delegate.lower.sum_passes import (
+    BLOCKS_PER_COPY,
+    SORTED_CHANNELS,
+    SUM_LANES,
+    Pass,
+    check_range,
+    kernel_order,
+    pack_group,
+    sum_passes,
+)
+from delegate.lower.task import (
+    BnStage,
+    BsStage,
+    CbufPlan,
+    ConvTask,
+    ElementwiseTask,
+    EwStage,
+    FeatureInput,
+    Layer,
+    OutConvert,
+    OutputCube,
+    Ref,
+    Source,
+    Task,
+)
+from delegate.lower.tile_geometry import ConvGeometry, entries_per_row
+from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, pack_bias, pack_operand_blocks
+from delegate.lower.work_area import WorkArea
+
+# BRDMA blocks: summands in the first half, OW and multipliers in the second.
+BLOCK_BYTES = 64
+HALF_BLOCK_BYTES = BLOCK_BYTES // 2
+# Surfaces of int32 that a group of kernels fills.
+SUM_SURFACES = DENSE_KERNEL_GROUP // SUM_LANES
+# The sums as they are.
+PLAIN = OutConvert(scale=1, shift=0, offset=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pixel:
+    """Output pixel ``number`` of all images."""
+
+    number: int
+    image: int
+    row: int
+    column: int
+
+
+def lower_input_split(
+    conv: Convolution,
+    geometry: ConvGeometry,
+    split: InputSplit,
+    constants: ConstantPool,
+    work: WorkArea,
+) -> Layer:
+    """Tasks pass by pass, in each of them all pixels. Raises LoweringError."""
+    chosen = choose_requantization(conv)
+    order = kernel_order(conv)
+    sums, reach = sum_passes(conv, split, order, constants)
+    check_range(conv, chosen.bias, reach)
+    builder = _Builder(conv, geometry, order, chosen.bias, len(sums), constants, work)
+    tasks = [*builder.sums(sums), *builder.results(chosen, split.groups[-1])]
+    passes = len(sums) + 1
+    choice = (
+        f"input channels in {len(split.groups)} groups, {passes} passes per pixel with int32 sums "
+        f"between them, {len(tasks)} tasks, {split.cycles} cycles, {split.moved_bytes} bytes"
+    )
+    return Layer(conv.name, conv.op, conv.nodes, tuple(tasks), choice)
+
+
+class _Builder:
+    """Makes the tasks. The sums alternate between two places: no task overwrites what it reads."""
+
+    def __init__(
+        self,
+        conv: Convolution,
+        geometry: ConvGeometry,
+        order: npt.NDArray[np.int64],
+        bias: Int64Array,
+        sum_count: int,
+        constants: ConstantPool,
+        work: WorkArea,
+    ) -> None:
+        self._conv = conv
+        self._geometry = geometry
+        self._constants = constants
+        self._kernels = len(order)
+        self._sum_count = sum_count
+        self._vector_bytes = align(len(order), DENSE_KERNEL_GROUP) * SUM_BYTES
+        sorted_bias = np.zeros(self._kernels, np.int64)
+        is_real = order < len(bias)
+        sorted_bias[is_real] = bias[order[is_real]]
+        self._bias = constants.add(pack_bias(sorted_bias, align(len(order), DENSE_KERNEL_GROUP)))
+        self._pixels = tuple(self._all_pixels())
+        count = len(self._pixels)
+        channels = align(conv.output_view.channels, SORTED_CHANNELS)
+        self._block_bytes = channels // OPERAND_BLOCK_CHANNELS * BLOCK_BYTES
+        vectors = min(sum_count, 2) * count * self._vector_bytes
+        self._vectors = work.take(vectors + (self._block_bytes * count if conv.per_channel else 0))
+        self._blocks = self._vectors.moved(vectors)
+
+    def _all_pixels(self) -> Iterator[_Pixel]:
+        out, number = self._conv.output_view, 0
+        for image in range(out.images):
+            for row in range(out.height):
+                for column in range(out.width):
+                    yield _Pixel(number, image, row, column)
+                    number += 1
+
+    def sums(self, passes: list[Pass]) -> Iterator[Task]:
+        """All passes but the last."""
+        for index, one in enumerate(passes):
+            is_last = index == len(passes) - 1
+            if is_last and self._conv.per_channel:
+                half = self._kernels // 2
+                for part in range(2):
+                    narrowed = one.kernels(part * half, half)
+                    for pixel in self._pixels:
+                        yield self._sum(narrowed, index, pixel, part)
+                continue
+            for pixel in self._pixels:
+                yield self._sum(one, index, pixel, None)
+
+    def _sum(self, one: Pass, index: int, pixel: _Pixel, part: int | None) -> ConvTask:
+        """Sum ``index``; ``part``: the half of the operand blocks that it fills."""
+        before = self._bias if index == 0 else self._vector(index - 1, pixel)
+        target, stride = self._vector(index, pixel), ATOM_BYTES
+        if part is not None:
+            before = before.moved(part * one.weights.kernels * SUM_BYTES)
+            target, stride = self._block(pixel).moved(part * ATOM_BYTES), BLOCK_BYTES
+        kernels = one.weights.kernels
+        output = OutputCube(
+            target=target,
+            height=1,
+            width=1,
+            channels=align(kernels, DENSE_KERNEL_GROUP),
+            channels_real=kernels,
+            surface_stride_bytes=stride,
+            surfaces_per_group=SUM_SURFACES,
+            element_bytes=SUM_BYTES,
+        )
+        bs = BsStage(alu=Source.MEMORY, operands=before)
+        name = f"sum {index + 1}" if part is None else f"sum {index + 1} half {part}"
+        return self._task(one, pixel, name, output, (bs, BnStage(), None, PLAIN))
+
+    def results(self, chosen: Requantization, group: InputGroup) -> Iterator[Task]:
+        """The last pass: the operands of BS are the sums."""
+        conv = self._conv
+        outputs = conv.output_view.channels
+        lanes = conv.weights[..., group.first : group.first + group.channels]
+        order = np.arange(outputs)
+        weights = pack_group(lanes, group, order, self._constants, conv.weight_zero_point)
+        if conv.per_channel:
+            yield from self._copies(chosen.multipliers)
+        cube = align(outputs, DENSE_KERNEL_GROUP)
+        last = self._sum_count - 1
+        stages = requantizing_stages(conv, chosen, self._vectors, cube, self._constants)
+        bs, bn, ew, convert = stages
+        for pixel in self._pixels:
+            operands = self._block(pixel) if conv.per_channel else self._vector(last, pixel)
+            output = OutputCube(
+                target=conv.target.pixel(pixel.number),
+                height=1,
+                width=1,
+                channels=cube,
+                channels_real=outputs,
+                surface_stride_bytes=conv.target.surface_stride_bytes,
+                surfaces_per_group=DENSE_KERNEL_GROUP // CHANNELS_PER_SURFACE,
+            )
+            own = replace(bs, operands=operands)
+            yield self._task(Pass(group, weights), pixel, "result", output, (own, bn, ew, convert))
+
+    def _copies(self, multipliers: Int64Array) -> Iterator[ElementwiseTask]:
+        """The second halves of all blocks, two atoms each, as surfaces of two pixels."""
+        blocks = self._block_bytes // BLOCK_BYTES
+        no_bias = np.zeros(0, np.int64)
+        packed = pack_operand_blocks(no_bias, multipliers, blocks * OPERAND_BLOCK_CHANNELS)
+        source = self._constants.add(packed).moved(HALF_BLOCK_BYTES)
+        for pixel in self._pixels:
+            target = self._block(pixel).moved(HALF_BLOCK_BYTES)
+            for first in range(0, blocks, BLOCKS_PER_COPY):
+                lanes = min(BLOCKS_PER_COPY, blocks - first) * CHANNELS_PER_SURFACE
+                yield ElementwiseTask(
+                    tile=f"pixel {pixel.number} multipliers",
+                    source=source.moved(first * BLOCK_BYTES),
+                    source_surface_stride_bytes=BLOCK_BYTES,
+                    output=OutputCube(
+                        target=target.moved(first * BLOCK_BYTES),
+                        height=1,
+                        width=HALF_BLOCK_BYTES // ATOM_BYTES,
+                        channels=lanes,
+                        channels_real=lanes,
+                        surface_stride_bytes=BLOCK_BYTES,
+                        surfaces_per_group=1,
+                    ),
+                    bs=BsStage(),
+                    out_convert=PLAIN,
+                )
+
+    def _vector(self, index: int, pixel: _Pixel) -> Ref:
+        place = index % 2 * len(self._pixels) + pixel.number
+        return self._vectors.moved(place * self._vector_bytes)
+
+    def _block(self, pixel: _Pixel) -> Ref:
+        return self._blocks.moved(pixel.number * self._block_bytes)
+
+    def _task(
+        self,
+        one: Pass,
+        pixel: _Pixel,
+        name: str,
+        output: OutputCube,
+        stages: tuple[BsStage, BnStage, EwStage | None, OutConvert],
+    ) -> ConvTask:
+        conv, group = self._conv, one.group
+        bs, bn, ew, convert = stages
+        last = group.first + group.channels - 1
+        return ConvTask(
+            tile=f"pixel {pixel.number} {name} input channels {group.first}..{last}",
+            feature=self._feature(group, pixel),
+            weights=one.weights,
+            cbuf=CbufPlan(
+                data_banks=group.data_banks,
+                weight_banks=one.weight_banks,
+                weight_reuse=one.is_resident and pixel.number > 0,
+            ),
+            output=output,
+            bs=bs,
+            bn=bn,
+            ew=ew,
+            out_convert=convert,
+            stride_h=conv.stride_h,
+            stride_w=conv.stride_w,
+            dilation_h=conv.dilation_h,
+            dilation_w=conv.dilation_w,
+            is_depthwise=False,
+        )
+
+    def _feature(self, group: InputGroup, pixel: _Pixel) -> FeatureInput:
+        conv, view = self._conv, self._conv.input_view
+        rows = self._geometry.rows.window(pixel.row, 1)
+        columns = self._geometry.columns.window(pixel.column, 1)
+        first = pixel.image * view.pixels + rows.input_start * view.width + columns.input_start
+        stride = conv.source.surface_stride_bytes
+        surfaces = group.first // CHANNELS_PER_SURFACE
+        return FeatureInput(
+            source=conv.source.pixel(first).moved(surfaces * stride),
+            height=rows.input_size,
+            width=columns.input_size,
+            channels=group.channels,
+            channels_real=min(group.channels, view.channels - group.first),
+            line_stride_bytes=view.width * ATOM_BYTES,
+            surface_stride_bytes=stride,
+            entries_per_row=entries_per_row(columns.input_size, group.channels),
+            pad_top=rows.pad,
+            pad_left=columns.pad,
+            pad_value=conv.source.zero_point,
+        )
