@@ -177,6 +177,28 @@ def _strides() -> Grid:
     )
 
 
+def _many_inputs() -> Grid:
+    """More weights per output than CBUF holds for a group of kernels."""
+
+    def make(name: str, *, input_channels: int, stride: str, padding: str, type: str) -> Case:
+        window = window_of("3x3", stride, padding=padding)
+        return _case(name, "ConvManyInputs", (1, 5, 4, input_channels), 41, window, type)
+
+    return Grid(
+        "ConvManyInputs.Op/",
+        {
+            "input_channels": (2801, 4099),
+            "stride": ("1x1", "2x3"),
+            "padding": PADDINGS,
+            "type": TYPES,
+        },
+        make,
+    )
+
+
 def families() -> tuple[Family, ...]:
     """All families of this file."""
-    return (_shapes(), _channels(), _dilation(), _batch(), _groups(), _kernels(), _strides())
+    return (
+        _shapes(), _channels(), _dilation(), _batch(), _groups(), _kernels(), _strides(),
+        _many_inputs(),
+    )  # fmt: skip

@@ -90,6 +90,32 @@ def _numbers() -> Grid:
     )
 
 
+def _many_inputs() -> Grid:
+    """More weights per output than CBUF holds for a group of kernels."""
+
+    def make(
+        name: str, *, inputs: int, outputs: int, rows: int, activation: str, type: str
+    ) -> Case:
+        numbers = replace(numbers_of(type), activation=Activation[activation])
+
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+            return fully_connected(builder, rng, x, outputs, numbers)
+
+        return one_layer(name, "DenseManyInputs", (rows, inputs), type, layer)
+
+    return Grid(
+        "DenseManyInputs.Op/",
+        {
+            "inputs": (11279, 25089, 30011, 62723),
+            "outputs": (1, 31, 67),
+            "rows": (1, 2),
+            "activation": ("NONE", "RELU6"),
+            "type": TYPES,
+        },
+        make,
+    )
+
+
 def families() -> tuple[Family, ...]:
     """All families of this file."""
-    return (_shapes(), _flattened(), _numbers())
+    return (_shapes(), _flattened(), _numbers(), _many_inputs())

@@ -40,14 +40,18 @@ class InputGroup:
 
 @dataclass(frozen=True, slots=True)
 class SplitCost:
-    """Work that the geometry does not tell. ``passes_per_group``: 2 where weights minus their zero
-    point need two int8 kernels. ``last_sum_tasks``, ``copy_tasks``: tasks per pixel that prepare
-    per-channel operands.
+    """Work that the geometry does not tell.
+
+    ``sum_kernels``: kernels of the passes that sum. ``passes_per_group``: 2 or 3 where weights
+    minus their zero point need as many int8 kernels. ``last_sum_tasks``: the last sum of a pixel in
+    so many tasks. ``copy_tasks``, ``copied_bytes``: per pixel, to bring per-channel operands.
     """
 
+    sum_kernels: int
     passes_per_group: int = 1
     last_sum_tasks: int = 1
     copy_tasks: int = 0
+    copied_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +107,25 @@ def _costed(geometry: ConvGeometry, groups: tuple[InputGroup, ...], work: SplitC
     pixels = geometry.images * geometry.rows.output_size * geometry.columns.output_size
     reach = min(geometry.rows.reach, geometry.rows.input_size)
     reach *= min(geometry.columns.reach, geometry.columns.input_size)
-    outputs = align(geometry.outputs, geometry.atom_channels)
-    cycles = moved = 0
-    for group in groups:
-        is_last = group is groups[-1]
-        passes = 1 if is_last else work.passes_per_group
-        body = reach * group.channels + outputs * (1 if is_last else SUM_BYTES)
-        weights = geometry.kernels * group.channels * geometry.taps
+    copied = 2 * work.copied_bytes
+    tasks = pixels * work.copy_tasks
+    cycles, moved = pixels * ddr_cycles(copied), pixels * copied
+    for number, group in enumerate(groups, 1):
+        parts, passes = 1, work.passes_per_group
+        kernels, written = work.sum_kernels, align(work.sum_kernels * SUM_BYTES, ATOM_BYTES)
+        if number == len(groups):
+            passes, kernels = 1, geometry.kernels
+            written = align(geometry.outputs, geometry.atom_channels)
+        elif number == len(groups) - 1:
+            parts = work.last_sum_tasks
+        tasks += pixels * (passes - 1 + parts)
+        body = reach * group.channels + written // parts
+        weights = kernels // parts * group.channels * geometry.taps
         is_resident = weights <= (CBUF_BANKS - group.data_banks) * CBUF_BANK_BYTES
-        npu = dense_cycles(1, geometry.outputs, group.channels, geometry.taps)
+        npu = dense_cycles(1, kernels // parts, group.channels, geometry.taps)
+        runs = passes - 1 + parts
         fetches = 1 if is_resident else pixels
-        moved += passes * (pixels * body + fetches * weights)
-        cycles += passes * fetches * max(npu, ddr_cycles(body + weights))
-        cycles += passes * (pixels - fetches) * max(npu, ddr_cycles(body))
-    passes = 1 + (len(groups) - 1) * work.passes_per_group
-    tasks = pixels * (passes - 1 + work.last_sum_tasks + work.copy_tasks)
+        moved += runs * (pixels * body + fetches * weights)
+        cycles += runs * fetches * max(npu, ddr_cycles(body + weights))
+        cycles += runs * (pixels - fetches) * max(npu, ddr_cycles(body))
     return InputSplit(groups, tasks, cycles, moved, cycles + tasks * KICK_CYCLES)

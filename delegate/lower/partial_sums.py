@@ -31,7 +31,9 @@ from delegate.lower.requantize import Requantization
 from delegate.lower.resolved import Convolution
 from delegate.lower.stages import Int64Array
 from delegate.lower.sum_passes import (
+    BLOCK_BYTES,
     BLOCKS_PER_COPY,
+    HALF_BLOCK_BYTES,
     SORTED_CHANNELS,
     SUM_LANES,
     Pass,
@@ -59,9 +61,6 @@ from delegate.lower.tile_geometry import ConvGeometry, entries_per_row
 from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, pack_bias, pack_operand_blocks
 from delegate.lower.work_area import WorkArea
 
-# BRDMA blocks: summands in the first half, OW and multipliers in the second.
-BLOCK_BYTES = 64
-HALF_BLOCK_BYTES = BLOCK_BYTES // 2
 # Surfaces of int32 that a group of kernels fills.
 SUM_SURFACES = DENSE_KERNEL_GROUP // SUM_LANES
 # The sums as they are.

@@ -1,12 +1,13 @@
 """The convolutions that a layer with split input channels consists of: their kernels and order.
 
 Sums are plain: int32 output excludes the OW term (sum of the inputs), so the weights of all passes
-but the last have their zero point taken off. What does not fit int8 then is a second pass over the
-same inputs.
+but the last have their zero point taken off. What does not fit int8 then takes more passes over
+the same inputs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,6 +31,9 @@ from delegate.lower.stages import INT8_MAX, INT8_MIN, INT32_MAX, Int64Array
 from delegate.lower.task import Weights
 from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, pack_dense, padded_kernels
 
+# BRDMA blocks: summands in the first half, OW and multipliers in the second.
+BLOCK_BYTES = 64
+HALF_BLOCK_BYTES = BLOCK_BYTES // 2
 # Channels of an int32 surface.
 SUM_LANES = ATOM_BYTES // SUM_BYTES
 # Channels whose operand blocks two groups of kernels fill, each one half of every block.
@@ -44,12 +48,19 @@ def split_cost(conv: Convolution) -> SplitCost:
     """What the layer's numbers add to the work that its geometry tells."""
     low, high = int(conv.weights.min()), int(conv.weights.max())
     low, high = low - conv.weight_zero_point, high - conv.weight_zero_point
-    fits = low >= INT8_MIN and high <= INT8_MAX
+    passes = max(ceil_div(low, INT8_MIN), ceil_div(high, INT8_MAX), 1)
+    outputs = conv.output_view.channels
     if not conv.per_channel:
-        return SplitCost(passes_per_group=1 if fits else 2)
-    blocks = align(conv.output_view.channels, SORTED_CHANNELS) // OPERAND_BLOCK_CHANNELS
-    copies = ceil_div(blocks, BLOCKS_PER_COPY)
-    return SplitCost(passes_per_group=1 if fits else 2, last_sum_tasks=2, copy_tasks=copies)
+        return SplitCost(padded_kernels(outputs), passes)
+    kernels = align(outputs, SORTED_CHANNELS)
+    blocks = kernels // OPERAND_BLOCK_CHANNELS
+    return SplitCost(
+        sum_kernels=kernels,
+        passes_per_group=passes,
+        last_sum_tasks=2,
+        copy_tasks=ceil_div(blocks, BLOCKS_PER_COPY),
+        copied_bytes=blocks * HALF_BLOCK_BYTES,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +114,26 @@ def sum_passes(
     for group in split.groups[:-1]:
         lanes = conv.weights[..., group.first : group.first + group.channels]
         terms = lanes.astype(np.int16) - np.int16(conv.weight_zero_point)
-        first = np.clip(terms, INT8_MIN, INT8_MAX)
-        rest = terms - first
-        passes.append(Pass(group, pack_group(first.astype(np.int8), group, order, constants)))
-        used = np.flatnonzero(rest.any(axis=(0, 1, 2)))
-        if used.size:
+        parts = _int8_parts(terms)
+        passes.append(Pass(group, pack_group(next(parts), group, order, constants)))
+        for part in parts:
+            used = np.flatnonzero(part.any(axis=(0, 1, 2)))
             narrow = _narrowed(group, int(used[0]), int(used[-1]))
             start = narrow.first - group.first
-            part = rest[..., start : start + narrow.channels].astype(np.int8)
-            passes.append(Pass(narrow, pack_group(part, narrow, order, constants)))
+            lanes = part[..., start : start + narrow.channels]
+            passes.append(Pass(narrow, pack_group(lanes, narrow, order, constants)))
         reach += np.abs(terms).sum(axis=(1, 2, 3), dtype=np.int64) * -INT8_MIN
     return passes, reach
+
+
+def _int8_parts(terms: npt.NDArray[np.int16]) -> Iterator[Int8Array]:
+    """int8 kernels whose sum is ``terms``: one, or two or three of those with 9 bits."""
+    while True:
+        part = np.clip(terms, INT8_MIN, INT8_MAX)
+        yield part.astype(np.int8)
+        terms = terms - part
+        if not terms.any():
+            return
 
 
 def _narrowed(group: InputGroup, first: int, last: int) -> InputGroup:

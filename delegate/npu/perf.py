@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from delegate.lower.cost import ceil_div, ddr_cycles, dense_cycles, depthwise_cycles
 from delegate.lower.task import ConvTask, OutputCube, Task
 
-ATOM_CHANNELS = 16
+ATOM_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ def _npu_cycles(task: ConvTask) -> int:
 
 
 def _cube_bytes(output: OutputCube) -> int:
-    channels = ceil_div(output.channels_real, ATOM_CHANNELS) * ATOM_CHANNELS
-    return output.height * output.width * channels * output.element_bytes
+    surfaces = ceil_div(output.channels_real * output.element_bytes, ATOM_BYTES)
+    return output.height * output.width * surfaces * ATOM_BYTES
 
 
 def _bytes_moved(task: Task) -> int:

@@ -9,6 +9,7 @@ import pytest
 
 from delegate._native import Executable
 from delegate.compiler import compile_model
+from delegate.graph import Padding
 from delegate.model_builder import conv_model, depthwise_model
 from delegate.options import Options
 from delegate.tflite_reader import read_graph
@@ -25,6 +26,10 @@ CASES = {
     "kernels_larger_than_a_group": lambda: conv_model(RNG(1), 7, 9, 2048, 40, 3, 3),
     "kernels_larger_than_a_group_odd": lambda: conv_model(RNG(1), 5, 5, 700, 33, 5, 5),
     "rows_and_channel_parts": lambda: depthwise_model(RNG(1), 64, 130, 520, 5, 5),
+    "more_weights_than_cbuf": lambda: conv_model(RNG(1), 3, 4, 3000, 20, 3, 3),
+    "more_weights_than_cbuf_whole_image": lambda: conv_model(
+        RNG(1), 7, 7, 1280, 20, 7, 7, padding=Padding.VALID
+    ),
     "images": lambda: conv_model(RNG(1), 40, 150, 96, 70, 3, 3, batch=2),
 }
 
@@ -45,13 +50,9 @@ def test_split_layers_equal_the_reference(name):
     assert np.count_nonzero(difference) <= 0.005 * difference.size
 
 
-@pytest.mark.parametrize(
-    ("shape", "kernel"), [((3, 4, 3000), (3, 3)), ((7, 7, 1280), (7, 7))], ids=str
-)
-def test_kernels_that_fit_no_bank_are_refused_with_their_size(shape, kernel):
-    """Splitting the input channels would need 32-bit sums in memory."""
-    graph = read_graph(conv_model(RNG(1), *shape, 20, *kernel))
-    result = compile_model(graph, Options())
-    (rejection,) = result.rejections
+def test_a_window_that_fits_no_bank_is_refused_with_its_size():
+    """Rows between the taps of a dilated kernel are held too: no split of the channels helps."""
+    graph = read_graph(conv_model(RNG(1), 258, 259, 16, 20, 9, 9, 1, 1, 32, 32, Padding.VALID))
+    (rejection,) = compile_model(graph, Options()).rejections
     assert rejection.rule == "tile_fits_cbuf"
-    assert "one group of 16 kernels" in rejection.detail
+    assert "257 input rows (65 CBUF entries each)" in rejection.detail

@@ -1,0 +1,85 @@
+"""The DPU_RDMA registers of a task: what feeds the DPU and the operands of its stages."""
+
+from __future__ import annotations
+
+from delegate.lower.task import BsStage, Ref, Source
+from delegate.npu.encode_dpu import ATOM_BYTES, DpuMode, DpuTask, data_mode
+from delegate.npu.regcmd import RegCmdWriter
+from delegate.npu.register_model import BurstLength, CombinedRead, ElementSize, OperandData
+
+ARBITER_WEIGHT = 1
+"""Equal share of the bus for the four readers (observed in every program)."""
+
+
+def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
+    """All DPU_RDMA registers from the cube to EW_SURF_NOTCH."""
+    output, ew = task.output, task.ew
+    operand = ew.operand if ew is not None else None
+    stride = ew.surface_stride_bytes if ew is not None and operand is not None else 0
+    is_flying = task.mode is DpuMode.FLYING
+    per_pixel = ew is not None and not ew.per_channel
+    rows_bytes = output.height * output.width * ATOM_BYTES
+    main, main_notch, ew_base, ew_notch = task.main, 0, operand, 0
+    if is_flying:
+        main_notch = task.main_surface_stride_bytes - rows_bytes
+        ew_notch = stride - rows_bytes if operand is not None and per_pixel else 0
+    elif operand is not None:
+        # One cube for two readers: MRDMA takes the even surfaces, ERDMA the odd ones, and each
+        # skips the other's surface after its own rows.
+        main, ew_base = operand, Ref(operand.buffer, operand.offset + stride)
+        main_notch = ew_notch = 2 * stride - rows_bytes
+    writer.write("DPU_RDMA.RDMA_DATA_CUBE_WIDTH", WIDTH=output.width)
+    writer.write("DPU_RDMA.RDMA_DATA_CUBE_HEIGHT", HEIGHT=output.height)
+    writer.write("DPU_RDMA.RDMA_DATA_CUBE_CHANNEL", CHANNEL=output.channels)
+    _write_optional_address(writer, "DPU_RDMA.RDMA_SRC_BASE_ADDR", main)
+    writer.write("DPU_RDMA.RDMA_BRDMA_CFG", BRDMA_DATA_USE=_operand_data(task.bs))
+    _write_optional_address(writer, "DPU_RDMA.RDMA_BS_BASE_ADDR", task.bs.operands)
+    writer.write(
+        "DPU_RDMA.RDMA_NRDMA_CFG",
+        NRDMA_DATA_USE=OperandData.MUL if task.bn.mul is Source.MEMORY else 0,
+    )
+    _write_optional_address(writer, "DPU_RDMA.RDMA_BN_BASE_ADDR", task.bn.operands)
+    if operand is None:
+        writer.write("DPU_RDMA.RDMA_ERDMA_CFG", ERDMA_DISABLE=1)
+    else:
+        writer.write(
+            "DPU_RDMA.RDMA_ERDMA_CFG",
+            ERDMA_DATA_MODE=data_mode(ew),
+            ERDMA_DATA_SIZE=ElementSize.BITS_8,
+        )
+    _write_optional_address(writer, "DPU_RDMA.RDMA_EW_BASE_ADDR", ew_base)
+    writer.write("DPU_RDMA.RDMA_EW_SURF_STRIDE", EW_SURF_STRIDE=stride)
+    is_combined = operand is not None and not is_flying
+    writer.write(
+        "DPU_RDMA.RDMA_FEATURE_MODE_CFG",
+        BURST_LEN=BurstLength.BURST_16,
+        COMB_USE=CombinedRead.ENABLE | CombinedRead.TO_ERDMA if is_combined else 0,
+        MRDMA_DISABLE=not (is_flying or is_combined),
+        CONV_MODE=task.mode.conv_mode,
+        FLYING_MODE=is_flying,
+    )
+    writer.write("DPU_RDMA.RDMA_SRC_DMA_CFG")
+    writer.write("DPU_RDMA.RDMA_SURF_NOTCH", SURF_NOTCH_ADDR=main_notch)
+    writer.write("DPU_RDMA.RDMA_PAD_CFG")
+    writer.write(
+        "DPU_RDMA.RDMA_WEIGHT",
+        E_WEIGHT=ARBITER_WEIGHT,
+        N_WEIGHT=ARBITER_WEIGHT,
+        B_WEIGHT=ARBITER_WEIGHT,
+        M_WEIGHT=ARBITER_WEIGHT,
+    )
+    writer.write("DPU_RDMA.RDMA_EW_SURF_NOTCH", EW_SURF_NOTCH=ew_notch)
+
+
+def _operand_data(bs: BsStage) -> int:
+    """Dense int32 when only the summand is in memory, else 64-byte blocks of all three operands."""
+    if bs.mul is Source.MEMORY or bs.ow is Source.MEMORY:
+        return OperandData.ALU | OperandData.OW | OperandData.MUL
+    return OperandData.ALU if bs.alu is Source.MEMORY else 0
+
+
+def _write_optional_address(writer: RegCmdWriter, name: str, place: Ref | None) -> None:
+    if place is None:
+        writer.write(name)
+    else:
+        writer.write_address(name, place)

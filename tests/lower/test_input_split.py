@@ -1,0 +1,253 @@
+"""Input channels in groups: sums of int32 between passes, the same results as a single task."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from delegate._native import Executable
+from delegate.capture import replay
+from delegate.compiler import compile_model
+from delegate.graph import Activation, DType
+from delegate.lower.hw import (
+    CBUF_BANK_BYTES,
+    CBUF_BANKS,
+    CBUF_ENTRIES_PER_BANK,
+    MAX_ENTRIES_PER_ROW,
+)
+from delegate.lower.input_split import SplitCost, plan_input_split
+from delegate.lower.task import BufferId, ConvTask, ElementwiseTask
+from delegate.lower.tile_geometry import Axis, ConvGeometry, entries_per_row
+from delegate.lower.tiling import plan_tiles
+from delegate.npu.dump import capture_of_program
+from delegate.npu.program import parse
+from delegate.options import Options
+from delegate.tflite_reader import read_graph
+from models.builder import Arithmetic, conv_model, fully_connected_model
+from tests.lower.reference import lower_model, random_inputs, tflite_outputs
+from tests.lower.task_oracle import Machine
+
+RNG = np.random.default_rng
+PER_CHANNEL = Arithmetic(per_channel=True)
+
+
+def dense_geometry(inputs, outputs, rows=1):
+    lanes = -(-inputs // 16) * 16
+    return ConvGeometry(
+        Axis(1, 1), Axis(1, 1), lanes, outputs + outputs % 2, outputs, images=rows
+    )  # fmt: skip
+
+
+@st.composite
+def geometries(draw):
+    kernel = draw(st.integers(1, 9)), draw(st.integers(1, 9))
+    axes = []
+    for k in kernel:
+        size, pad = draw(st.integers(1, 12)), draw(st.integers(0, k - 1))
+        axes.append(Axis(size, draw(st.integers(1, size)), k, 1, draw(st.integers(1, 2)), pad))
+    lanes = 16 * draw(st.integers(2, 4096))
+    outputs = draw(st.integers(1, 1001))
+    return ConvGeometry(*axes, lanes, outputs + outputs % 2, outputs)
+
+
+@given(geometries(), st.integers(1, 2), st.integers(0, 1))
+@settings(max_examples=200, deadline=None)
+def test_groups_cover_the_channels_and_fit(geometry, passes, copies):
+    work = SplitCost(geometry.kernels, passes, copy_tasks=copies)
+    split = plan_input_split(geometry, work)
+    assert split is not None
+    assert len(split.groups) >= 2
+    covered = 0
+    rows, columns = (min(a.reach, a.input_size) for a in (geometry.rows, geometry.columns))
+    for group in split.groups:
+        assert group.first == covered
+        assert group.channels % 16 == 0
+        assert group.channels > 0
+        entries = entries_per_row(columns, group.channels)
+        assert entries <= MAX_ENTRIES_PER_ROW
+        assert rows * entries <= group.data_banks * CBUF_ENTRIES_PER_BANK
+        kernels = min(geometry.kernels, 32)
+        weights = kernels * group.channels * geometry.taps
+        assert weights <= (CBUF_BANKS - group.data_banks) * CBUF_BANK_BYTES
+        covered += group.channels
+    assert covered == geometry.channels
+    pixels = geometry.rows.output_size * geometry.columns.output_size
+    assert split.tasks == pixels * ((len(split.groups) - 1) * passes + 1 + copies)
+
+
+def compiled(model):
+    graph = read_graph(model)
+    result = compile_model(graph, Options())
+    assert result.rejections == ()
+    (partition,) = result.partitions
+    return graph, partition
+
+
+def outputs_of(model, arrays=None, seed=0):
+    """(ours on the simulator, TFLite's); ours is the same on NumPy, task by task."""
+    graph, partition = compiled(model)
+    assert "input channels in" in partition.layers[0].choice
+    if arrays is None:
+        arrays = random_inputs(graph, partition.partition.inputs, RNG(seed))
+    (theirs,) = tflite_outputs(model, graph, partition.partition, arrays)
+    (ours,) = Executable(partition.program, "simulator").run(arrays)
+    (again,) = Machine(lower_model(model)[2]).run(arrays)
+    np.testing.assert_array_equal(ours, again)
+    return ours, theirs
+
+
+SHAPES = [(25089, 31), (30011, 1), (25088, 32), (62720, 33), (23011, 101), (60169, 257)]
+
+
+@pytest.mark.parametrize("dtype", [DType.UINT8, DType.INT8])
+@pytest.mark.parametrize(("inputs", "outputs"), [s for s in SHAPES if s[1] > 1])
+def test_per_tensor_results_are_those_of_tflite(inputs, outputs, dtype):
+    ours, theirs = outputs_of(fully_connected_model(RNG(inputs), (1, inputs), outputs, dtype))
+    np.testing.assert_array_equal(ours, theirs)
+    assert len(np.unique(theirs)) > min(outputs, 20) / 2
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [s for s in SHAPES if s[1] > 1])
+def test_per_channel_results_are_within_one(inputs, outputs):
+    model = fully_connected_model(RNG(outputs), (1, inputs), outputs, arithmetic=PER_CHANNEL)
+    ours, theirs = outputs_of(model)
+    difference = np.abs(ours.astype(int) - theirs.astype(int))
+    assert difference.max() <= 1
+    assert np.count_nonzero(difference) <= 0.005 * difference.size + 1
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_few_kernels_need_no_split(outputs):
+    _, partition = compiled(fully_connected_model(RNG(1), (1, 62720), outputs))
+    assert partition.tasks == 1
+
+
+def test_the_output_is_split_only_where_that_costs_more():
+    """Sixteen kernels of 12544 inputs fit, 63 times; two passes over all kernels are cheaper."""
+    geometry = dense_geometry(12544, 1001)
+    split = plan_input_split(geometry, SplitCost(1002))
+    tiles = plan_tiles(geometry)
+    assert split is not None
+    assert split.cost_cycles < tiles.cost_cycles
+    _, partition = compiled(fully_connected_model(RNG(2), (1, 12544), 1001))
+    assert partition.tasks == split.tasks
+    _, partition = compiled(fully_connected_model(RNG(2), (1, 1280), 1001))
+    assert partition.tasks == 1
+
+
+@pytest.mark.parametrize("weight_zero_point", [0, 1, 128, 255])
+def test_weights_beyond_int8_take_more_passes(weight_zero_point):
+    """uint8 weights with their zero point taken off have 9 bits."""
+    rng = RNG(weight_zero_point)
+    arithmetic = Arithmetic(weight_zero_point=weight_zero_point)
+    model = fully_connected_model(rng, (1, 25091), 35, DType.UINT8, arithmetic=arithmetic)
+    ours, theirs = outputs_of(model)
+    np.testing.assert_array_equal(ours, theirs)
+    _, partition = compiled(model)
+    groups = len(plan_input_split(dense_geometry(25091, 35), SplitCost(36)).groups)
+    # 255 is more than twice 127.
+    passes = {0: 3, 1: 2, 128: 1, 255: 2}[weight_zero_point]
+    assert partition.tasks == (groups - 1) * passes + 1
+
+
+@pytest.mark.parametrize("value", [0, 255])
+def test_extreme_inputs(value):
+    model = fully_connected_model(RNG(3), (1, 30011), 64, DType.UINT8)
+    ours, theirs = outputs_of(model, [np.full((1, 30011), value, np.uint8)])
+    np.testing.assert_array_equal(ours, theirs)
+
+
+CONVOLUTIONS = {
+    "channels": lambda a: conv_model(RNG(1), 3, 4, 3001, 20, 3, 3, arithmetic=a),
+    "whole_image": lambda a: conv_model(RNG(2), 5, 3, 1709, 37, 5, 3, arithmetic=a),
+    "strides_and_padding": lambda a: conv_model(RNG(3), 5, 4, 2777, 33, 3, 3, 2, 3, arithmetic=a),
+    "images": lambda a: conv_model(RNG(4), 1, 2, 23011, 34, 1, 1, batch=2, arithmetic=a),
+    "rows": lambda a: fully_connected_model(RNG(5), (3, 25089), 33, arithmetic=a),
+    "flattened": lambda a: fully_connected_model(
+        RNG(6), (1, 7, 5, 719), 40, inputs=7 * 5 * 719, arithmetic=a
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "activation", [Activation.NONE, Activation.RELU6, Activation.RELU_N1_TO_1], ids=lambda a: a.name
+)
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions(name, per_channel, activation):
+    ours, theirs = outputs_of(
+        CONVOLUTIONS[name](Arithmetic(per_channel=per_channel, activation=activation))
+    )
+    difference = np.abs(ours.astype(int) - theirs.astype(int))
+    assert difference.max() <= 1
+    assert np.count_nonzero(difference) <= 0.005 * difference.size + 1
+
+
+@pytest.mark.parametrize("arithmetic", [Arithmetic(), PER_CHANNEL], ids=["tensor", "channel"])
+def test_direct_sum(arithmetic):
+    """Without TensorFlow Lite: the real sum, rounded, is at most half an LSB and an error away."""
+    model = fully_connected_model(RNG(7), (1, 25089), 67, arithmetic=arithmetic)
+    ours, _ = outputs_of(model)
+    graph = read_graph(model)
+    node = graph.nodes[0]
+    x, w, b = (graph.tensor(t) for t in node.inputs)
+    y = graph.tensor(node.outputs[0])
+    (array,) = random_inputs(graph, [x.index], RNG(0))
+    acc = w.constant.astype(np.int64) @ (array[0].astype(np.int64) - x.quantization.zero_point)
+    acc += b.constant
+    real = acc * (x.quantization.scale * np.array(w.quantization.scales) / y.quantization.scale)
+    real = np.clip(real + y.quantization.zero_point, -128, 127)
+    assert np.abs(real - ours[0]).max() < 0.51
+
+
+@pytest.mark.parametrize("kernel", ["rocket", "rknpu"])
+@pytest.mark.parametrize("arithmetic", [Arithmetic(), PER_CHANNEL], ids=["tensor", "channel"])
+def test_both_kernels(kernel, arithmetic):
+    model = fully_connected_model(RNG(8), (2, 25089), 65, arithmetic=arithmetic)
+    graph, partition = compiled(model)
+    arrays = random_inputs(graph, partition.partition.inputs, RNG(1))
+    expected = Executable(partition.program, "simulator").run(arrays)
+    capture = capture_of_program(parse(partition.program), arrays, expected, "split")
+    result = replay(capture, kernel=kernel)
+    assert result.passed, result.error
+    assert result.equal == 1.0
+
+
+def test_sums_are_plain_and_the_last_pass_is_an_ordinary_task():
+    _, _, lowered = lower_model(fully_connected_model(RNG(9), (1, 30011), 70, DType.UINT8))
+    (layer,) = lowered.layers
+    *sums, result = layer.tasks
+    assert all(isinstance(task, ConvTask) for task in layer.tasks)
+    for before, task in zip([None, *sums], sums, strict=False):
+        assert task.output.element_bytes == 4
+        assert task.output.target.buffer is BufferId.SCRATCH
+        assert before is None or task.bs.operands == before.output.target
+    assert result.bs.operands == sums[-1].output.target
+    assert result.output.element_bytes == 1
+
+
+def test_per_channel_multipliers_are_copied_beside_the_sums():
+    _, _, lowered = lower_model(
+        fully_connected_model(RNG(10), (1, 30011), 70, arithmetic=PER_CHANNEL)
+    )
+    copies = [t for t in lowered.layers[0].tasks if isinstance(t, ElementwiseTask)]
+    assert len(copies) == 1
+    assert copies[0].output.channels_real == 128 // 8 * 16
+
+
+def test_sums_that_could_leave_int32_are_refused():
+    """Each summand fits, the largest possible accumulator does not."""
+    bias = np.full(40, 2**31 - 1 - 10**6, np.int32)
+    arithmetic = Arithmetic(bias=bias, output_scale=1e6)
+    graph = read_graph(fully_connected_model(RNG(11), (1, 25089), 40, arithmetic=arithmetic))
+    (rejection,) = compile_model(graph, Options()).rejections
+    assert rejection.rule == "accumulator_fits_int32"
+
+
+def test_the_estimate_is_the_plans():
+    _, partition = compiled(fully_connected_model(RNG(12), (1, 40007), 90))
+    split = plan_input_split(dense_geometry(40007, 90), SplitCost(90))
+    assert partition.estimate.cycles == split.cycles
+    assert partition.estimate.bytes == split.moved_bytes
