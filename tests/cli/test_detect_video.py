@@ -157,7 +157,8 @@ def test_drawn_frames_in_a_folder(run: Run, model: Path, camera: StandIn, tmp_pa
         "frame_000000.png",
         "frame_000005.png",
     ]
-    assert Image.open(target / "frame_000005.png").size == (W, H)
+    with Image.open(target / "frame_000005.png") as picture:
+        assert picture.size == (W, H)
 
 
 def test_what_cannot_be_is_refused(run: Run, model: Path, camera: StandIn, tmp_path: Path) -> None:
