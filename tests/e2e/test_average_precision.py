@@ -1,0 +1,74 @@
+"""The delegate's AP50 on labelled photographs is the CPU's, to 0.01.
+
+The CPU computes with TensorFlow Lite's reference kernels, as in ``test_detectors``. By default
+small models on a part of the photographs; with the marker ``slow`` more of them on all 64.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from delegate.classification import read_label_lines
+from delegate.evaluation.evaluator import Evaluator, Spec
+from delegate.evaluation.ground_truth import class_map, objects_of
+from delegate.evaluation.metrics import detection_metrics
+from delegate.images import find_images
+from tests.shared_folder import MODELS, SHARED, needs_models
+
+pytest.importorskip("pycocotools")
+pytestmark = needs_models
+
+IMAGES = SHARED / "images"
+PHOTOGRAPHS = IMAGES / "coco"
+LARGEST_DIFFERENCE = 0.01
+
+# The classes that the model tells apart, by name; None: those of the labels.
+LABELS = {
+    "yolo_fastest_160_person_int8": ("person",),
+    "ssd_mobilenet_v1_300_quant": IMAGES / "coco_labels.txt",
+    "ssdlite_mobiledet_coco_qat_postprocess": IMAGES / "coco_labels.txt",
+    "yolov8n_224_int8": None,
+    "yolox_nano_320_int8_per_channel": None,
+}
+
+
+def average_precisions(name: str, photographs: list[Path]) -> tuple[float, float]:
+    """AP50 of the delegate and of the CPU."""
+    path = MODELS / f"{name}.tflite"
+    labels = LABELS[name]
+    names = read_label_lines(labels) if isinstance(labels, Path) else labels
+    truth_names = read_label_lines(IMAGES / "coco80_labels.txt")
+    spec = Spec(
+        "detect", hashlib.sha256(path.read_bytes()).hexdigest(), (("device", "simulator"),),
+        with_cpu=True, reference_kernels=True,
+        classes=len(truth_names if names is None else names),
+    )  # fmt: skip
+    evaluator = Evaluator(path, spec)
+    records = [evaluator.evaluate(p.name, p.read_bytes()) for p in photographs]
+    mapping = class_map(list(names), truth_names) if names is not None else {}
+    known = len(names) if names is not None else len(truth_names)
+    result = detection_metrics(records, objects_of(photographs, None), mapping, known)
+    return result["delegate"]["ap50"], result["cpu"]["ap50"]
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [("yolo_fastest_160_person_int8", 2), ("yolov8n_224_int8", 8)],
+)
+def test_average_precision_is_the_cpus(name: str, step: int) -> None:
+    ours, theirs = average_precisions(name, find_images(PHOTOGRAPHS)[::step])
+    assert theirs > 0.2
+    assert abs(ours - theirs) <= LARGEST_DIFFERENCE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LABELS)
+def test_average_precision_is_the_cpus_everywhere(name: str) -> None:
+    photographs = find_images(PHOTOGRAPHS)
+    assert len(photographs) == 64
+    ours, theirs = average_precisions(name, photographs)
+    assert theirs > 0.2
+    assert abs(ours - theirs) <= LARGEST_DIFFERENCE
