@@ -21,6 +21,7 @@ from delegate.graph import Graph, Node
 from delegate.model_inputs import Sample
 from delegate.options import Options
 from delegate.partition.types import Partition
+from delegate.partition.views import VIEW_OPS
 from delegate.reference import ReferenceModel
 
 # The numeric contract: no element off by more than one step; shares of equal elements at least
@@ -219,5 +220,6 @@ def _operators(path: Path, options: Options) -> list[_Operator]:
     result = compile_model(path, options)
     indices = sorted(index for compiled in result.partitions for index in compiled.partition.nodes)
     nodes = [result.graph.node(index) for index in indices]
-    # PAD computes nothing of its own: the convolution that reads it is compared, on its result.
-    return [_Operator(result.graph, node, options) for node in nodes if node.op != "PAD"]
+    # PAD, concatenations and slices compute nothing of their own: what reads them is compared.
+    silent = ("PAD", *VIEW_OPS)
+    return [_Operator(result.graph, node, options) for node in nodes if node.op not in silent]

@@ -19,7 +19,12 @@ from delegate.lower.task import Layer
 from delegate.npu.program import Program, build_program, serialize
 from delegate.options import Options
 from delegate.partition.cost import PartitionCost, partition_cost, slower_partitions
-from delegate.partition.partitioner import partition_graph, select_nodes, select_partitions
+from delegate.partition.partitioner import (
+    copying_views,
+    partition_graph,
+    select_nodes,
+    select_partitions,
+)
 from delegate.partition.types import Partition, Rejection
 from delegate.tflite_reader import PathOrBytes, read_graph
 
@@ -116,11 +121,13 @@ def _compile(
     compiled: dict[Partition, CompiledPartition] = {}
     while True:
         partitions = partitions_of(frozenset(supported))
-        partitions, too_small = select_partitions(
-            graph, partitions, options.min_nodes, options.max_partitions
-        )
-        failed: list[Rejection] = list(too_small)
-        for partition in partitions:
+        failed: list[Rejection] = list(copying_views(graph, partitions))
+        if not failed:
+            partitions, too_small = select_partitions(
+                graph, partitions, options.min_nodes, options.max_partitions
+            )
+            failed += too_small
+        for partition in () if failed else partitions:
             if partition in compiled:
                 continue
             try:

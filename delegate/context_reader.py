@@ -21,6 +21,7 @@ import numpy.typing as npt
 from delegate.graph import (
     Activation,
     AddOptions,
+    ConcatenationOptions,
     ConvOptions,
     DepthwiseOptions,
     DType,
@@ -30,6 +31,7 @@ from delegate.graph import (
     NodeOptions,
     Padding,
     Quantization,
+    StridedSliceOptions,
     Tensor,
 )
 from delegate.tensor_content import dense_bytes, view_content
@@ -176,11 +178,28 @@ def _add(options: Mapping[str, Any]) -> NodeOptions:
     return None if activation is None else AddOptions(activation)
 
 
+def _concatenation(options: Mapping[str, Any]) -> NodeOptions:
+    activation = _ACTIVATIONS.get(int(options["activation"]))
+    return None if activation is None else ConcatenationOptions(int(options["axis"]), activation)
+
+
+def _strided_slice(options: Mapping[str, Any]) -> NodeOptions:
+    return StridedSliceOptions(
+        begin_mask=int(options["begin_mask"]),
+        end_mask=int(options["end_mask"]),
+        ellipsis_mask=int(options["ellipsis_mask"]),
+        new_axis_mask=int(options["new_axis_mask"]),
+        shrink_axis_mask=int(options["shrink_axis_mask"]),
+    )
+
+
 _OPTIONS: Mapping[str, Callable[[Mapping[str, Any]], NodeOptions]] = MappingProxyType(
     {
         "CONV_2D": _conv_2d,
         "DEPTHWISE_CONV_2D": _depthwise_conv_2d,
         "FULLY_CONNECTED": _fully_connected,
         "ADD": _add,
+        "CONCATENATION": _concatenation,
+        "STRIDED_SLICE": _strided_slice,
     }
 )

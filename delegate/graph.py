@@ -163,7 +163,32 @@ class AddOptions:
     activation: Activation
 
 
-NodeOptions = ConvOptions | DepthwiseOptions | FullyConnectedOptions | AddOptions | None
+@dataclass(frozen=True, slots=True)
+class ConcatenationOptions:
+    axis: int
+    activation: Activation
+
+
+@dataclass(frozen=True, slots=True)
+class StridedSliceOptions:
+    """Bit d of a mask speaks of dimension d."""
+
+    begin_mask: int
+    end_mask: int
+    ellipsis_mask: int
+    new_axis_mask: int
+    shrink_axis_mask: int
+
+
+NodeOptions = (
+    ConvOptions
+    | DepthwiseOptions
+    | FullyConnectedOptions
+    | AddOptions
+    | ConcatenationOptions
+    | StridedSliceOptions
+    | None
+)
 
 
 @dataclass(frozen=True, slots=True)

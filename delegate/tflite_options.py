@@ -14,20 +14,24 @@ from delegate.flatbuffer_reader import Table
 from delegate.graph import (
     Activation,
     AddOptions,
+    ConcatenationOptions,
     ConvOptions,
     DepthwiseOptions,
     FullyConnectedOptions,
     NodeOptions,
+    StridedSliceOptions,
 )
 from delegate.tflite_schema import (
     ACTIVATIONS,
     PADDINGS,
     WEIGHTS_FORMAT_DEFAULT,
     AddSlot,
+    ConcatenationSlot,
     Conv2DSlot,
     DepthwiseConv2DSlot,
     FullyConnectedSlot,
     OptionsType,
+    StridedSliceSlot,
 )
 
 _INT8 = struct.Struct("<b")
@@ -37,7 +41,8 @@ _INT32 = struct.Struct("<i")
 def read_options(op: str, union_type: int, table: Table | None) -> NodeOptions:
     """The options of ``op``; ``union_type`` says which table of the schema ``table`` is.
 
-    ADD and FULLY_CONNECTED without options have the schema's defaults, as in the runtime.
+    ADD, FULLY_CONNECTED, CONCATENATION and STRIDED_SLICE without options have the schema's
+    defaults, as in the runtime.
     """
     reader = _READERS.get(op)
     if reader is None:
@@ -99,12 +104,31 @@ def _add(table: Table) -> NodeOptions:
     return None if activation is None else AddOptions(activation)
 
 
+def _concatenation(table: Table) -> NodeOptions:
+    activation = ACTIVATIONS.get(table.number(ConcatenationSlot.ACTIVATION, _INT8))
+    if activation is None:
+        return None
+    return ConcatenationOptions(table.number(ConcatenationSlot.AXIS, _INT32), activation)
+
+
+def _strided_slice(table: Table) -> NodeOptions:
+    return StridedSliceOptions(
+        begin_mask=table.number(StridedSliceSlot.BEGIN_MASK, _INT32),
+        end_mask=table.number(StridedSliceSlot.END_MASK, _INT32),
+        ellipsis_mask=table.number(StridedSliceSlot.ELLIPSIS_MASK, _INT32),
+        new_axis_mask=table.number(StridedSliceSlot.NEW_AXIS_MASK, _INT32),
+        shrink_axis_mask=table.number(StridedSliceSlot.SHRINK_AXIS_MASK, _INT32),
+    )
+
+
 _READERS: Mapping[str, tuple[OptionsType, Callable[[Table], NodeOptions]]] = MappingProxyType(
     {
         "CONV_2D": (OptionsType.CONV_2D, _conv_2d),
         "DEPTHWISE_CONV_2D": (OptionsType.DEPTHWISE_CONV_2D, _depthwise_conv_2d),
         "FULLY_CONNECTED": (OptionsType.FULLY_CONNECTED, _fully_connected),
         "ADD": (OptionsType.ADD, _add),
+        "CONCATENATION": (OptionsType.CONCATENATION, _concatenation),
+        "STRIDED_SLICE": (OptionsType.STRIDED_SLICE, _strided_slice),
     }
 )
 
@@ -117,5 +141,7 @@ _DEFAULTS: Mapping[str, NodeOptions] = MappingProxyType(
             asymmetric_quantize_inputs=False,
         ),
         "ADD": AddOptions(Activation.NONE),
+        "CONCATENATION": ConcatenationOptions(0, Activation.NONE),
+        "STRIDED_SLICE": StridedSliceOptions(0, 0, 0, 0, 0),
     }
 )

@@ -132,6 +132,19 @@ class AddSlot(enum.IntEnum):
     ACTIVATION = 0
 
 
+class ConcatenationSlot(enum.IntEnum):
+    AXIS = 0
+    ACTIVATION = 1
+
+
+class StridedSliceSlot(enum.IntEnum):
+    BEGIN_MASK = 0
+    END_MASK = 1
+    ELLIPSIS_MASK = 2
+    NEW_AXIS_MASK = 3
+    SHRINK_AXIS_MASK = 4
+
+
 class OptionsType(enum.IntEnum):
     """The union type of ``Operator.builtin_options``."""
 

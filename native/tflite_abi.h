@@ -22,10 +22,12 @@ enum AllocationType : int32_t { kMmapRo = 1, kArenaRw = 2, kDynamic = 4, kPersis
 
 enum BuiltinOperator : int32_t {
   kAdd = 0,
+  kConcatenation = 2,
   kConv2d = 3,
   kDepthwiseConv2d = 4,
   kFullyConnected = 9,
   kCustomOp = 32,
+  kStridedSlice = 45,
   kDelegateOp = 51
 };
 
@@ -287,6 +289,22 @@ struct AddParams {
 };
 static_assert(sizeof(AddParams) == 8);
 static_assert(offsetof(AddParams, activation) == 0 && offsetof(AddParams, pot_scale_int16) == 4);
+
+struct ConcatenationParams {
+  int32_t axis;
+  int32_t activation;
+};
+static_assert(sizeof(ConcatenationParams) == 8 && offsetof(ConcatenationParams, activation) == 4);
+
+struct StridedSliceParams {
+  int32_t begin_mask;
+  int32_t end_mask;
+  int32_t ellipsis_mask;
+  int32_t new_axis_mask;
+  int32_t shrink_axis_mask;
+};
+static_assert(sizeof(StridedSliceParams) == 20);
+static_assert(offsetof(StridedSliceParams, shrink_axis_mask) == 16);
 
 using ReportError = void (*)(const char* message);
 

@@ -112,8 +112,9 @@ def _quantization(tensor: Tensor) -> Quantization:
 def _clamp(node: Node, output: Tensor) -> tuple[int, int]:
     low, high = _LIMITS[output.dtype]
     q = _quantization(output)
-    assert not isinstance(node.options, type(None))
-    bounds = _CLAMPS[node.options.activation]
+    options = node.options
+    assert isinstance(options, (ConvOptions, DepthwiseOptions, FullyConnectedOptions, AddOptions))
+    bounds = _CLAMPS[options.activation]
     levels = [
         None if bound is None else q.zero_point + _round_away(float(np.float32(bound / q.scale)))
         for bound in bounds

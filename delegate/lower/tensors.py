@@ -19,6 +19,7 @@ from delegate.lower.hw import (
     align,
 )
 from delegate.lower.task import BufferId, Fold, Ref, TensorBinding
+from delegate.partition.views import Place
 
 # uint8 tensors live on the device as int8: value - 128. Observed.
 UINT8_OFFSET = 128
@@ -41,9 +42,18 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class Strides:
+    """From one surface, and from one image, to the next, in bytes."""
+
+    surface_bytes: int
+    image_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceTensor:
     """A placed tensor. ``scale`` and ``zero_point`` are in the device's int8 domain. With a
-    ``fold`` the view is the folded one.
+    ``fold`` the view is the folded one. ``within``: the strides of the memory that it shares with
+    other tensors; None: it has memory of its own, without gaps.
     """
 
     index: int
@@ -53,10 +63,11 @@ class DeviceTensor:
     surfaces: int
     location: Ref
     fold: Fold | None = None
+    within: Strides | None = None
 
     @property
     def surface_stride_bytes(self) -> int:
-        return self.view.pixels * ATOM_BYTES
+        return self.view.pixels * ATOM_BYTES if self.within is None else self.within.surface_bytes
 
     @property
     def line_stride_bytes(self) -> int:
@@ -64,6 +75,8 @@ class DeviceTensor:
 
     @property
     def image_stride_bytes(self) -> int:
+        if self.within is not None:
+            return self.within.image_bytes
         return align(self.surfaces * self.surface_stride_bytes, DMA_ALIGN_BYTES)
 
     def pixel(self, number: int) -> Ref:
@@ -104,7 +117,8 @@ def default_surfaces(channels: int) -> int:
 class TensorUse:
     """A tensor's demands: surfaces needed, and the first and last operation that touch it.
 
-    ``folded``: the view of a partition's input that the host folds, and how.
+    ``folded``: the view of a partition's input that the host folds, and how. ``place``: where it
+    begins in memory that it shares.
     """
 
     index: int
@@ -113,6 +127,7 @@ class TensorUse:
     last: int
     buffer: BufferId
     folded: tuple[View, Fold] | None = None
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,26 +141,6 @@ class MemoryPlan:
     live_bytes: int = 0
 
 
-def place_tensors(graph: Graph, uses: Iterable[TensorUse]) -> MemoryPlan:
-    """Inputs and outputs one after the other; inner tensors by live range."""
-    placed: dict[int, DeviceTensor] = {}
-    sizes = {BufferId.INPUT: 0, BufferId.OUTPUT: 0, BufferId.SCRATCH: 0}
-    inner = []
-    for use in uses:
-        if use.buffer is BufferId.SCRATCH:
-            inner.append(use)
-            continue
-        tensor = _device_tensor(graph, use, sizes[use.buffer])
-        placed[use.index] = tensor
-        sizes[use.buffer] += tensor.view.images * tensor.image_stride_bytes
-    spans = [Span(use.first, use.last, _size_bytes(graph, use)) for use in inner]
-    offsets, peak = place_spans(spans)
-    for use, offset in zip(inner, offsets, strict=True):
-        placed[use.index] = _device_tensor(graph, use, offset)
-    sizes[BufferId.SCRATCH] = peak
-    return MemoryPlan(placed, sizes, live_bytes(spans))
-
-
 @dataclass(frozen=True, slots=True)
 class Span:
     """``size_bytes`` needed from operation ``first`` to ``last``, both included."""
@@ -153,6 +148,69 @@ class Span:
     first: int
     last: int
     size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Memory of one tensor, or of several that lie in it side by side: a box of surfaces."""
+
+    uses: tuple[TensorUse, ...]
+    images: int
+    rows: int
+    width: int
+    surfaces: int
+
+    @property
+    def strides(self) -> Strides:
+        surface = self.rows * self.width * ATOM_BYTES
+        return Strides(surface, align(self.surfaces * surface, DMA_ALIGN_BYTES))
+
+    @property
+    def span(self) -> Span:
+        size = self.images * self.strides.image_bytes
+        first, last = min(use.first for use in self.uses), max(use.last for use in self.uses)
+        return Span(first, last, size)
+
+
+def _pieces(graph: Graph, uses: Iterable[TensorUse]) -> list[_Piece]:
+    """Pieces in the order of their first tensors."""
+    members: dict[tuple[bool, int], list[TensorUse]] = {}
+    for use in uses:
+        key = (False, use.index) if use.place is None else (True, use.place.group)
+        members.setdefault(key, []).append(use)
+    return [_piece(graph, tuple(found)) for found in members.values()]
+
+
+def _piece(graph: Graph, uses: tuple[TensorUse, ...]) -> _Piece:
+    images, rows, width, surfaces = 0, 0, 0, 0
+    for use in uses:
+        view = use.folded[0] if use.folded else view_of(graph.tensor(use.index).shape)
+        place = use.place or Place(use.index, 0, 0, 0)
+        images = max(images, place.image + view.images)
+        rows = max(rows, place.row + view.height)
+        width = view.width
+        surfaces = max(surfaces, place.channel // CHANNELS_PER_SURFACE + use.surfaces)
+    return _Piece(uses, images, rows, width, surfaces)
+
+
+def place_tensors(graph: Graph, uses: Iterable[TensorUse]) -> MemoryPlan:
+    """Inputs and outputs one after the other; inner tensors by live range."""
+    placed: dict[int, DeviceTensor] = {}
+    sizes = {BufferId.INPUT: 0, BufferId.OUTPUT: 0, BufferId.SCRATCH: 0}
+    inner = []
+    for piece in _pieces(graph, uses):
+        buffer = piece.uses[0].buffer
+        if buffer is BufferId.SCRATCH:
+            inner.append(piece)
+            continue
+        placed.update(_device_tensors(graph, piece, sizes[buffer]))
+        sizes[buffer] += piece.span.size_bytes
+    spans = [piece.span for piece in inner]
+    offsets, peak = place_spans(spans)
+    for piece, offset in zip(inner, offsets, strict=True):
+        placed.update(_device_tensors(graph, piece, offset))
+    sizes[BufferId.SCRATCH] = peak
+    return MemoryPlan(placed, sizes, live_bytes(spans))
 
 
 def live_bytes(spans: Sequence[Span]) -> int:
@@ -206,29 +264,38 @@ def _first_fit(spans: Sequence[Span], order: Sequence[int]) -> tuple[tuple[int, 
     return tuple(offsets), peak
 
 
-def _device_tensor(graph: Graph, use: TensorUse, offset: int) -> DeviceTensor:
-    tensor = graph.tensor(use.index)
-    assert tensor.quantization is not None
-    view, fold = use.folded or (view_of(tensor.shape), None)
-    return DeviceTensor(
-        index=use.index,
-        view=view,
-        scale=tensor.quantization.scale,
-        zero_point=device_zero_point(tensor),
-        surfaces=use.surfaces,
-        location=Ref(use.buffer, offset),
-        fold=fold,
-    )
-
-
-def _size_bytes(graph: Graph, use: TensorUse) -> int:
-    tensor = _device_tensor(graph, use, 0)
-    return tensor.view.images * tensor.image_stride_bytes
+def _device_tensors(graph: Graph, piece: _Piece, offset: int) -> dict[int, DeviceTensor]:
+    """The tensors of ``piece``, which begins at ``offset``."""
+    strides = piece.strides
+    placed = {}
+    for use in piece.uses:
+        tensor = graph.tensor(use.index)
+        assert tensor.quantization is not None
+        view, fold = use.folded or (view_of(tensor.shape), None)
+        start = offset
+        if use.place is not None:
+            start += use.place.image * strides.image_bytes
+            start += use.place.channel // CHANNELS_PER_SURFACE * strides.surface_bytes
+            start += use.place.row * view.width * ATOM_BYTES
+        placed[use.index] = DeviceTensor(
+            index=use.index,
+            view=view,
+            scale=tensor.quantization.scale,
+            zero_point=device_zero_point(tensor),
+            surfaces=use.surfaces,
+            location=Ref(use.buffer, start),
+            fold=fold,
+            within=None if use.place is None else strides,
+        )
+    return placed
 
 
 def binding_of(graph: Graph, tensor: DeviceTensor) -> TensorBinding:
     """What the host needs to convert ``tensor`` at the partition's edge."""
     source = graph.tensor(tensor.index)
+    surfaces = tensor.surfaces
+    if tensor.within is not None:  # what follows belongs to another tensor
+        surfaces = -(-tensor.view.channels // CHANNELS_PER_SURFACE)
     return TensorBinding(
         tensor=tensor.index,
         name=source.name,
@@ -238,7 +305,7 @@ def binding_of(graph: Graph, tensor: DeviceTensor) -> TensorBinding:
         height=tensor.view.height,
         width=tensor.view.width,
         channels=tensor.view.channels,
-        surfaces=tensor.surfaces,
+        surfaces=surfaces,
         surface_stride_bytes=tensor.surface_stride_bytes,
         image_stride_bytes=tensor.image_stride_bytes,
         location=tensor.location,

@@ -19,6 +19,7 @@ from delegate.tflite_schema import (
     DepthwiseConv2DSlot,
     FullyConnectedSlot,
     OptionsType,
+    StridedSliceSlot,
 )
 
 _PADDING_NUMBER = {padding: number for number, padding in PADDINGS.items()}
@@ -179,6 +180,20 @@ def reducer(keep_dims: bool = False) -> BuiltinOptions:
 
 def split(num_splits: int) -> BuiltinOptions:
     return BuiltinOptions(OptionsType.SPLIT, (_int32(0, num_splits),))
+
+
+def strided_slice(
+    begin_mask: int = 0, end_mask: int = 0, ellipsis_mask: int = 0, shrink_axis_mask: int = 0
+) -> BuiltinOptions:
+    return BuiltinOptions(
+        OptionsType.STRIDED_SLICE,
+        (
+            _int32(StridedSliceSlot.BEGIN_MASK, begin_mask),
+            _int32(StridedSliceSlot.END_MASK, end_mask),
+            _int32(StridedSliceSlot.ELLIPSIS_MASK, ellipsis_mask),
+            _int32(StridedSliceSlot.SHRINK_AXIS_MASK, shrink_axis_mask),
+        ),
+    )
 
 
 def leaky_relu(alpha: float) -> BuiltinOptions:

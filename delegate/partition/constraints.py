@@ -10,8 +10,16 @@ import math
 
 import numpy as np
 
-from delegate.graph import Activation, DType, Node, Quantization, Tensor
+from delegate.graph import (
+    Activation,
+    DType,
+    Node,
+    Quantization,
+    StridedSliceOptions,
+    Tensor,
+)
 from delegate.partition.constraint import ABSENT, GraphFacts, constraint, named
+from delegate.partition.views import VIEW_OPS, view_features
 
 FEATURE_TYPES = (DType.INT8, DType.UINT8)
 TYPE_RANGES = {DType.INT8: (-128, 127), DType.UINT8: (0, 255)}
@@ -24,13 +32,20 @@ INPUT_COUNTS = {
     "FULLY_CONNECTED": (2, 3),
     "ADD": (2, 2),
     "PAD": (2, 2),
+    "CONCATENATION": (1, 1024),
+    "SPLIT": (2, 2),
+    "SLICE": (3, 3),
+    "STRIDED_SLICE": (4, 4),
 }
+MAX_OUTPUTS = {"SPLIT": 1024}
 INPUT, WEIGHTS, BIAS = 0, 1, 2
 WITH_WEIGHTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 
 
 def features(facts: GraphFacts, node: Node) -> list[Tensor]:
     """Inputs and outputs that are feature maps: all but weights and bias."""
+    if node.op in VIEW_OPS:
+        return [facts.graph.tensor(t) for t in view_features(node)]
     count = len(node.inputs) if node.op == "ADD" else 1
     return [facts.graph.tensor(t) for t in (*node.inputs[:count], *node.outputs)]
 
@@ -41,13 +56,14 @@ def weights_of(facts: GraphFacts, node: Node) -> Tensor:
 
 @constraint()
 def tensors_as_defined(facts: GraphFacts, node: Node) -> str | None:
-    """The operator must have the inputs and the one output that TensorFlow Lite defines."""
+    """The operator must have the inputs and outputs that TensorFlow Lite defines."""
     least, most = INPUT_COUNTS[node.op]
     if not least <= len(node.inputs) <= most:
         return f"it has {len(node.inputs)} inputs"
-    if len(node.outputs) != 1:
+    if not 1 <= len(node.outputs) <= MAX_OUTPUTS.get(node.op, 1):
         return f"it has {len(node.outputs)} outputs"
-    if ABSENT in node.outputs or ABSENT in node.inputs[:2]:
+    needed = node.inputs if node.op in VIEW_OPS else node.inputs[:2]
+    if ABSENT in node.outputs or ABSENT in needed:
         return "a tensor that must be there is absent"
     return None
 
@@ -61,9 +77,12 @@ def options_known(facts: GraphFacts, node: Node) -> str | None:
 @constraint(activations=", ".join(a.name for a in ACTIVATIONS))
 def activation_supported(facts: GraphFacts, node: Node) -> str | None:
     """The fused activation must be one of {activations}."""
-    if node.options is None or node.options.activation in ACTIVATIONS:
+    options = node.options
+    if options is None or isinstance(options, StridedSliceOptions):
         return None
-    return f"it is {node.options.activation.name}"
+    # The runtime refuses a concatenation with an activation.
+    supported = (Activation.NONE,) if node.op in VIEW_OPS else ACTIVATIONS
+    return None if options.activation in supported else f"it is {options.activation.name}"
 
 
 @constraint()
@@ -96,12 +115,12 @@ def no_empty_tensors(facts: GraphFacts, node: Node) -> str | None:
 
 @constraint()
 def output_written_once(facts: GraphFacts, node: Node) -> str | None:
-    """The output must be a tensor that only this node writes, and that it does not read."""
-    (output,) = facts.outputs(node)
-    if output.is_variable or output.constant is not None:
-        return f"{named(output)} is a {'variable' if output.is_variable else 'constant'}"
-    if facts.producer_counts.get(output.index) != 1 or output.index in node.inputs:
-        return f"{named(output)} is also written or read"
+    """An output must be a tensor that only this node writes, and that it does not read."""
+    for output in facts.outputs(node):
+        if output.is_variable or output.constant is not None:
+            return f"{named(output)} is a {'variable' if output.is_variable else 'constant'}"
+        if facts.producer_counts.get(output.index) != 1 or output.index in node.inputs:
+            return f"{named(output)} is also written or read"
     return None
 
 
@@ -170,7 +189,7 @@ def _quantized(facts: GraphFacts, node: Node) -> list[Tensor]:
 @constraint()
 def features_computed(facts: GraphFacts, node: Node) -> str | None:
     """The input must be computed or be an input of the model, not a constant or variable."""
-    for tensor in features(facts, node)[:-1]:
+    for tensor in features(facts, node)[: -len(node.outputs)]:
         is_operand = node.op == "ADD"  # which may be constant, see add_constraints
         if (tensor.constant is not None and not is_operand) or tensor.is_variable:
             return f"{named(tensor)} is a {'variable' if tensor.is_variable else 'constant'}"

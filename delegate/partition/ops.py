@@ -15,6 +15,7 @@ from delegate.partition import constraints as common
 from delegate.partition import convolution_constraints as convolution
 from delegate.partition import fully_connected_constraints as fully_connected
 from delegate.partition import pad_constraints as pad
+from delegate.partition import view_constraints as view
 from delegate.partition.constraint import Constraint, GraphFacts
 from delegate.partition.types import Rejection
 
@@ -56,6 +57,17 @@ GEOMETRY = (
     convolution.padding_in_range,
 )
 
+# Operators without a task: what they join or cut are parts of one tensor in memory.
+VIEW = (
+    *QUANTIZATION,
+    view.view_rank,
+    view.view_keeps_quantization,
+    view.view_position_known,
+    view.view_begins_at_surface,
+    view.view_parts_differ,
+)
+FIRST_WITHOUT_OPTIONS = tuple(rule for rule in FIRST if rule is not common.options_known)
+
 RULES: Mapping[str, tuple[Constraint, ...]] = MappingProxyType(
     {
         "CONV_2D": (
@@ -93,13 +105,17 @@ RULES: Mapping[str, tuple[Constraint, ...]] = MappingProxyType(
             add.cube_in_range,
         ),
         "PAD": (
-            *(rule for rule in FIRST if rule is not common.options_known),
+            *FIRST_WITHOUT_OPTIONS,
             *QUANTIZATION,
             pad.pad_rank,
             pad.pad_keeps_quantization,
             pad.pad_amounts_in_range,
             pad.pad_read_by_convolutions,
         ),
+        "CONCATENATION": (*FIRST, *VIEW),
+        "SPLIT": (*FIRST_WITHOUT_OPTIONS, *VIEW),
+        "SLICE": (*FIRST_WITHOUT_OPTIONS, *VIEW),
+        "STRIDED_SLICE": (*FIRST, *VIEW),
     }
 )
 

@@ -17,6 +17,7 @@ from delegate.graph import Graph, Node
 from delegate.partition.constraint import ABSENT, GraphFacts
 from delegate.partition.ops import check_node
 from delegate.partition.types import Partition, Rejection
+from delegate.partition.views import place_views
 
 NEVER = -1  # the epoch of a node whose inputs are never computed
 
@@ -45,9 +46,12 @@ def plan(graph: Graph, options: PartitionOptions) -> PartitionPlan:
     supported, rejections = select_nodes(graph, options.deny_ops)
     found = list(rejections)
     while True:
-        kept, dropped = select_partitions(
-            graph, partition_graph(graph, supported), options.min_nodes, options.max_partitions
-        )
+        found_now = partition_graph(graph, supported)
+        dropped = copying_views(graph, found_now)
+        if not dropped:
+            kept, dropped = select_partitions(
+                graph, found_now, options.min_nodes, options.max_partitions
+            )
         if not dropped:
             break
         found += dropped
@@ -92,6 +96,11 @@ def _denied(node: Node, denied: Collection[str]) -> Rejection | None:
         return None
     detail = f"The option deny_ops keeps it on the CPU: {name}"
     return Rejection(node.index, node.op, "not_denied", detail)
+
+
+def copying_views(graph: Graph, partitions: Sequence[Partition]) -> tuple[Rejection, ...]:
+    """A rejection for every concatenation or slice that is not free in its partition."""
+    return tuple(r for p in partitions for r in place_views(graph, p).rejections)
 
 
 def select_partitions(

@@ -113,6 +113,23 @@ py::object builtin_options(int32_t builtin_code, const void* data) {
       result["activation"] = static_cast<const tflite::AddParams*>(data)->activation;
       return result;
     }
+    case tflite::kConcatenation: {
+      const auto& params = *static_cast<const tflite::ConcatenationParams*>(data);
+      py::dict result;
+      result["axis"] = params.axis;
+      result["activation"] = params.activation;
+      return result;
+    }
+    case tflite::kStridedSlice: {
+      const auto& params = *static_cast<const tflite::StridedSliceParams*>(data);
+      py::dict result;
+      result["begin_mask"] = params.begin_mask;
+      result["end_mask"] = params.end_mask;
+      result["ellipsis_mask"] = params.ellipsis_mask;
+      result["new_axis_mask"] = params.new_axis_mask;
+      result["shrink_axis_mask"] = params.shrink_axis_mask;
+      return result;
+    }
     default:
       return py::none();
   }

@@ -14,6 +14,7 @@ import tflite
 from delegate.graph import (
     Activation,
     AddOptions,
+    ConcatenationOptions,
     ConvOptions,
     DepthwiseOptions,
     DType,
@@ -23,6 +24,7 @@ from delegate.graph import (
     NodeOptions,
     Padding,
     Quantization,
+    StridedSliceOptions,
     Tensor,
 )
 
@@ -60,6 +62,18 @@ def _raw_options(operator: Any, name: str) -> dict[str, int] | None:
         }
     elif name == "ADD":
         return {"activation": _table(operator, tflite.AddOptions).FusedActivationFunction()}
+    elif name == "CONCATENATION":
+        o = _table(operator, tflite.ConcatenationOptions)
+        return {"axis": o.Axis(), "activation": o.FusedActivationFunction()}
+    elif name == "STRIDED_SLICE":
+        o = _table(operator, tflite.StridedSliceOptions)
+        return {
+            "begin_mask": o.BeginMask(),
+            "end_mask": o.EndMask(),
+            "ellipsis_mask": o.EllipsisMask(),
+            "new_axis_mask": o.NewAxisMask(),
+            "shrink_axis_mask": o.ShrinkAxisMask(),
+        }
     else:
         return None
     values = {
@@ -79,12 +93,16 @@ def _options(name: str, raw: dict[str, int] | None) -> NodeOptions:
     if raw is None:
         return None
     values: dict[str, Any] = dict(raw)
+    if name == "STRIDED_SLICE":
+        return StridedSliceOptions(**values)
     values["activation"] = Activation(raw["activation"])
     if name == "FULLY_CONNECTED":
         is_shuffled = values.pop("weights_format") != 0
         return FullyConnectedOptions(is_shuffled=is_shuffled, **values)
     if name == "ADD":
         return AddOptions(**values)
+    if name == "CONCATENATION":
+        return ConcatenationOptions(**values)
     values["padding"] = _PADDINGS[raw["padding"]]
     kind = ConvOptions if name == "CONV_2D" else DepthwiseOptions
     return kind(**values)

@@ -24,6 +24,7 @@ from models.builder import (
     fully_connected_model,
     layers,
     options,
+    views,
 )
 
 X, W, B = 0, 1, 2
@@ -83,6 +84,36 @@ def padding(
     if reader:
         y = layers.conv(b, np.random.default_rng(0), y, oc=4, kh=3, kw=3, padding=scheme)
     b.output(y)
+    return read_graph(b.build())
+
+
+def joined(axis: int = 3, parts: tuple[int, ...] = (16, 5), **changes: object) -> Graph:
+    """A concatenation of [1, 3, 2, parts] along the channels, or of what ``parts`` says."""
+    b = ModelBuilder()
+    inputs = [b.input(f"x{c}", (1, 3, 2, c), DType.INT8, per_tensor(0.5, 3)) for c in parts]
+    b.output(views.concatenation(b, inputs, 3))
+    graph = read_graph(b.build())
+    return graph if axis == 3 and not changes else with_options(graph, axis=axis, **changes)
+
+
+def cut(
+    begin: tuple[int, ...] = (0, 0, 0, 16),
+    size: tuple[int, ...] = (1, 3, 2, 9),
+    *,
+    strided: bool = False,
+) -> Graph:
+    """A slice of [1, 3, 2, 32]."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
+    b.output(views.slice_of(b, x, begin, size, strided=strided))
+    return read_graph(b.build())
+
+
+def halves() -> Graph:
+    b = ModelBuilder()
+    x = b.input("x", (2, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
+    for part in views.split(b, x, 2, 3):
+        b.output(part)
     return read_graph(b.build())
 
 
@@ -250,6 +281,36 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: padding(top=3), "would lie wholly in the padding"),
         (lambda: padding(scheme=Padding.SAME), "node 1 (CONV_2D) pads again"),
     ],
+    "view_rank": [
+        (lambda: with_input(joined(), 0, shape=(1, 1, 3, 2, 16)), "[1, 1, 3, 2, 16]"),
+        (lambda: with_output(cut(), shape=()), "[]"),
+    ],
+    "view_keeps_quantization": [
+        (lambda: with_input(joined(), 1, quantization=per_tensor(0.25, 3)), "differ"),
+        (lambda: with_output(cut(), quantization=per_tensor(0.5, 4)), "differ"),
+    ],
+    "view_position_known": [
+        (lambda: joined(axis=4), "the axis is 4"),
+        (lambda: with_output(joined(), shape=(1, 3, 2, 22)), "parts of 21 make"),
+        (lambda: with_input(joined(), 1, shape=(1, 2, 2, 5)), "along axis 3"),
+        (lambda: with_input(cut(), 1, constant=None), "does not hold 4 constants"),
+        (lambda: with_input(cut(), 1, constant=np.zeros(4)), "is INT32"),
+        (lambda: cut(begin=(0, 1, 0, 0)), "do not lie in [1, 3, 2, 32]"),
+        (lambda: with_options(cut(strided=True), shrink_axis_mask=1), "changes the rank"),
+        (
+            lambda: with_input(cut(strided=True), 3, constant=np.array([1, 1, 1, 2], np.int32)),
+            "the strides are [1, 1, 1, 2]",
+        ),
+        (lambda: with_input(halves(), 0, constant=np.array([3, 3], np.int32)), "1 constants"),
+    ],
+    "view_begins_at_surface": [
+        (lambda: joined(parts=(5, 16)), "begins at channel 5"),
+        (lambda: cut(begin=(0, 0, 0, 8)), "begins at channel 8"),
+        (lambda: cut(begin=(0, 0, 1, 0), size=(1, 3, 1, 32)), "takes a part of the rows"),
+    ],
+    "view_parts_differ": [
+        (lambda: with_node(joined(parts=(16, 16)), inputs=(0, 0)), "is"),
+    ],
     "weights_not_shuffled": [(lambda: with_options(fc(), is_shuffled=True), "shuffled")],
     "weights_rank": [(lambda: with_input(fc(), W, shape=(5, 3, 4)), "[5, 3, 4]")],
     "feature_rank": [(lambda: with_input(fc(), X, shape=(1, 1, 1, 2, 12)), "[1, 1, 1, 2, 12]")],
@@ -329,6 +390,22 @@ EXTREMES: dict[str, Callable[[], Graph]] = {
     "add_per_channel": lambda: addition(other_shape=(1, 1, 1, 4)),
     "conv_groups": lambda: conv(ic=6, groups=2),
     "depthwise_multiplier": lambda: depthwise(multiplier=3),
+    "concatenation": joined,
+    "concatenation_of_one": lambda: joined(parts=(5,)),
+    "concatenation_axis_from_the_end": lambda: joined(axis=-1),
+    "slice": cut,
+    "slice_of_all": lambda: cut((0, 0, 0, 0), (1, 3, 2, 32)),
+    "slice_of_rows": lambda: cut((0, 1, 0, 0), (1, 2, 2, 17)),
+    "strided_slice": lambda: cut(strided=True),
+    "strided_slice_from_the_end": lambda: with_input(
+        cut((0, 0, 0, 16), (1, 3, 2, 16), strided=True),
+        1,
+        constant=np.array([0, -3, 0, -16], np.int32),
+    ),
+    "strided_slice_begin_masked": lambda: with_options(
+        cut((0, 0, 0, 0), (1, 3, 2, 16), strided=True), begin_mask=15
+    ),
+    "split": halves,
     "conv_any_batch": lambda: with_input(conv(), X, shape_signature=(-1, 9, 7, 5)),
 }
 
@@ -349,8 +426,8 @@ def test_other_operators_name_what_is_supported() -> None:
     _, (rejection,) = select_nodes(read_graph(b.build()))
     assert rejection.rule == "operator_supported"
     assert rejection.detail == (
-        "The operator must be one of CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, ADD, PAD: "
-        "it is SOFTMAX"
+        "The operator must be one of CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, ADD, PAD, "
+        "CONCATENATION, SPLIT, SLICE, STRIDED_SLICE: it is SOFTMAX"
     )
 
 

@@ -1,0 +1,98 @@
+"""What a partition's nodes become: operations with tasks, additions and PAD folded into them.
+
+In: ``Graph``, ``Partition`` and the additions to fold. Out: ``Operation``s in an order in which
+they can run. Concatenations and slices have no operation: their tensors lie inside one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from delegate.errors import LoweringError
+from delegate.graph import Graph, Node
+from delegate.partition.pad_constraints import pad_amounts
+from delegate.partition.types import Partition
+from delegate.partition.views import VIEW_OPS
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A node to lower, with the addition and the PAD folded into it, if any."""
+
+    node: Node
+    addition: Node | None = None
+    padding: Node | None = None
+
+    @property
+    def result(self) -> int:
+        return (self.addition or self.node).outputs[0]
+
+    @property
+    def operands(self) -> tuple[int, ...]:
+        """Feature maps it reads from memory; those of an addition may be constants."""
+        if self.node.op == "ADD":
+            return self.node.inputs
+        if self.addition is None:
+            return (self.source,)
+        return (self.source, self.other_operand)
+
+    @property
+    def source(self) -> int:
+        """The feature map a convolution reads: what PAD reads, if one is folded."""
+        return (self.padding or self.node).inputs[0]
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """All TFLite nodes it computes, in execution order."""
+        members = (self.padding, self.node, self.addition)
+        return tuple(node.index for node in members if node is not None)
+
+    @property
+    def other_operand(self) -> int:
+        """The operand of the folded addition that the convolution does not produce."""
+        assert self.addition is not None
+        first, second = self.addition.inputs
+        return second if first == self.node.outputs[0] else first
+
+
+def operations_of(
+    graph: Graph, partition: Partition, fusions: Mapping[int, int]
+) -> tuple[Operation, ...]:
+    """Execution order; a fused pair runs at the addition's place, where both operands exist."""
+    folded = set(fusions.values())
+    pads = _pads(graph, partition)
+    operations = []
+    for index in partition.nodes:
+        node = graph.node(index)
+        if node.op == "PAD" or node.op in VIEW_OPS:
+            continue
+        if index in fusions:
+            conv = graph.node(fusions[index])
+            operations.append(Operation(conv, node, pads.get(conv.inputs[0])))
+        elif index not in folded:
+            operations.append(Operation(node, None, pads.get(node.inputs[0])))
+    return tuple(operations)
+
+
+def _pads(graph: Graph, partition: Partition) -> Mapping[int, Node]:
+    """PAD nodes by their result, which no one may read but the convolutions of this partition."""
+    pads = {}
+    for index in partition.nodes:
+        node = graph.node(index)
+        if node.op != "PAD":
+            continue
+        if node.outputs[0] in partition.outputs:
+            raise LoweringError(
+                index, "pad_result_hidden", "a node outside the partition reads the padded image"
+            )
+        pads[node.outputs[0]] = node
+    return pads
+
+
+def padding_before(graph: Graph, operation: Operation) -> tuple[int, int] | None:
+    """Rows above and columns left of the image that a folded PAD adds."""
+    if operation.padding is None:
+        return None
+    _, (top, _), (left, _), _ = pad_amounts(graph, operation.padding)
+    return top, left

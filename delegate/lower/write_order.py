@@ -1,0 +1,183 @@
+"""An order of operations in which spare lanes never destroy what a neighbour in memory holds.
+
+The DPU writes whole groups of 32 or 64 channels, so a tensor of 16 channels takes surfaces of the
+one that follows it in shared memory. That is harmless while the follower is written later.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from delegate.errors import LoweringError
+from delegate.graph import Graph
+from delegate.lower.hw import CHANNELS_PER_SURFACE
+from delegate.lower.operations import Operation
+from delegate.lower.tensor_uses import surfaces_read, surfaces_written
+from delegate.lower.tensors import view_of
+from delegate.partition.types import Partition
+from delegate.partition.views import VIEW_OPS, Place
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """Images, rows and surfaces that a tensor takes of shared memory, ends excluded."""
+
+    images: tuple[int, int]
+    rows: tuple[int, int]
+    surfaces: tuple[int, int]
+
+    def meets(self, other: _Box) -> bool:
+        return all(
+            first < other_end and other_first < end
+            for (first, end), (other_first, other_end) in (
+                (self.images, other.images),
+                (self.rows, other.rows),
+                (self.surfaces, other.surfaces),
+            )
+        )
+
+
+def in_write_order(
+    graph: Graph,
+    operations: Sequence[Operation],
+    partition: Partition,
+    places: Mapping[int, Place],
+) -> tuple[Operation, ...]:
+    """``operations`` as they are, but for those that must wait for a neighbour's spare lanes.
+
+    Raises LoweringError, naming a concatenation or slice of the partition, if there is no such
+    order.
+    """
+    writer = {op.result: number for number, op in enumerate(operations)}
+    if not any(tensor in places for tensor in writer):
+        return tuple(operations)
+    before: list[set[int]] = [set() for _ in operations]
+    written: dict[int, list[int]] = {}
+    for tensor in writer:
+        if tensor in places:
+            written.setdefault(places[tensor].group, []).append(tensor)
+    boxes = {t: _box(graph, t, places[t]) for found in written.values() for t in found}
+    spares = {
+        t: _widened(b, surfaces_written(graph, operations[writer[t]])) for t, b in boxes.items()
+    }
+    for number, operation in enumerate(operations):
+        for tensor in operation.operands:
+            place = places.get(tensor)
+            if place is None or place.group not in written:
+                before[number].update([writer[tensor]] if tensor in writer else [])
+                continue
+            box = _box(graph, tensor, place)
+            read = _widened(box, _surfaces_used(graph, operation, tensor))
+            sources = [t for t in written[place.group] if spares[t].meets(read)]
+            before[number].update(writer[t] for t in sources)
+            if not _covered(read, [spares[t] for t in sources]):
+                raise LoweringError(*_never_written(graph, partition, operation))
+    for found in written.values():
+        for tensor in found:
+            beyond = _beyond(spares[tensor], boxes[tensor])
+            for other in found:
+                if other != tensor and beyond.meets(boxes[other]):
+                    before[writer[other]].add(writer[tensor])
+    order = _sorted(before)
+    if len(order) < len(operations):
+        raise LoweringError(*_no_order(graph, partition, operations, order))
+    return tuple(operations[number] for number in order)
+
+
+def _box(graph: Graph, tensor: int, place: Place) -> _Box:
+    view = view_of(graph.tensor(tensor).shape)
+    surface = place.channel // CHANNELS_PER_SURFACE
+    count = -(-view.channels // CHANNELS_PER_SURFACE)
+    return _Box(
+        (place.image, place.image + view.images),
+        (place.row, place.row + view.height),
+        (surface, surface + count),
+    )
+
+
+def _surfaces_used(graph: Graph, operation: Operation, tensor: int) -> int:
+    """Surfaces that must hold something. What a fused addition reads beyond its operand's channels
+    may be anything: it only ends in spare lanes.
+    """
+    if operation.addition is not None and tensor == operation.other_operand:
+        return 0
+    return surfaces_read(graph, operation, tensor)
+
+
+def _widened(box: _Box, surfaces: int) -> _Box:
+    """``box`` with so many surfaces, or with its own if it has more."""
+    first, end = box.surfaces
+    return _Box(box.images, box.rows, (first, max(end, first + surfaces)))
+
+
+def _beyond(widened: _Box, box: _Box) -> _Box:
+    """The surfaces that ``widened`` has behind those of ``box``."""
+    return _Box(box.images, box.rows, (box.surfaces[1], widened.surfaces[1]))
+
+
+def _covered(box: _Box, parts: Sequence[_Box]) -> bool:
+    """Whether every row of every surface of ``box`` lies in one of ``parts``."""
+    lengths = [end - first for first, end in (box.images, box.rows, box.surfaces)]
+    written = np.zeros(lengths, np.bool_)
+    for part in parts:
+        image, row, surface = (
+            slice(max(first - start, 0), max(end - start, 0))
+            for (first, end), (start, _) in zip(
+                (part.images, part.rows, part.surfaces),
+                (box.images, box.rows, box.surfaces),
+                strict=True,
+            )
+        )
+        written[image, row, surface] = True
+    return bool(written.all())
+
+
+def _never_written(
+    graph: Graph, partition: Partition, operation: Operation
+) -> tuple[int, str, str]:
+    views = [graph.node(i) for i in partition.nodes if graph.node(i).op in VIEW_OPS]
+    touching = [n for n in views if set(operation.operands).intersection((*n.inputs, *n.outputs))]
+    detail = (
+        f"Node {operation.node.index} ({operation.node.op}) would read spare lanes behind a tensor "
+        "of this node, in memory that nothing writes"
+    )
+    return (touching or views)[-1].index, "spare_lanes_written", detail
+
+
+def _sorted(before: Sequence[set[int]]) -> list[int]:
+    """Numbers after all that must come ``before`` them, else in order; shorter if there is a
+    cycle.
+    """
+    after: list[list[int]] = [[] for _ in before]
+    missing = [len(found) for found in before]
+    for number, found in enumerate(before):
+        for earlier in found:
+            after[earlier].append(number)
+    ready = [number for number, count in enumerate(missing) if count == 0]
+    order = []
+    while ready:
+        number = heapq.heappop(ready)
+        order.append(number)
+        for later in after[number]:
+            missing[later] -= 1
+            if missing[later] == 0:
+                heapq.heappush(ready, later)
+    return order
+
+
+def _no_order(
+    graph: Graph, partition: Partition, operations: Sequence[Operation], order: Sequence[int]
+) -> tuple[int, str, str]:
+    stuck = {op.result for number, op in enumerate(operations) if number not in set(order)}
+    views = [graph.node(i) for i in partition.nodes if graph.node(i).op in VIEW_OPS]
+    touching = [n for n in views if stuck.intersection((*n.inputs, *n.outputs))]
+    node = (touching or views)[-1]
+    detail = (
+        "Spare lanes of a tensor of this node's memory would be written over a neighbour that must "
+        "be computed before it"
+    )
+    return node.index, "spare_lanes_written_first", detail

@@ -1,0 +1,66 @@
+"""Rules of operators that move no data: the tensors of a partition lie inside one another.
+
+A part of a tensor is free where it begins at a surface of 16 channels, or is whole rows or images.
+Whether the parts of several nodes can all be had at once is decided per partition, in ``views``.
+"""
+
+from __future__ import annotations
+
+from delegate.graph import Node
+from delegate.partition.constraint import GraphFacts, constraint, named
+from delegate.partition.views import (
+    RANK,
+    SURFACE_CHANNELS,
+    ViewError,
+    four_dimensions,
+    links_of,
+    view_features,
+)
+
+
+@constraint(most=RANK)
+def view_rank(facts: GraphFacts, node: Node) -> str | None:
+    """Tensors must have rank 1 to {most}."""
+    for index in view_features(node):
+        tensor = facts.graph.tensor(index)
+        if not 1 <= len(tensor.shape) <= RANK:
+            return f"{named(tensor)} has the shape {list(tensor.shape)}"
+    return None
+
+
+@constraint()
+def view_keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
+    """All tensors must have the same scale and zero point."""
+    first, *others = (facts.graph.tensor(index) for index in view_features(node))
+    other = next((t for t in others if t.quantization != first.quantization), None)
+    return None if other is None else f"{named(first)} and {named(other)} differ"
+
+
+@constraint()
+def view_position_known(facts: GraphFacts, node: Node) -> str | None:
+    """Axis, begin and sizes must be constant and inside the tensor, strides 1, the rank kept."""
+    try:
+        links_of(facts.graph, node)
+    except ViewError as error:
+        return str(error)
+    return None
+
+
+@constraint(channels=SURFACE_CHANNELS)
+def view_begins_at_surface(facts: GraphFacts, node: Node) -> str | None:
+    """Every part must have whole rows of pixels and begin at a multiple of {channels} channels."""
+    for link in links_of(facts.graph, node):
+        part, whole = facts.graph.tensor(link.part), facts.graph.tensor(link.whole)
+        if four_dimensions(part.shape)[2] != four_dimensions(whole.shape)[2]:
+            return f"{named(part)} takes a part of the rows of {named(whole)}"
+        if link.begin[3] % SURFACE_CHANNELS:
+            return f"{named(part)} begins at channel {link.begin[3]} of {named(whole)}"
+    return None
+
+
+@constraint()
+def view_parts_differ(facts: GraphFacts, node: Node) -> str | None:
+    """No tensor may be a part twice."""
+    parts = [link.part for link in links_of(facts.graph, node)]
+    twice = next((part for part in parts if parts.count(part) > 1), None)
+    return None if twice is None else f"{named(facts.graph.tensor(twice))} is"

@@ -1,0 +1,340 @@
+"""Concatenations and slices by address: bit for bit what TensorFlow Lite's copies give.
+
+The oracle is the same model with these operators denied: the runtime copies, and every other
+operator is the same. So any difference is a tensor in the wrong place, or one that was destroyed
+by the spare lanes of a neighbour.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import delegate
+from delegate.compiler import compile_model
+from delegate.conformance.random_layers import Numbers, Window, conv, depthwise
+from delegate.graph import DType, Quantization
+from delegate.lower.lowering import lower_partition
+from delegate.options import Options
+from delegate.partition.views import VIEW_OPS, place_views
+from delegate.runtimes import find_runtime
+from delegate.tflite_reader import read_graph
+from models.builder import ModelBuilder, layers
+from models.builder.views import concatenation, slice_of, split
+from tests.lower.reference import whole_graph
+
+SAME = Quantization((0.05,), (3,))
+NUMBERS = Numbers(output=SAME)
+POINT = Window(kh=1, kw=1, sh=1, sw=1)
+SQUARE = Window(kh=3, kw=3, sh=1, sw=1)
+
+
+class Net:
+    """A builder whose layers all give the quantisation SAME, so that everything may be joined."""
+
+    def __init__(self, h=5, w=7, c=19, *, dtype=DType.INT8, images=1, seed=0):
+        self.builder = ModelBuilder("views")
+        self.rng = np.random.default_rng(seed)
+        self.dtype = dtype
+        self.shape = (images, h, w, c)
+        self.count = 0
+
+    def name(self):
+        self.count += 1
+        return f"t{self.count}"
+
+    def input(self, c=None, quantization=SAME):
+        shape = (*self.shape[:3], c or self.shape[3])
+        return self.builder.input(self.name(), shape, self.dtype, quantization)
+
+    def conv(self, x, channels, window=POINT):
+        return conv(self.builder, self.rng, x, channels, window, NUMBERS, name=self.name())
+
+    def depthwise(self, x, window=SQUARE):
+        return depthwise(self.builder, self.rng, x, window, NUMBERS, name=self.name())
+
+    def add(self, a, b):
+        scale, zero_point = SAME.scale, SAME.zero_point
+        return layers.add(
+            self.builder,
+            a,
+            b,
+            output_scale=scale,
+            output_zero_point=zero_point,
+            name=self.name(),
+        )
+
+    def join(self, *parts, axis=3):
+        return concatenation(self.builder, parts, axis, self.name())
+
+    def split(self, x, count=2, axis=3):
+        return split(self.builder, x, count, axis, self.name())
+
+    def slice(self, x, begin, size, *, strided=False):
+        return slice_of(self.builder, x, begin, size, self.name(), strided=strided)
+
+    def channels(self, x, begin, count, *, strided=True):
+        shape = self.builder.spec(x).shape
+        return self.slice(x, (0, 0, 0, begin), (*shape[:3], count), strided=strided)
+
+    def model(self, *outputs):
+        for tensor in outputs:
+            self.builder.output(tensor)
+        return self.builder.build()
+
+
+def run(model, arrays, deny_ops=""):
+    runtime = find_runtime()
+    options = {"device": "simulator", "log_level": "error", "deny_ops": deny_ops}
+    plugin = runtime.load_delegate(delegate.library_path(), options)
+    interpreter = runtime.interpreter(model, [plugin])
+    for details, array in zip(interpreter.get_input_details(), arrays, strict=True):
+        interpreter.set_tensor(details["index"], array)
+    for _ in range(2):  # what a run leaves behind must not matter
+        interpreter.invoke()
+    return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
+
+
+def check(model, *, refused=()):
+    """Equal outputs; all view nodes delegated but the ``refused`` ones, given as (node, rule)."""
+    graph = read_graph(model)
+    rng = np.random.default_rng(7)
+    arrays = []
+    for index in graph.inputs:
+        tensor = graph.tensor(index)
+        limits = np.iinfo(tensor.dtype.name.lower())
+        values = rng.integers(limits.min, limits.max + 1, tensor.shape)
+        arrays.append(values.astype(limits.dtype))
+    result = compile_model(graph, Options())
+    found = [(r.node, r.rule) for r in result.rejections if r.op in VIEW_OPS]
+    assert found == list(refused)
+    ours = run(model, arrays)
+    theirs = run(model, arrays, ",".join(VIEW_OPS))
+    for mine, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(mine, other)
+    return result
+
+
+TYPES = (DType.INT8, DType.UINT8)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("channels", [(16, 32, 24), (48, 16, 1), (16, 16, 16), (64, 16, 33)])
+def test_channels_of_convolutions_are_joined(dtype, channels):
+    net = Net(dtype=dtype)
+    x = net.input()
+    joined = net.join(*(net.conv(x, c, SQUARE) for c in channels))
+    result = check(net.model(net.conv(joined, 21)))
+    assert len(result.partitions) == 1
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_joined_halves_of_a_split_tensor(dtype):
+    """The block of YOLOv8: both halves of a tensor, and what is computed from one of them."""
+    net = Net(dtype=dtype)
+    first, second = net.split(net.conv(net.input(), 32))
+    last = net.add(second, net.conv(net.conv(second, 16, SQUARE), 16, SQUARE))
+    result = check(net.model(net.conv(net.join(first, second, last), 40)))
+    assert len(result.partitions) == 1
+
+
+def test_outputs_of_the_model_among_parts_and_wholes():
+    net = Net()
+    x = net.input()
+    a, b = net.conv(x, 16), net.depthwise(net.conv(x, 32))
+    joined = net.join(a, b)
+    again = net.join(net.conv(joined, 16), net.conv(joined, 19))
+    check(net.model(a, joined, net.conv(b, 5), again))
+
+
+def test_joined_rows_and_images():
+    net = Net(images=3)
+    x = net.input()
+    rows = net.join(net.conv(x, 20), net.depthwise(net.conv(x, 20)), axis=1)
+    images = net.join(net.conv(rows, 24), net.conv(rows, 24), axis=0)
+    result = check(net.model(net.conv(images, 9, SQUARE), net.conv(rows, 3)))
+    assert len(result.partitions) == 1
+
+
+@pytest.mark.parametrize("strided", [False, True])
+def test_slices_of_every_dimension(strided):
+    net = Net(h=11, images=2)
+    x = net.conv(net.input(), 64)
+    a = net.slice(x, (0, 2, 0, 16), (2, 6, 7, 40), strided=strided)
+    b = net.slice(x, (1, 5, 0, 0), (1, 6, 7, 64), strided=strided)
+    c = net.slice(a, (0, 1, 0, 32), (2, 2, 7, 8), strided=strided)
+    outputs = net.conv(a, 3, SQUARE), net.depthwise(b), net.add(c, c), b
+    check(net.model(*outputs))
+
+
+def test_lanes_behind_a_slice_must_have_been_written():
+    """Depthwise, 40 channels are read as 64: here beyond the end of the tensor that was cut."""
+    net = Net()
+    part = net.channels(net.conv(net.input(), 64), 16, 40)
+    check(net.model(net.depthwise(part)), refused=[(1, "spare_lanes_written")])
+
+
+def test_nested_concatenations():
+    net = Net()
+    x = net.input()
+    inner = net.join(net.conv(x, 16), net.conv(x, 48))
+    outer = net.join(net.conv(x, 16), inner, net.conv(inner, 7))
+    check(net.model(net.conv(outer, 16), net.depthwise(outer)))
+
+
+def test_tensors_from_the_cpu_are_joined_and_cut_while_they_are_converted():
+    net = Net()
+    joined = net.join(net.input(16), net.input(21))
+    cut = net.input(48)
+    first = net.channels(cut, 0, 16)
+    rest = net.channels(cut, 16, 32)
+    check(net.model(net.conv(joined, 8), net.conv(first, 4), net.depthwise(rest)))
+
+
+def test_a_slice_that_needs_little_of_a_tensor_from_the_cpu_stays_there():
+    net = Net()
+    part = net.channels(net.input(64), 16, 16)
+    check(net.model(net.conv(part, 8)), refused=[(0, "view_is_free")])
+
+
+def test_writers_wait_for_the_spare_lanes_of_their_neighbour():
+    """16 channels are written as 32: what follows in memory must be written later."""
+    net = Net()
+    x = net.input()
+    later = net.conv(x, 16)
+    sooner = net.conv(x, 16)
+    model = net.model(net.conv(net.join(sooner, later), 8))
+    check(model)
+    graph = read_graph(model)
+    lowered = lower_partition(graph, whole_graph(graph), "order")
+    assert [layer.nodes for layer in lowered.layers] == [(1,), (0,), (3,)]
+
+
+def test_spare_lanes_that_would_come_too_late_are_refused():
+    net = Net()
+    first = net.conv(net.input(), 16)
+    second = net.conv(first, 16)
+    model = net.model(net.conv(net.join(second, first), 8))
+    check(model, refused=[(2, "spare_lanes_written_first")])
+
+
+def test_a_tensor_that_two_concatenations_want_in_different_places():
+    net = Net()
+    x = net.input()
+    a, b = net.conv(x, 32), net.conv(x, 32)
+    model = net.model(net.conv(net.join(a, b), 8), net.conv(net.join(b, a), 8))
+    check(model, refused=[(4, "view_is_free")])
+
+
+def test_two_followers_of_one_tensor_are_refused():
+    net = Net()
+    x = net.input()
+    a = net.conv(x, 32)
+    first, second = net.join(a, net.conv(x, 32)), net.join(a, net.conv(x, 16))
+    model = net.model(net.conv(first, 8), net.conv(second, 8))
+    check(model, refused=[(4, "view_is_free")])
+
+
+def test_a_partition_of_views_alone_stays_on_the_cpu():
+    net = Net()
+    joined = net.join(net.input(16), net.input(21))
+    check(net.model(joined), refused=[(0, "view_is_free")])
+
+
+def test_positions_share_one_origin():
+    net = Net()
+    x = net.conv(net.input(), 64)
+    inner = net.channels(x, 32, 32)
+    model = net.model(net.conv(inner, 8), net.join(net.channels(inner, 16, 16), net.conv(x, 3)))
+    graph = read_graph(model)
+    places = place_views(graph, whole_graph(graph)).places
+    assert sorted((p.channel, graph.tensor(t).shape[3]) for t, p in places.items()) == [
+        (0, 64),
+        (32, 32),
+        (48, 16),
+        (48, 19),
+        (64, 3),
+    ]
+    check(model)
+
+
+@st.composite
+def nets(draw):
+    """Random graphs of everything that joins and cuts; additions never fuse, which would round
+    otherwise where partitions differ."""
+    net = Net(
+        h=draw(st.integers(1, 6)),
+        w=draw(st.integers(1, 5)),
+        c=draw(st.sampled_from((16, 19, 32))),
+        dtype=draw(st.sampled_from(TYPES)),
+        images=draw(st.integers(1, 2)),
+        seed=draw(st.integers(0, 1000)),
+    )
+    tensors = [net.input()]
+    convolved = set()
+
+    def pick():
+        return tensors[-1 - draw(st.integers(0, min(3, len(tensors) - 1)))]
+
+    for _ in range(draw(st.integers(2, 9))):
+        x = pick()
+        shape = net.builder.spec(x).shape
+        kind = draw(st.sampled_from(("conv", "conv", "depthwise", "add", "join", "join", "cut")))
+        if kind == "conv":
+            x = net.conv(x, draw(st.sampled_from((8, 16, 24, 32, 48))))
+            convolved.add(x)
+        elif kind == "depthwise":
+            x = net.depthwise(x)
+        elif kind == "add":
+            if x in convolved:
+                continue
+            x = net.add(x, x)
+        elif kind == "cut":
+            axis = draw(st.sampled_from((0, 1, 3, 3)))
+            unit = 16 if axis == 3 else 1
+            count = shape[axis] // unit
+            if count < 2:
+                continue
+            begin = [0, 0, 0, 0]
+            begin[axis] = unit * draw(st.integers(0, count - 1))
+            size = [s - b for s, b in zip(shape, begin, strict=True)]
+            x = net.slice(x, begin, size, strided=draw(st.booleans()))
+        else:
+            axis = draw(st.sampled_from((0, 1, 3, 3)))
+            others = [
+                t
+                for t in tensors
+                if all(
+                    a == b or i == axis
+                    for i, (a, b) in enumerate(zip(net.builder.spec(t).shape, shape, strict=True))
+                )
+            ]
+            parts = draw(st.lists(st.sampled_from(others), min_size=1, max_size=3, unique=True))
+            if sum(net.builder.spec(t).shape[axis] for t in parts) > 160:
+                continue
+            x = net.join(*parts, axis=axis)
+        tensors.append(x)
+    outputs = {tensors[-1], *draw(st.lists(st.sampled_from(tensors[1:] or tensors), max_size=2))}
+    return net.model(*sorted(outputs - {tensors[0]}) or [net.conv(tensors[0], 4)])
+
+
+@settings(
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(nets())
+def test_random_graphs_equal_copies(model):
+    graph = read_graph(model)
+    rng = np.random.default_rng(1)
+    arrays = []
+    for index in graph.inputs:
+        limits = np.iinfo(graph.tensor(index).dtype.name.lower())
+        shape = graph.tensor(index).shape
+        arrays.append(rng.integers(limits.min, limits.max + 1, shape).astype(limits.dtype))
+    ours, theirs = run(model, arrays), run(model, arrays, ",".join(VIEW_OPS))
+    for mine, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(mine, other)
