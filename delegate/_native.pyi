@@ -20,6 +20,7 @@ class Executable:
         timeout_ms: int = 0,
         cores: str = "auto",
         verify: bool = False,
+        threads: int = 0,
     ) -> None: ...
     @property
     def name(self) -> str: ...

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from delegate.delegated import DelegatedModel
 from delegate.host_facts import host_facts
 from delegate.inferences import run_inferences
 from delegate.layer_counters import count_program, sum_counters
+from delegate.memory_use import memory_document
 from delegate.model_inputs import Sample
 from delegate.options import Options
 from delegate.reference import ReferenceModel
@@ -33,13 +34,14 @@ SIMULATOR = "simulator"
 
 _NS_PER_MS = 1e6
 _PERCENTILES = (50, 90, 95, 99)
+_TURN = 5
 
 Done = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to measure. ``threads`` None: the runtime's default."""
+    """How to measure. ``threads`` None: the runtime's default, on the simulator one."""
 
     warmup: int
     runs: int
@@ -70,51 +72,119 @@ def benchmark(
     ``sample_of`` gives the input for the runtime's input details. ``done`` is called after every
     inference. Raises what loading and running a model raise.
     """
+    from delegate._native import open_device_name
+
+    threads = plan.threads
+    if threads is None and open_device_name(options.device, options.strict) == SIMULATOR:
+        # What the simulator is compared with runs on one thread by default.
+        threads = 1
     result = compile_model(path, options)
+    memory = memory_document(path, options, threads, with_cpu=plan.with_cpu)
+    ours = _Delegated.load(path, options, sample_of, threads, result)
+    cpu = _OnCpu.load(path, sample_of, threads) if plan.with_cpu else None
+    remaining = 1 + plan.warmup + plan.runs
+    while remaining:
+        # In turns, so that both meet the same moods of the machine.
+        count = min(_TURN, remaining)
+        ours.run(count, done)
+        if cpu is not None:
+            cpu.run(count, done)
+        remaining -= count
     document: dict[str, Any] = {
         "format": FORMAT,
         "model": path.name,
         "host": host_facts(find_runtime()),
-        "threads": plan.threads,
+        "threads": threads,
         "options": options.to_strings(),
-        "delegate": _with_delegate(path, options, sample_of, plan, done, result),
-        "cpu": _on_cpu(path, sample_of, plan, done) if plan.with_cpu else None,
+        "delegate": ours.document(plan),
+        "cpu": cpu.document(plan) if cpu is not None else None,
+        "memory": memory,
     }
-    # What the simulator takes is no statement about an NPU, so nothing is set in relation to it.
-    if document["cpu"] is not None and not document["delegate"]["is_simulated"]:
-        document["speedup"] = (
-            document["cpu"]["steady"]["p50_ms"] / document["delegate"]["steady"]["p50_ms"]
-        )
+    if document["cpu"] is not None:
+        ratio = document["delegate"]["steady"]["p50_ms"] / document["cpu"]["steady"]["p50_ms"]
+        # What the simulator takes is no statement about an NPU: it has no speed-up.
+        if document["delegate"]["is_simulated"]:
+            document["simulator_ratio"] = ratio
+        else:
+            document["speedup"] = 1 / ratio
     return document
 
 
-def _with_delegate(
-    path: Path,
-    options: Options,
-    sample_of: Callable[[Any], Sample],
-    plan: Plan,
-    done: Done,
-    result: CompileResult,
-) -> dict[str, Any]:
-    start = time.monotonic_ns()
-    model = DelegatedModel.load(path, options, threads=plan.threads)
-    init_ns = time.monotonic_ns() - start
-    sample = sample_of(model.inputs)
-    every = run_inferences(model, result, sample, 1 + plan.warmup + plan.runs, done)
-    inferences = every[1 + plan.warmup :]
-    return {
-        "device": model.device,
-        "is_simulated": model.device == SIMULATOR,
-        "delegated_nodes": model.delegation.delegated_nodes,
-        "total_nodes": model.delegation.total_nodes,
-        "init_ms": init_ns / _NS_PER_MS,
-        "compile_ms": result.compile_seconds * 1e3,
-        "first_ms": (every[0].end_ns - every[0].start_ns) / _NS_PER_MS,
-        "steady": summary([i.end_ns - i.start_ns for i in inferences]),
-        "phases": _phases(inferences),
-        "partitions": _partitions(inferences, result),
-        "cpu_nodes": _cpu_nodes(inferences, result),
-    }
+@dataclass(slots=True)
+class _Delegated:
+    """The model with the delegate, and its inferences so far."""
+
+    model: DelegatedModel
+    result: CompileResult
+    sample: Sample
+    init_ns: int
+    inferences: list[Inference] = field(default_factory=list)
+
+    @classmethod
+    def load(
+        cls,
+        path: Path,
+        options: Options,
+        sample_of: Callable[[Any], Sample],
+        threads: int | None,
+        result: CompileResult,
+    ) -> _Delegated:
+        start = time.monotonic_ns()
+        model = DelegatedModel.load(path, options, threads=threads)
+        init_ns = time.monotonic_ns() - start
+        return cls(model, result, sample_of(model.inputs), init_ns)
+
+    def run(self, count: int, done: Done) -> None:
+        self.inferences += run_inferences(self.model, self.result, self.sample, count, done)
+
+    def document(self, plan: Plan) -> dict[str, Any]:
+        first = self.inferences[0]
+        steady = self.inferences[1 + plan.warmup :]
+        return {
+            "device": self.model.device,
+            "is_simulated": self.model.device == SIMULATOR,
+            "delegated_nodes": self.model.delegation.delegated_nodes,
+            "total_nodes": self.model.delegation.total_nodes,
+            "init_ms": self.init_ns / _NS_PER_MS,
+            "compile_ms": self.result.compile_seconds * 1e3,
+            "first_ms": (first.end_ns - first.start_ns) / _NS_PER_MS,
+            "steady": summary([i.end_ns - i.start_ns for i in steady]),
+            "phases": _phases(steady),
+            "partitions": _partitions(steady, self.result),
+            "cpu_nodes": _cpu_nodes(steady, self.result),
+        }
+
+
+@dataclass(slots=True)
+class _OnCpu:
+    """The model without the delegate, and the times of its inferences so far."""
+
+    model: ReferenceModel
+    init_ns: int
+    times_ns: list[int] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, path: Path, sample_of: Callable[[Any], Sample], threads: int | None) -> _OnCpu:
+        start = time.monotonic_ns()
+        model = ReferenceModel.load(path, reference_kernels=False, threads=threads)
+        init_ns = time.monotonic_ns() - start
+        for details, array in zip(model.inputs, sample_of(model.inputs), strict=True):
+            model.interpreter.set_tensor(details["index"], array)
+        return cls(model, init_ns)
+
+    def run(self, count: int, done: Done) -> None:
+        for _ in range(count):
+            begin = time.monotonic_ns()
+            invoke(self.model.interpreter)
+            self.times_ns.append(time.monotonic_ns() - begin)
+            done()
+
+    def document(self, plan: Plan) -> dict[str, Any]:
+        return {
+            "init_ms": self.init_ns / _NS_PER_MS,
+            "first_ms": self.times_ns[0] / _NS_PER_MS,
+            "steady": summary(self.times_ns[1 + plan.warmup :]),
+        }
 
 
 def _mean_ms(values_ns: Sequence[int]) -> float:
@@ -198,24 +268,3 @@ def _cpu_nodes(inferences: Sequence[Inference], result: CompileResult) -> list[d
             }
         )
     return rows
-
-
-def _on_cpu(
-    path: Path, sample_of: Callable[[Any], Sample], plan: Plan, done: Done
-) -> dict[str, Any]:
-    start = time.monotonic_ns()
-    model = ReferenceModel.load(path, reference_kernels=False, threads=plan.threads)
-    init_ns = time.monotonic_ns() - start
-    for details, array in zip(model.inputs, sample_of(model.inputs), strict=True):
-        model.interpreter.set_tensor(details["index"], array)
-    times = []
-    for _ in range(1 + plan.warmup + plan.runs):
-        begin = time.monotonic_ns()
-        invoke(model.interpreter)
-        times.append(time.monotonic_ns() - begin)
-        done()
-    return {
-        "init_ms": init_ns / _NS_PER_MS,
-        "first_ms": times[0] / _NS_PER_MS,
-        "steady": summary(times[1 + plan.warmup :]),
-    }

@@ -59,6 +59,7 @@ struct Submit {
   std::vector<Buffer*> inputs;   // read only by the device
   std::vector<Buffer*> outputs;  // written (and possibly read); never also in inputs
   uint32_t timeout_ms = 0;       // 0: the device's default
+  unsigned threads = 0;          // of a device that computes on the host; 0: its own choice
   // Whether outputs hold content that the device may read before it wrote there. Programs bring
   // none, so reading it is a mistake.
   bool outputs_hold_content = false;

@@ -60,13 +60,15 @@ Executable::Executable(const Program& program, const RunSettings& settings)
   fill_unused_surfaces();
   build_submit(program);
   submit_.timeout_ms = settings.timeout_ms;
+  submit_.threads = settings.threads;
   submission_ = device_->prepare(submit_);
   if (!device_->proves_completion()) require_proof();
   for (const auto& buffer : buffers_) {
     if (buffer != nullptr) device_->sync_for_device(*buffer);
   }
   if (settings.verifier == nullptr) return;
-  verifier_ = std::make_unique<Executable>(program, RunSettings{settings.verifier, 0, nullptr});
+  verifier_ = std::make_unique<Executable>(
+      program, RunSettings{settings.verifier, 0, nullptr, settings.threads});
   for (const Binding& binding : outputs_) verified_.emplace_back(binding.host_bytes());
 }
 

@@ -22,6 +22,8 @@ struct RunSettings {
   uint32_t timeout_ms = 0;  // 0: the device's default
   // Runs everything a second time (the simulator); results that differ are an error.
   std::shared_ptr<Device> verifier;
+  // Of a device that computes on the host; 0: its own choice.
+  unsigned threads = 0;
 };
 
 class Executable {

@@ -1,5 +1,6 @@
 #include "file_pages.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -45,6 +46,12 @@ void release_file_pages(Span<const uint8_t> bytes) {
   const uintptr_t end = (address + bytes.size()) / page * page;
   if (begin >= end || !is_shared_read_only_file(begin, end)) return;
   static_cast<void>(madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED));
+}
+
+void release_freed_memory() {
+#ifdef __GLIBC__
+  static_cast<void>(malloc_trim(0));
+#endif
 }
 
 }  // namespace rk3588

@@ -11,4 +11,8 @@ namespace rk3588 {
 // as runtimes map models: later reads bring it back from the file. Does nothing to other memory.
 void release_file_pages(Span<const uint8_t> bytes);
 
+// Gives memory that was freed back to the system: what compiling a model needed for a moment would
+// otherwise count as this process's for ever. Where the C library cannot, nothing happens.
+void release_freed_memory();
+
 }  // namespace rk3588

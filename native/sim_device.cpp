@@ -2,6 +2,9 @@
 // lists.
 #include <unistd.h>
 
+#include <algorithm>
+#include <map>
+
 #include "device_fault.h"
 #include "devices.h"
 #include "host_memory.h"
@@ -26,38 +29,49 @@ const char* buffer_name(BufferId id) {
   return "buffer";
 }
 
+// A layer rarely has work for more, whatever the interpreter was told.
+constexpr unsigned kMostThreads = 16;
+
 // Simulators (and their threads) that are idle. One per concurrent submit, made when needed:
 // nothing starts before the first invoke, so loading the library and forking are free of threads.
 class SimulatorPool {
  public:
   ~SimulatorPool() { forget_after_fork(); }
 
-  std::unique_ptr<sim::Simulator> take() {
+  // One with so many threads (0: as many as the machine has).
+  std::unique_ptr<sim::Simulator> take(unsigned threads) {
     const std::lock_guard<std::mutex> lock(mutex_);
     forget_after_fork();
-    if (idle_.empty()) return std::make_unique<sim::Simulator>();
-    std::unique_ptr<sim::Simulator> simulator = std::move(idle_.back());
-    idle_.pop_back();
+    std::vector<std::unique_ptr<sim::Simulator>>& idle = idle_[threads];
+    if (idle.empty()) {
+      sim::Settings settings;
+      settings.threads = threads;
+      return std::make_unique<sim::Simulator>(settings);
+    }
+    std::unique_ptr<sim::Simulator> simulator = std::move(idle.back());
+    idle.pop_back();
     return simulator;
   }
 
-  void give_back(std::unique_ptr<sim::Simulator> simulator) {
+  void give_back(std::unique_ptr<sim::Simulator> simulator, unsigned threads) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    idle_.push_back(std::move(simulator));
+    idle_[threads].push_back(std::move(simulator));
   }
 
  private:
   // A forked child has no worker threads: destroying the simulators would wait for them for ever.
   void forget_after_fork() {
     if (owner_ == getpid()) return;
-    for (auto& simulator : idle_) static_cast<void>(simulator.release());
+    for (auto& [threads, idle] : idle_) {
+      for (auto& simulator : idle) static_cast<void>(simulator.release());
+    }
     idle_.clear();
     owner_ = getpid();
   }
 
   std::mutex mutex_;
   pid_t owner_ = getpid();
-  std::vector<std::unique_ptr<sim::Simulator>> idle_;
+  std::map<unsigned, std::vector<std::unique_ptr<sim::Simulator>>> idle_;
 };
 
 class SimDevice : public Device {
@@ -86,15 +100,16 @@ class SimDevice : public Device {
         target.tasks.push_back({task.regcmd, task.regcmd_count, task.layer});
       }
     }
-    std::unique_ptr<sim::Simulator> simulator = pool_.take();
+    const unsigned threads = std::min(submit.threads, kMostThreads);
+    std::unique_ptr<sim::Simulator> simulator = pool_.take(threads);
     try {
       simulator->run(memory, jobs);
     } catch (const sim::Fault& fault) {
-      pool_.give_back(std::move(simulator));
+      pool_.give_back(std::move(simulator), threads);
       throw DeviceFault(std::string("simulator: ") + fault.what(), fault.kind, fault.unit,
                         fault.reg, fault.task, fault.layer);
     }
-    pool_.give_back(std::move(simulator));
+    pool_.give_back(std::move(simulator), threads);
   }
 
  private:

@@ -200,6 +200,11 @@ struct Context {
   Status (*preview_delegate_partitioning)(Context*, const IntArray* nodes, DelegateParams** params,
                                           int32_t* count);
   void* reserved_access[5];
+
+  // What the user asked for; 0: nothing.
+  unsigned threads() const {
+    return recommended_num_threads > 0 ? static_cast<unsigned>(recommended_num_threads) : 0;
+  }
 };
 static_assert(sizeof(Context) == 200);
 static_assert(offsetof(Context, tensors_size) == 0);

@@ -44,7 +44,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--threads", type=positive_integer, metavar="N",
-        help="of operators on the CPU (default: the runtime's)",
+        help="of operators on the CPU and of the simulator (default: the runtime's; with the "
+        "simulator one)",
     )  # fmt: skip
     parser.add_argument("--no-cpu", action="store_true", help="do not measure the CPU alone")
     parser.add_argument("--image", type=Path, metavar="FILE", help="the input: a picture")
@@ -98,6 +99,18 @@ def _ms(value: float | None) -> str:
     return f"{value:.3f}" if value < 100 else f"{value:.1f}"
 
 
+def _memory_text(memory: dict[str, Any]) -> str:
+    def megabytes(size: int) -> str:
+        return f"{size / 1e6:.1f} MB"
+
+    peak, limit = memory["delegate"]["peak_bytes"], memory["limit_bytes"]
+    verdict = "within" if peak <= limit else "above"
+    text = f"{megabytes(peak)} at most, {verdict} {megabytes(limit)} (the model and 64 MB)"
+    if memory["cpu"] is not None:
+        text += f"; CPU alone {megabytes(memory['cpu']['peak_bytes'])}"
+    return text
+
+
 def _print_tables(document: dict[str, Any]) -> None:
     ours, cpu = document["delegate"], document["cpu"]
     host = document["host"]
@@ -115,6 +128,16 @@ def _print_tables(document: dict[str, Any]) -> None:
     ]
     if "speedup" in document:
         facts.append(("speed-up", f"{document['speedup']:.2f} times the CPU alone, by medians"))
+    if "simulator_ratio" in document:
+        facts.append(
+            (
+                "simulator",
+                f"takes {document['simulator_ratio']:.2f} times as long as the CPU alone, by "
+                f"medians, {plural(document['threads'], 'thread')} each",
+            )
+        )
+    if document["memory"] is not None:
+        facts.append(("memory", _memory_text(document["memory"])))
     print(format_pairs(facts))
     print("\nmeasured, milliseconds:")
     rows = []

@@ -43,6 +43,7 @@ MAX_D_BITS = 14
 # D of the positive way is sought this far around its power of two. It moves BN's summand by the
 # same share, at most 1/64 of a rounding error at 2^14; channels with a small D have fewer choices.
 D_REACH = 1 << 8
+BLOCK_CHANNELS = 64
 LARGEST_FACTOR = (1 << MULTIPLIER_BITS) - 1
 
 
@@ -130,6 +131,16 @@ def _positive_stages(channels: _Channels) -> Stages | None:
 
 def _nearest_factors(product: FloatArray, d_bits: Int64Array) -> tuple[Int64Array, Int64Array]:
     """C and D with C * D nearest to ``product``, D near 2^d_bits, both of 15 bits."""
+    # By blocks: all candidates of all channels would take more memory than the rest of a model.
+    blocks = [
+        _nearest_in_block(product[i : i + BLOCK_CHANNELS], d_bits[i : i + BLOCK_CHANNELS])
+        for i in range(0, len(product), BLOCK_CHANNELS)
+    ]
+    c, d = (np.concatenate([block[k] for block in blocks]) for k in range(2))
+    return c, d
+
+
+def _nearest_in_block(product: FloatArray, d_bits: Int64Array) -> tuple[Int64Array, Int64Array]:
     power = np.left_shift(np.int64(1), d_bits)[:, np.newaxis]
     d = np.maximum(power + np.arange(-D_REACH, D_REACH + 1), 1)
     # Around a small power the reach would be a multiple of it: keep within 1/64.

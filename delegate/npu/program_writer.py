@@ -43,6 +43,9 @@ FOLD_FIELDS = (
     "left",
 )
 
+_MOST_RECORD_BYTES = 256
+"""Of a table with its vtable, without the strings and vectors in it."""
+
 _CHECKSUM_PLACEHOLDER = (1 << 64) - 1
 """Anything but the default 0, which the builder would leave out."""
 
@@ -50,8 +53,7 @@ _CHECKSUM_PLACEHOLDER = (1 << 64) - 1
 def serialize(program: Program) -> bytes:
     """The bytes of ``program``. Raises ProgramError when it is inconsistent."""
     check_program(program)
-    content_bytes = sum(len(item.content) for item in program.buffers)
-    builder = flatbuffers.Builder(content_bytes + 4096)
+    builder = flatbuffers.Builder(_size_bytes(program))
     compiler = builder.CreateString(program.compiler)
     name = builder.CreateString(program.name)
     buffers = _vector(builder, program.buffers, _buffer)
@@ -68,11 +70,24 @@ def serialize(program: Program) -> bytes:
     ):
         builder.PrependUOffsetTRelativeSlot(slot, offset, 0)
     builder.Finish(_end_table(builder), file_identifier=FILE_IDENTIFIER)
-    data = bytearray(builder.Output())
+    # The builder fills its memory from the end. The file is made within it: programs hold all
+    # weights, and every copy of them counts while a model is loaded.
+    data = builder.Bytes
+    del data[: builder.Head()]
     position = checksum_position(data)
     data[position : position + CHECKSUM_BYTES] = bytes(CHECKSUM_BYTES)
     struct.pack_into("<Q", data, position, zlib.crc32(data))
     return bytes(data)
+
+
+def _size_bytes(program: Program) -> int:
+    """At least what the file takes: a builder without room doubles its memory."""
+    content_bytes = sum(len(item.content) for item in program.buffers)
+    bindings = len(program.inputs) + len(program.outputs)
+    records = len(program.tasks) + len(program.layers) + len(program.relocs) + bindings
+    names_bytes = sum(len(layer.name) + 8 * len(layer.nodes) for layer in program.layers)
+    names_bytes += sum(len(task.tile) for task in program.tasks)
+    return content_bytes + 4 * names_bytes + _MOST_RECORD_BYTES * (records + 16)
 
 
 def checksum_position(data: bytes | bytearray) -> int:

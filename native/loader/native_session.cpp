@@ -18,8 +18,8 @@ class NativeSession : public Session {
         streams_(open_device(options.device, {options.cores, options.strict})) {}
 
   void prepare(tflite::Context* context, tflite::Delegate* delegate) override {
-    const Claim claim = install_compiled_operators(context, delegate,
-                                                   {streams_.next(), options_.timeout_ms, nullptr});
+    const Claim claim = install_compiled_operators(
+        context, delegate, {streams_.next(), options_.timeout_ms, nullptr, context->threads()});
     const std::string left = std::to_string(claim.total - claim.claimed) + " of " +
                              std::to_string(claim.total) + " nodes";
     if (claim.claimed == 0 && claim.total > 0) {

@@ -125,10 +125,10 @@ py::list run_log_entries() {
 
 std::unique_ptr<Executable> make_executable(const py::bytes& program, const std::string& device,
                                             uint32_t timeout_ms, const std::string& cores,
-                                            bool verify) {
-  return std::make_unique<Executable>(view(program),
-                                      RunSettings{open_device(device, {cores, false}), timeout_ms,
-                                                  verify ? make_simulator_device() : nullptr});
+                                            bool verify, unsigned threads) {
+  return std::make_unique<Executable>(
+      view(program), RunSettings{open_device(device, {cores, false}), timeout_ms,
+                                 verify ? make_simulator_device() : nullptr, threads});
 }
 
 // [pixels, channels] bytes to the surfaces that to_device_layout writes, `gap` (0xaa) elsewhere.
@@ -199,7 +199,8 @@ PYBIND11_MODULE(_native, module) {
   py::class_<Executable>(module, "Executable",
                          "A serialised Program on a device. Raises ProgramError, DeviceError.")
       .def(py::init(&rk3588::make_executable), py::arg("program"), py::arg("device") = "auto",
-           py::arg("timeout_ms") = 0, py::arg("cores") = "auto", py::arg("verify") = false)
+           py::arg("timeout_ms") = 0, py::arg("cores") = "auto", py::arg("verify") = false,
+           py::arg("threads") = 0)
       .def("run", &rk3588::run, py::arg("inputs"),
            "Dense NHWC arrays in the order of `inputs`; one submit; without the GIL.")
       .def_property_readonly("name", &Executable::name)

@@ -18,6 +18,7 @@
 #include "device.h"
 #include "devices.h"
 #include "executable.h"
+#include "file_pages.h"
 #include "snapshot.h"
 #include "tflite_abi.h"
 
@@ -30,7 +31,12 @@ using tflite::Context;
 using tflite::Delegate;
 using tflite::DelegateParams;
 using tflite::IntArray;
+using tflite::Node;
+using tflite::Registration;
 using tflite::Status;
+
+// Constants below this size are not worth looking up where they lie.
+constexpr size_t kReleasedBytes = 64u << 10;
 
 // A Python object that may be dropped anywhere, also after Python is gone.
 class PyHandle {
@@ -136,6 +142,26 @@ Span<const uint8_t> content(const py::bytes& bytes) {
   return {reinterpret_cast<const uint8_t*>(data), static_cast<size_t>(size)};
 }
 
+// The device has its own copy of the constants of `nodes`: the model's file need not stay in
+// memory.
+void release_constants(Context& context, const std::vector<int32_t>& nodes) {
+  for (const int32_t index : nodes) {
+    Node* node = nullptr;
+    Registration* registration = nullptr;
+    if (context.get_node_and_registration(&context, index, &node, &registration) != Status::kOk ||
+        node->inputs == nullptr) {
+      continue;
+    }
+    for (const int32_t input : *node->inputs) {
+      if (input < 0) continue;
+      const tflite::Tensor& tensor = context.tensors[input];
+      if (!tensor.is_constant() || tensor.data == nullptr || tensor.bytes < kReleasedBytes)
+        continue;
+      release_file_pages({static_cast<const uint8_t*>(tensor.data), tensor.bytes});
+    }
+  }
+}
+
 // A delegate whose graphs delegate.plugin.Session compiles.
 class PythonSession : public Session {
  public:
@@ -154,14 +180,17 @@ class PythonSession : public Session {
     if (Py_IsInitialized() == 0) return;
     // A model compiled ahead of time runs as it was compiled: nothing is added to it.
     // The partitions of one interpreter run one after the other, those of several at once.
-    const RunSettings settings{streams_.next(), timeout_ms_, verifier_};
+    const RunSettings settings{streams_.next(), timeout_ms_, verifier_, context->threads()};
     const Claim claim = install_compiled_operators(context, delegate, settings);
     const py::gil_scoped_acquire gil;
     try {
       if (claim.claimed > 0) {
         session_.get().attr("announce_compiled")(claim.claimed, claim.total);
       } else {
-        install_kernels(context, delegate, compile(context, settings));
+        std::vector<PendingKernel> pending = compile(context, settings);
+        for (const PendingKernel& kernel : pending) release_constants(*context, kernel.nodes);
+        release_freed_memory();
+        install_kernels(context, delegate, std::move(pending));
       }
     } catch (const py::error_already_set& error) {
       throw std::runtime_error(error_text(error));
@@ -182,6 +211,8 @@ class PythonSession : public Session {
     const std::unique_ptr<Context*, decltype(expire)> guard(alive.get(), expire);
     const py::object compiled =
         session_.get().attr("prepare")(snapshot_context(context), preview_function(alive));
+    // Before the device takes its share.
+    release_freed_memory();
     std::vector<PendingKernel> pending;
     for (const py::handle item : compiled) {
       const auto partition = item.cast<py::tuple>();

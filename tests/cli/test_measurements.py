@@ -44,10 +44,24 @@ def test_bench_tells_phases_partitions_and_cpu_operators(run: Run) -> None:
 
 
 def test_a_simulated_measurement_claims_no_speed_up(run: Run) -> None:
-    assert "speedup" not in measure(run)
+    document = measure(run)
+    assert "speedup" not in document
+    assert document["threads"] == 1
+    ratio = document["delegate"]["steady"]["p50_ms"] / document["cpu"]["steady"]["p50_ms"]
+    assert document["simulator_ratio"] == pytest.approx(ratio)
     outcome = run("bench", MODEL, "--runs", 2)
     assert "speed-up" not in outcome.out
+    assert re.search(r"^simulator +takes \d+\.\d\d times as long as", outcome.out, re.MULTILINE)
     assert "say nothing about an NPU" in outcome.err
+
+
+def test_bench_tells_the_memory_of_both_sides(run: Run) -> None:
+    memory = measure(run)["memory"]
+    assert memory["model_bytes"] == MODEL.stat().st_size
+    assert memory["limit_bytes"] == memory["model_bytes"] + 64_000_000
+    for side in (memory["delegate"], memory["cpu"]):
+        assert 5_000_000 < side["start_bytes"] <= side["end_bytes"] <= side["peak_bytes"]
+    assert "MB at most" in run("bench", MODEL, "--runs", 2).out
 
 
 def test_bench_without_cpu_and_on_null(run: Run) -> None:

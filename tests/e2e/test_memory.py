@@ -1,0 +1,65 @@
+"""What a process with the delegate takes of memory, and of threads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from delegate.memory_use import ALLOWANCE_BYTES, measure
+from delegate.options import Options
+from tests.shared_folder import MODELS, needs_models
+
+ROOT = Path(__file__).resolve().parents[2]
+DIGITS = ROOT / "models" / "digits" / "digits_int8.tflite"
+SIMULATOR = Options.from_mapping({"device": "simulator"}, {})
+
+# Prints how many threads the process gains when the model runs.
+THREADS = """
+import os, sys
+import delegate
+from delegate.runtimes import find_runtime
+runtime = find_runtime()
+plugin = runtime.load_delegate(delegate.library_path(), {"device": "simulator"})
+interpreter = runtime.interpreter(sys.argv[1], [plugin], threads=int(sys.argv[2]))
+before = len(os.listdir("/proc/self/task"))
+interpreter.invoke()
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+
+
+@needs_models
+@pytest.mark.parametrize(
+    "name", ["mobilenet_v1_1.0_224_quant", "mobilenet_v2_1.0_224_int8_per_channel"]
+)
+def test_a_process_stays_below_the_model_and_64_megabytes(name: str) -> None:
+    if "tflite_runtime" not in sys.modules and not _has_tflite_runtime():
+        pytest.skip("the limit is of tflite-runtime; others take more for themselves")
+    path = MODELS / f"{name}.tflite"
+    use = measure(path, SIMULATOR, 1)
+    assert use.peak_bytes <= path.stat().st_size + ALLOWANCE_BYTES
+
+
+@needs_models
+def test_what_compiling_took_is_given_back() -> None:
+    """At the end a process has little more than the device's memory besides the CPU's."""
+    path = MODELS / "mobilenet_v1_1.0_224_quant.tflite"
+    ours, cpu = measure(path, SIMULATOR, 1), measure(path, None, 1)
+    assert ours.end_bytes - cpu.end_bytes < 16_000_000
+
+
+@pytest.mark.parametrize(("threads", "more"), [(1, 0), (3, 2)])
+def test_the_simulator_takes_the_threads_of_the_interpreter(threads: int, more: int) -> None:
+    outcome = subprocess.run(
+        [sys.executable, "-c", THREADS, str(DIGITS), str(threads)],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert int(outcome.stdout.splitlines()[-1]) == more
+
+
+def _has_tflite_runtime() -> bool:
+    from delegate.runtimes import find_runtime
+
+    return find_runtime().name == "tflite_runtime"
