@@ -13,7 +13,7 @@ import numpy as np
 
 from delegate.conformance.case import Build, Case, Family
 from delegate.conformance.grid import Named
-from delegate.graph import Activation, DType, Quantization
+from delegate.graph import Activation, DType, Padding, Quantization
 from delegate.model_builder import layers, options
 from delegate.model_builder.layers import DEFAULT_ARITHMETIC, Arithmetic
 from delegate.model_builder.model_builder import ModelBuilder
@@ -108,7 +108,7 @@ def _constant_sum(rng: np.random.Generator) -> bytes:
 
 
 def _conv(
-    rng: np.random.Generator, *, arithmetic: Arithmetic = DEFAULT_ARITHMETIC, **geometry: int
+    rng: np.random.Generator, *, arithmetic: Arithmetic = DEFAULT_ARITHMETIC, **geometry: Any
 ) -> bytes:
     shape: dict[str, Any] = {"h": 9, "w": 7, "ic": 3, "oc": 4, "kh": 3, "kw": 3, **geometry}
     return conv_model(rng, **shape, arithmetic=arithmetic)
@@ -138,17 +138,17 @@ _CASES: dict[str, tuple[Build, str]] = {
     "kernel_32": (partial(_conv, h=40, kh=32), "kernel_in_range"),
     "dilation_33": (partial(_conv, h=80, dh=33), "dilation_in_range"),
     "padding_16": (partial(_conv, h=40, dh=16), "padding_in_range"),
-    "width_2048": (partial(_conv, h=1, w=2048), "size_in_range"),
-    "outputs_8161": (partial(_conv, h=1, w=1, kh=1, kw=1, oc=8161), "channels_in_range"),
-    "inputs_65521": (partial(_conv, h=1, w=1, kh=1, kw=1, ic=65521), "channels_in_range"),
-    "dense_outputs_8161": (
-        lambda rng: fully_connected_model(rng, (1, 4), 8161), "rows_in_range",
+    "window_beyond_cbuf": (
+        partial(_conv, h=258, w=259, ic=16, kh=9, kw=9, dh=32, dw=32, padding=Padding.VALID),
+        "tile_fits_cbuf",
+    ),
+    "buffers_of_gigabytes": (
+        lambda rng: fully_connected_model(rng, (1 << 25, 4), 65), "buffers_in_range",
     ),
     "dense_rank_5": (
         lambda rng: fully_connected_model(rng, (1, 1, 1, 2, 8), 3), "feature_rank",
     ),
     "add_rank_5": (lambda rng: add_model(rng, (1, 1, 2, 3, 4)), "operand_rank"),
-    "add_channels_8161": (lambda rng: add_model(rng, (8161,)), "cube_in_range"),
 }  # fmt: skip
 
 

@@ -39,7 +39,7 @@ ADD_QUANT_SCALES = (0.0078125, 0.4386)
 ADD_QUANT_ZERO_POINTS = 255
 
 # The rule by which a model without output must be refused.
-NO_OUTPUT_RULES = ("no_empty_tensors", "output_size_follows", "size_in_range")
+NO_OUTPUT_RULES = ("no_empty_tensors", "output_size_follows")
 
 _IS_SIGNED = {"Op": (0, 1), "PerChannel": (1,)}
 

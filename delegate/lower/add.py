@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from delegate.graph import Activation, AddOptions, Graph, Node
 from delegate.lower.add_scales import AddScales, choose_add_scales, lower_clamp, sum_clamp
 from delegate.lower.constants import ConstantPool
-from delegate.lower.hw import ATOM_BYTES, MAX_CUBE_SIZE
+from delegate.lower.hw import ATOM_BYTES, CHANNELS_PER_SURFACE, MAX_CUBE_SIZE
 from delegate.lower.operands import Operand, computed_operand, constant_operand
 from delegate.lower.task import (
     BnStage,
@@ -41,9 +41,10 @@ def lower_add(
     )
     stages = _stages(main, other, target, scales, node.options.activation)
     tasks = tuple(
-        _task(main, other, target, stages, image, chunk)
+        _task(main, other, target, stages, image, chunk, surfaces)
         for image in range(target.view.images)
         for chunk in pixel_chunks(target.view)
+        for surfaces in surface_ranges(target.view.channels)
     )
     return Layer(name=layer_name(graph, node), op=node.op, nodes=(node.index,), tasks=tasks)
 
@@ -95,6 +96,17 @@ def pixel_chunks(view: View) -> Iterator[PixelChunk]:
         first += height * width
 
 
+def surface_ranges(channels: int) -> Iterator[range]:
+    """All surfaces that a reader may fetch, in as many parts as cubes have to be.
+
+    That is whole surfaces, and one more where a depthwise convolution would widen its last group.
+    """
+    count = depthwise_channels(channels) // CHANNELS_PER_SURFACE
+    most = MAX_CUBE_SIZE // CHANNELS_PER_SURFACE
+    for first in range(0, count, most):
+        yield range(first, min(first + most, count))
+
+
 def _stages(
     main: DeviceTensor,
     other: Operand,
@@ -138,24 +150,28 @@ def _task(
     stages: tuple[BsStage, BnStage, EwStage, OutConvert],
     image: int,
     chunk: PixelChunk,
+    surfaces: range,
 ) -> ElementwiseTask:
     bs, bn, ew, convert = stages
     view = target.view
-    # The surfaces that a reader may fetch, whatever it is: whole ones, and one more where a
-    # depthwise convolution would widen its last group. All lanes count as real, because the
-    # element-wise cube may not end a surface earlier than it says.
-    channels = depthwise_channels(view.channels)
+    # All lanes count as real: the element-wise cube may not end a surface earlier than it says.
+    channels = len(surfaces) * CHANNELS_PER_SURFACE
     pixel = image * view.pixels + chunk.first
     other_image = 0 if other.is_shared else image
     other_pixel = other_image * other.tensor.view.pixels
     if not other.per_channel:
         other_pixel += chunk.first
+    name = f"image {image} pixels {chunk.first}..{chunk.first + chunk.height * chunk.width - 1}"
+    if channels < view.channels:
+        first = surfaces.start * CHANNELS_PER_SURFACE
+        name += f" channels {first}..{first + channels - 1}"
+    operand = other.tensor.pixel(other_pixel)
     return ElementwiseTask(
-        tile=f"image {image} pixels {chunk.first}..{chunk.first + chunk.height * chunk.width - 1}",
-        source=main.pixel(pixel),
+        tile=name,
+        source=main.pixel(pixel).moved(surfaces.start * main.surface_stride_bytes),
         source_surface_stride_bytes=main.surface_stride_bytes,
         output=OutputCube(
-            target=target.pixel(pixel),
+            target=target.pixel(pixel).moved(surfaces.start * target.surface_stride_bytes),
             height=chunk.height,
             width=chunk.width,
             channels=channels,
@@ -165,6 +181,6 @@ def _task(
         ),
         bs=bs,
         bn=bn,
-        ew=replace(ew, operand=other.tensor.pixel(other_pixel)),
+        ew=replace(ew, operand=operand.moved(surfaces.start * ew.surface_stride_bytes)),
         out_convert=convert,
     )

@@ -19,13 +19,13 @@ from delegate.lower.hw import (
     DENSE_KERNEL_GROUP,
     DEPTHWISE_GROUP,
     MAX_BYTES_PER_KERNEL,
-    MAX_CUBE_SIZE,
+    MAX_CHAIN_TASKS,
     MAX_KERNEL_SIZE,
-    MAX_KERNELS,
     align,
 )
 from delegate.lower.input_split import InputSplit, plan_input_split
 from delegate.lower.partial_sums import lower_input_split
+from delegate.lower.pixel_rows import other_rows, rows_text
 from delegate.lower.resolved import Convolution, FusionNotExactError
 from delegate.lower.sum_passes import split_cost
 from delegate.lower.task import (
@@ -71,22 +71,15 @@ def lower_convolution(conv: Convolution, constants: ConstantPool, work: WorkArea
             "kernel_size_in_range",
             f"the kernel is {kh} x {kw}; the NPU takes sides up to {MAX_KERNEL_SIZE}",
         )
-    group = DEPTHWISE_GROUP if conv.is_depthwise else DENSE_KERNEL_GROUP
-    cube_channels = align(outputs, group)
-    if cube_channels > MAX_CUBE_SIZE:
-        raise LoweringError(
-            conv.node,
-            "output_channels_in_range",
-            f"{outputs} output channels; the NPU takes up to {MAX_CUBE_SIZE // group * group}",
-        )
-    plan = _plan(conv, geometry_of(conv, kh, kw))
+    conv, plan = _plan(conv, kh, kw)
     if isinstance(plan, InputSplit):
         return lower_input_split(conv, geometry_of(conv, kh, kw), plan, constants, work)
     weights = _pack_weights(conv, kh, kw, constants)
     if conv.fused is not None and not _can_read_operand(plan):
         raise FusionNotExactError(conv.node)
     # Parts of the kernels may end a surface after the cube of all of them.
-    operand_channels = cube_channels + CHANNELS_PER_SURFACE
+    group = DEPTHWISE_GROUP if conv.is_depthwise else DENSE_KERNEL_GROUP
+    operand_channels = align(outputs, group) + CHANNELS_PER_SURFACE
     bs, bn, ew, convert = conv_stages(conv, operand_channels, constants)
     tasks = []
     for part in dict.fromkeys(tile.part for tile in plan.tiles):
@@ -118,7 +111,8 @@ def lower_convolution(conv: Convolution, constants: ConstantPool, work: WorkArea
                         is_depthwise=conv.is_depthwise,
                     )
                 )
-    return Layer(conv.name, conv.op, conv.nodes, tuple(tasks), _folded_text(conv) + plan.choice)
+    choice = _folded_text(conv) + rows_text(conv) + plan.choice
+    return Layer(conv.name, conv.op, conv.nodes, tuple(tasks), choice)
 
 
 def _folded_text(conv: Convolution) -> str:
@@ -166,13 +160,8 @@ def _pack_weights(conv: Convolution, kh: int, kw: int, constants: ConstantPool) 
         group = geometry_of(conv, kh, kw).unit
         packed = pack_dense(conv.weights, conv.weight_zero_point, group)
         kernels, per_kernel = padded_kernels(conv.weights.shape[0]), kh * kw * lanes
-    if per_kernel > MAX_BYTES_PER_KERNEL or kernels > MAX_KERNELS:
-        raise LoweringError(
-            conv.node,
-            "weights_in_range",
-            f"{kernels} kernels of {per_kernel} bytes; the NPU takes up to {MAX_KERNELS} of "
-            f"{MAX_BYTES_PER_KERNEL}",
-        )
+    # A tile of fewer and larger kernels would not have fitted CBUF.
+    assert per_kernel <= MAX_BYTES_PER_KERNEL or conv.is_depthwise
     return Weights(constants.add(packed), len(packed), per_kernel, kernels, kh, kw)
 
 
@@ -195,8 +184,11 @@ def geometry_of(conv: Convolution, kh: int, kw: int) -> ConvGeometry:
     )
 
 
-def _plan(conv: Convolution, geometry: ConvGeometry) -> TilePlan | InputSplit:
-    """Tiles; or input channels in groups, where no tile fits or where that is cheaper."""
+def _plan(conv: Convolution, kh: int, kw: int) -> tuple[Convolution, TilePlan | InputSplit]:
+    """Tiles, of rows of the image or of other ones; or input channels in groups, where no tile fits
+    or where that is cheaper.
+    """
+    geometry = geometry_of(conv, kh, kw)
     try:
         tiles = plan_tiles(geometry)
     except TilingError as error:
@@ -205,11 +197,25 @@ def _plan(conv: Convolution, geometry: ConvGeometry) -> TilePlan | InputSplit:
             raise LoweringError(conv.node, error.rule, str(error)) from error
         if conv.fused is not None:
             raise FusionNotExactError(conv.node) from error
-        return split
-    if len(tiles.tiles) == 1 or conv.fused is not None:
-        return tiles
-    split = _input_split(conv, geometry)
-    return tiles if split is None or split.cost_cycles >= tiles.cost_cycles else split
+        if split.tasks > MAX_CHAIN_TASKS:
+            raise LoweringError(
+                conv.node,
+                "tasks_in_range",
+                f"the input channels need {len(split.groups)} passes and every pixel tasks of its "
+                f"own: {split.tasks} tasks; the limit is {MAX_CHAIN_TASKS}",
+            ) from error
+        return conv, split
+    if len(tiles.tiles) == 1:
+        return conv, tiles
+    best = conv
+    for other in other_rows(conv, kh, kw):
+        plan = plan_tiles(geometry_of(other, kh, kw))
+        if plan.rank < tiles.rank:
+            best, tiles = other, plan
+    split = None if conv.fused is not None else _input_split(conv, geometry)
+    if split is None or split.cost_cycles >= tiles.cost_cycles:
+        return best, tiles
+    return conv, split
 
 
 def _input_split(conv: Convolution, geometry: ConvGeometry) -> InputSplit | None:

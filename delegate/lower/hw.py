@@ -36,13 +36,23 @@ MAX_FEATURE_SIZE: Final = 2047  # DATAIN_WIDTH, DATAIN_HEIGHT: 11 bits
 MAX_CUBE_SIZE: Final = (
     8191  # DPU cube width, height, channel: 13 bits of value - 1; the exact maximum is avoided
 )
+MAX_INPUT_CHANNELS: Final = 65535 // 16 * 16  # DATAIN_CHANNEL: 16 bits, in whole atoms
+MAX_NOTCH: Final = 8191  # NOTCH_ADDR: pixels skipped between rows of a tile, 13 bits
 MAX_KERNEL_SIZE: Final = 31  # WEIGHT_WIDTH, WEIGHT_HEIGHT: 5 bits
 MAX_KERNELS: Final = 16383  # WEIGHT_KERNELS: 14 bits
 MAX_STRIDE: Final = 7  # CONV_X_STRIDE, CONV_Y_STRIDE: 3 bits
 MAX_PAD: Final = 15  # PAD_LEFT, PAD_TOP: 4 bits
 MAX_DILATION: Final = 32  # ATROUS fields hold dilation - 1 in 5 bits
 MAX_BYTES_PER_KERNEL: Final = (1 << 19) - 1  # WEIGHT_BYTES_PER_KERNEL: 19 bits
+# Products of int8 reach 2^14: more of them than this could leave the array's int32 sum.
+MAX_PRODUCTS: Final = (1 << 17) - 1
+MAX_CHAIN_TASKS: Final = 4095  # PC_TASK_CON: tasks of a chain, 12 bits
 MAX_SHIFT: Final = 63  # BS, BN and OUT_CVT shifts: 6 bits used
+
+# Sizes of a program's buffers: far above real ones, and all of them within the 4 GiB that address
+# registers reach.
+MAX_BUFFER_BYTES: Final = 1 << 30
+MAX_TOTAL_BYTES: Final = 3 << 30
 
 # DMA addresses of tensors, weights and operands. 16 is documented (fields [31:4]); 64 keeps bursts
 # whole.

@@ -19,8 +19,11 @@ from delegate.lower.hw import (
     CBUF_ENTRIES_PER_BANK,
     CBUF_ENTRY_BYTES,
     CHANNELS_PER_SURFACE,
+    MAX_CUBE_SIZE,
     MAX_ENTRIES_PER_ROW,
     MAX_FEATURE_SIZE,
+    MAX_INPUT_CHANNELS,
+    MAX_PRODUCTS,
     align,
 )
 from delegate.lower.tile_geometry import ConvGeometry, Part, entries_per_row
@@ -66,12 +69,15 @@ class InputSplit:
 
 
 def plan_input_split(geometry: ConvGeometry, work: SplitCost) -> InputSplit | None:
-    """The fewest groups of equal size that fit, or None if not even one surface does.
+    """The fewest groups of equal size that fit, or None if not even one surface does, or a cube
+    does not hold the results.
 
     A group fits if the weight banks hold two groups of its kernels, one of them being fetched
     while the other is used; only where that is impossible a single group of kernels.
     """
     lanes = geometry.channels
+    if align(max(geometry.outputs, work.sum_kernels), geometry.group) > MAX_CUBE_SIZE:
+        return None
     for kernel_groups in (2, 1):
         for count in range(2, lanes // CHANNELS_PER_SURFACE + 1):
             size = ceil_div(lanes, count)
@@ -87,7 +93,10 @@ def _data_banks(geometry: ConvGeometry, channels: int, kernel_groups: int) -> in
     rows = min(geometry.rows.reach, geometry.rows.input_size)
     columns = min(geometry.columns.reach, geometry.columns.input_size)
     entries = entries_per_row(columns, channels, geometry.element_bytes)
+    products = geometry.taps * channels
     if max(rows, columns) > MAX_FEATURE_SIZE or entries > MAX_ENTRIES_PER_ROW:
+        return None
+    if channels > MAX_INPUT_CHANNELS or products > MAX_PRODUCTS:
         return None
     banks = ceil_div(rows * entries, CBUF_ENTRIES_PER_BANK)
     part = Part(0, geometry.kernels, geometry.outputs)

@@ -19,6 +19,7 @@ from delegate.lower.depthwise import resolve_depthwise
 from delegate.lower.first_layer import fold_convolution, host_tensor
 from delegate.lower.fully_connected import resolve_fully_connected
 from delegate.lower.fused_add import FusedAdd
+from delegate.lower.memory_limits import check_sizes
 from delegate.lower.operations import Operation, operations_of, padding_before
 from delegate.lower.resolved import Convolution, FusionNotExactError
 from delegate.lower.task import BufferId, BufferSpec, Layer, LoweredPartition
@@ -58,15 +59,19 @@ def lower_partition(graph: Graph, partition: Partition, name: str) -> LoweredPar
         )
         memory = place_tensors(graph, tensor_uses(graph, partition, operations, views.places))
         constants, work = ConstantPool(), WorkArea(memory.sizes_bytes[BufferId.SCRATCH])
+        nodes = [operation.node for operation in operations]
+        check_sizes(graph, nodes, _buffers(memory, constants, work))
         try:
             layers = tuple(_lower(graph, op, memory.tensors, constants, work) for op in operations)
         except FusionNotExactError as error:
             fusions = {add: conv for add, conv in fusions.items() if conv != error.node}
             continue
+        buffers = _buffers(memory, constants, work)
+        check_sizes(graph, nodes, buffers)
         return LoweredPartition(
             name=name,
             layers=layers,
-            buffers=_buffers(memory, constants, work),
+            buffers=buffers,
             inputs=tuple(binding_of(graph, memory.tensors[t]) for t in partition.inputs),
             outputs=tuple(binding_of(graph, memory.tensors[t]) for t in partition.outputs),
             live_bytes=memory.live_bytes,

@@ -31,9 +31,13 @@ from delegate.lower.hw import (
     CBUF_BANK_BYTES,
     CBUF_BANKS,
     CBUF_ENTRIES_PER_BANK,
+    CBUF_ENTRY_BYTES,
     MAX_CUBE_SIZE,
     MAX_ENTRIES_PER_ROW,
     MAX_FEATURE_SIZE,
+    MAX_INPUT_CHANNELS,
+    MAX_NOTCH,
+    MAX_PRODUCTS,
     RESIDENT_WEIGHT_BANKS,
     align,
 )
@@ -127,8 +131,9 @@ def _at_least(geometry: ConvGeometry, tiles: int) -> int:
 
 
 def _kernel_splits(geometry: ConvGeometry) -> Iterator[tuple[Part, ...]]:
-    """All kernels; and parts, ever more of them: of depthwise channels any number, of kernels those
-    whose weights need a bank less (more parts than that only fetch the input more often).
+    """All kernels, if a cube holds their results; and parts, ever more of them: of depthwise
+    channels any number, of kernels those whose weights need a bank less (more parts than that only
+    fetch the input more often).
     """
     units = ceil_div(geometry.kernels, geometry.unit)
     if geometry.unit < geometry.group:
@@ -140,8 +145,10 @@ def _kernel_splits(geometry: ConvGeometry) -> Iterator[tuple[Part, ...]]:
         if len(parts) == last:
             continue
         last = len(parts)
+        if align(parts[0].outputs, geometry.group) > MAX_CUBE_SIZE:
+            continue
         needed = ceil_div(geometry.weight_bytes(parts[0]), CBUF_BANK_BYTES)
-        if geometry.is_depthwise or count == 1 or (needed < banks and needed < CBUF_BANKS):
+        if geometry.is_depthwise or banks == 0 or (needed < banks and needed < CBUF_BANKS):
             yield parts
             banks = needed
 
@@ -188,7 +195,10 @@ def _column_splits(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window,
     axis = geometry.columns
     channels = geometry.input_channels(part)
     last = 0
-    for count in range(1, axis.output_size + 1):
+    # No row holds more pixels, padding aside: fewer columns than that need not be tried.
+    pixels = MAX_ENTRIES_PER_ROW * CBUF_ENTRY_BYTES // (channels * geometry.element_bytes)
+    most = (min(pixels, MAX_FEATURE_SIZE) + 2 * axis.reach) // axis.stride + 1
+    for count in range(ceil_div(axis.output_size, most), axis.output_size + 1):
         size = ceil_div(axis.output_size, count)
         if size == last:
             continue
@@ -213,12 +223,17 @@ def _weight_bank_choices(geometry: ConvGeometry, part: Part) -> tuple[tuple[int,
 def _row_splits(
     geometry: ConvGeometry, input_rows: int, columns: tuple[Window, ...]
 ) -> Iterator[tuple[Window, ...]]:
-    """Tiles of as many rows as fit, and evener ones of the same number; none if no row fits."""
+    """Tiles of as many rows as fit, and evener ones of the same number; none if no row fits.
+
+    Of columns too far apart for the skip between their rows, single rows.
+    """
     axis = geometry.rows
+    gap = geometry.columns.output_size - min(column.output_size for column in columns)
+    most = 1 if gap > MAX_NOTCH else MAX_CUBE_SIZE
     greedy = []
     start = 0
     while start < axis.output_size:
-        count = min(axis.outputs_within(start, input_rows), MAX_CUBE_SIZE)
+        count = min(axis.outputs_within(start, input_rows), most)
         if count == 0:
             return
         greedy.append(axis.window(start, count))
@@ -232,7 +247,11 @@ def _row_splits(
     step = next(n for n in (1, 2, 4, 8, 16) if n * width % PIXEL_GROUP == 0)
     for size in dict.fromkeys((even, align(even, step))):
         windows = axis.split(size)
-        if len(windows) == len(greedy) and all(w.input_size <= input_rows for w in windows):
+        if (
+            size <= most
+            and len(windows) == len(greedy)
+            and all(w.input_size <= input_rows for w in windows)
+        ):
             yield windows
 
 
@@ -322,6 +341,13 @@ def _check_smallest(geometry: ConvGeometry) -> None:
     banks += ceil_div(geometry.group_bytes(smallest), CBUF_BANK_BYTES)
     if banks > CBUF_BANKS or rows > MAX_FEATURE_SIZE:
         raise _nothing_fits(geometry, rows, entries, geometry.group_bytes(smallest))
+    products = geometry.taps * (1 if geometry.is_depthwise else channels)
+    if channels > MAX_INPUT_CHANNELS or products > MAX_PRODUCTS:
+        raise TilingError(
+            "tile_fits_cbuf",
+            f"{channels} input channels and {products} products per output; a task takes up to "
+            f"{MAX_INPUT_CHANNELS} and {MAX_PRODUCTS}",
+        )
 
 
 def _nothing_fits(geometry: ConvGeometry, rows: int, entries: int, group_bytes: int) -> TilingError:

@@ -36,6 +36,9 @@ CHANNEL_GROUP = 16
 DATAIN_CHANNEL_MODULUS = 64
 """DATAIN_CHANNEL_REAL keeps the real channel count modulo 64 (observed in vendor programs)."""
 
+MAX_GRAINS = 1023
+"""FEATURE_GRAINS has ten bits (documented)."""
+
 PREFETCH_ENTRIES = 1024
 """About how many CBUF entries correct programs prefetch before the scan (observed; speed only)."""
 
@@ -160,7 +163,7 @@ def feature_grains(feature: FeatureInput, kh: int, stride_h: int) -> int:
     """
     whole_tile = feature.height + kh + feature.pad_top
     worth = -(-PREFETCH_ENTRIES // feature.entries_per_row) + 1
-    return min(whole_tile, max(worth, kh + stride_h))
+    return min(whole_tile, max(worth, kh + stride_h), MAX_GRAINS)
 
 
 def _write_geometry(writer: RegCmdWriter, task: ConvTask) -> None:

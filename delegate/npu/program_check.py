@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import ProgramError
+from delegate.lower.hw import MAX_BUFFER_BYTES, MAX_TOTAL_BYTES
 from delegate.lower.task import BufferId, Fold, TensorBinding
 from delegate.npu.program_types import WORD_BYTES, Program, ProgramTask, Reloc
 from delegate.npu.regcmd import (
@@ -24,10 +25,6 @@ from delegate.npu.regcmd import (
     unpack_word,
 )
 from delegate.npu.registers import BY_ADDRESS
-
-MAX_BUFFER_BYTES = 1 << 30
-MAX_TOTAL_BYTES = 3 << 30
-"""Far above real programs, and below the 4 GiB that address registers reach."""
 
 ATOM_BYTES = 16
 

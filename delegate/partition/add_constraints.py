@@ -7,8 +7,6 @@ from delegate.partition.constraint import GraphFacts, constraint, named
 from delegate.partition.constraints import features
 
 MAX_RANK = 4
-# DPU cubes hold channels - 1 in 13 bits, counted in groups of 32; the exact maximum is avoided.
-MAX_CHANNELS = 8192 - 32
 
 
 @constraint(most=MAX_RANK)
@@ -49,10 +47,3 @@ def _padded(tensor: Tensor) -> tuple[int, ...]:
 
 def _pad(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (1,) * (MAX_RANK - len(shape)) + shape
-
-
-@constraint(channels=MAX_CHANNELS)
-def cube_in_range(facts: GraphFacts, node: Node) -> str | None:
-    """Channels must be at most {channels}."""
-    shape = facts.outputs(node)[0].shape
-    return f"the shape is {list(shape)}" if shape and shape[-1] > MAX_CHANNELS else None

@@ -15,13 +15,6 @@ MAX_KERNEL = 31  # WEIGHT_WIDTH and WEIGHT_HEIGHT: 5 bits
 MAX_STRIDE = 7  # CONV_X_STRIDE and CONV_Y_STRIDE: 3 bits
 MAX_DILATION = 32  # the fields hold dilation - 1 in 5 bits
 MAX_PADDING = 15  # PAD_TOP and PAD_LEFT: 4 bits
-# Tiles are at most 2047 pixels wide and high; between the rows of a narrower tile the DPU skips up
-# to 8191 pixels (NOTCH_ADDR: 13 bits).
-MAX_SIZE = 8192
-# DPU cubes hold channels - 1 in 13 bits, counted in whole groups; the exact maximum is avoided.
-MAX_OUTPUT_CHANNELS = 8192 - 32
-MAX_DEPTHWISE_CHANNELS = 8192 - 64
-MAX_INPUT_CHANNELS = 65535 // 16 * 16  # DATAIN_CHANNEL: 16 bits, in whole atoms
 
 
 def geometry(node: Node) -> ConvOptions | DepthwiseOptions:
@@ -127,15 +120,6 @@ def dilation_in_range(facts: GraphFacts, node: Node) -> str | None:
     return f"they are {o.dilation_h} x {o.dilation_w}"
 
 
-@constraint(most=MAX_SIZE)
-def size_in_range(facts: GraphFacts, node: Node) -> str | None:
-    """Height and width of input and output must be in the range 1 to {most}."""
-    for tensor in (facts.graph.tensor(node.inputs[INPUT]), *facts.outputs(node)):
-        if max(tensor.shape[1:3]) > MAX_SIZE:
-            return f"{named(tensor)} is {tensor.shape[1]} x {tensor.shape[2]}"
-    return None
-
-
 def _sides(facts: GraphFacts, node: Node) -> tuple[tuple[int, int], tuple[int, int]]:
     """(rows, top) and (columns, left) as the geometry gives them."""
     o = geometry(node)
@@ -162,20 +146,3 @@ def padding_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Padding at the top and at the left must be at most {most}."""
     (_, top), (_, left) = _sides(facts, node)
     return f"top {top}, left {left}" if max(top, left) > MAX_PADDING else None
-
-
-@constraint(inputs=MAX_INPUT_CHANNELS, outputs=MAX_OUTPUT_CHANNELS)
-def channels_in_range(facts: GraphFacts, node: Node) -> str | None:
-    """Input channels must be at most {inputs}, output channels at most {outputs}."""
-    inputs = facts.graph.tensor(node.inputs[INPUT]).shape[3]
-    outputs = facts.outputs(node)[0].shape[3]
-    if inputs > MAX_INPUT_CHANNELS or outputs > MAX_OUTPUT_CHANNELS:
-        return f"they are {inputs} and {outputs}"
-    return None
-
-
-@constraint(most=MAX_DEPTHWISE_CHANNELS)
-def depthwise_channels_in_range(facts: GraphFacts, node: Node) -> str | None:
-    """Channels must be at most {most}."""
-    channels = facts.outputs(node)[0].shape[3]
-    return f"they are {channels}" if channels > MAX_DEPTHWISE_CHANNELS else None

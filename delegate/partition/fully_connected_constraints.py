@@ -7,7 +7,6 @@ import math
 from delegate.graph import FullyConnectedOptions, Node
 from delegate.partition.constraint import GraphFacts, constraint, named
 from delegate.partition.constraints import INPUT, weights_of
-from delegate.partition.convolution_constraints import MAX_INPUT_CHANNELS, MAX_OUTPUT_CHANNELS
 
 RANK = 2
 MAX_FEATURE_RANK = 4
@@ -48,13 +47,4 @@ def rows_divide_input(facts: GraphFacts, node: Node) -> str | None:
     batch, rest = divmod(math.prod(x.shape), inputs)
     if rest or y.shape[-1] != outputs or math.prod(y.shape) != batch * outputs:
         return f"{list(x.shape)} to {list(y.shape)} with weights {[outputs, inputs]}"
-    return None
-
-
-@constraint(inputs=MAX_INPUT_CHANNELS, outputs=MAX_OUTPUT_CHANNELS)
-def rows_in_range(facts: GraphFacts, node: Node) -> str | None:
-    """Weights must have at most {inputs} inputs and {outputs} outputs."""
-    outputs, inputs = weights_of(facts, node).shape
-    if inputs > MAX_INPUT_CHANNELS or outputs > MAX_OUTPUT_CHANNELS:
-        return f"they have {inputs} and {outputs}"
     return None

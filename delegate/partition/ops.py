@@ -52,7 +52,6 @@ GEOMETRY = (
     convolution.kernel_in_range,
     convolution.strides_in_range,
     convolution.dilation_in_range,
-    convolution.size_in_range,
     convolution.output_size_follows,
     convolution.padding_in_range,
 )
@@ -77,7 +76,6 @@ RULES: Mapping[str, tuple[Constraint, ...]] = MappingProxyType(
             convolution.filter_covers_input_channels,
             convolution.filter_gives_output_channels,
             *GEOMETRY,
-            convolution.channels_in_range,
         ),
         "DEPTHWISE_CONV_2D": (
             *FIRST,
@@ -85,7 +83,6 @@ RULES: Mapping[str, tuple[Constraint, ...]] = MappingProxyType(
             *WEIGHTS,
             convolution.depth_multiplier_follows,
             *GEOMETRY,
-            convolution.depthwise_channels_in_range,
         ),
         "FULLY_CONNECTED": (
             *FIRST,
@@ -94,7 +91,6 @@ RULES: Mapping[str, tuple[Constraint, ...]] = MappingProxyType(
             fully_connected.feature_rank,
             *WEIGHTS,
             fully_connected.rows_divide_input,
-            fully_connected.rows_in_range,
         ),
         "ADD": (
             *FIRST,
@@ -102,7 +98,6 @@ RULES: Mapping[str, tuple[Constraint, ...]] = MappingProxyType(
             add.operand_rank,
             add.one_operand_computed,
             add.one_operand_has_output_shape,
-            add.cube_in_range,
         ),
         "PAD": (
             *FIRST_WITHOUT_OPTIONS,

@@ -67,9 +67,12 @@ def smallest_task_fits(g: ConvGeometry) -> bool:
         channels, kernels = g.channels, min(g.kernels, surface)
         weights = kernels * channels * g.taps * g.element_bytes
     entries = entries_per_row(columns, channels, g.element_bytes)
+    # More products of int8 could leave the int32 sum.
+    products = g.taps * (1 if g.is_depthwise else channels)
     banks = -(-rows * entries // CBUF_ENTRIES_PER_BANK) + -(-weights // CBUF_BANK_BYTES)
     return (
         max(rows, columns) <= MAX_FEATURE_SIZE
+        and products < 2**17
         and entries <= MAX_ENTRIES_PER_ROW
         and banks <= CBUF_BANKS
     )
@@ -142,6 +145,21 @@ def test_depthwise_prefers_channel_parts_without_halo():
     plan = plan_tiles(plain(56, 56, 128, 128, 3, is_depthwise=True))
     assert [tile.rows.output_size for tile in plan.tiles] == [56, 56]
     assert [tile.part.outputs for tile in plan.tiles] == [64, 64]
+
+
+def test_columns_too_far_apart_for_the_skip_between_rows_take_single_rows():
+    near, far = plan_tiles(plain(6, 9000, 16, 32, 3)), plan_tiles(plain(6, 12007, 16, 32, 3))
+    assert max(tile.rows.output_size for tile in near.tiles) > 1
+    assert {tile.rows.output_size for tile in far.tiles} == {1}
+    check_plan(plain(6, 12007, 16, 32, 3), far)
+
+
+def test_more_outputs_than_a_cube_has_channels_are_parts():
+    for is_depthwise in (False, True):
+        geometry = plain(3, 5, 9008, 9008, 1, is_depthwise=is_depthwise)
+        plan = plan_tiles(geometry)
+        assert max(tile.part.outputs for tile in plan.tiles) <= 8191
+        check_plan(geometry, plan)
 
 
 def test_wide_rows_are_cut_into_columns():

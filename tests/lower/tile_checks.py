@@ -11,6 +11,7 @@ from delegate.lower.hw import (
     CBUF_ENTRIES_PER_BANK,
     MAX_ENTRIES_PER_ROW,
     MAX_FEATURE_SIZE,
+    MAX_NOTCH,
 )
 from delegate.lower.tile_geometry import entries_per_row
 
@@ -39,6 +40,9 @@ def check_plan(geometry, plan):
         assert set(cells.values()) == {1}
         assert len(cells) == len(rows) * len(columns)
     assert covered == geometry.kernels
+    for tile in plan.tiles:
+        gap = geometry.columns.output_size - tile.columns.output_size
+        assert gap <= MAX_NOTCH or tile.rows.output_size == 1
     assert parts[-1].first + parts[-1].outputs == geometry.outputs
 
 

@@ -1,0 +1,35 @@
+"""Refuses partitions whose buffers are larger than a program may have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from delegate.errors import LoweringError
+from delegate.graph import Graph, Node
+from delegate.lower.hw import MAX_BUFFER_BYTES, MAX_TOTAL_BYTES
+from delegate.lower.task import BufferSpec
+
+
+def check_sizes(graph: Graph, nodes: Sequence[Node], buffers: Sequence[BufferSpec]) -> None:
+    """Raises LoweringError for the node with the largest tensors if a buffer, or all of them
+    together, are too large.
+
+    A buffer is left for the commands.
+    """
+    total = sum(buffer.size_bytes for buffer in buffers)
+    largest = max(buffers, key=lambda buffer: buffer.size_bytes)
+    if largest.size_bytes <= MAX_BUFFER_BYTES and total <= MAX_TOTAL_BYTES - MAX_BUFFER_BYTES:
+        return
+    node = max(nodes, key=lambda node: _elements(graph, node))
+    raise LoweringError(
+        node.index,
+        "buffers_in_range",
+        f"{largest.buffer.name} needs {largest.size_bytes} bytes, all buffers {total}; a program "
+        f"has up to {MAX_BUFFER_BYTES} and {MAX_TOTAL_BYTES - MAX_BUFFER_BYTES}",
+    )
+
+
+def _elements(graph: Graph, node: Node) -> int:
+    tensors = [*node.inputs, *node.outputs]
+    return sum(math.prod(graph.tensor(tensor).shape) for tensor in tensors if tensor >= 0)
