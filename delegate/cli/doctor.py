@@ -18,7 +18,7 @@ from delegate.cli.command import (
     print_json,
 )
 from delegate.cli.table import format_pairs, format_table
-from delegate.errors import UsageError
+from delegate.errors import DeviceError, UsageError
 
 if TYPE_CHECKING:
     from delegate.doctor import Examination
@@ -36,7 +36,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from delegate.doctor import examine
 
-    facts = examine(options_from(arguments), self_test=not arguments.no_self_test)
+    options = options_from(arguments)
+    facts = examine(options, self_test=not arguments.no_self_test)
     if arguments.report is not None:
         _write_report(facts, arguments.report)
     if arguments.json:
@@ -45,7 +46,10 @@ def _run(arguments: argparse.Namespace) -> int:
         _print(facts)
         if arguments.report is not None:
             print(f"report       {arguments.report}")
-    return 0 if facts.is_healthy else EXIT_MISMATCH
+    if facts.is_healthy:
+        return 0
+    needs_npu = options.device not in ("auto", "simulator", "null")
+    return DeviceError.exit_code if needs_npu and not facts.nodes else EXIT_MISMATCH
 
 
 def _print(facts: Examination) -> None:
