@@ -49,6 +49,26 @@ print(time.perf_counter() - wall, time.process_time() - cpu,
 """
 
 
+# Memory of its own that each further interpreter of a process takes.
+INTERPRETERS = """
+import re, sys
+import delegate
+from delegate.runtimes import find_runtime
+def own_kib():
+    text = open("/proc/self/smaps_rollup").read()
+    return int(re.search(r"Anonymous:\\s+(\\d+)", text).group(1))
+runtime, kept, sizes = find_runtime(), [], []
+model = open(sys.argv[1], "rb").read()
+for _ in range(5):
+    plugin = runtime.load_delegate(delegate.library_path(), {"device": "null"})
+    interpreter = runtime.interpreter(model, [plugin])
+    interpreter.invoke()
+    kept.append((interpreter, plugin))
+    sizes.append(own_kib())
+print((sizes[-1] - sizes[1]) / 3)
+"""
+
+
 def plan_row(path: Path) -> dict[str, Any]:
     result = compile_model(path, Options())
     tasks = sum(item.tasks for item in result.partitions)
@@ -76,6 +96,10 @@ def compile_row(path: Path, repeats: int) -> dict[str, Any]:
         ).stdout  # fmt: skip
         runs.append([float(value) for value in output.split()])
     wall, cpu, memory_kib = np.min(np.array(runs), axis=0)
+    further = subprocess.run(
+        [sys.executable, "-c", INTERPRETERS, str(path)],
+        check=True, capture_output=True, text=True, cwd=ROOT,
+    ).stdout  # fmt: skip
     graph = read_graph(path)
     with tempfile.TemporaryDirectory() as folder:
         options = Options.from_mapping({"cache_dir": folder}, NO_ENVIRONMENT)
@@ -93,6 +117,7 @@ def compile_row(path: Path, repeats: int) -> dict[str, Any]:
         "cold_cpu_ms": cpu * 1e3,
         "memory_mib": memory_kib / 1024,
         "cached_cpu_ms": min(cached) * 1e3,
+        "next_interpreter_mib": float(further) / 1024,
     }
 
 

@@ -1,6 +1,7 @@
 #include "device.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 
@@ -93,6 +94,14 @@ std::shared_ptr<Device> open_auto(const DeviceSettings& settings) {
 }
 
 }  // namespace
+
+std::shared_ptr<Buffer> Device::constants(Span<const uint8_t> content, size_t size) {
+  std::shared_ptr<Buffer> buffer = allocate(size, BufferId::kConstants);
+  const Span<uint8_t> bytes = buffer->bytes();
+  if (content.size() > 0) std::memcpy(bytes.data(), content.data(), content.size());
+  std::memset(bytes.data() + content.size(), 0, bytes.size() - content.size());
+  return buffer;
+}
 
 std::unique_ptr<Submission> Device::prepare(const Submit& submit) {
   return std::make_unique<PlainSubmission>(*this, submit);

@@ -88,6 +88,10 @@ void Executable::allocate_and_upload(const Program& program) {
   for (size_t i = 0; i < kBufferCount; ++i) {
     const ProgramBuffer& source = program.buffers[i];
     if (source.size == 0) continue;
+    if (static_cast<BufferId>(i) == BufferId::kConstants) {
+      buffers_[i] = device_->constants(source.content, static_cast<size_t>(source.size));
+      continue;
+    }
     buffers_[i] = device_->allocate(static_cast<size_t>(source.size), static_cast<BufferId>(i));
     const Span<uint8_t> target = buffers_[i]->bytes();
     if (source.content.size() > 0) {

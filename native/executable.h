@@ -61,7 +61,7 @@ class Executable {
   std::string name_;
   std::vector<Binding> inputs_;
   std::vector<Binding> outputs_;
-  std::array<std::unique_ptr<Buffer>, kBufferCount> buffers_;
+  std::array<std::shared_ptr<Buffer>, kBufferCount> buffers_;
   Submit submit_;
   std::unique_ptr<Submission> submission_;
   std::unique_ptr<RunProof> proof_;  // only for devices that do not prove completion

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "device.h"
+#include "shared_constants.h"
 
 namespace rk3588 {
 
@@ -45,45 +46,60 @@ class AddressSpace {
 };
 
 // Page-aligned zeroed memory; takes up no physical memory before it is touched.
-class HostBuffer : public Buffer {
+class HostMemory {
  public:
-  HostBuffer(std::shared_ptr<AddressSpace> space, size_t size, BufferId id)
-      : space_(std::move(space)),
-        size_(size),
-        mapped_((size + kPageBytes - 1) / kPageBytes * kPageBytes),
-        id_(id) {
+  explicit HostMemory(size_t size)
+      : size_(size), mapped_((size + kPageBytes - 1) / kPageBytes * kPageBytes) {
     void* memory =
         mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
       throw DeviceError("out of memory: cannot allocate " + std::to_string(size) + " bytes");
     }
     memory_ = static_cast<uint8_t*>(memory);
-    try {
-      address_ = space_->reserve(mapped_);
-    } catch (...) {
-      munmap(memory_, mapped_);
-      throw;
-    }
   }
-  ~HostBuffer() override {
-    space_->release(address_);
-    munmap(memory_, mapped_);
-  }
+  ~HostMemory() { munmap(memory_, mapped_); }
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+
+  Span<uint8_t> bytes() { return {memory_, size_}; }
+  size_t mapped() const { return mapped_; }
+
+ private:
+  size_t size_;
+  size_t mapped_;
+  uint8_t* memory_ = nullptr;
+};
+
+// Constants of all simulators and null devices of the process; each has them at an address of its
+// own.
+inline std::shared_ptr<HostMemory> shared_host_constants(Span<const uint8_t> content, size_t size) {
+  static SharedConstants<HostMemory> known;
+  return known.get(content, size, [&]() { return std::make_shared<HostMemory>(size); });
+}
+
+class HostBuffer : public Buffer {
+ public:
+  HostBuffer(std::shared_ptr<AddressSpace> space, size_t size, BufferId id)
+      : HostBuffer(std::move(space), std::make_shared<HostMemory>(size), id) {}
+  HostBuffer(std::shared_ptr<AddressSpace> space, std::shared_ptr<HostMemory> memory, BufferId id)
+      : space_(std::move(space)),
+        memory_(std::move(memory)),
+        id_(id),
+        address_(space_->reserve(memory_->mapped())) {}
+  ~HostBuffer() override { space_->release(address_); }
   HostBuffer(const HostBuffer&) = delete;
   HostBuffer& operator=(const HostBuffer&) = delete;
 
   uint64_t dma_address() const override { return address_; }
-  Span<uint8_t> bytes() override { return {memory_, size_}; }
+  Span<uint8_t> bytes() override { return memory_->bytes(); }
   bool is_zeroed() const override { return true; }
   BufferId id() const { return id_; }
 
  private:
   std::shared_ptr<AddressSpace> space_;
-  size_t size_;
-  size_t mapped_;
+  std::shared_ptr<HostMemory> memory_;
   BufferId id_;
-  uint8_t* memory_ = nullptr;
-  uint64_t address_ = 0;
+  uint64_t address_;
 };
 
 }  // namespace rk3588

@@ -204,6 +204,11 @@ std::unique_ptr<Buffer> RknpuDevice::allocate(size_t size, BufferId) {
   return std::make_unique<RknpuBuffer>(file_, size, rknpu::kMemoryFlags);
 }
 
+std::shared_ptr<Buffer> RknpuDevice::constants(Span<const uint8_t> content, size_t size) {
+  return file_->constants.get(content, size,
+                              [&]() { return allocate(size, BufferId::kConstants); });
+}
+
 void RknpuDevice::sync_for_device(Buffer& buffer) {
   rknpu_buffer(buffer).synchronise(rknpu::kSyncToDevice);
 }

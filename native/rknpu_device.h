@@ -11,6 +11,7 @@
 
 #include "device.h"
 #include "drm_file.h"
+#include "shared_constants.h"
 
 namespace rk3588 {
 
@@ -22,6 +23,8 @@ class RknpuFile {
 
   DrmFile file;
   DriverVersion version;
+  // All streams of the file see the same addresses.
+  SharedConstants<Buffer> constants;
 
  private:
   void lock() const;
@@ -34,6 +37,7 @@ class RknpuDevice : public Device {
 
   std::string name() const override { return "rknpu " + file_->file.path(); }
   std::unique_ptr<Buffer> allocate(size_t size, BufferId id) override;
+  std::shared_ptr<Buffer> constants(Span<const uint8_t> content, size_t size) override;
   void sync_for_device(Buffer& buffer) override;
   void sync_for_cpu(Buffer& buffer) override;
   void submit(const Submit& submit) override { prepare(submit)->run(); }

@@ -82,6 +82,11 @@ class SimDevice : public Device {
     return std::make_unique<HostBuffer>(space_, size, id);
   }
 
+  std::shared_ptr<Buffer> constants(Span<const uint8_t> content, size_t size) override {
+    return std::make_shared<HostBuffer>(space_, shared_host_constants(content, size),
+                                        BufferId::kConstants);
+  }
+
   void sync_for_device(Buffer&) override {}
   void sync_for_cpu(Buffer&) override {}
 

@@ -1,0 +1,75 @@
+// Constants that several executables of a process share: weights of the same model, loaded by
+// several interpreters, take up memory once.
+//
+// The hash only finds candidates: contents are compared byte by byte, so nothing is ever shared
+// that differs. What is shared lives as long as its last user.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "span.h"
+
+namespace rk3588 {
+
+// FNV-1a over words of 8 bytes; a rest of fewer bytes counts as a word of its own.
+inline uint64_t content_hash(Span<const uint8_t> content) {
+  uint64_t hash = 0xcbf29ce484222325 ^ content.size();
+  for (size_t i = 0; i < content.size(); i += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    const size_t rest = content.size() - i;
+    std::memcpy(&word, content.data() + i, rest < sizeof(word) ? rest : sizeof(word));
+    hash = (hash ^ word) * 0x100000001b3;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+// `Memory` has bytes(), the first of which hold the content.
+template <typename Memory>
+class SharedConstants {
+ public:
+  // Memory of `size` bytes that begins with `content`: an older one, or what `make` gives, filled.
+  std::shared_ptr<Memory> get(Span<const uint8_t> content, size_t size,
+                              const std::function<std::shared_ptr<Memory>()>& make) {
+    const uint64_t hash = content_hash(content);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto [begin, end] = known_.equal_range(hash);
+    for (auto entry = begin; entry != end;) {
+      const std::shared_ptr<Memory> memory = entry->second.lock();
+      if (memory == nullptr) {
+        entry = known_.erase(entry);
+        continue;
+      }
+      const Span<uint8_t> bytes = memory->bytes();
+      if (bytes.size() == size && std::memcmp(bytes.data(), content.data(), content.size()) == 0 &&
+          is_zero_from(bytes, content.size())) {
+        return memory;
+      }
+      ++entry;
+    }
+    std::shared_ptr<Memory> memory = make();
+    const Span<uint8_t> bytes = memory->bytes();
+    if (content.size() > 0) std::memcpy(bytes.data(), content.data(), content.size());
+    std::memset(bytes.data() + content.size(), 0, bytes.size() - content.size());
+    known_.emplace(hash, memory);
+    return memory;
+  }
+
+ private:
+  static bool is_zero_from(Span<uint8_t> bytes, size_t first) {
+    for (size_t i = first; i < bytes.size(); ++i) {
+      if (bytes.data()[i] != 0) return false;
+    }
+    return true;
+  }
+
+  std::mutex mutex_;
+  std::unordered_multimap<uint64_t, std::weak_ptr<Memory>> known_;
+};
+
+}  // namespace rk3588
