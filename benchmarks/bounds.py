@@ -49,7 +49,7 @@ def bytes_floor(layer: Layer) -> int:
         pixels = task.output.height * task.output.width
         cube = pixels * (-(-task.output.channels_real // 16) * 16)
         moved += cube
-        if task.ew is not None and task.ew.operand is not None:
+        if task.ew is not None and task.ew.operand is not None and not task.ew.per_channel:
             moved += cube
         if not isinstance(task, ConvTask):
             moved += cube

@@ -350,6 +350,10 @@ class _Run:
         else:
             operand = self._ew_operand(ew, ew.operand, o)
             self._note("EW", "second operand", operand)
+            if ew.multiplies:
+                value = _fits_int32(value * operand, "EW MUL")
+                self._note("EW", "product", value)
+                return self._clamp("EW", value, ew.relu, ew.relux_max)
             scaled = half_even((operand + ew.offset) * ew.scale, ew.shift)
             self._note("EW", f"(operand + {ew.offset}) * {ew.scale} >> {ew.shift}", scaled)
             value = _fits_int32(value + scaled, "EW")
@@ -358,7 +362,8 @@ class _Run:
 
     def _ew_operand(self, ew: EwStage, place: Ref, o: OutputCube) -> Array:
         if ew.per_channel:
-            values = self._machine.operand(place, "i1", self._real).astype(np.int64)
+            kind = f"<i{ew.operand_bytes}"
+            values = self._machine.operand(place, kind, self._real).astype(np.int64)
             return np.broadcast_to(values, (o.height, o.width, self._real))
         read = self._machine.rows(
             place, o.height, o.width, o.channels, o.width * 16, ew.surface_stride_bytes

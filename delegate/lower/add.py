@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from delegate.graph import Activation, AddOptions, Graph, Node
-from delegate.lower.add_scales import AddScales, choose_add_scales, lower_clamp, sum_clamp
+from delegate.lower.add_exact import exact_add_scales
+from delegate.lower.add_scales import AddScales, lower_clamp, sum_clamp
 from delegate.lower.constants import ConstantPool
 from delegate.lower.hw import ATOM_BYTES, CHANNELS_PER_SURFACE, MAX_CUBE_SIZE
 from delegate.lower.operands import Operand, computed_operand, constant_operand
@@ -36,8 +37,10 @@ def lower_add(
     assert isinstance(node.options, AddOptions)
     target = tensors[node.outputs[0]]
     main, other = _operands(graph, node, tensors, target.view, constants)
-    scales = choose_add_scales(
-        node.index, main.scale / target.scale, other.tensor.scale / target.scale
+    scales = exact_add_scales(
+        node.index,
+        (main.scale, other.tensor.scale, target.scale),
+        (main.zero_point, other.tensor.zero_point, target.zero_point),
     )
     stages = _stages(main, other, target, scales, node.options.activation)
     tasks = tuple(

@@ -43,8 +43,15 @@ class AddScales:
 
 
 def choose_add_scales(node: int, first: float, second: float) -> AddScales:
-    """Scales for first = sa / so and second = sb / so. Raises LoweringError beyond half an LSB
-    of error.
+    """The nearest scales for first = sa / so and second = sb / so. Raises LoweringError beyond half
+    an LSB of error.
+    """
+    return ranked_add_scales(node, first, second, 1)[0]
+
+
+def ranked_add_scales(node: int, first: float, second: float, count: int) -> list[AddScales]:
+    """Up to ``count`` choices with an error below half an LSB, best first, at least one. Raises
+    LoweringError.
     """
     scale = np.arange(MIN_SCALE, MAX_SCALE + 1, dtype=np.int64)
     largest = max(first, second)
@@ -56,16 +63,20 @@ def choose_add_scales(node: int, first: float, second: float) -> AddScales:
     b = np.rint(second * power / scale).astype(np.int64)
     error = np.abs(a * scale / power - first) + np.abs(b * scale / power - second)
     error[np.maximum(a, b) > MAX_OPERAND_MULTIPLIER] = np.inf
-    best = int(np.argmin(error))
-    error_lsb = float(error[best]) * OPERAND_RANGE
-    if not error_lsb < 0.5:
+    order = np.argsort(error, kind="stable")[:count]
+    found = [
+        AddScales(int(a[i]), int(b[i]), int(scale[i]), int(shift[i]), error_lsb)
+        for i in order
+        if (error_lsb := float(error[i]) * OPERAND_RANGE) < 0.5
+    ]
+    if not found:
         raise LoweringError(
             node,
             "error_below_half_lsb",
             f"the operand scales are {first:.6g} and {second:.6g} output LSBs; the sum could be "
-            f"off by {error_lsb:.3g} LSB before rounding",
+            f"off by {float(error[order[0]]) * OPERAND_RANGE:.3g} LSB before rounding",
         )
-    return AddScales(int(a[best]), int(b[best]), int(scale[best]), int(shift[best]), error_lsb)
+    return found
 
 
 def sum_clamp(

@@ -1,7 +1,9 @@
 """Register stages of a per-channel node: multipliers C and D from memory, shifts for all channels.
 
 TFLite: N = round(acc * q_c / 2^31), out = round_half_away(N / 2^g_c), per channel, with 2^30 <= q <
-2^31 and g_c = -exponent. Two ways to make it, both with t = round(acc * C_c >> s1) in BS:
+2^31 and g_c = -exponent. Three ways to make it, all with t = round(acc * C_c >> s1) in BS. The
+first (``channel_exact``) makes N in BN from two factors and brings the channels to one unit in EW.
+Where EW is taken, or a channel does not fit:
 
 Any sign.  C_c = q_c to 15 bits and s1 = 15: t is N itself, but for the last bits of C. BN brings
            the channels to one unit with D_c = 2^(R - g_c), exactly.
@@ -22,10 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import LoweringError
-from delegate.lower.multipliers import MULTIPLIER_BITS, quantize_multiplier, scale_accumulator
+from delegate.lower.channel_bounds import CENTRE_LIMIT, channel_errors, wanted_centres
+from delegate.lower.channel_exact import exact_channel_stages
+from delegate.lower.multipliers import MULTIPLIER_BITS, quantize_multiplier
 from delegate.lower.stages import (
-    INT8_MAX,
-    INT8_MIN,
     INT32_MAX,
     AccumulatorBounds,
     FloatArray,
@@ -35,9 +37,6 @@ from delegate.lower.stages import (
 
 # q has 31 bits, C 15.
 C_BITS = 31 - MULTIPLIER_BITS
-# Centres of channels whose bias is changed stay below this accumulator: half of int32's range
-# leaves room for what the inputs add.
-CENTRE_LIMIT = 1 << 30
 # The largest power of two in the signed 16-bit BN operand.
 MAX_D_BITS = 14
 # D of the positive way is sought this far around its power of two. It moves BN's summand by the
@@ -65,14 +64,23 @@ class _Channels:
 
 
 def channel_stages(
-    node: int, multipliers: FloatArray, bounds: AccumulatorBounds, *, only_positive: bool
+    node: int,
+    multipliers: FloatArray,
+    bounds: AccumulatorBounds,
+    outputs: tuple[int, int],
+    *,
+    is_ew_free: bool,
 ) -> Stages:
-    """``only_positive``: results below the zero point are clamped to it. Raises LoweringError."""
+    """``outputs``: the activation's range, counted from the zero point. Raises LoweringError."""
     pairs = [quantize_multiplier(float(m)) for m in multipliers]
     q = np.array([pair[0] for pair in pairs], np.int64)
     exponent = np.array([pair[1] if pair[0] else -31 for pair in pairs], np.int64)
     channels = _Channels(node, multipliers, q, -exponent, bounds)
-    if only_positive:
+    if is_ew_free:
+        stages = exact_channel_stages(multipliers, q, exponent, bounds, outputs)
+        if stages is not None:
+            return stages
+    if outputs[0] >= 0:
         stages = _positive_stages(channels)
         if stages is not None:
             return stages
@@ -168,7 +176,7 @@ def _finish(
     bounds, multipliers = channels.bounds, channels.multipliers
     is_live = channels.q > 0
     step = np.ldexp(d.astype(np.float64), -bs_shift - bn_shift - unit_bits)  # LSB per C
-    wanted = _centres(bounds, multipliers, is_coarse & is_live)
+    wanted = wanted_centres(bounds, multipliers, is_coarse & is_live)
     # A multiplier so small that the centre would need an accumulator beyond int32 is raised.
     least = np.ceil(np.nan_to_num(np.abs(wanted)) / (step * CENTRE_LIMIT)).astype(np.int64)
     c = np.where(is_live, np.maximum(c, np.maximum(least, 1)), 0)
@@ -187,7 +195,7 @@ def _finish(
             "accumulator_fits_int32",
             f"output channel {channel}: the product of accumulator and multiplier leaves int32",
         )
-    error = _channel_errors(bounds, moved, multipliers, actual)
+    error = channel_errors(bounds, moved, multipliers, actual)
     # Roundings that TFLite does not make: BS in the positive way, and of coarse channels; BN.
     extra = np.where(is_coarse | (summand > 0), 0.5 * step, 0.0)
     error += extra + (0.5 * 2.0**-unit_bits if bn_shift else 0.0)
@@ -215,46 +223,3 @@ def _finish(
 
 def _shifts(values: Int64Array) -> npt.NDArray[np.int32]:
     return values.astype(np.int32)
-
-
-def _centres(
-    bounds: AccumulatorBounds,
-    multipliers: FloatArray,
-    coarse: npt.NDArray[np.bool_],
-) -> FloatArray:
-    """The result, in LSB, that channels with a ``coarse`` multiplier have at their centre; else
-    NaN.
-
-    Such a channel is mostly bias: its accumulator moves little around a large centre. Its bias is
-    changed so that the result is exact there; where TFLite's result is the same for every input,
-    the centre lies in the middle of what rounds to it.
-    """
-    wanted = np.full(len(multipliers), np.nan)
-    for channel in np.flatnonzero(coarse):
-        low, high = int(bounds.low[channel]), int(bounds.high[channel])
-        real = float(multipliers[channel])
-        first, last = scale_accumulator(low, real), scale_accumulator(high, real)
-        wanted[channel] = first if first == last else (low + high) / 2.0 * real
-    return wanted
-
-
-def _channel_errors(
-    bounds: AccumulatorBounds,
-    moved: Int64Array,
-    multipliers: FloatArray,
-    actual: FloatArray,
-) -> FloatArray:
-    """The largest distance to the real result, over the accumulators that do not saturate.
-
-    Distances are linear in the accumulator, so the ends of the range decide. ``bounds`` include
-    ``moved``.
-    """
-    reach = 2.0 * (INT8_MAX - INT8_MIN)
-    worst = np.zeros(len(actual))
-    for end in (bounds.low, bounds.high):
-        ours = end * actual
-        theirs = (end - moved) * multipliers
-        # Beyond the reach both are saturated; the error grows no further than at its edge.
-        scale = np.minimum(1.0, reach / np.maximum(np.abs(theirs), 1e-300))
-        worst = np.maximum(worst, np.abs(ours - theirs) * scale)
-    return worst

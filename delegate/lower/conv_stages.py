@@ -16,7 +16,6 @@ from delegate.lower.fused_add import FusedAdd, FusedRequantization, fuse_requant
 from delegate.lower.requantize import (
     UNIT_SCALE,
     UNIT_SHIFT,
-    Clamp,
     Requantization,
     accumulator_bounds,
     requantize,
@@ -24,7 +23,12 @@ from delegate.lower.requantize import (
 from delegate.lower.resolved import Convolution, FusionNotExactError
 from delegate.lower.stages import Int64Array
 from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, Ref, Source
-from delegate.lower.weights import pack_bias, pack_bn_multipliers, pack_operand_blocks
+from delegate.lower.weights import (
+    pack_bias,
+    pack_bn_multipliers,
+    pack_ew_multipliers,
+    pack_operand_blocks,
+)
 
 
 def conv_stages(
@@ -79,11 +83,24 @@ def requantizing_stages(
         offset=chosen.output_zero_point + chosen.clamp.low_lsb,
         ties_away=True,
     )
-    return bs, bn, _ew_stage(chosen.clamp), convert
+    return bs, bn, _ew_stage(chosen, cube_channels, constants), convert
 
 
-def _ew_stage(clamp: Clamp) -> EwStage | None:
-    """Only a lower bound that is not the zero point needs EW."""
+def _ew_stage(
+    chosen: Requantization, cube_channels: int, constants: ConstantPool
+) -> EwStage | None:
+    """Multiplies channels to one unit, or clamps at a lower bound that is not the zero point."""
+    clamp = chosen.clamp
+    if chosen.ew_operands is not None:
+        packed, operand_bytes = pack_ew_multipliers(chosen.ew_operands, cube_channels)
+        return EwStage(
+            operand=constants.add(packed),
+            per_channel=True,
+            operand_bytes=operand_bytes,
+            multiplies=True,
+            relu=clamp.relux_max is not None,
+            relux_max=clamp.relux_max,
+        )
     if clamp.low is None:
         return None
     return EwStage(register_operand=-clamp.low, relu=True, relux_max=clamp.relux_max)
@@ -136,9 +153,9 @@ def _bs_stage(conv: Convolution, multipliers: Int64Array, shift: int, operands: 
 
 
 def _bn_stage(chosen: Requantization, cube_channels: int, constants: ConstantPool) -> BnStage:
-    clamps_in_bn = chosen.clamp.low is None
-    relu = chosen.clamp.relu and clamps_in_bn
-    relux_max = chosen.clamp.relux_max if clamps_in_bn else None
+    # Below zero EW's multiplication changes nothing; the upper limit is in the unit behind it.
+    relu = chosen.clamp.relu and chosen.clamp.low is None
+    relux_max = chosen.clamp.relux_max if relu and chosen.ew_operands is None else None
     if chosen.bn_operands is None:
         return BnStage(
             mul=Source.REGISTER,

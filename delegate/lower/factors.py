@@ -94,7 +94,7 @@ def _steps(q: int, exponent: int, magnitude: int) -> tuple[Int64Array, Int64Arra
     reachable = np.abs(estimate) < magnitude - _SEARCH
     outputs = outputs[reachable]
     around = estimate[reachable].astype(np.int64)[:, np.newaxis] + np.arange(-_SEARCH, _SEARCH + 1)
-    reached = _tflite(around, q, exponent) >= outputs[:, np.newaxis]
+    reached = tflite_results(around, q, exponent) >= outputs[:, np.newaxis]
     first = np.argmax(reached, axis=1)
     inside = reached.any(axis=1) & ~reached[:, 0]
     rows = np.flatnonzero(inside)
@@ -115,13 +115,15 @@ def _wrong_steps(
     return int(np.count_nonzero(at | before))
 
 
-def _tflite(accumulators: Int64Array, q: int, exponent: int) -> Int64Array:
-    """``multipliers.scale_accumulator`` for many accumulators."""
-    product = accumulators * (q << max(exponent, 0))
+def tflite_results(
+    accumulators: Int64Array, q: int | Int64Array, exponent: int | Int64Array
+) -> Int64Array:
+    """``multipliers.scale_accumulator`` for many accumulators, as long as |acc| * q < 2^62."""
+    product = accumulators * np.left_shift(q, np.maximum(exponent, 0))
     nudge = np.where(product >= 0, 1 << 30, 1 - (1 << 30))
     high = np.abs(product + nudge) >> 31
-    right = max(-exponent, 0)
-    rounded: Int64Array = np.sign(product) * ((high + ((1 << right) >> 1)) >> right)
+    right = np.maximum(np.negative(exponent), 0)
+    rounded: Int64Array = np.sign(product) * ((high + (np.left_shift(1, right) >> 1)) >> right)
     return rounded
 
 

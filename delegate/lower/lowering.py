@@ -6,7 +6,7 @@ that does not fit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from delegate.errors import LoweringError
@@ -58,24 +58,43 @@ def lower_partition(graph: Graph, partition: Partition, name: str) -> LoweredPar
             graph, operations_of(graph, partition, fusions), partition, views.places
         )
         memory = place_tensors(graph, tensor_uses(graph, partition, operations, views.places))
-        constants, work = ConstantPool(), WorkArea(memory.sizes_bytes[BufferId.SCRATCH])
         nodes = [operation.node for operation in operations]
-        check_sizes(graph, nodes, _buffers(memory, constants, work))
-        try:
-            layers = tuple(_lower(graph, op, memory.tensors, constants, work) for op in operations)
-        except FusionNotExactError as error:
-            fusions = {add: conv for add, conv in fusions.items() if conv != error.node}
+        check_sizes(graph, nodes, _buffers(memory, ConstantPool(), _work_area(memory)))
+        refused = _refused_fusions(graph, operations, memory)
+        if not refused:
+            break
+        fusions = {add: conv for add, conv in fusions.items() if conv not in refused}
+    constants, work = ConstantPool(), _work_area(memory)
+    layers = tuple(_lower(graph, op, memory.tensors, constants, work) for op in operations)
+    buffers = _buffers(memory, constants, work)
+    check_sizes(graph, nodes, buffers)
+    return LoweredPartition(
+        name=name,
+        layers=layers,
+        buffers=buffers,
+        inputs=tuple(binding_of(graph, memory.tensors[t]) for t in partition.inputs),
+        outputs=tuple(binding_of(graph, memory.tensors[t]) for t in partition.outputs),
+        live_bytes=memory.live_bytes,
+    )
+
+
+def _work_area(memory: MemoryPlan) -> WorkArea:
+    return WorkArea(memory.sizes_bytes[BufferId.SCRATCH])
+
+
+def _refused_fusions(
+    graph: Graph, operations: Sequence[Operation], memory: MemoryPlan
+) -> frozenset[int]:
+    """The convolutions whose addition cannot be folded in exactly enough."""
+    refused = set()
+    for operation in operations:
+        if operation.addition is None:
             continue
-        buffers = _buffers(memory, constants, work)
-        check_sizes(graph, nodes, buffers)
-        return LoweredPartition(
-            name=name,
-            layers=layers,
-            buffers=buffers,
-            inputs=tuple(binding_of(graph, memory.tensors[t]) for t in partition.inputs),
-            outputs=tuple(binding_of(graph, memory.tensors[t]) for t in partition.outputs),
-            live_bytes=memory.live_bytes,
-        )
+        try:
+            _lower(graph, operation, memory.tensors, ConstantPool(), _work_area(memory))
+        except FusionNotExactError as error:
+            refused.add(error.node)
+    return frozenset(refused)
 
 
 def _lower(

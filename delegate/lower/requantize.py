@@ -72,7 +72,8 @@ class Requantization:
     channel.
 
     ``bias`` int32 for the BS ALU; ``multipliers`` for BS MUL; ``bn_operands`` None for a per-tensor
-    node, which has one ``bn_multiplier``. ``unit_bits`` is R: one output LSB is 2^R in BN.
+    node, which has one ``bn_multiplier``. ``ew_operands`` are multiplied in EW. ``unit_bits`` is R:
+    one output LSB is 2^R before OUT_CVT.
     ``error_lsb`` bounds the distance to TFLite's value before its last rounding, over every
     possible input.
     """
@@ -84,6 +85,7 @@ class Requantization:
     bn_multiplier: int
     bn_summand: int
     bn_shift: int
+    ew_operands: Int64Array | None
     unit_bits: int
     output_zero_point: int
     clamp: Clamp
@@ -147,8 +149,9 @@ def requantize(
     bias, bounds = _tame_bias(node, multipliers, bias, bounds)
     low, high = activation_range(activation, output_scale, output_zero_point)
     if per_channel:
-        only_positive = low >= output_zero_point
-        chosen = channel_stages(node, multipliers, bounds, only_positive=only_positive)
+        outputs = low - output_zero_point, high - output_zero_point
+        is_ew_free = activation is not Activation.RELU_N1_TO_1
+        chosen = channel_stages(node, multipliers, bounds, outputs, is_ew_free=is_ew_free)
     else:
         chosen = _per_tensor_stages(node, multipliers, bounds)
     clamp = _clamp(activation, low - output_zero_point, high - output_zero_point, chosen.unit_bits)
@@ -160,6 +163,7 @@ def requantize(
         bn_multiplier=chosen.bn_multiplier,
         bn_summand=chosen.bn_summand,
         bn_shift=chosen.bn_shift,
+        ew_operands=chosen.ew_operands,
         unit_bits=chosen.unit_bits,
         output_zero_point=output_zero_point,
         clamp=clamp,

@@ -31,7 +31,9 @@ class AccumulatorBounds:
 @dataclass(frozen=True, slots=True, eq=False)
 class Stages:
     """BS: (acc + bias_change) * multipliers >> bs_shift. BN: (t + bn_summand) * D >> bn_shift with
-    D = bn_operands per channel or bn_multiplier. One output LSB is 2^unit_bits behind BN.
+    D = bn_operands per channel or bn_multiplier. EW: u * ew_operands, if any. One output LSB is
+    2^unit_bits then. ``wrong_steps``: places where an accumulator could give another output than
+    TFLite's, None where they were not counted.
     """
 
     multipliers: Int64Array
@@ -43,3 +45,5 @@ class Stages:
     error_lsb: float
     bn_summand: int = 0
     bias_change: Int64Array | int = 0
+    ew_operands: Int64Array | None = None
+    wrong_steps: int | None = None

@@ -193,13 +193,16 @@ class EwStage:
 
     ``operand``: int8 feature map read per pixel by the DPU_RDMA, at the tile's first row of surface
     0, with ``surface_stride_bytes`` between surfaces. In a convolution the even surfaces are read
-    by MRDMA and the odd ones by ERDMA (COMB_USE 5). ``per_channel`` (element-wise tasks only):
-    ``operand`` holds one int8 per channel, dense, the same for every pixel. ``operand`` None: the
-    constant ``register_operand`` is added instead (EW_OP_VALUE_0..7), without conversion.
+    by MRDMA and the odd ones by ERDMA (COMB_USE 5). ``per_channel``: ``operand`` holds one integer
+    of ``operand_bytes`` (1 or 2) per channel, dense, the same for every pixel. ``multiplies``:
+    x * e instead of the sum, saturated to int32. ``operand`` None: the constant
+    ``register_operand`` is added instead (EW_OP_VALUE_0..7), without conversion.
     """
 
     operand: Ref | None = None
     per_channel: bool = False
+    operand_bytes: int = 1
+    multiplies: bool = False
     surface_stride_bytes: int = 0
     offset: int = 0
     scale: int = 1

@@ -122,3 +122,13 @@ def pack_bn_multipliers(multipliers: Int64Array, channels: int) -> bytes:
     padded = np.zeros(channels, "<i2")
     padded[: len(multipliers)] = multipliers
     return padded.tobytes()
+
+
+def pack_ew_multipliers(multipliers: Int64Array, channels: int) -> tuple[bytes, int]:
+    """Dense integers for ERDMA per channel, zero up to ``channels``, and the bytes of each: 1 where
+    they fit int8, else 2.
+    """
+    size = 1 if int(multipliers.max()) <= np.iinfo(np.int8).max else 2
+    padded = np.zeros(channels, f"<i{size}")
+    padded[: len(multipliers)] = multipliers
+    return padded.tobytes(), size

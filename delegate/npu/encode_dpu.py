@@ -40,6 +40,9 @@ ATOM_BYTES = 16
 OUT_CVT_SHIFT_MAX = 63
 """Only the low six bits of the twelve-bit shift field act (measured on silicon by others)."""
 
+WIDE_OPERAND_BYTES = 2
+"""Of a 16-bit operand."""
+
 REGISTER_OPERANDS = 8
 """EW_OP_VALUE_0..7 serve eight channels in turn; a uniform operand is written to all."""
 
@@ -157,9 +160,9 @@ def _check_stages(writer: RegCmdWriter, task: DpuTask) -> None:
     if (bn.mul is Source.MEMORY) != (bn.operands is not None):
         problem = "and the stage's operands disagree: both or none"
         raise writer.fail("DPU_RDMA.RDMA_BN_BASE_ADDR.BN_BASE_ADDR", problem)
-    if ew is not None and ew.per_channel and task.mode is not DpuMode.FLYING:
-        problem = "= 0 in a convolution is not used by any known program"
-        raise writer.fail("DPU_RDMA.RDMA_ERDMA_CFG.ERDMA_DATA_MODE", problem)
+    if ew is not None and ew.operand_bytes != 1 and not ew.per_channel:
+        problem = f"for {ew.operand_bytes} bytes per pixel is not used by any known program"
+        raise writer.fail("DPU.EW_CFG.EDATA_SIZE", problem)
     per_pixel = ew is not None and ew.operand is not None and not ew.per_channel
     if task.output.row_gap_bytes and (task.main is not None or per_pixel):
         problem = "between output rows, while operands are read without, is no known program"
@@ -291,13 +294,13 @@ def _write_ew(writer: RegCmdWriter, ew: EwStage | None) -> None:
             EW_CVT_TYPE=CvtOrder.ADD_FIRST,
             EW_CVT_ROUND=CvtRounding.HALF_EVEN,
             EW_DATA_MODE=data_mode(ew),
-            EDATA_SIZE=ElementSize.BITS_8,
-            EW_ALU_ALGO=AluAlgorithm.ADD,
+            EDATA_SIZE=element_size(ew),
+            EW_ALU_ALGO=0 if ew.multiplies else AluAlgorithm.ADD,
             EW_RELUX_EN=ew.relux_max is not None,
             EW_RELU_BYPASS=not ew.relu,
             EW_LUT_BYPASS=1,
             EW_OP_SRC=OperandSource.MEMORY,
-            EW_OP_TYPE=OperandType.ALU,
+            EW_OP_TYPE=OperandType.MUL if ew.multiplies else OperandType.ALU,
         )
     converts = ew is not None and ew.operand is not None
     writer.write("DPU.EW_CVT_OFFSET_VALUE", EW_OP_CVT_OFFSET=ew.offset if ew and converts else 0)
@@ -323,6 +326,12 @@ def _write_out_convert(writer: RegCmdWriter, out: OutConvert) -> None:
 def data_mode(ew: EwStage | None) -> EwDataMode:
     per_channel = ew is not None and ew.per_channel
     return EwDataMode.PER_CHANNEL if per_channel else EwDataMode.PER_PIXEL
+
+
+def element_size(ew: EwStage | None) -> ElementSize:
+    """Of the operand in memory."""
+    is_wide = ew is not None and ew.operand_bytes == WIDE_OPERAND_BYTES
+    return ElementSize.BITS_16 if is_wide else ElementSize.BITS_8
 
 
 def _source(source: Source) -> OperandSource:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from delegate.lower.task import BsStage, Ref, Source
-from delegate.npu.encode_dpu import ATOM_BYTES, DpuMode, DpuTask, data_mode
+from delegate.npu.encode_dpu import ATOM_BYTES, DpuMode, DpuTask, data_mode, element_size
 from delegate.npu.regcmd import RegCmdWriter
-from delegate.npu.register_model import BurstLength, CombinedRead, ElementSize, OperandData
+from delegate.npu.register_model import BurstLength, CombinedRead, OperandData
 
 ARBITER_WEIGHT = 1
 """Equal share of the bus for the four readers (observed in every program)."""
@@ -23,7 +23,7 @@ def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
     if is_flying:
         main_notch = task.main_surface_stride_bytes - rows_bytes
         ew_notch = stride - rows_bytes if operand is not None and per_pixel else 0
-    elif operand is not None:
+    elif operand is not None and per_pixel:
         # One cube for two readers: MRDMA takes the even surfaces, ERDMA the odd ones, and each
         # skips the other's surface after its own rows.
         main, ew_base = operand, Ref(operand.buffer, operand.offset + stride)
@@ -45,11 +45,11 @@ def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
         writer.write(
             "DPU_RDMA.RDMA_ERDMA_CFG",
             ERDMA_DATA_MODE=data_mode(ew),
-            ERDMA_DATA_SIZE=ElementSize.BITS_8,
+            ERDMA_DATA_SIZE=element_size(ew),
         )
     _write_optional_address(writer, "DPU_RDMA.RDMA_EW_BASE_ADDR", ew_base)
     writer.write("DPU_RDMA.RDMA_EW_SURF_STRIDE", EW_SURF_STRIDE=stride)
-    is_combined = operand is not None and not is_flying
+    is_combined = operand is not None and per_pixel and not is_flying
     writer.write(
         "DPU_RDMA.RDMA_FEATURE_MODE_CFG",
         BURST_LEN=BurstLength.BURST_16,

@@ -55,7 +55,7 @@ def accesses(task: Task) -> Iterator[Access]:
     if task.ew is not None and task.ew.operand is not None:
         size = (surfaces - 1) * task.ew.surface_stride_bytes + rows_bytes
         if task.ew.per_channel:
-            size = output.channels  # one int8 each
+            size = output.channels * task.ew.operand_bytes
         yield Access("the EW operand", task.ew.operand, size)
     size = (output.surfaces - 1) * output.surface_stride_bytes + output.surface_bytes
     yield Access("the output", output.target, size, is_write=True)

@@ -67,6 +67,6 @@ def _bytes_moved(task: Task) -> int:
             moved += task.weights.total_bytes
     else:
         moved += _cube_bytes(task.output)
-    if task.ew is not None and task.ew.operand is not None:
+    if task.ew is not None and task.ew.operand is not None and not task.ew.per_channel:
         moved += _cube_bytes(task.output)
     return moved

@@ -32,7 +32,7 @@ void set_factors(const XStage& stage, int16_t mul, double* ge, double* lt) {
   *lt = std::ldexp(static_cast<double>(mul), -(mul > 0 ? shift_negative : shift));
 }
 
-bool prepare_ew(const EwStage& ew, TaskStages* t) {
+bool prepare_ew(const EwStage& ew, const std::vector<int32_t>& channels, TaskStages* t) {
   switch (ew.operation) {
     case EwOperation::kOff:
       t->ew = EwKind::kOff;
@@ -64,6 +64,7 @@ bool prepare_ew(const EwStage& ew, TaskStages* t) {
   const auto is_small = [&](int32_t operand) {
     return std::abs(int64_t{convert_ew_operand(ew, operand)}) <= kMaxEwFactor;
   };
+  if (!channels.empty()) return std::all_of(channels.begin(), channels.end(), is_small);
   // Conversion is monotonic, so the ends of int8 bound what memory can give.
   if (ew.source == Operand::kMemory) return is_small(-128) && is_small(127);
   return std::all_of(ew.values.begin(), ew.values.end(), is_small);
@@ -219,7 +220,7 @@ bool prepare_stages(const TaskPlan& task, bool fold_ow, TaskStages* t,
   t->out_away = dpu.out.half_away;
   const uint32_t count = (dpu.real_channels + kAtomBytes - 1) / kAtomBytes;
   surfaces->resize(count);
-  if (!prepare_ew(dpu.ew, t)) return false;
+  if (!prepare_ew(dpu.ew, task.operands.ew_channels, t)) return false;
   for (uint32_t s = 0; s < count; ++s) prepare_surface(task, fold_ow, s, t, &(*surfaces)[s]);
   set_limit_flags(task, *surfaces, t);
   return true;

@@ -251,8 +251,12 @@ class Machine:
         if ew is not None and ew.operand is None:
             value = self.clamp(fits_int32(value + ew.register_operand), ew)
         elif ew is not None and ew.per_channel:
-            channel = self.operand(ew.operand, np.int8, o.channels)[:real]
-            value = fits_int32(value + half_even((channel + ew.offset) * ew.scale, ew.shift))
+            kind = np.int8 if ew.operand_bytes == 1 else np.int16
+            channel = self.operand(ew.operand, kind, o.channels)[:real]
+            if ew.multiplies:
+                value = fits_int32(value * channel)
+            else:
+                value = fits_int32(value + half_even((channel + ew.offset) * ew.scale, ew.shift))
             value = self.clamp(value, ew)
         elif ew is not None:
             operand = self.rows(
