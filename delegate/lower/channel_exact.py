@@ -80,15 +80,13 @@ def exact_channel_stages(
     bs_shift, bn_shift = shifts
     products = np.ldexp(slope, bs_shift + bn_shift)
     is_coarse = is_live & (products < LARGEST_FACTOR)
-    moved, coarse_products = _centre(
-        multipliers, bounds, products, own_bits, is_coarse, bs_shift + bn_shift
-    )
+    moved, c, d = _centre(multipliers, bounds, products, own_bits, is_coarse, shifts)
     bounds = AccumulatorBounds(bounds.low + moved, bounds.high + moved)
     largest = np.minimum(_largest_first(bounds.magnitude, bs_shift), LARGEST_FACTOR)
 
     all_outputs = np.arange(outputs[0] + 1, outputs[1] + 1, dtype=np.int64)
     steps = tflite_steps(q, exponent, own_bits, all_outputs).moved(moved)
-    c, d, wrong = np.zeros_like(q), np.zeros_like(q), np.zeros_like(q)
+    wrong = np.zeros_like(q)
     fine = np.flatnonzero(is_live & ~is_coarse)
     if fine.size:
         chosen = choose_channel_factors(
@@ -103,8 +101,6 @@ def exact_channel_stages(
         c[fine], d[fine], wrong[fine] = chosen.first, chosen.second, chosen.wrong_steps
     few = np.flatnonzero(is_coarse)
     if few.size:
-        c[few] = np.minimum(coarse_products[few], largest[few])
-        d[few] = np.rint(coarse_products[few] / c[few]).astype(np.int64)
         wrong[few] = count_wrong_steps(
             steps.of(few),
             AccumulatorBounds(bounds.low[few], bounds.high[few]),
@@ -189,19 +185,22 @@ def _centre(
     products: FloatArray,
     own_bits: Int64Array,
     is_coarse: npt.NDArray[np.bool_],
-    bits: int,
-) -> tuple[Int64Array, Int64Array]:
-    """How far the bias of ``is_coarse`` channels is moved, and their whole products."""
-    moved = np.zeros(len(products), np.int64)
-    whole = np.ones(len(products), np.int64)
+    shifts: tuple[int, int],
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """How far the bias of ``is_coarse`` channels is moved, and their C and D; zeros elsewhere."""
+    moved, c, d = (np.zeros(len(products), np.int64) for _ in range(3))
     rows = np.flatnonzero(is_coarse)
     if not rows.size:
-        return moved, whole
+        return moved, c, d
     wanted = wanted_centres(bounds, multipliers, is_coarse)[rows]
-    lsb = np.ldexp(1.0, (-bits - own_bits[rows]).astype(np.int32))
+    lsb = np.ldexp(1.0, (-sum(shifts) - own_bits[rows]).astype(np.int32))
     # A product so small that the centre would need an accumulator beyond int32 is raised.
     least = np.ceil(np.abs(wanted) / (lsb * CENTRE_LIMIT))
-    whole[rows] = np.maximum(np.maximum(np.rint(products[rows]), least), 1).astype(np.int64)
+    whole = np.maximum(np.maximum(np.rint(products[rows]), least), 1)
+    # Centres reach half of int32, and BS is to stay within KEPT_BITS.
+    largest = max(1, min(1 << shifts[0] >> 1, LARGEST_FACTOR))
+    d[rows] = np.ceil(whole / largest).astype(np.int64)
+    c[rows] = np.ceil(whole / d[rows]).astype(np.int64)
     centre = (bounds.low[rows] + bounds.high[rows]) / 2.0
-    moved[rows] = np.rint(wanted / (whole[rows] * lsb) - centre).astype(np.int64)
-    return moved, whole
+    moved[rows] = np.rint(wanted / (c[rows] * d[rows] * lsb) - centre).astype(np.int64)
+    return moved, c, d

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from delegate.errors import LoweringError
 from delegate.graph import Activation
 from delegate.lower.add_scales import choose_add_scales
+from delegate.lower.channel_stages import channel_stages
 from delegate.lower.multipliers import quantize_multiplier
 from delegate.lower.requantize import UNIT_SHIFT, requantize
-from delegate.lower.stages import AccumulatorBounds
+from delegate.lower.stages import AccumulatorBounds, Stages
 from delegate.lower.tensors import View, view_of
 
 
@@ -47,6 +48,7 @@ def half_even(value: int, shift: int) -> int:
 
 
 def registers(stages, channel: int, acc: int) -> int:
+    acc += int(stages.bias_change[channel] if isinstance(stages, Stages) else stages.bias[channel])
     t = half_even(acc * int(stages.multipliers[channel]), stages.bs_shift)
     factor = stages.bn_multiplier
     if stages.bn_operands is not None:
@@ -54,6 +56,10 @@ def registers(stages, channel: int, acc: int) -> int:
     u = half_even((t + stages.bn_summand) * factor, stages.bn_shift)
     assert abs(t) < 2**31
     assert abs(u) < 2**31
+    if stages.ew_operands is not None:
+        assert 0 < int(stages.ew_operands[channel]) < 2**15
+        u *= int(stages.ew_operands[channel])
+        assert abs(u) < 2**31
     shift = stages.unit_bits
     magnitude = (abs(u) * 2**UNIT_SHIFT + ((1 << (shift + UNIT_SHIFT)) >> 1)) >> (
         shift + UNIT_SHIFT
@@ -133,17 +139,86 @@ def test_positive_results_stay_within_one_lsb(reals, reach, positions):
             assert abs(registers(stages, channel, acc) - tflite_scaled(acc, real)) <= 1
 
 
-def test_positive_results_equal_tflite_but_for_a_few():
-    """The rounding TFLite makes first is a summand there, and C * D has more than 20 bits."""
+def without_ew(reals, reach, outputs):
+    """The stages where EW is taken by something else."""
+    bound = np.full(len(reals), reach, np.int64)
+    bounds = AccumulatorBounds(-bound, bound)
+    return channel_stages(0, np.array(reals), bounds, outputs, is_ew_free=False)
+
+
+@pytest.mark.parametrize("outputs", [(0, 127), (-128, 127)])
+def test_results_without_ew_equal_tflite_but_for_a_few(outputs):
+    """Where only positive results count the rounding TFLite makes first is a summand, and C * D has
+    more than 20 bits; else C has 15.
+    """
     reals = [0.4, 0.11, 0.0123, 0.0057, 0.0009]
-    stages = stages_for(reals, 1 << 18, per_channel=True, activation=Activation.RELU)
-    assert stages.bn_summand > 0
+    stages = without_ew(reals, 1 << 18, outputs)
+    assert stages.ew_operands is None
+    assert (stages.bn_summand > 0) == (outputs[0] == 0)
     for channel, real in enumerate(reals):
-        accumulators = range(0, int(255 / real), max(1, int(0.02 / real)))
+        first = int(outputs[0] / real)
+        accumulators = range(first, int(127 / real), max(1, int(0.02 / real)))
         wrong = sum(
             registers(stages, channel, acc) != tflite_scaled(acc, real) for acc in accumulators
         )
-        assert wrong <= len(accumulators) / 1000
+        assert wrong <= len(accumulators) / 250
+
+
+@given(
+    st.lists(st.floats(1e-4, 0.9), min_size=2, max_size=9),
+    st.integers(100, 2**22),
+    st.sampled_from([(-128, 127), (0, 127), (-3, 250), (-255, 0)]),
+)
+@settings(max_examples=60, deadline=None)
+def test_channels_without_wrong_steps_equal_tflite_at_every_step(reals, reach, outputs):
+    """A step: where TFLite goes from one output to the next, found here by bisection."""
+    bound = np.full(len(reals), reach, np.int64)
+    bounds = AccumulatorBounds(-bound, bound)
+    stages = channel_stages(0, np.array(reals), bounds, outputs, is_ew_free=True)
+    if stages.wrong_steps != 0:
+        return
+    for channel, real in enumerate(reals):
+        for output in (outputs[0] + 1, -1, 0, 1, 2, 77, outputs[1]):
+            if not outputs[0] < output <= outputs[1]:
+                continue
+            low, high = -reach - 1, reach + 1
+            while high - low > 1:
+                middle = (low + high) // 2
+                if tflite_scaled(middle, real) >= output:
+                    high = middle
+                else:
+                    low = middle
+            if high <= reach:
+                assert registers(stages, channel, high) >= output
+            if low >= -reach:
+                assert registers(stages, channel, low) < output
+
+
+def test_nearly_all_channels_of_a_wide_layer_are_proven_equal():
+    rng = np.random.default_rng(7)
+    reals = list(np.exp(rng.uniform(np.log(3e-4), np.log(8e-3), 300)))
+    bound = np.full(len(reals), 1 << 20, np.int64)
+    bounds = AccumulatorBounds(-bound, bound)
+    stages = channel_stages(0, np.array(reals), bounds, (-128, 127), is_ew_free=True)
+    assert stages.wrong_steps is not None
+    assert stages.wrong_steps <= 3  # of 76,500 steps
+
+
+def test_a_channel_with_one_result_for_every_input_takes_no_bits_from_the_others():
+    """As converters make them: no weights, a huge bias, and a scale far below the others."""
+    reals = [3.3e-7, 0.004, 0.0007]
+    low = np.array([-155_000_000, -60_000, -250_000], np.int64)
+    high = np.array([-155_000_000, 70_000, 250_000], np.int64)
+    stages = channel_stages(
+        0, np.array(reals), AccumulatorBounds(low, high), (-128, 127), is_ew_free=True
+    )
+    assert stages.wrong_steps == 0
+    assert stages.bs_shift <= 4
+    assert registers(stages, 0, int(low[0])) == tflite_scaled(int(low[0]), reals[0])
+    for channel in (1, 2):
+        for acc in range(int(low[channel]), int(high[channel]), 97):
+            theirs = tflite_scaled(acc, reals[channel])
+            assert np.clip(registers(stages, channel, acc), -128, 127) == np.clip(theirs, -128, 127)
 
 
 @pytest.mark.parametrize("per_channel", [False, True])
