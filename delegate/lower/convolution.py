@@ -306,8 +306,11 @@ def _output(conv: Convolution, image: int, tile: Tile) -> OutputCube:
 def _operand_of_tile(
     conv: Convolution, ew: EwStage | None, image: int, tile: Tile
 ) -> EwStage | None:
-    if ew is None or conv.fused is None:
+    if ew is None or ew.operand is None:
         return ew
+    if ew.per_channel:
+        return replace(ew, operand=_moved(ew.operand, tile.part.first * ew.operand_bytes))
+    assert conv.fused is not None
     operand = conv.fused.operand.pixel(_first_output_pixel(conv, image, tile))
     offset = _surface_offset(tile.part, ew.surface_stride_bytes)
     return replace(ew, operand=operand.moved(offset))
