@@ -1,12 +1,8 @@
 """Real detectors on labelled photographs: the delegate finds what the CPU finds.
 
 The CPU computes with TensorFlow Lite's reference kernels, which the numeric contract is about: its
-fast ones disagree with them as much (3 % of the outputs of yolov8n_224). By default two
-or four photographs, with the marker ``slow`` all of them.
-
-The goal is 97 %. Where ``least`` is lower, single steps of the 8-bit outputs move boxes by more
-than 2 % (a step of the sizes of yolo_fastest is 12 %, of yolox 2.7 %), and the roundings that may
-differ by a step add up over some hundred layers.
+fast ones disagree with them (3 % of the outputs of yolov8n_224). By default one to four
+photographs, with the marker ``slow`` all of them.
 """
 
 from __future__ import annotations
@@ -42,7 +38,6 @@ class Case:
     file: str
     decoder: str
     classes: int | None = None
-    least: float = LEAST_FOUND
     step: int = 16
     """Of the photographs of the default run; the reference kernels take seconds for the large."""
 
@@ -51,10 +46,10 @@ CASES = [
     Case("ssdlite_mobiledet_coco_qat_postprocess.tflite", "ssd", step=32),
     Case("ssd_mobilenet_v1_300_quant.tflite", "ssd"),
     Case("yolov8n_224_int8.tflite", "yolov8"),
-    Case("yolov8n_640_int8_per_channel.tflite", "yolov8", least=0.8, step=32),
-    Case("yolov5n_640_int8_per_channel.tflite", "yolov5", least=0.94, step=32),
-    Case("yolox_nano_320_int8_per_channel.tflite", "yolox", least=0.9),
-    Case("yolo_fastest_160_person_int8.tflite", "yolo-fastest", 1, least=0.8),
+    Case("yolov8n_640_int8_per_channel.tflite", "yolov8", step=32),
+    Case("yolov5n_640_int8_per_channel.tflite", "yolov5", step=32),
+    Case("yolox_nano_320_int8_per_channel.tflite", "yolox"),
+    Case("yolo_fastest_160_person_int8.tflite", "yolo-fastest", 1),
 ]
 
 
@@ -81,7 +76,7 @@ def shares_found(case: Case, photographs: list[Path]) -> tuple[float, int]:
 def test_delegate_finds_what_the_cpu_finds(case: Case) -> None:
     share, sure = shares_found(case, find_images(PHOTOGRAPHS)[:: case.step])
     assert sure >= 1
-    assert share >= case.least
+    assert share >= LEAST_FOUND
 
 
 @pytest.mark.slow
@@ -91,7 +86,7 @@ def test_delegate_finds_what_the_cpu_finds_everywhere(case: Case) -> None:
     assert len(photographs) == 64
     share, sure = shares_found(case, photographs)
     assert sure >= 20
-    assert share >= case.least
+    assert share >= LEAST_FOUND
 
 
 @pytest.mark.parametrize("case", CASES[:2], ids=lambda c: c.file)
