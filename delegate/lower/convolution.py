@@ -309,7 +309,7 @@ def _operand_of_tile(
     if ew is None or ew.operand is None:
         return ew
     if ew.per_channel:
-        return replace(ew, operand=_moved(ew.operand, tile.part.first * ew.operand_bytes))
+        return replace(ew, operand=ew.operand.moved(tile.part.first * ew.operand_bytes))
     assert conv.fused is not None
     operand = conv.fused.operand.pixel(_first_output_pixel(conv, image, tile))
     offset = _surface_offset(tile.part, ew.surface_stride_bytes)
