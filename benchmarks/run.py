@@ -24,10 +24,13 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.bounds import BOUNDS, Bound, bytes_floor  # noqa: E402
 from benchmarks.chart import bar_chart  # noqa: E402
+from benchmarks.growth import growth_rows  # noqa: E402
 from delegate._native import Executable, time_layout  # noqa: E402
 from delegate.cli.table import format_table, thousands  # noqa: E402
 from delegate.compile_cache import compile_cached  # noqa: E402
 from delegate.compiler import compile_model  # noqa: E402
+from delegate.lower.task import BufferId  # noqa: E402
+from delegate.npu.program import parse  # noqa: E402
 from delegate.options import Options  # noqa: E402
 from delegate.tflite_reader import read_graph  # noqa: E402
 
@@ -75,6 +78,10 @@ def plan_row(path: Path) -> dict[str, Any]:
     moved = sum(item.estimate.bytes for item in result.partitions)
     floor = sum(bytes_floor(layer) for item in result.partitions for layer in item.layers)
     bound = BOUNDS.get(path.stem)
+    scratch = sum(
+        parse(item.program).buffers[BufferId.SCRATCH].size_bytes for item in result.partitions
+    )
+    live = sum(item.live_bytes for item in result.partitions)
     return {
         "model": path.stem,
         "partitions": len(result.partitions),
@@ -83,6 +90,8 @@ def plan_row(path: Path) -> dict[str, Any]:
         "cycles": sum(item.estimate.cycles for item in result.partitions),
         "bytes": moved,
         "bytes_over_floor": moved / floor if floor else 1.0,
+        "activations_kib": scratch / 1024,
+        "activations_over_live": scratch / live if live else 1.0,
         "bound": None if bound is None else bound.as_dict(),
     }
 
@@ -205,7 +214,7 @@ def main(arguments: list[str] | None = None) -> int:
         "plans (modelled)",
         [with_bound(row) for row in document["plans"]],
         ("model", "nodes", "partitions", "tasks", "cycles", "at most", "mesa", "vendor", "bytes",
-         "bytes_over_floor"),
+         "bytes_over_floor", "activations_kib", "activations_over_live"),
     )  # fmt: skip
     document["layouts"] = [layout_row(*shape, repeats=300) for shape in LAYOUTS]
     show("host conversion", document["layouts"], tuple(document["layouts"][0]))
@@ -213,6 +222,8 @@ def main(arguments: list[str] | None = None) -> int:
         document["compile"] = [compile_row(path, repeats=3) for path in models]
         if document["compile"]:
             show("compilation", document["compile"], tuple(document["compile"][0]))
+        document["growth"] = growth_rows()
+        show("compilation against size", document["growth"], tuple(document["growth"][0]))
         document["run"] = [run_row(path, repeats=200) for path in models]
         if document["run"]:
             show("one inference, all partitions", document["run"], tuple(document["run"][0]))

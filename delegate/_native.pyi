@@ -35,6 +35,9 @@ class Executable:
         the GIL. Raises UsageError for other arrays, DeviceError.
         """
 
+def check_program(program: bytes) -> None:
+    """Raises ProgramError unless a device could take the serialised Program."""
+
 def submit_count() -> int:
     """Submits to devices by this process so far."""
 

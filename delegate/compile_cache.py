@@ -29,7 +29,7 @@ from delegate.compiler import CompileResult
 from delegate.errors import ProgramError
 from delegate.graph import Graph
 from delegate.log import get_logger
-from delegate.npu.program import FORMAT_VERSION, parse
+from delegate.npu.program import FORMAT_VERSION
 from delegate.options import Options
 from delegate.partition.types import Partition, Rejection
 
@@ -163,6 +163,8 @@ def _digest(payload: memoryview | bytes) -> bytes:
 
 
 def _decode(payload: memoryview, digest: bytes) -> CachedResult:
+    from delegate._native import check_program
+
     length = int.from_bytes(payload[:_LENGTH_BYTES], "little")
     end = _LENGTH_BYTES + length
     if end > len(payload):
@@ -176,7 +178,7 @@ def _decode(payload: memoryview, digest: bytes) -> CachedResult:
             size = int(item["bytes"])
             program = bytes(payload[end : end + size])
             end += size
-            _verify(program)
+            check_program(program)
             edges = (tuple(map(int, item[key])) for key in ("nodes", "inputs", "outputs"))
             partitions.append(CachedPartition(Partition(*edges), program))
         rejections = tuple(Rejection(**_texts(item)) for item in document["rejections"])
@@ -190,11 +192,6 @@ def _decode(payload: memoryview, digest: bytes) -> CachedResult:
 def _texts(item: Mapping[str, Any]) -> dict[str, Any]:
     texts = {key: str(item[key]) for key in ("op", "rule", "detail")}
     return {"node": int(item["node"]), **texts}
-
-
-def _verify(program: bytes) -> None:
-    """Raises ProgramError; the device's own verifier reads the program once more before use."""
-    parse(program)
 
 
 def _write(path: Path, result: CachedResult) -> None:

@@ -212,6 +212,12 @@ PYBIND11_MODULE(_native, module) {
       .def_property_readonly(
           "outputs", [](const Executable& self) { return rk3588::describe(self.outputs()); },
           "(tensor, name, shape, dtype) each.");
+  module.def(
+      "check_program",
+      [](const py::bytes& program) {
+        static_cast<void>(rk3588::read_program(rk3588::view(program)));
+      },
+      py::arg("program"), "Raises ProgramError unless a device could take the serialised Program.");
   module.def("submit_count", &rk3588::submit_count, "Submits of this process so far.");
   module.def("start_run_log", &rk3588::start_run_log, py::arg("capacity"),
              "Times the phases of up to `capacity` runs of this process from now on.");

@@ -1,0 +1,41 @@
+"""Digests of compiled programs: the same for every Python, NumPy and run of one version.
+
+python -m benchmarks.digest MODEL...
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from delegate.compiler import compile_model
+from delegate.options import Options
+
+
+def digest(path: Path) -> str:
+    """SHA-256 over all programs of a model, in order."""
+    found = hashlib.sha256()
+    for item in compile_model(path, Options()).partitions:
+        found.update(item.program)
+    return found.hexdigest()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("models", type=Path, nargs="+")
+    chosen = parser.parse_args(arguments)
+    digests = [digest(path) for path in chosen.models]
+    for path, text in zip(chosen.models, digests, strict=True):
+        print(f"{text}  {path.name}")
+    total = hashlib.sha256("".join(digests).encode()).hexdigest()
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    print(f"{total}  all, Python {python}, NumPy {np.__version__}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""How the time to compile grows with a model: chains of equal layers, by number."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from delegate.compiler import compile_model
+from delegate.graph import DType, Graph
+from delegate.model_builder import ModelBuilder
+from delegate.model_builder.layers import conv
+from delegate.model_builder.ranges import random_quantization
+from delegate.options import Options
+from delegate.tflite_reader import read_graph
+
+CHANNELS = 256
+KERNEL = 3
+
+
+def chain(count: int) -> Graph:
+    """``count`` convolutions of 3 x 3 x 256 x 256: 0.6 million weights each."""
+    rng = np.random.default_rng(1)
+    builder = ModelBuilder("growth")
+    quantization = random_quantization(rng, DType.INT8, 0.02, 3)
+    x = builder.input("x", (1, 14, 13, CHANNELS), DType.INT8, quantization)
+    for layer in range(count):
+        x = conv(builder, rng, x, oc=CHANNELS, kh=KERNEL, kw=KERNEL, name=f"layer_{layer}")
+    builder.output(x)
+    return read_graph(builder.build())
+
+
+def growth_rows(counts: tuple[int, ...] = (1, 2, 4, 8, 16), repeats: int = 3) -> list[Any]:
+    """CPU time in all and per million weights."""
+    rows = []
+    for count in counts:
+        graph = chain(count)
+        times = []
+        for _ in range(repeats):
+            start = time.process_time()
+            compile_model(graph, Options())
+            times.append(time.process_time() - start)
+        weights = count * KERNEL * KERNEL * CHANNELS * CHANNELS / 1e6
+        best = min(times) * 1e3
+        rows.append(
+            {
+                "layers": count,
+                "million_weights": weights,
+                "cpu_ms": best,
+                "ms_per_million": best / weights,
+            }
+        )
+    return rows
