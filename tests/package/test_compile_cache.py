@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -11,6 +12,7 @@ import pytest
 
 from delegate.compile_cache import SUFFIX, cache_key, compile_cached
 from delegate.compiler import compile_model
+from delegate.log import LOGGER_NAME
 from delegate.model_builder import conv_model
 from delegate.options import Options
 from delegate.tflite_reader import read_graph
@@ -19,6 +21,12 @@ from tests.shared_folder import MODELS, needs_models
 
 def graph_of(seed: int = 1):
     return read_graph(conv_model(np.random.default_rng(seed), 7, 9, 5, 20, 3, 3))
+
+
+@pytest.fixture(autouse=True)
+def _warnings_are_seen(caplog):
+    """Whatever level another test of the process asked for."""
+    caplog.set_level(logging.WARNING, logger=LOGGER_NAME)
 
 
 @pytest.fixture
