@@ -9,6 +9,7 @@ of the simulated NPU are raised as they are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -118,8 +119,10 @@ class Explanation:
                     "task": t.task,
                     "layer": t.layer,
                     "element": dict(zip("chw", t.element, strict=True)),
-                    "values": [{"stage": stage, "value": value} for stage, value in t.values],
-                    "output": t.output,
+                    "values": [
+                        {"stage": stage, "value": _json_number(value)} for stage, value in t.values
+                    ],
+                    "output": _json_number(t.output),
                     "registers": dict(t.registers),
                     "groups": dict(t.groups),
                 }
@@ -144,6 +147,11 @@ class Explanation:
             lines += [f"  {stage:<{width}}  {value:.10g}" for stage, value in trace.values]
             lines.append(f"  {'output':<{width}}  {trace.output:.10g}")
         return "\n".join(lines)
+
+
+def _json_number(value: float) -> float | str:
+    """JSON has no infinities and no NaN: these become text."""
+    return value if math.isfinite(value) else str(value)
 
 
 def count(source: Capture | Program, *, chained: bool | None = None) -> tuple[TaskCounters, ...]:

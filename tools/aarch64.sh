@@ -107,7 +107,7 @@ case $step in
     # shellcheck disable=SC2086
     arm_python -m pytest -q -p no:cacheprovider ${TESTS:-tests/native/test_layout.py \
       tests/native/test_program.py tests/native/test_devices.py tests/sim/test_faults.py \
-      tests/sim/test_conv_oracle.py tests/captures}
+      tests/sim/test_conv_oracle.py tests/sim/test_paths.py tests/sim/test_float_oracle.py tests/captures}
     echo '== one inference through the runtime'
     arm_python -m tests.hosts.one_inference > "$cache/aarch64.txt"
     cd - > /dev/null

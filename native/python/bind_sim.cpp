@@ -27,8 +27,10 @@ Isa parse_isa(const std::string& name) {
   if (name == "portable") return Isa::kPortable;
   if (name == "avx2") return Isa::kAvx2;
   if (name == "avx512vnni") return Isa::kAvx512Vnni;
+  if (name == "neon") return Isa::kNeon;
+  if (name == "neondot") return Isa::kNeonDot;
   throw py::value_error("unknown instruction set '" + name +
-                        "'; known are auto, portable, avx2 and avx512vnni");
+                        "'; known are auto, portable, avx2, avx512vnni, neon and neondot");
 }
 
 // Item: (name, address, array) or (name, address, array, initial bytes).

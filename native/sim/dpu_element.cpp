@@ -24,11 +24,6 @@ uint32_t float_output(const DpuConfig& dpu, float value) {
   return bits_of_float(value);
 }
 
-// Table results are integers; MINUS_EXP makes numbers of them.
-float scale_float(const OutStage& out, float value) {
-  return std::ldexp(value * static_cast<float>(out.scale), -static_cast<int>(out.minus_exp));
-}
-
 // To the nearest integer, ties to even, saturated: what indexes the tables.
 int32_t to_index(float value) {
   if (std::isnan(value)) return 0;
@@ -37,6 +32,14 @@ int32_t to_index(float value) {
 }
 
 }  // namespace
+
+float look_up_float(const LutConfig& lut, float value) {
+  return static_cast<float>(look_up(lut, to_index(value)));
+}
+
+float scale_float(const OutStage& out, float value) {
+  return std::ldexp(value * static_cast<float>(out.scale), -static_cast<int>(out.minus_exp));
+}
 
 float run_x_stage_float(const XStage& stage, float value, int32_t alu, int16_t mul) {
   float x = value;
@@ -113,7 +116,7 @@ uint32_t run_float_element(const DpuConfig& dpu, const ChannelOperands& operands
   float x = run_x_stage_float(dpu.bs, value, operands.bs_alu, operands.bs_mul);
   x = run_x_stage_float(dpu.bn, x, dpu.bn.alu_operand, operands.bn_mul);
   x = run_ew_stage_float(dpu.ew, x, ew_operand);
-  if (dpu.lut.is_on) x = static_cast<float>(look_up(dpu.lut, to_index(x)));
+  if (dpu.lut.is_on) x = look_up_float(dpu.lut, x);
   return float_output(dpu, scale_float(dpu.out, x));
 }
 

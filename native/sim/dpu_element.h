@@ -12,6 +12,11 @@ float run_x_stage_float(const XStage& stage, float value, int32_t alu, int16_t m
 // `operand` is what ERDMA read: fp16 or fp32 bits by the stage's operand size.
 float run_ew_stage_float(const EwStage& stage, float value, int32_t operand);
 
+// What the tables hold for a value: its nearest integer (ties to even) indexes them.
+float look_up_float(const LutConfig& lut, float value);
+// OUT_CVT of a floating point task: table results are integers, MINUS_EXP makes numbers of them.
+float scale_float(const OutStage& out, float value);
+
 // The operand of EW for an element: from memory, per channel or per pixel, or from its registers.
 int32_t ew_operand_of(const TaskPlan& task, uint32_t channel, uint64_t pixel);
 

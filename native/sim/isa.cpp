@@ -4,9 +4,30 @@
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define RK3588_SIM_X86 1
+#elif defined(__aarch64__) && (defined(__GNUC__) || defined(__clang__))
+#define RK3588_SIM_ARM 1
+#if defined(__linux__)
+#include <sys/auxv.h>
+#endif
 #endif
 
 namespace rk3588::sim {
+namespace {
+
+#ifdef RK3588_SIM_ARM
+// HWCAP_ASIMDDP of the kernel's interface; headers of older systems lack it.
+constexpr unsigned long kDotProducts = 1ul << 20;
+
+bool has_dot_products() {
+#if defined(__linux__)
+  return (getauxval(AT_HWCAP) & kDotProducts) != 0;
+#else
+  return false;
+#endif
+}
+#endif
+
+}  // namespace
 
 bool is_available(Isa isa) {
   switch (isa) {
@@ -20,16 +41,20 @@ bool is_available(Isa isa) {
       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
              __builtin_cpu_supports("avx512vnni");
-#else
+#endif
+#ifdef RK3588_SIM_ARM
+    case Isa::kNeon:
+      return true;
+    case Isa::kNeonDot:
+      return has_dot_products();
+#endif
     default:
       return false;
-#endif
   }
-  return false;
 }
 
 Isa best_isa() {
-  for (const Isa isa : {Isa::kAvx512Vnni, Isa::kAvx2}) {
+  for (const Isa isa : {Isa::kAvx512Vnni, Isa::kAvx2, Isa::kNeonDot, Isa::kNeon}) {
     if (is_available(isa)) return isa;
   }
   return Isa::kPortable;
@@ -39,10 +64,14 @@ const Kernels& kernels_for(Isa isa) {
   if (!is_available(isa)) {
     throw std::invalid_argument("this processor or build lacks the requested instruction set");
   }
-#ifdef RK3588_SIM_X86
   if (isa == Isa::kAuto) isa = best_isa();
+#ifdef RK3588_SIM_X86
   if (isa == Isa::kAvx512Vnni) return kAvx512Kernels;
   if (isa == Isa::kAvx2) return kAvx2Kernels;
+#endif
+#ifdef RK3588_SIM_ARM
+  if (isa == Isa::kNeonDot) return kNeonDotKernels;
+  if (isa == Isa::kNeon) return kNeonKernels;
 #endif
   return kPortableKernels;
 }

@@ -114,5 +114,7 @@ bool is_available(Isa isa);
 extern const Kernels kPortableKernels;
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
+extern const Kernels kNeonKernels;
+extern const Kernels kNeonDotKernels;
 
 }  // namespace rk3588::sim

@@ -33,7 +33,7 @@ struct Job {
 };
 
 // Instruction set of the vectorised kernels. Results are identical for all of them.
-enum class Isa { kAuto, kPortable, kAvx2, kAvx512Vnni };
+enum class Isa { kAuto, kPortable, kAvx2, kAvx512Vnni, kNeon, kNeonDot };
 
 // What a kernel driver lets programs do (docs/simulator.md).
 enum class Kernel {

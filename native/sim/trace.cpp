@@ -216,7 +216,15 @@ void record_floats(const TaskPlan& t, const Place& at, const ChannelOperands& op
     x = run_ew_stage_float(without_relu(dpu.ew), x, ew);
     r.add("EW", x);
   }
-  if (dpu.ew.relu) r.add("EW.RELU", run_ew_stage_float(only_relu(dpu.ew), x, ew));
+  if (dpu.ew.relu) {
+    x = run_ew_stage_float(only_relu(dpu.ew), x, ew);
+    r.add("EW.RELU", x);
+  }
+  if (dpu.lut.is_on) {
+    x = look_up_float(dpu.lut, x);
+    r.add("EW.LUT", x);
+  }
+  r.add("OUT_CVT.scaled", scale_float(dpu.out, x));
 }
 
 uint32_t output_bits(const TaskPlan& t, const Place& at, const ChannelOperands& ops, int32_t ew) {

@@ -186,6 +186,7 @@ FEATURES = (
         f"{VENDOR}; rounding to even and the gap between tables {ASSUMED}",
         "sim/test_lut::test_table_behind_an_elementwise_task",
         "sim/test_lut::test_sigmoid_behind_a_convolution",
+        "sim/test_float_oracle::test_sigmoid_by_tables",
     ),
     feature(
         "DPU",

@@ -154,7 +154,7 @@ def run(
 def available_isas() -> list[str]:
     """The instruction sets that this processor and build have."""
     found = []
-    for isa in ("portable", "avx2", "avx512vnni"):
+    for isa in ("portable", "avx2", "avx512vnni", "neon", "neondot"):
         try:
             _native.simulate([], [], isa=isa)
         except ValueError:

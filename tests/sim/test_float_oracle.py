@@ -18,10 +18,12 @@ from tests.sim.programs import (
     random_elementwise,
     random_tensors,
 )
+from tests.sim.test_lut import SIGMOID_RANGE, look_up, sigmoid_tables, upload
 from tests.sim.wide_programs import (
     half_dense_weights,
     half_depthwise_weights,
     half_surfaces,
+    lut_registers,
 )
 
 HALF_FORMAT = 0x48000002
@@ -284,3 +286,40 @@ def test_fp16_from_integers():
     scaled = oracle.half_even(v * 0x4ABC, 14) - 10
     found = from_atoms(memory.bytes("half"), np.float16, c, h, w)
     np.testing.assert_array_equal(found, (scaled / 128).astype(np.float16))
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_sigmoid_by_tables(plain):
+    """Values times K index the tables, and what they hold becomes fp16 by MINUS_EXP."""
+    c, h, w = 21, 5, 7
+    x = np.random.default_rng(8).normal(size=(24, h, w), scale=4).astype(np.float16)
+    le, lo = sigmoid_tables()
+    memory, program = s.Memory(), s.Program()
+    upload(memory, program, le, lo)
+    t = Elementwise(c=c, h=h, w=w)
+    data = random_elementwise(np.random.default_rng(1), t)
+    factor = np.float16(16384 / SIGMOID_RANGE)
+    r = elementwise_registers(t, memory, data, "_unused") | lut_registers() | {
+        s.DATA_FORMAT: HALF_FORMAT,
+        s.RDMA_SRC_BASE: memory.add("x", half_surfaces(x, h * w)),
+        s.DST_BASE_ADDR: memory.add("output", 24 * h * w * 2),
+        s.CUBE_CHANNEL: (c - 1) << 16 | 23,
+        s.WDMA_SIZE_0: 23,
+        s.RDMA_CHANNEL: 23,
+        s.BS_CFG: 0x53,
+        s.BN_CFG: 0x42,
+        s.BN_MUL_CFG: int(factor.view(np.uint16)) << 16,
+        s.OUT_OFFSET: 0,
+        s.OUT_SCALE: 0x10001,
+        s.OUT_SHIFT: 0xF000,
+        s.RDMA_FEATURE_MODE: 0x17849,
+    }  # fmt: skip
+    program.add(r, s.FLYING, pointer=s.CLEAR)
+    s.run(memory, program.place(memory), chained=True, plain=plain)
+    index = np.rint(x[:c].astype(np.float32) * np.float32(factor)).astype(np.int64)
+    expected = (look_up(r, le, lo, index) / 32768).astype(np.float32).astype(np.float16)
+    found = from_atoms(memory.bytes("output"), np.float16, c, h, w)
+    np.testing.assert_array_equal(found, expected)
+    inside = np.abs(x[:c].astype(np.float64)) < SIGMOID_RANGE
+    exact = 1 / (1 + np.exp(-x[:c].astype(np.float64)))
+    assert np.abs(found - exact)[inside].max() < 1e-3

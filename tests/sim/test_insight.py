@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +28,9 @@ from tests.sim.programs import (
     random_tensors,
     to_surfaces,
 )
-from tests.sim.wide_programs import MAX, pool_registers
+from tests.sim.test_float_oracle import HALF_FORMAT
+from tests.sim.test_lut import SIGMOID_RANGE, sigmoid_tables, upload
+from tests.sim.wide_programs import MAX, half_surfaces, lut_registers, pool_registers
 
 
 def capture_of(memory: s.Memory, tasks: list[tuple[int, int, str]], shape: tuple) -> Capture:
@@ -252,3 +255,48 @@ def test_own_programs_are_explained(digits):
 def test_a_program_is_not_explained_without_inputs(digits):
     with pytest.raises(UsageError, match="inputs"):
         simulator.explain(parse(digits.program), 0, (0, 0, 0))
+
+
+def test_floating_point_stages_with_tables():
+    """fp16: what the table gives and what OUT_CVT makes of it, also where a value is no number."""
+    c, pixels = 8, 3
+    x = np.array([[-2.5, 0.75, np.nan]] * c, np.float16)
+    memory, program = s.Memory(), s.Program()
+    le, lo = sigmoid_tables()
+    upload(memory, program, le, lo)
+    t = Elementwise(c=c, h=1, w=pixels)
+    data = random_elementwise(np.random.default_rng(1), t)
+    factor = np.float16(16384 / SIGMOID_RANGE)
+    r = elementwise_registers(t, memory, data, "_unused") | lut_registers() | {
+        s.DATA_FORMAT: HALF_FORMAT,
+        s.RDMA_SRC_BASE: memory.add("x", half_surfaces(x.reshape(c, 1, pixels), pixels)),
+        s.DST_BASE_ADDR: memory.add("output", c * pixels * 2),
+        s.CUBE_CHANNEL: (c - 1) << 16 | c - 1,
+        s.WDMA_SIZE_0: c - 1,
+        s.RDMA_CHANNEL: c - 1,
+        s.BS_CFG: 0x53,
+        s.BN_CFG: 0x42,
+        s.BN_MUL_CFG: int(factor.view(np.uint16)) << 16,
+        s.OUT_OFFSET: 0,
+        s.OUT_SCALE: 0x10001,
+        s.OUT_SHIFT: 0xF000,
+        s.RDMA_FEATURE_MODE: 0x17849,
+    }  # fmt: skip
+    program.add(r, s.FLYING, pointer=s.CLEAR)
+    tasks = program.place(memory)
+    contents = {n: b.copy() for n, _, b in memory.regions}
+    s.run(memory, tasks, chained=True)
+    written = memory.bytes("output").view(np.float16).reshape(pixels, c)
+    capture = Capture(
+        name="half",
+        buffers=tuple(CaptureBuffer(n, a, b.size) for n, a, b in memory.regions),
+        contents=contents,
+        jobs=(CaptureJob(tuple(CaptureTask(a, n, layer) for a, n, layer in tasks)),),
+    )
+    for column in range(pixels):
+        explanation = simulator.explain_task(capture, 1, (3, 0, column), chained=True)
+        (trace,) = explanation.traces
+        assert trace.output == written[column, 3]
+        assert trace.value("OUT_CVT.scaled") == trace.value("EW.LUT") / 32768
+        json.dumps(explanation.as_dict(), allow_nan=False)
+    assert 0 < written[0, 3] < 0.1 < 0.6 < written[1, 3] < 0.7
