@@ -109,6 +109,8 @@ def _describe_os_error(error: OSError) -> str:
 
 def _abandon_stdout() -> None:
     """Writes what stdout still takes; if it takes nothing, spares Python's exit a second error."""
+    if sys.stdout is None:
+        return
     try:
         sys.stdout.flush()
     except OSError:
@@ -120,7 +122,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     try:
         code: int = arguments.run(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # a parent may have closed it
+            sys.stdout.flush()
         return code
     except BrokenPipeError:
         _abandon_stdout()

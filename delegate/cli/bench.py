@@ -16,7 +16,7 @@ from delegate.cli.command import (
     print_json,
     warn,
 )
-from delegate.cli.files import write_file
+from delegate.cli.files import check_writable, write_file
 from delegate.cli.nodes import nodes_text
 from delegate.cli.table import format_pairs, format_table, thousands
 from delegate.errors import UsageError
@@ -65,6 +65,8 @@ def _run(arguments: argparse.Namespace) -> int:
     from delegate.benchmark import Plan, benchmark
     from delegate.model_inputs import image_sample, random_sample
 
+    if arguments.save is not None:
+        check_writable(arguments.save)
     options = options_from(arguments)
     plan = Plan(arguments.warmup, arguments.runs, arguments.threads, not arguments.no_cpu)
 

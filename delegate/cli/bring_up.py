@@ -15,6 +15,7 @@ from delegate.cli.command import (
     options_from,
     print_json,
 )
+from delegate.cli.files import check_writable, write_file
 from delegate.cli.table import format_table
 from delegate.errors import UsageError
 
@@ -39,6 +40,8 @@ def _run(arguments: argparse.Namespace) -> int:
     options = options_from(arguments)
     if options.device == "null":
         raise UsageError("device 'null' computes nothing; choose rocket, rknpu or a node")
+    if arguments.output is not None:
+        check_writable(arguments.output)
     total = total_steps(arguments.captures)
     steps: list[Step] = []
     for step in bring_up(options.device, arguments.captures, options.timeout_ms):
@@ -56,10 +59,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         facts = examine(options, self_test=False)
         text = json.dumps({**document, "system": facts.as_dict()}, indent=2)
-        try:
-            arguments.output.write_text(text + "\n", encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"cannot write {arguments.output}: {error.strerror}") from None
+        write_file(arguments.output, (text + "\n").encode())
     if arguments.json:
         print_json(document)
     else:

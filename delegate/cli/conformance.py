@@ -22,6 +22,7 @@ from delegate.cli.command import (
     print_json,
     warn,
 )
+from delegate.cli.files import check_writable, write_file
 from delegate.conformance.gtest_filter import MAX_RANDOM_SEED, Filter, Shard, sampled, shuffled
 from delegate.conformance.gtest_output import Console, print_list
 from delegate.conformance.gtest_report import parse_output, write_report
@@ -119,6 +120,8 @@ def _run(arguments: argparse.Namespace) -> int:
     names = list(Shard.from_environment().takes(names))
     if arguments.verbose:
         arguments.jobs = 1
+    if arguments.summary is not None:
+        check_writable(arguments.summary)
     code = 0
     iteration = 0
     while iteration != arguments.gtest_repeat:
@@ -209,7 +212,7 @@ def _summarize(arguments: argparse.Namespace, outcomes: list[Outcome]) -> None:
 
     document = summarize(outcomes)
     if arguments.summary is not None:
-        arguments.summary.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        write_file(arguments.summary, (json.dumps(document, indent=1) + "\n").encode())
     if arguments.json:
         print_json(document)
 

@@ -12,6 +12,7 @@ from delegate.cli.files import write_file
 from delegate.delegated import DelegatedModel
 from delegate.detection.boxes import Detections
 from delegate.detection.draw import label_of
+from delegate.errors import UsageError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -20,8 +21,11 @@ FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".bmp": "BMP", ".webp
 
 
 def save_picture(picture: Image, target: Path) -> None:
-    """Writes a picture in the format of its name. Raises UsageError, OSError."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    """Writes a picture in the format of its name. Raises UsageError."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror}") from None
     content = io.BytesIO()
     picture.save(content, FORMATS[target.suffix.lower()])
     write_file(target, content.getvalue())

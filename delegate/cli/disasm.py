@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from delegate.cli.command import Command, add_json_argument, print_json
+from delegate.cli.files import write_file
 from delegate.errors import CaptureError, UsageError
 
 if TYPE_CHECKING:
@@ -91,12 +91,7 @@ def _assemble(arguments: argparse.Namespace) -> int:
     except UnicodeDecodeError:
         raise UsageError(f"{arguments.file}: not text") from None
     words = assemble(text)
-    temporary = arguments.assemble.with_name(f".{arguments.assemble.name}.{os.getpid()}.part")
-    try:
-        temporary.write_bytes(struct.pack(f"<{len(words)}Q", *words))
-        os.replace(temporary, arguments.assemble)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_file(arguments.assemble, struct.pack(f"<{len(words)}Q", *words))
     if arguments.json:
         print_json({"words": len(words), "output": str(arguments.assemble)})
     else:

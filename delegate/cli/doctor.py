@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
-import os
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +17,9 @@ from delegate.cli.command import (
     options_from,
     print_json,
 )
+from delegate.cli.files import write_file
 from delegate.cli.table import format_pairs, format_table
-from delegate.errors import DeviceError, UsageError
+from delegate.errors import DeviceError
 
 if TYPE_CHECKING:
     from delegate.doctor import Examination
@@ -90,21 +91,16 @@ _MAX_FILE_BYTES = 1 << 16
 
 def _write_report(facts: Examination, path: Path) -> None:
     """A zip file: the examination as JSON and a few files of the system, all or nothing."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("doctor.json", json.dumps(facts.as_dict(), indent=2))
-            for name in _FILES:
-                try:
-                    with open(Path("/") / name, "rb") as file:
-                        archive.writestr(name, file.read(_MAX_FILE_BYTES))
-                except OSError:
-                    continue
-        os.replace(temporary, path)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("doctor.json", json.dumps(facts.as_dict(), indent=2))
+        for name in _FILES:
+            try:
+                with open(Path("/") / name, "rb") as file:
+                    archive.writestr(name, file.read(_MAX_FILE_BYTES))
+            except OSError:
+                continue
+    write_file(path, content.getvalue())
 
 
 COMMAND = Command(

@@ -11,17 +11,36 @@ from delegate.errors import UsageError
 _PERMISSIONS = 0o666  # of a new file, before the user's mask
 
 
+def check_writable(path: Path) -> None:
+    """Refuses, before long work, a path that ``write_file`` would refuse after it. UsageError."""
+    folder = Path(os.path.realpath(path)).parent
+    if path.is_dir():
+        raise UsageError(f"cannot write {path}: Is a directory")
+    if not folder.is_dir():
+        raise UsageError(f"cannot write {path}: No such file or directory")
+    place = path if path.exists() and not path.is_file() else folder
+    if not os.access(place, os.W_OK):
+        raise UsageError(f"cannot write {path}: Permission denied")
+
+
 def write_file(path: Path, content: bytes) -> None:
-    """Writes ``content`` to ``path`` in one step. Raises UsageError with the system's reason."""
+    """Writes ``content`` to ``path`` in one step; a link stays one, and what is no plain file, as
+    /dev/stdout, is written to. Raises UsageError with the system's reason.
+    """
     temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        target = Path(os.path.realpath(path))
+        if target.exists() and not (target.is_file() or target.is_dir()):
+            with open(target, "wb") as file:
+                file.write(content)
+            return
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         with os.fdopen(handle, "wb") as file:
             file.write(content)
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(temporary, _PERMISSIONS & ~mask)
-        os.replace(temporary, path)
+        os.replace(temporary, target)
         temporary = None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)

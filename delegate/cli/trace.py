@@ -15,7 +15,7 @@ from delegate.cli.command import (
     print_json,
     warn,
 )
-from delegate.cli.files import write_file
+from delegate.cli.files import check_writable, write_file
 from delegate.cli.table import format_pairs
 from delegate.progress import progress
 
@@ -50,6 +50,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from delegate.model_inputs import image_sample, random_sample
     from delegate.trace import chrome_trace
 
+    check_writable(arguments.output)
     options = options_from(arguments)
     result = compile_model(arguments.model, options)
     model = DelegatedModel.load(arguments.model, options)

@@ -32,13 +32,16 @@ def parse_output(text: str) -> tuple[str, Path]:
 def write_report(
     kind: str, path: Path, outcomes: list[Outcome], started: float, milliseconds: int
 ) -> None:
-    """Writes the report of one run. ``started``: seconds since the epoch. Raises OSError."""
+    """Writes the report of one run. ``started``: seconds since the epoch. Raises UsageError."""
     document = _document(outcomes, started, milliseconds)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if kind == "json":
-        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    else:
-        path.write_bytes(_xml(document))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if kind == "json":
+            path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        else:
+            path.write_bytes(_xml(document))
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _seconds(milliseconds: int) -> str:

@@ -1,0 +1,84 @@
+"""What commands write: complete or not at all, through links, never in place of a device."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from delegate.cli.files import check_writable, write_file
+from delegate.errors import UsageError
+from tests.cli.conftest import MODEL, Run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "target").write_bytes(b"old")
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "target")
+    write_file(link, b"new")
+    assert link.is_symlink()
+    assert (tmp_path / "target").read_bytes() == b"new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "target"]
+
+
+def test_what_is_no_plain_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
+    write_file(pipe, b"content")
+    assert reader.communicate(timeout=30)[0] == b"content"
+    assert pipe.is_fifo()
+
+
+def test_a_full_device_is_an_error(tmp_path: Path) -> None:
+    link = tmp_path / "full"
+    link.symlink_to("/dev/full")
+    with pytest.raises(UsageError, match=r"cannot write .*full: No space left on device"):
+        write_file(link, b"content")
+    assert Path("/dev/full").is_char_device()
+
+
+@pytest.mark.parametrize("function", [check_writable, lambda path: write_file(path, b"x")])
+def test_what_cannot_be_written_is_named(function: object, tmp_path: Path) -> None:
+    assert callable(function)
+    with pytest.raises(UsageError, match=r"cannot write .*none.x: No such file or directory"):
+        function(tmp_path / "none" / "x")
+    with pytest.raises(UsageError, match=r"cannot write .*: Is a directory"):
+        function(tmp_path)
+    function(tmp_path / "new")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_the_right_to_write_is_named(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    for function in (check_writable, lambda path: write_file(path, b"x")):
+        with pytest.raises(UsageError, match="Permission denied"):
+            function(tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("trace", MODEL, "--runs", 10**9, "-o"),
+        ("bench", MODEL, "--runs", 10**9, "--save"),
+        ("conformance", "--summary"),
+    ],
+)
+def test_long_work_does_not_begin_without_a_place_for_its_result(
+    run: Run, tmp_path: Path, arguments: tuple[object, ...]
+) -> None:
+    run(*arguments, tmp_path / "none" / "x.json").assert_refused("cannot write", "none/x.json")
+
+
+def test_closed_standard_output_is_no_internal_error() -> None:
+    outcome = subprocess.run(
+        [f'"{sys.executable}" -m delegate library-path >&-'], shell=True, cwd=ROOT,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert outcome.returncode == 0
+    assert "internal error" not in outcome.stderr
