@@ -99,7 +99,7 @@ CAPTURES := ../shared/captures
 # $(1): build folder, $(2): more options of cmake. Seeds: programs of the simulator's own tests, our
 # digits programs, and the captures where they are.
 define fuzzer
-	$(BIN)/cmake -S . -B $(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+	$(BIN)/cmake -S . -B $(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
 		-DRK3588_SANITIZE=ON -DRK3588_PYTHON_MODULE=OFF -DRK3588_FUZZ=ON $(2)
 	$(BIN)/ninja -C $(1) fuzz_stream
 	$(BIN)/python -m delegate compile models/digits/digits_int8.tflite \
