@@ -231,6 +231,7 @@ def _partitions(inferences: Sequence[Inference], result: CompileResult) -> list[
                 "partition": number,
                 "nodes": list(nodes),
                 "tasks": compiled.tasks,
+                "split": compiled.split,
                 "measured": _phase_times(runs) if runs else None,
                 "estimate": {
                     "npu_cycles": estimate.npu_cycles,

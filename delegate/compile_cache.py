@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from delegate import __version__
-from delegate.compiler import CompileResult
+from delegate.compiler import CompileResult, split_of
 from delegate.errors import ProgramError
 from delegate.graph import Graph
 from delegate.log import get_logger
@@ -95,6 +95,7 @@ def cache_key(graph: Graph, options: Options, context: str = "") -> str:
         options.min_nodes,
         options.max_partitions,
         options.only_faster,
+        repr(split_of(options)),
     )
     facts = (__version__, FORMAT_VERSION, _compiler_fingerprint(), np.__version__, context)
     _update(digest, (facts, chosen, graph.name, graph.inputs, graph.outputs))

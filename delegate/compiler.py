@@ -15,8 +15,11 @@ from delegate import __version__
 from delegate.errors import EncodingError, LoweringError
 from delegate.graph import Graph
 from delegate.lower.lowering import lower_partition
+from delegate.lower.split import Split
 from delegate.lower.task import Layer
 from delegate.npu.program import Program, build_program, serialize
+from delegate.npu.program_check import CORES
+from delegate.npu.split_cost import decide
 from delegate.options import Options
 from delegate.partition.cost import PartitionCost, partition_cost, slower_partitions
 from delegate.partition.partitioner import (
@@ -45,7 +48,9 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledPartition:
-    """A partition and its serialised Program. ``live_bytes``: the least its SCRATCH can be."""
+    """A partition and its serialised Program. ``live_bytes``: the least its SCRATCH can be.
+    ``split``: whether its rows are shared among cores, and why; empty if nobody asked.
+    """
 
     partition: Partition
     program: bytes
@@ -54,6 +59,7 @@ class CompiledPartition:
     estimate: Estimate
     buffers_bytes: int
     live_bytes: int = 0
+    split: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,10 +102,39 @@ def compile_context(graph: Graph, options: Options, preview: Preview) -> Compile
     return _compile(graph, options, partitions)
 
 
-def compile_partition(graph: Graph, partition: Partition) -> CompiledPartition:
-    """Lowers, encodes and serialises one partition. Raises LoweringError naming the node."""
+def split_of(options: Options) -> Split | None:
+    """How rows may be shared among cores; None: not at all."""
+    cores = CORES if options.cores in ("auto", "all") else len(options.cores.split(","))
+    if options.split_rows == "off" or cores == 1:
+        return None
+    return Split(cores, options.split_rows == "always", _is_rocket(options.device))
+
+
+def _is_rocket(device: str) -> bool:
+    """Whether programs meet the mainline driver, whose cores share no memory."""
+    if device != "auto":
+        return device == "rocket" or "/accel/" in device
+    from delegate._native import find_npu_node
+
+    return "/accel/" in find_npu_node()
+
+
+def compile_partition(
+    graph: Graph, partition: Partition, split: Split | None = None
+) -> CompiledPartition:
+    """Lowers, encodes and serialises one partition, for several cores if ``split`` is given and
+    that is faster by estimate. Raises LoweringError naming the node.
+    """
     lowered = lower_partition(graph, partition, _name(graph, partition))
     program = build_program(lowered, COMPILER)
+    text = ""
+    if split is not None:
+        for_cores = lower_partition(graph, partition, _name(graph, partition), split)
+        shared = build_program(for_cores, COMPILER)
+        decision = decide(split, program, shared, for_cores)
+        text = decision.text
+        if decision.is_split:
+            lowered, program = for_cores, shared
     return CompiledPartition(
         partition=partition,
         program=serialize(program),
@@ -108,6 +143,7 @@ def compile_partition(graph: Graph, partition: Partition) -> CompiledPartition:
         estimate=_estimate(program),
         buffers_bytes=sum(buffer.size_bytes for buffer in program.buffers),
         live_bytes=lowered.live_bytes,
+        split=text,
     )
 
 
@@ -117,6 +153,7 @@ def _compile(
     partitions_of: Callable[[frozenset[int]], Sequence[Partition]],
 ) -> CompileResult:
     start = time.perf_counter()
+    split = split_of(options)
     supported, rejections = select_nodes(graph, options.deny_ops)
     compiled: dict[Partition, CompiledPartition] = {}
     while True:
@@ -131,7 +168,7 @@ def _compile(
             if partition in compiled:
                 continue
             try:
-                compiled[partition] = compile_partition(graph, partition)
+                compiled[partition] = compile_partition(graph, partition, split)
             except LoweringError as error:
                 node = graph.node(error.node)
                 failed.append(Rejection(error.node, node.op, error.rule, error.detail))

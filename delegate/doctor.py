@@ -248,6 +248,7 @@ def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
             "problem", "no TensorFlow Lite runtime is installed",
             "pip install rk3588-delegate[runtime] (or ai-edge-litert)",
         )  # fmt: skip
+    yield from _split_findings(options)
     test = facts.self_test
     if test is not None and not test.passed:
         yield Finding(
@@ -256,6 +257,27 @@ def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
         )  # fmt: skip
     elif test is not None and test.cases:
         yield Finding("ok", f"self-test on {test.device}: {test.cases} programs, bit for bit")
+
+
+def _split_findings(options: Options) -> Iterator[Finding]:
+    """What option split_rows comes to here; which layers it concerns depends on the model."""
+    if options.split_rows == "off":
+        return
+    from delegate.compiler import split_of
+
+    split = split_of(options)
+    if split is None:
+        yield Finding(
+            "note", f"split_rows={options.split_rows} does nothing: cores={options.cores} is one",
+            "give more cores, or none",
+        )  # fmt: skip
+        return
+    memory = "each with copies of all buffers" if split.separate_memory else "in one memory"
+    yield Finding(
+        "ok",
+        f"split_rows={options.split_rows}: layers may share {split.cores} cores, {memory}; "
+        "`compile` and `bench` say which do, and why",
+    )
 
 
 _NO_DRIVER = (

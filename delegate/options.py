@@ -175,6 +175,11 @@ OPTIONS: tuple[Option, ...] = (
         "NPU cores that interpreters of this process share; auto = one stream each", _cores,
     ),
     Option(
+        "split_rows", "off", "off, auto or always",
+        "share the rows of an inference's layers among the cores: auto = where the estimate gains",
+        _one_of("off", "auto", "always"),
+    ),
+    Option(
         "cache_dir", "off", "a directory, or off",
         "where compiled programs are kept", _path_or_off,
     ),
@@ -263,6 +268,7 @@ class Options:
 
     device: str = "auto"
     cores: str = "auto"
+    split_rows: str = "off"
     cache_dir: str = "off"
     min_nodes: int = 1
     max_partitions: int = 0

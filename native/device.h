@@ -50,16 +50,25 @@ struct TaskRef {
   std::string layer;  // for messages only
 };
 
+// What one core does in one stage. The jobs of a stage are for different cores and independent of
+// each other; running all jobs in order on one core is always right.
 struct JobRef {
   std::vector<TaskRef> tasks;
+  uint32_t stage = 0;
+  uint32_t core = 0;
 };
+
+inline constexpr uint32_t kCores = 3;
 
 struct Submit {
   std::vector<JobRef> jobs;
   std::vector<Buffer*> inputs;   // read only by the device
   std::vector<Buffer*> outputs;  // written (and possibly read); never also in inputs
-  uint32_t timeout_ms = 0;       // 0: the device's default
-  unsigned threads = 0;          // of a device that computes on the host; 0: its own choice
+  // Of `inputs`, what the host writes before every run; of `outputs`, what it reads afterwards.
+  Buffer* host_input = nullptr;
+  Buffer* host_output = nullptr;
+  uint32_t timeout_ms = 0;  // 0: the device's default
+  unsigned threads = 0;     // of a device that computes on the host; 0: its own choice
   // Whether outputs hold content that the device may read before it wrote there. Programs bring
   // none, so reading it is a mistake.
   bool outputs_hold_content = false;

@@ -141,6 +141,8 @@ void Executable::build_submit(const Program& program) {
     if (i == 0 || task.job != program.tasks[i - 1].job) submit_.jobs.emplace_back();
     std::string label = program.layers[task.layer];
     if (!task.tile.empty()) label += " " + task.tile;
+    submit_.jobs.back().stage = task.stage;
+    submit_.jobs.back().core = task.core;
     submit_.jobs.back().tasks.push_back({regcmd + task.regcmd_offset, task.regcmd_count,
                                          task.enable_mask, task.int_mask, std::move(label)});
   }
@@ -150,6 +152,8 @@ void Executable::build_submit(const Program& program) {
   for (const BufferId id : {BufferId::kScratch, BufferId::kOutput}) {
     if (buffer(id) != nullptr) submit_.outputs.push_back(buffer(id));
   }
+  submit_.host_input = buffer(BufferId::kInput);
+  submit_.host_output = buffer(BufferId::kOutput);
 }
 
 void Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs) {

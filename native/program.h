@@ -43,6 +43,8 @@ struct ProgramTask {
   uint32_t layer = 0;
   uint32_t job = 0;
   std::string tile;
+  uint32_t stage = 0;
+  uint32_t core = 0;
 };
 
 // How the host spreads windows of pixels over channels (Fold of delegate/lower/task.py).

@@ -44,11 +44,12 @@ void RknpuBuffer::destroy() noexcept {
   static_cast<void>(file_->file.try_request(rknpu::kMemDestroy, &destroy));
 }
 
-void RknpuBuffer::synchronise(uint32_t direction) {
+void RknpuBuffer::synchronise(uint32_t direction, size_t offset, size_t size) {
   rknpu::MemSync sync;
   sync.flags = direction;
   sync.obj_addr = object_;
-  sync.size = whole_pages(size_);
+  sync.offset = offset;
+  sync.size = size == size_ ? whole_pages(size) : size;
   file_->file.request(
       rknpu::kMemSync, &sync,
       direction == rknpu::kSyncToDevice ? "MEM_SYNC to the device" : "MEM_SYNC from the device");

@@ -20,7 +20,9 @@ class RknpuBuffer : public Buffer {
   uint64_t object() const { return object_; }
 
   // Buffers are cached: both directions have to be asked for. `direction`: rknpu::kSync...
-  void synchronise(uint32_t direction);
+  void synchronise(uint32_t direction) { synchronise(direction, 0, size_); }
+  // Of the bytes [offset, offset + size) only.
+  void synchronise(uint32_t direction, size_t offset, size_t size);
 
  private:
   void destroy() noexcept;

@@ -3,16 +3,17 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <vector>
 
+#include "core_plan.h"
 #include "devices.h"
 #include "rknpu_buffer.h"
+#include "rknpu_kicks.h"
+#include "rknpu_split.h"
 #include "rknpu_uapi.h"
 #include "run_log.h"
 #include "stream_verifier.h"
@@ -20,134 +21,48 @@
 namespace rk3588 {
 namespace {
 
-// What the vendor's runtime waits for one submit.
-constexpr uint32_t kDefaultTimeoutMs = 6000;
-constexpr int64_t kNsPerMs = 1'000'000;
-constexpr uint32_t kEnableDpu = 0x08;
-
 RknpuBuffer& rknpu_buffer(Buffer& buffer) { return static_cast<RknpuBuffer&>(buffer); }
 
-// Tasks that go to the hardware in one kick.
-struct Kick {
-  uint32_t first = 0;
-  uint32_t count = 0;
-};
-
-// Chains of at most `limit` linked tasks, never cut in front of a task that reuses what the one
-// before it left in CBUF: between two kicks another stream may use the core. Throws DeviceError.
-std::vector<Kick> plan_kicks(const std::vector<VerifiedTask>& tasks, uint32_t limit) {
-  std::vector<Kick> kicks;
-  uint32_t first = 0;
-  const auto total = static_cast<uint32_t>(tasks.size());
-  while (first < total) {
-    uint32_t end = first + 1;
-    uint32_t cut = end < total && tasks[end].reuses_cbuf ? first : end;  // where it may end
-    while (end < total && tasks[end - 1].links_to_next && end - first < limit) {
-      ++end;
-      if (end == total || !tasks[end].reuses_cbuf) cut = end;
-    }
-    const bool is_cut = end < total && tasks[end - 1].links_to_next;
-    if (is_cut) end = cut;
-    if (end <= first || tasks[first].reuses_cbuf) {
-      throw StreamError("refused before it reached the NPU: task " + std::to_string(first) +
-                        " reuses weights or data of a task that is not in its chain of at most " +
-                        std::to_string(limit) + "; compile the model again");
-    }
-    kicks.push_back({first, end - first});
-    first = end;
-  }
-  return kicks;
-}
-
+// All jobs in order, on one core or on whichever is free.
 class RknpuSubmission : public Submission {
  public:
-  RknpuSubmission(std::shared_ptr<RknpuFile> file, int core, const Submit& submit)
-      : file_(std::move(file)),
-        timeout_ms_(submit.timeout_ms != 0 ? submit.timeout_ms : kDefaultTimeoutMs) {
-    const VerifiedJobs jobs = verify_streams(submit);
-    std::vector<VerifiedTask> tasks;
-    for (const auto& job : jobs) tasks.insert(tasks.end(), job.begin(), job.end());
-    for (const VerifiedTask& task : tasks) targets_.push_back(task.target);
-    const std::vector<Kick> kicks = plan_kicks(tasks, rknpu::kMaxChainTasks);
-    write_table(submit, tasks);
-    for (const Kick& kick : kicks) submits_.push_back(make_submit(kick, core));
+  RknpuSubmission(std::shared_ptr<RknpuFile> file, int core, const Submit& submit,
+                  const VerifiedJobs& verified)
+      : kicks_(std::move(file), submit, verified) {
+    uint32_t total = 0;
+    for (size_t job = 0; job < submit.jobs.size(); ++job) {
+      const auto count = static_cast<uint32_t>(submit.jobs[job].tasks.size());
+      const std::vector<RknpuKick> kicks = kicks_.plan(total, count);
+      for (const RknpuKick& kick : kicks) {
+        // Registers of a core that ran something else in between are no one's.
+        if (kicks.size() > 1 || submit.jobs.size() > 1) {
+          verify_alone(submit, job, kick.first - total, kick.count);
+        }
+        submits_.push_back(kicks_.make_submit(kick, core));
+      }
+      total += count;
+    }
   }
 
-  Span<const uint64_t> task_targets() const override { return targets_; }
+  Span<const uint64_t> task_targets() const override { return kicks_.targets(); }
 
-  void begin() override { file_->file.require_mine("SUBMIT"); }
+  void begin() override { kicks_.file()->file.require_mine("SUBMIT"); }
 
   void run() override {
-    const int64_t start = monotonic_ns();
     int64_t hardware_ns = 0;
     bool is_told = true;
-    for (const rknpu::Submit& prepared : submits_) {
-      rknpu::Submit submit = prepared;  // the driver writes into it
-      const int64_t deadline = monotonic_ns() + timeout_ms_ * kNsPerMs;
-      file_->file.require_mine("SUBMIT");
-      const int number = file_->file.try_request(rknpu::kSubmit, &submit, deadline);
-      if (number == 0) {
-        is_told = is_told && submit.hw_elapse_time > 0;
-        hardware_ns += submit.hw_elapse_time;
-        continue;
-      }
-      if (number != ETIMEDOUT) file_->file.fail("SUBMIT", number);
-      // Only a hint: the counter of a core that hangs is not reliable.
-      const uint32_t done = std::min(submit.task_counter, prepared.task_number);
-      throw DeviceError("rknpu " + file_->file.path() + ": no result after " +
-                        std::to_string(timeout_ms_) +
-                        " ms (option timeout_ms): the NPU hangs or is busy; the driver counted " +
-                        std::to_string(prepared.task_start + done) + " of " +
-                        std::to_string(targets_.size()) + " tasks");
+    for (const rknpu::Submit& submit : submits_) {
+      const int64_t ns = kicks_.run(submit);
+      is_told = is_told && ns != 0;
+      hardware_ns += ns;
     }
-    // A request submits and waits. Drivers that do not measure leave the field as it was.
-    if (is_told && hardware_ns <= monotonic_ns() - start) note_waited(hardware_ns);
+    // A request submits and waits.
+    if (is_told) note_waited(hardware_ns);
   }
 
  private:
-  void write_table(const Submit& submit, const std::vector<VerifiedTask>& verified) {
-    table_ = std::make_unique<RknpuBuffer>(file_, verified.size() * sizeof(rknpu::Task),
-                                           rknpu::kTaskTableFlags);
-    uint8_t* place = table_->bytes().data();
-    uint32_t index = 0;
-    for (const JobRef& job : submit.jobs) {
-      for (const TaskRef& source : job.tasks) {
-        rknpu::Task task;
-        task.op_idx = index;
-        task.enable_mask = verified[index].enable_mask;
-        task.int_mask = (task.enable_mask & kEnableDpu) != 0 ? rknpu::kIntDpu : rknpu::kIntPpu;
-        task.int_clear = rknpu::kIntClearAll;
-        task.regcfg_amount = source.regcmd_count - rknpu::kTailWords;
-        task.regcmd_addr = source.regcmd;
-        std::memcpy(place + size_t{index} * sizeof(task), &task, sizeof(task));
-        ++index;
-      }
-    }
-    table_->synchronise(rknpu::kSyncToDevice);
-  }
-
-  rknpu::Submit make_submit(const Kick& kick, int core) const {
-    rknpu::Submit submit;
-    submit.flags = rknpu::kJobPc | rknpu::kJobPingPong;
-    submit.timeout = timeout_ms_;
-    submit.task_start = kick.first;
-    submit.task_number = kick.count;
-    submit.task_obj_addr = table_->object();
-    submit.core_mask = core < 0 ? rknpu::kCoreAuto : 1u << core;
-    submit.fence_fd = -1;
-    // One core reads the slot of its own number; which one it is in automatic mode is up to the
-    // driver.
-    for (int i = 0; i < 3; ++i) {
-      if (core < 0 || core == i) submit.subcore_task[i] = {kick.first, kick.count};
-    }
-    return submit;
-  }
-
-  std::shared_ptr<RknpuFile> file_;
-  uint32_t timeout_ms_;
-  std::unique_ptr<RknpuBuffer> table_;
+  RknpuKicks kicks_;
   std::vector<rknpu::Submit> submits_;
-  std::vector<uint64_t> targets_;
 };
 
 // The file of this process for `node`, opened when it is first needed.
@@ -218,7 +133,14 @@ void RknpuDevice::sync_for_cpu(Buffer& buffer) {
 }
 
 std::unique_ptr<Submission> RknpuDevice::prepare(const Submit& submit) {
-  return std::make_unique<RknpuSubmission>(file_, core_, submit);
+  const VerifiedJobs verified = verify_streams(submit);
+  std::vector<int> cores = parse_cores(cores_);
+  if (cores.empty()) cores = parse_cores("all");
+  if (uses_cores(submit) && cores.size() > 1) {
+    const CorePlan plan = plan_cores(submit, verified, cores.size());
+    if (plan.is_provable) return make_rknpu_split(file_, cores, submit, verified, plan);
+  }
+  return std::make_unique<RknpuSubmission>(file_, core_, submit, verified);
 }
 
 std::shared_ptr<Device> RknpuDevice::open_stream() {

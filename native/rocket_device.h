@@ -7,7 +7,9 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "device.h"
 #include "drm_file.h"
@@ -48,8 +50,13 @@ class RocketDevice : public Device {
   std::shared_ptr<Device> open_stream() override;
 
  private:
+  // `count` files, the device's own first.
+  std::vector<std::shared_ptr<RocketFile>> files_of(size_t count);
+
   std::shared_ptr<RocketFile> file_;
   std::string cores_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<RocketFile>> more_files_;  // for programs that use several cores
 };
 
 }  // namespace rk3588

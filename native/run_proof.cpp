@@ -1,10 +1,7 @@
 #include "run_proof.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
-
-#include "drm_file.h"
 
 namespace rk3588 {
 namespace {
@@ -12,7 +9,6 @@ namespace {
 // Atoms marked per output tensor: the last pixels of its last surface, which are written last.
 constexpr uint64_t kMarksPerTensor = 4;
 constexpr uint64_t kAtomBytes = 16;
-constexpr uint64_t kGoldenRatio = 0x9e3779b97f4a7c15;
 
 uint8_t* at_address(const std::vector<Buffer*>& memory, uint64_t address, size_t size) {
   for (Buffer* buffer : memory) {
@@ -29,7 +25,7 @@ uint8_t* at_address(const std::vector<Buffer*>& memory, uint64_t address, size_t
 RunProof::RunProof(const std::vector<Binding>& outputs, Buffer& output,
                    Span<const uint64_t> targets, std::vector<std::string> layers,
                    std::vector<Buffer*> memory)
-    : layers_(std::move(layers)), state_(static_cast<uint64_t>(monotonic_ns())) {
+    : layers_(std::move(layers)) {
   uint8_t* base = output.bytes().data();
   for (const Binding& binding : outputs) {
     auto& marks = outputs_.emplace_back();
@@ -43,7 +39,7 @@ RunProof::RunProof(const std::vector<Binding>& outputs, Buffer& output,
   }
   std::map<uint64_t, size_t> last_writer;
   for (size_t i = 0; i < targets.size(); ++i) {
-    targets_.push_back(at_address(memory, targets[i], kMarkBytes));
+    targets_.push_back(at_address(memory, targets[i], RunMark::kBytes));
     const auto [entry, is_new] = last_writer.insert({targets[i], i});
     if (is_new) continue;
     targets_[entry->second] = nullptr;
@@ -51,38 +47,23 @@ RunProof::RunProof(const std::vector<Binding>& outputs, Buffer& output,
   }
 }
 
-// A pattern that no earlier run can have left behind (splitmix64).
-void RunProof::renew() {
-  for (size_t i = 0; i < kMarkBytes; i += sizeof(uint64_t)) {
-    uint64_t z = (state_ += kGoldenRatio);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    z ^= z >> 31;
-    std::memcpy(mark_.data() + i, &z, sizeof(z));
-  }
-}
-
 void RunProof::mark(bool tasks) {
-  renew();
+  mark_.renew();
   for (const auto& marks : outputs_) {
-    for (uint8_t* place : marks) std::memcpy(place, mark_.data(), kMarkBytes);
+    for (uint8_t* place : marks) mark_.put(place);
   }
   tasks_marked_ = tasks;
   if (!tasks) return;
   for (uint8_t* place : targets_) {
-    if (place != nullptr) std::memcpy(place, mark_.data(), kMarkBytes);
+    if (place != nullptr) mark_.put(place);
   }
-}
-
-bool RunProof::is_marked(const uint8_t* place) const {
-  return std::memcmp(place, mark_.data(), kMarkBytes) == 0;
 }
 
 int RunProof::unwritten() const {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const auto& marks = outputs_[i];
     const bool untouched = std::all_of(marks.begin(), marks.end(),
-                                       [&](const uint8_t* place) { return is_marked(place); });
+                                       [&](const uint8_t* place) { return mark_.is_at(place); });
     if (untouched) return static_cast<int>(i);
   }
   return -1;
@@ -94,7 +75,7 @@ std::string RunProof::progress() const {
   if (layers_.size() == 1) return "the only task is " + layers_[0];
   if (tasks_marked_) {
     for (size_t i = 0; i < targets_.size(); ++i) {
-      if (targets_[i] != nullptr && is_marked(targets_[i])) {
+      if (targets_[i] != nullptr && mark_.is_at(targets_[i])) {
         return "the first task without a result is " + layers_[i] + " (" + std::to_string(i + 1) +
                " of " + total + ")";
       }

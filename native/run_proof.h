@@ -7,13 +7,13 @@
 // when results are verified.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "device.h"
 #include "program.h"
+#include "run_mark.h"
 
 namespace rk3588 {
 
@@ -33,17 +33,10 @@ class RunProof {
   std::string progress() const;
 
  private:
-  static constexpr size_t kMarkBytes = 16;  // an atom: the device writes no less
-  using Mark = std::array<uint8_t, kMarkBytes>;
-
-  void renew();
-  bool is_marked(const uint8_t* place) const;
-
   std::vector<std::vector<uint8_t*>> outputs_;  // marked atoms by tensor
   std::vector<uint8_t*> targets_;               // by task; nullptr: a later task writes there, too
   std::vector<std::string> layers_;
-  Mark mark_{};
-  uint64_t state_;
+  RunMark mark_;
   bool tasks_marked_ = false;
 };
 

@@ -58,6 +58,40 @@ struct Range {
   Span<uint8_t> bytes;
 };
 
+sim::Job sim_job(const JobRef& job, size_t first, size_t count) {
+  sim::Job result;
+  for (size_t i = first; i < first + count; ++i) {
+    const TaskRef& task = job.tasks[i];
+    result.tasks.push_back({task.regcmd, task.regcmd_count, task.layer});
+  }
+  return result;
+}
+
+// The simulator decodes every task and checks each byte it would touch, without computing.
+std::vector<sim::TaskAccess> dry_run(const Submit& submit, bool outputs_hold_content,
+                                     const std::vector<sim::Job>& jobs) {
+  std::vector<sim::Region> memory;
+  const auto add = [&](Buffer& buffer, bool is_output) {
+    sim::Region region;
+    region.name = is_output ? "written by the device" : "read by the device";
+    region.address = buffer.dma_address();
+    region.bytes = buffer.bytes();
+    if (is_output && !outputs_hold_content) region.initial_bytes = 0;
+    memory.push_back(std::move(region));
+  };
+  for (Buffer* buffer : submit.inputs) add(*buffer, false);
+  for (Buffer* buffer : submit.outputs) add(*buffer, true);
+  sim::Settings settings;
+  settings.threads = 1;
+  settings.dry_run = true;
+  settings.accesses = true;
+  try {
+    return sim::Simulator(settings).run(memory, jobs).accesses;
+  } catch (const sim::Fault& fault) {
+    throw StreamError(std::string("refused before it reached the NPU: ") + fault.what());
+  }
+}
+
 class Verifier {
  public:
   explicit Verifier(const Submit& submit) : submit_(submit) {
@@ -278,33 +312,11 @@ class Verifier {
     refuse("it starts the blocks " + hex(mask) + "; known are 0x1d, 0x0d, 0x18 and 0x60");
   }
 
-  // What lies behind the base addresses: the simulator decodes every task and checks each byte it
-  // would touch, without computing.
+  // What lies behind the base addresses.
   void check_extents() const {
-    std::vector<sim::Region> memory;
-    for (const Range& range : ranges_) {
-      sim::Region region;
-      region.name = range.is_output ? "written by the device" : "read by the device";
-      region.address = range.begin;
-      region.bytes = range.bytes;
-      if (range.is_output && !submit_.outputs_hold_content) region.initial_bytes = 0;
-      memory.push_back(std::move(region));
-    }
     std::vector<sim::Job> jobs;
-    for (const JobRef& job : submit_.jobs) {
-      sim::Job& target = jobs.emplace_back();
-      for (const TaskRef& task : job.tasks) {
-        target.tasks.push_back({task.regcmd, task.regcmd_count, task.layer});
-      }
-    }
-    sim::Settings settings;
-    settings.threads = 1;
-    settings.dry_run = true;
-    try {
-      sim::Simulator(settings).run(memory, jobs);
-    } catch (const sim::Fault& fault) {
-      throw StreamError(std::string("refused before it reached the NPU: ") + fault.what());
-    }
+    for (const JobRef& job : submit_.jobs) jobs.push_back(sim_job(job, 0, job.tasks.size()));
+    dry_run(submit_, submit_.outputs_hold_content, jobs);
   }
 
   const Submit& submit_;
@@ -319,6 +331,11 @@ class Verifier {
 }  // namespace
 
 VerifiedJobs verify_streams(const Submit& submit) { return Verifier(submit).verify(); }
+
+std::vector<sim::TaskAccess> verify_alone(const Submit& submit, size_t job, size_t first,
+                                          size_t count) {
+  return dry_run(submit, true, {sim_job(submit.jobs[job], first, count)});
+}
 
 std::vector<uint32_t> address_words(Span<const uint64_t> words) {
   std::vector<uint32_t> result;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "device.h"
+#include "sim/simulator.h"
 
 namespace rk3588 {
 
@@ -33,6 +34,12 @@ using VerifiedJobs = std::vector<std::vector<VerifiedTask>>;
 
 // Throws StreamError naming job, task, layer and the rule.
 VerifiedJobs verify_streams(const Submit& submit);
+
+// What the tasks [first, first + count) of a job touch, run by themselves on a core that may have
+// run anything before: whatever they need they must bring. `verified` submits only. Throws
+// StreamError.
+std::vector<sim::TaskAccess> verify_alone(const Submit& submit, size_t job, size_t first,
+                                          size_t count);
 
 // The words of a task that hold addresses, for those who place a recorded stream elsewhere:
 // indices into the task's words. The tail's link is one of them.

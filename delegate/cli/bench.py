@@ -197,6 +197,9 @@ def _print_operators(ours: dict[str, Any]) -> None:
     print("\noperators: measured milliseconds, and apart from them the modelled cycles:")
     headings = ("on", "in", "device", "out", "total", "est. cycles", "nodes", "what")
     print(format_table(headings, _narrow(rows), right=(1, 2, 3, 4, 5), last="elide"))
+    for part in partitions:
+        if part["split"]:
+            print(f"split_rows, partition {part['partition']}: {part['split']}")
 
 
 _NODES_WIDTH = 22

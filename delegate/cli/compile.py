@@ -172,6 +172,8 @@ def _print_tables(path: Path, result: CompileResult, document: dict[str, Any]) -
             f"{plural(compiled.tasks, 'task')}; buffers {thousands(compiled.buffers_bytes)} bytes; "
             f"{thousands(estimate.cycles)} cycles, {thousands(estimate.bytes)} bytes moved"
         )
+        if compiled.split:
+            print(f"split_rows: {compiled.split}")
         print(
             format_table(
                 _LAYER_HEADINGS,

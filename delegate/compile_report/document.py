@@ -77,6 +77,7 @@ def _partition(graph: Graph, compiled: CompiledPartition) -> dict[str, Any]:
             "cycles": estimate.cycles,
             "bytes": estimate.bytes,
         },
+        "split": compiled.split,
         "buffers_bytes": compiled.buffers_bytes,
         "live_bytes": compiled.live_bytes,
         "buffers": {

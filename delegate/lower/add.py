@@ -11,8 +11,10 @@ from delegate.graph import Activation, AddOptions, Graph, Node
 from delegate.lower.add_exact import exact_add_scales
 from delegate.lower.add_scales import AddScales, lower_clamp, sum_clamp
 from delegate.lower.constants import ConstantPool
+from delegate.lower.cost import KICK_CYCLES, ddr_cycles
 from delegate.lower.hw import ATOM_BYTES, CHANNELS_PER_SURFACE, MAX_CUBE_SIZE
 from delegate.lower.operands import Operand, computed_operand, constant_operand
+from delegate.lower.split import Share, Split, bands, is_worth_it
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -28,9 +30,14 @@ from delegate.lower.weights import depthwise_channels
 
 
 def lower_add(
-    graph: Graph, node: Node, tensors: Mapping[int, DeviceTensor], constants: ConstantPool
+    graph: Graph,
+    node: Node,
+    tensors: Mapping[int, DeviceTensor],
+    constants: ConstantPool,
+    split: Split | None = None,
 ) -> Layer:
-    """Tasks for every image. ``tensors`` has the computed operands and the result.
+    """Tasks for every image, in bands for several cores if ``split`` is given and gains.
+    ``tensors`` has the computed operands and the result.
 
     Raises LoweringError.
     """
@@ -44,9 +51,10 @@ def lower_add(
     )
     stages = _stages(main, other, target, scales, node.options.activation)
     tasks = tuple(
-        _task(main, other, target, stages, image, chunk, surfaces)
+        _task(main, other, target, stages, image, chunk, surfaces, core)
+        for core, chunks in enumerate(_chunks_of_cores(target.view, split))
         for image in range(target.view.images)
-        for chunk in pixel_chunks(target.view)
+        for chunk in chunks
         for surfaces in surface_ranges(target.view.channels)
     )
     return Layer(name=layer_name(graph, node), op=node.op, nodes=(node.index,), tasks=tasks)
@@ -110,6 +118,26 @@ def surface_ranges(channels: int) -> Iterator[range]:
         yield range(first, min(first + most, count))
 
 
+def _chunks_of_cores(view: View, split: Split | None) -> tuple[tuple[PixelChunk, ...], ...]:
+    """The chunks of one core, or rows of the image for each of several."""
+    alone = (tuple(pixel_chunks(view)),)
+    if split is None or len(alone[0]) > 1:
+        return alone
+    shared = tuple(
+        (PixelChunk(begin * view.width, end - begin, view.width),)
+        for begin, end in bands(view.height, split.cores)
+    )
+    row_bytes = view.images * view.width * depthwise_channels(view.channels)
+
+    def share(rows: int) -> Share:
+        moved = 3 * rows * row_bytes  # two operands and the result
+        return Share(KICK_CYCLES * view.images + ddr_cycles(moved), moved)
+
+    shares = [share(chunks[0].height) for chunks in shared]
+    gains = is_worth_it(split, share(view.height), shares, view.height * row_bytes)
+    return shared if gains else alone
+
+
 def _stages(
     main: DeviceTensor,
     other: Operand,
@@ -154,6 +182,7 @@ def _task(
     image: int,
     chunk: PixelChunk,
     surfaces: range,
+    core: int,
 ) -> ElementwiseTask:
     bs, bn, ew, convert = stages
     view = target.view
@@ -186,4 +215,5 @@ def _task(
         bn=bn,
         ew=replace(ew, operand=operand.moved(surfaces.start * ew.surface_stride_bytes)),
         out_convert=convert,
+        core=core,
     )

@@ -27,6 +27,7 @@ from delegate.lower.input_split import InputSplit, plan_input_split
 from delegate.lower.partial_sums import lower_input_split
 from delegate.lower.pixel_rows import other_rows, rows_text
 from delegate.lower.resolved import Convolution, FusionNotExactError
+from delegate.lower.split import Share, Split, bands, is_worth_it
 from delegate.lower.sum_passes import split_cost
 from delegate.lower.task import (
     BnStage,
@@ -36,6 +37,7 @@ from delegate.lower.task import (
     EwStage,
     FeatureInput,
     Layer,
+    OutConvert,
     OutputCube,
     Source,
     Weights,
@@ -57,9 +59,11 @@ BLOCK_BYTES_PER_CHANNEL = 8
 MULTIPLIER_BYTES = 2
 
 
-def lower_convolution(conv: Convolution, constants: ConstantPool, work: WorkArea) -> Layer:
-    """Packs the constants, chooses the stages and tiles the rows of every image. Raises
-    LoweringError.
+def lower_convolution(
+    conv: Convolution, constants: ConstantPool, work: WorkArea, split: Split | None = None
+) -> Layer:
+    """Packs the constants, chooses the stages and tiles the rows of every image, in bands for
+    several cores if ``split`` is given and gains. Raises LoweringError.
 
     ``work``: memory for the sums of a layer whose input channels have to be split.
     """
@@ -80,7 +84,27 @@ def lower_convolution(conv: Convolution, constants: ConstantPool, work: WorkArea
     # Parts of the kernels may end a surface after the cube of all of them.
     group = DEPTHWISE_GROUP if conv.is_depthwise else DENSE_KERNEL_GROUP
     operand_channels = align(outputs, group) + CHANNELS_PER_SURFACE
-    bs, bn, ew, convert = conv_stages(conv, operand_channels, constants)
+    stages = conv_stages(conv, operand_channels, constants)
+    plans = _bands(conv, geometry_of(conv, kh, kw), plan, split)
+    tasks = [
+        task
+        for core, plan in enumerate(plans)
+        for task in _tasks_of_plan(conv, plan, weights, stages, core)
+    ]
+    choice = _folded_text(conv) + rows_text(conv) + plans[0].choice
+    if len(plans) > 1:
+        choice = f"rows over {len(plans)} cores; the first: {choice}"
+    return Layer(conv.name, conv.op, conv.nodes, tuple(tasks), choice)
+
+
+def _tasks_of_plan(
+    conv: Convolution,
+    plan: TilePlan,
+    weights: Weights,
+    stages: tuple[BsStage, BnStage, EwStage | None, OutConvert],
+    core: int,
+) -> list[ConvTask]:
+    bs, bn, ew, convert = stages
     tasks = []
     for part in dict.fromkeys(tile.part for tile in plan.tiles):
         part_bs, part_bn = _operands_of_part(bs, bn, part)
@@ -109,10 +133,10 @@ def lower_convolution(conv: Convolution, constants: ConstantPool, work: WorkArea
                         dilation_h=conv.dilation_h,
                         dilation_w=conv.dilation_w,
                         is_depthwise=conv.is_depthwise,
+                        core=core,
                     )
                 )
-    choice = _folded_text(conv) + rows_text(conv) + plan.choice
-    return Layer(conv.name, conv.op, conv.nodes, tuple(tasks), choice)
+    return tasks
 
 
 def _folded_text(conv: Convolution) -> str:
@@ -220,6 +244,26 @@ def _plan(conv: Convolution, kh: int, kw: int) -> tuple[Convolution, TilePlan | 
 
 def _input_split(conv: Convolution, geometry: ConvGeometry) -> InputSplit | None:
     return None if conv.is_depthwise else plan_input_split(geometry, split_cost(conv))
+
+
+def _bands(
+    conv: Convolution, geometry: ConvGeometry, alone: TilePlan, split: Split | None
+) -> tuple[TilePlan, ...]:
+    """The tiles of one core, or of each of several."""
+    if split is None:
+        return (alone,)
+    shared = tuple(
+        plan_tiles(replace(geometry, rows=replace(geometry.rows, begin=begin, output_size=end)))
+        for begin, end in bands(geometry.rows.output_size, split.cores)
+    )
+    # The result must not depend on it: what is folded stays folded.
+    if conv.fused is not None and not all(_can_read_operand(plan) for plan in shared):
+        return (alone,)
+    out = conv.output_view
+    output_bytes = out.images * out.pixels * out.channels
+    shares = [Share(plan.cost_cycles, plan.moved_bytes) for plan in shared]
+    whole = Share(alone.cost_cycles, alone.moved_bytes)
+    return shared if is_worth_it(split, whole, shares, output_bytes) else (alone,)
 
 
 def _weights_of_part(conv: Convolution, weights: Weights, part: Part) -> Weights:

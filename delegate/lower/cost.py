@@ -27,6 +27,15 @@ KICK_CYCLES: Final = 22_000
 # bandwidth of one Cortex-A76. Assumed; only orders of magnitude matter.
 HOST_BYTES_PER_CYCLE: Final = 4
 
+# One submit, its wait and small synchronisations: 30 us. Assumed, the figure of
+# delegate/partition/cost.py.
+SUBMIT_CYCLES: Final = 30_000
+# Bytes per cycle that all cores together get: 33.8 GB/s, the peak of the board's 64-bit LPDDR4X at
+# 2112 MHz (documented), at 1 GHz. In tenths.
+SHARED_BUS_DECIBYTES_PER_CYCLE: Final = 338
+# Cleaning or invalidating a buffer in the CPU's caches, bytes per cycle of the NPU. Assumed.
+SYNCHRONISED_BYTES_PER_CYCLE: Final = 8
+
 
 def ceil_div(value: int, group: int) -> int:
     """``value / group``, rounded up."""

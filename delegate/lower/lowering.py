@@ -22,6 +22,7 @@ from delegate.lower.fused_add import FusedAdd
 from delegate.lower.memory_limits import check_sizes
 from delegate.lower.operations import Operation, operations_of, padding_before
 from delegate.lower.resolved import Convolution, FusionNotExactError
+from delegate.lower.split import Split
 from delegate.lower.task import BufferId, BufferSpec, Layer, LoweredPartition
 from delegate.lower.tensor_uses import tensor_uses
 from delegate.lower.tensors import (
@@ -37,10 +38,16 @@ from delegate.partition.fusion import additions_to_fuse
 from delegate.partition.types import Partition
 from delegate.partition.views import place_views
 
+SPLIT_SLACK = 2
+"""A core that is a layer ahead of another would have to wait before it may overwrite what that one
+still reads."""
 
-def lower_partition(graph: Graph, partition: Partition, name: str) -> LoweredPartition:
-    """Lowers every node of ``partition``. Raises LoweringError for a node that does not fit the
-    hardware.
+
+def lower_partition(
+    graph: Graph, partition: Partition, name: str, split: Split | None = None
+) -> LoweredPartition:
+    """Lowers every node of ``partition``, for several cores if ``split`` is given. Raises
+    LoweringError for a node that does not fit the hardware.
 
     Additions are folded into convolutions where graph and numbers allow it; where the numbers do
     not, both nodes get tasks of their own.
@@ -57,7 +64,9 @@ def lower_partition(graph: Graph, partition: Partition, name: str) -> LoweredPar
         operations = in_write_order(
             graph, operations_of(graph, partition, fusions), partition, views.places
         )
-        memory = place_tensors(graph, tensor_uses(graph, partition, operations, views.places))
+        slack = 0 if split is None else SPLIT_SLACK
+        uses = tensor_uses(graph, partition, operations, views.places, slack)
+        memory = place_tensors(graph, uses)
         nodes = [operation.node for operation in operations]
         check_sizes(graph, nodes, _buffers(memory, ConstantPool(), _work_area(memory)))
         refused = _refused_fusions(graph, operations, memory)
@@ -65,7 +74,7 @@ def lower_partition(graph: Graph, partition: Partition, name: str) -> LoweredPar
             break
         fusions = {add: conv for add, conv in fusions.items() if conv not in refused}
     constants, work = ConstantPool(), _work_area(memory)
-    layers = tuple(_lower(graph, op, memory.tensors, constants, work) for op in operations)
+    layers = tuple(_lower(graph, op, memory.tensors, constants, work, split) for op in operations)
     buffers = _buffers(memory, constants, work)
     check_sizes(graph, nodes, buffers)
     return LoweredPartition(
@@ -103,12 +112,14 @@ def _lower(
     tensors: Mapping[int, DeviceTensor],
     constants: ConstantPool,
     work: WorkArea,
+    split: Split | None = None,
 ) -> Layer:
     node = operation.node
     if node.op == "ADD":
-        return lower_add(graph, node, tensors, constants)
+        return lower_add(graph, node, tensors, constants, split)
     source, target = tensors[operation.source], tensors[operation.result]
-    return lower_convolution(_resolve(graph, operation, source, target, tensors), constants, work)
+    conv = _resolve(graph, operation, source, target, tensors)
+    return lower_convolution(conv, constants, work, split)
 
 
 def _resolve(

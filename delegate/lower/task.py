@@ -228,7 +228,10 @@ class OutConvert:
 
 @dataclass(frozen=True, slots=True)
 class ConvTask:
-    """A tile of a dense or depthwise convolution, optionally with a fused element-wise operand."""
+    """A tile of a dense or depthwise convolution, optionally with a fused element-wise operand.
+
+    ``core``: which of the cores that share a layer's rows runs it; 0 where none do.
+    """
 
     tile: str
     feature: FeatureInput
@@ -244,6 +247,7 @@ class ConvTask:
     is_depthwise: bool
     bn: BnStage = field(default_factory=BnStage)
     ew: EwStage | None = None
+    core: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +264,7 @@ class ElementwiseTask:
     out_convert: OutConvert
     bn: BnStage = field(default_factory=BnStage)
     ew: EwStage | None = None
+    core: int = 0
 
 
 Task = ConvTask | ElementwiseTask

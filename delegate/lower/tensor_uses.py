@@ -33,8 +33,11 @@ def tensor_uses(
     partition: Partition,
     operations: Sequence[Operation],
     places: Mapping[int, Place],
+    slack: int = 0,
 ) -> tuple[TensorUse, ...]:
-    """The partition's inputs first, then the others in the order of their first use."""
+    """The partition's inputs first, then the others in the order of their first use. ``slack``: for
+    how many more operations memory that was read is not used again.
+    """
     surfaces: dict[int, int] = {}
     first: dict[int, int] = {}
     last: dict[int, int] = {}
@@ -67,7 +70,7 @@ def tensor_uses(
                 tensor,
                 surfaces[tensor],
                 first[tensor],
-                last[tensor],
+                last[tensor] + slack,
                 BufferId.SCRATCH if buffer is None else buffer,
                 folded,
                 place,

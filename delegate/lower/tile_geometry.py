@@ -36,7 +36,7 @@ class Window:
 @dataclass(frozen=True, slots=True)
 class Axis:
     """One dimension of a convolution. ``pad`` is the padding before the image; the one after it
-    follows from ``output_size``.
+    follows from ``output_size``. Output rows before ``begin`` are somebody else's.
     """
 
     input_size: int
@@ -45,6 +45,12 @@ class Axis:
     stride: int = 1
     dilation: int = 1
     pad: int = 0
+    begin: int = 0
+
+    @property
+    def wanted(self) -> int:
+        """Output rows to compute."""
+        return self.output_size - self.begin
 
     @property
     def reach(self) -> int:
@@ -73,7 +79,7 @@ class Axis:
         """Windows of ``size`` output rows each; the last one may be smaller."""
         return tuple(
             self.window(start, min(size, self.output_size - start))
-            for start in range(0, self.output_size, size)
+            for start in range(self.begin, self.output_size, size)
         )
 
 

@@ -123,7 +123,7 @@ def plan_tiles(geometry: ConvGeometry) -> TilePlan:
 
 def _at_least(geometry: ConvGeometry, tiles: int) -> int:
     """No plan of so many tiles costs less: every tile is a kick, splitting never saves cycles."""
-    window = Window(0, geometry.rows.output_size, 0, 0, 0)
+    window = Window(0, geometry.rows.wanted, 0, 0, 0)
     column = Window(0, geometry.columns.output_size, 0, 0, 0)
     whole = Part(0, geometry.kernels, geometry.outputs)
     npu = _tile_cycles(geometry, window, column, whole)
@@ -231,7 +231,7 @@ def _row_splits(
     gap = geometry.columns.output_size - min(column.output_size for column in columns)
     most = 1 if gap > MAX_NOTCH else MAX_CUBE_SIZE
     greedy = []
-    start = 0
+    start = axis.begin
     while start < axis.output_size:
         count = min(axis.outputs_within(start, input_rows), most)
         if count == 0:
@@ -241,7 +241,7 @@ def _row_splits(
     yield tuple(greedy)
     if len(greedy) == 1:
         return
-    even = ceil_div(axis.output_size, len(greedy))
+    even = ceil_div(axis.wanted, len(greedy))
     width = columns[0].output_size
     # Rows whose pixels fill whole groups of 16 lose nothing at the end of a tile.
     step = next(n for n in (1, 2, 4, 8, 16) if n * width % PIXEL_GROUP == 0)

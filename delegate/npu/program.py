@@ -1,12 +1,14 @@
 """Lowered partitions in, Programs out; and Programs to bytes and back.
 
-All tasks become segments in one REGCMD buffer, each linked to the next, in one job: tasks run in
-order on one core, and weights that a task keeps in CBUF stay there for the next.
+All tasks become segments in one REGCMD buffer, each linked to the next of its job: tasks of a job
+run in order on one core, and weights that a task keeps in CBUF stay there for the next. A program
+for one core is one job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -28,6 +30,7 @@ from delegate.npu.program_types import (
 )
 from delegate.npu.program_writer import serialize
 from delegate.npu.regcmd import TAIL_WORDS, Segment, segment_stride_words, tail_words
+from delegate.npu.schedule import ScheduledTask, schedule
 
 __all__ = [
     "FORMAT_VERSION",
@@ -48,25 +51,23 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
     Raises EncodingError when a register field does not hold its value, ProgramError when the
     partition's buffers, references or bindings are inconsistent.
     """
-    tasks = [
-        (layer_index, task)
-        for layer_index, layer in enumerate(lowered.layers)
-        for task in layer.tasks
-    ]
-    segments = [_encode(lowered.layers[layer_index], task) for layer_index, task in tasks]
-    _check_reuse(lowered)
+    tasks = schedule(lowered.layers, _sizes(lowered))
+    segments = [_encode(lowered.layers[item.layer], item.task) for item in tasks]
+    _check_reuse(lowered, tasks)
     offsets, size_words = _place(segments)
-    buffers = _buffers(lowered, _stream(segments, offsets, size_words))
+    linked = [item.job == after.job for item, after in pairwise(tasks)]
+    buffers = _buffers(lowered, _stream(segments, offsets, linked, size_words))
+    jobs = list(accumulate((not link for link in linked), initial=0))
     _check_extents(lowered, buffers)
     program = Program(
         compiler=compiler,
         name=lowered.name,
         buffers=buffers,
-        relocs=tuple(_relocs(segments, offsets)),
+        relocs=tuple(_relocs(segments, offsets, linked)),
         layers=tuple(ProgramLayer(item.name, item.op, item.nodes) for item in lowered.layers),
         tasks=tuple(
-            _program_task(task, layer_index, segment, first)
-            for (layer_index, task), segment, first in zip(tasks, segments, offsets, strict=True)
+            _program_task(item, segment, first, job)
+            for item, segment, first, job in zip(tasks, segments, offsets, jobs, strict=True)
         ),
         inputs=lowered.inputs,
         outputs=lowered.outputs,
@@ -82,23 +83,25 @@ def _encode(layer: Layer, task: Task) -> Segment:
         raise EncodingError(str(error), layer.nodes) from None
 
 
-def _check_reuse(lowered: LoweredPartition) -> None:
-    """A task that finds its weights in CBUF follows one that left exactly these in these banks."""
-    previous: Task | None = None
-    for layer in lowered.layers:
-        for task in layer.tasks:
-            if isinstance(task, ConvTask) and task.cbuf.weight_reuse:
-                kept = (
-                    isinstance(previous, ConvTask)
-                    and previous.weights == task.weights
-                    and previous.cbuf.data_banks == task.cbuf.data_banks
-                    and previous.cbuf.weight_banks == task.cbuf.weight_banks
-                )
-                if not kept:
-                    place = f"layer {layer.name}, tile {task.tile}: CNA.CBUF_CON0.WEIGHT_REUSE"
-                    problem = f"{place} needs the weights of another task before it"
-                    raise EncodingError(problem, layer.nodes)
-            previous = task
+def _check_reuse(lowered: LoweredPartition, tasks: Sequence[ScheduledTask]) -> None:
+    """A task that finds its weights in CBUF follows, in its job, one that left exactly these in
+    these banks.
+    """
+    for before, item in zip((None, *tasks[:-1]), tasks, strict=True):
+        task = item.task
+        previous = before.task if before is not None and before.job == item.job else None
+        if isinstance(task, ConvTask) and task.cbuf.weight_reuse:
+            kept = (
+                isinstance(previous, ConvTask)
+                and previous.weights == task.weights
+                and previous.cbuf.data_banks == task.cbuf.data_banks
+                and previous.cbuf.weight_banks == task.cbuf.weight_banks
+            )
+            if not kept:
+                layer = lowered.layers[item.layer]
+                place = f"layer {layer.name}, tile {task.tile}: CNA.CBUF_CON0.WEIGHT_REUSE"
+                problem = f"{place} needs the weights of another task before it"
+                raise EncodingError(problem, layer.nodes)
 
 
 def _check_extents(lowered: LoweredPartition, buffers: tuple[ProgramBuffer, ...]) -> None:
@@ -122,6 +125,11 @@ def _check_extents(lowered: LoweredPartition, buffers: tuple[ProgramBuffer, ...]
 _WRITTEN = (BufferId.SCRATCH, BufferId.OUTPUT)
 
 
+def _sizes(lowered: LoweredPartition) -> list[int]:
+    sizes = {spec.buffer: spec.size_bytes for spec in lowered.buffers}
+    return [sizes.get(buffer, 0) for buffer in BufferId]
+
+
 def _place(segments: list[Segment]) -> tuple[list[int], int]:
     """The first word of every segment, and the size of all."""
     offsets, end = [], 0
@@ -131,11 +139,15 @@ def _place(segments: list[Segment]) -> tuple[list[int], int]:
     return offsets, end
 
 
-def _stream(segments: list[Segment], offsets: list[int], size_words: int) -> bytes:
-    """All segments with their tails; links hold the offset until they are relocated."""
+def _stream(
+    segments: list[Segment], offsets: list[int], linked: list[bool], size_words: int
+) -> bytes:
+    """All segments with their tails; links hold the offset until they are relocated. ``linked``:
+    whether a segment is followed by the next one in its job.
+    """
     words = np.zeros(size_words, dtype="<u8")
-    following = [*segments[1:], None]
-    for segment, after, first in zip(segments, following, offsets, strict=True):
+    following = [after if link else None for after, link in zip(segments[1:], linked, strict=True)]
+    for segment, after, first in zip(segments, [*following, None], offsets, strict=True):
         next_body = None if after is None else len(after.words)
         content = (*segment.words, *tail_words(next_body, segment.enable_mask))
         words[first : first + len(content)] = np.array(content, dtype=np.uint64)
@@ -145,28 +157,30 @@ def _stream(segments: list[Segment], offsets: list[int], size_words: int) -> byt
     return words.tobytes()
 
 
-def _program_task(task: Task, layer_index: int, segment: Segment, first: int) -> ProgramTask:
-    cost = estimate_task(task)
+def _program_task(item: ScheduledTask, segment: Segment, first: int, job: int) -> ProgramTask:
+    cost = estimate_task(item.task)
     return ProgramTask(
         regcmd_offset=first * WORD_BYTES,
         regcmd_count=len(segment.words) + TAIL_WORDS,
         enable_mask=segment.enable_mask,
         int_mask=segment.int_mask,
-        layer=layer_index,
-        job=0,
-        tile=task.tile,
+        layer=item.layer,
+        job=job,
+        tile=item.task.tile,
         npu_cycles=cost.npu_cycles,
         ddr_cycles=cost.ddr_cycles,
         bytes=cost.bytes,
+        stage=item.stage,
+        core=item.task.core,
     )
 
 
-def _relocs(segments: list[Segment], offsets: list[int]) -> Iterator[Reloc]:
+def _relocs(segments: list[Segment], offsets: list[int], linked: list[bool]) -> Iterator[Reloc]:
     for index, segment in enumerate(segments):
         first = offsets[index]
         for slot in segment.addresses:
             yield Reloc(first + slot.word, slot.target.buffer, slot.target.offset)
-        if index + 1 < len(segments):
+        if index + 1 < len(segments) and linked[index]:
             link = first + len(segment.words)
             yield Reloc(link, BufferId.REGCMD, offsets[index + 1] * WORD_BYTES)
 

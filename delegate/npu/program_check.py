@@ -28,6 +28,8 @@ from delegate.npu.registers import BY_ADDRESS
 
 ATOM_BYTES = 16
 
+CORES = 3
+
 MAX_FOLDED_LANES = 64
 """Channels that one pixel of a folded input may have: what native conversion has room for."""
 
@@ -90,7 +92,25 @@ def _check_tasks(program: Program) -> None:
         _require(0 <= task.layer < len(program.layers), f"{place} names layer {task.layer}")
         ascending = task.job == job or (index > 0 and task.job == job + 1)
         _require(ascending, f"{place} is in job {task.job} after job {job}")
+        _check_stage(program.tasks[index - 1] if index else None, task, place)
         end_of_previous, job = end, task.job
+
+
+def _check_stage(previous: ProgramTask | None, task: ProgramTask, place: str) -> None:
+    """Stages ascend, cores ascend within a stage, and neither changes within a job."""
+    _require(0 <= task.core < CORES, f"{place} is for core {task.core} of {CORES}")
+    if previous is None:
+        _require(task.stage == 0, f"{place} is in stage {task.stage}, the first")
+    elif task.job == previous.job:
+        same = (task.stage, task.core) == (previous.stage, previous.core)
+        _require(same, f"{place} is in another stage or on another core than its job")
+    else:
+        following = task.stage == previous.stage + 1
+        beside = task.stage == previous.stage and task.core > previous.core
+        # Programs for one core may have several jobs, which are then one after the other.
+        alone = task.stage == previous.stage == 0 and task.core == previous.core == 0
+        right = following or beside or alone
+        _require(right, f"{place} is in stage {task.stage} after stage {previous.stage}")
 
 
 def _tail(program: Program, task: ProgramTask) -> list[Command]:

@@ -101,6 +101,8 @@ def _task(table: Table) -> ProgramTask:
         npu_cycles=table.number(7, "uint64"),
         ddr_cycles=table.number(8, "uint64"),
         bytes=table.number(9, "uint64"),
+        stage=table.number(10, "uint32"),
+        core=table.number(11, "uint32"),
     )
 
 

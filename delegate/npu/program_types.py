@@ -50,7 +50,10 @@ class ProgramLayer:
 
 @dataclass(frozen=True, slots=True)
 class ProgramTask:
-    """One launch. ``regcmd_offset`` in bytes; ``regcmd_count`` in words, tail of four included."""
+    """One launch. ``regcmd_offset`` in bytes; ``regcmd_count`` in words, tail of four included.
+
+    A job is what one core does in one stage; the jobs of a stage may run at the same time.
+    """
 
     regcmd_offset: int
     regcmd_count: int
@@ -62,6 +65,8 @@ class ProgramTask:
     npu_cycles: int
     ddr_cycles: int
     bytes: int
+    stage: int = 0
+    core: int = 0
 
     @property
     def estimate(self) -> Estimate:

@@ -157,7 +157,7 @@ def _layer(builder: flatbuffers.Builder, layer: ProgramLayer) -> int:
 
 def _task(builder: flatbuffers.Builder, task: ProgramTask) -> int:
     tile = builder.CreateString(task.tile)
-    builder.StartObject(10)
+    builder.StartObject(12)
     builder.PrependUint32Slot(0, task.regcmd_offset, 0)
     builder.PrependUint32Slot(1, task.regcmd_count, 0)
     builder.PrependUint32Slot(2, task.enable_mask, 0)
@@ -168,6 +168,8 @@ def _task(builder: flatbuffers.Builder, task: ProgramTask) -> int:
     builder.PrependUint64Slot(7, task.npu_cycles, 0)
     builder.PrependUint64Slot(8, task.ddr_cycles, 0)
     builder.PrependUint64Slot(9, task.bytes, 0)
+    builder.PrependUint32Slot(10, task.stage, 0)
+    builder.PrependUint32Slot(11, task.core, 0)
     return _end_table(builder)
 
 

@@ -153,6 +153,7 @@ TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, const Lu
     }
     cbuf.note_write(outputs[s]);
   }
+  plan.writes = outputs;
   return plan;
 }
 

@@ -1,5 +1,6 @@
 #include "sim/simulator.h"
 
+#include <algorithm>
 #include <set>
 
 #include "sim/counters.h"
@@ -13,6 +14,32 @@ namespace {
 
 // PC.TASK_CON counts tasks in 12 bits.
 constexpr size_t kMaxChainTasks = 4095;
+
+std::vector<AddressRange> ranges(const std::vector<AddressPattern>& patterns) {
+  std::vector<AddressRange> result;
+  for (const AddressPattern& pattern : patterns) {
+    if (pattern.extent() != 0) {
+      result.push_back({pattern.address, pattern.address + pattern.extent()});
+    }
+  }
+  return result;
+}
+
+TaskAccess access_of(const TaskPlan& plan) {
+  TaskAccess access{ranges(plan.operands.reads), ranges(plan.writes), 0};
+  const uint64_t lanes = kAtomBytes / element_bytes(plan.dpu.out_element);
+  const uint64_t surfaces = (plan.dpu.real_channels + lanes - 1) / lanes;
+  access.real_writes = std::min<uint64_t>(surfaces, access.writes.size());
+  if (!plan.is_conv) return access;
+  for (const AddressRange& range : ranges(plan.feature_reads)) access.reads.push_back(range);
+  const WeightBlock& weights = plan.cna.weights;
+  access.reads.push_back({weights.address, weights.address + weights.bytes});
+  return access;
+}
+
+TaskAccess access_of(const PoolingPlan& plan) {
+  return {ranges(plan.reads), ranges(plan.writes), plan.writes.size()};
+}
 
 }  // namespace
 
@@ -40,6 +67,7 @@ struct Simulator::Impl {
       const TaskPlan plan =
           plan_task(end.enable_mask, run.registers, run.tables, run.memory, run.cbuf, where);
       note(run, where, [&] { return count_task(plan, end.enable_mask); });
+      note_access(run, [&] { return access_of(plan); });
       if (settings.probe) {
         trace_task(plan, end.enable_mask, run.registers, *settings.probe, where,
                    &run.report.traces);
@@ -77,6 +105,11 @@ struct Simulator::Impl {
     run.report.tasks.push_back(std::move(counters));
   }
 
+  template <typename Access>
+  void note_access(Run& run, Access access) const {
+    if (settings.accesses) run.report.accesses.push_back(access());
+  }
+
   void run_pooling_task(Run& run, uint32_t enable_mask, const Position& where) {
     const BlockView ppu(run.registers.current(Block::kPpu), Block::kPpu, where);
     const BlockView rdma(run.registers.current(Block::kPpuRdma), Block::kPpuRdma, where);
@@ -84,6 +117,7 @@ struct Simulator::Impl {
     const PoolingPlan plan = plan_pooling(config, run.memory, where);
     for (const AddressPattern& pattern : plan.writes) run.cbuf.note_write(pattern);
     note(run, where, [&] { return count_pooling(config, enable_mask); });
+    note_access(run, [&] { return access_of(plan); });
     if (settings.probe) {
       trace_pooling(config, plan, enable_mask, run.registers, *settings.probe, where,
                     &run.report.traces);

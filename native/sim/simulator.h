@@ -65,6 +65,7 @@ struct Settings {
   // computes are reported instead of ending the run.
   bool lenient = false;
   bool counters = false;       // Report::tasks
+  bool accesses = false;       // Report::accesses
   std::optional<Probe> probe;  // Report::traces
   Isa isa = Isa::kAuto;  // throws std::invalid_argument if the processor or the build lacks it
 };
@@ -126,9 +127,25 @@ struct ElementTrace {
   std::vector<std::pair<std::string, int>> groups;          // which of the two each block used
 };
 
+// Device addresses [begin, end).
+struct AddressRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
+// What one task reads and writes: feature maps surface by surface, rows with the gaps between them.
+struct TaskAccess {
+  std::vector<AddressRange> reads;
+  std::vector<AddressRange> writes;
+  // How many of `writes`, from the first, hold channels that the task was asked for; the others
+  // only complete a group.
+  size_t real_writes = 0;
+};
+
 // What a run reports besides the memory it leaves.
 struct Report {
   std::vector<TaskCounters> tasks;      // only with Settings::counters
+  std::vector<TaskAccess> accesses;     // only with Settings::accesses
   std::vector<ElementTrace> traces;     // of the tasks that wrote the element of Settings::probe
   std::vector<std::string> complaints;  // lenient mode: what would have been faults
 };

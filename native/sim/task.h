@@ -19,6 +19,7 @@ struct TaskPlan {
   uint8_t* output = nullptr;
   // What CNA read, before expand_features() changed the cube, and the memory of the new one.
   std::vector<AddressPattern> feature_reads;
+  std::vector<AddressPattern> writes;
   uint64_t feature_bytes = 0;
   uint64_t cbuf_data_bytes = 0;
   std::unique_ptr<std::vector<int8_t>> expanded;

@@ -36,16 +36,9 @@ MODELS: dict[str, Callable[[], bytes]] = {
 }
 
 
-def programs(model: bytes | Path, folder: Path | None = None) -> list[bytes]:
+def programs(model: bytes | Path, **options: str) -> list[bytes]:
     """The model's partitions, compiled."""
-    if isinstance(model, bytes):
-        import tempfile
-
-        with tempfile.TemporaryDirectory() as place:
-            path = Path(place) / "model.tflite"
-            path.write_bytes(model)
-            return programs(path)
-    result = compile_model(model, Options.from_mapping({}, {}))
+    result = compile_model(model, Options.from_mapping(options, {}))
     return [compiled.program for compiled in result.partitions]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from delegate import _native
 from delegate.errors import DeviceError
 from delegate.npu.program import build_program, serialize
-from tests.kernel.small_models import random_inputs
+from tests.kernel.small_models import MODELS, programs, random_inputs
 from tests.kernel.standin_calls import arguments, calls, live, report, set_faults, take_violations
 from tests.npu.sample_programs import chain_partition
 
@@ -27,10 +27,10 @@ TIMEOUT_MS = 20_000
 class Scenario:
     """One program on one device, with the results it must give."""
 
-    def __init__(self, device: str):
+    def __init__(self, device: str, program: bytes | None = None):
         self.device = device
         # Made by hand, so that the table does not change with the compiler.
-        self.program = serialize(build_program(chain_partition(), "test"))
+        self.program = program or serialize(build_program(chain_partition(), "test"))
         simulator = _native.Executable(self.program, device="simulator")
         self.inputs = [random_inputs(simulator, seed) for seed in range(2)]
         self.expected = [simulator.run(inputs) for inputs in self.inputs]
@@ -121,7 +121,10 @@ def time_out(scenario: Scenario) -> dict[str, object]:
 
 def main() -> None:
     given = arguments()
-    scenario = Scenario(given["device"])
+    program = None
+    if given.get("split"):
+        (program,) = programs(MODELS["residual"](), split_rows="always", device=given["device"])
+    scenario = Scenario(given["device"], program)
     results = [scenario.try_fault(*each) for each in scenario.combinations()]
     results.append(time_out(scenario))
     report(results)

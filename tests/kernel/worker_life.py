@@ -15,7 +15,7 @@ from delegate import _native
 from delegate.errors import DeviceError
 from delegate.lower.task import BufferId, BufferSpec, Layer, Ref
 from delegate.npu.program import build_program, serialize
-from tests.kernel.small_models import random_inputs
+from tests.kernel.small_models import MODELS, programs, random_inputs
 from tests.kernel.standin_calls import arguments, calls, live, report, set_faults, take_violations
 from tests.npu.sample_programs import chain_partition
 from tests.npu.sample_tasks import add_task
@@ -31,6 +31,8 @@ def resident_bytes() -> int:
 def main() -> None:
     given = arguments()
     program = serialize(build_program(chain_partition(), "test"))
+    if given.get("split"):
+        (program,) = programs(MODELS["residual"](), split_rows="always")
     device = given["device"]
     inputs = random_inputs(_native.Executable(program, device="simulator"), 0)
     (expected,) = _native.Executable(program, device="simulator").run(inputs)

@@ -21,6 +21,8 @@ def main() -> None:
 
     def interpreter(name, device):
         options = {"device": device, "timeout_ms": "120000", "cores": given["cores"]}
+        if device != "simulator":
+            options["split_rows"] = given.get("split_rows", "off")
         plugin = runtime.load_delegate(delegate.library_path(), options)
         return runtime.interpreter(models[name], [plugin])
 

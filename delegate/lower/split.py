@@ -1,0 +1,71 @@
+"""Which layers share their rows among the cores, and in which bands.
+
+A layer that is split costs a stage of its own: every core gets a submit, and the host waits for all
+of them before anything may read what another core wrote. So a layer is split only if that takes
+less time by estimate. Rows are contiguous per core: neighbours exchange little.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from delegate.lower.cost import (
+    HOST_BYTES_PER_CYCLE,
+    SHARED_BUS_DECIBYTES_PER_CYCLE,
+    SUBMIT_CYCLES,
+    ceil_div,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Over how many cores layers may be spread.
+
+    ``always``: also where the estimate loses. ``separate_memory``: cores have no memory in common
+    (rocket gives every open file an address space), so the host copies what they exchange.
+    """
+
+    cores: int
+    always: bool = False
+    separate_memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one core would do of a layer, or one core alone all of it."""
+
+    cost_cycles: int
+    moved_bytes: int
+
+
+def bands(rows: int, cores: int) -> tuple[tuple[int, int], ...]:
+    """Output rows [begin, end) of each core, as even as possible; fewer bands than cores if there
+    are fewer rows.
+    """
+    count = min(rows, cores)
+    size, extra = divmod(rows, count)
+    result, begin = [], 0
+    for core in range(count):
+        end = begin + size + (core < extra)
+        result.append((begin, end))
+        begin = end
+    return tuple(result)
+
+
+def stage_cycles(shares: list[Share]) -> int:
+    """Cores run side by side but share the memory."""
+    moved = sum(share.moved_bytes for share in shares)
+    bus = ceil_div(moved * 10, SHARED_BUS_DECIBYTES_PER_CYCLE)
+    return max(bus, *(share.cost_cycles for share in shares))
+
+
+def is_worth_it(split: Split, alone: Share, shares: list[Share], output_bytes: int) -> bool:
+    """Whether a layer is faster in bands. ``output_bytes``: what it writes."""
+    if len(shares) < 2:
+        return False
+    if split.always:
+        return True
+    cycles = stage_cycles(shares) + len(shares) * SUBMIT_CYCLES
+    if split.separate_memory:
+        cycles += ceil_div(output_bytes * len(shares), HOST_BYTES_PER_CYCLE)
+    return cycles < alone.cost_cycles

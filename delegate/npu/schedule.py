@@ -1,0 +1,102 @@
+"""When the tasks of several cores may run: stages with a barrier after each.
+
+In: layers whose tasks name the core that runs them. Out: the tasks in the order of a program, with
+their stages. Tasks of one stage on different cores touch no byte that one of them writes; what
+depends on another core's work, or overwrites what was read, comes at least a stage later. All tasks
+of a layer on a core stay together, because they may keep weights in CBUF.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.lower.task import BufferId, Layer, Task
+from delegate.npu.extents import ATOM_BYTES, surface_accesses
+
+_NEVER = -1
+_SHARED = (BufferId.SCRATCH, BufferId.OUTPUT)
+"""Buffers that tasks write; the others nobody has to wait for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledTask:
+    """``layer``: index of the layer the task belongs to."""
+
+    layer: int
+    task: Task
+    stage: int
+
+    @property
+    def job(self) -> tuple[int, int]:
+        """Tasks of one job follow each other on one core."""
+        return self.stage, self.task.core
+
+
+class _Touched:
+    """The last stage in which each core read or wrote each atom of a buffer."""
+
+    def __init__(self, cores: int, size_bytes: int) -> None:
+        atoms = -(-size_bytes // ATOM_BYTES)
+        self.read: npt.NDArray[np.int32] = np.full((cores, atoms), _NEVER, np.int32)
+        self.written: npt.NDArray[np.int32] = np.full((cores, atoms), _NEVER, np.int32)
+
+
+def schedule(layers: Sequence[Layer], sizes_bytes: Sequence[int]) -> list[ScheduledTask]:
+    """The tasks by stage, core and order. ``sizes_bytes``: of the buffers, by BufferId.
+
+    Without a task on a second core that is one stage in the order of the layers.
+    """
+    cores = 1 + max((task.core for layer in layers for task in layer.tasks), default=0)
+    if cores == 1:
+        return [
+            ScheduledTask(index, task, 0)
+            for index, layer in enumerate(layers)
+            for task in layer.tasks
+        ]
+    touched = {buffer: _Touched(cores, sizes_bytes[buffer]) for buffer in _SHARED}
+    current = [0] * cores
+    scheduled = []
+    for index, layer in enumerate(layers):
+        for core, group in groupby(layer.tasks, lambda task: task.core):
+            tasks = tuple(group)
+            spans = [span for task in tasks for span in _spans(task)]
+            stage = max(current[core], _earliest(spans, touched, core))
+            for buffer, first, end, is_write in spans:
+                stages = touched[buffer].written if is_write else touched[buffer].read
+                stages[core, first:end] = stage
+            current[core] = stage
+            scheduled += [ScheduledTask(index, task, stage) for task in tasks]
+    return sorted(scheduled, key=lambda item: item.job)
+
+
+_Span = tuple[BufferId, int, int, bool]
+
+
+def _spans(task: Task) -> Iterator[_Span]:
+    """Atoms [first, end) of shared buffers that a task touches."""
+    for access in surface_accesses(task):
+        if access.start.buffer in _SHARED:
+            first = access.start.offset // ATOM_BYTES
+            end = -(-(access.start.offset + access.size_bytes) // ATOM_BYTES)
+            yield access.start.buffer, first, end, access.is_write
+
+
+def _earliest(spans: list[_Span], touched: dict[BufferId, _Touched], core: int) -> int:
+    """One stage after the last in which another core wrote what these spans touch, or any core read
+    what they write.
+    """
+    latest = _NEVER
+    for buffer, first, end, is_write in spans:
+        seen = touched[buffer]
+        others = [other for other in range(len(seen.written)) if other != core]
+        latest = max(latest, int(seen.written[others, first:end].max(initial=_NEVER)))
+        if is_write:
+            # Its own reads, too: a job leaves alone what it reads, so that marks in its output can
+            # tell that it ran.
+            latest = max(latest, int(seen.read[:, first:end].max(initial=_NEVER)))
+    return latest + 1

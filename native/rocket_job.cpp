@@ -1,0 +1,65 @@
+#include "rocket_job.h"
+
+namespace rk3588 {
+namespace {
+
+constexpr uint32_t kEnableDpu = 0x08;
+
+bool ends_with_dpu(const RocketTask& task) { return (task.verified.enable_mask & kEnableDpu) != 0; }
+
+}  // namespace
+
+RocketJob::RocketJob(std::shared_ptr<RocketFile> file, const std::vector<RocketTask>& tasks,
+                     const std::vector<RocketBuffer*>& inputs,
+                     const std::vector<RocketBuffer*>& outputs)
+    : file_(std::move(file)) {
+  if (outputs.empty()) throw DeviceError(name() + ": a submit has no outputs");
+  for (RocketBuffer* buffer : inputs) in_.push_back(buffer->handle());
+  for (RocketBuffer* buffer : outputs) out_.push_back(buffer->handle());
+  buffers_ = inputs;
+  buffers_.insert(buffers_.end(), outputs.begin(), outputs.end());
+  for (const RocketTask& task : tasks) {
+    tasks_.push_back({static_cast<uint32_t>(task.task.regcmd), task.task.regcmd_count});
+  }
+  job_.tasks = reinterpret_cast<uintptr_t>(tasks_.data());
+  job_.task_count = static_cast<uint32_t>(tasks_.size());
+  job_.task_struct_size = sizeof(rocket::Task);
+  job_.in_bo_handles = reinterpret_cast<uintptr_t>(in_.data());
+  job_.in_bo_handle_count = static_cast<uint32_t>(in_.size());
+  job_.out_bo_handles = reinterpret_cast<uintptr_t>(out_.data());
+  job_.out_bo_handle_count = static_cast<uint32_t>(out_.size());
+  choose_flags(tasks);
+  submit_.jobs = reinterpret_cast<uintptr_t>(&job_);
+  submit_.job_count = 1;
+  submit_.job_struct_size = file_->features.version.at_least(1, 1)
+                                ? static_cast<uint32_t>(sizeof(rocket::Job))
+                                : rocket::kJobBytes;
+}
+
+void RocketJob::choose_flags(const std::vector<RocketTask>& tasks) {
+  bool is_chain = tasks.size() > 1 && tasks.size() <= rocket::kMaxChainTasks;
+  size_t ppu = 0;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    if (!ends_with_dpu(tasks[i])) ++ppu;
+    if (i + 1 < tasks.size() && !tasks[i].verified.links_to_next) is_chain = false;
+  }
+  const bool all_ppu = ppu == tasks.size();
+  // The kernel listens to one kind of interrupt per job: a task of the other kind would take the
+  // kernel's time-out and a reset of the core. In a chain only the last task counts.
+  const bool batched = is_chain && file_->features.batched;
+  if (ppu != 0 && !(batched && ends_with_dpu(tasks.back())) &&
+      !(all_ppu && file_->features.ppu_done)) {
+    throw DeviceError(name() + ": driver " + file_->features.version.text() +
+                      " cannot finish pooling tasks of this program (it waits for the DPU's "
+                      "interrupt); leave them to the CPU with option deny_ops");
+  }
+  if (batched) job_.flags |= rocket::kJobBatched;
+  if (all_ppu) job_.flags |= rocket::kJobPpuDone;
+}
+
+void RocketJob::submit(int64_t deadline_ns) {
+  for (RocketBuffer* buffer : buffers_) buffer->give_back_if_held();
+  file_->file.request(rocket::kSubmit, &submit_, "SUBMIT", deadline_ns);
+}
+
+}  // namespace rk3588

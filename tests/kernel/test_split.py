@@ -1,0 +1,111 @@
+"""One inference on several cores: the bytes of one core, and no less careful."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernel.board import Board
+from tests.kernel.small_models import MODELS
+from tests.kernel.test_models import KERNELS
+
+DEVICES = ("rocket", "rknpu")
+
+
+@pytest.mark.parametrize("cores", ["all", "0,2"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_split_programs_give_the_same_bytes(board: Board, kernel: str, cores: str):
+    device, add = KERNELS[kernel]
+    options = {"split_rows": "always", "cores": cores}
+    answer = add(board).work("models", device=device, models=list(MODELS), options=options)
+    workers = 3 if cores == "all" else 2
+    for name, facts in answer["models"].items():
+        assert facts["equal"], name
+        assert facts["violations"] == [], name
+    # One submit per core and stage; a single row is not shared.
+    assert answer["models"]["conv"]["requests"][1]["SUBMIT"] == workers
+    assert answer["models"]["digits"]["requests"][1]["SUBMIT"] > 2 * workers
+    assert answer["models"]["fully connected"]["requests"][1]["SUBMIT"] == 1
+    assert answer["live"] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_split_program_runs_on_a_single_core(board: Board, device: str):
+    """Compiled for three cores, met by a device that may use one."""
+    getattr(board, f"add_{device}")()
+    answer = board.work("split", device=device)
+    assert answer["as compiled"] == "accepted"
+
+
+def test_cores_of_the_vendor_driver_are_the_chosen_ones(board: Board):
+    board.add_rknpu()
+    answer = board.work(
+        "threads", device="rknpu", cores="0,2", threads=1, invokes=3, models=["residual"],
+        split_rows="always",
+    )  # fmt: skip
+    assert answer["failures"] == []
+    assert set(answer["masks"]) == {"1", "4"}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_threads_with_split_programs(board: Board, device: str):
+    board.add_rocket().add_rknpu()
+    answer = board.work(
+        "threads", device=device, cores="all", threads=4, invokes=8,
+        models=["conv", "depthwise", "residual", "digits"], split_rows="always", timeout=600,
+    )  # fmt: skip
+    assert answer["failures"] == []
+    assert answer["violations"] == []
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_jobs_that_depend_on_each_other_are_refused(board: Board, device: str):
+    """A file may claim that jobs are independent; that is checked, not believed."""
+    getattr(board, f"add_{device}")()
+    answer = board.work("split", device=device)
+    assert answer["one by one"] == "accepted"
+    refused = [text for text in answer["dependent"] if text != "accepted"]
+    assert refused
+    assert len(refused) < len(answer["dependent"])  # those that share a stage as compiled
+    for text in refused:
+        assert "touches what another job of its stage writes" in text
+        assert text.endswith("SUBMITS 0")
+    assert answer["live"] == [0, 0, 0]
+    assert answer["violations"] == []
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_every_fault_of_a_split_run_ends_well(board: Board, device: str):
+    board.add_rocket(hang_ms=40).add_rknpu(hang_ms=40)
+    results = board.work("faults", device=device, split=True, timeout=600)
+    assert len(results) > 300
+    releasing = ("GEM_CLOSE", "MEM_DESTROY")
+    for result in results:
+        place = f"{result['call']}@{result['site']}={result['action']}"
+        harmless = result["action"] in ("EINTR", "EAGAIN", "slow:20")
+        right = harmless or result["call"] in releasing
+        assert result["outcome"] == ("right results" if right else "error"), place
+        assert result["recovered"], (place, result["text"])
+        assert result["live"] == [0, 0, 0], place
+        assert result["violations"] == [] or result["call"] in releasing, (
+            place, result["violations"],
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_forked_child_of_a_split_run_is_told(board: Board, device: str):
+    board.add_rocket().add_rknpu()
+    answer = board.work("life", device=device, what="fork", split=True)
+    assert "forked" in answer["child"]
+    assert answer["code"] == 0
+    assert answer["right"]
+    assert answer["live"] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_memory_of_split_runs_stays_flat(board: Board, device: str):
+    board.add_rocket().add_rknpu()
+    answer = board.work("life", device=device, what="cycles", cycles=200, split=True)
+    assert answer["right"]
+    assert answer["violations"] == []
+    assert answer["live"] == [0, 0, 0]
+    assert answer["grown"] < 1 << 20
