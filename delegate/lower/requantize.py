@@ -50,6 +50,9 @@ from delegate.lower.stages import (
 UNIT_SCALE = 1 << 14
 UNIT_SHIFT = 14
 
+# Weights that are summed at a time: what a core's cache holds, instead of copies of all of them.
+BLOCK_TERMS = 1 << 18
+
 
 @dataclass(frozen=True, slots=True)
 class Clamp:
@@ -102,8 +105,13 @@ def accumulator_bounds(
     """Bounds of sum(w * (x - zero_point)) + bias for int8 x. ``weights``: [channels, terms],
     zero point taken off.
     """
-    positive = np.maximum(weights, 0).sum(axis=1, dtype=np.int64)
-    negative = weights.sum(axis=1, dtype=np.int64) - positive
+    total, magnitude = np.empty(len(weights), np.int64), np.empty(len(weights), np.int64)
+    step = max(1, BLOCK_TERMS // max(weights.shape[1], 1))
+    for first in range(0, len(weights), step):
+        part = weights[first : first + step]
+        total[first : first + step] = part.sum(axis=1, dtype=np.int64)
+        magnitude[first : first + step] = np.abs(part).sum(axis=1, dtype=np.int64)
+    positive, negative = (total + magnitude) // 2, (total - magnitude) // 2
     x_low, x_high = INT8_MIN - input_zero_point, INT8_MAX - input_zero_point
     low = bias + positive * x_low + negative * x_high
     high = bias + positive * x_high + negative * x_low

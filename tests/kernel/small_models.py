@@ -11,6 +11,7 @@ from delegate import _native
 from delegate.compiler import compile_model
 from delegate.options import Options
 from models.builder import (
+    Arithmetic,
     add_model,
     conv_conv_add_model,
     conv_model,
@@ -30,6 +31,10 @@ MODELS: dict[str, Callable[[], bytes]] = {
     "tiled conv": lambda: conv_model(_rng(), 131, 97, 29, 67, 3, 3),
     "depthwise": lambda: depthwise_model(_rng(), 13, 9, 70, 3, 3),
     "fully connected": lambda: fully_connected_model(_rng(), (3, 131), 37),
+    "split inputs": lambda: fully_connected_model(_rng(), (2, 25089), 67),
+    "split inputs per channel": lambda: fully_connected_model(
+        _rng(), (1, 25089), 67, arithmetic=Arithmetic(per_channel=True)
+    ),
     "add": lambda: add_model(_rng(), (1, 7, 5, 19)),
     "residual": lambda: conv_conv_add_model(_rng(), 5, 9, 16, 24, 3, 3),
     "digits": DIGITS.read_bytes,
