@@ -176,6 +176,8 @@ CASES = (
     Case("residual", "a sum of two layers", _residual),
     Case("row tiles", "several tasks per layer that keep weights in the NPU",
          lambda: _Builder((1, 120, 96, 64)).conv(64, 3).graph("row tiles")),
+    Case("input groups", "int32 sums in memory that the next task adds",
+         lambda: _Builder((1, 16384)).fully_connected(64).graph("input groups")),
 )  # fmt: skip
 """From the safest to the riskiest."""
 

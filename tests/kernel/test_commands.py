@@ -67,7 +67,7 @@ def test_doctor_finds_a_healthy_board(board: Board, driver: str, tmp_path):
     assert facts["verdict"] == "the NPU works"
     assert facts["nodes"][0]["driver"] == driver
     assert facts["self_test"]["passed"]
-    assert facts["self_test"]["cases"] == 9
+    assert facts["self_test"]["cases"] == 10
     assert facts["options"]["timeout_ms"] == ["9000", "option"]
     with zipfile.ZipFile(report) as archive:
         assert json.loads(archive.read("doctor.json"))["verdict"] == facts["verdict"]
@@ -116,14 +116,14 @@ def test_bring_up_goes_from_safe_to_risky_and_stops_at_the_first_that_hangs(boar
     done = command(board, "bring-up", "--device", "rocket", "-o", str(output), "--json")
     assert done.returncode == 0, done.stderr
     healthy = json.loads(output.read_text())
-    assert [step["passed"] for step in healthy["steps"]] == [True] * 9
+    assert [step["passed"] for step in healthy["steps"]] == [True] * 10
     assert healthy["system"]["nodes"][0]["driver"] == "rocket"
 
     done = command(board, "bring-up", "--device", "rocket", "--json", faults="SUBMIT@4=hang:0")
     assert done.returncode == 1
     stopped = json.loads(done.stdout)
     assert [step["passed"] for step in stopped["steps"]] == [True, False]
-    assert stopped["not_tried"] == 7
+    assert stopped["not_tried"] == 8
     assert "did not finish" in stopped["verdict"]
 
 
