@@ -28,7 +28,7 @@ from tests.docs.shown_commands import (
     shown,
     words_of,
 )
-from tests.shared_folder import SHARED
+from tests.shared_folder import MODELS, SHARED, needs_models
 
 __all__ = ["run"]  # the fixture
 
@@ -150,6 +150,39 @@ def test_every_command_runs(run: Run, folder: Path, monkeypatch: pytest.MonkeyPa
         if target is not None:
             Path(os.path.expanduser(target)).write_text(outcome.out)
     assert not failures, "\n".join(failures)
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def output_shown(first_line: str) -> list[str]:
+    """The lines of README's block that begins so, but for cuts, times and paths."""
+    (block,) = re.findall(
+        rf"^```\n({re.escape(first_line)}.*?)^```", README, re.MULTILINE | re.DOTALL
+    )
+    varying = ("...", "$ ", "compiled in", "image ", "model ")
+    return [line for line in block.splitlines() if line and not line.startswith(varying)]
+
+
+def test_report_in_the_readme_is_todays(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    command = "compile models/digits/digits_int8.tflite"
+    printed = run(*command.split()).out.splitlines()
+    lines = output_shown(f"$ rk3588-delegate {command}")
+    assert len(lines) > 6
+    assert not [line for line in lines if line not in printed]
+
+
+@needs_models
+def test_classification_in_the_readme_is_todays(run: Run) -> None:
+    outcome = run(
+        "classify", SHARED / "images" / "grace_hopper.bmp", "--device", "simulator",
+        "--model", MODELS / "mobilenet_v1_1.0_224_quant.tflite",
+        "--labels", SHARED / "images" / "imagenet_labels.txt",
+    )  # fmt: skip
+    lines = output_shown("image ")
+    assert len(lines) > 8
+    assert not [line for line in lines if line not in outcome.out.splitlines()]
 
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
