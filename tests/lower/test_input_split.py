@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -251,3 +253,25 @@ def test_the_estimate_is_the_plans():
     split = plan_input_split(dense_geometry(40007, 90), SplitCost(90))
     assert partition.estimate.cycles == split.cycles
     assert partition.estimate.bytes == split.moved_bytes
+
+
+def without(lowered, number):
+    """``lowered`` without one task of its layer."""
+    (layer,) = lowered.layers
+    tasks = layer.tasks[:number] + layer.tasks[number + 1 :]
+    return replace(lowered, layers=(replace(layer, tasks=tasks),))
+
+
+@pytest.mark.parametrize("arithmetic", [Arithmetic(), PER_CHANNEL], ids=["tensor", "channel"])
+def test_every_task_is_needed(arithmetic):
+    """Without any one of them the result is another."""
+    model = fully_connected_model(RNG(13), (1, 25089), 67, arithmetic=arithmetic)
+    graph, partition, lowered = lower_model(model)
+    arrays = random_inputs(graph, partition.inputs, RNG(0))
+    (right,) = Machine(lowered).run(arrays)
+    for number in range(len(lowered.layers[0].tasks)):
+        try:
+            (wrong,) = Machine(without(lowered, number)).run(arrays)
+        except AssertionError:  # what is never written leaves int32
+            continue
+        assert np.count_nonzero(wrong != right) > right.size // 4, number
