@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from tests.cli.conftest import IMAGE, MODEL, Run, run
-from tests.cli.odd_models import two_input_model
+from tests.cli.odd_models import constant_detector, two_input_model
 
 __all__ = ["run"]  # the fixture
 
@@ -20,7 +22,7 @@ MESSAGES = re.findall(r"^\| `([^`]+)` \| ", PAGE, re.MULTILINE)
 
 
 @pytest.fixture
-def produced(run: Run, tmp_path: Path) -> dict[str, str]:
+def produced(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """What the program says for each mistake, by the message that the page lists."""
     text = tmp_path / "text.png"
     text.write_text("no picture")
@@ -39,6 +41,10 @@ def produced(run: Run, tmp_path: Path) -> dict[str, str]:
     table.write_text("owl.png,7\n")
     start = ("classify", IMAGE, "--model", MODEL)
     evaluate = ("evaluate", folder, "--model", MODEL)
+    detector = tmp_path / "detector.tflite"
+    detector.write_bytes(constant_detector())
+    video = ("detect", "--video", tmp_path / "none.mp4", "--model", detector)
+    monkeypatch.setitem(sys.modules, "cv2", ModuleType("cv2"))
     mistakes = {
         ": no such file": ("compile", tmp_path / "none.tflite"),
         "no such image file": ("classify", tmp_path / "none.png", "--model", MODEL),
@@ -52,6 +58,10 @@ def produced(run: Run, tmp_path: Path) -> dict[str, str]:
         "no label files (.txt) beside the pictures": (*evaluate, "--task", "detect"),
         "not a saved measurement": ("bench", "--compare", table, table),
         "there are: ": ("models", "fetch", "resnet"),
+        "cannot write": ("compile", MODEL, "-o", tmp_path / "none" / "out.tflite"),
+        "pictures or a --video": ("detect", "--model", MODEL),
+        "no such video file": video,
+        "no node of this driver was found": (*start, "--device", "rocket"),
         "unknown option": (*start, "-O", "speed=high"),
         "strict: node": ("compile", MODEL, "-O", "strict=true"),
     }
