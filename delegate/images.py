@@ -189,7 +189,10 @@ def find_images(folder: Path) -> list[Path]:
     """The image files directly in ``folder``, by name. Raises UsageError if there are none."""
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder of images")
-    found = sorted(p for p in folder.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES)
+    try:
+        found = sorted(p for p in folder.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES)
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be read: {error.strerror}") from None
     if not found:
         raise UsageError(f"{folder}: holds no image files ({', '.join(IMAGE_SUFFIXES)})")
     return found

@@ -70,7 +70,9 @@ def load_sample(path: Path, inputs: Details) -> Sample:
         loaded = np.load(path, allow_pickle=False)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such input file") from None
-    except (OSError, ValueError, EOFError) as error:
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (ValueError, EOFError) as error:
         detail = " ".join(str(error).split())
         raise UsageError(f"{path}: not a .npy or .npz file of plain arrays: {detail}") from None
     if isinstance(loaded, np.ndarray):
