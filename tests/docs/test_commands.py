@@ -13,11 +13,14 @@ import itertools
 import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from delegate.cli import COMMANDS, build_parser
+from delegate.runtimes import find_runtime
 from tests.cli.conftest import Run, run
 from tests.docs.shown_commands import (
     PAGES,
@@ -183,6 +186,24 @@ def test_classification_in_the_readme_is_todays(run: Run) -> None:
     lines = output_shown("image ")
     assert len(lines) > 8
     assert not [line for line in lines if line not in outcome.out.splitlines()]
+
+
+def test_python_in_the_readme_runs(folder: Path, tmp_path: Path) -> None:
+    """Each block as a program of its own, with whichever runtime is installed."""
+    blocks = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    runtime = find_runtime().module.__name__
+    printed = []
+    for block in blocks:
+        program = tmp_path / "program.py"
+        program.write_text(block.replace("tflite_runtime.interpreter", runtime))
+        outcome = subprocess.run(
+            [sys.executable, str(program)], cwd=folder, capture_output=True, text=True,
+            timeout=120, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        assert outcome.returncode == 0, outcome.stderr
+        printed += outcome.stdout.splitlines()
+    assert re.fullmatch(r"0\.\d{3}  7", printed[0])
 
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
