@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -43,8 +44,8 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     run(
-        sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", folder,
-        sdist, cwd=folder,
+        sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index",
+        "-w", folder, sdist, cwd=folder,
     )  # fmt: skip
     return next(folder.glob("*.whl"))
 
@@ -70,6 +71,26 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert loader == "delegate/librk3588_delegate.so"
     assert {"delegate/py.typed", "delegate/_native.pyi"} <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+# What every Linux has, and auditwheel's policy for manylinux_2_28 allows.
+SYSTEM_LIBRARIES = {"libc", "libm", "libdl", "libpthread", "librt", "libstdc++", "libgcc_s"}
+LARGEST_BYTES = 3 << 20
+
+
+def test_wheel_is_small_and_needs_system_libraries_only(wheel: Path, tmp_path: Path) -> None:
+    assert wheel.stat().st_size < LARGEST_BYTES
+    if shutil.which("readelf") is None:
+        pytest.skip("readelf is not installed")
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            if name.endswith(".so"):
+                dynamic = run("readelf", "-d", archive.extract(name, tmp_path), cwd=tmp_path)
+                needed = set(re.findall(r"\(NEEDED\).*\[(?!ld-linux)([^].]+)\.so", dynamic))
+                assert needed <= SYSTEM_LIBRARIES, name
+                # The library for C hosts brings its own C++ runtime: images may have an old one.
+                if name.endswith("librk3588_delegate.so"):
+                    assert not needed & {"libstdc++", "libgcc_s"}
 
 
 def test_installed_wheel_classifies(wheel: Path, tmp_path: Path) -> None:
