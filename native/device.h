@@ -64,7 +64,8 @@ struct Submit {
   std::vector<JobRef> jobs;
   std::vector<Buffer*> inputs;   // read only by the device
   std::vector<Buffer*> outputs;  // written (and possibly read); never also in inputs
-  // Of `inputs`, what the host writes before every run; of `outputs`, what it reads afterwards.
+  // Of `inputs`, or of `outputs` if results lie beside it, what the host writes before every run;
+  // of `outputs`, what it reads afterwards.
   Buffer* host_input = nullptr;
   Buffer* host_output = nullptr;
   uint32_t timeout_ms = 0;  // 0: the device's default

@@ -6,6 +6,7 @@
 
 #include "layout.h"
 #include "run_log.h"
+#include "sim/registers_gen.h"
 
 namespace rk3588 {
 namespace {
@@ -134,6 +135,18 @@ void Executable::fill_unused_surfaces() {
   }
 }
 
+// Parts of a concatenation beside an input of the program are computed into its memory.
+bool Executable::writes_inputs(const Program& program) const {
+  namespace dpu = sim::regs::dpu;
+  const uint8_t* words = buffer(BufferId::kRegcmd)->bytes().data();
+  return std::any_of(program.relocs.begin(), program.relocs.end(), [words](const Reloc& reloc) {
+    uint64_t word;
+    std::memcpy(&word, words + size_t{reloc.word} * sizeof(word), sizeof(word));
+    return reloc.buffer == static_cast<uint32_t>(BufferId::kInput) && word >> 48 == dpu::kTarget &&
+           (word & 0xffff) == dpu::dst_base_addr::kOffset;
+  });
+}
+
 void Executable::build_submit(const Program& program) {
   const uint64_t regcmd = buffer(BufferId::kRegcmd)->dma_address();
   for (size_t i = 0; i < program.tasks.size(); ++i) {
@@ -146,9 +159,14 @@ void Executable::build_submit(const Program& program) {
     submit_.jobs.back().tasks.push_back({regcmd + task.regcmd_offset, task.regcmd_count,
                                          task.enable_mask, task.int_mask, std::move(label)});
   }
-  for (const BufferId id : {BufferId::kRegcmd, BufferId::kConstants, BufferId::kInput}) {
+  for (const BufferId id : {BufferId::kRegcmd, BufferId::kConstants}) {
     if (buffer(id) != nullptr) submit_.inputs.push_back(buffer(id));
   }
+  Buffer* input = buffer(BufferId::kInput);
+  if (input != nullptr) {
+    (writes_inputs(program) ? submit_.outputs : submit_.inputs).push_back(input);
+  }
+  // The last one is the output: drivers wait for it.
   for (const BufferId id : {BufferId::kScratch, BufferId::kOutput}) {
     if (buffer(id) != nullptr) submit_.outputs.push_back(buffer(id));
   }

@@ -51,6 +51,7 @@ class Executable {
   void allocate_and_upload(const Program& program);
   void relocate(const Program& program);
   void fill_unused_surfaces();
+  bool writes_inputs(const Program& program) const;
   void build_submit(const Program& program);
   void require_proof();
   void mark_outputs();

@@ -69,6 +69,9 @@ class Mirror {
     result_.outputs.assign(worker.outputs.begin(), worker.outputs.end());
     result_.timeout_ms = submit.timeout_ms;
     result_.outputs_hold_content = submit.outputs_hold_content;
+    for (size_t i = 0; i < submit.outputs.size(); ++i) {
+      if (submit.outputs[i] == submit.host_input) result_.host_input = worker.outputs[i];
+    }
     // Nothing reaches the NPU that was not read as it will be fetched.
     verify_streams(result_);
     for (const auto& buffer : worker.copies) buffer->give_to_device();

@@ -76,7 +76,9 @@ std::vector<sim::TaskAccess> dry_run(const Submit& submit, bool outputs_hold_con
     region.name = is_output ? "written by the device" : "read by the device";
     region.address = buffer.dma_address();
     region.bytes = buffer.bytes();
-    if (is_output && !outputs_hold_content) region.initial_bytes = 0;
+    // Results may lie beside what the host wrote.
+    const bool holds_content = outputs_hold_content || &buffer == submit.host_input;
+    if (is_output && !holds_content) region.initial_bytes = 0;
     memory.push_back(std::move(region));
   };
   for (Buffer* buffer : submit.inputs) add(*buffer, false);

@@ -7,7 +7,7 @@ one that follows it in shared memory. That is harmless while the follower is wri
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,36 +55,45 @@ def in_write_order(
     writer = {op.result: number for number, op in enumerate(operations)}
     if not any(tensor in places for tensor in writer):
         return tuple(operations)
-    before: list[set[int]] = [set() for _ in operations]
     written: dict[int, list[int]] = {}
     for tensor in writer:
         if tensor in places:
             written.setdefault(places[tensor].group, []).append(tensor)
+    hosted = {t: _box(graph, t, places[t]) for t in partition.inputs if t in places}
+    host_groups = {places[tensor].group for tensor in hosted}
     boxes = {t: _box(graph, t, places[t]) for found in written.values() for t in found}
-    spares = {
+    widened = {
         t: _widened(b, surfaces_written(graph, operations[writer[t]])) for t, b in boxes.items()
     }
+    before: list[set[int]] = [set() for _ in operations]
     for number, operation in enumerate(operations):
         for tensor in operation.operands:
             place = places.get(tensor)
             if place is None or place.group not in written:
                 before[number].update([writer[tensor]] if tensor in writer else [])
                 continue
-            box = _box(graph, tensor, place)
-            read = _widened(box, _surfaces_used(graph, operation, tensor))
-            sources = [t for t in written[place.group] if spares[t].meets(read)]
+            used = _surfaces_used(graph, operation, tensor)
+            read = _widened(_box(graph, tensor, place), used)
+            sources = [t for t in written[place.group] if widened[t].meets(read)]
             before[number].update(writer[t] for t in sources)
-            if not _covered(read, [spares[t] for t in sources]):
-                raise LoweringError(*_never_written(graph, partition, operation))
-    for found in written.values():
+            # The host's buffers have content everywhere.
+            is_hosted = place.group in host_groups
+            if not is_hosted and not _covered(read, [widened[t] for t in sources]):
+                raise _never_written(graph, partition, operation)
+    for group, found in written.items():
         for tensor in found:
-            beyond = _beyond(spares[tensor], boxes[tensor])
+            beyond = _beyond(widened[tensor], boxes[tensor])
             for other in found:
                 if other != tensor and beyond.meets(boxes[other]):
                     before[writer[other]].add(writer[tensor])
+            # The host writes before any operation.
+            if any(places[t].group == group and beyond.meets(hosted[t]) for t in hosted):
+                raise _no_order(graph, partition, {t for t in places if places[t].group == group})
     order = _sorted(before)
     if len(order) < len(operations):
-        raise LoweringError(*_no_order(graph, partition, operations, order))
+        ordered = set(order)
+        stuck = {op.result for number, op in enumerate(operations) if number not in ordered}
+        raise _no_order(graph, partition, stuck)
     return tuple(operations[number] for number in order)
 
 
@@ -136,16 +145,13 @@ def _covered(box: _Box, parts: Sequence[_Box]) -> bool:
     return bool(written.all())
 
 
-def _never_written(
-    graph: Graph, partition: Partition, operation: Operation
-) -> tuple[int, str, str]:
-    views = [graph.node(i) for i in partition.nodes if graph.node(i).op in VIEW_OPS]
-    touching = [n for n in views if set(operation.operands).intersection((*n.inputs, *n.outputs))]
+def _never_written(graph: Graph, partition: Partition, operation: Operation) -> LoweringError:
     detail = (
         f"Node {operation.node.index} ({operation.node.op}) would read spare lanes behind a tensor "
         "of this node, in memory that nothing writes"
     )
-    return (touching or views)[-1].index, "spare_lanes_written", detail
+    node = _view_of_any(graph, partition, frozenset(operation.operands))
+    return LoweringError(node, "spare_lanes_written", detail)
 
 
 def _sorted(before: Sequence[set[int]]) -> list[int]:
@@ -169,15 +175,17 @@ def _sorted(before: Sequence[set[int]]) -> list[int]:
     return order
 
 
-def _no_order(
-    graph: Graph, partition: Partition, operations: Sequence[Operation], order: Sequence[int]
-) -> tuple[int, str, str]:
-    stuck = {op.result for number, op in enumerate(operations) if number not in set(order)}
-    views = [graph.node(i) for i in partition.nodes if graph.node(i).op in VIEW_OPS]
-    touching = [n for n in views if stuck.intersection((*n.inputs, *n.outputs))]
-    node = (touching or views)[-1]
+def _no_order(graph: Graph, partition: Partition, tensors: Set[int]) -> LoweringError:
     detail = (
         "Spare lanes of a tensor of this node's memory would be written over a neighbour that must "
-        "be computed before it"
+        "be there before it"
     )
-    return node.index, "spare_lanes_written_first", detail
+    node = _view_of_any(graph, partition, tensors)
+    return LoweringError(node, "spare_lanes_written_first", detail)
+
+
+def _view_of_any(graph: Graph, partition: Partition, tensors: Set[int]) -> int:
+    """The last concatenation or slice that reads or writes one of ``tensors``, else the last."""
+    views = [graph.node(i) for i in partition.nodes if graph.node(i).op in VIEW_OPS]
+    touching = [n for n in views if not tensors.isdisjoint((*n.inputs, *n.outputs))]
+    return (touching or views)[-1].index

@@ -122,7 +122,8 @@ def _check_extents(lowered: LoweredPartition, buffers: tuple[ProgramBuffer, ...]
                     raise ProgramError(f"{place}: {access.what} is in {buffer.name}, which is read")
 
 
-_WRITTEN = (BufferId.SCRATCH, BufferId.OUTPUT)
+# INPUT too: results that are joined with an input lie beside it.
+_WRITTEN = (BufferId.SCRATCH, BufferId.INPUT, BufferId.OUTPUT)
 
 
 def _sizes(lowered: LoweredPartition) -> list[int]:

@@ -255,13 +255,8 @@ class _Planner:
 
     def _buffers(self, tensors: Mapping[int, Position]) -> str | None:
         inputs = tensors.keys() & self._inputs
-        if not inputs:
-            return None
-        index = min(inputs)
-        if tensors.keys() & self._outputs:
-            return f"tensor {index} comes from the CPU and a part of it goes back there"
-        if (tensors.keys() & self._written) - self._inputs:
-            return f"tensor {index} comes from the CPU, other parts from the NPU"
+        if inputs and tensors.keys() & self._outputs:
+            return f"tensor {min(inputs)} comes from the CPU and a part of it goes back there"
         return None
 
     def wasteful_slices(self) -> list[Rejection]:

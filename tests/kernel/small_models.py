@@ -9,21 +9,38 @@ import numpy as np
 
 from delegate import _native
 from delegate.compiler import compile_model
+from delegate.conformance.random_layers import Numbers, Window, conv
+from delegate.graph import DType, Quantization
 from delegate.options import Options
 from models.builder import (
     Arithmetic,
+    ModelBuilder,
     add_model,
     conv_conv_add_model,
     conv_model,
     depthwise_model,
     fully_connected_model,
 )
+from models.builder.views import concatenation
 
 DIGITS = Path(__file__).parents[2] / "models/digits/digits_int8.tflite"
 
 
 def _rng() -> np.random.Generator:
     return np.random.default_rng(3)
+
+
+def joined_model() -> bytes:
+    """A result that lies beside the input, in its memory."""
+    builder = ModelBuilder("joined")
+    quantization = Quantization((0.05,), (3,))
+    x = builder.input("x", (1, 5, 7, 32), DType.INT8, quantization)
+    numbers = Numbers(output=quantization)
+    point = Window(kh=1, kw=1, sh=1, sw=1)
+    first = conv(builder, _rng(), x, 24, point, numbers, name="first")
+    whole = concatenation(builder, (x, first), 3)
+    builder.output(conv(builder, _rng(), whole, 9, point, numbers, name="second"))
+    return builder.build()
 
 
 MODELS: dict[str, Callable[[], bytes]] = {
@@ -37,6 +54,7 @@ MODELS: dict[str, Callable[[], bytes]] = {
     ),
     "add": lambda: add_model(_rng(), (1, 7, 5, 19)),
     "residual": lambda: conv_conv_add_model(_rng(), 5, 9, 16, 24, 3, 3),
+    "joined": joined_model,
     "digits": DIGITS.read_bytes,
 }
 

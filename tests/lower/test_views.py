@@ -193,6 +193,27 @@ def test_tensors_from_the_cpu_are_joined_and_cut_while_they_are_converted():
     check(net.model(net.conv(joined, 8), net.conv(first, 4), net.depthwise(rest)))
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+def test_results_beside_tensors_from_the_cpu(dtype):
+    """YOLOv8's block where the CPU computes the tensor that is split."""
+    net = Net(dtype=dtype)
+    first, second = net.split(net.input(32))
+    last = net.add(second, net.conv(second, 16, SQUARE))
+    joined = net.join(first, second, net.input(16), last, net.conv(last, 9))
+    result = check(net.model(net.conv(joined, 40), net.depthwise(joined)))
+    assert len(result.partitions) == 1
+
+
+def test_spare_lanes_never_destroy_what_the_host_wrote():
+    net = Net()
+    x = net.input(16)
+    model = net.model(net.conv(net.join(net.conv(x, 16), x), 8))
+    check(model, refused=[(1, "spare_lanes_written_first")])
+    net = Net()
+    x = net.input(32)
+    check(net.model(net.conv(net.join(net.conv(x, 32), x), 8)))
+
+
 def test_a_slice_that_needs_little_of_a_tensor_from_the_cpu_stays_there():
     net = Net()
     part = net.channels(net.input(64), 16, 16)
