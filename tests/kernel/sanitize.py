@@ -1,7 +1,9 @@
 """The native code on the stand-in kernel under a sanitizer, from eight threads, without Python.
 
 python -m tests.kernel.sanitize thread [--invokes 100]
-python -m tests.kernel.sanitize address,undefined
+python -m tests.kernel.sanitize address,undefined --invokes 500
+
+Programs for one core and for several (option split_rows).
 """
 
 from __future__ import annotations
@@ -31,10 +33,11 @@ def main() -> int:
         board = Board(Path(place) / "root", folder / "unused").add_rocket().add_rknpu()
         files = []
         for name in ("conv", "depthwise", "fully connected", "residual"):
-            for i, program in enumerate(programs(MODELS[name]())):
-                path = Path(place) / f"{name.replace(' ', '_')}_{i}.rknp"
-                path.write_bytes(program)
-                files.append(str(path))
+            for split in ("off", "always"):
+                for i, program in enumerate(programs(MODELS[name](), split_rows=split)):
+                    path = Path(place) / f"{name.replace(' ', '_')}_{split}_{i}.rknp"
+                    path.write_bytes(program)
+                    files.append(str(path))
         # By path: the program's hooks do not reach the search in sysfs.
         for node in (ROCKET_NODE, RKNPU_NODE):
             device = str(board.root / node)
@@ -42,7 +45,8 @@ def main() -> int:
                 command = [str(folder / "kernel_stress"), device, cores, str(THREADS),
                            str(arguments.invokes), *files]  # fmt: skip
                 environment = {**os.environ, "RK3588_STANDIN_ROOT": str(board.root),
-                               "TSAN_OPTIONS": "halt_on_error=1"}  # fmt: skip
+                               "TSAN_OPTIONS": "halt_on_error=1",
+                               "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}  # fmt: skip
                 done = subprocess.run(command, check=False, env=environment)
                 print(f"{node} cores={cores}: exit {done.returncode}", flush=True)
                 failures += done.returncode != 0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 _library = ctypes.CDLL(None)
@@ -39,6 +41,21 @@ def live() -> tuple[int, int, int]:
         _library.standin_live_buffers(),
         _library.standin_live_mappings(),
     )
+
+
+@contextlib.contextmanager
+def allocations() -> Iterator[list[int]]:
+    """Calls of malloc, calloc, realloc and mmap in the block, the stand-in's own left out; the list
+    has the number once the block is left.
+    """
+    counted: list[int] = []
+    count = _library.standin_count_allocations
+    count.restype = ctypes.c_uint64
+    count(1)
+    try:
+        yield counted
+    finally:
+        counted.append(int(count(0)))
 
 
 def submits_by_mask() -> dict[int, int]:

@@ -33,6 +33,8 @@ def test_small_models_give_the_same_bytes_with_no_request_too_many(board: Board,
         partitions = 2 if name == "digits" else 1
         expected = {call: count * partitions for call, count in REQUESTS[device].items()}
         assert facts["requests"][1:3] == [expected] * 2, name
+        # No memory: neither of the device (no CREATE_BO, no MEM_CREATE above) nor of the process.
+        assert facts["allocations"][1:3] == [0, 0], name
         assert facts["requests"][3:] == [{}] * 3, name  # the simulator asks nobody
     assert answer["live"] == [0, 0, 0]
 

@@ -7,19 +7,39 @@ from pathlib import Path
 import numpy as np
 
 import delegate
-from delegate.runtimes import find_runtime
+from delegate.runtimes import Runtime, find_runtime
 from tests.kernel.small_models import MODELS
-from tests.kernel.standin_calls import arguments, calls, live, report, set_faults, take_violations
+from tests.kernel.standin_calls import (
+    allocations,
+    arguments,
+    calls,
+    live,
+    report,
+    set_faults,
+    take_violations,
+)
+
+
+def allocations_of_the_runtime(runtime: Runtime) -> int:
+    """What an invoke takes by itself: of one addition on the CPU, without a delegate."""
+    interpreter = runtime.interpreter(MODELS["add"]())
+    for _ in range(2):
+        interpreter.invoke()
+    with allocations() as counted:
+        interpreter.invoke()
+    return counted[0]
 
 
 def main() -> None:
     given = arguments()
     runtime = find_runtime()
+    own = allocations_of_the_runtime(runtime)
     answer = {}
     for name in given["models"]:
         content = MODELS[name]() if name in MODELS else Path(name).read_bytes()
         runs = {}
-        requests = []
+        requests: list[dict[str, int]] = []
+        memory: list[int] = []
         for device in (given["device"], "simulator"):
             options = {"device": device, "timeout_ms": "120000", **given.get("options", {})}
             plugin = runtime.load_delegate(delegate.library_path(), options)
@@ -37,7 +57,9 @@ def main() -> None:
                         values = rng.random(details["shape"], dtype=np.float32)
                     interpreter.set_tensor(details["index"], values)
                 set_faults()
-                interpreter.invoke()
+                with allocations() as counted:
+                    interpreter.invoke()
+                memory.append(counted[0] - own)
                 requests.append(calls())
                 outputs.append(
                     [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
@@ -49,7 +71,10 @@ def main() -> None:
             for one, other in zip(*runs.values(), strict=True)
             for ours, theirs in zip(one, other, strict=True)
         )
-        answer[name] = {"equal": equal, "requests": requests, "violations": take_violations()}
+        answer[name] = {
+            "equal": equal, "requests": requests, "allocations": memory,
+            "violations": take_violations(),
+        }  # fmt: skip
     report({"models": answer, "live": live()})
 
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
@@ -122,6 +123,12 @@ void* map(const char* name, void* address, size_t size, int protection, int flag
 
 }  // namespace
 
+int& standin::Inside::depth() {
+  // Initial-exec: the library is there from the start, and this must not allocate.
+  static __thread int depth __attribute__((tls_model("initial-exec"))) = 0;
+  return depth;
+}
+
 #define HOOK extern "C" __attribute__((visibility("default")))
 
 // Preloaded, the hooks take the functions' own names. Linked into a program with a sanitizer, which
@@ -191,7 +198,44 @@ HOOK int lstat64(const char* path, struct stat64* status) {
 
 #endif  // STANDIN_WRAP
 
+#ifndef STANDIN_WRAP
+// Allocations outside the stand-in while they are counted.
+namespace {
+std::atomic<bool> g_counting{false};
+std::atomic<uint64_t> g_allocations{0};
+
+void count_allocation() {
+  if (g_counting.load(std::memory_order_relaxed) && standin::Inside::depth() == 0) {
+    g_allocations.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+}  // namespace
+
+extern "C" void* __libc_malloc(size_t size);
+extern "C" void* __libc_calloc(size_t count, size_t size);
+extern "C" void* __libc_realloc(void* memory, size_t size);
+
+HOOK void* malloc(size_t size) {
+  count_allocation();
+  return __libc_malloc(size);
+}
+HOOK void* calloc(size_t count, size_t size) {
+  count_allocation();
+  return __libc_calloc(count, size);
+}
+HOOK void* realloc(void* memory, size_t size) {
+  count_allocation();
+  return __libc_realloc(memory, size);
+}
+// Starts counting malloc, calloc, realloc and mmap of this process, or stops; returns the count.
+HOOK uint64_t standin_count_allocations(int counts) {
+  g_counting.store(counts != 0);
+  return counts != 0 ? g_allocations.exchange(0) : g_allocations.load();
+}
+#endif
+
 HOOK int ioctl(int descriptor, unsigned long code, ...) {
+  const standin::Inside inside;
   va_list list;
   va_start(list, code);
   void* argument = va_arg(list, void*);
@@ -220,11 +264,15 @@ HOOK int ioctl(int descriptor, unsigned long code, ...) {
 
 HOOK void* mmap(void* address, size_t size, int protection, int flags, int descriptor,
                 off_t offset) {
+#ifndef STANDIN_WRAP
+  count_allocation();
+#endif
   return map("mmap", address, size, protection, flags, descriptor, offset);
 }
 #ifndef STANDIN_WRAP
 HOOK void* mmap64(void* address, size_t size, int protection, int flags, int descriptor,
                   off_t offset) {
+  count_allocation();
   return map("mmap64", address, size, protection, flags, descriptor, offset);
 }
 

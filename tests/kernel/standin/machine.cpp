@@ -66,6 +66,7 @@ void finish(const std::shared_ptr<Job>& job) {
 }
 
 void core_thread() {
+  const Inside inside;
   std::unique_lock<std::mutex> lock(kernel().mutex);
   for (;;) {
     FilePtr file;

@@ -117,6 +117,16 @@ bool execute(const Job& job, unsigned hang_ms);
 // The cores of rocket: take jobs from the files' queues. Starts the threads when needed.
 void wake_cores();
 
+// Inside the stand-in, on this thread: what it allocates the product does not.
+class Inside {
+ public:
+  Inside() { ++depth(); }
+  ~Inside() { --depth(); }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+  static int& depth();
+};
+
 // Requests; return 0 or errno. The lock is held and may be given up while waiting.
 int rocket_request(const FilePtr& file, uint32_t code, void* argument,
                    std::unique_lock<std::mutex>& lock);
