@@ -45,24 +45,23 @@ def test_public_models_give_the_bytes_of_python(host, name):
 
 @needs_models
 @pytest.mark.parametrize(
-    ("name", "largest_difference"),
+    ("name", "least_equal"),
     [
-        ("mobilenet_v1_1.0_224_quant", 0),
-        # MEAN and SOFTMAX run on the CPU: int8 kernels of 2.9 round otherwise than later ones.
-        ("mobilenet_v2_1.0_224_int8_per_channel", 2),
-        ("yolov8n_224_int8", 0),
+        ("mobilenet_v1_1.0_224_quant", 1.0),
+        # MEAN runs on the CPU: int8 kernels of 2.9 round otherwise than later ones, by one step of
+        # some of the 1280 values that the last program adds up.
+        ("mobilenet_v2_1.0_224_int8_per_channel", 0.99),
+        ("yolov8n_224_int8", 1.0),
     ],
 )
-def test_public_models_give_the_outputs_of_python(host, name, largest_difference):
+def test_public_models_give_the_outputs_of_python(host, name, least_equal):
     path: Path = MODELS / f"{name}.tflite"
     content, expected = run_in_python(path)
     ran = host(compiled(path), content, device="simulator")
     assert len(ran.output) == len(expected)
-    if largest_difference == 0:
-        assert ran.output == expected
-    else:
-        ours, theirs = (np.frombuffer(b, np.int8).astype(int) for b in (ran.output, expected))
-        assert np.abs(ours - theirs).max() <= largest_difference
+    ours, theirs = (np.frombuffer(part, np.int8) for part in (ran.output, expected))
+    assert np.mean(ours == theirs) >= least_equal
+    assert ours.argmax() == theirs.argmax()
 
 
 @needs_models
