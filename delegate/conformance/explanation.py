@@ -11,7 +11,8 @@ from delegate.comparison import MAX_ABS_DIFF
 from delegate.compiler import compile_model
 from delegate.conformance.execution import Array, Prepared, expected, load_and_invoke, prepare
 from delegate.conformance.outcome import Oracle, Outcome
-from delegate.conformance.task_machine import Machine, Step, Trace, Watch, place_of
+from delegate.conformance.task_machine import Machine, Watch, place_of
+from delegate.conformance.task_stages import Step, Trace
 from delegate.graph import Graph
 from delegate.lower.lowering import lower_partition
 from delegate.lower.task import ElementwiseTask, LoweredPartition, Ref, Task, TensorBinding

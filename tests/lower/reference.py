@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from delegate.conformance.task_machine import Machine
 from delegate.graph import Graph
 from delegate.lower.lowering import lower_partition
 from delegate.lower.task import LoweredPartition
 from delegate.partition.types import Partition
 from delegate.runtimes import find_runtime
 from delegate.tflite_reader import read_graph
-from tests.lower.task_oracle import Machine
 
 
 def whole_graph(graph: Graph) -> Partition:

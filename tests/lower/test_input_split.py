@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from delegate._native import Executable
 from delegate.capture import replay
 from delegate.compiler import compile_model
+from delegate.conformance.task_machine import Machine
 from delegate.graph import Activation, DType
 from delegate.lower.hw import (
     CBUF_BANK_BYTES,
@@ -29,7 +30,6 @@ from delegate.options import Options
 from delegate.tflite_reader import read_graph
 from models.builder import Arithmetic, conv_model, fully_connected_model
 from tests.lower.reference import lower_model, random_inputs, tflite_outputs
-from tests.lower.task_oracle import Machine
 
 RNG = np.random.default_rng
 PER_CHANNEL = Arithmetic(per_channel=True)

@@ -1,0 +1,283 @@
+"""One task in plain NumPy, stage by stage, as the text of ``delegate.lower.task`` reads.
+
+Shares no code with lowering, encoding or the simulator: it unpacks the packed bytes, walks the
+strides and applies the stages in int64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.lower.task import (
+    BnStage,
+    BsStage,
+    ConvTask,
+    ElementwiseTask,
+    EwStage,
+    OutConvert,
+    OutputCube,
+    Ref,
+    Source,
+    Task,
+)
+
+Array = npt.NDArray[Any]
+Element = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a stage did to the watched element."""
+
+    stage: str
+    action: str
+    value: int
+
+
+@dataclass(slots=True)
+class Trace:
+    """How the watched byte came about. ``element`` is row, column, channel in the task's cube."""
+
+    index: int
+    layer: str
+    task: Task
+    element: Element
+    steps: list[Step]
+
+
+class StageOverflowError(ArithmeticError):
+    """A value left the range of its register stage; the text says where."""
+
+
+def half_even(value: Array, shift: int) -> Array:
+    """``value`` >> ``shift``, ties to even."""
+    if shift == 0:
+        return value
+    floor = value >> shift
+    rest = value & ((1 << shift) - 1)
+    half = 1 << (shift - 1)
+    return np.asarray(floor + ((rest > half) | ((rest == half) & (floor & 1 == 1))))
+
+
+def half_away(value: Array, shift: int) -> Array:
+    """``value`` >> ``shift``, ties away from zero."""
+    if shift == 0:
+        return value
+    rounded = (np.abs(value) + (1 << (shift - 1))) >> shift
+    return np.where(value < 0, -rounded, rounded)
+
+
+class Memory(Protocol):
+    """What a task reads and writes."""
+
+    def rows(
+        self, ref: Ref, height: int, width: int, channels: int, line: int, surface: int
+    ) -> Array:
+        """[height, width, channels] int64 from NC1HWC2."""
+
+    def operand(self, ref: Ref | None, dtype: str, count: int) -> Array:
+        """``count`` values of ``dtype`` at ``ref``, as they lie there."""
+
+    def store(self, o: OutputCube, out: Array) -> None:
+        """Writes [height, width, channels_real], int8 or int32, as NC1HWC2."""
+
+
+class TaskRun:
+    """One task. ``trace`` collects the steps of its element, if it has the watched one."""
+
+    def __init__(self, machine: Memory, task: Task, trace: Trace | None) -> None:
+        self._machine = machine
+        self._trace = trace
+        self._real = task.output.channels_real
+
+    def _note(self, stage: str, action: str, value: Array) -> None:
+        if self._trace is not None:
+            number = int(np.broadcast_to(value, value.shape)[self._trace.element])
+            self._trace.steps.append(Step(stage, action, number))
+
+    def _of_channel(self, operand: Array | int | None) -> int:
+        """The operand that the watched element meets."""
+        if self._trace is None or operand is None:
+            return 0
+        return int(np.broadcast_to(operand, self._real)[self._trace.element[2]])
+
+    def convolution(self, task: ConvTask) -> None:
+        f, w, o = task.feature, task.weights, task.output
+        x = self._machine.rows(
+            f.source, f.height, f.width, f.channels, f.line_stride_bytes, f.surface_stride_bytes
+        )
+        reach_h = (o.height - 1) * task.stride_h + (w.kh - 1) * task.dilation_h + 1
+        reach_w = (o.width - 1) * task.stride_w + (w.kw - 1) * task.dilation_w + 1
+        pads = (
+            (f.pad_top, max(reach_h - f.pad_top - f.height, 0)),
+            (f.pad_left, max(reach_w - f.pad_left - f.width, 0)),
+            (0, 0),
+        )
+        x = np.pad(x, pads, constant_values=f.pad_value)
+        weights = self._unpack(task)
+        acc = np.zeros((o.height, o.width, self._real), np.int64)
+        window = np.zeros_like(acc)
+        for ky in range(w.kh):
+            for kx in range(w.kw):
+                y0, x0 = ky * task.dilation_h, kx * task.dilation_w
+                part = x[
+                    y0 : y0 + (o.height - 1) * task.stride_h + 1 : task.stride_h,
+                    x0 : x0 + (o.width - 1) * task.stride_w + 1 : task.stride_w,
+                ]
+                if task.is_depthwise:
+                    acc += part[:, :, : self._real] * weights[ky, kx, : self._real]
+                    window += part[:, :, : self._real]
+                else:
+                    matrix = weights[: self._real, ky, kx].T.astype(np.float64)
+                    acc += np.rint(part.astype(np.float64) @ matrix).astype(np.int64)
+                    window += part.sum(axis=2, keepdims=True)
+        self._note("CORE", "sum of products", acc)
+        self._stages(task, acc, window)
+
+    def elementwise(self, task: ElementwiseTask) -> None:
+        o = task.output
+        x = self._machine.rows(
+            task.source, o.height, o.width, o.channels, o.width * 16,
+            task.source_surface_stride_bytes,
+        )  # fmt: skip
+        value = x[:, :, : self._real]
+        self._note("RDMA", "first operand", value)
+        self._stages(task, value, None)
+
+    def _unpack(self, task: ConvTask) -> Array:
+        """Weights as [o, kh, kw, i] or, depthwise, [kh, kw, c]."""
+        w, lanes = task.weights, task.feature.channels
+        raw = self._machine.operand(w.source, "i1", w.total_bytes).astype(np.int64)
+        at = 0
+        if task.is_depthwise:
+            parts = []
+            for start in range(0, lanes, 64):
+                size = min(64, lanes - start)
+                parts.append(raw[at : at + w.kh * w.kw * size].reshape(w.kh, w.kw, size))
+                at += w.kh * w.kw * size
+            return np.concatenate(parts, axis=2)
+        out = np.zeros((w.kernels, w.kh, w.kw, lanes), np.int64)
+        for o in range(0, w.kernels, 32):
+            outputs = min(32, w.kernels - o)
+            for i in range(0, lanes, 32):
+                inputs = min(32, lanes - i)
+                size = w.kh * w.kw * outputs * inputs
+                block = raw[at : at + size].reshape(w.kh, w.kw, outputs, inputs)
+                out[o : o + outputs, :, :, i : i + inputs] = block.transpose(2, 0, 1, 3)
+                at += size
+        return out
+
+    def _stages(self, task: Task, value: Array, window: Array | None) -> None:
+        value = self._bs(task.bs, task.output, value, window)
+        value = self._bn(task.bn, task.output, value)
+        if task.ew is not None:
+            value = self._ew(task.ew, task.output, value)
+        wide = task.output.element_bytes == 4
+        self._machine.store(task.output, self._out_convert(task.out_convert, value, wide))
+
+    def _bs(self, bs: BsStage, o: OutputCube, value: Array, window: Array | None) -> Array:
+        alu: Array | int | None = bs.alu_operand if bs.alu is Source.REGISTER else None
+        mul: Array | int | None = bs.mul_operand if bs.mul is Source.REGISTER else None
+        ow: Array | int | None = bs.ow_operand if bs.ow is Source.REGISTER else None
+        if bs.alu is Source.MEMORY and bs.mul is Source.MEMORY:
+            raw = self._machine.operand(bs.operands, "u1", o.channels * 8).reshape(-1, 64)
+            alu = self._lanes(raw[:, :32], "<i4")
+            ow = self._lanes(raw[:, 32:48], "<i2")
+            mul = self._lanes(raw[:, 48:], "<i2")
+        elif bs.alu is Source.MEMORY:
+            operand = self._machine.operand(bs.operands, "<i4", o.channels)
+            alu = operand[: self._real].astype(np.int64)
+        if window is not None and ow is not None:
+            value = value + ow * window
+            self._note("BS", f"+ {self._of_channel(ow)} * sum of inputs (OW)", value)
+        if alu is not None:
+            value = _fits_int32(value + alu, "BS ALU")
+            self._note("BS", f"+ {self._of_channel(alu)}", value)
+        if mul is not None:
+            value = self._multiply("BS", value, mul, bs.shift, bs.shift_negative)
+        return self._clamp("BS", value, bs.relu, bs.relux_max)
+
+    def _lanes(self, raw: Array, dtype: str) -> Array:
+        lanes = np.ascontiguousarray(raw).view(dtype).ravel()
+        return np.asarray(lanes.astype(np.int64)[: self._real])
+
+    def _bn(self, bn: BnStage, o: OutputCube, value: Array) -> Array:
+        if bn.alu_operand is not None:
+            value = value + bn.alu_operand
+            self._note("BN", f"+ {bn.alu_operand}", value)
+        if bn.mul is not Source.OFF:
+            mul: Array | int = bn.mul_operand
+            if bn.mul is Source.MEMORY:
+                operand = self._machine.operand(bn.operands, "<i2", o.channels)
+                mul = operand[: self._real].astype(np.int64)
+            value = self._multiply("BN", value, mul, bn.shift, bn.shift_negative)
+        return self._clamp("BN", value, bn.relu, bn.relux_max)
+
+    def _ew(self, ew: EwStage, o: OutputCube, value: Array) -> Array:
+        if ew.operand is None:
+            value = _fits_int32(value + ew.register_operand, "EW")
+            self._note("EW", f"+ {ew.register_operand}", value)
+        else:
+            operand = self._ew_operand(ew, ew.operand, o)
+            self._note("EW", "second operand", operand)
+            if ew.multiplies:
+                value = _fits_int32(value * operand, "EW MUL")
+                self._note("EW", "product", value)
+                return self._clamp("EW", value, ew.relu, ew.relux_max)
+            scaled = half_even((operand + ew.offset) * ew.scale, ew.shift)
+            self._note("EW", f"(operand + {ew.offset}) * {ew.scale} >> {ew.shift}", scaled)
+            value = _fits_int32(value + scaled, "EW")
+            self._note("EW", "sum", value)
+        return self._clamp("EW", value, ew.relu, ew.relux_max)
+
+    def _ew_operand(self, ew: EwStage, place: Ref, o: OutputCube) -> Array:
+        if ew.per_channel:
+            kind = f"<i{ew.operand_bytes}"
+            values = self._machine.operand(place, kind, self._real).astype(np.int64)
+            return np.broadcast_to(values, (o.height, o.width, self._real))
+        read = self._machine.rows(
+            place, o.height, o.width, o.channels, o.width * 16, ew.surface_stride_bytes
+        )
+        return np.asarray(read[:, :, : self._real])
+
+    def _out_convert(self, oc: OutConvert, value: Array, wide: bool) -> Array:
+        rounding = half_away if oc.ties_away else half_even
+        rounded = rounding(value * oc.scale, oc.shift)
+        if wide:
+            sums = _fits_int32(rounded + oc.offset, "OUT_CVT").astype("<i4")
+            self._note("OUT_CVT", "int32", sums)
+            return sums
+        out = np.clip(rounded + oc.offset, -128, 127).astype(np.int8)
+        ties = "ties away" if oc.ties_away else "ties to even"
+        self._note("OUT_CVT", f"* {oc.scale} >> {oc.shift} ({ties}) + {oc.offset}, int8", out)
+        return out
+
+    def _multiply(
+        self, stage: str, value: Array, mul: Array | int, shift: int, negative: int
+    ) -> Array:
+        product = value * mul
+        rounded = np.where(product >= 0, half_even(product, shift), half_even(product, negative))
+        result = _fits_int32(rounded, f"{stage} MUL")
+        shifts = f"{shift}" if shift == negative else f"{shift} ({negative} if negative)"
+        self._note(stage, f"* {self._of_channel(mul)} >> {shifts}", result)
+        return result
+
+    def _clamp(self, stage: str, value: Array, relu: bool, maximum: int | None) -> Array:
+        if relu:
+            value = np.maximum(value, 0)
+            self._note(stage, "ReLU", value)
+        if maximum is not None:
+            value = np.minimum(value, maximum)
+            self._note(stage, f"at most {maximum}", value)
+        return value
+
+
+def _fits_int32(value: Array, stage: str) -> Array:
+    worst = int(np.abs(value).max(initial=0))
+    if worst >= 2**31:
+        raise StageOverflowError(f"{stage}: {worst} does not fit int32")
+    return value
