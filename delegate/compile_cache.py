@@ -96,6 +96,7 @@ def cache_key(graph: Graph, options: Options, context: str = "") -> str:
         options.max_partitions,
         options.only_faster,
         repr(split_of(options)),
+        options.fuse_add,
     )
     facts = (__version__, FORMAT_VERSION, _compiler_fingerprint(), np.__version__, context)
     _update(digest, (facts, chosen, graph.name, graph.inputs, graph.outputs))

@@ -120,16 +120,18 @@ def _is_rocket(device: str) -> bool:
 
 
 def compile_partition(
-    graph: Graph, partition: Partition, split: Split | None = None
+    graph: Graph, partition: Partition, split: Split | None = None, *, fuse_add: bool = False
 ) -> CompiledPartition:
     """Lowers, encodes and serialises one partition, for several cores if ``split`` is given and
     that is faster by estimate. Raises LoweringError naming the node.
     """
-    lowered = lower_partition(graph, partition, _name(graph, partition))
+    lowered = lower_partition(graph, partition, _name(graph, partition), fuse_add=fuse_add)
     program = build_program(lowered, COMPILER)
     text = ""
     if split is not None:
-        for_cores = lower_partition(graph, partition, _name(graph, partition), split)
+        for_cores = lower_partition(
+            graph, partition, _name(graph, partition), split, fuse_add=fuse_add
+        )
         shared = build_program(for_cores, COMPILER)
         decision = decide(split, program, shared, for_cores)
         text = decision.text
@@ -168,7 +170,9 @@ def _compile(
             if partition in compiled:
                 continue
             try:
-                compiled[partition] = compile_partition(graph, partition, split)
+                compiled[partition] = compile_partition(
+                    graph, partition, split, fuse_add=options.fuse_add
+                )
             except LoweringError as error:
                 node = graph.node(error.node)
                 failed.append(Rejection(error.node, node.op, error.rule, error.detail))

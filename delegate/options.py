@@ -197,6 +197,10 @@ OPTIONS: tuple[Option, ...] = (
         "leave partitions to the CPU that it runs as fast, by estimate", _boolean,
     ),
     Option(
+        "fuse_add", "false", "true or false",
+        "additions inside convolutions: fewer tasks, few elements off by one step", _boolean,
+    ),
+    Option(
         "deny_ops", "", "operator names or node numbers, as ADD,12",
         "nodes that stay on the CPU, to find a bad layer", _operators,
     ),
@@ -273,6 +277,7 @@ class Options:
     min_nodes: int = 1
     max_partitions: int = 0
     only_faster: bool = False
+    fuse_add: bool = False
     deny_ops: tuple[str, ...] = ()
     strict: bool = False
     timeout_ms: int = 0

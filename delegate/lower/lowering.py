@@ -34,7 +34,7 @@ from delegate.lower.tensors import (
 )
 from delegate.lower.work_area import WorkArea
 from delegate.lower.write_order import in_write_order
-from delegate.partition.fusion import additions_to_fuse
+from delegate.partition.fusion import additions_to_fuse, choose_fusions
 from delegate.partition.types import Partition
 from delegate.partition.views import place_views
 
@@ -44,13 +44,18 @@ still reads."""
 
 
 def lower_partition(
-    graph: Graph, partition: Partition, name: str, split: Split | None = None
+    graph: Graph,
+    partition: Partition,
+    name: str,
+    split: Split | None = None,
+    *,
+    fuse_add: bool = False,
 ) -> LoweredPartition:
     """Lowers every node of ``partition``, for several cores if ``split`` is given. Raises
     LoweringError for a node that does not fit the hardware.
 
-    Additions are folded into convolutions where graph and numbers allow it; where the numbers do
-    not, both nodes get tasks of their own.
+    ``fuse_add``: additions are folded into convolutions where graph and numbers allow it; where the
+    numbers do not, both nodes get tasks of their own.
     """
     if not partition.outputs:
         raise LoweringError(
@@ -59,8 +64,10 @@ def lower_partition(
     views = place_views(graph, partition)
     for rejection in views.rejections:
         raise LoweringError(rejection.node, rejection.rule, rejection.detail)
-    fusions = dict(additions_to_fuse(graph, partition))
+    candidates = additions_to_fuse(graph, partition) if fuse_add else {}
+    refused: frozenset[int] = frozenset()
     while True:
+        fusions = choose_fusions(candidates, refused)
         operations = in_write_order(
             graph, operations_of(graph, partition, fusions), partition, views.places
         )
@@ -69,10 +76,10 @@ def lower_partition(
         memory = place_tensors(graph, uses)
         nodes = [operation.node for operation in operations]
         check_sizes(graph, nodes, _buffers(memory, ConstantPool(), _work_area(memory)))
-        refused = _refused_fusions(graph, operations, memory)
-        if not refused:
+        more = _refused_fusions(graph, operations, memory)
+        if not more:
             break
-        fusions = {add: conv for add, conv in fusions.items() if conv not in refused}
+        refused |= more
     constants, work = ConstantPool(), _work_area(memory)
     layers = tuple(_lower(graph, op, memory.tensors, constants, work, split) for op in operations)
     buffers = _buffers(memory, constants, work)

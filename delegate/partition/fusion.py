@@ -16,8 +16,20 @@ from delegate.graph import Graph, Node
 from delegate.partition.types import Partition
 
 
-def additions_to_fuse(graph: Graph, partition: Partition) -> Mapping[int, int]:
-    """ADD node -> CONV_2D node to fold it into. Of two candidates, the one computed later."""
+def choose_fusions(
+    candidates: Mapping[int, tuple[int, ...]], refused: frozenset[int]
+) -> Mapping[int, int]:
+    """ADD node -> the first of its convolutions that is not ``refused`` and not taken."""
+    chosen: dict[int, int] = {}
+    for addition, convolutions in candidates.items():
+        free = [c for c in convolutions if c not in refused and c not in chosen.values()]
+        if free:
+            chosen[addition] = free[0]
+    return chosen
+
+
+def additions_to_fuse(graph: Graph, partition: Partition) -> Mapping[int, tuple[int, ...]]:
+    """ADD node -> the CONV_2D nodes that could take it in, the one computed last first."""
     readers: Counter[int] = Counter()
     producer: dict[int, Node] = {}
     position: dict[int, int] = {}
@@ -26,11 +38,14 @@ def additions_to_fuse(graph: Graph, partition: Partition) -> Mapping[int, int]:
         position[index] = place
         readers.update(node.inputs)
         producer.update(dict.fromkeys(node.outputs, node))
-    chosen: dict[int, int] = {}
-    taken: set[int] = set()
+    found: dict[int, tuple[int, ...]] = {}
     for index in partition.nodes:
         node = graph.node(index)
         if node.op != "ADD" or node.inputs[0] == node.inputs[1]:
+            continue
+        if any(graph.tensor(tensor).constant is not None for tensor in node.inputs):
+            continue
+        if len({graph.tensor(t).shape for t in (*node.inputs, *node.outputs)}) != 1:
             continue
         candidates = [
             producer[tensor].index
@@ -39,13 +54,8 @@ def additions_to_fuse(graph: Graph, partition: Partition) -> Mapping[int, int]:
             and producer[tensor].op == "CONV_2D"
             and readers[tensor] == 1
             and tensor not in partition.outputs
-            and producer[tensor].index not in taken
         ]
-        if any(graph.tensor(tensor).constant is not None for tensor in node.inputs):
-            continue
-        same_shape = len({graph.tensor(t).shape for t in (*node.inputs, *node.outputs)}) == 1
-        if candidates and same_shape:
-            best = max(candidates, key=lambda candidate: position[candidate])
-            chosen[index] = best
-            taken.add(best)
-    return chosen
+        if candidates:
+            latest_first = sorted(candidates, key=lambda conv: position[conv], reverse=True)
+            found[index] = tuple(latest_first)
+    return found
