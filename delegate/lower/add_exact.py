@@ -4,7 +4,8 @@ Two int8 operands make 65,536 pairs: those whose sum lies near a tie are compute
 reference kernel does and as the DPU does, for one choice of scales after the other, nearest to the
 real ratios first, until one has no difference. The other pairs cannot differ, because both errors
 are smaller than their distance to a tie. Exact ties are what the errors of TFLite's own multipliers
-make of them.
+make of them; where those are not proportional to the operands no scales fit all pairs, and the
+rarest stay different.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from delegate.lower.stages import INT8_MAX, INT8_MIN, Int64Array
 
 # TFLite's kernel computes with so many bits more than the operands have.
 _LEFT_SHIFT = 20
-# So many choices of scales are looked at.
-CANDIDATES = 1024
+# So many choices of scales are looked at, in parts.
+CANDIDATES = (64, 8192)
+_AT_ONCE = 512
 # TFLite's own sums are nearer to the real ones than this, in LSB: 20 bits, two operands, and as
 # many whole LSB as outputs have.
 _TFLITE_ERROR = 2.0 ** (9 - _LEFT_SHIFT)
@@ -36,8 +38,20 @@ def exact_add_scales(
     """The scales with the fewest different results, for (first, second, result). ``zero_points`` in
     int8. Raises LoweringError as ``ranked_add_scales`` does.
     """
+    best, weight = _search(node, scales, zero_points, CANDIDATES[0])
+    if weight:
+        best, _ = _search(node, scales, zero_points, CANDIDATES[1])
+    return best
+
+
+def _search(
+    node: int, scales: tuple[float, float, float], zero_points: tuple[int, int, int], count: int
+) -> tuple[AddScales, float]:
+    """The best of ``count`` choices, and how much its pairs weigh that differ. Small operands weigh
+    more, because feature maps have more of them.
+    """
     first, second = (scales[i] / scales[2] for i in (0, 1))
-    candidates = ranked_add_scales(node, first, second, CANDIDATES)
+    candidates = ranked_add_scales(node, first, second, count)
     values = np.arange(INT8_MIN, INT8_MAX + 1, dtype=np.int64)
     a = np.repeat(values - zero_points[0], values.size)
     b = np.tile(values - zero_points[1], values.size)
@@ -47,15 +61,18 @@ def exact_add_scales(
     near = np.flatnonzero(np.abs(real - np.floor(real) - 0.5) <= margin)
     a, b = a[near], b[near]
     wanted = _clamped(_tflite_sums(a, b, scales), zero_points[2])
-    best, fewest = candidates[0], near.size + 1
-    for candidate in candidates:
-        results = _clamped(_device_sums(a, b, candidate), zero_points[2])
-        different = int(np.count_nonzero(results != wanted))
-        if different < fewest:
-            best, fewest = candidate, different
-        if different == 0:
+    weights = 1.0 / ((1.0 + np.abs(a)) * (1.0 + np.abs(b)))
+    best, lightest = candidates[0], np.inf
+    for start in range(0, len(candidates), _AT_ONCE):
+        part = candidates[start : start + _AT_ONCE]
+        results = _clamped(_device_sums(a, b, part), zero_points[2])
+        different = (results != wanted) @ weights
+        least = int(np.argmin(different))
+        if different[least] < lightest:
+            best, lightest = part[least], float(different[least])
+        if lightest == 0:
             break
-    return best
+    return best, lightest
 
 
 def _clamped(sums: Int64Array, zero_point: int) -> Int64Array:
@@ -71,9 +88,13 @@ def _tflite_sums(a: Int64Array, b: Int64Array, scales: tuple[float, float, float
     return tflite_results(first + second, *output)
 
 
-def _device_sums(a: Int64Array, b: Int64Array, scales: AddScales) -> Int64Array:
-    """BS, EW and OUT_CVT without clamps; ties go away from zero."""
-    product = (a * scales.first + b * scales.second) * scales.scale
-    half = (1 << scales.shift) >> 1
-    rounded: Int64Array = np.sign(product) * ((np.abs(product) + half) >> scales.shift)
+def _device_sums(a: Int64Array, b: Int64Array, choices: list[AddScales]) -> Int64Array:
+    """BS, EW and OUT_CVT without clamps, [choices, pairs]; ties go away from zero."""
+    first, second, scale, shift = (
+        np.array([getattr(choice, name) for choice in choices], np.int64)[:, np.newaxis]
+        for name in ("first", "second", "scale", "shift")
+    )
+    product = (a * first + b * second) * scale
+    half = np.left_shift(1, shift) >> 1
+    rounded: Int64Array = np.sign(product) * ((np.abs(product) + half) >> shift)
     return rounded
