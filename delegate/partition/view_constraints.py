@@ -62,5 +62,7 @@ def view_begins_at_surface(facts: GraphFacts, node: Node) -> str | None:
 def view_parts_differ(facts: GraphFacts, node: Node) -> str | None:
     """No tensor may be a part twice."""
     parts = [link.part for link in links_of(facts.graph, node)]
-    twice = next((part for part in parts if parts.count(part) > 1), None)
-    return None if twice is None else f"{named(facts.graph.tensor(twice))} is"
+    if len(set(parts)) == len(parts):
+        return None
+    twice = next(part for part in parts if parts.count(part) > 1)
+    return f"{named(facts.graph.tensor(twice))} is"

@@ -23,7 +23,7 @@ RANK = 4
 # Channels of a surface in NC1HWC2: a tensor can begin only where a surface does. Observed.
 SURFACE_CHANNELS = 16
 # More tensors in one piece of memory than any network has; their pairs are compared.
-MAX_GROUP = 1024
+MAX_GROUP = 256
 
 # The feature maps among the inputs; the other inputs are axes, sizes and strides.
 _FIRST_FEATURE = {"SPLIT": 1}
@@ -223,6 +223,8 @@ class _Planner:
                         return f"tensor {tensor} is needed in two places"
                     continue
                 group = self._groups.get(tensor) or _Group({tensor: (0, 0, 0, 0)})
+                if len(joined) + len(group.begins) > MAX_GROUP:
+                    return f"more than {MAX_GROUP} tensors share memory"
                 added = group.shifted(_difference(wanted, group.begins[tensor]))
                 problem = self._meeting(joined, added)
                 if problem is not None:
@@ -236,8 +238,6 @@ class _Planner:
         return None
 
     def _meeting(self, joined: Mapping[int, Position], added: Mapping[int, Position]) -> str | None:
-        if len(joined) + len(added) > MAX_GROUP:
-            return f"more than {MAX_GROUP} tensors share memory"
         for tensor in joined.keys() & added.keys():
             return f"tensor {tensor} is needed in two places"
         for one in joined.keys() & self._written:

@@ -258,6 +258,17 @@ def test_two_followers_of_one_tensor_are_refused():
     check(model, refused=[(4, "view_is_free")])
 
 
+def test_more_tensors_than_a_piece_of_memory_may_hold():
+    """A file may ask for anything; it must not take minutes."""
+    net = Net(h=1, w=1)
+    x = net.input(16)
+    slices = [net.channels(x, 0, 16) for _ in range(3000)]
+    graph = read_graph(net.model(net.conv(slices[0], 8)))
+    plan = place_views(graph, whole_graph(graph))
+    assert len(plan.places) == 256
+    assert len(plan.rejections) == 3000 - 255
+
+
 def test_a_partition_of_views_alone_stays_on_the_cpu():
     net = Net()
     joined = net.join(net.input(16), net.input(21))
