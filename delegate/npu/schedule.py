@@ -19,8 +19,8 @@ from delegate.lower.task import BufferId, Layer, Task
 from delegate.npu.extents import ATOM_BYTES, surface_accesses
 
 _NEVER = -1
-_SHARED = (BufferId.SCRATCH, BufferId.OUTPUT)
-"""Buffers that tasks write; the others nobody has to wait for."""
+_SHARED = (BufferId.SCRATCH, BufferId.INPUT, BufferId.OUTPUT)
+"""Buffers that tasks may write; the others nobody has to wait for."""
 
 
 @dataclass(frozen=True, slots=True)
