@@ -26,3 +26,17 @@ def test_spoiled_programs_are_refused_or_harmless(board: Board, device: str):
     assert counts["stream ran"] > STREAMS // 20
     assert not [outcome for outcome in counts if "error" in outcome], counts
     assert counts["program unreadable"] + counts["program refused"] > STREAMS // 10
+
+
+@pytest.mark.parametrize(("device", "across"), [("rknpu", "refused"), ("rocket", "ran")])
+def test_parts_of_a_chain_bring_all_their_registers(board: Board, device: str, across: str):
+    """Between two kicks of the vendor's driver another program may use the core; a job of rocket
+    has it to itself.
+    """
+    getattr(board, f"add_{device}")()
+    answer = board.work("kicks", device=device)
+    assert answer["whole"] == "ran"
+    assert answer["inherits"] == "ran"
+    assert answer["inherits across kicks"] == across
+    assert answer["violations"] == []
+    assert answer["live"] == [0, 0, 0]

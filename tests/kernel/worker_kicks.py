@@ -1,0 +1,59 @@
+"""A chain cut in two whose second part relies on a register that the first one wrote."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from delegate import _native
+from delegate.npu.dump import capture_of_program
+from delegate.npu.program import build_program, serialize
+from delegate.npu.registers import BY_NAME
+from tests.kernel.small_models import random_inputs
+from tests.kernel.standin_calls import arguments, live, report, take_violations
+from tests.kernel.worker_fuzz import run_capture
+from tests.npu.sample_programs import chain_partition
+
+LINK_WORDS = 2  # link and amount, at the start of the four words of a tail
+TAIL_WORDS = 4
+
+
+def main() -> None:
+    given = arguments()
+    program = build_program(chain_partition(), "test")
+    simulated = _native.Executable(serialize(program), device="simulator")
+    inputs = random_inputs(simulated, 0)
+    capture = capture_of_program(program, inputs, simulated.run(inputs), "test")
+    words = capture.contents["regcmd"].copy().view(np.uint64)
+    answer = {"whole": run_capture(capture, given["device"])}
+
+    def first_word(task: int) -> int:
+        return program.tasks[task].regcmd_offset // 8
+
+    register = BY_NAME["DPU.BS_MUL_CFG"]
+    last = program.tasks[-1]
+    start = first_word(len(program.tasks) - 1)
+    body = words[start : start + last.regcmd_count - TAIL_WORDS]
+    is_register = (body >> np.uint64(48) == register.target) & (
+        body & np.uint64(0xFFFF) == register.offset
+    )
+    assert is_register.any()
+    # Without it the task uses what the one two before it wrote in the same group.
+    body[is_register] = 0
+
+    def outcome() -> str:
+        contents = {**capture.contents, "regcmd": words.view(np.uint8)}
+        return run_capture(dataclasses.replace(capture, contents=contents), given["device"])
+
+    answer["inherits"] = outcome()
+    before = program.tasks[-2]
+    tail = first_word(len(program.tasks) - 2) + before.regcmd_count - TAIL_WORDS
+    words[tail] = 0
+    words[tail + 1] &= np.uint64(0xFFFF_0000_0000_FFFF)
+    answer["inherits across kicks"] = outcome()
+    report({**answer, "live": live(), "violations": take_violations()})
+
+
+if __name__ == "__main__":
+    main()
