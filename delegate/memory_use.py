@@ -21,6 +21,8 @@ from delegate.options import Options
 ALLOWANCE_BYTES = 64_000_000
 """What a process may take besides the model's size: Python, the runtime, the delegate and all."""
 
+# The process that is measured leaves nothing behind.
+_NO_FILES = {"profile": "off", "dump": "off"}
 _INFERENCES = 3
 _TIMEOUT_S = 600
 _KIB = 1024
@@ -44,7 +46,7 @@ def measure(path: Path, options: Options | None, threads: int | None) -> MemoryU
     """
     request = {
         "model": str(path),
-        "options": None if options is None else options.to_strings(),
+        "options": None if options is None else {**options.to_strings(), **_NO_FILES},
         "threads": threads,
     }
     try:

@@ -47,6 +47,8 @@ MAX_EW_BITS = 14
 KEPT_BITS = 30
 # Two factors of 15 bits, the first not below 2^14: what any product below this can be made of.
 PRODUCT_BITS = 2 * MULTIPLIER_BITS - 1
+# Channels whose steps are in memory at once.
+CHANNELS_AT_ONCE = 128
 # Outputs span this many LSB; behind them results are saturated, whatever their distance.
 OUTPUT_LSB = 2.0 * (INT8_MAX - INT8_MIN + 1)
 
@@ -85,30 +87,36 @@ def exact_channel_stages(
     largest = np.minimum(_largest_first(bounds.magnitude, bs_shift), LARGEST_FACTOR)
 
     all_outputs = np.arange(outputs[0] + 1, outputs[1] + 1, dtype=np.int64)
-    steps = tflite_steps(q, exponent, own_bits, all_outputs).moved(moved)
     wrong = np.zeros_like(q)
-    fine = np.flatnonzero(is_live & ~is_coarse)
-    if fine.size:
-        chosen = choose_channel_factors(
-            products[fine],
-            steps.of(fine),
-            AccumulatorBounds(bounds.low[fine], bounds.high[fine]),
-            np.ldexp(1.0, own_bits[fine].astype(np.int32)),
-            bs_shift,
-            bn_shift,
-            largest[fine],
+    for start in range(0, q.size, CHANNELS_AT_ONCE):
+        part = np.arange(start, min(start + CHANNELS_AT_ONCE, q.size))
+        steps = tflite_steps(q[part], exponent[part], own_bits[part], all_outputs).moved(
+            moved[part]
         )
-        c[fine], d[fine], wrong[fine] = chosen.first, chosen.second, chosen.wrong_steps
-    few = np.flatnonzero(is_coarse)
-    if few.size:
-        wrong[few] = count_wrong_steps(
-            steps.of(few),
-            AccumulatorBounds(bounds.low[few], bounds.high[few]),
-            c[few],
-            d[few],
-            bs_shift,
-            bn_shift,
-        )
+        fine = np.flatnonzero(is_live[part] & ~is_coarse[part])
+        if fine.size:
+            rows = part[fine]
+            chosen = choose_channel_factors(
+                products[rows],
+                steps.of(fine),
+                AccumulatorBounds(bounds.low[rows], bounds.high[rows]),
+                np.ldexp(1.0, own_bits[rows].astype(np.int32)),
+                bs_shift,
+                bn_shift,
+                largest[rows],
+            )
+            c[rows], d[rows], wrong[rows] = chosen.first, chosen.second, chosen.wrong_steps
+        few = np.flatnonzero(is_coarse[part])
+        if few.size:
+            rows = part[few]
+            wrong[rows] = count_wrong_steps(
+                steps.of(few),
+                AccumulatorBounds(bounds.low[rows], bounds.high[rows]),
+                c[rows],
+                d[rows],
+                bs_shift,
+                bn_shift,
+            )
     if (d > LARGEST_FACTOR).any() or (is_live & ((c < 1) | (d < 1))).any():
         return None
     if (bounds.magnitude * np.maximum(c / 2.0**bs_shift, 1.0) > INT32_MAX).any():

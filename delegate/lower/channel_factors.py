@@ -9,7 +9,9 @@ exact: products stay below 2^53 in double precision and below 2^62 in integers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -30,9 +32,12 @@ TRIED = (1, 32)
 # Besides, the largest C that fit (the smallest rounding error in BS, for channels whose C is
 # limited), and as many multiples of 2^s1 (BS does not round them at all).
 LARGEST = 64
-# Channels that no such pair gets right are tried with the best of all C, in parts of so many.
+# Channels that no such pair gets right are tried with the best of all C.
+ALL_FIRST = (LARGEST_FACTOR + 1) // 2
 ALL_TRIED = 64
-ROWS_AT_ONCE = 64
+# Channels are looked at in parts: so many values at once (256 KiB), since compiling should not take
+# more memory than the model.
+VALUES_AT_ONCE = 1 << 15
 # Accumulators beyond int32: no step there can be reached.
 _FAR = 1 << 33
 
@@ -69,10 +74,13 @@ def tflite_steps(
     """``outputs``: results counted from the zero point, rising. ``unit_bits`` [channels]: one LSB
     is 2^unit_bits results of BN.
     """
-    right = np.maximum(-exponent, 0)
-    accumulators = _first_accumulators(q, exponent, right, outputs)
-    reach = _nudged(outputs, unit_bits)
-    thresholds = np.where(outputs > 0, reach, 1 - reach).astype(np.float64)
+    accumulators = np.empty((q.size, outputs.size), np.int64)
+    thresholds = np.empty((q.size, outputs.size), np.float64)
+    for part in _parts(np.arange(q.size), outputs.size):
+        right = np.maximum(-exponent[part], 0)
+        accumulators[part] = _first_accumulators(q[part], exponent[part], right, outputs)
+        reach = _nudged(outputs, unit_bits[part])
+        thresholds[part] = np.where(outputs > 0, reach, 1 - reach)
     return Steps(accumulators, thresholds)
 
 
@@ -122,13 +130,16 @@ def choose_channel_factors(
     """
     search = _Search(products, steps, bounds, units_per_output, bs_shift, bn_shift, largest_first)
     for sought, tried in zip(SOUGHT, TRIED, strict=True):
-        rows = search.open_rows()
-        search.run(rows, search.near_square(rows, sought), tried)
-    open_rows = search.open_rows()
-    for start in range(0, open_rows.size, ROWS_AT_ONCE):
-        rows = open_rows[start : start + ROWS_AT_ONCE]
-        search.run(rows, search.all_first(rows), ALL_TRIED)
+        near_square = partial(search.near_square, sought=sought)
+        search.run(near_square, 2 * (sought + LARGEST), tried)
+    search.run(search.all_first, ALL_FIRST, ALL_TRIED)
     return ChannelFactors(search.first, search.second, search.wrong)
+
+
+def _parts(rows: Rows, values: int) -> list[Rows]:
+    """``rows`` in parts that take VALUES_AT_ONCE with so many ``values`` each."""
+    size = max(1, VALUES_AT_ONCE // values)
+    return [rows[start : start + size] for start in range(0, rows.size, size)]
 
 
 class _Search:
@@ -175,15 +186,17 @@ class _Search:
 
     def all_first(self, rows: Rows) -> Int64Array:
         """Every C down to half the largest."""
-        fewer = np.arange((LARGEST_FACTOR + 1) // 2)
+        fewer = np.arange(ALL_FIRST)
         limited: Int64Array = np.maximum(self._largest[rows, np.newaxis] - fewer, 1)
         return limited
 
-    def run(self, rows: Rows, values: Int64Array, tried: int) -> None:
-        """Tries the best pairs of ``values`` for ``rows`` until one has no wrong step."""
+    def run(self, values_of: Callable[[Rows], Int64Array], values: int, tried: int) -> None:
+        """Tries the best pairs of ``values_of`` each open row until one has no wrong step."""
+        rows = self.open_rows()
         if not rows.size:
             return
-        first, second = self._best(rows, values, tried)
+        best = [self._best(part, values_of(part), tried) for part in _parts(rows, values)]
+        first, second = (np.concatenate([pair[k] for pair in best]) for k in range(2))
         is_open = np.ones(rows.size, np.bool_)
         for trial in range(first.shape[1]):
             at = np.flatnonzero(is_open)
@@ -232,6 +245,23 @@ def count_wrong_steps(
     """A step is right if the accumulator at it reaches the output and the one before does not.
     Steps outside the bounds are looked at from the nearest end.
     """
+    wrong = np.zeros(first.size, np.int64)
+    for part in _parts(np.arange(first.size), max(1, steps.thresholds.shape[1])):
+        ends = AccumulatorBounds(bounds.low[part], bounds.high[part])
+        wrong[part] = _count_part(
+            steps.of(part), ends, first[part], second[part], bs_shift, bn_shift
+        )
+    return wrong
+
+
+def _count_part(
+    steps: Steps,
+    bounds: AccumulatorBounds,
+    first: Int64Array,
+    second: Int64Array,
+    bs_shift: int,
+    bn_shift: int,
+) -> Int64Array:
     low, high = bounds.low[:, np.newaxis], bounds.high[:, np.newaxis]
     at = np.maximum(steps.accumulators, low)
     before = np.minimum(steps.accumulators - 1, high)

@@ -46,6 +46,17 @@ def test_every_path_gives_the_same_bytes(path):
             np.testing.assert_array_equal(found[name], image, err_msg=f"{name} {how}")
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_instruction_sets_threads_and_kicks_do_not_matter(path):
+    capture = load_capture(path)
+    wanted = run(capture, isa="portable", threads=1)
+    ways = [{"isa": isa, "chained": True} for isa in available_isas()]
+    for how in ways + [{"threads": n} for n in (1, 2, 5)]:
+        found = run(capture, **how)
+        for name, image in wanted.items():
+            np.testing.assert_array_equal(found[name], image, err_msg=f"{name} {how}")
+
+
 def test_a_wrong_expectation_fails():
     capture = load_capture(FILES[0])
     check = capture.checks[0]
