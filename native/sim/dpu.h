@@ -88,10 +88,11 @@ struct DpuConfig {
   uint32_t surfaces() const { return channels / lanes; }
   bool computes_in_float() const { return is_float(proc); }
   // True if the vectorised stages can do all of it.
-  bool is_plain_int8() const {
+  bool is_int8_without_table() const {
     return proc == Element::kInt8 && in == Element::kInt8 && out_element == Element::kInt8 &&
-           !lut.is_on && ew.operand_bytes == 1;
+           !lut.is_on;
   }
+  bool is_plain_int8() const { return is_int8_without_table() && ew.operand_bytes == 1; }
   uint64_t surface_offset(uint32_t s) const {
     return s / surfaces_per_group * group_pitch + s % surfaces_per_group * surface_pitch;
   }

@@ -186,3 +186,26 @@ def test_extreme_values_saturate_alike():
     wanted = outputs(memory, program, plain=True)
     for isa in ISAS:
         assert_same(outputs(memory, program, isa=isa), wanted)
+
+
+@pytest.mark.parametrize("cfg", [0x808203C0, 0x808202C0, 0x808003C4, 0x808002C4, 0x808003E4])
+def test_operands_of_16_bits_per_channel(cfg):
+    """Added, multiplied and as a slope, converted or not: vectorised as those of 8 bits are."""
+    rng = np.random.default_rng(cfg)
+    memory, program = s.Memory(), s.Program()
+    t = Elementwise(c=37, h=6, w=9, second="channel")
+    data = random_elementwise(rng, t)
+    wide = rng.integers(-(1 << 15), 1 << 15, t.c).astype(np.int16)
+    r = elementwise_registers(t, memory, data) | {
+        s.EW_CFG: cfg,
+        s.ERDMA_CFG: 0x8,
+        s.EW_BASE: memory.add("wide", wide),
+        s.EW_CVT_OFFSET: 19,
+        s.EW_CVT_SCALE: 6 << 22 | 9 << 16 | 0x155,
+        s.OUT_SHIFT: 24,
+    }
+    program.add(r, s.FLYING)
+    wanted = outputs(memory, program, plain=True)
+    assert len(np.unique(wanted[0])) > 20
+    for isa in ISAS:
+        assert_same(outputs(memory, program, isa=isa), wanted)
