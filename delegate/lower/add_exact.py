@@ -21,9 +21,9 @@ from delegate.lower.stages import INT8_MAX, INT8_MIN, Int64Array
 
 # TFLite's kernel computes with so many bits more than the operands have.
 _LEFT_SHIFT = 20
-# So many choices of scales are looked at, in parts.
+# So many choices of scales are looked at, in parts: all at once would take more memory than the rest.
 CANDIDATES = (64, 8192)
-_AT_ONCE = 512
+_AT_ONCE = 32
 # TFLite's own sums are nearer to the real ones than this, in LSB: 20 bits, two operands, and as
 # many whole LSB as outputs have.
 _TFLITE_ERROR = 2.0 ** (9 - _LEFT_SHIFT)
