@@ -21,7 +21,7 @@ from delegate.lower.stages import INT8_MAX, INT8_MIN, Int64Array
 
 # TFLite's kernel computes with so many bits more than the operands have.
 _LEFT_SHIFT = 20
-# So many choices of scales are looked at, in parts: all at once would take more memory than the rest.
+# So many choices of scales are looked at, in parts that take little memory.
 CANDIDATES = (64, 8192)
 _AT_ONCE = 32
 # TFLite's own sums are nearer to the real ones than this, in LSB: 20 bits, two operands, and as
