@@ -100,6 +100,7 @@ std::shared_ptr<Buffer> Device::constants(Span<const uint8_t> content, size_t si
   const Span<uint8_t> bytes = buffer->bytes();
   if (content.size() > 0) std::memcpy(bytes.data(), content.data(), content.size());
   std::memset(bytes.data() + content.size(), 0, bytes.size() - content.size());
+  sync_for_device(*buffer);
   return buffer;
 }
 

@@ -97,7 +97,8 @@ class Device {
   virtual std::string name() const = 0;
   virtual std::unique_ptr<Buffer> allocate(size_t size, BufferId id) = 0;
   // A buffer of `size` bytes that begins with `content`, zero behind it, which nobody writes
-  // again: the same one for the same content where the device can share it.
+  // again: the same one for the same content where the device can share it. Synchronised for the
+  // device already: others may be using it.
   virtual std::shared_ptr<Buffer> constants(Span<const uint8_t> content, size_t size);
   virtual void sync_for_device(Buffer& buffer) = 0;
   virtual void sync_for_cpu(Buffer& buffer) = 0;

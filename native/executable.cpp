@@ -65,7 +65,8 @@ Executable::Executable(const Program& program, const RunSettings& settings)
   submission_ = device_->prepare(submit_);
   if (!device_->proves_completion()) require_proof();
   for (const auto& buffer : buffers_) {
-    if (buffer != nullptr) device_->sync_for_device(*buffer);
+    const bool is_shared = buffer.get() == this->buffer(BufferId::kConstants);
+    if (buffer != nullptr && !is_shared) device_->sync_for_device(*buffer);
   }
   if (settings.verifier == nullptr) return;
   verifier_ = std::make_unique<Executable>(

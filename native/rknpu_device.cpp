@@ -120,8 +120,9 @@ std::unique_ptr<Buffer> RknpuDevice::allocate(size_t size, BufferId) {
 }
 
 std::shared_ptr<Buffer> RknpuDevice::constants(Span<const uint8_t> content, size_t size) {
-  return file_->constants.get(content, size,
-                              [&]() { return allocate(size, BufferId::kConstants); });
+  return file_->constants.get(
+      content, size, [&]() { return allocate(size, BufferId::kConstants); },
+      [](Buffer& buffer) { rknpu_buffer(buffer).synchronise(rknpu::kSyncToDevice); });
 }
 
 void RknpuDevice::sync_for_device(Buffer& buffer) {

@@ -33,9 +33,11 @@ inline uint64_t content_hash(Span<const uint8_t> content) {
 template <typename Memory>
 class SharedConstants {
  public:
-  // Memory of `size` bytes that begins with `content`: an older one, or what `make` gives, filled.
+  // Memory of `size` bytes that begins with `content`: an older one, or what `make` gives, filled
+  // and handed to `prepare` before anybody else sees it.
   std::shared_ptr<Memory> get(Span<const uint8_t> content, size_t size,
-                              const std::function<std::shared_ptr<Memory>()>& make) {
+                              const std::function<std::shared_ptr<Memory>()>& make,
+                              const std::function<void(Memory&)>& prepare = {}) {
     const uint64_t hash = content_hash(content);
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto [begin, end] = known_.equal_range(hash);
@@ -56,6 +58,7 @@ class SharedConstants {
     const Span<uint8_t> bytes = memory->bytes();
     if (content.size() > 0) std::memcpy(bytes.data(), content.data(), content.size());
     std::memset(bytes.data() + content.size(), 0, bytes.size() - content.size());
+    if (prepare) prepare(*memory);
     known_.emplace(hash, memory);
     return memory;
   }
