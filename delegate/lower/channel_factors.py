@@ -138,7 +138,7 @@ def choose_channel_factors(
 
 def _parts(rows: Rows, values: int) -> list[Rows]:
     """``rows`` in parts that take VALUES_AT_ONCE with so many ``values`` each."""
-    size = max(1, VALUES_AT_ONCE // values)
+    size = max(1, VALUES_AT_ONCE // max(values, 1))
     return [rows[start : start + size] for start in range(0, rows.size, size)]
 
 

@@ -204,6 +204,15 @@ def test_nearly_all_channels_of_a_wide_layer_are_proven_equal():
     assert stages.wrong_steps <= 3  # of 76,500 steps
 
 
+@pytest.mark.parametrize("output", [0, -128, 127])
+def test_an_activation_that_leaves_one_output_has_no_steps(output):
+    """As RELU with its zero point at the end of the range."""
+    bound = np.array([1 << 20, 1 << 18], np.int64)
+    bounds = AccumulatorBounds(-bound, bound)
+    stages = channel_stages(0, np.array([0.003, 0.0005]), bounds, (output, output), is_ew_free=True)
+    assert stages.wrong_steps == 0
+
+
 def test_a_channel_with_one_result_for_every_input_takes_no_bits_from_the_others():
     """As converters make them: no weights, a huge bias, and a scale far below the others."""
     reals = [3.3e-7, 0.004, 0.0007]
