@@ -97,6 +97,7 @@ def cache_key(graph: Graph, options: Options, context: str = "") -> str:
         options.only_faster,
         repr(split_of(options)),
         options.fuse_add,
+        options.regcmd,
     )
     facts = (__version__, FORMAT_VERSION, _compiler_fingerprint(), np.__version__, context)
     _update(digest, (facts, chosen, graph.name, graph.inputs, graph.outputs))

@@ -120,19 +120,25 @@ def _is_rocket(device: str) -> bool:
 
 
 def compile_partition(
-    graph: Graph, partition: Partition, split: Split | None = None, *, fuse_add: bool = False
+    graph: Graph,
+    partition: Partition,
+    split: Split | None = None,
+    *,
+    fuse_add: bool = False,
+    delta: bool = False,
 ) -> CompiledPartition:
     """Lowers, encodes and serialises one partition, for several cores if ``split`` is given and
-    that is faster by estimate. Raises LoweringError naming the node.
+    that is faster by estimate. ``delta``: as in ``build_program``. Raises LoweringError naming the
+    node.
     """
     lowered = lower_partition(graph, partition, _name(graph, partition), fuse_add=fuse_add)
-    program = build_program(lowered, COMPILER)
+    program = build_program(lowered, COMPILER, delta=delta)
     text = ""
     if split is not None:
         for_cores = lower_partition(
             graph, partition, _name(graph, partition), split, fuse_add=fuse_add
         )
-        shared = build_program(for_cores, COMPILER)
+        shared = build_program(for_cores, COMPILER, delta=delta)
         decision = decide(split, program, shared, for_cores)
         text = decision.text
         if decision.is_split:
@@ -171,7 +177,11 @@ def _compile(
                 continue
             try:
                 compiled[partition] = compile_partition(
-                    graph, partition, split, fuse_add=options.fuse_add
+                    graph,
+                    partition,
+                    split,
+                    fuse_add=options.fuse_add,
+                    delta=options.regcmd == "delta",
                 )
             except LoweringError as error:
                 node = graph.node(error.node)

@@ -201,6 +201,11 @@ OPTIONS: tuple[Option, ...] = (
         "additions inside convolutions: fewer tasks, few elements off by one step", _boolean,
     ),
     Option(
+        "regcmd", "complete", "complete or delta",
+        "commands of a task: all registers, or those that change, for rknpu and batched rocket",
+        _one_of("complete", "delta"),
+    ),
+    Option(
         "deny_ops", "", "operator names or node numbers, as ADD,12",
         "nodes that stay on the CPU, to find a bad layer", _operators,
     ),
@@ -278,6 +283,7 @@ class Options:
     max_partitions: int = 0
     only_faster: bool = False
     fuse_add: bool = False
+    regcmd: str = "complete"
     deny_ops: tuple[str, ...] = ()
     strict: bool = False
     timeout_ms: int = 0

@@ -53,6 +53,18 @@ void RocketJob::choose_flags(const std::vector<RocketTask>& tasks) {
                       " cannot finish pooling tasks of this program (it waits for the DPU's "
                       "interrupt); leave them to the CPU with option deny_ops");
   }
+  if (!batched) {
+    // Whether registers outlive a kick is not known.
+    for (const RocketTask& task : tasks) {
+      if (!task.verified.inherits) continue;
+      const std::string& layer = task.task.layer;
+      throw StreamError(
+          name() + ": refused before it reached the NPU: " + (layer.empty() ? "a task" : layer) +
+          " takes registers from tasks before it, but driver " + file_->features.version.text() +
+          " starts every task of this program by itself; compile with option "
+          "regcmd=complete");
+    }
+  }
   if (batched) job_.flags |= rocket::kJobBatched;
   if (all_ppu) job_.flags |= rocket::kJobPpuDone;
 }

@@ -123,7 +123,7 @@ class Verifier {
       layer_ = nullptr;
     }
     if (jobs.empty()) refuse("there is no job");
-    check_extents();
+    check_effects(&jobs);
     return jobs;
   }
 
@@ -231,10 +231,6 @@ class Verifier {
       refuse(std::string(reg.name) + " is written before the tail");
     }
     if ((word.offset & 0xfff) == 0x004) check_pointer(word, reg);
-    if (word.target == regs::cna::kTarget && word.offset == regs::cna::cbuf_con0::kOffset) {
-      result->reuses_cbuf = regs::cna::cbuf_con0::kDataReuse.raw(word.value) != 0 ||
-                            regs::cna::cbuf_con0::kWeightReuse.raw(word.value) != 0;
-    }
     if (reg.is_address) check_address(word, reg, result);
   }
 
@@ -314,11 +310,20 @@ class Verifier {
     refuse("it starts the blocks " + hex(mask) + "; known are 0x1d, 0x0d, 0x18 and 0x60");
   }
 
-  // What lies behind the base addresses.
-  void check_extents() const {
+  // What lies behind the base addresses, and what a task takes from those before it.
+  void check_effects(VerifiedJobs* verified) const {
     std::vector<sim::Job> jobs;
     for (const JobRef& job : submit_.jobs) jobs.push_back(sim_job(job, 0, job.tasks.size()));
-    dry_run(submit_, submit_.outputs_hold_content, jobs);
+    const std::vector<sim::TaskAccess> accesses =
+        dry_run(submit_, submit_.outputs_hold_content, jobs);
+    auto access = accesses.begin();
+    for (auto& job : *verified) {
+      for (VerifiedTask& task : job) {
+        task.reuses_cbuf = access->reuses_cbuf;
+        task.inherits = access->inherits;
+        ++access;
+      }
+    }
   }
 
   const Submit& submit_;

@@ -4,8 +4,10 @@
 // IOMMU a wrong address overwrites anybody's memory. So a stream is refused unless every address it
 // names, and every byte its tasks reach from there, lies in the buffers of the submit, outputs only
 // where they may be written; every link leads to the next task of the job; and no register that
-// belongs to the kernel is written. Independent of the compiler, of the reader of programs and of
-// captures: whatever they let through ends here.
+// belongs to the kernel is written. What a task does not write itself counts as the task two before
+// it on the same blocks left it, as in the hardware: a delta is held to the same rules as a
+// complete segment. Independent of the compiler, of the reader of programs and of captures:
+// whatever they let through ends here.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +29,9 @@ struct VerifiedTask {
   uint64_t target = 0;         // device address of the first byte it writes
   bool links_to_next = false;  // its tail leads to the next task of the job
   bool reuses_cbuf = false;    // needs what the task before it left in CBUF, so the same core
+  // Its segment is a delta: it needs registers that only tasks before it wrote, which are known to
+  // stay within one kick only.
+  bool inherits = false;
 };
 
 // Tasks by job, as in the submit.

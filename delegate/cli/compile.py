@@ -155,6 +155,11 @@ def _print_tables(path: Path, result: CompileResult, document: dict[str, Any]) -
                 ("delegated", f"{result.delegated_nodes} of {plural(result.total_nodes, 'node')}"),
                 ("partitions", len(result.partitions)),
                 ("tasks", sum(compiled.tasks for compiled in result.partitions)),
+                (
+                    "commands",
+                    f"{_regcmd_bytes(document, 'complete')} bytes complete, "
+                    f"{_regcmd_bytes(document, 'delta')} with option regcmd=delta",
+                ),
                 ("compiled in", f"{result.compile_seconds:.2f} s"),
                 (
                     "estimate",
@@ -188,6 +193,10 @@ def _print_tables(path: Path, result: CompileResult, document: dict[str, Any]) -
         print("left to the CPU:")
         rejected = [(r.node, r.op, r.rule, r.detail) for r in result.rejections]
         print(format_table(("node", "op", "rule", "reason"), rejected, right=(0,)))
+
+
+def _regcmd_bytes(document: dict[str, Any], how: str) -> str:
+    return thousands(sum(part["regcmd_bytes"][how] for part in document["partitions"]))
 
 
 def _print_choices(document: dict[str, Any]) -> None:

@@ -2,7 +2,8 @@
 
 All tasks become segments in one REGCMD buffer, each linked to the next of its job: tasks of a job
 run in order on one core, and weights that a task keeps in CBUF stay there for the next. A program
-for one core is one job.
+for one core is one job. Segments are complete, or for devices that run a job in one kick only what
+a task changes (delegate/npu/delta.py).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from delegate.errors import EncodingError, ProgramError
 from delegate.lower.task import BufferId, ConvTask, Layer, LoweredPartition, Task
+from delegate.npu.delta import shorten
 from delegate.npu.encode import encode_task
 from delegate.npu.extents import accesses
 from delegate.npu.perf import estimate_task
@@ -41,12 +43,14 @@ __all__ = [
     "Reloc",
     "build_program",
     "parse",
+    "regcmd_bytes",
     "serialize",
 ]
 
 
-def build_program(lowered: LoweredPartition, compiler: str) -> Program:
-    """The Program of a partition. ``compiler`` is "name version" of the producer.
+def build_program(lowered: LoweredPartition, compiler: str, *, delta: bool = False) -> Program:
+    """The Program of a partition. ``compiler`` is "name version" of the producer. ``delta``: tasks
+    write only what their register groups do not hold yet.
 
     Raises EncodingError when a register field does not hold its value, ProgramError when the
     partition's buffers, references or bindings are inconsistent.
@@ -54,10 +58,12 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
     tasks = schedule(lowered.layers, _sizes(lowered))
     segments = [_encode(lowered.layers[item.layer], item.task) for item in tasks]
     _check_reuse(lowered, tasks)
+    linked = _linked(tasks)
+    jobs = _jobs(linked)
+    if delta:
+        segments = shorten(segments, jobs)
     offsets, size_words = _place(segments)
-    linked = [item.job == after.job for item, after in pairwise(tasks)]
     buffers = _buffers(lowered, _stream(segments, offsets, linked, size_words))
-    jobs = list(accumulate((not link for link in linked), initial=0))
     _check_extents(lowered, buffers)
     program = Program(
         compiler=compiler,
@@ -74,6 +80,25 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
     )
     check_program(program)
     return program
+
+
+def regcmd_bytes(layers: Sequence[Layer], sizes_bytes: Sequence[int]) -> tuple[int, int]:
+    """What the commands of a program take: complete segments, and deltas. ``sizes_bytes``: of its
+    buffers, by BufferId.
+    """
+    tasks = schedule(layers, sizes_bytes)
+    complete = [_encode(layers[item.layer], item.task) for item in tasks]
+    delta = shorten(complete, _jobs(_linked(tasks)))
+    return _place(complete)[1] * WORD_BYTES, _place(delta)[1] * WORD_BYTES
+
+
+def _linked(tasks: Sequence[ScheduledTask]) -> list[bool]:
+    """Whether each task but the last is followed by one of its job."""
+    return [item.job == after.job for item, after in pairwise(tasks)]
+
+
+def _jobs(linked: Sequence[bool]) -> list[int]:
+    return list(accumulate((not link for link in linked), initial=0))
 
 
 def _encode(layer: Layer, task: Task) -> Segment:

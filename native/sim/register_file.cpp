@@ -70,7 +70,7 @@ uint32_t BlockView::word(uint16_t offset) const {
              "no task of this run has written it in the register group that this task uses, so its "
              "value is left over from another program; write it in the first two tasks");
   }
-  return group_->value_or_zero(offset);
+  return group_->needed(offset);
 }
 
 void BlockView::only(uint16_t offset, regs::Field field, uint32_t expected, const char* field_name,

@@ -29,10 +29,21 @@ class RegisterGroup {
   void write(uint16_t offset, uint32_t value) {
     values_[index(offset)] = value;
     written_.set(index(offset));
+    is_new_.set(index(offset));
   }
   bool is_written(uint16_t offset) const { return written_.test(index(offset)); }
   // 0 if never written.
   uint32_t value_or_zero(uint16_t offset) const { return values_[index(offset)]; }
+  // As the task that needs the register reads it: one that it did not write itself is inherited.
+  uint32_t needed(uint16_t offset) const {
+    if (!is_new_.test(index(offset))) inherits_ = true;
+    return values_[index(offset)];
+  }
+  bool inherits() const { return inherits_; }
+  void begin_task() {
+    is_new_.reset();
+    inherits_ = false;
+  }
 
  private:
   // Windows are at most 0x200 bytes apart from their start.
@@ -40,6 +51,8 @@ class RegisterGroup {
   static size_t index(uint16_t offset) { return ((offset & 0xfffu) >> 2) % kSlots; }
   std::array<uint32_t, kSlots> values_{};
   std::bitset<kSlots> written_;
+  std::bitset<kSlots> is_new_;  // by the running task
+  mutable bool inherits_ = false;
 };
 
 // Reads one block's group for one task; faults name the register.
@@ -97,6 +110,18 @@ class RegisterFile {
     pointer_[static_cast<int>(block)] = 0;
   }
   int group(Block block) const { return pointer_[static_cast<int>(block)]; }
+  // Whether the running task needed a register that only tasks before it wrote.
+  bool inherits() const {
+    for (const auto& block : groups_) {
+      if (block[0].inherits() || block[1].inherits()) return true;
+    }
+    return false;
+  }
+  void begin_task() {
+    for (auto& block : groups_) {
+      for (RegisterGroup& group : block) group.begin_task();
+    }
+  }
 
  private:
   std::array<std::array<RegisterGroup, 2>, kBlockCount> groups_{};

@@ -26,11 +26,12 @@ std::vector<AddressRange> ranges(const std::vector<AddressPattern>& patterns) {
 }
 
 TaskAccess access_of(const TaskPlan& plan) {
-  TaskAccess access{ranges(plan.operands.reads), ranges(plan.writes), 0};
+  TaskAccess access{ranges(plan.operands.reads), ranges(plan.writes)};
   const uint64_t lanes = kAtomBytes / element_bytes(plan.dpu.out_element);
   const uint64_t surfaces = (plan.dpu.real_channels + lanes - 1) / lanes;
   access.real_writes = std::min<uint64_t>(surfaces, access.writes.size());
   if (!plan.is_conv) return access;
+  access.reuses_cbuf = plan.cna.cbuf.data_reuse || plan.cna.cbuf.weight_reuse;
   for (const AddressRange& range : ranges(plan.feature_reads)) access.reads.push_back(range);
   const WeightBlock& weights = plan.cna.weights;
   access.reads.push_back({weights.address, weights.address + weights.bytes});
@@ -38,7 +39,9 @@ TaskAccess access_of(const TaskPlan& plan) {
 }
 
 TaskAccess access_of(const PoolingPlan& plan) {
-  return {ranges(plan.reads), ranges(plan.writes), plan.writes.size()};
+  TaskAccess access{ranges(plan.reads), ranges(plan.writes)};
+  access.real_writes = plan.writes.size();
+  return access;
 }
 
 }  // namespace
@@ -59,6 +62,7 @@ struct Simulator::Impl {
 
   SegmentEnd run_task(Run& run, uint64_t address, uint32_t words, const std::string& layer) {
     const Position where = position(run, layer);
+    run.registers.begin_task();
     const SegmentEnd end =
         run_segment(run.memory, run.registers, run.tables, address, words, where);
     if (is_pooling(end.enable_mask, where)) {
@@ -107,7 +111,9 @@ struct Simulator::Impl {
 
   template <typename Access>
   void note_access(Run& run, Access access) const {
-    if (settings.accesses) run.report.accesses.push_back(access());
+    if (!settings.accesses) return;
+    run.report.accesses.push_back(access());
+    run.report.accesses.back().inherits = run.registers.inherits();
   }
 
   void run_pooling_task(Run& run, uint32_t enable_mask, const Position& where) {
@@ -127,9 +133,15 @@ struct Simulator::Impl {
 
   // The mainline driver kicks every task by itself and waits for the DPU's interrupt.
   void check_rocket(Run& run, const Task& task, uint32_t enable_mask) const {
-    if (settings.kernel != Kernel::kRocket || (enable_mask & kEnableDpu) != 0) return;
+    if (settings.kernel != Kernel::kRocket) return;
     Position where = position(run, task.layer);
     --where.task;
+    if (run.registers.inherits()) {
+      raise(fault::kNeverWrittenRegister, where, "PC.TASK_CON",
+            "the task needs registers that only tasks before it wrote, and whether they outlive a "
+            "kick is not known; compile with option regcmd=complete");
+    }
+    if ((enable_mask & kEnableDpu) != 0) return;
     raise(fault::kNeverCompletes, where, "PC.INTERRUPT_MASK",
           "the task does not run the DPU, and stock rocket waits for the DPU's interrupt only: the "
           "job would end by its timeout; run pooling as a convolution or on the CPU");

@@ -140,6 +140,8 @@ struct TaskAccess {
   // How many of `writes`, from the first, hold channels that the task was asked for; the others
   // only complete a group.
   size_t real_writes = 0;
+  bool inherits = false;     // it needs registers that only tasks before it wrote
+  bool reuses_cbuf = false;  // it needs what the task before it left in CBUF
 };
 
 // What a run reports besides the memory it leaves.

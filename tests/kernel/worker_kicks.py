@@ -1,4 +1,6 @@
-"""A chain cut in two whose second part relies on a register that the first one wrote."""
+"""Tasks that rely on registers of tasks before them: harmless ones, too large ones, and in a chain
+that is cut in two.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,7 @@ from tests.npu.sample_programs import chain_partition
 
 LINK_WORDS = 2  # link and amount, at the start of the four words of a tail
 TAIL_WORDS = 4
+CHANNELS = ("DPU.DATA_CUBE_CHANNEL", "DPU.WDMA_SIZE_0", "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL")
 
 
 def main() -> None:
@@ -31,21 +34,30 @@ def main() -> None:
     def first_word(task: int) -> int:
         return program.tasks[task].regcmd_offset // 8
 
-    register = BY_NAME["DPU.BS_MUL_CFG"]
     last = program.tasks[-1]
     start = first_word(len(program.tasks) - 1)
     body = words[start : start + last.regcmd_count - TAIL_WORDS]
-    is_register = (body >> np.uint64(48) == register.target) & (
-        body & np.uint64(0xFFFF) == register.offset
-    )
-    assert is_register.any()
-    # Without it the task uses what the one two before it wrote in the same group.
-    body[is_register] = 0
+
+    def leave_out(*names: str) -> None:
+        """Without them the task uses what the one two before it wrote in the same group."""
+        for name in names:
+            register = BY_NAME[name]
+            is_register = (body >> np.uint64(48) == register.target) & (
+                body & np.uint64(0xFFFF) == register.offset
+            )
+            assert is_register.any()
+            body[is_register] = 0
 
     def outcome() -> str:
         contents = {**capture.contents, "regcmd": words.view(np.uint8)}
         return run_capture(dataclasses.replace(capture, contents=contents), given["device"])
 
+    complete = body.copy()
+    # The first task's 32 channels instead of 16: two surfaces, where OUTPUT has one.
+    leave_out(*CHANNELS)
+    answer["inherits too much"] = outcome()
+    body[:] = complete
+    leave_out("DPU.BS_MUL_CFG")
     answer["inherits"] = outcome()
     before = program.tasks[-2]
     tail = first_word(len(program.tasks) - 2) + before.regcmd_count - TAIL_WORDS
