@@ -70,10 +70,12 @@ FEATURES = (
     ),
     feature(
         "kernel",
-        "rocket: a kick per task, tasks without the DPU never complete; rknpu: a kick "
+        "rocket: a kick per task, tasks without the DPU never complete, registers are not known to "
+        "outlive a kick; rknpu: a kick "
         "per job of at most 4095 tasks",
         f"{SILICON}, {DOCUMENTED}",
         "sim/test_kernels::test_rocket_never_sees_a_pooling_task_end",
+        "npu/test_delta::test_the_mainline_kernel_as_it_is_runs_no_deltas",
         "sim/test_kernels::test_the_limit_of_a_chain",
     ),
     feature(
