@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from delegate.conformance.outcome import Oracle, Outcome, Status
 from delegate.conformance.page import page
 from delegate.conformance.summary import summarize
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def test_counts_of_families():
@@ -25,3 +30,22 @@ def test_counts_of_families():
     text = page(summary)
     assert "| A | 3 | 2 | 1 | 1 | 0 | 1 | 0 | 1 | 88.8889 % |" in text
     assert text.endswith("| **all** | 4 | 2 | 1 | 1 | 1 | 1 | 1 | 4 | 66.6667 % |\n")
+
+
+def test_the_page_is_up_to_date():
+    summary = json.loads((DOCS / "conformance.json").read_text())
+    assert (DOCS / "conformance.md").read_text() == page(summary)
+
+
+def test_the_full_run_was_complete_and_clean():
+    summary = json.loads((DOCS / "conformance.json").read_text())
+    assert summary["all"]["failed"] == 0
+    assert summary["all"]["cases"] > 10_000
+    teflon = [
+        counts
+        for label, counts in summary["families"].items()
+        if label.partition(" ")[0]
+        in ("Conv2D", "DepthwiseConv2D", "Add", "AddQuant", "FullyConnected")
+    ]
+    assert sum(counts["cases"] for counts in teflon) == 3 * (1800 + 200 + 1800 + 100 + 24)
+    assert sum(c["skipped"] for c in teflon) <= 0.005 * sum(c["cases"] for c in teflon)
