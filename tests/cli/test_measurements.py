@@ -60,7 +60,9 @@ def test_bench_tells_the_memory_of_both_sides(run: Run) -> None:
     assert memory["model_bytes"] == MODEL.stat().st_size
     assert memory["limit_bytes"] == memory["model_bytes"] + 64_000_000
     for side in (memory["delegate"], memory["cpu"]):
-        assert 5_000_000 < side["start_bytes"] <= side["end_bytes"] <= side["peak_bytes"]
+        # A process may give memory back between the two.
+        for moment in ("start_bytes", "end_bytes"):
+            assert 5_000_000 < side[moment] <= side["peak_bytes"]
     assert "MB at most" in run("bench", MODEL, "--runs", 2).out
 
 
