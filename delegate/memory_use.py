@@ -103,7 +103,9 @@ def _main() -> None:
     interpreter = runtime.interpreter(Path(request["model"]), delegates, threads=request["threads"])
     for _ in range(_INFERENCES):
         invoke(interpreter)
-    use = MemoryUse(start, _resident_bytes("VmHWM"), _resident_bytes("VmRSS"))
+    end = _resident_bytes("VmRSS")
+    # The kernel's high-water mark lags behind by some pages.
+    use = MemoryUse(start, max(start, end, _resident_bytes("VmHWM")), end)
     print(json.dumps(asdict(use)))
 
 
