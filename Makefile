@@ -80,7 +80,7 @@ format: $(VENV)/installed
 	$(BIN)/clang-format -i $(FORMATTED_SOURCES)
 
 test-litert: $(LITERT)/installed
-	$(LITERT)/bin/python -m pytest $(PYTEST_FLAGS) -q -m 'not slow' $(LITERT_TESTS)
+	$(LITERT)/bin/python -m pytest $(PYTEST_FLAGS) -q -m 'not slow and not exhaustive' $(LITERT_TESTS)
 
 # What CI runs of the suite: the same cases every time, of every family.
 conformance-sample: $(VENV)/installed
@@ -126,7 +126,7 @@ fuzz: $(VENV)/installed
 		-runs=$(FUZZ_RUNS) -max_len=16384 -timeout=20 -print_final_stats=1
 
 test: lint sanitize test-litert conformance-sample $(VENV)/installed
-	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m 'not exhaustive'
 
 clean:
 	rm -rf $(VENV) $(LITERT) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

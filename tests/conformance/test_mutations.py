@@ -49,7 +49,7 @@ def mutated(monkeypatch):
     def install(name: str) -> None:
         monkeypatch.setattr(
             delegate.compiler, "lower_partition",
-            lambda *arguments: MUTATIONS[name](lower_partition(*arguments)),
+            lambda *arguments, **options: MUTATIONS[name](lower_partition(*arguments, **options)),
         )  # fmt: skip
 
     return install

@@ -2,7 +2,7 @@
 
 The CPU computes with TensorFlow Lite's reference kernels, which the numeric contract is about: its
 fast ones disagree with them (3 % of the outputs of yolov8n_224). By default one to four
-photographs, with the marker ``slow`` all of them.
+photographs, with the marker ``exhaustive`` all of them.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def test_delegate_finds_what_the_cpu_finds(case: Case) -> None:
     assert share >= LEAST_FOUND
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.file)
 def test_delegate_finds_what_the_cpu_finds_everywhere(case: Case) -> None:
     photographs = find_images(PHOTOGRAPHS)
