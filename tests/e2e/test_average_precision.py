@@ -1,7 +1,7 @@
 """The delegate's AP50 on labelled photographs is the CPU's, to 0.01.
 
 The CPU computes with TensorFlow Lite's reference kernels, as in ``test_detectors``. By default
-small models on a part of the photographs; with the marker ``exhaustive`` all of them on all 64, where the
+small models on a part of the photographs; with the marker ``exhaustive`` all on all 64, where the
 differences were 0.0 (SSD MobileNetV1, YOLOv8n 224), -0.00003 (MobileDet), +0.002 (Yolo-Fastest,
 YOLOv8n 640), +0.007 (YOLOv5n) and -0.008 (YOLOX nano).
 """
