@@ -35,8 +35,8 @@ def exact_add_scales(
     scales: tuple[float, float, float],
     zero_points: tuple[int, int, int],
 ) -> AddScales:
-    """The scales with the fewest different results, for (first, second, result). ``zero_points`` in
-    int8. Raises LoweringError as ``ranked_add_scales`` does.
+    """Scales for (first, second, result) without a different result, or those whose different pairs
+    are the rarest. ``zero_points`` in int8. Raises LoweringError as ``ranked_add_scales`` does.
     """
     best, weight = _search(node, scales, zero_points, CANDIDATES[0])
     if weight:
