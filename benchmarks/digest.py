@@ -1,5 +1,9 @@
 """Digests of compiled programs: the same for every Python, NumPy and run of one version.
 
+What counts is what a device gets: commands, constants, memory and relocations; how a Program is
+serialised, its names and its compiler do not. So two versions can be compared, before and after a
+restructuring.
+
 python -m benchmarks.digest MODEL...
 """
 
@@ -7,20 +11,31 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import struct
 import sys
 from pathlib import Path
 
 import numpy as np
 
 from delegate.compiler import compile_model
+from delegate.npu.program_reader import parse
 from delegate.options import Options
 
 
 def digest(path: Path) -> str:
-    """SHA-256 over all programs of a model, in order."""
+    """SHA-256 over what a device gets of all programs of a model, in order."""
     found = hashlib.sha256()
     for item in compile_model(path, Options()).partitions:
-        found.update(item.program)
+        program = parse(item.program)
+        for buffer in program.buffers:
+            found.update(struct.pack("<QQ", buffer.size_bytes, len(buffer.content)))
+            found.update(buffer.content)
+        for reloc in program.relocs:
+            found.update(struct.pack("<QQQ", reloc.word, reloc.buffer, reloc.addend))
+        for task in program.tasks:
+            found.update(struct.pack("<QQQ", task.regcmd_offset, task.regcmd_count, task.job))
+        for binding in (*program.inputs, *program.outputs):
+            found.update(struct.pack("<QQ", binding.tensor, binding.location.offset))
     return found.hexdigest()
 
 
