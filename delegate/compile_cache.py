@@ -90,15 +90,8 @@ def compile_cached(
 def cache_key(graph: Graph, options: Options, context: str = "") -> str:
     """A digest of all that a compiled program depends on."""
     digest = hashlib.sha256()
-    chosen = (
-        options.deny_ops,
-        options.min_nodes,
-        options.max_partitions,
-        options.only_faster,
-        repr(split_of(options)),
-        options.fuse_add,
-        options.regcmd,
-    )
+    # The device that is meant and how many cores it has count only where rows are shared.
+    chosen = (options.compiling(), repr(split_of(options)))
     facts = (__version__, FORMAT_VERSION, _compiler_fingerprint(), np.__version__, context)
     _update(digest, (facts, chosen, graph.name, graph.inputs, graph.outputs))
     for node in graph.nodes:

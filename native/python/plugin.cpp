@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiled_operator.h"
@@ -94,9 +95,11 @@ py::module_ import_plugin() {
   return py::module_::import("delegate.plugin");
 }
 
+// Bytes that are no UTF-8 become what Options refuses.
 py::str decode(const char* bytes) {
-  const size_t size = std::char_traits<char>::length(bytes);
-  PyObject* text = PyUnicode_DecodeUTF8(bytes, static_cast<Py_ssize_t>(size), "replace");
+  const std::string_view view = bytes == nullptr ? "" : bytes;
+  PyObject* text =
+      PyUnicode_DecodeUTF8(view.data(), static_cast<Py_ssize_t>(view.size()), "surrogateescape");
   if (text == nullptr) throw py::error_already_set();
   return py::reinterpret_steal<py::str>(text);
 }
