@@ -96,7 +96,6 @@ def cache_key(graph: Graph, options: Options, context: str = "") -> str:
         options.max_partitions,
         options.only_faster,
         repr(split_of(options)),
-        options.fuse_add,
         options.regcmd,
     )
     facts = (__version__, FORMAT_VERSION, _compiler_fingerprint(), np.__version__, context)

@@ -197,10 +197,6 @@ OPTIONS: tuple[Option, ...] = (
         "leave partitions to the CPU that it runs as fast, by estimate", _boolean,
     ),
     Option(
-        "fuse_add", "false", "true or false",
-        "additions inside convolutions: fewer tasks, few elements off by one step", _boolean,
-    ),
-    Option(
         "regcmd", "complete", "complete or delta",
         "commands of a task: all registers, or those that change, for rknpu and batched rocket",
         _one_of("complete", "delta"),
@@ -282,7 +278,6 @@ class Options:
     min_nodes: int = 1
     max_partitions: int = 0
     only_faster: bool = False
-    fuse_add: bool = False
     regcmd: str = "complete"
     deny_ops: tuple[str, ...] = ()
     strict: bool = False

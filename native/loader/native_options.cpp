@@ -30,14 +30,14 @@ struct Key {
 };
 
 constexpr std::array kKeys = {
-    Key{"device", Use::kHere},           Key{"cores", Use::kHere},
-    Key{"split_rows", Use::kCompiler},   Key{"cache_dir", Use::kCompiler},
-    Key{"min_nodes", Use::kCompiler},    Key{"max_partitions", Use::kCompiler},
-    Key{"only_faster", Use::kCompiler},  Key{"fuse_add", Use::kCompiler},
-    Key{"regcmd", Use::kCompiler},       Key{"deny_ops", Use::kCompiler},
-    Key{"strict", Use::kHere},           Key{"timeout_ms", Use::kHere},
-    Key{"profile", Use::kPython, "off"}, Key{"dump", Use::kPython, "off"},
-    Key{"verify", Use::kPython, "off"},  Key{"log_level", Use::kHere},
+    Key{"device", Use::kHere},          Key{"cores", Use::kHere},
+    Key{"split_rows", Use::kCompiler},  Key{"cache_dir", Use::kCompiler},
+    Key{"min_nodes", Use::kCompiler},   Key{"max_partitions", Use::kCompiler},
+    Key{"only_faster", Use::kCompiler}, Key{"regcmd", Use::kCompiler},
+    Key{"deny_ops", Use::kCompiler},    Key{"strict", Use::kHere},
+    Key{"timeout_ms", Use::kHere},      Key{"profile", Use::kPython, "off"},
+    Key{"dump", Use::kPython, "off"},   Key{"verify", Use::kPython, "off"},
+    Key{"log_level", Use::kHere},
 };
 
 std::string capitals(std::string_view text) {
