@@ -82,15 +82,12 @@ def plan_row(path: Path) -> dict[str, Any]:
         parse(item.program).buffers[BufferId.SCRATCH].size_bytes for item in result.partitions
     )
     live = sum(item.live_bytes for item in result.partitions)
-    fused = compile_model(path, Options(fuse_add=True)).partitions
     return {
         "model": path.stem,
         "partitions": len(result.partitions),
         "nodes": result.delegated_nodes,
         "tasks": tasks,
         "cycles": sum(item.estimate.cycles for item in result.partitions),
-        "fused_tasks": sum(item.tasks for item in fused),
-        "fused_cycles": sum(item.estimate.cycles for item in fused),
         "bytes": moved,
         "bytes_over_floor": moved / floor if floor else 1.0,
         "activations_kib": scratch / 1024,
@@ -216,9 +213,8 @@ def main(arguments: list[str] | None = None) -> int:
     show(
         "plans (modelled)",
         [with_bound(row) for row in document["plans"]],
-        ("model", "nodes", "partitions", "tasks", "cycles", "fused_tasks", "fused_cycles",
-         "at most", "mesa", "vendor", "bytes", "bytes_over_floor", "activations_kib",
-         "activations_over_live"),
+        ("model", "nodes", "partitions", "tasks", "cycles", "at most", "mesa", "vendor",
+         "bytes", "bytes_over_floor", "activations_kib", "activations_over_live"),
     )  # fmt: skip
     document["layouts"] = [layout_row(*shape, repeats=300) for shape in LAYOUTS]
     show("host conversion", document["layouts"], tuple(document["layouts"][0]))

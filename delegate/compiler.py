@@ -124,20 +124,17 @@ def compile_partition(
     partition: Partition,
     split: Split | None = None,
     *,
-    fuse_add: bool = False,
     delta: bool = False,
 ) -> CompiledPartition:
     """Lowers, encodes and serialises one partition, for several cores if ``split`` is given and
     that is faster by estimate. ``delta``: as in ``build_program``. Raises LoweringError naming the
     node.
     """
-    lowered = lower_partition(graph, partition, _name(graph, partition), fuse_add=fuse_add)
+    lowered = lower_partition(graph, partition, _name(graph, partition))
     program = build_program(lowered, COMPILER, delta=delta)
     text = ""
     if split is not None:
-        for_cores = lower_partition(
-            graph, partition, _name(graph, partition), split, fuse_add=fuse_add
-        )
+        for_cores = lower_partition(graph, partition, _name(graph, partition), split)
         shared = build_program(for_cores, COMPILER, delta=delta)
         decision = decide(split, program, shared, for_cores)
         text = decision.text
@@ -180,7 +177,6 @@ def _compile(
                     graph,
                     partition,
                     split,
-                    fuse_add=options.fuse_add,
                     delta=options.regcmd == "delta",
                 )
             except LoweringError as error:

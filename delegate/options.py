@@ -295,11 +295,6 @@ class Options:
         Flag(), "false", "leave partitions to the CPU that it runs as fast, by estimate",
         changes_programs=True,
     )  # fmt: skip
-    fuse_add: bool = _option(
-        Flag(), "false",
-        "additions inside convolutions: fewer tasks, few elements off by one step",
-        changes_programs=True,
-    )  # fmt: skip
     regcmd: str = _option(
         Choice(("complete", "delta")), "complete",
         "commands of a task: all registers, or those that change, for rknpu and batched rocket",

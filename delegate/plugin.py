@@ -18,6 +18,7 @@ from delegate.errors import DelegateError, UnsupportedError
 from delegate.graph import Graph
 from delegate.log import configure, get_logger
 from delegate.options import Options
+from delegate.partition.constraint import GraphFacts
 from delegate.report import Delegation, announce, plural
 
 logger = get_logger()
@@ -94,8 +95,10 @@ class Session:
     def _compile(self, graph: Graph, preview: Preview) -> CompileResult | CachedResult:
         if self.options.cache_dir == "off":
             return compile_context(graph, self.options, preview)
-        # Whatever the runtime would make of all nodes stands for how it partitions.
-        everything = json.dumps(preview([node.index for node in graph.nodes]))
+        # Whatever the runtime would make of all nodes stands for how it partitions; of a graph out
+        # of order it may not be asked.
+        is_ordered = GraphFacts(graph).disorder is None
+        everything = json.dumps(preview([n.index for n in graph.nodes]) if is_ordered else [])
         return compile_cached(
             graph,
             self.options,

@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "plan_order.h"
+
 namespace rk3588 {
 namespace {
 
@@ -85,6 +87,8 @@ void install_kernels(Context* context, Delegate* delegate, std::vector<PendingKe
   for (const PendingKernel& kernel : kernels) {
     nodes.insert(nodes.end(), kernel.nodes.begin(), kernel.nodes.end());
   }
+  const std::string disorder = plan_disorder(context);
+  if (!disorder.empty()) throw std::runtime_error("the nodes are out of order: " + disorder);
   const IntArrayStorage array(nodes);
   const PendingScope scope(&kernels);
   const Status status = context->replace_node_subsets_with_delegate_kernels(

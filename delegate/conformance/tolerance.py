@@ -9,8 +9,7 @@ each case has a share of elements that may differ, from the widths of the regist
   some 60 steps across a tie in 4e-4 of all cases. Measured: 3.5e-4.
 - SUM_ALONE: both operands have scales of 15 bits and a common one; sums rarely are near a tie.
   Measured: 3e-5.
-- SUM: an addition fused into a convolution may round an inner step otherwise in 2.5e-3 of all
-  elements, which is lowering's own limit for fusing, and has errors of PER_CHANNEL of its own.
+- SUM: graphs of several layers, whose last ones repeat what differs in those before them.
 - LOWER_CLAMP: RELU_N1_TO_1 turns the ties of negative values around; with a large multiplier those
   are one element in 2^7.
 - TIES: scales that are simple fractions of each other make exact ties, which go either way.

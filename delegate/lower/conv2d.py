@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.graph import ConvOptions, DepthwiseOptions, DType, Graph, Node, Padding, Tensor
-from delegate.lower.fused_add import FusedAdd
 from delegate.lower.grouped import widen_groups
 from delegate.lower.resolved import Convolution
 from delegate.lower.stages import Int64Array
@@ -93,31 +92,30 @@ def resolve_conv2d(
     name: str,
     source: DeviceTensor,
     target: DeviceTensor,
-    fused: FusedAdd | None = None,
 ) -> Convolution:
-    """``target`` is where the result goes: the sum's tensor if an addition is fused."""
+    """``target`` is where the result goes."""
     options = node.options
     assert isinstance(options, ConvOptions)
     weights = graph.tensor(node.inputs[1])
     output = graph.tensor(node.outputs[0])
     assert weights.quantization is not None
+    assert output.quantization is not None
     channels, kh, kw, _ = weights.shape
     device = device_weights(graph, node, channels, weights.shape)
-    own_scale, own_zero_point = own_output(output, fused, target)
     pad_top, pad_left = leading_paddings(options, source.view, target.view, kh, kw)
     return Convolution(
         node=node.index,
         name=name,
-        op=node.op if fused is None else f"{node.op}+ADD",
-        nodes=(node.index,) if fused is None else (node.index, fused.node),
+        op=node.op,
+        nodes=(node.index,),
         weights=widen_groups(device.values, source.view.channels, device.zero_point),
         weight_zero_point=device.zero_point,
         bias=device.bias,
         multipliers=real_multipliers(graph.tensor(node.inputs[0]), weights, output, channels),
         per_channel=weights.quantization.is_per_channel,
         activation=options.activation,
-        output_scale=own_scale,
-        output_zero_point=own_zero_point,
+        output_scale=output.quantization.scale,
+        output_zero_point=target.zero_point,
         source=source,
         target=target,
         input_view=source.view,
@@ -129,13 +127,4 @@ def resolve_conv2d(
         pad_top=pad_top,
         pad_left=pad_left,
         is_depthwise=False,
-        fused=fused,
     )
-
-
-def own_output(output: Tensor, fused: FusedAdd | None, target: DeviceTensor) -> tuple[float, int]:
-    """Scale and device zero point of the convolution's own result, fused or not."""
-    if fused is not None:
-        return fused.intermediate_scale, fused.intermediate_zero_point
-    assert output.quantization is not None
-    return output.quantization.scale, target.zero_point

@@ -1,4 +1,4 @@
-"""The DPU stages of a convolution: requantisation and, where fused, the addition behind it.
+"""The DPU stages of a convolution: requantisation.
 
 In: a ``Convolution`` and the channels that operands are packed for. Out: BS, BN, EW and OUT_CVT
 with their constants in the pool.
@@ -6,13 +6,10 @@ with their constants in the pool.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import numpy.typing as npt
 
 from delegate.lower.constants import ConstantPool
-from delegate.lower.fused_add import FusedAdd, FusedRequantization, fuse_requantization
 from delegate.lower.requantize import (
     UNIT_SCALE,
     UNIT_SHIFT,
@@ -20,7 +17,7 @@ from delegate.lower.requantize import (
     accumulator_bounds,
     requantize,
 )
-from delegate.lower.resolved import Convolution, FusionNotExactError
+from delegate.lower.resolved import Convolution
 from delegate.lower.stages import Int64Array
 from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, Ref, Source
 from delegate.lower.weights import (
@@ -35,25 +32,13 @@ def conv_stages(
     conv: Convolution, cube_channels: int, constants: ConstantPool
 ) -> tuple[BsStage, BnStage, EwStage | None, OutConvert]:
     """The DPU stages. The accumulator's bounds come from the weights themselves."""
-    if conv.fused is not None:
-        terms = _terms(conv)
-        fused = fuse_requantization(
-            conv.fused,
-            conv.multipliers,
-            _hardware_bias(conv, terms),
-            accumulator_bounds(terms, conv.bias, conv.source.zero_point),
-            conv.activation,
-        )
-        if fused is None:
-            raise FusionNotExactError(conv.node)
-        return _fused_stages(conv, conv.fused, fused, cube_channels, constants)
     chosen = choose_requantization(conv)
     packed = _pack_bs_operands(conv, chosen.bias, chosen.multipliers, cube_channels)
     return requantizing_stages(conv, chosen, constants.add(packed), cube_channels, constants)
 
 
 def choose_requantization(conv: Convolution) -> Requantization:
-    """The numbers of all stages of a convolution without addition. Raises LoweringError."""
+    """The numbers of all stages of a convolution. Raises LoweringError."""
     terms = _terms(conv)
     return requantize(
         conv.node,
@@ -174,35 +159,3 @@ def _bn_stage(chosen: Requantization, cube_channels: int, constants: ConstantPoo
         relux_max=relux_max,
         operands=constants.add(pack_bn_multipliers(chosen.bn_operands, cube_channels)),
     )
-
-
-def _fused_stages(
-    conv: Convolution,
-    add: FusedAdd,
-    chosen: FusedRequantization,
-    cube_channels: int,
-    constants: ConstantPool,
-) -> tuple[BsStage, BnStage, EwStage, OutConvert]:
-    packed = _pack_bs_operands(conv, chosen.bias, chosen.multipliers, cube_channels)
-    bs = _bs_stage(conv, chosen.multipliers, chosen.bs_shift, constants.add(packed))
-    bs = replace(bs, relu=True, relux_max=chosen.relux_max)
-    bn = BnStage(
-        alu_operand=chosen.low or None,
-        mul=Source.REGISTER,
-        mul_operand=chosen.scales.first,
-    )
-    ew = EwStage(
-        operand=add.operand.location,
-        surface_stride_bytes=add.operand.surface_stride_bytes,
-        offset=-add.operand.zero_point,
-        scale=chosen.scales.second,
-        relu=chosen.relu,
-        relux_max=chosen.sum_relux_max,
-    )
-    convert = OutConvert(
-        scale=chosen.scales.scale,
-        shift=chosen.scales.shift,
-        offset=add.output_zero_point,
-        ties_away=True,
-    )
-    return bs, bn, ew, convert

@@ -26,7 +26,7 @@ from delegate.lower.hw import (
 from delegate.lower.input_split import InputSplit, plan_input_split
 from delegate.lower.partial_sums import lower_input_split
 from delegate.lower.pixel_rows import other_rows, rows_text
-from delegate.lower.resolved import Convolution, FusionNotExactError
+from delegate.lower.resolved import Convolution
 from delegate.lower.split import Share, Split, bands, is_worth_it
 from delegate.lower.sum_passes import split_cost
 from delegate.lower.task import (
@@ -79,8 +79,6 @@ def lower_convolution(
     if isinstance(plan, InputSplit):
         return lower_input_split(conv, geometry_of(conv, kh, kw), plan, constants, work)
     weights = _pack_weights(conv, kh, kw, constants)
-    if conv.fused is not None and not _can_read_operand(plan):
-        raise FusionNotExactError(conv.node)
     # Parts of the kernels may end a surface after the cube of all of them.
     group = DEPTHWISE_GROUP if conv.is_depthwise else DENSE_KERNEL_GROUP
     operand_channels = align(outputs, group) + CHANNELS_PER_SURFACE
@@ -126,7 +124,7 @@ def _tasks_of_plan(
                         output=_output(conv, image, tile),
                         bs=part_bs,
                         bn=part_bn,
-                        ew=_operand_of_tile(conv, ew, image, tile),
+                        ew=_operand_of_part(ew, part),
                         out_convert=convert,
                         stride_h=conv.stride_h,
                         stride_w=conv.stride_w,
@@ -160,14 +158,6 @@ def _tile_name(conv: Convolution, image: int, tile: Tile) -> str:
 
 def _span(first: int, count: int) -> str:
     return f"{first}..{first + count - 1}"
-
-
-def _can_read_operand(plan: TilePlan) -> bool:
-    """A fused operand is read as whole rows of whole groups of channels."""
-    first = plan.tiles[0]
-    return all(tile.columns == first.columns for tile in plan.tiles) and all(
-        tile.part.first % DENSE_KERNEL_GROUP == 0 for tile in plan.tiles
-    )
 
 
 def programmed_channels(channels: int, is_depthwise: bool) -> int:
@@ -219,8 +209,6 @@ def _plan(conv: Convolution, kh: int, kw: int) -> tuple[Convolution, TilePlan | 
         split = _input_split(conv, geometry)
         if split is None:
             raise LoweringError(conv.node, error.rule, str(error)) from error
-        if conv.fused is not None:
-            raise FusionNotExactError(conv.node) from error
         if split.tasks > MAX_CHAIN_TASKS:
             raise LoweringError(
                 conv.node,
@@ -236,7 +224,7 @@ def _plan(conv: Convolution, kh: int, kw: int) -> tuple[Convolution, TilePlan | 
         plan = plan_tiles(geometry_of(other, kh, kw))
         if plan.rank < tiles.rank:
             best, tiles = other, plan
-    split = None if conv.fused is not None else _input_split(conv, geometry)
+    split = _input_split(conv, geometry)
     if split is None or split.cost_cycles >= tiles.cost_cycles:
         return best, tiles
     return conv, split
@@ -256,9 +244,6 @@ def _bands(
         plan_tiles(replace(geometry, rows=replace(geometry.rows, begin=begin, output_size=end)))
         for begin, end in bands(geometry.rows.output_size, split.cores)
     )
-    # The result must not depend on it: what is folded stays folded.
-    if conv.fused is not None and not all(_can_read_operand(plan) for plan in shared):
-        return (alone,)
     out = conv.output_view
     output_bytes = out.images * out.pixels * out.channels
     shares = [Share(plan.cost_cycles, plan.moved_bytes) for plan in shared]
@@ -347,14 +332,7 @@ def _output(conv: Convolution, image: int, tile: Tile) -> OutputCube:
     )
 
 
-def _operand_of_tile(
-    conv: Convolution, ew: EwStage | None, image: int, tile: Tile
-) -> EwStage | None:
+def _operand_of_part(ew: EwStage | None, part: Part) -> EwStage | None:
     if ew is None or ew.operand is None:
         return ew
-    if ew.per_channel:
-        return replace(ew, operand=ew.operand.moved(tile.part.first * ew.operand_bytes))
-    assert conv.fused is not None
-    operand = conv.fused.operand.pixel(_first_output_pixel(conv, image, tile))
-    offset = _surface_offset(tile.part, ew.surface_stride_bytes)
-    return replace(ew, operand=operand.moved(offset))
+    return replace(ew, operand=ew.operand.moved(part.first * ew.operand_bytes))

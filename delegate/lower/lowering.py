@@ -6,11 +6,11 @@ that does not fit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from delegate.errors import LoweringError
-from delegate.graph import AddOptions, Graph
+from delegate.graph import Graph
 from delegate.lower.add import layer_name, lower_add
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv2d import resolve_conv2d
@@ -18,10 +18,9 @@ from delegate.lower.convolution import lower_convolution
 from delegate.lower.depthwise import resolve_depthwise
 from delegate.lower.first_layer import fold_convolution, host_tensor
 from delegate.lower.fully_connected import resolve_fully_connected
-from delegate.lower.fused_add import FusedAdd
 from delegate.lower.memory_limits import check_sizes
 from delegate.lower.operations import Operation, operations_of, padding_before
-from delegate.lower.resolved import Convolution, FusionNotExactError
+from delegate.lower.resolved import Convolution
 from delegate.lower.split import Split
 from delegate.lower.task import BufferId, BufferSpec, Layer, LoweredPartition
 from delegate.lower.tensor_uses import tensor_uses
@@ -29,12 +28,10 @@ from delegate.lower.tensors import (
     DeviceTensor,
     MemoryPlan,
     binding_of,
-    device_zero_point,
     place_tensors,
 )
 from delegate.lower.work_area import WorkArea
 from delegate.lower.write_order import in_write_order
-from delegate.partition.fusion import additions_to_fuse, choose_fusions
 from delegate.partition.types import Partition
 from delegate.partition.views import place_views
 
@@ -48,14 +45,9 @@ def lower_partition(
     partition: Partition,
     name: str,
     split: Split | None = None,
-    *,
-    fuse_add: bool = False,
 ) -> LoweredPartition:
     """Lowers every node of ``partition``, for several cores if ``split`` is given. Raises
     LoweringError for a node that does not fit the hardware.
-
-    ``fuse_add``: additions are folded into convolutions where graph and numbers allow it; where the
-    numbers do not, both nodes get tasks of their own.
     """
     if not partition.outputs:
         raise LoweringError(
@@ -64,22 +56,11 @@ def lower_partition(
     views = place_views(graph, partition)
     for rejection in views.rejections:
         raise LoweringError(rejection.node, rejection.rule, rejection.detail)
-    candidates = additions_to_fuse(graph, partition) if fuse_add else {}
-    refused: frozenset[int] = frozenset()
-    while True:
-        fusions = choose_fusions(candidates, refused)
-        operations = in_write_order(
-            graph, operations_of(graph, partition, fusions), partition, views.places
-        )
-        slack = 0 if split is None else SPLIT_SLACK
-        uses = tensor_uses(graph, partition, operations, views.places, slack)
-        memory = place_tensors(graph, uses)
-        nodes = [operation.node for operation in operations]
-        check_sizes(graph, nodes, _buffers(memory, ConstantPool(), _work_area(memory)))
-        more = _refused_fusions(graph, operations, memory)
-        if not more:
-            break
-        refused |= more
+    operations = in_write_order(graph, operations_of(graph, partition), partition, views.places)
+    slack = 0 if split is None else SPLIT_SLACK
+    memory = place_tensors(graph, tensor_uses(graph, partition, operations, views.places, slack))
+    nodes = [operation.node for operation in operations]
+    check_sizes(graph, nodes, _buffers(memory, ConstantPool(), _work_area(memory)))
     constants, work = ConstantPool(), _work_area(memory)
     layers = tuple(_lower(graph, op, memory.tensors, constants, work, split) for op in operations)
     buffers = _buffers(memory, constants, work)
@@ -98,21 +79,6 @@ def _work_area(memory: MemoryPlan) -> WorkArea:
     return WorkArea(memory.sizes_bytes[BufferId.SCRATCH])
 
 
-def _refused_fusions(
-    graph: Graph, operations: Sequence[Operation], memory: MemoryPlan
-) -> frozenset[int]:
-    """The convolutions whose addition cannot be folded in exactly enough."""
-    refused = set()
-    for operation in operations:
-        if operation.addition is None:
-            continue
-        try:
-            _lower(graph, operation, memory.tensors, ConstantPool(), _work_area(memory))
-        except FusionNotExactError as error:
-            refused.add(error.node)
-    return frozenset(refused)
-
-
 def _lower(
     graph: Graph,
     operation: Operation,
@@ -125,19 +91,15 @@ def _lower(
     if node.op == "ADD":
         return lower_add(graph, node, tensors, constants, split)
     source, target = tensors[operation.source], tensors[operation.result]
-    conv = _resolve(graph, operation, source, target, tensors)
+    conv = _resolve(graph, operation, source, target)
     return lower_convolution(conv, constants, work, split)
 
 
 def _resolve(
-    graph: Graph,
-    operation: Operation,
-    source: DeviceTensor,
-    target: DeviceTensor,
-    tensors: Mapping[int, DeviceTensor],
+    graph: Graph, operation: Operation, source: DeviceTensor, target: DeviceTensor
 ) -> Convolution:
     node = operation.node
-    name = layer_name(graph, operation.addition or node)
+    name = layer_name(graph, node)
     if node.op == "FULLY_CONNECTED":
         return resolve_fully_connected(graph, node, name, source, target)
     seen = source if source.fold is None else host_tensor(source)
@@ -145,32 +107,11 @@ def _resolve(
         conv = resolve_depthwise(graph, node, name, seen, target)
     else:
         assert node.op == "CONV_2D", node.op
-        fused = _fused(graph, operation, tensors)
-        conv = resolve_conv2d(graph, node, name, seen, target, fused)
+        conv = resolve_conv2d(graph, node, name, seen, target)
     padding = padding_before(graph, operation)
     if padding is not None:
         conv = replace(conv, nodes=operation.nodes, pad_top=padding[0], pad_left=padding[1])
     return conv if source.fold is None else fold_convolution(conv, source)
-
-
-def _fused(
-    graph: Graph, operation: Operation, tensors: Mapping[int, DeviceTensor]
-) -> FusedAdd | None:
-    if operation.addition is None:
-        return None
-    assert isinstance(operation.addition.options, AddOptions)
-    intermediate = graph.tensor(operation.node.outputs[0])
-    assert intermediate.quantization is not None
-    result = tensors[operation.result]
-    return FusedAdd(
-        node=operation.addition.index,
-        operand=tensors[operation.other_operand],
-        intermediate_scale=intermediate.quantization.scale,
-        intermediate_zero_point=device_zero_point(intermediate),
-        output_scale=result.scale,
-        output_zero_point=result.zero_point,
-        activation=operation.addition.options.activation,
-    )
 
 
 def _buffers(memory: MemoryPlan, constants: ConstantPool, work: WorkArea) -> tuple[BufferSpec, ...]:

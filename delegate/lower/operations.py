@@ -1,7 +1,7 @@
-"""What a partition's nodes become: operations with tasks, additions and PAD folded into them.
+"""What a partition's nodes become: operations with tasks, PAD folded into them.
 
-In: ``Graph``, ``Partition`` and the additions to fold. Out: ``Operation``s in an order in which
-they can run. Concatenations and slices have no operation: their tensors lie inside one another.
+In: ``Graph`` and ``Partition``. Out: ``Operation``s in an order in which they can run.
+Concatenations and slices have no operation: their tensors lie inside one another.
 """
 
 from __future__ import annotations
@@ -18,24 +18,19 @@ from delegate.partition.views import VIEW_OPS
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A node to lower, with the addition and the PAD folded into it, if any."""
+    """A node to lower, with the PAD folded into it, if any."""
 
     node: Node
-    addition: Node | None = None
     padding: Node | None = None
 
     @property
     def result(self) -> int:
-        return (self.addition or self.node).outputs[0]
+        return self.node.outputs[0]
 
     @property
     def operands(self) -> tuple[int, ...]:
         """Feature maps it reads from memory; those of an addition may be constants."""
-        if self.node.op == "ADD":
-            return self.node.inputs
-        if self.addition is None:
-            return (self.source,)
-        return (self.source, self.other_operand)
+        return self.node.inputs if self.node.op == "ADD" else (self.source,)
 
     @property
     def source(self) -> int:
@@ -45,33 +40,18 @@ class Operation:
     @property
     def nodes(self) -> tuple[int, ...]:
         """All TFLite nodes it computes, in execution order."""
-        members = (self.padding, self.node, self.addition)
-        return tuple(node.index for node in members if node is not None)
-
-    @property
-    def other_operand(self) -> int:
-        """The operand of the folded addition that the convolution does not produce."""
-        assert self.addition is not None
-        first, second = self.addition.inputs
-        return second if first == self.node.outputs[0] else first
+        return tuple(node.index for node in (self.padding, self.node) if node is not None)
 
 
-def operations_of(
-    graph: Graph, partition: Partition, fusions: Mapping[int, int]
-) -> tuple[Operation, ...]:
-    """Execution order; a fused pair runs at the addition's place, where both operands exist."""
-    folded = set(fusions.values())
+def operations_of(graph: Graph, partition: Partition) -> tuple[Operation, ...]:
+    """In execution order."""
     pads = _pads(graph, partition)
     operations = []
     for index in partition.nodes:
         node = graph.node(index)
         if node.op == "PAD" or node.op in VIEW_OPS:
             continue
-        if index in fusions:
-            conv = graph.node(fusions[index])
-            operations.append(Operation(conv, node, pads.get(conv.inputs[0])))
-        elif index not in folded:
-            operations.append(Operation(node, None, pads.get(node.inputs[0])))
+        operations.append(Operation(node, pads.get(node.inputs[0])))
     return tuple(operations)
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.graph import Activation
-from delegate.lower.fused_add import FusedAdd
 from delegate.lower.stages import Int64Array
 from delegate.lower.tensors import DeviceTensor, View
 
@@ -46,14 +45,3 @@ class Convolution:
     pad_top: int
     pad_left: int
     is_depthwise: bool
-    fused: FusedAdd | None = None
-
-
-class FusionNotExactError(Exception):
-    """The requested fusion would not meet the numeric contract; lower the two nodes apart
-    instead.
-    """
-
-    def __init__(self, node: int) -> None:
-        super().__init__(f"node {node}: fusion not exact enough")
-        self.node = node

@@ -123,8 +123,6 @@ def _folds(
 def surfaces_read(graph: Graph, operation: Operation, tensor: int) -> int:
     """Surfaces that an operation reads of ``tensor``, some beyond its channels."""
     channels = view_of(graph.tensor(tensor).shape).channels
-    if operation.addition and tensor == operation.other_operand:
-        return default_surfaces(channels)
     depthwise = operation.node.op == "ADD" or _is_depthwise(graph, operation.node)
     return programmed_channels(channels, depthwise) // CHANNELS_PER_SURFACE
 

@@ -72,7 +72,7 @@ def in_write_order(
             if place is None or place.group not in written:
                 before[number].update([writer[tensor]] if tensor in writer else [])
                 continue
-            used = _surfaces_used(graph, operation, tensor)
+            used = surfaces_read(graph, operation, tensor)
             read = _widened(_box(graph, tensor, place), used)
             sources = [t for t in written[place.group] if widened[t].meets(read)]
             before[number].update(writer[t] for t in sources)
@@ -106,15 +106,6 @@ def _box(graph: Graph, tensor: int, place: Place) -> _Box:
         (place.row, place.row + view.height),
         (surface, surface + count),
     )
-
-
-def _surfaces_used(graph: Graph, operation: Operation, tensor: int) -> int:
-    """Surfaces that must hold something. What a fused addition reads beyond its operand's channels
-    may be anything: it only ends in spare lanes.
-    """
-    if operation.addition is not None and tensor == operation.other_operand:
-        return 0
-    return surfaces_read(graph, operation, tensor)
 
 
 def _widened(box: _Box, surfaces: int) -> _Box:

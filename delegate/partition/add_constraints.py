@@ -27,16 +27,22 @@ def one_operand_computed(facts: GraphFacts, node: Node) -> str | None:
 
 @constraint()
 def one_operand_has_output_shape(facts: GraphFacts, node: Node) -> str | None:
-    """A computed operand must have the output's shape; the other may be constant or per channel."""
+    """A computed operand must have the output's shape; the other may be per channel, or a constant
+    that is broadcast to it.
+    """
     shape = facts.outputs(node)[0].shape
     operands = facts.inputs(node)
     full = [t for t in operands if t.constant is None and _padded(t) == _pad(shape)]
     if not full:
         return ", ".join(str(list(tensor.shape)) for tensor in (*operands, *facts.outputs(node)))
     other = operands[1] if full[0] is operands[0] else operands[0]
-    if other.constant is not None or _padded(other) == _pad(shape):
+    is_broadcast = all(d in (1, o) for d, o in zip(_padded(other), _pad(shape), strict=True))
+    if is_broadcast and other.constant is not None:
         return None
-    if _padded(other)[1:3] == (1, 1) and _padded(other)[3] == _pad(shape)[3]:
+    images, height, width, channels = _pad(shape)
+    if _padded(other) in {
+        (i, h, w, channels) for i in (1, images) for h, w in ((1, 1), (height, width))
+    }:
         return None
     return f"{named(other)} of shape {list(other.shape)} is to be broadcast to {list(shape)}"
 

@@ -36,13 +36,32 @@ class GraphFacts:
         return self.graph.tensor(node.inputs[position])
 
     @cached_property
-    def producer_counts(self) -> dict[int, int]:
-        """How many nodes write each tensor."""
-        counts: dict[int, int] = {}
+    def computed(self) -> frozenset[int]:
+        """Tensors that a node writes."""
+        return frozenset(t for node in self.graph.nodes for t in node.outputs if t != ABSENT)
+
+    @cached_property
+    def disorder(self) -> str | None:
+        """What keeps the nodes from running one after the other as they stand; None: nothing.
+
+        The runtime finds partitions by which results are ready, not by the order of the nodes, and
+        writes out of bounds where an output of the model never gets ready.
+        """
+        done: set[int] = set()
+        ends = frozenset(self.graph.inputs)
         for node in self.graph.nodes:
-            for tensor in node.outputs:
-                counts[tensor] = counts.get(tensor, 0) + 1
-        return counts
+            where = f"node {node.index} ({node.op})"
+            for tensor in self.inputs(node):
+                if tensor.index in self.computed and tensor.index not in done:
+                    return f"{where} reads {named(tensor)} before it is written"
+            for tensor in self.outputs(node):
+                if tensor.index in done:
+                    return f"{where} writes {named(tensor)} again"
+                if tensor.is_variable or tensor.index in ends:
+                    kind = "a variable" if tensor.is_variable else "an input of the model"
+                    return f"{where} writes {named(tensor)}, {kind}"
+                done.add(tensor.index)
+        return None
 
     @cached_property
     def behind_dynamic(self) -> frozenset[int]:

@@ -114,13 +114,32 @@ def no_empty_tensors(facts: GraphFacts, node: Node) -> str | None:
 
 
 @constraint()
-def output_written_once(facts: GraphFacts, node: Node) -> str | None:
-    """An output must be a tensor that only this node writes, and that it does not read."""
-    for output in facts.outputs(node):
-        if output.is_variable or output.constant is not None:
-            return f"{named(output)} is a {'variable' if output.is_variable else 'constant'}"
-        if facts.producer_counts.get(output.index) != 1 or output.index in node.inputs:
-            return f"{named(output)} is also written or read"
+def nodes_in_order(facts: GraphFacts, node: Node) -> str | None:
+    """In the whole graph, a tensor must be written once, before it is read, and not if it is a
+    variable or an input.
+    """
+    return facts.disorder
+
+
+@constraint()
+def no_variables(facts: GraphFacts, node: Node) -> str | None:
+    """No tensor may be a variable."""
+    variable = next((tensor for tensor in facts.inputs(node) if tensor.is_variable), None)
+    return None if variable is None else f"{named(variable)} is"
+
+
+@constraint()
+def constants_unchanged(facts: GraphFacts, node: Node) -> str | None:
+    """A constant must be dense, not an input of the model, and written by no node."""
+    for tensor in (*facts.inputs(node), *facts.outputs(node)):
+        if tensor.is_sparse:
+            return f"{named(tensor)} is sparse; convert the model without sparsity"
+        if tensor.constant is None:
+            continue
+        if tensor.index in facts.graph.inputs:
+            return f"{named(tensor)} is an input"
+        if tensor.index in facts.computed:
+            return f"{named(tensor)} is written"
     return None
 
 
@@ -188,28 +207,19 @@ def _quantized(facts: GraphFacts, node: Node) -> list[Tensor]:
 
 @constraint()
 def features_computed(facts: GraphFacts, node: Node) -> str | None:
-    """The input must be computed or be an input of the model, not a constant or variable."""
+    """The input must be computed or be an input of the model, not a constant."""
     for tensor in features(facts, node)[: -len(node.outputs)]:
-        is_operand = node.op == "ADD"  # which may be constant, see add_constraints
-        if (tensor.constant is not None and not is_operand) or tensor.is_variable:
-            return f"{named(tensor)} is a {'variable' if tensor.is_variable else 'constant'}"
+        # An operand of ADD may be constant, see add_constraints.
+        if tensor.constant is not None and node.op != "ADD":
+            return f"{named(tensor)} is a constant"
     return None
-
-
-@constraint()
-def weights_dense(facts: GraphFacts, node: Node) -> str | None:
-    """Weights must be dense; convert the model without sparsity."""
-    weights = weights_of(facts, node)
-    return f"{named(weights)} is sparse" if weights.is_sparse else None
 
 
 @constraint()
 def weights_constant(facts: GraphFacts, node: Node) -> str | None:
     """Weights must be constants of the model."""
     weights = weights_of(facts, node)
-    if weights.constant is not None and not weights.is_variable:
-        return None
-    return f"{named(weights)} is computed while running"
+    return None if weights.constant is not None else f"{named(weights)} is computed while running"
 
 
 @constraint()
@@ -275,7 +285,7 @@ def bias_int32_constant(facts: GraphFacts, node: Node) -> str | None:
         return None
     if bias.dtype is not DType.INT32:
         return f"{named(bias)} is {bias.dtype.name}"
-    if bias.constant is None or bias.is_sparse or bias.is_variable:
+    if bias.constant is None:
         return f"{named(bias)} is no constant"
     channels = weights_of(facts, node).shape[output_channel_axis(node)]
     if bias.constant.shape != (channels,) or bias.constant.dtype != np.int32:

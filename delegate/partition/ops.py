@@ -20,6 +20,7 @@ from delegate.partition.constraint import Constraint, GraphFacts
 from delegate.partition.types import Rejection
 
 FIRST = (
+    common.nodes_in_order,
     common.tensors_as_defined,
     common.eight_bit_features,
     common.options_known,
@@ -27,7 +28,8 @@ FIRST = (
     common.static_shapes,
     common.not_behind_dynamic_shapes,
     common.no_empty_tensors,
-    common.output_written_once,
+    common.no_variables,
+    common.constants_unchanged,
     common.same_feature_types,
     common.per_tensor_features,
     common.features_computed,
@@ -37,7 +39,6 @@ QUANTIZATION = (common.scales_positive, common.zero_points_in_range)
 
 # After the ranks are known, since they index the weights' shape.
 WEIGHTS = (
-    common.weights_dense,
     common.weights_constant,
     common.weights_type,
     *QUANTIZATION,

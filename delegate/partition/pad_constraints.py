@@ -34,13 +34,19 @@ def pad_rank(facts: GraphFacts, node: Node) -> str | None:
 
 @constraint(most=MAX_PADDING)
 def pad_amounts_in_range(facts: GraphFacts, node: Node) -> str | None:
-    """Padding must be constant, of height and width only, at most {most} at the top and left."""
+    """Padding must be constant, of height and width only, at most {most} at the top and left, and
+    give the output's shape.
+    """
     tensor = facts.graph.tensor(node.inputs[AMOUNTS])
     if tensor.constant is None or np.asarray(tensor.constant).size != 2 * RANK:
         return f"{named(tensor)} does not hold two constants per dimension"
     batch, (top, bottom), (left, right), channels = pad_amounts(facts.graph, node)
     if any((*batch, *channels)) or min(top, bottom, left, right) < 0:
         return f"it is {[list(batch), [top, bottom], [left, right], list(channels)]}"
+    images, height, width, depth = facts.graph.tensor(node.inputs[0]).shape
+    padded = (images, height + top + bottom, width + left + right, depth)
+    if facts.outputs(node)[0].shape != padded:
+        return f"it gives {list(padded)}, the output is {list(facts.outputs(node)[0].shape)}"
     return f"top {top}, left {left}" if max(top, left) > MAX_PADDING else None
 
 

@@ -67,20 +67,11 @@ def select_nodes(
     ``deny_ops``: operator names ("ADD", "CUSTOM" for all custom ones) or node indices ("12").
     """
     facts = GraphFacts(graph)
-    reachable = _ready_nodes(graph)
     denied = {name.upper() for name in deny_ops}
     supported: set[int] = set()
     rejections: list[Rejection] = []
     for node in graph.nodes:
         rejection = _denied(node, denied) or check_node(facts, node)
-        if rejection is None and node.index not in reachable:
-            rejection = Rejection(
-                node.index,
-                node.op,
-                "inputs_produced",
-                "Every input must be computed from inputs of the model: an input of this node "
-                "depends on itself",
-            )
         if rejection is None:
             supported.add(node.index)
         else:
@@ -233,11 +224,6 @@ def _epochs(graph: Graph, supported: frozenset[int]) -> list[tuple[int, ...]]:
                         heapq.heappush(target, (turn + (reader < place), reader))
         epochs.append(tuple(nodes))
     return epochs
-
-
-def _ready_nodes(graph: Graph) -> frozenset[int]:
-    """Nodes whose inputs all get computed; the others lie on or behind a cycle."""
-    return frozenset(node for epoch in _epochs(graph, frozenset()) for node in epoch)
 
 
 def _with_borders(

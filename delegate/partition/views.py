@@ -123,7 +123,10 @@ def _checked(graph: Graph, whole: int, part: int, begin: Sequence[int]) -> Link:
 
 def _slice_begin(graph: Graph, node: Node, shape: Sequence[int]) -> list[int]:
     begin = list(_integers(graph, node.inputs[1], len(shape)))
+    sizes = list(_integers(graph, node.inputs[2], len(shape)))
     if node.op == "SLICE":
+        sizes = [d - b if s == -1 else s for d, b, s in zip(shape, begin, sizes, strict=True)]
+        _check_size(graph, node, sizes)
         return begin
     options = node.options
     assert isinstance(options, StridedSliceOptions)
@@ -137,7 +140,19 @@ def _slice_begin(graph: Graph, node: Node, shape: Sequence[int]) -> list[int]:
             begin[axis] = 0
         elif begin[axis] < 0:
             begin[axis] = max(begin[axis] + size, 0)
+        end = sizes[axis] + size if sizes[axis] < 0 else sizes[axis]
+        if options.end_mask >> axis & 1:
+            end = size
+        sizes[axis] = min(end, size) - begin[axis]
+    _check_size(graph, node, sizes)
     return begin
+
+
+def _check_size(graph: Graph, node: Node, sizes: Sequence[int]) -> None:
+    """The output must have the shape that the slice gives."""
+    found = graph.tensor(node.outputs[0]).shape
+    if tuple(sizes) != found:
+        raise ViewError(f"it gives {list(sizes)}, the output is {list(found)}")
 
 
 def _integers(graph: Graph, index: int, count: int) -> tuple[int, ...]:

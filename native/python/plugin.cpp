@@ -20,6 +20,7 @@
 #include "devices.h"
 #include "executable.h"
 #include "file_pages.h"
+#include "plan_order.h"
 #include "snapshot.h"
 #include "tflite_abi.h"
 
@@ -109,6 +110,8 @@ py::str decode(const char* bytes) {
 std::vector<std::tuple<std::vector<int32_t>, std::vector<int32_t>, std::vector<int32_t>>> preview(
     Context* context, const std::vector<int32_t>& nodes) {
   if (nodes.empty()) return {};
+  const std::string disorder = plan_disorder(context);
+  if (!disorder.empty()) throw std::runtime_error("the nodes are out of order: " + disorder);
   DelegateParams* params = nullptr;
   int32_t count = 0;
   const IntArrayStorage array(nodes);

@@ -45,17 +45,15 @@ def tflite_outputs(model: bytes, graph: Graph, partition: Partition, arrays):
     return [interpreter.get_tensor(index) for index in partition.outputs]
 
 
-def lower_model(
-    model: bytes, *, fuse_add: bool = False
-) -> tuple[Graph, Partition, LoweredPartition]:
+def lower_model(model: bytes) -> tuple[Graph, Partition, LoweredPartition]:
     graph = read_graph(model)
     partition = whole_graph(graph)
-    return graph, partition, lower_partition(graph, partition, "test", fuse_add=fuse_add)
+    return graph, partition, lower_partition(graph, partition, "test")
 
 
-def differences(model: bytes, rng: np.random.Generator, *, fuse_add: bool = False):
+def differences(model: bytes, rng: np.random.Generator):
     """|ours - TFLite| per output, ours executed task by task on NumPy."""
-    graph, partition, lowered = lower_model(model, fuse_add=fuse_add)
+    graph, partition, lowered = lower_model(model)
     arrays = random_inputs(graph, partition.inputs, rng)
     expected = tflite_outputs(model, graph, partition, arrays)
     ours = Machine(lowered).run(arrays)

@@ -187,7 +187,7 @@ def test_nodes_on_a_cycle_are_rejected() -> None:
     graph = read_graph(b.build())
     supported, rejections = select_nodes(graph)
     assert not supported
-    assert {r.rule for r in rejections} == {"inputs_produced"}
+    assert {r.rule for r in rejections} == {"nodes_in_order"}
     assert partition_graph(graph, {0, 1}) == []
 
 

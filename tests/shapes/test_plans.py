@@ -12,8 +12,7 @@ from delegate.compiler import compile_model
 from delegate.options import Options
 from tests.shared_folder import MODELS, model_files, needs_models
 
-# Without fuse_add additions are tasks of their own, which keeps the others above their bounds; with
-# it no sum may be off by more than one step (docs/numerics.md).
+# Additions are tasks of their own, which keeps the others above their bounds.
 WITHIN_BOUNDS = (
     "mobilenet_v1_0.25_128_quant",
     "mobilenet_v1_1.0_224_quant",
@@ -33,24 +32,6 @@ def test_bytes_are_near_the_floor(path):
     if path.stem in WITHIN_BOUNDS:
         assert sum(item.tasks for item in result.partitions) <= bound.tasks
         assert sum(item.estimate.cycles for item in result.partitions) <= bound.cycles
-
-
-BEYOND_ONE_STEP = pytest.mark.xfail(
-    strict=True,
-    reason="a step of node 2 is 2.05 steps of the sum in node 3: fused, it could be off by two",
-)
-FUSED = [
-    pytest.param(name, marks=BEYOND_ONE_STEP) if name == "resnet8_cifar10_int8" else name
-    for name in BOUNDS
-]
-
-
-@needs_models
-@pytest.mark.parametrize("name", FUSED)
-def test_plans_with_fused_additions_are_within_all_bounds(name):
-    result = compile_model(MODELS / f"{name}.tflite", Options(fuse_add=True))
-    assert sum(item.tasks for item in result.partitions) <= BOUNDS[name].tasks
-    assert sum(item.estimate.cycles for item in result.partitions) <= BOUNDS[name].cycles
 
 
 @needs_models
