@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from delegate.options import (
@@ -119,7 +120,7 @@ def header(_: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {
+PAGES: Mapping[str, Callable[[str], str]] = {
     "docs/options.md": options_page,
     "README.md": readme,
     "native/loader/options_gen.h": header,
