@@ -10,8 +10,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 from delegate.graph import Graph, Node
 from delegate.partition.constraint import ABSENT, GraphFacts
@@ -20,43 +18,6 @@ from delegate.partition.types import Partition, Rejection
 from delegate.partition.views import place_views
 
 NEVER = -1  # the epoch of a node whose inputs are never computed
-
-
-class PartitionOptions(Protocol):
-    """The options that partitioning reads (``delegate.options.Options`` has them)."""
-
-    @property
-    def deny_ops(self) -> tuple[str, ...]: ...
-    @property
-    def min_nodes(self) -> int: ...
-    @property
-    def max_partitions(self) -> int: ...
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionPlan:
-    """Every node is either in one of ``partitions`` or has one entry in ``rejections``."""
-
-    partitions: tuple[Partition, ...]
-    rejections: tuple[Rejection, ...]
-
-
-def plan(graph: Graph, options: PartitionOptions) -> PartitionPlan:
-    """Partitions ``graph``, all rules applied; rejections are sorted by node."""
-    supported, rejections = select_nodes(graph, options.deny_ops)
-    found = list(rejections)
-    while True:
-        found_now = partition_graph(graph, supported)
-        dropped = copying_views(graph, found_now)
-        if not dropped:
-            kept, dropped = select_partitions(
-                graph, found_now, options.min_nodes, options.max_partitions
-            )
-        if not dropped:
-            break
-        found += dropped
-        supported -= {rejection.node for rejection in dropped}
-    return PartitionPlan(tuple(kept), tuple(sorted(found, key=lambda r: r.node)))
 
 
 def select_nodes(
