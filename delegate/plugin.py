@@ -20,7 +20,7 @@ from delegate.log import configure, get_logger
 from delegate.model.operator_options import struct_bytes
 from delegate.ops import OPERATORS
 from delegate.options import Options
-from delegate.partition.constraint import GraphFacts
+from delegate.partition.rules import facts_of
 from delegate.report import Delegation, announce, plural
 from delegate.tflite_operators import BUILTIN_OPERATORS
 
@@ -109,7 +109,7 @@ class Session:
             return compile_context(graph, self.options, preview)
         # Whatever the runtime would make of all nodes stands for how it partitions; of a graph out
         # of order it may not be asked.
-        is_ordered = GraphFacts(graph).disorder is None
+        is_ordered = facts_of(graph).disorder is None
         everything = json.dumps(preview([n.index for n in graph.nodes]) if is_ordered else [])
         return compile_cached(
             graph,
