@@ -24,9 +24,10 @@ from delegate.delegated import DelegatedModel
 from delegate.errors import ModelError
 from delegate.graph import Graph, Node
 from delegate.model_inputs import Sample
+from delegate.ops import OPERATORS
+from delegate.ops.operator import Lowering
 from delegate.options import Options
 from delegate.partition.types import Partition
-from delegate.partition.views import VIEW_OPS
 from delegate.reference import ReferenceModel
 
 # The numeric contract: no element off by more than one step; shares of equal elements at least
@@ -263,10 +264,11 @@ class _Operators:
         indices = sorted(i for compiled in result.partitions for i in compiled.partition.nodes)
         nodes = [result.graph.node(index) for index in indices]
         self.delegated_nodes = len(nodes)
-        # PAD, concatenations and slices compute nothing of their own: what reads them is compared.
-        silent = ("PAD", *VIEW_OPS)
+        # What has no tasks computes nothing of its own: what reads it is compared.
         self._nodes = [
-            _Operator(result.graph, node, options) for node in nodes if node.op not in silent
+            _Operator(result.graph, node, options)
+            for node in nodes
+            if OPERATORS[node.op].lowering is Lowering.TASKS
         ]
         tensors = [tensor for node in self._nodes for tensor in node.tensors]
         self._reference = ReferenceModel.load(path, reference_kernels=True, tensors=tensors)

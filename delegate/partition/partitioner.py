@@ -8,12 +8,12 @@ Lite's own preview, so that compiling a file and delegating it agree.
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Collection, Mapping, Sequence
 
 from delegate.graph import Graph, Node
-from delegate.partition.constraint import ABSENT, GraphFacts
-from delegate.partition.ops import check_node
+from delegate.ops import OPERATORS
+from delegate.ops.operator import ABSENT
+from delegate.partition.rules import check_node, facts_of
 from delegate.partition.types import Partition, Rejection
 from delegate.partition.views import place_views
 
@@ -27,7 +27,7 @@ def select_nodes(
 
     ``deny_ops``: operator names ("ADD", "CUSTOM" for all custom ones) or node indices ("12").
     """
-    facts = GraphFacts(graph)
+    facts = facts_of(graph)
     denied = {name.upper() for name in deny_ops}
     supported: set[int] = set()
     rejections: list[Rejection] = []
@@ -99,13 +99,8 @@ def partition_macs(graph: Graph, partition: Partition) -> int:
 
 def node_macs(graph: Graph, node: Node) -> int:
     """Multiply-accumulates of a convolution or fully connected node, 0 for others."""
-    if node.op not in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):
-        return 0
-    weights = graph.tensor(node.inputs[1]).shape
-    outputs = math.prod(graph.tensor(node.outputs[0]).shape)
-    # Taps of one output: a depthwise filter is 1HWO, the others have the output channels first.
-    taps = weights[1:3] if node.op == "DEPTHWISE_CONV_2D" else weights[1:]
-    return outputs * math.prod(taps)
+    operator = OPERATORS.get(node.op)
+    return 0 if operator is None else operator.macs(graph, node)
 
 
 def partition_graph(graph: Graph, supported: Collection[int]) -> list[Partition]:
