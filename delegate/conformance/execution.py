@@ -26,6 +26,7 @@ from delegate.conformance.outcome import Oracle, Outcome, Status
 from delegate.conformance.skips import FILE_ABSENT, OTHER_OPERATORS, RUNTIME_REFUSES
 from delegate.conformance.tolerance import most_differing
 from delegate.errors import DelegateError, ModelError, UsageError
+from delegate.files import MAX_MODEL_BYTES, read_file
 from delegate.graph import Graph
 from delegate.options import ORIGIN_DEFAULT, Options
 from delegate.partition.types import Rejection
@@ -59,7 +60,7 @@ def prepare(name: str, models: Path | None) -> Prepared:
     else:
         if case.path is None:
             raise UsageError(f"{name}: no file of that name among the public models (--models)")
-        model = case.path.read_bytes()
+        model = read_file(case.path, "file", MAX_MODEL_BYTES, error=ModelError)
     graph = read_graph(model)
     inputs: dict[int, Array] = {}
     for index in graph.inputs:
