@@ -11,6 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
 from delegate.graph import Graph, Node, Tensor
 
 ABSENT = -1
@@ -62,6 +65,13 @@ class GraphFacts:
                     return f"{where} writes {named(tensor)}, {kind}"
                 done.add(tensor.index)
         return None
+
+    @cached_property
+    def changing_constants(self) -> tuple[npt.NDArray[np.generic], ...]:
+        """Constants that the host or a node may write: inputs of the model and outputs of nodes."""
+        indices = self.computed.union(self.graph.inputs)
+        found = (self.graph.tensor(index).constant for index in sorted(indices))
+        return tuple(constant for constant in found if constant is not None)
 
     @cached_property
     def behind_dynamic(self) -> frozenset[int]:
