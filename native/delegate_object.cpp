@@ -1,6 +1,5 @@
 #include "delegate_object.h"
 
-#include <cstdio>
 #include <exception>
 #include <mutex>
 #include <stdexcept>
@@ -44,16 +43,24 @@ Status prepare(Context* context, Delegate* delegate) {
 
 Status inert_prepare(Context*, Delegate*) { return Status::kOk; }
 
+// Of a delegate that could not be made: the graph that it is given to says why.
+class RefusingSession : public Session {
+ public:
+  explicit RefusingSession(std::string text) : text_(std::move(text)) {}
+  void prepare(Context*, Delegate*) override { throw std::runtime_error(text_); }
+
+ private:
+  std::string text_;
+};
+
 }  // namespace
 
 // Owned by nobody on purpose, see the header.
 Delegate* make_delegate(SessionPointer session) {
   auto delegate = std::make_unique<Delegate>();
-  delegate->prepare = session == nullptr ? inert_prepare : prepare;
+  delegate->prepare = prepare;
   delegate->flags = tflite::kAllowDynamicTensors | tflite::kRequirePropagatedShapes;
-  if (session != nullptr) {
-    delegate->data = std::make_unique<SessionPointer>(std::move(session)).release();
-  }
+  delegate->data = std::make_unique<SessionPointer>(std::move(session)).release();
   return delegate.release();
 }
 
@@ -69,12 +76,9 @@ void destroy_delegate(Delegate* delegate) {
 }
 
 Delegate* refuse_delegate(const std::string& text, tflite::ReportError report) {
-  if (report != nullptr) {
-    report(text.c_str());
-    return nullptr;
-  }
-  std::fprintf(stderr, "rk3588 delegate: %s; running on the CPU\n", text.c_str());
-  return make_delegate(nullptr);
+  if (report == nullptr) return make_delegate(std::make_shared<RefusingSession>(text));
+  report(text.c_str());
+  return nullptr;
 }
 
 void install_kernels(Context* context, Delegate* delegate, std::vector<PendingKernel> kernels) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiled_operator.h"
@@ -95,9 +96,11 @@ py::module_ import_plugin() {
   return py::module_::import("delegate.plugin");
 }
 
+// Bytes that are no UTF-8 become what Options refuses.
 py::str decode(const char* bytes) {
-  const size_t size = std::char_traits<char>::length(bytes);
-  PyObject* text = PyUnicode_DecodeUTF8(bytes, static_cast<Py_ssize_t>(size), "replace");
+  const std::string_view view = bytes == nullptr ? "" : bytes;
+  PyObject* text =
+      PyUnicode_DecodeUTF8(view.data(), static_cast<Py_ssize_t>(view.size()), "surrogateescape");
   if (text == nullptr) throw py::error_already_set();
   return py::reinterpret_steal<py::str>(text);
 }
@@ -212,8 +215,9 @@ class PythonSession : public Session {
     auto alive = std::make_shared<Context*>(context);
     const auto expire = [](Context** pointer) { *pointer = nullptr; };
     const std::unique_ptr<Context*, decltype(expire)> guard(alive.get(), expire);
+    const auto sizes = session_.get().attr("option_bytes").cast<OptionSizes>();
     const py::object compiled =
-        session_.get().attr("prepare")(snapshot_context(context), preview_function(alive));
+        session_.get().attr("prepare")(snapshot_context(context, sizes), preview_function(alive));
     // Before the device takes its share.
     release_freed_memory();
     std::vector<PendingKernel> pending;

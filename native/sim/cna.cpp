@@ -150,7 +150,7 @@ WeightBlock decode_weights(const BlockView& v, const CnaConfig& c) {
   require_equal(v, r::weight_size1::kOffset, "WEIGHT_BYTES_PER_KERNEL", w.bytes_per_kernel,
                 uint64_t{w.kh} * w.kw * channels * element,
                 "a kernel of " + std::to_string(w.kh) + "x" + std::to_string(w.kw) + "x" +
-                    std::to_string(channels) + " stored " + element_name(c.element));
+                    std::to_string(channels) + " " + element_name(c.element));
   require_equal(
       v, r::weight_size0::kOffset, "WEIGHT_BYTES", w.bytes,
       uint64_t{w.bytes_per_kernel} * w.kernels,

@@ -12,8 +12,7 @@ namespace rk3588::sim {
 
 enum class Operand { kOff, kRegister, kMemory };
 
-// BS and BN have the same parts: ALU, MUL with a shift, ReLU or RELUX. BS adds, then multiplies; BN
-// multiplies, then adds, and shifts the sum.
+// BS and BN have the same form: ALU, MUL with a shift, ReLU or RELUX.
 struct XStage {
   Operand alu = Operand::kOff;
   bool alu_minus = false;
@@ -21,8 +20,8 @@ struct XStage {
   Operand mul = Operand::kOff;
   bool mul_prelu = false;  // only negative values are multiplied and shifted
   int16_t mul_operand = 0;
-  uint32_t shift = 0;           // for products (BN: and sums) >= 0
-  uint32_t shift_negative = 0;  // for those < 0
+  uint32_t shift = 0;           // for products >= 0
+  uint32_t shift_negative = 0;  // for products < 0
   bool relu = false;
   bool relux = false;
   int32_t relux_max = 0;
@@ -75,8 +74,8 @@ struct DpuConfig {
   int16_t ow_operand = 0;
   XStage bs;
   XStage bn;
-  LutConfig lut;  // before the operation of EW
   EwStage ew;
+  LutConfig lut;  // behind the operation of EW
   OutStage out;
   // Output addressing: surface s lies at dst + s / per_group * group_pitch + s % per_group *
   // surface_pitch.

@@ -22,7 +22,7 @@ LUT_REGISTERS: tuple[RegisterSpec, ...] = (
         0x4104,
         "LUT_ACCESS_DATA",
         "Table upload: next entry.",
-        bits(31, 0, "LUT_ACCESS_DATA", "entry, int16 extended by its sign", signed=True),
+        bits(15, 0, "LUT_ACCESS_DATA", "entry, int16"),
     ),
     reg(
         0x4108,
