@@ -8,6 +8,7 @@ A case is its seed: what failed is repeated by running that seed alone. A case p
 from __future__ import annotations
 
 import collections
+import faulthandler
 import gc
 import multiprocessing
 import os
@@ -76,6 +77,7 @@ def in_child(function: Callable[[], Any], seconds: float) -> ChildResult:
 def _run_child(function: Callable[[], Any], writing: int) -> None:
     """Never returns."""
     gc.disable()
+    faulthandler.disable()
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
