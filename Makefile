@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help demo test sanitize fuzz test-litert conformance conformance-sample lint format native clean
+.PHONY: help demo test sanitize fuzz test-litert test-alone conformance conformance-sample lint format native clean
 
 # The first Python from 3.10 on that really starts; 3.11 first, the last one with a tflite-runtime.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.10 python3; do \
@@ -27,6 +27,7 @@ LITERT_TESTS := tests/native tests/cli tests/package tests/e2e tests/aot tests/h
 help:
 	@echo 'make demo         classify a picture through the delegate'
 	@echo 'make test         lint, types, tests under tflite-runtime and ai-edge-litert'
+	@echo 'make test-alone   tests that depend on ../shared, in a copy of this tree without it'
 	@echo 'make conformance  the whole operator suite against the reference kernels'
 	@echo 'make sanitize     the simulator under sanitizers, on mutated command streams'
 	@echo 'make fuzz         the same with libFuzzer (clang), FUZZ_RUNS streams (default 1000000)'
@@ -82,6 +83,10 @@ format: $(VENV)/installed
 test-litert: $(LITERT)/installed
 	$(LITERT)/bin/python -m pytest $(PYTEST_FLAGS) -q -m 'not slow and not exhaustive' $(LITERT_TESTS)
 
+# Where ../shared is, the tests that depend on it run a second time as in a clone without it.
+test-alone: $(VENV)/installed
+	if [ -d ../shared ]; then $(BIN)/python tools/alone.py -q $(PYTEST_FLAGS); fi
+
 # What CI runs of the suite: the same cases every time, of every family.
 conformance-sample: $(VENV)/installed
 	$(BIN)/python -m delegate conformance --device simulator --sample 1000 --seed 1 --gtest_brief
@@ -91,13 +96,13 @@ conformance: $(VENV)/installed
 		--gtest_output=json:build/conformance.json --summary build/conformance_summary.json
 
 # The simulator and its fuzzer under AddressSanitizer and UndefinedBehaviorSanitizer, on a sample:
-# mutated command streams of our own digits programs, and of the captures where they are.
+# mutated command streams of our own digits programs, and of captures of another driver.
 SANITIZE := build/sanitize
 SANITIZE_RUNS ?= 3000
-CAPTURES := ../shared/captures
+CAPTURES := $(firstword $(wildcard ../shared/captures) tests/captures/recorded)
 
 # $(1): build folder, $(2): more options of cmake. Seeds: programs of the simulator's own tests, our
-# digits programs, and the captures where they are.
+# digits programs, and the captures.
 define fuzzer
 	$(BIN)/cmake -S . -B $(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
 		-DRK3588_SANITIZE=ON -DRK3588_PYTHON_MODULE=OFF -DRK3588_FUZZ=ON $(2)
@@ -105,7 +110,7 @@ define fuzzer
 	$(BIN)/python -m delegate compile models/digits/digits_int8.tflite \
 		--dump $(1)/programs > $(1)/compile.log
 	$(BIN)/python tools/fuzz_seeds.py $(1)/programs $(1)/seeds --own
-	if [ -d $(CAPTURES) ]; then $(BIN)/python tools/fuzz_seeds.py $(CAPTURES) $(1)/seeds; fi
+	$(BIN)/python tools/fuzz_seeds.py $(CAPTURES) $(1)/seeds
 endef
 
 sanitize: $(VENV)/installed
@@ -127,6 +132,7 @@ fuzz: $(VENV)/installed
 
 test: lint sanitize test-litert conformance-sample $(VENV)/installed
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m 'not exhaustive'
+	$(MAKE) test-alone
 
 clean:
 	rm -rf $(VENV) $(LITERT) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -120,7 +120,7 @@ def compile_ahead_of_time(path: str | Path, **options: object) -> bytes:
 
 
 def devices() -> tuple[DeviceInfo, ...]:
-    """The devices of this machine: the NPU if its kernel driver is bound, simulator, null."""
+    """The devices of this machine: nodes of NPUs, simulator, null."""
     from delegate.device_list import find_devices
 
     return find_devices()

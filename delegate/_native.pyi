@@ -55,7 +55,7 @@ def take_run_log() -> list[tuple[str, int, int, int, int, int]]:
     """
 
 def find_npu_node(root: str = "/") -> str:
-    """Path of an NPU's device node whose kernel driver is bound, or ""."""
+    """Path of the device node that ``device=auto`` takes, or ""."""
 
 def to_nc1hwc2(
     host: npt.NDArray[np.uint8], surface_stride_bytes: int, is_uint8: bool, fill: int
@@ -125,5 +125,10 @@ def run_on_device(
     whose arrays hold the results. Raises DeviceError.
     """
 
-def driver_version(node: str) -> tuple[str, int, int, int]:
-    """(name, major, minor, patch) of the driver of a device node. Raises DeviceError."""
+def find_npu_nodes(root: str = "/") -> list[tuple[str, str, str, str, str]]:
+    """Path, driver ("" if nobody could be asked), its version ("" likewise), state and problem of
+    every device node that is an NPU's or may be one; ``root`` holds dev/ and sys/.
+
+    State: usable, missing (the kernel has the device, /dev no node), denied, failed, foreign (of
+    another driver). Opens nodes to ask their drivers. Never raises for what it finds.
+    """

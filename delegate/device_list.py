@@ -19,16 +19,20 @@ class DeviceInfo:
 
 
 def find_devices(root: str = "/") -> tuple[DeviceInfo, ...]:
-    """The NPU if its kernel driver is bound, then the simulator and the null device.
+    """The NPUs' device nodes, then the simulator and the null device.
 
-    The first usable one is what ``device=auto`` takes, unless an NPU is there that cannot be used.
-    ``root``: the directory that holds dev/ and sys/. Opens the NPU's node.
+    ``device=auto`` takes the first usable one, unless there are only NPUs that cannot be used.
+    ``root``: the directory that holds dev/ and sys/. Opens the NPUs' nodes.
     """
     from delegate import _native
 
     found = []
-    node = _native.find_npu_node(root)
-    if node:
+    for node, _, _, state, problem in _native.find_npu_nodes(root):
+        if state == "foreign":
+            continue
+        if state != "usable":
+            found.append(DeviceInfo(node, True, False, problem))
+            continue
         try:
             found.append(DeviceInfo(node, True, True, _native.open_device_name(node)))
         except DeviceError as error:

@@ -6,9 +6,7 @@ version and for the self-test. ``root`` is the directory that holds dev/, sys/ a
 
 from __future__ import annotations
 
-import grp
 import importlib.metadata
-import os
 import platform
 import time
 from collections.abc import Iterator
@@ -18,29 +16,22 @@ from typing import Any
 
 from delegate import __version__
 from delegate.errors import DeviceError
+from delegate.npu_presence import (
+    Cores,
+    Finding,
+    Node,
+    find_cores,
+    find_nodes,
+    presence_findings,
+)
 from delegate.options import OPTIONS, Options
 
-_DRIVERS = {"rocket": "rocket", "RKNPU": "rknpu", "rknpu": "rknpu"}
 _RUNTIMES = ("tflite-runtime", "ai-edge-litert", "tensorflow", "tensorflow-cpu", "numpy")
 # The NPU's clock after boot is 200 MHz, the slowest that vendor kernels use under load 300 MHz.
 _SLOW_HZ = 300_000_000
 CORES = 3
 _RESERVE_BYTES = 256 << 20
 """Free memory below which larger models may not find room."""
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A device node of an NPU driver."""
-
-    path: str
-    driver: str
-    version: str | None
-    exists: bool
-    mode: str | None
-    group: str | None
-    accessible: bool
-    problem: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +44,6 @@ class SelfTest:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """``level``: ok, note or problem. ``remedy`` is empty for what is well."""
-
-    level: str
-    text: str
-    remedy: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Examination:
     """Everything that was found, and what it means."""
 
@@ -71,6 +53,7 @@ class Examination:
     board: str
     python: str
     nodes: tuple[Node, ...]
+    cores: Cores
     clock_hz: int | None
     memory_available_bytes: int | None
     packages: dict[str, str]
@@ -87,7 +70,7 @@ class Examination:
         problems = [f for f in self.findings if f.level == "problem"]
         if problems:
             return problems[0].text
-        if not self.nodes:
+        if all(node.state != "usable" for node in self.nodes):
             return "no NPU here: models run on the embedded simulator"
         return "the NPU works"
 
@@ -108,14 +91,14 @@ def examine(options: Options, root: Path = Path("/"), self_test: bool = True) ->
     """Collects the facts. ``self_test`` runs small programs on the device of ``options``, about a
     second. Never raises for what it finds: a broken system is a result.
     """
-    nodes = tuple(_nodes(root))
     facts = Examination(
         version=__version__,
         kernel=platform.release(),
         machine=platform.machine(),
         board=_read(root / "proc/device-tree/model").strip("\0\n "),
         python=platform.python_version(),
-        nodes=nodes,
+        nodes=find_nodes(root),
+        cores=find_cores(root),
         clock_hz=_clock(root),
         memory_available_bytes=_memory(root),
         packages=_packages(),
@@ -142,43 +125,6 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-
-
-def _nodes(root: Path) -> Iterator[Node]:
-    for sys_class, folder in (("accel", "accel"), ("drm", "dri")):
-        try:
-            entries = sorted((root / "sys/class" / sys_class).iterdir())
-        except OSError:
-            continue
-        for entry in entries:
-            try:
-                bound = os.readlink(entry / "device/driver").rpartition("/")[2]
-            except OSError:
-                continue
-            if bound in _DRIVERS:
-                yield _node(root / "dev" / folder / entry.name, _DRIVERS[bound])
-
-
-def _node(path: Path, driver: str) -> Node:
-    from delegate._native import driver_version
-
-    try:
-        status = path.stat()
-    except OSError:
-        return Node(str(path), driver, None, False, None, None, False, "the node does not exist")
-    try:
-        group = grp.getgrgid(status.st_gid).gr_name
-    except KeyError:
-        group = str(status.st_gid)
-    accessible = os.access(path, os.R_OK | os.W_OK)
-    version, problem = None, None
-    try:
-        _, major, minor, patch = driver_version(str(path))
-        version = f"{major}.{minor}.{patch}"
-    except DeviceError as error:
-        problem = str(error)
-    mode = oct(status.st_mode & 0o777)
-    return Node(str(path), driver, version, True, mode, group, accessible, problem)
 
 
 def _clock(root: Path) -> int | None:
@@ -232,13 +178,7 @@ def _self_test(options: Options) -> SelfTest:
 
 
 def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
-    if not facts.nodes:
-        if options.device in ("rocket", "rknpu"):
-            yield Finding("problem", f"no node of driver {options.device} was found", _NO_DRIVER)
-        else:
-            yield Finding("note", "no NPU driver is bound", _NO_DRIVER)
-    for node in facts.nodes:
-        yield from _node_findings(node)
+    yield from presence_findings(facts.nodes, facts.cores, options.device)
     yield from _clock_findings(facts)
     memory = facts.memory_available_bytes
     if memory is not None and memory < _RESERVE_BYTES:
@@ -278,35 +218,6 @@ def _split_findings(options: Options) -> Iterator[Finding]:
         f"split_rows={options.split_rows}: layers may share {split.cores} cores, {memory}; "
         "`compile` and `bench` say which do, and why",
     )
-
-
-_NO_DRIVER = (
-    "on a board: Linux 6.18 or later with CONFIG_DRM_ACCEL_ROCKET and the NPU enabled in the "
-    "device tree, or a vendor kernel with RKNPU; in a container: pass /dev/accel or "
-    "/dev/dri into it"
-)
-
-
-def _node_findings(node: Node) -> Iterator[Finding]:
-    if not node.exists:
-        yield Finding(
-            "problem", f"driver {node.driver} is bound but {node.path} does not exist",
-            f"in a container: --device {node.path}; otherwise check udev",
-        )  # fmt: skip
-    elif not node.accessible:
-        yield Finding(
-            "problem", f"no permission for {node.path} (mode {node.mode}, group {node.group})",
-            f"sudo usermod -aG {node.group} $USER, then log in again",
-        )  # fmt: skip
-    elif node.problem is not None:
-        yield Finding("problem", node.problem, "see dmesg")
-    else:
-        yield Finding("ok", f"{node.path}: driver {node.driver} {node.version}")
-        if node.group == "root":
-            yield Finding(
-                "note", f"{node.path} belongs to group root: other users cannot open it",
-                'a udev rule: KERNEL=="accel*", SUBSYSTEM=="accel", GROUP="render", MODE="0660"',
-            )  # fmt: skip
 
 
 def _clock_findings(facts: Examination) -> Iterator[Finding]:

@@ -21,8 +21,6 @@ from delegate.options import Options
 ALLOWANCE_BYTES = 64_000_000
 """What a process may take besides the model's size: Python, the runtime, the delegate and all."""
 
-# The process that is measured leaves nothing behind.
-_NO_FILES = {"profile": "off", "dump": "off"}
 _INFERENCES = 3
 _TIMEOUT_S = 600
 _KIB = 1024
@@ -46,7 +44,7 @@ def measure(path: Path, options: Options | None, threads: int | None) -> MemoryU
     """
     request = {
         "model": str(path),
-        "options": None if options is None else {**options.to_strings(), **_NO_FILES},
+        "options": None if options is None else options.to_strings(),
         "threads": threads,
     }
     try:

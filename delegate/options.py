@@ -1,18 +1,28 @@
-"""The one table of options: keys, types, defaults, environment variables, help.
+"""The one table of options: the fields of :class:`Options`, each with its kind, default and
+meaning.
 
 Takes key/value pairs as a runtime or a user gives them, and the environment; gives an immutable
-``Options`` with the origin of every value. Refuses unknown keys, malformed values and values that
-need a feature this version does not have: an option is never accepted and ignored.
+``Options`` with the origin of every value. Refuses unknown keys and malformed values: an option is
+never accepted and ignored.
+
+Everything else follows from the table: the environment variables, the cache's key, the texts and
+pages, and the parser of processes without Python, which reads the same table as a C++ header
+(``delegate.cli.option_pages`` writes it). A kind is written in both languages, here and in
+``native/loader/option_kinds.cpp``, and accepts the same strings in both: a value is UTF-8 without
+NUL, spaces around it count only in paths, case does not count except in paths, and only ASCII
+letters and digits are letters and digits.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any, ClassVar, Protocol
 
 from delegate.errors import OptionError
 from delegate.tflite_operators import BUILTIN_OPERATORS
@@ -26,16 +36,13 @@ ORIGIN_DEFAULT = "default"
 MAX_TIMEOUT_MS = 3_600_000  # an hour: the slowest simulated model takes minutes
 MAX_COUNT = 1_000_000  # nodes or partitions: far above any model, far below an int32
 
+SPACES = " \t\n\v\f\r"
 # Values travel as "key:value;key:value" (benchmark_model) and "key#value" (GStreamer), so none may
-# contain these. Paths are exempt: they are the user's.
-_LIST_SEPARATORS = re.compile(r"[,+\s]+")
-_NODE_NUMBER = re.compile(r"[0-9]{1,9}")
+# need these. Paths are exempt: they are the user's.
+SEPARATORS = ",+" + SPACES
+_SEPARATORS = re.compile(f"[{re.escape(SEPARATORS)}]+")
 
 OptionValue = str | int | bool | tuple[str, ...]
-
-
-def _describe_choices(choices: tuple[str, ...]) -> str:
-    return ", ".join(choices)
 
 
 def _closest(word: str, candidates: tuple[str, ...]) -> str:
@@ -43,196 +50,187 @@ def _closest(word: str, candidates: tuple[str, ...]) -> str:
     return f" (did you mean {found[0]!r}?)" if found else ""
 
 
+def _plain(text: str) -> str:
+    """Without spaces around it and in small letters; "" if it is not ASCII."""
+    return text.strip(SPACES).lower() if text.isascii() else ""
+
+
+class Kind(Protocol):
+    """What values an option takes. ``parse`` raises ValueError with what is expected."""
+
+    @property
+    def values(self) -> str:
+        """In words, for tables and messages."""
+
+    def parse(self, text: str) -> OptionValue: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of some words."""
+
+    words: tuple[str, ...]
+
+    @property
+    def values(self) -> str:
+        return ", ".join(self.words[:-1]) + " or " + self.words[-1]
+
+    def parse(self, text: str) -> str:
+        value = _plain(text)
+        if value not in self.words:
+            raise ValueError(f"{self.values}{_closest(value, self.words)}")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """A decimal number from ``lowest`` (0 or more) to ``highest``; a plus sign may precede it."""
+
+    lowest: int
+    highest: int
+    DIGITS: ClassVar[int] = 12
+
+    @property
+    def values(self) -> str:
+        return f"an integer from {self.lowest} to {self.highest}"
+
+    def parse(self, text: str) -> int:
+        if not re.fullmatch(rf"\+?[0-9]{{1,{self.DIGITS}}}", _plain(text)):
+            raise ValueError(self.values)
+        value = int(text)
+        if not self.lowest <= value <= self.highest:
+            raise ValueError(self.values)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """true or false, in the usual spellings."""
+
+    TRUE: ClassVar[tuple[str, ...]] = ("1", "true", "yes", "on")
+    FALSE: ClassVar[tuple[str, ...]] = ("0", "false", "no", "off")
+    values = "true or false"
+
+    def parse(self, text: str) -> bool:
+        value = _plain(text)
+        if value not in self.TRUE + self.FALSE:
+            raise ValueError(self.values)
+        return value in self.TRUE
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceOrPath:
+    """One of some words, or an absolute path."""
+
+    words: tuple[str, ...]
+
+    @property
+    def values(self) -> str:
+        return f"{', '.join(self.words)} or a device path such as /dev/accel/accel0"
+
+    def parse(self, text: str) -> str:
+        value = text.strip(SPACES)
+        if value.startswith("/"):
+            return value
+        value = _plain(text)
+        if value not in self.words:
+            raise ValueError(f"{self.values}{_closest(value, self.words)}")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """auto, all, or some of ``count`` (below 10) cores; the value is a sorted list such as 0,2."""
+
+    count: int
+
+    @property
+    def values(self) -> str:
+        last = self.count - 1
+        return f"auto, all, or cores 0 to {last} as a list (0,2), a range (0-2) or a mask (0x5)"
+
+    def parse(self, text: str) -> str:
+        value = _plain(text)
+        if value in ("auto", "all"):
+            return value
+        core = f"[0-{self.count - 1}]"
+        if re.fullmatch("0x[0-9a-f]{1,3}", value):
+            mask = int(value, 16)
+            cores = {core for core in range(self.count) if mask >> core & 1}
+            if mask >> self.count:
+                raise ValueError(self.values)
+        elif match := re.fullmatch(f"({core})-({core})", value):
+            cores = set(range(int(match[1]), int(match[2]) + 1))
+        else:
+            words = _SEPARATORS.split(value)
+            if not all(re.fullmatch(core, word) for word in words):
+                raise ValueError(self.values)
+            cores = {int(word) for word in words}
+        if not cores:
+            raise ValueError(self.values)
+        return ",".join(str(core) for core in sorted(cores))
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Operator names of TensorFlow Lite, CUSTOM for all custom ones, and node numbers; may be
+    empty. The value is sorted, in capitals, numbers without leading zeros.
+    """
+
+    DIGITS: ClassVar[int] = 9
+    values = "operator names of TensorFlow Lite or node numbers, as ADD,12"
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        if not text.isascii():
+            raise ValueError(self.values)
+        found = set()
+        for word in filter(None, _SEPARATORS.split(text.upper())):
+            if re.fullmatch(f"[0-9]{{1,{self.DIGITS}}}", word):
+                found.add(str(int(word)))
+            elif word in BUILTIN_OPERATORS:
+                found.add(word)
+            else:
+                raise ValueError(
+                    f"{self.values}; {word} is none{_closest(word, BUILTIN_OPERATORS)}"
+                )
+        return tuple(sorted(found))
+
+
+@dataclass(frozen=True, slots=True)
+class PathOrOff:
+    """A path as it stands, or off."""
+
+    values = "a path, or off"
+
+    def parse(self, text: str) -> str:
+        if not text.strip(SPACES):
+            raise ValueError(self.values)
+        return "off" if _plain(text) == "off" else text
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One row of the table.
-
-    ``parse`` turns the text into the value or raises ValueError with what is expected.
-    ``available`` lists the values this version can honour (None: all that parse); ``values`` says
-    in words what may be given.
+    """One row of the table. ``changes_programs``: other values may give other programs, so that a
+    cached one does not serve; such options steer only the compiler.
     """
 
     key: str
+    kind: Kind
     default: str
-    values: str
     help: str
-    parse: Callable[[str], OptionValue]
-    available: tuple[OptionValue, ...] | None = None
+    changes_programs: bool
 
     @property
     def environment(self) -> str:
         """The environment variable of the same meaning."""
         return ENVIRONMENT_PREFIX + self.key.upper()
 
-    @property
-    def offered(self) -> str:
-        """In words, the values that this version honours."""
-        if self.available is None:
-            return self.values
-        return ", ".join(str(value) for value in self.available)
 
-
-def _one_of(*choices: str) -> Callable[[str], OptionValue]:
-    def parse(text: str) -> OptionValue:
-        value = text.strip().lower()
-        if value not in choices:
-            raise ValueError(f"one of {_describe_choices(choices)}{_closest(value, choices)}")
-        return value
-
-    return parse
-
-
-def _integer(lowest: int, highest: int) -> Callable[[str], OptionValue]:
-    def parse(text: str) -> OptionValue:
-        expected = f"an integer from {lowest} to {highest}"
-        if not re.fullmatch(r"[+-]?[0-9]{1,12}", text.strip()):
-            raise ValueError(expected)
-        value = int(text)
-        if not lowest <= value <= highest:
-            raise ValueError(expected)
-        return value
-
-    return parse
-
-
-_TRUE = ("1", "true", "yes", "on")
-_FALSE = ("0", "false", "no", "off")
-
-
-def _boolean(text: str) -> OptionValue:
-    value = text.strip().lower()
-    if value in _TRUE:
-        return True
-    if value in _FALSE:
-        return False
-    raise ValueError("true or false")
-
-
-DEVICES = ("auto", "rocket", "rknpu", "simulator", "null")
-
-
-def _device(text: str) -> OptionValue:
-    value = text.strip()
-    if value.startswith("/"):
-        return value
-    if value.lower() not in DEVICES:
-        names = _describe_choices(DEVICES)
-        raise ValueError(
-            f"one of {names} or a device path such as /dev/accel/accel0"
-            f"{_closest(value.lower(), DEVICES)}"
-        )
-    return value.lower()
-
-
-def _cores(text: str) -> OptionValue:
-    """auto, all, a list (0,2), a range (0-2) or a mask (0x5); three cores exist."""
-    expected = "auto, all, or cores 0 to 2 as a list (0,2), a range (0-2) or a mask (0x5)"
-    value = text.strip().lower()
-    if value in ("auto", "all"):
-        return value
-    if re.fullmatch(r"0x[0-7]", value):
-        mask = int(value, 16)
-        if mask == 0:
-            raise ValueError(expected)
-        return ",".join(str(core) for core in range(3) if mask >> core & 1)
-    if match := re.fullmatch(r"([0-2])-([0-2])", value):
-        first, last = int(match[1]), int(match[2])
-        if first > last:
-            raise ValueError(expected)
-        return ",".join(str(core) for core in range(first, last + 1))
-    cores = sorted(set(_LIST_SEPARATORS.split(value)))
-    if not cores or any(core not in ("0", "1", "2") for core in cores):
-        raise ValueError(expected)
-    return ",".join(cores)
-
-
-def _operators(text: str) -> OptionValue:
-    """Operator names of TensorFlow Lite in any case, CUSTOM for all custom ones, node numbers."""
-    names = {name.upper() for name in _LIST_SEPARATORS.split(text.strip()) if name}
-    for name in sorted(names):
-        if name not in BUILTIN_OPERATORS and not _NODE_NUMBER.fullmatch(name):
-            raise ValueError(
-                "TensorFlow Lite operator names or node numbers, as CONV_2D,ADD,12; "
-                f"{name} is none{_closest(name, BUILTIN_OPERATORS)}"
-            )
-    return tuple(sorted(names))
-
-
-def _path_or_off(text: str) -> OptionValue:
-    if not text.strip():
-        raise ValueError("a path, or off")
-    return "off" if text.strip().lower() == "off" else text
-
-
-OPTIONS: tuple[Option, ...] = (
-    Option(
-        "device", "auto", "auto, rocket, rknpu, simulator, null or a device path",
-        "where programs run; null accepts submits and computes nothing",
-        _device,
-    ),
-    Option(
-        "cores", "auto", "auto, all, or cores as 0,2 or 0-2 or 0x5",
-        "NPU cores that interpreters of this process share; auto = one stream each", _cores,
-    ),
-    Option(
-        "split_rows", "off", "off, auto or always",
-        "share the rows of an inference's layers among the cores: auto = where the estimate gains",
-        _one_of("off", "auto", "always"),
-    ),
-    Option(
-        "cache_dir", "off", "a directory, or off",
-        "where compiled programs are kept", _path_or_off,
-    ),
-    Option(
-        "min_nodes", "1", "an integer from 1", "smallest partition worth delegating, in nodes",
-        _integer(1, MAX_COUNT),
-    ),
-    Option(
-        "max_partitions", "0", "an integer from 0",
-        "how many partitions to delegate, those with the most multiplications; 0 = all",
-        _integer(0, MAX_COUNT),
-    ),
-    Option(
-        "only_faster", "false", "true or false",
-        "leave partitions to the CPU that it runs as fast, by estimate", _boolean,
-    ),
-    Option(
-        "regcmd", "complete", "complete or delta",
-        "commands of a task: all registers, or those that change, for rknpu and batched rocket",
-        _one_of("complete", "delta"),
-    ),
-    Option(
-        "deny_ops", "", "operator names or node numbers, as ADD,12",
-        "nodes that stay on the CPU, to find a bad layer", _operators,
-    ),
-    Option(
-        "strict", "false", "true or false",
-        "fail instead of leaving a node to the CPU", _boolean,
-    ),
-    Option(
-        "timeout_ms", "0", f"an integer from 0 to {MAX_TIMEOUT_MS}",
-        "longest wait for one submit to an NPU; 0 = the device's default",
-        _integer(0, MAX_TIMEOUT_MS),
-    ),
-    Option(
-        "profile", "off", "off, json or a path", "timings of every layer", _path_or_off,
-        available=("off",),
-    ),
-    Option(
-        "dump", "off", "a directory, or off", "write every program as a capture", _path_or_off,
-        available=("off",),
-    ),
-    Option(
-        "verify", "off", "off, sim or cpu", "run every partition twice and compare",
-        _one_of("off", "sim", "cpu"), available=("off", "sim"),
-    ),
-    Option(
-        "log_level", "warning", "error, warning, info or debug", "how much is logged to stderr",
-        _one_of("error", "warning", "info", "debug"),
-    ),
-)  # fmt: skip
-
-OPTIONS_BY_KEY: Mapping[str, Option] = MappingProxyType({o.key: o for o in OPTIONS})
+def _option(kind: Kind, default: str, help: str, *, changes_programs: bool = False) -> Any:
+    return field(
+        default=kind.parse(default),
+        metadata={"row": (kind, default, help, changes_programs)},
+    )
 
 
 def _unknown(kind: str, key: str, candidates: tuple[str, ...]) -> OptionError:
@@ -249,43 +247,70 @@ def _text(value: object) -> str:
 
 
 def _parse(option: Option, text: str, name: str) -> OptionValue:
-    if "\0" in text:
-        raise OptionError(f"{name} contains a NUL byte")
     try:
-        value = option.parse(text)
+        is_text = b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        is_text = False
+    if not is_text:
+        raise OptionError(f"{name} is {text!a}; expected UTF-8 without NUL bytes")
+    try:
+        return option.kind.parse(text)
     except ValueError as error:
         raise OptionError(f"{name} is {text!r}; expected {error}") from None
-    if option.available is not None and value not in option.available:
-        raise OptionError(
-            f"{name} is {text!r}, which is not available in this version; available: "
-            f"{option.offered}"
-        )
-    return value
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The effective options. ``origins`` says for each key: option, environment or default.
+    """The effective options; the fields are the table. ``origins`` says for each key: option,
+    environment or default.
 
     ``deny_ops`` is sorted and in capitals; ``max_partitions`` and ``timeout_ms`` 0 mean "no limit"
-    and "the device's default"; ``cache_dir``, ``profile`` and ``dump`` are "off" or a path.
+    and "the device's default"; ``cache_dir`` is "off" or a path.
     """
 
-    device: str = "auto"
-    cores: str = "auto"
-    split_rows: str = "off"
-    cache_dir: str = "off"
-    min_nodes: int = 1
-    max_partitions: int = 0
-    only_faster: bool = False
-    regcmd: str = "complete"
-    deny_ops: tuple[str, ...] = ()
-    strict: bool = False
-    timeout_ms: int = 0
-    profile: str = "off"
-    dump: str = "off"
-    verify: str = "off"
-    log_level: str = "warning"
+    device: str = _option(
+        ChoiceOrPath(("auto", "rocket", "rknpu", "simulator", "null")), "auto",
+        "where programs run; null accepts submits and computes nothing",
+    )  # fmt: skip
+    cores: str = _option(
+        Cores(3), "auto",
+        "NPU cores that interpreters of this process share; auto = one stream each",
+    )  # fmt: skip
+    split_rows: str = _option(
+        Choice(("off", "auto", "always")), "off",
+        "share the rows of an inference's layers among the cores: auto = where the estimate gains",
+        changes_programs=True,
+    )  # fmt: skip
+    cache_dir: str = _option(PathOrOff(), "off", "a folder where compiled programs are kept")
+    min_nodes: int = _option(
+        Integer(1, MAX_COUNT), "1", "smallest partition worth delegating, in nodes",
+        changes_programs=True,
+    )  # fmt: skip
+    max_partitions: int = _option(
+        Integer(0, MAX_COUNT), "0",
+        "how many partitions to delegate, those with the most multiplications; 0 = all",
+        changes_programs=True,
+    )  # fmt: skip
+    only_faster: bool = _option(
+        Flag(), "false", "leave partitions to the CPU that it runs as fast, by estimate",
+        changes_programs=True,
+    )  # fmt: skip
+    deny_ops: tuple[str, ...] = _option(
+        Nodes(), "", "nodes that stay on the CPU, to find a bad layer", changes_programs=True
+    )
+    strict: bool = _option(Flag(), "false", "fail instead of leaving a node to the CPU")
+    timeout_ms: int = _option(
+        Integer(0, MAX_TIMEOUT_MS), "0",
+        "longest wait for one submit to an NPU; 0 = the device's default",
+    )  # fmt: skip
+    verify: str = _option(
+        Choice(("off", "sim")),
+        "off",
+        "run every partition twice, on the simulator too, and compare",
+    )
+    log_level: str = _option(
+        Choice(("error", "warning", "info", "debug")), "warning", "how much is logged to stderr"
+    )
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -332,3 +357,15 @@ class Options:
         order.
         """
         return {option.key: _text(getattr(self, option.key)) for option in OPTIONS}
+
+    def compiling(self) -> tuple[tuple[str, OptionValue], ...]:
+        """Key and value of every option that changes programs."""
+        return tuple((o.key, getattr(self, o.key)) for o in OPTIONS if o.changes_programs)
+
+
+OPTIONS: tuple[Option, ...] = tuple(
+    Option(row.name, *row.metadata["row"])
+    for row in dataclasses.fields(Options)
+    if "row" in row.metadata
+)
+OPTIONS_BY_KEY: Mapping[str, Option] = MappingProxyType({o.key: o for o in OPTIONS})

@@ -1,10 +1,11 @@
 #include "delegate_object.h"
 
-#include <cstdio>
 #include <exception>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
+
+#include "plan_order.h"
 
 namespace rk3588 {
 namespace {
@@ -42,16 +43,24 @@ Status prepare(Context* context, Delegate* delegate) {
 
 Status inert_prepare(Context*, Delegate*) { return Status::kOk; }
 
+// Of a delegate that could not be made: the graph that it is given to says why.
+class RefusingSession : public Session {
+ public:
+  explicit RefusingSession(std::string text) : text_(std::move(text)) {}
+  void prepare(Context*, Delegate*) override { throw std::runtime_error(text_); }
+
+ private:
+  std::string text_;
+};
+
 }  // namespace
 
 // Owned by nobody on purpose, see the header.
 Delegate* make_delegate(SessionPointer session) {
   auto delegate = std::make_unique<Delegate>();
-  delegate->prepare = session == nullptr ? inert_prepare : prepare;
+  delegate->prepare = prepare;
   delegate->flags = tflite::kAllowDynamicTensors | tflite::kRequirePropagatedShapes;
-  if (session != nullptr) {
-    delegate->data = std::make_unique<SessionPointer>(std::move(session)).release();
-  }
+  delegate->data = std::make_unique<SessionPointer>(std::move(session)).release();
   return delegate.release();
 }
 
@@ -67,12 +76,9 @@ void destroy_delegate(Delegate* delegate) {
 }
 
 Delegate* refuse_delegate(const std::string& text, tflite::ReportError report) {
-  if (report != nullptr) {
-    report(text.c_str());
-    return nullptr;
-  }
-  std::fprintf(stderr, "rk3588 delegate: %s; running on the CPU\n", text.c_str());
-  return make_delegate(nullptr);
+  if (report == nullptr) return make_delegate(std::make_shared<RefusingSession>(text));
+  report(text.c_str());
+  return nullptr;
 }
 
 void install_kernels(Context* context, Delegate* delegate, std::vector<PendingKernel> kernels) {
@@ -81,6 +87,8 @@ void install_kernels(Context* context, Delegate* delegate, std::vector<PendingKe
   for (const PendingKernel& kernel : kernels) {
     nodes.insert(nodes.end(), kernel.nodes.begin(), kernel.nodes.end());
   }
+  const std::string disorder = plan_disorder(context);
+  if (!disorder.empty()) throw std::runtime_error("the nodes are out of order: " + disorder);
   const IntArrayStorage array(nodes);
   const PendingScope scope(&kernels);
   const Status status = context->replace_node_subsets_with_delegate_kernels(

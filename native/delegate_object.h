@@ -23,13 +23,12 @@ class Session {
   virtual void prepare(tflite::Context* context, tflite::Delegate* delegate) = 0;
 };
 
-// Without a session: a delegate that claims nothing.
 tflite::Delegate* make_delegate(std::shared_ptr<Session> session);
 
 void destroy_delegate(tflite::Delegate* delegate);
 
 // The answer to a failed create: NULL and a report. Runtimes without a reporter crash on NULL, so
-// they get a delegate that claims nothing, and the text goes to stderr.
+// they get a delegate that refuses every graph with the same text.
 tflite::Delegate* refuse_delegate(const std::string& text, tflite::ReportError report);
 
 // Replaces the nodes of `kernels`, each a partition of its own. Throws std::runtime_error. Only

@@ -1,17 +1,13 @@
 #include "device.h"
 
-#include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <system_error>
 
 #include "devices.h"
 #include "drm_file.h"
+#include "npu_nodes.h"
 
 namespace rk3588 {
 namespace {
-
-namespace fs = std::filesystem;
 
 // A device that needs no preparation: its submissions call submit().
 class PlainSubmission : public Submission {
@@ -24,52 +20,9 @@ class PlainSubmission : public Submission {
   Submit submit_;
 };
 
-// Name of the kernel driver bound to a class device, "" if there is none.
-std::string bound_driver(const fs::path& class_device) {
-  std::error_code error;
-  const fs::path target = fs::read_symlink(class_device / "device" / "driver", error);
-  return error ? std::string() : target.filename().string();
-}
-
-std::vector<fs::path> sorted_entries(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::path> entries;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    entries.push_back(it->path());
-  }
-  // Render nodes before card nodes: those are for everybody in the group, these for display
-  // servers.
-  std::sort(entries.begin(), entries.end(), [](const fs::path& a, const fs::path& b) {
-    const bool a_renders = a.filename().string().rfind("render", 0) == 0;
-    const bool b_renders = b.filename().string().rfind("render", 0) == 0;
-    return a_renders != b_renders ? a_renders : a < b;
-  });
-  return entries;
-}
-
-// The node of the first device of a class whose driver has one of the two spellings.
-std::string find_in_class(const fs::path& root, const char* sys_class, const char* dev_folder,
-                          const char* driver, const char* other_spelling) {
-  std::error_code error;
-  for (const fs::path& entry : sorted_entries(root / "sys/class" / sys_class)) {
-    const std::string bound = bound_driver(entry);
-    if (bound != driver && bound != other_spelling) continue;
-    const fs::path node = root / "dev" / dev_folder / entry.filename();
-    if (fs::exists(node, error)) return node.string();
-  }
-  return {};
-}
-
-std::string find_rocket(const std::string& root) {
-  return find_in_class(root, "accel", "accel", kRocketDriver, kRocketDriver);
-}
-
-std::string find_rknpu(const std::string& root) {
-  return find_in_class(root, "drm", "dri", "RKNPU", kRknpuDriver);
-}
-
 // The driver behind the node decides, whatever the node is called.
 std::shared_ptr<Device> open_node(const std::string& node, const std::string& cores) {
+  if (is_rknpu_misc_node(node)) throw DeviceError(rknpu_misc_problem(node));
   const DriverVersion driver = DrmFile(node).version();
   if (driver.name == kRocketDriver) return make_rocket_device(node, cores);
   if (driver.name == kRknpuDriver) return make_rknpu_device(node, cores);
@@ -77,9 +30,31 @@ std::shared_ptr<Device> open_node(const std::string& node, const std::string& co
                     ", not to an RK3588 NPU (rocket, rknpu); try device=auto");
 }
 
+// The first usable node of a driver ("" for any), otherwise the first one that should be. nullptr:
+// there is none.
+const NpuNode* choose_node(const std::vector<NpuNode>& nodes, const std::string& driver) {
+  const NpuNode* first = nullptr;
+  for (const NpuNode& node : nodes) {
+    // Of one that could not be asked nobody knows whose it is.
+    const bool matches =
+        driver.empty() || node.driver == driver || (node.driver.empty() && driver == kRocketDriver);
+    if (!matches || !node.is_candidate()) continue;
+    if (node.state == NpuNode::State::kUsable) return &node;
+    if (first == nullptr) first = &node;
+  }
+  return first;
+}
+
+std::shared_ptr<Device> open_found(const NpuNode& node, const std::string& cores) {
+  if (node.state != NpuNode::State::kUsable) throw DeviceError(node.problem);
+  if (node.driver == kRocketDriver) return make_rocket_device(node.path, cores);
+  return make_rknpu_device(node.path, cores);
+}
+
 std::shared_ptr<Device> open_auto(const DeviceSettings& settings) {
-  const std::string node = find_npu_node("/");
-  if (!node.empty()) return open_node(node, settings.cores);
+  const std::vector<NpuNode> nodes = find_npu_nodes("/");
+  const NpuNode* node = choose_node(nodes, "");
+  if (node != nullptr) return open_found(*node, settings.cores);
   if (settings.strict) {
     throw DeviceError(
         "strict: no NPU was found (no node of driver rocket or rknpu); ask for the simulator with "
@@ -88,8 +63,17 @@ std::shared_ptr<Device> open_auto(const DeviceSettings& settings) {
   return make_simulator_device();
 }
 
-[[noreturn]] void no_device(const std::string& name, const char* needs) {
-  throw DeviceError("device " + name + ": no node of this driver was found; it needs " + needs +
+std::shared_ptr<Device> open_driver(const std::string& driver, const char* needs,
+                                    const std::string& cores) {
+  const std::vector<NpuNode> nodes = find_npu_nodes("/");
+  const NpuNode* node = choose_node(nodes, driver);
+  if (node != nullptr) return open_found(*node, cores);
+  for (const NpuNode& absent : nodes) {
+    if (absent.driver == driver && absent.state == NpuNode::State::kMissing) {
+      throw DeviceError("device " + driver + ": " + absent.problem);
+    }
+  }
+  throw DeviceError("device " + driver + ": no node of this driver was found; it needs " + needs +
                     "; `doctor` tells more, device=simulator runs without an NPU");
 }
 
@@ -133,13 +117,9 @@ std::vector<int> parse_cores(const std::string& cores) {
 }
 
 std::string find_npu_node(const std::string& root) {
-  const std::string rocket = find_rocket(root);
-  if (!rocket.empty()) return rocket;
-  const std::string rknpu = find_rknpu(root);
-  if (!rknpu.empty()) return rknpu;
-  std::error_code error;
-  const fs::path misc = fs::path(root) / "dev" / "rknpu";
-  return fs::exists(misc, error) ? misc.string() : std::string();
+  const std::vector<NpuNode> nodes = find_npu_nodes(root);
+  const NpuNode* node = choose_node(nodes, "");
+  return node != nullptr ? node->path : std::string();
 }
 
 std::shared_ptr<Device> open_device(const std::string& name, const DeviceSettings& settings) {
@@ -147,14 +127,11 @@ std::shared_ptr<Device> open_device(const std::string& name, const DeviceSetting
   if (name == "null") return make_null_device();
   if (name == "auto") return open_auto(settings);
   if (name == kRocketDriver) {
-    const std::string node = find_rocket("/");
-    if (node.empty()) no_device(name, "Linux 6.18 or later with CONFIG_DRM_ACCEL_ROCKET");
-    return make_rocket_device(node, settings.cores);
+    return open_driver(name, "Linux 6.18 or later with CONFIG_DRM_ACCEL_ROCKET", settings.cores);
   }
   if (name == kRknpuDriver) {
-    const std::string node = find_rknpu("/");
-    if (node.empty()) no_device(name, "a vendor kernel (5.10 or 6.1) with the DRM build of RKNPU");
-    return make_rknpu_device(node, settings.cores);
+    return open_driver(name, "a vendor kernel (5.10 or 6.1) with the DRM build of RKNPU",
+                       settings.cores);
   }
   if (!name.empty() && name[0] == '/') return open_node(name, settings.cores);
   throw DeviceError("unknown device \"" + name +

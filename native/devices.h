@@ -19,7 +19,7 @@ std::shared_ptr<Device> make_rknpu_device(const std::string& node, const std::st
 inline constexpr char kRocketDriver[] = "rocket";
 inline constexpr char kRknpuDriver[] = "rknpu";
 
-// Path of an NPU's device node whose kernel driver (rocket or rknpu) is bound, or "". `root` is the
+// Path of the node that device=auto takes, or "" (find_npu_nodes says more). `root` is the
 // directory that holds dev/ and sys/.
 std::string find_npu_node(const std::string& root);
 

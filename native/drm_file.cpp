@@ -79,10 +79,11 @@ std::string remedy(const std::string& path, int number) {
 
 }  // namespace
 
-std::string DriverVersion::text() const {
-  return name + " " + std::to_string(major) + "." + std::to_string(minor) + "." +
-         std::to_string(patch);
+std::string DriverVersion::number() const {
+  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
 }
+
+std::string DriverVersion::text() const { return name + " " + number(); }
 
 int64_t monotonic_ns() {
   struct timespec now{};

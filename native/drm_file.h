@@ -32,7 +32,8 @@ struct DriverVersion {
     if (minor != b) return minor > b;
     return patch >= c;
   }
-  std::string text() const;
+  std::string number() const;  // "0.9.8"
+  std::string text() const;    // "rknpu 0.9.8"
 };
 
 // Nanoseconds of CLOCK_MONOTONIC, the clock of all time-outs.

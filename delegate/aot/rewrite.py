@@ -176,6 +176,8 @@ def _ordered_operators(table: TableValue, result: CompileResult, npu_code: int) 
     """The operators that stay and one for every partition, in an order in which they can run."""
     graph: Graph = result.graph
     old = table.children(SubGraphSlot.OPERATORS)
+    if not result.partitions:
+        return old  # perhaps out of order, which is the runtime's to judge
     compiled = {node: item for item in result.partitions for node in item.partition.nodes}
     operators = []
     for nodes in execution_order(graph, compiled):

@@ -44,7 +44,7 @@ def add_option_arguments(parser: argparse.ArgumentParser) -> None:
     """``--device`` and ``-O KEY=VALUE`` for every option of the delegate."""
     keys = ", ".join(option.key for option in OPTIONS)
     devices = OPTIONS_BY_KEY["device"]
-    parser.add_argument("--device", metavar="NAME", help=f"{devices.offered}: {devices.help}")
+    parser.add_argument("--device", metavar="NAME", help=f"{devices.kind.values}: {devices.help}")
     parser.add_argument(
         "-O",
         "--option",

@@ -122,6 +122,8 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.jobs = 1
     if arguments.summary is not None:
         check_writable(arguments.summary)
+    if models is None:
+        warn("no folder of public models (--models): the tests of files are not in the suite")
     code = 0
     iteration = 0
     while iteration != arguments.gtest_repeat:
@@ -147,8 +149,6 @@ def _models_folder(arguments: argparse.Namespace) -> Path | None:
         raise UsageError(f"{folder}: no such folder of models")
     if folder is None and _SHARED_MODELS.is_dir():
         return _SHARED_MODELS
-    if folder is None and not arguments.gtest_list_tests:
-        warn("no folder of public models (--models): the tests of files are not in the suite")
     return folder
 
 

@@ -50,7 +50,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if facts.is_healthy:
         return 0
     needs_npu = options.device not in ("auto", "simulator", "null")
-    return DeviceError.exit_code if needs_npu and not facts.nodes else EXIT_MISMATCH
+    has_node = any(node.state != "foreign" for node in facts.nodes)
+    return DeviceError.exit_code if needs_npu and not has_node else EXIT_MISMATCH
 
 
 def _print(facts: Examination) -> None:
@@ -67,7 +68,7 @@ def _print(facts: Examination) -> None:
     print(format_pairs(pairs))
     if facts.nodes:
         rows = [
-            (n.path, n.driver, n.version or "-", n.mode or "-", n.group or "-",
+            (n.path, n.driver or "-", n.version or "-", n.mode or "-", n.group or "-",
              "yes" if n.accessible else "no")
             for n in facts.nodes
         ]  # fmt: skip

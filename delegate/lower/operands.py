@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from delegate.graph import DType, Tensor
 from delegate.lower.constants import ConstantPool
 from delegate.lower.hw import CHANNELS_PER_SURFACE
+from delegate.lower.task import BufferId, Ref
 from delegate.lower.tensors import (
     UINT8_OFFSET,
     DeviceTensor,
@@ -33,43 +34,47 @@ class Operand:
 
 
 def computed_operand(tensor: DeviceTensor, output: View) -> Operand:
-    """A feature map of the output's shape, or one pixel that is added to all."""
+    """A feature map of the output's shape, or one pixel per image that is added to all of them."""
     per_channel = tensor.view.pixels == 1 and output.pixels > 1
     return Operand(tensor, per_channel, tensor.view.images == 1)
 
 
 def constant_operand(tensor: Tensor, output: View, constants: ConstantPool) -> Operand:
-    """Packs ``tensor``, broadcast to the output's channels, and to its pixels if they differ."""
+    """Packs ``tensor`` like a computed operand, broadcast to the output's channels, and to its
+    pixels if they differ from one another.
+    """
     assert tensor.constant is not None
     assert tensor.quantization is not None
     values = tensor.constant
     if tensor.dtype is DType.UINT8:
         values = np.bitwise_xor(values.view(np.uint8), np.uint8(UINT8_OFFSET))
     own = view_of(tensor.shape)
-    maps = values.view(np.int8).reshape(own.images, own.height, own.width, own.channels)
-    per_channel = own.images == 1 and own.pixels == 1
-    view = View(1, 1, 1, output.channels) if per_channel else output
-    shape = (view.images, view.height, view.width, view.channels)
-    zero_point = device_zero_point(tensor)
-    placed = DeviceTensor(
+    height, width = (1, 1) if own.pixels == 1 else (output.height, output.width)
+    view = View(own.images, height, width, output.channels)
+    layout = DeviceTensor(
         index=tensor.index,
         view=view,
         scale=tensor.quantization.scale,
-        zero_point=zero_point,
+        zero_point=device_zero_point(tensor),
         surfaces=default_surfaces(view.channels),
-        location=constants.add(pack_feature(np.broadcast_to(maps, shape), zero_point)),
+        location=Ref(BufferId.CONSTANTS, 0),
     )
-    return Operand(placed, per_channel and output.pixels > 1, view.images == 1)
+    maps = values.view(np.int8).reshape(own.images, own.height, own.width, own.channels)
+    shape = (view.images, view.height, view.width, view.channels)
+    content = pack_feature(np.broadcast_to(maps, shape), layout)
+    return computed_operand(replace(layout, location=constants.add(content)), output)
 
 
-def pack_feature(values: npt.NDArray[np.int8], fill: int) -> bytes:
-    """NHWC int8 to NC1HWC2 with the surfaces of ``default_surfaces``; spare lanes hold ``fill``.
-
-    Only for constants of additions, whose images are whole multiples of the DMA alignment.
-    """
+def pack_feature(values: npt.NDArray[np.int8], layout: DeviceTensor) -> bytes:
+    """NHWC int8 to the memory of ``layout``; spare lanes and gaps hold its zero point."""
     images, height, width, channels = values.shape
-    surfaces = default_surfaces(channels)
-    padded = np.full((images, height, width, surfaces * CHANNELS_PER_SURFACE), fill, np.int8)
-    padded[..., :channels] = values
-    split = padded.reshape(images, height, width, surfaces, CHANNELS_PER_SURFACE)
-    return split.transpose(0, 3, 1, 2, 4).tobytes()
+    surfaces = layout.surfaces
+    memory = np.full((images, layout.image_stride_bytes), layout.zero_point, np.int8)
+    used = surfaces * layout.surface_stride_bytes
+    padded = np.full(
+        (images, height * width, surfaces * CHANNELS_PER_SURFACE), layout.zero_point, np.int8
+    )
+    padded[..., :channels] = values.reshape(images, height * width, channels)
+    split = padded.reshape(images, height * width, surfaces, CHANNELS_PER_SURFACE)
+    memory[:, :used] = split.transpose(0, 2, 1, 3).reshape(images, used)
+    return memory.tobytes()

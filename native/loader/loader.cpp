@@ -46,16 +46,18 @@ Delegate* create(const char* const* keys, const char* const* values, size_t coun
                  tflite::ReportError report) {
   std::string text;
   try {
-    std::string no_compiler = "this process runs no Python, which compiles models";
+    NoCompiler no_compiler{"this process runs no Python, which compiles models"};
     const char* libpython = is_python_running() ? nullptr : chosen_libpython();
     if (libpython != nullptr) {
       const std::string problem = start_python(libpython);
-      if (!problem.empty()) no_compiler = "RK3588_LIBPYTHON cannot be loaded (" + problem + ")";
+      if (!problem.empty()) {
+        no_compiler = {"RK3588_LIBPYTHON cannot be loaded (" + problem + ")", true};
+      }
     }
     if (is_python_running()) {
       const PythonPlugin plugin = find_python_plugin();
       if (plugin.create != nullptr) return forward(plugin, keys, values, count, report);
-      no_compiler = "the compiler cannot be imported (" + plugin.problem + ")";
+      no_compiler = {"the compiler cannot be imported (" + plugin.problem + ")", true};
     }
     const NativeOptions options = read_native_options(keys, values, count);
     return make_delegate(make_native_session(options, std::move(no_compiler)));

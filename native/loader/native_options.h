@@ -1,9 +1,10 @@
-// The delegate's options in a process without Python; delegate/options.py is the table they come
-// from.
+// The delegate's options in a process without Python: the same table and the same values as in one
+// with it (delegate/options.py).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <stdexcept>
 #include <string>
 
@@ -16,17 +17,22 @@ class OptionError : public std::runtime_error {
 
 enum class LogLevel { kError = 0, kWarning = 1, kInfo = 2, kDebug = 3 };
 
+// What runs programs; the other options steer the compiler, whose work is done.
 struct NativeOptions {
-  std::string device = "auto";
-  std::string cores = "auto";  // "auto", "all" or a list such as "0,2"
+  std::string device;
+  std::string cores;  // "auto", "all" or a list such as "0,2"
   uint32_t timeout_ms = 0;
   bool strict = false;
+  bool verify = false;  // on the simulator
   LogLevel log_level = LogLevel::kWarning;
 };
 
-// Explicit pairs first, then RK3588_DELEGATE_<KEY> of the environment, then defaults. Options that
-// steer the compiler are checked for their names only: programs are compiled already. Throws
-// OptionError naming the key and what is valid.
+// Every key with its value: from the pairs first, then from RK3588_DELEGATE_<KEY> of the
+// environment, then the default. Throws OptionError naming the key and what is valid.
+std::map<std::string, std::string> read_options(const char* const* keys, const char* const* values,
+                                                size_t count);
+
+// The same, as what running needs of them.
 NativeOptions read_native_options(const char* const* keys, const char* const* values, size_t count);
 
 }  // namespace rk3588

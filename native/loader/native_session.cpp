@@ -6,28 +6,32 @@
 
 #include "compiled_operator.h"
 #include "device.h"
+#include "devices.h"
 
 namespace rk3588 {
 namespace {
 
 class NativeSession : public Session {
  public:
-  NativeSession(const NativeOptions& options, std::string no_compiler)
+  NativeSession(const NativeOptions& options, NoCompiler no_compiler)
       : options_(options),
         no_compiler_(std::move(no_compiler)),
-        streams_(open_device(options.device, {options.cores, options.strict})) {}
+        streams_(open_device(options.device, {options.cores, options.strict})),
+        verifier_(options.verify ? make_simulator_device() : nullptr) {}
 
   void prepare(tflite::Context* context, tflite::Delegate* delegate) override {
     const Claim claim = install_compiled_operators(
-        context, delegate, {streams_.next(), options_.timeout_ms, nullptr, context->threads()});
+        context, delegate, {streams_.next(), options_.timeout_ms, verifier_, context->threads()});
     const std::string left = std::to_string(claim.total - claim.claimed) + " of " +
                              std::to_string(claim.total) + " nodes";
     if (claim.claimed == 0 && claim.total > 0) {
       const std::string text =
-          "this model was not compiled ahead of time and " + no_compiler_ + ": " + left +
+          "this model was not compiled ahead of time and " + no_compiler_.reason + ": " + left +
           " stay on the CPU; make a compiled model with: rk3588-delegate compile MODEL -o "
           "OUT.tflite";
       if (options_.strict) throw std::runtime_error("strict: " + text);
+      // Whoever names a device wants the model to run there.
+      if (options_.device != "auto" || no_compiler_.is_failure) throw std::runtime_error(text);
       log(LogLevel::kWarning, text);
       return;
     }
@@ -49,14 +53,14 @@ class NativeSession : public Session {
   }
 
   NativeOptions options_;
-  std::string no_compiler_;
+  NoCompiler no_compiler_;
   DeviceStreams streams_;
+  std::shared_ptr<Device> verifier_;
 };
 
 }  // namespace
 
-std::shared_ptr<Session> make_native_session(const NativeOptions& options,
-                                             std::string no_compiler) {
+std::shared_ptr<Session> make_native_session(const NativeOptions& options, NoCompiler no_compiler) {
   return std::make_shared<NativeSession>(options, std::move(no_compiler));
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "devices.h"
-#include "drm_file.h"
+#include "npu_nodes.h"
 #include "recorded_run.h"
 
 namespace py = pybind11;
@@ -55,9 +55,18 @@ std::vector<std::string> run_on_device(const std::vector<py::tuple>& items,
   return names;
 }
 
-py::tuple driver_version(const std::string& node) {
-  const DriverVersion version = DrmFile(node).version();
-  return py::make_tuple(version.name, version.major, version.minor, version.patch);
+py::list npu_nodes(const std::string& root) {
+  std::vector<NpuNode> nodes;
+  {
+    const py::gil_scoped_release release;
+    nodes = find_npu_nodes(root);
+  }
+  py::list result;
+  for (const NpuNode& node : nodes) {
+    result.append(
+        py::make_tuple(node.path, node.driver, node.version, name_of(node.state), node.problem));
+  }
+  return result;
 }
 
 }  // namespace
@@ -69,6 +78,7 @@ void bind_devices(py::module_& module) {
              "Runs recorded jobs on a device: (name, recorded address, writable uint8 array) and\n"
              "tasks as (address of the commands, 64-bit words, layer name). Returns the names of\n"
              "the buffers that tasks write, whose arrays hold the results. Raises DeviceError.");
-  module.def("driver_version", &rk3588::driver_version, py::arg("node"),
-             "(name, major, minor, patch) of the driver of a device node. Raises DeviceError.");
+  module.def(
+      "find_npu_nodes", &rk3588::npu_nodes, py::arg("root") = "/",
+      "(path, driver, version, state, problem) of the nodes that are NPUs or look like one.");
 }

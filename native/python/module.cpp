@@ -231,7 +231,7 @@ PYBIND11_MODULE(_native, module) {
       py::arg("device") = "auto", py::arg("strict") = false,
       "Name of the device that `device` opens. Raises DeviceError.");
   module.def("find_npu_node", &rk3588::find_npu_node, py::arg("root") = "/",
-             "Path of an NPU's device node, or \"\".");
+             "Path of the node that device=auto takes, or \"\".");
   module.def("to_nc1hwc2", &rk3588::to_nc1hwc2, py::arg("host"), py::arg("surface_stride_bytes"),
              py::arg("is_uint8"), py::arg("fill"), "Test hook of the layout conversion.");
   module.def("time_layout", &rk3588::time_layout, py::arg("pixels"), py::arg("channels"),

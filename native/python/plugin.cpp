@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiled_operator.h"
@@ -19,6 +20,7 @@
 #include "devices.h"
 #include "executable.h"
 #include "file_pages.h"
+#include "plan_order.h"
 #include "snapshot.h"
 #include "tflite_abi.h"
 
@@ -94,9 +96,11 @@ py::module_ import_plugin() {
   return py::module_::import("delegate.plugin");
 }
 
+// Bytes that are no UTF-8 become what Options refuses.
 py::str decode(const char* bytes) {
-  const size_t size = std::char_traits<char>::length(bytes);
-  PyObject* text = PyUnicode_DecodeUTF8(bytes, static_cast<Py_ssize_t>(size), "replace");
+  const std::string_view view = bytes == nullptr ? "" : bytes;
+  PyObject* text =
+      PyUnicode_DecodeUTF8(view.data(), static_cast<Py_ssize_t>(view.size()), "surrogateescape");
   if (text == nullptr) throw py::error_already_set();
   return py::reinterpret_steal<py::str>(text);
 }
@@ -106,6 +110,8 @@ py::str decode(const char* bytes) {
 std::vector<std::tuple<std::vector<int32_t>, std::vector<int32_t>, std::vector<int32_t>>> preview(
     Context* context, const std::vector<int32_t>& nodes) {
   if (nodes.empty()) return {};
+  const std::string disorder = plan_disorder(context);
+  if (!disorder.empty()) throw std::runtime_error("the nodes are out of order: " + disorder);
   DelegateParams* params = nullptr;
   int32_t count = 0;
   const IntArrayStorage array(nodes);
@@ -209,8 +215,9 @@ class PythonSession : public Session {
     auto alive = std::make_shared<Context*>(context);
     const auto expire = [](Context** pointer) { *pointer = nullptr; };
     const std::unique_ptr<Context*, decltype(expire)> guard(alive.get(), expire);
+    const auto sizes = session_.get().attr("option_bytes").cast<OptionSizes>();
     const py::object compiled =
-        session_.get().attr("prepare")(snapshot_context(context), preview_function(alive));
+        session_.get().attr("prepare")(snapshot_context(context, sizes), preview_function(alive));
     // Before the device takes its share.
     release_freed_memory();
     std::vector<PendingKernel> pending;

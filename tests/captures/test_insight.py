@@ -9,12 +9,9 @@ import pytest
 
 from delegate.capture import load_capture
 from delegate.simulator import count, explain
-from tests.shared_folder import SHARED
+from tests.shared_folder import capture_files
 
-CAPTURES = sorted((SHARED / "captures").glob("*.npz"))
-SAMPLE = CAPTURES[::9]
-
-pytestmark = pytest.mark.skipif(not CAPTURES, reason="no captures: the shared folder is absent")
+SAMPLE = capture_files()[::9]
 
 
 @pytest.mark.parametrize("path", SAMPLE, ids=lambda path: path.stem)

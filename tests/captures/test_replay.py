@@ -10,13 +10,10 @@ import pytest
 from delegate import _native
 from delegate.capture import Capture, load_capture, read_tensor, replay
 from delegate.errors import UsageError
-from tests.shared_folder import SHARED
+from tests.shared_folder import capture_files
 from tests.sim.stream import available_isas
 
-CAPTURES = SHARED / "captures"
-FILES = sorted(CAPTURES.glob("*.npz"))
-
-pytestmark = pytest.mark.skipif(not FILES, reason=f"no captures: {CAPTURES} has none")
+FILES = capture_files()
 
 
 @pytest.mark.parametrize("chained", [False, True], ids=["kicked", "chained"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from delegate.cli.command_page import PAGES
+from delegate.cli import command_page, option_pages
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,8 +29,17 @@ def test_site_builds_without_warnings(tmp_path: Path) -> None:
     assert (tmp_path / "site" / "tutorial.html").is_file()
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", command_page.PAGES)
 def test_generated_pages_are_fresh(name: str) -> None:
-    assert (ROOT / name).read_text(encoding="utf-8") == PAGES[name](), (
+    assert (ROOT / name).read_text(encoding="utf-8") == command_page.PAGES[name](), (
         f"{name} is stale: run python -m delegate.cli.command_page"
     )
+
+
+@pytest.mark.parametrize("name", option_pages.PAGES)
+def test_what_follows_from_the_options_is_fresh(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert text == option_pages.PAGES[name](text), (
+        f"{name} is stale: run python -m delegate.cli.option_pages"
+    )
+    assert option_pages.options_table() in text or name.endswith(".h")

@@ -81,7 +81,7 @@ def test_two_threads_with_an_interpreter_each(host, model):
 
 def test_model_that_is_not_compiled_runs_on_the_cpu_and_says_so(host):
     content, _ = run_in_python(rich_model())
-    ran = host(rich_model(), content, device="simulator")
+    ran = host(rich_model(), content)
     assert ran.report["ok"]
     assert re.search(r"(\d+) of \1 nodes stay on the CPU", ran.err)
     assert "compile MODEL -o OUT.tflite" in ran.err
@@ -93,9 +93,9 @@ def test_simulator_is_announced(host, model):
     assert host(model, device="simulator").err.count("rk3588") == 0
 
 
-def test_unknown_option_leaves_an_inert_delegate(host):
+def test_unknown_option_refuses_the_graph(host):
     ran = host(rich_model(), devise="null")
-    assert ran.report["ok"]
+    assert not ran.report["ok"]
     assert "unknown option 'devise'; valid: device, cores" in ran.err
 
 
@@ -119,19 +119,37 @@ def test_option_wins_over_the_environment(host, model):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"device": "gpu"}, "unknown device"),
+        ({"device": "gpu"}, "'device' is 'gpu'; expected auto, rocket"),
+        ({"device": "/dev/null"}, "/dev/null"),
+        ({"device": "rocket"}, "device rocket"),
         ({"timeout_ms": "soon"}, "'timeout_ms' is 'soon'; expected an integer"),
         ({"cores": "0,3"}, "'cores' is '0,3'; expected auto, all, or cores 0 to 2"),
         ({"cores": "2-0"}, "'cores' is '2-0'; expected auto"),
         ({"strict": "perhaps"}, "'strict' is 'perhaps'; expected true or false"),
-        ({"log_level": "loud"}, "'log_level' is 'loud'; expected one of error"),
-        ({"verify": "cpu"}, "works only in a Python process"),
+        ({"log_level": "loud"}, "'log_level' is 'loud'; expected error, warning"),
+        ({"verify": "cpu"}, "'verify' is 'cpu'; expected off or sim"),
     ],
 )
 def test_bad_value_is_named(host, model, options, text):
-    ran = host(model, **options)
-    assert text in ran.err
-    assert not ran.report["ok"]  # the compiled operators have nobody to run them
+    for content in (model, rich_model()):  # compiled, and one that the CPU could run
+        ran = host(content, **options)
+        assert text in ran.err
+        assert not ran.report["ok"]
+
+
+@pytest.mark.parametrize("options", [{"device": "simulator"}, {"device": "null"}])
+def test_model_that_is_not_compiled_is_refused_where_a_device_is_named(host, options):
+    ran = host(rich_model(), **options)
+    assert not ran.report["ok"]
+    assert "not compiled ahead of time and this process runs no Python" in ran.err
+    assert not host(rich_model(), environment={"RK3588_DELEGATE_DEVICE": "null"}).report["ok"]
+
+
+def test_verify_runs_the_simulator_beside_the_device(host, model):
+    assert host(model, device="simulator", verify="sim").report["ok"]
+    ran = host(model, device="null", verify="sim")
+    assert not ran.report["ok"]
+    assert "verify" in ran.err
 
 
 def test_options_of_the_compiler_are_accepted(host, model):

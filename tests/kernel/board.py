@@ -50,16 +50,42 @@ def build_standin(folder: Path = BUILD, target: str = "standin_kernel", **define
     return folder
 
 
-def add_device(root: Path, sys_class: str, node: str, driver: str) -> Path:
-    """The sysfs entries of one device; returns the path of its node, whose folder exists."""
-    device = root / "sys/class" / sys_class / Path(node).name / "device"
-    device.mkdir(parents=True)
-    drivers = root / "sys/bus/platform/drivers" / driver
-    drivers.mkdir(parents=True, exist_ok=True)
-    os.symlink(drivers, device / "driver")
+def add_class_device(root: Path, sys_class: str, node: str, owner: str) -> Path:
+    """The sysfs entry of one device of a class, whose ``device`` is the platform device ``owner``;
+    returns the path of its node, whose folder exists.
+    """
+    entry = root / "sys/class" / sys_class / Path(node).name
+    entry.mkdir(parents=True)
+    (root / "sys/devices/platform" / owner).mkdir(parents=True, exist_ok=True)
+    os.symlink(f"../../../devices/platform/{owner}", entry / "device")
     path = root / node
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def bind(root: Path, owner: str, driver: str) -> None:
+    """Gives a platform device a driver."""
+    drivers = root / "sys/bus/platform/drivers" / driver
+    drivers.mkdir(parents=True, exist_ok=True)
+    os.symlink(
+        f"../../../bus/platform/drivers/{driver}", root / "sys/devices/platform" / owner / "driver"
+    )
+
+
+CORES = ("fdab0000.npu", "fdac0000.npu", "fdad0000.npu")
+
+
+def add_cores(root: Path, names: tuple[str, ...] = CORES, bound: int = len(CORES)) -> None:
+    """The cores of a mainline device tree among the platform devices."""
+    for i, name in enumerate(names):
+        device = root / "sys/devices/platform" / name
+        device.mkdir(parents=True)
+        (device / "modalias").write_text("of:NnpuT(null)Crockchip,rk3588-rknn-core\n")
+        links = root / "sys/bus/platform/devices"
+        links.mkdir(parents=True, exist_ok=True)
+        os.symlink(f"../../../devices/platform/{name}", links / name)
+        if i < bound:
+            bind(root, name, "rocket")
 
 
 @dataclass(frozen=True)
@@ -80,17 +106,31 @@ class Board:
         }
 
     def add_rocket(self, version: str = "0.0.0", batch_switch: int | None = None, **more: object):
-        node = add_device(self.root, "accel", ROCKET_NODE, "rocket")
+        """Sysfs as the mainline driver makes it: the node's device is `rknn`, which has no driver;
+        the cores have it.
+        """
+        node = add_class_device(self.root, "accel", ROCKET_NODE, "rknn")
+        add_cores(self.root)
+        (self.root / "sys/module/rocket").mkdir(parents=True)
         lines = {"driver": "rocket", "version": version, **more}
         node.write_text("".join(f"{k}={v}\n" for k, v in lines.items()))
         if batch_switch is not None:
             switch = self.root / "sys/module/rocket/parameters/rocket_batch_submit"
-            switch.parent.mkdir(parents=True)
+            switch.parent.mkdir()
             switch.write_text(f"{batch_switch}\n")
         return self
 
+    def add_second_rocket(self) -> Board:
+        """Another NPU of the same driver, on a node of its own."""
+        node = add_class_device(self.root, "accel", "dev/accel/accel1", "rknn")
+        node.write_text("driver=rocket\nversion=0.0.0\n")
+        return self
+
     def add_rknpu(self, version: str = "0.9.8", **more: object):
-        node = add_device(self.root, "drm", RKNPU_NODE, "RKNPU")
+        """Sysfs as the vendor's driver makes it: a card and a render node of one device."""
+        owner = "fdab0000.rknpu"
+        node = add_class_device(self.root, "drm", RKNPU_NODE, owner)
+        bind(self.root, owner, "RKNPU")
         lines = {"driver": "rknpu", "version": version, **more}
         node.write_text("".join(f"{k}={v}\n" for k, v in lines.items()))
         return self

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import zipfile
 
 import pytest
 
-from tests.kernel.board import ROCKET_NODE, ROOT, Board
+from tests.kernel.board import CORES, ROCKET_NODE, ROOT, Board, add_cores, bind
+from tests.shared_folder import capture_files
 
 DIGITS = ROOT / "models/digits"
 CLASSIFY = (
     "classify", str(DIGITS / "images/digit_7.png"), "--model", str(DIGITS / "digits_int8.tflite"),
 )  # fmt: skip
-CAPTURES = sorted((ROOT / ".." / "shared" / "captures").glob("*.npz"))
 
 
 def command(board: Board, *arguments: str, **more: str):
@@ -149,14 +150,14 @@ def test_captures_are_ordered_by_what_they_ask_for():
     assert not must_stop(None)
 
 
-@pytest.mark.skipif(not CAPTURES, reason="../shared/captures is absent")
 @pytest.mark.parametrize("driver", ["rocket", "rknpu"])
 def test_recorded_programs_replay_on_both_drivers(board: Board, driver: str):
     getattr(board, f"add_{driver}")()
-    done = command(board, "replay", *map(str, CAPTURES), "--device", driver, "--json")
+    captures = capture_files()
+    done = command(board, "replay", *map(str, captures), "--device", driver, "--json")
     results = json.loads(done.stdout)["captures"]
     assert [r["error"] for r in results if not r["passed"]] == []
-    assert len(results) == len(CAPTURES)
+    assert len(results) == len(captures) > 0
 
 
 def test_replay_sees_a_job_that_the_kernel_dropped(board: Board, tmp_path):
@@ -202,3 +203,51 @@ def test_trace_shows_submit_and_wait(board: Board, tmp_path):
     names = [event["name"] for event in json.loads(output.read_text())["traceEvents"]]
     assert "submit" in names
     assert "wait" in names
+
+
+def test_every_way_of_asking_uses_one_search(board: Board):
+    """The second of two NPUs is the one that answers; all agree."""
+    board.add_rocket()
+    (board.root / ROCKET_NODE).write_text("driver=intel_vpu\nversion=1.0.0\n")
+    board.add_second_rocket()
+    for device in ("auto", "rocket"):
+        done = command(board, *CLASSIFY, "--json", "--device", device)
+        assert json.loads(done.stdout)["device"] == "rocket /dev/accel/accel1", done.stderr
+    done = board.python("-c", "import delegate; print([d.name for d in delegate.devices()])")
+    assert done.stdout.strip() == "['/dev/accel/accel1', 'simulator', 'null']"
+    facts = json.loads(command(board, "doctor", "--json").stdout)
+    assert facts["verdict"] == "the NPU works"
+    assert [(n["path"], n["state"]) for n in facts["nodes"]] == [
+        ("/dev/accel/accel0", "foreign"), ("/dev/accel/accel1", "usable"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("driver", ["rocket", "rknpu"])
+def test_a_container_may_have_nodes_without_sysfs(board: Board, driver: str):
+    getattr(board, f"add_{driver}")()
+    shutil.rmtree(board.root / "sys")
+    done = command(board, *CLASSIFY, "--json")
+    assert json.loads(done.stdout)["device"].startswith(driver), done.stderr
+    assert json.loads(command(board, "doctor", "--json").stdout)["verdict"] == "the NPU works"
+
+
+def test_doctor_says_why_there_is_no_node(board: Board):
+    def verdict() -> tuple[str, str]:
+        done = command(board, "doctor", "--json", "--no-self-test", "--device", "rocket")
+        assert done.returncode == 3, done.stdout
+        facts = json.loads(done.stdout)
+        return facts["verdict"], facts["next_step"]
+
+    add_cores(board.root, bound=0)
+    text, remedy = verdict()
+    assert "3 NPU cores are there, but module rocket is not loaded" in text
+    assert "modprobe rocket" in remedy
+    (board.root / "sys/module/rocket").mkdir(parents=True)
+    text, remedy = verdict()
+    assert "has none of the 3 NPU cores" in text
+    assert "devices_deferred" in remedy
+    for name in CORES:
+        bind(board.root, name, "rocket")
+    text, remedy = verdict()
+    assert "no node in /dev/accel" in text
+    assert "started before the driver was loaded" in remedy

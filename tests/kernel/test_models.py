@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kernel.board import ROOT, Board
+from tests.kernel.board import Board
 from tests.kernel.small_models import MODELS
-
-SHARED = ROOT / ".." / "shared" / "models"
-REAL = sorted(SHARED.glob("*.tflite"))
+from tests.shared_folder import model_files, needs_models
 
 # How the kernel runs a program: a kick per task, one per chain, the vendor's task table.
 KERNELS = {
@@ -39,25 +37,12 @@ def test_small_models_give_the_same_bytes_with_no_request_too_many(board: Board,
     assert answer["live"] == [0, 0, 0]
 
 
-@pytest.mark.parametrize("kernel", ["batched", "chain"])
-def test_deltas_where_a_chain_is_one_kick(board: Board, kernel: str):
-    device, add = KERNELS[kernel]
-    options = {"regcmd": "delta"}
-    answer = add(board).work(
-        "models", device=device, models=list(MODELS), invokes=2, options=options
-    )
-    for name, facts in answer["models"].items():
-        assert facts["equal"], name
-        assert facts["violations"] == [], name
-    assert answer["live"] == [0, 0, 0]
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(not REAL, reason="../shared/models is absent")
+@needs_models
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_real_models_give_the_same_bytes(board: Board, kernel: str):
     device, add = KERNELS[kernel]
-    models = [str(path) for path in REAL]
+    models = [str(path) for path in model_files(".")]
     answer = add(board).work("models", device=device, models=models, invokes=1, timeout=1200)
     for name, facts in answer["models"].items():
         assert facts["equal"], name

@@ -6,7 +6,9 @@ import pytest
 
 from tests.kernel.board import Board
 from tests.kernel.small_models import MODELS
-from tests.kernel.test_models import KERNELS, SHARED
+from tests.kernel.test_models import KERNELS
+from tests.shared_folder import MODELS as SHARED_MODELS
+from tests.shared_folder import needs_models
 
 DEVICES = ("rocket", "rknpu")
 
@@ -112,12 +114,12 @@ def test_memory_of_split_runs_stays_flat(board: Board, device: str):
     assert answer["grown"] < 1 << 20
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/models is absent")
+@needs_models
 @pytest.mark.parametrize("device", DEVICES)
 def test_split_real_models_give_the_same_bytes(board: Board, device: str):
     getattr(board, f"add_{device}")()
     names = ("resnet8_cifar10_int8", "mobilenet_v1_0.25_128_quant")
-    models = [str(SHARED / f"{name}.tflite") for name in names]
+    models = [str(SHARED_MODELS / f"{name}.tflite") for name in names]
     options = {"split_rows": "always"}
     answer = board.work("models", device=device, models=models, options=options, invokes=2)
     for name, facts in answer["models"].items():

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 from delegate.graph import Activation, DType, Padding
+from delegate.partition.partitioner import select_nodes
+from delegate.tflite_reader import read_graph
 from models.builder import (
     Arithmetic,
     add_model,
@@ -108,15 +112,31 @@ def test_addition_equals_the_reference(shape, activation):
 
 
 @pytest.mark.parametrize("is_constant", [False, True])
-@pytest.mark.parametrize("other", [(), (1,), (21,), (1, 1, 1, 21)])
-def test_an_operand_is_broadcast(other, is_constant):
-    if not is_constant and other != (1, 1, 1, 21):
-        pytest.skip("rejected by the partitioner: only one value per channel is broadcast")
-    rng = np.random.default_rng(len(other))
-    model = add_model(rng, (2, 5, 3, 21), other_shape=other, is_constant=is_constant)
+@pytest.mark.parametrize("shape", [(2, 5, 3, 21), (3, 1, 5, 1), (2, 1, 1, 40)])
+@pytest.mark.parametrize("kept", tuple(itertools.product((False, True), repeat=4)))
+def test_an_operand_is_broadcast(kept, shape, is_constant):
+    """Every choice of dimensions that are kept; the others are 1."""
+    other = tuple(d if keep else 1 for d, keep in zip(shape, kept, strict=True))
+    rng = np.random.default_rng([*shape, *kept])
+    model = add_model(rng, shape, other_shape=other, is_constant=is_constant)
+    graph = read_graph(model)
+    supported, rejections = select_nodes(graph)
+    if not supported:
+        assert not is_constant
+        assert [r.rule for r in rejections] == ["one_operand_has_output_shape"]
+        assert other[1:3] not in {(1, 1), shape[1:3]} or other[3] != shape[3]
+        return
     (difference,) = differences(model, rng)
     assert difference.max() <= 1
     assert np.count_nonzero(difference) <= MAX_MISMATCH * difference.size + 1
+
+
+@pytest.mark.parametrize("other", [(), (1,), (21,), (3, 21), (5, 1, 21)])
+def test_a_constant_of_lower_rank_is_broadcast(other):
+    rng = np.random.default_rng(len(other))
+    model = add_model(rng, (2, 5, 3, 21), other_shape=other, is_constant=True)
+    (difference,) = differences(model, rng)
+    assert difference.max() <= 1
 
 
 def test_a_constant_map_is_added():

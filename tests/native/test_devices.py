@@ -9,40 +9,78 @@ import pytest
 
 from delegate import _native
 from delegate.errors import DeviceError
+from tests.kernel.board import add_class_device, bind
+
+FOLDERS = {"accel": "accel", "drm": "dri"}
 
 
-def add_device(root: Path, sys_class: str, name: str, driver: str, dev_folder: str) -> None:
-    device = root / "sys/class" / sys_class / name / "device"
-    device.mkdir(parents=True)
-    drivers = root / "sys/bus/platform/drivers" / driver
-    drivers.mkdir(parents=True, exist_ok=True)
-    os.symlink(drivers, device / "driver")
-    node = root / "dev" / dev_folder / name
-    node.parent.mkdir(parents=True, exist_ok=True)
+def add_device(root: Path, sys_class: str, name: str, owner: str, driver: str = "") -> Path:
+    """A node and its class's entry; ``owner`` is the platform device, bound to ``driver``."""
+    node = add_class_device(root, sys_class, f"dev/{FOLDERS[sys_class]}/{name}", owner)
+    if driver and not (root / "sys/devices/platform" / owner / "driver").exists():
+        bind(root, owner, driver)
     node.touch()
+    return node
+
+
+def states(root: Path) -> list[tuple[str, str, str]]:
+    """Name, driver and state of every node that was found."""
+    found = _native.find_npu_nodes(str(root))
+    return [(Path(path).name, driver, state) for path, driver, _, state, _ in found]
 
 
 def test_no_device_at_all(tmp_path):
     assert _native.find_npu_node(str(tmp_path)) == ""
 
 
-def test_rocket_is_found_by_driver_not_by_number(tmp_path):
-    add_device(tmp_path, "accel", "accel0", "intel_vpu", "accel")
+def test_rocket_is_found_by_its_owner_not_by_number(tmp_path):
+    """The owner's device has no driver link; a file that is no device only fails to answer."""
+    add_device(tmp_path, "accel", "accel0", "0000:00:0b.0", "intel_vpu")
     assert _native.find_npu_node(str(tmp_path)) == ""
-    add_device(tmp_path, "accel", "accel1", "rocket", "accel")
-    assert _native.find_npu_node(str(tmp_path)) == str(tmp_path / "dev/accel/accel1")
+    node = add_device(tmp_path, "accel", "accel1", "rknn")
+    assert _native.find_npu_node(str(tmp_path)) == str(node)
+    assert states(tmp_path) == [("accel0", "intel_vpu", "foreign"), ("accel1", "rocket", "failed")]
+
+
+def test_nodes_come_in_the_order_of_their_numbers(tmp_path):
+    for number in (10, 2, 0):
+        add_device(tmp_path, "accel", f"accel{number}", "rknn")
+    assert [name for name, _, _ in states(tmp_path)] == ["accel0", "accel2", "accel10"]
 
 
 def test_rknpu_among_graphics_devices(tmp_path):
-    add_device(tmp_path, "drm", "card0", "rockchip-drm", "dri")
-    add_device(tmp_path, "drm", "card1", "RKNPU", "dri")
+    """Its card and its render node are one device."""
+    add_device(tmp_path, "drm", "card0", "display-subsystem", "rockchip-drm")
+    add_device(tmp_path, "drm", "card1", "fdab0000.npu", "RKNPU")
+    node = add_device(tmp_path, "drm", "renderD129", "fdab0000.npu", "RKNPU")
+    assert _native.find_npu_node(str(tmp_path)) == str(node)
+    assert states(tmp_path) == [("renderD129", "rknpu", "failed")]
+    node.unlink()
     assert _native.find_npu_node(str(tmp_path)) == str(tmp_path / "dev/dri/card1")
 
 
-def test_a_driver_without_a_node_does_not_count(tmp_path):
-    add_device(tmp_path, "accel", "accel0", "rocket", "accel")
-    (tmp_path / "dev/accel/accel0").unlink()
+@pytest.mark.parametrize("owner", ["rknn", "card"])
+def test_a_device_without_a_node_does_not_count(tmp_path, owner):
+    add_device(tmp_path, "accel", "accel0", owner).unlink()
     assert _native.find_npu_node(str(tmp_path)) == ""
+    assert states(tmp_path) == ([("accel0", "rocket", "missing")] if owner == "rknn" else [])
+
+
+def test_the_vendors_node_without_drm_is_explained_and_never_asked(tmp_path):
+    (tmp_path / "dev").mkdir()
+    node = tmp_path / "dev/rknpu"
+    node.touch()
+    assert states(tmp_path) == [("rknpu", "rknpu", "failed")]
+    with pytest.raises(DeviceError, match=r"DMA heaps.*CONFIG_ROCKCHIP_RKNPU_DRM_GEM"):
+        _native.open_device_name(str(node))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may open everything")
+def test_without_sysfs_a_node_that_may_not_be_opened_may_be_an_npu(tmp_path):
+    node = tmp_path / "dev/accel/accel0"
+    node.parent.mkdir(parents=True)
+    node.touch(mode=0)
+    assert states(tmp_path) == [("accel0", "", "denied")]
 
 
 def test_names():

@@ -22,9 +22,9 @@ from delegate.errors import DeviceError, ProgramError, SimulatorFault
 from delegate.npu.program_writer import checksum_position
 from delegate.options import Options
 from models.builder import conv_conv_add_model, conv_model
+from tests.shared_folder import MODELS, needs_models
 
-SHARED_MODELS = Path(__file__).parents[3] / "shared" / "models"
-MOBILENET = SHARED_MODELS / "mobilenet_v1_0.25_128_quant.tflite"
+MOBILENET = MODELS / "mobilenet_v1_0.25_128_quant.tflite"
 
 
 @pytest.fixture
@@ -240,7 +240,7 @@ def test_a_forked_child_invokes_and_exits(tmp_path):
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.skipif(not SHARED_MODELS.is_dir(), reason="../shared/models is absent")
+@needs_models
 def test_mobilenet_v1_equals_the_reference(simulated, reference):
     interpreter = simulated(model_path=str(MOBILENET))
     expected = reference(model_path=str(MOBILENET))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,8 +22,7 @@ from delegate.lower.task import (
 from delegate.npu.encode import encode_task
 from delegate.npu.regcmd import read_commands, tail_words, unpack_word
 from delegate.npu.registers import register
-
-CAPTURES = Path(__file__).resolve().parents[3] / "shared" / "captures"
+from tests.shared_folder import capture_files
 
 # Fields where that driver chose otherwise, and why ours differs on purpose.
 DIFFERENT = {
@@ -33,8 +31,6 @@ DIFFERENT = {
     "CNA.PAD_CON1.PAD_VALUE": "in 4 of 99 streams they double dense bytes, or single depthwise",
     "CORE.CLIP_TRUNCATE.CLIP_TRUNCATE": "theirs is from a table of weight scales, unexplained",
 }
-
-pytestmark = pytest.mark.skipif(not CAPTURES.is_dir(), reason="../shared/captures is absent")
 
 
 def streams(path):
@@ -55,7 +51,7 @@ def streams(path):
 def all_streams():
     return [
         pytest.param(words, id=f"{path.stem}-{index}")
-        for path in sorted(CAPTURES.glob("mesa_*.npz"))
+        for path in capture_files()
         for index, words in enumerate(streams(path))
     ]
 

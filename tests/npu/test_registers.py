@@ -10,9 +10,10 @@ import pytest
 from delegate.npu import export
 from delegate.npu.register_model import Access
 from delegate.npu.registers import BLOCKS, BY_ADDRESS, BY_NAME, register
+from tests.shared_folder import SHARED
 
 ROOT = Path(__file__).resolve().parents[2]
-REFERENCE = ROOT.parent / "shared" / "reference" / "registers.json"
+REFERENCE = SHARED / "reference" / "registers.json"
 
 # Fields that the manual calls reserved but that programs or kernels are seen to use.
 OBSERVED_FIELDS = {
@@ -61,7 +62,7 @@ def test_streams_may_not_write_the_pointers_of_cna_and_core():
     assert register("DPU.S_POINTER").access is Access.STREAM
 
 
-@pytest.mark.skipif(not REFERENCE.exists(), reason="../shared/reference/registers.json is absent")
+@pytest.mark.skipif(not REFERENCE.exists(), reason=f"no reference: {REFERENCE} does not exist")
 def test_table_has_the_offsets_and_bits_of_the_reference():
     compared = 0
     for row in json.loads(REFERENCE.read_text())["registers"]:

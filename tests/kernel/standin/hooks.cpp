@@ -33,9 +33,16 @@ const char* root() { return std::getenv("RK3588_STANDIN_ROOT"); }
 class Path {
  public:
   explicit Path(const char* path) : text_(path == nullptr ? "" : path), given_(path) {
-    static constexpr std::array<const char*, 7> kOwn = {
-        "/dev/accel",     "/dev/dri",           "/dev/rknpu",       "/sys/class/accel",
-        "/sys/class/drm", "/sys/module/rocket", "/sys/kernel/debug"};
+    static constexpr std::array<const char*, 10> kOwn = {"/dev/accel",
+                                                         "/dev/dri",
+                                                         "/dev/rknpu",
+                                                         "/sys/class/accel",
+                                                         "/sys/class/drm",
+                                                         "/sys/module/rocket",
+                                                         "/sys/module/rknpu",
+                                                         "/sys/kernel/debug",
+                                                         "/sys/bus/platform/devices",
+                                                         "/sys/bus/platform/drivers/rocket"};
     const char* base = root();
     if (base == nullptr || path == nullptr) return;
     // std::filesystem may put the root directory's slash twice.

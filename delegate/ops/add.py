@@ -1,18 +1,28 @@
-"""Rules of ADD, which runs in the DPU, alone or inside the convolution that gives one operand."""
+"""ADD: two feature maps, or one and a constant, in the DPU."""
 
 from __future__ import annotations
 
-from delegate.graph import Node, Tensor
-from delegate.partition.constraint import GraphFacts, constraint, named
-from delegate.partition.constraints import features
+from dataclasses import dataclass
+
+from delegate.graph import Activation, Node, Tensor
+from delegate.model.operator_options import FieldKind, Options, option
+from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
+from delegate.ops.rules import common
 
 MAX_RANK = 4
+
+
+@dataclass(frozen=True, slots=True)
+class AddOptions(Options):
+    UNION_TYPE = 11
+
+    activation: Activation = option(FieldKind.ACTIVATION, slot=0, offset=0)
 
 
 @constraint(most=MAX_RANK)
 def operand_rank(facts: GraphFacts, node: Node) -> str | None:
     """Operands must have rank 0 to {most}."""
-    for tensor in features(facts, node):
+    for tensor in facts.features(node):
         if len(tensor.shape) > MAX_RANK:
             return f"{named(tensor)} is {list(tensor.shape)}"
     return None
@@ -27,16 +37,22 @@ def one_operand_computed(facts: GraphFacts, node: Node) -> str | None:
 
 @constraint()
 def one_operand_has_output_shape(facts: GraphFacts, node: Node) -> str | None:
-    """A computed operand must have the output's shape; the other may be constant or per channel."""
+    """A computed operand must have the output's shape; the other may be per channel, or a constant
+    that is broadcast to it.
+    """
     shape = facts.outputs(node)[0].shape
     operands = facts.inputs(node)
     full = [t for t in operands if t.constant is None and _padded(t) == _pad(shape)]
     if not full:
         return ", ".join(str(list(tensor.shape)) for tensor in (*operands, *facts.outputs(node)))
     other = operands[1] if full[0] is operands[0] else operands[0]
-    if other.constant is not None or _padded(other) == _pad(shape):
+    is_broadcast = all(d in (1, o) for d, o in zip(_padded(other), _pad(shape), strict=True))
+    if is_broadcast and other.constant is not None:
         return None
-    if _padded(other)[1:3] == (1, 1) and _padded(other)[3] == _pad(shape)[3]:
+    images, height, width, channels = _pad(shape)
+    if _padded(other) in {
+        (i, h, w, channels) for i in (1, images) for h, w in ((1, 1), (height, width))
+    }:
         return None
     return f"{named(other)} of shape {list(other.shape)} is to be broadcast to {list(shape)}"
 
@@ -47,3 +63,17 @@ def _padded(tensor: Tensor) -> tuple[int, ...]:
 
 def _pad(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (1,) * (MAX_RANK - len(shape)) + shape
+
+
+OPERATOR = Operator(
+    name="ADD",
+    options=AddOptions,
+    inputs=(Role.OPERAND, Role.OPERAND),
+    rules=(
+        *common.FIRST,
+        *common.QUANTIZATION,
+        operand_rank,
+        one_operand_computed,
+        one_operand_has_output_shape,
+    ),
+)

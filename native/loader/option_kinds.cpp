@@ -1,0 +1,216 @@
+#include "option_kinds.h"
+
+#include <algorithm>
+#include <set>
+
+#include "options_gen.h"
+
+namespace rk3588 {
+namespace {
+
+using Value = std::optional<std::string>;
+
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return (c & 0x80) == 0; });
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+bool are_digits(std::string_view text, size_t most) {
+  return !text.empty() && text.size() <= most && std::all_of(text.begin(), text.end(), is_digit);
+}
+
+// Bytes of the character that `text` begins with; 0 if that is not UTF-8 as Unicode defines it.
+size_t utf8_length(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) return 1;
+  const size_t length = byte(0) >= 0xc2 && byte(0) < 0xe0   ? 2
+                        : byte(0) >= 0xe0 && byte(0) < 0xf0 ? 3
+                        : byte(0) >= 0xf0 && byte(0) < 0xf5 ? 4
+                                                            : 0;
+  if (length == 0 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  const bool is_overlong =
+      (byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xf0 && byte(1) < 0x90);
+  const bool is_surrogate = byte(0) == 0xed && byte(1) >= 0xa0;
+  const bool is_too_large = byte(0) == 0xf4 && byte(1) >= 0x90;
+  return is_overlong || is_surrogate || is_too_large ? 0 : length;
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const size_t length = utf8_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(kSpaces);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpaces) - first + 1);
+}
+
+// Without spaces around it and in small letters; "" if it is not ASCII.
+std::string plain(std::string_view text) {
+  if (!is_ascii(text)) return {};
+  std::string result(trimmed(text));
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
+bool contains(std::string_view words, std::string_view word) {
+  const std::vector<std::string_view> list = split_words(words);
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+Value choice(const OptionRow& row, std::string_view text) {
+  std::string value = plain(text);
+  if (!contains(row.words, value)) return {};
+  return value;
+}
+
+Value choice_or_path(const OptionRow& row, std::string_view text) {
+  const std::string_view value = trimmed(text);
+  if (!value.empty() && value.front() == '/') return std::string(value);
+  return choice(row, text);
+}
+
+std::string without_zeros(std::string_view digits) {
+  const size_t first = std::min(digits.find_first_not_of('0'), digits.size() - 1);
+  return std::string(digits.substr(first));
+}
+
+Value integer(const OptionRow& row, std::string_view text) {
+  const std::string value = plain(text);
+  std::string_view digits = value;
+  if (!digits.empty() && digits.front() == '+') digits.remove_prefix(1);
+  if (!are_digits(digits, kIntegerDigits)) return {};
+  const int64_t number = std::stoll(std::string(digits));
+  if (number < row.lowest || number > row.highest) return {};
+  return std::to_string(number);
+}
+
+Value flag(std::string_view text) {
+  const std::string value = plain(text);
+  if (contains(kTrueWords, value)) return "true";
+  if (contains(kFalseWords, value)) return "false";
+  return {};
+}
+
+// The words between separators; a separator at an end leaves an empty word.
+std::vector<std::string_view> split_list(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (;;) {
+    const size_t end = text.find_first_of(kSeparators);
+    words.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return words;
+    const size_t next = text.find_first_not_of(kSeparators, end);
+    text = next == std::string_view::npos ? std::string_view() : text.substr(next);
+  }
+}
+
+// Bits of the cores that `value` names; 0 if it names none or something else.
+unsigned core_mask(const std::string& value, int last) {
+  const auto core = [&](std::string_view word) {
+    return word.size() == 1 && is_digit(word[0]) && word[0] - '0' <= last ? word[0] - '0' : -1;
+  };
+  if (value.size() > 2 && value.size() <= 5 && value.compare(0, 2, "0x") == 0) {
+    const bool is_hex = value.find_first_not_of("0123456789abcdef", 2) == std::string::npos;
+    const unsigned mask = is_hex ? static_cast<unsigned>(std::stoul(value, nullptr, 16)) : 0;
+    return (mask >> (last + 1)) == 0 ? mask : 0;
+  }
+  unsigned mask = 0;
+  const std::string_view view = value;
+  if (view.size() == 3 && view[1] == '-' && core(view.substr(0, 1)) >= 0 &&
+      core(view.substr(2)) >= 0) {
+    for (int i = core(view.substr(0, 1)); i <= core(view.substr(2)); ++i) mask |= 1u << i;
+    return mask;
+  }
+  for (const std::string_view word : split_list(view)) {
+    if (core(word) < 0) return 0;
+    mask |= 1u << core(word);
+  }
+  return mask;
+}
+
+Value cores(const OptionRow& row, std::string_view text) {
+  const std::string value = plain(text);
+  if (value == "auto" || value == "all") return value;
+  const int last = static_cast<int>(row.highest);
+  const unsigned mask = core_mask(value, last);
+  std::string list;
+  for (int i = 0; i <= last; ++i) {
+    if ((mask >> i & 1) != 0) list += (list.empty() ? "" : ",") + std::to_string(i);
+  }
+  if (list.empty()) return {};
+  return list;
+}
+
+Value nodes(std::string_view text) {
+  if (!is_ascii(text)) return {};
+  std::set<std::string> found;
+  for (const std::string_view part : split_list(text)) {
+    std::string word(part);
+    for (char& c : word) {
+      if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+    }
+    if (word.empty()) continue;
+    if (are_digits(word, kNodeDigits)) {
+      found.insert(without_zeros(word));
+    } else if (std::find(kOperatorNames.begin(), kOperatorNames.end(), word) !=
+               kOperatorNames.end()) {
+      found.insert(word);
+    } else {
+      return {};
+    }
+  }
+  std::string list;
+  for (const std::string& word : found) list += (list.empty() ? "" : ",") + word;
+  return list;
+}
+
+Value path_or_off(std::string_view text) {
+  if (trimmed(text).empty()) return {};
+  return plain(text) == "off" ? "off" : std::string(text);
+}
+
+}  // namespace
+
+std::vector<std::string_view> split_words(std::string_view words) {
+  std::vector<std::string_view> list;
+  for (;;) {
+    const size_t comma = words.find(',');
+    list.push_back(words.substr(0, comma));
+    if (comma == std::string_view::npos) return list;
+    words.remove_prefix(comma + 1);
+  }
+}
+
+std::optional<std::string> parse_option(const OptionRow& row, std::string_view text) {
+  if (!is_utf8(text)) return {};
+  switch (row.kind) {
+    case OptionKind::kChoice:
+      return choice(row, text);
+    case OptionKind::kInteger:
+      return integer(row, text);
+    case OptionKind::kFlag:
+      return flag(text);
+    case OptionKind::kChoiceOrPath:
+      return choice_or_path(row, text);
+    case OptionKind::kCores:
+      return cores(row, text);
+    case OptionKind::kNodes:
+      return nodes(text);
+    case OptionKind::kPathOrOff:
+      return path_or_off(text);
+  }
+  return {};
+}
+
+}  // namespace rk3588
