@@ -77,6 +77,7 @@ struct Simulator::Impl {
       if (settings.probe) {
         trace_task(plan, end.enable_mask, run.registers, *settings.probe, where,
                    &run.report.traces);
+        bound_traces(&run.report, 2 * kMostTraces);
       }
       if (settings.dry_run) {
         // All checks are done.
@@ -96,6 +97,15 @@ struct Simulator::Impl {
     }
     ++run.task;
     return end;
+  }
+
+  // Drops the oldest traces, in portions.
+  static void bound_traces(Report* report, size_t most) {
+    std::vector<ElementTrace>& traces = report->traces;
+    if (traces.size() <= most) return;
+    const size_t extra = traces.size() - kMostTraces;
+    traces.erase(traces.begin(), traces.begin() + static_cast<ptrdiff_t>(extra));
+    report->earlier_traces += extra;
   }
 
   Position position(Run& run, const std::string& layer) const {
@@ -129,6 +139,8 @@ struct Simulator::Impl {
     if (settings.probe) {
       trace_pooling(config, plan, enable_mask, run.registers, *settings.probe, where,
                     &run.report.traces);
+      bound_traces(&run.report, 2 * kMostTraces);
+      bound_traces(&run.report, 2 * kMostTraces);
     }
     if (!settings.dry_run) run_pooling(config, plan, settings.plain ? nullptr : &pool);
   }
@@ -217,6 +229,7 @@ struct Simulator::Impl {
         check_rocket(run, task, end.enable_mask);
       }
     }
+    bound_traces(&run.report, kMostTraces);
     return std::move(run.report);
   }
 
