@@ -29,7 +29,9 @@ TaskAccess access_of(const TaskPlan& plan) {
   TaskAccess access{ranges(plan.operands.reads), ranges(plan.writes)};
   const uint64_t lanes = kAtomBytes / element_bytes(plan.dpu.out_element);
   const uint64_t surfaces = (plan.dpu.real_channels + lanes - 1) / lanes;
-  access.real_writes = std::min<uint64_t>(surfaces, access.writes.size());
+  access.real_writes = plan.dpu.writes_as_computed()
+                           ? std::min<uint64_t>(surfaces, access.writes.size())
+                           : access.writes.size();
   if (!plan.is_conv) return access;
   access.reuses_cbuf = plan.cna.cbuf.data_reuse || plan.cna.cbuf.weight_reuse;
   for (const AddressRange& range : ranges(plan.feature_reads)) access.reads.push_back(range);
