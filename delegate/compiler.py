@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from delegate import __version__
 from delegate.errors import EncodingError, LoweringError
 from delegate.graph import Graph
+from delegate.lower.kick_state import TRUSTED, KickState
 from delegate.lower.lowering import lower_partition
 from delegate.lower.split import Split
 from delegate.lower.task import Layer
@@ -71,14 +72,16 @@ class CompileResult:
         return len(self.graph.nodes)
 
 
-def compile_model(model: PathOrBytes | Graph, options: Options) -> CompileResult:
+def compile_model(
+    model: PathOrBytes | Graph, options: Options, kick_state: KickState = TRUSTED
+) -> CompileResult:
     """Compiles the first subgraph of a .tflite file (a path, or its content), partitioned as TFLite
-    would.
+    would. ``kick_state``: what programs may rely on between two kicks of a job.
 
     Raises ModelError if the file cannot be read.
     """
     graph = model if isinstance(model, Graph) else read_graph(model)
-    return _compile(graph, options, lambda nodes: partition_graph(graph, nodes))
+    return _compile(graph, options, lambda nodes: partition_graph(graph, nodes), kick_state)
 
 
 def compile_context(graph: Graph, options: Options, preview: Preview) -> CompileResult:
@@ -114,15 +117,17 @@ def compile_partition(
     graph: Graph,
     partition: Partition,
     split: Split | None = None,
+    kick_state: KickState = TRUSTED,
 ) -> CompiledPartition:
     """Lowers, encodes and serialises one partition, for several cores if ``split`` is given and
     that is faster by estimate. Raises LoweringError naming the node.
     """
-    lowered = lower_partition(graph, partition, _name(graph, partition))
+    name = _name(graph, partition)
+    lowered = lower_partition(graph, partition, name, kick_state=kick_state)
     program = build_program(lowered, COMPILER)
     text = ""
     if split is not None:
-        for_cores = lower_partition(graph, partition, _name(graph, partition), split)
+        for_cores = lower_partition(graph, partition, name, split, kick_state)
         shared = build_program(for_cores, COMPILER)
         decision = decide(split, program, shared, for_cores)
         text = decision.text
@@ -144,6 +149,7 @@ def _compile(
     graph: Graph,
     options: Options,
     partitions_of: Callable[[frozenset[int]], Sequence[Partition]],
+    kick_state: KickState = TRUSTED,
 ) -> CompileResult:
     start = time.perf_counter()
     split = split_of(options)
@@ -161,7 +167,7 @@ def _compile(
             if partition in compiled:
                 continue
             try:
-                compiled[partition] = compile_partition(graph, partition, split)
+                compiled[partition] = compile_partition(graph, partition, split, kick_state)
             except LoweringError as error:
                 node = graph.node(error.node)
                 failed.append(Rejection(error.node, node.op, error.rule, error.detail))

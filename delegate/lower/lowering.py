@@ -18,6 +18,7 @@ from delegate.lower.convolution import lower_convolution
 from delegate.lower.depthwise import resolve_depthwise
 from delegate.lower.first_layer import fold_convolution, host_tensor
 from delegate.lower.fully_connected import resolve_fully_connected
+from delegate.lower.kick_state import TRUSTED, KickState, keep_only
 from delegate.lower.memory_limits import check_sizes
 from delegate.lower.operations import Operation, operations_of, padding_before
 from delegate.lower.resolved import Convolution
@@ -45,9 +46,11 @@ def lower_partition(
     partition: Partition,
     name: str,
     split: Split | None = None,
+    kick_state: KickState = TRUSTED,
 ) -> LoweredPartition:
-    """Lowers every node of ``partition``, for several cores if ``split`` is given. Raises
-    LoweringError for a node that does not fit the hardware.
+    """Lowers every node of ``partition``, for several cores if ``split`` is given, relying on no
+    more than ``kick_state`` between the kicks of a job. Raises LoweringError for a node that does
+    not fit the hardware.
     """
     if not partition.outputs:
         raise LoweringError(
@@ -62,7 +65,10 @@ def lower_partition(
     nodes = [operation.node for operation in operations]
     check_sizes(graph, nodes, _buffers(memory, ConstantPool(), _work_area(memory)))
     constants, work = ConstantPool(), _work_area(memory)
-    layers = tuple(_lower(graph, op, memory.tensors, constants, work, split) for op in operations)
+    layers = tuple(
+        keep_only(_lower(graph, op, memory.tensors, constants, work, split), kick_state)
+        for op in operations
+    )
     buffers = _buffers(memory, constants, work)
     check_sizes(graph, nodes, buffers)
     return LoweredPartition(
