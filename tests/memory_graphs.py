@@ -81,7 +81,8 @@ class _Graph:
     def _depthwise(self) -> None:
         x = self.pick([t for t in self.tensors if self.shape(t)[3] < 256] or [None])
         if x is None:
-            return self._conv()
+            self._conv()
+            return
         window = Window(kh=3, kw=self.pick((1, 3)))
         name = self.name()
         y = depthwise(self.builder, self.rng, x, window, self.numbers(), name=name)
@@ -102,7 +103,8 @@ class _Graph:
         fitting = [t for t in self.tensors if self.shape(t)[:3] == self.shape(x)[:3]]
         whole = [t for t in fitting if self.shape(t)[3] % 16 == 0]
         if not whole:
-            return self._conv()
+            self._conv()
+            return
         parts = [self.pick(whole) for _ in range(int(self.rng.integers(1, 3)))]
         parts = list(dict.fromkeys((*parts, self.pick(fitting))))
         self.add_result(concatenation(self.builder, parts, 3, self.name()), *parts)
@@ -110,13 +112,11 @@ class _Graph:
     def _rows(self) -> None:
         x = self.pick(self.tensors)
         n, _, w, c = self.shape(x)
-        fitting = [
-            t
-            for t in self.tensors
-            if t != x and (self.shape(t)[0], *self.shape(t)[2:]) == (n, w, c)
-        ]
+        others = [t for t in self.tensors if t != x]
+        fitting = [t for t in others if (self.shape(t)[0], *self.shape(t)[2:]) == (n, w, c)]
         if not fitting:
-            return self._conv()
+            self._conv()
+            return
         parts = (x, self.pick(fitting))
         self.add_result(concatenation(self.builder, parts, 1, self.name()), *parts)
 
@@ -124,7 +124,8 @@ class _Graph:
         x = self.pick(self.tensors)
         n, h, w, c = self.shape(x)
         if c < 17 or x == self.tensors[0]:
-            return self._conv()
+            self._conv()
+            return
         begin = 16 * int(self.rng.integers((c - 1) // 16))
         size = c - begin if self.rng.random() < 0.5 else 16
         box = (n, h, w, min(size, c - begin))

@@ -10,8 +10,8 @@ import pytest
 
 from delegate.compiler import compile_model, split_of
 from delegate.errors import ProgramError
+from delegate.lower.memory.footprint import accesses
 from delegate.lower.split import Share, Split, bands, is_worth_it
-from delegate.npu.extents import surface_accesses
 from delegate.npu.program import parse, serialize
 from delegate.npu.schedule import schedule
 from delegate.options import Options
@@ -42,12 +42,12 @@ def test_tasks_of_a_stage_on_other_cores_are_independent(cores: str) -> None:
     for one, other in itertools.combinations(tasks, 2):
         if one.stage != other.stage or one.task.core == other.task.core:
             continue
-        for a in surface_accesses(one.task):
-            for b in surface_accesses(other.task):
+        for a in accesses(one.task):
+            for b in accesses(other.task):
                 apart = (
                     a.start.buffer != b.start.buffer
-                    or a.start.offset + a.size_bytes <= b.start.offset
-                    or b.start.offset + b.size_bytes <= a.start.offset
+                    or a.end <= b.start.offset
+                    or b.end <= a.start.offset
                 )
                 assert apart or not (a.is_write or b.is_write), (one, other)
 
@@ -60,14 +60,11 @@ def test_order_of_conflicting_tasks_is_that_of_the_layers() -> None:
         if before.layer <= after.layer:
             continue
         # A later layer came first: only if it needs nothing of the other, nor the other of it.
-        for a in surface_accesses(before.task):
-            for b in surface_accesses(after.task):
+        for a in accesses(before.task):
+            for b in accesses(after.task):
                 if a.start.buffer != b.start.buffer or not (a.is_write or b.is_write):
                     continue
-                assert (
-                    a.start.offset + a.size_bytes <= b.start.offset
-                    or b.start.offset + b.size_bytes <= a.start.offset
-                )
+                assert a.end <= b.start.offset or b.end <= a.start.offset
 
 
 def test_without_the_option_programs_are_for_one_core() -> None:

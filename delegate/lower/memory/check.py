@@ -1,10 +1,10 @@
 """Shows that no task of a lowered partition destroys or misses what another one needs.
 
 In: the layers in execution order, with all addresses. Every 16 bytes of memory have a content: a
-tensor, spare lanes, or nothing yet. Tasks write as ``footprint.accesses`` says. Before a layer runs,
-and after it, all of its operands must be there; in the end all of the partition's outputs. This
-knows where tensors lie, but nothing of why: a mistake in the plan, in the order or in the placement
-shows here and not in a result.
+tensor, spare lanes, or nothing yet. Tasks write as ``footprint.accesses`` says. Before a layer
+runs, and after it, all of its operands must be there; in the end all of the partition's outputs.
+This knows where tensors lie, but nothing of why: a mistake in the plan, in the order or in the
+placement shows here and not in a result.
 """
 
 from __future__ import annotations
@@ -96,11 +96,10 @@ class _Checker:
         for access in accesses(task):
             if access.is_write:
                 self._write(node, access, result)
-            elif access.start.buffer in _WRITABLE:
-                if (self._window(node, access) == NOTHING).any():
-                    raise _refusal(
-                        node, f"{access.what} of {task.tile} is read before it is written"
-                    )
+                continue
+            is_constant = access.start.buffer not in _WRITABLE
+            if not is_constant and (self._window(node, access) == NOTHING).any():
+                raise _refusal(node, f"{access.what} of {task.tile} is read before it is written")
 
     def _write(self, node: int, access: Access, result: DeviceTensor) -> None:
         buffer, first = access.start.buffer, access.start.offset

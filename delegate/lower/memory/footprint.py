@@ -36,8 +36,8 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Rows of ``row_bytes`` from ``start`` on, ``rows`` of them in each of ``surfaces``. ``what`` is
-    for messages. ``real``: surfaces that hold channels which somebody asked for; writes to the
+    """Rows of ``row_bytes`` from ``start`` on, ``rows`` of them in each of ``surfaces``. ``what``
+    is for messages. ``real``: surfaces that hold channels which somebody asked for; writes to the
     others only complete a group.
     """
 

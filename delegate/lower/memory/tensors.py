@@ -115,7 +115,7 @@ def default_surfaces(channels: int) -> int:
 
 
 def unplaced(graph: Graph, index: int, folded: tuple[View, Fold] | None = None) -> DeviceTensor:
-    """A tensor as planning sees it: its place is none yet. ``folded``: its view and fold if the host
+    """A tensor as planning sees it, without a place. ``folded``: its view and fold if the host
     folds it.
     """
     tensor = graph.tensor(index)

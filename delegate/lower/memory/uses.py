@@ -1,7 +1,7 @@
 """What the operations of a partition ask of its tensors: surfaces, live ranges, buffers, places.
 
-In: ``Graph``, ``Partition``, the operations' footprints in execution order and the places of tensors
-that share memory. Out: a ``TensorUse`` per tensor.
+In: ``Graph``, ``Partition``, the operations' footprints in execution order and the places of
+tensors that share memory. Out: a ``TensorUse`` per tensor.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def tensor_uses(
     folds: Mapping[int, tuple[View, Fold]],
     slack: int = 0,
 ) -> tuple[TensorUse, ...]:
-    """The partition's inputs first, then the others in the order of their first use. ``folds``: inputs
-    that the host folds. ``slack``: for how many more operations memory that was read is not used
-    again.
+    """The partition's inputs first, then the others in the order of their first use. ``folds``:
+    inputs that the host folds. ``slack``: for how many more operations memory that was read is not
+    used again.
     """
     surfaces: dict[int, int] = {}
     first: dict[int, int] = {}
