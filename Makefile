@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help demo test sanitize fuzz test-litert test-alone conformance conformance-sample lint format native clean
+.PHONY: help demo test sanitize fuzz random-graphs test-litert test-alone conformance conformance-sample lint format native clean
 
 # The first Python from 3.10 on that really starts; 3.11 first, the last one with a tflite-runtime.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.10 python3; do \
@@ -29,6 +29,7 @@ help:
 	@echo 'make test         lint, types, tests under tflite-runtime and ai-edge-litert'
 	@echo 'make test-alone   tests that depend on ../shared, in a copy of this tree without it'
 	@echo 'make conformance  the whole operator suite against the reference kernels'
+	@echo 'make random-graphs  GRAPHS random graphs (default 1000): memory, and a cut after every task'
 	@echo 'make sanitize     the simulator under sanitizers, on mutated command streams'
 	@echo 'make fuzz         the same with libFuzzer (clang), FUZZ_RUNS streams (default 1000000)'
 	@echo 'make lint         ruff, clang-format, mypy'
@@ -112,6 +113,11 @@ define fuzzer
 	$(BIN)/python tools/fuzz_seeds.py $(1)/programs $(1)/seeds --own
 	$(BIN)/python tools/fuzz_seeds.py $(CAPTURES) $(1)/seeds
 endef
+
+GRAPHS ?= 1000
+random-graphs: $(VENV)/installed
+	RK3588_TEST_GRAPHS=$(GRAPHS) $(BIN)/python -m pytest $(PYTEST_FLAGS) tests/lower/test_memory_graphs.py \
+		tests/lower/test_memory_check.py tests/kernel/test_cuts.py
 
 sanitize: $(VENV)/installed
 	$(call fuzzer,$(SANITIZE),)

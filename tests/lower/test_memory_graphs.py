@@ -18,7 +18,7 @@ from delegate.tflite_reader import read_graph
 from tests.memory_graphs import graph_count, memory_graph
 
 CHUNK = 25
-GRAPHS = graph_count(100)
+GRAPHS = graph_count(75)
 
 
 def computed_alone(graph, node, values):
