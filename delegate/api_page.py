@@ -13,8 +13,9 @@ from pathlib import Path
 
 import delegate
 from delegate.classification import Ranked
-from delegate.compiler import CompiledPartition, CompileResult, Estimate
+from delegate.compiler import CompiledPartition, CompileResult
 from delegate.device_list import DeviceInfo
+from delegate.npu.perf import Estimate
 from delegate.partition.types import Partition, Rejection
 from delegate.supported import Rule, SupportedOperator
 

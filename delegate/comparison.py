@@ -19,9 +19,10 @@ from delegate.delegated import DelegatedModel
 from delegate.errors import ModelError
 from delegate.graph import Graph, Node
 from delegate.model_inputs import Sample
+from delegate.ops import OPERATORS
+from delegate.ops.operator import Lowering
 from delegate.options import Options
 from delegate.partition.types import Partition
-from delegate.partition.views import VIEW_OPS
 from delegate.reference import ReferenceModel
 
 # The numeric contract: no element off by more than one step; shares of equal elements at least
@@ -220,6 +221,9 @@ def _operators(path: Path, options: Options) -> list[_Operator]:
     result = compile_model(path, options)
     indices = sorted(index for compiled in result.partitions for index in compiled.partition.nodes)
     nodes = [result.graph.node(index) for index in indices]
-    # PAD, concatenations and slices compute nothing of their own: what reads them is compared.
-    silent = ("PAD", *VIEW_OPS)
-    return [_Operator(result.graph, node, options) for node in nodes if node.op not in silent]
+    # What has no tasks computes nothing of its own: what reads it is compared.
+    return [
+        _Operator(result.graph, node, options)
+        for node in nodes
+        if OPERATORS[node.op].lowering is Lowering.TASKS
+    ]

@@ -31,6 +31,7 @@ from delegate.graph import Graph
 from delegate.log import get_logger
 from delegate.npu.program import FORMAT_VERSION
 from delegate.options import Options
+from delegate.partition.rules import facts_of
 from delegate.partition.types import Partition, Rejection
 
 logger = get_logger()
@@ -94,11 +95,12 @@ def cache_key(graph: Graph, options: Options, context: str = "") -> str:
     chosen = (options.compiling(), repr(split_of(options)))
     facts = (__version__, FORMAT_VERSION, _compiler_fingerprint(), np.__version__, context)
     _update(digest, (facts, chosen, graph.name, graph.inputs, graph.outputs))
+    facts_of_nodes = facts_of(graph)
     for node in graph.nodes:
-        kind = type(node.options).__name__
-        settings = repr(node.options)
         _update(digest, (node.index, node.op, node.version, node.inputs, node.outputs))
-        _update(digest, (kind, settings))
+        # Options of operators that stay on the CPU change no program.
+        settings = facts_of_nodes.options(node) if node.op in facts_of_nodes.operators else None
+        _update(digest, (repr(settings),))
     for tensor in graph.tensors:
         scaling = tensor.quantization
         _update(

@@ -18,7 +18,8 @@ from delegate.log import get_logger
 from delegate.lower.lowering import lower_partition
 from delegate.lower.split import Split
 from delegate.lower.task import Layer
-from delegate.npu.program import Program, build_program, serialize
+from delegate.npu.perf import Estimate, total
+from delegate.npu.program import build_program, serialize
 from delegate.npu.program_check import CORES
 from delegate.npu.split_cost import decide
 from delegate.options import Options
@@ -37,16 +38,6 @@ logger = get_logger()
 COMPILER = f"rk3588-delegate {__version__}"
 
 Preview = Callable[[list[int]], Sequence[tuple[Sequence[int], Sequence[int], Sequence[int]]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """Modelled, never measured: cycles of the NPU and of its memory port, and bytes moved."""
-
-    npu_cycles: int
-    ddr_cycles: int
-    cycles: int
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,19 +117,16 @@ def compile_partition(
     graph: Graph,
     partition: Partition,
     split: Split | None = None,
-    *,
-    delta: bool = False,
 ) -> CompiledPartition:
     """Lowers, encodes and serialises one partition, for several cores if ``split`` is given and
-    that is faster by estimate. ``delta``: as in ``build_program``. Raises LoweringError naming the
-    node.
+    that is faster by estimate. Raises LoweringError naming the node.
     """
     lowered = lower_partition(graph, partition, _name(graph, partition))
-    program = build_program(lowered, COMPILER, delta=delta)
+    program = build_program(lowered, COMPILER)
     text = ""
     if split is not None:
         for_cores = lower_partition(graph, partition, _name(graph, partition), split)
-        shared = build_program(for_cores, COMPILER, delta=delta)
+        shared = build_program(for_cores, COMPILER)
         decision = decide(split, program, shared, for_cores)
         text = decision.text
         if decision.is_split:
@@ -148,7 +136,7 @@ def compile_partition(
         program=serialize(program),
         layers=lowered.layers,
         tasks=len(program.tasks),
-        estimate=_estimate(program),
+        estimate=total(task.estimate for task in program.tasks),
         buffers_bytes=sum(buffer.size_bytes for buffer in program.buffers),
         live_bytes=lowered.live_bytes,
         split=text,
@@ -176,12 +164,7 @@ def _compile(
             if partition in compiled:
                 continue
             try:
-                compiled[partition] = compile_partition(
-                    graph,
-                    partition,
-                    split,
-                    delta=options.regcmd == "delta",
-                )
+                compiled[partition] = compile_partition(graph, partition, split)
             except Exception as error:
                 failed += _rejections(graph, partition, error)
         if not failed and options.only_faster:
@@ -223,12 +206,3 @@ def _cost(graph: Graph, compiled: CompiledPartition) -> PartitionCost:
 def _name(graph: Graph, partition: Partition) -> str:
     first, last = partition.nodes[0], partition.nodes[-1]
     return f"{graph.name or 'main'} nodes {first}..{last}"
-
-
-def _estimate(program: Program) -> Estimate:
-    return Estimate(
-        npu_cycles=sum(task.npu_cycles for task in program.tasks),
-        ddr_cycles=sum(task.ddr_cycles for task in program.tasks),
-        cycles=sum(max(task.npu_cycles, task.ddr_cycles) for task in program.tasks),
-        bytes=sum(task.bytes for task in program.tasks),
-    )

@@ -169,8 +169,15 @@ class Table:
 
     def number(self, slot: int, fmt: struct.Struct, default: int = 0) -> int:
         """An integer field; ``fmt`` is one of the module's formats."""
+        return int(self.value(slot, fmt, default))
+
+    def value(self, slot: int, fmt: struct.Struct, default: int | float) -> int | float:
+        """A field of one number, as ``fmt`` says."""
         position = self._field(slot, fmt.size)
-        return int(fmt.unpack_from(self.reader.data, position)[0]) if position else default
+        if not position:
+            return default
+        found: int | float = fmt.unpack_from(self.reader.data, position)[0]
+        return found
 
     def string(self, slot: int) -> str:
         """A UTF-8 string; "" if absent."""

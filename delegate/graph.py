@@ -14,9 +14,12 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+T = TypeVar("T")
 
 
 class DType(enum.Enum):
@@ -129,66 +132,15 @@ class Tensor:
         return all(d >= 0 for d in (*self.shape, *self.shape_signature[1:]))
 
 
-@dataclass(frozen=True, slots=True)
-class ConvOptions:
-    padding: Padding
-    stride_h: int
-    stride_w: int
-    dilation_h: int
-    dilation_w: int
-    activation: Activation
+class StoredOptions(Protocol):
+    """Options as a node has them, to be read as the class of its operator
+    (``model.operator_options``).
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class DepthwiseOptions:
-    padding: Padding
-    stride_h: int
-    stride_w: int
-    dilation_h: int
-    dilation_w: int
-    activation: Activation
-    depth_multiplier: int
-
-
-@dataclass(frozen=True, slots=True)
-class FullyConnectedOptions:
-    activation: Activation
-    keep_num_dims: bool
-    is_shuffled: bool
-    asymmetric_quantize_inputs: bool
-
-
-@dataclass(frozen=True, slots=True)
-class AddOptions:
-    activation: Activation
-
-
-@dataclass(frozen=True, slots=True)
-class ConcatenationOptions:
-    axis: int
-    activation: Activation
-
-
-@dataclass(frozen=True, slots=True)
-class StridedSliceOptions:
-    """Bit d of a mask speaks of dimension d."""
-
-    begin_mask: int
-    end_mask: int
-    ellipsis_mask: int
-    new_axis_mask: int
-    shrink_axis_mask: int
-
-
-NodeOptions = (
-    ConvOptions
-    | DepthwiseOptions
-    | FullyConnectedOptions
-    | AddOptions
-    | ConcatenationOptions
-    | StridedSliceOptions
-    | None
-)
+    def decode(self, kind: type[T]) -> T | None:
+        """None: they are missing or hold a value this version does not know. Raises ModelError for
+        a corrupt table.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +153,12 @@ class Node:
     op: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    options: NodeOptions = None
+    options: StoredOptions | None = None
     version: int = 1
+
+    def options_as(self, kind: type[T]) -> T | None:
+        """Its options as those of operator class ``kind``; None: missing or unknown."""
+        return None if self.options is None else self.options.decode(kind)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -295,11 +295,6 @@ class Options:
         Flag(), "false", "leave partitions to the CPU that it runs as fast, by estimate",
         changes_programs=True,
     )  # fmt: skip
-    regcmd: str = _option(
-        Choice(("complete", "delta")), "complete",
-        "commands of a task: all registers, or those that change, for rknpu and batched rocket",
-        changes_programs=True,
-    )  # fmt: skip
     deny_ops: tuple[str, ...] = _option(
         Nodes(), "", "nodes that stay on the CPU, to find a bad layer", changes_programs=True
     )

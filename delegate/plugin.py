@@ -17,9 +17,12 @@ from delegate.context_reader import graph_from_snapshot
 from delegate.errors import DelegateError, UnsupportedError
 from delegate.graph import Graph
 from delegate.log import configure, get_logger
+from delegate.model.operator_options import struct_bytes
+from delegate.ops import OPERATORS
 from delegate.options import Options
-from delegate.partition.constraint import GraphFacts
+from delegate.partition.rules import facts_of
 from delegate.report import Delegation, announce, plural
+from delegate.tflite_operators import BUILTIN_OPERATORS
 
 logger = get_logger()
 
@@ -47,6 +50,15 @@ class Session:
         self.options = Options.from_mapping(options)
         self.device_name = self.options.device
         configure(self.options.log_level)
+
+    @property
+    def option_bytes(self) -> dict[int, int]:
+        """How many bytes of the runtime's options each operator reads, by builtin code."""
+        return {
+            BUILTIN_OPERATORS.index(operator.name): struct_bytes(operator.options)
+            for operator in OPERATORS.values()
+            if operator.options is not None
+        }
 
     def prepare(self, snapshot: Snapshot, preview: Preview) -> list[Prepared]:
         """The partitions to delegate: nodes, program, and how to compile it for other shapes.
@@ -97,7 +109,7 @@ class Session:
             return compile_context(graph, self.options, preview)
         # Whatever the runtime would make of all nodes stands for how it partitions; of a graph out
         # of order it may not be asked.
-        is_ordered = GraphFacts(graph).disorder is None
+        is_ordered = facts_of(graph).disorder is None
         everything = json.dumps(preview([n.index for n in graph.nodes]) if is_ordered else [])
         return compile_cached(
             graph,

@@ -16,20 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import DelegateError, DeviceError
-from delegate.graph import (
-    Activation,
-    AddOptions,
-    ConvOptions,
-    DepthwiseOptions,
-    DType,
-    FullyConnectedOptions,
-    Graph,
-    Node,
-    NodeOptions,
-    Padding,
-    Quantization,
-    Tensor,
-)
+from delegate.graph import Activation, DType, Graph, Node, Padding, Quantization, Tensor
+from delegate.model.operator_options import Options
+from delegate.ops.add import AddOptions
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+from delegate.ops.fully_connected import FullyConnectedOptions
 
 _SEED = 588
 _INPUT_SCALE = 0.02
@@ -107,7 +99,7 @@ class _Builder:
         op: str,
         inputs: tuple[int, ...],
         shape: tuple[int, ...],
-        options: NodeOptions,
+        options: Options,
         scale: float,
     ) -> _Builder:
         output = self._tensor(f"{op} output", shape, Quantization((scale,), (5,)))
@@ -134,7 +126,7 @@ class _Builder:
     def fully_connected(self, outputs: int) -> _Builder:
         n, inputs = self._tensors[self.last].shape
         weights, bias = self._constants((outputs, inputs), outputs)
-        options = FullyConnectedOptions(Activation.NONE, False, False, False)
+        options = FullyConnectedOptions(Activation.NONE, False, 0, False)
         scale = self._conv_scale(inputs)
         operands = (self.last, weights, bias)
         return self._node("FULLY_CONNECTED", operands, (n, outputs), options, scale)

@@ -23,9 +23,9 @@ class SupportedOperator:
 
 def supported_operators() -> tuple[SupportedOperator, ...]:
     """All operators of this version."""
-    from delegate.partition.ops import RULES
+    from delegate.ops import OPERATORS
 
     return tuple(
-        SupportedOperator(op, tuple(Rule(rule.rule, rule.sentence) for rule in rules))
-        for op, rules in RULES.items()
+        SupportedOperator(op, tuple(Rule(rule.rule, rule.sentence) for rule in operator.rules))
+        for op, operator in OPERATORS.items()
     )

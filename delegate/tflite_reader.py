@@ -26,9 +26,9 @@ import numpy.typing as npt
 from delegate.errors import ModelError
 from delegate.flatbuffer_reader import FlatbufferReader, Table
 from delegate.graph import DType, Graph, Node, Quantization, Tensor
+from delegate.model.operator_options import FileOptions
 from delegate.tensor_content import MAX_RANK, dense_bytes, view_content
 from delegate.tflite_operators import CUSTOM, operator_name
-from delegate.tflite_options import read_options
 from delegate.tflite_schema import (
     FILE_IDENTIFIER,
     SCHEMA_VERSION,
@@ -238,7 +238,7 @@ def _read_node(index: int, table: Table, codes: list[_OperatorCode], tensors: in
         op=code.name,
         inputs=_tensor_indices(table, OperatorSlot.INPUTS, tensors, ABSENT),
         outputs=_tensor_indices(table, OperatorSlot.OUTPUTS, tensors, ABSENT),
-        options=read_options(code.name, union_type, options),
+        options=FileOptions(union_type, options),
         version=code.version,
     )
 

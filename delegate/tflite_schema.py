@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 
-from delegate.graph import Activation, DType, Padding
+from delegate.graph import DType
 
 FILE_IDENTIFIER = b"TFL3"
 SCHEMA_VERSION = 3
@@ -102,49 +102,6 @@ class TensorMapSlot(enum.IntEnum):
     TENSOR_INDEX = 1
 
 
-class Conv2DSlot(enum.IntEnum):
-    PADDING = 0
-    STRIDE_W = 1
-    STRIDE_H = 2
-    ACTIVATION = 3
-    DILATION_W = 4
-    DILATION_H = 5
-
-
-class DepthwiseConv2DSlot(enum.IntEnum):
-    PADDING = 0
-    STRIDE_W = 1
-    STRIDE_H = 2
-    DEPTH_MULTIPLIER = 3
-    ACTIVATION = 4
-    DILATION_W = 5
-    DILATION_H = 6
-
-
-class FullyConnectedSlot(enum.IntEnum):
-    ACTIVATION = 0
-    WEIGHTS_FORMAT = 1
-    KEEP_NUM_DIMS = 2
-    ASYMMETRIC_QUANTIZE_INPUTS = 3
-
-
-class AddSlot(enum.IntEnum):
-    ACTIVATION = 0
-
-
-class ConcatenationSlot(enum.IntEnum):
-    AXIS = 0
-    ACTIVATION = 1
-
-
-class StridedSliceSlot(enum.IntEnum):
-    BEGIN_MASK = 0
-    END_MASK = 1
-    ELLIPSIS_MASK = 2
-    NEW_AXIS_MASK = 3
-    SHRINK_AXIS_MASK = 4
-
-
 class OptionsType(enum.IntEnum):
     """The union type of ``Operator.builtin_options``."""
 
@@ -205,13 +162,3 @@ TENSOR_TYPES: tuple[DType, ...] = (
     DType.INT4,
     DType.BFLOAT16,
 )
-
-# Padding in the file; the runtime's TfLitePadding is one higher (0 is "unknown" there).
-PADDINGS: dict[int, Padding] = {0: Padding.SAME, 1: Padding.VALID}
-
-# ActivationFunctionType in the file. The numbers are TfLiteFusedActivation's too, which goes on to
-# SIGMOID.
-ACTIVATIONS: dict[int, Activation] = {a.value: a for a in Activation if a is not Activation.SIGMOID}
-
-# FullyConnectedOptionsWeightsFormat
-WEIGHTS_FORMAT_DEFAULT = 0

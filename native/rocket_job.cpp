@@ -61,8 +61,7 @@ void RocketJob::choose_flags(const std::vector<RocketTask>& tasks) {
       throw StreamError(
           name() + ": refused before it reached the NPU: " + (layer.empty() ? "a task" : layer) +
           " takes registers from tasks before it, but driver " + file_->features.version.text() +
-          " starts every task of this program by itself; compile with option "
-          "regcmd=complete");
+          " starts every task of this program by itself; the simulator runs it");
     }
   }
   if (batched) job_.flags |= rocket::kJobBatched;

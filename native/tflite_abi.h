@@ -21,13 +21,7 @@ enum Type : int32_t { kInt32 = 2, kUInt8 = 3, kInt8 = 9, kInt4 = 18 };
 enum AllocationType : int32_t { kMmapRo = 1, kArenaRw = 2, kDynamic = 4, kPersistentRo = 5 };
 
 enum BuiltinOperator : int32_t {
-  kAdd = 0,
-  kConcatenation = 2,
-  kConv2d = 3,
-  kDepthwiseConv2d = 4,
-  kFullyConnected = 9,
   kCustomOp = 32,
-  kStridedSlice = 45,
   kDelegateOp = 51
 };
 
@@ -247,69 +241,6 @@ static_assert(offsetof(Delegate, opaque_delegate_builder) == 48);
 static_assert(offsetof(Delegate, reserved) == 56);
 
 // Builtin parameters: the leading fields that all runtimes share.
-struct ConvParams {
-  int32_t padding;
-  int32_t stride_w;
-  int32_t stride_h;
-  int32_t activation;
-  int32_t dilation_w;
-  int32_t dilation_h;
-};
-static_assert(sizeof(ConvParams) == 24);
-static_assert(offsetof(ConvParams, stride_w) == 4 && offsetof(ConvParams, stride_h) == 8);
-static_assert(offsetof(ConvParams, activation) == 12);
-static_assert(offsetof(ConvParams, dilation_w) == 16 && offsetof(ConvParams, dilation_h) == 20);
-
-struct DepthwiseConvParams {
-  int32_t padding;
-  int32_t stride_w;
-  int32_t stride_h;
-  int32_t depth_multiplier;
-  int32_t activation;
-  int32_t dilation_w;
-  int32_t dilation_h;
-};
-static_assert(sizeof(DepthwiseConvParams) == 28);
-static_assert(offsetof(DepthwiseConvParams, stride_w) == 4);
-static_assert(offsetof(DepthwiseConvParams, stride_h) == 8);
-static_assert(offsetof(DepthwiseConvParams, depth_multiplier) == 12);
-static_assert(offsetof(DepthwiseConvParams, activation) == 16);
-static_assert(offsetof(DepthwiseConvParams, dilation_w) == 20);
-static_assert(offsetof(DepthwiseConvParams, dilation_h) == 24);
-
-struct FullyConnectedParams {
-  int32_t activation;
-  int32_t weights_format;
-  bool keep_num_dims;
-  bool asymmetric_quantize_inputs;
-};
-static_assert(sizeof(FullyConnectedParams) == 12);
-static_assert(offsetof(FullyConnectedParams, weights_format) == 4);
-static_assert(offsetof(FullyConnectedParams, keep_num_dims) == 8);
-static_assert(offsetof(FullyConnectedParams, asymmetric_quantize_inputs) == 9);
-
-struct AddParams {
-  int32_t activation;
-  bool pot_scale_int16;
-};
-static_assert(sizeof(AddParams) == 8);
-static_assert(offsetof(AddParams, activation) == 0 && offsetof(AddParams, pot_scale_int16) == 4);
-
-struct ConcatenationParams {
-  int32_t axis;
-  int32_t activation;
-};
-static_assert(sizeof(ConcatenationParams) == 8 && offsetof(ConcatenationParams, activation) == 4);
-
-struct StridedSliceParams {
-  int32_t begin_mask;
-  int32_t end_mask;
-  int32_t ellipsis_mask;
-  int32_t new_axis_mask;
-  int32_t shrink_axis_mask;
-};
-static_assert(sizeof(StridedSliceParams) == 20);
-static_assert(offsetof(StridedSliceParams, shrink_axis_mask) == 16);
 
 using ReportError = void (*)(const char* message);
 

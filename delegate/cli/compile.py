@@ -148,6 +148,7 @@ def _layer_rows(partition: dict[str, Any]) -> list[tuple[object, ...]]:
 
 def _print_tables(path: Path, result: CompileResult, document: dict[str, Any]) -> None:
     cycles = sum(compiled.estimate.cycles for compiled in result.partitions)
+    commands = sum(partition["buffers"]["regcmd"] for partition in document["partitions"])
     print(
         format_pairs(
             [
@@ -155,11 +156,7 @@ def _print_tables(path: Path, result: CompileResult, document: dict[str, Any]) -
                 ("delegated", f"{result.delegated_nodes} of {plural(result.total_nodes, 'node')}"),
                 ("partitions", len(result.partitions)),
                 ("tasks", sum(compiled.tasks for compiled in result.partitions)),
-                (
-                    "commands",
-                    f"{_regcmd_bytes(document, 'complete')} bytes complete, "
-                    f"{_regcmd_bytes(document, 'delta')} with option regcmd=delta",
-                ),
+                ("commands", f"{thousands(commands)} bytes"),
                 ("compiled in", f"{result.compile_seconds:.2f} s"),
                 (
                     "estimate",
@@ -193,10 +190,6 @@ def _print_tables(path: Path, result: CompileResult, document: dict[str, Any]) -
         print("left to the CPU:")
         rejected = [(r.node, r.op, r.rule, r.detail) for r in result.rejections]
         print(format_table(("node", "op", "rule", "reason"), rejected, right=(0,)))
-
-
-def _regcmd_bytes(document: dict[str, Any], how: str) -> str:
-    return thousands(sum(part["regcmd_bytes"][how] for part in document["partitions"]))
 
 
 def _print_choices(document: dict[str, Any]) -> None:

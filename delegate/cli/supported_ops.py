@@ -14,7 +14,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from delegate.partition.ops import RULES
+    from delegate.ops import OPERATORS
 
     if arguments.json:
         print_json(
@@ -22,16 +22,16 @@ def _run(arguments: argparse.Namespace) -> int:
                 "operators": [
                     {
                         "op": op,
-                        "rules": [{"rule": r.rule, "sentence": r.sentence} for r in rules],
+                        "rules": [{"rule": r.rule, "sentence": r.sentence} for r in operator.rules],
                     }
-                    for op, rules in RULES.items()
+                    for op, operator in OPERATORS.items()
                 ]
             }
         )
         return 0
-    for number, (op, rules) in enumerate(RULES.items()):
+    for number, (op, operator) in enumerate(OPERATORS.items()):
         print(op if number == 0 else f"\n{op}")
-        for rule in rules:
+        for rule in operator.rules:
             print(
                 textwrap.fill(rule.sentence, WIDTH, initial_indent="  ", subsequent_indent="    ")
             )

@@ -17,7 +17,6 @@ from delegate.lower.cost import BUS_DECIBYTES_PER_CYCLE
 from delegate.lower.hw import CBUF_BANKS
 from delegate.lower.task import BufferId, ConvTask, Layer, Task
 from delegate.npu.perf import estimate_task, total
-from delegate.npu.program import regcmd_bytes
 from delegate.npu.program_reader import parse
 from delegate.partition.partitioner import node_macs
 
@@ -69,8 +68,6 @@ def page_document(result: CompileResult, title: str) -> dict[str, Any]:
 def _partition(graph: Graph, compiled: CompiledPartition) -> dict[str, Any]:
     estimate = compiled.estimate
     program = parse(compiled.program)
-    sizes = [buffer.size_bytes for buffer in program.buffers]
-    complete_bytes, delta_bytes = regcmd_bytes(compiled.layers, sizes)
     return {
         "nodes": list(compiled.partition.nodes),
         "tasks": compiled.tasks,
@@ -86,7 +83,6 @@ def _partition(graph: Graph, compiled: CompiledPartition) -> dict[str, Any]:
         "buffers": {
             BufferId(i).name.lower(): buffer.size_bytes for i, buffer in enumerate(program.buffers)
         },
-        "regcmd_bytes": {"complete": complete_bytes, "delta": delta_bytes},
         "layers": [_layer(graph, layer) for layer in compiled.layers],
     }
 

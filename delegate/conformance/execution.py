@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 import delegate
 from delegate.comparison import MAX_ABS_DIFF, Comparer, Tally
-from delegate.conformance import numpy_reference
+from delegate.conformance import reference
 from delegate.conformance.case import OPERATORS, Case
 from delegate.conformance.families import find_case
 from delegate.conformance.operators import most_off, operators_off
@@ -146,7 +146,7 @@ def _blame(
     """
     graph = prepared.graph
     broken = []
-    if len(graph.nodes) > 1 and worst <= most_off(graph) and numpy_reference.supports(graph):
+    if len(graph.nodes) > 1 and worst <= most_off(graph) and reference.supports(graph):
         broken = operators_off(graph, prepared.inputs, options)
         if not broken:
             return []
@@ -271,9 +271,9 @@ def expected(prepared: Prepared) -> tuple[Oracle, list[Array]]:
     do not define it.
     """
     graph = prepared.graph
-    takes_long = numpy_reference.macs(graph) > TFLITE_MACS
-    if (takes_long or _is_undefined(graph)) and numpy_reference.supports(graph):
-        return Oracle.NUMPY, numpy_reference.compute(graph, prepared.inputs)
+    takes_long = reference.macs(graph) > TFLITE_MACS
+    if (takes_long or _is_undefined(graph)) and reference.supports(graph):
+        return Oracle.NUMPY, reference.compute(graph, prepared.inputs)
     return Oracle.TFLITE, tflite_outputs(prepared)
 
 

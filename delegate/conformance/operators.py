@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from delegate.comparison import MAX_ABS_DIFF, Tally
 from delegate.compiler import compile_partition
-from delegate.conformance import numpy_reference
-from delegate.conformance.numpy_reference import Array
+from delegate.conformance import reference
+from delegate.conformance.reference.arithmetic import Array
 from delegate.graph import Graph, Node
 from delegate.options import Options
 from delegate.partition.types import Partition
@@ -38,7 +38,7 @@ def most_off(graph: Graph) -> int:
 
 def operators_off(graph: Graph, inputs: dict[int, Array], options: Options) -> list[str]:
     """A sentence for every operator that alone is off by more than one step."""
-    values = numpy_reference.compute_all(graph, inputs)
+    values = reference.compute_all(graph, inputs)
     return [
         f"node {node.index} ({node.op}) alone is off by {worst}"
         for node in graph.nodes

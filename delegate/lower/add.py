@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from delegate.graph import Activation, AddOptions, Graph, Node
+from delegate.graph import Activation, Graph, Node
 from delegate.lower.add_exact import exact_add_scales
 from delegate.lower.add_scales import AddScales, lower_clamp, sum_clamp
 from delegate.lower.constants import ConstantPool
@@ -27,6 +27,7 @@ from delegate.lower.task import (
     Source,
 )
 from delegate.lower.weights import depthwise_channels
+from delegate.ops.add import AddOptions
 
 
 def lower_add(
@@ -41,7 +42,8 @@ def lower_add(
 
     Raises LoweringError.
     """
-    assert isinstance(node.options, AddOptions)
+    options = node.options_as(AddOptions)
+    assert options is not None
     target = tensors[node.outputs[0]]
     main, other = _operands(graph, node, tensors, target.view, constants)
     scales = exact_add_scales(
@@ -49,7 +51,7 @@ def lower_add(
         (main.scale, other.tensor.scale, target.scale),
         (main.zero_point, other.tensor.zero_point, target.zero_point),
     )
-    stages = _stages(main, other, target, scales, node.options.activation)
+    stages = _stages(main, other, target, scales, options.activation)
     tasks = tuple(
         _task(main, other, target, stages, image, chunk, surfaces, core)
         for core, chunks in enumerate(_chunks_of_cores(target.view, split))

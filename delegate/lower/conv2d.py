@@ -9,11 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from delegate.graph import ConvOptions, DepthwiseOptions, DType, Graph, Node, Padding, Tensor
+from delegate.graph import DType, Graph, Node, Padding, Tensor
 from delegate.lower.grouped import widen_groups
 from delegate.lower.memory.tensors import UINT8_OFFSET, DeviceTensor, View
 from delegate.lower.resolved import Convolution
 from delegate.lower.stages import Int64Array
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.rules.convolution import ConvolutionOptions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +79,7 @@ def leading_padding(
 
 
 def leading_paddings(
-    options: ConvOptions | DepthwiseOptions, source: View, target: View, kh: int, kw: int
+    options: ConvolutionOptions, source: View, target: View, kh: int, kw: int
 ) -> tuple[int, int]:
     """Rows above and columns left of the image."""
     scheme, h, w = options.padding, source.height, source.width
@@ -94,8 +96,8 @@ def resolve_conv2d(
     target: DeviceTensor,
 ) -> Convolution:
     """``target`` is where the result goes."""
-    options = node.options
-    assert isinstance(options, ConvOptions)
+    options = node.options_as(ConvOptions)
+    assert options is not None
     weights = graph.tensor(node.inputs[1])
     output = graph.tensor(node.outputs[0])
     assert weights.quantization is not None

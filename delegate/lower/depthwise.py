@@ -5,18 +5,19 @@ A depth multiplier of 1 is what the hardware calls depthwise; others become dens
 
 from __future__ import annotations
 
-from delegate.graph import DepthwiseOptions, Graph, Node
+from delegate.graph import Graph, Node
 from delegate.lower.conv2d import device_weights, leading_paddings, real_multipliers
 from delegate.lower.grouped import widen_multiplier
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.resolved import Convolution
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 
 
 def resolve_depthwise(
     graph: Graph, node: Node, name: str, source: DeviceTensor, target: DeviceTensor
 ) -> Convolution:
-    options = node.options
-    assert isinstance(options, DepthwiseOptions)
+    options = node.options_as(DepthwiseOptions)
+    assert options is not None
     weights = graph.tensor(node.inputs[1])
     output = graph.tensor(node.outputs[0])
     assert weights.quantization is not None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from delegate.graph import ConvOptions, Graph, Node
+from delegate.graph import Graph, Node
 from delegate.lower.conv2d import leading_padding
 from delegate.lower.cost import HOST_BYTES_PER_CYCLE
 from delegate.lower.hw import CHANNELS_PER_SURFACE, MAX_FEATURE_SIZE, align
@@ -26,6 +26,7 @@ from delegate.lower.task import Fold
 from delegate.lower.tile_geometry import Axis, ConvGeometry
 from delegate.lower.tiling import TilingError, plan_tiles
 from delegate.lower.weights import padded_kernels
+from delegate.ops.conv_2d import ConvOptions
 from delegate.partition.types import Partition
 from delegate.partition.views import Place
 
@@ -73,8 +74,8 @@ def choose_fold(
     """The folded view of ``tensor``, which the CONV_2D ``node`` reads, or None where that saves
     nothing. ``padding``: rows above and columns left of the image if a PAD node gives them.
     """
-    options = node.options
-    assert isinstance(options, ConvOptions)
+    options = node.options_as(ConvOptions)
+    assert options is not None
     source, target = (view_of(graph.tensor(t).shape) for t in (tensor, node.outputs[0]))
     outputs, kh, kw, channels = graph.tensor(node.inputs[1]).shape
     if channels != source.channels:

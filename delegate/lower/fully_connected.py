@@ -9,18 +9,19 @@ input laid out anew and is refused.
 from __future__ import annotations
 
 from delegate.errors import LoweringError
-from delegate.graph import FullyConnectedOptions, Graph, Node
+from delegate.graph import Graph, Node
 from delegate.lower.conv2d import device_weights, real_multipliers
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.resolved import Convolution
+from delegate.ops.fully_connected import FullyConnectedOptions
 
 
 def resolve_fully_connected(
     graph: Graph, node: Node, name: str, source: DeviceTensor, target: DeviceTensor
 ) -> Convolution:
     """Raises LoweringError if the input's layout does not match the weights' columns."""
-    options = node.options
-    assert isinstance(options, FullyConnectedOptions)
+    options = node.options_as(FullyConnectedOptions)
+    assert options is not None
     weights = graph.tensor(node.inputs[1])
     output = graph.tensor(node.outputs[0])
     assert weights.quantization is not None

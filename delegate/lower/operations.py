@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from delegate.errors import LoweringError
 from delegate.graph import Graph, Node
-from delegate.partition.pad_constraints import pad_amounts
+from delegate.ops import OPERATORS
+from delegate.ops.operator import Lowering, Role
+from delegate.ops.pad import pad_amounts
 from delegate.partition.types import Partition
-from delegate.partition.views import VIEW_OPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,9 @@ class Operation:
     @property
     def operands(self) -> tuple[int, ...]:
         """Feature maps it reads from memory; those of an addition may be constants."""
-        return self.node.inputs if self.node.op == "ADD" else (self.source,)
+        operator = OPERATORS[self.node.op]
+        operands = (operator.role(i) is Role.OPERAND for i in range(len(self.node.inputs)))
+        return self.node.inputs if all(operands) else (self.source,)
 
     @property
     def source(self) -> int:
@@ -49,7 +52,7 @@ def operations_of(graph: Graph, partition: Partition) -> tuple[Operation, ...]:
     operations = []
     for index in partition.nodes:
         node = graph.node(index)
-        if node.op == "PAD" or node.op in VIEW_OPS:
+        if OPERATORS[node.op].lowering is not Lowering.TASKS:
             continue
         operations.append(Operation(node, pads.get(node.inputs[0])))
     return tuple(operations)
@@ -60,7 +63,7 @@ def _pads(graph: Graph, partition: Partition) -> Mapping[int, Node]:
     pads = {}
     for index in partition.nodes:
         node = graph.node(index)
-        if node.op != "PAD":
+        if OPERATORS[node.op].lowering is not Lowering.NEIGHBOUR:
             continue
         if node.outputs[0] in partition.outputs:
             raise LoweringError(

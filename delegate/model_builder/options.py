@@ -12,17 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from delegate.graph import Activation, Padding
-from delegate.tflite_schema import (
-    PADDINGS,
-    AddSlot,
-    Conv2DSlot,
-    DepthwiseConv2DSlot,
-    FullyConnectedSlot,
-    OptionsType,
-    StridedSliceSlot,
-)
-
-_PADDING_NUMBER = {padding: number for number, padding in PADDINGS.items()}
+from delegate.model import operator_options
+from delegate.model.operator_options import Options, fields_of, file_value
+from delegate.ops.add import AddOptions
+from delegate.ops.concatenation import ConcatenationOptions
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+from delegate.ops.fully_connected import FullyConnectedOptions
+from delegate.ops.strided_slice import StridedSliceOptions
+from delegate.tflite_schema import OptionsType
 
 
 class FieldKind(enum.Enum):
@@ -51,12 +49,37 @@ class BuiltinOptions:
     fields: tuple[Field, ...] = ()
 
 
+_KINDS = {
+    operator_options.FieldKind.PADDING: FieldKind.INT8,
+    operator_options.FieldKind.ACTIVATION: FieldKind.INT8,
+    operator_options.FieldKind.ENUM: FieldKind.INT8,
+    operator_options.FieldKind.INT32: FieldKind.INT32,
+    operator_options.FieldKind.BOOL: FieldKind.BOOL,
+    operator_options.FieldKind.FLOAT32: FieldKind.FLOAT32,
+}
+
+
+def of(options: Options) -> BuiltinOptions:
+    """The table of an operator of ``delegate.ops``."""
+    return BuiltinOptions(
+        options.UNION_TYPE,
+        tuple(
+            Field(f.slot, _KINDS[f.kind], file_value(f, getattr(options, name)), f.default)
+            for name, f in sorted(fields_of(type(options)), key=lambda item: item[1].slot)
+        ),
+    )
+
+
 def _int8(slot: int, value: int) -> Field:
     return Field(slot, FieldKind.INT8, value)
 
 
 def _int32(slot: int, value: int, default: int = 0) -> Field:
     return Field(slot, FieldKind.INT32, value, default)
+
+
+def _padding(value: Padding) -> int:
+    return value.value - 1
 
 
 def conv_2d(
@@ -67,17 +90,7 @@ def conv_2d(
     dilation_w: int = 1,
     activation: Activation = Activation.NONE,
 ) -> BuiltinOptions:
-    return BuiltinOptions(
-        OptionsType.CONV_2D,
-        (
-            _int8(Conv2DSlot.PADDING, _PADDING_NUMBER[padding]),
-            _int32(Conv2DSlot.STRIDE_W, stride_w),
-            _int32(Conv2DSlot.STRIDE_H, stride_h),
-            _int8(Conv2DSlot.ACTIVATION, activation.value),
-            _int32(Conv2DSlot.DILATION_W, dilation_w, default=1),
-            _int32(Conv2DSlot.DILATION_H, dilation_h, default=1),
-        ),
-    )
+    return of(ConvOptions(padding, stride_h, stride_w, dilation_h, dilation_w, activation))
 
 
 def depthwise_conv_2d(
@@ -89,18 +102,8 @@ def depthwise_conv_2d(
     activation: Activation = Activation.NONE,
     depth_multiplier: int = 1,
 ) -> BuiltinOptions:
-    return BuiltinOptions(
-        OptionsType.DEPTHWISE_CONV_2D,
-        (
-            _int8(DepthwiseConv2DSlot.PADDING, _PADDING_NUMBER[padding]),
-            _int32(DepthwiseConv2DSlot.STRIDE_W, stride_w),
-            _int32(DepthwiseConv2DSlot.STRIDE_H, stride_h),
-            _int32(DepthwiseConv2DSlot.DEPTH_MULTIPLIER, depth_multiplier),
-            _int8(DepthwiseConv2DSlot.ACTIVATION, activation.value),
-            _int32(DepthwiseConv2DSlot.DILATION_W, dilation_w, default=1),
-            _int32(DepthwiseConv2DSlot.DILATION_H, dilation_h, default=1),
-        ),
-    )
+    geometry = (padding, stride_h, stride_w, dilation_h, dilation_w, activation)
+    return of(DepthwiseOptions(*geometry, depth_multiplier))
 
 
 def fully_connected(
@@ -109,24 +112,13 @@ def fully_connected(
     keep_num_dims: bool = False,
     asymmetric_quantize_inputs: bool = False,
 ) -> BuiltinOptions:
-    return BuiltinOptions(
-        OptionsType.FULLY_CONNECTED,
-        (
-            _int8(FullyConnectedSlot.ACTIVATION, activation.value),
-            _int8(FullyConnectedSlot.WEIGHTS_FORMAT, weights_format),
-            Field(FullyConnectedSlot.KEEP_NUM_DIMS, FieldKind.BOOL, keep_num_dims, False),
-            Field(
-                FullyConnectedSlot.ASYMMETRIC_QUANTIZE_INPUTS,
-                FieldKind.BOOL,
-                asymmetric_quantize_inputs,
-                False,
-            ),
-        ),
+    return of(
+        FullyConnectedOptions(activation, keep_num_dims, weights_format, asymmetric_quantize_inputs)
     )
 
 
 def add(activation: Activation = Activation.NONE) -> BuiltinOptions:
-    return BuiltinOptions(OptionsType.ADD, (_int8(AddSlot.ACTIVATION, activation.value),))
+    return of(AddOptions(activation))
 
 
 def mul(activation: Activation = Activation.NONE) -> BuiltinOptions:
@@ -149,7 +141,7 @@ def pool_2d(
     return BuiltinOptions(
         OptionsType.POOL_2D,
         (
-            _int8(0, _PADDING_NUMBER[padding]),
+            _int8(0, _padding(padding)),
             _int32(1, stride_w),
             _int32(2, stride_h),
             _int32(3, filter_w),
@@ -164,8 +156,7 @@ def softmax(beta: float = 1.0) -> BuiltinOptions:
 
 
 def concatenation(axis: int, activation: Activation = Activation.NONE) -> BuiltinOptions:
-    fields = (_int32(0, axis), _int8(1, activation.value))
-    return BuiltinOptions(OptionsType.CONCATENATION, fields)
+    return of(ConcatenationOptions(axis, activation))
 
 
 def reshape(new_shape: Sequence[int]) -> BuiltinOptions:
@@ -185,15 +176,7 @@ def split(num_splits: int) -> BuiltinOptions:
 def strided_slice(
     begin_mask: int = 0, end_mask: int = 0, ellipsis_mask: int = 0, shrink_axis_mask: int = 0
 ) -> BuiltinOptions:
-    return BuiltinOptions(
-        OptionsType.STRIDED_SLICE,
-        (
-            _int32(StridedSliceSlot.BEGIN_MASK, begin_mask),
-            _int32(StridedSliceSlot.END_MASK, end_mask),
-            _int32(StridedSliceSlot.ELLIPSIS_MASK, ellipsis_mask),
-            _int32(StridedSliceSlot.SHRINK_AXIS_MASK, shrink_axis_mask),
-        ),
-    )
+    return of(StridedSliceOptions(begin_mask, end_mask, ellipsis_mask, 0, shrink_axis_mask))
 
 
 def leaky_relu(alpha: float) -> BuiltinOptions:

@@ -1,8 +1,8 @@
 """Programs as captures (npu-capture-1), so that one replay command runs ours and others' programs.
 
 In: a Program, its input tensors and the outputs they must give. Out: a Capture with all memory,
-addresses relocated, and a check per output image. The segments are linked; complete ones may be
-run task by task (what the capture then says) or as a chain, deltas as a chain.
+addresses relocated, and a check per output image. The segments are complete and linked: they may
+be run task by task, as the capture says, or as a chain.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import numpy.typing as npt
 from delegate.capture import Capture, CaptureBuffer, CaptureCheck, CaptureJob, CaptureTask
 from delegate.errors import UsageError
 from delegate.lower.task import BufferId, TensorBinding
-from delegate.npu.delta import has_deltas
 from delegate.npu.program_types import Program
 from delegate.npu.tensor_layout import ATOM_BYTES, device_values, store
 
@@ -62,7 +61,6 @@ def capture_of_program(
     return Capture(
         name=name,
         source=program.compiler,
-        chained=has_deltas(program),
         buffers=tuple(
             CaptureBuffer(_buffer_name(buffer), address, program.buffers[buffer].size_bytes)
             for buffer, address in addresses.items()

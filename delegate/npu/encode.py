@@ -1,8 +1,7 @@
 """Tasks of integers in, segments of register commands out.
 
 Every segment carries the full register set: nothing is inherited from earlier tasks, so that the
-same bytes serve a device that starts each task on its own and one that runs the whole chain. What
-the second kind of device may be spared is taken out later (delegate/npu/delta.py).
+same bytes serve a device that starts each task on its own and one that runs the whole chain.
 Refuses what no known program does (EncodingError); never guesses a register value.
 """
 

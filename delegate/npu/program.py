@@ -2,8 +2,7 @@
 
 All tasks become segments in one REGCMD buffer, each linked to the next of its job: tasks of a job
 run in order on one core, and weights that a task keeps in CBUF stay there for the next. A program
-for one core is one job. Segments are complete, or for devices that run a job in one kick only what
-a task changes (delegate/npu/delta.py).
+for one core is one job. Every segment is complete.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import numpy as np
 from delegate.errors import EncodingError, ProgramError
 from delegate.lower.memory.footprint import accesses
 from delegate.lower.task import BufferId, ConvTask, Layer, LoweredPartition, Task
-from delegate.npu.delta import shorten
 from delegate.npu.encode import encode_task
 from delegate.npu.perf import estimate_task
 from delegate.npu.program_check import check_program
@@ -43,14 +41,12 @@ __all__ = [
     "Reloc",
     "build_program",
     "parse",
-    "regcmd_bytes",
     "serialize",
 ]
 
 
-def build_program(lowered: LoweredPartition, compiler: str, *, delta: bool = False) -> Program:
-    """The Program of a partition. ``compiler`` is "name version" of the producer. ``delta``: tasks
-    write only what their register groups do not hold yet.
+def build_program(lowered: LoweredPartition, compiler: str) -> Program:
+    """The Program of a partition. ``compiler`` is "name version" of the producer.
 
     Raises EncodingError when a register field does not hold its value, ProgramError when the
     partition's buffers, references or bindings are inconsistent.
@@ -60,8 +56,6 @@ def build_program(lowered: LoweredPartition, compiler: str, *, delta: bool = Fal
     _check_reuse(lowered, tasks)
     linked = _linked(tasks)
     jobs = _jobs(linked)
-    if delta:
-        segments = shorten(segments, jobs)
     offsets, size_words = _place(segments)
     buffers = _buffers(lowered, _stream(segments, offsets, linked, size_words))
     _check_extents(lowered, buffers)
@@ -80,16 +74,6 @@ def build_program(lowered: LoweredPartition, compiler: str, *, delta: bool = Fal
     )
     check_program(program)
     return program
-
-
-def regcmd_bytes(layers: Sequence[Layer], sizes_bytes: Sequence[int]) -> tuple[int, int]:
-    """What the commands of a program take: complete segments, and deltas. ``sizes_bytes``: of its
-    buffers, by BufferId.
-    """
-    tasks = schedule(layers, sizes_bytes)
-    complete = [_encode(layers[item.layer], item.task) for item in tasks]
-    delta = shorten(complete, _jobs(_linked(tasks)))
-    return _place(complete)[1] * WORD_BYTES, _place(delta)[1] * WORD_BYTES
 
 
 def _linked(tasks: Sequence[ScheduledTask]) -> list[bool]:

@@ -1,4 +1,4 @@
-"""Prints the rules of ``ops`` as the page of supported operators.
+"""Prints the rules of all operators as the page of supported operators.
 
 ``python -m delegate.partition.documentation [ROOT]`` rewrites ``docs/supported_operators.md`` below
 ROOT (default: the current directory). A test fails while the page is stale.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from delegate.partition.constraint import Constraint
-from delegate.partition.ops import RULES
+from delegate.ops import OPERATORS
+from delegate.ops.operator import Constraint
 
 PAGE_PATH = Path("docs/supported_operators.md")
 
@@ -28,17 +28,17 @@ memory); such a node is rejected with the limit in the same way.
 
 def common_rules() -> tuple[Constraint, ...]:
     """The rules that all operators share, in the order of the first operator."""
-    lists = list(RULES.values())
+    lists = [operator.rules for operator in OPERATORS.values()]
     return tuple(rule for rule in lists[0] if all(rule in rules for rules in lists))
 
 
 def supported_operators_page() -> str:
     """The page, in Markdown."""
     common = common_rules()
-    lines = [_HEADER, "Operators: " + ", ".join(f"`{op}`" for op in RULES) + ".", ""]
+    lines = [_HEADER, "Operators: " + ", ".join(f"`{op}`" for op in OPERATORS) + ".", ""]
     lines += _section("All operators", common)
-    for op, rules in RULES.items():
-        lines += _section(f"`{op}`", tuple(rule for rule in rules if rule not in common))
+    for op, operator in OPERATORS.items():
+        lines += _section(f"`{op}`", tuple(rule for rule in operator.rules if rule not in common))
     return "\n".join(lines).rstrip() + "\n"
 
 

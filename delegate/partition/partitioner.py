@@ -8,55 +8,16 @@ Lite's own preview, so that compiling a file and delegating it agree.
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 from delegate.graph import Graph, Node
-from delegate.partition.constraint import ABSENT, GraphFacts
-from delegate.partition.ops import check_node
+from delegate.ops import OPERATORS
+from delegate.ops.operator import ABSENT
+from delegate.partition.rules import check_node, facts_of
 from delegate.partition.types import Partition, Rejection
 from delegate.partition.views import place_views
 
 NEVER = -1  # the epoch of a node whose inputs are never computed
-
-
-class PartitionOptions(Protocol):
-    """The options that partitioning reads (``delegate.options.Options`` has them)."""
-
-    @property
-    def deny_ops(self) -> tuple[str, ...]: ...
-    @property
-    def min_nodes(self) -> int: ...
-    @property
-    def max_partitions(self) -> int: ...
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionPlan:
-    """Every node is either in one of ``partitions`` or has one entry in ``rejections``."""
-
-    partitions: tuple[Partition, ...]
-    rejections: tuple[Rejection, ...]
-
-
-def plan(graph: Graph, options: PartitionOptions) -> PartitionPlan:
-    """Partitions ``graph``, all rules applied; rejections are sorted by node."""
-    supported, rejections = select_nodes(graph, options.deny_ops)
-    found = list(rejections)
-    while True:
-        found_now = partition_graph(graph, supported)
-        dropped = copying_views(graph, found_now)
-        if not dropped:
-            kept, dropped = select_partitions(
-                graph, found_now, options.min_nodes, options.max_partitions
-            )
-        if not dropped:
-            break
-        found += dropped
-        supported -= {rejection.node for rejection in dropped}
-    return PartitionPlan(tuple(kept), tuple(sorted(found, key=lambda r: r.node)))
 
 
 def select_nodes(
@@ -66,7 +27,7 @@ def select_nodes(
 
     ``deny_ops``: operator names ("ADD", "CUSTOM" for all custom ones) or node indices ("12").
     """
-    facts = GraphFacts(graph)
+    facts = facts_of(graph)
     denied = {name.upper() for name in deny_ops}
     supported: set[int] = set()
     rejections: list[Rejection] = []
@@ -138,13 +99,8 @@ def partition_macs(graph: Graph, partition: Partition) -> int:
 
 def node_macs(graph: Graph, node: Node) -> int:
     """Multiply-accumulates of a convolution or fully connected node, 0 for others."""
-    if node.op not in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"):
-        return 0
-    weights = graph.tensor(node.inputs[1]).shape
-    outputs = math.prod(graph.tensor(node.outputs[0]).shape)
-    # Taps of one output: a depthwise filter is 1HWO, the others have the output channels first.
-    taps = weights[1:3] if node.op == "DEPTHWISE_CONV_2D" else weights[1:]
-    return outputs * math.prod(taps)
+    operator = OPERATORS.get(node.op)
+    return 0 if operator is None else operator.macs(graph, node)
 
 
 def partition_graph(graph: Graph, supported: Collection[int]) -> list[Partition]:

@@ -12,37 +12,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from delegate.graph import ConcatenationOptions, Graph, Node, StridedSliceOptions
+from delegate.graph import Graph, Node
+from delegate.ops.operator import GraphFacts, Movement
+from delegate.ops.rules.links import RANK, Position, four_dimensions
+from delegate.partition.rules import facts_of
 from delegate.partition.types import Partition, Rejection
 
-SLICES = ("SPLIT", "SLICE", "STRIDED_SLICE")
-VIEW_OPS = ("CONCATENATION", *SLICES)
-RANK = 4
-# Channels of a surface in NC1HWC2: a tensor can begin only where a surface does. Observed.
-SURFACE_CHANNELS = 16
 # More tensors in one piece of memory than any network has; their pairs are compared.
 MAX_GROUP = 256
-
-# The feature maps among the inputs; the other inputs are axes, sizes and strides.
-_FIRST_FEATURE = {"SPLIT": 1}
-
-Position = tuple[int, int, int, int]
-"""Image, row, column and channel."""
-
-
-class ViewError(ValueError):
-    """The axis, the begin or the sizes of a view node are unknown or impossible."""
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """``part`` is a box of ``whole``; ``begin`` is its first element there."""
-
-    whole: int
-    part: int
-    begin: Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,107 +38,6 @@ class ViewPlan:
 
     places: Mapping[int, Place]
     rejections: tuple[Rejection, ...]
-
-
-def view_features(node: Node) -> tuple[int, ...]:
-    """The feature maps of a view node: what it reads, then what it writes."""
-    if node.op == "CONCATENATION":
-        return (*node.inputs, *node.outputs)
-    first = _FIRST_FEATURE.get(node.op, 0)
-    return (node.inputs[first], *node.outputs)
-
-
-def four_dimensions(shape: Sequence[int], fill: int = 1) -> Position:
-    """A shape or position of rank 0 to 4 with leading ``fill``."""
-    images, height, width, channels = (fill,) * (RANK - len(shape)) + tuple(shape)
-    return images, height, width, channels
-
-
-def links_of(graph: Graph, node: Node) -> tuple[Link, ...]:
-    """Which tensors of ``node`` lie where in which. Raises ViewError."""
-    if node.op == "CONCATENATION":
-        assert isinstance(node.options, ConcatenationOptions)
-        return _along(graph, node.outputs[0], node.inputs, node.options.axis)
-    if node.op == "SPLIT":
-        axis = _integers(graph, node.inputs[0], 1)[0]
-        return _along(graph, node.inputs[1], node.outputs, axis)
-    whole, part = node.inputs[0], node.outputs[0]
-    begin = _slice_begin(graph, node, graph.tensor(whole).shape)
-    return (_checked(graph, whole, part, begin),)
-
-
-def _along(graph: Graph, whole: int, parts: Sequence[int], axis: int) -> tuple[Link, ...]:
-    shape = graph.tensor(whole).shape
-    if not -len(shape) <= axis < len(shape):
-        raise ViewError(f"the axis is {axis}, the shape {list(shape)}")
-    axis %= len(shape)
-    links = []
-    end = 0
-    for part in parts:
-        begin = [0] * len(shape)
-        begin[axis] = end
-        links.append(_checked(graph, whole, part, begin))
-        size = graph.tensor(part).shape
-        if (*size[:axis], *size[axis + 1 :]) != (*shape[:axis], *shape[axis + 1 :]):
-            raise ViewError(f"{list(size)} is a part of {list(shape)} along axis {axis}")
-        end += size[axis]
-    if end != shape[axis]:
-        raise ViewError(f"parts of {end} make a tensor of shape {list(shape)}")
-    return tuple(links)
-
-
-def _checked(graph: Graph, whole: int, part: int, begin: Sequence[int]) -> Link:
-    outer, inner = graph.tensor(whole).shape, graph.tensor(part).shape
-    fits = len(outer) == len(inner) and all(
-        first >= 0 and first + size <= most
-        for first, size, most in zip(begin, inner, outer, strict=True)
-    )
-    if not fits:
-        raise ViewError(f"{list(inner)} from {list(begin)} on do not lie in {list(outer)}")
-    return Link(whole, part, four_dimensions(begin, 0))
-
-
-def _slice_begin(graph: Graph, node: Node, shape: Sequence[int]) -> list[int]:
-    begin = list(_integers(graph, node.inputs[1], len(shape)))
-    sizes = list(_integers(graph, node.inputs[2], len(shape)))
-    if node.op == "SLICE":
-        sizes = [d - b if s == -1 else s for d, b, s in zip(shape, begin, sizes, strict=True)]
-        _check_size(graph, node, sizes)
-        return begin
-    options = node.options
-    assert isinstance(options, StridedSliceOptions)
-    if options.ellipsis_mask or options.new_axis_mask or options.shrink_axis_mask:
-        raise ViewError("it changes the rank")
-    strides = _integers(graph, node.inputs[3], len(shape))
-    if any(stride != 1 for stride in strides):
-        raise ViewError(f"the strides are {list(strides)}")
-    for axis, size in enumerate(shape):
-        if options.begin_mask >> axis & 1:
-            begin[axis] = 0
-        elif begin[axis] < 0:
-            begin[axis] = max(begin[axis] + size, 0)
-        end = sizes[axis] + size if sizes[axis] < 0 else sizes[axis]
-        if options.end_mask >> axis & 1:
-            end = size
-        sizes[axis] = min(end, size) - begin[axis]
-    _check_size(graph, node, sizes)
-    return begin
-
-
-def _check_size(graph: Graph, node: Node, sizes: Sequence[int]) -> None:
-    """The output must have the shape that the slice gives."""
-    found = graph.tensor(node.outputs[0]).shape
-    if tuple(sizes) != found:
-        raise ViewError(f"it gives {list(sizes)}, the output is {list(found)}")
-
-
-def _integers(graph: Graph, index: int, count: int) -> tuple[int, ...]:
-    tensor = graph.tensor(index)
-    if tensor.constant is None or tensor.constant.size != count:
-        raise ViewError(f"tensor {index} {tensor.name!r} does not hold {count} constants")
-    if not np.issubdtype(tensor.constant.dtype, np.integer):
-        raise ViewError(f"tensor {index} {tensor.name!r} is {tensor.dtype.name}")
-    return tuple(int(value) for value in tensor.constant.reshape(-1))
 
 
 @dataclass(slots=True)
@@ -187,13 +63,14 @@ def place_views(graph: Graph, partition: Partition) -> ViewPlan:
     """Joins the tensors of every view node in turn; a node that contradicts the ones before it, or
     whose tensors lie in different buffers, is rejected.
     """
-    views = [graph.node(i) for i in partition.nodes if graph.node(i).op in VIEW_OPS]
+    facts = facts_of(graph)
+    views = [graph.node(i) for i in partition.nodes if facts.movement(graph.node(i)) is not None]
     if not views:
         return ViewPlan({}, ())
     if len(views) == len(partition.nodes):
         reason = "no operator of its partition computes anything"
         return ViewPlan({}, tuple(_rejection(node, reason) for node in views))
-    planner = _Planner(graph, partition)
+    planner = _Planner(facts, partition)
     rejections = []
     for node in views:
         problem = planner.join(node)
@@ -209,15 +86,16 @@ def _rejection(node: Node, problem: str) -> Rejection:
 
 
 class _Planner:
-    def __init__(self, graph: Graph, partition: Partition) -> None:
-        self._graph = graph
+    def __init__(self, facts: GraphFacts, partition: Partition) -> None:
+        graph = facts.graph
+        self._facts, self._graph = facts, graph
         self._inputs = frozenset(partition.inputs)
         self._outputs = frozenset(partition.outputs)
         self._groups: dict[int, _Group] = {}
         self._written = self._inputs | {
             tensor
             for index in partition.nodes
-            if graph.node(index).op not in VIEW_OPS
+            if facts.movement(graph.node(index)) is None
             for tensor in graph.node(index).outputs
         }
         self._readers: dict[int, list[Node]] = {}
@@ -228,7 +106,7 @@ class _Planner:
     def join(self, node: Node) -> str | None:
         """Puts the tensors of ``node`` into one group, or says why that cannot be."""
         joined: dict[int, Position] = {}
-        for link in links_of(self._graph, node):
+        for link in self._facts.links(node):
             for tensor, wanted in (
                 (link.whole, (0, 0, 0, 0)),
                 (link.part, link.begin),
@@ -281,7 +159,7 @@ class _Planner:
         rejections = []
         for tensor in sorted(self._inputs & self._groups.keys()):
             readers = self._readers.get(tensor, [])
-            if any(node.op not in SLICES for node in readers):
+            if any(self._facts.movement(node) is not Movement.CUT for node in readers):
                 continue
             used = sum(self._elements(t) for node in readers for t in node.outputs)
             if 2 * used < self._elements(tensor):

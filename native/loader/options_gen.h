@@ -34,8 +34,6 @@ inline constexpr std::array kOptions = {
               "an integer from 0 to 1000000"},
     OptionRow{"only_faster", OptionKind::kFlag, "false", 0, 0, "",
               "true or false"},
-    OptionRow{"regcmd", OptionKind::kChoice, "complete", 0, 0, "complete,delta",
-              "complete or delta"},
     OptionRow{"deny_ops", OptionKind::kNodes, "", 0, 0, "",
               "operator names of TensorFlow Lite or node numbers, as ADD,12"},
     OptionRow{"strict", OptionKind::kFlag, "false", 0, 0, "",

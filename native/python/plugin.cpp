@@ -215,8 +215,9 @@ class PythonSession : public Session {
     auto alive = std::make_shared<Context*>(context);
     const auto expire = [](Context** pointer) { *pointer = nullptr; };
     const std::unique_ptr<Context*, decltype(expire)> guard(alive.get(), expire);
+    const auto sizes = session_.get().attr("option_bytes").cast<OptionSizes>();
     const py::object compiled =
-        session_.get().attr("prepare")(snapshot_context(context), preview_function(alive));
+        session_.get().attr("prepare")(snapshot_context(context, sizes), preview_function(alive));
     // Before the device takes its share.
     release_freed_memory();
     std::vector<PendingKernel> pending;

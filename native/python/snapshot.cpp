@@ -76,66 +76,14 @@ py::dict snapshot_tensor(const Tensor& tensor, size_t index) {
   return result;
 }
 
-template <typename Params>
-py::dict conv_options(const Params& params) {
-  py::dict result;
-  result["padding"] = params.padding;
-  result["stride_h"] = params.stride_h;
-  result["stride_w"] = params.stride_w;
-  result["dilation_h"] = params.dilation_h;
-  result["dilation_w"] = params.dilation_w;
-  result["activation"] = params.activation;
-  return result;
+// The first bytes of the operator's options, as many as its reader asks for; None without options.
+py::object option_bytes(int32_t builtin_code, const void* data, const OptionSizes& sizes) {
+  const auto found = sizes.find(builtin_code);
+  if (data == nullptr || found == sizes.end()) return py::none();
+  return py::bytes(static_cast<const char*>(data), found->second);
 }
 
-py::object builtin_options(int32_t builtin_code, const void* data) {
-  if (data == nullptr) return py::none();
-  switch (builtin_code) {
-    case tflite::kConv2d:
-      return conv_options(*static_cast<const tflite::ConvParams*>(data));
-    case tflite::kDepthwiseConv2d: {
-      const auto& params = *static_cast<const tflite::DepthwiseConvParams*>(data);
-      py::dict result = conv_options(params);
-      result["depth_multiplier"] = params.depth_multiplier;
-      return result;
-    }
-    case tflite::kFullyConnected: {
-      const auto& params = *static_cast<const tflite::FullyConnectedParams*>(data);
-      py::dict result;
-      result["activation"] = params.activation;
-      result["weights_format"] = params.weights_format;
-      result["keep_num_dims"] = params.keep_num_dims;
-      result["asymmetric_quantize_inputs"] = params.asymmetric_quantize_inputs;
-      return result;
-    }
-    case tflite::kAdd: {
-      py::dict result;
-      result["activation"] = static_cast<const tflite::AddParams*>(data)->activation;
-      return result;
-    }
-    case tflite::kConcatenation: {
-      const auto& params = *static_cast<const tflite::ConcatenationParams*>(data);
-      py::dict result;
-      result["axis"] = params.axis;
-      result["activation"] = params.activation;
-      return result;
-    }
-    case tflite::kStridedSlice: {
-      const auto& params = *static_cast<const tflite::StridedSliceParams*>(data);
-      py::dict result;
-      result["begin_mask"] = params.begin_mask;
-      result["end_mask"] = params.end_mask;
-      result["ellipsis_mask"] = params.ellipsis_mask;
-      result["new_axis_mask"] = params.new_axis_mask;
-      result["shrink_axis_mask"] = params.shrink_axis_mask;
-      return result;
-    }
-    default:
-      return py::none();
-  }
-}
-
-py::dict snapshot_node(Context* context, int32_t index) {
+py::dict snapshot_node(Context* context, int32_t index, const OptionSizes& sizes) {
   Node* node = nullptr;
   Registration* registration = nullptr;
   if (context->get_node_and_registration(context, index, &node, &registration) != Status::kOk ||
@@ -149,7 +97,7 @@ py::dict snapshot_node(Context* context, int32_t index) {
   result["version"] = registration->version;
   result["inputs"] = int_tuple(node->inputs);
   result["outputs"] = int_tuple(node->outputs);
-  result["options"] = builtin_options(registration->builtin_code, node->builtin_data);
+  result["options"] = option_bytes(registration->builtin_code, node->builtin_data, sizes);
   return result;
 }
 
@@ -163,7 +111,7 @@ py::list snapshot_tensors(const Context& context) {
   return tensors;
 }
 
-py::dict snapshot_context(Context* context) {
+py::dict snapshot_context(Context* context, const OptionSizes& sizes) {
   IntArray* plan = nullptr;
   if (context->get_execution_plan(context, &plan) != Status::kOk || plan == nullptr) {
     throw std::runtime_error("the runtime does not give its execution plan");
@@ -171,7 +119,9 @@ py::dict snapshot_context(Context* context) {
   // The runtime reuses the array in later calls.
   const std::vector<int32_t> order(plan->begin(), plan->end());
   py::list nodes;
-  for (const int32_t index : order) nodes.append(snapshot_node(context, index));
+  for (const int32_t index : order) {
+    nodes.append(snapshot_node(context, index, sizes));
+  }
   py::dict result;
   result["tensors"] = snapshot_tensors(*context);
   result["nodes"] = nodes;

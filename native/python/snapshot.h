@@ -3,6 +3,10 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
 #include "tflite_abi.h"
 
 namespace rk3588 {
@@ -11,7 +15,10 @@ namespace rk3588 {
 // memory that keep nothing alive: they are valid while the interpreter lives.
 pybind11::list snapshot_tensors(const tflite::Context& context);
 
+// Bytes of the runtime's options structs, by builtin code: delegate/ops knows how far it reads them.
+using OptionSizes = std::map<int32_t, size_t>;
+
 // {"tensors": [...], "nodes": [...]}; nodes in execution order. Only inside the delegate's prepare.
-pybind11::dict snapshot_context(tflite::Context* context);
+pybind11::dict snapshot_context(tflite::Context* context, const OptionSizes& sizes);
 
 }  // namespace rk3588

@@ -139,7 +139,7 @@ struct Simulator::Impl {
     if (run.registers.inherits()) {
       raise(fault::kNeverWrittenRegister, where, "PC.TASK_CON",
             "the task needs registers that only tasks before it wrote, and whether they outlive a "
-            "kick is not known; compile with option regcmd=complete");
+            "kick is not known; let tasks write all their registers");
     }
     if ((enable_mask & kEnableDpu) != 0) return;
     raise(fault::kNeverCompletes, where, "PC.INTERRUPT_MASK",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.conformance import numpy_reference
+from delegate.conformance import reference
 from delegate.conformance.execution import prepare, tflite_outputs
 from delegate.conformance.families import case_names
 from delegate.conformance.gtest_filter import Filter, sampled
+from delegate.conformance.reference.arithmetic import quantize_multiplier
 
 # What both can run: no groups, no PAD, and FULLY_CONNECTED of any rank only per tensor.
 COMMON = Filter.parse(
@@ -27,10 +28,10 @@ def test_numpy_equals_the_reference_kernels(sample):
     compared = 0
     for name in sample:
         prepared = prepare(name, None)
-        if numpy_reference.macs(prepared.graph) > SIZE_LIMIT_MACS:
+        if reference.macs(prepared.graph) > SIZE_LIMIT_MACS:
             continue
-        assert numpy_reference.supports(prepared.graph), name
-        ours = numpy_reference.compute(prepared.graph, prepared.inputs)
+        assert reference.supports(prepared.graph), name
+        ours = reference.compute(prepared.graph, prepared.inputs)
         for mine, theirs in zip(ours, tflite_outputs(prepared), strict=True):
             np.testing.assert_array_equal(mine, theirs, err_msg=name)
         compared += 1
@@ -45,12 +46,12 @@ def test_numpy_equals_the_reference_kernels_on_large_convolutions(size, test):
         "stride_1_padding_same_1_is_signed_1"
     )
     prepared = prepare(name, None)
-    (ours,) = numpy_reference.compute(prepared.graph, prepared.inputs)
+    (ours,) = reference.compute(prepared.graph, prepared.inputs)
     np.testing.assert_array_equal(ours, tflite_outputs(prepared)[0])
 
 
 @pytest.mark.parametrize("real", [1e-11, 0.3, 0.5, 1 - 2**-33, 1.0, 1.9, 100.0])
 def test_multipliers_are_mantissa_and_exponent(real):
-    mantissa, exponent = numpy_reference.quantize_multiplier(real)
+    mantissa, exponent = quantize_multiplier(real)
     assert mantissa == 0 or 2**30 <= mantissa < 2**31
     assert mantissa * 2.0 ** (exponent - 31) == pytest.approx(real, rel=2**-30, abs=2**-32)

@@ -6,7 +6,8 @@ import dataclasses
 
 import numpy as np
 
-from delegate.graph import Graph, Tensor
+from delegate.graph import Graph, Node, Tensor
+from delegate.ops import OPERATORS
 
 
 def assert_same_tensor(a: Tensor, b: Tensor) -> None:
@@ -31,10 +32,18 @@ def assert_same_graph(a: Graph, b: Graph, *, has_ends: bool = True) -> None:
     assert len(a.tensors) == len(b.tensors)
     for left, right in zip(a.tensors, b.tensors, strict=True):
         assert_same_tensor(left, right)
-    assert a.nodes == b.nodes
+    assert len(a.nodes) == len(b.nodes)
+    for one, other in zip(a.nodes, b.nodes, strict=True):
+        assert dataclasses.replace(one, options=None) == dataclasses.replace(other, options=None)
+        assert _options(one) == _options(other), f"node {one.index} {one.op}"
     if has_ends:
         assert a.inputs == b.inputs
         assert a.outputs == b.outputs
+
+
+def _options(node: Node) -> object:
+    kind = OPERATORS[node.op].options if node.op in OPERATORS else None
+    return None if kind is None else node.options_as(kind)
 
 
 def constants(graph: Graph) -> list[np.ndarray]:

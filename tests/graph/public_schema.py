@@ -6,27 +6,15 @@ holding the model, with the runtime's own numbers. Trusts the file; for known fi
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
 import tflite
 
-from delegate.graph import (
-    Activation,
-    AddOptions,
-    ConcatenationOptions,
-    ConvOptions,
-    DepthwiseOptions,
-    DType,
-    FullyConnectedOptions,
-    Graph,
-    Node,
-    NodeOptions,
-    Padding,
-    Quantization,
-    StridedSliceOptions,
-    Tensor,
-)
+from delegate.graph import Activation, DType, Graph, Node, Padding, Quantization, Tensor
+from delegate.model.operator_options import Options
+from delegate.ops import OPERATORS
 
 _OPERATORS = {v: k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int)}
 _TYPES = {v: k for k, v in vars(tflite.TensorType).items() if isinstance(v, int)}
@@ -46,66 +34,70 @@ def _table(operator: Any, kind: type) -> Any:
     return table
 
 
+# Struct layouts of the runtime's builtin_op_data.h; the file's fields in the order of the struct.
+_STRUCTS: dict[str, tuple[str, type, tuple[str, ...]]] = {
+    "CONV_2D": (
+        "<6i",
+        tflite.Conv2DOptions,
+        ("padding", "stride_w", "stride_h", "activation", "dilation_w", "dilation_h"),
+    ),
+    "DEPTHWISE_CONV_2D": (
+        "<7i",
+        tflite.DepthwiseConv2DOptions,
+        (
+            *("padding", "stride_w", "stride_h", "depth_multiplier"),
+            *("activation", "dilation_w", "dilation_h"),
+        ),
+    ),
+    "FULLY_CONNECTED": (
+        "<2i2?",
+        tflite.FullyConnectedOptions,
+        ("activation", "weights_format", "keep_num_dims", "asymmetric_quantize_inputs"),
+    ),
+    "ADD": ("<i", tflite.AddOptions, ("activation",)),
+    "CONCATENATION": ("<2i", tflite.ConcatenationOptions, ("axis", "activation")),
+    "STRIDED_SLICE": (
+        "<5i",
+        tflite.StridedSliceOptions,
+        ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"),
+    ),
+}
+_GETTERS = {
+    "activation": "FusedActivationFunction",
+    "dilation_w": "DilationWFactor",
+    "dilation_h": "DilationHFactor",
+}
+
+
 def _raw_options(operator: Any, name: str) -> dict[str, int] | None:
-    """Options by the names of a context snapshot, with the file's numbers."""
-    if name == "CONV_2D":
-        o = _table(operator, tflite.Conv2DOptions)
-    elif name == "DEPTHWISE_CONV_2D":
-        o = _table(operator, tflite.DepthwiseConv2DOptions)
-    elif name == "FULLY_CONNECTED":
-        o = _table(operator, tflite.FullyConnectedOptions)
-        return {
-            "activation": o.FusedActivationFunction(),
-            "weights_format": o.WeightsFormat(),
-            "keep_num_dims": o.KeepNumDims(),
-            "asymmetric_quantize_inputs": o.AsymmetricQuantizeInputs(),
-        }
-    elif name == "ADD":
-        return {"activation": _table(operator, tflite.AddOptions).FusedActivationFunction()}
-    elif name == "CONCATENATION":
-        o = _table(operator, tflite.ConcatenationOptions)
-        return {"axis": o.Axis(), "activation": o.FusedActivationFunction()}
-    elif name == "STRIDED_SLICE":
-        o = _table(operator, tflite.StridedSliceOptions)
-        return {
-            "begin_mask": o.BeginMask(),
-            "end_mask": o.EndMask(),
-            "ellipsis_mask": o.EllipsisMask(),
-            "new_axis_mask": o.NewAxisMask(),
-            "shrink_axis_mask": o.ShrinkAxisMask(),
-        }
-    else:
+    """Options by the names of the option classes, with the file's numbers."""
+    if name not in _STRUCTS:
         return None
-    values = {
-        "padding": o.Padding(),
-        "stride_h": o.StrideH(),
-        "stride_w": o.StrideW(),
-        "dilation_h": o.DilationHFactor(),
-        "dilation_w": o.DilationWFactor(),
-        "activation": o.FusedActivationFunction(),
-    }
-    if name == "DEPTHWISE_CONV_2D":
-        values["depth_multiplier"] = o.DepthMultiplier()
-    return values
+    _, kind, names = _STRUCTS[name]
+    table = _table(operator, kind)
+    getters = {n: _GETTERS.get(n, n.title().replace("_", "")) for n in names}
+    return {n: getattr(table, getter)() for n, getter in getters.items()}
 
 
-def _options(name: str, raw: dict[str, int] | None) -> NodeOptions:
+def _options(name: str, raw: dict[str, int] | None) -> Options | None:
     if raw is None:
         return None
     values: dict[str, Any] = dict(raw)
-    if name == "STRIDED_SLICE":
-        return StridedSliceOptions(**values)
-    values["activation"] = Activation(raw["activation"])
-    if name == "FULLY_CONNECTED":
-        is_shuffled = values.pop("weights_format") != 0
-        return FullyConnectedOptions(is_shuffled=is_shuffled, **values)
-    if name == "ADD":
-        return AddOptions(**values)
-    if name == "CONCATENATION":
-        return ConcatenationOptions(**values)
-    values["padding"] = _PADDINGS[raw["padding"]]
-    kind = ConvOptions if name == "CONV_2D" else DepthwiseOptions
+    if "activation" in raw:
+        values["activation"] = Activation(raw["activation"])
+    if "padding" in raw:
+        values["padding"] = _PADDINGS[raw["padding"]]
+    kind = OPERATORS[name].options
+    assert kind is not None
     return kind(**values)
+
+
+def _struct(name: str, raw: dict[str, int] | None) -> bytes | None:
+    """The runtime's struct: TfLitePadding counts from 1."""
+    if raw is None:
+        return None
+    layout, _, names = _STRUCTS[name]
+    return struct.pack(layout, *(raw[n] + (n == "padding") for n in names))
 
 
 def _operator_name(model: Any, operator: Any) -> tuple[str, int, str, int]:
@@ -199,9 +191,6 @@ def snapshot_of_file(content: bytes) -> dict[str, Any]:
     for node in graph.nodes:
         o = model.Subgraphs(0).Operators(node.index)
         _, code, custom, version = _operator_name(model, o)
-        options = _raw_options(o, node.op)
-        if options is not None and "padding" in options:
-            options["padding"] += 1  # TfLitePadding counts from 1
         nodes.append(
             {
                 "index": node.index,
@@ -210,7 +199,7 @@ def snapshot_of_file(content: bytes) -> dict[str, Any]:
                 "version": version,
                 "inputs": node.inputs,
                 "outputs": node.outputs,
-                "options": options,
+                "options": _struct(node.op, _raw_options(o, node.op)),
             }
         )
     return {"tensors": tensors, "nodes": nodes}

@@ -127,13 +127,13 @@ def walk(model: Model) -> None:
 
 
 def read_or_refuse(content: bytes) -> bool:
+    """Options are read when their operator's rules ask for them: in ``walk``."""
     try:
-        model = read_model(content)
+        walk(read_model(content))
     except ModelError as error:
         assert str(error).startswith("<memory>: ")
         assert "\n" not in str(error)
         return False
-    walk(model)
     return True
 
 

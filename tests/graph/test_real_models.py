@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from delegate.graph import DType, Padding
+from delegate.ops.conv_2d import ConvOptions
 from delegate.tflite_reader import read_model
 from tests.graph.comparison import assert_same_graph
 from tests.graph.public_schema import graph_of_file, snapshot_of_file
@@ -94,6 +95,7 @@ def test_known_model_by_hand() -> None:
     assert (x.dtype, weights.dtype, bias.dtype) == (DType.UINT8, DType.UINT8, DType.INT32)
     assert x.quantization is not None
     assert (x.quantization.scale, x.quantization.zero_point) == (0.0078125, 128)
-    assert node.options is not None
-    assert node.options.padding is Padding.SAME
-    assert (node.options.stride_h, node.options.stride_w) == (2, 2)
+    options = node.options_as(ConvOptions)
+    assert options is not None
+    assert options.padding is Padding.SAME
+    assert (options.stride_h, options.stride_w) == (2, 2)

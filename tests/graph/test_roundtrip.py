@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delegate.graph import Activation, ConvOptions, DType, Padding, Quantization
+from delegate.graph import Activation, DType, Padding, Quantization
+from delegate.ops.conv_2d import ConvOptions
 from delegate.tensor_content import NUMPY_TYPES
 from delegate.tflite_operators import BUILTIN_OPERATORS
 from delegate.tflite_reader import read_graph
@@ -112,4 +113,4 @@ def test_convolution_options_come_back(
     b = ModelBuilder()
     b.operator("CONV_2D", (), (), options.conv_2d(padding, sh, sw, dh, dw, activation))
     (node,) = read_graph(b.build()).nodes
-    assert node.options == ConvOptions(padding, sh, sw, dh, dw, activation)
+    assert node.options_as(ConvOptions) == ConvOptions(padding, sh, sw, dh, dw, activation)

@@ -10,16 +10,11 @@ import numpy as np
 import pytest
 
 from delegate.errors import ModelError
-from delegate.graph import (
-    Activation,
-    AddOptions,
-    ConvOptions,
-    DepthwiseOptions,
-    DType,
-    FullyConnectedOptions,
-    Padding,
-    Quantization,
-)
+from delegate.graph import Activation, DType, Padding, Quantization
+from delegate.ops.add import AddOptions
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.tflite_reader import read_graph, read_model
 from models.builder import (
     Arithmetic,
@@ -31,7 +26,7 @@ from models.builder import (
     fully_connected_model,
     options,
 )
-from tests.graph.comparison import constants
+from tests.graph.comparison import assert_same_graph, constants
 
 SMALL = conv_model(np.random.default_rng(0), 5, 3, 2, 4, 3, 1)
 
@@ -64,7 +59,7 @@ def test_convolution_is_read_as_built() -> None:
     assert node.op == "CONV_2D"
     assert node.index == 0
     assert node.version == 3
-    assert node.options == ConvOptions(Padding.VALID, 2, 1, 1, 3, Activation.RELU6)
+    assert node.options_as(ConvOptions) == ConvOptions(Padding.VALID, 2, 1, 1, 3, Activation.RELU6)
     x, weights, bias = (graph.tensor(t) for t in node.inputs)
     (y,) = (graph.tensor(t) for t in node.outputs)
     assert graph.inputs == (x.index,)
@@ -91,12 +86,13 @@ def test_options_of_the_other_operators() -> None:
     arithmetic = Arithmetic(activation=Activation.RELU)
     model = depthwise_model(rng, 7, 5, 3, 3, 3, 2, 1, 1, 2, multiplier=2, arithmetic=arithmetic)
     expected = DepthwiseOptions(Padding.SAME, 2, 1, 1, 2, Activation.RELU, 2)
-    assert read_graph(model).nodes[0].options == expected
+    assert read_graph(model).nodes[0].options_as(DepthwiseOptions) == expected
     model = fully_connected_model(rng, (2, 3, 7), 5, keep_num_dims=True, arithmetic=arithmetic)
-    expected_fc = FullyConnectedOptions(Activation.RELU, True, False, False)
-    assert read_graph(model).nodes[0].options == expected_fc
+    expected_fc = FullyConnectedOptions(Activation.RELU, True, 0, False)
+    assert read_graph(model).nodes[0].options_as(FullyConnectedOptions) == expected_fc
     model = add_model(rng, (1, 2, 3, 4), activation=Activation.RELU_N1_TO_1)
-    assert read_graph(model).nodes[0].options == AddOptions(Activation.RELU_N1_TO_1)
+    node = read_graph(model).nodes[0]
+    assert node.options_as(AddOptions) == AddOptions(Activation.RELU_N1_TO_1)
 
 
 def test_absent_bias_is_minus_one() -> None:
@@ -116,16 +112,17 @@ def one_op(op: str | int, builtin_options: options.BuiltinOptions | None, **kwar
 
 
 def test_missing_options_are_defaults_where_the_runtime_has_them() -> None:
-    assert read_graph(one_op("ADD", None)).nodes[0].options == AddOptions(Activation.NONE)
-    assert read_graph(one_op("CONV_2D", None)).nodes[0].options is None
-    assert read_graph(one_op("CONV_2D", options.add())).nodes[0].options is None
+    node = read_graph(one_op("ADD", None)).nodes[0]
+    assert node.options_as(AddOptions) == AddOptions(Activation.NONE)
+    assert read_graph(one_op("CONV_2D", None)).nodes[0].options_as(ConvOptions) is None
+    assert read_graph(one_op("CONV_2D", options.add())).nodes[0].options_as(ConvOptions) is None
 
 
 def test_unknown_enumerations_leave_no_options() -> None:
     bad_padding = options.BuiltinOptions(1, (options.Field(0, options.FieldKind.INT8, 9),))
-    assert read_graph(one_op("CONV_2D", bad_padding)).nodes[0].options is None
+    assert read_graph(one_op("CONV_2D", bad_padding)).nodes[0].options_as(ConvOptions) is None
     bad_activation = options.BuiltinOptions(11, (options.Field(0, options.FieldKind.INT8, 77),))
-    assert read_graph(one_op("ADD", bad_activation)).nodes[0].options is None
+    assert read_graph(one_op("ADD", bad_activation)).nodes[0].options_as(AddOptions) is None
 
 
 @pytest.mark.parametrize(
@@ -253,7 +250,7 @@ def test_path_and_bytes_give_the_same_names(tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(SMALL)
     assert read_graph(path).source == str(path)
-    assert read_graph(str(path)).nodes == read_graph(bytearray(SMALL)).nodes
+    assert_same_graph(read_graph(str(path)), read_graph(bytearray(SMALL)))
 
 
 @pytest.mark.parametrize(

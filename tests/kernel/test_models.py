@@ -37,19 +37,6 @@ def test_small_models_give_the_same_bytes_with_no_request_too_many(board: Board,
     assert answer["live"] == [0, 0, 0]
 
 
-@pytest.mark.parametrize("kernel", ["batched", "chain"])
-def test_deltas_where_a_chain_is_one_kick(board: Board, kernel: str):
-    device, add = KERNELS[kernel]
-    options = {"regcmd": "delta"}
-    answer = add(board).work(
-        "models", device=device, models=list(MODELS), invokes=2, options=options
-    )
-    for name, facts in answer["models"].items():
-        assert facts["equal"], name
-        assert facts["violations"] == [], name
-    assert answer["live"] == [0, 0, 0]
-
-
 @pytest.mark.slow
 @needs_models
 @pytest.mark.parametrize("kernel", KERNELS)

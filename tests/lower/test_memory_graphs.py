@@ -11,9 +11,10 @@ import pytest
 
 from delegate._native import Executable
 from delegate.compiler import compile_model, compile_partition
+from delegate.ops import OPERATORS
+from delegate.ops.operator import Movement
 from delegate.options import Options
 from delegate.partition.types import Partition
-from delegate.partition.views import VIEW_OPS, links_of
 from delegate.tflite_reader import read_graph
 from tests.memory_graphs import graph_count, memory_graph
 
@@ -23,13 +24,14 @@ GRAPHS = graph_count(75)
 
 def computed_alone(graph, node, values):
     """The node's result, by a program of its own, or by copying."""
-    if node.op in VIEW_OPS:
-        for link in links_of(graph, node):
+    operator = OPERATORS[node.op]
+    if operator.links is not None:
+        for link in operator.links(graph, node):
             shape = graph.tensor(link.part).shape
             box = tuple(
                 slice(begin, begin + size) for begin, size in zip(link.begin, shape, strict=True)
             )
-            if node.op == "CONCATENATION":
+            if operator.movement is Movement.JOIN:
                 whole = graph.tensor(link.whole)
                 target = values.setdefault(
                     link.whole, np.zeros(whole.shape, whole.dtype.name.lower())

@@ -16,6 +16,7 @@ import pytest
 import delegate
 from delegate import _native
 from delegate.errors import DelegateError, LoweringError
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 
 CONV_NODES = (0, 2)
 
@@ -110,7 +111,9 @@ def test_the_snapshot_is_the_file(runtime, load, compiler, model):
             assert not tensor.constant.flags.owndata
             np.testing.assert_array_equal(tensor.constant, plain.get_tensor(index))
     assert constants == 6
-    assert graph.nodes[1].options.depth_multiplier == 1
+    options = graph.nodes[1].options_as(DepthwiseOptions)
+    assert options is not None
+    assert options.depth_multiplier == 1
     del delegated
 
 

@@ -12,7 +12,7 @@ import delegate
 from delegate.api_page import PAGE_PATH, api_page
 from delegate.device_list import find_devices
 from delegate.errors import ModelError, OptionError
-from delegate.partition.ops import RULES
+from delegate.ops import OPERATORS
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "models" / "digits" / "digits_int8.tflite"
@@ -79,5 +79,5 @@ def test_machine_without_a_driver_has_no_npu(tmp_path):
 
 
 def test_supported_ops_are_those_of_the_constraints():
-    assert {item.op for item in delegate.supported_ops()} == set(RULES)
+    assert {item.op for item in delegate.supported_ops()} == set(OPERATORS)
     assert all(item.rules for item in delegate.supported_ops())

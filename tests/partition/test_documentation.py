@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from delegate.ops import OPERATORS
 from delegate.partition.documentation import (
     PAGE_PATH,
     common_rules,
     main,
     supported_operators_page,
 )
-from delegate.partition.ops import RULES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,17 +25,17 @@ def test_page_is_up_to_date() -> None:
 def test_page_has_every_rule_of_every_operator() -> None:
     page = supported_operators_page()
     common = page.split("## All operators")[1].split("\n## ")[0]
-    for op, rules in RULES.items():
+    for op, operator in OPERATORS.items():
         section = page.split(f"## `{op}`")[1].split("\n## ")[0]
-        for rule in rules:
+        for rule in operator.rules:
             assert f"`{rule.rule}`" in (common if rule in common_rules() else section)
 
 
 def test_sentences_are_sentences() -> None:
-    for rules in RULES.values():
-        names = [rule.rule for rule in rules]
+    for operator in OPERATORS.values():
+        names = [rule.rule for rule in operator.rules]
         assert len(set(names)) == len(names)
-        for rule in rules:
+        for rule in operator.rules:
             assert "{" not in rule.sentence
             assert not rule.sentence.endswith(".")
             assert len(rule.sentence) < 130

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from delegate.compiler import CompileResult, compile_model
 from delegate.graph import DType, Graph, Node
+from delegate.options import Options
 from delegate.partition.partitioner import (
     node_macs,
     partition_graph,
     partition_macs,
-    plan,
     select_nodes,
     select_partitions,
 )
@@ -32,13 +32,6 @@ from models.builder.ranges import random_quantization
 from tests.partition.random_graphs import graphs_and_nodes, tensor
 
 QUIET = settings(max_examples=300, deadline=None)
-
-
-@dataclass(frozen=True)
-class Wanted:
-    deny_ops: tuple[str, ...] = ()
-    min_nodes: int = 1
-    max_partitions: int = 0
 
 
 def runtime_epochs(graph: Graph, supported: frozenset[int]) -> list[list[int]]:
@@ -238,9 +231,13 @@ def three_partitions() -> Graph:
     return read_graph(b.build())
 
 
+def nodes_of(result: CompileResult) -> list[tuple[int, ...]]:
+    return [compiled.partition.nodes for compiled in result.partitions]
+
+
 def test_small_partitions_are_dropped() -> None:
-    result = plan(three_partitions(), Wanted(min_nodes=2))
-    assert [p.nodes for p in result.partitions] == [(2, 3)]
+    result = compile_model(three_partitions(), Options(min_nodes=2))
+    assert nodes_of(result) == [(2, 3)]
     reasons = {r.node: r for r in result.rejections}
     assert reasons[0].rule == reasons[5].rule == "partition_large_enough"
     assert reasons[0].detail.endswith("at least 2 nodes (option min_nodes): it has 1")
@@ -249,13 +246,13 @@ def test_small_partitions_are_dropped() -> None:
 
 def test_partitions_with_most_multiplications_are_kept() -> None:
     graph = three_partitions()
-    whole = plan(graph, Wanted())
-    assert [p.nodes for p in whole.partitions] == [(0,), (2, 3), (5,)]
-    macs = [partition_macs(graph, p) for p in whole.partitions]
+    whole = compile_model(graph, Options())
+    assert nodes_of(whole) == [(0,), (2, 3), (5,)]
+    macs = [partition_macs(graph, p.partition) for p in whole.partitions]
     assert macs == [30 * 16, 30 * (36 * 4 + 16), 30 * 4 * 64]
-    assert [p.nodes for p in plan(graph, Wanted(max_partitions=1)).partitions] == [(5,)]
-    result = plan(graph, Wanted(max_partitions=2))
-    assert [p.nodes for p in result.partitions] == [(2, 3), (5,)]
+    assert nodes_of(compile_model(graph, Options(max_partitions=1))) == [(5,)]
+    result = compile_model(graph, Options(max_partitions=2))
+    assert nodes_of(result) == [(2, 3), (5,)]
     assert [(r.node, r.rule) for r in result.rejections if r.op == "CONV_2D"] == [
         (0, "partition_among_largest")
     ]
@@ -286,6 +283,6 @@ def test_multiplications_of_each_operator() -> None:
     assert node_macs(graph, graph.nodes[2]) == 0
 
 
-def test_plan_of_an_empty_graph() -> None:
-    result = plan(Graph((), ()), Wanted())
+def test_an_empty_graph_has_no_partitions() -> None:
+    result = compile_model(Graph((), ()), Options())
     assert result.partitions == result.rejections == ()

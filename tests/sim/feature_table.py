@@ -75,7 +75,7 @@ FEATURES = (
         "per job of at most 4095 tasks",
         f"{SILICON}, {DOCUMENTED}",
         "sim/test_kernels::test_rocket_never_sees_a_pooling_task_end",
-        "npu/test_delta::test_the_mainline_kernel_as_it_is_runs_no_deltas",
+        "sim/test_delta::test_the_mainline_kernel_as_it_is_runs_no_deltas",
         "sim/test_kernels::test_the_limit_of_a_chain",
     ),
     feature(

@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pytest
 
+from delegate.errors import SimulatorFault
 from tests.sim import oracle
 from tests.sim import stream as s
 from tests.sim.programs import (
@@ -74,6 +75,14 @@ def test_long_chain_of_deltas(how):
     for i, wanted in enumerate(expected):
         found = from_surfaces(memory.bytes(f"output{i}"), 32, 7, 5, 35)
         np.testing.assert_array_equal(found, wanted, err_msg=f"task {i}")
+
+
+def test_the_mainline_kernel_as_it_is_runs_no_deltas():
+    """It kicks every task by itself, and registers are not known to outlive a kick."""
+    memory, tasks, _ = chain(5)
+    with pytest.raises(SimulatorFault, match="tasks before it wrote") as fault:
+        s.run(memory, tasks, kernel="rocket")
+    assert (fault.value.kind, fault.value.task) == ("NeverWrittenRegister", 2)
 
 
 def test_a_chain_repeats_itself():

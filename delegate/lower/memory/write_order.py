@@ -17,8 +17,10 @@ from delegate.graph import Graph
 from delegate.lower.hw import CHANNELS_PER_SURFACE
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
+from delegate.ops import OPERATORS
+from delegate.ops.operator import Lowering
 from delegate.partition.types import Partition
-from delegate.partition.views import VIEW_OPS, Place
+from delegate.partition.views import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +178,7 @@ def _no_order(graph: Graph, partition: Partition, tensors: Set[int]) -> Lowering
 
 def _view_of_any(graph: Graph, partition: Partition, tensors: Set[int]) -> int:
     """The last concatenation or slice that reads or writes one of ``tensors``, else the last."""
-    views = [graph.node(i) for i in partition.nodes if graph.node(i).op in VIEW_OPS]
+    nodes = [graph.node(i) for i in partition.nodes]
+    views = [node for node in nodes if OPERATORS[node.op].lowering is Lowering.ALIAS]
     touching = [n for n in views if not tensors.isdisjoint((*n.inputs, *n.outputs))]
     return (touching or views)[-1].index

@@ -1,18 +1,28 @@
-"""Rules of ADD, which runs in the DPU, alone or inside the convolution that gives one operand."""
+"""ADD: two feature maps, or one and a constant, in the DPU."""
 
 from __future__ import annotations
 
-from delegate.graph import Node, Tensor
-from delegate.partition.constraint import GraphFacts, constraint, named
-from delegate.partition.constraints import features
+from dataclasses import dataclass
+
+from delegate.graph import Activation, Node, Tensor
+from delegate.model.operator_options import FieldKind, Options, option
+from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
+from delegate.ops.rules import common
 
 MAX_RANK = 4
+
+
+@dataclass(frozen=True, slots=True)
+class AddOptions(Options):
+    UNION_TYPE = 11
+
+    activation: Activation = option(FieldKind.ACTIVATION, slot=0, offset=0)
 
 
 @constraint(most=MAX_RANK)
 def operand_rank(facts: GraphFacts, node: Node) -> str | None:
     """Operands must have rank 0 to {most}."""
-    for tensor in features(facts, node):
+    for tensor in facts.features(node):
         if len(tensor.shape) > MAX_RANK:
             return f"{named(tensor)} is {list(tensor.shape)}"
     return None
@@ -53,3 +63,17 @@ def _padded(tensor: Tensor) -> tuple[int, ...]:
 
 def _pad(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (1,) * (MAX_RANK - len(shape)) + shape
+
+
+OPERATOR = Operator(
+    name="ADD",
+    options=AddOptions,
+    inputs=(Role.OPERAND, Role.OPERAND),
+    rules=(
+        *common.FIRST,
+        *common.QUANTIZATION,
+        operand_rank,
+        one_operand_computed,
+        one_operand_has_output_shape,
+    ),
+)

@@ -6,9 +6,12 @@ feature sizes, channels. Splitting a node that exceeds one is left to lowering, 
 
 from __future__ import annotations
 
-from delegate.graph import ConvOptions, DepthwiseOptions, Node, Padding
-from delegate.partition.constraint import GraphFacts, constraint, named
-from delegate.partition.constraints import INPUT, weights_of
+from dataclasses import dataclass
+
+from delegate.graph import Activation, Node, Padding
+from delegate.model.operator_options import Options
+from delegate.ops.operator import GraphFacts, constraint, named
+from delegate.ops.rules.common import weights_of
 
 RANK = 4
 MAX_KERNEL = 31  # WEIGHT_WIDTH and WEIGHT_HEIGHT: 5 bits
@@ -17,10 +20,22 @@ MAX_DILATION = 32  # the fields hold dilation - 1 in 5 bits
 MAX_PADDING = 15  # PAD_TOP and PAD_LEFT: 4 bits
 
 
-def geometry(node: Node) -> ConvOptions | DepthwiseOptions:
+@dataclass(frozen=True, slots=True)
+class ConvolutionOptions(Options):
+    """What the options of all convolutions have; each class says where its own lie."""
+
+    padding: Padding
+    stride_h: int
+    stride_w: int
+    dilation_h: int
+    dilation_w: int
+    activation: Activation
+
+
+def geometry(facts: GraphFacts, node: Node) -> ConvolutionOptions:
     """The options of a convolution; ``options_known`` ran before."""
-    options = node.options
-    assert isinstance(options, (ConvOptions, DepthwiseOptions))
+    options = facts.options(node)
+    assert isinstance(options, ConvolutionOptions)
     return options
 
 
@@ -56,43 +71,8 @@ def convolution_rank(facts: GraphFacts, node: Node) -> str | None:
 @constraint()
 def same_batch(facts: GraphFacts, node: Node) -> str | None:
     """Input and output must have the same batch."""
-    batches = facts.graph.tensor(node.inputs[INPUT]).shape[0], facts.outputs(node)[0].shape[0]
+    batches = facts.features(node)[0].shape[0], facts.outputs(node)[0].shape[0]
     return f"they are {batches[0]} and {batches[1]}" if batches[0] != batches[1] else None
-
-
-@constraint()
-def filter_covers_input_channels(facts: GraphFacts, node: Node) -> str | None:
-    """The filter must cover all input channels, or those of one of several equal groups."""
-    channels = facts.graph.tensor(node.inputs[INPUT]).shape[3]
-    outputs, _, _, covered = weights_of(facts, node).shape
-    groups, rest = divmod(channels, covered)
-    if rest or outputs % groups:
-        return f"it covers {covered} of {channels} input channels, for {outputs} outputs"
-    return None
-
-
-@constraint()
-def filter_gives_output_channels(facts: GraphFacts, node: Node) -> str | None:
-    """The filter must give as many channels as the output has."""
-    channels = facts.outputs(node)[0].shape[3]
-    given = weights_of(facts, node).shape[0]
-    return None if given == channels else f"it gives {given}, the output has {channels}"
-
-
-@constraint()
-def depth_multiplier_follows(facts: GraphFacts, node: Node) -> str | None:
-    """Output channels must be input channels times the depth multiplier, one filter each."""
-    options = geometry(node)
-    assert isinstance(options, DepthwiseOptions)
-    inputs = facts.graph.tensor(node.inputs[INPUT]).shape[3]
-    outputs = facts.outputs(node)[0].shape[3]
-    weights = weights_of(facts, node).shape
-    if inputs * options.depth_multiplier != outputs or weights[3] != outputs or weights[0] != 1:
-        return (
-            f"it is {options.depth_multiplier}, from {inputs} to {outputs} channels "
-            f"with a filter of shape {list(weights)}"
-        )
-    return None
 
 
 @constraint(most=MAX_KERNEL)
@@ -105,7 +85,7 @@ def kernel_in_range(facts: GraphFacts, node: Node) -> str | None:
 @constraint(most=MAX_STRIDE)
 def strides_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Strides must be in the range 1 to {most}."""
-    o = geometry(node)
+    o = geometry(facts, node)
     if all(1 <= s <= MAX_STRIDE for s in (o.stride_h, o.stride_w)):
         return None
     return f"they are {o.stride_h} x {o.stride_w}"
@@ -114,7 +94,7 @@ def strides_in_range(facts: GraphFacts, node: Node) -> str | None:
 @constraint(most=MAX_DILATION)
 def dilation_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Dilations must be in the range 1 to {most}."""
-    o = geometry(node)
+    o = geometry(facts, node)
     if all(1 <= d <= MAX_DILATION for d in (o.dilation_h, o.dilation_w)):
         return None
     return f"they are {o.dilation_h} x {o.dilation_w}"
@@ -122,9 +102,9 @@ def dilation_in_range(facts: GraphFacts, node: Node) -> str | None:
 
 def _sides(facts: GraphFacts, node: Node) -> tuple[tuple[int, int], tuple[int, int]]:
     """(rows, top) and (columns, left) as the geometry gives them."""
-    o = geometry(node)
+    o = geometry(facts, node)
     kh, kw = kernel_size(facts, node)
-    _, h, w, _ = facts.graph.tensor(node.inputs[INPUT]).shape
+    _, h, w, _ = facts.features(node)[0].shape
     return (
         output_and_padding(h, kh, o.stride_h, o.dilation_h, o.padding),
         output_and_padding(w, kw, o.stride_w, o.dilation_w, o.padding),
@@ -146,3 +126,13 @@ def padding_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Padding at the top and at the left must be at most {most}."""
     (_, top), (_, left) = _sides(facts, node)
     return f"top {top}, left {left}" if max(top, left) > MAX_PADDING else None
+
+
+GEOMETRY = (
+    same_batch,
+    kernel_in_range,
+    strides_in_range,
+    dilation_in_range,
+    output_size_follows,
+    padding_in_range,
+)

@@ -1,7 +1,8 @@
 """Rules that every operator on the NPU obeys, and those of operators with weights.
 
 Each function's name is the rule, its docstring the sentence the user sees; it returns the value
-that breaks the rule. Rules run in the order of ``ops``: a later one relies on the earlier ones.
+that breaks the rule. Rules run in the order of the operator's record: a later one relies on the
+earlier ones.
 """
 
 from __future__ import annotations
@@ -10,60 +11,36 @@ import math
 
 import numpy as np
 
-from delegate.graph import (
-    Activation,
-    DType,
-    Node,
-    Quantization,
-    StridedSliceOptions,
-    Tensor,
-)
-from delegate.partition.constraint import ABSENT, GraphFacts, constraint, named
-from delegate.partition.views import VIEW_OPS, view_features
+from delegate.graph import Activation, DType, Node, Quantization, Tensor
+from delegate.ops.operator import ABSENT, GraphFacts, Role, constraint, named
 
 FEATURE_TYPES = (DType.INT8, DType.UINT8)
 TYPE_RANGES = {DType.INT8: (-128, 127), DType.UINT8: (0, 255)}
 ACTIVATIONS = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RELU_N1_TO_1)
 
-# Inputs that may be there, by operator: (least, most). TensorFlow Lite's own definition.
-INPUT_COUNTS = {
-    "CONV_2D": (2, 3),
-    "DEPTHWISE_CONV_2D": (2, 3),
-    "FULLY_CONNECTED": (2, 3),
-    "ADD": (2, 2),
-    "PAD": (2, 2),
-    "CONCATENATION": (1, 1024),
-    "SPLIT": (2, 2),
-    "SLICE": (3, 3),
-    "STRIDED_SLICE": (4, 4),
-}
-MAX_OUTPUTS = {"SPLIT": 1024}
-INPUT, WEIGHTS, BIAS = 0, 1, 2
-WITH_WEIGHTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
-
-
-def features(facts: GraphFacts, node: Node) -> list[Tensor]:
-    """Inputs and outputs that are feature maps: all but weights and bias."""
-    if node.op in VIEW_OPS:
-        return [facts.graph.tensor(t) for t in view_features(node)]
-    count = len(node.inputs) if node.op == "ADD" else 1
-    return [facts.graph.tensor(t) for t in (*node.inputs[:count], *node.outputs)]
+# More inputs or outputs than any network gives an operator; the runtime has no limit of its own.
+MOST_TENSORS = 1024
 
 
 def weights_of(facts: GraphFacts, node: Node) -> Tensor:
-    return facts.graph.tensor(node.inputs[WEIGHTS])
+    """The weights of an operator that has some; ``tensors_as_defined`` ran before."""
+    index = facts.operator(node).weights(node)
+    assert index is not None
+    return facts.graph.tensor(index)
 
 
 @constraint()
 def tensors_as_defined(facts: GraphFacts, node: Node) -> str | None:
     """The operator must have the inputs and outputs that TensorFlow Lite defines."""
-    least, most = INPUT_COUNTS[node.op]
-    if not least <= len(node.inputs) <= most:
+    operator = facts.operator(node)
+    needed = len(operator.inputs) if operator.needed is None else operator.needed
+    most = MOST_TENSORS if operator.repeats else len(operator.inputs)
+    if not needed <= len(node.inputs) <= most:
         return f"it has {len(node.inputs)} inputs"
-    if not 1 <= len(node.outputs) <= MAX_OUTPUTS.get(node.op, 1):
+    if not 1 <= len(node.outputs) <= operator.most_outputs:
         return f"it has {len(node.outputs)} outputs"
-    needed = node.inputs if node.op in VIEW_OPS else node.inputs[:2]
-    if ABSENT in node.outputs or ABSENT in needed:
+    required = node.inputs if operator.repeats else node.inputs[:needed]
+    if ABSENT in node.outputs or ABSENT in required:
         return "a tensor that must be there is absent"
     return None
 
@@ -71,18 +48,28 @@ def tensors_as_defined(facts: GraphFacts, node: Node) -> str | None:
 @constraint()
 def options_known(facts: GraphFacts, node: Node) -> str | None:
     """The options must be there, with a padding scheme and an activation this version knows."""
-    return "they are missing or have an unknown value" if node.options is None else None
+    if facts.operator(node).options is None or facts.options(node) is not None:
+        return None
+    return "they are missing or have an unknown value"
+
+
+def _activation(facts: GraphFacts, node: Node) -> Activation:
+    found: Activation = getattr(facts.options(node), "activation", Activation.NONE)
+    return found
 
 
 @constraint(activations=", ".join(a.name for a in ACTIVATIONS))
 def activation_supported(facts: GraphFacts, node: Node) -> str | None:
     """The fused activation must be one of {activations}."""
-    options = node.options
-    if options is None or isinstance(options, StridedSliceOptions):
-        return None
-    # The runtime refuses a concatenation with an activation.
-    supported = (Activation.NONE,) if node.op in VIEW_OPS else ACTIVATIONS
-    return None if options.activation in supported else f"it is {options.activation.name}"
+    activation = _activation(facts, node)
+    return None if activation in ACTIVATIONS else f"it is {activation.name}"
+
+
+@constraint()
+def no_activation(facts: GraphFacts, node: Node) -> str | None:
+    """There must be no fused activation, as the runtime demands."""
+    activation = _activation(facts, node)
+    return None if activation is Activation.NONE else f"it is {activation.name}"
 
 
 @constraint()
@@ -148,7 +135,7 @@ def eight_bit_features(facts: GraphFacts, node: Node) -> str | None:
     """Inputs and outputs must be quantised to int8 or uint8; convert the model with full integer
     quantisation.
     """
-    for tensor in features(facts, node):
+    for tensor in facts.features(node):
         if tensor.dtype not in FEATURE_TYPES:
             return f"{named(tensor)} is {tensor.dtype.name}"
         if tensor.quantization is None:
@@ -159,14 +146,14 @@ def eight_bit_features(facts: GraphFacts, node: Node) -> str | None:
 @constraint()
 def same_feature_types(facts: GraphFacts, node: Node) -> str | None:
     """Inputs and output must have the same type."""
-    types = [tensor.dtype.name for tensor in features(facts, node)]
+    types = [tensor.dtype.name for tensor in facts.features(node)]
     return f"they are {', '.join(types)}" if len(set(types)) > 1 else None
 
 
 @constraint()
 def per_tensor_features(facts: GraphFacts, node: Node) -> str | None:
     """Inputs and outputs must have one scale and one zero point each."""
-    for tensor in features(facts, node):
+    for tensor in facts.features(node):
         if tensor.quantization is not None and tensor.quantization.is_per_channel:
             return f"{named(tensor)} has {len(tensor.quantization.scales)} scales"
     return None
@@ -201,16 +188,20 @@ def zero_points_in_range(facts: GraphFacts, node: Node) -> str | None:
 
 def _quantized(facts: GraphFacts, node: Node) -> list[Tensor]:
     """Feature maps and weights."""
-    tensors = features(facts, node)
-    return [*tensors, weights_of(facts, node)] if node.op in WITH_WEIGHTS else tensors
+    weights = facts.operator(node).weights(node)
+    tensors = facts.features(node)
+    return tensors if weights is None else [*tensors, facts.graph.tensor(weights)]
 
 
 @constraint()
 def features_computed(facts: GraphFacts, node: Node) -> str | None:
     """The input must be computed or be an input of the model, not a constant."""
-    for tensor in features(facts, node)[: -len(node.outputs)]:
-        # An operand of ADD may be constant, see add_constraints.
-        if tensor.constant is not None and node.op != "ADD":
+    operator = facts.operator(node)
+    for position, index in enumerate(node.inputs):
+        if operator.role(position) is not Role.FEATURE:
+            continue
+        tensor = facts.graph.tensor(index)
+        if tensor.constant is not None:
             return f"{named(tensor)} is a constant"
     return None
 
@@ -226,17 +217,12 @@ def weights_constant(facts: GraphFacts, node: Node) -> str | None:
 def weights_type(facts: GraphFacts, node: Node) -> str | None:
     """Weights must be quantised to the same type as the input."""
     weights = weights_of(facts, node)
-    wanted = facts.graph.tensor(node.inputs[INPUT]).dtype
+    wanted = facts.features(node)[0].dtype
     if weights.dtype is not wanted:
         return f"{named(weights)} is {weights.dtype.name}, the input {wanted.name}"
     if weights.quantization is None:
         return f"{named(weights)} has no quantisation parameters"
     return None
-
-
-def output_channel_axis(node: Node) -> int:
-    """The axis of the weights that counts output channels: 1HWO for depthwise, else O first."""
-    return 3 if node.op == "DEPTHWISE_CONV_2D" else 0
 
 
 def _weight_quantization(facts: GraphFacts, node: Node) -> Quantization:
@@ -260,7 +246,7 @@ def per_channel_axis_is_output(facts: GraphFacts, node: Node) -> str | None:
     quantization = _weight_quantization(facts, node)
     if not quantization.is_per_channel:
         return None
-    axis = output_channel_axis(node)
+    axis = facts.operator(node).weights_axis
     shape = weights_of(facts, node).shape
     if quantization.axis != axis or shape[axis] != len(quantization.scales):
         return f"{len(quantization.scales)} scales along axis {quantization.axis}"
@@ -280,14 +266,44 @@ def int8_weights_symmetric(facts: GraphFacts, node: Node) -> str | None:
 @constraint()
 def bias_int32_constant(facts: GraphFacts, node: Node) -> str | None:
     """The bias, if any, must be an int32 constant with one value per output channel."""
-    bias = facts.operand(node, BIAS)
+    bias = facts.bias(node)
     if bias is None:
         return None
     if bias.dtype is not DType.INT32:
         return f"{named(bias)} is {bias.dtype.name}"
     if bias.constant is None:
         return f"{named(bias)} is no constant"
-    channels = weights_of(facts, node).shape[output_channel_axis(node)]
+    channels = weights_of(facts, node).shape[facts.operator(node).weights_axis]
     if bias.constant.shape != (channels,) or bias.constant.dtype != np.int32:
         return f"{named(bias)} has the shape {list(bias.shape)}, the channels are {channels}"
     return None
+
+
+FIRST = (
+    tensors_as_defined,
+    nodes_in_order,
+    eight_bit_features,
+    options_known,
+    activation_supported,
+    static_shapes,
+    not_behind_dynamic_shapes,
+    no_empty_tensors,
+    no_variables,
+    constants_unchanged,
+    same_feature_types,
+    per_tensor_features,
+    features_computed,
+)
+
+QUANTIZATION = (scales_positive, zero_points_in_range)
+
+# After the ranks are known, since they index the weights' shape.
+WITH_WEIGHTS = (
+    weights_constant,
+    weights_type,
+    *QUANTIZATION,
+    per_channel_weights_are_int8,
+    per_channel_axis_is_output,
+    int8_weights_symmetric,
+    bias_int32_constant,
+)

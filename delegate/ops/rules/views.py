@@ -7,22 +7,17 @@ Whether the parts of several nodes can all be had at once is decided per partiti
 from __future__ import annotations
 
 from delegate.graph import Node
-from delegate.partition.constraint import GraphFacts, constraint, named
-from delegate.partition.views import (
-    RANK,
-    SURFACE_CHANNELS,
-    ViewError,
-    four_dimensions,
-    links_of,
-    view_features,
-)
+from delegate.ops.operator import GraphFacts, constraint, named
+from delegate.ops.rules import common
+from delegate.ops.rules.links import RANK, ViewError, four_dimensions
+
+SURFACE_CHANNELS = 16
 
 
 @constraint(most=RANK)
 def view_rank(facts: GraphFacts, node: Node) -> str | None:
     """Tensors must have rank 1 to {most}."""
-    for index in view_features(node):
-        tensor = facts.graph.tensor(index)
+    for tensor in facts.features(node):
         if not 1 <= len(tensor.shape) <= RANK:
             return f"{named(tensor)} has the shape {list(tensor.shape)}"
     return None
@@ -31,7 +26,7 @@ def view_rank(facts: GraphFacts, node: Node) -> str | None:
 @constraint()
 def view_keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
     """All tensors must have the same scale and zero point."""
-    first, *others = (facts.graph.tensor(index) for index in view_features(node))
+    first, *others = facts.features(node)
     other = next((t for t in others if t.quantization != first.quantization), None)
     return None if other is None else f"{named(first)} and {named(other)} differ"
 
@@ -40,7 +35,7 @@ def view_keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
 def view_position_known(facts: GraphFacts, node: Node) -> str | None:
     """Axis, begin and sizes must be constant and inside the tensor, strides 1, the rank kept."""
     try:
-        links_of(facts.graph, node)
+        facts.links(node)
     except ViewError as error:
         return str(error)
     return None
@@ -49,7 +44,7 @@ def view_position_known(facts: GraphFacts, node: Node) -> str | None:
 @constraint(channels=SURFACE_CHANNELS)
 def view_begins_at_surface(facts: GraphFacts, node: Node) -> str | None:
     """Every part must have whole rows of pixels and begin at a multiple of {channels} channels."""
-    for link in links_of(facts.graph, node):
+    for link in facts.links(node):
         part, whole = facts.graph.tensor(link.part), facts.graph.tensor(link.whole)
         if four_dimensions(part.shape)[2] != four_dimensions(whole.shape)[2]:
             return f"{named(part)} takes a part of the rows of {named(whole)}"
@@ -61,8 +56,22 @@ def view_begins_at_surface(facts: GraphFacts, node: Node) -> str | None:
 @constraint()
 def view_parts_differ(facts: GraphFacts, node: Node) -> str | None:
     """No tensor may be a part twice."""
-    parts = [link.part for link in links_of(facts.graph, node)]
+    parts = [link.part for link in facts.links(node)]
     if len(set(parts)) == len(parts):
         return None
     twice = next(part for part in parts if parts.count(part) > 1)
     return f"{named(facts.graph.tensor(twice))} is"
+
+
+# Operators without a task: what they join or cut are parts of one tensor in memory.
+VIEW = (
+    *common.QUANTIZATION,
+    view_rank,
+    view_keeps_quantization,
+    view_position_known,
+    view_begins_at_surface,
+    view_parts_differ,
+)
+FIRST = tuple(
+    common.no_activation if rule is common.activation_supported else rule for rule in common.FIRST
+)

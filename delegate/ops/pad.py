@@ -1,4 +1,4 @@
-"""Rules of PAD, which has no task of its own: the convolutions that read it pad by themselves.
+"""PAD, which has no task of its own: the convolutions that read it pad by themselves.
 
 The CNA gives every pixel outside the image the padding value, at the top and the left as far as its
 fields hold, at the bottom and the right as far as the output reaches.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.graph import ConvOptions, DepthwiseOptions, Graph, Node, Padding
-from delegate.partition.constraint import GraphFacts, constraint, named
-from delegate.partition.convolution_constraints import MAX_PADDING, kernel_size
+from delegate.graph import Graph, Node, Padding
+from delegate.ops.operator import GraphFacts, Lowering, Operator, Role, constraint, named
+from delegate.ops.rules import common
+from delegate.ops.rules.convolution import MAX_PADDING, ConvolutionOptions, kernel_size
 
-FOLDING = ("CONV_2D", "DEPTHWISE_CONV_2D")
 AMOUNTS = 1
 RANK = 4
 
@@ -69,11 +69,12 @@ def pad_read_by_convolutions(facts: GraphFacts, node: Node) -> str | None:
     if not readers:
         return "nothing reads it"
     for reader in readers:
-        if reader.op not in FOLDING or reader.inputs[0] != output:
+        operator = facts.operators.get(reader.op)
+        pads = operator is not None and operator.pads_input
+        if not pads or reader.inputs[0] != output:
             return f"node {reader.index} ({reader.op}) reads it"
-        options = reader.options
-        assert isinstance(options, (ConvOptions, DepthwiseOptions)) or options is None
-        if options is None or options.padding is not Padding.VALID:
+        options = facts.options(reader)
+        if not isinstance(options, ConvolutionOptions) or options.padding is not Padding.VALID:
             return f"node {reader.index} ({reader.op}) pads again"
         reach = _reach(facts, reader, options)
         _, rows, columns, _ = pad_amounts(facts.graph, node)
@@ -82,8 +83,23 @@ def pad_read_by_convolutions(facts: GraphFacts, node: Node) -> str | None:
     return None
 
 
-def _reach(
-    facts: GraphFacts, node: Node, options: ConvOptions | DepthwiseOptions
-) -> tuple[int, int]:
+def _reach(facts: GraphFacts, node: Node, options: ConvolutionOptions) -> tuple[int, int]:
     kh, kw = kernel_size(facts, node)
     return (kh - 1) * options.dilation_h + 1, (kw - 1) * options.dilation_w + 1
+
+
+FIRST = tuple(rule for rule in common.FIRST if rule is not common.options_known)
+
+OPERATOR = Operator(
+    name="PAD",
+    inputs=(Role.FEATURE, Role.NUMBERS),
+    lowering=Lowering.NEIGHBOUR,
+    rules=(
+        *FIRST,
+        *common.QUANTIZATION,
+        pad_rank,
+        pad_keeps_quantization,
+        pad_amounts_in_range,
+        pad_read_by_convolutions,
+    ),
+)

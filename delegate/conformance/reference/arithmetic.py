@@ -1,0 +1,108 @@
+"""What the references of several operators share: TensorFlow Lite's integer arithmetic.
+
+Accumulators are sums of integers below 2^53 in float64 (exact, whatever the order), multipliers are
+32-bit mantissas with an exponent, and a product is rounded twice, first to 2^-31 of the mantissa,
+then by the right shift.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.graph import Activation, DType, Graph, Node, Quantization, Tensor
+
+Array = npt.NDArray[Any]
+Reference = Callable[[Graph, Node, Mapping[int, Array]], Array]
+"""(graph, node, arrays by tensor) to output levels, wide and not yet clamped."""
+
+LIMITS = {DType.INT8: (-128, 127), DType.UINT8: (0, 255)}
+_CLAMPS = {
+    Activation.NONE: (None, None),
+    Activation.RELU: (0.0, None),
+    Activation.RELU6: (0.0, 6.0),
+    Activation.RELU_N1_TO_1: (-1.0, 1.0),
+}
+
+
+def quantize_multiplier(real: float) -> tuple[int, int]:
+    """``real`` as a mantissa in 2^30..2^31-1 and an exponent: real ~ mantissa * 2^(exponent-31)."""
+    if real == 0:
+        return 0, 0
+    fraction, exponent = math.frexp(real)
+    mantissa = math.floor(fraction * 2**31 + 0.5)
+    if mantissa == 2**31:
+        mantissa //= 2
+        exponent += 1
+    return (0, 0) if exponent < -31 else (mantissa, exponent)
+
+
+def scale_by(value: Array, mantissa: Array | int, exponent: Array | int) -> Array:
+    """The reference kernels' product of int32 ``value`` with a multiplier, rounded twice."""
+    exponent = np.asarray(exponent, np.int64)
+    product = (value << np.maximum(exponent, 0)) * np.asarray(mantissa, np.int64)
+    nudge = np.where(product >= 0, 1 << 30, 1 - (1 << 30))
+    high = _divide_towards_zero(product + nudge, 1 << 31)
+    shift = np.maximum(-exponent, 0)
+    mask = (np.int64(1) << shift) - 1
+    remainder = high & mask
+    return np.asarray((high >> shift) + (remainder > (mask >> 1) + (high < 0)))
+
+
+def _divide_towards_zero(value: Array, divisor: int) -> Array:
+    return np.asarray(np.where(value >= 0, value // divisor, -(-value // divisor)))
+
+
+def quantization(tensor: Tensor) -> Quantization:
+    assert tensor.quantization is not None, "features and weights are quantised"
+    return tensor.quantization
+
+
+def clamp(activation: Activation, output: Tensor) -> tuple[int, int]:
+    """The levels that an activation leaves."""
+    low, high = LIMITS[output.dtype]
+    q = quantization(output)
+    bounds = _CLAMPS[activation]
+    levels = [
+        None if bound is None else q.zero_point + _round_away(float(np.float32(bound / q.scale)))
+        for bound in bounds
+    ]
+    low = low if levels[0] is None else max(low, levels[0])
+    return low, high if levels[1] is None else min(high, levels[1])
+
+
+def _round_away(value: float) -> int:
+    return math.floor(abs(value) + 0.5) * (1 if value >= 0 else -1)
+
+
+def requantize(graph: Graph, node: Node, acc: Array, *, in_float: bool = False) -> Array:
+    """``acc`` [..., channels] to output levels, before the clamp. ``in_float``: the kernel
+    multiplies the scales of one-scale weights in float32; uint8 kernels always do.
+    """
+    x, w = graph.tensor(node.inputs[0]), graph.tensor(node.inputs[1])
+    if len(node.inputs) > 2 and node.inputs[2] >= 0:
+        bias = graph.tensor(node.inputs[2]).constant
+        assert bias is not None
+        acc = acc + bias.astype(np.int64)
+    output = quantization(graph.tensor(node.outputs[0]))
+    scales = quantization(w).scales
+    input_scale = quantization(x).scale
+    if len(scales) == 1 and (x.dtype is DType.UINT8 or in_float):
+        products = [float(np.float32(input_scale) * np.float32(scales[0]))]  # a float's product
+    else:
+        products = [input_scale * scale for scale in scales]
+    pairs = [quantize_multiplier(product / output.scale) for product in products]
+    mantissas, exponents = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
+    return scale_by(acc, mantissas, exponents) + output.zero_point
+
+
+def operands(graph: Graph, node: Node, values: Mapping[int, Array]) -> tuple[Array, Array]:
+    """Input and weights less their zero points, as float64."""
+    x, w = graph.tensor(node.inputs[0]), graph.tensor(node.inputs[1])
+    assert w.constant is not None
+    features = values[node.inputs[0]].astype(np.float64) - quantization(x).zero_point
+    return features, w.constant.astype(np.float64) - quantization(w).zero_points[0]

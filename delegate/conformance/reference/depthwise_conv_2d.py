@@ -1,0 +1,26 @@
+"""DEPTHWISE_CONV_2D."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from delegate.conformance.reference.arithmetic import Array, operands, requantize
+from delegate.conformance.reference.windows import taps
+from delegate.graph import Graph, Node
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+
+
+def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
+    options = node.options_as(DepthwiseOptions)
+    assert options is not None
+    features, weights = operands(graph, node, values)
+    _, kh, kw, outputs = weights.shape
+    features = np.repeat(features, outputs // features.shape[3], axis=3)
+    (rows, columns), tap = taps(options, features, kh, kw)
+    acc = np.zeros((features.shape[0], rows, columns, outputs))
+    for y in range(kh):
+        for x in range(kw):
+            acc += tap(y, x) * weights[0, y, x]
+    return requantize(graph, node, np.rint(acc).astype(np.int64))

@@ -1,0 +1,1 @@
+"""A .tflite file or a live interpreter as a graph."""

@@ -1,0 +1,177 @@
+"""Options of operators: one table per operator serves the file, the running interpreter and the
+model builder.
+
+Comes from: a class per operator (in ``delegate.ops``), whose fields say where the flatbuffer table
+and the runtime's C struct hold them. Goes to: ``decode``, which both readers' nodes offer, and the
+model builder, which writes the same fields. An enumeration that this version does not know, or a
+table that is missing where the operator needs one, gives None; the constraints reject such a node.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, TypeVar, cast
+
+from delegate.flatbuffer_reader import Table
+from delegate.graph import Activation, Padding
+
+T = TypeVar("T")
+
+
+class FieldKind(enum.Enum):
+    """What a field holds. The file has enumerations and flags in a byte; the runtime's structs have
+    them in an int and a byte, and number paddings one higher (0 is "unknown" there).
+    """
+
+    PADDING = "padding"
+    ACTIVATION = "activation"
+    ENUM = "enumeration"
+    INT32 = "int32"
+    BOOL = "bool"
+    FLOAT32 = "float32"
+
+
+_IN_FILE: Mapping[FieldKind, struct.Struct] = MappingProxyType(
+    {
+        FieldKind.PADDING: struct.Struct("<b"),
+        FieldKind.ACTIVATION: struct.Struct("<b"),
+        FieldKind.ENUM: struct.Struct("<b"),
+        FieldKind.INT32: struct.Struct("<i"),
+        FieldKind.BOOL: struct.Struct("<b"),
+        FieldKind.FLOAT32: struct.Struct("<f"),
+    }
+)
+_IN_STRUCT: Mapping[FieldKind, struct.Struct] = MappingProxyType(
+    {
+        **_IN_FILE,
+        FieldKind.PADDING: struct.Struct("<i"),
+        FieldKind.ACTIVATION: struct.Struct("<i"),
+        FieldKind.ENUM: struct.Struct("<i"),
+    }
+)
+_FILE_PADDINGS = MappingProxyType({padding.value - 1: padding for padding in Padding})
+_STRUCT_PADDINGS = MappingProxyType({padding.value: padding for padding in Padding})
+# The file's ActivationFunctionType ends before SIGMOID, which only the runtime has.
+_STRUCT_ACTIVATIONS = MappingProxyType({activation.value: activation for activation in Activation})
+_FILE_ACTIVATIONS = MappingProxyType(
+    {n: activation for n, activation in _STRUCT_ACTIVATIONS.items() if n < Activation.SIGMOID.value}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OptionField:
+    """``slot``: number in the flatbuffer table. ``offset``: bytes from the start of the runtime's
+    struct. ``default``: what an absent field of the file means, in the file's numbering.
+    """
+
+    kind: FieldKind
+    slot: int
+    offset: int
+    default: int | float = 0
+
+
+def option(kind: FieldKind, slot: int, offset: int, default: int | float = 0) -> Any:
+    """A field of an ``Options`` class."""
+    return dataclasses.field(metadata={"option": OptionField(kind, slot, offset, default)})
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Base of all option classes. ``UNION_TYPE``: number in the schema's ``BuiltinOptions``.
+    ``NEEDS_TABLE``: False where an operator without options has the schema's defaults, as in the
+    runtime.
+    """
+
+    UNION_TYPE: ClassVar[int]
+    NEEDS_TABLE: ClassVar[bool] = False
+
+    def decode(self, kind: type[T]) -> T | None:
+        """Itself, if it is of this kind."""
+        return self if isinstance(self, kind) else None
+
+
+def fields_of(kind: type[Any]) -> tuple[tuple[str, OptionField], ...]:
+    """The fields of an options class by name, in its order."""
+    return tuple((field.name, field.metadata["option"]) for field in dataclasses.fields(kind))
+
+
+def struct_bytes(kind: type[Any]) -> int:
+    """How many bytes of the runtime's struct the fields reach."""
+    ends = (field.offset + _IN_STRUCT[field.kind].size for _, field in fields_of(kind))
+    return max(ends, default=0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileOptions:
+    """The table of a .tflite file; ``union_type`` says which one of the schema it is."""
+
+    union_type: int
+    table: Table | None
+
+    def decode(self, kind: type[T]) -> T | None:
+        assert issubclass(kind, Options)
+        table = self.table if self.union_type == kind.UNION_TYPE else None
+        if table is None and kind.NEEDS_TABLE:
+            return None
+        return _options(
+            kind,
+            {
+                name: field.default
+                if table is None
+                else table.value(field.slot, _IN_FILE[field.kind], field.default)
+                for name, field in fields_of(kind)
+            },
+            _FILE_PADDINGS,
+            _FILE_ACTIVATIONS,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeOptions:
+    """The first bytes of the runtime's struct."""
+
+    content: bytes
+
+    def decode(self, kind: type[T]) -> T | None:
+        if len(self.content) < struct_bytes(kind):
+            return None
+        values = {
+            name: _IN_STRUCT[field.kind].unpack_from(self.content, field.offset)[0]
+            for name, field in fields_of(kind)
+        }
+        return _options(kind, values, _STRUCT_PADDINGS, _STRUCT_ACTIVATIONS)
+
+
+def _options(
+    kind: type[T],
+    values: Mapping[str, Any],
+    paddings: Mapping[int, Padding],
+    activations: Mapping[int, Activation],
+) -> T | None:
+    found: dict[str, Any] = {}
+    for name, field in fields_of(kind):
+        value = values[name]
+        if field.kind is FieldKind.PADDING:
+            value = paddings.get(value)
+        elif field.kind is FieldKind.ACTIVATION:
+            value = activations.get(value)
+        elif field.kind is FieldKind.BOOL:
+            value = value != 0
+        if value is None:
+            return None
+        found[name] = value
+    return kind(**found)
+
+
+def file_value(field: OptionField, value: Any) -> int | float:
+    """What the file holds for ``value`` of an options object."""
+    if field.kind is FieldKind.PADDING:
+        return int(value.value) - 1
+    if field.kind is FieldKind.ACTIVATION:
+        return int(value.value)
+    return cast("int | float", value)

@@ -1,0 +1,27 @@
+"""The operators that the NPU takes: one file each, which exports its record as ``OPERATOR``.
+
+An operator without a file here stays on the CPU. To add one, see docs/adding_an_operator.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from delegate.ops.operator import Operator
+from delegate.tflite_operators import BUILTIN_OPERATORS
+
+
+def _records() -> dict[str, Operator]:
+    found = {}
+    for module in pkgutil.iter_modules(__path__):
+        record = getattr(importlib.import_module(f"{__name__}.{module.name}"), "OPERATOR", None)
+        if record is not None:
+            found[record.name] = record
+    return dict(sorted(found.items(), key=lambda item: BUILTIN_OPERATORS.index(item[0])))
+
+
+OPERATORS: Mapping[str, Operator] = MappingProxyType(_records())
+"""By name, in the order of the schema's numbers."""

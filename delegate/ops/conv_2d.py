@@ -1,0 +1,68 @@
+"""CONV_2D: dense and grouped convolution. Filters are OHWI."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from delegate.graph import Activation, Graph, Node, Padding
+from delegate.model.operator_options import FieldKind, option
+from delegate.ops.operator import GraphFacts, Operator, Role, constraint
+from delegate.ops.rules import common, convolution
+from delegate.ops.rules.common import weights_of
+
+
+@dataclass(frozen=True, slots=True)
+class ConvOptions(convolution.ConvolutionOptions):
+    UNION_TYPE = 1
+    NEEDS_TABLE = True
+
+    padding: Padding = option(FieldKind.PADDING, slot=0, offset=0)
+    stride_h: int = option(FieldKind.INT32, slot=2, offset=8)
+    stride_w: int = option(FieldKind.INT32, slot=1, offset=4)
+    dilation_h: int = option(FieldKind.INT32, slot=5, offset=20, default=1)
+    dilation_w: int = option(FieldKind.INT32, slot=4, offset=16, default=1)
+    activation: Activation = option(FieldKind.ACTIVATION, slot=3, offset=12)
+
+
+@constraint()
+def filter_covers_input_channels(facts: GraphFacts, node: Node) -> str | None:
+    """The filter must cover all input channels, or those of one of several equal groups."""
+    channels = facts.features(node)[0].shape[3]
+    outputs, _, _, covered = weights_of(facts, node).shape
+    groups, rest = divmod(channels, covered)
+    if rest or outputs % groups:
+        return f"it covers {covered} of {channels} input channels, for {outputs} outputs"
+    return None
+
+
+@constraint()
+def filter_gives_output_channels(facts: GraphFacts, node: Node) -> str | None:
+    """The filter must give as many channels as the output has."""
+    channels = facts.outputs(node)[0].shape[3]
+    given = weights_of(facts, node).shape[0]
+    return None if given == channels else f"it gives {given}, the output has {channels}"
+
+
+def macs(graph: Graph, node: Node) -> int:
+    """One per output element and weight of its filter."""
+    weights = graph.tensor(node.inputs[1]).shape
+    return math.prod(graph.tensor(node.outputs[0]).shape) * math.prod(weights[1:])
+
+
+OPERATOR = Operator(
+    name="CONV_2D",
+    options=ConvOptions,
+    inputs=(Role.FEATURE, Role.WEIGHTS, Role.BIAS),
+    needed=2,
+    macs=macs,
+    pads_input=True,
+    rules=(
+        *common.FIRST,
+        convolution.convolution_rank,
+        *common.WITH_WEIGHTS,
+        filter_covers_input_channels,
+        filter_gives_output_channels,
+        *convolution.GEOMETRY,
+    ),
+)

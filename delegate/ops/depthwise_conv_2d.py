@@ -1,0 +1,66 @@
+"""DEPTHWISE_CONV_2D: one filter per channel, or several (depth multiplier). Filters are 1HWO."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from delegate.graph import Activation, Graph, Node, Padding
+from delegate.model.operator_options import FieldKind, option
+from delegate.ops.operator import GraphFacts, Operator, Role, constraint
+from delegate.ops.rules import common, convolution
+from delegate.ops.rules.common import weights_of
+
+
+@dataclass(frozen=True, slots=True)
+class DepthwiseOptions(convolution.ConvolutionOptions):
+    UNION_TYPE = 2
+    NEEDS_TABLE = True
+
+    padding: Padding = option(FieldKind.PADDING, slot=0, offset=0)
+    stride_h: int = option(FieldKind.INT32, slot=2, offset=8)
+    stride_w: int = option(FieldKind.INT32, slot=1, offset=4)
+    dilation_h: int = option(FieldKind.INT32, slot=6, offset=24, default=1)
+    dilation_w: int = option(FieldKind.INT32, slot=5, offset=20, default=1)
+    activation: Activation = option(FieldKind.ACTIVATION, slot=4, offset=16)
+    depth_multiplier: int = option(FieldKind.INT32, slot=3, offset=12)
+
+
+@constraint()
+def depth_multiplier_follows(facts: GraphFacts, node: Node) -> str | None:
+    """Output channels must be input channels times the depth multiplier, one filter each."""
+    options = facts.options(node)
+    assert isinstance(options, DepthwiseOptions)
+    inputs = facts.features(node)[0].shape[3]
+    outputs = facts.outputs(node)[0].shape[3]
+    weights = weights_of(facts, node).shape
+    if inputs * options.depth_multiplier != outputs or weights[3] != outputs or weights[0] != 1:
+        return (
+            f"it is {options.depth_multiplier}, from {inputs} to {outputs} channels "
+            f"with a filter of shape {list(weights)}"
+        )
+    return None
+
+
+def macs(graph: Graph, node: Node) -> int:
+    """One per output element and tap of the kernel."""
+    _, kh, kw, _ = graph.tensor(node.inputs[1]).shape
+    return math.prod(graph.tensor(node.outputs[0]).shape) * kh * kw
+
+
+OPERATOR = Operator(
+    name="DEPTHWISE_CONV_2D",
+    options=DepthwiseOptions,
+    inputs=(Role.FEATURE, Role.WEIGHTS, Role.BIAS),
+    needed=2,
+    weights_axis=3,
+    macs=macs,
+    pads_input=True,
+    rules=(
+        *common.FIRST,
+        convolution.convolution_rank,
+        *common.WITH_WEIGHTS,
+        depth_multiplier_follows,
+        *convolution.GEOMETRY,
+    ),
+)

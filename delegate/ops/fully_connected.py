@@ -1,0 +1,87 @@
+"""FULLY_CONNECTED: a 1x1 convolution over single pixels. Filters are [outputs, inputs]."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from delegate.graph import Activation, Graph, Node
+from delegate.model.operator_options import FieldKind, Options, option
+from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
+from delegate.ops.rules import common
+from delegate.ops.rules.common import weights_of
+
+RANK = 2
+MAX_FEATURE_RANK = 4
+WEIGHTS_FORMAT_DEFAULT = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FullyConnectedOptions(Options):
+    UNION_TYPE = 8
+
+    activation: Activation = option(FieldKind.ACTIVATION, slot=0, offset=0)
+    keep_num_dims: bool = option(FieldKind.BOOL, slot=2, offset=8)
+    weights_format: int = option(FieldKind.ENUM, slot=1, offset=4)
+    asymmetric_quantize_inputs: bool = option(FieldKind.BOOL, slot=3, offset=9)
+
+
+@constraint()
+def weights_not_shuffled(facts: GraphFacts, node: Node) -> str | None:
+    """Weights must be in the default format, not shuffled."""
+    options = node.options_as(FullyConnectedOptions)
+    is_shuffled = options is not None and options.weights_format != WEIGHTS_FORMAT_DEFAULT
+    return "they are shuffled" if is_shuffled else None
+
+
+@constraint(rank=RANK)
+def weights_rank(facts: GraphFacts, node: Node) -> str | None:
+    """Weights must have rank {rank}: outputs, inputs."""
+    weights = weights_of(facts, node)
+    return None if len(weights.shape) == RANK else f"{named(weights)} is {list(weights.shape)}"
+
+
+@constraint(most=MAX_FEATURE_RANK)
+def feature_rank(facts: GraphFacts, node: Node) -> str | None:
+    """Input and output must have rank 1 to {most}."""
+    for tensor in facts.features(node):
+        if not 1 <= len(tensor.shape) <= MAX_FEATURE_RANK:
+            return f"{named(tensor)} is {list(tensor.shape)}"
+    return None
+
+
+@constraint()
+def rows_divide_input(facts: GraphFacts, node: Node) -> str | None:
+    """The input must hold a whole number of weight rows, and the output one value per row and
+    output.
+    """
+    x = facts.features(node)[0]
+    y = facts.outputs(node)[0]
+    outputs, inputs = weights_of(facts, node).shape
+    batch, rest = divmod(math.prod(x.shape), inputs)
+    if rest or y.shape[-1] != outputs or math.prod(y.shape) != batch * outputs:
+        return f"{list(x.shape)} to {list(y.shape)} with weights {[outputs, inputs]}"
+    return None
+
+
+def macs(graph: Graph, node: Node) -> int:
+    """One per output element and column of the weights."""
+    _, columns = graph.tensor(node.inputs[1]).shape
+    return math.prod(graph.tensor(node.outputs[0]).shape) * columns
+
+
+OPERATOR = Operator(
+    name="FULLY_CONNECTED",
+    options=FullyConnectedOptions,
+    inputs=(Role.FEATURE, Role.WEIGHTS, Role.BIAS),
+    needed=2,
+    macs=macs,
+    rules=(
+        *common.FIRST,
+        weights_not_shuffled,
+        weights_rank,
+        feature_rank,
+        *common.WITH_WEIGHTS,
+        rows_divide_input,
+    ),
+)

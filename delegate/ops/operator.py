@@ -1,0 +1,214 @@
+"""What an operator is to this delegate: the record that each file of ``delegate.ops`` exports, and
+what a rule is: a small function whose docstring is the sentence the user sees.
+
+Comes from: one file per operator. Goes to: both readers (options), the partitioner (rules), the
+generated page, cost and lowering. A check gets the facts of the graph and a node; it gives None, or
+the value that breaks the rule ("stride_h is 9").
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from delegate.graph import Graph, Node, Tensor
+from delegate.model.operator_options import Options
+from delegate.ops.rules.links import Link
+
+ABSENT = -1
+
+
+class GraphFacts:
+    """A graph and what several rules derive from it, derived once."""
+
+    def __init__(self, graph: Graph, operators: Mapping[str, Operator]) -> None:
+        self.graph = graph
+        self.operators = operators
+
+    def operator(self, node: Node) -> Operator:
+        """The record of a node's operator, which must have one."""
+        return self.operators[node.op]
+
+    def movement(self, node: Node) -> Movement | None:
+        """How a node without tasks moves data; None: it has tasks, or is none of ours."""
+        operator = self.operators.get(node.op)
+        return None if operator is None else operator.movement
+
+    def options(self, node: Node) -> Options | None:
+        """Its options as its operator reads them; None: missing, unknown, or it has none."""
+        kind = self.operator(node).options
+        return None if kind is None else node.options_as(kind)
+
+    def features(self, node: Node) -> list[Tensor]:
+        """Feature maps: those it reads, then what it writes."""
+        read = self.operator(node).feature_inputs(node)
+        return [self.graph.tensor(t) for t in (*read, *node.outputs)]
+
+    def inputs(self, node: Node) -> list[Tensor]:
+        """The inputs that are there, in order."""
+        return [self.graph.tensor(t) for t in node.inputs if t != ABSENT]
+
+    def outputs(self, node: Node) -> list[Tensor]:
+        return [self.graph.tensor(t) for t in node.outputs if t != ABSENT]
+
+    def links(self, node: Node) -> tuple[Link, ...]:
+        """Which tensors of a node that moves nothing lie where in which. Raises ViewError."""
+        links = self.operator(node).links
+        assert links is not None
+        return links(self.graph, node)
+
+    def bias(self, node: Node) -> Tensor | None:
+        """The bias, if the node has one."""
+        index = self.operator(node).bias(node)
+        return None if index is None else self.graph.tensor(index)
+
+    @cached_property
+    def computed(self) -> frozenset[int]:
+        """Tensors that a node writes."""
+        return frozenset(t for node in self.graph.nodes for t in node.outputs if t != ABSENT)
+
+    @cached_property
+    def disorder(self) -> str | None:
+        """What keeps the nodes from running one after the other as they stand; None: nothing.
+
+        The runtime finds partitions by which results are ready, not by the order of the nodes, and
+        writes out of bounds where an output of the model never gets ready.
+        """
+        done: set[int] = set()
+        ends = frozenset(self.graph.inputs)
+        for node in self.graph.nodes:
+            where = f"node {node.index} ({node.op})"
+            for tensor in self.inputs(node):
+                if tensor.index in self.computed and tensor.index not in done:
+                    return f"{where} reads {named(tensor)} before it is written"
+            for tensor in self.outputs(node):
+                if tensor.index in done:
+                    return f"{where} writes {named(tensor)} again"
+                if tensor.is_variable or tensor.index in ends:
+                    kind = "a variable" if tensor.is_variable else "an input of the model"
+                    return f"{where} writes {named(tensor)}, {kind}"
+                done.add(tensor.index)
+        return None
+
+    @cached_property
+    def behind_dynamic(self) -> frozenset[int]:
+        """Tensors of dynamic shape (beyond the batch) and all that is computed from them."""
+        found = {tensor.index for tensor in self.graph.tensors if not tensor.has_fixed_image}
+        for node in self.graph.nodes:
+            if any(tensor in found for tensor in node.inputs):
+                found.update(t for t in node.outputs if t != ABSENT)
+        return frozenset(found)
+
+
+Check = Callable[[GraphFacts, Node], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """``rule`` is the identifier in reports, ``sentence`` the rule in words, ranges filled in."""
+
+    rule: str
+    sentence: str
+    check: Check
+
+    def violation(self, facts: GraphFacts, node: Node) -> str | None:
+        """The sentence and the offending value, or None if the rule holds."""
+        value = self.check(facts, node)
+        return None if value is None else f"{self.sentence}: {value}"
+
+
+def constraint(**ranges: object) -> Callable[[Check], Constraint]:
+    """Makes a check a ``Constraint``; ``ranges`` are formatted into its docstring."""
+
+    def wrap(check: Check) -> Constraint:
+        # Python's -OO removes docstrings; the rule's name still says what is meant.
+        text = check.__doc__ or check.__name__.replace("_", " ")
+        sentence = " ".join(text.split()).rstrip(".").format(**ranges)
+        return Constraint(check.__name__, sentence, check)
+
+    return wrap
+
+
+class Role(enum.Enum):
+    """What an input is to its operator."""
+
+    FEATURE = "feature map"
+    OPERAND = "feature map or constant"
+    WEIGHTS = "weights"
+    BIAS = "bias"
+    NUMBERS = "axis, positions, sizes or amounts"
+
+
+class Lowering(enum.Enum):
+    """What becomes of a node on the NPU."""
+
+    TASKS = "tasks of its own"
+    ALIAS = "nothing: its tensors lie inside one another in memory"
+    NEIGHBOUR = "a part of the node that reads it"
+
+
+class Movement(enum.Enum):
+    """What an alias does to its tensors."""
+
+    JOIN = "parts make one tensor"
+    CUT = "parts are cut out of a tensor"
+
+
+def no_macs(graph: Graph, node: Node) -> int:
+    """Of an operator that multiplies nothing."""
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator that the NPU takes.
+
+    ``name``: the builtin's. ``inputs``: the role of each, the last one repeated where ``repeats``;
+    ``needed`` of them must be there (all, if None). ``most_outputs``: at least 1 is written.
+    ``rules``: checked in this order, a later one relies on the earlier ones. ``options``: the class
+    of its options; None: it has none that count. ``weights_axis``: the axis of the weights that
+    counts output channels. ``macs``: multiply-accumulates of one run. ``pads_input``: its task can
+    give pixels around its first input a value, so that a PAD before it needs none. ``movement`` and
+    ``links`` (which tensors lie where in which): of an alias.
+    """
+
+    name: str
+    inputs: tuple[Role, ...]
+    rules: tuple[Constraint, ...]
+    options: type[Options] | None = None
+    needed: int | None = None
+    repeats: bool = False
+    most_outputs: int = 1
+    weights_axis: int = 0
+    pads_input: bool = False
+    macs: Callable[[Graph, Node], int] = no_macs
+    lowering: Lowering = Lowering.TASKS
+    movement: Movement | None = None
+    links: Callable[[Graph, Node], tuple[Link, ...]] | None = None
+
+    def role(self, position: int) -> Role:
+        """The role of input number ``position``."""
+        return self.inputs[min(position, len(self.inputs) - 1)]
+
+    def feature_inputs(self, node: Node) -> tuple[int, ...]:
+        """The tensors of ``node`` that it reads as feature maps."""
+        return self._inputs_of(node, Role.FEATURE, Role.OPERAND)
+
+    def weights(self, node: Node) -> int | None:
+        """The tensor that holds the weights, if the operator has any."""
+        return next(iter(self._inputs_of(node, Role.WEIGHTS)), None)
+
+    def bias(self, node: Node) -> int | None:
+        """The tensor that holds the bias, if there is one."""
+        found = next(iter(self._inputs_of(node, Role.BIAS)), ABSENT)
+        return None if found == ABSENT else found
+
+    def _inputs_of(self, node: Node, *roles: Role) -> tuple[int, ...]:
+        return tuple(t for i, t in enumerate(node.inputs) if self.role(i) in roles)
+
+
+def named(tensor: Tensor) -> str:
+    """How messages call a tensor."""
+    return f"tensor {tensor.index} {tensor.name!r}"

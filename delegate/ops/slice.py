@@ -1,0 +1,29 @@
+"""SLICE: a box of its input, from a constant position on."""
+
+from __future__ import annotations
+
+from delegate.graph import Graph, Node
+from delegate.ops.operator import Lowering, Movement, Operator, Role
+from delegate.ops.rules import views
+from delegate.ops.rules.links import Link, check_size, integers, part_at
+
+
+def links(graph: Graph, node: Node) -> tuple[Link, ...]:
+    whole = node.inputs[0]
+    shape = graph.tensor(whole).shape
+    begin, sizes = (integers(graph, index, len(shape)) for index in node.inputs[1:])
+    # A size of -1 is what is left.
+    check_size(
+        graph, node, [d - b if s == -1 else s for d, b, s in zip(shape, begin, sizes, strict=True)]
+    )
+    return (part_at(graph, whole, node.outputs[0], begin),)
+
+
+OPERATOR = Operator(
+    name="SLICE",
+    inputs=(Role.FEATURE, Role.NUMBERS, Role.NUMBERS),
+    lowering=Lowering.ALIAS,
+    movement=Movement.CUT,
+    links=links,
+    rules=(*views.FIRST, *views.VIEW),
+)

@@ -1,0 +1,24 @@
+"""SPLIT: equal parts of its input along a constant axis, which is the first input."""
+
+from __future__ import annotations
+
+from delegate.graph import Graph, Node
+from delegate.ops.operator import Lowering, Movement, Operator, Role
+from delegate.ops.rules import common, views
+from delegate.ops.rules.links import Link, integers, parts_along
+
+
+def links(graph: Graph, node: Node) -> tuple[Link, ...]:
+    axis, whole = node.inputs
+    return parts_along(graph, whole, node.outputs, integers(graph, axis, 1)[0])
+
+
+OPERATOR = Operator(
+    name="SPLIT",
+    inputs=(Role.NUMBERS, Role.FEATURE),
+    most_outputs=common.MOST_TENSORS,
+    lowering=Lowering.ALIAS,
+    movement=Movement.CUT,
+    links=links,
+    rules=(*views.FIRST, *views.VIEW),
+)

@@ -1,0 +1,64 @@
+"""STRIDED_SLICE: a box of its input, from a constant position on, with strides of 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from delegate.graph import Graph, Node
+from delegate.model.operator_options import FieldKind, Options, option
+from delegate.ops.operator import Lowering, Movement, Operator, Role
+from delegate.ops.rules import views
+from delegate.ops.rules.links import Link, ViewError, check_size, integers, part_at
+
+
+@dataclass(frozen=True, slots=True)
+class StridedSliceOptions(Options):
+    """Bit d of a mask speaks of dimension d."""
+
+    UNION_TYPE = 32
+
+    begin_mask: int = option(FieldKind.INT32, slot=0, offset=0)
+    end_mask: int = option(FieldKind.INT32, slot=1, offset=4)
+    ellipsis_mask: int = option(FieldKind.INT32, slot=2, offset=8)
+    new_axis_mask: int = option(FieldKind.INT32, slot=3, offset=12)
+    shrink_axis_mask: int = option(FieldKind.INT32, slot=4, offset=16)
+
+
+def links(graph: Graph, node: Node) -> tuple[Link, ...]:
+    whole = node.inputs[0]
+    begin = _begin(graph, node, graph.tensor(whole).shape)
+    return (part_at(graph, whole, node.outputs[0], begin),)
+
+
+def _begin(graph: Graph, node: Node, shape: tuple[int, ...]) -> list[int]:
+    options = node.options_as(StridedSliceOptions)
+    assert options is not None  # options_known ran before
+    begin = list(integers(graph, node.inputs[1], len(shape)))
+    sizes = list(integers(graph, node.inputs[2], len(shape)))
+    if options.ellipsis_mask or options.new_axis_mask or options.shrink_axis_mask:
+        raise ViewError("it changes the rank")
+    strides = integers(graph, node.inputs[3], len(shape))
+    if any(stride != 1 for stride in strides):
+        raise ViewError(f"the strides are {list(strides)}")
+    for axis, size in enumerate(shape):
+        if options.begin_mask >> axis & 1:
+            begin[axis] = 0
+        elif begin[axis] < 0:
+            begin[axis] = max(begin[axis] + size, 0)
+        end = sizes[axis] + size if sizes[axis] < 0 else sizes[axis]
+        if options.end_mask >> axis & 1:
+            end = size
+        sizes[axis] = min(end, size) - begin[axis]
+    check_size(graph, node, sizes)
+    return begin
+
+
+OPERATOR = Operator(
+    name="STRIDED_SLICE",
+    options=StridedSliceOptions,
+    inputs=(Role.FEATURE, Role.NUMBERS, Role.NUMBERS, Role.NUMBERS),
+    lowering=Lowering.ALIAS,
+    movement=Movement.CUT,
+    links=links,
+    rules=(*views.FIRST, *views.VIEW),
+)
