@@ -39,8 +39,18 @@ class DelegatedModel:
         return self.delegation.device if self.delegation.delegated_nodes else CPU
 
     @classmethod
-    def load(cls, path: Path, options: Options, *, threads: int | None = None) -> DelegatedModel:
-        """Builds an interpreter with the delegate; ``threads`` are for operators on the CPU.
+    def load(
+        cls,
+        path: Path,
+        options: Options,
+        *,
+        threads: int | None = None,
+        reference_kernels: bool = False,
+    ) -> DelegatedModel:
+        """Builds an interpreter with the delegate.
+
+        ``threads`` are for operators on the CPU; ``reference_kernels``: these run as in
+        ``ReferenceModel``, so that what differs from it is the delegate's.
 
         Raises ModelError for a bad model, DeviceError if there is no such device, DelegateError if
         the runtime or the delegate fail, UnsupportedError under ``strict``.
@@ -58,7 +68,9 @@ class DelegatedModel:
         plugin = runtime.load_delegate(delegate.library_path(), given)
         with collect_delegations() as found:
             try:
-                interpreter = runtime.interpreter(path, [plugin], threads=threads)
+                interpreter = runtime.interpreter(
+                    path, [plugin], reference_kernels=reference_kernels, threads=threads
+                )
             except ModelError:
                 for facts in found:
                     require_all(facts.rejections, options)

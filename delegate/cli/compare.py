@@ -54,11 +54,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--per-op", action="store_true",
-        help="also every delegated node alone, with TensorFlow Lite's inputs to it",
+        help="show every delegated node alone, with TensorFlow Lite's inputs to it",
     )  # fmt: skip
     parser.add_argument(
         "--reference", choices=("reference", "builtin"), default="reference",
-        help="kernels the model's outputs are compared with: TensorFlow Lite's reference kernels "
+        help="kernels of what runs on the CPU, on both sides: TensorFlow Lite's reference kernels "
         "(default) or its fast ones; --per-op always takes the reference kernels",
     )  # fmt: skip
     parser.add_argument(
@@ -124,14 +124,16 @@ def _run(arguments: argparse.Namespace) -> int:
     ):
         broken.append(f"the best class agrees for {result.top1_agreed} of {result.samples}")
     if arguments.json:
-        print_json(_document(result))
+        print_json(_document(result, broken, arguments.per_op))
     else:
         _print_tables(result, arguments.per_op)
     if not delegated:
         warn(f"{arguments.model}: no operator of this model can run on the NPU; it ran on the CPU")
-    if broken and not arguments.json:
+    if not arguments.json:
         print()
-        print("\n".join(f"BROKEN: {sentence}" for sentence in broken))
+        for sentence in broken:
+            print(f"BROKEN: {sentence}")
+        print(format_pairs([("verdict", _verdict(result, broken))]))
     return EXIT_MISMATCH if broken else 0
 
 
@@ -140,7 +142,15 @@ def _number(value: float) -> Any:
     return None if value == float("inf") else value
 
 
-def _document(result: Comparison) -> dict[str, Any]:
+def _verdict(result: Comparison, broken: list[str]) -> str:
+    if broken:
+        return "beyond the contract"
+    if result.is_equal:
+        return "equal"
+    return "within the contract: no operator is off by more than one step"
+
+
+def _document(result: Comparison, broken: list[str], per_op: bool) -> dict[str, Any]:
     agreement = None if result.top1_agreed is None else result.top1_agreed / result.samples
     return {
         "outputs": [
@@ -161,9 +171,12 @@ def _document(result: Comparison) -> dict[str, Any]:
                 "elements": op.elements,
             }
             for op in result.ops
+            if per_op
         ],
         "top1_agreement": agreement,
         "images": result.samples,
+        "verdict": _verdict(result, broken),
+        "violations": broken,
     }
 
 
@@ -194,9 +207,13 @@ def _print_tables(result: Comparison, per_op: bool) -> None:
     headings = ("node", "equal", "elements", "max diff", "op")
     print(format_table(headings, op_rows, right=(0, 1, 2, 3)))
     print(
-        f"contract: max diff {MAX_ABS_DIFF}, at least {MIN_EQUAL_PER_OP[0] / 10} % equal per "
-        f"operator and {MIN_EQUAL_IN_TOTAL[0] / 10} % in total"
+        f"contract: max diff {MAX_ABS_DIFF}, at least {_percent(MIN_EQUAL_PER_OP)} % equal per "
+        f"operator and {_percent(MIN_EQUAL_IN_TOTAL)} % in total"
     )
+
+
+def _percent(part: tuple[int, int]) -> float:
+    return 100 * part[0] / part[1]
 
 
 COMMAND = Command(

@@ -45,6 +45,23 @@ def dynamic_image_model() -> bytes:
     return builder.build()
 
 
+def sum_and_float_layer() -> bytes:
+    """An addition for the NPU, and behind it sums of floats, which kernels make in any order."""
+    quantization = Quantization((0.05,), (3,))
+    builder = ModelBuilder("sum_and_float_layer")
+    x = builder.input("x", (1, 256), DType.INT8, quantization)
+    y = builder.tensor("y", (1, 256), DType.INT8, quantization)
+    builder.operator("ADD", [x, x], [y], options.add())
+    wide = builder.tensor("wide", (1, 256), DType.FLOAT32)
+    builder.operator("DEQUANTIZE", [y], [wide])
+    weights = np.random.default_rng(3).normal(size=(40, 256)).astype(np.float32)
+    z = builder.tensor("z", (1, 40), DType.FLOAT32)
+    inputs = [wide, builder.constant("weights", weights), -1]
+    builder.operator("FULLY_CONNECTED", inputs, [z], options.fully_connected())
+    builder.output(z)
+    return builder.build()
+
+
 def two_input_model() -> bytes:
     """An addition of two inputs: no classifier."""
     quantization = Quantization((0.5,), (3,))

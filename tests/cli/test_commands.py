@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,12 @@ from delegate import __version__
 from delegate.cli import COMMANDS
 from delegate.cli.table import WIDTH
 from delegate.comparison import Comparer
+from delegate.delegated import DelegatedModel
+from delegate.model_inputs import random_sample
+from delegate.options import Options
+from delegate.reference import ReferenceModel
 from tests.cli.conftest import DIGITS, IMAGE, LABELS, MODEL, Run
+from tests.cli.odd_models import sum_and_float_layer
 
 DELEGATED, TOTAL, PARTITIONS = 11, 13, 2  # all but AVERAGE_POOL_2D and SOFTMAX
 
@@ -166,7 +172,10 @@ def test_compare_json_has_the_keys_of_the_design(run: Run) -> None:
     outcome = run("compare", MODEL, "--per-op", "--images", DIGITS / "images", "--json")
     assert outcome.code == 0, outcome
     document = outcome.json
-    assert set(document) == {"outputs", "ops", "top1_agreement", "images"}
+    assert set(document) == {
+        "outputs", "ops", "top1_agreement", "images", "verdict", "violations",
+    }  # fmt: skip
+    assert (document["verdict"], document["violations"]) == ("equal", [])
     assert document["images"] == 10
     assert document["top1_agreement"] == 1.0
     assert set(document["outputs"][0]) == {"name", "max_abs_diff", "equal", "elements"}
@@ -199,9 +208,48 @@ def test_compare_fails_where_the_contract_is_broken(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The null device computes nothing, so every operator differs."""
-    outcome = run("compare", MODEL, "--per-op", "--device", "null")
-    assert outcome.code == 1
-    assert "BROKEN: node 0 (CONV_2D)" in outcome.out
+    for arguments in ((), ("--per-op",)):
+        outcome = run("compare", MODEL, *arguments, "--device", "null")
+        assert outcome.code == 1
+        assert "BROKEN: node 0 (CONV_2D)" in outcome.out
+        assert outcome.out.endswith("verdict  beyond the contract\n")
+        outcome = run("compare", MODEL, *arguments, "--device", "null", "--json")
+        assert outcome.code == 1
+        assert outcome.json["verdict"] == "beyond the contract"
+        assert any("node 0 (CONV_2D)" in text for text in outcome.json["violations"])
+        assert bool(outcome.json["ops"]) == bool(arguments)
+
+
+def test_compare_sees_a_program_that_is_wrong_as_a_whole(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every operator alone is right; what the whole model gives is off by one step."""
+    whole = DelegatedModel.run
+
+    def off(self: DelegatedModel, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [np.bitwise_xor(output, 1) for output in whole(self, inputs)]
+
+    monkeypatch.setattr(DelegatedModel, "run", off)
+    for arguments in ((), ("--per-op",)):
+        outcome = run("compare", MODEL, *arguments, "--random", 2, "--jobs", 1)
+        assert outcome.code == 1
+        assert "BROKEN: outputs differ for 2 of 2 inputs" in outcome.out
+
+
+def test_compare_blames_no_difference_between_kernels_on_the_delegate(
+    run: Run, tmp_path: Path
+) -> None:
+    """Sums of floats, which stay on the CPU, depend on the order in which a kernel makes them."""
+    model = tmp_path / "model.tflite"
+    model.write_bytes(sum_and_float_layer())
+    reference = ReferenceModel.load(model, reference_kernels=True)
+    sample = random_sample(reference.inputs, 0)
+    fast = DelegatedModel.load(model, Options.from_mapping({}, {})).run(sample)
+    assert (fast[0] != reference.run(sample)[0]).any(), "this runtime's kernels do not differ"
+    outcome = run("compare", model, "--json")
+    assert outcome.json["verdict"] == "equal"
+    assert outcome.json["outputs"][0]["equal"] == outcome.json["outputs"][0]["elements"]
+    assert outcome.code == 0
 
 
 def test_compare_with_the_default_kernels(run: Run) -> None:
@@ -214,9 +262,6 @@ def test_compare_with_the_default_kernels(run: Run) -> None:
 
 def test_reference_tensors_are_not_overwritten_by_operators_in_place(run: Run) -> None:
     """ADD works in place on an input: read afterwards, that input would be the sum."""
-    from delegate.model_inputs import random_sample
-    from delegate.options import Options
-
     comparer = Comparer(MODEL, Options.from_mapping({}, {}), per_op=True)
     result = comparer.compare_one(random_sample(comparer.inputs, 5))
     assert [op.max_abs_diff for op in result.ops if op.op == "ADD"] == [0]
