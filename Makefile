@@ -4,7 +4,8 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help demo test sanitize fuzz random-graphs test-litert test-alone conformance conformance-sample lint format native clean
+.PHONY: help demo test sanitize fuzz test-litert test-alone conformance conformance-sample \
+	random-graphs memory-graphs changed-models lint format native clean
 
 # The first Python from 3.10 on that really starts; 3.11 first, the last one with a tflite-runtime.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.10 python3; do \
@@ -29,7 +30,9 @@ help:
 	@echo 'make test         lint, types, tests under tflite-runtime and ai-edge-litert'
 	@echo 'make test-alone   tests that depend on ../shared, in a copy of this tree without it'
 	@echo 'make conformance  the whole operator suite against the reference kernels'
-	@echo 'make random-graphs  GRAPHS random graphs (default 1000): memory, and a cut after every task'
+	@echo 'make random-graphs   GRAPHS random models (default 20000) against the reference kernels'
+	@echo 'make memory-graphs   MEMORY_GRAPHS graphs that crowd memory (default 1000), also cut after every task'
+	@echo 'make changed-models  MUTANTS damaged models (default 20000): no crash, no wrong result'
 	@echo 'make sanitize     the simulator under sanitizers, on mutated command streams'
 	@echo 'make fuzz         the same with libFuzzer (clang), FUZZ_RUNS streams (default 1000000)'
 	@echo 'make lint         ruff, clang-format, mypy'
@@ -96,6 +99,18 @@ conformance: $(VENV)/installed
 	$(BIN)/python -m delegate conformance --device simulator --gtest_brief \
 		--gtest_output=json:build/conformance.json --summary build/conformance_summary.json
 
+# The large editions of tests/generated: case number SEED is the first, each is repeated by its seed
+# (python -m tests.generated graphs --seed N --count 1 --keep FOLDER).
+GRAPHS ?= 20000
+MUTANTS ?= 20000
+SEED ?= 0
+JOBS ?= 2
+random-graphs: $(VENV)/installed
+	nice $(BIN)/python -m tests.generated graphs --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS)
+
+changed-models: $(VENV)/installed
+	nice $(BIN)/python -m tests.generated mutations --count $(MUTANTS) --seed $(SEED) --jobs $(JOBS)
+
 # The simulator and its fuzzer under AddressSanitizer and UndefinedBehaviorSanitizer, on a sample:
 # mutated command streams of our own digits programs, and of captures of another driver.
 SANITIZE := build/sanitize
@@ -114,10 +129,10 @@ define fuzzer
 	$(BIN)/python tools/fuzz_seeds.py $(CAPTURES) $(1)/seeds
 endef
 
-GRAPHS ?= 1000
-random-graphs: $(VENV)/installed
-	RK3588_TEST_GRAPHS=$(GRAPHS) $(BIN)/python -m pytest $(PYTEST_FLAGS) tests/lower/test_memory_graphs.py \
-		tests/lower/test_memory_check.py tests/kernel/test_cuts.py
+MEMORY_GRAPHS ?= 1000
+memory-graphs: $(VENV)/installed
+	RK3588_MEMORY_GRAPHS=$(MEMORY_GRAPHS) $(BIN)/python -m pytest $(PYTEST_FLAGS) \
+		tests/lower/test_memory_graphs.py tests/lower/test_memory_check.py tests/kernel/test_cuts.py
 
 sanitize: $(VENV)/installed
 	$(call fuzzer,$(SANITIZE),)

@@ -17,9 +17,7 @@ from __future__ import annotations
 import io
 import json
 import os
-import struct
 import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from delegate.array_files import DamagedArrayError, open_archive, read_member
 from delegate.capture_manifest import (
     CaptureBuffer,
     CaptureCheck,
@@ -39,6 +38,7 @@ from delegate.capture_manifest import (
     manifest_to_json,
 )
 from delegate.errors import CaptureError, DeviceError, SimulatorFault, UsageError
+from delegate.files import open_plain
 
 __all__ = [
     "Capture",
@@ -57,21 +57,9 @@ Bytes = npt.NDArray[np.uint8]
 _ATOM_BYTES = 16
 # The manifest is small text; anything larger is hostile or not a capture.
 _MAX_MANIFEST_BYTES = 64 << 20
-# An .npy header is text of a few hundred bytes in front of the data.
-_MAX_HEADER_BYTES = 65536
-# Device addresses are 32 bits wide, so no capture holds more.
+# Device addresses are 32 bits wide, so no capture holds more; its expected values come from there.
 _MAX_TOTAL_BYTES = 1 << 32
-# What the zip reader raises for files that are damaged or no zip at all.
-_DAMAGED = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    ValueError,
-    IndexError,
-    NotImplementedError,
-    RuntimeError,
-)
+_MAX_FILE_BYTES = 1 << 32
 # Fixed so that equal captures give equal files; the earliest date that zip can hold.
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
@@ -165,19 +153,14 @@ class ReplayResult:
 def load_capture(path: str | os.PathLike[str]) -> Capture:
     """Reads and verifies one file. Raises CaptureError."""
     where = Path(path)
-    try:
-        with zipfile.ZipFile(where) as archive:
-            return _read_archive(archive, where)
-    except CaptureError as error:
-        raise CaptureError(f"{where}: {error}") from None
-    except FileNotFoundError:
-        raise CaptureError(f"{where}: no such file") from None
-    except OSError as error:
-        raise CaptureError(f"{where}: cannot be read: {error.strerror or error}") from None
-    except _DAMAGED as error:
-        raise CaptureError(f"{where}: not a capture (npu-capture-1 .npz): {error}") from None
-    except MemoryError:
-        raise CaptureError(f"{where}: its arrays do not fit into memory") from None
+    with open_plain(where, most_bytes=_MAX_FILE_BYTES, error=CaptureError) as file:
+        try:
+            with open_archive(file) as archive:
+                return _read_archive(archive, where)
+        except DamagedArrayError as error:
+            raise CaptureError(f"{where}: not a capture (npu-capture-1 .npz): {error}") from None
+        except CaptureError as error:
+            raise CaptureError(f"{where}: {error}") from None
 
 
 def save_capture(capture: Capture, path: str | os.PathLike[str]) -> None:
@@ -335,20 +318,24 @@ def read_tensor(check: CaptureCheck, image: Bytes) -> npt.NDArray[np.generic]:
 
 def _read_archive(archive: zipfile.ZipFile, where: Path) -> Capture:
     budget = _MAX_TOTAL_BYTES
-    text = _read_array(archive, "manifest", _MAX_MANIFEST_BYTES)
+    text = read_member(archive, "manifest", _MAX_MANIFEST_BYTES)
     if text.dtype != np.uint8 or text.ndim != 1:
         raise CaptureError("its manifest is no array of bytes")
     manifest = manifest_from_json(text.tobytes())
     manifest.validate()
     contents: dict[str, Bytes] = {}
     for buffer in manifest.buffers:
-        content = _read_array(archive, f"buffer_{buffer.name}", min(buffer.size, budget))
+        content = read_member(archive, f"buffer_{buffer.name}", min(buffer.size, budget))
         budget -= content.nbytes
         contents[buffer.name] = content
-    expected = {}
+    expected: dict[str, npt.NDArray[Any]] = {}
+    left = _MAX_TOTAL_BYTES
     for check in manifest.checks:
-        limit = check.elements * np.dtype(check.dtype).itemsize
-        expected[check.expected] = _read_array(archive, check.expected, limit)
+        if check.expected not in expected:
+            limit = check.elements * np.dtype(check.dtype).itemsize
+            values = read_member(archive, check.expected, min(limit, left))
+            left -= values.nbytes
+            expected[check.expected] = values
     return Capture(
         name=manifest.name or where.stem,
         source=manifest.source,
@@ -360,33 +347,6 @@ def _read_archive(archive: zipfile.ZipFile, where: Path) -> Capture:
         expected=expected,
         inputs=manifest.inputs,
     )
-
-
-def _read_array(archive: zipfile.ZipFile, name: str, limit: int) -> npt.NDArray[Any]:
-    """The array ``name``; refuses more than ``limit`` bytes before reading them."""
-    try:
-        info = archive.getinfo(f"{name}.npy")
-    except KeyError:
-        raise CaptureError(f"array {name} is missing") from None
-    if info.file_size > limit + _MAX_HEADER_BYTES:
-        raise CaptureError(
-            f"array {name} has {info.file_size} bytes, more than the {limit} it may have"
-        )
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise CaptureError(f"array {name} is compressed in a way that NumPy does not write")
-    with archive.open(info) as stream:
-        raw = stream.read(limit + _MAX_HEADER_BYTES + 1)
-    try:
-        array: npt.NDArray[Any] = np.lib.format.read_array(  # type: ignore[no-untyped-call]
-            io.BytesIO(raw), allow_pickle=False
-        )
-    except (ValueError, EOFError, SyntaxError, TypeError, OverflowError) as error:
-        raise CaptureError(f"array {name} is damaged: {error}") from None
-    if array.nbytes > limit:
-        raise CaptureError(
-            f"array {name} has {array.nbytes} bytes, more than the {limit} it may have"
-        )
-    return np.ascontiguousarray(array)
 
 
 def _entries(capture: Capture) -> list[tuple[str, npt.NDArray[Any]]]:

@@ -11,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import ModelError, UsageError
+from delegate.files import read_text
 from delegate.runtimes import dequantize
 
+_MAX_LABEL_BYTES = 16 << 20  # far above any list of names
 BACKGROUND = "background"
 
 # TensorFlow Lite fixes the output quantisation of SOFTMAX and LOGISTIC to scale 1/256 and the
@@ -46,14 +48,7 @@ def class_count(details: Mapping[str, Any]) -> int:
 
 def read_label_lines(path: Path) -> list[str]:
     """One label per line. Raises UsageError for a file that cannot be read or is no text."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such label file") from None
-    except OSError as error:
-        raise UsageError(f"{path}: cannot read the labels: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{path}: not a label file: it is no UTF-8 text") from None
+    text = read_text(path, "label file", _MAX_LABEL_BYTES)
     return [line.strip() for line in text.rstrip().splitlines()]
 
 

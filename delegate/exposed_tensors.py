@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from delegate.errors import ModelError
+from delegate.files import MAX_MODEL_BYTES, read_file
 from delegate.flatbuffer_reader import FlatbufferReader
 from delegate.tflite_reader import read_graph
 from delegate.tflite_schema import FILE_IDENTIFIER, ModelSlot, SubGraphSlot
@@ -28,7 +29,7 @@ def expose_tensors(path: Path, indices: Iterable[int]) -> bytes:
     for a file that cannot be read or is too large.
     """
     graph = read_graph(path)
-    content = bytearray(path.read_bytes())
+    content = bytearray(read_file(path, "file", MAX_MODEL_BYTES, error=ModelError))
     content += bytes(-len(content) % _OFFSET_BYTES)
     outputs = list(dict.fromkeys([*graph.outputs, *indices]))
     position = _outputs_field(bytes(content), str(path))

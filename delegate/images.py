@@ -1,6 +1,6 @@
 """From an image file to a model's input tensor.
 
-Takes anything Pillow reads and the runtime's description of the input; gives an array of the
+Takes a picture in a common format and the runtime's description of the input; gives an array of the
 input's type, NHWC or, where the input's channels come first, NCHW. Refuses files that are no image,
 and inputs that are no image (rank, channels, dynamic size, type).
 
@@ -19,17 +19,28 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import DelegateError, ModelError, UsageError
+from delegate.files import open_plain, read_file
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""Pillow's names for these; its other decoders are never asked (one of them starts a program)."""
+
+MAX_PIXELS = (1 << 30) // 12
+"""As many as have 12 bytes each in 1 GiB, Pillow's own bound."""
+MAX_SIDE = 65535
+"""What JPEG can hold; resizing one longer side would take memory in proportion to it."""
+MAX_IMAGE_BYTES = 8 * MAX_PIXELS
+"""Of a file: uncompressed with four channels of 16 bits."""
+_WHAT = "image file"
 
 PIXEL_MAX = 255.0
 _RAW_RANGES = ((-1.0, 1.0), (0.0, 1.0), (0.0, PIXEL_MAX))
@@ -88,6 +99,19 @@ def open_image(path: Path) -> Image:
     """The picture, decoded and upright. Raises UsageError naming the file, DelegateError without
     Pillow.
     """
+    with open_plain(path, _WHAT, most_bytes=MAX_IMAGE_BYTES) as file:
+        return decode_image(file, str(path))
+
+
+def read_picture(path: Path) -> bytes:
+    """The content of an image file, for ``decode_image`` elsewhere. Raises UsageError."""
+    return read_file(path, _WHAT, MAX_IMAGE_BYTES)
+
+
+def decode_image(file: BinaryIO, name: str) -> Image:
+    """The picture in ``file``, upright, in one of the formats of ``IMAGE_SUFFIXES`` and of at most
+    ``MAX_PIXELS`` pixels. Raises UsageError, DelegateError without Pillow.
+    """
     try:
         from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError:
@@ -97,20 +121,30 @@ def open_image(path: Path) -> Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path) as image:
+            with Image.open(file, formats=FORMATS) as image:
+                _check_size(image)
                 image.load()
+                _check_size(image)
+                if image.mode not in ("L", "RGB"):
+                    image.convert("RGB")  # not every mode has a way
                 return ImageOps.exif_transpose(image)
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such image file") from None
-    except IsADirectoryError:
-        raise UsageError(f"{path}: is a directory, not an image file") from None
-    except PermissionError as error:
-        raise UsageError(f"{path}: cannot read the image: {error.strerror}") from None
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from None
     except UnidentifiedImageError:
-        raise UsageError(f"{path}: not an image: no format that Pillow knows") from None
+        raise UsageError(
+            f"{name}: not an image: none of the formats {', '.join(FORMATS)}"
+        ) from None
     except Exception as error:  # Pillow's decoders raise many types for damaged files
-        detail = " ".join(str(error).split())
-        raise UsageError(f"{path}: the image cannot be decoded: {detail}") from None
+        detail = " ".join(str(error).split()) or type(error).__name__
+        raise UsageError(f"{name}: the image cannot be decoded: {detail}") from None
+
+
+def _check_size(image: Image) -> None:
+    w, h = image.size
+    if w * h > MAX_PIXELS or max(w, h) > MAX_SIDE:
+        raise UsageError(
+            f"an image of {w} x {h} pixels; at most {MAX_PIXELS} are taken, {MAX_SIDE} to a side"
+        )
 
 
 def _normalised_range(target: ImageInput) -> tuple[float, float] | None:

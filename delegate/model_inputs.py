@@ -7,18 +7,31 @@ reshaped.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
+from delegate.array_files import (
+    MAX_HEADER_BYTES,
+    DamagedArrayError,
+    open_archive,
+    parse_array,
+    read_member,
+)
 from delegate.errors import ModelError, UsageError
+from delegate.files import open_plain
 from delegate.images import ImageInput, load_image
 
 Sample = list[npt.NDArray[Any]]
 Details = Sequence[Mapping[str, Any]]
+
+_ZIP_MAGIC = b"PK"
+_MAX_ITEM_BYTES = 16  # of any type of number: what is wider than the input's is told as such
+_MAX_FILE_BYTES = 1 << 32
 
 
 def _shape(details: Mapping[str, Any]) -> tuple[int, ...]:
@@ -61,37 +74,44 @@ def _checked(array: npt.NDArray[Any], details: Mapping[str, Any], path: Path) ->
     return np.ascontiguousarray(array)
 
 
+def _bytes(details: Mapping[str, Any]) -> int:
+    """What an array for this input may take: a larger type is refused with its own words."""
+    return math.prod(_shape(details)) * _MAX_ITEM_BYTES
+
+
+def _single(file: BinaryIO, inputs: Details, path: Path) -> npt.NDArray[Any]:
+    if len(inputs) != 1:
+        names = ", ".join(str(details["name"]) for details in inputs)
+        raise UsageError(f"{path}: one array for {len(inputs)} inputs; use a .npz with {names}")
+    limit = _bytes(inputs[0])
+    content = file.read(limit + MAX_HEADER_BYTES + 1)
+    return _checked(parse_array(content, "the array", limit), inputs[0], path)
+
+
 def load_sample(path: Path, inputs: Details) -> Sample:
     """One sample from a .npy file (models with one input) or a .npz file (arrays by input name).
 
     Raises UsageError naming the file and what does not fit; pickled objects are never loaded.
     """
-    try:
-        loaded = np.load(path, allow_pickle=False)
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such input file") from None
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (ValueError, EOFError) as error:
-        detail = " ".join(str(error).split())
-        raise UsageError(f"{path}: not a .npy or .npz file of plain arrays: {detail}") from None
-    if isinstance(loaded, np.ndarray):
-        if len(inputs) != 1:
-            names = ", ".join(str(details["name"]) for details in inputs)
-            raise UsageError(f"{path}: one array for {len(inputs)} inputs; use a .npz with {names}")
-        return [_checked(loaded, inputs[0], path)]
-    with loaded:
-        arrays = {}
-        for name in loaded.files:
-            try:
-                arrays[name] = loaded[name]
-            except Exception as error:  # a damaged zip member can raise almost anything
-                detail = " ".join(str(error).split())
-                raise UsageError(f"{path}: cannot read {name!r}: {detail}") from None
+    wanted = {str(details["name"]): _bytes(details) for details in inputs}
+    with open_plain(path, "input file", most_bytes=_MAX_FILE_BYTES) as file:
+        try:
+            if file.read(len(_ZIP_MAGIC)) != _ZIP_MAGIC:
+                file.seek(0)
+                return [_single(file, inputs, path)]
+            with open_archive(file) as archive:
+                held = [name.removesuffix(".npy") for name in archive.namelist()]
+                arrays = {
+                    name: read_member(archive, name, limit)
+                    for name, limit in wanted.items()
+                    if name in held
+                }
+        except DamagedArrayError as error:
+            raise UsageError(f"{path}: not a .npy or .npz file of plain arrays: {error}") from None
     missing = [details["name"] for details in inputs if details["name"] not in arrays]
     if missing:
-        held = ", ".join(arrays) or "nothing"
-        raise UsageError(f"{path}: no array for input {missing[0]!r}; it holds {held}")
+        found = ", ".join(held) or "nothing"
+        raise UsageError(f"{path}: no array for input {missing[0]!r}; it holds {found}")
     return [_checked(arrays[details["name"]], details, path) for details in inputs]
 
 

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import DelegateError, ModelError
+from delegate.files import open_plain
 
 _MODULES = {
     "tflite_runtime": "tflite_runtime.interpreter",
@@ -87,6 +88,8 @@ class Runtime:
             arguments["model_content"] = model
         else:
             name = arguments["model_path"] = str(model)
+            # The runtime would wait for a pipe, and read a device.
+            open_plain(model, error=ModelError).close()
         if delegates:
             arguments["experimental_delegates"] = list(delegates)
         if reference_kernels:

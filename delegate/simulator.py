@@ -105,15 +105,19 @@ class ElementTrace:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The tasks that wrote an element, in order; the last one's value stays."""
+    """The last tasks that wrote an element, in order; the last one's value stays. ``earlier``: how
+    many wrote it before these.
+    """
 
     address: int
     traces: tuple[ElementTrace, ...]
+    earlier: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """All of it for JSON."""
         return {
             "address": self.address,
+            "earlier": self.earlier,
             "traces": [
                 {
                     "task": t.task,
@@ -135,6 +139,8 @@ class Explanation:
         lines = [f"element at device address {self.address:#x}"]
         if not self.traces:
             lines.append("no task writes it")
+        if self.earlier:
+            lines.append(f"written by {self.earlier} tasks before these")
         for trace in self.traces:
             c, h, w = trace.element
             name = f" ({trace.layer})" if trace.layer else ""
@@ -182,7 +188,8 @@ def explain(
     check = _check(capture, tensor)
     base = next(b.dma_address for b in capture.buffers if b.name == check.buffer)
     address = base + _offset(check, element)
-    return Explanation(address, _traces(_run(capture, chained, probe=address)))
+    report = _run(capture, chained, probe=address)
+    return Explanation(address, _traces(report), report["earlier_traces"])
 
 
 def explain_task(

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import stat
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import ModelError
+from delegate.files import open_plain
 from delegate.flatbuffer_reader import FlatbufferReader, Table
 from delegate.graph import DType, Graph, Node, Quantization, Tensor
 from delegate.model.operator_options import FileOptions
@@ -106,26 +106,13 @@ def read_graph(model: PathOrBytes, subgraph: int = 0) -> Graph:
 
 
 def _map_file(path: str) -> memoryview:
-    try:
-        with open(path, "rb", opener=_open_without_waiting) as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise ModelError(f"{path}: not a regular file; give the path of a .tflite file")
-            if status.st_size == 0:
-                raise ModelError(f"{path}: the file is empty")
+    with open_plain(path, error=ModelError) as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            raise ModelError(f"{path}: the file is empty")
+        try:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except FileNotFoundError:
-        raise ModelError(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise ModelError(f"{path}: is a directory; give the path of a .tflite file") from None
-    except (OSError, ValueError) as error:  # ValueError: a path with a NUL character
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ModelError(f"{path!r}: cannot be read: {reason}") from None
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    """Opens without waiting for a writer, should the path be a pipe."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{path}: the file cannot be read: {error}") from None
 
 
 def _read(reader: FlatbufferReader) -> Model:

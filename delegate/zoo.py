@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from delegate.errors import DelegateError
+from delegate.files import read_file
 from delegate.progress import progress
 
 MANIFEST = Path(__file__).with_name("zoo_manifest.json")
@@ -95,15 +96,10 @@ def cache_folder() -> Path:
 def is_intact(path: Path, entry: Entry) -> bool:
     """Whether ``path`` holds exactly the file of the manifest."""
     try:
-        if path.stat().st_size != entry.size_bytes:
-            return False
-        digest = hashlib.sha256()
-        with path.open("rb") as file:
-            while chunk := file.read(_CHUNK_BYTES):
-                digest.update(chunk)
-    except OSError:
+        content = read_file(path, "file", entry.size_bytes)
+    except DelegateError:
         return False
-    return digest.hexdigest() == entry.sha256
+    return hashlib.sha256(content).hexdigest() == entry.sha256
 
 
 def find(entry: Entry, shared: Path = SHARED) -> Path | None:

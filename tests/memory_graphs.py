@@ -22,8 +22,8 @@ CHANNELS = (3, 16, 16, 17, 19, 32, 33, 48, 48, 64, 70, 80, 96)
 
 
 def graph_count(small: int) -> int:
-    """How many graphs a test takes: ``small``, or what ``make random-graphs`` asks for."""
-    return int(os.environ.get("RK3588_TEST_GRAPHS", small))
+    """How many graphs a test takes: ``small``, or what ``make memory-graphs`` asks for."""
+    return int(os.environ.get("RK3588_MEMORY_GRAPHS", small))
 
 
 class _Graph:

@@ -20,6 +20,7 @@ from delegate.cli.files import check_writable, write_file
 from delegate.cli.nodes import nodes_text
 from delegate.cli.table import format_pairs, format_table, thousands
 from delegate.errors import UsageError
+from delegate.files import read_text
 from delegate.progress import progress
 from delegate.report import plural
 
@@ -219,13 +220,10 @@ def _narrow(rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
 def _load(path: Path) -> dict[str, Any]:
     from delegate.benchmark import FORMAT
 
+    text = read_text(path, "file", _LARGEST_FILE_BYTES)
     try:
-        if path.stat().st_size > _LARGEST_FILE_BYTES:
-            raise UsageError(f"{path}: too large for a measurement")
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such file") from None
-    except (OSError, ValueError) as error:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not a saved measurement: {error}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise UsageError(f"{path}: not a measurement saved by bench --save ({FORMAT})")

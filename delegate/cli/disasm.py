@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from delegate.cli.command import Command, add_json_argument, print_json
 from delegate.cli.files import write_file
 from delegate.errors import CaptureError, UsageError
+from delegate.files import read_file
 
 if TYPE_CHECKING:
     from delegate.capture import Capture
 
 _WORD_BYTES = 8
+_MAX_FILE_BYTES = 64 << 20  # a text of a hundred times that many bytes comes out
 _ZIP_MAGIC = b"PK\x03\x04"
 
 
@@ -31,21 +33,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json_argument(parser)
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such file") from None
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
-
-
 def _run(arguments: argparse.Namespace) -> int:
     from delegate.npu.disasm import disassemble_bytes
 
     if arguments.assemble is not None:
         return _assemble(arguments)
-    content = _read(arguments.file)
+    content = read_file(arguments.file, "file", _MAX_FILE_BYTES)
     if not content:
         raise UsageError(f"{arguments.file}: the file is empty")
     if content.startswith(_ZIP_MAGIC):
@@ -87,7 +80,7 @@ def _assemble(arguments: argparse.Namespace) -> int:
     from delegate.npu.disasm import assemble
 
     try:
-        text = _read(arguments.file).decode("utf-8")
+        text = read_file(arguments.file, "file", _MAX_FILE_BYTES).decode("utf-8")
     except UnicodeDecodeError:
         raise UsageError(f"{arguments.file}: not text") from None
     words = assemble(text)

@@ -25,6 +25,7 @@ from delegate.evaluation.ground_truth import class_map, classes_of, objects_of
 from delegate.evaluation.metrics import classification_metrics, detection_metrics
 from delegate.evaluation.state import StateFile
 from delegate.evaluation.workers import run_here, run_in_processes, run_on_cluster
+from delegate.files import MAX_MODEL_BYTES, read_file
 from delegate.images import find_images
 from delegate.progress import progress
 from delegate.tensor_details import model_details
@@ -135,7 +136,7 @@ def _content(path: Path) -> bytes:
     from delegate.tflite_reader import read_graph
 
     read_graph(path)  # its errors name what is wrong with a file
-    return path.read_bytes()
+    return read_file(path, "file", MAX_MODEL_BYTES)
 
 
 def _background(

@@ -26,6 +26,7 @@ from delegate.conformance.outcome import Oracle, Outcome, Status
 from delegate.conformance.skips import RUNTIME_REFUSES
 from delegate.conformance.tolerance import most_differing
 from delegate.errors import DelegateError, ModelError
+from delegate.files import MAX_MODEL_BYTES, read_file
 from delegate.graph import Graph
 from delegate.options import ORIGIN_DEFAULT, Options
 from delegate.partition.types import Rejection
@@ -58,7 +59,7 @@ def prepare(name: str, models: Path | None) -> Prepared:
         model = case.build(rng)
     else:
         assert case.path is not None, "a case has a model"
-        model = case.path.read_bytes()
+        model = read_file(case.path, "file", MAX_MODEL_BYTES, error=ModelError)
     graph = read_graph(model)
     inputs: dict[int, Array] = {}
     for index in graph.inputs:

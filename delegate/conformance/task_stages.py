@@ -206,15 +206,17 @@ class TaskRun:
         return np.asarray(lanes.astype(np.int64)[: self._real])
 
     def _bn(self, bn: BnStage, o: OutputCube, value: Array) -> Array:
-        if bn.alu_operand is not None:
-            value = value + bn.alu_operand
-            self._note("BN", f"+ {bn.alu_operand}", value)
+        """The summand is one of products, and the shift is that of the sum."""
+        summand = bn.alu_operand or 0
         if bn.mul is not Source.OFF:
             mul: Array | int = bn.mul_operand
             if bn.mul is Source.MEMORY:
                 operand = self._machine.operand(bn.operands, "<i2", o.channels)
                 mul = operand[: self._real].astype(np.int64)
-            value = self._multiply("BN", value, mul, bn.shift, bn.shift_negative)
+            value = self._multiply("BN", value, mul, bn.shift, bn.shift_negative, summand)
+        elif bn.alu_operand is not None:
+            value = _fits_int32(value + summand, "BN ALU")
+            self._note("BN", f"+ {summand}", value)
         return self._clamp("BN", value, bn.relu, bn.relux_max)
 
     def _ew(self, ew: EwStage, o: OutputCube, value: Array) -> Array:
@@ -257,13 +259,20 @@ class TaskRun:
         return out
 
     def _multiply(
-        self, stage: str, value: Array, mul: Array | int, shift: int, negative: int
+        self,
+        stage: str,
+        value: Array,
+        mul: Array | int,
+        shift: int,
+        negative: int,
+        summand: int = 0,
     ) -> Array:
-        product = value * mul
+        product = value * mul + summand
         rounded = np.where(product >= 0, half_even(product, shift), half_even(product, negative))
         result = _fits_int32(rounded, f"{stage} MUL")
         shifts = f"{shift}" if shift == negative else f"{shift} ({negative} if negative)"
-        self._note(stage, f"* {self._of_channel(mul)} >> {shifts}", result)
+        added = f" + {summand}" if summand else ""
+        self._note(stage, f"* {self._of_channel(mul)}{added} >> {shifts}", result)
         return result
 
     def _clamp(self, stage: str, value: Array, relu: bool, maximum: int | None) -> Array:

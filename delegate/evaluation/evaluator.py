@@ -22,8 +22,7 @@ from delegate.detection.boxes import Detections
 from delegate.detection.detector import DetectorPlan, Thresholds, detect
 from delegate.detection.placement import Fit
 from delegate.detection.recognise import Hints
-from delegate.errors import UsageError
-from delegate.images import FLOAT_MEAN, FLOAT_STD, ImageInput, image_to_input
+from delegate.images import FLOAT_MEAN, FLOAT_STD, ImageInput, decode_image, image_to_input
 from delegate.options import Options
 from delegate.reference import ReferenceModel
 
@@ -90,7 +89,7 @@ class Evaluator:
 
     def evaluate(self, name: str, content: bytes) -> Record:
         """The record of one picture, given as its file's content."""
-        image = _open(name, content)
+        image = decode_image(io.BytesIO(content), name)
         with self._lock:
             record: Record = {"image": name}
             if self._plan is None:
@@ -108,18 +107,6 @@ class Evaluator:
             if self._theirs is not None:
                 record["theirs"] = _rows(detect(self._plan, self._theirs, image, THRESHOLDS))
             return record
-
-
-def _open(name: str, content: bytes) -> Any:
-    from PIL import Image, ImageOps
-
-    try:
-        with Image.open(io.BytesIO(content)) as image:
-            image.load()
-            return ImageOps.exif_transpose(image)
-    except Exception as error:  # Pillow's decoders raise many types for damaged files
-        detail = " ".join(str(error).split())
-        raise UsageError(f"{name}: the image cannot be decoded: {detail}") from None
 
 
 def _best(output: npt.NDArray[Any], details: dict[str, Any]) -> list[int]:

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from delegate.errors import UsageError
+from delegate.files import read_text
 
-_CLASS_IN_NAME = re.compile(r"^(\d+)[_.-]")
-_MOST_BYTES = 512 << 20
+_SHOWN = 200  # characters of what a parser says
+_CLASS = re.compile(r"[0-9]{1,9}")
+_CLASS_IN_NAME = re.compile(rf"^({_CLASS.pattern})[_.-]")
 
 Box = tuple[int, float, float, float, float]
 """Class, then x1, y1, x2, y2 as shares of the picture."""
@@ -48,16 +52,14 @@ def classes_of(images: Sequence[Path], table: Path | None) -> dict[str, int]:
 
 
 def _read_table(path: Path) -> dict[str, int]:
+    text = read_text(path, "file")
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = [row for row in csv.reader(file) if row]
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        rows = [row for row in csv.reader(text.splitlines()) if row]
+    except csv.Error as error:
         raise UsageError(f"{path}: cannot be read as CSV: {error}") from None
     known = {}
     for number, row in enumerate(rows, start=1):
-        if len(row) < 2 or not row[1].strip().isdigit():
+        if len(row) < 2 or not _CLASS.fullmatch(row[1].strip()):
             if number == 1:
                 continue  # headings
             raise UsageError(f"{path}: line {number} is not image,class")
@@ -82,45 +84,62 @@ def objects_of(images: Sequence[Path], annotations: Path | None) -> dict[str, Ob
 
 
 def _read_yolo(path: Path) -> Objects:
-    if not path.is_file():
+    if not path.exists():
         return Objects(())
-    boxes = []
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}") from None
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
+    boxes: list[Box] = []
+    for number, line in enumerate(read_text(path, "label file").splitlines(), start=1):
+        words = line.split()
+        if not words:
             continue
         try:
-            index, x, y, w, h = line.split()[:5]
-            cx, cy, bw, bh = float(x), float(y), float(w), float(h)
-            boxes.append((int(index), cx - bw / 2, cy - bh / 2, cx + bw / 2, cy + bh / 2))
+            if len(words) < 5 or not _CLASS.fullmatch(words[0]):
+                raise ValueError
+            boxes.append(_box(int(words[0]), *(float(word) for word in words[1:5])))
         except ValueError:
             raise UsageError(f"{path}: line {number} is not class x y w h") from None
     return Objects(tuple(boxes))
 
 
+def _box(index: int, cx: float, cy: float, w: float, h: float) -> Box:
+    """Raises ValueError unless the numbers are finite."""
+    box = (cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2)
+    if not all(map(math.isfinite, box)):
+        raise ValueError(f"the box {box} is not finite")
+    return (index, *box)
+
+
+def _coco_boxes(document: Any) -> dict[str, list[Box]]:
+    """Raises ValueError, KeyError, TypeError, AttributeError or ArithmeticError."""
+    categories = sorted(entry["id"] for entry in document["categories"])
+    place = {category: number for number, category in enumerate(categories)}
+    sizes = {e["id"]: (e["file_name"], e["width"], e["height"]) for e in document["images"]}
+    found: dict[str, list[Box]] = {name: [] for name, _, _ in sizes.values()}
+    for entry in document["annotations"]:
+        name, w, h = sizes[entry["image_id"]]
+        x, y, bw, bh = map(float, entry["bbox"])
+        if entry.get("iscrowd"):
+            continue
+        index = place[entry["category_id"]]
+        found[name].append(_box(index, (x + bw / 2) / w, (y + bh / 2) / h, bw / w, bh / h))
+    return found
+
+
 def _read_coco(images: Sequence[Path], path: Path) -> dict[str, Objects]:
+    text = read_text(path, "file")
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise UsageError(f"{path}: too large")
-        document = json.loads(path.read_text(encoding="utf-8"))
-        categories = sorted(entry["id"] for entry in document["categories"])
-        place = {category: number for number, category in enumerate(categories)}
-        sizes = {e["id"]: (e["file_name"], e["width"], e["height"]) for e in document["images"]}
-        found: dict[str, list[Box]] = {name: [] for name, _, _ in sizes.values()}
-        for entry in document["annotations"]:
-            name, w, h = sizes[entry["image_id"]]
-            x, y, bw, bh = entry["bbox"]
-            if entry.get("iscrowd"):
-                continue
-            box = (place[entry["category_id"]], x / w, y / h, (x + bw) / w, (y + bh) / h)
-            found[name].append(box)
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such file") from None
-    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError) as error:
-        raise UsageError(f"{path}: not a COCO annotation file: {error!r}") from None
+        found = _coco_boxes(json.loads(text))
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
+        detail = " ".join(str(error).split())
+        raise UsageError(
+            f"{path}: not a COCO annotation file: {type(error).__name__}: {detail[:_SHOWN]}"
+        ) from None
     return {path.name: Objects(tuple(found.get(path.name, ()))) for path in images}
 
 

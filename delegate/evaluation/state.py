@@ -13,6 +13,7 @@ from types import TracebackType
 
 from delegate.errors import UsageError
 from delegate.evaluation.evaluator import Record
+from delegate.files import MAX_TEXT_BYTES, read_file
 
 FORMAT = "rk3588-evaluation-1"
 
@@ -50,10 +51,7 @@ class StateFile:
 
     def _read(self, path: Path) -> int:
         """Takes the records of ``path`` and returns how many of its bytes are whole lines."""
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+        content = read_file(path, "state file", MAX_TEXT_BYTES)
         whole = content.rfind(b"\n") + 1
         lines = content[:whole].splitlines()
         if not lines and not content:
@@ -67,7 +65,7 @@ class StateFile:
             for line in lines[1:]:
                 record = json.loads(line)
                 self.records[record["image"]] = record
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise UsageError(f"{path}: is not a state file of evaluate") from None
         return whole
 

@@ -17,6 +17,8 @@ from typing import Any
 
 from delegate.errors import DelegateError
 from delegate.evaluation.evaluator import Evaluator, Record, Spec, evaluate_in_worker
+from delegate.files import MAX_MODEL_BYTES, read_file
+from delegate.images import read_picture
 
 _ATTEMPTS = 3
 """How often a picture may be among those of a worker that dies."""
@@ -26,7 +28,7 @@ def run_here(model: Path, spec: Spec, paths: Sequence[Path]) -> Iterator[Record]
     """In this process, one after the other."""
     evaluator = Evaluator(model, spec)
     for path in paths:
-        yield evaluator.evaluate(path.name, path.read_bytes())
+        yield evaluator.evaluate(path.name, read_picture(path))
 
 
 def _ignore_interrupts() -> None:
@@ -35,7 +37,7 @@ def _ignore_interrupts() -> None:
 
 def run_in_processes(model: Path, spec: Spec, paths: Sequence[Path], jobs: int) -> Iterator[Record]:
     """In ``jobs`` processes. Raises DelegateError if workers keep dying."""
-    content = model.read_bytes()
+    content = read_file(model, "file", MAX_MODEL_BYTES)
     left = {path.name: path for path in paths}
     attempts = 0
     while left:
@@ -45,7 +47,7 @@ def run_in_processes(model: Path, spec: Spec, paths: Sequence[Path], jobs: int) 
         )
         try:
             waiting = {
-                pool.submit(evaluate_in_worker, content, spec, [(name, path.read_bytes())])
+                pool.submit(evaluate_in_worker, content, spec, [(name, read_picture(path))])
                 for name, path in left.items()
             }
             for future in as_completed(waiting):
@@ -82,13 +84,15 @@ def run_on_cluster(
     except (OSError, TimeoutError, ValueError) as error:
         raise DelegateError(f"{address}: no Dask scheduler answers: {error}") from None
     with client:
-        content = client.scatter(model.read_bytes(), broadcast=True, hash=True)
+        content = client.scatter(
+            read_file(model, "file", MAX_MODEL_BYTES), broadcast=True, hash=True
+        )
         waiting = [
             client.submit(
                 evaluate_in_worker,
                 content,
                 spec,
-                [(path.name, path.read_bytes())],
+                [(path.name, read_picture(path))],
                 key=f"rk3588-{spec.fingerprint()[:16]}-{path.name}",
                 pure=False,
                 retries=_ATTEMPTS,

@@ -1,16 +1,10 @@
 """Register stages of a per-channel node: multipliers C and D from memory, shifts for all channels.
 
 TFLite: N = round(acc * q_c / 2^31), out = round_half_away(N / 2^g_c), per channel, with 2^30 <= q <
-2^31 and g_c = -exponent. Three ways to make it, all with t = round(acc * C_c >> s1) in BS. The
+2^31 and g_c = -exponent. Two ways to make it, both with t = round(acc * C_c >> s1) in BS. The
 first (``channel_exact``) makes N in BN from two factors and brings the channels to one unit in EW.
-Where EW is taken, or a channel does not fit:
-
-Any sign.  C_c = q_c to 15 bits and s1 = 15: t is N itself, but for the last bits of C. BN brings
-           the channels to one unit with D_c = 2^(R - g_c), exactly.
-Positive.  Where only results above the zero point count (ReLU), N's rounding is a summand: out >= k
-           just where acc * q / 2^31 + 1/2 >= (k - 1/2) * 2^g. s1 is as small as int32 allows, BN
-           adds that half (the same number for all channels, as C_c / q_c is), and D_c need not be a
-           power of two: C_c * D_c meets q_c to some 20 to 29 bits.
+Where EW is taken, or a channel does not fit, C_c = q_c to 15 bits and s1 = 15: t is N itself, but
+for the last bits of C, and BN brings the channels to one unit with D_c = 2^(R - g_c), exactly.
 
 A channel whose scale lies too far below the others gives up low bits of C.
 """
@@ -39,10 +33,6 @@ from delegate.lower.stages import (
 C_BITS = 31 - MULTIPLIER_BITS
 # The largest power of two in the signed 16-bit BN operand.
 MAX_D_BITS = 14
-# D of the positive way is sought this far around its power of two. It moves BN's summand by the
-# same share, at most 1/64 of a rounding error at 2^14; channels with a small D have fewer choices.
-D_REACH = 1 << 8
-BLOCK_CHANNELS = 64
 LARGEST_FACTOR = (1 << MULTIPLIER_BITS) - 1
 
 
@@ -80,10 +70,6 @@ def channel_stages(
         stages = exact_channel_stages(multipliers, q, exponent, bounds, outputs)
         if stages is not None:
             return stages
-    if outputs[0] >= 0:
-        stages = _positive_stages(channels)
-        if stages is not None:
-            return stages
     return _signed_stages(channels)
 
 
@@ -110,56 +96,7 @@ def _signed_stages(channels: _Channels) -> Stages:
         )
     d = np.left_shift(np.int64(1), exponents)
     c = np.minimum(np.rint(np.ldexp(channels.q, _shifts(-C_BITS - drop))), LARGEST_FACTOR)
-    return _finish(channels, c.astype(np.int64), d, drop > 0, bs_shift, 0, unit_bits)
-
-
-def _positive_stages(channels: _Channels) -> Stages | None:
-    """None where a multiplier of one half or more makes the summand differ between channels."""
-    is_live = channels.q > 0
-    if not is_live.any() or int(channels.unit[is_live].min()) < 1:
-        return None
-    finest = int(channels.unit[is_live].min())
-    span = np.where(is_live, channels.unit - finest, 0)
-    drop = np.maximum(span - MAX_D_BITS, 0)
-    # C * D ~ q / 2^C_BITS * 2^(MAX_D_BITS - span): D is 2^14 for the largest scale.
-    product = np.ldexp(channels.q.astype(np.float64), _shifts(MAX_D_BITS - C_BITS - span))
-    c, d = _nearest_factors(product, np.maximum(MAX_D_BITS - span, 0))
-    reach = int((channels.bounds.magnitude * c).max()).bit_length()
-    bs_shift = max(0, reach - 30)
-    if bs_shift > MULTIPLIER_BITS - 1:
-        return None
-    # u = t * D >> bn_shift in units of 2^-unit_bits LSB.
-    total = MULTIPLIER_BITS + MAX_D_BITS + finest - bs_shift
-    unit_bits = min(channels.headroom, total)
-    if unit_bits < int(channels.unit[is_live & (drop == 0)].max(initial=1)):
-        return None
-    half = 1 << (MULTIPLIER_BITS - 1 - bs_shift)
-    return _finish(channels, c, d, drop > 0, bs_shift, total - unit_bits, unit_bits, summand=half)
-
-
-def _nearest_factors(product: FloatArray, d_bits: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """C and D with C * D nearest to ``product``, D near 2^d_bits, both of 15 bits."""
-    # By blocks: all candidates of all channels would take more memory than the rest of a model.
-    blocks = [
-        _nearest_in_block(product[i : i + BLOCK_CHANNELS], d_bits[i : i + BLOCK_CHANNELS])
-        for i in range(0, len(product), BLOCK_CHANNELS)
-    ]
-    c, d = (np.concatenate([block[k] for block in blocks]) for k in range(2))
-    return c, d
-
-
-def _nearest_in_block(product: FloatArray, d_bits: Int64Array) -> tuple[Int64Array, Int64Array]:
-    power = np.left_shift(np.int64(1), d_bits)[:, np.newaxis]
-    d = np.maximum(power + np.arange(-D_REACH, D_REACH + 1), 1)
-    # Around a small power the reach would be a multiple of it: keep within 1/64.
-    d = np.where(np.abs(d - power) * 64 <= power, d, power)
-    c = np.rint(product[:, np.newaxis] / d)
-    error = np.abs(c * d - product[:, np.newaxis])
-    error[c > LARGEST_FACTOR] = np.inf
-    best = np.argmin(error, axis=1)
-    rows = np.arange(len(product))
-    nearest = np.minimum(c[rows, best], LARGEST_FACTOR)
-    return nearest.astype(np.int64), d[rows, best]
+    return _finish(channels, c.astype(np.int64), d, drop > 0, bs_shift, unit_bits)
 
 
 def _finish(
@@ -168,14 +105,12 @@ def _finish(
     d: Int64Array,
     is_coarse: npt.NDArray[np.bool_],
     bs_shift: int,
-    bn_shift: int,
     unit_bits: int,
-    summand: int = 0,
 ) -> Stages:
     """Moves the centres of coarse channels, and proves the bounds of all."""
     bounds, multipliers = channels.bounds, channels.multipliers
     is_live = channels.q > 0
-    step = np.ldexp(d.astype(np.float64), -bs_shift - bn_shift - unit_bits)  # LSB per C
+    step = np.ldexp(d.astype(np.float64), -bs_shift - unit_bits)  # LSB per C
     wanted = wanted_centres(bounds, multipliers, is_coarse & is_live)
     # A multiplier so small that the centre would need an accumulator beyond int32 is raised.
     least = np.ceil(np.nan_to_num(np.abs(wanted)) / (step * CENTRE_LIMIT)).astype(np.int64)
@@ -187,7 +122,7 @@ def _finish(
     centre = (bounds.low + bounds.high) / 2.0
     moved[is_moved] = np.rint(wanted[is_moved] / actual[is_moved] - centre[is_moved])
     bounds = AccumulatorBounds(bounds.low + moved, bounds.high + moved)
-    reach = bounds.magnitude.astype(np.float64) * np.maximum(c / 2.0**bs_shift, 1) + summand
+    reach = bounds.magnitude.astype(np.float64) * np.maximum(c / 2.0**bs_shift, 1)
     if (reach > INT32_MAX).any():
         channel = int(np.argmax(reach))
         raise LoweringError(
@@ -196,9 +131,8 @@ def _finish(
             f"output channel {channel}: the product of accumulator and multiplier leaves int32",
         )
     error = channel_errors(bounds, moved, multipliers, actual)
-    # Roundings that TFLite does not make: BS in the positive way, and of coarse channels; BN.
-    extra = np.where(is_coarse | (summand > 0), 0.5 * step, 0.0)
-    error += extra + (0.5 * 2.0**-unit_bits if bn_shift else 0.0)
+    # A rounding that TFLite does not make: BS of coarse channels.
+    error += np.where(is_coarse, 0.5 * step, 0.0)
     worst = int(np.argmax(error))
     if error[worst] >= 0.5:
         raise LoweringError(
@@ -213,10 +147,9 @@ def _finish(
         bs_shift=bs_shift,
         bn_operands=d,
         bn_multiplier=0,
-        bn_shift=bn_shift,
+        bn_shift=0,
         unit_bits=unit_bits,
         error_lsb=float(error[worst]),
-        bn_summand=summand,
         bias_change=moved,
     )
 

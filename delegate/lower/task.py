@@ -168,11 +168,12 @@ class BsStage:
 
 @dataclass(frozen=True, slots=True)
 class BnStage:
-    """BN: (x + alu) * mul >> shift, round half even, saturate int32, then ReLU, RELUX.
+    """BN: (x * mul + alu) >> shift, round half even, saturate int32, then ReLU, RELUX.
 
-    ``alu_operand`` None: no addition. ``mul`` REGISTER: ``mul_operand``; MEMORY: int16 per channel,
-    dense, at ``operands``, read by NRDMA (NRDMA_CFG DATA_USE = 4: only the MUL operand). ``shift``
-    serves values >= 0, ``shift_negative`` values < 0. Everything off: the block is bypassed (BN_CFG
+    ``alu_operand`` is in units of the product; None: no addition. ``mul`` REGISTER:
+    ``mul_operand``; MEMORY: int16 per channel, dense, at ``operands``, read by NRDMA (NRDMA_CFG
+    DATA_USE = 4: only the MUL operand). ``shift`` serves sums >= 0, ``shift_negative`` sums < 0
+    (without a multiplier neither acts). Everything off: the block is bypassed (BN_CFG
     0x53).
     """
 

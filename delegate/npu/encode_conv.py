@@ -6,7 +6,7 @@ int8 feature maps in NC1HWC2, dense or depthwise, optionally with a fused elemen
 from __future__ import annotations
 
 from delegate.lower.task import ConvTask, FeatureInput, Source
-from delegate.npu.encode_dpu import DpuMode, DpuTask, write_dpu, write_pointers
+from delegate.npu.encode_dpu import ATOM_BYTES, DpuMode, DpuTask, write_dpu, write_pointers
 from delegate.npu.encode_rdma import write_rdma
 from delegate.npu.regcmd import RegCmdWriter, Segment
 from delegate.npu.register_model import BurstLength, ConvMode, CvtOrder, Precision
@@ -32,6 +32,9 @@ DEPTHWISE_OUTPUT_GROUP = 64
 
 CHANNEL_GROUP = 16
 """Channels of one int8 surface."""
+
+GROUPED_LINES = 4
+"""Rows that are fetched at once, and LINE_STRIDE then covers (observed in vendor programs)."""
 
 DATAIN_CHANNEL_MODULUS = 64
 """DATAIN_CHANNEL_REAL keeps the real channel count modulo 64 (observed in vendor programs)."""
@@ -152,7 +155,16 @@ def _write_cbuf(writer: RegCmdWriter, task: ConvTask, *, again: bool = False) ->
 def _write_mode(writer: RegCmdWriter, task: ConvTask, *, again: bool = False) -> None:
     mode = ConvMode.DEPTHWISE if task.is_depthwise else ConvMode.DENSE
     write = writer.rewrite if again else writer.write
-    write("CNA.CONV_CON1", CONV_MODE=mode)
+    write("CNA.CONV_CON1", GROUP_LINE_OFF=is_window(task.feature), CONV_MODE=mode)
+
+
+def is_window(feature: FeatureInput) -> bool:
+    """Whether its rows are parts of wider ones: a tile of columns, or all that a stride reads.
+
+    Four lines are fetched at once unless GROUP_LINE_OFF is set; every known program with such a
+    window sets it, and all that do not have LINE_STRIDE = 4 * DMA_WIDTH.
+    """
+    return feature.line_stride_bytes != feature.width * ATOM_BYTES
 
 
 def feature_grains(feature: FeatureInput, kh: int, stride_h: int) -> int:
@@ -216,14 +228,21 @@ def _write_fetch(writer: RegCmdWriter, task: ConvTask) -> None:
         WEIGHT_BURST_LEN=BurstLength.BURST_16,
         DATA_BURST_LEN=BurstLength.BURST_16,
     )
-    writer.write("CNA.DMA_CON1", LINE_STRIDE=feature.line_stride_bytes)
-    # Surface pitch = (LINE_STRIDE + SURF_STRIDE) * 16 bytes in register units, so the difference
-    # may be negative (maps of fewer than four rows).
-    if feature.surface_stride_bytes % CHANNEL_GROUP:
+    line, line_rest = divmod(feature.line_stride_bytes, ATOM_BYTES)
+    surface, surface_rest = divmod(feature.surface_stride_bytes, ATOM_BYTES)
+    if line_rest:
+        problem = f"from {feature.line_stride_bytes} bytes per row, no multiple of {ATOM_BYTES}"
+        raise writer.fail("CNA.DMA_CON1.LINE_STRIDE", problem)
+    if surface_rest:
         problem = f"from {feature.surface_stride_bytes} bytes per surface, no multiple of 16"
         raise writer.fail("CNA.DMA_CON2.SURF_STRIDE", problem)
-    surface = feature.surface_stride_bytes // 16 - feature.line_stride_bytes // 4
-    writer.write("CNA.DMA_CON2", SURF_STRIDE=surface)
+    # Both count pixels. A surface's pitch is SURF_STRIDE behind the fetched width of a row, or
+    # behind the four rows that are fetched at once; it may be negative (maps of fewer rows).
+    fetched = feature.width
+    if not is_window(feature):
+        line = fetched = GROUPED_LINES * feature.width
+    writer.write("CNA.DMA_CON1", LINE_STRIDE=line)
+    writer.write("CNA.DMA_CON2", SURF_STRIDE=surface - fetched)
     writer.write("CNA.FC_DATA_SIZE0", DMA_WIDTH=feature.width, DMA_HEIGHT=feature.height)
     writer.write("CNA.FC_DATA_SIZE1", DMA_CHANNEL=feature.channels)
 

@@ -28,6 +28,12 @@ def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
         # skips the other's surface after its own rows.
         main, ew_base = operand, Ref(operand.buffer, operand.offset + stride)
         main_notch = ew_notch = 2 * stride - rows_bytes
+    for field, notch in (
+        ("RDMA_SURF_NOTCH.SURF_NOTCH_ADDR", main_notch),
+        ("RDMA_EW_SURF_NOTCH.EW_SURF_NOTCH", ew_notch),
+    ):
+        if notch < 0:
+            raise writer.fail(f"DPU_RDMA.{field}", f"= {notch} makes surfaces overlap")
     writer.write("DPU_RDMA.RDMA_DATA_CUBE_WIDTH", WIDTH=output.width)
     writer.write("DPU_RDMA.RDMA_DATA_CUBE_HEIGHT", HEIGHT=output.height)
     writer.write("DPU_RDMA.RDMA_DATA_CUBE_CHANNEL", CHANNEL=output.channels)
@@ -48,7 +54,10 @@ def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
             ERDMA_DATA_SIZE=element_size(ew),
         )
     _write_optional_address(writer, "DPU_RDMA.RDMA_EW_BASE_ADDR", ew_base)
-    writer.write("DPU_RDMA.RDMA_EW_SURF_STRIDE", EW_SURF_STRIDE=stride)
+    writer.write(
+        "DPU_RDMA.RDMA_EW_SURF_STRIDE",
+        EW_SURF_STRIDE=stride if operand is None or per_pixel else ATOM_BYTES,
+    )
     is_combined = operand is not None and per_pixel and not is_flying
     writer.write(
         "DPU_RDMA.RDMA_FEATURE_MODE_CFG",

@@ -13,6 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
 from delegate.graph import Graph, Node, Tensor
 from delegate.model.operator_options import Options
 from delegate.ops.rules.links import Link
@@ -91,6 +94,13 @@ class GraphFacts:
                     return f"{where} writes {named(tensor)}, {kind}"
                 done.add(tensor.index)
         return None
+
+    @cached_property
+    def changing_constants(self) -> tuple[npt.NDArray[np.generic], ...]:
+        """Constants that the host or a node may write: inputs of the model and outputs of nodes."""
+        indices = self.computed.union(self.graph.inputs)
+        found = (self.graph.tensor(index).constant for index in sorted(indices))
+        return tuple(constant for constant in found if constant is not None)
 
     @cached_property
     def behind_dynamic(self) -> frozenset[int]:

@@ -131,6 +131,7 @@ py::dict as_dict(const sim::Report& report) {
   d["complaints"] = report.complaints;
   d["tasks"] = tasks;
   d["traces"] = traces;
+  d["earlier_traces"] = report.earlier_traces;
   return d;
 }
 

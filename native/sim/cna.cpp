@@ -11,9 +11,9 @@ namespace r = regs::cna;
 
 constexpr uint32_t kDirect = 0;
 constexpr uint32_t kDepthwise = 3;
-// LINE_STRIDE counts 4 bytes, the sum LINE_STRIDE + SURF_STRIDE counts atoms; both are 28 bits wide
-// and wrap (a surface lower than 4 rows has a "negative" SURF_STRIDE).
-constexpr uint32_t kLineStrideUnit = 4;
+// Four rows are fetched at once unless GROUP_LINE_OFF is set: LINE_STRIDE is their pixels.
+constexpr uint32_t kGroupedLines = 4;
+// Strides are 28 bits wide and wrap (a surface lower than 4 rows has a "negative" SURF_STRIDE).
 constexpr uint32_t kStrideMask = (1u << 28) - 1;
 // Sizes of feature maps are fields of 11 bits.
 constexpr uint32_t kMaxVirtualSize = 2047;
@@ -76,6 +76,29 @@ void check_burst(const BlockView& v, regs::Field field, const char* name) {
              "is " + std::to_string(length) + "; burst lengths are 3, 7 and 15");
 }
 
+// GROUP_LINE_OFF 1: LINE_STRIDE counts pixels, and SURF_STRIDE those from the end of the fetched
+// width. 0: four rows at once; every known program of that kind fetches whole rows, LINE_STRIDE is
+// 4 times their width and SURF_STRIDE counts from there.
+void decode_pitches(const BlockView& v, FeatureCube* f) {
+  const uint32_t line = v.raw(r::dma_con1::kOffset, r::dma_con1::kLineStride);
+  const uint32_t surface = v.raw(r::dma_con2::kOffset, r::dma_con2::kSurfStride);
+  const uint32_t width = v.raw(r::fc_data_size0::kOffset, r::fc_data_size0::kDmaWidth);
+  if (v.raw(r::conv_con1::kOffset, r::conv_con1::kGroupLineOff) != 0) {
+    f->line_pitch = uint64_t{line} * kAtomBytes;
+    f->surface_pitch = uint64_t{(width + surface) & kStrideMask} * kAtomBytes;
+    return;
+  }
+  if (line != kGroupedLines * width) {
+    v.fault(
+        fault::kInconsistentSizes, r::dma_con1::kOffset, "LINE_STRIDE",
+        "is " + std::to_string(line) + " but four rows of DMA_WIDTH = " + std::to_string(width) +
+            " pixels are fetched at once, which makes it " + std::to_string(kGroupedLines * width) +
+            "; a window of wider rows needs CNA.CONV_CON1.GROUP_LINE_OFF = 1");
+  }
+  f->line_pitch = uint64_t{width} * kAtomBytes;
+  f->surface_pitch = uint64_t{(line + surface) & kStrideMask} * kAtomBytes;
+}
+
 FeatureCube decode_feature(const BlockView& v, const CnaConfig& c) {
   FeatureCube f;
   f.lanes = kAtomBytes / element_bytes(c.element);
@@ -111,14 +134,7 @@ FeatureCube decode_feature(const BlockView& v, const CnaConfig& c) {
     decode_packed_feature(v, c, &f);
     return f;
   }
-  const uint32_t line = v.raw(r::dma_con1::kOffset, r::dma_con1::kLineStride);
-  const uint32_t surface = v.raw(r::dma_con2::kOffset, r::dma_con2::kSurfStride);
-  f.line_pitch = uint64_t{line} * kLineStrideUnit;
-  f.surface_pitch = uint64_t{(line + surface) & kStrideMask} * kAtomBytes;
-  if (f.line_pitch % kAtomBytes != 0) {
-    v.fault(fault::kMisalignedAddress, r::dma_con1::kOffset, "LINE_STRIDE",
-            "a row pitch of " + std::to_string(f.line_pitch) + " bytes is no multiple of 16");
-  }
+  decode_pitches(v, &f);
   if (f.height > 1 && f.line_pitch < uint64_t{f.width} * kAtomBytes) {
     v.fault(fault::kInconsistentSizes, r::dma_con1::kOffset, "LINE_STRIDE",
             "a row pitch of " + std::to_string(f.line_pitch) + " bytes is less than the " +
@@ -132,7 +148,7 @@ FeatureCube decode_feature(const BlockView& v, const CnaConfig& c) {
 }
 
 WeightBlock decode_weights(const BlockView& v, const CnaConfig& c) {
-  const uint32_t channels = c.feature.channels;
+  const uint32_t channels = c.stored_channels();
   const bool is_depthwise = c.is_depthwise;
   const uint32_t element = element_bytes(c.element);
   WeightBlock w;
@@ -150,7 +166,7 @@ WeightBlock decode_weights(const BlockView& v, const CnaConfig& c) {
   require_equal(v, r::weight_size1::kOffset, "WEIGHT_BYTES_PER_KERNEL", w.bytes_per_kernel,
                 uint64_t{w.kh} * w.kw * channels * element,
                 "a kernel of " + std::to_string(w.kh) + "x" + std::to_string(w.kw) + "x" +
-                    std::to_string(channels) + " " + element_name(c.element));
+                    std::to_string(channels) + " stored " + element_name(c.element));
   require_equal(
       v, r::weight_size0::kOffset, "WEIGHT_BYTES", w.bytes,
       uint64_t{w.bytes_per_kernel} * w.kernels,
@@ -271,12 +287,13 @@ uint64_t half_weight_offset(const CnaConfig& cna, uint32_t o, uint32_t i, uint32
   const uint64_t tap = uint64_t{ky} * w.kw + kx;
   if (cna.is_depthwise) {
     const uint32_t first = o / group * group;
-    const uint32_t in_group = std::min(group, channels - first);
+    const uint32_t in_group = stored_lanes(std::min(group, channels - first), cna.feature.lanes);
     return (first * taps + tap * in_group + o % group) * kHalfBytes;
   }
   const uint32_t o_in_group = std::min(group, w.kernels - o / group * group);
   const uint32_t i_first = i / kInputGroup * kInputGroup;
-  const uint32_t i_in_group = std::min(kInputGroup, channels - i_first);
+  const uint32_t i_in_group =
+      stored_lanes(std::min(kInputGroup, channels - i_first), cna.feature.lanes);
   const uint64_t before = uint64_t{o / group} * group * w.bytes_per_kernel;
   return before + (i_first * taps * o_in_group + tap * o_in_group * i_in_group +
                    uint64_t{o % group} * i_in_group + i % kInputGroup) *
@@ -286,7 +303,8 @@ uint64_t half_weight_offset(const CnaConfig& cna, uint32_t o, uint32_t i, uint32
 uint64_t depthwise_weight_offset(const WeightBlock& weights, uint32_t channels, uint32_t c,
                                  uint32_t ky, uint32_t kx) {
   const uint32_t group = c / kDepthwiseGroup;
-  const uint32_t in_group = std::min(kDepthwiseGroup, channels - group * kDepthwiseGroup);
+  const uint32_t in_group =
+      stored_lanes(std::min(kDepthwiseGroup, channels - group * kDepthwiseGroup), kAtomBytes);
   const uint64_t taps = uint64_t{weights.kh} * weights.kw;
   return uint64_t{group} * kDepthwiseGroup * taps + (uint64_t{ky} * weights.kw + kx) * in_group +
          c % kDepthwiseGroup;

@@ -60,6 +60,14 @@ struct WeightBlock {
   uint32_t kernels = 0;  // 1 for depthwise
 };
 
+// The lanes in which weights hold a rest of input channels: a power of two times a surface's
+// channels, so that 48 of int8 take 64 and 24 of fp16 take 32.
+inline uint32_t stored_lanes(uint32_t rest, uint32_t surface_lanes) {
+  uint32_t stored = rest == 0 ? 0 : surface_lanes;
+  while (stored < rest) stored *= 2;
+  return stored;
+}
+
 struct CbufPlan {
   uint32_t data_banks = 0;
   uint32_t weight_banks = 0;
@@ -100,20 +108,27 @@ struct CnaConfig {
   uint32_t group() const {
     return (is_depthwise ? kDepthwiseGroup : kDenseGroup) / element_bytes(element);
   }
+  // Input channels that the weights of a tap have in memory, the lanes of the last group included.
+  uint32_t stored_channels() const {
+    const uint32_t group_channels = is_depthwise ? group() : kInputGroup;
+    const uint32_t rest = feature.channels % group_channels;
+    return feature.channels - rest + stored_lanes(rest, feature.lanes);
+  }
   int8_t pad(uint32_t channel) const { return (channel & 1) != 0 ? pad_odd : pad_even; }
 };
 
 // Reads and checks the registers; throws Fault.
 CnaConfig decode_cna(const BlockView& view);
 
-// The same for fp16, in bytes: [O/16][I/32][kh][kw][16 o][32 i] and [C/32][kh][kw][32].
+// The same for fp16, in bytes: [O/16][I/32][kh][kw][16 o][32 i] and [C/32][kh][kw][32], the last
+// input channels in 8, 16 or 32 lanes.
 uint64_t half_weight_offset(const CnaConfig& cna, uint32_t o, uint32_t i, uint32_t ky, uint32_t kx);
 
 // Offset of the weight of (output channel o, input channel i, ky, kx) in the native dense layout
 // [O/32][I/32][kh][kw][32 o][32 i]; the last groups hold what is left (o: kernels, i: 16 or 32).
 uint64_t dense_weight_offset(const WeightBlock& weights, uint32_t channels, uint32_t o, uint32_t i,
                              uint32_t ky, uint32_t kx);
-// The same for depthwise: [C/64][kh][kw][64], the last group holding what is left.
+// The same for depthwise: [C/64][kh][kw][64], the last group in 16, 32 or 64 lanes.
 uint64_t depthwise_weight_offset(const WeightBlock& weights, uint32_t channels, uint32_t c,
                                  uint32_t ky, uint32_t kx);
 

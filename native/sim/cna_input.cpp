@@ -168,8 +168,12 @@ InputConverter decode_converter(const BlockView& v, const CnaConfig& config) {
 }
 
 void decode_packed_feature(const BlockView& v, const CnaConfig& c, FeatureCube* f) {
+  // A row begins every 16 bytes per channel, whatever the strides say, and all of it is fetched:
+  // what lies behind the last pixel takes part as padding on the right.
   const uint32_t stride = v.raw(r::dma_con1::kOffset, r::dma_con1::kLineStride);
-  if (stride < f->width && f->height > 1) {
+  const uint32_t pitch = (stride + f->lanes - 1) / f->lanes * f->lanes;
+  f->width = (f->width + f->lanes - 1) / f->lanes * f->lanes;
+  if (pitch < f->width && f->height > 1) {
     v.fault(fault::kInconsistentSizes, r::dma_con1::kOffset, "LINE_STRIDE",
             "is " + std::to_string(stride) + " pixels, less than the " + std::to_string(f->width) +
                 " of a row");
@@ -185,7 +189,7 @@ void decode_packed_feature(const BlockView& v, const CnaConfig& c, FeatureCube* 
                "+ 1 is " + std::to_string(real) + " but ARGB_IN says " +
                    std::to_string(c.packed.channels) + " channels");
   }
-  f->line_pitch = uint64_t{stride} * c.packed.channels * element_bytes(c.element);
+  f->line_pitch = uint64_t{pitch} * c.packed.channels * element_bytes(c.element);
   f->surface_pitch = 0;
 }
 

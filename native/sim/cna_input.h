@@ -12,7 +12,8 @@ Element decode_cna_element(const BlockView& view);
 PackedPixels decode_packed(const BlockView& view);
 Deconvolution decode_deconvolution(const BlockView& view);
 InputConverter decode_converter(const BlockView& view, const CnaConfig& config);
-// Pitches of packed pixels: LINE_STRIDE counts pixels.
+// Pitches of packed pixels: LINE_STRIDE counts pixels, rows are aligned to whole atoms of them
+// (16 pixels, fp16 8).
 void decode_packed_feature(const BlockView& view, const CnaConfig& config, FeatureCube* feature);
 
 // Makes an ordinary cube of packed pixels (converted, lanes without a channel 0) and of a

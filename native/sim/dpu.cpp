@@ -1,5 +1,7 @@
 #include "sim/dpu.h"
 
+#include <algorithm>
+
 namespace rk3588::sim {
 namespace {
 
@@ -12,6 +14,8 @@ constexpr uint64_t kAtomBytes = 16;
 // a group fills, minus one.
 constexpr uint32_t kDenseGroupChannels = 32;
 constexpr uint32_t kDepthwiseGroupChannels = 64;
+// As many as a cube has rows at most: programs that write rows as groups need no more.
+constexpr uint64_t kMaxWriteGroups = 8192;
 
 void refuse_unsupported(const BlockView& v) {
   const uint16_t mode = r::feature_mode_cfg::kOffset;
@@ -53,7 +57,7 @@ void expect_equal(const BlockView& v, uint16_t offset, const char* field, int64_
 }
 
 uint32_t group_channels(const DpuConfig& c) {
-  if (c.is_flying) return c.lanes;
+  if (c.is_flying) return c.lanes * c.surfaces_per_group;
   const uint32_t channels = c.is_depthwise ? kDepthwiseGroupChannels : kDenseGroupChannels;
   return c.computes_in_float() ? channels / 2 : channels;
 }
@@ -78,24 +82,64 @@ void decode_cube(const BlockView& v, DpuConfig* c) {
   const std::string same = "DPU.DATA_CUBE_*";
   expect_equal(v, r::wdma_size_0::kOffset, "CHANNEL_WDMA + 1",
                v.value(r::wdma_size_0::kOffset, r::wdma_size_0::kChannelWdma), c->channels, same);
-  expect_equal(v, r::wdma_size_1::kOffset, "HEIGHT_WDMA + 1",
-               v.value(r::wdma_size_1::kOffset, r::wdma_size_1::kHeightWdma), c->height, same);
-  expect_equal(v, r::wdma_size_1::kOffset, "WIDTH_WDMA + 1",
-               v.value(r::wdma_size_1::kOffset, r::wdma_size_1::kWidthWdma), c->width, same);
+  c->write_height = v.value(r::wdma_size_1::kOffset, r::wdma_size_1::kHeightWdma);
+  c->write_width = v.value(r::wdma_size_1::kOffset, r::wdma_size_1::kWidthWdma);
+  const uint64_t pixels = uint64_t{c->channels / group} * c->height * c->width;
+  const uint64_t written = uint64_t{c->write_height} * c->write_width;
+  if (pixels % written != 0) {
+    v.fault(fault::kInconsistentSizes, r::wdma_size_1::kOffset, nullptr,
+            "the writer's " + std::to_string(c->write_height) + "x" +
+                std::to_string(c->write_width) + " pixels do not divide the " +
+                std::to_string(pixels) + " that the groups of the cube have");
+  }
+  if (!c->writes_as_computed() && pixels / written > kMaxWriteGroups) {
+    v.fault(fault::kUnsupportedFeature, r::wdma_size_1::kOffset, nullptr,
+            std::to_string(pixels / written) +
+                " groups of the writer's size are not modelled by this simulator; supported are " +
+                std::to_string(kMaxWriteGroups));
+  }
 }
 
 void decode_surfaces_per_group(const BlockView& v, DpuConfig* c) {
   const uint16_t offset = r::bs_ow_cfg::kOffset;
-  uint32_t expected = group_channels(*c) / c->lanes - 1;
+  // The task's own choice without a convolution: 0, or more for rows that leave as surfaces.
+  uint32_t expected =
+      c->is_flying ? v.raw(offset, r::bs_ow_cfg::kSizeE0) : group_channels(*c) / c->lanes - 1;
   // A type that changes on the way out: known are int32 sums (8 surfaces) and fp32 ones (4), where
   // the rule holds; for the rest the register itself says how surfaces are grouped.
   const bool changes_type = element_bytes(c->out_element) != (c->computes_in_float() ? 2u : 1u);
   if (changes_type) expected = v.raw(offset, r::bs_ow_cfg::kSizeE0);
-  const std::string because = "the mode (dense 1, depthwise 3, flying 0)";
+  const std::string because = "the mode (dense 1, depthwise 3, flying SIZE_E_0)";
   require_equal(v, offset, "SIZE_E_0", v.raw(offset, r::bs_ow_cfg::kSizeE0), expected, because);
   require_equal(v, offset, "SIZE_E_1", v.raw(offset, r::bs_ow_cfg::kSizeE1), expected, because);
   require_equal(v, offset, "SIZE_E_2", v.raw(offset, r::bs_ow_cfg::kSizeE2), expected, because);
   c->surfaces_per_group = expected + 1;
+}
+
+// Each pitch must step over all that the smaller ones cover.
+void check_disjoint(const BlockView& v, const DpuConfig& c) {
+  struct Walk {
+    uint64_t pitch;
+    uint64_t count;
+    uint16_t reg;
+    const char* what;
+  };
+  std::array<Walk, 3> walks{
+      {{c.line_pitch, c.write_height, r::data_cube_notch_addr::kOffset, "rows "},
+       {c.surface_pitch, c.surfaces_per_group, r::dst_surf_stride::kOffset, "surfaces "},
+       {c.group_pitch, c.write_groups(), r::surface_add::kOffset, "groups "}}};
+  std::stable_sort(walks.begin(), walks.end(),
+                   [](const Walk& a, const Walk& b) { return a.pitch < b.pitch; });
+  uint64_t covered = c.write_width * kAtomBytes;
+  for (const Walk& walk : walks) {
+    if (walk.count < 2) continue;
+    if (walk.pitch < covered) {
+      v.fault(fault::kInconsistentSizes, walk.reg, nullptr,
+              walk.what + std::to_string(walk.pitch) + " bytes apart overlap; what lies between " +
+                  "two of them takes " + std::to_string(covered));
+    }
+    covered += (walk.count - 1) * walk.pitch;
+  }
 }
 
 void decode_target(const BlockView& v, DpuConfig* c) {
@@ -113,22 +157,10 @@ void decode_target(const BlockView& v, DpuConfig* c) {
             "two different notches (" + std::to_string(notch_0) + " and " +
                 std::to_string(notch_1) + ") are not modelled by this simulator");
   }
-  c->line_pitch = uint64_t{c->width + notch_0} * kAtomBytes;
+  c->line_pitch = uint64_t{c->write_width + notch_0} * kAtomBytes;
   c->surface_pitch = v.value(r::dst_surf_stride::kOffset, r::dst_surf_stride::kDstSurfStride);
   c->group_pitch = v.value(r::surface_add::kOffset, r::surface_add::kSurfAdd);
-  const uint64_t tile = (c->height - 1) * c->line_pitch + c->width * kAtomBytes;
-  const uint32_t surfaces = c->surfaces();
-  if (c->surfaces_per_group > 1 && c->surface_pitch < tile) {
-    v.fault(fault::kInconsistentSizes, r::dst_surf_stride::kOffset, nullptr,
-            "surfaces " + std::to_string(c->surface_pitch) +
-                " bytes apart overlap; the tile takes " + std::to_string(tile));
-  }
-  const uint64_t group = (c->surfaces_per_group - 1) * c->surface_pitch + tile;
-  if (surfaces > c->surfaces_per_group && c->group_pitch < group) {
-    v.fault(fault::kInconsistentSizes, r::surface_add::kOffset, nullptr,
-            "groups " + std::to_string(c->group_pitch) + " bytes apart overlap; a group takes " +
-                std::to_string(group));
-  }
+  check_disjoint(v, *c);
 }
 
 void decode_ow(const BlockView& v, DpuConfig* c) {

@@ -12,7 +12,8 @@ namespace rk3588::sim {
 
 enum class Operand { kOff, kRegister, kMemory };
 
-// BS and BN have the same form: ALU, MUL with a shift, ReLU or RELUX.
+// BS and BN have the same parts: ALU, MUL with a shift, ReLU or RELUX. BS adds, then multiplies; BN
+// multiplies, then adds, and shifts the sum.
 struct XStage {
   Operand alu = Operand::kOff;
   bool alu_minus = false;
@@ -20,8 +21,8 @@ struct XStage {
   Operand mul = Operand::kOff;
   bool mul_prelu = false;  // only negative values are multiplied and shifted
   int16_t mul_operand = 0;
-  uint32_t shift = 0;           // for products >= 0
-  uint32_t shift_negative = 0;  // for products < 0
+  uint32_t shift = 0;           // for products (BN: and sums) >= 0
+  uint32_t shift_negative = 0;  // for those < 0
   bool relu = false;
   bool relux = false;
   int32_t relux_max = 0;
@@ -57,7 +58,8 @@ struct OutStage {
 };
 
 struct DpuConfig {
-  Element in = Element::kInt8;
+  Element in = Element::kInt8;           // what the stages take
+  Element declared_in = Element::kInt8;  // IN_PRECISION
   Element proc = Element::kInt8;
   Element out_element = Element::kInt8;
   uint32_t lanes = 16;  // channels of an output surface
@@ -74,11 +76,14 @@ struct DpuConfig {
   int16_t ow_operand = 0;
   XStage bs;
   XStage bn;
+  LutConfig lut;  // before the operation of EW
   EwStage ew;
-  LutConfig lut;  // behind the operation of EW
   OutStage out;
-  // Output addressing: surface s lies at dst + s / per_group * group_pitch + s % per_group *
-  // surface_pitch.
+  // The writer takes the atoms in the order of group, row, pixel, surface of the group, and lays
+  // them out by sizes of its own, which are those of the cube in nearly every program:
+  // group * group_pitch + row * line_pitch + pixel * 16 + surface * surface_pitch from dst on.
+  uint32_t write_height = 0;
+  uint32_t write_width = 0;
   uint64_t dst = 0;
   uint64_t surface_pitch = 0;
   uint64_t group_pitch = 0;
@@ -93,8 +98,25 @@ struct DpuConfig {
            !lut.is_on;
   }
   bool is_plain_int8() const { return is_int8_without_table() && ew.operand_bytes == 1; }
-  uint64_t surface_offset(uint32_t s) const {
-    return s / surfaces_per_group * group_pitch + s % surfaces_per_group * surface_pitch;
+  bool writes_as_computed() const { return write_height == height && write_width == width; }
+  uint64_t write_groups() const {
+    return uint64_t{surfaces()} * height * width /
+           (uint64_t{surfaces_per_group} * write_height * write_width);
+  }
+  // Offset from dst of the atom that is computed as pixel (y, x) of a surface.
+  uint64_t atom_offset(uint32_t surface, uint32_t y, uint32_t x) const {
+    uint64_t group = surface / surfaces_per_group;
+    uint64_t row = y;
+    uint64_t pixel = x;
+    if (!writes_as_computed()) {
+      pixel += (group * height + y) * width;
+      row = pixel / write_width;
+      group = row / write_height;
+      row %= write_height;
+      pixel %= write_width;
+    }
+    return group * group_pitch + row * line_pitch + pixel * 16 +
+           surface % surfaces_per_group * surface_pitch;
   }
   std::string size_text() const;
 };

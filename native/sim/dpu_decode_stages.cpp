@@ -147,6 +147,11 @@ XStage decode_bn(const BlockView& v, bool in_float) {
                      r::bn_relux_cmp_value::kOffset, "BN_"};
   const XStage x =
       decode_x(v, names, v.raw(r::data_format::kOffset, r::data_format::kBnMulShiftValueNeg));
+  if (x.mul_prelu && x.alu != Operand::kOff) {
+    v.fault(fault::kUnsupportedFeature, r::bn_cfg::kOffset, "BN_MUL_PRELU",
+            "with a summand is not modelled by this simulator: whether values that are not "
+            "multiplied meet it is not known; supported is BN_ALU_BYPASS = 1");
+  }
   if (in_float) refuse_float_shift(v, x, r::bn_mul_cfg::kOffset);
   return x;
 }

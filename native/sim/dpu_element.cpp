@@ -15,6 +15,11 @@ float relu_float(float value, bool enabled, bool limited, int32_t limit_bits) {
   return limited ? std::min(value, float_of_bits(static_cast<uint32_t>(limit_bits))) : value;
 }
 
+float summand_float(const XStage& stage, int32_t alu) {
+  const float operand = float_of_bits(static_cast<uint32_t>(alu));
+  return stage.alu_minus ? -operand : operand;
+}
+
 int16_t saturate16(int64_t value) {
   return static_cast<int16_t>(std::clamp<int64_t>(value, INT16_MIN, INT16_MAX));
 }
@@ -41,15 +46,21 @@ float scale_float(const OutStage& out, float value) {
   return std::ldexp(value * static_cast<float>(out.scale), -static_cast<int>(out.minus_exp));
 }
 
-float run_x_stage_float(const XStage& stage, float value, int32_t alu, int16_t mul) {
+float run_bs_stage_float(const XStage& stage, float value, int32_t alu, int16_t mul) {
   float x = value;
-  if (stage.alu != Operand::kOff) {
-    const float operand = float_of_bits(static_cast<uint32_t>(alu));
-    x = stage.alu_minus ? x - operand : x + operand;
-  }
+  if (stage.alu != Operand::kOff) x += summand_float(stage, alu);
   if (stage.mul != Operand::kOff && !(stage.mul_prelu && x >= 0)) {
     x *= half_to_float(static_cast<uint16_t>(mul));
   }
+  return relu_float(x, stage.relu, stage.relux, stage.relux_max);
+}
+
+float run_bn_stage_float(const XStage& stage, float value, int32_t alu, int16_t mul) {
+  float x = value;
+  if (stage.mul != Operand::kOff && !(stage.mul_prelu && x >= 0)) {
+    x *= half_to_float(static_cast<uint16_t>(mul));
+  }
+  if (stage.alu != Operand::kOff) x += summand_float(stage, alu);
   return relu_float(x, stage.relu, stage.relux, stage.relux_max);
 }
 
@@ -92,10 +103,10 @@ int32_t ew_operand_of(const TaskPlan& task, uint32_t channel, uint64_t pixel) {
 
 uint32_t run_integer_element(const DpuConfig& dpu, const ChannelOperands& operands, int32_t value,
                              int32_t ew_operand) {
-  int32_t x = run_x_stage(dpu.bs, value, operands.bs_alu, operands.bs_mul);
-  x = run_x_stage(dpu.bn, x, dpu.bn.alu_operand, operands.bn_mul);
-  x = run_ew_stage(dpu.ew, x, ew_operand);
+  int32_t x = run_bs_stage(dpu.bs, value, operands.bs_alu, operands.bs_mul);
+  x = run_bn_stage(dpu.bn, x, operands.bn_alu, operands.bn_mul);
   if (dpu.lut.is_on) x = look_up(dpu.lut, x);
+  x = run_ew_stage(dpu.ew, x, ew_operand);
   const int64_t result = scale_output(dpu.out, x);
   switch (dpu.out_element) {
     case Element::kInt8:
@@ -113,10 +124,10 @@ uint32_t run_integer_element(const DpuConfig& dpu, const ChannelOperands& operan
 
 uint32_t run_float_element(const DpuConfig& dpu, const ChannelOperands& operands, float value,
                            int32_t ew_operand) {
-  float x = run_x_stage_float(dpu.bs, value, operands.bs_alu, operands.bs_mul);
-  x = run_x_stage_float(dpu.bn, x, dpu.bn.alu_operand, operands.bn_mul);
-  x = run_ew_stage_float(dpu.ew, x, ew_operand);
+  float x = run_bs_stage_float(dpu.bs, value, operands.bs_alu, operands.bs_mul);
+  x = run_bn_stage_float(dpu.bn, x, operands.bn_alu, operands.bn_mul);
   if (dpu.lut.is_on) x = look_up_float(dpu.lut, x);
+  x = run_ew_stage_float(dpu.ew, x, ew_operand);
   return float_output(dpu, scale_float(dpu.out, x));
 }
 
@@ -135,8 +146,7 @@ uint32_t pend_bits(const DpuConfig& dpu) {
 void store_element(const TaskPlan& task, uint32_t channel, uint32_t y, uint32_t x, uint32_t bits) {
   const uint32_t lanes = task.dpu.lanes;
   const uint32_t bytes = kAtomBytes / lanes;
-  int8_t* out = task.output_row(channel / lanes, y) + size_t{x} * kAtomBytes +
-                size_t{channel % lanes} * bytes;
+  int8_t* out = task.output_atom(channel / lanes, y, x) + size_t{channel % lanes} * bytes;
   for (uint32_t i = 0; i < bytes; ++i) out[i] = static_cast<int8_t>(bits >> 8 * i & 0xff);
 }
 

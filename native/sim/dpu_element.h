@@ -7,8 +7,10 @@
 
 namespace rk3588::sim {
 
-// ALU, MUL, ReLU/RELUX in fp32: ALU operands and limits are fp32 bits, multipliers fp16 bits.
-float run_x_stage_float(const XStage& stage, float value, int32_t alu, int16_t mul);
+// BS and BN in fp32: ALU operands and limits are fp32 bits, multipliers fp16 bits. BN's product and
+// sum are rounded one after the other (assumed).
+float run_bs_stage_float(const XStage& stage, float value, int32_t alu, int16_t mul);
+float run_bn_stage_float(const XStage& stage, float value, int32_t alu, int16_t mul);
 // `operand` is what ERDMA read: fp16 or fp32 bits by the stage's operand size.
 float run_ew_stage_float(const EwStage& stage, float value, int32_t operand);
 

@@ -22,6 +22,7 @@ bool is_integer(Element e) {
 void decode_formats(const BlockView& v, DpuConfig* c) {
   const uint16_t offset = r::data_format::kOffset;
   c->in = static_cast<Element>(v.raw(offset, r::data_format::kInPrecision));
+  c->declared_in = c->in;
   c->proc = static_cast<Element>(v.raw(offset, r::data_format::kProcPrecision));
   c->out_element = static_cast<Element>(v.raw(offset, r::data_format::kOutPrecision));
   const Element out = c->out_element;
@@ -40,6 +41,11 @@ void decode_formats(const BlockView& v, DpuConfig* c) {
     }
   } else {
     refuse(v, "PROC_PRECISION", c->proc, "int8, int16, int32 and fp16");
+  }
+  // Data declared as int16 pass 8-bit processing byte by byte (vendor programs that repeat pixels).
+  if (c->is_flying && c->in == Element::kInt16 && c->proc == Element::kInt8 &&
+      out == Element::kInt8) {
+    c->in = Element::kInt8;
   }
   c->lanes = 16 / element_bytes(out);
 }

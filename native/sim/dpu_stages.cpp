@@ -15,9 +15,12 @@ int32_t relu(int32_t value, bool enabled, bool limited, int32_t limit) {
 
 // The shift depends on the sign of the product (observed), which is the sign of the value for the
 // positive multipliers that compilers use.
-int32_t multiply(int64_t value, int64_t factor, uint32_t shift, uint32_t shift_negative) {
-  const int64_t product = value * factor;
+int32_t shift_by_sign(int64_t product, uint32_t shift, uint32_t shift_negative) {
   return saturate32(shift_half_even(product, product < 0 ? shift_negative : shift));
+}
+
+int64_t summand(const XStage& stage, int32_t alu) {
+  return stage.alu_minus ? -int64_t{alu} : int64_t{alu};
 }
 
 }  // namespace
@@ -29,19 +32,29 @@ ChannelOperands channel_operands(const DpuConfig& dpu, const Operands& operands,
   if (dpu.ow != Operand::kOff) {
     c.ow = dpu.ow == Operand::kMemory ? operands.bs.ow[channel] : dpu.ow_operand;
   }
+  c.bn_alu = dpu.bn.alu == Operand::kMemory ? operands.bn_alu[channel] : dpu.bn.alu_operand;
   c.bn_mul = dpu.bn.mul == Operand::kMemory ? operands.bn_mul[channel] : dpu.bn.mul_operand;
   return c;
 }
 
-int32_t run_x_stage(const XStage& stage, int32_t value, int32_t alu, int16_t mul) {
+int32_t run_bs_stage(const XStage& stage, int32_t value, int32_t alu, int16_t mul) {
   int32_t x = value;
-  if (stage.alu != Operand::kOff) {
-    x = saturate32(int64_t{value} + (stage.alu_minus ? -int64_t{alu} : int64_t{alu}));
-  }
+  if (stage.alu != Operand::kOff) x = saturate32(int64_t{value} + summand(stage, alu));
   // PReLU: values >= 0 pass unchanged, neither multiplied nor shifted (assumed: shifts are 0 in
   // known programs).
   if (stage.mul != Operand::kOff && !(stage.mul_prelu && x >= 0)) {
-    x = multiply(x, mul, stage.shift, stage.shift_negative);
+    x = shift_by_sign(int64_t{x} * mul, stage.shift, stage.shift_negative);
+  }
+  return relu(x, stage.relu, stage.relux, stage.relux_max);
+}
+
+int32_t run_bn_stage(const XStage& stage, int32_t value, int32_t alu, int16_t mul) {
+  int32_t x = value;
+  const int64_t sum = stage.alu == Operand::kOff ? 0 : summand(stage, alu);
+  if (stage.mul == Operand::kOff) {
+    x = saturate32(value + sum);
+  } else if (!(stage.mul_prelu && value >= 0)) {
+    x = shift_by_sign(int64_t{value} * mul + sum, stage.shift, stage.shift_negative);
   }
   return relu(x, stage.relu, stage.relux, stage.relux_max);
 }
@@ -72,7 +85,7 @@ int32_t run_ew_stage(const EwStage& stage, int32_t value, int32_t operand) {
       break;
     case EwOperation::kMul:
       if (!(stage.mul_prelu && value >= 0)) {
-        value = multiply(x, e, stage.truncate, stage.truncate_negative);
+        value = shift_by_sign(x * e, stage.truncate, stage.truncate_negative);
       }
       break;
   }
@@ -90,8 +103,8 @@ int8_t run_out_stage(const OutStage& stage, int32_t value) {
 
 int8_t run_stages(const DpuConfig& dpu, const ChannelOperands& operands, uint32_t channel,
                   int32_t value, int8_t ew_operand) {
-  int32_t x = run_x_stage(dpu.bs, value, operands.bs_alu, operands.bs_mul);
-  x = run_x_stage(dpu.bn, x, dpu.bn.alu_operand, operands.bn_mul);
+  int32_t x = run_bs_stage(dpu.bs, value, operands.bs_alu, operands.bs_mul);
+  x = run_bn_stage(dpu.bn, x, operands.bn_alu, operands.bn_mul);
   const int32_t e = dpu.ew.source == Operand::kMemory
                         ? ew_operand
                         : dpu.ew.values[channel % dpu.ew.values.size()];

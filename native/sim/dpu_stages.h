@@ -11,13 +11,17 @@ struct ChannelOperands {
   int32_t bs_alu = 0;
   int16_t bs_mul = 1;
   int16_t ow = 0;
+  int32_t bn_alu = 0;
   int16_t bn_mul = 1;
 };
 
 ChannelOperands channel_operands(const DpuConfig& dpu, const Operands& operands, uint32_t channel);
 
-// ALU, MUL, ReLU/RELUX of BS or BN; 64-bit inside, saturated to 32 bits after each step.
-int32_t run_x_stage(const XStage& stage, int32_t value, int32_t alu, int16_t mul);
+// BS: ALU, MUL, ReLU/RELUX; 64-bit inside, saturated to 32 bits after each step.
+int32_t run_bs_stage(const XStage& stage, int32_t value, int32_t alu, int16_t mul);
+// BN: (value * mul + alu) >> shift, the shift by the sign of the sum, saturated to 32 bits, then
+// ReLU/RELUX. The summand counts in units of the product.
+int32_t run_bn_stage(const XStage& stage, int32_t value, int32_t alu, int16_t mul);
 // The converted operand of EW.
 int32_t convert_ew_operand(const EwStage& stage, int32_t operand);
 int32_t run_ew_stage(const EwStage& stage, int32_t value, int32_t operand);

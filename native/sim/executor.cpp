@@ -39,11 +39,14 @@ std::vector<AddressPattern> feature_ranges(const CnaConfig& c) {
   return ranges;
 }
 
+// Of each of the writer's surfaces, group by group.
 std::vector<AddressPattern> output_ranges(const DpuConfig& d) {
-  const uint64_t bytes = (d.height - 1) * d.line_pitch + uint64_t{d.width} * kAtomBytes;
+  const uint64_t bytes = (d.write_height - 1) * d.line_pitch + uint64_t{d.write_width} * kAtomBytes;
   std::vector<AddressPattern> ranges;
-  for (uint32_t s = 0; s < d.surfaces(); ++s) {
-    ranges.push_back({d.dst + d.surface_offset(s), bytes, 0, 1});
+  for (uint64_t group = 0; group < d.write_groups(); ++group) {
+    for (uint64_t s = 0; s < d.surfaces_per_group; ++s) {
+      ranges.push_back({d.dst + group * d.group_pitch + s * d.surface_pitch, bytes, 0, 1});
+    }
   }
   return ranges;
 }
@@ -120,6 +123,10 @@ TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, const Lu
     rdma = decode_rdma(view, plan.dpu, plan.is_conv);
   }
   if (plan.is_conv) plan_conv(registers, memory, cbuf, where, &plan);
+  const std::vector<AddressPattern> outputs = output_ranges(plan.dpu);
+  const char* dst = "DPU.DST_BASE_ADDR";
+  // Operands that have to be copied take no more room than the output has.
+  for (const AddressPattern& output : outputs) memory.check(output, where, dst, "the output");
   plan.operands = fetch_operands(memory, rdma, plan.dpu, where);
 
   if (plan.dpu.lut.is_on) {
@@ -130,11 +137,10 @@ TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, const Lu
             "of both");
     }
   }
-  const std::vector<AddressPattern> outputs = output_ranges(plan.dpu);
-  const char* dst = "DPU.DST_BASE_ADDR";
   // Elements of another size, or pixels in another order, would overwrite what is still to be read.
   const bool is_in_place = element_bytes(plan.dpu.in) == element_bytes(plan.dpu.out_element) &&
-                           !plan.operands.main.gathered && !plan.operands.ew.gathered;
+                           !plan.operands.main.gathered && !plan.operands.ew.gathered &&
+                           plan.dpu.writes_as_computed();
   if (plan.is_conv) {
     const WeightBlock& w = plan.cna.weights;
     check_overlap(outputs, plan.feature_reads, false, where, dst, "input features");
@@ -142,9 +148,10 @@ TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, const Lu
   }
   check_overlap(outputs, plan.operands.reads, is_in_place, where, dst, "an operand");
 
-  const uint64_t row_bytes = uint64_t{plan.dpu.width} * kAtomBytes;
+  const uint64_t row_bytes = uint64_t{plan.dpu.write_width} * kAtomBytes;
   for (size_t s = outputs.size(); s-- > 0;) {
-    const AddressPattern rows{outputs[s].address, row_bytes, plan.dpu.line_pitch, plan.dpu.height};
+    const AddressPattern rows{outputs[s].address, row_bytes, plan.dpu.line_pitch,
+                              plan.dpu.write_height};
     plan.output = memory.write(rows, where, "DPU.DST_BASE_ADDR", "the output");
     if (!memory.same_region(outputs[0].address, outputs[s].address)) {
       raise(fault::kUnmappedAccess, where, "DPU.DST_BASE_ADDR",

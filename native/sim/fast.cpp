@@ -26,7 +26,8 @@ struct PixelRows {
 
 PixelRows pixel_rows(const TaskPlan& task, bool input_is_linear, size_t input_pitch) {
   const DpuConfig& dpu = task.dpu;
-  const bool is_linear = input_is_linear && dpu.line_pitch == uint64_t{dpu.width} * kAtomBytes;
+  const bool is_linear = input_is_linear && (!dpu.writes_as_computed() ||
+                                             dpu.line_pitch == uint64_t{dpu.width} * kAtomBytes);
   if (is_linear) return {1, dpu.height * dpu.width, input_pitch};
   return {dpu.height, dpu.width, input_pitch};
 }
@@ -55,6 +56,7 @@ void FastPath::run(const TaskPlan& task) {
     run_float(task, pool_);
     return;
   }
+  if (run_byte_map(task)) return;
   if (depthwise && !can_fold_ow(task)) {
     run_elements(task, &pool_);
     return;
@@ -65,6 +67,10 @@ void FastPath::run(const TaskPlan& task) {
     run_elements(task, &pool_);
     return;
   }
+  const bool is_staged = !literal_stages_ && !task.dpu.writes_as_computed();
+  if (is_staged) {
+    staged_.resize(size_t{task.dpu.surfaces()} * task.dpu.height * task.dpu.width * kAtomBytes);
+  }
   if (depthwise) {
     run_depthwise(task);
   } else if (task.is_conv) {
@@ -72,6 +78,29 @@ void FastPath::run(const TaskPlan& task) {
   } else {
     run_flying(task);
   }
+  if (is_staged) place_staged(task);
+}
+
+// Where the atoms of pixels that follow each other go; `pixel` counts over the tile.
+int8_t* FastPath::output_pixels(const TaskPlan& task, uint32_t surface, uint64_t pixel, uint32_t y,
+                                uint32_t x) {
+  const DpuConfig& dpu = task.dpu;
+  if (dpu.writes_as_computed()) return task.output_atom(surface, y, x);
+  const uint64_t atom = uint64_t{surface} * dpu.height * dpu.width + pixel;
+  return staged_.data() + atom * kAtomBytes;
+}
+
+void FastPath::place_staged(const TaskPlan& task) {
+  const DpuConfig& dpu = task.dpu;
+  pool_.run(dpu.surfaces(), [&](size_t s) {
+    const auto surface = static_cast<uint32_t>(s);
+    const int8_t* atom = staged_.data() + s * dpu.height * dpu.width * kAtomBytes;
+    for (uint32_t y = 0; y < dpu.height; ++y) {
+      for (uint32_t x = 0; x < dpu.width; ++x, atom += kAtomBytes) {
+        std::memcpy(task.output_atom(surface, y, x), atom, kAtomBytes);
+      }
+    }
+  });
 }
 
 // The literal stages of neighbouring pixels of 16 channels.
@@ -102,12 +131,12 @@ void FastPath::store_elements(const TaskPlan& task, uint32_t surface, uint64_t p
 // has get the pad value.
 void FastPath::write_pixels(const TaskPlan& task, uint32_t surface, uint64_t pixel, uint32_t y,
                             uint32_t x, const int32_t* acc, size_t acc_stride, const int32_t* sums,
-                            size_t pixels) const {
+                            size_t pixels) {
   if (literal_stages_) {
     store_elements(task, surface, pixel, y, x, acc, acc_stride, sums, pixels);
     return;
   }
-  int8_t* out = task.output_row(surface, y) + size_t{x} * kAtomBytes;
+  int8_t* out = output_pixels(task, surface, pixel, y, x);
   if (surface >= surfaces_.size()) {
     std::memset(out, task.dpu.pend, pixels * kAtomBytes);
     return;

@@ -25,14 +25,18 @@ class FastPath {
   void run_dense(const TaskPlan& task);
   void run_depthwise(const TaskPlan& task);
   void run_flying(const TaskPlan& task);
+  // True if it did: a task of bytes whose result depends on the byte and its channel only.
+  bool run_byte_map(const TaskPlan& task);
+  int8_t* output_pixels(const TaskPlan& task, uint32_t surface, uint64_t pixel, uint32_t y,
+                        uint32_t x);
+  void place_staged(const TaskPlan& task);
   void store_elements(const TaskPlan& task, uint32_t surface, uint64_t pixel, uint32_t y,
                       uint32_t x, const int32_t* acc, size_t acc_stride, const int32_t* sums,
                       size_t pixels) const;
   void pack_weights(const TaskPlan& task);
   void sum_windows(const TaskPlan& task, const struct FeatureWindow& window);
   void write_pixels(const TaskPlan& task, uint32_t surface, uint64_t pixel, uint32_t y, uint32_t x,
-                    const int32_t* acc, size_t acc_stride, const int32_t* sums,
-                    size_t pixels) const;
+                    const int32_t* acc, size_t acc_stride, const int32_t* sums, size_t pixels);
 
   const Kernels& kernels_;
   ThreadPool& pool_;
@@ -41,6 +45,7 @@ class FastPath {
   bool folded_ow_ = false;       // the sums contain the OW term
   std::vector<SurfaceStages> surfaces_;
   std::vector<int8_t> window_memory_;
+  std::vector<int8_t> staged_;  // the cube as it is computed, where the writer lays it out anew
   std::vector<uint8_t> packed_;
   bool has_packed_weights_ = false;
   std::vector<int16_t> depthwise_weights_;

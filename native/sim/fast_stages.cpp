@@ -108,7 +108,7 @@ class Bounds {
 };
 
 struct LargestFactors {
-  double bs_alu = 0.0, bs = 0.0, bn = 0.0, out = 0.0, out_offset = 0.0, ew = 0.0;
+  double bs_alu = 0.0, bs = 0.0, bn = 0.0, bn_alu = 0.0, out = 0.0, out_offset = 0.0, ew = 0.0;
 };
 
 LargestFactors largest_factors(const std::vector<SurfaceStages>& surfaces) {
@@ -121,6 +121,7 @@ LargestFactors largest_factors(const std::vector<SurfaceStages>& surfaces) {
       raise(&f.bs, s.bs_lt[lane]);
       raise(&f.bn, s.bn_ge[lane]);
       raise(&f.bn, s.bn_lt[lane]);
+      raise(&f.bn_alu, s.bn_alu[lane]);
       raise(&f.ew, s.ew[lane]);
       raise(&f.out, s.out_scale[lane]);
       raise(&f.out_offset, s.out_offset[lane]);
@@ -141,9 +142,11 @@ void set_limit_flags(const TaskPlan& task, const std::vector<SurfaceStages>& sur
   if (t->has_bs_mul) bounds.multiply(f.bs);
   t->limit_bs = bounds.exceeds() || dpu.bs.relu;
   if (dpu.bs.relux) bounds.include(dpu.bs.relux_max);
-  if (t->has_bn_alu) bounds.add(std::abs(t->bn_alu));
-  t->limit_bn_alu = bounds.exceeds();
   if (t->has_bn_mul) bounds.multiply(f.bn);
+  if (t->has_bn_alu) {
+    bounds.add(f.bn_alu);
+    if (t->has_bn_mul) bounds.multiply(std::max(t->bn_shift_ge, t->bn_shift_lt));
+  }
   t->limit_bn = bounds.exceeds() || dpu.bn.relu;
   if (dpu.bn.relux) bounds.include(dpu.bn.relux_max);
   double operand = f.ew;
@@ -178,7 +181,13 @@ void prepare_surface(const TaskPlan& task, bool fold_ow, uint32_t surface, TaskS
         dpu.bs.alu_minus ? -static_cast<double>(c.bs_alu) : static_cast<double>(c.bs_alu);
     s->ow[lane] = fold_ow ? 0.0 : c.ow;
     set_factors(dpu.bs, c.bs_mul, &s->bs_ge[lane], &s->bs_lt[lane]);
-    set_factors(dpu.bn, c.bn_mul, &s->bn_ge[lane], &s->bn_lt[lane]);
+    s->bn_alu[lane] =
+        dpu.bn.alu_minus ? -static_cast<double>(c.bn_alu) : static_cast<double>(c.bn_alu);
+    if (t->has_bn_alu) {
+      s->bn_ge[lane] = s->bn_lt[lane] = c.bn_mul;
+    } else {
+      set_factors(dpu.bn, c.bn_mul, &s->bn_ge[lane], &s->bn_lt[lane]);
+    }
     t->bs_split |= s->bs_ge[lane] != s->bs_lt[lane];
     t->bn_split |= s->bn_ge[lane] != s->bn_lt[lane];
     const EwStage& ew = dpu.ew;
@@ -213,8 +222,8 @@ bool prepare_stages(const TaskPlan& task, bool fold_ow, TaskStages* t,
   t->has_bs_mul = dpu.bs.mul != Operand::kOff;
   t->has_bn_alu = dpu.bn.alu != Operand::kOff;
   t->has_bn_mul = dpu.bn.mul != Operand::kOff;
-  t->bn_alu = dpu.bn.alu_minus ? -static_cast<double>(dpu.bn.alu_operand)
-                               : static_cast<double>(dpu.bn.alu_operand);
+  t->bn_shift_ge = std::ldexp(1.0, -static_cast<int>(dpu.bn.shift));
+  t->bn_shift_lt = std::ldexp(1.0, -static_cast<int>(dpu.bn.shift_negative));
   set_limits(dpu.bs.relu, dpu.bs.relux, dpu.bs.relux_max, &t->bs_low, &t->bs_high);
   set_limits(dpu.bn.relu, dpu.bn.relux, dpu.bn.relux_max, &t->bn_low, &t->bn_high);
   set_limits(dpu.ew.relu, dpu.ew.relux, dpu.ew.relux_max, &t->ew_low, &t->ew_high);

@@ -22,8 +22,9 @@ struct SurfaceStages {
   alignas(64) double bs_alu[kLanes];
   alignas(64) double bs_ge[kLanes];  // factor of values >= 0: multiplier * 2^-shift
   alignas(64) double bs_lt[kLanes];  // factor of values < 0
-  alignas(64) double bn_ge[kLanes];
+  alignas(64) double bn_ge[kLanes];  // the same of BN; with a summand the multiplier alone
   alignas(64) double bn_lt[kLanes];
+  alignas(64) double bn_alu[kLanes];
   alignas(64) double ow[kLanes];
   alignas(64) double ew[kLanes];  // converted operand that does not depend on the pixel
   alignas(64) double out_scale[kLanes];
@@ -44,13 +45,14 @@ struct TaskStages {
   bool has_bn_alu = false;
   bool has_bn_mul = false;
   bool bn_split = false;
-  double bn_alu = 0.0;
+  // With BN's multiplier and summand: 2^-shift of sums >= 0 and < 0.
+  double bn_shift_ge = 1.0;
+  double bn_shift_lt = 1.0;
   // Where values can leave 32 bits, or ReLU or RELUX is on; elsewhere limiting would change
   // nothing.
   bool limit_accumulator = true;
   bool limit_bs_alu = true;
   bool limit_bs = true;
-  bool limit_bn_alu = true;
   bool limit_bn = true;
   bool limit_ew_operand = true;
   bool limit_ew_operation = true;

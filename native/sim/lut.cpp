@@ -82,7 +82,13 @@ void LutTables::push(uint32_t data, const Position& where) {
               " goes behind the 513 entries of the table, or no LUT_ACCESS_CFG "
               "with write access comes before it");
   }
-  values_[table_][next_] = static_cast<int16_t>(data);
+  // 16 bits count; the others are 0 or repeat the sign.
+  const auto entry = static_cast<int16_t>(data);
+  if (data > 0xffff && static_cast<int32_t>(data) != entry) {
+    complain(fault::kReservedBits, where, "DPU.LUT_ACCESS_DATA",
+             "value " + hex(data) + " is no entry of 16 bits, extended by its sign or by zeros");
+  }
+  values_[table_][next_] = entry;
   written_[table_].set(next_);
   ++next_;
 }

@@ -97,7 +97,10 @@ class SegmentReader {
                                  "does hangs the core"
                                : "the register is read only"));
     }
-    if ((word.value & ~reg.valid) != 0) {
+    // Entries of tables may be extended to the whole word: LutTables looks at them.
+    const bool is_entry =
+        reg.target == regs::dpu::kTarget && reg.offset == regs::dpu::lut_access_data::kOffset;
+    if ((word.value & ~reg.valid) != 0 && !is_entry) {
       complain(fault::kReservedBits, where_, reg.name,
                at(address) + "value " + hex(word.value) + " sets reserved bits " +
                    hex(word.value & ~reg.valid) + "; they must be 0");

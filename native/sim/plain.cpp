@@ -32,9 +32,9 @@ void run_plain(const TaskPlan& task) {
     ChannelOperands channel_ops;
     if (is_real) channel_ops = channel_operands(dpu, task.operands, channel);
     for (uint32_t y = 0; y < dpu.height; ++y) {
-      int8_t* row = task.output_row(channel / kAtomBytes, y) + channel % kAtomBytes;
       for (uint32_t x = 0; x < dpu.width; ++x) {
-        row[x * kAtomBytes] = is_real ? element(task, channel_ops, channel, y, x) : dpu.pend;
+        task.output_atom(channel / kAtomBytes, y, x)[channel % kAtomBytes] =
+            is_real ? element(task, channel_ops, channel, y, x) : dpu.pend;
       }
     }
   }

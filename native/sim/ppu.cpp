@@ -18,6 +18,9 @@ constexpr uint64_t kAtomBytes = 16;
 constexpr uint32_t kRead8Bit = 1;
 constexpr uint32_t kRead16Bit = 2;
 constexpr int kRecipFractionBits = 16;
+// Output pixels of a row that the line buffer holds for one row of windows; as many rows overlap,
+// rounded up to a power of two, share it (every one of 30 vendor programs keeps to that).
+constexpr uint32_t kLineBufferPixels = 128;
 
 void refuse_unsupported(const BlockView& v) {
   const uint16_t mode = p::operation_mode_cfg::kOffset;
@@ -113,6 +116,15 @@ void decode_window(const BlockView& v, PoolingConfig* c) {
         p::data_cube_out_width::kOffset, "CUBE_OUT_WIDTH");
   check(c->out_height, c->stride_h, c->kernel_h, c->in_height, c->pad_top, bottom,
         p::data_cube_out_height::kOffset, "CUBE_OUT_HEIGHT");
+  uint32_t shares = 1;
+  while (shares * c->stride_h < c->kernel_h) shares *= 2;
+  if (c->out_width > kLineBufferPixels / shares) {
+    v.fault(fault::kInvalidValue, p::data_cube_out_width::kOffset, "CUBE_OUT_WIDTH",
+            "+ 1 = " + std::to_string(c->out_width) + " is more than the " +
+                std::to_string(kLineBufferPixels / shares) + " columns that " +
+                std::to_string(c->kernel_h) + " rows with stride " + std::to_string(c->stride_h) +
+                " leave room for; split the columns over tasks");
+  }
 }
 
 // The padding value has 35 bits in two registers.

@@ -48,30 +48,33 @@ uint64_t aligned_address(const BlockView& v, uint16_t offset) {
   return address;
 }
 
+OperandData operand_data(uint32_t use) {
+  return use == kUseAlu ? OperandData::kSummands : OperandData::kMultipliers;
+}
+
 void decode_brdma(const BlockView& v, RdmaConfig* c) {
   const uint32_t use = v.raw(r::rdma_brdma_cfg::kOffset, r::rdma_brdma_cfg::kBrdmaDataUse);
   if (use == 0) return;
-  if (use != kUseAlu && use != kUseAll) {
+  if (use != kUseAlu && use != kUseMul && use != kUseAll) {
     v.fault(fault::kUnsupportedFeature, r::rdma_brdma_cfg::kOffset, "BRDMA_DATA_USE",
             "the combination " + std::to_string(use) +
-                " is not modelled by this simulator; supported are 0, 1 (dense int32) and 7 "
-                "(blocks of 8 channels)");
+                " is not modelled by this simulator; supported are 0, 1 (dense int32), 4 (dense "
+                "int16 multipliers) and 7 (blocks of 8 channels)");
   }
-  c->bs_data = use == kUseAlu ? OperandData::kDense : OperandData::kBlocks;
+  c->bs_data = use == kUseAll ? OperandData::kBlocks : operand_data(use);
   c->bs_address = aligned_address(v, r::rdma_bs_base_addr::kOffset);
 }
 
-// Only the form that PReLU programs use is known: int16 multipliers, dense.
 void decode_nrdma(const BlockView& v, RdmaConfig* c) {
   const uint32_t use = v.raw(r::rdma_nrdma_cfg::kOffset, r::rdma_nrdma_cfg::kNrdmaDataUse);
   if (use == 0) return;
-  if (use != kUseMul) {
+  if (use != kUseAlu && use != kUseMul) {
     v.fault(fault::kUnsupportedFeature, r::rdma_nrdma_cfg::kOffset, "NRDMA_DATA_USE",
             "the combination " + std::to_string(use) +
-                " is not modelled by this simulator; supported are 0 and 4 (dense int16 "
-                "multipliers)");
+                " is not modelled by this simulator; supported are 0, 1 (dense int32 summands) and "
+                "4 (dense int16 multipliers)");
   }
-  c->bn_multipliers = true;
+  c->bn_data = operand_data(use);
   c->bn_address = aligned_address(v, r::rdma_bn_base_addr::kOffset);
 }
 
@@ -94,6 +97,30 @@ void decode_ew_read(const BlockView& v, RdmaConfig* c) {
   }
   c->ew_shape.element_bytes = 1u << (size - kSize8Bit);
   c->ew_address = aligned_address(v, r::rdma_ew_base_addr::kOffset);
+}
+
+// Known programs give the operand's pitch twice: as the whole, and as the notch behind the tile's
+// rows, which skips the other reader's surface where two share the operand. Which of them counts is
+// not known, so they must agree.
+void check_ew_stride(const BlockView& v, const RdmaConfig& c) {
+  const uint16_t offset = r::rdma_ew_surf_stride::kOffset;
+  const int64_t stride = v.value(offset, r::rdma_ew_surf_stride::kEwSurfStride);
+  int64_t expected = kAtomBytes;
+  std::string because = "an operand per channel";
+  if (c.ew == EwRead::kPerPixel) {
+    const int64_t surfaces = c.combined ? 2 : 1;
+    // Pitches that lead back wrap in 32 bits.
+    if (static_cast<uint32_t>(stride * surfaces) ==
+        static_cast<uint32_t>(c.ew_shape.surface_pitch)) {
+      return;
+    }
+    expected = c.ew_shape.surface_pitch / surfaces;
+    because = "DPU_RDMA.RDMA_EW_SURF_NOTCH";
+  }
+  if (stride == expected) return;
+  v.complain(
+      fault::kInconsistentSizes, offset, nullptr,
+      "is " + std::to_string(stride) + " but " + because + " makes it " + std::to_string(expected));
 }
 
 void decode_main_read(const BlockView& v, bool is_conv, RdmaConfig* c) {
@@ -132,25 +159,37 @@ void decode_main_read(const BlockView& v, bool is_conv, RdmaConfig* c) {
   }
 }
 
+// Numbers of `Number`'s size, one per channel.
+template <typename Number>
+std::vector<Number> dense_operands(const uint8_t* data, const DpuConfig& dpu) {
+  std::vector<Number> numbers(dpu.channels, 0);
+  constexpr int kBytes = sizeof(Number);
+  for (uint32_t c = 0; c < dpu.real_channels; ++c) {
+    numbers[c] = static_cast<Number>(little_endian(data + uint64_t{kBytes} * c, kBytes));
+  }
+  return numbers;
+}
+
+uint64_t operand_size(OperandData data, uint32_t channels) {
+  if (data == OperandData::kSummands) return uint64_t{channels} * sizeof(int32_t);
+  if (data == OperandData::kMultipliers) return uint64_t{channels} * sizeof(int16_t);
+  return uint64_t{(channels + kBlockChannels - 1) / kBlockChannels} * kBlockBytes;
+}
+
 void fetch_bs(const Memory& memory, const RdmaConfig& rdma, const DpuConfig& dpu,
               const Position& where, Operands* out) {
-  const uint32_t real = dpu.real_channels;
-  const bool dense = rdma.bs_data == OperandData::kDense;
-  const uint64_t bytes = dense
-                             ? uint64_t{real} * 4
-                             : uint64_t{(real + kBlockChannels - 1) / kBlockChannels} * kBlockBytes;
-  const AddressPattern pattern{rdma.bs_address, bytes, 0, 1};
+  const AddressPattern pattern{rdma.bs_address, operand_size(rdma.bs_data, dpu.real_channels), 0,
+                               1};
   const uint8_t* data =
       memory.read(pattern, where, "DPU_RDMA.RDMA_BS_BASE_ADDR", "the operands of BS");
   out->reads.push_back(pattern);
+  if (rdma.bs_data == OperandData::kSummands) out->bs.alu = dense_operands<int32_t>(data, dpu);
+  if (rdma.bs_data == OperandData::kMultipliers) out->bs.mul = dense_operands<int16_t>(data, dpu);
+  if (rdma.bs_data != OperandData::kBlocks) return;
   out->bs.alu.assign(dpu.channels, 0);
   out->bs.ow.assign(dpu.channels, 0);
   out->bs.mul.assign(dpu.channels, 0);
-  for (uint32_t c = 0; c < real; ++c) {
-    if (dense) {
-      out->bs.alu[c] = static_cast<int32_t>(little_endian(data + 4 * c, 4));
-      continue;
-    }
+  for (uint32_t c = 0; c < dpu.real_channels; ++c) {
     const uint8_t* block = data + uint64_t{c / kBlockChannels} * kBlockBytes;
     const uint32_t lane = c % kBlockChannels;
     out->bs.alu[c] = static_cast<int32_t>(little_endian(block + 4 * lane, 4));
@@ -161,14 +200,13 @@ void fetch_bs(const Memory& memory, const RdmaConfig& rdma, const DpuConfig& dpu
 
 void fetch_bn(const Memory& memory, const RdmaConfig& rdma, const DpuConfig& dpu,
               const Position& where, Operands* out) {
-  const AddressPattern pattern{rdma.bn_address, uint64_t{dpu.real_channels} * 2, 0, 1};
+  const AddressPattern pattern{rdma.bn_address, operand_size(rdma.bn_data, dpu.real_channels), 0,
+                               1};
   const uint8_t* data =
-      memory.read(pattern, where, "DPU_RDMA.RDMA_BN_BASE_ADDR", "the multipliers of BN");
+      memory.read(pattern, where, "DPU_RDMA.RDMA_BN_BASE_ADDR", "the operands of BN");
   out->reads.push_back(pattern);
-  out->bn_mul.assign(dpu.channels, 0);
-  for (uint32_t c = 0; c < dpu.real_channels; ++c) {
-    out->bn_mul[c] = static_cast<int16_t>(little_endian(data + 2 * c, 2));
-  }
+  if (rdma.bn_data == OperandData::kSummands) out->bn_alu = dense_operands<int32_t>(data, dpu);
+  if (rdma.bn_data == OperandData::kMultipliers) out->bn_mul = dense_operands<int16_t>(data, dpu);
 }
 
 void require_fetched(bool fetched, const Position& where, const char* reg, const char* operand) {
@@ -201,7 +239,7 @@ RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& dpu, bool is_conv) {
   // The types of the main operand say nothing where it is not read.
   if (v.raw(mode, r::rdma_feature_mode_cfg::kMrdmaDisable) == 0) {
     expect_equal(v, mode, "IN_PRECISION", v.raw(mode, r::rdma_feature_mode_cfg::kInPrecision),
-                 static_cast<int64_t>(dpu.in));
+                 static_cast<int64_t>(dpu.declared_in));
     expect_equal(v, mode, "PROC_PRECISION", v.raw(mode, r::rdma_feature_mode_cfg::kProcPrecision),
                  static_cast<int64_t>(dpu.proc));
   }
@@ -225,6 +263,7 @@ RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& dpu, bool is_conv) {
     c.ew_shape = decode_ew_shape(v, dpu);
     c.ew_shape.element_bytes = bytes;
   }
+  if (c.ew != EwRead::kOff) check_ew_stride(v, c);
   if (c.combined &&
       (c.src.surface_pitch != c.ew_shape.surface_pitch ||
        c.src.line_pitch != c.ew_shape.line_pitch || c.src.repeat_h != 1 || c.src.repeat_w != 1)) {
@@ -240,33 +279,37 @@ RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& dpu, bool is_conv) {
 Operands fetch_operands(const Memory& memory, const RdmaConfig& rdma, const DpuConfig& dpu,
                         const Position& where) {
   Operands out;
-  const bool dense_or_blocks = rdma.bs_data != OperandData::kNone;
   const bool blocks = rdma.bs_data == OperandData::kBlocks;
   if (dpu.bs.alu == Operand::kMemory) {
-    require_fetched(dense_or_blocks, where, "DPU.BS_CFG.BS_ALU_SRC", "its summand");
+    require_fetched(blocks || rdma.bs_data == OperandData::kSummands, where,
+                    "DPU.BS_CFG.BS_ALU_SRC", "its summand");
   }
   if (dpu.bs.mul == Operand::kMemory) {
-    require_fetched(blocks, where, "DPU.BS_MUL_CFG.BS_MUL_SRC", "its multiplier");
+    require_fetched(blocks || rdma.bs_data == OperandData::kMultipliers, where,
+                    "DPU.BS_MUL_CFG.BS_MUL_SRC", "its multiplier");
   }
   if (dpu.ow == Operand::kMemory) {
     require_fetched(blocks, where, "DPU.BS_OW_CFG.OW_SRC", "the OW operand");
   }
   if (dpu.bn.alu == Operand::kMemory) {
-    require_fetched(false, where, "DPU.BN_CFG.BN_ALU_SRC", "its summand");
+    require_fetched(rdma.bn_data == OperandData::kSummands, where, "DPU.BN_CFG.BN_ALU_SRC",
+                    "its summand");
   }
   if (dpu.bn.mul == Operand::kMemory) {
-    require_fetched(rdma.bn_multipliers, where, "DPU.BN_MUL_CFG.BN_MUL_SRC", "its multiplier");
+    require_fetched(rdma.bn_data == OperandData::kMultipliers, where, "DPU.BN_MUL_CFG.BN_MUL_SRC",
+                    "its multiplier");
   }
-  if (dense_or_blocks) fetch_bs(memory, rdma, dpu, where, &out);
+  if (rdma.bs_data != OperandData::kNone) fetch_bs(memory, rdma, dpu, where, &out);
   out.bytes.brdma = bytes_of(out.reads, 0, out.reads.size());
-  if (rdma.bn_multipliers) {
+  if (rdma.bn_data != OperandData::kNone) {
     fetch_bn(memory, rdma, dpu, where, &out);
     out.bytes.nrdma = out.reads.back().extent();
   }
   // Surfaces without a real channel are not read.
   const auto surfaces = [&](const OperandShape& shape) {
     const uint64_t lanes = kAtomBytes / shape.element_bytes;
-    return (dpu.real_channels + lanes - 1) / lanes;
+    const uint64_t taken = (dpu.real_channels + lanes - 1) / lanes;
+    return shape.rows_are_surfaces ? (taken + shape.repeat_h - 1) / shape.repeat_h : taken;
   };
   size_t first = out.reads.size();
   if (rdma.reads_main) {

@@ -8,7 +8,8 @@
 
 namespace rk3588::sim {
 
-enum class OperandData { kNone, kDense, kBlocks };
+// Per channel: summands (int32) or multipliers (int16) alone, or blocks of 8 channels of all three.
+enum class OperandData { kNone, kSummands, kMultipliers, kBlocks };
 enum class EwRead { kOff, kPerChannel, kPerPixel };
 
 // How the pixels of an operand's surface lie in memory and how they become the task's pixels.
@@ -16,20 +17,22 @@ struct OperandShape {
   uint32_t height = 0;  // in memory
   uint32_t width = 0;
   uint64_t line_pitch = 0;
-  uint64_t surface_pitch = 0;
-  uint32_t repeat_h = 1;  // unpooling: every pixel becomes repeat_h x repeat_w
+  int64_t surface_pitch = 0;  // notches may lead back
+  uint32_t repeat_h = 1;      // unpooling: every pixel becomes repeat_h x repeat_w
   uint32_t repeat_w = 1;
+  bool rows_are_surfaces = false;  // repeated rows leave as the surfaces of a group (SIZE_E)
   uint32_t element_bytes = 1;
   // Pixels follow each other and the task takes them as they are.
   bool is_contiguous() const {
-    return repeat_h == 1 && repeat_w == 1 && line_pitch == uint64_t{width} * 16;
+    return repeat_h == 1 && repeat_w == 1 && line_pitch == uint64_t{width} * 16 &&
+           surface_pitch >= 0;
   }
 };
 
 struct RdmaConfig {
   OperandData bs_data = OperandData::kNone;
   uint64_t bs_address = 0;
-  bool bn_multipliers = false;  // NRDMA reads one int16 per channel, dense
+  OperandData bn_data = OperandData::kNone;
   uint64_t bn_address = 0;
   bool reads_main = false;  // MRDMA feeds the DPU (flying mode)
   bool combined = false;  // COMB_USE 5: even surfaces of the EW operand by MRDMA, odd ones by ERDMA
@@ -80,7 +83,8 @@ struct ReaderBytes {
 
 struct Operands {
   BsOperands bs;
-  std::vector<int16_t> bn_mul;        // 0 from the real channels on
+  std::vector<int32_t> bn_alu;        // 0 from the real channels on
+  std::vector<int16_t> bn_mul;        // the same
   OperandCube main;                   // flying mode
   OperandCube ew;                     // per pixel
   std::vector<int32_t> ew_channels;   // per channel

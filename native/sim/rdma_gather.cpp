@@ -11,19 +11,22 @@ namespace r = regs::dpu_rdma;
 
 constexpr uint64_t kAtomBytes = 16;
 
-OperandShape shape_of(uint32_t height, uint32_t width, uint64_t line_notch, uint64_t notch) {
+OperandShape shape_of(uint32_t height, uint32_t width, uint64_t line_notch, int64_t notch) {
   OperandShape s;
   s.height = height;
   s.width = width;
   s.line_pitch = (width + line_notch) * kAtomBytes;
-  // A surface is the rows of the tile, each with its notch, plus the notch to the next surface.
-  s.surface_pitch = height * s.line_pitch + notch;
+  // The notch to the next surface counts from the end of the last row's pixels.
+  const uint64_t rows = (height - 1) * s.line_pitch + width * kAtomBytes;
+  s.surface_pitch = static_cast<int64_t>(rows) + notch;
   return s;
 }
 
 // Unpooling repeats pixels: kernel and stride are the same, so that every output pixel has one
 // source. The cube's size is that of the source (documented as "input feature width"); programs
-// that give the output's size there are read as such (assumed).
+// that give the output's size there are read as such (assumed). Where the task's groups have as
+// many surfaces as a pixel has rows, the rows leave as these surfaces, and the task's height is
+// that of the source.
 void decode_unpooling(const BlockView& v, const DpuConfig& dpu, uint32_t* height, uint32_t* width,
                       OperandShape* repeat) {
   namespace dma = r::rdma_src_dma_cfg;
@@ -41,8 +44,10 @@ void decode_unpooling(const BlockView& v, const DpuConfig& dpu, uint32_t* height
   }
   v.only(r::rdma_pad_cfg::kOffset, r::rdma_pad_cfg::kPadTop, 0, "PAD_TOP", "padded unpooling");
   v.only(r::rdma_pad_cfg::kOffset, r::rdma_pad_cfg::kPadLeft, 0, "PAD_LEFT", "padded unpooling");
+  repeat->rows_are_surfaces =
+      dpu.surfaces_per_group > 1 && dpu.surfaces_per_group == repeat->repeat_h;
   if (*height == dpu.height && *width == dpu.width) {
-    *height /= repeat->repeat_h;
+    if (!repeat->rows_are_surfaces) *height /= repeat->repeat_h;
     *width /= repeat->repeat_w;
   }
 }
@@ -86,7 +91,7 @@ OperandShape decode_main_shape(const BlockView& v, const DpuConfig& dpu) {
       v.value(r::rdma_data_cube_width::kOffset, r::rdma_data_cube_width::kWidth));
   OperandShape repeat;
   uint64_t line_notch = 0;
-  uint64_t notch = 0;
+  int64_t notch = 0;
   const bool reads =
       v.raw(r::rdma_feature_mode_cfg::kOffset, r::rdma_feature_mode_cfg::kMrdmaDisable) == 0;
   if (reads) {
@@ -102,10 +107,11 @@ OperandShape decode_main_shape(const BlockView& v, const DpuConfig& dpu) {
   require_size(v, r::rdma_data_cube_width::kOffset, "WIDTH + 1", uint64_t{width} * repeat.repeat_w,
                dpu.width);
   require_size(v, r::rdma_data_cube_height::kOffset, "HEIGHT + 1",
-               uint64_t{height} * repeat.repeat_h, dpu.height);
+               uint64_t{height} * (repeat.rows_are_surfaces ? 1 : repeat.repeat_h), dpu.height);
   OperandShape s = shape_of(height, width, line_notch, notch);
   s.repeat_h = repeat.repeat_h;
   s.repeat_w = repeat.repeat_w;
+  s.rows_are_surfaces = repeat.rows_are_surfaces;
   s.element_bytes = element_bytes(dpu.in);
   return s;
 }
@@ -127,10 +133,10 @@ OperandCube read_operand(const Memory& memory, const OperandShape& shape, uint64
   const uint64_t extent = (shape.height - 1) * shape.line_pitch + row_bytes;
   OperandCube cube;
   cube.element_bytes = shape.element_bytes;
-  cube.pitch = shape.surface_pitch;
+  cube.pitch = static_cast<uint64_t>(shape.surface_pitch);
   const auto note = [&](uint64_t address, uint64_t count) {
     for (uint64_t i = 0; i < count; ++i) {
-      reads->push_back({address + i * shape.surface_pitch, extent, 0, 1});
+      reads->push_back({address + i * cube.pitch, extent, 0, 1});
     }
   };
   const uint64_t even_count = odd == nullptr ? surfaces : (surfaces + 1) / 2;
@@ -140,7 +146,7 @@ OperandCube read_operand(const Memory& memory, const OperandShape& shape, uint64
   if (odd != nullptr) note(*odd, odd_count);
   if (shape.is_contiguous()) {
     const auto fetch = [&](uint64_t address, uint64_t count, const std::string& reg) {
-      const AddressPattern pattern{address, extent, shape.surface_pitch, count};
+      const AddressPattern pattern{address, extent, cube.pitch, count};
       return reinterpret_cast<const int8_t*>(memory.read(pattern, where, reg, what));
     };
     cube.even = fetch(even, even_count, even_reg);
@@ -150,21 +156,26 @@ OperandCube read_operand(const Memory& memory, const OperandShape& shape, uint64
     return cube;
   }
   const size_t out_row = row_bytes * shape.repeat_w;
-  const size_t out_surface = out_row * shape.height * shape.repeat_h;
+  // Every repeated row as a row of its surface, or all of a pixel's rows as surfaces of their own.
+  const uint32_t copies = shape.rows_are_surfaces ? shape.repeat_h : 1;
+  const uint32_t repeats = shape.rows_are_surfaces ? 1 : shape.repeat_h;
+  const size_t out_surface = out_row * shape.height * repeats;
   // The last row first: what lies outside memory must not make room for a copy.
   for (uint64_t s = surfaces; s-- > 0;) {
     const bool is_odd = odd != nullptr && s % 2 != 0;
     const uint64_t index = odd == nullptr ? s : s / 2;
-    const uint64_t address = (is_odd ? *odd : even) + index * shape.surface_pitch;
+    const uint64_t address = (is_odd ? *odd : even) + index * cube.pitch;
     const AddressPattern rows{address, row_bytes, shape.line_pitch, shape.height};
     const auto* data =
         reinterpret_cast<const int8_t*>(memory.read(rows, where, is_odd ? ew_reg : even_reg, what));
     if (!cube.gathered) {
-      cube.gathered = std::make_shared<std::vector<int8_t>>(out_surface * surfaces);
+      cube.gathered = std::make_shared<std::vector<int8_t>>(out_surface * copies * surfaces);
     }
-    int8_t* out = cube.gathered->data() + s * out_surface;
-    for (uint32_t y = 0; y < shape.height * shape.repeat_h; ++y, out += out_row) {
-      copy_row(shape, data + y / shape.repeat_h * shape.line_pitch, out);
+    for (uint32_t copy = 0; copy < copies; ++copy) {
+      int8_t* out = cube.gathered->data() + (s * copies + copy) * out_surface;
+      for (uint32_t y = 0; y < shape.height * repeats; ++y, out += out_row) {
+        copy_row(shape, data + y / repeats * shape.line_pitch, out);
+      }
     }
   }
   cube.even = cube.gathered->data();

@@ -345,7 +345,7 @@ inline constexpr Field kDataBurstLen{3, 0, false, 0, 1};
 namespace dma_con1 {  // Pitch of input rows.
 inline constexpr uint16_t kOffset = 0x107c;
 inline constexpr uint32_t kValid = 0x0fffffffu;
-inline constexpr Field kLineStride{27, 0, false, 0, 4};
+inline constexpr Field kLineStride{27, 0, false, 0, 1};
 }  // namespace dma_con1
 namespace dma_con2 {  // Pitch of input surfaces.
 inline constexpr uint16_t kOffset = 0x1080;
@@ -1010,7 +1010,7 @@ inline constexpr Field kKernelWidth{2, 0, false, 1, 1};
 namespace rdma_surf_notch {  // MRDMA: bytes to skip after the rows of a surface.
 inline constexpr uint16_t kOffset = 0x504c;
 inline constexpr uint32_t kValid = 0xfffffff0u;
-inline constexpr Field kSurfNotchAddr{31, 4, false, 0, 16};
+inline constexpr Field kSurfNotchAddr{31, 4, true, 0, 16};
 }  // namespace rdma_surf_notch
 namespace rdma_pad_cfg {  // MRDMA: padding of unpooling.
 inline constexpr uint16_t kOffset = 0x5064;
@@ -1030,7 +1030,7 @@ inline constexpr Field kMWeight{7, 0, false, 0, 1};
 namespace rdma_ew_surf_notch {  // ERDMA: bytes to skip after the rows of a surface.
 inline constexpr uint16_t kOffset = 0x506c;
 inline constexpr uint32_t kValid = 0xfffffff0u;
-inline constexpr Field kEwSurfNotch{31, 4, false, 0, 16};
+inline constexpr Field kEwSurfNotch{31, 4, true, 0, 16};
 }  // namespace rdma_ew_surf_notch
 }  // namespace dpu_rdma
 

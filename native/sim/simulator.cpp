@@ -29,7 +29,9 @@ TaskAccess access_of(const TaskPlan& plan) {
   TaskAccess access{ranges(plan.operands.reads), ranges(plan.writes)};
   const uint64_t lanes = kAtomBytes / element_bytes(plan.dpu.out_element);
   const uint64_t surfaces = (plan.dpu.real_channels + lanes - 1) / lanes;
-  access.real_writes = std::min<uint64_t>(surfaces, access.writes.size());
+  access.real_writes = plan.dpu.writes_as_computed()
+                           ? std::min<uint64_t>(surfaces, access.writes.size())
+                           : access.writes.size();
   if (!plan.is_conv) return access;
   access.reuses_cbuf = plan.cna.cbuf.data_reuse || plan.cna.cbuf.weight_reuse;
   for (const AddressRange& range : ranges(plan.feature_reads)) access.reads.push_back(range);
@@ -75,6 +77,7 @@ struct Simulator::Impl {
       if (settings.probe) {
         trace_task(plan, end.enable_mask, run.registers, *settings.probe, where,
                    &run.report.traces);
+        bound_traces(&run.report, 2 * kMostTraces);
       }
       if (settings.dry_run) {
         // All checks are done.
@@ -94,6 +97,15 @@ struct Simulator::Impl {
     }
     ++run.task;
     return end;
+  }
+
+  // Drops the oldest traces, in portions.
+  static void bound_traces(Report* report, size_t most) {
+    std::vector<ElementTrace>& traces = report->traces;
+    if (traces.size() <= most) return;
+    const size_t extra = traces.size() - kMostTraces;
+    traces.erase(traces.begin(), traces.begin() + static_cast<ptrdiff_t>(extra));
+    report->earlier_traces += extra;
   }
 
   Position position(Run& run, const std::string& layer) const {
@@ -127,6 +139,8 @@ struct Simulator::Impl {
     if (settings.probe) {
       trace_pooling(config, plan, enable_mask, run.registers, *settings.probe, where,
                     &run.report.traces);
+      bound_traces(&run.report, 2 * kMostTraces);
+      bound_traces(&run.report, 2 * kMostTraces);
     }
     if (!settings.dry_run) run_pooling(config, plan, settings.plain ? nullptr : &pool);
   }
@@ -215,6 +229,7 @@ struct Simulator::Impl {
         check_rocket(run, task, end.enable_mask);
       }
     }
+    bound_traces(&run.report, kMostTraces);
     return std::move(run.report);
   }
 

@@ -114,6 +114,9 @@ struct TaskCounters {
 };
 
 // How the element of Settings::probe got its value in one task.
+// Far more than tasks of any real program write one element.
+inline constexpr size_t kMostTraces = 256;
+
 struct ElementTrace {
   int task = 0;
   std::string layer;
@@ -146,9 +149,11 @@ struct TaskAccess {
 
 // What a run reports besides the memory it leaves.
 struct Report {
-  std::vector<TaskCounters> tasks;      // only with Settings::counters
-  std::vector<TaskAccess> accesses;     // only with Settings::accesses
-  std::vector<ElementTrace> traces;     // of the tasks that wrote the element of Settings::probe
+  std::vector<TaskCounters> tasks;   // only with Settings::counters
+  std::vector<TaskAccess> accesses;  // only with Settings::accesses
+  // Of the last kMostTraces tasks that wrote the element of Settings::probe, and how many more did.
+  std::vector<ElementTrace> traces;
+  uint64_t earlier_traces = 0;
   std::vector<std::string> complaints;  // lenient mode: what would have been faults
 };
 

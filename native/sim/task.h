@@ -24,8 +24,8 @@ struct TaskPlan {
   uint64_t cbuf_data_bytes = 0;
   std::unique_ptr<std::vector<int8_t>> expanded;
 
-  int8_t* output_row(uint32_t surface, uint32_t y) const {
-    return reinterpret_cast<int8_t*>(output) + dpu.surface_offset(surface) + y * dpu.line_pitch;
+  int8_t* output_atom(uint32_t surface, uint32_t y, uint32_t x) const {
+    return reinterpret_cast<int8_t*>(output) + dpu.atom_offset(surface, y, x);
   }
 };
 

@@ -28,13 +28,19 @@ uint64_t address_of(const Cube& cube, const Place& at) {
          uint64_t{at.x} * kAtomBytes + at.channel % cube.lanes * (kAtomBytes / cube.lanes);
 }
 
+uint64_t address_of(const DpuConfig& dpu, const Place& at) {
+  return dpu.dst + dpu.atom_offset(at.channel / dpu.lanes, at.y, at.x) +
+         at.channel % dpu.lanes * (kAtomBytes / dpu.lanes);
+}
+
 std::optional<Place> find(const Cube& cube, uint64_t address) {
   for (size_t s = 0; s < cube.surfaces.size(); ++s) {
     const AddressPattern& surface = cube.surfaces[s];
     if (address < surface.address || address >= surface.address + surface.bytes) continue;
     const uint64_t offset = address - surface.address;
     const uint64_t column = offset % cube.line_pitch;
-    if (column >= uint64_t{cube.width} * kAtomBytes) return std::nullopt;
+    // Surfaces may lie in each other's gaps.
+    if (column >= uint64_t{cube.width} * kAtomBytes) continue;
     const auto lane = static_cast<uint32_t>(column % kAtomBytes / (kAtomBytes / cube.lanes));
     return Place{static_cast<uint32_t>(s) * cube.lanes + lane,
                  static_cast<uint32_t>(offset / cube.line_pitch),
@@ -43,14 +49,37 @@ std::optional<Place> find(const Cube& cube, uint64_t address) {
   return std::nullopt;
 }
 
-// Where the probed element lies in the task's output, if it does.
-std::optional<Place> find(const Cube& cube, const Probe& probe, const Position& where) {
-  if (probe.task == Probe::kAnyTask) return find(cube, probe.address);
-  if (probe.task != where.task || probe.channel >= cube.surfaces.size() * cube.lanes ||
-      probe.y >= cube.height || probe.x >= cube.width) {
+// The place that a probe of this task names, if `size` (channels, height, width) has it.
+std::optional<Place> named_place(const Place& size, const Probe& probe, const Position& where) {
+  if (probe.task != where.task || probe.channel >= size.channel || probe.y >= size.y ||
+      probe.x >= size.x) {
     return std::nullopt;
   }
   return Place{probe.channel, probe.y, probe.x};
+}
+
+// The place of an element as it is computed, from where the writer puts it.
+Place computed_place(const DpuConfig& dpu, const Place& written) {
+  if (dpu.writes_as_computed()) return written;
+  const uint32_t surface = written.channel / dpu.lanes;
+  const uint64_t group = surface / dpu.surfaces_per_group;
+  const uint64_t pixel = (group * dpu.write_height + written.y) * dpu.write_width + written.x;
+  const uint64_t row = pixel / dpu.width;
+  const auto computed = static_cast<uint32_t>(row / dpu.height * dpu.surfaces_per_group +
+                                              surface % dpu.surfaces_per_group);
+  return {computed * dpu.lanes + written.channel % dpu.lanes,
+          static_cast<uint32_t>(row % dpu.height), static_cast<uint32_t>(pixel % dpu.width)};
+}
+
+std::optional<Place> find(const TaskPlan& t, const Probe& probe, const Position& where) {
+  const DpuConfig& dpu = t.dpu;
+  if (probe.task != Probe::kAnyTask) {
+    return named_place({dpu.channels, dpu.height, dpu.width}, probe, where);
+  }
+  const Cube cube{t.writes, dpu.line_pitch, dpu.write_width, dpu.write_height, dpu.lanes};
+  const std::optional<Place> written = find(cube, probe.address);
+  if (!written) return std::nullopt;
+  return computed_place(dpu, *written);
 }
 
 void add_registers(const RegisterFile& registers, uint32_t mask, ElementTrace* trace) {
@@ -91,48 +120,67 @@ XStage only_mul(XStage x) {
   return x;
 }
 
-XStage only_relu(XStage x) {
-  x.alu = Operand::kOff;
-  x.mul = Operand::kOff;
+XStage without_relu(XStage x) {
+  x.relu = false;
   return x;
 }
 
-// One stage in its parts, by running it with the others switched off.
-int32_t record_x(Recorder& r, const std::string& name, const XStage& x, int32_t value, int32_t alu,
-                 int16_t mul) {
-  if (x.alu != Operand::kOff) {
-    r.add(name + ".ALU operand", alu);
-    value = run_x_stage(only_alu(x), value, alu, mul);
-    r.add(name + ".ALU", value);
-  }
-  if (x.mul != Operand::kOff) {
-    r.add(name + ".MUL operand", mul);
-    value = run_x_stage(only_mul(x), value, alu, mul);
-    r.add(name + ".MUL", value);
-  }
-  if (x.relu) {
-    value = run_x_stage(only_relu(x), value, alu, mul);
-    r.add(name + ".RELU", value);
-  }
-  return value;
+double operand_number(int32_t alu, int32_t) { return alu; }
+double operand_number(int32_t alu, float) { return float_of_bits(static_cast<uint32_t>(alu)); }
+double factor_number(int16_t mul, int32_t) { return mul; }
+double factor_number(int16_t mul, float) { return half_to_float(static_cast<uint16_t>(mul)); }
+
+int32_t run_bs(const XStage& x, int32_t v, const ChannelOperands& o) {
+  return run_bs_stage(x, v, o.bs_alu, o.bs_mul);
+}
+float run_bs(const XStage& x, float v, const ChannelOperands& o) {
+  return run_bs_stage_float(x, v, o.bs_alu, o.bs_mul);
+}
+int32_t run_bn(const XStage& x, int32_t v, const ChannelOperands& o) {
+  return run_bn_stage(x, v, o.bn_alu, o.bn_mul);
+}
+float run_bn(const XStage& x, float v, const ChannelOperands& o) {
+  return run_bn_stage_float(x, v, o.bn_alu, o.bn_mul);
 }
 
-float record_x(Recorder& r, const std::string& name, const XStage& x, float value, int32_t alu,
-               int16_t mul) {
+// One stage in its parts, by running it with the others switched off.
+template <typename Number>
+Number record_bs(Recorder& r, const XStage& x, Number value, const ChannelOperands& ops) {
+  Number v = value;
   if (x.alu != Operand::kOff) {
-    r.add(name + ".ALU operand", float_of_bits(static_cast<uint32_t>(alu)));
-    value = run_x_stage_float(only_alu(x), value, alu, mul);
-    r.add(name + ".ALU", value);
+    r.add("BS.ALU operand", operand_number(ops.bs_alu, v));
+    v = run_bs(only_alu(x), v, ops);
+    r.add("BS.ALU", v);
   }
   if (x.mul != Operand::kOff) {
-    r.add(name + ".MUL operand", half_to_float(static_cast<uint16_t>(mul)));
-    value = run_x_stage_float(only_mul(x), value, alu, mul);
-    r.add(name + ".MUL", value);
+    r.add("BS.MUL operand", factor_number(ops.bs_mul, v));
+    v = run_bs(only_mul(x), v, ops);
+    r.add("BS.MUL", v);
   }
-  if (x.relu) {
-    value = run_x_stage_float(only_relu(x), value, alu, mul);
-    r.add(name + ".RELU", value);
+  v = run_bs(x, value, ops);
+  if (x.relu) r.add("BS.RELU", v);
+  return v;
+}
+
+// BN's shift belongs to the sum, so that a product that meets a summand is shown before its shift.
+template <typename Number>
+Number record_bn(Recorder& r, const XStage& x, Number value, const ChannelOperands& ops) {
+  const bool has_both = x.alu != Operand::kOff && x.mul != Operand::kOff;
+  if (x.mul != Operand::kOff) {
+    const double factor = factor_number(ops.bn_mul, value);
+    r.add("BN.MUL operand", factor);
+    if (has_both) {
+      r.add("BN.product", static_cast<double>(value) * factor);
+    } else {
+      r.add("BN.MUL", run_bn(only_mul(x), value, ops));
+    }
   }
+  if (x.alu != Operand::kOff) {
+    r.add("BN.ALU operand", operand_number(ops.bn_alu, value));
+    r.add("BN.ALU", run_bn(without_relu(x), value, ops));
+  }
+  value = run_bn(x, value, ops);
+  if (x.relu) r.add("BN.RELU", value);
   return value;
 }
 
@@ -178,8 +226,12 @@ void record_integers(const TaskPlan& t, const Place& at, const ChannelOperands& 
     x = t.operands.main.element(at.channel, uint64_t{at.y} * dpu.width + at.x);
     r.add("DPU_RDMA.main operand", x);
   }
-  x = record_x(r, "BS", dpu.bs, x, ops.bs_alu, ops.bs_mul);
-  x = record_x(r, "BN", dpu.bn, x, dpu.bn.alu_operand, ops.bn_mul);
+  x = record_bs(r, dpu.bs, x, ops);
+  x = record_bn(r, dpu.bn, x, ops);
+  if (dpu.lut.is_on) {
+    x = look_up(dpu.lut, x);
+    r.add("EW.LUT", x);
+  }
   if (dpu.ew.operation != EwOperation::kOff) {
     r.add("EW.operand", ew);
     r.add("EW.converted operand", convert_ew_operand(dpu.ew, ew));
@@ -189,10 +241,6 @@ void record_integers(const TaskPlan& t, const Place& at, const ChannelOperands& 
   if (dpu.ew.relu) {
     x = run_ew_stage(only_relu(dpu.ew), x, ew);
     r.add("EW.RELU", x);
-  }
-  if (dpu.lut.is_on) {
-    x = look_up(dpu.lut, x);
-    r.add("EW.LUT", x);
   }
   r.add("OUT_CVT.scaled", static_cast<double>(scale_output(dpu.out, x) - dpu.out.offset));
   r.add("OUT_CVT.with offset", static_cast<double>(scale_output(dpu.out, x)));
@@ -210,8 +258,12 @@ void record_floats(const TaskPlan& t, const Place& at, const ChannelOperands& op
     x = half_to_float(static_cast<uint16_t>(bits));
     r.add("DPU_RDMA.main operand", x);
   }
-  x = record_x(r, "BS", dpu.bs, x, ops.bs_alu, ops.bs_mul);
-  x = record_x(r, "BN", dpu.bn, x, dpu.bn.alu_operand, ops.bn_mul);
+  x = record_bs(r, dpu.bs, x, ops);
+  x = record_bn(r, dpu.bn, x, ops);
+  if (dpu.lut.is_on) {
+    x = look_up_float(dpu.lut, x);
+    r.add("EW.LUT", x);
+  }
   if (dpu.ew.operation != EwOperation::kOff) {
     x = run_ew_stage_float(without_relu(dpu.ew), x, ew);
     r.add("EW", x);
@@ -219,10 +271,6 @@ void record_floats(const TaskPlan& t, const Place& at, const ChannelOperands& op
   if (dpu.ew.relu) {
     x = run_ew_stage_float(only_relu(dpu.ew), x, ew);
     r.add("EW.RELU", x);
-  }
-  if (dpu.lut.is_on) {
-    x = look_up_float(dpu.lut, x);
-    r.add("EW.LUT", x);
   }
   r.add("OUT_CVT.scaled", scale_float(dpu.out, x));
 }
@@ -245,11 +293,11 @@ uint32_t output_bits(const TaskPlan& t, const Place& at, const ChannelOperands& 
   return run_integer_element(t.dpu, ops, value, ew);
 }
 
-ElementTrace start(const Position& where, const Cube& cube, const Place& at) {
+ElementTrace start(const Position& where, uint64_t address, const Place& at) {
   ElementTrace trace;
   trace.task = where.task;
   trace.layer = where.layer;
-  trace.address = address_of(cube, at);
+  trace.address = address;
   trace.channel = at.channel;
   trace.y = at.y;
   trace.x = at.x;
@@ -261,15 +309,9 @@ ElementTrace start(const Position& where, const Cube& cube, const Place& at) {
 void trace_task(const TaskPlan& t, uint32_t enable_mask, const RegisterFile& registers,
                 const Probe& probe, const Position& where, std::vector<ElementTrace>* traces) {
   const DpuConfig& dpu = t.dpu;
-  Cube cube{{}, dpu.line_pitch, dpu.width, dpu.height, dpu.lanes};
-  for (uint32_t s = 0; s < dpu.surfaces(); ++s) {
-    cube.surfaces.push_back({dpu.dst + dpu.surface_offset(s),
-                             (dpu.height - 1) * dpu.line_pitch + uint64_t{dpu.width} * kAtomBytes,
-                             0, 1});
-  }
-  const std::optional<Place> at = find(cube, probe, where);
+  const std::optional<Place> at = find(t, probe, where);
   if (!at) return;
-  ElementTrace trace = start(where, cube, *at);
+  ElementTrace trace = start(where, address_of(dpu, *at), *at);
   Recorder r(&trace);
   if (t.is_conv) {
     r.add("CBUF.data banks", t.cna.cbuf.data_banks);
@@ -299,9 +341,12 @@ void trace_pooling(const PoolingConfig& c, const PoolingPlan& plan, uint32_t ena
                    std::vector<ElementTrace>* traces) {
   const uint32_t lanes = kAtomBytes / element_bytes(c.element);
   const Cube cube{plan.writes, c.dst_line_pitch, c.out_width, c.out_height, lanes};
-  const std::optional<Place> at = find(cube, probe, where);
+  const std::optional<Place> at =
+      probe.task == Probe::kAnyTask
+          ? find(cube, probe.address)
+          : named_place({c.surfaces * lanes, c.out_height, c.out_width}, probe, where);
   if (!at) return;
-  ElementTrace trace = start(where, cube, *at);
+  ElementTrace trace = start(where, address_of(cube, *at), *at);
   Recorder r(&trace);
   const uint32_t bytes = kAtomBytes / lanes;
   for (uint32_t k = 0; k < c.kernel_h * c.kernel_w; ++k) {

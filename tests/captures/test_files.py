@@ -109,7 +109,7 @@ def test_missing_and_foreign_files(tmp_path):
     np.savez(tmp_path / "other.npz", x=np.zeros(3))
     with pytest.raises(CaptureError, match="manifest is missing"):
         load_capture(tmp_path / "other.npz")
-    with pytest.raises(CaptureError, match="cannot be read"):
+    with pytest.raises(CaptureError, match="is a directory"):
         load_capture(tmp_path)
 
 

@@ -48,7 +48,7 @@ def produced(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[
     mistakes = {
         ": no such file": ("compile", tmp_path / "none.tflite"),
         "no such image file": ("classify", tmp_path / "none.png", "--model", MODEL),
-        "not an image: no format that Pillow knows": ("classify", text, "--model", MODEL),
+        "not an image: none of the formats": ("classify", text, "--model", MODEL),
         "too short a label file": (*start, "--labels", short),
         "needs one of each": ("classify", IMAGE, "--model", two),
         "are of no detector known here": ("detect", IMAGE, "--model", MODEL),

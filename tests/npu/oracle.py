@@ -28,9 +28,19 @@ def shift_round(values, shift, ties_away=False):
     return np.where(shift > 0, quotient + up, values)
 
 
-def stage(values, alu=0, mul=1, shift=0, shift_negative=0, relu=False, relux_max=None):
-    """BS or BN: add, multiply, shift by sign, saturate, clamp."""
+def bs_stage(values, alu=0, mul=1, shift=0, shift_negative=0, relu=False, relux_max=None):
+    """Add, multiply, shift by sign, saturate, clamp."""
     values = (np.asarray(values, dtype=np.int64) + alu) * mul
+    return _shift_and_clamp(values, shift, shift_negative, relu, relux_max)
+
+
+def bn_stage(values, alu=0, mul=1, shift=0, shift_negative=0, relu=False, relux_max=None):
+    """Multiply, add, shift by sign, saturate, clamp."""
+    values = np.asarray(values, dtype=np.int64) * mul + alu
+    return _shift_and_clamp(values, shift, shift_negative, relu, relux_max)
+
+
+def _shift_and_clamp(values, shift, shift_negative, relu, relux_max):
     values = shift_round(values, np.where(values >= 0, shift, shift_negative))
     values = np.clip(values, *INT32)
     if relu:

@@ -67,7 +67,8 @@ def task_of(value):
     def place(name):
         return Ref(BufferId.CONSTANTS, value[name])
 
-    line = get("CNA.DMA_CON1.LINE_STRIDE")
+    # Whole rows: LINE_STRIDE is the pixels of four of them, 16 bytes each.
+    line = 4 * get("CNA.DMA_CON1.LINE_STRIDE")
     surface = get("DPU.DST_SURF_STRIDE.DST_SURF_STRIDE")
     pad = get("CNA.PAD_CON1.PAD_VALUE") & 0xFF
     return ConvTask(

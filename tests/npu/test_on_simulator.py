@@ -112,7 +112,7 @@ def test_dense_per_tensor_with_weight_zero_point(shape):
         out=out,
     )
     products, sums = oracle.dense(patches, weights)
-    expected = oracle.out_convert(oracle.stage(products - 3 * sums, alu=bias), out)
+    expected = oracle.out_convert(oracle.bs_stage(products - 3 * sums, alu=bias), out)
     assert np.unique(expected).size > 20
     run_and_compare(
         [layer("conv", task)],
@@ -149,8 +149,8 @@ def test_dense_per_channel_with_relu6(shape):
         out=out,
     )
     products, sums = oracle.dense(patches, weights)
-    scaled = oracle.stage(products + weight_sums * sums, bias, mul, 14, 14)
-    expected = oracle.out_convert(oracle.stage(scaled, relu=True, relux_max=60000), out)
+    scaled = oracle.bs_stage(products + weight_sums * sums, bias, mul, 14, 14)
+    expected = oracle.out_convert(oracle.bn_stage(scaled, relu=True, relux_max=60000), out)
     assert np.unique(expected).size > 20
     run_and_compare(
         [layer("conv", task)],
@@ -194,7 +194,7 @@ def test_depthwise_per_channel(c, stride):
     )
     patches = oracle.windows(x, 3, 3, oh, ow, stride, 1, 1, 1, 5)
     products, sums = oracle.depthwise(patches, weights)
-    scaled = oracle.stage(products + zero_points * sums, bias, mul, 14, 14)
+    scaled = oracle.bs_stage(products + zero_points * sums, bias, mul, 14, 14)
     expected = oracle.out_convert(scaled, out)
     assert np.unique(expected).size > 20
     run_and_compare(
@@ -249,7 +249,7 @@ def test_a_fused_operand_is_added_per_pixel(relu, depthwise):
         ew=ew,
         out=out,
     )
-    summed = oracle.stage(products, bias) + oracle.shift_round(
+    summed = oracle.bs_stage(products, bias) + oracle.shift_round(
         (other.astype(np.int64) + 12) * 0x4D21, 8
     )
     expected = oracle.out_convert(np.maximum(summed, 0) if relu else summed, out)
@@ -291,7 +291,7 @@ def test_elementwise_addition(c):
         ),
         out=out,
     )
-    left = oracle.stage(a, 17, 0x4321, 1, 1)
+    left = oracle.bs_stage(a, 17, 0x4321, 1, 1)
     right = oracle.shift_round((b.astype(np.int64) - 4) * 0x6543, 2)
     expected = oracle.out_convert(left + right, out)
     assert np.unique(expected).size > 20
@@ -340,8 +340,8 @@ def test_row_tiles_with_reused_weights_then_an_addition():
     add_out = OutConvert(0x4000, 27, 0)
     add = add_task(h=h, w=w, c=c, a=Ref(BufferId.SCRATCH, 0), b=Ref(BufferId.INPUT, 0), out=add_out)
     patches = oracle.windows(x, 3, 3, h, w, 1, 1, 1, 1, -7)
-    middle = oracle.out_convert(oracle.stage(oracle.dense(patches, weights)[0], bias), out)
-    left = oracle.stage(middle, 3, 0x4000, 2, 2)
+    middle = oracle.out_convert(oracle.bs_stage(oracle.dense(patches, weights)[0], bias), out)
+    left = oracle.bs_stage(middle, 3, 0x4000, 2, 2)
     right = oracle.shift_round((x.astype(np.int64) - 7) * 0x5000, 1)
     expected = oracle.out_convert(left + right, add_out)
     assert np.unique(expected).size > 20
@@ -374,7 +374,7 @@ def test_a_bn_multiplier_and_a_register_operand(source):
         out=out,
     )
     products, _ = oracle.dense(patches, weights)
-    scaled = oracle.stage(oracle.stage(products, bias), 0, mul, 13, 12)
+    scaled = oracle.bn_stage(oracle.bs_stage(products, bias), 0, mul, 13, 12)
     expected = oracle.out_convert(np.maximum(scaled - 777, 0), out)
     assert np.unique(expected).size > 20
     run_and_compare([layer("conv", task)], constants, [(x, 2)], [(expected, 2)])

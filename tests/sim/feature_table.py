@@ -80,10 +80,18 @@ FEATURES = (
     ),
     feature(
         "CNA",
-        "NC1HWC2 int8; row pitch LINE_STRIDE * 4, surface pitch (LINE_STRIDE + "
-        "SURF_STRIDE) * 16, sum modulo 2^28",
-        f"{SILICON}, {VENDOR}",
+        "NC1HWC2 int8, whole rows, four at once: LINE_STRIDE = 4 * DMA_WIDTH, surface pitch "
+        "(LINE_STRIDE + SURF_STRIDE) * 16, sum modulo 2^28",
+        f"{SILICON}, {VENDOR}; that other strides fail {ASSUMED}",
         CONV,
+        "sim/test_walks::test_four_rows_at_once_are_whole_rows",
+    ),
+    feature(
+        "CNA",
+        "GROUP_LINE_OFF, rows that are windows of wider ones: row pitch LINE_STRIDE * 16, "
+        "surface pitch (SURF_STRIDE + DMA_WIDTH) * 16",
+        VENDOR,
+        "sim/test_walks::test_group_line_off_counts_pixels",
     ),
     feature(
         "CNA",
@@ -101,16 +109,18 @@ FEATURES = (
     ),
     feature(
         "CNA",
-        "dense weights [O/32][I/32][kh][kw][32][32], rests compact; depthwise [C/64][kh][kw][64]",
+        "dense weights [O/32][I/32][kh][kw][32][32], depthwise [C/64][kh][kw][64]; the last input "
+        "channels in 16, 32 or (depthwise) 64 lanes, the last kernels compact",
         f"{SILICON}, {VENDOR}",
         CONV,
     ),
     feature(
         "CNA",
-        "packed pixels of 1 to 4 channels (ARGB_IN): LINE_STRIDE in pixels, lanes without "
-        "a channel 0",
+        "packed pixels of 1 to 4 channels (ARGB_IN): LINE_STRIDE in pixels, rows begin every 16 "
+        "(fp16: 8) pixels and their tail is padding; lanes without a channel 0",
         f"{VENDOR} (1, 3, 4 channels); zero lanes {ASSUMED}",
         "sim/test_input_oracle::test_packed_pixels",
+        "sim/test_input_oracle::test_the_tail_of_packed_pixels_is_their_padding_on_the_right",
         "sim/test_input_oracle::test_many_entries_of_packed_pixels",
     ),
     feature(
@@ -164,9 +174,11 @@ FEATURES = (
     ),
     feature(
         "DPU",
-        "BN: ALU and MUL from registers, MUL per channel from memory, PReLU, ReLU, RELUX",
+        "BN: MUL, then ALU in units of the product, then the shift by the sum's sign; both from "
+        "registers, one of them per channel from memory; PReLU (without ALU), ReLU, RELUX",
         VENDOR,
         CONV,
+        "sim/test_float_oracle::test_bn_multiplies_then_adds",
     ),
     feature(
         "DPU",
@@ -183,10 +195,11 @@ FEATURES = (
     ),
     feature(
         "DPU",
-        "lookup tables: upload, LE and LO, hybrid, overflow and underflow priority, "
-        "linear interpolation, slopes",
+        "lookup tables, before the operation of EW: upload, LE and LO, hybrid, overflow and "
+        "underflow priority, linear interpolation, slopes",
         f"{VENDOR}; rounding to even and the gap between tables {ASSUMED}",
         "sim/test_lut::test_table_behind_an_elementwise_task",
+        "sim/test_lut::test_the_table_comes_before_the_operation_of_ew",
         "sim/test_lut::test_sigmoid_behind_a_convolution",
         "sim/test_float_oracle::test_sigmoid_by_tables",
     ),
@@ -205,43 +218,57 @@ FEATURES = (
     ),
     feature(
         "DPU",
-        "surface s at DST + s / k * SURFACE_ADD + s % k * DST_SURF_STRIDE with k = SIZE_E "
-        "+ 1; equal notches",
-        f"{SILICON}, {VENDOR} (notches {ASSUMED})",
+        "the writer takes atoms in the order group, row, pixel, surface of the group (SIZE_E + 1) "
+        "and lays them out by WDMA_SIZE_1, SURFACE_ADD, notch and DST_SURF_STRIDE; equal notches",
+        f"{SILICON}, {VENDOR} (sizes of its own, notches)",
         CONV,
+        "sim/test_walks::test_the_writer_walks_with_its_own_sizes",
+        "sim/test_walks::test_every_second_pixel",
         "sim/test_input_oracle::test_row_notches",
     ),
     feature(
         "DPU_RDMA",
-        "BRDMA dense int32, or blocks of 8 channels: 8 int32, 8 int16, 8 int16",
+        "BRDMA dense int32 summands, dense int16 multipliers, or blocks of 8 channels: 8 int32, "
+        "8 int16, 8 int16",
         f"{SILICON}, {VENDOR}",
         CONV,
     ),
-    feature("DPU_RDMA", "NRDMA DATA_USE = 4: dense int16 multipliers", VENDOR, CONV),
     feature(
         "DPU_RDMA",
-        "operand surface pitch: rows * row pitch + notch; COMB_USE = 5: even "
-        "surfaces from SRC_BASE, odd ones from EW_BASE",
+        "NRDMA DATA_USE = 1: dense int32 summands, 4: dense int16 multipliers",
         VENDOR,
         CONV,
     ),
     feature(
         "DPU_RDMA",
+        "operand surface pitch: from the first row's start to the last row's end, plus the signed "
+        "notch; EW_SURF_STRIDE says the same; COMB_USE = 5: even surfaces from SRC_BASE, odd ones "
+        "from EW_BASE",
+        VENDOR,
+        CONV,
+        "sim/test_walks::test_notches_lead_anywhere",
+        "sim/test_walks::test_the_operands_pitch_is_given_twice",
+    ),
+    feature(
+        "DPU_RDMA",
         "row notches of both readers",
-        f"{DOCUMENTED}; within the surface pitch {ASSUMED}",
+        f"{DOCUMENTED}, {VENDOR}",
         "sim/test_input_oracle::test_row_notches",
     ),
     feature(
         "DPU_RDMA",
         "unpooling: every pixel repeated kernel x kernel times; cube sizes of the "
-        "source, or of the output",
+        "source, or of the output; with as many surfaces per group the repeated rows leave as "
+        "these",
         f"{VENDOR}; sizes {ASSUMED}",
         "sim/test_input_oracle::test_nearest_by_two",
+        "sim/test_walks::test_repeated_rows_leave_as_surfaces",
     ),
     feature(
         "CNA",
-        "fp16: weights [O/16][I/32][kh][kw][16][32], depthwise [C/32][kh][kw][32]; 8 channels per "
-        "surface; padding value the low half of PAD_CON1",
+        "fp16: weights [O/16][I/32][kh][kw][16][32], depthwise [C/32][kh][kw][32], rests of input "
+        "channels in 8, 16 or 32 lanes; 8 channels per surface; padding value the low half of "
+        "PAD_CON1",
         f"{VENDOR}; padding {ASSUMED}",
         "sim/test_float_oracle::test_convolution",
     ),
@@ -280,6 +307,13 @@ FEATURES = (
         f"{VENDOR}; padding {ASSUMED}",
         "sim/test_pooling_oracle::test_int8",
         "sim/test_pooling_oracle::test_fp16",
+    ),
+    feature(
+        "PPU",
+        "at most 128 / p output columns per task, p the kernel's height over the stride, rounded "
+        "up to a power of two",
+        VENDOR,
+        "sim/test_pooling_oracle::test_output_columns_fit_the_line_buffer",
     ),
     feature(
         "PPU",

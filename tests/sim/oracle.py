@@ -65,13 +65,15 @@ def stages(r: s.Registers, value: Int64, data: Tensors, ew: Int8 | None) -> Int8
     bs_alu = alu if r[s.BS_CFG] >> 8 & 1 else np.full(alu.shape, signed(r[s.BS_ALU_CFG], 32))
     bs_mul = mul if r[s.BS_MUL_CFG] & 1 else np.full(mul.shape, signed(r[s.BS_MUL_CFG] >> 16, 16))
     relux = signed(r.get(s.BS_RELUX, 0), 32)
-    v = x_stage(value, r[s.BS_CFG], bs_alu, bs_mul, r[s.BS_MUL_CFG], neg >> 4 & 63, relux)
+    v = bs_stage(value, r[s.BS_CFG], bs_alu, bs_mul, r[s.BS_MUL_CFG], neg >> 4 & 63, relux)
     bn_mul = np.full(mul.shape, signed(r.get(s.BN_MUL_CFG, 0) >> 16, 16))
     if r.get(s.BN_MUL_CFG, 0) & 1:
         bn_mul = data.bn_mul
     bn_alu = np.full(alu.shape, signed(r.get(s.BN_ALU_CFG, 0), 32))
+    if r[s.BN_CFG] >> 8 & 1:
+        bn_alu = data.bn_alu
     relux = signed(r.get(s.BN_RELUX, 0), 32)
-    v = x_stage(v, r[s.BN_CFG], bn_alu, bn_mul, r.get(s.BN_MUL_CFG, 0), neg >> 10 & 63, relux)
+    v = bn_stage(v, r[s.BN_CFG], bn_alu, bn_mul, r.get(s.BN_MUL_CFG, 0), neg >> 10 & 63, relux)
     v = ew_stage(r, v, ew)
     product = v * signed(r[s.OUT_SCALE], 16)
     shift = r[s.OUT_SHIFT] & 0xFFF
@@ -79,24 +81,48 @@ def stages(r: s.Registers, value: Int64, data: Tensors, ew: Int8 | None) -> Int8
     return np.clip(rounded + signed(r[s.OUT_OFFSET], 32), -128, 127).astype(np.int8)
 
 
-def x_stage(
+def bs_stage(
     v: Int64, cfg: int, alu: Int64, mul: Int64, mul_cfg: int, shift_negative: int, relux: int
 ) -> Int64:
+    """Adds, saturates, multiplies and shifts."""
     if cfg & 1:
         return v
     if not cfg & 2:
-        sign = -1 if cfg >> 16 & 15 == 4 else 1
-        v = sat32(v + sign * alu[:, None, None])
+        v = sat32(v + summand(cfg, alu))
     if not cfg & 0x10:
-        product = v * mul[:, None, None]
-        shift = np.where(product < 0, shift_negative, mul_cfg >> 8 & 63)
-        scaled = sat32(half_even(product, shift))
+        scaled = shift_by_sign(v * mul[:, None, None], mul_cfg, shift_negative)
         v = np.where(v >= 0, v, scaled) if cfg & 0x20 else scaled
-    if not cfg & 0x40:
-        v = np.maximum(v, 0)
-        if cfg & 0x80:
-            v = np.minimum(v, relux)
-    return v
+    return relu(v, cfg, relux)
+
+
+def bn_stage(
+    v: Int64, cfg: int, alu: Int64, mul: Int64, mul_cfg: int, shift_negative: int, relux: int
+) -> Int64:
+    """Multiplies, adds, and shifts the sum."""
+    if cfg & 1:
+        return v
+    total = v if cfg & 0x10 else v * mul[:, None, None]
+    if not cfg & 2:
+        total = total + summand(cfg, alu)
+    scaled = sat32(total) if cfg & 0x10 else shift_by_sign(total, mul_cfg, shift_negative)
+    v = np.where(v >= 0, v, scaled) if cfg & 0x20 else scaled
+    return relu(v, cfg, relux)
+
+
+def summand(cfg: int, alu: Int64) -> Int64:
+    return (-alu if cfg >> 16 & 15 == 4 else alu)[:, None, None]
+
+
+def shift_by_sign(value: Int64, mul_cfg: int, shift_negative: int) -> Int64:
+    shift = np.where(value < 0, shift_negative, mul_cfg >> 8 & 63)
+    return sat32(half_even(value, shift))
+
+
+def relu(v: Int64, cfg: int, relux: int) -> Int64:
+    if cfg & 0x40:
+        return v
+    v = np.maximum(v, 0)
+    return np.minimum(v, relux) if cfg & 0x80 else v
 
 
 def ew_stage(r: s.Registers, v: Int64, ew: Int8 | None) -> Int64:

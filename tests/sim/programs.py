@@ -7,6 +7,7 @@ BRDMA blocks; the oracle computes the same from the plain tensors.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -45,11 +46,25 @@ def dense_weights(weights: Int8) -> Int8:
     return np.concatenate(parts)
 
 
+def stored_lanes(rest: int, sizes: tuple[int, ...]) -> int:
+    """The smallest of the sizes that weights of a rest of channels are stored in."""
+    return next(size for size in (0, *sizes) if size >= rest)
+
+
+def padded(weights: npt.NDArray[Any], axis: int, lanes: int) -> npt.NDArray[Any]:
+    """``weights`` with lanes of 99 behind the last channel, which nothing may take part of."""
+    widths = [(0, 0)] * weights.ndim
+    widths[axis] = (0, lanes - weights.shape[axis])
+    return np.pad(weights, widths, constant_values=99)
+
+
 def depthwise_weights(weights: Int8) -> Int8:
-    """[C, kh, kw] (C a multiple of 16) to [C/64][kh][kw][64] with a compact rest."""
-    parts = [
-        weights[c : c + 64].transpose(1, 2, 0).reshape(-1) for c in range(0, weights.shape[0], 64)
-    ]
+    """[C, kh, kw] (C a multiple of 16) to [C/64][kh][kw][64], a rest in 16, 32 or 64 lanes."""
+    parts = []
+    for c in range(0, weights.shape[0], 64):
+        group = weights[c : c + 64]
+        group = padded(group, 0, stored_lanes(len(group), (16, 32, 64)))
+        parts.append(group.transpose(1, 2, 0).reshape(-1))
     return np.concatenate(parts)
 
 
@@ -94,6 +109,8 @@ class Conv:
     truncate: int = 0
     fused: bool = False  # EW operand with COMB_USE
     bn_multipliers: bool = False  # BN multiplies per channel, from memory
+    bn_summands: bool = False  # BN adds per channel, from memory
+    bs_multipliers: bool = False  # BS multiplies per channel, from memory, and adds nothing
 
     @property
     def c_al(self) -> int:
@@ -125,6 +142,7 @@ class Tensors:
     mul: Int64
     ew: Int8
     bn_mul: Int64
+    bn_alu: Int64
 
 
 def random_tensors(rng: np.random.Generator, t: Conv) -> Tensors:
@@ -140,6 +158,7 @@ def random_tensors(rng: np.random.Generator, t: Conv) -> Tensors:
         mul=rng.integers(1, 1 << 15, t.real),
         ew=int8(align(t.real, 16), t.oh, t.ow),
         bn_mul=rng.integers(-(1 << 15), 1 << 15, t.real),
+        bn_alu=rng.integers(-(1 << 31), 1 << 31, t.real),
     )
 
 
@@ -157,7 +176,7 @@ def conv_registers(t: Conv, memory: s.Memory, data: Tensors, tag: str = "") -> s
     data_banks = min(11, max(1, -(-t.h * entries // 512)))
     mode = 3 if t.depthwise else 0
     size_e = 3 if t.depthwise else 1
-    bytes_per_kernel = t.kh * t.kw * t.c_al
+    bytes_per_kernel = native.size if t.depthwise else t.kh * t.kw * t.c_al
     dims = (t.oh - 1) << 16 | (t.ow - 1)
     pad = t.pad & 0xFFFFFFFF
     r: s.Registers = {
@@ -245,6 +264,21 @@ def conv_registers(t: Conv, memory: s.Memory, data: Tensors, tag: str = "") -> s
             s.NRDMA_CFG: 4 << 1,
             s.BN_BASE: memory.add(f"multipliers{tag}", data.bn_mul.astype("<i2")),
         }
+    if t.bn_summands:
+        r |= {
+            s.BN_CFG: 0x20100,
+            s.BN_MUL_CFG: 0x6123 << 16 | 15 << 8,
+            s.DATA_FORMAT: r[s.DATA_FORMAT] | 14 << 10,
+            s.NRDMA_CFG: 1 << 1,
+            s.BN_BASE: memory.add(f"summands{tag}", data.bn_alu.astype("<i4")),
+        }
+    if t.bs_multipliers:
+        r |= {
+            s.BS_CFG: 0x42,
+            s.BS_MUL_CFG: t.mul_shift << 8 | 1,
+            s.BRDMA_CFG: 4 << 1,
+            s.BS_BASE: memory.add(f"factors{tag}", data.mul.astype("<i2")),
+        }
     return r | t.registers
 
 
@@ -277,6 +311,7 @@ def random_elementwise(rng: np.random.Generator, t: Elementwise) -> Tensors:
         mul=rng.integers(-(1 << 15), 1 << 15, t.c),
         ew=int8(t.cube, t.h, t.w),
         bn_mul=np.zeros(t.c, np.int64),
+        bn_alu=np.zeros(t.c, np.int64),
     )
 
 
@@ -333,9 +368,10 @@ def elementwise_registers(
     if t.second == "pixel":
         ew = memory.add(f"ew{tag}", to_surfaces(data.ew, pixels))
         r |= {s.EW_CFG: 0x904202C0, s.ERDMA_CFG: 0x40000004, s.EW_BASE: ew}
+        r |= {s.EW_SURF_STRIDE: pixels * 16}
     if t.second == "channel":
         ew = memory.add(f"ew{tag}", data.ew[:, 0, 0])
-        r |= {s.EW_CFG: 0x804202C0, s.ERDMA_CFG: 0x4, s.EW_BASE: ew}
+        r |= {s.EW_CFG: 0x804202C0, s.ERDMA_CFG: 0x4, s.EW_BASE: ew, s.EW_SURF_STRIDE: 16}
     if t.second == "register":
         values = {s.EW_OP_VALUE_0 + 4 * i: data.ew[i, 0, 0] * 1000 & 0xFFFFFFFF for i in range(8)}
         r |= {s.EW_CFG: 0x10020380, **{offset: int(v) for offset, v in values.items()}}

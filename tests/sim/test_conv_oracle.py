@@ -71,6 +71,49 @@ CASES = {
             s.DATA_FORMAT: 13 << 10,
         }
     ),
+    "bn multiplies, then adds": Conv(
+        registers={
+            s.BN_CFG: 0x20040,
+            s.BN_ALU_CFG: 0x4567_89AB,
+            s.BN_MUL_CFG: 0x7123 << 16 | 15 << 8,
+            s.DATA_FORMAT: 13 << 10,
+        }
+    ),
+    "bn multiplies, subtracts and limits": Conv(
+        registers={
+            s.BN_CFG: 0x40080,
+            s.BN_ALU_CFG: -0x3456_789A & 0xFFFFFFFF,
+            s.BN_MUL_CFG: (-0x5123 & 0xFFFF) << 16 | 14 << 8,
+            s.DATA_FORMAT: 14 << 10,
+            s.BN_RELUX: 150000,
+        }
+    ),
+    "bn sum beyond 32 bits": Conv(
+        registers={
+            s.BS_CFG: 0x20040,
+            s.BS_MUL_CFG: 0x7FFF << 16,
+            s.BN_CFG: 0x20040,
+            s.BN_ALU_CFG: 0x7FFFFFFF,
+            s.BN_MUL_CFG: 0x7FFF << 16 | 14 << 8,
+            s.DATA_FORMAT: 15 << 10,
+            s.OUT_SHIFT: 40,
+        }
+    ),
+    "bn summands per channel": Conv(oc=45, bn_summands=True),
+    "bn summands per channel alone": Conv(
+        oc=45, bn_summands=True, registers={s.BN_CFG: 0x20150, s.OUT_SHIFT: 36}
+    ),
+    "bs multipliers per channel alone": Conv(
+        oc=45, bs_multipliers=True, mul_shift=13, mul_shift_negative=12, ow_operand=3
+    ),
+    "bs multipliers behind a register's summand": Conv(
+        depthwise=True,
+        c=70,
+        bs_multipliers=True,
+        mul_shift=12,
+        mul_shift_negative=12,
+        registers={s.BS_CFG: 0x20040, s.BS_ALU_CFG: -3000 & 0xFFFFFFFF},
+    ),
     "bn multipliers per channel": Conv(oc=45, bn_multipliers=True),
     "bn prelu per channel": Conv(oc=45, bn_multipliers=True, registers={s.BN_CFG: 0x62}),
     "relux below zero": Conv(

@@ -97,7 +97,7 @@ CONV_FAULTS = [
     (or_(s.OUT_SCALE, 1 << 16), "UnsupportedFeature", "DPU.OUT_CVT_SCALE.FP32TOFP16_EN"),
     (set_(s.CUBE_NOTCH, 3 << 16), "UnsupportedFeature", "DPU.DATA_CUBE_NOTCH_ADDR.NOTCH_ADDR_1"),
     (set_(s.BRDMA_CFG, 5 << 1), "UnsupportedFeature", "DPU_RDMA.RDMA_BRDMA_CFG.BRDMA_DATA_USE"),
-    (set_(s.NRDMA_CFG, 1 << 1), "UnsupportedFeature", "DPU_RDMA.RDMA_NRDMA_CFG.NRDMA_DATA_USE"),
+    (set_(s.NRDMA_CFG, 5 << 1), "UnsupportedFeature", "DPU_RDMA.RDMA_NRDMA_CFG.NRDMA_DATA_USE"),
     # Values that no known program has
     (set_(s.CONV_CON1, 1), "InvalidValue", "CNA.CONV_CON1.CONV_MODE"),
     (set_(s.CONV_CON3, 1 << 3), "InvalidValue", "CNA.CONV_CON3.CONV_X_STRIDE"),
@@ -122,7 +122,7 @@ CONV_FAULTS = [
     (set_(s.DATA_SIZE3, 5 * 9), "InconsistentSizes", "CNA.DATA_SIZE3.DATAOUT_ATOMICS"),
     (set_(s.DATAOUT_SIZE_0, 6 << 16 | 3), "InconsistentSizes", "CORE.DATAOUT_SIZE_0"),
     (set_(s.DATAOUT_SIZE_1, 63), "InconsistentSizes", "CORE.DATAOUT_SIZE_1"),
-    (set_(s.CUBE_WIDTH, 5), "InconsistentSizes", "DPU.WDMA_SIZE_1.WIDTH_WDMA"),
+    (set_(s.CUBE_WIDTH, 5), "InconsistentSizes", "DPU.WDMA_SIZE_1"),
     (set_(s.CUBE_CHANNEL, 7 << 16 | 15), "InconsistentSizes", "DPU.DATA_CUBE_CHANNEL.CHANNEL"),
     (set_(s.CUBE_CHANNEL, 40 << 16 | 31), "InconsistentSizes", "DPU.DATA_CUBE_CHANNEL.ORIG"),
     (set_(s.WDMA_SIZE_0, 63), "InconsistentSizes", "DPU.WDMA_SIZE_0.CHANNEL_WDMA"),
@@ -148,7 +148,7 @@ CONV_FAULTS = [
     (set_(s.BS_BASE, 0x20), "UnmappedAccess", "DPU_RDMA.RDMA_BS_BASE_ADDR"),
     (add_(s.FEATURE_DATA_ADDR, 1), "MisalignedAddress", "CNA.FEATURE_DATA_ADDR"),
     (add_(s.DST_BASE_ADDR, 8), "MisalignedAddress", "DPU.DST_BASE_ADDR"),
-    (set_(s.DMA_CON1, 21), "MisalignedAddress", "CNA.DMA_CON1.LINE_STRIDE"),
+    (set_(s.DMA_CON1, 21), "InconsistentSizes", "CNA.DMA_CON1.LINE_STRIDE"),
     # Operands
     (set_(s.BRDMA_CFG, 0), "OperandNotFetched", "DPU.BS_CFG.BS_ALU_SRC"),
     (or_(s.BS_OW_CFG, 1), "OperandNotFetched", "DPU.BS_OW_CFG.OW_SRC"),

@@ -61,7 +61,7 @@ def half_conv(t: Conv, memory: s.Memory, rng: np.random.Generator, spread: int):
         s.CONV_CON1: 0x120 | mode,
         s.DATA_SIZE1: (t.c - 1 & 63) << 16 | c_al,
         s.WEIGHT_SIZE0: native.size * 2,
-        s.WEIGHT_SIZE1: t.kh * t.kw * c_al * 2,
+        s.WEIGHT_SIZE1: native.size * 2 // (1 if t.depthwise else t.oc),
         s.WEIGHT_SIZE2: t.kw << 24 | t.kh << 16 | (1 if t.depthwise else t.oc),
         s.CBUF_CON1: entries,
         s.FEATURE_DATA_ADDR: memory.add("input", half_surfaces(x, pixels)),
@@ -131,6 +131,10 @@ CASES = {
     "dense": Conv(c=40, oc=21, h=5, w=4, kh=2, kw=3, pad_top=1, pad_left=1, oh=3, ow=4),
     "dense, stride and dilation": Conv(c=24, oc=17, h=7, w=6, kh=2, kw=2, sh=2, dw=2, oh=3, ow=4),
     "matrix product": Conv(c=70, oc=33, h=1, w=3, kh=1, kw=1, pad_top=0, pad_left=0, oh=1, ow=3),
+    "dense, a rest of 24 channels": Conv(c=56, oc=5, h=3, w=4, kh=2, kw=1, pad_top=0, pad_left=0,
+                                         oh=2, ow=4),
+    "depthwise, a rest of 24 channels": Conv(c=50, depthwise=True, h=4, w=3, kh=3, kw=2, oh=4,
+                                             ow=3),
     "depthwise": Conv(c=37, depthwise=True, h=6, w=5, kh=3, kw=2, oh=6, ow=5),
 }  # fmt: skip
 
@@ -196,12 +200,41 @@ def test_elementwise(cfg, plain):
         s.OUT_SHIFT: 0,
         s.RDMA_FEATURE_MODE: 0x17849,
         s.ERDMA_CFG: 0x40000008,
+        s.EW_SURF_STRIDE: h * w * 16,
     }
     program.add(r, s.FLYING)
     s.run(memory, program.place(memory), plain=plain)
     found = from_atoms(memory.bytes("output"), np.float16, c, h, w)
     expected = OPERATIONS[cfg](a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
     np.testing.assert_array_equal(found, expected[:c])
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_bn_multiplies_then_adds(plain):
+    """x * 3276 + 16380, as the vendor's exp spreads one side over both tables; out as fp32."""
+    c, h, w = 16, 4, 7
+    rng = np.random.default_rng(1)
+    a = rng.normal(size=(c, h, w)).astype(np.float16)
+    t = Elementwise(c=c, h=h, w=w)
+    memory, program = s.Memory(), s.Program()
+    r = elementwise_registers(t, memory, random_elementwise(rng, t), tag="_unused") | {
+        s.DATA_FORMAT: 5 << 29 | 2 << 26 | 2,
+        s.DST_BASE_ADDR: memory.add("output", 4 * h * w * 16),
+        s.RDMA_SRC_BASE: memory.add("a", half_surfaces(a, h * w)),
+        s.BS_CFG: 0x53,
+        s.BN_CFG: 0x20040,
+        s.BN_ALU_CFG: int(np.float32(16380).view(np.uint32)),
+        s.BN_MUL_CFG: int(np.float16(3276).view(np.uint16)) << 16,
+        s.OUT_OFFSET: 0,
+        s.OUT_SCALE: 1,
+        s.OUT_SHIFT: 0,
+        s.RDMA_FEATURE_MODE: 0x17841,
+    }
+    program.add(r, s.FLYING)
+    s.run(memory, program.place(memory), plain=plain)
+    found = from_atoms(memory.bytes("output"), np.float32, c, h, w)
+    expected = a.astype(np.float32) * np.float32(3276) + np.float32(16380)
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("plain", [False, True])
@@ -260,6 +293,7 @@ def test_wide_integers_element_by_element(bits, plain):
         s.OUT_SHIFT: 0,
         s.RDMA_FEATURE_MODE: 0x7801 | code << 15 | code << 5,
         s.ERDMA_CFG: 0x40000000 | (bits // 16 + 1) << 2,
+        s.EW_SURF_STRIDE: h * w * 16,
     }
     program.add(r, s.FLYING)
     s.run(memory, program.place(memory), plain=plain)

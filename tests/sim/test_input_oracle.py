@@ -34,9 +34,9 @@ def packed_program(
     r = conv_registers(t, memory, data)
     r |= {
         s.CONV_CON1: 0x6000_0000 | (7 + t.c) << 12,
-        s.FEATURE_DATA_ADDR: memory.add("pixels", pack_pixels(data.x[: t.c], stride)),
-        s.DMA_CON1: stride,
-        s.DMA_CON2: stride * (t.h - 1),
+        s.FEATURE_DATA_ADDR: memory.add("pixels", pack_pixels(data.x[: t.c], stride, t.pad)),
+        s.DMA_CON1: t.w,
+        s.DMA_CON2: t.w * (t.h - 1),
         s.CBUF_CON1: stride * t.h,
         s.OUT_SHIFT: 22,
     }
@@ -54,12 +54,28 @@ def check_conv(t: Conv, memory: s.Memory, data: oracle.Tensors, r: s.Registers) 
 
 
 @pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("width", [9, 16, 17])
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
-def test_packed_pixels(channels, plain):
-    t = dataclasses.replace(PACKED, c=channels)
-    memory, tasks, data, r = packed_program(t, stride=16)
+def test_packed_pixels(channels, width, plain):
+    """LINE_STRIDE holds the real width; rows in memory begin every 16 pixels."""
+    t = dataclasses.replace(PACKED, c=channels, w=width, ow=-(-width // 2))
+    memory, tasks, data, r = packed_program(t, stride=-(-width // 16) * 16)
     s.run(memory, tasks, plain=plain)
     check_conv(t, memory, data, r)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_the_tail_of_packed_pixels_is_their_padding_on_the_right(plain):
+    """Not PAD_CON1, but what lies in memory behind the last pixel of a row."""
+    t = dataclasses.replace(PACKED, pad_left=0, kw=3, sw=1, ow=9, pad=-11)
+    memory, tasks, data, r = packed_program(t, stride=16)
+    image = memory.bytes("pixels").view(np.int8).reshape(t.h, 16, t.c)
+    image[:, t.w :] = np.random.default_rng(8).integers(-128, 128, (t.h, 7, t.c))
+    s.run(memory, tasks, plain=plain)
+    wide = dataclasses.replace(t, w=16)
+    x = np.zeros((t.c_al, t.h, 16), np.int8)
+    x[: t.c] = image.transpose(2, 0, 1)
+    check_conv(wide, memory, dataclasses.replace(data, x=x), r)
 
 
 def test_many_entries_of_packed_pixels():
@@ -129,7 +145,7 @@ def test_converter_modes(mode, expected):
         ({"con1": 0x2000_A000}, "InvalidValue", "CNA.CONV_CON1.NONALIGN_DMA"),
         ({"con1": 0x4000_A000}, "InvalidValue", "CNA.CONV_CON1.GROUP_LINE_OFF"),
         ({"con1": 0x6000_0000}, "UnsupportedFeature", "CNA.CONV_CON1.NONALIGN_DMA"),
-        ({"line": 8}, "InconsistentSizes", "CNA.DMA_CON1.LINE_STRIDE"),
+        ({"line": 0}, "InconsistentSizes", "CNA.DMA_CON1.LINE_STRIDE"),
         ({"entries": 116}, "CbufOverrun", "CNA.CBUF_CON1.DATA_ENTRIES"),
         ({"entries": 4096}, "CbufOverrun", "CNA.CBUF_CON0.DATA_BANK"),
         ({"con1": 0x6000_A010}, "UnsupportedFeature", "CNA.CONV_CON1.IN_PRECISION"),
@@ -234,7 +250,8 @@ def test_row_notches(plain):
         address = memory.add(name, to_surfaces(large, full_h * full_w))
         return address + (y0 * full_w + x0) * 16
 
-    rest = (full_h - t.h) * full_w * 16
+    # From the end of the last row's pixels to the next surface.
+    rest = (full_h - t.h) * full_w * 16 + (full_w - t.w) * 16
     target = memory.add("target", 3 * full_h * full_w * 16)
     r |= {
         s.RDMA_SRC_BASE: window("left", data.x, 2, 1),
@@ -243,6 +260,7 @@ def test_row_notches(plain):
         s.RDMA_HEIGHT: (full_w - t.w) << 16 | (t.h - 1),
         s.SURF_NOTCH: rest,
         s.EW_SURF_NOTCH: rest,
+        s.EW_SURF_STRIDE: full_h * full_w * 16,
         s.DST_BASE_ADDR: target,
         s.CUBE_NOTCH: (full_w - t.w) << 16 | (full_w - t.w),
         s.SURFACE_ADD: full_w * full_h * 16,

@@ -31,7 +31,6 @@ DOWNGRADED = [
     (add_(s.FC_DATA_SIZE1, 16), "InconsistentSizes", "CNA.FC_DATA_SIZE1.DMA_CHANNEL"),
     (add_(s.DATA_SIZE1, 16 << 16), "InconsistentSizes", "CNA.DATA_SIZE1.DATAIN_CHANNEL_REAL"),
     (add_(s.WDMA_SIZE_0, 1), "InconsistentSizes", "DPU.WDMA_SIZE_0.CHANNEL_WDMA"),
-    (add_(s.WDMA_SIZE_1, 1), "InconsistentSizes", "DPU.WDMA_SIZE_1.WIDTH_WDMA"),
     (set_(s.DMA_CON0, 0xF0005), "InvalidValue", "CNA.DMA_CON0.DATA_BURST_LEN"),
     (set_(s.DPU_S_POINTER, 1), "InvalidValue", "DPU.S_POINTER"),
     (add_(s.RDMA_CHANNEL, 1), "InconsistentSizes", "DPU_RDMA.RDMA_DATA_CUBE_CHANNEL.CHANNEL"),

@@ -17,7 +17,13 @@ from tests.sim.programs import (
     random_elementwise,
     random_tensors,
 )
-from tests.sim.wide_programs import LUT_CFG, LUT_LO_END, lut_registers, lut_words
+from tests.sim.wide_programs import (
+    LUT_ACCESS_DATA,
+    LUT_CFG,
+    LUT_LO_END,
+    lut_registers,
+    lut_words,
+)
 
 SIGMOID_RANGE, SIGMOID_SCALE = 6.31, 32767
 
@@ -113,6 +119,56 @@ def test_table_behind_an_elementwise_task(name):
     assert len(np.unique(expected)) > 20
 
 
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("operation", ["max", "minus"])
+def test_the_table_comes_before_the_operation_of_ew(operation, plain):
+    """EW_CFG 0x300 (MAX with register operand 0), as the vendor's stand-alone sigmoid has it."""
+    le, lo = random_tables(21)
+    memory, program = s.Memory(), s.Program()
+    upload(memory, program, le, lo)
+    t = Elementwise(c=37, h=5, w=11)
+    data = random_elementwise(np.random.default_rng(3), t)
+    changes = {s.BS_MUL_CFG: 120 << 16, s.DATA_FORMAT: 0, s.OUT_SCALE: 0x4ABC, s.OUT_SHIFT: 22}
+    r = elementwise_registers(t, memory, data) | lut_registers() | changes
+    operands = np.zeros(t.c, np.int64)
+    if operation == "minus":
+        operands = (np.arange(t.c) % 8 - 3) * 2000
+        values = {s.EW_OP_VALUE_0 + 4 * i: int(operands[i]) & 0xFFFFFFFF for i in range(8)}
+        r |= {s.EW_CFG: 0x40300, **values}
+    else:
+        r |= {s.EW_CFG: 0x300} | {s.EW_OP_VALUE_0 + 4 * i: 0 for i in range(8)}
+    program.add(r, s.FLYING, pointer=s.CLEAR)
+    s.run(memory, program.place(memory), chained=True, plain=plain)
+    looked_up = look_up(r, le, lo, (data.x[: t.c].astype(np.int64) + 13) * 120)
+    assert (looked_up < 0).any()
+    operand = operands[:, None, None]
+    v = np.maximum(looked_up, operand) if operation == "max" else looked_up - operand
+    found = from_surfaces(memory.bytes("output"), t.c, t.h, t.w, t.h * t.w)
+    np.testing.assert_array_equal(found, out_stage(r, v))
+
+
+def test_entries_are_extended_by_their_sign_or_by_zeros():
+    le, lo = random_tables(4)
+    memory, program = s.Memory(), s.Program()
+    t = Elementwise(c=16, h=3, w=5)
+    data = random_elementwise(np.random.default_rng(0), t)
+    r = elementwise_registers(t, memory, data) | lut_registers()
+    results = []
+    for words in (
+        lut_words(le, lo),
+        [word | 0xFFFF << 32 if word >> 31 & 1 else word for word in lut_words(le, lo)],
+    ):
+        program = s.Program()
+        program.add(r, s.FLYING, extra=words)
+        image = memory.copy()
+        s.run(image, program.place(image))
+        results.append(image.bytes("output"))
+    assert (le < 0).any()
+    np.testing.assert_array_equal(*results)
+    fault = one_lut_task([*lut_words(le, lo)[:-1], s.word(0x1001, LUT_ACCESS_DATA, 0x10007)])
+    assert (fault.kind, fault.register) == ("ReservedBits", "DPU.LUT_ACCESS_DATA")
+
+
 def test_sigmoid_behind_a_convolution():
     """A convolution with the known sigmoid tables is a convolution followed by a sigmoid."""
     le, lo = sigmoid_tables()
@@ -137,7 +193,7 @@ def test_sigmoid_behind_a_convolution():
     np.testing.assert_array_equal(memory.bytes("output"), plain.bytes("output"))
     acc, sums = oracle.accumulate(t, data)
     v = oracle.sat32(acc + sums * data.ow[:, None, None])
-    v = oracle.x_stage(v, r[s.BS_CFG], data.alu, data.mul, r[s.BS_MUL_CFG], 14, 0)
+    v = oracle.bs_stage(v, r[s.BS_CFG], data.alu, data.mul, r[s.BS_MUL_CFG], 14, 0)
     v = oracle.half_even(v * 0x4000, index_bits)
     expected = out_stage(r, look_up(r, le, lo, v))
     found = from_surfaces(memory.bytes("output"), t.oc, t.oh, t.ow, t.oh * t.ow)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.sim import stream as s
-from tests.sim import test_conv_oracle, test_elementwise_oracle
+from tests.sim import test_conv_oracle, test_elementwise_oracle, test_lut
 from tests.sim.programs import (
     Conv,
     Elementwise,
@@ -17,6 +17,7 @@ from tests.sim.programs import (
     random_elementwise,
     random_tensors,
 )
+from tests.sim.wide_programs import lut_registers
 
 ISAS = s.available_isas()
 
@@ -54,7 +55,13 @@ def random_conv(rng: np.random.Generator) -> Conv:
         truncate=pick(0, 0, 0, 1, 4),
         fused=chance(0.3),
         bn_multipliers=chance(0.2),
+        bn_summands=chance(0.15),
+        bs_multipliers=chance(0.15),
     )  # fmt: skip
+    if t.bn_summands:
+        t = dataclasses.replace(t, bn_multipliers=False)
+    if t.bs_multipliers:
+        t = dataclasses.replace(t, blocks=False)
     # The size of typical accumulators, so that outputs are neither all zero nor all saturated.
     products = kh * kw * (1 if depthwise else t.c_al)
     bits = 12.5 + np.log2(products) / 2 - t.truncate + (14 - t.mul_shift if t.blocks else 0)
@@ -64,14 +71,14 @@ def random_conv(rng: np.random.Generator) -> Conv:
         s.OUT_SCALE: pick(0x4000, 0x5ABC, 0x7FFF, 0xC123),
         s.OUT_OFFSET: int(rng.integers(-128, 128)) & 0xFFFFFFFF,
         s.OFFSET_PEND: int(rng.integers(0, 256)),
-        s.BN_CFG: pick(0x53, 0x53, 0x53, 0x12, 0x92, 0x20050, 0x40090, 0x62, 0x42),
-        s.BN_ALU_CFG: int(rng.integers(-(1 << 12), 1 << 12)) & 0xFFFFFFFF,
+        s.BN_CFG: pick(0x53, 0x53, 0x12, 0x92, 0x20050, 0x40090, 0x62, 0x42, 0x20040, 0x40080),
+        s.BN_ALU_CFG: int(rng.integers(-(1 << pick(12, 31)), 1 << pick(12, 31))) & 0xFFFFFFFF,
         s.BN_MUL_CFG: int(rng.integers(0, 1 << 16)) << 16 | 14 << 8,
         s.BN_RELUX: pick(0, 6000, 500000, 0xFFFFF000),
         s.EW_CVT_OFFSET: int(rng.integers(-300, 300)) & 0xFFFFFFFF,
         s.EW_CVT_SCALE: pick(0, 5) << 22 | pick(8, 11, 20) << 16 | int(rng.integers(0, 1 << 16)),
     }
-    if t.bn_multipliers:
+    if t.bn_multipliers or t.bn_summands:
         del registers[s.BN_CFG], registers[s.BN_MUL_CFG]
     if t.fused:
         operation = pick(0, 1, 2, 2, 4) << 16 | pick(0, 1) << 30 | pick(0, 1) << 9
@@ -134,6 +141,45 @@ def test_random_elementwise(seed):
     wanted = outputs(memory, program, plain=True)
     for isa in ISAS:
         assert_same(outputs(memory, program, isa=isa), wanted)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_tables(seed):
+    """Tasks of the DPU alone with tables, with operands per channel, gaps and notches."""
+    rng = np.random.default_rng(seed)
+    memory, program = s.Memory(), s.Program()
+    test_lut.upload(memory, program, *test_lut.random_tables(seed))
+    for i in range(3):
+        t = Elementwise(
+            c=int(rng.integers(1, 80)),
+            h=int(rng.integers(1, 40)),
+            w=int(rng.integers(1, 40)),
+            gap=int(rng.choice([0, 2])),
+            blocks=bool(rng.random() < 0.3),
+        )
+        data = random_elementwise(rng, t)
+        r = elementwise_registers(t, memory, data, tag=str(i)) | lut_registers()
+        r |= {
+            s.EW_CFG: int(rng.choice([0x302, 0x300, 0x20300])),
+            s.OFFSET_PEND: 0x85,
+            s.OUT_SHIFT: int(rng.choice([21, 23, 1 << 30 | 22])),
+            **{s.EW_OP_VALUE_0 + 4 * k: int(rng.choice([5, 5000])) for k in range(8)},
+        }
+        if not t.blocks:
+            r |= {s.BS_MUL_CFG: int(rng.integers(1, 300)) << 16, s.DATA_FORMAT: 0}
+        if rng.random() < 0.5:  # rows two pixels apart
+            pixels = t.h * (t.w + 2)
+            r |= {
+                s.CUBE_NOTCH: 2 << 16 | 2,
+                s.DST_BASE_ADDR: memory.add(f"output_rows{i}", t.cube * pixels),
+                s.DST_SURF_STRIDE: pixels * 16,
+                s.SURFACE_ADD: pixels * 16,
+            }
+        program.add(r, s.FLYING, pointer=s.CLEAR)
+    wanted = outputs(memory, program, plain=True)
+    for isa in ISAS:
+        assert_same(outputs(memory, program, isa=isa), wanted)
+    assert_same(outputs(memory, program, threads=3), wanted)
 
 
 @pytest.mark.parametrize("name", [*test_conv_oracle.CASES, *test_elementwise_oracle.CASES])

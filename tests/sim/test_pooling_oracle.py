@@ -109,6 +109,34 @@ def test_fp16(method):
         np.testing.assert_array_equal(found, reduce(windows(t, x, fill), -1)[: t.c])
 
 
+# Output columns of a task, by kernel height and vertical stride.
+WIDEST = [(2, 2, 128), (2, 1, 64), (3, 2, 64), (3, 1, 32), (5, 1, 16), (7, 1, 16), (2, 3, 128)]
+
+
+@pytest.mark.parametrize("fp16", [False, True])
+@pytest.mark.parametrize(("kernel", "stride", "widest"), WIDEST)
+def test_output_columns_fit_the_line_buffer(kernel, stride, widest, fp16):
+    for out_w in (widest, widest + 1):
+        h, w = kernel + stride, out_w + 1
+        memory, program = s.Memory(), s.Program()
+        if fp16:
+            x = half_surfaces(np.ones((8, h, w), np.float16), h * w)
+        else:
+            x = to_surfaces(np.ones((16, h, w), np.int8), h * w)
+        r = pool_registers(memory, x, (8 if fp16 else 16, h, w), (2, out_w), method=MAX,
+                           kernel=(kernel, 2), stride=(stride, 1), fp16=fp16)  # fmt: skip
+        program.add(r, s.POOL)
+        tasks = program.place(memory)
+        if out_w == widest:
+            s.run(memory, tasks)
+            continue
+        with pytest.raises(SimulatorFault) as fault:
+            s.run(memory, tasks)
+        assert fault.value.kind == "InvalidValue"
+        assert fault.value.register == "PPU.DATA_CUBE_OUT_WIDTH.CUBE_OUT_WIDTH"
+        assert str(widest) in str(fault.value)
+
+
 def fault_of(offset: int, value: int) -> SimulatorFault:
     memory, program = s.Memory(), s.Program()
     x = to_surfaces(np.zeros((16, 6, 5), np.int8), 30)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.sim import stream as s
-from tests.sim.programs import Int8, align
+from tests.sim.programs import Int8, align, padded, stored_lanes
 
 LUT_ACCESS_CFG, LUT_ACCESS_DATA, LUT_CFG, LUT_INFO = 0x4100, 0x4104, 0x4108, 0x410C
 LUT_LE_START, LUT_LE_END, LUT_LO_START, LUT_LO_END = 0x4110, 0x4114, 0x4118, 0x411C
@@ -102,25 +102,31 @@ def half_surfaces(nchw: Half, pixels: int) -> Half:
 
 
 def half_dense_weights(weights: Half) -> Half:
-    """[O, I, kh, kw] (I a multiple of 8) to [O/16][I/32][kh][kw][16][32] with compact rests."""
+    """[O, I, kh, kw] (I a multiple of 8) to [O/16][I/32][kh][kw][16][32], a rest of input channels
+    in 8, 16 or 32 lanes.
+    """
     parts = []
     for o in range(0, weights.shape[0], 16):
         for i in range(0, weights.shape[1], 32):
-            parts.append(weights[o : o + 16, i : i + 32].transpose(2, 3, 0, 1).reshape(-1))
+            group = weights[o : o + 16, i : i + 32]
+            group = padded(group, 1, stored_lanes(group.shape[1], (8, 16, 32)))
+            parts.append(group.transpose(2, 3, 0, 1).reshape(-1))
     return np.concatenate(parts)
 
 
 def half_depthwise_weights(weights: Half) -> Half:
-    """[C, kh, kw] (C a multiple of 8) to [C/32][kh][kw][32] with a compact rest."""
-    parts = [
-        weights[c : c + 32].transpose(1, 2, 0).reshape(-1) for c in range(0, weights.shape[0], 32)
-    ]
+    """[C, kh, kw] (C a multiple of 8) to [C/32][kh][kw][32], a rest in 8, 16 or 32 lanes."""
+    parts = []
+    for c in range(0, weights.shape[0], 32):
+        group = weights[c : c + 32]
+        group = padded(group, 0, stored_lanes(len(group), (8, 16, 32)))
+        parts.append(group.transpose(1, 2, 0).reshape(-1))
     return np.concatenate(parts)
 
 
-def pack_pixels(nchw: Int8, stride: int) -> Int8:
-    """[C, H, W] to rows of ``stride`` pixels with C bytes each."""
+def pack_pixels(nchw: Int8, stride: int, tail: int = 99) -> Int8:
+    """[C, H, W] to rows of ``stride`` pixels with C bytes each; ``tail`` behind the last one."""
     c, h, w = nchw.shape
-    image = np.full((h, stride, c), 99, np.int8)
+    image = np.full((h, stride, c), tail, np.int8)
     image[:, :w] = nchw.transpose(1, 2, 0)
     return image

@@ -127,7 +127,7 @@ DPU_RDMA = block(
         0x504C,
         "RDMA_SURF_NOTCH",
         "MRDMA: bytes to skip after the rows of a surface.",
-        bits(31, 4, "SURF_NOTCH_ADDR", "bytes", unit=16),
+        bits(31, 4, "SURF_NOTCH_ADDR", "bytes", unit=16, signed=True),
     ),
     reg(
         0x5064,
@@ -150,6 +150,6 @@ DPU_RDMA = block(
         0x506C,
         "RDMA_EW_SURF_NOTCH",
         "ERDMA: bytes to skip after the rows of a surface.",
-        bits(31, 4, "EW_SURF_NOTCH", "bytes", unit=16),
+        bits(31, 4, "EW_SURF_NOTCH", "bytes", unit=16, signed=True),
     ),
 )

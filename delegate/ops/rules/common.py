@@ -117,16 +117,15 @@ def no_variables(facts: GraphFacts, node: Node) -> str | None:
 
 @constraint()
 def constants_unchanged(facts: GraphFacts, node: Node) -> str | None:
-    """A constant must be dense, not an input of the model, and written by no node."""
+    """Constants must be dense and share no memory with inputs of the model or outputs of nodes."""
     for tensor in (*facts.inputs(node), *facts.outputs(node)):
         if tensor.is_sparse:
             return f"{named(tensor)} is sparse; convert the model without sparsity"
-        if tensor.constant is None:
+        constant = tensor.constant
+        if constant is None:
             continue
-        if tensor.index in facts.graph.inputs:
-            return f"{named(tensor)} is an input"
-        if tensor.index in facts.computed:
-            return f"{named(tensor)} is written"
+        if any(np.may_share_memory(constant, other) for other in facts.changing_constants):
+            return f"{named(tensor)} may be written"
     return None
 
 

@@ -1,0 +1,49 @@
+"""The large editions.
+
+python -m tests.generated graphs --count 20000 [--seed 0] [--jobs 2] [--seconds 60] [--keep FOLDER]
+
+Every case is its seed: ``--seed N --count 1 --keep FOLDER`` repeats one and keeps its file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.generated import campaign, graph_cases, mutation_cases
+from tests.generated.random_graphs import random_graph
+
+Kind = tuple[Callable[..., campaign.Outcome], Callable[[int], bytes]]
+KINDS: dict[str, Kind] = {
+    "graphs": (graph_cases.judge, lambda seed: random_graph(seed).content),
+    "mutations": (mutation_cases.judge, mutation_cases.mutant),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.generated")
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("--count", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0, help="of the first case")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--seconds", type=float, default=60, help="that a case may take")
+    parser.add_argument("--stop-after", type=int, default=0, help="bad cases; 0: never")
+    parser.add_argument("--keep", type=Path, help="a folder for the files, one per case")
+    given = parser.parse_args()
+    judge, build = KINDS[given.kind]
+    seeds = range(given.seed, given.seed + given.count)
+    if given.keep is not None:
+        given.keep.mkdir(parents=True, exist_ok=True)
+        for seed in seeds:
+            (given.keep / f"{given.kind}_{seed}.tflite").write_bytes(build(seed))
+    bounded = functools.partial(judge, seconds=given.seconds)
+    outcomes = campaign.run(bounded, seeds, given.jobs)
+    return 1 if campaign.report(outcomes, given.count, stop_after=given.stop_after) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

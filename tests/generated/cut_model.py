@@ -1,0 +1,72 @@
+"""A model taken apart: every operator reads inputs of its own, and every result is an output.
+
+Comes from: the bytes of a .tflite file. Goes to: the bytes of another, with the same operators, in
+which nothing that one operator writes reaches another. So the reference kernels say what each
+operator gives for any values at its inputs, all in one run. Moves tables only: knows no operator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from delegate.aot.schema import MODEL
+from delegate.aot.tables import TableValue, read_table, write_file
+from delegate.flatbuffer_reader import FlatbufferReader
+from delegate.tflite_schema import ModelSlot, OperatorSlot, SubGraphSlot, TensorSlot
+
+
+@dataclass(frozen=True)
+class CutModel:
+    """``inputs``: (tensor of the whole model, its clone here) in the order of the file's inputs.
+    ``outputs``: (operator, tensor), numbers of the whole model.
+    """
+
+    content: bytes
+    inputs: tuple[tuple[int, int], ...]
+    outputs: tuple[tuple[int, int], ...]
+
+
+def parse(content: bytes) -> TableValue:
+    return read_table(
+        FlatbufferReader(memoryview(content), "model").root(b"TFL3", ".tflite"), MODEL
+    )  # fmt: skip
+
+
+def cut_model(content: bytes) -> CutModel:
+    """Takes the first subgraph apart. Raises ModelError for a file that cannot be copied."""
+    root = parse(content)
+    graph = root.children(ModelSlot.SUBGRAPHS)[0]
+    tensors = graph.children(SubGraphSlot.TENSORS)
+    operators = graph.children(SubGraphSlot.OPERATORS)
+    changing = set(graph.integers(SubGraphSlot.INPUTS))
+    for operator in operators:
+        changing.update(operator.integers(OperatorSlot.OUTPUTS))
+    inputs: list[tuple[int, int]] = []
+    outputs: list[tuple[int, int]] = []
+    for number, operator in enumerate(operators):
+        clones: dict[int, int] = {}
+        read = operator.integers(OperatorSlot.INPUTS)
+        for tensor in changing.intersection(read):
+            clone = TableValue(dict(tensors[tensor].fields))
+            clone.set_number(TensorSlot.BUFFER, 0, 4)
+            clones[tensor] = len(tensors)
+            tensors.append(clone)
+        inputs += clones.items()
+        operator.set_integers(OperatorSlot.INPUTS, [clones.get(t, t) for t in read])
+        outputs += ((number, tensor) for tensor in operator.integers(OperatorSlot.OUTPUTS))
+    graph.set_integers(SubGraphSlot.INPUTS, [clone for _, clone in inputs])
+    graph.set_integers(SubGraphSlot.OUTPUTS, [tensor for _, tensor in outputs])
+    root.fields.pop(ModelSlot.SIGNATURE_DEFS, None)
+    return CutModel(write_file(root, b"TFL3"), tuple(inputs), tuple(outputs))
+
+
+def exposed_model(content: bytes) -> bytes:
+    """The model with every tensor that an operator writes among its outputs, behind its own."""
+    root = parse(content)
+    graph = root.children(ModelSlot.SUBGRAPHS)[0]
+    outputs = graph.integers(SubGraphSlot.OUTPUTS)
+    for operator in graph.children(SubGraphSlot.OPERATORS):
+        outputs += operator.integers(OperatorSlot.OUTPUTS)
+    graph.set_integers(SubGraphSlot.OUTPUTS, list(dict.fromkeys(outputs)))
+    root.fields.pop(ModelSlot.SIGNATURE_DEFS, None)
+    return write_file(root, b"TFL3")

@@ -1,0 +1,157 @@
+"""What the delegate gives for a model, judged by TensorFlow Lite's reference kernels alone.
+
+Errors of one step multiply in the next layer, so a whole model cannot be compared element by
+element. Three runs say more: the model through the delegate; the same with every tensor exposed as
+an output, whose own outputs must be exactly the same; and the model taken apart, in which the
+reference kernels compute every operator from what the delegate gave at its inputs. Where all
+operators agree exactly, the whole model must, too. Nothing of lowering is used here.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import delegate
+import delegate.plugin  # before any fork: every case would import it anew
+from delegate.report import collect_delegations
+from delegate.runtimes import find_runtime
+from delegate.tflite_reader import read_graph
+from tests.generated.cut_model import CutModel, cut_model, exposed_model
+
+find_runtime()
+Array = npt.NDArray[Any]
+
+# Steps that an operator may be off, by the numeric contract; all others move data and are equal.
+TOLERANCE = {"CONV_2D": 1, "DEPTHWISE_CONV_2D": 1, "FULLY_CONNECTED": 1, "ADD": 1}
+
+
+class BrokenContractError(AssertionError):
+    """A result beyond the contract."""
+
+
+class Run:
+    """An interpreter of one model, whose inputs change their shapes between inferences."""
+
+    def __init__(self, model: bytes, *, is_delegated: bool, reference_kernels: bool = True) -> None:
+        runtime = find_runtime()
+        plugins = []
+        if is_delegated:
+            options = {"device": "simulator", "log_level": "error"}
+            plugins.append(runtime.load_delegate(delegate.library_path(), options))
+        with collect_delegations() as found:
+            self.interpreter: Any = runtime.interpreter(
+                model, plugins, reference_kernels=reference_kernels and not is_delegated
+            )
+        rejected = {r.node for d in found for r in d.rejections}
+        self.rejected = rejected
+        self.delegated_nodes = sum(d.delegated_nodes for d in found)
+        self.outputs = [int(d["index"]) for d in self.interpreter.get_output_details()]
+
+    def run(self, feeds: Mapping[int, Array]) -> dict[int, Array]:
+        """One inference: the outputs by tensor."""
+        shapes = {int(d["index"]): tuple(d["shape"]) for d in self.interpreter.get_input_details()}
+        changed = [t for t, value in feeds.items() if shapes[t] != value.shape]
+        for tensor in changed:
+            self.interpreter.resize_tensor_input(tensor, feeds[tensor].shape)
+        if changed:
+            self.interpreter.allocate_tensors()
+        for tensor, value in feeds.items():
+            self.interpreter.set_tensor(tensor, value)
+        self.interpreter.invoke()
+        return {tensor: self.interpreter.get_tensor(tensor) for tensor in self.outputs}
+
+
+def largest_difference(ours: Array, theirs: Array) -> float:
+    """In steps for integers; infinite where shapes or types differ."""
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return float("inf")
+    if not np.issubdtype(ours.dtype, np.number):
+        return 0.0 if (ours == theirs).all() else float("inf")
+    if np.issubdtype(ours.dtype, np.floating):
+        ours, theirs = np.nan_to_num(ours), np.nan_to_num(theirs)
+    wide = np.abs(ours.astype(np.float64) - theirs.astype(np.float64))
+    return float(wide.max(initial=0))
+
+
+def judge_model(
+    model: bytes, inferences: Sequence[Mapping[int, Array]], *, judged: frozenset[int] | None = None
+) -> dict[str, int]:
+    """Runs ``inferences`` (values by input tensor) and compares. ``judged``: the operators that the
+    contract speaks of; None: all. Counts of what was compared. Raises BrokenContractError.
+    """
+    graph = read_graph(model)
+    cut = cut_model(model)
+    ours = Run(bytes(bytearray(model)), is_delegated=True)  # a copy, which hosts may write into
+    exposed = Run(exposed_model(model), is_delegated=True)
+    apart = Run(cut.content, is_delegated=False)
+    whole = Run(model, is_delegated=False)
+    counts: collections.Counter[str] = collections.Counter(
+        models=1, nodes=len(graph.nodes), delegated_nodes=ours.delegated_nodes
+    )
+    for number, feeds in enumerate(inferences):
+        counts["inferences"] += 1
+        where = f"inference {number}"
+        results = ours.run(feeds)
+        values = exposed.run(feeds)
+        for tensor, result in results.items():
+            if largest_difference(result, values[tensor]) != 0:
+                name = graph.tensor(tensor).name
+                raise BrokenContractError(
+                    f"{where}: output {tensor} {name!r} differs by "
+                    f"{largest_difference(result, values[tensor])} when inner tensors are outputs"
+                )
+        is_equal = _judge_nodes(graph, cut, apart, {**values, **feeds}, judged, counts, where)
+        theirs = whole.run(feeds)
+        if is_equal and judged is None:
+            for tensor, result in results.items():
+                if largest_difference(result, theirs[tensor]) != 0:
+                    raise BrokenContractError(
+                        f"{where}: every operator is equal, but output {tensor} is not"
+                    )
+            counts["inferences_equal_throughout"] += 1
+    return dict(counts)
+
+
+def _judge_nodes(
+    graph: Any,
+    cut: CutModel,
+    apart: Run,
+    values: Mapping[int, Array],
+    judged: frozenset[int] | None,
+    counts: collections.Counter[str],
+    where: str,
+) -> bool:
+    """Whether every operator gives exactly what the reference kernels give."""
+    expected = apart.run({clone: values[tensor] for tensor, clone in cut.inputs})
+    is_equal = True
+    for node, tensor in cut.outputs:
+        if judged is not None and node not in judged:
+            continue
+        op = graph.node(node).op
+        difference = largest_difference(values[tensor], expected[tensor])
+        if difference > TOLERANCE.get(op, 0):
+            raise BrokenContractError(
+                f"{where}: node {node} ({op}) is off by {difference}: "
+                f"{_first_difference(values[tensor], expected[tensor])}"
+            )
+        counts[f"elements_of_{op}"] += values[tensor].size
+        if difference:
+            is_equal = False
+            differing = int(np.count_nonzero(values[tensor] != expected[tensor]))
+            counts[f"elements_of_{op}_off_by_one"] += differing
+    return is_equal
+
+
+def _first_difference(ours: Array, theirs: Array) -> str:
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return f"{ours.dtype} {ours.shape}, expected {theirs.dtype} {theirs.shape}"
+    wrong = np.argwhere(np.abs(ours.astype(np.float64) - theirs.astype(np.float64)) > 1)
+    if not len(wrong):
+        wrong = np.argwhere(ours != theirs)
+    place = tuple(int(v) for v in wrong[0])
+    return f"{len(wrong)} of {ours.size}, first {place}: {ours[place]}, expected {theirs[place]}"

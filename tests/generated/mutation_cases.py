@@ -1,0 +1,141 @@
+"""One changed model per seed: through the compiler, and where the runtime alone survives it,
+through the delegate."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from delegate.compiler import compile_model
+from delegate.errors import ModelError
+from delegate.graph import Graph
+from delegate.options import Options
+from delegate.runtimes import find_runtime
+from delegate.tflite_reader import read_graph
+from tests.generated.campaign import BROKEN, PASSED, SKIPPED, ChildResult, Outcome, in_child
+from tests.generated.judge import Array, Run, judge_model, largest_difference
+from tests.generated.model_mutations import mutant
+
+SECONDS = 60.0
+ALONE_SECONDS = 10.0  # for the runtime alone
+MEMORY_BYTES = 6 << 30
+OPTIONS = Options.from_mapping({"device": "simulator", "log_level": "error"})
+
+
+def _bounded() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+
+
+def _compile(content: bytes) -> tuple[int, int]:
+    """Delegated nodes, and whether the file was refused."""
+    _bounded()
+    try:
+        result = compile_model(content, OPTIONS)
+    except ModelError:
+        return 0, 1
+    assert result.delegated_nodes + len(result.rejections) == result.total_nodes
+    return result.delegated_nodes, 0
+
+
+def _feeds(interpreter: Any, seed: int) -> dict[int, Array]:
+    """Random values; wide integers keep theirs, since the runtime takes any for sizes and axes."""
+    rng = np.random.default_rng(seed)
+    feeds = {}
+    for entry in interpreter.get_input_details():
+        kind = np.dtype(entry["dtype"])
+        shape = tuple(int(d) for d in entry["shape"])
+        if kind.itemsize > 2 and np.issubdtype(kind, np.integer):
+            values = interpreter.get_tensor(entry["index"])
+        elif np.issubdtype(kind, np.integer):
+            limits = np.iinfo(kind)
+            low, high = max(limits.min, -1000), min(limits.max, 1000)
+            values = rng.integers(low, high, shape, endpoint=True)
+        else:
+            values = rng.normal(0, 10, shape)
+        feeds[int(entry["index"])] = values.astype(kind)
+    return feeds
+
+
+def _run(content: bytes, seed: int, *, is_delegated: bool, reference: bool = False) -> Any:
+    """Two inferences: the outputs, and the nodes that were left to the CPU."""
+    _bounded()
+    run = Run(content, is_delegated=is_delegated, reference_kernels=reference)
+    results = []
+    for number in range(2):
+        outputs = run.run(_feeds(run.interpreter, 2 * seed + number))
+        results.append({t: np.array(value) for t, value in outputs.items()})
+    return results, run.rejected, run.delegated_nodes
+
+
+def _run_alone(content: bytes, seed: int) -> Any:
+    """The results of the reference kernels, and of the default ones. Each has its own copy of the
+    file: a host that sets an input that is a constant writes into it.
+    """
+    copy = bytes(bytearray(content))
+    reference = _run(copy, seed, is_delegated=False, reference=True)[0]
+    return reference, _run(content, seed, is_delegated=False)[0]
+
+
+def _is_defined(graph: Graph) -> bool:
+    """Whether nothing is read that nobody wrote: else results are whatever memory held."""
+    known = set(graph.inputs)
+    known.update(t.index for t in graph.tensors if t.constant is not None or t.is_variable)
+    for node in graph.nodes:
+        if any(t not in known for t in node.inputs if t != -1):
+            return False
+        known.update(node.outputs)
+    return known.issuperset(graph.outputs)
+
+
+def _judge_nodes(content: bytes, seed: int, judged: frozenset[int]) -> dict[str, int]:
+    _bounded()
+    interpreter = find_runtime().interpreter(bytes(bytearray(content)))
+    inferences: list[Mapping[int, Array]] = [_feeds(interpreter, 2 * seed + n) for n in range(2)]
+    return judge_model(content, inferences, judged=judged)
+
+
+def judge(seed: int, seconds: float = SECONDS) -> Outcome:
+    content = mutant(seed)
+    compiled = in_child(lambda: _compile(content), seconds)
+    if compiled.kind != PASSED:
+        return Outcome(seed, compiled.kind, f"compile_model: {compiled.text}")
+    counts = {"mutants": 1, "refused_by_the_reader": compiled.value[1]}
+    alone = in_child(lambda: _run_alone(content, seed), ALONE_SECONDS)
+    if alone.kind != PASSED:
+        return Outcome(seed, SKIPPED, "the runtime alone does not survive it", counts)
+    ours = in_child(lambda: _run(content, seed, is_delegated=True), seconds)
+    if ours.kind != PASSED:
+        return Outcome(seed, ours.kind, f"delegate: {ours.text}", counts)
+    results, rejected, delegated = ours.value
+    counts |= {"run": 1, "run_with_delegated_nodes": int(delegated > 0), "nodes_run": delegated}
+    if any(_equal(results, theirs) for theirs in alone.value):
+        return Outcome(seed, PASSED, counts={**counts, "run_equal": 1})
+    return _judge_inequality(seed, content, rejected, counts, seconds)
+
+
+def _judge_inequality(
+    seed: int, content: bytes, rejected: set[int], counts: dict[str, int], seconds: float
+) -> Outcome:
+    """Outputs differ: each delegated operator must be within the contract by itself."""
+    try:
+        graph = read_graph(content)
+    except ModelError as error:
+        return Outcome(seed, BROKEN, f"differs, and the reader refuses it: {error}", counts)
+    if not _is_defined(graph):
+        return Outcome(seed, PASSED, counts={**counts, "run_undefined": 1})
+    judged = frozenset(node.index for node in graph.nodes) - rejected
+    inner: ChildResult = in_child(lambda: _judge_nodes(content, seed, judged), 2 * seconds)
+    if inner.kind == PASSED:
+        return Outcome(seed, PASSED, counts={**counts, "run_within_contract": 1})
+    return Outcome(seed, inner.kind, f"differs: {inner.text}", counts)
+
+
+def _equal(ours: list[dict[int, Array]], theirs: list[dict[int, Array]]) -> bool:
+    return all(
+        largest_difference(mine[t], other[t]) == 0
+        for mine, other in zip(ours, theirs, strict=True)
+        for t in mine
+    )

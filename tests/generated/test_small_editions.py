@@ -1,0 +1,102 @@
+"""Some cases of every generator; the large editions are make targets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.generated import graph_cases, mutation_cases
+from tests.generated.campaign import BAD, CRASHED, HUNG, PASSED, in_child
+from tests.generated.cut_model import cut_model
+from tests.generated.judge import BrokenContractError, Run, judge_model
+from tests.generated.model_mutations import MUTATIONS, mutant
+from tests.generated.random_graphs import random_graph
+
+GRAPHS = range(1_000_000, 1_000_048)
+MUTANTS = range(1_000_000, 1_000_096)
+
+
+@pytest.mark.parametrize("first", GRAPHS[::8])
+def test_random_graphs_keep_the_contract(first: int) -> None:
+    outcomes = [graph_cases.judge(seed) for seed in range(first, first + 8)]
+    assert [o for o in outcomes if o.kind in BAD] == []
+    assert sum(o.kind == PASSED for o in outcomes) >= 6
+    assert sum(o.counts.get("delegated_nodes", 0) for o in outcomes) > 0
+
+
+@pytest.mark.parametrize("first", MUTANTS[::16])
+def test_changed_models_do_no_harm(first: int) -> None:
+    outcomes = [mutation_cases.judge(seed) for seed in range(first, first + 16)]
+    assert [o for o in outcomes if o.kind in BAD] == []
+    assert any(o.kind == PASSED for o in outcomes)
+
+
+def test_a_seed_is_a_model() -> None:
+    for seed in range(8):
+        assert random_graph(seed).content == random_graph(seed).content
+        assert mutant(seed) == mutant(seed)
+    assert len({random_graph(seed).content for seed in range(8)}) == 8
+    assert len({mutant(seed) for seed in range(8)}) == 8
+    assert len({change for _, change in MUTATIONS}) == len(MUTATIONS)
+
+
+def test_random_graphs_have_what_is_promised() -> None:
+    """Views, reuse, padding, several inputs and outputs, batches, resizing, constant operands."""
+    words: set[str] = set()
+    resized = batched = 0
+    for seed in range(150):
+        graph = random_graph(seed)
+        words.update(graph.description.split(": ")[1].split())
+        resized += len(set(graph.batches)) > 1
+        batched += graph.batches[0] > 1
+    assert words == {"conv", "depthwise", "dense", "add", "concat", "split", "slice", "pad", "pool",
+                     "input"}  # fmt: skip
+    assert resized > 20
+    assert batched > 20
+
+
+def test_a_cut_model_computes_every_operator_alone() -> None:
+    graph = random_graph(3)
+    cut = cut_model(graph.content)
+    run = Run(cut.content, is_delegated=False)
+    details = {int(d["index"]): d for d in run.interpreter.get_input_details()}
+    feeds = {clone: np.zeros(details[clone]["shape"], details[clone]["dtype"])
+             for _, clone in cut.inputs}  # fmt: skip
+    before = run.run(feeds)
+    _, changed = cut.inputs[0]
+    readers = [number for number, clone in enumerate(cut.inputs) if clone[1] == changed]
+    assert len(readers) == 1
+    feeds[changed] = feeds[changed] + 100
+    after = run.run(feeds)
+    differing = {t for t in before if not np.array_equal(before[t], after[t])}
+    assert len(differing) <= len({n for n, t in cut.outputs if t in differing}) + 3
+    assert {n for n, t in cut.outputs if t in differing} <= {cut.outputs[0][0]}
+
+
+def test_the_judge_finds_a_wrong_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = random_graph(2)
+    inferences = graph_cases.inferences(graph, 2)
+    assert judge_model(graph.content, inferences)["delegated_nodes"] > 0
+    plain = Run.run
+
+    def wrong(self: Run, feeds: object) -> object:
+        outputs = plain(self, feeds)  # type: ignore[arg-type]
+        if self.delegated_nodes:
+            outputs = {t: value ^ 2 for t, value in outputs.items()}
+        return outputs
+
+    monkeypatch.setattr(Run, "run", wrong)
+    with pytest.raises(BrokenContractError, match="off by"):
+        judge_model(graph.content, inferences)
+
+
+def test_crashes_and_hangs_of_a_case_are_told() -> None:
+    import os
+    import signal
+    import time
+
+    assert in_child(lambda: 7, 5).value == 7
+    assert in_child(lambda: os.kill(os.getpid(), signal.SIGSEGV), 5).kind == CRASHED
+    assert in_child(lambda: os._exit(3), 5).text == "exit 3"
+    assert in_child(lambda: time.sleep(60), 0.2).kind == HUNG
+    assert "ZeroDivisionError" in in_child(lambda: 1 // 0, 5).text
