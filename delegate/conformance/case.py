@@ -20,7 +20,7 @@ Build = Callable[[np.random.Generator], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One model and its expectations. Exactly one of ``build`` and ``path`` is given.
+    """One model and its expectations. ``build`` or ``path`` is given; neither: the file is absent.
 
     ``label`` is the family in summaries. ``differing``: the share of elements that may
     be one step off (see ``tolerance``). ``input_levels``: inputs are uniform over the first so

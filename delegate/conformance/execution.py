@@ -23,9 +23,9 @@ from delegate.conformance.case import OPERATORS, Case
 from delegate.conformance.families import find_case
 from delegate.conformance.operators import most_off, operators_off
 from delegate.conformance.outcome import Oracle, Outcome, Status
-from delegate.conformance.skips import RUNTIME_REFUSES
+from delegate.conformance.skips import FILE_ABSENT, OTHER_OPERATORS, RUNTIME_REFUSES
 from delegate.conformance.tolerance import most_differing
-from delegate.errors import DelegateError, ModelError
+from delegate.errors import DelegateError, ModelError, UsageError
 from delegate.files import MAX_MODEL_BYTES, read_file
 from delegate.graph import Graph
 from delegate.options import ORIGIN_DEFAULT, Options
@@ -58,7 +58,8 @@ def prepare(name: str, models: Path | None) -> Prepared:
     if case.build is not None:
         model = case.build(rng)
     else:
-        assert case.path is not None, "a case has a model"
+        if case.path is None:
+            raise UsageError(f"{name}: no file of that name among the public models (--models)")
         model = read_file(case.path, "file", MAX_MODEL_BYTES, error=ModelError)
     graph = read_graph(model)
     inputs: dict[int, Array] = {}
@@ -78,6 +79,10 @@ def run_case(name: str, models: Path | None, options: Options) -> Outcome:
     """The outcome of one case; whatever goes wrong becomes a failure of the case."""
     start = time.perf_counter()
     try:
+        case = find_case(name, models)
+        if case.build is None and case.path is None:
+            text = "no file of that name among the public models (--models)"
+            return Outcome(name, case.label, Status.SKIPPED, text, (FILE_ABSENT,))
         outcome = _run(prepare(name, models), options)
     except DelegateError as error:
         outcome = Outcome(name, name.split(".")[0], Status.FAILED, str(error))
@@ -89,6 +94,9 @@ def run_case(name: str, models: Path | None, options: Options) -> Outcome:
 
 def _run(prepared: Prepared, options: Options) -> Outcome:
     case = prepared.case
+    if case.path is not None and not any(n.op in OPERATORS for n in prepared.graph.nodes):
+        text = "none of the suite's operators"
+        return Outcome(case.name, case.label, Status.SKIPPED, text, (OTHER_OPERATORS,))
     if not case.runs_on_cpu:
         return _check_refusal(prepared, options)
     if case.per_operator:

@@ -1,6 +1,7 @@
 """One case per public model file: single operators, layers of networks, whole networks.
 
-Files that hold none of the suite's operators are not in the list.
+Files that hold none of the suite's operators are not in the list. Beside them stand the names that
+Mesa's test_teflon gives to its layers and models, all of them: those without a file are skipped.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from delegate.comparison import MIN_EQUAL_PER_OP
 from delegate.conformance.case import OPERATORS, Case, Family
-from delegate.conformance.tolerance import TIES
+from delegate.conformance.tolerance import PER_TENSOR, TIES
 from delegate.tflite_reader import read_graph
 
 
@@ -36,6 +37,46 @@ class Files:
         raise KeyError(parameter)
 
 
+# Mesa's folders of one-layer models, numbered from 000: their number, and our files' prefix.
+TEFLON_LAYERS = {"mobilenetv1": (31, "mobilenet_v1"), "mobiledet": (124, "mobiledet"),
+                 "yolox": (128, "yolox")}  # fmt: skip
+# Mesa's names of whole models, and our files.
+TEFLON_MODELS = {
+    "mobilenetv1_mobilenet_v1_1_224_quant": "mobilenet_v1_1.0_224_quant",
+    "mobiledet_ssdlite_mobiledet_coco_qat_postprocess": "ssdlite_mobiledet_coco_qat_postprocess",
+    "yolox_yolox": "yolox",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TeflonModels:
+    """Models.Op of Mesa's test_teflon; ``models`` is the folder of public models, if any."""
+
+    models: Path | None
+    prefix: str = "Models.Op/"
+
+    def parameters(self) -> Iterator[str]:
+        for network, (layers, _) in TEFLON_LAYERS.items():
+            yield from (f"{network}_{index:03}" for index in range(layers))
+        yield from TEFLON_MODELS
+
+    def case(self, parameter: str) -> Case:
+        whole = TEFLON_MODELS.get(parameter)
+        if whole is not None:
+            path = self._file(f"{whole}.tflite")
+            return Case(self.prefix + parameter, "Models.Op", path=path, per_operator=True)
+        network, _, number = parameter.partition("_")
+        if network not in TEFLON_LAYERS or f"{network}_{number}" not in self.parameters():
+            raise KeyError(parameter)
+        path = self._file(f"layers/{TEFLON_LAYERS[network][1]}-{number}.tflite")
+        share = PER_TENSOR if path is None else _differing(path)
+        return Case(self.prefix + parameter, "Models.Op", path=path, differing=share)
+
+    def _file(self, name: str) -> Path | None:
+        path = None if self.models is None else self.models / name
+        return path if path is not None and path.is_file() else None
+
+
 def _parameter(path: Path) -> str:
     return re.sub(r"\W", "_", path.stem)
 
@@ -47,10 +88,11 @@ def _differing(path: Path) -> float:
 
 
 def families(models: Path | None) -> tuple[Family, ...]:
-    """The families of the folder of public models; none without it."""
+    """Mesa's names, and the families of the folder of public models, none without it."""
     if models is None:
-        return ()
+        return (TeflonModels(None),)
     return (
+        TeflonModels(models),
         Files(
             "SingleOp.File/",
             models / "single_op",

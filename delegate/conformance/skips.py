@@ -2,8 +2,10 @@
 
 One line per entry, "pattern | rule | reason"; "#" starts a comment. A case with rejected nodes is
 a skip only if entries have its name and all the rules; an entry whose case is not rejected any more
-is stale, and the case fails until the entry is gone. RUNTIME_REFUSES is no rule of the delegate:
-the installed runtime cannot load the model at all, which another one may.
+is stale, and the case fails until the entry is gone. Some rules are not the delegate's, but of this
+machine or of the model: RUNTIME_REFUSES, the installed runtime cannot load the model at all, which
+another one may; FILE_ABSENT, there is no file for a name of the list; OTHER_OPERATORS, the model
+has none that the suite is about.
 """
 
 from __future__ import annotations
@@ -18,6 +20,9 @@ from delegate.conformance.outcome import Outcome, Status
 from delegate.errors import UsageError
 
 RUNTIME_REFUSES = "runtime_refuses_model"
+FILE_ABSENT = "file_absent"
+OTHER_OPERATORS = "other_operators"
+_NOT_THE_DELEGATES = frozenset({RUNTIME_REFUSES, FILE_ABSENT, OTHER_OPERATORS})
 SKIPS_FILE = Path(__file__).with_name("accepted_skips.txt")
 
 
@@ -59,7 +64,7 @@ def judge(outcome: Outcome, skips: Sequence[Skip]) -> Outcome:
             status=Status.FAILED,
             message=f"{outcome.message}\nrejected, and not in the list of accepted skips",
         )
-    entries = [skip for skip in entries if skip.rule != RUNTIME_REFUSES]
+    entries = [skip for skip in entries if skip.rule not in _NOT_THE_DELEGATES]
     if outcome.status is Status.OK and entries:
         text = f"listed as a skip by {entries[0].rule}, but not rejected: remove the entry"
         return replace(outcome, status=Status.FAILED, message=text)

@@ -14,9 +14,18 @@ from xml.etree import ElementTree
 import pytest
 
 from delegate.cli import main
-from delegate.conformance.families import case_names
+from delegate.conformance.execution import run_case
+from delegate.conformance.families import case_names, find_case
 from delegate.conformance.gtest_filter import Filter, Shard, sampled, shuffled
+from delegate.conformance.outcome import Status
+from delegate.conformance.skips import FILE_ABSENT, OTHER_OPERATORS, judge, read_skips
 from delegate.errors import UsageError
+from delegate.options import Options
+from tests.shared_folder import MODELS, needs_models
+
+TEFLON = frozenset(
+    {"Conv2D.Op", "DepthwiseConv2D.Op", "Add.Op", "AddQuant.Op", "FullyConnected.Op", "Models.Op"}
+)
 
 SMALL = "Conv2D.Op/input_size_3_weight_size_1_*_channels_1_output_channels_*_is_signed_0"
 ONE = (
@@ -45,12 +54,50 @@ def test_the_grid_of_teflon_is_complete_under_its_names(names):
         "FullyConnected.Op": 24,
     }
     assert sum(name.startswith("AddQuant.Op/") for name in names) == 100
+    assert sum(name.startswith("Models.Op/") for name in names) == 286
+    teflon = [name for name in names if name.split("/")[0] in TEFLON]
+    assert len([name for name in teflon if not name.endswith("is_signed_1")]) == 4210
     assert ONE in names
     assert (
         "DepthwiseConv2D.Op/input_size_112_weight_size_5_channels_256_stride_2_padding_same_1_"
         "is_signed_0"
     ) in names
-    assert "FullyConnected.Op/input_size_62720_output_channels_160_is_signed_0" in names
+    for size in (128, 1280, 25088, 62720):
+        assert f"FullyConnected.Op/input_size_{size}_output_channels_160_is_signed_0" in names
+    for model in (
+        "mobilenetv1_000", "mobilenetv1_030", "mobilenetv1_mobilenet_v1_1_224_quant",
+        "mobiledet_123", "mobiledet_ssdlite_mobiledet_coco_qat_postprocess", "yolox_127",
+        "yolox_yolox",
+    ):  # fmt: skip
+        assert f"Models.Op/{model}" in names
+
+
+def test_names_without_a_file_are_skipped_and_say_so():
+    for name in ("Models.Op/yolox_127", "Models.Op/yolox_yolox"):
+        outcome = run_case(name, None, Options.from_mapping({}, {}))
+        assert (outcome.status, outcome.rules) == (Status.SKIPPED, (FILE_ABSENT,))
+        assert judge(outcome, read_skips()) == outcome
+    with pytest.raises(UsageError):
+        find_case("Models.Op/yolox_128", None)
+    with pytest.raises(UsageError):
+        find_case("Models.Op/mobilenetv1_31", None)
+
+
+@needs_models
+@pytest.mark.parametrize(
+    ("name", "status", "rules"),
+    [
+        ("Models.Op/mobilenetv1_000", Status.OK, ()),
+        ("Models.Op/mobiledet_008", Status.OK, ()),
+        ("Models.Op/yolox_124", Status.OK, ()),
+        ("Models.Op/mobilenetv1_027", Status.SKIPPED, (OTHER_OPERATORS,)),
+    ],
+)
+def test_names_of_teflon_run_the_public_files(name, status, rules):
+    outcome = run_case(name, MODELS, Options.from_mapping({"device": "simulator"}, {}))
+    assert (outcome.status, outcome.rules) == (status, rules), outcome.message
+    assert outcome.max_abs_diff <= 1
+    assert judge(outcome, read_skips()) == outcome
 
 
 def test_names_are_unique_and_what_gtest_takes(names):
