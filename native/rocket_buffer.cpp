@@ -1,7 +1,5 @@
 #include "rocket_buffer.h"
 
-#include <cerrno>
-
 #include "rocket_uapi.h"
 
 namespace rk3588 {
@@ -24,23 +22,14 @@ RocketBuffer::RocketBuffer(std::shared_ptr<RocketFile> file, size_t size)
     }
     mapping_ = std::make_unique<DrmMapping>(file_->file, create.offset, pages);
   } catch (...) {
-    close_handle();
+    file_->close_handle(handle_);
     throw;
   }
 }
 
 RocketBuffer::~RocketBuffer() {
   mapping_.reset();
-  close_handle();
-}
-
-// A forked child shares the open file: closing the handle there would take the memory from its
-// parent.
-void RocketBuffer::close_handle() noexcept {
-  if (!file_->file.is_mine()) return;
-  drm::GemClose close;
-  close.handle = handle_;
-  static_cast<void>(file_->file.try_request(drm::kCloseHandle, &close));
+  file_->close_handle(handle_);
 }
 
 void RocketBuffer::give_to_device() {
@@ -52,10 +41,7 @@ void RocketBuffer::give_to_device() {
 
 int RocketBuffer::take_for_host(int64_t deadline_ns) {
   if (host_holds_) return 0;
-  rocket::PrepBo prep;
-  prep.handle = handle_;
-  prep.timeout_ns = deadline_ns;
-  const int number = file_->file.try_request(rocket::kPrepBo, &prep, deadline_ns);
+  const int number = file_->wait(handle_, deadline_ns);
   if (number == 0) host_holds_ = true;
   return number;
 }

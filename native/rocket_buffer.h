@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "device.h"
-#include "rocket_device.h"
+#include "rocket_file.h"
 
 namespace rk3588 {
 
@@ -23,12 +23,10 @@ class RocketBuffer : public Buffer {
   void give_back_if_held() {
     if (host_holds_) give_to_device();
   }
-  // Waits until `deadline_ns` (monotonic). Returns errno, 0: the host has it.
+  // Waits until `deadline_ns` (monotonic). Returns 0: the host has it, or as RocketFile::wait.
   int take_for_host(int64_t deadline_ns);
 
  private:
-  void close_handle() noexcept;
-
   std::shared_ptr<RocketFile> file_;
   size_t size_;
   uint32_t handle_ = 0;

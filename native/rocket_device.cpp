@@ -1,7 +1,5 @@
 #include "rocket_device.h"
 
-#include <cerrno>
-#include <fstream>
 #include <vector>
 
 #include "core_plan.h"
@@ -16,15 +14,6 @@
 
 namespace rk3588 {
 namespace {
-
-constexpr char kBatchSwitch[] = "/sys/module/rocket/parameters/rocket_batch_submit";
-
-bool batch_switch_is_on() {
-  std::ifstream file(kBatchSwitch);
-  char value = '0';
-  file >> value;
-  return file.good() && value != '0' && value != 'N';
-}
 
 RocketBuffer& rocket_buffer(Buffer& buffer) { return static_cast<RocketBuffer&>(buffer); }
 
@@ -48,14 +37,6 @@ class RocketSubmission : public Submission {
     for (Buffer* buffer : submit.inputs) inputs.push_back(&rocket_buffer(*buffer));
     for (Buffer* buffer : submit.outputs) outputs.push_back(&rocket_buffer(*buffer));
     job_ = std::make_unique<RocketJob>(file_, tasks, inputs, outputs);
-    output_ = outputs.back();
-  }
-
-  // Stock kernels free memory that a running job uses when the file is closed.
-  ~RocketSubmission() override {
-    if (is_running_ && file_->file.is_mine()) {
-      static_cast<void>(output_->take_for_host(monotonic_ns() + kRocketCloseWaitNs));
-    }
   }
 
   Span<const uint64_t> task_targets() const override { return targets_; }
@@ -63,55 +44,24 @@ class RocketSubmission : public Submission {
 
   void begin() override {
     file_->file.require_mine("SUBMIT");
-    if (!is_running_) return;
-    // Nobody may touch the buffers while the device still works on them.
-    const int number = output_->take_for_host(deadline());
-    if (number != 0) file_->file.fail("waiting for an earlier run that timed out", number);
-    is_running_ = false;
+    job_->wait_for_earlier(timeout_ms_);
   }
 
   void run() override {
-    job_->submit(deadline());
+    job_->submit(timeout_ms_);
     note_submitted();
-    // The completion is attached to all outputs: waiting for one is waiting for the job.
-    const int number = output_->take_for_host(deadline());
-    if (number == 0) return;
-    is_running_ = true;
-    if (number == ETIMEDOUT) {
-      throw DeviceError(name() + ": no result after " + std::to_string(timeout_ms_) +
-                        " ms (option timeout_ms): the NPU hangs or is busy with other programs");
-    }
-    file_->file.fail("PREP_BO", number);
+    job_->wait(timeout_ms_);
   }
 
  private:
-  std::string name() const { return "rocket " + file_->file.path(); }
-  int64_t deadline() const { return monotonic_ns() + timeout_ms_ * kNsPerMs; }
-
   std::shared_ptr<RocketFile> file_;
   uint32_t timeout_ms_;
   uint64_t proof_;
   std::unique_ptr<RocketJob> job_;
   std::vector<uint64_t> targets_;
-  RocketBuffer* output_ = nullptr;
-  bool is_running_ = false;  // an earlier run timed out and may still go on
 };
 
 }  // namespace
-
-RocketFeatures rocket_features(const DrmFile& file) {
-  RocketFeatures features;
-  features.version = file.version();
-  if (features.version.name != kRocketDriver) {
-    throw DeviceError(file.path() + ": its driver is " + features.version.text() +
-                      ", not rocket; choose another node or device=auto");
-  }
-  features.batched = features.version.at_least(1, 1) && batch_switch_is_on();
-  features.ppu_done = features.version.at_least(1, 3);
-  return features;
-}
-
-RocketFile::RocketFile(const std::string& node) : file(node), features(rocket_features(file)) {}
 
 RocketDevice::RocketDevice(std::shared_ptr<RocketFile> file, std::string cores)
     : file_(std::move(file)), cores_(std::move(cores)) {}
@@ -123,8 +73,7 @@ std::unique_ptr<Buffer> RocketDevice::allocate(size_t size, BufferId) {
 void RocketDevice::sync_for_device(Buffer& buffer) { rocket_buffer(buffer).give_to_device(); }
 
 void RocketDevice::sync_for_cpu(Buffer& buffer) {
-  const int number =
-      rocket_buffer(buffer).take_for_host(monotonic_ns() + kRocketTimeoutMs * kNsPerMs);
+  const int number = rocket_buffer(buffer).take_for_host(monotonic_ns() + kRocketCloseWaitNs);
   if (number != 0) file_->file.fail("PREP_BO", number);
 }
 
@@ -145,7 +94,7 @@ std::unique_ptr<Submission> RocketDevice::prepare(const Submit& submit) {
 std::vector<std::shared_ptr<RocketFile>> RocketDevice::files_of(size_t count) {
   const std::lock_guard<std::mutex> lock(mutex_);
   while (more_files_.size() + 1 < count) {
-    more_files_.push_back(std::make_shared<RocketFile>(file_->file.path()));
+    more_files_.push_back(RocketFile::open(file_->file.path()));
   }
   std::vector<std::shared_ptr<RocketFile>> files = {file_};
   files.insert(files.end(), more_files_.begin(), more_files_.begin() + (count - 1));
@@ -159,11 +108,11 @@ std::shared_ptr<Device> RocketDevice::open_stream() {
 std::shared_ptr<Device> make_rocket_device(const std::string& node, const std::string& cores) {
   const size_t limit = parse_cores(cores).size();
   if (limit == 0) {
-    return std::make_shared<RocketDevice>(std::make_shared<RocketFile>(node), cores);
+    return std::make_shared<RocketDevice>(RocketFile::open(node), cores);
   }
   static StreamPool<RocketFile> pool;
   return std::make_shared<RocketDevice>(
-      pool.next(node, limit, [&] { return std::make_shared<RocketFile>(node); }), cores);
+      pool.next(node, limit, [&] { return RocketFile::open(node); }), cores);
 }
 
 }  // namespace rk3588

@@ -12,28 +12,9 @@
 #include <vector>
 
 #include "device.h"
-#include "drm_file.h"
+#include "rocket_file.h"
 
 namespace rk3588 {
-
-// What the driver of one node can do.
-struct RocketFeatures {
-  DriverVersion version;
-  // One kick per chain: version 1.1 and the module's switch.
-  bool batched = false;
-  // Jobs may end with PPU tasks: version 1.3.
-  bool ppu_done = false;
-};
-
-// Asks the driver behind `file`. Throws DeviceError if it is not rocket.
-RocketFeatures rocket_features(const DrmFile& file);
-
-// An open file, which its device, buffers and submissions share.
-struct RocketFile {
-  explicit RocketFile(const std::string& node);
-  DrmFile file;
-  RocketFeatures features;
-};
 
 class RocketDevice : public Device {
  public:

@@ -1,5 +1,7 @@
 #include "rocket_job.h"
 
+#include <cerrno>
+
 namespace rk3588 {
 namespace {
 
@@ -16,6 +18,7 @@ RocketJob::RocketJob(std::shared_ptr<RocketFile> file, const std::vector<RocketT
   if (outputs.empty()) throw DeviceError(name() + ": a submit has no outputs");
   for (RocketBuffer* buffer : inputs) in_.push_back(buffer->handle());
   for (RocketBuffer* buffer : outputs) out_.push_back(buffer->handle());
+  output_ = outputs.back();
   buffers_ = inputs;
   buffers_.insert(buffers_.end(), outputs.begin(), outputs.end());
   for (const RocketTask& task : tasks) {
@@ -68,9 +71,48 @@ void RocketJob::choose_flags(const std::vector<RocketTask>& tasks) {
   if (all_ppu) job_.flags |= rocket::kJobPpuDone;
 }
 
-void RocketJob::submit(int64_t deadline_ns) {
+RocketJob::~RocketJob() {
+  if (!may_run_ || !file_->file.is_mine()) return;
+  if (output_->take_for_host(monotonic_ns() + kRocketCloseWaitNs) == ETIMEDOUT) {
+    file_->abandon(output_->handle());
+  } else {
+    note_done();
+  }
+}
+
+void RocketJob::note_done() {
+  may_run_ = false;
+  file_->note_done();
+}
+
+void RocketJob::submit(uint32_t timeout_ms) {
   for (RocketBuffer* buffer : buffers_) buffer->give_back_if_held();
-  file_->file.request(rocket::kSubmit, &submit_, "SUBMIT", deadline_ns);
+  file_->file.require_mine("SUBMIT");
+  may_run_ = true;
+  file_->note_submitted();
+  const int number =
+      file_->file.try_request(rocket::kSubmit, &submit_, monotonic_ns() + timeout_ms * kNsPerMs);
+  if (number == 0) return;
+  // Refused, unless it was interrupted until the deadline.
+  if (number != EINTR && number != EAGAIN) note_done();
+  file_->file.fail("SUBMIT", number);
+}
+
+void RocketJob::wait(uint32_t timeout_ms) {
+  const int number = output_->take_for_host(monotonic_ns() + timeout_ms * kNsPerMs);
+  if (number == ETIMEDOUT) {
+    throw DeviceError(name() + ": no result after " + std::to_string(timeout_ms) +
+                      " ms (option timeout_ms): the NPU hangs or is busy with other programs");
+  }
+  if (number != 0) file_->file.fail("PREP_BO", number);
+  note_done();
+}
+
+void RocketJob::wait_for_earlier(uint32_t timeout_ms) {
+  if (!may_run_) return;
+  const int number = output_->take_for_host(monotonic_ns() + timeout_ms * kNsPerMs);
+  if (number != 0) file_->file.fail("waiting for an earlier run that timed out", number);
+  note_done();
 }
 
 }  // namespace rk3588

@@ -1,7 +1,6 @@
 #include "rocket_split.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <set>
 #include <string>
@@ -165,26 +164,13 @@ class RocketSplitSubmission : public Submission {
     }
   }
 
-  // Stock kernels free memory that a running job uses when the file is closed.
-  ~RocketSplitSubmission() override {
-    if (!is_running_ || !workers_[0].file->file.is_mine()) return;
-    const int64_t deadline = monotonic_ns() + kRocketCloseWaitNs;
-    for (const Worker& worker : workers_) {
-      static_cast<void>(worker.outputs.back()->take_for_host(deadline));
-    }
-  }
-
   Span<const uint64_t> task_targets() const override { return targets_; }
 
   void begin() override {
     workers_[0].file->file.require_mine("SUBMIT");
-    if (!is_running_) return;
-    // Nobody may touch the buffers while the device still works on them.
-    for (const Worker& worker : workers_) {
-      const int number = worker.outputs.back()->take_for_host(deadline());
-      if (number != 0) worker.file->file.fail("waiting for an earlier run that timed out", number);
+    for (const Stage& stage : stages_) {
+      for (const Launch& launch : stage.launches) launch.job->wait_for_earlier(timeout_ms_);
     }
-    is_running_ = false;
   }
 
   void run() override {
@@ -201,11 +187,9 @@ class RocketSplitSubmission : public Submission {
           mark_.put(mark.place.bytes());
         }
       }
-      is_running_ = true;
-      for (const Launch& launch : stage.launches) launch.job->submit(deadline());
+      for (const Launch& launch : stage.launches) launch.job->submit(timeout_ms_);
       const int64_t start = monotonic_ns();
       for (const Launch& launch : stage.launches) wait(launch);
-      is_running_ = false;
       waited_ns += monotonic_ns() - start;
       for (const Launch& launch : stage.launches) check_marks(launch);
       for (const Copy& copy : stage.copies) {
@@ -292,17 +276,9 @@ class RocketSplitSubmission : public Submission {
     if (number != 0) workers_[worker].file->file.fail("PREP_BO", number);
   }
 
-  // The completion is attached to all outputs: the first wait is the one for the job.
   void wait(const Launch& launch) {
-    const Worker& worker = workers_[launch.worker];
-    for (RocketBuffer* buffer : worker.outputs) {
-      const int number = buffer->take_for_host(deadline());
-      if (number == ETIMEDOUT) {
-        throw DeviceError(name() + ": no result after " + std::to_string(timeout_ms_) +
-                          " ms (option timeout_ms): the NPU hangs or is busy with other programs");
-      }
-      if (number != 0) worker.file->file.fail("PREP_BO", number);
-    }
+    launch.job->wait(timeout_ms_);
+    for (RocketBuffer* buffer : workers_[launch.worker].outputs) hold(launch.worker, *buffer);
   }
 
   void check_marks(const Launch& launch) const {
@@ -320,7 +296,6 @@ class RocketSplitSubmission : public Submission {
   std::vector<RocketBuffer*> input_buffers_;  // what they write
   std::vector<uint64_t> targets_;
   RunMark mark_;
-  bool is_running_ = false;  // an earlier run failed and may still go on
 };
 
 }  // namespace

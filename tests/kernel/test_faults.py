@@ -9,6 +9,8 @@ from tests.kernel.fault_table import MARK, PAGE, measure, table
 DEVICES = ("rocket", "rknpu")
 # Repeated by the host until the driver takes the request.
 TRANSIENT = ("EINTR", "EAGAIN", "slow:20")
+# What a wait answers that is not done yet.
+UNFINISHED = ("EBUSY",)
 # The end of a life cannot fail: what the kernel refuses there it frees with the file.
 RELEASING = ("GEM_CLOSE", "MEM_DESTROY")
 
@@ -25,7 +27,8 @@ def test_every_fault_ends_well(measured, device):
     assert len(results) > 300
     for result in results:
         place = f"{result['call']}@{result['site']}={result['action']}"
-        if result["action"] in TRANSIENT or result["call"] in RELEASING:
+        is_unfinished = result["call"] == "PREP_BO" and result["action"] in UNFINISHED
+        if result["action"] in TRANSIENT or is_unfinished or result["call"] in RELEASING:
             assert result["outcome"] == "right results", place
         else:
             assert result["outcome"] == "error", place

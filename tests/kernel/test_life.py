@@ -134,6 +134,32 @@ def test_a_process_killed_in_mid_submit_leaves_nothing_behind(board, device):
     assert {path for path in board.root.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize(("split", "submit"), [(False, 1), (True, 1), (True, 2), (True, 3)])
+def test_a_file_outlives_a_job_that_hangs(board, split, submit):
+    """Also of a worker that is late while another one has failed. Closed once the job has ended."""
+    hang_ms = 6000  # longer than an error and the end of an interpreter wait
+    answer = board.add_rocket(hang_ms=hang_ms).work(
+        "life", device="rocket", what="abandon", split=split, submit=submit, hang_ms=hang_ms
+    )
+    assert "no result after 30 ms" in answer["text"]
+    files, buffers, mappings = answer["kept"]
+    assert files >= 1
+    assert buffers > 0
+    assert mappings == 0
+    assert answer["right"]
+    assert answer["live"] == [0, 0, 0]
+    assert answer["violations"] == []
+
+
+def test_a_wait_that_is_told_busy_goes_on(board):
+    """EBUSY: the deadline had passed when the driver looked. Any other time it is not done yet."""
+    done = board.add_rocket().python(
+        "-m", "tests.kernel.worker_life", json.dumps({"device": "rocket", "what": "run"}),
+        faults="PREP_BO@1=EBUSY*3",
+    )  # fmt: skip
+    assert json.loads(done.stdout) == {"right": True}
+
+
 def test_two_processes_never_drive_the_vendor_kernel_at_once(board):
     both(board)
     with alive(board, "rknpu", "hold"):

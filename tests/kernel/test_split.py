@@ -78,14 +78,15 @@ def test_jobs_that_depend_on_each_other_are_refused(board: Board, device: str):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_every_fault_of_a_split_run_ends_well(board: Board, device: str):
-    board.add_rocket(hang_ms=40).add_rknpu(hang_ms=40)
+    getattr(board, f"add_{device}")(hang_ms=40)
     results = board.work("faults", device=device, split=True, timeout=600)
     assert len(results) > 300
     releasing = ("GEM_CLOSE", "MEM_DESTROY")
     for result in results:
         place = f"{result['call']}@{result['site']}={result['action']}"
         harmless = result["action"] in ("EINTR", "EAGAIN", "slow:20")
-        right = harmless or result["call"] in releasing
+        is_unfinished = result["call"] == "PREP_BO" and result["action"] == "EBUSY"
+        right = harmless or is_unfinished or result["call"] in releasing
         assert result["outcome"] == ("right results" if right else "error"), place
         assert result["recovered"], (place, result["text"])
         assert result["live"] == [0, 0, 0], place

@@ -103,6 +103,23 @@ def main() -> None:
         set_faults("SUBMIT@1=hang:1")
         print("submitting", flush=True)
         run(executable)
+    elif given["what"] == "abandon":
+        # A job that outlasts its interpreter: nothing that it uses may be closed meanwhile.
+        executable = _native.Executable(program, device=device, timeout_ms=30)
+        set_faults(f"SUBMIT@{given['submit']}=hang:0")
+        try:
+            run(executable)
+            text = "it ran"
+        except DeviceError as error:
+            text = str(error)
+        del executable
+        kept = live()
+        time.sleep(given["hang_ms"] / 1000)
+        executable = _native.Executable(program, device=device)
+        right = run(executable)
+        del executable
+        report({"text": text, "kept": kept, "right": right, "live": live(),
+                "violations": take_violations()})  # fmt: skip
     else:  # hold
         executable = _native.Executable(program, device=device)
         print("holding", flush=True)

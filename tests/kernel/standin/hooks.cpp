@@ -118,7 +118,10 @@ void* map(const char* name, void* address, size_t size, int protection, int flag
     standin::violation("mmap of an offset or size that belongs to no buffer");
     error = EINVAL;
   }
-  if (error == 0 && (flags & MAP_SHARED) == 0) standin::violation("a private mapping of a buffer");
+  if (error == 0 && (flags & MAP_SHARED) == 0) {
+    standin::violation("a private mapping of a buffer");
+    if (file->second->config.driver == "rocket") error = EINVAL;
+  }
   if (error != 0) {
     errno = error;
     return MAP_FAILED;

@@ -141,7 +141,9 @@ BoPtr make_bo(File& file, uint64_t size) {
   if (host == MAP_FAILED) return nullptr;
   bo->host = static_cast<uint8_t*>(host);
   bo->device.assign(size, 0);
-  bo->handle = file.next_handle++;
+  // The lowest free one, as idr_alloc gives it.
+  bo->handle = 1;
+  while (file.bos.count(bo->handle) != 0) ++bo->handle;
   bo->offset = file.next_offset;
   file.next_offset += size + 0x1000;
   return bo;
@@ -241,6 +243,9 @@ void close_node(int descriptor) {
   if (kernel().forked) return;
   if (!file->queue.empty()) {
     violation("a file is closed while its jobs run (stock kernels use freed memory)");
+  }
+  if (Clock::now() < file->held_until) {
+    violation("a file is closed right after its job (stock kernels use freed memory)");
   }
   if (!file->bos.empty() && !kernel().gone) {
     violation("a file is closed with " + std::to_string(file->bos.size()) + " buffers");

@@ -61,8 +61,37 @@ bool completes(const Job& job, const TaskRecord& task) {
 
 void sleep_ms(unsigned ms) { usleep(ms * 1000u); }
 
-void finish(const std::shared_ptr<Job>& job) {
+// The end of a job, whose references the driver drops a little later.
+void finish(const FilePtr& file, const std::shared_ptr<Job>& job) {
   for (const BoPtr& bo : job->outputs) --bo->running_jobs;
+  file->held_until = Clock::now() + kReleaseDelay;
+  for (const BoPtr& bo : job->memory) bo->held_until = file->held_until;
+}
+
+std::vector<sim::Region> regions(const std::vector<BoPtr>& bos) {
+  std::vector<sim::Region> memory;
+  for (const BoPtr& bo : bos) {
+    sim::Region region;
+    region.name = "bo " + std::to_string(bo->handle);
+    region.address = bo->address;
+    region.bytes = {bo->device.data(), bo->device.size()};
+    memory.push_back(region);
+  }
+  return memory;
+}
+
+// Throws sim::Fault. All buffers of a file are in its address space, listed or not.
+void run_tasks(const Job& job, const sim::Settings& settings, const sim::Job& work) {
+  const rk3588::Span<const sim::Job> jobs(&work, 1);
+  try {
+    sim::Simulator(settings).run(regions(job.memory), jobs);
+  } catch (const sim::Fault& fault) {
+    if (fault.kind != "UnmappedAccess" || job.others.empty()) throw;
+    std::vector<BoPtr> all = job.memory;
+    all.insert(all.end(), job.others.begin(), job.others.end());
+    sim::Simulator(settings).run(regions(all), jobs);
+    note(std::string("a job reaches a buffer that it does not list: ") + fault.what());
+  }
 }
 
 void core_thread() {
@@ -87,7 +116,7 @@ void core_thread() {
     lock.lock();
     file->running = false;
     file->queue.pop_front();
-    finish(job);
+    finish(file, job);
     kernel().changed.notify_all();
   }
 }
@@ -103,14 +132,6 @@ uint32_t enable_mask(const std::vector<BoPtr>& memory, const TaskRecord& task) {
 }
 
 bool execute(const Job& job, unsigned hang_ms) {
-  std::vector<sim::Region> memory;
-  for (const BoPtr& bo : job.memory) {
-    sim::Region region;
-    region.name = "bo " + std::to_string(bo->handle);
-    region.address = bo->address;
-    region.bytes = {bo->device.data(), bo->device.size()};
-    memory.push_back(region);
-  }
   size_t tasks = job.tasks.size();
   bool hangs = false;
   if (job.fate == Fate::kHang) {
@@ -127,16 +148,16 @@ bool execute(const Job& job, unsigned hang_ms) {
   }
   sim::Job work;
   for (size_t i = 0; i < tasks; ++i) {
-    work.tasks.push_back({job.tasks[i].regcmd, job.tasks[i].regcmd_count, std::to_string(i)});
+    // Words are fetched in pairs.
+    const uint32_t words = (job.tasks[i].regcmd_count + 1) / 2 * 2;
+    work.tasks.push_back({job.tasks[i].regcmd, words, std::to_string(i)});
   }
   sim::Settings settings;
   settings.threads = 1;
   // A chain cut short is run task by task: the simulator would follow the links.
   settings.chained = job.chained && tasks == job.tasks.size();
   try {
-    if (!work.tasks.empty()) {
-      sim::Simulator(settings).run(memory, rk3588::Span<const sim::Job>(&work, 1));
-    }
+    if (!work.tasks.empty()) run_tasks(job, settings, work);
   } catch (const sim::Fault& fault) {
     note(std::string("the NPU would hang or fault: ") + fault.what());
     hangs = true;

@@ -214,7 +214,7 @@ int rknpu_request(const FilePtr& file, uint32_t code, void* argument,
                                                                                  : nullptr;
   if (name == nullptr) {
     violation("an unknown request");
-    return ENOTTY;
+    return EINVAL;
   }
   if (argument == nullptr) return EFAULT;
   const Action action = next_action(name, lock);

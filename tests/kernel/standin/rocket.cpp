@@ -1,4 +1,5 @@
 // The requests of the driver rocket.
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -16,11 +17,15 @@ namespace drm = rk3588::drm;
 constexpr uint64_t kPage = 4096;
 
 int create_bo(File& file, rocket::CreateBo& create) {
-  if (create.size == 0) return EINVAL;
+  if (create.size == 0) return ENOSPC;
   if (create.size % kPage != 0) violation("CREATE_BO of a size that is no whole pages");
   const uint64_t size = (uint64_t{create.size} + kPage - 1) / kPage * kPage;
   std::vector<BoPtr> taken;
   for (const auto& [handle, bo] : file.bos) taken.push_back(bo);
+  // The address of a buffer that a job uses is kept until the job is done, whatever its handle.
+  for (const auto& job : file.queue) {
+    taken.insert(taken.end(), job->memory.begin(), job->memory.end());
+  }
   const uint64_t address = allocate_up(taken, size, file.config.address_space_bytes);
   if (address == UINT64_MAX) return ENOSPC;
   const BoPtr bo = make_bo(file, size);
@@ -37,12 +42,13 @@ int prep_bo(File& file, const rocket::PrepBo& prep, std::unique_lock<std::mutex>
   if (prep.reserved != 0) return EINVAL;
   const BoPtr bo = find_bo(file, prep.handle);
   if (bo == nullptr) return ENOENT;
-  const auto deadline =
-      std::chrono::time_point<std::chrono::steady_clock>(std::chrono::nanoseconds(prep.timeout_ns));
+  const Clock::time_point deadline{std::chrono::nanoseconds(prep.timeout_ns)};
+  // What is not done is EBUSY if the deadline had passed already, otherwise ETIMEDOUT.
+  const bool has_passed = Clock::now() >= deadline;
   while (bo->running_jobs != 0) {
     if (kernel().gone) return ENODEV;
-    if (std::chrono::steady_clock::now() >= deadline)
-      return prep.timeout_ns != 0 ? ETIMEDOUT : EBUSY;
+    if (has_passed) return EBUSY;
+    if (Clock::now() >= deadline) return ETIMEDOUT;
     kernel().changed.wait_until(lock, deadline);
   }
   std::memcpy(bo->host, bo->device.data(), bo->size);
@@ -96,6 +102,10 @@ void submit_job(File& file, const rocket::Job& source, const Action& action) {
     violation("a job without tasks, or with task records that are too small");
     return;
   }
+  if (source.tasks == 0) {
+    violation("a job whose tasks are nowhere; the kernel drops it without a word");
+    return;
+  }
   auto job = std::make_shared<Job>();
   std::set<uint32_t> seen;
   std::vector<BoPtr> inputs;
@@ -105,6 +115,9 @@ void submit_job(File& file, const rocket::Job& source, const Action& action) {
   }
   job->memory = inputs;
   job->memory.insert(job->memory.end(), job->outputs.begin(), job->outputs.end());
+  for (const auto& [handle, bo] : file.bos) {
+    if (seen.count(handle) == 0) job->others.push_back(bo);
+  }
   const auto* records = reinterpret_cast<const uint8_t*>(source.tasks);
   for (uint32_t i = 0; i < source.task_count; ++i) {
     rocket::Task task;
@@ -138,6 +151,7 @@ int submit(File& file, const rocket::Submit& submit, const Action& action) {
   const bool knows_flags =
       file.config.major > 1 || (file.config.major == 1 && file.config.minor >= 1);
   if (submit.job_struct_size < rocket::kJobBytes) return EINVAL;
+  if (submit.jobs == 0 && submit.job_count != 0) return EFAULT;
   const auto* records = reinterpret_cast<const uint8_t*>(submit.jobs);
   for (uint32_t i = 0; i < submit.job_count; ++i) {
     rocket::Job job;
@@ -157,14 +171,23 @@ int submit(File& file, const rocket::Submit& submit, const Action& action) {
   return 0;
 }
 
+// Whether a job may still use the buffer, or the driver for it.
+bool is_held(const File& file, const BoPtr& bo) {
+  for (const auto& job : file.queue) {
+    if (std::find(job->memory.begin(), job->memory.end(), bo) != job->memory.end()) return true;
+  }
+  return Clock::now() < bo->held_until;
+}
+
+// Padding is ignored.
 int gem_close(File& file, const drm::GemClose& close) {
-  if (close.padding != 0) return EINVAL;
   const BoPtr bo = find_bo(file, close.handle);
   if (bo == nullptr) {
     violation("GEM_CLOSE of a handle that does not exist");
     return EINVAL;
   }
-  if (bo->running_jobs != 0) violation("GEM_CLOSE of a buffer that the device is writing");
+  // The driver keeps what its jobs name; a program should not rely on it.
+  if (is_held(file, bo)) violation("GEM_CLOSE of a buffer that a job may still use");
   file.bos.erase(close.handle);
   return 0;
 }
@@ -182,7 +205,7 @@ int rocket_request(const FilePtr& file, uint32_t code, void* argument,
                                                  : nullptr;
   if (name == nullptr) {
     violation("an unknown request");
-    return ENOTTY;
+    return EINVAL;
   }
   if (argument == nullptr) return EFAULT;
   const Action action = next_action(name, lock);
