@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .PHONY: help demo test sanitize fuzz test-litert test-alone conformance conformance-sample \
-	random-graphs changed-models lint format native clean
+	random-graphs memory-graphs changed-models lint format native clean
 
 # The first Python from 3.10 on that really starts; 3.11 first, the last one with a tflite-runtime.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.10 python3; do \
@@ -31,6 +31,7 @@ help:
 	@echo 'make test-alone   tests that depend on ../shared, in a copy of this tree without it'
 	@echo 'make conformance  the whole operator suite against the reference kernels'
 	@echo 'make random-graphs   GRAPHS random models (default 20000) against the reference kernels'
+	@echo 'make memory-graphs   MEMORY_GRAPHS graphs that crowd memory (default 1000), also cut after every task'
 	@echo 'make changed-models  MUTANTS damaged models (default 20000): no crash, no wrong result'
 	@echo 'make sanitize     the simulator under sanitizers, on mutated command streams'
 	@echo 'make fuzz         the same with libFuzzer (clang), FUZZ_RUNS streams (default 1000000)'
@@ -127,6 +128,11 @@ define fuzzer
 	$(BIN)/python tools/fuzz_seeds.py $(1)/programs $(1)/seeds --own
 	$(BIN)/python tools/fuzz_seeds.py $(CAPTURES) $(1)/seeds
 endef
+
+MEMORY_GRAPHS ?= 1000
+memory-graphs: $(VENV)/installed
+	RK3588_MEMORY_GRAPHS=$(MEMORY_GRAPHS) $(BIN)/python -m pytest $(PYTEST_FLAGS) \
+		tests/lower/test_memory_graphs.py tests/lower/test_memory_check.py tests/kernel/test_cuts.py
 
 sanitize: $(VENV)/installed
 	$(call fuzzer,$(SANITIZE),)

@@ -15,6 +15,7 @@ from delegate import __version__
 from delegate.errors import EncodingError, LoweringError
 from delegate.graph import Graph
 from delegate.lower.kick_state import TRUSTED, KickState
+from delegate.log import get_logger
 from delegate.lower.lowering import lower_partition
 from delegate.lower.split import Split
 from delegate.lower.task import Layer
@@ -32,6 +33,8 @@ from delegate.partition.partitioner import (
 )
 from delegate.partition.types import Partition, Rejection
 from delegate.tflite_reader import PathOrBytes, read_graph
+
+logger = get_logger()
 
 COMPILER = f"rk3588-delegate {__version__}"
 
@@ -168,17 +171,8 @@ def _compile(
                 continue
             try:
                 compiled[partition] = compile_partition(graph, partition, split, kick_state)
-            except LoweringError as error:
-                node = graph.node(error.node)
-                failed.append(Rejection(error.node, node.op, error.rule, error.detail))
-            except EncodingError as error:
-                # A limit that lowering should have named; better a node on the CPU than no model.
-                if not error.nodes:
-                    raise
-                failed += [
-                    Rejection(index, graph.node(index).op, "registers_hold_values", str(error))
-                    for index in error.nodes
-                ]
+            except Exception as error:
+                failed += _rejections(graph, partition, error)
         if not failed and options.only_faster:
             failed += slower_partitions(graph, partitions, lambda p: _cost(graph, compiled[p]))
         if not failed:
@@ -191,6 +185,24 @@ def _compile(
         rejections=tuple(sorted(rejections, key=lambda rejection: rejection.node)),
         compile_seconds=time.perf_counter() - start,
     )
+
+
+def _rejections(graph: Graph, partition: Partition, error: Exception) -> list[Rejection]:
+    """What a partition that does not compile leaves to the CPU: the nodes that ``error`` names, or
+    all, so that the rest is tried again. A limit that nobody foresaw, or a mistake of ours, must
+    not cost the user the model.
+    """
+    nodes: tuple[int, ...] = ()
+    rule, detail = "partition_compiles", f"The compiler failed: {type(error).__name__}: {error}"
+    if isinstance(error, LoweringError):
+        nodes, rule, detail = (error.node,), error.rule, error.detail
+    elif isinstance(error, EncodingError):
+        nodes, rule, detail = error.nodes, "registers_hold_values", str(error)
+    else:
+        logger.warning("nodes %s stay on the CPU: %s", list(partition.nodes), detail)
+        logger.debug("the compiler failed", exc_info=error)
+    known = [node for node in nodes if node in partition.nodes]
+    return [Rejection(node, graph.node(node).op, rule, detail) for node in known or partition.nodes]
 
 
 def _cost(graph: Graph, compiled: CompiledPartition) -> PartitionCost:

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "run_mark.h"
+#include "proof_plan.h"
 
 namespace rk3588 {
 namespace {
@@ -46,35 +46,19 @@ AddressRange range_of(Buffer& buffer) {
   return {buffer.dma_address(), buffer.dma_address() + buffer.bytes().size()};
 }
 
-struct JobAccess {
+struct Access {
   Ranges reads;
   Ranges writes;
-  uint64_t mark = kNoMark;
 };
 
-// The last or first atom of a surface that the task writes and `reads` (merged) leave alone; from
-// the last surface of real channels, because it is written last.
-uint64_t find_mark(const sim::TaskAccess& task, const Ranges& reads) {
-  for (size_t i = task.real_writes; i-- > 0;) {
-    const AddressRange& surface = task.writes[i];
-    for (const uint64_t atom : {surface.end - RunMark::kBytes, surface.begin}) {
-      if (common({{atom, atom + RunMark::kBytes}}, reads).empty()) return atom;
-    }
-  }
-  return kNoMark;
-}
-
-JobAccess access_of(const Submit& submit, size_t job) {
-  const std::vector<sim::TaskAccess> tasks =
-      verify_alone(submit, job, 0, submit.jobs[job].tasks.size());
-  JobAccess access;
-  for (const sim::TaskAccess& task : tasks) {
-    append(access.reads, task.reads);
-    append(access.writes, task.writes);
+Access access_of(Span<const VerifiedTask> tasks) {
+  Access access;
+  for (const VerifiedTask& task : tasks) {
+    append(access.reads, task.access.reads);
+    append(access.writes, task.access.writes);
   }
   access.reads = merged(std::move(access.reads));
   access.writes = merged(std::move(access.writes));
-  access.mark = find_mark(tasks.back(), access.reads);
   return access;
 }
 
@@ -83,7 +67,7 @@ JobAccess access_of(const Submit& submit, size_t job) {
                     "; compile the model again");
 }
 
-void check_independent(const JobAccess& a, const JobAccess& b, size_t job) {
+void check_independent(const Access& a, const Access& b, size_t job) {
   if (common(a.writes, b.writes).empty() && common(a.writes, b.reads).empty() &&
       common(a.reads, b.writes).empty()) {
     return;
@@ -100,28 +84,60 @@ class Planner {
   }
 
   CorePlan plan() {
-    for (size_t job = 0; job < submit_.jobs.size(); ++job) add(job);
-    plan_copies();
+    const size_t count = submit_.jobs.size();
+    if (plan_.workers == 1) {
+      add(0, count);
+    } else {
+      for (size_t first = 0, end = 0; first < count; first = end) {
+        while (end < count && submit_.jobs[end].stage == submit_.jobs[first].stage) ++end;
+        check_stage(first, end);
+        const size_t begin = plan_.stages.size();
+        for (size_t job = first; job < end; ++job) add(job, job + 1, begin);
+      }
+      plan_copies();
+    }
     return std::move(plan_);
   }
 
  private:
   size_t worker_of(size_t job) const { return submit_.jobs[job].core % plan_.workers; }
 
-  void add(size_t job) {
-    if (verified_[job].front().reuses_cbuf) refuse(job, "needs what another one left in CBUF");
-    const bool is_new = job == 0 || submit_.jobs[job].stage != submit_.jobs[job - 1].stage;
-    if (is_new) {
-      plan_.stages.emplace_back().workers.resize(plan_.workers);
-      first_of_stage_ = job;
+  // Jobs [first, end) run side by side, on cores that may have run anything before.
+  void check_stage(size_t first, size_t end) const {
+    std::vector<Access> accesses;
+    for (size_t job = first; job < end; ++job) {
+      if (verified_[job].front().reuses_cbuf) refuse(job, "needs what another one left in CBUF");
+      verify_alone(submit_, job, 0, submit_.jobs[job].tasks.size());
+      accesses.push_back(access_of(verified_[job]));
+      for (size_t other = 0; other + 1 < accesses.size(); ++other) {
+        check_independent(accesses[other], accesses.back(), job);
+      }
     }
-    accesses_.push_back(access_of(submit_, job));
-    for (size_t other = first_of_stage_; other < job; ++other) {
-      check_independent(accesses_[other], accesses_[job], job);
+  }
+
+  // Jobs [first, end), one after the other on one worker, in stages from `stage` on.
+  void add(size_t first, size_t end, size_t stage = 0) {
+    std::vector<const VerifiedTask*> tasks;
+    std::vector<PlannedJob> places;  // of the tasks
+    for (size_t job = first; job < end; ++job) {
+      for (size_t task = 0; task < verified_[job].size(); ++task) {
+        tasks.push_back(&verified_[job][task]);
+        places.push_back({job, task, 1, kNoMark});
+      }
     }
-    const uint64_t mark = accesses_[job].mark;
-    if (mark == kNoMark) plan_.is_provable = false;
-    plan_.stages.back().workers[worker_of(job)].push_back({job, mark});
+    for (const ProvenTasks& piece : plan_proof(tasks)) {
+      if (stage == plan_.stages.size()) plan_.stages.emplace_back().workers.resize(plan_.workers);
+      auto& planned = plan_.stages[stage++].workers[worker_of(first)];
+      for (size_t i = piece.first; i < piece.first + piece.count; ++i) {
+        const bool continues = i > piece.first && planned.back().job == places[i].job;
+        if (continues) {
+          ++planned.back().count;
+        } else {
+          planned.push_back(places[i]);
+        }
+      }
+      planned.back().mark = piece.mark;
+    }
   }
 
   // What a worker writes goes at once to those that will read it, and to the host.
@@ -133,7 +149,7 @@ class Planner {
       for (size_t from = 0; from < plan_.workers; ++from) {
         Ranges written;
         for (const PlannedJob& planned : stage.workers[from]) {
-          append(written, accesses_[planned.job].writes);
+          append(written, access_of(tasks_of(planned)).writes);
         }
         written = merged(std::move(written));
         for (size_t to = 0; to < plan_.workers; ++to) {
@@ -145,7 +161,7 @@ class Planner {
       }
       for (size_t worker = 0; worker < plan_.workers; ++worker) {
         for (const PlannedJob& planned : stage.workers[worker]) {
-          append(needed[worker], accesses_[planned.job].reads);
+          append(needed[worker], access_of(tasks_of(planned)).reads);
         }
         needed[worker] = merged(std::move(needed[worker]));
       }
@@ -157,11 +173,13 @@ class Planner {
     }
   }
 
+  Span<const VerifiedTask> tasks_of(const PlannedJob& planned) const {
+    return Span<const VerifiedTask>(verified_[planned.job]).subspan(planned.first, planned.count);
+  }
+
   const Submit& submit_;
   const VerifiedJobs& verified_;
   CorePlan plan_;
-  std::vector<JobAccess> accesses_;
-  size_t first_of_stage_ = 0;
 };
 
 }  // namespace

@@ -75,6 +75,9 @@ struct Submit {
   bool outputs_hold_content = false;
 };
 
+// No address: every device address fits 32 bits.
+inline constexpr uint64_t kNoMark = UINT64_MAX;
+
 // A submit that its device has checked and made ready: runs any number of times and allocates
 // nothing. Not thread-safe.
 class Submission {
@@ -88,6 +91,9 @@ class Submission {
   // Device address of the first byte that each task writes, in order; empty if the device needs no
   // proof that it ran (see Device::proves_completion).
   virtual Span<const uint64_t> task_targets() const { return {}; }
+  // Device address of an atom that only the last task of the run writes and none reads: a mark that
+  // is still there after run() shows that the run was cut short. kNoMark: run() itself throws then.
+  virtual uint64_t proof() const { return kNoMark; }
 };
 
 class Device {

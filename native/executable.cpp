@@ -81,9 +81,7 @@ void Executable::require_proof() {
   for (const JobRef& job : submit_.jobs) {
     for (const TaskRef& task : job.tasks) layers.push_back(task.layer);
   }
-  proof_ =
-      std::make_unique<RunProof>(outputs_, *buffer(BufferId::kOutput), submission_->task_targets(),
-                                 std::move(layers), submit_.outputs);
+  proof_ = std::make_unique<RunProof>(*submission_, std::move(layers), submit_.outputs);
 }
 
 void Executable::allocate_and_upload(const Program& program) {
@@ -185,8 +183,8 @@ void Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> out
   for (size_t i = 0; i < inputs_.size(); ++i) {
     to_device(inputs_[i], inputs[i], input->bytes().data());
   }
+  if (proof_ != nullptr) give_marked();
   if (input != nullptr) device_->sync_for_device(*input);
-  if (proof_ != nullptr) mark_outputs();
   if (logged) {
     entry.converted = run_clock_ns();
     take_submitted();
@@ -204,10 +202,12 @@ void Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> out
     entry.submitted = take_submitted();
     entry.done = run_clock_ns();
   }
-  if (proof_ != nullptr && proof_->unwritten() >= 0) {
-    const Binding& binding = outputs_[static_cast<size_t>(proof_->unwritten())];
-    fail_run(device_->name() + ": nothing was written to output " + binding.name +
-             ": the kernel dropped the job or reset the NPU (see dmesg, run `doctor`)");
+  if (proof_ != nullptr) {
+    if (proof_->buffer() != nullptr && proof_->buffer() != output) {
+      device_->sync_for_cpu(*proof_->buffer());
+    }
+    const std::string missing = proof_->missing();
+    if (!missing.empty()) fail_run(device_->name() + ": " + missing);
   }
   was_run_ = true;
   for (size_t i = 0; i < outputs_.size(); ++i) {
@@ -221,11 +221,13 @@ void Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> out
 }
 
 // The first run and verified ones can say where they stopped.
-void Executable::mark_outputs() {
+void Executable::give_marked() {
   const bool tasks = !was_run_ || verifier_ != nullptr;
   proof_->mark(tasks);
   for (Buffer* written : submit_.outputs) {
-    if (tasks || written == buffer(BufferId::kOutput)) device_->sync_for_device(*written);
+    if (written == buffer(BufferId::kInput)) continue;  // goes to the device in any case
+    const bool is_marked = written == buffer(BufferId::kOutput) || written == proof_->buffer();
+    if (tasks || is_marked) device_->sync_for_device(*written);
   }
 }
 

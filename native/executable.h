@@ -54,7 +54,7 @@ class Executable {
   bool writes_inputs(const Program& program) const;
   void build_submit(const Program& program);
   void require_proof();
-  void mark_outputs();
+  void give_marked();
   [[noreturn]] void fail_run(const std::string& what);
   void run_verifier(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
 

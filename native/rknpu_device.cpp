@@ -27,8 +27,8 @@ RknpuBuffer& rknpu_buffer(Buffer& buffer) { return static_cast<RknpuBuffer&>(buf
 class RknpuSubmission : public Submission {
  public:
   RknpuSubmission(std::shared_ptr<RknpuFile> file, int core, const Submit& submit,
-                  const VerifiedJobs& verified)
-      : kicks_(std::move(file), submit, verified) {
+                  const VerifiedJobs& verified, uint64_t proof)
+      : kicks_(std::move(file), submit, verified), proof_(proof) {
     uint32_t total = 0;
     for (size_t job = 0; job < submit.jobs.size(); ++job) {
       const auto count = static_cast<uint32_t>(submit.jobs[job].tasks.size());
@@ -45,6 +45,7 @@ class RknpuSubmission : public Submission {
   }
 
   Span<const uint64_t> task_targets() const override { return kicks_.targets(); }
+  uint64_t proof() const override { return proof_; }
 
   void begin() override { kicks_.file()->file.require_mine("SUBMIT"); }
 
@@ -62,6 +63,7 @@ class RknpuSubmission : public Submission {
 
  private:
   RknpuKicks kicks_;
+  uint64_t proof_;
   std::vector<rknpu::Submit> submits_;
 };
 
@@ -137,11 +139,13 @@ std::unique_ptr<Submission> RknpuDevice::prepare(const Submit& submit) {
   const VerifiedJobs verified = verify_streams(submit);
   std::vector<int> cores = parse_cores(cores_);
   if (cores.empty()) cores = parse_cores("all");
-  if (uses_cores(submit) && cores.size() > 1) {
-    const CorePlan plan = plan_cores(submit, verified, cores.size());
-    if (plan.is_provable) return make_rknpu_split(file_, cores, submit, verified, plan);
+  if (!uses_cores(submit) || cores.size() == 1) cores = {core_};
+  const CorePlan plan = plan_cores(submit, verified, cores.size());
+  const uint64_t proof = plan.only_mark();
+  if (proof != kNoMark) {
+    return std::make_unique<RknpuSubmission>(file_, core_, submit, verified, proof);
   }
-  return std::make_unique<RknpuSubmission>(file_, core_, submit, verified);
+  return make_rknpu_split(file_, cores, submit, verified, plan);
 }
 
 std::shared_ptr<Device> RknpuDevice::open_stream() {

@@ -19,7 +19,12 @@ RknpuKicks::RknpuKicks(std::shared_ptr<RknpuFile> file, const Submit& submit,
                        const VerifiedJobs& verified)
     : file_(std::move(file)),
       timeout_ms_(submit.timeout_ms != 0 ? submit.timeout_ms : kDefaultTimeoutMs) {
-  for (const auto& job : verified) tasks_.insert(tasks_.end(), job.begin(), job.end());
+  for (const auto& job : verified) {
+    for (const VerifiedTask& task : job) {
+      tasks_.push_back(task);
+      tasks_.back().access = {};  // large, and of no use here
+    }
+  }
   for (const VerifiedTask& task : tasks_) targets_.push_back(task.target);
   write_table(submit);
 }

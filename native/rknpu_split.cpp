@@ -52,13 +52,15 @@ class RknpuSplitSubmission : public Submission {
       stage.workers.resize(plan.workers);
       for (size_t worker = 0; worker < plan.workers; ++worker) {
         for (const PlannedJob& job : planned.workers[worker]) {
-          const std::vector<TaskRef>& tasks = submit.jobs[job.job].tasks;
-          const uint32_t first = first_task[job.job];
-          for (const RknpuKick& kick : kicks_.plan(first, static_cast<uint32_t>(tasks.size()))) {
-            verify_alone(submit, job.job, kick.first - first, kick.count);
+          const uint32_t base = first_task[job.job];
+          const uint32_t first = base + static_cast<uint32_t>(job.first);
+          for (const RknpuKick& kick : kicks_.plan(first, static_cast<uint32_t>(job.count))) {
+            verify_alone(submit, job.job, kick.first - base, kick.count);
             stage.workers[worker].push_back(kicks_.make_submit(kick, cores[worker]));
           }
-          stage.marks.push_back(mark_at(submit, job.mark, tasks.back().layer));
+          if (job.mark == kNoMark) continue;
+          const TaskRef& last = submit.jobs[job.job].tasks[job.first + job.count - 1];
+          stage.marks.push_back(mark_at(submit, job.mark, last.layer));
         }
       }
     }

@@ -21,9 +21,10 @@ RocketBuffer& rocket_buffer(Buffer& buffer) { return static_cast<RocketBuffer&>(
 class RocketSubmission : public Submission {
  public:
   RocketSubmission(std::shared_ptr<RocketFile> file, const Submit& submit,
-                   const VerifiedJobs& verified)
+                   const VerifiedJobs& verified, uint64_t proof)
       : file_(std::move(file)),
-        timeout_ms_(submit.timeout_ms != 0 ? submit.timeout_ms : kRocketTimeoutMs) {
+        timeout_ms_(submit.timeout_ms != 0 ? submit.timeout_ms : kRocketTimeoutMs),
+        proof_(proof) {
     std::vector<RocketTask> tasks;
     for (size_t j = 0; j < submit.jobs.size(); ++j) {
       for (size_t t = 0; t < submit.jobs[j].tasks.size(); ++t) {
@@ -39,6 +40,7 @@ class RocketSubmission : public Submission {
   }
 
   Span<const uint64_t> task_targets() const override { return targets_; }
+  uint64_t proof() const override { return proof_; }
 
   void begin() override {
     file_->file.require_mine("SUBMIT");
@@ -54,6 +56,7 @@ class RocketSubmission : public Submission {
  private:
   std::shared_ptr<RocketFile> file_;
   uint32_t timeout_ms_;
+  uint64_t proof_;
   std::unique_ptr<RocketJob> job_;
   std::vector<uint64_t> targets_;
 };
@@ -77,12 +80,14 @@ void RocketDevice::sync_for_cpu(Buffer& buffer) {
 std::unique_ptr<Submission> RocketDevice::prepare(const Submit& submit) {
   const VerifiedJobs verified = verify_streams(submit);
   const size_t listed = parse_cores(cores_).size();
-  const size_t workers = listed == 0 ? kCores : listed;
-  if (uses_cores(submit) && workers > 1) {
-    const CorePlan plan = plan_cores(submit, verified, workers);
-    if (plan.is_provable) return make_rocket_split(files_of(workers), submit, verified, plan);
+  const size_t cores = listed == 0 ? kCores : listed;
+  const size_t workers = uses_cores(submit) ? cores : 1;
+  const CorePlan plan = plan_cores(submit, verified, workers);
+  const uint64_t proof = plan.only_mark();
+  if (proof != kNoMark) {
+    return std::make_unique<RocketSubmission>(file_, submit, verified, proof);
   }
-  return std::make_unique<RocketSubmission>(file_, submit, verified);
+  return make_rocket_split(files_of(workers), submit, verified, plan);
 }
 
 // Programs of one interpreter run one after the other, so they share the files.

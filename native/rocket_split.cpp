@@ -215,10 +215,12 @@ class RocketSplitSubmission : public Submission {
       std::vector<RocketTask> tasks;
       for (const PlannedJob& job : planned.workers[w]) {
         const std::vector<TaskRef>& source = submits[w].jobs[job.job].tasks;
-        for (size_t t = 0; t < source.size(); ++t) {
+        const size_t end = job.first + job.count;
+        for (size_t t = job.first; t < end; ++t) {
           tasks.push_back({source[t], verified[job.job][t]});
         }
-        launch.marks.push_back({place(submit, w, job.mark), source.back().layer});
+        if (job.mark == kNoMark) continue;
+        launch.marks.push_back({place(submit, w, job.mark), source[end - 1].layer});
       }
       const Worker& worker = workers_[w];
       launch.job = std::make_unique<RocketJob>(worker.file, tasks, worker.inputs, worker.outputs);

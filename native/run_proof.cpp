@@ -1,45 +1,42 @@
 #include "run_proof.h"
 
-#include <algorithm>
 #include <map>
 
 namespace rk3588 {
 namespace {
 
-// Atoms marked per output tensor: the last pixels of its last surface, which are written last.
-constexpr uint64_t kMarksPerTensor = 4;
-constexpr uint64_t kAtomBytes = 16;
+struct Place {
+  Buffer* buffer = nullptr;
+  uint8_t* bytes = nullptr;
+};
 
-uint8_t* at_address(const std::vector<Buffer*>& memory, uint64_t address, size_t size) {
+Place place_of_atom(const std::vector<Buffer*>& memory, uint64_t address) {
   for (Buffer* buffer : memory) {
     const Span<uint8_t> bytes = buffer->bytes();
     if (address < buffer->dma_address()) continue;
     const uint64_t offset = address - buffer->dma_address();
-    if (offset < bytes.size() && size <= bytes.size() - offset) return bytes.data() + offset;
+    if (offset < bytes.size() && RunMark::kBytes <= bytes.size() - offset) {
+      return {buffer, bytes.data() + offset};
+    }
   }
-  return nullptr;
+  return {};
 }
 
 }  // namespace
 
-RunProof::RunProof(const std::vector<Binding>& outputs, Buffer& output,
-                   Span<const uint64_t> targets, std::vector<std::string> layers,
-                   std::vector<Buffer*> memory)
+RunProof::RunProof(const Submission& submission, std::vector<std::string> layers,
+                   const std::vector<Buffer*>& memory)
     : layers_(std::move(layers)) {
-  uint8_t* base = output.bytes().data();
-  for (const Binding& binding : outputs) {
-    auto& marks = outputs_.emplace_back();
-    const uint64_t pixels = uint64_t{binding.height} * binding.width;
-    const uint64_t surface = (binding.channels + kAtomBytes - 1) / kAtomBytes - 1;
-    const uint64_t last = binding.offset + (binding.images - 1) * binding.image_stride_bytes +
-                          surface * binding.surface_stride_bytes;
-    for (uint64_t i = 0; i < std::min(pixels, kMarksPerTensor); ++i) {
-      marks.push_back(base + last + (pixels - 1 - i) * kAtomBytes);
-    }
+  if (submission.proof() != kNoMark) {
+    const Place place = place_of_atom(memory, submission.proof());
+    if (place.buffer == nullptr) throw DeviceError("the proof of a run lies outside its buffers");
+    buffer_ = place.buffer;
+    last_ = place.bytes;
   }
+  const Span<const uint64_t> targets = submission.task_targets();
   std::map<uint64_t, size_t> last_writer;
   for (size_t i = 0; i < targets.size(); ++i) {
-    targets_.push_back(at_address(memory, targets[i], RunMark::kBytes));
+    targets_.push_back(place_of_atom(memory, targets[i]).bytes);
     const auto [entry, is_new] = last_writer.insert({targets[i], i});
     if (is_new) continue;
     targets_[entry->second] = nullptr;
@@ -49,9 +46,7 @@ RunProof::RunProof(const std::vector<Binding>& outputs, Buffer& output,
 
 void RunProof::mark(bool tasks) {
   mark_.renew();
-  for (const auto& marks : outputs_) {
-    for (uint8_t* place : marks) mark_.put(place);
-  }
+  if (last_ != nullptr) mark_.put(last_);
   tasks_marked_ = tasks;
   if (!tasks) return;
   for (uint8_t* place : targets_) {
@@ -59,14 +54,10 @@ void RunProof::mark(bool tasks) {
   }
 }
 
-int RunProof::unwritten() const {
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    const auto& marks = outputs_[i];
-    const bool untouched = std::all_of(marks.begin(), marks.end(),
-                                       [&](const uint8_t* place) { return mark_.is_at(place); });
-    if (untouched) return static_cast<int>(i);
-  }
-  return -1;
+std::string RunProof::missing() const {
+  if (last_ == nullptr || !mark_.is_at(last_)) return {};
+  return "nothing was written by " + layers_.back() +
+         ": the kernel dropped the job or reset the NPU (see dmesg, run `doctor`)";
 }
 
 std::string RunProof::progress() const {

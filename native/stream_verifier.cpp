@@ -314,13 +314,13 @@ class Verifier {
   void check_effects(VerifiedJobs* verified) const {
     std::vector<sim::Job> jobs;
     for (const JobRef& job : submit_.jobs) jobs.push_back(sim_job(job, 0, job.tasks.size()));
-    const std::vector<sim::TaskAccess> accesses =
-        dry_run(submit_, submit_.outputs_hold_content, jobs);
+    std::vector<sim::TaskAccess> accesses = dry_run(submit_, submit_.outputs_hold_content, jobs);
     auto access = accesses.begin();
     for (auto& job : *verified) {
       for (VerifiedTask& task : job) {
         task.reuses_cbuf = access->reuses_cbuf;
         task.inherits = access->inherits;
+        task.access = std::move(*access);
         ++access;
       }
     }

@@ -32,6 +32,7 @@ struct VerifiedTask {
   // Its segment is a delta: it needs registers that only tasks before it wrote, which are known to
   // stay within one kick only.
   bool inherits = false;
+  sim::TaskAccess access;  // the bytes that it reads and writes
 };
 
 // Tasks by job, as in the submit.

@@ -13,6 +13,7 @@ from delegate.lower.add_scales import AddScales, lower_clamp, sum_clamp
 from delegate.lower.constants import ConstantPool
 from delegate.lower.cost import KICK_CYCLES, ddr_cycles
 from delegate.lower.hw import ATOM_BYTES, CHANNELS_PER_SURFACE, MAX_CUBE_SIZE
+from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.operands import Operand, computed_operand, constant_operand
 from delegate.lower.split import Share, Split, bands, is_worth_it
 from delegate.lower.task import (
@@ -25,7 +26,6 @@ from delegate.lower.task import (
     OutputCube,
     Source,
 )
-from delegate.lower.tensors import DeviceTensor, View
 from delegate.lower.weights import depthwise_channels
 from delegate.ops.add import AddOptions
 
@@ -118,6 +118,11 @@ def surface_ranges(channels: int) -> Iterator[range]:
     most = MAX_CUBE_SIZE // CHANNELS_PER_SURFACE
     for first in range(0, count, most):
         yield range(first, min(first + most, count))
+
+
+def surfaces_touched(channels: int) -> int:
+    """Surfaces of operands and result that the tasks read and write."""
+    return max(surfaces.stop for surfaces in surface_ranges(channels))
 
 
 def _chunks_of_cores(view: View, split: Split | None) -> tuple[tuple[PixelChunk, ...], ...]:

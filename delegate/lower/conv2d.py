@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from delegate.graph import DType, Graph, Node, Padding, Tensor
 from delegate.lower.grouped import widen_groups
+from delegate.lower.memory.tensors import UINT8_OFFSET, DeviceTensor, View
 from delegate.lower.resolved import Convolution
 from delegate.lower.stages import Int64Array
-from delegate.lower.tensors import UINT8_OFFSET, DeviceTensor, View
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.rules.convolution import ConvolutionOptions
 

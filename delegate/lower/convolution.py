@@ -8,7 +8,7 @@ CBUF or a register field.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from delegate.errors import LoweringError
 from delegate.lower.constants import ConstantPool
@@ -24,6 +24,8 @@ from delegate.lower.hw import (
     align,
 )
 from delegate.lower.input_split import InputSplit, plan_input_split
+from delegate.lower.memory.placement import WorkArea
+from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.partial_sums import lower_input_split
 from delegate.lower.pixel_rows import other_rows, rows_text
 from delegate.lower.resolved import Convolution
@@ -50,7 +52,6 @@ from delegate.lower.weights import (
     pack_depthwise,
     padded_kernels,
 )
-from delegate.lower.work_area import WorkArea
 
 # Bytes per channel of the operands that a task's stages read: dense bias, blocks of bias, OW and
 # multiplier (64 bytes for 8 channels), dense BN multipliers.
@@ -59,16 +60,45 @@ BLOCK_BYTES_PER_CHANNEL = 8
 MULTIPLIER_BYTES = 2
 
 
-def lower_convolution(
-    conv: Convolution, constants: ConstantPool, work: WorkArea, split: Split | None = None
-) -> Layer:
-    """Packs the constants, chooses the stages and tiles the rows of every image, in bands for
-    several cores if ``split`` is given and gains. Raises LoweringError.
-
-    ``work``: memory for the sums of a layer whose input channels have to be split.
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedConvolution:
+    """How ``conv``, whose tensors need no place yet, becomes tasks: tiles for each core that takes
+    part, or groups of input channels.
     """
+
+    conv: Convolution
+    plan: tuple[TilePlan, ...] | InputSplit
+
+    @property
+    def surfaces_read(self) -> int:
+        """Surfaces of the source that tasks read, from the first one on."""
+        channels = programmed_channels(self.conv.input_view.channels, self.conv.is_depthwise)
+        return channels // CHANNELS_PER_SURFACE
+
+    @property
+    def surfaces_written(self) -> int:
+        """Surfaces of the target that tasks write, from the first one on: whole groups."""
+        if isinstance(self.plan, InputSplit):
+            return align(self.conv.output_view.channels, DENSE_KERNEL_GROUP) // CHANNELS_PER_SURFACE
+        group = _group(self.conv)
+        return max(tile.part.surfaces(group).stop for plan in self.plan for tile in plan.tiles)
+
+
+def _group(conv: Convolution) -> int:
+    """Output channels that are written together."""
+    return DEPTHWISE_GROUP if conv.is_depthwise else DENSE_KERNEL_GROUP
+
+
+def _kernel_size(conv: Convolution) -> tuple[int, int]:
     kh, kw = conv.weights.shape[:2] if conv.is_depthwise else conv.weights.shape[1:3]
-    outputs = conv.output_view.channels
+    return kh, kw
+
+
+def plan_convolution(conv: Convolution, split: Split | None = None) -> PlannedConvolution:
+    """Tiles the rows of every image, in bands for several cores if ``split`` is given and gains.
+    Raises LoweringError.
+    """
+    kh, kw = _kernel_size(conv)
     if max(kh, kw) > MAX_KERNEL_SIZE:
         raise LoweringError(
             conv.node,
@@ -76,14 +106,31 @@ def lower_convolution(
             f"the kernel is {kh} x {kw}; the NPU takes sides up to {MAX_KERNEL_SIZE}",
         )
     conv, plan = _plan(conv, kh, kw)
-    if isinstance(plan, InputSplit):
-        return lower_input_split(conv, geometry_of(conv, kh, kw), plan, constants, work)
+    if not isinstance(plan, InputSplit):
+        return PlannedConvolution(conv, _bands(conv, geometry_of(conv, kh, kw), plan, split))
+    return PlannedConvolution(conv, plan)
+
+
+def lower_convolution(
+    planned: PlannedConvolution,
+    source: DeviceTensor,
+    target: DeviceTensor,
+    constants: ConstantPool,
+    work: WorkArea,
+) -> Layer:
+    """Packs the constants, chooses the stages and makes the tasks, from ``source`` to ``target``.
+    Raises LoweringError.
+
+    ``work``: memory for the sums of a layer whose input channels have to be split.
+    """
+    conv, plans = replace(planned.conv, source=source, target=target), planned.plan
+    kh, kw = _kernel_size(conv)
+    if isinstance(plans, InputSplit):
+        return lower_input_split(conv, geometry_of(conv, kh, kw), plans, constants, work)
     weights = _pack_weights(conv, kh, kw, constants)
     # Parts of the kernels may end a surface after the cube of all of them.
-    group = DEPTHWISE_GROUP if conv.is_depthwise else DENSE_KERNEL_GROUP
-    operand_channels = align(outputs, group) + CHANNELS_PER_SURFACE
+    operand_channels = align(conv.output_view.channels, _group(conv)) + CHANNELS_PER_SURFACE
     stages = conv_stages(conv, operand_channels, constants)
-    plans = _bands(conv, geometry_of(conv, kh, kw), plan, split)
     tasks = [
         task
         for core, plan in enumerate(plans)
@@ -316,18 +363,18 @@ def _first_output_pixel(conv: Convolution, image: int, tile: Tile) -> int:
 
 
 def _output(conv: Convolution, image: int, tile: Tile) -> OutputCube:
-    group = DEPTHWISE_GROUP if conv.is_depthwise else DENSE_KERNEL_GROUP
+    surfaces = tile.part.surfaces(_group(conv))
     stride = conv.target.surface_stride_bytes
     target = conv.target.pixel(_first_output_pixel(conv, image, tile))
     width = conv.output_view.width
     return OutputCube(
-        target=target.moved(_surface_offset(tile.part, stride)),
+        target=target.moved(surfaces.start * stride),
         height=tile.rows.output_size,
         width=tile.columns.output_size,
-        channels=align(tile.part.outputs, group),
+        channels=len(surfaces) * CHANNELS_PER_SURFACE,
         channels_real=tile.part.outputs,
         surface_stride_bytes=stride,
-        surfaces_per_group=group // CHANNELS_PER_SURFACE,
+        surfaces_per_group=_group(conv) // CHANNELS_PER_SURFACE,
         line_stride_bytes=width * ATOM_BYTES if tile.columns.output_size < width else None,
     )
 

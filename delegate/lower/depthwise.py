@@ -8,8 +8,8 @@ from __future__ import annotations
 from delegate.graph import Graph, Node
 from delegate.lower.conv2d import device_weights, leading_paddings, real_multipliers
 from delegate.lower.grouped import widen_multiplier
+from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.resolved import Convolution
-from delegate.lower.tensors import DeviceTensor
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 
 

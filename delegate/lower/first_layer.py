@@ -10,7 +10,7 @@ without a weight have the weights' zero point, as padding lanes always have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,13 +19,16 @@ from delegate.graph import Graph, Node
 from delegate.lower.conv2d import leading_padding
 from delegate.lower.cost import HOST_BYTES_PER_CYCLE
 from delegate.lower.hw import CHANNELS_PER_SURFACE, MAX_FEATURE_SIZE, align
+from delegate.lower.memory.tensors import DeviceTensor, View, view_of
+from delegate.lower.operations import Operation, padding_before
 from delegate.lower.resolved import Convolution
 from delegate.lower.task import Fold
-from delegate.lower.tensors import DeviceTensor, View, view_of
 from delegate.lower.tile_geometry import Axis, ConvGeometry
 from delegate.lower.tiling import TilingError, plan_tiles
 from delegate.lower.weights import padded_kernels
 from delegate.ops.conv_2d import ConvOptions
+from delegate.partition.types import Partition
+from delegate.partition.views import Place
 
 # Lanes of a folded pixel that the native conversion has room for.
 MAX_FOLDED_LANES = 64
@@ -41,6 +44,28 @@ class FoldedAxis:
     step: int
     lead: int
     axis: Axis
+
+
+def folded_inputs(
+    graph: Graph,
+    partition: Partition,
+    operations: Sequence[Operation],
+    places: Mapping[int, Place],
+) -> Mapping[int, tuple[View, Fold]]:
+    """Inputs that the host folds for the one convolution that reads them."""
+    readers: dict[int, list[Operation]] = {t: [] for t in partition.inputs if t not in places}
+    for operation in operations:
+        for tensor in operation.operands:
+            if tensor in readers:
+                readers[tensor].append(operation)
+    folds = {}
+    for tensor, found in readers.items():
+        if len(found) == 1 and found[0].node.op == "CONV_2D" and found[0].source == tensor:
+            padding = padding_before(graph, found[0])
+            folded = choose_fold(graph, found[0].node, tensor, padding)
+            if folded is not None:
+                folds[tensor] = folded
+    return folds
 
 
 def choose_fold(

@@ -11,8 +11,8 @@ from __future__ import annotations
 from delegate.errors import LoweringError
 from delegate.graph import Graph, Node
 from delegate.lower.conv2d import device_weights, real_multipliers
+from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.resolved import Convolution
-from delegate.lower.tensors import DeviceTensor, View
 from delegate.ops.fully_connected import FullyConnectedOptions
 
 

@@ -7,32 +7,29 @@ that does not fit.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from delegate.errors import LoweringError
 from delegate.graph import Graph
-from delegate.lower.add import layer_name, lower_add
+from delegate.lower.add import layer_name, lower_add, surfaces_touched
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv2d import resolve_conv2d
-from delegate.lower.convolution import lower_convolution
+from delegate.lower.convolution import PlannedConvolution, lower_convolution, plan_convolution
 from delegate.lower.depthwise import resolve_depthwise
-from delegate.lower.first_layer import fold_convolution, host_tensor
+from delegate.lower.first_layer import fold_convolution, folded_inputs, host_tensor
 from delegate.lower.fully_connected import resolve_fully_connected
 from delegate.lower.kick_state import TRUSTED, KickState, keep_only
-from delegate.lower.memory_limits import check_sizes
+from delegate.lower.memory.check import check_memory
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.memory.limits import check_sizes
+from delegate.lower.memory.placement import MemoryPlan, WorkArea, place_tensors
+from delegate.lower.memory.tensors import DeviceTensor, View, binding_of, unplaced, view_of
+from delegate.lower.memory.uses import tensor_uses
+from delegate.lower.memory.write_order import in_write_order
 from delegate.lower.operations import Operation, operations_of, padding_before
 from delegate.lower.resolved import Convolution
 from delegate.lower.split import Split
-from delegate.lower.task import BufferId, BufferSpec, Layer, LoweredPartition
-from delegate.lower.tensor_uses import tensor_uses
-from delegate.lower.tensors import (
-    DeviceTensor,
-    MemoryPlan,
-    binding_of,
-    place_tensors,
-)
-from delegate.lower.work_area import WorkArea
-from delegate.lower.write_order import in_write_order
+from delegate.lower.task import BufferId, BufferSpec, Fold, Layer, LoweredPartition
 from delegate.partition.types import Partition
 from delegate.partition.views import place_views
 
@@ -59,18 +56,25 @@ def lower_partition(
     views = place_views(graph, partition)
     for rejection in views.rejections:
         raise LoweringError(rejection.node, rejection.rule, rejection.detail)
-    operations = in_write_order(graph, operations_of(graph, partition), partition, views.places)
+    operations = operations_of(graph, partition)
+    folds = folded_inputs(graph, partition, operations, views.places)
+    planned = [_plan(graph, operation, folds, split) for operation in operations]
+    order = in_write_order(graph, [item.footprint for item in planned], partition, views.places)
+    planned = [planned[number] for number in order]
+    footprints = [item.footprint for item in planned]
     slack = 0 if split is None else SPLIT_SLACK
-    memory = place_tensors(graph, tensor_uses(graph, partition, operations, views.places, slack))
-    nodes = [operation.node for operation in operations]
-    check_sizes(graph, nodes, _buffers(memory, ConstantPool(), _work_area(memory)))
-    constants, work = ConstantPool(), _work_area(memory)
+    uses = tensor_uses(graph, partition, footprints, views.places, folds, slack)
+    memory = place_tensors(graph, uses)
+    nodes = [footprint.node for footprint in footprints]
+    constants, work = ConstantPool(), WorkArea(memory)
+    check_sizes(graph, nodes, _buffers(memory, constants, work))
     layers = tuple(
-        keep_only(_lower(graph, op, memory.tensors, constants, work, split), kick_state)
-        for op in operations
+        keep_only(_lower(graph, item, memory.tensors, constants, work, split), kick_state)
+        for item in planned
     )
     buffers = _buffers(memory, constants, work)
     check_sizes(graph, nodes, buffers)
+    check_memory(partition, footprints, layers, memory, work, views.places)
     return LoweredPartition(
         name=name,
         layers=layers,
@@ -81,24 +85,52 @@ def lower_partition(
     )
 
 
-def _work_area(memory: MemoryPlan) -> WorkArea:
-    return WorkArea(memory.sizes_bytes[BufferId.SCRATCH])
+@dataclass(frozen=True, slots=True, eq=False)
+class _Planned:
+    """An operation and what its tasks will touch; ``conv`` None: it needs no plan."""
+
+    operation: Operation
+    footprint: Footprint
+    conv: PlannedConvolution | None
+
+
+def _plan(
+    graph: Graph,
+    operation: Operation,
+    folds: Mapping[int, tuple[View, Fold]],
+    split: Split | None,
+) -> _Planned:
+    node = operation.node
+    if node.op == "ADD":
+        tensors = [t for t in operation.operands if graph.tensor(t).constant is None]
+        reads = tuple((t, surfaces_touched(_channels(graph, t))) for t in tensors)
+        writes = surfaces_touched(_channels(graph, operation.result))
+        return _Planned(operation, Footprint(node, reads, operation.result, writes), None)
+    source = unplaced(graph, operation.source, folds.get(operation.source))
+    conv = _resolve(graph, operation, source, unplaced(graph, operation.result))
+    planned = plan_convolution(conv, split)
+    reads = ((operation.source, planned.surfaces_read),)
+    footprint = Footprint(node, reads, operation.result, planned.surfaces_written)
+    return _Planned(operation, footprint, planned)
+
+
+def _channels(graph: Graph, tensor: int) -> int:
+    return view_of(graph.tensor(tensor).shape).channels
 
 
 def _lower(
     graph: Graph,
-    operation: Operation,
+    planned: _Planned,
     tensors: Mapping[int, DeviceTensor],
     constants: ConstantPool,
     work: WorkArea,
     split: Split | None = None,
 ) -> Layer:
-    node = operation.node
-    if node.op == "ADD":
-        return lower_add(graph, node, tensors, constants, split)
+    operation = planned.operation
+    if planned.conv is None:
+        return lower_add(graph, operation.node, tensors, constants, split)
     source, target = tensors[operation.source], tensors[operation.result]
-    conv = _resolve(graph, operation, source, target)
-    return lower_convolution(conv, constants, work, split)
+    return lower_convolution(planned.conv, source, target, constants, work)
 
 
 def _resolve(

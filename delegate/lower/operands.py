@@ -10,8 +10,7 @@ import numpy.typing as npt
 from delegate.graph import DType, Tensor
 from delegate.lower.constants import ConstantPool
 from delegate.lower.hw import CHANNELS_PER_SURFACE
-from delegate.lower.task import BufferId, Ref
-from delegate.lower.tensors import (
+from delegate.lower.memory.tensors import (
     UINT8_OFFSET,
     DeviceTensor,
     View,
@@ -19,6 +18,7 @@ from delegate.lower.tensors import (
     device_zero_point,
     view_of,
 )
+from delegate.lower.task import BufferId, Ref
 
 
 @dataclass(frozen=True, slots=True)

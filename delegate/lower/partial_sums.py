@@ -27,6 +27,7 @@ from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_stages import choose_requantization, requantizing_stages
 from delegate.lower.hw import ATOM_BYTES, CHANNELS_PER_SURFACE, DENSE_KERNEL_GROUP, align
 from delegate.lower.input_split import SUM_BYTES, InputGroup, InputSplit
+from delegate.lower.memory.placement import WorkArea
 from delegate.lower.requantize import Requantization
 from delegate.lower.resolved import Convolution
 from delegate.lower.stages import Int64Array
@@ -59,7 +60,6 @@ from delegate.lower.task import (
 )
 from delegate.lower.tile_geometry import ConvGeometry, entries_per_row
 from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, pack_bias, pack_operand_blocks
-from delegate.lower.work_area import WorkArea
 
 # Surfaces of int32 that a group of kernels fills.
 SUM_SURFACES = DENSE_KERNEL_GROUP // SUM_LANES

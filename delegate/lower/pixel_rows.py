@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from delegate.lower.cost import PIXEL_GROUP
 from delegate.lower.hw import MAX_FEATURE_SIZE
+from delegate.lower.memory.tensors import View
 from delegate.lower.resolved import Convolution
-from delegate.lower.tensors import View
 
 # Of rows that are multiples of so many pixels, the longest is tried: whole groups of the array
 # (16), whole entries of CBUF (4), any.

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.graph import Activation
+from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.stages import Int64Array
-from delegate.lower.tensors import DeviceTensor, View
 
 
 @dataclass(frozen=True, slots=True, eq=False)

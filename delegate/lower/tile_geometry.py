@@ -15,8 +15,10 @@ from delegate.lower.hw import (
     CBUF_BANKS,
     CBUF_ENTRIES_PER_BANK,
     CBUF_ENTRY_BYTES,
+    CHANNELS_PER_SURFACE,
     DENSE_KERNEL_GROUP,
     DEPTHWISE_GROUP,
+    align,
 )
 
 
@@ -161,6 +163,13 @@ class Part:
     first: int
     kernels: int
     outputs: int
+
+    def surfaces(self, group: int) -> range:
+        """Surfaces of the result that a task of this part writes: whole groups of ``group``
+        channels from its first one on.
+        """
+        first = self.first // CHANNELS_PER_SURFACE
+        return range(first, first + align(self.outputs, group) // CHANNELS_PER_SURFACE)
 
 
 def entries_per_row(width: int, channels: int, element_bytes: int = 1) -> int:

@@ -13,9 +13,9 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from delegate.errors import EncodingError, ProgramError
+from delegate.lower.memory.footprint import accesses
 from delegate.lower.task import BufferId, ConvTask, Layer, LoweredPartition, Task
 from delegate.npu.encode import encode_task
-from delegate.npu.extents import accesses
 from delegate.npu.perf import estimate_task
 from delegate.npu.program_check import check_program
 from delegate.npu.program_reader import parse
@@ -118,8 +118,7 @@ def _check_extents(lowered: LoweredPartition, buffers: tuple[ProgramBuffer, ...]
     for layer in lowered.layers:
         for task in layer.tasks:
             for access in accesses(task):
-                buffer, start = access.start.buffer, access.start.offset
-                end = start + access.size_bytes
+                buffer, start, end = access.start.buffer, access.start.offset, access.end
                 place = f"program {lowered.name}: layer {layer.name}, tile {task.tile}"
                 size = buffers[buffer].size_bytes
                 if start < 0 or end > size:

@@ -15,8 +15,9 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
+from delegate.lower.hw import ATOM_BYTES
+from delegate.lower.memory.footprint import accesses
 from delegate.lower.task import BufferId, Layer, Task
-from delegate.npu.extents import ATOM_BYTES, surface_accesses
 
 _NEVER = -1
 _SHARED = (BufferId.SCRATCH, BufferId.INPUT, BufferId.OUTPUT)
@@ -79,11 +80,11 @@ _Span = tuple[BufferId, int, int, bool]
 
 def _spans(task: Task) -> Iterator[_Span]:
     """Atoms [first, end) of shared buffers that a task touches."""
-    for access in surface_accesses(task):
+    for access in accesses(task):
         if access.start.buffer in _SHARED:
-            first = access.start.offset // ATOM_BYTES
-            end = -(-(access.start.offset + access.size_bytes) // ATOM_BYTES)
-            yield access.start.buffer, first, end, access.is_write
+            for first, end in access.spans():
+                atoms = first // ATOM_BYTES, -(-end // ATOM_BYTES)
+                yield access.start.buffer, *atoms, access.is_write
 
 
 def _earliest(spans: list[_Span], touched: dict[BufferId, _Touched], core: int) -> int:

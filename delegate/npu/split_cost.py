@@ -17,9 +17,9 @@ from delegate.lower.cost import (
     SYNCHRONISED_BYTES_PER_CYCLE,
     ceil_div,
 )
+from delegate.lower.memory.footprint import accesses
 from delegate.lower.split import Share, Split, stage_cycles
 from delegate.lower.task import BufferId, LoweredPartition
-from delegate.npu.extents import surface_accesses
 from delegate.npu.program_types import Program, ProgramTask
 
 _CYCLES_PER_US = 1000
@@ -85,10 +85,10 @@ def _share(tasks: Sequence[ProgramTask]) -> Share:
 def _exchanged_bytes(lowered: LoweredPartition) -> int:
     """At most what layers that are shared write."""
     return sum(
-        access.size_bytes
+        access.surfaces * access.surface_bytes
         for layer in lowered.layers
         if any(task.core > 0 for task in layer.tasks)
         for task in layer.tasks
-        for access in surface_accesses(task)
+        for access in accesses(task)
         if access.is_write
     )

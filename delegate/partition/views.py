@@ -1,7 +1,7 @@
 """Concatenations, splits and slices by address: which tensors lie inside others, and where.
 
 Comes from: the view nodes of a partition, which compute nothing. Goes to: the partitioner (a
-rejection for every view node that would need a copy) and ``lower.tensors``, which gives the tensors
+rejection for every view node that would need a copy) and ``lower.memory``, which gives the tensors
 of a group one piece of memory. Free is what whole surfaces of 16 channels, rows or images of a
 larger tensor make; both tensors have the same quantisation, so results are exactly the same.
 """

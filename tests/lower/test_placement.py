@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delegate.compiler import compile_model
+from delegate.lower.memory.placement import Span, live_bytes, place_spans
 from delegate.lower.task import BufferId
-from delegate.lower.tensors import Span, live_bytes, place_spans
 from delegate.npu.program import parse
 from delegate.options import Options
 from tests.shared_folder import model_files, needs_models

@@ -13,10 +13,10 @@ from delegate.errors import LoweringError
 from delegate.graph import Activation
 from delegate.lower.add_scales import choose_add_scales
 from delegate.lower.channel_stages import channel_stages
+from delegate.lower.memory.tensors import View, view_of
 from delegate.lower.multipliers import quantize_multiplier
 from delegate.lower.requantize import UNIT_SHIFT, requantize
 from delegate.lower.stages import AccumulatorBounds, Stages
-from delegate.lower.tensors import View, view_of
 
 
 def tflite_scaled(acc: int, real: float) -> int:

@@ -10,8 +10,8 @@ import pytest
 
 from delegate.compiler import compile_model, split_of
 from delegate.errors import ProgramError
+from delegate.lower.memory.footprint import accesses
 from delegate.lower.split import Share, Split, bands, is_worth_it
-from delegate.npu.extents import surface_accesses
 from delegate.npu.program import parse, serialize
 from delegate.npu.schedule import schedule
 from delegate.options import Options
@@ -32,6 +32,18 @@ def test_bands_cover_all_rows_once(rows: int, cores: int) -> None:
     assert max(sizes) - min(sizes) <= 1
 
 
+def collide(one, other) -> bool:
+    """Whether a byte that one task writes is touched by the other."""
+    return any(
+        first < other_end and other_first < end
+        for a in accesses(one)
+        for b in accesses(other)
+        if a.start.buffer == b.start.buffer and (a.is_write or b.is_write)
+        for first, end in a.spans()
+        for other_first, other_end in b.spans()
+    )
+
+
 @pytest.mark.parametrize("cores", ["all", "0,1"])
 def test_tasks_of_a_stage_on_other_cores_are_independent(cores: str) -> None:
     options = Options.from_mapping({"split_rows": "always", "cores": cores}, {})
@@ -42,14 +54,7 @@ def test_tasks_of_a_stage_on_other_cores_are_independent(cores: str) -> None:
     for one, other in itertools.combinations(tasks, 2):
         if one.stage != other.stage or one.task.core == other.task.core:
             continue
-        for a in surface_accesses(one.task):
-            for b in surface_accesses(other.task):
-                apart = (
-                    a.start.buffer != b.start.buffer
-                    or a.start.offset + a.size_bytes <= b.start.offset
-                    or b.start.offset + b.size_bytes <= a.start.offset
-                )
-                assert apart or not (a.is_write or b.is_write), (one, other)
+        assert not collide(one.task, other.task), (one, other)
 
 
 def test_order_of_conflicting_tasks_is_that_of_the_layers() -> None:
@@ -60,14 +65,7 @@ def test_order_of_conflicting_tasks_is_that_of_the_layers() -> None:
         if before.layer <= after.layer:
             continue
         # A later layer came first: only if it needs nothing of the other, nor the other of it.
-        for a in surface_accesses(before.task):
-            for b in surface_accesses(after.task):
-                if a.start.buffer != b.start.buffer or not (a.is_write or b.is_write):
-                    continue
-                assert (
-                    a.start.offset + a.size_bytes <= b.start.offset
-                    or b.start.offset + b.size_bytes <= a.start.offset
-                )
+        assert not collide(before.task, after.task), (before, after)
 
 
 def test_without_the_option_programs_are_for_one_core() -> None:

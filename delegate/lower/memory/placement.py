@@ -1,116 +1,25 @@
-"""How the device sees the tensors of a partition, and where each lies in memory.
+"""Where tensors lie: buffers at the edge of a partition, and inner tensors by their live ranges.
 
-Every tensor is ``images`` x [surfaces][height][width][16] bytes. Live ranges decide which ones
-share memory.
+In: a ``TensorUse`` per tensor. Out: a ``MemoryPlan``. Tensors of a group share one piece of memory.
 """
 
 from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from delegate.graph import DType, Graph, Tensor
-from delegate.lower.hw import (
-    ATOM_BYTES,
-    CHANNELS_PER_SURFACE,
-    DENSE_KERNEL_GROUP,
-    DMA_ALIGN_BYTES,
-    align,
+from delegate.graph import Graph
+from delegate.lower.hw import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
+from delegate.lower.memory.tensors import (
+    DeviceTensor,
+    Strides,
+    View,
+    unplaced,
+    view_of,
 )
-from delegate.lower.task import BufferId, Fold, Ref, TensorBinding
+from delegate.lower.task import BufferId, Fold, Ref
 from delegate.partition.views import Place
-
-# uint8 tensors live on the device as int8: value - 128. Observed.
-UINT8_OFFSET = 128
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A TFLite shape as the device sees it: rank 4 is NHWC; lower ranks put the last dimension
-    into channels.
-    """
-
-    images: int
-    height: int
-    width: int
-    channels: int
-
-    @property
-    def pixels(self) -> int:
-        return self.height * self.width
-
-
-@dataclass(frozen=True, slots=True)
-class Strides:
-    """From one surface, and from one image, to the next, in bytes."""
-
-    surface_bytes: int
-    image_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceTensor:
-    """A placed tensor. ``scale`` and ``zero_point`` are in the device's int8 domain. With a
-    ``fold`` the view is the folded one. ``within``: the strides of the memory that it shares with
-    other tensors; None: it has memory of its own, without gaps.
-    """
-
-    index: int
-    view: View
-    scale: float
-    zero_point: int
-    surfaces: int
-    location: Ref
-    fold: Fold | None = None
-    within: Strides | None = None
-
-    @property
-    def surface_stride_bytes(self) -> int:
-        return self.view.pixels * ATOM_BYTES if self.within is None else self.within.surface_bytes
-
-    @property
-    def line_stride_bytes(self) -> int:
-        return self.view.width * ATOM_BYTES
-
-    @property
-    def image_stride_bytes(self) -> int:
-        if self.within is not None:
-            return self.within.image_bytes
-        return align(self.surfaces * self.surface_stride_bytes, DMA_ALIGN_BYTES)
-
-    def pixel(self, number: int) -> Ref:
-        """The first byte of pixel ``number`` in surface 0; pixels are counted row by row over all
-        images.
-
-        A reader or writer with another view of the same pixels (a fully connected node) counts them
-        alike.
-        """
-        image, rest = divmod(number, self.view.pixels)
-        offset = image * self.image_stride_bytes + rest * ATOM_BYTES
-        return Ref(self.location.buffer, self.location.offset + offset)
-
-
-def view_of(shape: Sequence[int]) -> View:
-    """The device's view of a TFLite shape of rank 0 to 4. Raises ValueError on higher ranks."""
-    if len(shape) > 4:
-        raise ValueError(f"rank {len(shape)} has no device view")
-    images, height, width, channels = (1,) * (4 - len(shape)) + tuple(shape)
-    return View(images, height, width, channels)
-
-
-def device_zero_point(tensor: Tensor) -> int:
-    """The zero point in the device's int8 domain."""
-    assert tensor.quantization is not None
-    offset = UINT8_OFFSET if tensor.dtype is DType.UINT8 else 0
-    return tensor.quantization.zero_point - offset
-
-
-def default_surfaces(channels: int) -> int:
-    """Surfaces every tensor inside a partition has and whose producer writes: whole groups of 32
-    channels.
-    """
-    return align(channels, DENSE_KERNEL_GROUP) // CHANNELS_PER_SURFACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,46 +178,32 @@ def _device_tensors(graph: Graph, piece: _Piece, offset: int) -> dict[int, Devic
     strides = piece.strides
     placed = {}
     for use in piece.uses:
-        tensor = graph.tensor(use.index)
-        assert tensor.quantization is not None
-        view, fold = use.folded or (view_of(tensor.shape), None)
+        tensor = unplaced(graph, use.index, use.folded)
         start = offset
         if use.place is not None:
             start += use.place.image * strides.image_bytes
             start += use.place.channel // CHANNELS_PER_SURFACE * strides.surface_bytes
-            start += use.place.row * view.width * ATOM_BYTES
-        placed[use.index] = DeviceTensor(
-            index=use.index,
-            view=view,
-            scale=tensor.quantization.scale,
-            zero_point=device_zero_point(tensor),
+            start += use.place.row * tensor.line_stride_bytes
+        placed[use.index] = replace(
+            tensor,
             surfaces=use.surfaces,
             location=Ref(use.buffer, start),
-            fold=fold,
             within=None if use.place is None else strides,
         )
     return placed
 
 
-def binding_of(graph: Graph, tensor: DeviceTensor) -> TensorBinding:
-    """What the host needs to convert ``tensor`` at the partition's edge."""
-    source = graph.tensor(tensor.index)
-    surfaces = tensor.surfaces
-    if tensor.within is not None:  # what follows belongs to another tensor
-        surfaces = -(-tensor.view.channels // CHANNELS_PER_SURFACE)
-    return TensorBinding(
-        tensor=tensor.index,
-        name=source.name,
-        shape=source.shape,
-        is_uint8=source.dtype is DType.UINT8,
-        images=tensor.view.images,
-        height=tensor.view.height,
-        width=tensor.view.width,
-        channels=tensor.view.channels,
-        surfaces=surfaces,
-        surface_stride_bytes=tensor.surface_stride_bytes,
-        image_stride_bytes=tensor.image_stride_bytes,
-        location=tensor.location,
-        fill=tensor.zero_point,
-        fold=tensor.fold,
-    )
+class WorkArea:
+    """Memory for what an operation writes and reads back itself: the end of SCRATCH. Operations
+    run one after the other, so they all use the same place.
+    """
+
+    def __init__(self, memory: MemoryPlan) -> None:
+        tensors_bytes = memory.sizes_bytes[BufferId.SCRATCH]
+        self.start = align(tensors_bytes, DMA_ALIGN_BYTES)
+        self.end = tensors_bytes
+
+    def take(self, size_bytes: int) -> Ref:
+        """``size_bytes`` for the operation that is being lowered; once per operation."""
+        self.end = max(self.end, self.start + size_bytes)
+        return Ref(BufferId.SCRATCH, self.start)

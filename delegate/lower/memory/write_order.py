@@ -15,9 +15,8 @@ import numpy as np
 from delegate.errors import LoweringError
 from delegate.graph import Graph
 from delegate.lower.hw import CHANNELS_PER_SURFACE
-from delegate.lower.operations import Operation
-from delegate.lower.tensor_uses import surfaces_read, surfaces_written
-from delegate.lower.tensors import view_of
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.memory.tensors import view_of
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
 from delegate.partition.types import Partition
@@ -45,18 +44,19 @@ class _Box:
 
 def in_write_order(
     graph: Graph,
-    operations: Sequence[Operation],
+    operations: Sequence[Footprint],
     partition: Partition,
     places: Mapping[int, Place],
-) -> tuple[Operation, ...]:
-    """``operations`` as they are, but for those that must wait for a neighbour's spare lanes.
+) -> tuple[int, ...]:
+    """The numbers of ``operations``, ascending but for those that must wait for a neighbour's spare
+    lanes.
 
     Raises LoweringError, naming a concatenation or slice of the partition, if there is no such
     order.
     """
     writer = {op.result: number for number, op in enumerate(operations)}
     if not any(tensor in places for tensor in writer):
-        return tuple(operations)
+        return tuple(range(len(operations)))
     written: dict[int, list[int]] = {}
     for tensor in writer:
         if tensor in places:
@@ -65,16 +65,15 @@ def in_write_order(
     host_groups = {places[tensor].group for tensor in hosted}
     boxes = {t: _box(graph, t, places[t]) for found in written.values() for t in found}
     widened = {
-        t: _widened(b, surfaces_written(graph, operations[writer[t]])) for t, b in boxes.items()
+        tensor: _widened(box, operations[writer[tensor]].writes) for tensor, box in boxes.items()
     }
     before: list[set[int]] = [set() for _ in operations]
     for number, operation in enumerate(operations):
-        for tensor in operation.operands:
+        for tensor, used in operation.reads:
             place = places.get(tensor)
             if place is None or place.group not in written:
                 before[number].update([writer[tensor]] if tensor in writer else [])
                 continue
-            used = surfaces_read(graph, operation, tensor)
             read = _widened(_box(graph, tensor, place), used)
             sources = [t for t in written[place.group] if widened[t].meets(read)]
             before[number].update(writer[t] for t in sources)
@@ -96,7 +95,7 @@ def in_write_order(
         ordered = set(order)
         stuck = {op.result for number, op in enumerate(operations) if number not in ordered}
         raise _no_order(graph, partition, stuck)
-    return tuple(operations[number] for number in order)
+    return tuple(order)
 
 
 def _box(graph: Graph, tensor: int, place: Place) -> _Box:
@@ -138,12 +137,12 @@ def _covered(box: _Box, parts: Sequence[_Box]) -> bool:
     return bool(written.all())
 
 
-def _never_written(graph: Graph, partition: Partition, operation: Operation) -> LoweringError:
+def _never_written(graph: Graph, partition: Partition, operation: Footprint) -> LoweringError:
     detail = (
         f"Node {operation.node.index} ({operation.node.op}) would read spare lanes behind a tensor "
         "of this node, in memory that nothing writes"
     )
-    node = _view_of_any(graph, partition, frozenset(operation.operands))
+    node = _view_of_any(graph, partition, frozenset(tensor for tensor, _ in operation.reads))
     return LoweringError(node, "spare_lanes_written", detail)
 
 

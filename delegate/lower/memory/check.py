@@ -1,0 +1,164 @@
+"""Shows that no task of a lowered partition destroys or misses what another one needs.
+
+In: the layers in execution order, with all addresses. Every 16 bytes of memory have a content: a
+tensor, spare lanes, or nothing yet. Tasks write as ``footprint.accesses`` says. Before a layer
+runs, and after it, all of its operands must be there; in the end all of the partition's outputs.
+This knows where tensors lie, but nothing of why: a mistake in the plan, in the order or in the
+placement shows here and not in a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.errors import LoweringError
+from delegate.lower.hw import ATOM_BYTES, CHANNELS_PER_SURFACE
+from delegate.lower.memory.footprint import Access, Footprint, accesses
+from delegate.lower.memory.placement import MemoryPlan, WorkArea
+from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.task import BufferId, Layer, Task
+from delegate.partition.types import Partition
+from delegate.partition.views import Place
+
+RULE = "tasks_keep_memory"
+
+NOTHING = -1
+SPARE = -2
+WORK = -3
+"""Contents that are no tensor's: nobody wrote yet; lanes without a value; a layer's own sums."""
+
+_WRITABLE = (BufferId.SCRATCH, BufferId.INPUT, BufferId.OUTPUT)
+
+Content = npt.NDArray[np.int32]
+
+
+def check_memory(
+    partition: Partition,
+    footprints: Sequence[Footprint],
+    layers: Sequence[Layer],
+    memory: MemoryPlan,
+    work: WorkArea,
+    places: Mapping[int, Place],
+) -> None:
+    """``footprints`` belong to ``layers``, one to one. Raises LoweringError (rule
+    ``tasks_keep_memory``) naming the node whose tasks would read or write what they must not.
+    """
+    checker = _Checker(memory, work, places)
+    for tensor in partition.inputs:
+        checker.hold(tensor)
+    for footprint, layer in zip(footprints, layers, strict=True):
+        checker.run(footprint, layer)
+    last = footprints[-1].node.index
+    for tensor in partition.outputs:
+        checker.require(tensor, last, "is gone at the end")
+
+
+class _Checker:
+    def __init__(self, memory: MemoryPlan, work: WorkArea, places: Mapping[int, Place]) -> None:
+        self._tensors = memory.tensors
+        self._work = work
+        # Tensors of a group lie in one another: any of them stands for the group.
+        self._names = {t: places[t].group if t in places else t for t in memory.tensors}
+        sizes = {**memory.sizes_bytes, BufferId.SCRATCH: work.end}
+        self._content: dict[BufferId, Content] = {
+            buffer: np.full(-(-sizes[buffer] // ATOM_BYTES), NOTHING, np.int32)
+            for buffer in _WRITABLE
+        }
+        # The host's buffer has content everywhere.
+        self._content[BufferId.INPUT][:] = SPARE
+
+    def hold(self, index: int) -> None:
+        """The host wrote the tensor."""
+        for window in self._windows(self._tensors[index]):
+            window[...] = self._names[index]
+
+    def require(self, index: int, node: int, what: str) -> None:
+        tensor = self._tensors[index]
+        if any((window != self._names[index]).any() for window in self._windows(tensor)):
+            raise _refusal(node, f"tensor {index} {what}")
+
+    def run(self, footprint: Footprint, layer: Layer) -> None:
+        node = footprint.node.index
+        for tensor, _ in footprint.reads:
+            self.require(tensor, node, "is not there when it is read")
+        self._content[BufferId.SCRATCH][self._work.start // ATOM_BYTES :] = NOTHING
+        result = self._tensors[footprint.result]
+        for task in layer.tasks:
+            self._run(node, task, result)
+        for tensor, _ in footprint.reads:
+            self.require(tensor, node, "is overwritten while it is read")
+        self.require(footprint.result, node, "is not written as a whole")
+
+    def _run(self, node: int, task: Task, result: DeviceTensor) -> None:
+        for access in accesses(task):
+            if access.is_write:
+                self._write(node, access, result)
+                continue
+            is_constant = access.start.buffer not in _WRITABLE
+            if not is_constant and (self._window(node, access) == NOTHING).any():
+                raise _refusal(node, f"{access.what} of {task.tile} is read before it is written")
+
+    def _write(self, node: int, access: Access, result: DeviceTensor) -> None:
+        buffer, first = access.start.buffer, access.start.offset
+        in_work = buffer is BufferId.SCRATCH and first >= self._work.start
+        begin, end = (self._work.start, self._work.end) if in_work else _extent(result)
+        is_own = in_work or buffer is result.location.buffer
+        if buffer not in _WRITABLE or not is_own or first < begin or access.end > end:
+            raise _refusal(
+                node,
+                f"bytes {first}..{access.end - 1} of {buffer.name} are written, beyond the room of "
+                f"tensor {result.index}, {begin}..{end - 1} of {result.location.buffer.name}",
+            )
+        window = self._window(node, access)
+        window[: access.real] = WORK if in_work else self._names[result.index]
+        window[access.real :] = SPARE
+
+    def _windows(self, tensor: DeviceTensor) -> Iterable[Content]:
+        """Its channels, image by image."""
+        view = tensor.view
+        for image in range(view.images):
+            yield self._strided(
+                tensor.location.buffer,
+                tensor.location.offset + image * tensor.image_stride_bytes,
+                (-(-view.channels // CHANNELS_PER_SURFACE), 1, view.pixels),
+                (tensor.surface_stride_bytes, 0),
+            )
+
+    def _window(self, node: int, access: Access) -> Content:
+        buffer, first = access.start.buffer, access.start.offset
+        if first < 0 or access.end > self._content[buffer].size * ATOM_BYTES:
+            raise _refusal(node, f"{access.what} leaves {buffer.name}")
+        # Operands may end within an atom.
+        atoms = -(-(first % ATOM_BYTES + access.row_bytes) // ATOM_BYTES)
+        return self._strided(
+            buffer,
+            first,
+            (access.surfaces, access.rows, atoms),
+            (access.surface_stride_bytes, access.row_stride_bytes),
+        )
+
+    def _strided(
+        self, buffer: BufferId, first: int, shape: tuple[int, int, int], strides: tuple[int, int]
+    ) -> Content:
+        content = self._content[buffer]
+        per_atom = content.itemsize
+        surface, row = (stride // ATOM_BYTES * per_atom for stride in strides)
+        offset = first // ATOM_BYTES * per_atom
+        return np.ndarray(shape, np.int32, content, offset, (surface, row, per_atom))
+
+
+def _extent(tensor: DeviceTensor) -> tuple[int, int]:
+    """From its first byte to the end of the last surface that it has room for."""
+    first = tensor.location.offset
+    size = (tensor.view.images - 1) * tensor.image_stride_bytes
+    size += (tensor.surfaces - 1) * tensor.surface_stride_bytes
+    return first, first + size + tensor.view.pixels * ATOM_BYTES
+
+
+def _refusal(node: int, problem: str) -> LoweringError:
+    return LoweringError(
+        node, RULE, f"Tasks must leave alone what others need, and read what was written: {problem}"
+    )

@@ -1,0 +1,130 @@
+"""What operations and tasks touch: the one declaration that everything about memory follows.
+
+The DPU writes whole groups of channels, so tasks write more than their result, and readers of whole
+groups read more than their operand. ``Footprint`` says so per operation, in surfaces of its
+tensors, from the plan of its tasks; ``accesses`` says it per task, in bytes of the buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from delegate.graph import Node
+from delegate.lower.hw import ATOM_BYTES, CHANNELS_PER_SURFACE
+from delegate.lower.task import ConvTask, Ref, Source, Task
+
+ALU_BYTES = 4
+MUL_BYTES = 2
+BLOCK_CHANNELS = 8
+BLOCK_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Surfaces, counted from the first one of each tensor, that the tasks of ``node`` touch.
+
+    ``reads``: of every operand in memory, some beyond its channels. ``writes``: of ``result``, the
+    spare lanes of its last group included. Whatever the tiles are, they touch all pixels.
+    """
+
+    node: Node
+    reads: tuple[tuple[int, int], ...]
+    result: int
+    writes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Rows of ``row_bytes`` from ``start`` on, ``rows`` of them in each of ``surfaces``. ``what``
+    is for messages. ``real``: surfaces that hold channels which somebody asked for; writes to the
+    others only complete a group.
+    """
+
+    what: str
+    start: Ref
+    row_bytes: int
+    rows: int = 1
+    row_stride_bytes: int = 0
+    surfaces: int = 1
+    surface_stride_bytes: int = 0
+    is_write: bool = False
+    real: int = 0
+
+    @property
+    def surface_bytes(self) -> int:
+        """From the first row's start to the last row's end."""
+        return (self.rows - 1) * self.row_stride_bytes + self.row_bytes
+
+    @property
+    def end(self) -> int:
+        """The byte of the buffer behind the last one."""
+        last = self.start.offset + (self.surfaces - 1) * self.surface_stride_bytes
+        return last + self.surface_bytes
+
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """Bytes [first, end) surface by surface: tiles of other rows touch other ones."""
+        for surface in range(self.surfaces):
+            first = self.start.offset + surface * self.surface_stride_bytes
+            yield first, first + self.surface_bytes
+
+
+def accesses(task: Task) -> Iterator[Access]:
+    """All that ``task`` reads and writes, whole groups of channels included."""
+    output = task.output
+    surfaces = -(-output.channels // CHANNELS_PER_SURFACE)
+    if isinstance(task, ConvTask):
+        yield _feature(task)
+        yield Access("the weights", task.weights.source, task.weights.total_bytes)
+    else:
+        stride = task.source_surface_stride_bytes
+        yield _map("the main operand", task, task.source, surfaces, stride)
+    if task.bs.operands is not None:
+        yield _bs_operands(task, task.bs.operands)
+    if task.bn.operands is not None:
+        yield Access("the BN operands", task.bn.operands, output.channels * MUL_BYTES)
+    if task.ew is not None and task.ew.operand is not None:
+        if task.ew.per_channel:
+            size = output.channels * task.ew.operand_bytes
+            yield Access("the EW operand", task.ew.operand, size)
+        else:
+            stride = task.ew.surface_stride_bytes
+            yield _map("the EW operand", task, task.ew.operand, surfaces, stride)
+    row_bytes = output.width * ATOM_BYTES
+    yield Access(
+        "the output",
+        output.target,
+        row_bytes,
+        output.height,
+        row_bytes + output.row_gap_bytes,
+        output.surfaces,
+        output.surface_stride_bytes,
+        is_write=True,
+        real=-(-output.channels_real * output.element_bytes // ATOM_BYTES),
+    )
+
+
+def _feature(task: ConvTask) -> Access:
+    feature = task.feature
+    return Access(
+        "the input",
+        feature.source,
+        feature.width * ATOM_BYTES,
+        feature.height,
+        feature.line_stride_bytes,
+        -(-feature.channels // CHANNELS_PER_SURFACE),
+        feature.surface_stride_bytes,
+    )
+
+
+def _map(what: str, task: Task, start: Ref, surfaces: int, stride_bytes: int) -> Access:
+    """An operand with the pixels of the output, without gaps between rows."""
+    size = task.output.height * task.output.width * ATOM_BYTES
+    return Access(what, start, size, surfaces=surfaces, surface_stride_bytes=stride_bytes)
+
+
+def _bs_operands(task: Task, start: Ref) -> Access:
+    is_dense = Source.MEMORY not in (task.bs.mul, task.bs.ow)
+    blocks = -(-task.output.channels // BLOCK_CHANNELS) * BLOCK_BYTES
+    size = task.output.channels * ALU_BYTES if is_dense else blocks
+    return Access("the BS operands", start, size)

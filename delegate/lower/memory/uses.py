@@ -1,0 +1,87 @@
+"""What the operations of a partition ask of its tensors: surfaces, live ranges, buffers, places.
+
+In: ``Graph``, ``Partition``, the operations' footprints in execution order and the places of
+tensors that share memory. Out: a ``TensorUse`` per tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from delegate.graph import Graph
+from delegate.lower.hw import CHANNELS_PER_SURFACE
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.memory.placement import TensorUse
+from delegate.lower.memory.tensors import View, view_of
+from delegate.lower.task import BufferId, Fold
+from delegate.partition.types import Partition
+from delegate.partition.views import Place
+
+
+def tensor_uses(
+    graph: Graph,
+    partition: Partition,
+    operations: Sequence[Footprint],
+    places: Mapping[int, Place],
+    folds: Mapping[int, tuple[View, Fold]],
+    slack: int = 0,
+) -> tuple[TensorUse, ...]:
+    """The partition's inputs first, then the others in the order of their first use. ``folds``:
+    inputs that the host folds. ``slack``: for how many more operations memory that was read is not
+    used again.
+    """
+    surfaces: dict[int, int] = {}
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+
+    def touch(tensor: int, needed: int, when: int) -> None:
+        surfaces[tensor] = max(surfaces.get(tensor, 0), needed)
+        first.setdefault(tensor, when)
+        last[tensor] = when
+
+    for when, operation in enumerate(operations):
+        for tensor, needed in operation.reads:
+            touch(tensor, needed, when)
+        touch(operation.result, operation.writes, when)
+    for tensor in (*partition.inputs, *partition.outputs):
+        if tensor in places and tensor not in first:  # only its parts, or the whole, are touched
+            touch(tensor, _surfaces(view_of(graph.tensor(tensor).shape).channels), 0)
+    buffers = _buffers(partition, places)
+    uses = []
+    for tensor in (*partition.inputs, *(t for t in first if t not in partition.inputs)):
+        folded = folds.get(tensor)
+        if folded is not None:
+            surfaces[tensor] = _surfaces(folded[0].channels)
+        place = places.get(tensor)
+        buffer = buffers.get((place is not None, tensor if place is None else place.group))
+        uses.append(
+            TensorUse(
+                tensor,
+                surfaces[tensor],
+                first[tensor],
+                last[tensor] + slack,
+                BufferId.SCRATCH if buffer is None else buffer,
+                folded,
+                place,
+            )
+        )
+    return tuple(uses)
+
+
+def _buffers(
+    partition: Partition, places: Mapping[int, Place]
+) -> Mapping[tuple[bool, int], BufferId]:
+    """Where tensors, and groups of tensors (True, group), lie that the host converts."""
+    found: dict[tuple[bool, int], BufferId] = {}
+    for tensors, buffer in (
+        (partition.outputs, BufferId.OUTPUT),
+        (partition.inputs, BufferId.INPUT),
+    ):
+        for tensor in tensors:
+            place = places.get(tensor)
+            found[place is not None, tensor if place is None else place.group] = buffer
+    return found
+
+
+def _surfaces(channels: int) -> int:
+    return -(-channels // CHANNELS_PER_SURFACE)

@@ -1,0 +1,79 @@
+"""Every job of random graphs cut short after every one of its tasks, in runs that follow good ones.
+
+A device whose ``hang_ms`` is 0 ends a job early and says nothing. Only an error may follow, unless
+all tasks of the job had run: then the results must be right.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from delegate import _native
+from delegate.errors import DeviceError
+from delegate.npu.program import parse
+from tests.kernel.small_models import MODELS, programs, random_inputs
+from tests.kernel.standin_calls import arguments, calls, report, set_faults, take_violations
+from tests.memory_graphs import memory_graph
+
+
+class Cuts:
+    """One program on the device."""
+
+    def __init__(self, program: bytes, device: str, cores: str) -> None:
+        simulator = _native.Executable(program, device="simulator")
+        self.inputs = random_inputs(simulator, 1)
+        self.other_inputs = random_inputs(simulator, 2)
+        self.expected = simulator.run(self.inputs)
+        self.executable = _native.Executable(program, device=device, cores=cores)
+        self.tasks = len(parse(program).tasks)
+
+    def is_right(self) -> bool:
+        outputs = self.executable.run(self.inputs)
+        return all(map(np.array_equal, outputs, self.expected))
+
+    def reported(self) -> tuple[int, list[str]]:
+        """Cuts that gave an error, and what went wrong with the others."""
+        count, wrong = 0, []
+        set_faults()
+        if not self.is_right():
+            return 0, ["wrong without a fault"]
+        submits = calls()["SUBMIT"]
+        for submit in range(1, submits + 1):
+            for done in range(self.tasks + 1):
+                # What an earlier run left differs from what this one computes.
+                set_faults()
+                self.executable.run(self.other_inputs)
+                set_faults(f"SUBMIT@{submit}=hang:{done}")
+                try:
+                    right = self.is_right()
+                except DeviceError:
+                    count += 1
+                    continue
+                if not right:
+                    wrong.append(f"submit {submit} of {submits} after {done} tasks")
+                break
+        return count, wrong
+
+
+def main() -> None:
+    given = arguments()
+    models = [(name, MODELS[name]()) for name in given.get("models", ())]
+    models += [(str(number), memory_graph(number)) for number in range(*given["graphs"])]
+    found = {"cuts": 0, "tasks": 0, "submits": 0, "programs": 0}
+    wrong = []
+    for name, model in models:
+        for program in programs(model, **given.get("options", {})):
+            cuts = Cuts(program, given["device"], given.get("options", {}).get("cores", "auto"))
+            count, failures = cuts.reported()
+            found["programs"] += 1
+            found["tasks"] += cuts.tasks
+            found["cuts"] += count
+            wrong += [f"model {name}: {failure}" for failure in failures]
+            if count != cuts.tasks and not failures:
+                wrong.append(f"model {name}: {count} cuts of {cuts.tasks} tasks")
+    set_faults()
+    report({**found, "wrong": wrong, "violations": take_violations()})
+
+
+if __name__ == "__main__":
+    main()

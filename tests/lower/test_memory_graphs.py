@@ -1,0 +1,81 @@
+"""Random graphs that crowd memory: whole programs against their operators one by one.
+
+An operator alone has all memory to itself. So a difference, even of a single bit, is a tensor that
+another task destroyed, a tensor in the wrong place, or one that was read before it was written.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from delegate._native import Executable
+from delegate.compiler import compile_model, compile_partition
+from delegate.ops import OPERATORS
+from delegate.ops.operator import Movement
+from delegate.options import Options
+from delegate.partition.types import Partition
+from delegate.tflite_reader import read_graph
+from tests.memory_graphs import graph_count, memory_graph
+
+CHUNK = 25
+GRAPHS = graph_count(75)
+
+
+def computed_alone(graph, node, values):
+    """The node's result, by a program of its own, or by copying."""
+    operator = OPERATORS[node.op]
+    if operator.links is not None:
+        for link in operator.links(graph, node):
+            shape = graph.tensor(link.part).shape
+            box = tuple(
+                slice(begin, begin + size) for begin, size in zip(link.begin, shape, strict=True)
+            )
+            if operator.movement is Movement.JOIN:
+                whole = graph.tensor(link.whole)
+                target = values.setdefault(
+                    link.whole, np.zeros(whole.shape, whole.dtype.name.lower())
+                )
+                target[box] = values[link.part]
+            else:
+                values[link.part] = np.ascontiguousarray(values[link.whole][box])
+        return
+    inputs = tuple(dict.fromkeys(t for t in node.inputs if t in values))
+    alone = compile_partition(graph, Partition((node.index,), inputs, node.outputs))
+    executable = Executable(alone.program, "simulator")
+    (values[node.outputs[0]],) = executable.run([values[b[0]] for b in executable.inputs])
+
+
+def check(number: int) -> int:
+    """Returns how many nodes were delegated."""
+    graph = read_graph(memory_graph(number))
+    rng = np.random.default_rng(number)
+    (index,) = graph.inputs
+    dtype = np.dtype(graph.tensor(index).dtype.name.lower())
+    limits = np.iinfo(dtype)
+    shape = graph.tensor(index).shape
+    values = {index: rng.integers(limits.min, limits.max + 1, shape, dtype=dtype)}
+    result = compile_model(graph, Options())
+    for rejection in result.rejections:  # only for reasons that these graphs are known to have
+        assert rejection.rule in EXPECTED, rejection
+    for node in graph.nodes:
+        computed_alone(graph, node, values)
+    for compiled in result.partitions:
+        executable = Executable(compiled.program, "simulator")
+        arrays = [values[b[0]] for b in executable.inputs]
+        for _ in range(2):  # what a run leaves behind must not matter
+            outputs = executable.run(arrays)
+            for binding, output in zip(executable.outputs, outputs, strict=True):
+                np.testing.assert_array_equal(output, values[binding[0]])
+    return result.delegated_nodes
+
+
+EXPECTED = {"view_is_free", "spare_lanes_written", "spare_lanes_written_first"}
+
+
+@pytest.mark.parametrize("first", range(0, GRAPHS, CHUNK))
+def test_programs_give_what_their_operators_give_alone(first):
+    delegated = 0
+    for number in range(first, min(first + CHUNK, GRAPHS)):
+        delegated += check(number)
+    assert delegated > 0
