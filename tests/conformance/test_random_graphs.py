@@ -64,6 +64,7 @@ def difference(ours, theirs) -> int:
 def test_every_operator_is_within_one_step(tmp_path_factory, plan):
     _, graph, _, values = prepared(plan, tmp_path_factory.mktemp("graph"))
     result = compile_model(graph, OPTIONS)
+    assert result.delegated_nodes == sum(node.op in ON_THE_NPU for node in graph.nodes)
     for compiled in result.partitions:
         for index in compiled.partition.nodes:
             node = graph.node(index)

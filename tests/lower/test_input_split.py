@@ -113,12 +113,10 @@ def test_per_tensor_results_are_those_of_tflite(inputs, outputs, dtype):
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [s for s in SHAPES if s[1] > 1])
-def test_per_channel_results_are_within_one(inputs, outputs):
+def test_per_channel_results_are_those_of_tflite(inputs, outputs):
     model = fully_connected_model(RNG(outputs), (1, inputs), outputs, arithmetic=PER_CHANNEL)
     ours, theirs = outputs_of(model)
-    difference = np.abs(ours.astype(int) - theirs.astype(int))
-    assert difference.max() <= 1
-    assert np.count_nonzero(difference) <= 0.005 * difference.size + 1
+    np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
@@ -183,9 +181,13 @@ def test_convolutions(name, per_channel, activation):
     ours, theirs = outputs_of(
         CONVOLUTIONS[name](Arithmetic(per_channel=per_channel, activation=activation))
     )
-    difference = np.abs(ours.astype(int) - theirs.astype(int))
-    assert difference.max() <= 1
-    assert np.count_nonzero(difference) <= 0.005 * difference.size + 1
+    if per_channel and activation is Activation.RELU_N1_TO_1:
+        # A lower clamp off the zero point turns ties of negative values around: one in 2^R.
+        difference = np.abs(ours.astype(int) - theirs.astype(int))
+        assert difference.max() <= 1
+        assert np.count_nonzero(difference) <= 0.005 * difference.size + 1
+    else:
+        np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("arithmetic", [Arithmetic(), PER_CHANNEL], ids=["tensor", "channel"])

@@ -20,9 +20,6 @@ from models.builder import (
 from tests.lower.reference import differences, lower_model
 from tests.shared_folder import model_files, needs_models
 
-# Per tensor, BS and BN together carry 30 bits of the multiplier; per channel 15.
-MAX_MISMATCH = 0.005
-
 CONVOLUTIONS = [
     # h, w, ic, oc, kh, kw, sh, sw, dh, dw
     (7, 11, 3, 5, 3, 3, 1, 1, 1, 1),
@@ -49,8 +46,7 @@ def test_convolution_equals_the_reference(geometry, padding, dtype):
         rng, *geometry, padding, dtype, arithmetic=Arithmetic(per_channel=per_channel)
     )
     (difference,) = differences(model, rng)
-    assert difference.max() <= 1
-    assert np.count_nonzero(difference) <= MAX_MISMATCH * difference.size
+    assert not difference.any()
 
 
 @pytest.mark.parametrize("dtype", [DType.UINT8, DType.INT8])
@@ -62,8 +58,7 @@ def test_depthwise_equals_the_reference(channels, dtype):
         rng, 11, 14, channels, 3, 5, 2, 1, padding=Padding.SAME, dtype=dtype, arithmetic=arithmetic
     )
     (difference,) = differences(model, rng)
-    assert difference.max() <= 1
-    assert np.count_nonzero(difference) <= MAX_MISMATCH * difference.size
+    assert not difference.any()
 
 
 @pytest.mark.parametrize(
@@ -83,10 +78,12 @@ def test_activations_clamp_whatever_the_zero_point(activation, zero_point, per_c
     )
     model = conv_model(rng, 9, 6, 20, 18, 3, 3, arithmetic=arithmetic, input_scale=0.02)
     (difference,) = differences(model, rng)
-    assert difference.max() <= 1
-    # A lower clamp off the zero point turns ties of negative values around: one in 2^R elements.
-    allowed = 0.02 if activation is Activation.RELU_N1_TO_1 else MAX_MISMATCH
-    assert np.count_nonzero(difference) <= allowed * difference.size
+    if activation is Activation.RELU_N1_TO_1:
+        # A lower clamp off the zero point turns ties of negative values around: one in 2^R.
+        assert difference.max() <= 1
+        assert np.count_nonzero(difference) <= 0.02 * difference.size
+    else:
+        assert not difference.any()
 
 
 @pytest.mark.parametrize("rows", [1, 3, 17])
@@ -95,8 +92,7 @@ def test_fully_connected_equals_the_reference(rows, columns):
     rng = np.random.default_rng(rows * 1000 + columns)
     model = fully_connected_model(rng, (rows, columns), 37, DType.UINT8)
     (difference,) = differences(model, rng)
-    assert difference.max() <= 1
-    assert np.count_nonzero(difference) <= MAX_MISMATCH * difference.size
+    assert not difference.any()
 
 
 @pytest.mark.parametrize(
@@ -107,8 +103,7 @@ def test_addition_equals_the_reference(shape, activation):
     rng = np.random.default_rng(len(shape) * 7 + shape[-1])
     model = add_model(rng, shape, activation=activation)
     (difference,) = differences(model, rng)
-    assert difference.max() <= 1
-    assert np.count_nonzero(difference) <= 0.01 * difference.size + 1
+    assert not difference.any()
 
 
 @pytest.mark.parametrize("is_constant", [False, True])
@@ -127,8 +122,7 @@ def test_an_operand_is_broadcast(kept, shape, is_constant):
         assert other[1:3] not in {(1, 1), shape[1:3]} or other[3] != shape[3]
         return
     (difference,) = differences(model, rng)
-    assert difference.max() <= 1
-    assert np.count_nonzero(difference) <= MAX_MISMATCH * difference.size + 1
+    assert not difference.any()
 
 
 @pytest.mark.parametrize("other", [(), (1,), (21,), (3, 21), (5, 1, 21)])
@@ -136,27 +130,27 @@ def test_a_constant_of_lower_rank_is_broadcast(other):
     rng = np.random.default_rng(len(other))
     model = add_model(rng, (2, 5, 3, 21), other_shape=other, is_constant=True)
     (difference,) = differences(model, rng)
-    assert difference.max() <= 1
+    assert not difference.any()
 
 
 def test_a_constant_map_is_added():
     rng = np.random.default_rng(8)
     model = add_model(rng, (1, 7, 4, 35), is_constant=True, dtype=DType.UINT8)
     (difference,) = differences(model, rng)
-    assert difference.max() <= 1
+    assert not difference.any()
 
 
 def test_addition_with_both_clamps_off_the_zero_point():
     rng = np.random.default_rng(9)
     model = add_model(rng, (1, 9, 8, 17), activation=Activation.RELU_N1_TO_1, output_zero_point=-31)
     (difference,) = differences(model, rng)
-    assert difference.max() <= 1
+    assert not difference.any()
 
 
 def test_pixels_beyond_the_cubes_sides_are_split():
     rng = np.random.default_rng(10)
     (difference,) = differences(add_model(rng, (1, 1, 20011, 3)), rng)
-    assert difference.max() <= 1
+    assert not difference.any()
 
 
 @pytest.mark.parametrize("groups", [2, 3, 6])
@@ -165,8 +159,7 @@ def test_grouped_convolution_equals_the_reference(groups, dtype):
     rng = np.random.default_rng(groups)
     model = conv_model(rng, 7, 10, 12, 18, 3, 3, groups=groups, dtype=dtype)
     (difference,) = differences(model, rng)
-    assert difference.max() <= 1
-    assert np.count_nonzero(difference) <= MAX_MISMATCH * difference.size
+    assert not difference.any()
 
 
 @pytest.mark.parametrize("multiplier", [2, 3, 8])
@@ -175,14 +168,13 @@ def test_depth_multiplier_equals_the_reference(multiplier, dtype):
     rng = np.random.default_rng(multiplier)
     model = depthwise_model(rng, 9, 6, 7, 3, 3, multiplier=multiplier, dtype=dtype)
     (difference,) = differences(model, rng)
-    assert difference.max() <= 1
-    assert np.count_nonzero(difference) <= MAX_MISMATCH * difference.size
+    assert not difference.any()
 
 
 def test_same_tensor_added_to_itself():
     rng = np.random.default_rng(3)
     (difference,) = differences(add_model(rng, (1, 5, 3, 21), is_same_tensor=True), rng)
-    assert difference.max() <= 1
+    assert not difference.any()
 
 
 @pytest.mark.parametrize("batch", [2, 3])
@@ -190,7 +182,7 @@ def test_batches_share_the_weights(batch):
     rng = np.random.default_rng(batch)
     model = conv_model(rng, 6, 9, 12, 20, 3, 3, batch=batch)
     (difference,) = differences(model, rng)
-    assert difference.max() <= 1
+    assert not difference.any()
     _, _, lowered = lower_model(model)
     reuse = [task.cbuf.weight_reuse for task in lowered.layers[0].tasks]
     assert reuse == [False] + [True] * (batch - 1)
@@ -214,8 +206,7 @@ def test_channel_scales_that_differ_by_millions():
     arithmetic = Arithmetic(per_channel=True, weight_scales=scales, output_scale=0.5)
     model = conv_model(rng, 6, 7, 16, 24, 3, 3, arithmetic=arithmetic, input_scale=0.02)
     (difference,) = differences(model, rng)
-    assert difference.max() <= 1
-    assert np.count_nonzero(difference) <= MAX_MISMATCH * difference.size
+    assert not difference.any()
 
 
 @needs_models
@@ -228,4 +219,5 @@ def test_public_one_operator_models(path):
     rng = np.random.default_rng(1)
     model = path.read_bytes()
     for difference in differences(model, rng):
-        assert difference.max() <= 1
+        # Scales of additions that are simple fractions of each other make ties: one step.
+        assert difference.max() <= (1 if path.name.startswith("add") else 0)

@@ -63,10 +63,8 @@ def run(interpreter: Any, seed: int) -> np.ndarray:
 
 
 def assert_close(actual: np.ndarray, expected: np.ndarray) -> None:
-    """The numeric contract of one operator."""
-    difference = np.abs(actual.astype(np.int32) - expected)
-    assert difference.max() <= 1
-    assert (difference == 0).mean() >= 0.98  # 99.5 % over real models; these are small
+    """The numeric contract of one operator, and what these models give: equal elements."""
+    np.testing.assert_array_equal(actual, expected)
 
 
 def resealed(data: bytearray) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from delegate.errors import ProgramError, UsageError
@@ -81,13 +81,18 @@ def test_text_that_is_not_understood_names_its_line(text, problem):
         assemble(text)
 
 
-@given(st.text(max_size=60))
+@given(
+    st.text(max_size=60) | st.from_regex(r"(\w+\.)?\w+ *(= *)?0x[0-9a-fA-F]{1,9}", fullmatch=True)
+)
+@example("word 0xffffffffffffffff")
 def test_arbitrary_text_is_words_or_one_error(text):
     try:
         words = assemble(text)
-    except UsageError:
+    except UsageError as error:
+        assert "\n" not in str(error)
         return
     assert all(0 <= word < 1 << 64 for word in words)
+    assert assemble(disassemble(words)) == words
 
 
 def test_names_cannot_break_out_of_their_comment():
