@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from delegate import __version__
 from delegate.errors import EncodingError, LoweringError
 from delegate.graph import Graph
-from delegate.lower.kick_state import TRUSTED, KickState
 from delegate.log import get_logger
+from delegate.lower.kick_state import TRUSTED, KickState
 from delegate.lower.lowering import lower_partition
 from delegate.lower.split import Split
 from delegate.lower.task import Layer
