@@ -2,9 +2,10 @@
 
 In: a graph, the options and a way to compile. Out: partitions with their programs, from a file if
 one holds them. Entries are named by a digest of everything that a program depends on, the
-compiler's own files included. A file is used only if it is ours (owner, not writable by others),
-whole (digest of its description, checksum of every program) and every program in it passes the
-verifier; anything else is compiled anew and replaced. Writers rename a finished file into place, so
+compiler's own files included, and hold it. A file is used only if it and its folder are ours
+(owner, not writable by others, nor is a folder above), it is of this digest whatever its name,
+whole (digest of its description and of every program) and every program in it passes the verifier;
+anything else is compiled anew and replaced. Writers rename a finished file into place, so
 readers never see half of one.
 """
 
@@ -16,9 +17,11 @@ import hashlib
 import json
 import marshal
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ import numpy as np
 from delegate import __version__
 from delegate.compiler import CompileResult, split_of
 from delegate.errors import ProgramError
+from delegate.files import open_plain
 from delegate.graph import Graph
 from delegate.log import get_logger
 from delegate.npu.program import FORMAT_VERSION
@@ -36,7 +40,7 @@ from delegate.partition.types import Partition, Rejection
 
 logger = get_logger()
 
-MAGIC = b"RK3588 programs 1\n"
+MAGIC = b"RK3588 programs 2\n"
 SUFFIX = ".rkc"
 DIGEST_BYTES = 32
 # Far above real entries; a larger file is not read.
@@ -68,24 +72,35 @@ def compile_cached(
     ``context``: what else the result depends on, for example who partitions. A folder that cannot
     be used costs a warning, never the result.
     """
-    path = Path(options.cache_dir) / (cache_key(graph, options, context) + SUFFIX)
+    key = cache_key(graph, options, context)
+    folder = Path(options.cache_dir)
+    path = folder / (key + SUFFIX)
     try:
-        found = _read(path)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_folder(folder)
+    except (OSError, ValueError) as error:
+        logger.warning("the cache folder %s is not used: %s", folder, error)
+        return _cached(compile_graph())
+    try:
+        found = _read(path, key)
     except (OSError, ValueError, ProgramError) as error:
         logger.warning("cache entry %s is not used: %s", path, error)
         found = None
     if found is not None:
         return found
-    result = compile_graph()
-    compiled = CachedResult(
+    compiled = _cached(compile_graph())
+    try:
+        _write(path, key, compiled)
+    except OSError as error:
+        logger.warning("cannot keep programs in %s: %s", folder, error)
+    return compiled
+
+
+def _cached(result: CompileResult) -> CachedResult:
+    return CachedResult(
         tuple(CachedPartition(item.partition, item.program) for item in result.partitions),
         tuple(result.rejections),
     )
-    try:
-        _write(path, compiled)
-    except OSError as error:
-        logger.warning("cannot keep programs in %s: %s", options.cache_dir, error)
-    return compiled
 
 
 def cache_key(graph: Graph, options: Options, context: str = "") -> str:
@@ -124,43 +139,61 @@ def _update(digest: hashlib._Hash, value: tuple[Any, ...]) -> None:
 
 @functools.cache
 def _compiler_fingerprint() -> str:
-    """Names, sizes and times of the package's own files: an edited compiler has other results."""
-    digest = hashlib.sha256()
+    """Names, sizes and times of all the package's own files, the native module's too: an edited
+    compiler has other results.
+    """
     root = Path(__file__).parent
-    for folder in (root, root / "lower", root / "npu", root / "npu" / "register_tables",
-                   root / "partition"):  # fmt: skip
-        with os.scandir(folder) as entries:
-            for entry in sorted(entries, key=lambda item: item.name):
-                if entry.name.endswith(".py"):
-                    status = entry.stat()
-                    _update(digest, (entry.name, status.st_size, status.st_mtime_ns))
+    found = {str(path.relative_to(root)): path for path in root.rglob("*") if path.is_file()}
+    native = find_spec("delegate._native")
+    if native is not None and native.origin is not None:
+        found["delegate._native"] = Path(native.origin)  # elsewhere in an editable installation
+    digest = hashlib.sha256()
+    for name, path in sorted(found.items()):
+        if "__pycache__" not in name:
+            status = path.stat()
+            _update(digest, (name, status.st_size, status.st_mtime_ns))
     return digest.hexdigest()
 
 
-def _read(path: Path) -> CachedResult | None:
+def _check_folder(folder: Path) -> None:
+    """Raises ValueError unless only this user and root can put, replace or rename entries here."""
+    real = Path(os.path.realpath(folder))
+    for place in (real, *real.parents):
+        status = os.stat(place)
+        # In a sticky folder, as /tmp, only its owner can rename what is in it.
+        is_sticky = bool(status.st_mode & stat.S_ISVTX) and place != real
+        if status.st_uid not in (os.getuid(), 0):
+            raise ValueError(f"{place} belongs to another user (number {status.st_uid})")
+        if status.st_mode & _WRITABLE_BY_OTHERS and not is_sticky:
+            mode = stat.S_IMODE(status.st_mode)
+            raise ValueError(
+                f"others may write {place} (mode {mode:o}); chmod go-w {place}, or choose another "
+                "cache_dir"
+            )
+
+
+def _read(path: Path, key: str) -> CachedResult | None:
     """None if there is no entry. Raises OSError, ValueError or ProgramError on a bad one."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
+    if not os.path.lexists(path):
         return None
-    with os.fdopen(descriptor, "rb") as file:
+    with open_plain(
+        path, "cache entry", most_bytes=MAX_ENTRY_BYTES, flags=os.O_NOFOLLOW, error=ProgramError
+    ) as file:
         status = os.fstat(file.fileno())
         if status.st_uid not in (os.getuid(), 0) or status.st_mode & _WRITABLE_BY_OTHERS:
             raise ValueError("others could have written it")
-        if status.st_size > MAX_ENTRY_BYTES:
-            raise ValueError(f"it has {status.st_size} bytes")
         content = file.read(MAX_ENTRY_BYTES)
     start = len(MAGIC) + DIGEST_BYTES
     if not content.startswith(MAGIC) or len(content) < start + _LENGTH_BYTES:
         raise ValueError("it is not a cache entry")
-    return _decode(memoryview(content)[start:], content[len(MAGIC) : start])
+    return _decode(memoryview(content)[start:], content[len(MAGIC) : start], key)
 
 
 def _digest(payload: memoryview | bytes) -> bytes:
     return hashlib.sha256(payload).digest()
 
 
-def _decode(payload: memoryview, digest: bytes) -> CachedResult:
+def _decode(payload: memoryview, digest: bytes, key: str) -> CachedResult:
     from delegate._native import check_program
 
     length = int.from_bytes(payload[:_LENGTH_BYTES], "little")
@@ -171,16 +204,20 @@ def _decode(payload: memoryview, digest: bytes) -> CachedResult:
         raise ValueError("its digest does not match its description")
     try:
         document = json.loads(bytes(payload[_LENGTH_BYTES:end]))
+        if document["key"] != key:
+            raise ValueError("it was made for another model, other options or another version")
         partitions = []
         for item in document["partitions"]:
             size = int(item["bytes"])
             program = bytes(payload[end : end + size])
             end += size
+            if size < 0 or _digest(program).hex() != item["sha256"]:
+                raise ValueError("a program in it is not the one it was written with")
             check_program(program)
             edges = (tuple(map(int, item[key])) for key in ("nodes", "inputs", "outputs"))
             partitions.append(CachedPartition(Partition(*edges), program))
         rejections = tuple(Rejection(**_texts(item)) for item in document["rejections"])
-    except (KeyError, TypeError, RecursionError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"its description is malformed ({error})") from None
     if end != len(payload):
         raise ValueError("its programs have another length than it says")
@@ -192,17 +229,22 @@ def _texts(item: Mapping[str, Any]) -> dict[str, Any]:
     return {"node": int(item["node"]), **texts}
 
 
-def _write(path: Path, result: CachedResult) -> None:
+def _write(path: Path, key: str, result: CachedResult) -> None:
     document = {
+        "key": key,
         "partitions": [
-            {**asdict(item.partition), "bytes": len(item.program)} for item in result.partitions
+            {
+                **asdict(item.partition),
+                "bytes": len(item.program),
+                "sha256": _digest(item.program).hex(),
+            }
+            for item in result.partitions
         ],
         "rejections": [asdict(rejection) for rejection in result.rejections],
     }
     text = json.dumps(document, sort_keys=True).encode()
     description = len(text).to_bytes(_LENGTH_BYTES, "little") + text
     programs = [item.program for item in result.partitions]
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-", suffix=SUFFIX)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from delegate import compile_cache
 from delegate.compile_cache import SUFFIX, cache_key, compile_cached
 from delegate.compiler import compile_model
 from delegate.log import LOGGER_NAME
 from delegate.model_builder import conv_model
-from delegate.options import Options
+from delegate.options import OPTIONS, Choice, ChoiceOrPath, Options
 from delegate.tflite_reader import read_graph
 from tests.shared_folder import MODELS, needs_models
 
@@ -112,7 +115,116 @@ def test_a_changed_program_is_refused_by_the_verifier(options, caplog):
     again, was_compiled = run(graph, options)
     assert was_compiled
     assert again.partitions == expected.partitions
-    assert "checksum" in caplog.text
+    assert "not the one it was written with" in caplog.text
+
+
+def test_an_entry_of_another_model_or_options_is_not_used(options, caplog):
+    """Whole and ours, but under another's name."""
+    run(graph_of(2), options)
+    (other,) = entries(options)
+    expected, _ = run(graph_of(), options)
+    (name,) = set(entries(options)) - {other}
+    folder = options.cache_dir
+    os.replace(os.path.join(folder, other), os.path.join(folder, name))
+    again, was_compiled = run(graph_of(), options)
+    assert was_compiled
+    assert again.partitions == expected.partitions
+    assert "made for another model" in caplog.text
+
+
+def test_a_program_of_another_entry_is_not_used(options, caplog):
+    """Of the same size, valid in itself, and put into a whole entry."""
+    first, _ = run(graph_of(1), options)
+    (name,) = entries(options)
+    second, _ = run(graph_of(2), options)
+    ours, theirs = (result.partitions[0].program for result in (first, second))
+    assert len(ours) == len(theirs)
+    path = os.path.join(options.cache_dir, name)
+    with open(path, "rb") as file:
+        content = file.read()
+    assert content.endswith(ours)
+    with open(path, "wb") as file:
+        file.write(content[: -len(ours)] + theirs)
+    again, was_compiled = run(graph_of(1), options)
+    assert was_compiled
+    assert again.partitions == first.partitions
+    assert "not the one it was written with" in caplog.text
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702, 0o1777])
+def test_a_folder_that_others_may_write_is_not_used(options, mode, caplog):
+    os.makedirs(options.cache_dir)
+    os.chmod(options.cache_dir, mode)
+    for _ in range(2):
+        assert run(graph_of(), options)[1]
+    assert not entries(options)
+    assert f"others may write {options.cache_dir} (mode {mode:o}); chmod go-w" in caplog.text
+
+
+def test_a_folder_below_one_that_others_may_write_is_not_used(tmp_path, caplog):
+    open_folder = tmp_path / "open"
+    open_folder.mkdir()
+    options = Options.from_mapping({"cache_dir": str(open_folder / "cache")}, {})
+    os.chmod(open_folder, 0o777)
+    assert run(graph_of(), options)[1]
+    assert f"others may write {open_folder}" in caplog.text
+    os.chmod(open_folder, 0o1777)  # as /tmp
+    run(graph_of(), options)
+    assert run(graph_of(), options)[0].from_cache
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders away")
+def test_a_folder_of_another_user_is_not_used(options, caplog):
+    os.makedirs(options.cache_dir)
+    os.chown(options.cache_dir, 12345, 12345)
+    assert run(graph_of(), options)[1]
+    assert "belongs to another user" in caplog.text
+
+
+def test_pipes_in_the_folder_are_not_waited_for(options, caplog):
+    run(graph_of(), options)
+    (name,) = entries(options)
+    path = os.path.join(options.cache_dir, name)
+    os.unlink(path)
+    os.mkfifo(path)
+    assert run(graph_of(), options)[1]
+    assert "is a pipe" in caplog.text
+
+
+def test_every_source_file_is_in_the_key(options, tmp_path, monkeypatch):
+    package = tmp_path / "delegate"
+    shutil.copytree(
+        Path(compile_cache.__file__).parent, package, ignore=shutil.ignore_patterns("*.so")
+    )
+    monkeypatch.setattr(compile_cache, "__file__", str(package / "compile_cache.py"))
+
+    def key():
+        compile_cache._compiler_fingerprint.cache_clear()
+        return cache_key(graph_of(), options)
+
+    seen = {key()}
+    sources = list(package.rglob("*.py"))
+    assert len(sources) > 200
+    for path in sources:
+        os.utime(path, ns=(1, 1))
+        seen.add(key())
+    assert len(seen) == len(sources) + 1
+    compile_cache._compiler_fingerprint.cache_clear()
+
+
+def test_options_that_do_not_count_do_not_change_programs():
+    """Of the others, every value that is offered is tried on a model with several partitions."""
+    graph = graph_of()
+    plain = compile_model(graph, Options())
+    for option in OPTIONS:
+        kind = option.kind
+        words = kind.words if isinstance(kind, (Choice, ChoiceOrPath)) else ("1",)
+        for word in words:
+            if option.changes_programs or option.key == "cache_dir":
+                continue
+            chosen = Options.from_mapping({option.key: word}, {})
+            programs = [item.program for item in compile_model(graph, chosen).partitions]
+            assert programs == [item.program for item in plain.partitions], (option.key, word)
 
 
 def test_files_that_others_can_write_are_not_used(options, caplog):
@@ -140,7 +252,7 @@ def test_a_folder_that_cannot_be_made_costs_a_warning_only(tmp_path, caplog):
     result, was_compiled = run(graph_of(), options)
     assert was_compiled
     assert len(result.partitions) == 1
-    assert "cannot keep" in caplog.text
+    assert "is not used" in caplog.text
 
 
 def test_concurrent_writers_leave_one_whole_entry(options):
