@@ -6,7 +6,6 @@ number. Errors of a process come back as the error they were, in one line.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from delegate.comparison import Comparer, Comparison
 from delegate.errors import DelegateError
+from delegate.interruption import is_interrupted, kill_workers, starting_processes
 from delegate.model_inputs import Details, Sample
 from delegate.options import Options
 
@@ -51,7 +51,6 @@ _comparer: Comparer | _Failure | None = None
 
 def _start_worker(setup: _Setup) -> None:
     global _comparer  # noqa: PLW0603  a process pool has no other place for a worker's state
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent reports an interruption
     try:
         _comparer = setup.comparer()
     except DelegateError as error:
@@ -105,7 +104,9 @@ def compare_in_processes(
         min(jobs, len(sources)), get_context("spawn"), _start_worker, (setup,)
     ) as pool:
         try:
-            for result in pool.map(_compare, sources):
+            with starting_processes():
+                results = pool.map(_compare, sources)
+            for result in results:
                 if isinstance(result, _Failure):
                     _raise(result)
                 else:
@@ -114,6 +115,8 @@ def compare_in_processes(
         except BrokenProcessPool:
             raise DelegateError("a comparing process died; try --jobs 1") from None
         except BaseException:
+            if is_interrupted():
+                kill_workers()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return total, delegated

@@ -36,10 +36,10 @@ from delegate.cli import (
 )
 from delegate.cli.command import PROGRAM, Command, print_error
 from delegate.errors import DelegateError
+from delegate.interruption import EXIT_INTERRUPTED, is_interrupted
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
-EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
 
 COMMANDS: tuple[Command, ...] = (
@@ -129,8 +129,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         _abandon_stdout()
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
+        if is_interrupted():
+            return EXIT_INTERRUPTED  # with the line that goes with it
         return _fail("interrupted", EXIT_INTERRUPTED)
     except Exception as error:
+        if is_interrupted():
+            return EXIT_INTERRUPTED
         if arguments.debug:
             traceback.print_exc()
         if isinstance(error, DelegateError):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from delegate.conformance.outcome import Outcome, Status
+from delegate.interruption import starting_processes
 from delegate.options import Options
 
 Work = Callable[[str], Outcome]
@@ -53,7 +53,6 @@ class _Worker:
 
 
 def _serve(connection: Connection, settings: Settings) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent reports an interruption
     work = settings.work()
     with contextlib.suppress(EOFError, BrokenPipeError):
         while (name := connection.recv()) is not None:
@@ -103,7 +102,8 @@ class _Pool:
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_serve, args=(theirs, self._settings), daemon=True)
-        process.start()
+        with starting_processes():
+            process.start()
         theirs.close()
         return _Worker(process, ours)
 

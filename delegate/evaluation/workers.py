@@ -7,7 +7,6 @@ is made of them does not depend on it.
 from __future__ import annotations
 
 import importlib
-import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -19,6 +18,7 @@ from delegate.errors import DelegateError
 from delegate.evaluation.evaluator import Evaluator, Record, Spec, evaluate_in_worker
 from delegate.files import MAX_MODEL_BYTES, read_file
 from delegate.images import read_picture
+from delegate.interruption import is_interrupted, kill_workers, starting_processes
 
 _ATTEMPTS = 3
 """How often a picture may be among those of a worker that dies."""
@@ -31,10 +31,6 @@ def run_here(model: Path, spec: Spec, paths: Sequence[Path]) -> Iterator[Record]
         yield evaluator.evaluate(path.name, read_picture(path))
 
 
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent reports an interruption
-
-
 def run_in_processes(model: Path, spec: Spec, paths: Sequence[Path], jobs: int) -> Iterator[Record]:
     """In ``jobs`` processes. Raises DelegateError if workers keep dying."""
     content = read_file(model, "file", MAX_MODEL_BYTES)
@@ -42,14 +38,11 @@ def run_in_processes(model: Path, spec: Spec, paths: Sequence[Path], jobs: int) 
     attempts = 0
     while left:
         before = len(left)
-        pool = ProcessPoolExecutor(
-            min(jobs, len(left)), get_context("spawn"), initializer=_ignore_interrupts
-        )
+        pool = ProcessPoolExecutor(min(jobs, len(left)), get_context("spawn"))
         try:
-            waiting = {
-                pool.submit(evaluate_in_worker, content, spec, [(name, read_picture(path))])
-                for name, path in left.items()
-            }
+            items = [(name, read_picture(path)) for name, path in left.items()]
+            with starting_processes():
+                waiting = {pool.submit(evaluate_in_worker, content, spec, [item]) for item in items}
             for future in as_completed(waiting):
                 for record in future.result():
                     del left[record["image"]]
@@ -62,6 +55,10 @@ def run_in_processes(model: Path, spec: Spec, paths: Sequence[Path], jobs: int) 
                     f"a worker died {_ATTEMPTS} times, the last time before {name} was done; try "
                     "--jobs 1"
                 ) from None
+        except BaseException:
+            if is_interrupted():
+                kill_workers()
+            raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 

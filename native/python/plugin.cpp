@@ -62,6 +62,10 @@ class PyHandle {
 
 // One line for the user: the text of the project's own errors, type and text of others.
 std::string error_text(const py::error_already_set& error) {
+  if (error.matches(PyExc_KeyboardInterrupt)) {
+    PyErr_SetInterrupt();  // raised again once the runtime has returned to Python
+    return "interrupted";
+  }
   const std::string text = py::str(error.value()).cast<std::string>();
   const py::object base = py::module_::import("delegate.errors").attr("DelegateError");
   if (error.matches(base)) return text;

@@ -1,0 +1,134 @@
+"""Ctrl-C in a command: one line, no traceback, no process left over, wherever it arrives.
+
+``install`` makes SIGINT raise KeyboardInterrupt, as Python does, and remembers it, because what is
+between the raise and the command line may turn it into another error (a runtime that calls back
+into Python) or lose it (a destructor). Should the command not end by itself, as while it computes
+in native code, a thread ends the process after a moment.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import NoReturn
+
+EXIT_INTERRUPTED = 128 + signal.SIGINT
+
+_AGAIN_S = 0.01
+_PATIENCE_S = 1.5
+"""How long a command may take to leave nothing behind."""
+
+
+class _State:
+    is_interrupted = False
+    is_ending = False
+    deferrals = 0
+    lock = threading.Lock()
+
+
+def install(say: Callable[[], None]) -> None:
+    """From here on. ``say`` writes the line, and is called once. Only in the main thread; does
+    nothing where SIGINT is ignored, as in workers.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return
+    signal.signal(signal.SIGINT, _interrupt)
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    sys.unraisablehook = _unraisable
+    threading.excepthook = _thread_failed
+    threading.Thread(target=_watch, args=(reader, say), daemon=True).start()
+
+
+def is_interrupted() -> bool:
+    """Whether Ctrl-C came, whatever became of it."""
+    return _State.is_interrupted
+
+
+def end(say: Callable[[], None]) -> NoReturn:
+    """Ends an interrupted command and its workers. Python's own way out may wait for workers, or
+    end the process by the signal.
+    """
+    _announce(say)
+    kill_workers()
+    atexit._run_exitfuncs()  # temporary files, and what workers shared
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # it may be closed
+        sys.stdout.flush()
+    os._exit(EXIT_INTERRUPTED)
+
+
+def _announce(say: Callable[[], None]) -> None:
+    with _State.lock:
+        if not _State.is_ending:
+            _State.is_ending = True
+            say()
+
+
+def finish() -> None:
+    """The command's result stands: Ctrl-C changes nothing any more."""
+    if signal.getsignal(signal.SIGINT) is _interrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def kill_workers() -> None:
+    """Kills the processes that this one started to work for it."""
+    for child in multiprocessing.active_children():
+        child.kill()
+
+
+@contextlib.contextmanager
+def starting_processes() -> Iterator[None]:
+    """Processes started inside never see Ctrl-C, which a terminal sends to all: this one speaks for
+    them. It is not interrupted inside, but then.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    _State.deferrals += 1
+    try:
+        yield
+    finally:
+        _State.deferrals -= 1
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    if _State.is_interrupted and not _State.is_ending:
+        raise KeyboardInterrupt
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    _State.is_interrupted = True
+    if not (_State.is_ending or _State.deferrals):
+        raise KeyboardInterrupt
+
+
+def _unraisable(problem: sys.UnraisableHookArgs) -> None:
+    if isinstance(problem.exc_value, KeyboardInterrupt):
+        # Once more, where it can be raised.
+        again = threading.Timer(_AGAIN_S, _thread.interrupt_main)
+        again.daemon = True
+        again.start()
+    elif not _State.is_interrupted:
+        sys.__unraisablehook__(problem)
+
+
+def _thread_failed(arguments: threading.ExceptHookArgs) -> None:
+    """Threads that wait for killed workers have nothing to tell."""
+    if not _State.is_interrupted:
+        threading.__excepthook__(arguments)
+
+
+def _watch(reader: int, say: Callable[[], None]) -> None:
+    while os.read(reader, 1) != bytes([signal.SIGINT]):
+        pass
+    time.sleep(_PATIENCE_S)
+    kill_workers()  # perhaps they are what is waited for
+    time.sleep(_PATIENCE_S)
+    _announce(say)
+    os._exit(EXIT_INTERRUPTED)

@@ -1,0 +1,126 @@
+"""Ctrl-C at random moments of every long command: one line, exit code 130, nobody left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from delegate.model_builder import conv_model
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL = ROOT / "models" / "digits" / "digits_int8.tflite"
+IMAGES = ROOT / "models" / "digits" / "images"
+
+LINE = "rk3588-delegate: error: interrupted"
+MOMENTS = int(os.environ.get("RK3588_TEST_INTERRUPTIONS", "4"))
+"""Of each command; more find more."""
+PATIENCE_S = 60
+
+COMMANDS = {
+    "compile": "compile {model}",
+    "compile_large": "compile {large}",
+    "load_large": "compare {large} --random 1",
+    "compare": "compare {model} --random 200 --per-op",
+    "compare_jobs": "compare {model} --random 200 --jobs 2",
+    "classify": "classify {images} --model {model}",
+    "evaluate": "evaluate {images} --model {model} --truth {truth}",
+    "evaluate_jobs": "evaluate {images} --model {model} --truth {truth} --jobs 2",
+    "bench": "bench {model} --runs 2000",
+    "trace": "trace {model} -o {out}/t.json",
+    "replay": "replay {capture} {capture} {capture} {capture}",
+    "conformance": "conformance --sample 300",
+    "conformance_jobs": "conformance --sample 300 --jobs 2",
+    "doctor": "doctor",
+}
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("interruption")
+    large = folder / "large.tflite"
+    large.write_bytes(conv_model(np.random.default_rng(1), 96, 96, 64, 512, 3, 3))
+    truth = folder / "truth.csv"
+    truth.write_text("".join(f"{p.name},{i}\n" for i, p in enumerate(sorted(IMAGES.iterdir()))))
+    dump = folder / "dump"
+    command = [sys.executable, "-m", "delegate", "compile", str(MODEL), "--dump", str(dump)]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    capture = next(dump.glob("*.npz"))
+    return {
+        "model": str(MODEL), "large": str(large), "images": str(IMAGES), "truth": str(truth),
+        "capture": str(capture), "out": str(folder),
+    }  # fmt: skip
+
+
+def threads(pid: int) -> int:
+    try:
+        return len(os.listdir(f"/proc/{pid}/task"))
+    except OSError:
+        return 0
+
+
+def is_alive(group: int) -> bool:
+    """Whether the group has a process that is no zombie."""
+    for entry in Path("/proc").iterdir():
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if entry.name.isdigit() and int(fields[2]) == group and fields[0] != "Z":
+            return True
+    return False
+
+
+def interrupted(command: list[str], delay_s: float, *, whole_group: bool) -> tuple[int, str, float]:
+    """Exit code, stderr, and seconds from the signal to the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "delegate", *command], cwd=ROOT, text=True, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        while threads(process.pid) == 1 and process.poll() is None:
+            time.sleep(0.002)  # Python itself is starting
+        time.sleep(delay_s)
+        sent = time.monotonic()
+        if whole_group:  # as a terminal does
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE_S)
+        took = time.monotonic() - sent
+        end = time.monotonic() + 10
+        while is_alive(process.pid) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert not is_alive(process.pid), "somebody is left"
+        return process.returncode, err, took
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_ctrl_c_at_random_moments(name: str, places: dict[str, str]) -> None:
+    rng = random.Random(f"{name} {MOMENTS}")
+    command = [word.format(**places) for word in COMMANDS[name].split()]
+    hits = 0
+    for moment in range(MOMENTS):
+        delay_s = rng.choice([0.0, rng.uniform(0, 0.3), rng.uniform(0, 2), rng.uniform(0, 5)])
+        code, err, took = interrupted(command, delay_s, whole_group=moment % 2 == 0)
+        lines = [line for line in err.splitlines() if not line.startswith("rk3588-delegate: note")]
+        said = [line for line in lines if not line.startswith("rk3588 delegate: ")]
+        if code == 0:  # it was done before
+            assert LINE not in lines, err
+            continue
+        assert (code, said) == (130, [LINE]), (delay_s, code, err)
+        assert took < 30
+        hits += 1
+    assert hits, "every one was done before the signal came"
