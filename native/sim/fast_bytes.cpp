@@ -1,5 +1,5 @@
-// Tasks of the DPU alone whose result depends on nothing but the byte and its channel: copies,
-// scalings, tables. All 256 results are computed by the literal stages, then looked up.
+// Tasks of the DPU alone whose result depends on nothing but the byte and its channel: tables and
+// copies. All 256 results are computed by the literal stages, then looked up.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -95,12 +95,13 @@ bool FastPath::run_byte_map(const TaskPlan& task) {
   const DpuConfig& dpu = task.dpu;
   const uint64_t pixels = uint64_t{dpu.height} * dpu.width;
   const bool by_channel = has_channel_operands(task);
-  // Without a table the stages of 16 channels at once are faster than a map per channel.
   const uint64_t elements = by_channel ? pixels : pixels * dpu.real_channels;
   if (!takes_bytes(task) || elements < kWorthElements || (by_channel && !dpu.lut.is_on)) {
     return false;
   }
   const ByteMap shared = make_map(task, 0);
+  // What is neither a table nor a copy is faster as stages of 16 channels at once.
+  if (!dpu.lut.is_on && !is_identity(shared)) return false;
   const bool has_gaps =
       !dpu.writes_as_computed() || dpu.line_pitch != uint64_t{dpu.width} * kAtomBytes;
   const bool is_scattered = !dpu.writes_as_computed();

@@ -278,3 +278,25 @@ def test_grains_cover_the_tile_or_a_worthwhile_prefetch():
 def test_weight_reuse_sets_bit_13():
     cbuf = dataclasses.replace(conv_task().cbuf, weight_reuse=True)
     assert values(dataclasses.replace(conv_task(), cbuf=cbuf))[0]["CNA.CBUF_CON0"] == 0x2084
+
+
+def test_whole_rows_are_fetched_four_at_once_and_windows_one_by_one():
+    """LINE_STRIDE = 4 * W and SURF_STRIDE from there; or GROUP_LINE_OFF and pixels of one row."""
+    pitch = surface_bytes(7, 5)
+    task = conv_task()
+    whole = values(task)[0]
+    assert whole["CNA.CONV_CON1"] == 0
+    assert whole["CNA.DMA_CON1"] == 4 * 5
+    assert whole["CNA.DMA_CON2"] == pitch // 16 - 4 * 5
+    narrow = dataclasses.replace(task.feature, width=4)
+    window = values(dataclasses.replace(task, feature=narrow))[0]
+    assert window["CNA.CONV_CON1"] == 1 << 29
+    assert window["CNA.DMA_CON1"] == 5
+    assert window["CNA.DMA_CON2"] == pitch // 16 - 4
+    assert window["CNA.FC_DATA_SIZE0"] == 4 << 16 | 7
+
+
+def test_an_operand_per_channel_has_surfaces_of_one_pixel():
+    ew = EwStage(operand=Ref(BufferId.CONSTANTS, 64), per_channel=True, multiplies=True)
+    found = values(conv_task(ew=ew))[0]
+    assert found["DPU_RDMA.RDMA_EW_SURF_STRIDE"] == 16

@@ -349,8 +349,10 @@ def test_row_tiles_with_reused_weights_then_an_addition():
     run_and_compare(layers, constants, [(x, 1)], [(expected, 1)], scratch=2 * pitch)
 
 
+@pytest.mark.parametrize("summand", [None, 123_456_789])
 @pytest.mark.parametrize("source", [Source.REGISTER, Source.MEMORY])
-def test_a_bn_multiplier_and_a_register_operand(source):
+def test_a_bn_multiplier_and_a_register_operand(source, summand):
+    """BN's summand is in units of the product."""
     rng = np.random.default_rng(7)
     x, weights, geometry, patches = dense_case(rng, **SHAPES["3x3 same"])
     oc = geometry["oc"]
@@ -364,6 +366,7 @@ def test_a_bn_multiplier_and_a_register_operand(source):
     else:
         mul = -0x3210
         bn = BnStage(mul=source, mul_operand=mul, shift=13, shift_negative=12)
+    bn = dataclasses.replace(bn, alu_operand=summand)
     out = OutConvert(0x4777, 24, 0)
     task = conv_task(
         **geometry,
@@ -374,7 +377,41 @@ def test_a_bn_multiplier_and_a_register_operand(source):
         out=out,
     )
     products, _ = oracle.dense(patches, weights)
-    scaled = oracle.bn_stage(oracle.bs_stage(products, bias), 0, mul, 13, 12)
+    scaled = oracle.bn_stage(oracle.bs_stage(products, bias), summand or 0, mul, 13, 12)
     expected = oracle.out_convert(np.maximum(scaled - 777, 0), out)
     assert np.unique(expected).size > 20
     run_and_compare([layer("conv", task)], constants, [(x, 2)], [(expected, 2)])
+
+
+@pytest.mark.parametrize("h", [1, 6])
+def test_a_tile_of_columns_is_a_window_of_wider_rows(h):
+    """GROUP_LINE_OFF and its units: the tile's rows are parts of the map's."""
+    rng = np.random.default_rng(h)
+    x, weights, geometry, _ = dense_case(
+        rng, h=h, w=9, c=48, oc=32, kh=1, kw=2, oh=h, ow=5, pad_left=0
+    )
+    first, width = 2, 6
+    constants = Constants()
+    bias = rng.integers(-20000, 20000, 32)
+    out = OutConvert(0x5A31, 25, 9)
+    task = conv_task(
+        **(geometry | {"w": width}),
+        bs=BsStage(alu=Source.MEMORY, operands=constants.add(oracle.pack_bias(bias, 32))),
+        weights=constants.add(oracle.pack_dense(weights)),
+        out=out,
+    )
+    whole = conv_task(**geometry).feature
+    feature = dataclasses.replace(
+        whole,
+        source=whole.source.moved(first * 16),
+        width=width,
+        entries_per_row=task.feature.entries_per_row,
+    )
+    products, _ = oracle.dense(
+        oracle.windows(x[:, first : first + width], 1, 2, h, 5, 1, 1, 0, 0, 0), weights
+    )
+    expected = oracle.out_convert(oracle.bs_stage(products, bias), out)
+    assert np.unique(expected).size > 20
+    run_and_compare(
+        [layer("conv", dataclasses.replace(task, feature=feature))], constants, [(x, 3)], [(expected, 2)]
+    )

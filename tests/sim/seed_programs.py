@@ -76,9 +76,47 @@ def half_program(rng: np.random.Generator) -> Placed:
     return memory, program.place(memory)
 
 
+def walk_program(rng: np.random.Generator) -> Placed:
+    """A window of wider rows written as every second pixel, rows that leave as surfaces, operands
+    whose surfaces lie one behind the other or lead back, summands of BN and multipliers of BS.
+    """
+    memory, program = s.Memory(), s.Program()
+    phase = Conv(c=64, depthwise=True, h=6, w=7, kh=2, kw=2, pad_top=0, pad_left=0, oh=5, ow=6)
+    registers = conv_registers(phase, memory, random_tensors(rng, phase), "0")
+    registers |= {
+        s.FEATURE_DATA_ADDR: memory.add("large", 4 * 6 * 9 * 16) + 16,
+        s.CONV_CON1: registers[s.CONV_CON1] | 1 << 29, s.DMA_CON1: 9, s.DMA_CON2: 6 * 9 - 7,
+        s.DST_BASE_ADDR: memory.add("target", 64 * 4 * 30), s.WDMA_SIZE_1: 5 << 16,
+        s.CUBE_NOTCH: 1 << 16 | 1, s.SURFACE_ADD: 2 * 12 * 16, s.DST_SURF_STRIDE: 4 * 30 * 16,
+    }  # fmt: skip
+    program.add(registers)
+    rows = Elementwise(c=32, h=3, w=8)
+    registers = elementwise_registers(rows, memory, random_elementwise(rng, rows), "1")
+    registers |= {
+        s.DATA_FORMAT: 1 << 26, s.RDMA_FEATURE_MODE: 0x7801 | 1 << 15, s.RDMA_SRC_DMA: 0x1249,
+        s.RDMA_WIDTH: 3, s.BS_CFG: 0x53, s.BS_OW_CFG: 2 | 1 << 2 | 1 << 5 | 1 << 8,
+        s.CUBE_NOTCH: 8 << 16 | 8, s.DST_SURF_STRIDE: 8 * 16, s.SURFACE_ADD: 6 * 8 * 16,
+    }  # fmt: skip
+    program.add(registers, s.FLYING)
+    back = Elementwise(c=48, h=2, w=5, second="pixel")
+    registers = elementwise_registers(back, memory, random_elementwise(rng, back), "2")
+    registers |= {
+        s.RDMA_SRC_BASE: registers[s.RDMA_SRC_BASE] + 20 * 16,
+        s.SURF_NOTCH: -20 * 16 & 0xFFFFFFFF, s.EW_SURF_NOTCH: -10 * 16 & 0xFFFFFFFF,
+        s.EW_SURF_STRIDE: 0, s.EW_CFG: 0x904003C0,
+    }  # fmt: skip
+    program.add(registers, s.FLYING)
+    summands = Conv(oc=20, bs_multipliers=True, mul_shift=13, mul_shift_negative=13)
+    program.add(conv_registers(summands, memory, random_tensors(rng, summands), "3"))
+    added = Conv(oc=20, bn_summands=True)
+    program.add(conv_registers(added, memory, random_tensors(rng, added), "4"))
+    return memory, program.place(memory)
+
+
 PROGRAMS: dict[str, Callable[[np.random.Generator], Placed]] = {
     "int8": seed_program,
     "wide": wide_program,
     "table": table_program,
     "half": half_program,
+    "walk": walk_program,
 }

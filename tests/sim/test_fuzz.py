@@ -7,7 +7,7 @@ import pytest
 
 from delegate.errors import SimulatorFault
 from tests.sim import stream as s
-from tests.sim.seed_programs import seed_program, wide_program
+from tests.sim.seed_programs import seed_program, walk_program, wide_program
 
 # Values at the borders of fields.
 EDGES = (
@@ -47,7 +47,7 @@ def mutate(rng: np.random.Generator, words: np.ndarray) -> None:
         words[i] = words[j]
 
 
-@pytest.mark.parametrize("program", [seed_program, wide_program])
+@pytest.mark.parametrize("program", [seed_program, walk_program, wide_program])
 @pytest.mark.parametrize("seed", range(6))
 def test_mutated_streams(seed, program):
     rng = np.random.default_rng(seed)
