@@ -79,6 +79,27 @@ MUTATIONS = (
              "best = c.method == PoolingMethod::kMax ? std::max(best, value) : "
              "std::min(best, value);\n        found = true;\n      },\n"
              "      [&] { sum += c.pad_value; });"),
+    Mutation("order of BN", "dpu_stages.cpp", "int64_t{value} * mul + sum,",
+             "(int64_t{value} + sum) * mul,"),
+    Mutation("order of BN in the fast path", "kernels_stages.inc",
+             "if (t.has_bn_mul) v = mul(v, load(s.bn_ge + i * Vec::kWidth));\n"
+             "    v = add(v, load(s.bn_alu + i * Vec::kWidth));",
+             "v = add(v, load(s.bn_alu + i * Vec::kWidth));\n"
+             "    if (t.has_bn_mul) v = mul(v, load(s.bn_ge + i * Vec::kWidth));"),
+    Mutation("order of table and EW", "dpu_element.cpp",
+             "if (dpu.lut.is_on) x = look_up(dpu.lut, x);\n  x = run_ew_stage(dpu.ew, x, ew_operand);",
+             "x = run_ew_stage(dpu.ew, x, ew_operand);\n  if (dpu.lut.is_on) x = look_up(dpu.lut, x);"),
+    Mutation("where notches begin", "rdma_gather.cpp",
+             "(height - 1) * s.line_pitch + width * kAtomBytes", "height * s.line_pitch"),
+    Mutation("units of windows", "cna.cpp", "uint64_t{(width + surface) & kStrideMask}",
+             "uint64_t{(line + surface) & kStrideMask}"),
+    Mutation("rows of packed pixels", "cna_input.cpp",
+             "(stride + f->lanes - 1) / f->lanes * f->lanes", "stride"),
+    Mutation("lanes of rests", "cna.h", "stored *= 2", "stored += surface_lanes"),
+    Mutation("the writer's stream", "dpu.h", "pixel += (group * height + y) * width;",
+             "pixel += y * width;"),
+    Mutation("columns of pooling", "ppu.cpp", "shares * c->stride_h < c->kernel_h",
+             "shares * c->stride_h + 1 < c->kernel_h"),
     Mutation("order of fp16 sums", "core_float.cpp", "std::min(last, group + kInputGroup)",
              "std::min(last, group + kInputGroup / 2)"),
 )  # fmt: skip

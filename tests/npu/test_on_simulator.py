@@ -412,6 +412,5 @@ def test_a_tile_of_columns_is_a_window_of_wider_rows(h):
     )
     expected = oracle.out_convert(oracle.bs_stage(products, bias), out)
     assert np.unique(expected).size > 20
-    run_and_compare(
-        [layer("conv", dataclasses.replace(task, feature=feature))], constants, [(x, 3)], [(expected, 2)]
-    )
+    tile = dataclasses.replace(task, feature=feature)
+    run_and_compare([layer("conv", tile)], constants, [(x, 3)], [(expected, 2)])
