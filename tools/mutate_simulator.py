@@ -87,8 +87,10 @@ MUTATIONS = (
              "v = add(v, load(s.bn_alu + i * Vec::kWidth));\n"
              "    if (t.has_bn_mul) v = mul(v, load(s.bn_ge + i * Vec::kWidth));"),
     Mutation("order of table and EW", "dpu_element.cpp",
-             "if (dpu.lut.is_on) x = look_up(dpu.lut, x);\n  x = run_ew_stage(dpu.ew, x, ew_operand);",
-             "x = run_ew_stage(dpu.ew, x, ew_operand);\n  if (dpu.lut.is_on) x = look_up(dpu.lut, x);"),
+             "if (dpu.lut.is_on) x = look_up(dpu.lut, x);\n"
+             "  x = run_ew_stage(dpu.ew, x, ew_operand);",
+             "x = run_ew_stage(dpu.ew, x, ew_operand);\n"
+             "  if (dpu.lut.is_on) x = look_up(dpu.lut, x);"),
     Mutation("where notches begin", "rdma_gather.cpp",
              "(height - 1) * s.line_pitch + width * kAtomBytes", "height * s.line_pitch"),
     Mutation("units of windows", "cna.cpp", "uint64_t{(width + surface) & kStrideMask}",

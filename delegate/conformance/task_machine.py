@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from delegate.conformance.task_stages import Array, Element, TaskRun, Trace
+from delegate.conformance.dpu_arithmetic import Array
+from delegate.conformance.task_stages import Element, TaskRun, Trace
 from delegate.lower.task import (
     ATOM_BYTES,
     BufferId,

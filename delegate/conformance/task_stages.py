@@ -7,11 +7,11 @@ strides and applies the stages in int64.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from delegate.conformance.dpu_arithmetic import Array, half_even, rounded, shift_by_sign
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -25,7 +25,6 @@ from delegate.lower.task import (
     Task,
 )
 
-Array = npt.NDArray[Any]
 Element = tuple[int, int, int]
 
 
@@ -51,24 +50,6 @@ class Trace:
 
 class StageOverflowError(ArithmeticError):
     """A value left the range of its register stage; the text says where."""
-
-
-def half_even(value: Array, shift: int) -> Array:
-    """``value`` >> ``shift``, ties to even."""
-    if shift == 0:
-        return value
-    floor = value >> shift
-    rest = value & ((1 << shift) - 1)
-    half = 1 << (shift - 1)
-    return np.asarray(floor + ((rest > half) | ((rest == half) & (floor & 1 == 1))))
-
-
-def half_away(value: Array, shift: int) -> Array:
-    """``value`` >> ``shift``, ties away from zero."""
-    if shift == 0:
-        return value
-    rounded = (np.abs(value) + (1 << (shift - 1))) >> shift
-    return np.where(value < 0, -rounded, rounded)
 
 
 class Memory(Protocol):
@@ -247,13 +228,12 @@ class TaskRun:
         return np.asarray(read[:, :, : self._real])
 
     def _out_convert(self, oc: OutConvert, value: Array, wide: bool) -> Array:
-        rounding = half_away if oc.ties_away else half_even
-        rounded = rounding(value * oc.scale, oc.shift)
+        scaled = rounded(value * oc.scale, oc.shift, oc.ties_away)
         if wide:
-            sums = _fits_int32(rounded + oc.offset, "OUT_CVT").astype("<i4")
+            sums = _fits_int32(scaled + oc.offset, "OUT_CVT").astype("<i4")
             self._note("OUT_CVT", "int32", sums)
             return sums
-        out = np.clip(rounded + oc.offset, -128, 127).astype(np.int8)
+        out = np.clip(scaled + oc.offset, -128, 127).astype(np.int8)
         ties = "ties away" if oc.ties_away else "ties to even"
         self._note("OUT_CVT", f"* {oc.scale} >> {oc.shift} ({ties}) + {oc.offset}, int8", out)
         return out
@@ -268,8 +248,7 @@ class TaskRun:
         summand: int = 0,
     ) -> Array:
         product = value * mul + summand
-        rounded = np.where(product >= 0, half_even(product, shift), half_even(product, negative))
-        result = _fits_int32(rounded, f"{stage} MUL")
+        result = _fits_int32(shift_by_sign(product, shift, negative), f"{stage} MUL")
         shifts = f"{shift}" if shift == negative else f"{shift} ({negative} if negative)"
         added = f" + {summand}" if summand else ""
         self._note(stage, f"* {self._of_channel(mul)}{added} >> {shifts}", result)

@@ -7,49 +7,26 @@ from __future__ import annotations
 
 import numpy as np
 
-INT32 = (-(1 << 31), (1 << 31) - 1)
+from delegate.conformance.dpu_arithmetic import bn, bs, rounded
 
 
 def align(value, multiple):
     return -(-value // multiple) * multiple
 
 
-def shift_round(values, shift, ties_away=False):
-    """values / 2^shift, ties to even or away from zero."""
-    values = np.asarray(values, dtype=np.int64)
-    shift = np.broadcast_to(np.asarray(shift, dtype=np.int64), values.shape)
-    quotient = values >> shift
-    twice = (values - (quotient << shift)) * 2
-    one = np.int64(1) << shift
-    if ties_away:
-        up = (twice > one) | ((twice == one) & (values >= 0))
-    else:
-        up = (twice > one) | ((twice == one) & (quotient & 1 == 1))
-    return np.where(shift > 0, quotient + up, values)
+def bs_stage(values, alu=0, mul=None, shift=0, shift_negative=0):
+    return bs(np.asarray(values, np.int64), alu, mul, shift, shift_negative)
 
 
-def bs_stage(values, alu=0, mul=1, shift=0, shift_negative=0, relu=False, relux_max=None):
-    """Add, multiply, shift by sign, saturate, clamp."""
-    values = (np.asarray(values, dtype=np.int64) + alu) * mul
-    return _shift_and_clamp(values, shift, shift_negative, relu, relux_max)
-
-
-def bn_stage(values, alu=0, mul=1, shift=0, shift_negative=0, relu=False, relux_max=None):
-    """Multiply, add, shift by sign, saturate, clamp."""
-    values = np.asarray(values, dtype=np.int64) * mul + alu
-    return _shift_and_clamp(values, shift, shift_negative, relu, relux_max)
-
-
-def _shift_and_clamp(values, shift, shift_negative, relu, relux_max):
-    values = shift_round(values, np.where(values >= 0, shift, shift_negative))
-    values = np.clip(values, *INT32)
+def bn_stage(values, alu=None, mul=None, shift=0, shift_negative=0, relu=False, relux_max=None):
+    values = bn(np.asarray(values, np.int64), alu, mul, shift, shift_negative)
     if relu:
         values = np.maximum(values, 0)
     return values if relux_max is None else np.minimum(values, relux_max)
 
 
 def out_convert(values, out):
-    values = shift_round(np.asarray(values, np.int64) * out.scale, out.shift, out.ties_away)
+    values = rounded(np.asarray(values, np.int64) * out.scale, out.shift, out.ties_away)
     return np.clip(values + out.offset, -128, 127).astype(np.int8)
 
 

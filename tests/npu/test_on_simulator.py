@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from delegate.conformance.dpu_arithmetic import half_even
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -249,9 +250,7 @@ def test_a_fused_operand_is_added_per_pixel(relu, depthwise):
         ew=ew,
         out=out,
     )
-    summed = oracle.bs_stage(products, bias) + oracle.shift_round(
-        (other.astype(np.int64) + 12) * 0x4D21, 8
-    )
+    summed = oracle.bs_stage(products, bias) + half_even((other.astype(np.int64) + 12) * 0x4D21, 8)
     expected = oracle.out_convert(np.maximum(summed, 0) if relu else summed, out)
     assert np.unique(expected).size > 20
     run_and_compare(
@@ -292,7 +291,7 @@ def test_elementwise_addition(c):
         out=out,
     )
     left = oracle.bs_stage(a, 17, 0x4321, 1, 1)
-    right = oracle.shift_round((b.astype(np.int64) - 4) * 0x6543, 2)
+    right = half_even((b.astype(np.int64) - 4) * 0x6543, 2)
     expected = oracle.out_convert(left + right, out)
     assert np.unique(expected).size > 20
     run_and_compare(
@@ -342,7 +341,7 @@ def test_row_tiles_with_reused_weights_then_an_addition():
     patches = oracle.windows(x, 3, 3, h, w, 1, 1, 1, 1, -7)
     middle = oracle.out_convert(oracle.bs_stage(oracle.dense(patches, weights)[0], bias), out)
     left = oracle.bs_stage(middle, 3, 0x4000, 2, 2)
-    right = oracle.shift_round((x.astype(np.int64) - 7) * 0x5000, 1)
+    right = half_even((x.astype(np.int64) - 7) * 0x5000, 1)
     expected = oracle.out_convert(left + right, add_out)
     assert np.unique(expected).size > 20
     layers = [layer("conv", *tiles), Layer("add", "ADD", (1,), (add,))]

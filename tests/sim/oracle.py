@@ -4,34 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
+from delegate.conformance.dpu_arithmetic import (
+    bn,
+    bs,
+    half_away,
+    half_even,
+    rounded,
+    shift_by_sign,
+)
+from delegate.conformance.dpu_arithmetic import saturate as sat32
 from tests.sim import stream as s
 from tests.sim.programs import Conv, Elementwise, Int8, Int64, Tensors, align
 
-INT32 = np.iinfo(np.int32)
+__all__ = ["accumulate", "bs_stage", "conv", "elementwise", "half_away", "half_even", "image",
+           "sat32", "signed", "stages"]  # fmt: skip
 
 
 def signed(value: int, bits: int) -> int:
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
-
-
-def half_even(value: Int64, shift: int | Int64) -> Int64:
-    """value / 2^shift to nearest, ties to even; exact integers."""
-    shift = np.broadcast_to(np.asarray(shift, np.int64), value.shape)
-    floor = value >> shift
-    rest = value - (floor << shift)
-    half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), np.int64(1) << 62)
-    return floor + ((rest > half) | ((rest == half) & (floor % 2 == 1)))
-
-
-def half_away(value: Int64, shift: int) -> Int64:
-    if shift == 0:
-        return value
-    return np.sign(value) * ((np.abs(value) + (1 << (shift - 1))) >> shift)
-
-
-def sat32(value: Int64) -> Int64:
-    return np.clip(value, INT32.min, INT32.max)
 
 
 def accumulate(t: Conv, data: Tensors) -> tuple[Int64, Int64]:
@@ -76,46 +67,39 @@ def stages(r: s.Registers, value: Int64, data: Tensors, ew: Int8 | None) -> Int8
     v = bn_stage(v, r[s.BN_CFG], bn_alu, bn_mul, r.get(s.BN_MUL_CFG, 0), neg >> 10 & 63, relux)
     v = ew_stage(r, v, ew)
     product = v * signed(r[s.OUT_SCALE], 16)
-    shift = r[s.OUT_SHIFT] & 0xFFF
-    rounded = half_away(product, shift) if r[s.OUT_SHIFT] >> 30 & 1 else half_even(product, shift)
-    return np.clip(rounded + signed(r[s.OUT_OFFSET], 32), -128, 127).astype(np.int8)
+    scaled = rounded(product, r[s.OUT_SHIFT] & 0xFFF, bool(r[s.OUT_SHIFT] >> 30 & 1))
+    return np.clip(scaled + signed(r[s.OUT_OFFSET], 32), -128, 127).astype(np.int8)
 
 
 def bs_stage(
     v: Int64, cfg: int, alu: Int64, mul: Int64, mul_cfg: int, shift_negative: int, relux: int
 ) -> Int64:
-    """Adds, saturates, multiplies and shifts."""
     if cfg & 1:
         return v
-    if not cfg & 2:
-        v = sat32(v + summand(cfg, alu))
-    if not cfg & 0x10:
-        scaled = shift_by_sign(v * mul[:, None, None], mul_cfg, shift_negative)
-        v = np.where(v >= 0, v, scaled) if cfg & 0x20 else scaled
-    return relu(v, cfg, relux)
+    added, factor = operands(cfg, alu, mul)
+    shifts = mul_cfg >> 8 & 63, shift_negative
+    if cfg & 0x20:  # PReLU: the sum decides whether it is multiplied
+        total = bs(v, added, None)
+        return relu(np.where(total >= 0, total, bs(total, None, factor, *shifts)), cfg, relux)
+    return relu(bs(v, added, factor, *shifts), cfg, relux)
 
 
 def bn_stage(
     v: Int64, cfg: int, alu: Int64, mul: Int64, mul_cfg: int, shift_negative: int, relux: int
 ) -> Int64:
-    """Multiplies, adds, and shifts the sum."""
     if cfg & 1:
         return v
-    total = v if cfg & 0x10 else v * mul[:, None, None]
-    if not cfg & 2:
-        total = total + summand(cfg, alu)
-    scaled = sat32(total) if cfg & 0x10 else shift_by_sign(total, mul_cfg, shift_negative)
-    v = np.where(v >= 0, v, scaled) if cfg & 0x20 else scaled
-    return relu(v, cfg, relux)
+    scaled = bn(v, *operands(cfg, alu, mul), mul_cfg >> 8 & 63, shift_negative)
+    return relu(np.where(v >= 0, v, scaled) if cfg & 0x20 else scaled, cfg, relux)
 
 
-def summand(cfg: int, alu: Int64) -> Int64:
-    return (-alu if cfg >> 16 & 15 == 4 else alu)[:, None, None]
-
-
-def shift_by_sign(value: Int64, mul_cfg: int, shift_negative: int) -> Int64:
-    shift = np.where(value < 0, shift_negative, mul_cfg >> 8 & 63)
-    return sat32(half_even(value, shift))
+def operands(cfg: int, alu: Int64, mul: Int64) -> tuple[Int64 | None, Int64 | None]:
+    """Summand and multiplier of BS or BN per channel, None where they are bypassed."""
+    summand = -alu if cfg >> 16 & 15 == 4 else alu
+    return (
+        None if cfg & 2 else summand[:, None, None],
+        None if cfg & 0x10 else mul[:, None, None],
+    )
 
 
 def relu(v: Int64, cfg: int, relux: int) -> Int64:
@@ -140,12 +124,10 @@ def ew_stage(r: s.Registers, v: Int64, ew: Int8 | None) -> Int64:
     scale = r[s.EW_CVT_SCALE]
     if not cfg & 0x100:
         product = (e + signed(r.get(s.EW_CVT_OFFSET, 0), 32)) * signed(scale, 16)
-        shift = scale >> 16 & 63
-        e = sat32(half_away(product, shift) if cfg >> 30 & 1 else half_even(product, shift))
+        e = sat32(rounded(product, scale >> 16 & 63, bool(cfg >> 30 & 1)))
     if cfg & 4:
         product = v * e
-        shift = np.where(product < 0, r[s.DATA_FORMAT] >> 16 & 0x3FF, scale >> 22)
-        scaled = sat32(half_even(product, shift))
+        scaled = sat32(shift_by_sign(product, scale >> 22, r[s.DATA_FORMAT] >> 16 & 0x3FF))
         v = np.where(v >= 0, v, scaled) if cfg & 0x20 else scaled
     else:
         operation = {0: np.maximum, 1: np.minimum, 2: np.add, 4: np.subtract}[cfg >> 16 & 15]
