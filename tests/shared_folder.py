@@ -24,6 +24,11 @@ def model_files(*folders: str) -> list[Path]:
     return sorted(file for folder in folders for file in (MODELS / folder).glob("*.tflite"))
 
 
+def stream_files() -> list[Path]:
+    """Programs of tables, maxima and products with expected bytes; none without the folder."""
+    return sorted((SHARED / "streams").glob("*.npz"))
+
+
 def capture_files() -> list[Path]:
     """All captures of another driver; the selection of this repository where there is no other."""
     captures = sorted((SHARED / "captures").glob("*.npz")) or sorted(RECORDED.glob("*.npz"))

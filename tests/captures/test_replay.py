@@ -10,14 +10,15 @@ import pytest
 from delegate import _native
 from delegate.capture import Capture, load_capture, read_tensor, replay
 from delegate.errors import UsageError
-from tests.shared_folder import capture_files
+from tests.shared_folder import capture_files, stream_files
 from tests.sim.stream import available_isas
 
 FILES = capture_files()
+STREAMS = stream_files()
 
 
 @pytest.mark.parametrize("chained", [False, True], ids=["kicked", "chained"])
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES + STREAMS, ids=lambda path: path.stem)
 def test_capture_meets_its_bounds(path, chained):
     result = replay(load_capture(path), chained=chained)
     assert result.passed, result.error
@@ -33,7 +34,7 @@ def run(capture: Capture, **how: object) -> dict[str, np.ndarray]:
     return images
 
 
-@pytest.mark.parametrize("path", FILES[::9], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES[::9] + STREAMS, ids=lambda path: path.stem)
 def test_every_path_gives_the_same_bytes(path):
     capture = load_capture(path)
     wanted = run(capture, plain=True)
