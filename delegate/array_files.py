@@ -24,6 +24,7 @@ MAX_HEADER_BYTES = 65536
 _MAX_DIRECTORY_BYTES = 16 << 20  # of an archive: more than 200 000 arrays
 _END_BYTES = 22  # the record at a zip file's end, before its comment
 _MAX_COMMENT_BYTES = 65535
+_SHOWN = 200  # characters of what a parser says
 _END, _END_64 = b"PK\5\6", b"PK\6\7"
 _DIRECTORY_SIZE = slice(12, 16)
 _NUMBERS = "biuf"  # NumPy's kinds
@@ -80,7 +81,7 @@ def open_archive(file: BinaryIO) -> Iterator[zipfile.ZipFile]:
         raise DamagedArrayError("its arrays do not fit into memory") from None
     except Exception as error:  # a damaged archive makes the zip reader raise almost anything
         detail = " ".join(str(error).split()) or type(error).__name__
-        raise DamagedArrayError(detail) from None
+        raise DamagedArrayError(detail[:_SHOWN]) from None  # it may quote the file
 
 
 def _check_directory(file: BinaryIO) -> None:

@@ -6,13 +6,23 @@ this file again in a copy of the tree that has none.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from delegate.model_builder.networks import mobilenet_v1, mobilenet_v2, yolo_like
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 MODELS = SHARED / "models"
+DIGITS = Path(__file__).resolve().parents[1] / "models" / "digits" / "digits_int8.tflite"
+OWN = Path(__file__).resolve().parents[1] / "build" / "own_models"
 RECORDED = Path(__file__).parent / "captures" / "recorded"
+
+NETWORKS = {
+    "own_mobilenet_v1": mobilenet_v1, "own_mobilenet_v2": mobilenet_v2, "own_yolo": yolo_like,
+}  # fmt: skip
 
 needs_models = pytest.mark.skipif(
     not MODELS.is_dir(), reason=f"no public models: {MODELS} does not exist"
@@ -27,6 +37,25 @@ def model_files(*folders: str) -> list[Path]:
 def stream_files() -> list[Path]:
     """Programs of tables, maxima and products with expected bytes; none without the folder."""
     return sorted((SHARED / "streams").glob("*.npz"))
+
+
+def whole_models() -> list[Path]:
+    """The public whole models; our own ones where there are none: a trained one, and random ones
+    of the shapes of real networks."""
+    return model_files(".") or [DIGITS, *_networks()]
+
+
+def _networks() -> list[Path]:
+    OWN.mkdir(parents=True, exist_ok=True)
+    files = []
+    for name, build in NETWORKS.items():
+        content = build(np.random.default_rng(1), 64, 96, width=0.25, classes=7)
+        files.append(OWN / f"{name}.tflite")
+        if not files[-1].is_file() or files[-1].read_bytes() != content:
+            own = files[-1].with_suffix(f".{os.getpid()}")  # several processes may do the same
+            own.write_bytes(content)
+            own.replace(files[-1])
+    return files
 
 
 def capture_files() -> list[Path]:

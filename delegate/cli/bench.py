@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from delegate.report import plural
 
 _DEFAULT_RUNS = 50
 _DEFAULT_WARMUP = 5
+_MOST_MS = 1e12  # 30 years
 _LARGEST_FILE_BYTES = 16 << 20
 
 
@@ -240,7 +242,18 @@ def _quantities(document: dict[str, Any]) -> list[tuple[str, float | None]]:
         *((n.removesuffix("_ms").replace("_", " "), v) for n, v in ours["phases"].items()),
         ("CPU alone p50", cpu["steady"]["p50_ms"] if cpu is not None else None),
     ]
-    return rows
+    return [(name, _milliseconds(value)) for name, value in rows]
+
+
+def _milliseconds(value: object) -> float | None:
+    """Raises TypeError, ValueError or ArithmeticError for what no measurement gives."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError
+    if not math.isfinite(value) or not 0 <= value <= _MOST_MS:
+        raise ValueError
+    return float(value)
 
 
 def _compare(arguments: argparse.Namespace) -> int:
@@ -252,7 +265,12 @@ def _compare(arguments: argparse.Namespace) -> int:
                 _quantities(first), _quantities(second), strict=True
             )
         ]
-    except (KeyError, TypeError):
+        for document in (first, second):
+            texts = [document["model"], document["delegate"]["device"]]
+            texts += [document["host"][key] for key in ("version", "runtime", "runtime_version")]
+            if not all(isinstance(text, str) for text in texts):
+                raise TypeError
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
         raise UsageError("a saved measurement lacks fields; measure again") from None
     if arguments.json:
         quantities = [

@@ -110,7 +110,7 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         objects = objects_of(paths, arguments.truth)
         plan = plan_from(arguments, classes)
-    with StateFile(arguments.state, spec.fingerprint()) as state:
+    with StateFile(arguments.state, spec.fingerprint(), has_boxes=task == "detect") as state:
         left = [path for path in paths if path.name not in state.records]
         with progress("evaluating", len(paths)) as bar:
             bar.advance(len(paths) - len(left))

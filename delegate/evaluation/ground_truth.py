@@ -75,7 +75,7 @@ def objects_of(images: Sequence[Path], annotations: Path | None) -> dict[str, Ob
     if annotations is not None:
         return _read_coco(images, annotations)
     texts = {path.name: path.with_suffix(".txt") for path in images}
-    if not any(text.is_file() for text in texts.values()):
+    if not any(text.exists() for text in texts.values()):
         raise UsageError(
             f"{images[0].parent}: no label files (.txt) beside the pictures; --truth takes COCO's "
             "JSON"

@@ -10,19 +10,25 @@ import json
 import os
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from delegate.errors import UsageError
 from delegate.evaluation.evaluator import Record
 from delegate.files import MAX_TEXT_BYTES, read_file
+from delegate.images import MAX_SIDE
 
 FORMAT = "rk3588-evaluation-1"
 
 
 class StateFile:
-    """Records by picture; ``path`` None keeps them in memory only. A context manager."""
+    """Records by picture; ``path`` None keeps them in memory only. A context manager.
 
-    def __init__(self, path: Path | None, fingerprint: str) -> None:
+    ``has_boxes``: they are of a detector.
+    """
+
+    def __init__(self, path: Path | None, fingerprint: str, *, has_boxes: bool = False) -> None:
         self._path = path
+        self._has_boxes = has_boxes
         self._head = {"format": FORMAT, "fingerprint": fingerprint}
         self.records: dict[str, Record] = {}
         self._file = None
@@ -64,6 +70,8 @@ class StateFile:
                 )
             for line in lines[1:]:
                 record = json.loads(line)
+                if not _is_record(record, has_boxes=self._has_boxes):
+                    raise ValueError
                 self.records[record["image"]] = record
         except (ValueError, KeyError, TypeError, RecursionError):
             raise UsageError(f"{path}: is not a state file of evaluate") from None
@@ -80,3 +88,34 @@ class StateFile:
         self._file.write(json.dumps(record, allow_nan=False).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
+
+
+_SIDES = ("ours", "theirs")
+
+
+def _is_record(record: Any, *, has_boxes: bool) -> bool:
+    """Whether it is what ``Evaluator.evaluate`` gives. May raise KeyError and TypeError."""
+    if not isinstance(record["image"], str) or "ours" not in record:
+        return False
+    sides = [record[side] for side in _SIDES if side in record]
+    if not all(isinstance(side, list) for side in sides):
+        return False
+    if has_boxes:
+        sizes = (record["width"], record["height"])
+        is_size = all(type(size) is int and 0 < size <= MAX_SIDE for size in sizes)
+        return is_size and all(_is_row(row) for side in sides for row in side)
+    return all(side and all(type(index) is int for index in side) for side in sides)
+
+
+def _is_row(row: Any) -> bool:
+    """Class, score, x1, y1, x2, y2."""
+    return (
+        isinstance(row, list)
+        and len(row) == _ROW
+        and type(row[0]) is int
+        and all(type(value) in (int, float) and abs(value) < _LARGE for value in row)
+    )
+
+
+_ROW = 6
+_LARGE = 1e9  # far above any class or pixel

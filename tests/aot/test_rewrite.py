@@ -20,7 +20,7 @@ from delegate.options import Options
 from delegate.runtimes import find_runtime
 from delegate.tflite_reader import read_graph, read_model
 from tests.aot.models import LABELS, rich_model, two_subgraphs, with_labels
-from tests.shared_folder import MODELS, needs_models
+from tests.shared_folder import whole_models
 
 tflite = pytest.importorskip("tflite")
 
@@ -66,13 +66,12 @@ def test_outputs_are_those_of_the_model_compiled_just_in_time(dtype):
     assert_same(outputs(model), outputs(rewritten(model)))
 
 
-@needs_models
-@pytest.mark.parametrize(
-    "name",
-    ["mobilenet_v1_0.25_128_quant", "visual_wake_words_96_int8", "yolo_fastest_160_person_int8"],
-)
-def test_real_models_give_the_same_bytes(name):
-    path = MODELS / f"{name}.tflite"
+REAL = {"mobilenet_v1_0.25_128_quant", "visual_wake_words_96_int8", "yolo_fastest_160_person_int8"}
+MODELS = [path for path in whole_models() if path.stem in REAL] or whole_models()
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_real_models_give_the_same_bytes(path):
     assert_same(outputs(path), outputs(rewritten(path)))
 
 

@@ -1,4 +1,4 @@
-"""Every public model, read and compared with the `tflite` package and with the interpreter."""
+"""Real models, read and compared with the `tflite` package and with the interpreter."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from delegate.ops.conv_2d import ConvOptions
 from delegate.tflite_reader import read_model
 from tests.graph.comparison import assert_same_graph
 from tests.graph.public_schema import graph_of_file, snapshot_of_file
-from tests.shared_folder import model_files, needs_models
+from tests.shared_folder import MODELS, model_files, needs_models, whole_models
 
-WHOLE = model_files(".")
+WHOLE = whole_models()
 SMALL = model_files("layers", "single_op")
 
-pytestmark = needs_models
 
-
+@needs_models
 def test_all_public_models_are_there() -> None:
     assert len(WHOLE) == 17
     assert len(SMALL) >= 157 + 95
@@ -85,9 +84,10 @@ def test_context_snapshot_gives_the_same_graph(path: Path) -> None:
     assert_same_graph(read_model(path).subgraphs[0], graph, has_ends=False)
 
 
+@needs_models
 def test_known_model_by_hand() -> None:
     """MobileNetV1's first convolution, as anyone can see it in a model viewer."""
-    graph = read_model(WHOLE[0].parent / "mobilenet_v1_1.0_224_quant.tflite").subgraphs[0]
+    graph = read_model(MODELS / "mobilenet_v1_1.0_224_quant.tflite").subgraphs[0]
     node = graph.nodes[0]
     assert node.op == "CONV_2D"
     x, weights, bias = (graph.tensor(t) for t in node.inputs)

@@ -22,9 +22,9 @@ from models.builder import (
 )
 from tests.graph.comparison import assert_same_graph
 from tests.graph.runtime_context import Preview, capture
-from tests.shared_folder import model_files, needs_models
+from tests.shared_folder import whole_models
 
-WHOLE = model_files(".")
+WHOLE = whole_models()
 
 RNG = np.random.default_rng(11)
 BUILT = {
@@ -60,7 +60,6 @@ def test_built_model_in_the_runtime_equals_its_file(
     assert_same_graph(read_graph(BUILT[name]), without_temporaries(graph), has_ends=False)
 
 
-@needs_models
 @pytest.mark.parametrize("path", WHOLE, ids=lambda p: p.stem)
 def test_real_model_in_the_runtime_equals_its_file(
     path: Path, monkeypatch: pytest.MonkeyPatch
@@ -69,7 +68,6 @@ def test_real_model_in_the_runtime_equals_its_file(
     assert_same_graph(read_graph(path), without_temporaries(graph), has_ends=False)
 
 
-@needs_models
 @pytest.mark.parametrize("path", WHOLE, ids=lambda p: p.stem)
 def test_real_model_is_partitioned_as_the_runtime_would(
     path: Path, monkeypatch: pytest.MonkeyPatch

@@ -10,7 +10,7 @@ import pytest
 
 from tests.aot.models import rich_model
 from tests.hosts.conftest import compiled, outputs_of_first_program, run_in_python
-from tests.shared_folder import MODELS, needs_models
+from tests.shared_folder import MODELS, needs_models, whole_models
 
 MEGABYTE = 1 << 20
 
@@ -28,14 +28,14 @@ def test_compiled_model_gives_the_bytes_of_python(host, model):
     assert not ran.report["libpython"]
 
 
-@needs_models
-@pytest.mark.parametrize(
-    "name",
-    ["mobilenet_v1_1.0_224_quant", "mobilenet_v2_1.0_224_int8_per_channel", "yolov8n_224_int8"],
-)
-def test_public_models_give_the_bytes_of_python(host, name):
+REAL = {"mobilenet_v1_1.0_224_quant", "mobilenet_v2_1.0_224_int8_per_channel", "yolov8n_224_int8"}
+REAL_MODELS = [path for path in whole_models() if path.stem in REAL] or whole_models()
+
+
+@pytest.mark.parametrize("path", REAL_MODELS, ids=lambda path: path.stem)
+def test_real_models_give_the_bytes_of_python(host, path):
     """Of the first program: the next ones read what the runtime's own kernels made of it."""
-    model = outputs_of_first_program(compiled(MODELS / f"{name}.tflite"))
+    model = outputs_of_first_program(compiled(path))
     content, expected = run_in_python(model)
     ran = host(model, content, device="simulator")
     assert ran.report["ok"], ran.err

@@ -11,7 +11,7 @@ from delegate.lower.memory.placement import Span, live_bytes, place_spans
 from delegate.lower.task import BufferId
 from delegate.npu.program import parse
 from delegate.options import Options
-from tests.shared_folder import model_files, needs_models
+from tests.shared_folder import whole_models
 
 
 @st.composite
@@ -34,8 +34,7 @@ def test_spans_that_meet_in_time_do_not_overlap(found):
     assert live_bytes(found) <= peak <= sum(span.size_bytes for span in found)
 
 
-@needs_models
-@pytest.mark.parametrize("path", model_files("."), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", whole_models(), ids=lambda path: path.stem)
 def test_activations_take_little_more_than_they_must(path):
     for compiled in compile_model(path, Options()).partitions:
         scratch = parse(compiled.program).buffers[BufferId.SCRATCH].size_bytes

@@ -19,26 +19,25 @@ from delegate.lower.tile_geometry import entries_per_row
 def check_plan(geometry, plan):
     """The union of the tiles is exactly the output, and every tile is inside all limits."""
     parts = list(dict.fromkeys(tile.part for tile in plan.tiles))
+    rows = sorted({(t.rows.output_start, t.rows.output_size) for t in plan.tiles})
+    columns = sorted({(t.columns.output_start, t.columns.output_size) for t in plan.tiles})
+    for spans, axis in ((rows, geometry.rows), (columns, geometry.columns)):
+        assert spans[0][0] == 0
+        for (start, size), (following, _) in itertools.pairwise(spans):
+            assert start + size == following
+        assert sum(spans[-1]) == axis.output_size
+    cells = {part: Counter() for part in parts}
+    for tile in plan.tiles:
+        check_tile(geometry, tile)
+        cells[tile.part][tile.rows.output_start, tile.columns.output_start] += 1
     covered = 0
     for part in parts:
         assert part.first == covered
         assert part.first % (16 // geometry.element_bytes) == 0
         assert 0 < part.outputs <= part.kernels
         covered += part.kernels
-        cells = Counter()
-        for tile in plan.tiles:
-            if tile.part == part:
-                check_tile(geometry, tile)
-                cells[tile.rows.output_start, tile.columns.output_start] += 1
-        rows = sorted({(t.rows.output_start, t.rows.output_size) for t in plan.tiles})
-        columns = sorted({(t.columns.output_start, t.columns.output_size) for t in plan.tiles})
-        for spans, axis in ((rows, geometry.rows), (columns, geometry.columns)):
-            assert spans[0][0] == 0
-            for (start, size), (following, _) in itertools.pairwise(spans):
-                assert start + size == following
-            assert sum(spans[-1]) == axis.output_size
-        assert set(cells.values()) == {1}
-        assert len(cells) == len(rows) * len(columns)
+        assert set(cells[part].values()) == {1}
+        assert len(cells[part]) == len(rows) * len(columns)
     assert covered == geometry.kernels
     for tile in plan.tiles:
         gap = geometry.columns.output_size - tile.columns.output_size
