@@ -15,8 +15,9 @@ import delegate
 from delegate.classification import Ranked
 from delegate.compiler import CompiledPartition, CompileResult
 from delegate.device_list import DeviceInfo
+from delegate.model.partition import Partition
 from delegate.npu.perf import Estimate
-from delegate.partition.types import Partition, Rejection
+from delegate.partition.types import Rejection
 from delegate.supported import Rule, SupportedOperator
 
 PAGE_PATH = Path("docs/api.md")

@@ -23,11 +23,11 @@ import numpy.typing as npt
 from delegate.delegated import DelegatedModel
 from delegate.errors import ModelError
 from delegate.graph import Graph, Node
+from delegate.model.partition import Partition
 from delegate.model_inputs import Sample
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
 from delegate.options import Options
-from delegate.partition.types import Partition
 from delegate.reference import ReferenceModel
 
 # The numeric contract: no element off by more than one step; shares of equal elements at least

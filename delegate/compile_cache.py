@@ -33,10 +33,11 @@ from delegate.errors import ProgramError
 from delegate.files import open_plain
 from delegate.graph import Graph
 from delegate.log import get_logger
+from delegate.model.partition import Partition
 from delegate.npu.program import FORMAT_VERSION
 from delegate.options import Options
 from delegate.partition.rules import facts_of
-from delegate.partition.types import Partition, Rejection
+from delegate.partition.types import Rejection
 
 logger = get_logger()
 

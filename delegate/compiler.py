@@ -19,6 +19,7 @@ from delegate.lower.kick_state import TRUSTED, KickState
 from delegate.lower.lowering import lower_partition
 from delegate.lower.split import Split
 from delegate.lower.task import Layer
+from delegate.model.partition import Partition
 from delegate.npu.perf import Estimate, total
 from delegate.npu.program import build_program, serialize
 from delegate.npu.program_check import CORES
@@ -31,7 +32,8 @@ from delegate.partition.partitioner import (
     select_nodes,
     select_partitions,
 )
-from delegate.partition.types import Partition, Rejection
+from delegate.partition.types import Rejection
+from delegate.partition.workload import workload_of
 from delegate.tflite_reader import PathOrBytes, read_graph
 
 logger = get_logger()
@@ -126,11 +128,12 @@ def compile_partition(
     that is faster by estimate. Raises LoweringError naming the node.
     """
     name = _name(graph, partition)
-    lowered = lower_partition(graph, partition, name, kick_state=kick_state)
+    workload = workload_of(graph, partition)
+    lowered = lower_partition(graph, workload, name, kick_state=kick_state)
     program = build_program(lowered, COMPILER)
     text = ""
     if split is not None:
-        for_cores = lower_partition(graph, partition, name, split, kick_state)
+        for_cores = lower_partition(graph, workload, name, split, kick_state)
         shared = build_program(for_cores, COMPILER)
         decision = decide(split, program, shared, for_cores)
         text = decision.text

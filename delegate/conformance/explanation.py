@@ -17,6 +17,7 @@ from delegate.graph import Graph
 from delegate.lower.lowering import lower_partition
 from delegate.lower.task import ElementwiseTask, LoweredPartition, Ref, Task, TensorBinding
 from delegate.options import Options
+from delegate.partition.workload import workload_of
 
 _MAX_DEPTH = 8
 """Layers followed back from an output; longer chains are cut."""
@@ -80,7 +81,7 @@ def _way(prepared: Prepared, tensor: int, position: int, options: Options) -> It
     for compiled in compile_model(graph, options).partitions:
         partition = compiled.partition
         if tensor in partition.outputs and set(partition.inputs) <= prepared.inputs.keys():
-            lowered = lower_partition(graph, partition, "explained")
+            lowered = lower_partition(graph, workload_of(graph, partition), "explained")
             arrays = [prepared.inputs[binding.tensor] for binding in lowered.inputs]
             binding = next(b for b in lowered.outputs if b.tensor == tensor)
             place = _place(binding, position)

@@ -13,8 +13,8 @@ from delegate.compiler import compile_partition
 from delegate.conformance import reference
 from delegate.conformance.reference.arithmetic import Array
 from delegate.graph import Graph, Node
+from delegate.model.partition import Partition
 from delegate.options import Options
-from delegate.partition.types import Partition
 
 
 def most_off(graph: Graph) -> int:

@@ -15,6 +15,7 @@ from delegate.lower.cost import KICK_CYCLES, ddr_cycles
 from delegate.lower.hw import ATOM_BYTES, CHANNELS_PER_SURFACE, MAX_CUBE_SIZE
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.operands import Operand, computed_operand, constant_operand
+from delegate.lower.operation import Memory, layer_name
 from delegate.lower.split import Share, Split, bands, is_worth_it
 from delegate.lower.task import (
     BnStage,
@@ -27,31 +28,23 @@ from delegate.lower.task import (
     Source,
 )
 from delegate.lower.weights import depthwise_channels
-from delegate.ops.add import AddOptions
 
 
 def lower_add(
-    graph: Graph,
-    node: Node,
-    tensors: Mapping[int, DeviceTensor],
-    constants: ConstantPool,
-    split: Split | None = None,
+    graph: Graph, node: Node, activation: Activation, memory: Memory, split: Split | None = None
 ) -> Layer:
-    """Tasks for every image, in bands for several cores if ``split`` is given and gains.
-    ``tensors`` has the computed operands and the result.
-
-    Raises LoweringError.
+    """Tasks for every image, in bands for several cores if ``split`` is given and gains. Raises
+    LoweringError.
     """
-    options = node.options_as(AddOptions)
-    assert options is not None
+    tensors = memory.tensors
     target = tensors[node.outputs[0]]
-    main, other = _operands(graph, node, tensors, target.view, constants)
+    main, other = _operands(graph, node, tensors, target.view, memory.constants)
     scales = exact_add_scales(
         node.index,
         (main.scale, other.tensor.scale, target.scale),
         (main.zero_point, other.tensor.zero_point, target.zero_point),
     )
-    stages = _stages(main, other, target, scales, options.activation)
+    stages = _stages(main, other, target, scales, activation)
     tasks = tuple(
         _task(main, other, target, stages, image, chunk, surfaces, core)
         for core, chunks in enumerate(_chunks_of_cores(target.view, split))
@@ -60,11 +53,6 @@ def lower_add(
         for surfaces in surface_ranges(target.view.channels)
     )
     return Layer(name=layer_name(graph, node), op=node.op, nodes=(node.index,), tasks=tasks)
-
-
-def layer_name(graph: Graph, node: Node) -> str:
-    """What errors, traces and dumps call a layer: the node's index, operator and result."""
-    return f"{node.index} {node.op} {graph.tensor(node.outputs[0]).name}"
 
 
 def _operands(

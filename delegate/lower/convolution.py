@@ -24,8 +24,8 @@ from delegate.lower.hw import (
     align,
 )
 from delegate.lower.input_split import InputSplit, plan_input_split
-from delegate.lower.memory.placement import WorkArea
-from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.operation import Memory, Operation
 from delegate.lower.partial_sums import lower_input_split
 from delegate.lower.pixel_rows import other_rows, rows_text
 from delegate.lower.resolved import Convolution
@@ -66,8 +66,22 @@ class PlannedConvolution:
     part, or groups of input channels.
     """
 
+    operation: Operation
     conv: Convolution
     plan: tuple[TilePlan, ...] | InputSplit
+
+    @property
+    def footprint(self) -> Footprint:
+        operation = self.operation
+        reads = ((operation.operands[0], self.surfaces_read),)
+        return Footprint(operation.node, reads, operation.result, self.surfaces_written)
+
+    def lower(self, memory: Memory) -> Layer:
+        """Packs the constants, chooses the stages and makes the tasks. Raises LoweringError."""
+        source = memory.tensors[self.operation.operands[0]]
+        target = memory.tensors[self.operation.result]
+        conv = replace(self.conv, source=source, target=target)
+        return _lower(conv, self.plan, memory)
 
     @property
     def surfaces_read(self) -> int:
@@ -94,7 +108,9 @@ def _kernel_size(conv: Convolution) -> tuple[int, int]:
     return kh, kw
 
 
-def plan_convolution(conv: Convolution, split: Split | None = None) -> PlannedConvolution:
+def planned_convolution(
+    operation: Operation, conv: Convolution, split: Split | None = None
+) -> PlannedConvolution:
     """Tiles the rows of every image, in bands for several cores if ``split`` is given and gains.
     Raises LoweringError.
     """
@@ -107,26 +123,16 @@ def plan_convolution(conv: Convolution, split: Split | None = None) -> PlannedCo
         )
     conv, plan = _plan(conv, kh, kw)
     if not isinstance(plan, InputSplit):
-        return PlannedConvolution(conv, _bands(conv, geometry_of(conv, kh, kw), plan, split))
-    return PlannedConvolution(conv, plan)
+        bands = _bands(conv, geometry_of(conv, kh, kw), plan, split)
+        return PlannedConvolution(operation, conv, bands)
+    return PlannedConvolution(operation, conv, plan)
 
 
-def lower_convolution(
-    planned: PlannedConvolution,
-    source: DeviceTensor,
-    target: DeviceTensor,
-    constants: ConstantPool,
-    work: WorkArea,
-) -> Layer:
-    """Packs the constants, chooses the stages and makes the tasks, from ``source`` to ``target``.
-    Raises LoweringError.
-
-    ``work``: memory for the sums of a layer whose input channels have to be split.
-    """
-    conv, plans = replace(planned.conv, source=source, target=target), planned.plan
+def _lower(conv: Convolution, plans: tuple[TilePlan, ...] | InputSplit, memory: Memory) -> Layer:
     kh, kw = _kernel_size(conv)
+    constants = memory.constants
     if isinstance(plans, InputSplit):
-        return lower_input_split(conv, geometry_of(conv, kh, kw), plans, constants, work)
+        return lower_input_split(conv, geometry_of(conv, kh, kw), plans, constants, memory.work)
     weights = _pack_weights(conv, kh, kw, constants)
     # Parts of the kernels may end a surface after the cube of all of them.
     operand_channels = align(conv.output_view.channels, _group(conv)) + CHANNELS_PER_SURFACE

@@ -10,25 +10,19 @@ without a weight have the weights' zero point, as padding lanes always have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from delegate.graph import Graph, Node
-from delegate.lower.conv2d import leading_padding
 from delegate.lower.cost import HOST_BYTES_PER_CYCLE
 from delegate.lower.hw import CHANNELS_PER_SURFACE, MAX_FEATURE_SIZE, align
-from delegate.lower.memory.tensors import DeviceTensor, View, view_of
-from delegate.lower.operations import Operation, padding_before
+from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.resolved import Convolution
 from delegate.lower.task import Fold
 from delegate.lower.tile_geometry import Axis, ConvGeometry
 from delegate.lower.tiling import TilingError, plan_tiles
 from delegate.lower.weights import padded_kernels
-from delegate.ops.conv_2d import ConvOptions
-from delegate.partition.types import Partition
-from delegate.partition.views import Place
 
 # Lanes of a folded pixel that the native conversion has room for.
 MAX_FOLDED_LANES = 64
@@ -46,58 +40,11 @@ class FoldedAxis:
     axis: Axis
 
 
-def folded_inputs(
-    graph: Graph,
-    partition: Partition,
-    operations: Sequence[Operation],
-    places: Mapping[int, Place],
-) -> Mapping[int, tuple[View, Fold]]:
-    """Inputs that the host folds for the one convolution that reads them."""
-    readers: dict[int, list[Operation]] = {t: [] for t in partition.inputs if t not in places}
-    for operation in operations:
-        for tensor in operation.operands:
-            if tensor in readers:
-                readers[tensor].append(operation)
-    folds = {}
-    for tensor, found in readers.items():
-        if len(found) == 1 and found[0].node.op == "CONV_2D" and found[0].source == tensor:
-            padding = padding_before(graph, found[0])
-            folded = choose_fold(graph, found[0].node, tensor, padding)
-            if folded is not None:
-                folds[tensor] = folded
-    return folds
-
-
-def choose_fold(
-    graph: Graph, node: Node, tensor: int, padding: tuple[int, int] | None
-) -> tuple[View, Fold] | None:
-    """The folded view of ``tensor``, which the CONV_2D ``node`` reads, or None where that saves
-    nothing. ``padding``: rows above and columns left of the image if a PAD node gives them.
+def choose_fold(source: View, rows: Axis, columns: Axis, outputs: int) -> tuple[View, Fold] | None:
+    """The folded view of ``source`` for a dense convolution with ``outputs`` kernels over ``rows``
+    and ``columns``, or None where that saves nothing.
     """
-    options = node.options_as(ConvOptions)
-    assert options is not None
-    source, target = (view_of(graph.tensor(t).shape) for t in (tensor, node.outputs[0]))
-    outputs, kh, kw, channels = graph.tensor(node.inputs[1]).shape
-    if channels != source.channels:
-        return None
-    rows, columns = (
-        Axis(
-            size,
-            output,
-            kernel,
-            stride,
-            dilation,
-            leading_padding(options.padding, size, output, kernel, stride, dilation)
-            if padding is None
-            else padding[place],
-        )
-        for place, (size, output, kernel, stride, dilation) in enumerate(
-            (
-                (source.height, target.height, kh, options.stride_h, options.dilation_h),
-                (source.width, target.width, kw, options.stride_w, options.dilation_w),
-            )
-        )
-    )
+    channels = source.channels
     best: tuple[int, FoldedAxis, FoldedAxis] | None = None
     for row in _folded(rows):
         for column in _folded(columns):

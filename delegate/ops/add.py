@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from delegate.graph import Activation, Node, Tensor
+from delegate.lower.add import lower_add, surfaces_touched
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.memory.tensors import view_of
+from delegate.lower.operation import Memory, Operation, Planning
+from delegate.lower.task import Layer
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
-from delegate.ops.rules import common
+from delegate.ops.shared import common
 
 MAX_RANK = 4
 
@@ -65,9 +70,37 @@ def _pad(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (1,) * (MAX_RANK - len(shape)) + shape
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class AddPlan:
+    """An addition; its tasks follow from its shape."""
+
+    planning: Planning
+    operation: Operation
+
+    @property
+    def footprint(self) -> Footprint:
+        operation, graph = self.operation, self.planning.graph
+        computed = [t for t in operation.operands if graph.tensor(t).constant is None]
+        reads = tuple((t, surfaces_touched(self._channels(t))) for t in computed)
+        writes = surfaces_touched(self._channels(operation.result))
+        return Footprint(operation.node, reads, operation.result, writes)
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        node = self.operation.node
+        options = node.options_as(AddOptions)
+        assert options is not None
+        graph, split = self.planning.graph, self.planning.split
+        return lower_add(graph, node, options.activation, memory, split)
+
+    def _channels(self, tensor: int) -> int:
+        return view_of(self.planning.graph.tensor(tensor).shape).channels
+
+
 OPERATOR = Operator(
     name="ADD",
     options=AddOptions,
+    plan=AddPlan,
     inputs=(Role.OPERAND, Role.OPERAND),
     rules=(
         *common.FIRST,

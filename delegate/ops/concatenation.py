@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from delegate.graph import Activation, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Lowering, Movement, Operator, Role
-from delegate.ops.rules import views
-from delegate.ops.rules.links import Link, parts_along
+from delegate.ops.shared import views
+from delegate.ops.shared.links import Link, parts_along
 
 
 @dataclass(frozen=True, slots=True)

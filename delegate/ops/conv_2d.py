@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from delegate.graph import Activation, Graph, Node, Padding
+from delegate.lower.first_layer import choose_fold
+from delegate.lower.grouped import widen_groups
+from delegate.lower.memory.tensors import View, view_of
+from delegate.lower.model_weights import device_weights
+from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.task import Fold
+from delegate.lower.tile_geometry import Axis
 from delegate.model.operator_options import FieldKind, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
-from delegate.ops.rules import common, convolution
-from delegate.ops.rules.common import weights_of
+from delegate.ops.shared import common, convolution
+from delegate.ops.shared.common import weights_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +57,43 @@ def macs(graph: Graph, node: Node) -> int:
     return math.prod(graph.tensor(node.outputs[0]).shape) * math.prod(weights[1:])
 
 
+def fold(graph: Graph, operation: Operation) -> tuple[View, Fold] | None:
+    """How the host may spread windows of the input over channels."""
+    node = operation.node
+    options = node.options_as(ConvOptions)
+    assert options is not None
+    source = view_of(graph.tensor(operation.operands[0]).shape)
+    target = view_of(graph.tensor(operation.result).shape)
+    outputs, kh, kw, channels = graph.tensor(node.inputs[1]).shape
+    if channels != source.channels:
+        return None
+    padding = operation.padding or convolution.paddings(options, source, target, kh, kw)
+    o, (top, left) = options, padding
+    rows = Axis(source.height, target.height, kh, o.stride_h, o.dilation_h, top)
+    columns = Axis(source.width, target.width, kw, o.stride_w, o.dilation_w, left)
+    return choose_fold(source, rows, columns, outputs)
+
+
+def plan(planning: Planning, operation: Operation) -> Plan:
+    """Dense; groups become kernels over all channels with weights that count as zero."""
+    graph, node = planning.graph, operation.node
+    options = node.options_as(ConvOptions)
+    assert options is not None
+    shape = graph.tensor(node.inputs[1]).shape
+    weights = device_weights(graph, node, shape[0], shape)
+    channels = view_of(graph.tensor(node.inputs[0]).shape).channels
+    wide = replace(weights, values=widen_groups(weights.values, channels, weights.zero_point))
+    return convolution.plan_convolution(planning, operation, options, wide)
+
+
 OPERATOR = Operator(
     name="CONV_2D",
     options=ConvOptions,
     inputs=(Role.FEATURE, Role.WEIGHTS, Role.BIAS),
     needed=2,
     macs=macs,
+    plan=plan,
+    fold=fold,
     pads_input=True,
     rules=(
         *common.FIRST,

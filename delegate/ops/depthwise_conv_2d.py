@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from delegate.graph import Activation, Graph, Node, Padding
+from delegate.lower.grouped import widen_multiplier
+from delegate.lower.memory.tensors import view_of
+from delegate.lower.model_weights import device_weights
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.operator_options import FieldKind, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
-from delegate.ops.rules import common, convolution
-from delegate.ops.rules.common import weights_of
+from delegate.ops.shared import common, convolution
+from delegate.ops.shared.common import weights_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,23 @@ def macs(graph: Graph, node: Node) -> int:
     return math.prod(graph.tensor(node.outputs[0]).shape) * kh * kw
 
 
+def plan(planning: Planning, operation: Operation) -> Plan:
+    """A depth multiplier of 1 is what the hardware calls depthwise; others become dense kernels."""
+    graph, node = planning.graph, operation.node
+    options = node.options_as(DepthwiseOptions)
+    assert options is not None
+    _, kh, kw, channels = graph.tensor(node.inputs[1]).shape
+    weights = device_weights(graph, node, channels, (kh, kw, channels))
+    inputs = view_of(graph.tensor(node.inputs[0]).shape).channels
+    is_depthwise = channels == inputs
+    if not is_depthwise:
+        dense = widen_multiplier(weights.values, inputs, weights.zero_point)
+        weights = replace(weights, values=dense)
+    return convolution.plan_convolution(
+        planning, operation, options, weights, is_depthwise=is_depthwise
+    )
+
+
 OPERATOR = Operator(
     name="DEPTHWISE_CONV_2D",
     options=DepthwiseOptions,
@@ -55,6 +76,7 @@ OPERATOR = Operator(
     needed=2,
     weights_axis=3,
     macs=macs,
+    plan=plan,
     pads_input=True,
     rules=(
         *common.FIRST,

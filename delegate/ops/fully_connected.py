@@ -5,11 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from delegate.graph import Activation, Graph, Node
+from delegate.errors import LoweringError
+from delegate.graph import Activation, Graph, Node, Padding
+from delegate.lower.memory.tensors import View
+from delegate.lower.model_weights import device_weights
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
-from delegate.ops.rules import common
-from delegate.ops.rules.common import weights_of
+from delegate.ops.shared import common
+from delegate.ops.shared.common import weights_of
+from delegate.ops.shared.convolution import ConvolutionOptions, plan_convolution
 
 RANK = 2
 MAX_FEATURE_RANK = 4
@@ -70,12 +75,45 @@ def macs(graph: Graph, node: Node) -> int:
     return math.prod(graph.tensor(node.outputs[0]).shape) * columns
 
 
+def plan(planning: Planning, operation: Operation) -> Plan:
+    """A convolution that reads its input's pixels in place.
+
+    TFLite flattens the input to [rows, K]. If K is the channel count, every pixel is a row and the
+    kernel is 1 x 1; if K is a whole image (height * width * channels), every image is a row and the
+    kernel covers it, since OHWI weights are then in TFLite's own order. Anything else would need
+    the input laid out anew and is refused.
+    """
+    graph, node = planning.graph, operation.node
+    options = node.options_as(FullyConnectedOptions)
+    assert options is not None
+    outputs, columns = graph.tensor(node.inputs[1]).shape
+    view = planning.tensor(operation.operands[0]).view
+    if columns == view.channels:
+        kernel = (1, 1)
+        output_view = View(view.images, view.height, view.width, outputs)
+    elif columns == view.pixels * view.channels:
+        kernel = (view.height, view.width)
+        output_view = View(view.images, 1, 1, outputs)
+    else:
+        raise LoweringError(
+            node.index,
+            "rows_match_pixels",
+            f"weights of {columns} columns read neither single pixels ({view.channels} channels) "
+            f"nor whole images ({view.height} x {view.width} x {view.channels}); reshape the "
+            "input before",
+        )
+    weights = device_weights(graph, node, outputs, (outputs, *kernel, view.channels))
+    unit = ConvolutionOptions(Padding.VALID, 1, 1, 1, 1, options.activation)
+    return plan_convolution(planning, operation, unit, weights, output_view=output_view)
+
+
 OPERATOR = Operator(
     name="FULLY_CONNECTED",
     options=FullyConnectedOptions,
     inputs=(Role.FEATURE, Role.WEIGHTS, Role.BIAS),
     needed=2,
     macs=macs,
+    plan=plan,
     rules=(
         *common.FIRST,
         weights_not_shuffled,

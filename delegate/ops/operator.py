@@ -17,8 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.graph import Graph, Node, Tensor
+from delegate.lower.memory.tensors import View
+from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.task import Fold
 from delegate.model.operator_options import Options
-from delegate.ops.rules.links import Link
+from delegate.ops.shared.links import Link
 
 ABSENT = -1
 
@@ -181,7 +184,9 @@ class Operator:
     of its options; None: it has none that count. ``weights_axis``: the axis of the weights that
     counts output channels. ``macs``: multiply-accumulates of one run. ``pads_input``: its task can
     give pixels around its first input a value, so that a PAD before it needs none. ``movement`` and
-    ``links`` (which tensors lie where in which): of an alias.
+    ``links`` (which tensors lie where in which): of an alias. ``plan``: how it becomes tasks.
+    ``fold``: how the host may fold its first input. ``pads``: the rows above and columns left of
+    the image that a neighbour gives its reader.
     """
 
     name: str
@@ -197,6 +202,9 @@ class Operator:
     lowering: Lowering = Lowering.TASKS
     movement: Movement | None = None
     links: Callable[[Graph, Node], tuple[Link, ...]] | None = None
+    plan: Callable[[Planning, Operation], Plan] | None = None
+    fold: Callable[[Graph, Operation], tuple[View, Fold] | None] | None = None
+    pads: Callable[[Graph, Node], tuple[int, int]] | None = None
 
     def role(self, position: int) -> Role:
         """The role of input number ``position``."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from delegate.graph import Graph, Node, Padding
 from delegate.ops.operator import GraphFacts, Lowering, Operator, Role, constraint, named
-from delegate.ops.rules import common
-from delegate.ops.rules.convolution import MAX_PADDING, ConvolutionOptions, kernel_size
+from delegate.ops.shared import common
+from delegate.ops.shared.convolution import MAX_PADDING, ConvolutionOptions, kernel_size
 
 AMOUNTS = 1
 RANK = 4
@@ -88,12 +88,19 @@ def _reach(facts: GraphFacts, node: Node, options: ConvolutionOptions) -> tuple[
     return (kh - 1) * options.dilation_h + 1, (kw - 1) * options.dilation_w + 1
 
 
+def pads(graph: Graph, node: Node) -> tuple[int, int]:
+    """Rows above and columns left of the image."""
+    _, (top, _), (left, _), _ = pad_amounts(graph, node)
+    return top, left
+
+
 FIRST = tuple(rule for rule in common.FIRST if rule is not common.options_known)
 
 OPERATOR = Operator(
     name="PAD",
     inputs=(Role.FEATURE, Role.NUMBERS),
     lowering=Lowering.NEIGHBOUR,
+    pads=pads,
     rules=(
         *FIRST,
         *common.QUANTIZATION,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from delegate.graph import Graph, Node
 from delegate.ops.operator import Lowering, Movement, Operator, Role
-from delegate.ops.rules import views
-from delegate.ops.rules.links import Link, check_size, integers, part_at
+from delegate.ops.shared import views
+from delegate.ops.shared.links import Link, check_size, integers, part_at
 
 
 def links(graph: Graph, node: Node) -> tuple[Link, ...]:

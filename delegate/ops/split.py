@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from delegate.graph import Graph, Node
 from delegate.ops.operator import Lowering, Movement, Operator, Role
-from delegate.ops.rules import common, views
-from delegate.ops.rules.links import Link, integers, parts_along
+from delegate.ops.shared import common, views
+from delegate.ops.shared.links import Link, integers, parts_along
 
 
 def links(graph: Graph, node: Node) -> tuple[Link, ...]:

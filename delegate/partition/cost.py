@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from delegate.graph import DType, Graph, Node
+from delegate.model.partition import Partition
 from delegate.partition.partitioner import node_macs
-from delegate.partition.types import Partition, Rejection
+from delegate.partition.types import Rejection
 
 # The NPU's nominal clock. Boards run it at 0.2 to 1 GHz.
 NPU_CYCLES_PER_US = 1000.0

@@ -1,4 +1,4 @@
-"""What partitioning gives: convex sets of supported nodes, and a reason for every node left out."""
+"""Why a node is left to the CPU."""
 
 from __future__ import annotations
 
@@ -15,16 +15,3 @@ class Rejection:
     op: str
     rule: str
     detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """A convex set of nodes that becomes one program and one submit.
-
-    ``nodes``: node indices in execution order. ``inputs``: non-constant tensors it reads from
-    outside. ``outputs``: tensors it produces that are read outside or are outputs of the graph.
-    """
-
-    nodes: tuple[int, ...]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]

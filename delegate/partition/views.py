@@ -13,23 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from delegate.graph import Graph, Node
+from delegate.lower.memory.places import Place
+from delegate.model.partition import Partition
 from delegate.ops.operator import GraphFacts, Movement
-from delegate.ops.rules.links import RANK, Position, four_dimensions
+from delegate.ops.shared.links import RANK, Position, four_dimensions
 from delegate.partition.rules import facts_of
-from delegate.partition.types import Partition, Rejection
+from delegate.partition.types import Rejection
 
 # More tensors in one piece of memory than any network has; their pairs are compared.
 MAX_GROUP = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a tensor begins in the piece of memory of its group, named by one of its tensors."""
-
-    group: int
-    image: int
-    row: int
-    channel: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from delegate.compiler import compile_model, compile_partition
 from delegate.conformance.task_machine import Machine
 from delegate.exposed_tensors import expose_tensors
 from delegate.lower.lowering import lower_partition
+from delegate.model.partition import Partition
 from delegate.options import Options
-from delegate.partition.types import Partition
+from delegate.partition.workload import workload_of
 from delegate.report import collect_delegations
 from delegate.runtimes import find_runtime
 from delegate.tflite_reader import read_graph
@@ -102,7 +103,7 @@ def test_the_delegated_model_equals_its_partitions_on_the_plain_machine(tmp_path
         item = next(i for i in pending if all(t in values for t in inputs_of(graph, i)))
         pending.remove(item)
         if isinstance(item, Partition):
-            lowered = lower_partition(graph, item, "plain")
+            lowered = lower_partition(graph, workload_of(graph, item), "plain")
             outputs = Machine(lowered).run([values[b.tensor] for b in lowered.inputs])
             values.update(zip((b.tensor for b in lowered.outputs), outputs, strict=True))
         else:  # keeps its input, by construction

@@ -8,7 +8,8 @@ from delegate.conformance.task_machine import Machine
 from delegate.graph import Graph
 from delegate.lower.lowering import lower_partition
 from delegate.lower.task import LoweredPartition
-from delegate.partition.types import Partition
+from delegate.model.partition import Partition
+from delegate.partition.workload import workload_of
 from delegate.runtimes import find_runtime
 from delegate.tflite_reader import read_graph
 
@@ -48,7 +49,7 @@ def tflite_outputs(model: bytes, graph: Graph, partition: Partition, arrays):
 def lower_model(model: bytes) -> tuple[Graph, Partition, LoweredPartition]:
     graph = read_graph(model)
     partition = whole_graph(graph)
-    return graph, partition, lower_partition(graph, partition, "test")
+    return graph, partition, lower_partition(graph, workload_of(graph, partition), "test")
 
 
 def differences(model: bytes, rng: np.random.Generator):

@@ -11,10 +11,10 @@ import pytest
 
 from delegate._native import Executable
 from delegate.compiler import compile_model, compile_partition
+from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Movement
 from delegate.options import Options
-from delegate.partition.types import Partition
 from delegate.tflite_reader import read_graph
 from tests.memory_graphs import graph_count, memory_graph
 

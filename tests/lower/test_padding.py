@@ -7,9 +7,9 @@ import pytest
 
 from delegate.errors import LoweringError
 from delegate.graph import DType, Padding
-from delegate.lower.lowering import lower_partition
+from delegate.model.partition import Partition
 from delegate.partition.partitioner import select_nodes
-from delegate.partition.types import Partition
+from delegate.partition.workload import workload_of
 from delegate.tflite_reader import read_graph
 from models.builder import Arithmetic, ModelBuilder, layers, options
 from models.builder.ranges import random_quantization
@@ -84,4 +84,4 @@ def test_a_padded_image_that_is_an_output_stays_on_the_cpu():
     partition = whole_graph(graph)
     # A context does not tell its outputs: lowering refuses what the rule could not see.
     with pytest.raises(LoweringError, match="padded"):
-        lower_partition(graph, Partition(partition.nodes, partition.inputs, graph.outputs), "")
+        workload_of(graph, Partition(partition.nodes, partition.inputs, graph.outputs))

@@ -21,6 +21,7 @@ from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
 from delegate.options import Options
 from delegate.partition.views import place_views
+from delegate.partition.workload import workload_of
 from delegate.runtimes import find_runtime
 from delegate.tflite_reader import read_graph
 from models.builder import ModelBuilder, layers
@@ -234,7 +235,7 @@ def test_writers_wait_for_the_spare_lanes_of_their_neighbour():
     model = net.model(net.conv(net.join(sooner, later), 8))
     check(model)
     graph = read_graph(model)
-    lowered = lower_partition(graph, whole_graph(graph), "order")
+    lowered = lower_partition(graph, workload_of(graph, whole_graph(graph)), "order")
     assert [layer.nodes for layer in lowered.layers] == [(1,), (0,), (3,)]
 
 

@@ -12,7 +12,7 @@ import pytest
 from delegate.graph import Activation, DType, Graph, Node, Padding, Quantization
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Constraint, constraint
-from delegate.ops.rules.convolution import output_and_padding
+from delegate.ops.shared.convolution import output_and_padding
 from delegate.partition.partitioner import select_nodes
 from delegate.tflite_reader import read_graph
 from models.builder import (

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 
 from delegate.compiler import CompileResult, compile_model
 from delegate.graph import DType, Graph, Node
+from delegate.model.partition import Partition
 from delegate.options import Options
 from delegate.partition.partitioner import (
     node_macs,
@@ -18,7 +19,6 @@ from delegate.partition.partitioner import (
     select_nodes,
     select_partitions,
 )
-from delegate.partition.types import Partition
 from delegate.tflite_reader import read_graph
 from models.builder import (
     ModelBuilder,

@@ -8,7 +8,7 @@ import numpy as np
 
 from delegate.conformance.reference.arithmetic import Array
 from delegate.graph import Padding
-from delegate.ops.rules.convolution import ConvolutionOptions
+from delegate.ops.shared.convolution import ConvolutionOptions
 
 
 def _geometry(size: int, kernel: int, stride: int, dilation: int, same: bool) -> tuple[int, int]:

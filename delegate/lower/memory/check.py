@@ -18,10 +18,10 @@ from delegate.errors import LoweringError
 from delegate.lower.hw import ATOM_BYTES, CHANNELS_PER_SURFACE
 from delegate.lower.memory.footprint import Access, Footprint, accesses
 from delegate.lower.memory.placement import MemoryPlan, WorkArea
+from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.task import BufferId, Layer, Task
-from delegate.partition.types import Partition
-from delegate.partition.views import Place
+from delegate.model.partition import Partition
 
 RULE = "tasks_keep_memory"
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from delegate.graph import Graph
 from delegate.lower.hw import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
+from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import (
     DeviceTensor,
     Strides,
@@ -19,7 +20,6 @@ from delegate.lower.memory.tensors import (
     view_of,
 )
 from delegate.lower.task import BufferId, Fold, Ref
-from delegate.partition.views import Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from delegate.graph import Graph
 from delegate.lower.hw import CHANNELS_PER_SURFACE
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.placement import TensorUse
+from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import View, view_of
 from delegate.lower.task import BufferId, Fold
-from delegate.partition.types import Partition
-from delegate.partition.views import Place
+from delegate.model.partition import Partition
 
 
 def tensor_uses(

@@ -13,14 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from delegate.errors import LoweringError
-from delegate.graph import Graph
+from delegate.graph import Graph, Node
 from delegate.lower.hw import CHANNELS_PER_SURFACE
 from delegate.lower.memory.footprint import Footprint
+from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import view_of
-from delegate.ops import OPERATORS
-from delegate.ops.operator import Lowering
-from delegate.partition.types import Partition
-from delegate.partition.views import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,8 @@ class _Box:
 def in_write_order(
     graph: Graph,
     operations: Sequence[Footprint],
-    partition: Partition,
+    inputs: Sequence[int],
+    aliases: Sequence[Node],
     places: Mapping[int, Place],
 ) -> tuple[int, ...]:
     """The numbers of ``operations``, ascending but for those that must wait for a neighbour's spare
@@ -61,7 +59,7 @@ def in_write_order(
     for tensor in writer:
         if tensor in places:
             written.setdefault(places[tensor].group, []).append(tensor)
-    hosted = {t: _box(graph, t, places[t]) for t in partition.inputs if t in places}
+    hosted = {t: _box(graph, t, places[t]) for t in inputs if t in places}
     host_groups = {places[tensor].group for tensor in hosted}
     boxes = {t: _box(graph, t, places[t]) for found in written.values() for t in found}
     widened = {
@@ -80,7 +78,7 @@ def in_write_order(
             # The host's buffers have content everywhere.
             is_hosted = place.group in host_groups
             if not is_hosted and not _covered(read, [widened[t] for t in sources]):
-                raise _never_written(graph, partition, operation)
+                raise _never_written(aliases, operation)
     for group, found in written.items():
         for tensor in found:
             beyond = _beyond(widened[tensor], boxes[tensor])
@@ -89,12 +87,12 @@ def in_write_order(
                     before[writer[other]].add(writer[tensor])
             # The host writes before any operation.
             if any(places[t].group == group and beyond.meets(hosted[t]) for t in hosted):
-                raise _no_order(graph, partition, {t for t in places if places[t].group == group})
+                raise _no_order(aliases, {t for t in places if places[t].group == group})
     order = _sorted(before)
     if len(order) < len(operations):
         ordered = set(order)
         stuck = {op.result for number, op in enumerate(operations) if number not in ordered}
-        raise _no_order(graph, partition, stuck)
+        raise _no_order(aliases, stuck)
     return tuple(order)
 
 
@@ -137,12 +135,12 @@ def _covered(box: _Box, parts: Sequence[_Box]) -> bool:
     return bool(written.all())
 
 
-def _never_written(graph: Graph, partition: Partition, operation: Footprint) -> LoweringError:
+def _never_written(aliases: Sequence[Node], operation: Footprint) -> LoweringError:
     detail = (
         f"Node {operation.node.index} ({operation.node.op}) would read spare lanes behind a tensor "
         "of this node, in memory that nothing writes"
     )
-    node = _view_of_any(graph, partition, frozenset(tensor for tensor, _ in operation.reads))
+    node = _view_of_any(aliases, frozenset(tensor for tensor, _ in operation.reads))
     return LoweringError(node, "spare_lanes_written", detail)
 
 
@@ -167,18 +165,16 @@ def _sorted(before: Sequence[set[int]]) -> list[int]:
     return order
 
 
-def _no_order(graph: Graph, partition: Partition, tensors: Set[int]) -> LoweringError:
+def _no_order(aliases: Sequence[Node], tensors: Set[int]) -> LoweringError:
     detail = (
         "Spare lanes of a tensor of this node's memory would be written over a neighbour that must "
         "be there before it"
     )
-    node = _view_of_any(graph, partition, tensors)
+    node = _view_of_any(aliases, tensors)
     return LoweringError(node, "spare_lanes_written_first", detail)
 
 
-def _view_of_any(graph: Graph, partition: Partition, tensors: Set[int]) -> int:
+def _view_of_any(aliases: Sequence[Node], tensors: Set[int]) -> int:
     """The last concatenation or slice that reads or writes one of ``tensors``, else the last."""
-    nodes = [graph.node(i) for i in partition.nodes]
-    views = [node for node in nodes if OPERATORS[node.op].lowering is Lowering.ALIAS]
-    touching = [n for n in views if not tensors.isdisjoint((*n.inputs, *n.outputs))]
-    return (touching or views)[-1].index
+    touching = [n for n in aliases if not tensors.isdisjoint((*n.inputs, *n.outputs))]
+    return (touching or aliases)[-1].index

@@ -9,9 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from delegate.graph import Activation, Node, Padding
+from delegate.lower.convolution import PlannedConvolution, planned_convolution
+from delegate.lower.first_layer import fold_convolution, host_tensor
+from delegate.lower.memory.tensors import View
+from delegate.lower.model_weights import DeviceWeights, leading_padding, real_multipliers
+from delegate.lower.operation import Operation, Planning, layer_name
+from delegate.lower.resolved import Convolution
 from delegate.model.operator_options import Options
 from delegate.ops.operator import GraphFacts, constraint, named
-from delegate.ops.rules.common import weights_of
+from delegate.ops.shared.common import weights_of
 
 RANK = 4
 MAX_KERNEL = 31  # WEIGHT_WIDTH and WEIGHT_HEIGHT: 5 bits
@@ -126,6 +132,67 @@ def padding_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Padding at the top and at the left must be at most {most}."""
     (_, top), (_, left) = _sides(facts, node)
     return f"top {top}, left {left}" if max(top, left) > MAX_PADDING else None
+
+
+def paddings(
+    options: ConvolutionOptions, source: View, target: View, kh: int, kw: int
+) -> tuple[int, int]:
+    """Rows above and columns left of the image."""
+    scheme, h, w = options.padding, source.height, source.width
+    top = leading_padding(scheme, h, target.height, kh, options.stride_h, options.dilation_h)
+    left = leading_padding(scheme, w, target.width, kw, options.stride_w, options.dilation_w)
+    return top, left
+
+
+def plan_convolution(
+    planning: Planning,
+    operation: Operation,
+    options: ConvolutionOptions,
+    weights: DeviceWeights,
+    *,
+    is_depthwise: bool = False,
+    output_view: View | None = None,
+) -> PlannedConvolution:
+    """``weights``: OHWI of all input channels, or HWC of a depthwise convolution. ``output_view``:
+    the result as the convolution sees it, if that is not as its shape says. Raises LoweringError.
+    """
+    graph, node = planning.graph, operation.node
+    source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
+    seen = source if source.fold is None else host_tensor(source)
+    kh, kw = weights.values.shape[:2] if is_depthwise else weights.values.shape[1:3]
+    result = output_view or target.view
+    padding = operation.padding or paddings(options, seen.view, result, kh, kw)
+    given, output = graph.tensor(node.inputs[1]), graph.tensor(operation.result)
+    assert given.quantization is not None
+    assert output.quantization is not None
+    conv = Convolution(
+        node=node.index,
+        name=layer_name(graph, node),
+        op=node.op,
+        nodes=operation.nodes,
+        weights=weights.values,
+        weight_zero_point=weights.zero_point,
+        bias=weights.bias,
+        multipliers=real_multipliers(graph.tensor(node.inputs[0]), given, output, result.channels),
+        per_channel=given.quantization.is_per_channel,
+        activation=options.activation,
+        output_scale=output.quantization.scale,
+        output_zero_point=target.zero_point,
+        source=seen,
+        target=target,
+        input_view=seen.view,
+        output_view=result,
+        stride_h=options.stride_h,
+        stride_w=options.stride_w,
+        dilation_h=options.dilation_h,
+        dilation_w=options.dilation_w,
+        pad_top=padding[0],
+        pad_left=padding[1],
+        is_depthwise=is_depthwise,
+    )
+    if source.fold is not None:
+        conv = fold_convolution(conv, source)
+    return planned_convolution(operation, conv, planning.split)
 
 
 GEOMETRY = (

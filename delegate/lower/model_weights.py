@@ -1,6 +1,4 @@
-"""CONV_2D: from a node to a resolved ``Convolution``; and what the convolution-like operators
-share.
-"""
+"""What the model says of weights, biases, multipliers and padding, in the device's terms."""
 
 from __future__ import annotations
 
@@ -10,12 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.graph import DType, Graph, Node, Padding, Tensor
-from delegate.lower.grouped import widen_groups
-from delegate.lower.memory.tensors import UINT8_OFFSET, DeviceTensor, View
-from delegate.lower.resolved import Convolution
+from delegate.lower.memory.tensors import UINT8_OFFSET
 from delegate.lower.stages import Int64Array
-from delegate.ops.conv_2d import ConvOptions
-from delegate.ops.rules.convolution import ConvolutionOptions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,57 +70,3 @@ def leading_padding(
         return 0
     total = (output - 1) * stride + (kernel - 1) * dilation + 1 - size
     return max(total, 0) // 2
-
-
-def leading_paddings(
-    options: ConvolutionOptions, source: View, target: View, kh: int, kw: int
-) -> tuple[int, int]:
-    """Rows above and columns left of the image."""
-    scheme, h, w = options.padding, source.height, source.width
-    top = leading_padding(scheme, h, target.height, kh, options.stride_h, options.dilation_h)
-    left = leading_padding(scheme, w, target.width, kw, options.stride_w, options.dilation_w)
-    return top, left
-
-
-def resolve_conv2d(
-    graph: Graph,
-    node: Node,
-    name: str,
-    source: DeviceTensor,
-    target: DeviceTensor,
-) -> Convolution:
-    """``target`` is where the result goes."""
-    options = node.options_as(ConvOptions)
-    assert options is not None
-    weights = graph.tensor(node.inputs[1])
-    output = graph.tensor(node.outputs[0])
-    assert weights.quantization is not None
-    assert output.quantization is not None
-    channels, kh, kw, _ = weights.shape
-    device = device_weights(graph, node, channels, weights.shape)
-    pad_top, pad_left = leading_paddings(options, source.view, target.view, kh, kw)
-    return Convolution(
-        node=node.index,
-        name=name,
-        op=node.op,
-        nodes=(node.index,),
-        weights=widen_groups(device.values, source.view.channels, device.zero_point),
-        weight_zero_point=device.zero_point,
-        bias=device.bias,
-        multipliers=real_multipliers(graph.tensor(node.inputs[0]), weights, output, channels),
-        per_channel=weights.quantization.is_per_channel,
-        activation=options.activation,
-        output_scale=output.quantization.scale,
-        output_zero_point=target.zero_point,
-        source=source,
-        target=target,
-        input_view=source.view,
-        output_view=target.view,
-        stride_h=options.stride_h,
-        stride_w=options.stride_w,
-        dilation_h=options.dilation_h,
-        dilation_w=options.dilation_w,
-        pad_top=pad_top,
-        pad_left=pad_left,
-        is_depthwise=False,
-    )

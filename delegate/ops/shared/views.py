@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from delegate.graph import Node
 from delegate.ops.operator import GraphFacts, constraint, named
-from delegate.ops.rules import common
-from delegate.ops.rules.links import RANK, ViewError, four_dimensions
+from delegate.ops.shared import common
+from delegate.ops.shared.links import RANK, ViewError, four_dimensions
 
 SURFACE_CHANNELS = 16
 

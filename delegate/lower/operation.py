@@ -1,0 +1,91 @@
+"""What lowering gets: operations, which an operator's record made of nodes, and how each is planned
+and then lowered.
+
+A plan says what its tasks will touch before any tensor has a place; with places it becomes a layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from delegate.graph import Graph, Node
+from delegate.lower.constants import ConstantPool
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.memory.placement import WorkArea
+from delegate.lower.memory.places import Place
+from delegate.lower.memory.tensors import DeviceTensor, View, unplaced
+from delegate.lower.split import Split
+from delegate.lower.task import Fold, Layer
+from delegate.model.partition import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """What plans may look at. ``folds``: inputs of the partition that the host folds. ``split``:
+    how rows may be shared among cores; None: not at all.
+    """
+
+    graph: Graph
+    folds: Mapping[int, tuple[View, Fold]]
+    split: Split | None
+
+    def tensor(self, index: int) -> DeviceTensor:
+        """A tensor as the device will see it, without its place."""
+        return unplaced(self.graph, index, self.folds.get(index))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Memory:
+    """Where tensors lie, and what layers add constants and work memory to."""
+
+    tensors: Mapping[int, DeviceTensor]
+    constants: ConstantPool
+    work: WorkArea
+
+
+class Plan(Protocol):
+    """An operation whose tasks are known, but for addresses."""
+
+    @property
+    def footprint(self) -> Footprint: ...
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """What becomes one layer: ``node``, and others that are part of it (``nodes``, in execution
+    order).
+
+    ``operands``: the feature maps it reads, those of an addition may be constants. ``padding``:
+    rows above and columns left of the image that a PAD before it gives. ``fold``: the view that the
+    host may give the first operand, if nothing else reads that.
+    """
+
+    node: Node
+    nodes: tuple[int, ...]
+    operands: tuple[int, ...]
+    result: int
+    plan: Callable[[Planning, Operation], Plan]
+    padding: tuple[int, int] | None = None
+    fold: Callable[[Graph, Operation], tuple[View, Fold] | None] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workload:
+    """A partition to lower: its operations in an order in which they can run, its nodes that are
+    aliases, and the places of the tensors that those join.
+    """
+
+    partition: Partition
+    operations: tuple[Operation, ...]
+    aliases: tuple[Node, ...]
+    places: Mapping[int, Place]
+
+
+def layer_name(graph: Graph, node: Node) -> str:
+    """What errors, traces and dumps call a layer: the node's index, operator and result."""
+    return f"{node.index} {node.op} {graph.tensor(node.outputs[0]).name}"

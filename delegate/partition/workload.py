@@ -1,0 +1,78 @@
+"""What a partition's nodes become: operations with tasks, neighbours folded into them, aliases.
+
+In: ``Graph`` and ``Partition``. Out: ``Workload``. Raises LoweringError for a node that cannot be
+what its operator's record says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from delegate.errors import LoweringError
+from delegate.graph import Graph, Node
+from delegate.lower.operation import Operation, Workload
+from delegate.model.partition import Partition
+from delegate.ops import OPERATORS
+from delegate.ops.operator import Lowering
+from delegate.partition.views import place_views
+
+
+def workload_of(graph: Graph, partition: Partition) -> Workload:
+    """Operations in execution order."""
+    if not partition.outputs:
+        raise LoweringError(
+            partition.nodes[0], "result_used", "nothing reads the results of these nodes"
+        )
+    views = place_views(graph, partition)
+    for rejection in views.rejections:
+        raise LoweringError(rejection.node, rejection.rule, rejection.detail)
+    nodes = [graph.node(index) for index in partition.nodes]
+    neighbours = _neighbours(partition, nodes)
+    return Workload(
+        partition=partition,
+        operations=tuple(
+            _operation(graph, node, neighbours)
+            for node in nodes
+            if OPERATORS[node.op].lowering is Lowering.TASKS
+        ),
+        aliases=tuple(n for n in nodes if OPERATORS[n.op].lowering is Lowering.ALIAS),
+        places=views.places,
+    )
+
+
+def _neighbours(partition: Partition, nodes: list[Node]) -> Mapping[int, Node]:
+    """Nodes that are a part of their readers, by their result."""
+    found = {}
+    for node in nodes:
+        if OPERATORS[node.op].lowering is not Lowering.NEIGHBOUR:
+            continue
+        if node.outputs[0] in partition.outputs:
+            raise LoweringError(
+                node.index,
+                "pad_result_hidden",
+                "a node outside the partition reads the padded image",
+            )
+        found[node.outputs[0]] = node
+    return found
+
+
+def _operation(graph: Graph, node: Node, neighbours: Mapping[int, Node]) -> Operation:
+    operator = OPERATORS[node.op]
+    assert operator.plan is not None, node.op
+    operands = operator.feature_inputs(node)
+    before = neighbours.get(operands[0])
+    padding = None
+    if before is not None:
+        pads = OPERATORS[before.op].pads
+        assert pads is not None, before.op
+        padding = pads(graph, before)
+        operands = (before.inputs[0], *operands[1:])
+    return Operation(
+        node=node,
+        nodes=(node.index,) if before is None else (before.index, node.index),
+        operands=operands,
+        result=node.outputs[0],
+        plan=operator.plan,
+        padding=padding,
+        fold=operator.fold,
+    )
