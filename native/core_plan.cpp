@@ -125,7 +125,7 @@ class Planner {
         places.push_back({job, task, 1, kNoMark});
       }
     }
-    for (const ProvenTasks& piece : plan_proof(tasks)) {
+    for (const ProvenTasks& piece : plan_proof(tasks, !submit_.outputs_hold_content)) {
       if (stage == plan_.stages.size()) plan_.stages.emplace_back().workers.resize(plan_.workers);
       auto& planned = plan_.stages[stage++].workers[worker_of(first)];
       for (size_t i = piece.first; i < piece.first + piece.count; ++i) {

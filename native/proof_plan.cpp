@@ -49,23 +49,24 @@ ProvenTasks last_piece(Span<const VerifiedTask* const> tasks, size_t end) {
     if (left.empty()) break;
     inherits = inherits || tasks[first]->inherits;
     if (first > 0 && (inherits || tasks[first]->reuses_cbuf)) continue;
-    const auto best = std::min_element(left.begin(), left.end(), [](const auto& a, const auto& b) {
-      return a.second < b.second;
-    });
+    const auto best = std::min_element(
+        left.begin(), left.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     piece = {first, end - first, best->first};
   }
-  if (piece.count != 0) return piece;
-  throw StreamError("refused before it reached the NPU: nothing would show that task " +
-                    std::to_string(end - 1) +
-                    " ran: other tasks touch all that it writes; compile the model again");
+  return piece;
 }
 
 }  // namespace
 
-std::vector<ProvenTasks> plan_proof(Span<const VerifiedTask* const> tasks) {
+std::vector<ProvenTasks> plan_proof(Span<const VerifiedTask* const> tasks, bool needed) {
   std::vector<ProvenTasks> pieces;
   for (size_t end = tasks.size(); end > 0; end = pieces.back().first) {
     pieces.push_back(last_piece(tasks, end));
+    if (pieces.back().count != 0) continue;
+    if (!needed) return {{0, tasks.size(), kNoMark}};
+    throw StreamError("refused before it reached the NPU: nothing would show that task " +
+                      std::to_string(end - 1) +
+                      " ran: all that it writes is touched otherwise; compile the model again");
   }
   std::reverse(pieces.begin(), pieces.end());
   return pieces;

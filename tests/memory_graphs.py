@@ -71,7 +71,7 @@ class _Graph:
         window = Window(kh=self.pick((1, 1, 2, 3)), kw=self.pick((1, 1, 3)))
         channels = self.pick(CHANNELS)
         if c >= 256:  # more than half of CBUF for a group of kernels, or of the input
-            if h > 11:
+            if min(h, w) >= 23:
                 window = Window(kh=3, kw=3, dh=11, dw=11, padding=Padding.VALID)
             elif self.rng.random() < 0.7:
                 window = Window(kh=min(h, 7), kw=min(w, 7), padding=Padding.VALID)
