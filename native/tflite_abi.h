@@ -20,10 +20,7 @@ enum Type : int32_t { kInt32 = 2, kUInt8 = 3, kInt8 = 9, kInt4 = 18 };
 // TfLiteAllocationType: where a tensor's bytes live.
 enum AllocationType : int32_t { kMmapRo = 1, kArenaRw = 2, kDynamic = 4, kPersistentRo = 5 };
 
-enum BuiltinOperator : int32_t {
-  kCustomOp = 32,
-  kDelegateOp = 51
-};
+enum BuiltinOperator : int32_t { kCustomOp = 32, kDelegateOp = 51 };
 
 enum QuantizationType : int32_t { kNoQuantization = 0, kAffineQuantization = 1 };
 

@@ -15,7 +15,8 @@ namespace rk3588 {
 // memory that keep nothing alive: they are valid while the interpreter lives.
 pybind11::list snapshot_tensors(const tflite::Context& context);
 
-// Bytes of the runtime's options structs, by builtin code: delegate/ops knows how far it reads them.
+// Bytes of the runtime's options structs, by builtin code: delegate/ops knows how far it reads
+// them.
 using OptionSizes = std::map<int32_t, size_t>;
 
 // {"tensors": [...], "nodes": [...]}; nodes in execution order. Only inside the delegate's prepare.
