@@ -19,9 +19,14 @@ COMMON = Filter.parse(
 SIZE_LIMIT_MACS = 300_000_000
 
 
+def _generated():
+    """Names of models that are made here; those of files are absent without a folder of them."""
+    return (name for name in case_names(None) if not name.startswith("Models."))
+
+
 @pytest.fixture(scope="module")
 def sample() -> list[str]:
-    return sampled([name for name in case_names(None) if COMMON.selects(name)], 400, seed=11)
+    return sampled([name for name in _generated() if COMMON.selects(name)], 400, seed=11)
 
 
 def test_numpy_equals_the_reference_kernels(sample):
