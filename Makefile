@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help demo test sanitize fuzz test-litert test-alone conformance conformance-sample \
+.PHONY: help demo test board sanitize fuzz test-litert test-alone conformance conformance-sample \
 	random-graphs memory-graphs changed-models lint format native clean
 
 # The first Python from 3.10 on that really starts; 3.11 first, the last one with a tflite-runtime.
@@ -33,6 +33,7 @@ help:
 	@echo 'make random-graphs   GRAPHS random models (default 20000) against the reference kernels'
 	@echo 'make memory-graphs   MEMORY_GRAPHS graphs that crowd memory (default 1000), also cut after every task'
 	@echo 'make changed-models  MUTANTS damaged models (default 20000): no crash, no wrong result'
+	@echo 'make board        the real kernel and driver in QEMU on emulated NPU cores, the product in it'
 	@echo 'make sanitize     the simulator under sanitizers, on mutated command streams'
 	@echo 'make fuzz         the same with libFuzzer (clang), FUZZ_RUNS streams (default 1000000)'
 	@echo 'make lint         ruff, clang-format, mypy'
@@ -154,6 +155,10 @@ fuzz: $(VENV)/installed
 test: lint sanitize test-litert conformance-sample $(VENV)/installed
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m 'not exhaustive'
 	$(MAKE) test-alone
+
+# docs/emulated_board.md. Exit code 3: a kernel or packages are not to be had.
+board: $(VENV)/installed
+	PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m tools.board $(CASES)
 
 clean:
 	rm -rf $(VENV) $(LITERT) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -215,6 +215,11 @@ struct Simulator::Impl {
 
   Report run(Span<const Region> memory, Span<const Job> jobs) {
     Run run(memory);
+    if (settings.keeps_state && kept != nullptr) {
+      run.registers = std::move(kept->registers);
+      run.tables = std::move(kept->tables);
+      run.cbuf = std::move(kept->cbuf);
+    }
     const bool chained =
         settings.kernel == Kernel::kNone ? settings.chained : settings.kernel == Kernel::kRknpu;
     fast.start_run();
@@ -230,9 +235,12 @@ struct Simulator::Impl {
       }
     }
     bound_traces(&run.report, kMostTraces);
-    return std::move(run.report);
+    Report report = std::move(run.report);
+    if (settings.keeps_state) kept = std::make_unique<Run>(std::move(run));
+    return report;
   }
 
+  std::unique_ptr<Run> kept;  // of the run before
   Settings settings;
   ThreadPool pool;
   FastPath fast;

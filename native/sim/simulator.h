@@ -66,6 +66,7 @@ struct Settings {
   bool lenient = false;
   bool counters = false;       // Report::tasks
   bool accesses = false;       // Report::accesses
+  bool keeps_state = false;    // registers, tables and CBUF outlive a run, as they do a kick
   std::optional<Probe> probe;  // Report::traces
   Isa isa = Isa::kAuto;  // throws std::invalid_argument if the processor or the build lacks it
 };
@@ -163,8 +164,8 @@ class Simulator {
   ~Simulator();
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;
-  // Runs the jobs in order. Register groups persist between tasks and jobs of one run. Throws
-  // Fault.
+  // Runs the jobs in order. Register groups persist between tasks and jobs of one run, and between
+  // runs with Settings::keeps_state. Throws Fault.
   Report run(Span<const Region> memory, Span<const Job> jobs);
 
  private:

@@ -1,0 +1,300 @@
+#include "board/core.h"
+
+#include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+
+#include "sim/registers_gen.h"
+
+namespace rk3588::board {
+namespace {
+
+namespace regs = sim::regs;
+
+constexpr uint32_t kIommuOffset[] = {0x9000, 0xa000};
+constexpr uint32_t kVersion = 0x46495245;  // what boards print
+constexpr uint32_t kVersionNumber = 0;
+
+enum Register : uint32_t {
+  kPcVersion = 0x00,
+  kPcVersionNumber = 0x04,
+  kPcOperationEnable = 0x08,
+  kPcBaseAddress = 0x10,
+  kPcRegisterAmounts = 0x14,
+  kPcInterruptMask = 0x20,
+  kPcInterruptClear = 0x24,
+  kPcInterruptStatus = 0x28,
+  kPcRawInterrupts = 0x2c,
+  kPcTaskCon = 0x30,
+  kPcTaskDmaBase = 0x34,
+  kCnaPointer = 0x1004,
+  kCorePointer = 0x3004,
+};
+
+constexpr uint32_t kTaskNumberMask = 0xfff;
+constexpr uint32_t kEnableDpu = 0x08;
+constexpr uint32_t kEnablePpu = 0x20;
+constexpr uint32_t kInterruptDpu = 0x100;
+constexpr uint32_t kInterruptPpu = 0x400;
+constexpr uint64_t kWordBytes = 8;
+// A page that no driver maps: IOVAs are handed out from 0.
+constexpr uint64_t kNowhere = 0xfffff000;
+
+std::string hex(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof(text), "0x%" PRIx64, value);
+  return text;
+}
+
+// The first address in a fault's message that nothing is mapped at.
+uint64_t unmapped_address(const std::string& text, const DeviceView& view) {
+  uint64_t address = kNowhere;
+  for (size_t at = text.find("0x"); at != std::string::npos; at = text.find("0x", at + 2)) {
+    address = std::strtoull(text.c_str() + at, nullptr, 16);
+    if (!view.is_mapped(address)) break;
+  }
+  return address;
+}
+
+}  // namespace
+
+void log_line(const std::string& text) {
+  static const auto start = std::chrono::steady_clock::now();
+  const std::chrono::duration<double> now = std::chrono::steady_clock::now() - start;
+  std::fprintf(stderr, "[%10.4f] %s\n", now.count(), text.c_str());
+}
+
+Core::Core(BoardState& board, unsigned index)
+    : board_(board), index_(index), thread_([this] { work(); }) {}
+
+Core::~Core() {
+  {
+    const std::lock_guard<std::mutex> lock(board_.mutex);
+    ends_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void Core::complain(const std::string& text) const {
+  log_line("core " + std::to_string(index_) + ": " + text);
+}
+
+Iommu* Core::iommu_at(uint32_t offset, uint32_t* within) {
+  for (size_t i = 0; i < iommus_.size(); ++i) {
+    if (offset < kIommuOffset[i] || offset >= kIommuOffset[i] + Iommu::kWindowBytes) continue;
+    *within = offset - kIommuOffset[i];
+    return &iommus_[i];
+  }
+  return nullptr;
+}
+
+uint32_t Core::read(uint32_t offset) const {
+  uint32_t within = 0;
+  const Iommu* iommu = const_cast<Core*>(this)->iommu_at(offset, &within);
+  if (iommu != nullptr) return iommu->read(within);
+  switch (offset) {
+    case kPcVersion:
+      return kVersion;
+    case kPcVersionNumber:
+      return kVersionNumber;
+    case kPcOperationEnable:
+      return operation_enable_;
+    case kPcBaseAddress:
+      return base_address_;
+    case kPcRegisterAmounts:
+      return register_amounts_;
+    case kPcInterruptMask:
+      return interrupt_mask_;
+    case kPcInterruptStatus:
+      return raw_interrupts_ & interrupt_mask_;
+    case kPcRawInterrupts:
+      return raw_interrupts_;
+    case kPcTaskCon:
+      return task_con_;
+    case kPcTaskDmaBase:
+      return task_dma_base_;
+    case kCnaPointer:
+      return cna_pointer_;
+    case kCorePointer:
+      return core_pointer_;
+    default:
+      complain("read of unknown register " + hex(offset));
+      return 0;
+  }
+}
+
+void Core::write(uint32_t offset, uint32_t value) {
+  uint32_t within = 0;
+  if (Iommu* iommu = iommu_at(offset, &within)) {
+    if (!iommu->write(within, value)) {
+      complain("IOMMU: write of " + hex(value) + " to " + hex(within));
+    }
+    return;
+  }
+  switch (offset) {
+    case kPcOperationEnable:
+      operation_enable_ = value;
+      if ((value & 1) == 0) return;
+      if (is_busy_ || is_kicked_) return complain("VIOLATION: started while a task runs");
+      is_kicked_ = true;
+      changed_.notify_all();
+      return;
+    case kPcBaseAddress:
+      base_address_ = value;
+      return;
+    case kPcRegisterAmounts:
+      register_amounts_ = value;
+      return;
+    case kPcInterruptMask:
+      interrupt_mask_ = value;
+      return;
+    case kPcInterruptClear:
+      raw_interrupts_ &= ~value;
+      return;
+    case kPcTaskCon:
+      task_con_ = value;
+      return;
+    case kPcTaskDmaBase:
+      task_dma_base_ = value;
+      return;
+    case kCnaPointer:
+      // The CPU reaches the other blocks only in slave mode.
+      if (base_address_ != 1) complain("VIOLATION: CNA written without PC.BASE_ADDRESS = 1");
+      cna_pointer_ = value;
+      return;
+    case kCorePointer:
+      core_pointer_ = value;
+      return;
+    default:
+      complain("write of " + hex(value) + " to unknown register " + hex(offset));
+  }
+}
+
+void Core::reset() {
+  complain(is_busy_ ? "reset while a task is on it" : "reset");
+  ++generation_;
+  is_busy_ = is_kicked_ = false;
+  base_address_ = register_amounts_ = interrupt_mask_ = raw_interrupts_ = 0;
+  task_con_ = task_dma_base_ = operation_enable_ = cna_pointer_ = core_pointer_ = 0;
+  for (Iommu& iommu : iommus_) iommu.reset();
+}
+
+bool Core::interrupt() const {
+  return (raw_interrupts_ & interrupt_mask_) != 0 || iommus_[0].interrupt() ||
+         iommus_[1].interrupt();
+}
+
+void Core::work() {
+  std::unique_lock<std::mutex> lock(board_.mutex);
+  for (;;) {
+    changed_.wait(lock, [this] { return is_kicked_ || ends_; });
+    if (ends_) return;
+    const Kick kick = take_kick();
+    if (!iommus_[1].translates()) {
+      complain("HANGS: its IOMMU does not translate");
+      continue;
+    }
+    lock.unlock();
+    run(kick);
+    lock.lock();
+  }
+}
+
+Core::Kick Core::take_kick() {
+  is_kicked_ = false;
+  is_busy_ = true;
+  Kick kick;
+  kick.base = base_address_;
+  kick.words = ((register_amounts_ & 0xffff) + 1) * 2;
+  kick.tasks = task_con_ & kTaskNumberMask;
+  kick.directory = iommus_[1].directory();
+  kick.generation = generation_;
+  kick.fault = board_.faults.next();
+  return kick;
+}
+
+void Core::run(const Kick& kick) {
+  switch (kick.fault.kind) {
+    case FaultKind::kHang:
+      return complain("this task hangs, as asked");
+    case FaultKind::kPage:
+      complain("this task meets no page, as asked");
+      return page_fault(kick, kNowhere, true);
+    case FaultKind::kReset: {
+      complain("state is lost, as asked");
+      const std::lock_guard<std::mutex> lock(board_.mutex);
+      return reset();
+    }
+    case FaultKind::kSlow:
+      std::this_thread::sleep_for(std::chrono::milliseconds(kick.fault.value));
+      break;
+    case FaultKind::kForget:
+      simulator_.reset();
+      break;
+    default:
+      break;
+  }
+  uint32_t enabled = 0;
+  if (!simulate(kick, &enabled)) return;  // the core waits for ever
+  if (kick.fault.kind == FaultKind::kSilent) return complain("no interrupt, as asked");
+  if (kick.fault.kind == FaultKind::kPpu) enabled = kEnablePpu;
+  finish(kick, enabled);
+}
+
+bool Core::simulate(const Kick& kick, uint32_t* enabled) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::vector<sim::Region> memory = view_.update(*board_.ram, kick.directory);
+  for (uint32_t i = kick.words; i-- > 0 && *enabled == 0;) {
+    const uint64_t word = view_.word(kick.base + uint64_t{i} * kWordBytes);
+    if (word >> 48 == regs::enable::kTarget) *enabled = static_cast<uint32_t>(word >> 16);
+  }
+  // What a reset leaves is nobody's.
+  if (simulator_ == nullptr || simulator_generation_ != kick.generation) {
+    sim::Settings settings;
+    settings.threads = 1;
+    settings.keeps_state = true;
+    settings.chained = kick.tasks > 1;
+    simulator_ = std::make_unique<sim::Simulator>(settings);
+    simulator_generation_ = kick.generation;
+  }
+  sim::Job job;
+  job.tasks.push_back({kick.base, kick.words, ""});
+  try {
+    simulator_->run(memory, Span<const sim::Job>(&job, 1));
+  } catch (const sim::Fault& fault) {
+    complain(fault.kind + ": " + fault.what() + " (stream at " + hex(kick.base) + ", " +
+             std::to_string(kick.words) + " words)");
+    simulator_.reset();
+    if (fault.kind == "UnmappedAccess") {
+      page_fault(kick, unmapped_address(fault.what(), view_),
+                 fault.unit == "DPU" || fault.unit == "PPU");
+    }
+    return false;
+  }
+  const std::chrono::duration<double, std::milli> ms = std::chrono::steady_clock::now() - begin;
+  complain("task " + std::to_string(++tasks_) + " at " + hex(kick.base) + ", " +
+           std::to_string(kick.words) + " words, enable " + hex(*enabled) + ", " +
+           std::to_string(ms.count()) + " ms");
+  return true;
+}
+
+void Core::finish(const Kick& kick, uint32_t enabled) {
+  const std::lock_guard<std::mutex> lock(board_.mutex);
+  if (kick.generation != generation_) return complain("the task ended after a reset");
+  is_busy_ = false;
+  if ((enabled & kEnableDpu) != 0) raw_interrupts_ |= kInterruptDpu << group_;
+  if ((enabled & kEnablePpu) != 0) raw_interrupts_ |= kInterruptPpu << group_;
+  group_ ^= 1;
+  board_.lines_changed();
+}
+
+void Core::page_fault(const Kick& kick, uint64_t address, bool is_write) {
+  const std::lock_guard<std::mutex> lock(board_.mutex);
+  if (kick.generation != generation_) return;
+  iommus_[1].fault(static_cast<uint32_t>(address), is_write);
+  board_.lines_changed();
+}
+
+}  // namespace rk3588::board

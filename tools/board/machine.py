@@ -1,0 +1,104 @@
+"""The virtual machine: QEMU with the NPU's process beside it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.board.packages import run
+
+RAM = "2560M"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """``tools``: unpacked packages, or None where QEMU is installed. ``native``: folder with
+    npu_process and qemu_npu.so. ``folder``: where sockets, logs and the guest's /host are."""
+
+    tools: Path
+    native: Path
+    kernel: Path
+    initrd: Path
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        libraries = [str(p) for p in (self.tools / "usr/lib", self.tools / "lib") if p.exists()]
+        multiarch = [str(p) for lib in libraries for p in Path(lib).glob("*-linux-gnu")]
+        return {
+            **os.environ,
+            "PATH": f"{self.tools}/usr/bin:{os.environ['PATH']}",
+            "LD_LIBRARY_PATH": ":".join([*multiarch, os.environ.get("LD_LIBRARY_PATH", "")]),
+        }
+
+    @property
+    def arguments(self) -> list[str]:
+        accelerator = ["-cpu", "cortex-a76"]
+        if platform.machine() == "aarch64" and os.access("/dev/kvm", os.R_OK | os.W_OK):
+            accelerator = ["-accel", "kvm", "-cpu", "host"]
+        data = self.tools / "usr/share/qemu"
+        return [
+            "qemu-system-aarch64", *(["-L", str(data)] if data.exists() else []),
+            "-nodefaults", "-nic", "none", "-machine", "virt,gic-version=2,memory-backend=ram",
+            *accelerator, "-smp", "2", "-m", RAM,
+            "-object", f"memory-backend-memfd,id=ram,size={RAM},share=on",
+        ]  # fmt: skip
+
+    def device_tree(self, overlay: Path) -> Path:
+        """QEMU's own tree with the NPU's nodes."""
+        base, plain = self.folder / "virt.dtb", self.folder / "npu.dts"
+        command = [*self.arguments]
+        command[command.index("-machine") + 1] += f",dumpdtb={base}"
+        run([*command, "-display", "none"], env=self.environment)
+        plain.write_text(run(["cpp", "-nostdinc", "-undef", "-P", "-x", "assembler-with-cpp",
+                              str(overlay)]))  # fmt: skip
+        compiled, result = self.folder / "npu.dtbo", self.folder / "board.dtb"
+        run(["dtc", "-q", "-@", "-O", "dtb", "-o", str(compiled), str(plain)], env=self.environment)
+        run(["fdtoverlay", "-i", str(base), "-o", str(result), str(compiled)], env=self.environment)
+        return result
+
+    def boot(self, tree: Path, timeout_s: float) -> None:
+        """Until the guest powers off. Raises SystemExit when it does not in time."""
+        share = self.folder / "host"
+        socket = self.folder / "npu.sock"
+        socket.unlink(missing_ok=True)
+        faults = share / "faults"
+        faults.write_text("")
+        with open(self.folder / "npu.log", "wb") as log:
+            command = [str(self.native / "npu_process"), str(socket), str(faults)]
+            npu = subprocess.Popen(command, stderr=log)
+            try:
+                while not socket.exists():
+                    if npu.poll() is not None:
+                        raise SystemExit("the NPU's process did not start: see npu.log")
+                    time.sleep(0.05)
+                self._run_qemu(tree, socket, share, timeout_s)
+            finally:
+                npu.terminate()
+                npu.wait()
+
+    def _run_qemu(self, tree: Path, socket: Path, share: Path, timeout_s: float) -> None:
+        environment = {
+            **self.environment,
+            "BOARD_SOCKET": str(socket),
+            "LD_PRELOAD": str(self.native / "qemu_npu.so"),
+        }
+        command = [
+            *self.arguments, "-kernel", str(self.kernel), "-initrd", str(self.initrd),
+            "-dtb", str(tree), "-append", "console=ttyAMA0 loglevel=7 panic=-1",
+            "-display", "none", "-serial", f"file:{self.folder / 'console.log'}", "-no-reboot",
+            "-fsdev", f"local,id=host,path={share},security_model=none",
+            "-device", "virtio-9p-device,fsdev=host,mount_tag=host",
+        ]  # fmt: skip
+        with open(self.folder / "qemu.log", "wb") as log:
+            qemu = subprocess.Popen(command, env=environment, stderr=log, stdout=log)
+            try:
+                qemu.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                qemu.kill()
+                qemu.wait()
+                raise SystemExit(f"the guest did not end within {timeout_s:.0f} s") from None
