@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help demo test board sanitize fuzz test-litert test-alone conformance conformance-sample \
+.PHONY: help demo test board sanitize fuzz numerics test-litert test-alone conformance conformance-sample \
 	random-graphs memory-graphs changed-models lint format native clean
 
 # The first Python from 3.10 on that really starts; 3.11 first, the last one with a tflite-runtime.
@@ -34,6 +34,7 @@ help:
 	@echo 'make memory-graphs   MEMORY_GRAPHS graphs that crowd memory (default 1000), also cut after every task'
 	@echo 'make changed-models  MUTANTS damaged models (default 20000): no crash, no wrong result'
 	@echo 'make board        the real kernel and driver in QEMU on emulated NPU cores, the product in it'
+	@echo 'make numerics     NUMERICS_MODELS extreme operators against the reference kernels'
 	@echo 'make sanitize     the simulator under sanitizers, on mutated command streams'
 	@echo 'make fuzz         the same with libFuzzer (clang), FUZZ_RUNS streams (default 1000000)'
 	@echo 'make lint         ruff, clang-format, mypy'
@@ -111,6 +112,14 @@ random-graphs: $(VENV)/installed
 
 changed-models: $(VENV)/installed
 	nice $(BIN)/python -m tests.generated mutations --count $(MUTANTS) --seed $(SEED) --jobs $(JOBS)
+# Delegated models of one operator with coarse, saturated and extreme channels, drawn and solved.
+NUMERICS_MODELS ?= 100000
+NUMERICS_SEED ?= 1
+NUMERICS_JOBS ?= $(shell nproc)
+
+numerics: $(VENV)/installed
+	nice $(BIN)/python -m tests.lower.numerics.campaign --models $(NUMERICS_MODELS) \
+		--seed $(NUMERICS_SEED) --jobs $(NUMERICS_JOBS)
 
 # The simulator and its fuzzer under AddressSanitizer and UndefinedBehaviorSanitizer, on a sample:
 # mutated command streams of our own digits programs, and of captures of another driver.

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from delegate.graph import Activation, Graph, Node
-from delegate.lower.add_exact import exact_add_scales
-from delegate.lower.add_scales import AddScales, lower_clamp, sum_clamp
 from delegate.lower.constants import ConstantPool
 from delegate.lower.cost import KICK_CYCLES, ddr_cycles
 from delegate.lower.hw import ATOM_BYTES, CHANNELS_PER_SURFACE, MAX_CUBE_SIZE
 from delegate.lower.memory.tensors import DeviceTensor, View
+from delegate.lower.numerics.addition import requantize_sum
+from delegate.lower.numerics.pipeline import Pipeline
 from delegate.lower.operands import Operand, computed_operand, constant_operand
 from delegate.lower.operation import Memory, layer_name
 from delegate.lower.split import Share, Split, bands, is_worth_it
@@ -39,12 +39,13 @@ def lower_add(
     tensors = memory.tensors
     target = tensors[node.outputs[0]]
     main, other = _operands(graph, node, tensors, target.view, memory.constants)
-    scales = exact_add_scales(
+    pipeline = requantize_sum(
         node.index,
         (main.scale, other.tensor.scale, target.scale),
         (main.zero_point, other.tensor.zero_point, target.zero_point),
-    )
-    stages = _stages(main, other, target, scales, activation)
+        activation,
+    ).pipeline
+    stages = _stages(other, pipeline)
     tasks = tuple(
         _task(main, other, target, stages, image, chunk, surfaces, core)
         for core, chunks in enumerate(_chunks_of_cores(target.view, split))
@@ -133,40 +134,33 @@ def _chunks_of_cores(view: View, split: Split | None) -> tuple[tuple[PixelChunk,
     return shared if gains else alone
 
 
-def _stages(
-    main: DeviceTensor,
-    other: Operand,
-    target: DeviceTensor,
-    scales: AddScales,
-    activation: Activation,
-) -> tuple[BsStage, BnStage, EwStage, OutConvert]:
-    relu, relux_max = sum_clamp(scales, activation, target.scale, target.zero_point)
-    low, low_lsb = lower_clamp(scales, activation, target.scale, target.zero_point)
-    bs = BsStage(
-        alu=Source.REGISTER,
-        alu_operand=-main.zero_point,
-        mul=Source.REGISTER,
-        mul_operand=scales.first,
-    )
-    # A lower bound off the zero point: BN takes it off, EW clamps at zero, OUT_CVT puts it back.
-    bn = BnStage(alu_operand=-low) if low else BnStage()
-    ew = EwStage(
-        per_channel=other.per_channel,
-        surface_stride_bytes=(
-            ATOM_BYTES if other.per_channel else other.tensor.surface_stride_bytes
+def _stages(other: Operand, pipeline: Pipeline) -> tuple[BsStage, BnStage, EwStage, OutConvert]:
+    """``pipeline`` with registers for BS and BN, and ``other`` in EW."""
+    bs, bn, ew, out = pipeline.bs, pipeline.bn, pipeline.ew, pipeline.out
+    assert isinstance(bs.add, int)
+    assert isinstance(bs.multiply, int)
+    assert isinstance(bn.add, int)
+    assert ew is not None
+    return (
+        BsStage(
+            alu=Source.REGISTER,
+            alu_operand=bs.add,
+            mul=Source.REGISTER,
+            mul_operand=bs.multiply,
         ),
-        offset=-other.tensor.zero_point,
-        scale=scales.second,
-        relu=relu,
-        relux_max=relux_max,
+        BnStage(alu_operand=bn.add or None),
+        EwStage(
+            per_channel=other.per_channel,
+            surface_stride_bytes=(
+                ATOM_BYTES if other.per_channel else other.tensor.surface_stride_bytes
+            ),
+            offset=ew.offset,
+            scale=ew.scale,
+            relu=ew.relu,
+            relux_max=ew.relux,
+        ),
+        OutConvert(scale=out.scale, shift=out.shift, offset=out.offset, ties_away=True),
     )
-    convert = OutConvert(
-        scale=scales.scale,
-        shift=scales.shift,
-        offset=target.zero_point + low_lsb,
-        ties_away=True,
-    )
-    return bs, bn, ew, convert
 
 
 def _task(

@@ -1,4 +1,4 @@
-"""The DPU stages of a convolution: requantisation.
+"""The DPU stages of a convolution: a requantisation's pipeline with its operands in memory.
 
 In: a ``Convolution`` and the channels that operands are packed for. Out: BS, BN, EW and OUT_CVT
 with their constants in the pool.
@@ -6,19 +6,16 @@ with their constants in the pool.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
 from delegate.lower.constants import ConstantPool
-from delegate.lower.requantize import (
-    UNIT_SCALE,
-    UNIT_SHIFT,
-    Requantization,
-    accumulator_bounds,
-    requantize,
-)
+from delegate.lower.numerics.bounds import accumulator_bounds
+from delegate.lower.numerics.pipeline import Ew, EwOperation, Int64Array, Pipeline
+from delegate.lower.numerics.requantize import requantize
 from delegate.lower.resolved import Convolution
-from delegate.lower.stages import Int64Array
 from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, Ref, Source
 from delegate.lower.weights import (
     pack_bias,
@@ -31,64 +28,73 @@ from delegate.lower.weights import (
 def conv_stages(
     conv: Convolution, cube_channels: int, constants: ConstantPool
 ) -> tuple[BsStage, BnStage, EwStage | None, OutConvert]:
-    """The DPU stages. The accumulator's bounds come from the weights themselves."""
-    chosen = choose_requantization(conv)
-    packed = _pack_bs_operands(conv, chosen.bias, chosen.multipliers, cube_channels)
-    return requantizing_stages(conv, chosen, constants.add(packed), cube_channels, constants)
+    """The DPU stages. Raises LoweringError."""
+    pipeline, bias = choose_requantization(conv)
+    packed = (
+        pack_operand_blocks(bias, bs_multipliers(pipeline), cube_channels)
+        if conv.per_channel
+        else pack_bias(bias, cube_channels)
+    )
+    return requantizing_stages(conv, pipeline, constants.add(packed), cube_channels, constants)
 
 
-def choose_requantization(conv: Convolution) -> Requantization:
-    """The numbers of all stages of a convolution. Raises LoweringError."""
+def choose_requantization(conv: Convolution) -> tuple[Pipeline, Int64Array]:
+    """The stages for TensorFlow Lite's accumulator, and what the BS ALU adds to the array's sums
+    per channel. The accumulator's bounds come from the weights themselves. Raises LoweringError.
+    """
     terms = _terms(conv)
-    return requantize(
+    pipeline = requantize(
         conv.node,
         conv.multipliers,
-        _hardware_bias(conv, terms),
         accumulator_bounds(terms, conv.bias, conv.source.zero_point),
-        conv.per_channel,
-        conv.activation,
-        conv.output_scale,
-        conv.output_zero_point,
-    )
+        per_channel=conv.per_channel,
+        activation=conv.activation,
+        output_scale=conv.output_scale,
+        output_zero_point=conv.output_zero_point,
+    ).pipeline
+    return pipeline, _hardware_bias(conv, terms) + pipeline.bs.add
+
+
+def bs_multipliers(pipeline: Pipeline) -> Int64Array:
+    """Of a per-channel node."""
+    assert isinstance(pipeline.bs.multiply, np.ndarray)
+    return pipeline.bs.multiply
 
 
 def requantizing_stages(
     conv: Convolution,
-    chosen: Requantization,
+    pipeline: Pipeline,
     bs_operands: Ref,
     cube_channels: int,
     constants: ConstantPool,
 ) -> tuple[BsStage, BnStage, EwStage | None, OutConvert]:
-    """The stages of ``chosen``. ``bs_operands``: what BS adds, and multiplies with per channel."""
-    bs = _bs_stage(conv, chosen.multipliers, chosen.bs_shift, bs_operands)
-    bn = _bn_stage(chosen, cube_channels, constants)
-    convert = OutConvert(
-        scale=UNIT_SCALE,
-        shift=UNIT_SHIFT + chosen.unit_bits,
-        offset=chosen.output_zero_point + chosen.clamp.low_lsb,
-        ties_away=True,
+    """The stages of ``pipeline``. ``bs_operands``: what BS adds, and multiplies with per
+    channel.
+    """
+    out = pipeline.out
+    return (
+        _bs_stage(conv, pipeline, bs_operands),
+        _bn_stage(pipeline, cube_channels, constants),
+        None if pipeline.ew is None else _ew_stage(pipeline.ew, cube_channels, constants),
+        OutConvert(scale=out.scale, shift=out.shift, offset=out.offset, ties_away=True),
     )
-    return bs, bn, _ew_stage(chosen, cube_channels, constants), convert
 
 
-def _ew_stage(
-    chosen: Requantization, cube_channels: int, constants: ConstantPool
-) -> EwStage | None:
-    """Multiplies channels to one unit, or clamps at a lower bound that is not the zero point."""
-    clamp = chosen.clamp
-    if chosen.ew_operands is not None:
-        packed, operand_bytes = pack_ew_multipliers(chosen.ew_operands, cube_channels)
-        return EwStage(
-            operand=constants.add(packed),
-            per_channel=True,
-            operand_bytes=operand_bytes,
-            multiplies=True,
-            relu=clamp.relux_max is not None,
-            relux_max=clamp.relux_max,
-        )
-    if clamp.low is None:
-        return None
-    return EwStage(register_operand=-clamp.low, relu=True, relux_max=clamp.relux_max)
+def _ew_stage(ew: Ew, cube_channels: int, constants: ConstantPool) -> EwStage:
+    """A power of two per channel from memory, or a constant from a register."""
+    if isinstance(ew.operand, int):
+        assert ew.operation is EwOperation.ADD
+        return EwStage(register_operand=ew.operand, relu=ew.relu, relux_max=ew.relux)
+    assert ew.operand is not None
+    packed, operand_bytes = pack_ew_multipliers(ew.operand, cube_channels)
+    return EwStage(
+        operand=constants.add(packed),
+        per_channel=True,
+        operand_bytes=operand_bytes,
+        multiplies=ew.operation is EwOperation.MULTIPLY,
+        relu=ew.relu,
+        relux_max=ew.relux,
+    )
 
 
 def _hardware_bias(conv: Convolution, terms: npt.NDArray[np.int16]) -> Int64Array:
@@ -105,23 +111,16 @@ def _terms(conv: Convolution) -> npt.NDArray[np.int16]:
     return weights.reshape(weights.shape[0], -1)
 
 
-def _pack_bs_operands(
-    conv: Convolution, bias: Int64Array, multipliers: Int64Array, cube_channels: int
-) -> bytes:
-    if not conv.per_channel:
-        return pack_bias(bias, cube_channels)
-    return pack_operand_blocks(bias, multipliers, cube_channels)
-
-
-def _bs_stage(conv: Convolution, multipliers: Int64Array, shift: int, operands: Ref) -> BsStage:
+def _bs_stage(conv: Convolution, pipeline: Pipeline, operands: Ref) -> BsStage:
     """BS with the bias from memory, and the multiplier from memory where channels differ."""
-    if not conv.per_channel:
+    bs = pipeline.bs
+    if isinstance(bs.multiply, int):
         return BsStage(
             alu=Source.MEMORY,
             mul=Source.REGISTER,
-            mul_operand=int(multipliers[0]),
-            shift=shift,
-            shift_negative=shift,
+            mul_operand=bs.multiply,
+            shift=bs.shift,
+            shift_negative=bs.shift,
             ow=Source.REGISTER,
             ow_operand=-conv.weight_zero_point,
             operands=operands,
@@ -130,32 +129,21 @@ def _bs_stage(conv: Convolution, multipliers: Int64Array, shift: int, operands: 
     return BsStage(
         alu=Source.MEMORY,
         mul=Source.MEMORY,
-        shift=shift,
-        shift_negative=shift,
+        shift=bs.shift,
+        shift_negative=bs.shift,
         ow=Source.MEMORY,
         operands=operands,
     )
 
 
-def _bn_stage(chosen: Requantization, cube_channels: int, constants: ConstantPool) -> BnStage:
-    # Below zero EW's multiplication changes nothing; the upper limit is in the unit behind it.
-    relu = chosen.clamp.relu and chosen.clamp.low is None
-    relux_max = chosen.clamp.relux_max if relu and chosen.ew_operands is None else None
-    if chosen.bn_operands is None:
-        return BnStage(
-            mul=Source.REGISTER,
-            mul_operand=chosen.bn_multiplier,
-            shift=chosen.bn_shift,
-            shift_negative=chosen.bn_shift,
-            relu=relu,
-            relux_max=relux_max,
-        )
-    return BnStage(
-        alu_operand=chosen.bn_summand or None,
-        mul=Source.MEMORY,
-        shift=chosen.bn_shift,
-        shift_negative=chosen.bn_shift,
-        relu=relu,
-        relux_max=relux_max,
-        operands=constants.add(pack_bn_multipliers(chosen.bn_operands, cube_channels)),
-    )
+def _bn_stage(pipeline: Pipeline, cube_channels: int, constants: ConstantPool) -> BnStage:
+    bn = pipeline.bn
+    stage = BnStage(relu=bn.relu, relux_max=bn.relux)
+    if isinstance(bn.multiply, int):
+        if bn.multiply == 1 and bn.shift == 0:
+            return stage
+        stage = replace(stage, mul=Source.REGISTER, mul_operand=bn.multiply)
+    else:
+        packed = pack_bn_multipliers(bn.multiply, cube_channels)
+        stage = replace(stage, mul=Source.MEMORY, operands=constants.add(packed))
+    return replace(stage, shift=bn.shift, shift_negative=bn.shift)

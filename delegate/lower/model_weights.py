@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from delegate.graph import DType, Graph, Node, Padding, Tensor
 from delegate.lower.memory.tensors import UINT8_OFFSET
-from delegate.lower.stages import Int64Array
+from delegate.lower.numerics.pipeline import Int64Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

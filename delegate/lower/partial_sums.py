@@ -24,13 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.lower.constants import ConstantPool
-from delegate.lower.conv_stages import choose_requantization, requantizing_stages
+from delegate.lower.conv_stages import bs_multipliers, choose_requantization, requantizing_stages
 from delegate.lower.hw import ATOM_BYTES, CHANNELS_PER_SURFACE, DENSE_KERNEL_GROUP, align
 from delegate.lower.input_split import SUM_BYTES, InputGroup, InputSplit
 from delegate.lower.memory.placement import WorkArea
-from delegate.lower.requantize import Requantization
+from delegate.lower.numerics.pipeline import Int64Array, Pipeline
 from delegate.lower.resolved import Convolution
-from delegate.lower.stages import Int64Array
 from delegate.lower.sum_passes import (
     BLOCK_BYTES,
     BLOCKS_PER_COPY,
@@ -85,12 +84,12 @@ def lower_input_split(
     work: WorkArea,
 ) -> Layer:
     """Tasks pass by pass, in each of them all pixels. Raises LoweringError."""
-    chosen = choose_requantization(conv)
+    pipeline, bias = choose_requantization(conv)
     order = kernel_order(conv)
     sums, reach = sum_passes(conv, split, order, constants)
-    check_range(conv, chosen.bias, reach)
-    builder = _Builder(conv, geometry, order, chosen.bias, len(sums), constants, work)
-    tasks = [*builder.sums(sums), *builder.results(chosen, split.groups[-1])]
+    check_range(conv, bias, reach)
+    builder = _Builder(conv, geometry, order, bias, len(sums), constants, work)
+    tasks = [*builder.sums(sums), *builder.results(pipeline, split.groups[-1])]
     passes = len(sums) + 1
     choice = (
         f"input channels in {len(split.groups)} groups, {passes} passes per pixel with int32 sums "
@@ -174,7 +173,7 @@ class _Builder:
         name = f"sum {index + 1}" if part is None else f"sum {index + 1} half {part}"
         return self._task(one, pixel, name, output, (bs, BnStage(), None, PLAIN))
 
-    def results(self, chosen: Requantization, group: InputGroup) -> Iterator[Task]:
+    def results(self, pipeline: Pipeline, group: InputGroup) -> Iterator[Task]:
         """The last pass: the operands of BS are the sums."""
         conv = self._conv
         outputs = conv.output_view.channels
@@ -182,10 +181,10 @@ class _Builder:
         order = np.arange(outputs)
         weights = pack_group(lanes, group, order, self._constants, conv.weight_zero_point)
         if conv.per_channel:
-            yield from self._copies(chosen.multipliers)
+            yield from self._copies(bs_multipliers(pipeline))
         cube = align(outputs, DENSE_KERNEL_GROUP)
         last = self._sum_count - 1
-        stages = requantizing_stages(conv, chosen, self._vectors, cube, self._constants)
+        stages = requantizing_stages(conv, pipeline, self._vectors, cube, self._constants)
         bs, bn, ew, convert = stages
         for pixel in self._pixels:
             operands = self._block(pixel) if conv.per_channel else self._vector(last, pixel)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from delegate.graph import Activation
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.stages import Int64Array
+from delegate.lower.numerics.pipeline import Int64Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,8 +26,9 @@ from delegate.lower.hw import (
     align,
 )
 from delegate.lower.input_split import SUM_BYTES, InputGroup, InputSplit, SplitCost
+from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, INT32_MAX, Int64Array
+from delegate.lower.numerics.rules import ACCUMULATOR_FITS_INT32
 from delegate.lower.resolved import Convolution
-from delegate.lower.stages import INT8_MAX, INT8_MIN, INT32_MAX, Int64Array
 from delegate.lower.task import Weights
 from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, pack_dense, padded_kernels
 
@@ -174,7 +175,7 @@ def check_range(conv: Convolution, bias: Int64Array, reach: Int64Array) -> None:
         channel = int(np.argmax(worst))
         raise LoweringError(
             conv.node,
-            "accumulator_fits_int32",
+            ACCUMULATOR_FITS_INT32,
             f"output channel {channel}: the sum over a part of the input channels can reach "
             f"{int(worst[channel])}, beyond int32",
         )

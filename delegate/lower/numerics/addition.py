@@ -1,0 +1,203 @@
+"""Scales of an addition, with TensorFlow Lite's result for every pair of operands where there are
+such.
+
+    out = round_half_away((a * Ma + b * Mb) * SCALE / 2^SHIFT) + zero point
+
+with a and b counted from their zero points. TensorFlow Lite's result is nearly always the real sum
+rounded half away, so what matters is how near Ma * SCALE / 2^SHIFT comes to sa / so, and the same
+for b. One SCALE has to serve both: every 15-bit one is a candidate, nearest to the real ratios
+first.
+
+Only pairs whose sum is near a tie can come out differently. A pair that one candidate gets wrong
+rules out every other that gets it wrong too; so the best candidate is checked with all its pairs
+and each finding removes many, until one has no difference (branch and bound: what the known pairs
+weigh is the least that a candidate's differences can weigh). Where none is left, the one whose
+differences are the rarest stays.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.errors import LoweringError
+from delegate.graph import Activation
+from delegate.lower.numerics.pipeline import (
+    INT8_MAX,
+    INT8_MIN,
+    INT32_MAX,
+    Bn,
+    Bs,
+    Ew,
+    EwOperation,
+    FloatArray,
+    Int64Array,
+    OutCvt,
+    Pipeline,
+)
+from delegate.lower.numerics.prover import INT8_VALUES, Proof, SumTarget, prove_sum
+from delegate.lower.numerics.rules import WITHIN_ONE_LSB
+from delegate.lower.numerics.tflite import activation_range
+
+# Operand multipliers stay at or below 2^14: converted operands then reach 255 * 2^14, as in
+# programs observed on silicon.
+MAX_OPERAND_MULTIPLIER = 1 << 14
+_MIN_SCALE, _MAX_SCALE = 1 << 14, (1 << 15) - 1
+_MAX_OUT_SHIFT = 62
+# |a| <= 255: both operands are int8 minus an int8 zero point.
+_OPERAND_RANGE = INT8_MAX - INT8_MIN
+# TensorFlow Lite's own sums are nearer to the real ones than this, in LSB: 20 bits, two operands,
+# and as many whole LSB as outputs have.
+_TFLITE_ERROR = 2.0 ** (9 - 20)
+# Pairs that are tried on the candidates at a time.
+_PAIRS_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SumRequantization:
+    """Stages for the first operand, the second in EW, and their proof over all pairs."""
+
+    pipeline: Pipeline
+    proof: Proof
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Candidates:
+    """Ma, Mb, SCALE and SHIFT of each, and how far a sum can be from the real one, in LSB."""
+
+    first: FloatArray
+    second: FloatArray
+    scale: FloatArray
+    shift: Int64Array
+    error_lsb: FloatArray
+
+    def results(self, rows: Int64Array, a: Int64Array, b: Int64Array) -> FloatArray:
+        """[rows, pairs]"""
+        first, second = self.first[rows, np.newaxis], self.second[rows, np.newaxis]
+        factor = np.ldexp(self.scale[rows], -self.shift[rows].astype(np.int32))[:, np.newaxis]
+        exact = (a * first + b * second) * factor
+        rounded: FloatArray = np.copysign(np.floor(np.abs(exact) + 0.5), exact)
+        return rounded
+
+
+def requantize_sum(
+    node: int,
+    scales: tuple[float, float, float],
+    zero_points: tuple[int, int, int],
+    activation: Activation,
+) -> SumRequantization:
+    """``scales`` and int8 ``zero_points`` of first operand, second, result. Raises LoweringError
+    where no scales are within one LSB.
+    """
+    found = _requantize(scales, zero_points, activation)
+    if found is not None and found.proof.is_within_one_lsb:
+        return found
+    first, second = scales[0] / scales[2], scales[1] / scales[2]
+    raise LoweringError(
+        node,
+        WITHIN_ONE_LSB,
+        f"the operand scales are {first:.6g} and {second:.6g} output LSBs; no 15-bit scales give "
+        "their sum within one LSB: quantise the model with an output scale nearer to the inputs'",
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _requantize(
+    scales: tuple[float, float, float],
+    zero_points: tuple[int, int, int],
+    activation: Activation,
+) -> SumRequantization | None:
+    outputs = activation_range(activation, scales[2], zero_points[2])
+    target = SumTarget(scales, zero_points, outputs)
+    candidates = _candidates(scales[0] / scales[2], scales[1] / scales[2])
+    if not candidates.error_lsb.size:
+        return None
+    best = _search(target, candidates)
+    pipeline = _pipeline(candidates, best, target, activation)
+    return SumRequantization(pipeline, prove_sum(pipeline, target))
+
+
+def _candidates(first: float, second: float) -> _Candidates:
+    """Those with an error below half an LSB, best first."""
+    scale = np.arange(_MIN_SCALE, _MAX_SCALE + 1, dtype=np.float64)
+    # The largest shift with which the larger multiplier still fits.
+    room = np.floor(np.log2((MAX_OPERAND_MULTIPLIER + 0.49) * scale / max(first, second)))
+    shift = np.clip(room, 0, _MAX_OUT_SHIFT).astype(np.int64)
+    power = np.ldexp(1.0, shift.astype(np.int32))
+    a, b = np.rint(first * power / scale), np.rint(second * power / scale)
+    error = np.abs(a * scale / power - first) + np.abs(b * scale / power - second)
+    error[np.maximum(a, b) > MAX_OPERAND_MULTIPLIER] = np.inf
+    error *= _OPERAND_RANGE
+    order = np.argsort(error, kind="stable")
+    order = order[error[order] < 0.5]
+    return _Candidates(a[order], b[order], scale[order], shift[order], error[order])
+
+
+def _search(target: SumTarget, candidates: _Candidates) -> int:
+    """The first candidate without a different result, or with those that weigh least: small
+    operands weigh more, because feature maps have more of them.
+    """
+    zero_points = target.zero_points
+    limits = INT8_MIN - zero_points[2], INT8_MAX - zero_points[2]
+    a, b = (INT8_VALUES - zero_point for zero_point in zero_points[:2])
+    real = np.add.outer(
+        a * (target.scales[0] / target.scales[2]), b * (target.scales[1] / target.scales[2])
+    )
+    to_tie = np.abs(real - np.floor(real) - 0.5).ravel()
+    wanted = np.clip(target.results, *limits).ravel()
+
+    def is_wrong(rows: Int64Array, pairs: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+        results = candidates.results(rows, a[pairs // a.size], b[pairs % a.size])
+        return np.asarray(np.clip(results, *limits) != wanted[pairs])
+
+    def weight(pairs: npt.NDArray[np.intp]) -> FloatArray:
+        smaller, larger = np.abs(a[pairs // a.size]), np.abs(b[pairs % a.size])
+        return np.asarray(1.0 / ((1.0 + smaller) * (1.0 + larger)))
+
+    rows = np.arange(candidates.error_lsb.size)
+    least = np.zeros(rows.size)  # what the known pairs that a candidate gets wrong weigh
+    known = np.zeros(wanted.size, np.bool_)
+    best, lightest = 0, np.inf
+    while rows.size:
+        at = int(np.argmin(least))
+        near = np.flatnonzero(to_tie <= candidates.error_lsb[rows[at]] + _TFLITE_ERROR)
+        wrong = near[is_wrong(rows[at : at + 1], near)[0]]
+        total = float(weight(wrong).sum())
+        if total < lightest:
+            best, lightest = int(rows[at]), total
+        new = wrong[~known[wrong]][:_PAIRS_AT_ONCE]
+        known[new] = True
+        least += is_wrong(rows, new) @ weight(new)
+        is_open = least < lightest
+        is_open[at] = False
+        rows, least = rows[is_open], least[is_open]
+    return best
+
+
+def _pipeline(
+    candidates: _Candidates, best: int, target: SumTarget, activation: Activation
+) -> Pipeline:
+    first, second, scale = (
+        int(values[best]) for values in (candidates.first, candidates.second, candidates.scale)
+    )
+    shift, zero_points = int(candidates.shift[best]), target.zero_points
+    steps_per_lsb = 2.0**shift / scale
+    relu, relux, low = False, None, 0
+    if activation is not Activation.NONE:
+        relu = True
+        if activation is Activation.RELU_N1_TO_1:
+            low = target.outputs[0] - zero_points[2]
+        # The sum that is nearest to the clamp gives it exactly.
+        limit = round((target.outputs[1] - zero_points[2] - low) * steps_per_lsb)
+        if target.outputs[1] < INT8_MAX or activation is Activation.RELU_N1_TO_1:
+            relux = limit if limit <= INT32_MAX else None
+    return Pipeline(
+        Bs(-zero_points[0], first),
+        # A lower bound off the zero point: BN takes it off, OUT_CVT puts it back.
+        Bn(add=-round(low * steps_per_lsb)),
+        Ew(EwOperation.ADD, None, -zero_points[1], second, relu, relux),
+        OutCvt(scale, shift, zero_points[2] + low),
+    )

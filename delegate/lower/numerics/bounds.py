@@ -1,0 +1,44 @@
+"""Between which values an accumulator lies, whatever the input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array
+
+# Weights that are summed at a time: what a core's cache holds, instead of copies of all of them.
+_BLOCK_TERMS = 1 << 18
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AccumulatorBounds:
+    """Exact bounds of the accumulator per output channel over every possible input, bias
+    included.
+    """
+
+    low: Int64Array
+    high: Int64Array
+
+
+def accumulator_bounds(
+    weights: npt.NDArray[np.integer[Any]], bias: Int64Array, input_zero_point: int
+) -> AccumulatorBounds:
+    """Bounds of sum(w * (x - zero_point)) + bias for int8 x. ``weights``: [channels, terms],
+    zero point taken off.
+    """
+    total, magnitude = np.empty(len(weights), np.int64), np.empty(len(weights), np.int64)
+    step = max(1, _BLOCK_TERMS // max(weights.shape[1], 1))
+    for first in range(0, len(weights), step):
+        part = weights[first : first + step]
+        total[first : first + step] = part.sum(axis=1, dtype=np.int64)
+        magnitude[first : first + step] = np.abs(part).sum(axis=1, dtype=np.int64)
+    positive, negative = (total + magnitude) // 2, (total - magnitude) // 2
+    x_low, x_high = INT8_MIN - input_zero_point, INT8_MAX - input_zero_point
+    # Padding contributes x = zero point, i.e. nothing: x_low <= 0 <= x_high covers it.
+    return AccumulatorBounds(
+        bias + positive * x_low + negative * x_high, bias + positive * x_high + negative * x_low
+    )

@@ -1,0 +1,79 @@
+"""What choosers propose: factors per channel; and the pipeline that they are part of.
+
+    BS       t = round((acc + moved) * C >> s1)
+    BN       u = round(t * D >> s2)                in units of 2^-(R - b) LSB
+    EW       v = u * 2^b                           in units of 2^-R LSB
+    OUT_CVT  out = round_half_away(v >> R) + zero point
+
+The activation clamps where zero is the zero point and one LSB a power of two: below behind BN,
+above behind BN or, where channels have units of their own there, behind EW.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from delegate.graph import Activation
+from delegate.lower.numerics.pipeline import (
+    INT32_MAX,
+    Bn,
+    Bs,
+    Ew,
+    EwOperation,
+    Int64Array,
+    Operand,
+    OutCvt,
+    Pipeline,
+)
+
+# BS and BN multipliers are signed 16-bit operands: 15 bits of magnitude. Documented.
+FACTOR_BITS = 15
+LARGEST_FACTOR = (1 << FACTOR_BITS) - 1
+# OUT_CVT_SCALE as the vendor normalises it (0x4000..0x7fff); a pure shift is 2^14 >> 14.
+UNIT_SCALE = 1 << 14
+UNIT_SHIFT = 14
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Factors:
+    """C, D, s1, s2, R, and per channel ``ew_bits`` (b) and ``moved``. ``first`` and ``second``:
+    numbers for all channels (registers), or one per channel (memory). ``ew_bits`` None: EW is free.
+    """
+
+    first: Operand
+    second: Operand
+    bs_shift: int
+    bn_shift: int
+    unit_bits: int
+    ew_bits: Int64Array | None = None
+    moved: Operand = 0
+
+
+def pipeline_of(
+    factors: Factors, activation: Activation, outputs: tuple[int, int], zero_point: int
+) -> Pipeline:
+    """``outputs``: the activation's range, in int8."""
+    relu, relux, low = False, None, 0
+    if activation is not Activation.NONE:
+        relu = True
+        if activation is Activation.RELU_N1_TO_1:
+            low = outputs[0] - zero_point
+        limit = (outputs[1] - zero_point - low) << factors.unit_bits
+        relux = limit if limit <= INT32_MAX else None  # beyond, int8 saturates anyway
+    bn, ew = Bn(factors.second, shift=factors.bn_shift, relu=relu, relux=relux), None
+    if low:
+        # The lower bound is not the zero point: EW takes it off, OUT_CVT puts it back.
+        bn = Bn(factors.second, shift=factors.bn_shift)
+        ew = Ew(EwOperation.ADD, -(low << factors.unit_bits), relu=True, relux=relux)
+    elif factors.ew_bits is not None:
+        bn = Bn(factors.second, shift=factors.bn_shift, relu=relu)
+        powers = np.left_shift(np.int64(1), factors.ew_bits)
+        ew = Ew(EwOperation.MULTIPLY, powers, relu=relux is not None, relux=relux)
+    return Pipeline(
+        Bs(factors.moved, factors.first, factors.bs_shift),
+        bn,
+        ew,
+        OutCvt(UNIT_SCALE, UNIT_SHIFT + factors.unit_bits, zero_point + low),
+    )

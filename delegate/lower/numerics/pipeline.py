@@ -1,0 +1,171 @@
+"""The DPU's stages in the hardware's order, as numbers.
+
+    BS       x = (x + add) * multiply >> shift          then ReLU, RELUX
+    BN       x = (x * multiply + add) >> shift          then ReLU, RELUX
+    EW       x = x + operand  or  x * operand           then ReLU, RELUX
+    OUT_CVT  x = (x * scale >> shift) + offset          saturated to int8
+
+BS adds before it multiplies, BN after. Shifts round half to even; OUT_CVT's rounds half away from
+zero. An operand is a number (a register) or an array with one value per channel (memory); EW's can
+also be another tensor, which then passes a conversion: (e + offset) * scale. A lookup table would
+stand between BN and EW.
+
+Every stage rises with its input as long as no multiplier is negative, and so does a pipeline.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+INT32_MAX = (1 << 31) - 1
+INT8_MIN, INT8_MAX = -128, 127
+
+Int64Array = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+Operand = int | Int64Array
+
+
+class EwOperation(enum.Enum):
+    """What EW does with its operand."""
+
+    ADD = "add"
+    MULTIPLY = "multiply"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bs:
+    """``relux`` None: no upper clamp."""
+
+    add: Operand = 0
+    multiply: Operand = 1
+    shift: int = 0
+    relu: bool = False
+    relux: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bn:
+    """Like BS, but the product comes first: ``add`` is in units of the product."""
+
+    multiply: Operand = 1
+    add: Operand = 0
+    shift: int = 0
+    relu: bool = False
+    relux: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ew:
+    """``operand`` None: another tensor, of which ``(e + offset) * scale`` is taken."""
+
+    operation: EwOperation
+    operand: Operand | None = None
+    offset: int = 0
+    scale: int = 1
+    relu: bool = False
+    relux: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutCvt:
+    """``shift`` below 64."""
+
+    scale: int = 1
+    shift: int = 0
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pipeline:
+    """All stages of a task. ``ew`` None: bypassed."""
+
+    bs: Bs = field(default_factory=Bs)
+    bn: Bn = field(default_factory=Bn)
+    ew: Ew | None = None
+    out: OutCvt = field(default_factory=OutCvt)
+
+    def of(self, channels: slice) -> Pipeline:
+        """The stages of some channels."""
+        bs, bn, ew = self.bs, self.bn, self.ew
+        if ew is not None and ew.operand is not None:
+            ew = replace(ew, operand=_part(ew.operand, channels))
+        return replace(
+            self,
+            bs=replace(bs, add=_part(bs.add, channels), multiply=_part(bs.multiply, channels)),
+            bn=replace(bn, add=_part(bn.add, channels), multiply=_part(bn.multiply, channels)),
+            ew=ew,
+        )
+
+    def rises(self) -> bool:
+        """Whether no multiplier is negative: then the result rises with the input, and with EW's
+        other tensor.
+        """
+        ew = self.ew
+        factors = [self.bs.multiply, self.bn.multiply, self.out.scale]
+        if ew is not None:
+            factors.append(ew.scale)
+            if ew.operation is EwOperation.MULTIPLY:
+                factors.append(-1 if ew.operand is None else ew.operand)
+        return all(bool(np.all(factor >= 0)) for factor in factors)
+
+    def stages(self, x: FloatArray, e: FloatArray | float = 0.0) -> Iterator[FloatArray]:
+        """What each stage computes before its clamps; last OUT_CVT, without its offset. ``x``:
+        [channels, values] whole numbers of int32; ``e``: EW's other tensor.
+
+        In doubles, which is exact as long as every stage stays within int32: products of 32 and 15
+        bits take 47 of 53. The hardware saturates there; see ``fits_int32``.
+        """
+        bs, bn, ew, out = self.bs, self.bn, self.ew, self.out
+        x = x + _column(bs.add) if np.any(bs.add) else x
+        yield x
+        x = np.rint(x * (_column(bs.multiply) * 2.0**-bs.shift))
+        yield x
+        x = _clamped(x, bs.relu, bs.relux)
+        if np.any(bn.add):
+            x = np.rint((x * _column(bn.multiply) + _column(bn.add)) * 2.0**-bn.shift)
+        else:
+            x = np.rint(x * (_column(bn.multiply) * 2.0**-bn.shift))
+        yield x
+        x = _clamped(x, bn.relu, bn.relux)
+        if ew is not None:
+            operand = (e + ew.offset) * ew.scale if ew.operand is None else _column(ew.operand)
+            x = x + operand if ew.operation is EwOperation.ADD else x * operand
+            yield x
+            x = _clamped(x, ew.relu, ew.relux)
+        x = x * (out.scale * 2.0**-out.shift)
+        yield np.copysign(np.floor(np.abs(x) + 0.5), x)
+
+    def run(self, x: FloatArray, e: FloatArray | float = 0.0) -> FloatArray:
+        """The int8 results; see ``stages``."""
+        for value in self.stages(x, e):
+            result = value
+        return np.asarray(np.clip(result + self.out.offset, INT8_MIN, INT8_MAX))
+
+    def fits_int32(self, x: FloatArray, e: FloatArray | float = 0.0) -> bool:
+        """Whether no stage saturates for ``x``, so that ``run`` is exact. As every stage rises, the
+        ends of a range speak for all between them.
+        """
+        *inner, _ = self.stages(x, e)
+        return all(bool(np.all(np.abs(value) <= INT32_MAX)) for value in inner)
+
+
+def _part(operand: Operand, channels: slice) -> Operand:
+    return operand[channels] if isinstance(operand, np.ndarray) else operand
+
+
+def _column(operand: Operand) -> FloatArray | float:
+    """To meet [channels, values]."""
+    if isinstance(operand, np.ndarray):
+        return operand[:, np.newaxis].astype(np.float64)
+    return float(operand)
+
+
+def _clamped(values: FloatArray, relu: bool, relux: int | None) -> FloatArray:
+    if relu:
+        values = np.maximum(values, 0.0)
+    return values if relux is None else np.minimum(values, float(relux))

@@ -1,0 +1,171 @@
+"""What a node's requantisation computes, and why a pipeline of DPU stages may stand for it.
+
+TensorFlow Lite's reference kernels compute, per output channel, with the channel's multiplier
+m = sx * sw / sy = q * 2^(e - 31) (``tflite``):
+
+    acc = sum((x - zx) * (w - zw)) + bias
+    N   = round(acc * 2^max(e,0) * q / 2^31)            ties up
+    out = clamp(round(N / 2^max(-e,0)) + zero point)    ties away from zero
+
+A ``Pipeline`` makes something near it from the same accumulator: the array sums x * w, and BS adds
+bias - zx * sum(w - zw) and the OW term -zw * sum(x), which together is acc, exactly.
+
+**Theorem.** Both are functions of one whole number, acc, in a range known from the weights, and
+both rise with it: a product with a number that is not negative rises, and so do shifts with
+rounding, sums with constants, clamps and saturation. TensorFlow Lite gives the output k from
+first(k) to first(k + 1) - 1. There it is constant and the pipeline rises, so the pipeline's largest
+distance from k is at one of these two ends. The at most 2 * 256 ends inside the range tell the
+largest distance over every input, exactly, without looking at any accumulator between.
+
+first(k), the least accumulator whose output is k or more (``first_accumulators``), is the inverse
+of the two roundings. Let d = k - zero point and Q = 2^max(e,0) * q, r = max(-e,0).
+For d > 0: out >= k just where N >= n = d * 2^r - 2^(r-1) (d where r = 0), that is where
+acc * Q + 2^30 >= n * 2^31. For d <= 0, with m = 1 - d >= 1: out < k just where
+-N >= n = m * 2^r - 2^(r-1), that is where -acc * Q + 2^30 - 1 >= n * 2^31.
+
+What the proof assumes is checked: int32 holds all of TensorFlow Lite's own steps (``wraps``, before
+a node gets here), no multiplier of the pipeline is negative, no stage of it saturates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from delegate.lower.numerics.pipeline import (
+    INT8_MAX,
+    INT8_MIN,
+    INT32_MAX,
+    FloatArray,
+    Int64Array,
+    Pipeline,
+)
+from delegate.lower.numerics.tflite import quantize_multiplier, scaled
+
+# Channels at a time: what a core's cache holds of their outputs.
+_CHANNELS_AT_ONCE = 32
+INT8_VALUES = np.arange(INT8_MIN, INT8_MAX + 1, dtype=np.int64)
+# TensorFlow Lite adds with so many bits more than the operands have.
+_SUM_BITS = 20
+# Beyond int32: no accumulator reaches this.
+_FAR = 1 << 33
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """What TensorFlow Lite computes, [channels]: the multiplier (``q``, ``exponent``) and the range
+    ``low`` to ``high`` of the accumulator over every input, bias included. ``outputs``: least and
+    largest int8 result (the activation), around ``zero_point``.
+    """
+
+    q: Int64Array
+    exponent: Int64Array
+    low: Int64Array
+    high: Int64Array
+    zero_point: int
+    outputs: tuple[int, int]
+
+    @cached_property
+    def firsts(self) -> Int64Array:
+        """[channels, outputs but the least]: the least accumulator that gives each or more."""
+        outputs = np.arange(self.outputs[0] + 1, self.outputs[1] + 1, dtype=np.int64)
+        return first_accumulators(self.q, self.exponent, outputs - self.zero_point)
+
+
+def first_accumulators(q: Int64Array, exponent: Int64Array, distances: Int64Array) -> Int64Array:
+    """[channels, distances]: the least accumulator whose result is ``distances`` from the zero
+    point or more; +-2^33 where int32 has none.
+    """
+    real = np.ldexp(q.astype(np.float64), (exponent - 31).astype(np.int32))[:, np.newaxis]
+    magnitude = np.where(distances > 0, distances, 1 - distances)
+    with np.errstate(divide="ignore"):
+        is_far = (magnitude - 0.5) / real > INT32_MAX
+    # Where the step is near, n * 2^31 ~ acc * Q < 2^62: no overflow.
+    right = np.clip(-exponent, 0, 31)[:, np.newaxis]
+    n = np.where(is_far, 0, (magnitude << right) - (np.left_shift(1, right) >> 1))
+    q_shifted = np.maximum(q << np.clip(exponent, 0, 31), 1)[:, np.newaxis]
+    above_tie = np.where(distances > 0, 0, 1)
+    first = -((-((n << 31) - (1 << 30) + above_tie)) // q_shifted)
+    first = np.where(is_far, _FAR, first)
+    return np.where(distances > 0, first, 1 - first)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proof:
+    """``worst`` [channels]: the largest distance to TensorFlow Lite's result over every input, in
+    LSB. ``wrong`` [channels]: ends of outputs with another result. ``is_sound``: the pipeline rises
+    and fits int32; otherwise the rest means nothing.
+    """
+
+    is_sound: bool
+    worst: Int64Array
+    wrong: Int64Array
+
+    @property
+    def is_within_one_lsb(self) -> bool:
+        return self.is_sound and int(self.worst.max()) <= 1
+
+
+def prove(pipeline: Pipeline, target: Target) -> Proof:
+    """Compares ``pipeline`` with ``target`` for every accumulator; see the theorem above."""
+    worst, wrong = np.zeros_like(target.q), np.zeros_like(target.q)
+    is_sound = pipeline.rises()
+    least, largest = target.outputs
+    outputs = np.arange(least, largest + 1, dtype=np.float64)
+    for start in range(0, target.q.size, _CHANNELS_AT_ONCE):
+        part = slice(start, start + _CHANNELS_AT_ONCE)
+        stages = pipeline.of(part)
+        low, high = target.low[part, np.newaxis], target.high[part, np.newaxis]
+        ends = np.concatenate([low, high], axis=1).astype(np.float64)
+        is_sound = is_sound and stages.fits_int32(ends)
+        begins = np.concatenate(
+            [low, np.clip(target.firsts[part], low, high + 1), high + 1], axis=1
+        )
+        first, last = begins[:, :-1], begins[:, 1:] - 1
+        off = np.maximum(_off(stages, first, outputs), _off(stages, last, outputs))
+        off = np.where(first <= last, off, 0.0)
+        worst[part] = off.max(axis=1)
+        wrong[part] = np.count_nonzero(off, axis=1)
+    return Proof(is_sound, worst, wrong)
+
+
+@dataclass(frozen=True, eq=False)
+class SumTarget:
+    """What TensorFlow Lite's ADD computes of two int8 operands: with 20 more bits, one rounded
+    multiplier per operand and one for the sum. ``scales`` and ``zero_points`` of first, second,
+    result.
+    """
+
+    scales: tuple[float, float, float]
+    zero_points: tuple[int, int, int]
+    outputs: tuple[int, int]
+
+    @cached_property
+    def results(self) -> Int64Array:
+        """[first, second]: of all 65,536 pairs, before the zero point and clamps."""
+        twice = 2.0 * max(self.scales[:2])
+        first, second = (
+            scaled((INT8_VALUES - zero_point) << _SUM_BITS, *quantize_multiplier(scale / twice))
+            for scale, zero_point in zip(self.scales[:2], self.zero_points[:2], strict=True)
+        )
+        output = quantize_multiplier(twice / ((1 << _SUM_BITS) * self.scales[2]))
+        return scaled(first[:, np.newaxis] + second, *output)
+
+
+def prove_sum(pipeline: Pipeline, target: SumTarget) -> Proof:
+    """Compares ``pipeline``, with the second operand in EW, with ``target`` for every pair.
+    ``wrong``: pairs with another result.
+    """
+    wanted = np.clip(target.results + target.zero_points[2], *target.outputs)
+    x, e = INT8_VALUES[:, np.newaxis].astype(np.float64), INT8_VALUES.astype(np.float64)
+    off = np.abs(pipeline.run(x, e) - wanted)
+    is_sound = pipeline.fits_int32(x, e)
+    worst, wrong = int(off.max()), int(np.count_nonzero(off))
+    return Proof(is_sound, np.array([worst]), np.array([wrong]))
+
+
+def _off(stages: Pipeline, accumulators: Int64Array, outputs: FloatArray) -> FloatArray:
+    distance: FloatArray = np.abs(stages.run(accumulators.astype(np.float64)) - outputs)
+    return distance

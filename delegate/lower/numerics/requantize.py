@@ -1,0 +1,91 @@
+"""Requantisation of a node: the first pipeline of the choosers that the prover accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.errors import LoweringError
+from delegate.graph import Activation
+from delegate.lower.numerics import one_rounding, two_roundings
+from delegate.lower.numerics.bounds import AccumulatorBounds
+from delegate.lower.numerics.factors import Factors, pipeline_of
+from delegate.lower.numerics.pipeline import INT32_MAX, Pipeline
+from delegate.lower.numerics.prover import Proof, Target, prove
+from delegate.lower.numerics.rules import ACCUMULATOR_FITS_INT32, WITHIN_ONE_LSB
+from delegate.lower.numerics.tflite import activation_range, quantize_multipliers, wraps
+
+Chooser = Callable[[Target], Factors | None]
+
+PER_TENSOR: tuple[Chooser, ...] = (two_roundings.propose_for_all,)
+PER_CHANNEL: tuple[Chooser, ...] = (two_roundings.propose, one_rounding.propose)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Requantization:
+    """Stages for the accumulator that TensorFlow Lite computes, bias included, and their proof."""
+
+    pipeline: Pipeline
+    proof: Proof
+
+
+def requantize(
+    node: int,
+    multipliers: npt.NDArray[np.float64],
+    bounds: AccumulatorBounds,
+    *,
+    per_channel: bool,
+    activation: Activation,
+    output_scale: float,
+    output_zero_point: int,
+) -> Requantization:
+    """``multipliers``: real sx * sw_c / sy, one per output channel (all equal if not
+    ``per_channel``); ``output_zero_point`` in int8. Raises LoweringError where TensorFlow Lite's
+    int32 could wrap, or no pipeline is within one LSB.
+    """
+    q, exponent = quantize_multipliers(multipliers)
+    _check_int32(node, bounds, exponent)
+    outputs = activation_range(activation, output_scale, output_zero_point)
+    target = Target(q, exponent, bounds.low, bounds.high, output_zero_point, outputs)
+    worst = "no stages could be found"
+    for propose in PER_CHANNEL if per_channel else PER_TENSOR:
+        factors = propose(target)
+        if factors is None:
+            continue
+        pipeline = pipeline_of(factors, activation, outputs, output_zero_point)
+        proof = prove(pipeline, target)
+        if proof.is_within_one_lsb:
+            return Requantization(pipeline, proof)
+        if proof.is_sound:
+            channel = int(np.argmax(proof.worst))
+            worst = f"output channel {channel} could be off by {int(proof.worst[channel])} LSB"
+    raise LoweringError(
+        node,
+        WITHIN_ONE_LSB,
+        f"{worst}; the multipliers are {float(multipliers.min()):.3g} to "
+        f"{float(multipliers.max()):.3g}: quantise the model with output scales nearer together",
+    )
+
+
+def _check_int32(node: int, bounds: AccumulatorBounds, exponent: npt.NDArray[np.int64]) -> None:
+    """TensorFlow Lite's int32 must not wrap, nor the DPU's while it adds the parts: the array's sum
+    without bias reaches no further than the range is wide.
+    """
+    over = (
+        wraps(bounds.low, exponent)
+        | wraps(bounds.high, exponent)
+        | (bounds.high - bounds.low > INT32_MAX)
+    )
+    if not over.any():
+        return
+    channel = int(np.argmax(over))
+    raise LoweringError(
+        node,
+        ACCUMULATOR_FITS_INT32,
+        f"output channel {channel} can reach accumulators from {int(bounds.low[channel])} to "
+        f"{int(bounds.high[channel])} (shifted left by {max(int(exponent[channel]), 0)}), beyond "
+        "int32; quantise the model with a smaller bias",
+    )

@@ -1,0 +1,81 @@
+"""Requantisation in TensorFlow Lite's reference kernels, as they compute it.
+
+A real multiplier becomes q * 2^(e - 31) with 2^30 <= q < 2^31 (QuantizeMultiplier), and an
+accumulator is multiplied with two roundings (MultiplyByQuantizedMultiplier):
+
+    N   = round(acc * 2^max(e,0) * q / 2^31)       ties up (SaturatingRoundingDoublingHighMul)
+    out = round(N / 2^max(-e,0))                   ties away from zero (RoundingDivideByPOT)
+
+All of it in int32: acc * 2^max(e,0) wraps, and so does out + zero point. Accumulators for which one
+of them would are excluded by ``wraps``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.graph import Activation
+from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, INT32_MAX, Int64Array
+
+# Zero points are int8: a result this far inside int32 does not wrap when one is added.
+_ROOM_FOR_ZERO_POINT = 256
+
+
+def quantize_multiplier(value: float) -> tuple[int, int]:
+    """(q, e); (0, 0) for values below 2^-32."""
+    if value == 0.0:
+        return 0, 0
+    mantissa, exponent = math.frexp(value)
+    q = math.floor(mantissa * (1 << 31) + 0.5)
+    if q == 1 << 31:
+        q, exponent = q // 2, exponent + 1
+    if exponent < -31:
+        return 0, 0
+    return q, exponent
+
+
+def quantize_multipliers(values: npt.NDArray[np.float64]) -> tuple[Int64Array, Int64Array]:
+    """``quantize_multiplier`` of each."""
+    pairs = np.array([quantize_multiplier(float(v)) for v in values], np.int64).reshape(-1, 2)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def scaled(accumulators: Int64Array, q: int | Int64Array, exponent: int | Int64Array) -> Int64Array:
+    """MultiplyByQuantizedMultiplier of accumulators that do not wrap."""
+    product = accumulators * np.left_shift(q, np.maximum(exponent, 0))
+    # 2^30 - 1 below zero: C's division towards zero makes the ties go up.
+    rounded = (np.abs(product) + np.where(product >= 0, 1 << 30, (1 << 30) - 1)) >> 31
+    right = np.maximum(np.negative(exponent), 0)
+    result: Int64Array = np.sign(product) * ((rounded + (np.left_shift(1, right) >> 1)) >> right)
+    return result
+
+
+def wraps(accumulators: Int64Array, exponent: Int64Array) -> npt.NDArray[np.bool_]:
+    """Whether int32 does not hold an accumulator, it shifted left, or the result with its zero
+    point.
+    """
+    limit = np.where(
+        exponent >= 0, (INT32_MAX - _ROOM_FOR_ZERO_POINT) >> np.clip(exponent, 0, 31), INT32_MAX
+    )
+    return np.asarray(np.abs(accumulators) > limit)
+
+
+def activation_range(activation: Activation, scale: float, zero_point: int) -> tuple[int, int]:
+    """The clamp of a fused activation, in int8 (uint8 tensors: zero point - 128)."""
+    low, high = INT8_MIN, INT8_MAX
+    if activation in (Activation.RELU, Activation.RELU6):
+        low = max(low, zero_point)
+    if activation is Activation.RELU6:
+        high = min(high, zero_point + _steps(6.0, scale))
+    if activation is Activation.RELU_N1_TO_1:
+        low = max(low, zero_point - _steps(1.0, scale))
+        high = min(high, zero_point + _steps(1.0, scale))
+    return low, high
+
+
+def _steps(value: float, scale: float) -> int:
+    """round(value / scale) in float32, half away from zero."""
+    return math.floor(float(np.float32(value) / np.float32(scale)) + 0.5)

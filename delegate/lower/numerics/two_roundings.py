@@ -1,0 +1,168 @@
+"""The exact way: BS and BN multiply by two factors of 15 bits and make TensorFlow Lite's N.
+
+N is BN's rounding, and OUT_CVT makes the second one. Channels have units of their own then, 2^-g
+LSB with g = -e, but OUT_CVT one shift for all: EW brings them together by a power of two, exactly.
+
+A channel whose scale is far below the others rounds to a coarser unit than TensorFlow Lite's. One
+with hardly any bits left is mostly bias, as are channels whose result is the same for every input
+(converters give dead channels scales a hundred million times below the largest, and biases of
+2^30): their bias is moved, so that the result is right at the accumulator's centre.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.lower.numerics.factor_search import Search, search_factors
+from delegate.lower.numerics.factors import FACTOR_BITS, LARGEST_FACTOR, Factors
+from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, FloatArray, Int64Array
+from delegate.lower.numerics.prover import Target
+from delegate.lower.numerics.tflite import scaled
+
+# The largest power of two in EW's signed 16-bit operand.
+_MAX_EW_BITS = 14
+# Behind BS and BN 30 bits are kept, so that rounding cannot reach 2^31.
+_KEPT_BITS = 30
+# Two factors of 15 bits, the first not below 2^14: what any product below this can be made of.
+_PRODUCT_BITS = 2 * FACTOR_BITS - 1
+# Of BN: six bits.
+_MAX_SHIFT = 63
+# Outputs span this many LSB; behind them results are saturated, whatever their distance.
+_OUTPUT_LSB = 2.0 * (INT8_MAX - INT8_MIN + 1)
+# Moved centres stay below this accumulator: half of int32 leaves room for what the inputs add.
+_CENTRE_LIMIT = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Units:
+    """Per channel: results of BN per LSB are 2^own_bits; ``slope`` of them per accumulator."""
+
+    unit_bits: int
+    own_bits: Int64Array
+    slope: FloatArray
+    multipliers: FloatArray
+    magnitude: Int64Array
+    is_varying: npt.NDArray[np.bool_]
+
+
+def propose(target: Target) -> Factors | None:
+    """None where the channels' scales do not fit the stages."""
+    units = _units(target)
+    shifts = None if units is None else _shifts(units)
+    if units is None or shifts is None:
+        return None
+    bs_shift, bn_shift = shifts
+    products = np.ldexp(units.slope, bs_shift + bn_shift)
+    is_live = target.q > 0
+    is_coarse = is_live & (products < LARGEST_FACTOR)
+    first, second, moved = _centred(target, units, products, is_coarse, shifts)
+    fine = np.flatnonzero(is_live & ~is_coarse)
+    if fine.size:
+        largest = np.minimum(_largest_first(units.magnitude[fine], bs_shift), LARGEST_FACTOR)
+        search = Search(target, units.own_bits, products, bs_shift, bn_shift)
+        first[fine], second[fine] = search_factors(search, fine, largest)
+    if (second > LARGEST_FACTOR).any() or (is_live & ((first < 1) | (second < 1))).any():
+        return None
+    ew_bits = units.unit_bits - units.own_bits
+    return Factors(first, second, bs_shift, bn_shift, units.unit_bits, ew_bits, moved)
+
+
+def propose_for_all(target: Target) -> Factors | None:
+    """The same factors for all channels, which share one multiplier: registers, and EW is free."""
+    widest = Target(
+        target.q[:1],
+        target.exponent[:1],
+        target.low.min(keepdims=True),
+        target.high.max(keepdims=True),
+        target.zero_point,
+        target.outputs,
+    )
+    found = propose(widest)
+    if found is None:
+        return None
+    first, second, moved = (int(np.ravel(v)[0]) for v in (found.first, found.second, found.moved))
+    if found.ew_bits is not None and found.ew_bits.any():
+        return None
+    return Factors(first, second, found.bs_shift, found.bn_shift, found.unit_bits, None, moved)
+
+
+def _units(target: Target) -> _Units | None:
+    """None without a channel that varies with the input."""
+    q, exponent = target.q, target.exponent
+    multipliers = np.ldexp(q.astype(np.float64), (exponent - 31).astype(np.int32))
+    magnitude = np.maximum(np.maximum(np.abs(target.low), np.abs(target.high)), 1)
+    is_constant = (q > 0) & (_at(target, target.low) == _at(target, target.high))
+    is_varying = (q > 0) & ~is_constant
+    if not is_varying.any():
+        return None
+    unit = -exponent
+    headroom = _KEPT_BITS - math.frexp(float((magnitude * multipliers).max()) + 1.0)[1]
+    finest, coarsest = int(unit[is_varying].max()), max(int(unit[is_varying].min()), 0)
+    unit_bits = max(0, min(finest, coarsest + _MAX_EW_BITS, headroom))
+    own_bits = np.clip(unit, max(0, unit_bits - _MAX_EW_BITS), unit_bits)
+    own_bits[is_constant] = max(0, unit_bits - _MAX_EW_BITS)
+    slope = np.where(is_varying, np.ldexp(multipliers, own_bits.astype(np.int32)), 0.0)
+    return _Units(unit_bits, own_bits, slope, multipliers, magnitude, is_varying)
+
+
+def _at(target: Target, accumulators: Int64Array) -> Int64Array:
+    """TensorFlow Lite's results, before the zero point is added."""
+    return scaled(accumulators, target.q, target.exponent)
+
+
+def _largest_first(magnitude: Int64Array, bs_shift: int) -> Int64Array:
+    """C with which BS stays within 30 bits; at least 1."""
+    return np.maximum((1 << (_KEPT_BITS + bs_shift)) // magnitude, 1)
+
+
+def _shifts(units: _Units) -> tuple[int, int] | None:
+    """s1: as few bits dropped as int32 allows for accumulators that are not saturated anyway, with
+    all bits of C; channels that can leave this range (by a large bias) take a smaller C. s1 + s2:
+    the products are as large as two factors can make them in every channel.
+    """
+    varying = units.is_varying
+    reach = np.ceil(_OUTPUT_LSB / units.multipliers[varying])
+    relevant = np.minimum(units.magnitude[varying], reach)
+    bs_shift = max(0, int(relevant.max()).bit_length() + FACTOR_BITS - _KEPT_BITS)
+    largest = np.minimum(_largest_first(units.magnitude, bs_shift), LARGEST_FACTOR)
+    room = largest[varying] * float(LARGEST_FACTOR) / units.slope[varying]
+    # One bit of room: at the very limit only a few pairs fit.
+    bits = int(np.floor(np.log2(room.min()))) - 1
+    bits = min(bits, _PRODUCT_BITS - math.frexp(float(units.slope.max()))[1], bs_shift + _MAX_SHIFT)
+    if bits - bs_shift < 0 or bits < FACTOR_BITS:
+        return None
+    return bs_shift, bits - bs_shift
+
+
+def _centred(
+    target: Target,
+    units: _Units,
+    products: FloatArray,
+    is_coarse: npt.NDArray[np.bool_],
+    shifts: tuple[int, int],
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """C, D and how far the bias is moved of ``is_coarse`` channels; zeros elsewhere."""
+    first, second, moved = (np.zeros(len(products), np.int64) for _ in range(3))
+    rows = np.flatnonzero(is_coarse)
+    if not rows.size:
+        return first, second, moved
+    centre = (target.low[rows] + target.high[rows]) / 2.0
+    # Where the result is the same for every input, the centre lies in the middle of what rounds
+    # to it.
+    wanted = np.where(
+        units.is_varying[rows], centre * units.multipliers[rows], _at(target, target.low)[rows]
+    )
+    lsb = np.ldexp(1.0, (-sum(shifts) - units.own_bits[rows]).astype(np.int32))
+    # A product so small that the centre would need an accumulator beyond int32 is raised.
+    least = np.ceil(np.abs(wanted) / (lsb * _CENTRE_LIMIT))
+    whole = np.maximum(np.maximum(np.rint(products[rows]), least), 1)
+    # Centres reach half of int32, and BS is to stay within 30 bits.
+    largest = max(1, min(1 << shifts[0] >> 1, LARGEST_FACTOR))
+    second[rows] = np.ceil(whole / largest).astype(np.int64)
+    first[rows] = np.ceil(whole / second[rows]).astype(np.int64)
+    moved[rows] = np.rint(wanted / (first[rows] * second[rows] * lsb) - centre).astype(np.int64)
+    return first, second, moved
