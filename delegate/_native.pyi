@@ -97,6 +97,7 @@ def simulate(
     lenient: bool = False,
     counters: bool = False,
     probe: int | None = None,
+    chip: dict[str, str | int] | None = None,
 ) -> dict[str, Any]:
     """Runs jobs of register commands on the simulated NPU.
 
@@ -104,7 +105,8 @@ def simulate(
     result's "complaints" are the deviations that ``lenient`` passed over, one line each, its
     "tasks" what every task moved and computed (with ``counters``), and its "traces" how the
     element at device address ``probe`` got its value, one for every task that writes it.
-    delegate/simulator.py makes types of them.
+    delegate/simulator.py makes types of them. ``chip``: as delegate.chip.header.native_chip gives
+    it; RK3588 without.
 
     ``regions``: name, device address, writable contiguous bytes and, optionally, how many of them
     hold content. ``jobs``: tasks as (address of the commands, 64-bit words, layer name). Raises

@@ -10,11 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "chip_gen.h"
 #include "program.h"
 
 namespace rk3588 {
 
-inline constexpr size_t kAtomBytes = 16;
 // Channels that a pixel of a folded input may have.
 inline constexpr size_t kMaxFoldedLanes = 64;
 

@@ -58,8 +58,8 @@ MUTATIONS = (
     ),
     Mutation(
         "channel order", "cna.cpp",
-        "offset + uint64_t{o % kDenseGroup} * i_in_group + i % kDenseGroup",
-        "offset + uint64_t{i % kDenseGroup} * o_in_group + o % kDenseGroup",
+        "offset + uint64_t{o - o_first} * i_in_group + (i - i_first)",
+        "offset + uint64_t{i - i_first} * o_in_group + (o - o_first)",
     ),
     Mutation("COMB_USE addressing", "rdma.h", "s % 2 != 0 ? odd : even", "s % 2 != 0 ? even : odd"),
     Mutation(
@@ -102,8 +102,8 @@ MUTATIONS = (
              "pixel += y * width;"),
     Mutation("columns of pooling", "ppu.cpp", "shares * c->stride_h < c->kernel_h",
              "shares * c->stride_h + 1 < c->kernel_h"),
-    Mutation("order of fp16 sums", "core_float.cpp", "std::min(last, group + kInputGroup)",
-             "std::min(last, group + kInputGroup / 2)"),
+    Mutation("order of fp16 sums", "core_float.cpp", "std::min(last, group + lanes)",
+             "std::min(last, group + lanes / 2)"),
 )  # fmt: skip
 
 

@@ -86,6 +86,18 @@ std::optional<sim::Probe> parse_probe(const py::object& item) {
   return probe;
 }
 
+// Numbers by name, as delegate/chip/header.py native_chip gives them; None: RK3588.
+Chip parse_chip(const py::object& item, std::string* name) {
+  Chip chip = kRk3588;
+  if (item.is_none()) return chip;
+  const auto numbers = item.cast<py::dict>();
+  *name = numbers["name"].cast<std::string>();
+  chip.name = *name;
+  visit_numbers(
+      chip, [&](const char* field, uint32_t& number) { number = numbers[field].cast<uint32_t>(); });
+  return chip;
+}
+
 py::dict as_dict(const sim::TaskCounters& c) {
   py::dict d;
   d["task"] = c.task;
@@ -138,7 +150,8 @@ py::dict as_dict(const sim::Report& report) {
 py::dict simulate(const std::vector<py::tuple>& region_items,
                   const std::vector<std::vector<TaskTuple>>& job_items, bool chained,
                   unsigned threads, bool plain, const std::string& isa, const std::string& kernel,
-                  bool lenient, bool counters, bool dry_run, const py::object& probe) {
+                  bool lenient, bool counters, bool dry_run, const py::object& probe,
+                  const py::object& chip) {
   std::vector<Region> regions;
   for (const py::tuple& item : region_items) regions.push_back(parse_region(item));
   std::vector<Job> jobs;
@@ -148,6 +161,8 @@ py::dict simulate(const std::vector<py::tuple>& region_items,
     jobs.push_back(std::move(job));
   }
   Settings settings;
+  std::string chip_name;  // outlives the simulator
+  settings.chip = parse_chip(chip, &chip_name);
   settings.chained = chained;
   settings.threads = threads;
   settings.plain = plain;
@@ -180,10 +195,12 @@ void bind_simulator(py::module_& module) {
              py::arg("chained") = false, py::arg("threads") = 0, py::arg("plain") = false,
              py::arg("isa") = "auto", py::arg("kernel") = "", py::arg("lenient") = false,
              py::arg("counters") = false, py::arg("dry_run") = false, py::arg("probe") = py::none(),
+             py::arg("chip") = py::none(),
              "Runs jobs of register commands on the simulated NPU.\n\n"
              "regions: (name, device address, writable contiguous uint8 array[, initial_bytes]);\n"
              "jobs: lists of (regcmd address, 64-bit words, layer name);\n"
              "dry_run: every check, no computation;\n"
-             "probe: a device address, or (task, channel, row, column) of a task's output. Raises\n"
+             "probe: a device address, or (task, channel, row, column) of a task's output;\n"
+             "chip: numbers by name (delegate.chip.header.native_chip), else RK3588's. Raises\n"
              "SimulatorFault or UnsupportedByDevice.");
 }

@@ -32,33 +32,34 @@ void Cbuf::check_banks(const CnaConfig& c, const BlockView& view) const {
                plan.data_banks == 0 ? "DATA_BANK" : "WEIGHT_BANK",
                "is 0; data and weights need at least one bank each");
   }
-  if (plan.data_banks + plan.weight_banks > kCbufBanks) {
+  if (plan.data_banks + plan.weight_banks > c.chip->cbuf_banks) {
     view.fault(fault::kCbufOverrun, r::cbuf_con0::kOffset, nullptr,
                std::to_string(plan.data_banks) + " data banks and " +
                    std::to_string(plan.weight_banks) + " weight banks are more than the " +
-                   std::to_string(kCbufBanks) + " that exist");
+                   std::to_string(c.chip->cbuf_banks) + " that exist");
   }
   if (c.packed.is_on) {
     check_packed(c, view);
     return;
   }
   // The least space that holds a row. Compilers differ on whether a rest of 48 bytes takes 64.
-  const uint64_t least =
-      ceil_div(uint64_t{c.feature.width} * c.feature.surfaces() * kAtomBytes, kEntryBytes);
+  const uint64_t least = ceil_div(uint64_t{c.feature.width} * c.feature.surfaces() * kAtomBytes,
+                                  c.chip->cbuf_entry_bytes);
   if (plan.entries_per_row < least) {
     view.fault(fault::kCbufOverrun, r::cbuf_con1::kOffset, "DATA_ENTRIES",
                "is " + std::to_string(plan.entries_per_row) + " but a row of " +
                    std::to_string(c.feature.width) + " pixels of " +
                    std::to_string(c.feature.channels) + " channels takes " + std::to_string(least) +
-                   " entries of 64 bytes");
+                   " entries of " + std::to_string(c.chip->cbuf_entry_bytes) + " bytes");
   }
-  if (plan.entries_per_row > kMaxEntriesPerRow) {
+  if (plan.entries_per_row > c.chip->cbuf_max_row_entries) {
     view.complain(fault::kCbufOverrun, r::cbuf_con1::kOffset, "DATA_ENTRIES",
                   "is " + std::to_string(plan.entries_per_row) + "; rows are limited to " +
-                      std::to_string(kMaxEntriesPerRow) + " entries");
+                      std::to_string(c.chip->cbuf_max_row_entries) + " entries");
   }
   const uint64_t need = uint64_t{c.feature.height} * plan.entries_per_row;
-  const uint64_t have = uint64_t{plan.data_banks} * kBankEntries;
+  const uint64_t have =
+      uint64_t{plan.data_banks} * (c.chip->cbuf_bank_bytes / c.chip->cbuf_entry_bytes);
   if (need > have) {
     view.fault(fault::kCbufOverrun, r::cbuf_con0::kOffset, "DATA_BANK",
                std::to_string(c.feature.height) + " rows of " +
@@ -78,7 +79,7 @@ void Cbuf::check_packed(const CnaConfig& c, const BlockView& view) const {
                       " but the tile of packed pixels has " + std::to_string(pixels));
   }
   const uint64_t need = std::max<uint64_t>(c.cbuf.entries_per_row, pixels) * kAtomBytes;
-  const uint64_t have = uint64_t{c.cbuf.data_banks} * kBankBytes;
+  const uint64_t have = uint64_t{c.cbuf.data_banks} * c.chip->cbuf_bank_bytes;
   if (need > have) {
     view.fault(fault::kCbufOverrun, r::cbuf_con0::kOffset, "DATA_BANK",
                "packed pixels take " + std::to_string(need) + " bytes but " +
@@ -148,7 +149,7 @@ void Cbuf::load(const CnaConfig& c, const BlockView& view) {
   if (c.cbuf.data_reuse) check_data_reuse(c, view);
   if (!c.cbuf.weight_reuse) {
     // Weights that do not fit their banks stream through them; nothing complete stays.
-    const bool fits = c.weights.bytes <= uint64_t{c.cbuf.weight_banks} * kBankBytes;
+    const bool fits = c.weights.bytes <= uint64_t{c.cbuf.weight_banks} * c.chip->cbuf_bank_bytes;
     weights_ = {fits, false, c};
   }
   if (!c.cbuf.data_reuse) data_ = {true, false, c};

@@ -1,17 +1,9 @@
-// CBUF: 12 banks of 32 KiB shared by features and weights; what a task needs, and what the last one
-// left.
+// CBUF: banks shared by features and weights; what a task needs, and what the last one left.
 #pragma once
 
 #include "sim/cna.h"
 
 namespace rk3588::sim {
-
-inline constexpr uint32_t kCbufBanks = 12;
-inline constexpr uint32_t kBankBytes = 32768;
-inline constexpr uint32_t kEntryBytes = 64;
-inline constexpr uint32_t kBankEntries = kBankBytes / kEntryBytes;
-// The vendor compiler refuses rows of more entries.
-inline constexpr uint32_t kMaxEntriesPerRow = 2048;
 
 // What CBUF holds between tasks. The bytes themselves stay in memory: `is_stale` tells that a later
 // task overwrote them there, so that they cannot be reproduced from it.

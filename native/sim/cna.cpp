@@ -235,9 +235,10 @@ void decode_output(const BlockView& v, CnaConfig* c) {
 
 }  // namespace
 
-CnaConfig decode_cna(const BlockView& v) {
+CnaConfig decode_cna(const BlockView& v, const Chip& chip) {
   refuse_unsupported(v);
   CnaConfig c;
+  c.chip = &chip;
   const uint32_t mode = v.raw(r::conv_con1::kOffset, r::conv_con1::kConvMode);
   if (mode != kDirect && mode != kDepthwise) {
     v.fault(fault::kInvalidValue, r::conv_con1::kOffset, "CONV_MODE",
@@ -264,17 +265,21 @@ CnaConfig decode_cna(const BlockView& v) {
   return c;
 }
 
-uint64_t dense_weight_offset(const WeightBlock& weights, uint32_t channels, uint32_t o, uint32_t i,
-                             uint32_t ky, uint32_t kx) {
-  const uint32_t o_group = o / kDenseGroup;
-  const uint32_t o_in_group = std::min(kDenseGroup, weights.kernels - o_group * kDenseGroup);
-  const uint32_t i_group = i / kDenseGroup;
-  const uint32_t i_in_group = std::min(kDenseGroup, channels - i_group * kDenseGroup);
-  const uint64_t taps = uint64_t{weights.kh} * weights.kw;
-  uint64_t offset = uint64_t{o_group} * kDenseGroup * weights.bytes_per_kernel;
-  offset += uint64_t{i_group} * kDenseGroup * taps * o_in_group;
-  offset += (uint64_t{ky} * weights.kw + kx) * o_in_group * i_in_group;
-  return offset + uint64_t{o % kDenseGroup} * i_in_group + i % kDenseGroup;
+uint64_t dense_weight_offset(const CnaConfig& cna, uint32_t o, uint32_t i, uint32_t ky,
+                             uint32_t kx) {
+  const WeightBlock& w = cna.weights;
+  const uint32_t group = cna.chip->dense_kernels;
+  const uint32_t lanes = cna.chip->input_lanes;
+  const uint32_t o_first = o / group * group;
+  const uint32_t o_in_group = std::min(group, w.kernels - o_first);
+  const uint32_t i_first = i / lanes * lanes;
+  const uint32_t i_in_group =
+      stored_lanes(std::min(lanes, cna.feature.channels - i_first), cna.feature.lanes);
+  const uint64_t taps = uint64_t{w.kh} * w.kw;
+  uint64_t offset = uint64_t{o_first} * w.bytes_per_kernel;
+  offset += uint64_t{i_first} * taps * o_in_group;
+  offset += (uint64_t{ky} * w.kw + kx) * o_in_group * i_in_group;
+  return offset + uint64_t{o - o_first} * i_in_group + (i - i_first);
 }
 
 uint64_t half_weight_offset(const CnaConfig& cna, uint32_t o, uint32_t i, uint32_t ky,
@@ -291,23 +296,23 @@ uint64_t half_weight_offset(const CnaConfig& cna, uint32_t o, uint32_t i, uint32
     return (first * taps + tap * in_group + o % group) * kHalfBytes;
   }
   const uint32_t o_in_group = std::min(group, w.kernels - o / group * group);
-  const uint32_t i_first = i / kInputGroup * kInputGroup;
-  const uint32_t i_in_group =
-      stored_lanes(std::min(kInputGroup, channels - i_first), cna.feature.lanes);
+  const uint32_t lanes = cna.chip->input_lanes;
+  const uint32_t i_first = i / lanes * lanes;
+  const uint32_t i_in_group = stored_lanes(std::min(lanes, channels - i_first), cna.feature.lanes);
   const uint64_t before = uint64_t{o / group} * group * w.bytes_per_kernel;
   return before + (i_first * taps * o_in_group + tap * o_in_group * i_in_group +
-                   uint64_t{o % group} * i_in_group + i % kInputGroup) *
+                   uint64_t{o % group} * i_in_group + (i - i_first)) *
                       kHalfBytes;
 }
 
-uint64_t depthwise_weight_offset(const WeightBlock& weights, uint32_t channels, uint32_t c,
-                                 uint32_t ky, uint32_t kx) {
-  const uint32_t group = c / kDepthwiseGroup;
+uint64_t depthwise_weight_offset(const CnaConfig& cna, uint32_t c, uint32_t ky, uint32_t kx) {
+  const WeightBlock& w = cna.weights;
+  const uint32_t group = cna.chip->depthwise_channels;
+  const uint32_t first = c / group * group;
   const uint32_t in_group =
-      stored_lanes(std::min(kDepthwiseGroup, channels - group * kDepthwiseGroup), kAtomBytes);
-  const uint64_t taps = uint64_t{weights.kh} * weights.kw;
-  return uint64_t{group} * kDepthwiseGroup * taps + (uint64_t{ky} * weights.kw + kx) * in_group +
-         c % kDepthwiseGroup;
+      stored_lanes(std::min(group, cna.feature.channels - first), cna.feature.lanes);
+  const uint64_t taps = uint64_t{w.kh} * w.kw;
+  return first * taps + (uint64_t{ky} * w.kw + kx) * in_group + (c - first);
 }
 
 }  // namespace rk3588::sim

@@ -1,19 +1,12 @@
 // CNA: what a convolution task reads (features, weights) and how it walks over them.
 #pragma once
 
+#include "chip_gen.h"
 #include "sim/element.h"
 #include "sim/memory.h"
 #include "sim/register_file.h"
 
 namespace rk3588::sim {
-
-// An atom is one pixel of one surface: 16 bytes, 16 int8 or 8 fp16 channels.
-inline constexpr uint32_t kAtomBytes = 16;
-// Kernels of a dense weight group and channels of a depthwise one (int8; half as many of fp16).
-inline constexpr uint32_t kDenseGroup = 32;
-inline constexpr uint32_t kDepthwiseGroup = 64;
-// Input channels of a dense weight group, for every type.
-inline constexpr uint32_t kInputGroup = 32;
 
 struct FeatureCube {
   uint64_t address = 0;
@@ -77,6 +70,7 @@ struct CbufPlan {
 };
 
 struct CnaConfig {
+  const Chip* chip = &kRk3588;
   Element element = Element::kInt8;
   PackedPixels packed;
   Deconvolution deconv;
@@ -106,11 +100,11 @@ struct CnaConfig {
   uint32_t virtual_width() const { return (feature.width - 1) * deconv.stride_w + 1; }
   // Kernels or channels of a weight group.
   uint32_t group() const {
-    return (is_depthwise ? kDepthwiseGroup : kDenseGroup) / element_bytes(element);
+    return (is_depthwise ? chip->depthwise_channels : chip->dense_kernels) / element_bytes(element);
   }
   // Input channels that the weights of a tap have in memory, the lanes of the last group included.
   uint32_t stored_channels() const {
-    const uint32_t group_channels = is_depthwise ? group() : kInputGroup;
+    const uint32_t group_channels = is_depthwise ? group() : chip->input_lanes;
     const uint32_t rest = feature.channels % group_channels;
     return feature.channels - rest + stored_lanes(rest, feature.lanes);
   }
@@ -118,18 +112,18 @@ struct CnaConfig {
 };
 
 // Reads and checks the registers; throws Fault.
-CnaConfig decode_cna(const BlockView& view);
-
-// The same for fp16, in bytes: [O/16][I/32][kh][kw][16 o][32 i] and [C/32][kh][kw][32], the last
-// input channels in 8, 16 or 32 lanes.
-uint64_t half_weight_offset(const CnaConfig& cna, uint32_t o, uint32_t i, uint32_t ky, uint32_t kx);
+CnaConfig decode_cna(const BlockView& view, const Chip& chip);
 
 // Offset of the weight of (output channel o, input channel i, ky, kx) in the native dense layout
-// [O/32][I/32][kh][kw][32 o][32 i]; the last groups hold what is left (o: kernels, i: 16 or 32).
-uint64_t dense_weight_offset(const WeightBlock& weights, uint32_t channels, uint32_t o, uint32_t i,
-                             uint32_t ky, uint32_t kx);
-// The same for depthwise: [C/64][kh][kw][64], the last group in 16, 32 or 64 lanes.
-uint64_t depthwise_weight_offset(const WeightBlock& weights, uint32_t channels, uint32_t c,
-                                 uint32_t ky, uint32_t kx);
+// [O/G][I/L][kh][kw][G o][L i], G kernels of a group and L input lanes (RK3588: 32 and 32); the
+// last groups hold what is left: kernels as they are, lanes as a power of two of atoms.
+uint64_t dense_weight_offset(const CnaConfig& cna, uint32_t o, uint32_t i, uint32_t ky,
+                             uint32_t kx);
+// The same for depthwise: [C/G][kh][kw][G], G channels (RK3588: 64), the last group in a power of
+// two of atoms.
+uint64_t depthwise_weight_offset(const CnaConfig& cna, uint32_t c, uint32_t ky, uint32_t kx);
+// Both for fp16, in bytes: groups of half as many kernels or channels, the last lanes in a power of
+// two of atoms.
+uint64_t half_weight_offset(const CnaConfig& cna, uint32_t o, uint32_t i, uint32_t ky, uint32_t kx);
 
 }  // namespace rk3588::sim

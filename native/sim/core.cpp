@@ -92,9 +92,8 @@ Accumulated accumulate(const CnaConfig& cna, const int8_t* feature, const int8_t
       for (uint32_t i = first; i < last; ++i) {
         const int32_t value =
             inside ? pixel[i / kAtomBytes * f.surface_pitch + i % kAtomBytes] : cna.pad(i);
-        const uint64_t offset = cna.is_depthwise
-                                    ? depthwise_weight_offset(w, f.channels, i, ky, kx)
-                                    : dense_weight_offset(w, f.channels, channel, i, ky, kx);
+        const uint64_t offset = cna.is_depthwise ? depthwise_weight_offset(cna, i, ky, kx)
+                                                 : dense_weight_offset(cna, channel, i, ky, kx);
         sum.products += value * weights[offset];
         sum.inputs += value;
       }

@@ -94,7 +94,8 @@ float accumulate_float(const CnaConfig& cna, const int8_t* feature, const int8_t
   float sum = 0.0f;
   // The order over groups and taps is that of the weights (assumed; matrix products, the only
   // measured case, have one tap).
-  for (uint32_t group = first; group < last; group += kInputGroup) {
+  const uint32_t lanes = cna.chip->input_lanes;
+  for (uint32_t group = first; group < last; group += lanes) {
     for (uint32_t ky = 0; ky < w.kh; ++ky) {
       for (uint32_t kx = 0; kx < w.kw; ++kx) {
         const int64_t iy = int64_t{y} * cna.stride_h + int64_t{ky} * cna.dilation_h - cna.pad_top;
@@ -102,7 +103,7 @@ float accumulate_float(const CnaConfig& cna, const int8_t* feature, const int8_t
         const bool inside = iy >= 0 && iy < f.height && ix >= 0 && ix < f.width;
         const int8_t* pixel = inside ? feature + iy * f.line_pitch + ix * kAtomBytes : nullptr;
         GroupSum products;
-        for (uint32_t i = group; i < std::min(last, group + kInputGroup); ++i) {
+        for (uint32_t i = group; i < std::min(last, group + lanes); ++i) {
           const uint16_t value =
               inside ? load_half(pixel + i / f.lanes * f.surface_pitch + i % f.lanes * 2)
                      : cna.pad_half;

@@ -7,28 +7,22 @@
 namespace rk3588::sim {
 namespace {
 
-// The rules agree with the vendor compiler's own table on every convolution that was compared:
-// output pixels are computed 16 at a time, input channels 32 (depthwise 64) at a time.
-constexpr uint64_t kPixelGroup = 16;
-constexpr uint64_t kMinDenseSteps = 4;
-// 23.6 bytes per cycle, inferred from the same table, in tenths.
-constexpr uint64_t kBusDecibytesPerCycle = 236;
-
 uint64_t ceil_div(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit; }
 
 void count_conv(const TaskPlan& task, TaskCounters* c) {
   const CnaConfig& cna = task.cna;
+  const Chip& chip = *cna.chip;
   const uint64_t pixels = uint64_t{cna.out_height} * cna.out_width;
   const uint64_t taps = uint64_t{cna.weights.kh} * cna.weights.kw;
   const uint64_t element = element_bytes(cna.element);
-  const uint64_t groups = ceil_div(pixels, kPixelGroup) * kPixelGroup;
+  const uint64_t groups = ceil_div(pixels, chip.step_pixels) * chip.step_pixels;
   if (cna.is_depthwise) {
     c->macs = pixels * taps * cna.feature.channels;
-    c->npu_cycles = groups * taps * ceil_div(cna.feature.channels, kDepthwiseGroup);
+    c->npu_cycles = groups * taps * ceil_div(cna.feature.channels, chip.depthwise_channels);
   } else {
     c->macs = pixels * taps * cna.feature.channels * cna.weights.kernels;
-    const uint64_t steps =
-        std::max(taps * ceil_div(cna.feature.channels, kInputGroup), kMinDenseSteps / element);
+    const uint64_t steps = std::max(taps * ceil_div(cna.feature.channels, chip.input_lanes),
+                                    chip.min_dense_steps / element);
     c->npu_cycles = groups * ceil_div(cna.weights.kernels, cna.group()) * steps;
   }
   c->feature_bytes = cna.cbuf.data_reuse ? 0 : task.feature_bytes;
@@ -37,17 +31,17 @@ void count_conv(const TaskPlan& task, TaskCounters* c) {
   c->weight_banks = cna.cbuf.weight_banks;
   c->cbuf_data_bytes = task.cbuf_data_bytes;
   c->cbuf_weight_bytes =
-      std::min<uint64_t>(cna.weights.bytes, uint64_t{cna.cbuf.weight_banks} * kBankBytes);
+      std::min<uint64_t>(cna.weights.bytes, uint64_t{cna.cbuf.weight_banks} * chip.cbuf_bank_bytes);
 }
 
-void finish(TaskCounters* c) {
+void finish(const Chip& chip, TaskCounters* c) {
   const uint64_t moved = c->feature_bytes + c->weight_bytes + c->operand_bytes + c->written_bytes;
-  c->ddr_cycles = ceil_div(moved * 10, kBusDecibytesPerCycle);
+  c->ddr_cycles = ceil_div(moved * 10, chip.bus_decibytes_per_cycle);
 }
 
 }  // namespace
 
-TaskCounters count_task(const TaskPlan& task, uint32_t enable_mask) {
+TaskCounters count_task(const TaskPlan& task, uint32_t enable_mask, const Chip& chip) {
   TaskCounters c;
   c.enable_mask = enable_mask;
   if (task.is_conv) count_conv(task, &c);
@@ -59,16 +53,16 @@ TaskCounters count_task(const TaskPlan& task, uint32_t enable_mask) {
   c.operand_bytes = read.mrdma + read.brdma + read.nrdma + read.erdma;
   const DpuConfig& dpu = task.dpu;
   c.written_bytes = uint64_t{dpu.height} * dpu.width * dpu.surfaces() * kAtomBytes;
-  finish(&c);
+  finish(chip, &c);
   return c;
 }
 
-TaskCounters count_pooling(const PoolingConfig& config, uint32_t enable_mask) {
+TaskCounters count_pooling(const PoolingConfig& config, uint32_t enable_mask, const Chip& chip) {
   TaskCounters c;
   c.enable_mask = enable_mask;
   c.feature_bytes = uint64_t{config.in_height} * config.in_width * config.surfaces * kAtomBytes;
   c.written_bytes = uint64_t{config.out_height} * config.out_width * config.surfaces * kAtomBytes;
-  finish(&c);
+  finish(chip, &c);
   return c;
 }
 

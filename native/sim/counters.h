@@ -6,7 +6,7 @@
 
 namespace rk3588::sim {
 
-TaskCounters count_task(const TaskPlan& task, uint32_t enable_mask);
-TaskCounters count_pooling(const PoolingConfig& config, uint32_t enable_mask);
+TaskCounters count_task(const TaskPlan& task, uint32_t enable_mask, const Chip& chip);
+TaskCounters count_pooling(const PoolingConfig& config, uint32_t enable_mask, const Chip& chip);
 
 }  // namespace rk3588::sim

@@ -9,11 +9,6 @@ namespace r = regs::dpu;
 
 constexpr uint32_t kOutputToMemory = 2;
 constexpr uint32_t kConvDepthwise = 3;
-constexpr uint64_t kAtomBytes = 16;
-// Channels of a group of int8 outputs; half as many of fp16. SIZE_E is the number of surfaces that
-// a group fills, minus one.
-constexpr uint32_t kDenseGroupChannels = 32;
-constexpr uint32_t kDepthwiseGroupChannels = 64;
 // As many as a cube has rows at most: programs that write rows as groups need no more.
 constexpr uint64_t kMaxWriteGroups = 8192;
 
@@ -56,18 +51,19 @@ void expect_equal(const BlockView& v, uint16_t offset, const char* field, int64_
       "is " + std::to_string(value) + " but " + because + " makes it " + std::to_string(expected));
 }
 
-uint32_t group_channels(const DpuConfig& c) {
+// Channels of a group of outputs. SIZE_E is the number of surfaces that a group fills, minus one.
+uint32_t group_channels(const DpuConfig& c, const Chip& chip) {
   if (c.is_flying) return c.lanes * c.surfaces_per_group;
-  const uint32_t channels = c.is_depthwise ? kDepthwiseGroupChannels : kDenseGroupChannels;
+  const uint32_t channels = c.is_depthwise ? chip.depthwise_channels : chip.dense_kernels;
   return c.computes_in_float() ? channels / 2 : channels;
 }
 
-void decode_cube(const BlockView& v, DpuConfig* c) {
+void decode_cube(const BlockView& v, const Chip& chip, DpuConfig* c) {
   c->width = v.value(r::data_cube_width::kOffset, r::data_cube_width::kWidth);
   c->height = v.value(r::data_cube_height::kOffset, r::data_cube_height::kHeight);
   c->channels = v.value(r::data_cube_channel::kOffset, r::data_cube_channel::kChannel);
   c->real_channels = v.value(r::data_cube_channel::kOffset, r::data_cube_channel::kOrigChannel);
-  const uint32_t group = group_channels(*c);
+  const uint32_t group = group_channels(*c, chip);
   if (c->channels % group != 0) {
     v.fault(fault::kInconsistentSizes, r::data_cube_channel::kOffset, "CHANNEL",
             std::to_string(c->channels) + " channels are no whole groups of " +
@@ -100,11 +96,11 @@ void decode_cube(const BlockView& v, DpuConfig* c) {
   }
 }
 
-void decode_surfaces_per_group(const BlockView& v, DpuConfig* c) {
+void decode_surfaces_per_group(const BlockView& v, const Chip& chip, DpuConfig* c) {
   const uint16_t offset = r::bs_ow_cfg::kOffset;
   // The task's own choice without a convolution: 0, or more for rows that leave as surfaces.
   uint32_t expected =
-      c->is_flying ? v.raw(offset, r::bs_ow_cfg::kSizeE0) : group_channels(*c) / c->lanes - 1;
+      c->is_flying ? v.raw(offset, r::bs_ow_cfg::kSizeE0) : group_channels(*c, chip) / c->lanes - 1;
   // A type that changes on the way out: known are int32 sums (8 surfaces) and fp32 ones (4), where
   // the rule holds; for the rest the register itself says how surfaces are grouped.
   const bool changes_type = element_bytes(c->out_element) != (c->computes_in_float() ? 2u : 1u);
@@ -180,7 +176,7 @@ std::string DpuConfig::size_text() const {
   return std::to_string(height) + "x" + std::to_string(width) + "x" + std::to_string(channels);
 }
 
-DpuConfig decode_dpu(const BlockView& v, bool is_conv) {
+DpuConfig decode_dpu(const BlockView& v, bool is_conv, const Chip& chip) {
   refuse_unsupported(v);
   DpuConfig c;
   const uint16_t mode = r::feature_mode_cfg::kOffset;
@@ -200,8 +196,8 @@ DpuConfig decode_dpu(const BlockView& v, bool is_conv) {
   c.pend_word = static_cast<uint16_t>(v.raw(r::offset_pend::kOffset, r::offset_pend::kOffsetPend));
   c.pend = static_cast<int8_t>(c.pend_word & 0xff);
   decode_formats(v, &c);
-  decode_surfaces_per_group(v, &c);
-  decode_cube(v, &c);
+  decode_surfaces_per_group(v, chip, &c);
+  decode_cube(v, chip, &c);
   decode_target(v, &c);
   decode_ow(v, &c);
   const bool in_float = c.computes_in_float();

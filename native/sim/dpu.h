@@ -81,7 +81,8 @@ struct DpuConfig {
   OutStage out;
   // The writer takes the atoms in the order of group, row, pixel, surface of the group, and lays
   // them out by sizes of its own, which are those of the cube in nearly every program:
-  // group * group_pitch + row * line_pitch + pixel * 16 + surface * surface_pitch from dst on.
+  // group * group_pitch + row * line_pitch + pixel * kAtomBytes + surface * surface_pitch from dst
+  // on.
   uint32_t write_height = 0;
   uint32_t write_width = 0;
   uint64_t dst = 0;
@@ -115,14 +116,14 @@ struct DpuConfig {
       row %= write_height;
       pixel %= write_width;
     }
-    return group * group_pitch + row * line_pitch + pixel * 16 +
+    return group * group_pitch + row * line_pitch + pixel * kAtomBytes +
            surface % surfaces_per_group * surface_pitch;
   }
   std::string size_text() const;
 };
 
 // Reads and checks the registers; throws Fault. `is_conv`: CNA and CORE run in the same task.
-DpuConfig decode_dpu(const BlockView& view, bool is_conv);
+DpuConfig decode_dpu(const BlockView& view, bool is_conv, const Chip& chip);
 // The parts of it that dpu_stages.cpp decodes.
 XStage decode_bs(const BlockView& view, bool in_float);
 XStage decode_bn(const BlockView& view, bool in_float);

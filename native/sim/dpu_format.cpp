@@ -47,7 +47,7 @@ void decode_formats(const BlockView& v, DpuConfig* c) {
       out == Element::kInt8) {
     c->in = Element::kInt8;
   }
-  c->lanes = 16 / element_bytes(out);
+  c->lanes = kAtomBytes / element_bytes(out);
 }
 
 }  // namespace rk3588::sim

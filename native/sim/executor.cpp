@@ -78,18 +78,19 @@ void fetch_features(const Memory& memory, const Position& where, TaskPlan* plan)
   }
   plan->feature_reads = feature_ranges(plan->cna);
   plan->feature_bytes = row_bytes * f.height * f.surfaces();
-  plan->cbuf_data_bytes = plan->cna.packed.is_on
-                              ? uint64_t{plan->cna.cbuf.entries_per_row} * kAtomBytes
-                              : uint64_t{plan->cna.cbuf.entries_per_row} * kEntryBytes * f.height;
+  plan->cbuf_data_bytes =
+      plan->cna.packed.is_on
+          ? uint64_t{plan->cna.cbuf.entries_per_row} * kAtomBytes
+          : uint64_t{plan->cna.cbuf.entries_per_row} * plan->cna.chip->cbuf_entry_bytes * f.height;
   plan->expanded = std::make_unique<std::vector<int8_t>>();
   expand_features(&plan->cna, &plan->feature, plan->expanded.get());
 }
 
-void plan_conv(const RegisterFile& registers, const Memory& memory, Cbuf& cbuf,
+void plan_conv(const RegisterFile& registers, const Memory& memory, Cbuf& cbuf, const Chip& chip,
                const Position& where, TaskPlan* plan) {
   const BlockView cna(registers.current(Block::kCna), Block::kCna, where);
   const BlockView core(registers.current(Block::kCore), Block::kCore, where);
-  plan->cna = decode_cna(cna);
+  plan->cna = decode_cna(cna, chip);
   plan->core = decode_core(core, plan->cna, plan->dpu);
   if ((plan->cna.element == Element::kFp16) != plan->dpu.computes_in_float()) {
     raise(fault::kInconsistentSizes, where, "DPU.DATA_FORMAT.PROC_PRECISION",
@@ -112,17 +113,17 @@ bool is_pooling(uint32_t enable_mask, const Position& where) {
 }
 
 TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, const LutTables& tables,
-                   Memory& memory, Cbuf& cbuf, const Position& where) {
+                   Memory& memory, Cbuf& cbuf, const Chip& chip, const Position& where) {
   TaskPlan plan;
   plan.is_conv = (enable_mask & kEnableCna) != 0;
   const BlockView dpu(registers.current(Block::kDpu), Block::kDpu, where);
-  plan.dpu = decode_dpu(dpu, plan.is_conv);
+  plan.dpu = decode_dpu(dpu, plan.is_conv, chip);
   RdmaConfig rdma;
   if ((enable_mask & kEnableDpuRdma) != 0) {
     const BlockView view(registers.current(Block::kDpuRdma), Block::kDpuRdma, where);
     rdma = decode_rdma(view, plan.dpu, plan.is_conv);
   }
-  if (plan.is_conv) plan_conv(registers, memory, cbuf, where, &plan);
+  if (plan.is_conv) plan_conv(registers, memory, cbuf, chip, where, &plan);
   const std::vector<AddressPattern> outputs = output_ranges(plan.dpu);
   const char* dst = "DPU.DST_BASE_ADDR";
   // Operands that have to be copied take no more room than the output has.

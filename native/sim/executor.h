@@ -14,6 +14,6 @@ bool is_pooling(uint32_t enable_mask, const Position& where);
 // other, CBUF, every address, and that the output does not overwrite what the task still reads.
 // Marks the output as written.
 TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, const LutTables& tables,
-                   Memory& memory, Cbuf& cbuf, const Position& where);
+                   Memory& memory, Cbuf& cbuf, const Chip& chip, const Position& where);
 
 }  // namespace rk3588::sim

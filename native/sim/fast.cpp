@@ -13,6 +13,8 @@ namespace {
 constexpr size_t kItemsPerThread = 4;
 // Pixels of a depthwise or element-wise step: their accumulators stay in the first cache.
 constexpr size_t kStepPixels = 64;
+// Surfaces of int8 that a tile of the dense kernels covers.
+constexpr size_t kTileSurfaces = kTileChannels / kAtomBytes;
 
 size_t ceil_div(size_t value, size_t unit) { return (value + unit - 1) / unit; }
 
@@ -150,21 +152,25 @@ void FastPath::pack_weights(const TaskPlan& task) {
   if (has_packed_weights_) return;
   const WeightBlock& w = task.cna.weights;
   const uint32_t surfaces = task.cna.feature.surfaces();
-  const uint32_t channels = task.cna.feature.channels;
   const size_t taps = size_t{w.kh} * w.kw;
-  const size_t groups = ceil_div(w.kernels, kDenseGroup);
+  const size_t groups = ceil_div(task.dpu.channels, kTileChannels);
   packed_.resize(groups * surfaces * taps * kernels_.packed_block_bytes);
   pool_.run(groups, [&](size_t group) {
-    const uint32_t first = static_cast<uint32_t>(group) * kDenseGroup;
-    const int rows = static_cast<int>(std::min(kDenseGroup, w.kernels - first));
+    const uint32_t first = static_cast<uint32_t>(group) * kTileChannels;
+    const uint32_t rows =
+        first < w.kernels ? std::min<uint32_t>(kTileChannels, w.kernels - first) : 0;
+    int8_t block[kTileChannels * kAtomBytes];
     uint8_t* out = packed_.data() + group * surfaces * taps * kernels_.packed_block_bytes;
     for (uint32_t s = 0; s < surfaces; ++s) {
-      const uint32_t i = s * kAtomBytes;
-      const size_t row_stride = std::min(kDenseGroup, channels - i / kDenseGroup * kDenseGroup);
+      const auto i = static_cast<uint32_t>(s * kAtomBytes);
       for (uint32_t ky = 0; ky < w.kh; ++ky) {
         for (uint32_t kx = 0; kx < w.kw; ++kx, out += kernels_.packed_block_bytes) {
-          kernels_.pack(task.weights + dense_weight_offset(w, channels, first, i, ky, kx),
-                        row_stride, rows, out);
+          // The tile's kernels may be of several groups.
+          for (uint32_t o = 0; o < rows; ++o) {
+            const uint64_t offset = dense_weight_offset(task.cna, first + o, i, ky, kx);
+            std::memcpy(block + o * kAtomBytes, task.weights + offset, kAtomBytes);
+          }
+          kernels_.pack(block, kAtomBytes, static_cast<int>(rows), out);
         }
       }
     }
@@ -221,7 +227,8 @@ void FastPath::run_dense(const TaskPlan& task) {
   const PixelRows rows = pixel_rows(task, window.is_linear, window.output_row_pitch);
   const size_t tiles_per_row = ceil_div(rows.columns, kTilePixels);
   const size_t tiles = rows.rows * tiles_per_row;
-  const size_t groups = task.dpu.channels / kDenseGroup;
+  const size_t groups = ceil_div(task.dpu.channels, kTileChannels);
+  const size_t surfaces = ceil_div(task.dpu.channels, kAtomBytes);
   const size_t wanted = ceil_div(kItemsPerThread * pool_.threads(), groups);
   const size_t chunk = pool_.threads() == 1 ? tiles : std::max<size_t>(1, ceil_div(tiles, wanted));
   const size_t chunks = ceil_div(tiles, chunk);
@@ -239,10 +246,11 @@ void FastPath::run_dense(const TaskPlan& task) {
       const int32_t* sums = window_sums_.data() + pixel;
       kernels_.dense(window.data + row * rows.input_pitch + begin * kAtomBytes, offsets.data(),
                      offsets.size(), weights, sums, acc, pixels);
-      for (uint32_t half = 0; half < 2; ++half) {
-        write_pixels(task, static_cast<uint32_t>(group) * 2 + half, pixel,
-                     static_cast<uint32_t>(row), static_cast<uint32_t>(begin),
-                     acc + half * kAtomBytes, kTileChannels, sums, pixels);
+      const size_t surface = group * kTileSurfaces;
+      for (size_t s = 0; s < std::min(kTileSurfaces, surfaces - surface); ++s) {
+        write_pixels(task, static_cast<uint32_t>(surface + s), pixel, static_cast<uint32_t>(row),
+                     static_cast<uint32_t>(begin), acc + s * kAtomBytes, kTileChannels, sums,
+                     pixels);
       }
     }
   });
@@ -262,7 +270,7 @@ void FastPath::run_depthwise(const TaskPlan& task) {
     int16_t* out = depthwise_weights_.data() + c / kAtomBytes * taps * kAtomBytes + c % kAtomBytes;
     for (uint32_t ky = 0; ky < cna.weights.kh; ++ky) {
       for (uint32_t kx = 0; kx < cna.weights.kw; ++kx, out += kAtomBytes) {
-        const uint64_t offset = depthwise_weight_offset(cna.weights, channels, c, ky, kx);
+        const uint64_t offset = depthwise_weight_offset(cna, c, ky, kx);
         *out = static_cast<int16_t>(task.weights[offset] + ow);
       }
     }

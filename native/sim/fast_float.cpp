@@ -11,10 +11,11 @@ namespace {
 
 // Kernels of a block: one weight group.
 constexpr uint32_t kKernels = 16;
-// A sum of 32 products is exact in double precision while its bits, from the last of the smallest
-// product to the carry of the largest sum, are no more than these.
+// A sum of the products of a group of input lanes is exact in double precision while its bits, from
+// the last of the smallest product to the carry of the largest sum, are no more than these.
 constexpr int kDoubleBits = 53;
 constexpr int kCarryBits = 6;
+static_assert(kMostInputLanes <= 1u << kCarryBits);
 
 // The binary places that a set of numbers uses; empty sets and zeros use none.
 struct Places {
@@ -46,12 +47,13 @@ bool is_exact(const Places& a, const Places& b) {
 }
 
 // Features and weights as doubles and as halves, in the order in which blocks use them. A block is
-// up to 32 input channels of one tap.
+// the input lanes of one tap.
 class DenseFloat {
  public:
   explicit DenseFloat(const TaskPlan& task) : task_(task), cna_(task.cna) {
     const FeatureCube& f = cna_.feature;
-    groups_ = (f.channels + kInputGroup - 1) / kInputGroup;
+    lanes_ = cna_.chip->input_lanes;
+    groups_ = (f.channels + lanes_ - 1) / lanes_;
     taps_ = cna_.weights.kh * cna_.weights.kw;
     load_features();
     for (uint32_t i = 0; i < f.channels; ++i) pad_half_.push_back(cna_.pad_half);
@@ -108,7 +110,7 @@ class DenseFloat {
         const uint16_t half = load_half(pixel + i / f.lanes * f.surface_pitch + i % f.lanes * 2);
         feature_halves_[p * f.channels + i] = half;
         features_[p * f.channels + i] = half_to_float(half);
-        feature_places_[p * groups_ + i / kInputGroup].include(half);
+        feature_places_[p * groups_ + i / lanes_].include(half);
       }
     }
   }
@@ -130,7 +132,7 @@ class DenseFloat {
           const size_t at = (size_t{tap} * channels + i) * kKernels + k;
           (*halves)[at] = half;
           (*weights)[at] = half_to_float(half);
-          (*places)[size_t{i / kInputGroup} * taps_ + tap].include(half);
+          (*places)[size_t{i / lanes_} * taps_ + tap].include(half);
         }
       }
     }
@@ -141,8 +143,8 @@ class DenseFloat {
     const FeatureCube& f = cna_.feature;
     std::fill_n(sums, kKernels, 0.0f);
     for (uint32_t group = 0; group < groups_; ++group) {
-      const uint32_t begin = group * kInputGroup;
-      const uint32_t count = std::min(kInputGroup, f.channels - begin);
+      const uint32_t begin = group * lanes_;
+      const uint32_t count = std::min(lanes_, f.channels - begin);
       for (uint32_t tap = 0; tap < taps_; ++tap) {
         const int64_t iy = int64_t{y} * cna_.stride_h +
                            int64_t{tap / cna_.weights.kw} * cna_.dilation_h - cna_.pad_top;
@@ -173,6 +175,7 @@ class DenseFloat {
 
   const TaskPlan& task_;
   const CnaConfig& cna_;
+  uint32_t lanes_ = 0;  // input channels of a group
   uint32_t groups_ = 0;
   uint32_t taps_ = 0;
   std::vector<double> features_;

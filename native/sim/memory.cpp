@@ -9,7 +9,6 @@ namespace {
 // Register fields for addresses are 32 bits wide.
 constexpr uint64_t kAddressSpaceBytes = uint64_t{1} << 32;
 // Granularity of the never-written check: the atom of a feature map.
-constexpr uint64_t kAtomBytes = 16;
 
 std::string range_text(uint64_t begin, uint64_t end) { return hex(begin) + ".." + hex(end); }
 

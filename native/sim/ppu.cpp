@@ -13,7 +13,6 @@ namespace {
 namespace p = regs::ppu;
 namespace d = regs::ppu_rdma;
 
-constexpr uint64_t kAtomBytes = 16;
 // PPU_RDMA counts widths of elements: 1 for 8 bits, 2 for 16.
 constexpr uint32_t kRead8Bit = 1;
 constexpr uint32_t kRead16Bit = 2;

@@ -5,7 +5,6 @@ namespace {
 
 namespace r = regs::dpu_rdma;
 
-constexpr uint64_t kAtomBytes = 16;
 constexpr uint32_t kUseAlu = 1;
 constexpr uint32_t kUseMul = 4;
 constexpr uint32_t kUseAll = 7;  // ALU | OW | MUL

@@ -24,7 +24,7 @@ struct OperandShape {
   uint32_t element_bytes = 1;
   // Pixels follow each other and the task takes them as they are.
   bool is_contiguous() const {
-    return repeat_h == 1 && repeat_w == 1 && line_pitch == uint64_t{width} * 16 &&
+    return repeat_h == 1 && repeat_w == 1 && line_pitch == uint64_t{width} * kAtomBytes &&
            surface_pitch >= 0;
   }
 };
@@ -61,7 +61,7 @@ struct OperandCube {
   uint32_t element_bytes = 1;
   // Holds the pixels where memory has them in another order.
   std::shared_ptr<std::vector<int8_t>> gathered;
-  uint32_t lanes() const { return 16 / element_bytes; }
+  uint32_t lanes() const { return kAtomBytes / element_bytes; }
   // The element of a channel as a number, or as bits if it is floating point.
   int32_t element(uint32_t channel, uint64_t pixel) const;
   const int8_t* surface(uint32_t s) const {

@@ -9,8 +9,6 @@ namespace {
 
 namespace r = regs::dpu_rdma;
 
-constexpr uint64_t kAtomBytes = 16;
-
 OperandShape shape_of(uint32_t height, uint32_t width, uint64_t line_notch, int64_t notch) {
   OperandShape s;
   s.height = height;

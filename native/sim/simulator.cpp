@@ -6,14 +6,39 @@
 #include "sim/counters.h"
 #include "sim/executor.h"
 #include "sim/fast.h"
+#include "sim/fast_float.h"
 #include "sim/ppu.h"
 #include "sim/trace.h"
 
 namespace rk3588::sim {
 namespace {
 
-// PC.TASK_CON counts tasks in 12 bits.
-constexpr size_t kMaxChainTasks = 4095;
+// Half as many numbers of 16 bits are whole atoms, too.
+void require_whole_atoms(uint32_t channels, const char* what) {
+  if (channels > 0 && channels % (2 * kAtomBytes / element_bytes(Element::kFp16)) == 0) return;
+  throw std::invalid_argument(std::string("a chip's ") + what + " (" + std::to_string(channels) +
+                              ") must be whole atoms of 16 channels");
+}
+
+const Settings& checked(const Settings& settings) {
+  const Chip& chip = settings.chip;
+  if (chip.atom_bytes != kAtomBytes) {
+    throw std::invalid_argument("this simulator has atoms of 16 bytes, not of " +
+                                std::to_string(chip.atom_bytes));
+  }
+  require_whole_atoms(chip.dense_kernels, "dense_kernels");
+  require_whole_atoms(chip.depthwise_channels, "depthwise_channels");
+  require_whole_atoms(chip.input_lanes, "input_lanes");
+  // The literal sums of fp16 are exact for so many (fast_float.cpp).
+  if (chip.input_lanes > kMostInputLanes) {
+    throw std::invalid_argument("a chip's input_lanes must be at most " +
+                                std::to_string(kMostInputLanes));
+  }
+  if (chip.cbuf_entry_bytes == 0 || chip.bus_decibytes_per_cycle == 0 || chip.step_pixels == 0) {
+    throw std::invalid_argument("a chip's entries, steps and bus are not 0");
+  }
+  return settings;
+}
 
 std::vector<AddressRange> ranges(const std::vector<AddressPattern>& patterns) {
   std::vector<AddressRange> result;
@@ -49,7 +74,7 @@ TaskAccess access_of(const PoolingPlan& plan) {
 }  // namespace
 
 struct Simulator::Impl {
-  explicit Impl(Settings s) : settings(s), pool(s.threads), fast(s.isa, pool) {}
+  explicit Impl(const Settings& s) : settings(checked(s)), pool(s.threads), fast(s.isa, pool) {}
 
   // State of one run.
   struct Run {
@@ -70,9 +95,9 @@ struct Simulator::Impl {
     if (is_pooling(end.enable_mask, where)) {
       run_pooling_task(run, end.enable_mask, where);
     } else {
-      const TaskPlan plan =
-          plan_task(end.enable_mask, run.registers, run.tables, run.memory, run.cbuf, where);
-      note(run, where, [&] { return count_task(plan, end.enable_mask); });
+      const TaskPlan plan = plan_task(end.enable_mask, run.registers, run.tables, run.memory,
+                                      run.cbuf, settings.chip, where);
+      note(run, where, [&] { return count_task(plan, end.enable_mask, settings.chip); });
       note_access(run, [&] { return access_of(plan); });
       if (settings.probe) {
         trace_task(plan, end.enable_mask, run.registers, *settings.probe, where,
@@ -134,7 +159,7 @@ struct Simulator::Impl {
     const PoolingConfig config = decode_pooling(ppu, rdma);
     const PoolingPlan plan = plan_pooling(config, run.memory, where);
     for (const AddressPattern& pattern : plan.writes) run.cbuf.note_write(pattern);
-    note(run, where, [&] { return count_pooling(config, enable_mask); });
+    note(run, where, [&] { return count_pooling(config, enable_mask, settings.chip); });
     note_access(run, [&] { return access_of(plan); });
     if (settings.probe) {
       trace_pooling(config, plan, enable_mask, run.registers, *settings.probe, where,
@@ -174,9 +199,10 @@ struct Simulator::Impl {
         raise(fault::kChainLoop, where, "PC.BASE_ADDRESS",
               "the chain comes back to the segment at " + hex(address) + " and would never end");
       }
-      if (i >= kMaxChainTasks) {
-        raise(fault::kBrokenChain, where, "PC.TASK_CON",
-              "the chain has more than " + std::to_string(kMaxChainTasks) + " tasks");
+      if (i >= settings.chip.max_chain_tasks) {
+        raise(
+            fault::kBrokenChain, where, "PC.TASK_CON",
+            "the chain has more than " + std::to_string(settings.chip.max_chain_tasks) + " tasks");
       }
       const SegmentEnd end = run_task(run, address, words, where.layer);
       const bool is_last = follows_links ? end.next_address == 0 : i + 1 == job.tasks.size();

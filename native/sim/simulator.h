@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "chip_gen.h"
 #include "span.h"
 
 namespace rk3588::sim {
@@ -54,6 +55,7 @@ struct Probe {
 };
 
 struct Settings {
+  Chip chip = kRk3588;
   // true: one kick per job, the PC follows the links in the tails (a job that lists one task only
   // runs until a tail without a link); false: a kick per task
   bool chained = false;
@@ -160,6 +162,7 @@ struct Report {
 
 class Simulator {
  public:
+  // Throws std::invalid_argument for a chip that it cannot simulate.
   explicit Simulator(Settings settings = {});
   ~Simulator();
   Simulator(const Simulator&) = delete;

@@ -1,0 +1,100 @@
+"""What the compiler and the simulator have to know of a chip, as one frozen value.
+
+Stages get the ``Chip`` they work for from the stage above; nothing else holds a size, a limit or a
+rate of an NPU. The simulator and the devices get the same value (``delegate/chip/header.py``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Cbuf:
+    """The buffer in front of the MAC array, shared by features and weights.
+
+    ``max_row_entries``: entries that one row of a tile may take (the vendor's compiler refuses
+    more). Weights of up to ``resident_weight_banks`` stay as a whole; of more, two groups of
+    kernels are double-buffered.
+    """
+
+    banks: int
+    bank_bytes: int
+    entry_bytes: int
+    max_row_entries: int
+    resident_weight_banks: int
+
+    @property
+    def bank_entries(self) -> int:
+        return self.bank_bytes // self.entry_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Channels that the MAC array takes together, of int8; the DPU writes whole groups.
+
+    ``dense_kernels`` and ``depthwise_channels`` are half as many with fp16, ``input_lanes`` (of a
+    dense kernel) are the same for every type.
+    """
+
+    dense_kernels: int
+    depthwise_channels: int
+    input_lanes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What time is estimated from.
+
+    Output pixels are computed ``step_pixels`` at a time and a dense group of int8 takes at least
+    ``min_dense_steps`` steps of input lanes per pixel. Bytes per cycle of the NPU, in tenths where
+    so named: ``bus`` of one core, ``shared_bus`` of all, ``host`` what the CPU converts,
+    ``synchronised`` what it cleans from or invalidates in its caches. ``kick_cycles``: launching a
+    task; ``submit_cycles``: one submit, its wait and small synchronisations.
+    """
+
+    step_pixels: int
+    min_dense_steps: int
+    bus_decibytes_per_cycle: int
+    shared_bus_decibytes_per_cycle: int
+    host_bytes_per_cycle: int
+    synchronised_bytes_per_cycle: int
+    kick_cycles: int
+    submit_cycles: int
+    clock_hz: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The largest values that register fields take, in the units that lowering uses."""
+
+    feature_size: int  # width and height of a tile that CNA reads, pixels
+    cube_size: int  # width, height and channels of what the DPU writes
+    input_channels: int
+    notch: int  # pixels skipped between the rows of a tile
+    kernel_size: int
+    kernels: int
+    stride: int
+    pad: int  # rows above, columns on the left
+    dilation: int
+    bytes_per_kernel: int
+    shift: int  # of BS, BN and OUT_CVT
+    chain_tasks: int
+    products: int  # of int8 under one window, without leaving the accumulator
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One chip. ``name`` is what Programs are marked with; ``formats`` are the names of the element
+    types that convolutions take; ``features`` name what only some chips or boards have.
+    """
+
+    name: str
+    cores: int
+    atom_bytes: int  # one pixel of one surface: C2 of NC1HWC2
+    cbuf: Cbuf
+    groups: Groups
+    rates: Rates
+    limits: Limits
+    formats: tuple[str, ...]
+    features: frozenset[str] = frozenset()
