@@ -131,7 +131,7 @@ def compile_row(path: Path, repeats: int) -> dict[str, Any]:
 
 
 def layout_row(h: int, w: int, c: int, repeats: int) -> dict[str, Any]:
-    to, back, plain = time_layout(h * w, c, True, repeats)
+    to, back, plain = time_layout(h * w, c, "uint8", repeats)
     return {
         "shape": f"{h}x{w}x{c}",
         "to_gb_s": h * w * c / to,

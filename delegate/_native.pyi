@@ -58,11 +58,11 @@ def find_npu_node(root: str = "/") -> str:
     """Path of the device node that ``device=auto`` takes, or ""."""
 
 def to_nc1hwc2(
-    host: npt.NDArray[np.uint8], surface_stride_bytes: int, is_uint8: bool, fill: int
+    host: npt.NDArray[np.uint8], surface_stride_bytes: int, element: str, fill: int
 ) -> npt.NDArray[np.uint8]:
     """[pixels, channels] bytes as NC1HWC2 surfaces, 0xaa where nothing is written (test hook)."""
 
-def time_layout(pixels: int, channels: int, is_uint8: bool, repeats: int) -> tuple[int, int, int]:
+def time_layout(pixels: int, channels: int, element: str, repeats: int) -> tuple[int, int, int]:
     """Nanoseconds of the fastest of ``repeats``: to NC1HWC2, back, and memcpy of the NHWC bytes."""
 
 def to_folded_nc1hwc2(
@@ -70,7 +70,7 @@ def to_folded_nc1hwc2(
     fold: tuple[int, int, int, int, int, int],
     device_height: int,
     device_width: int,
-    is_uint8: bool,
+    element: str,
     fill: int,
 ) -> npt.NDArray[np.uint8]:
     """[h, w, c] bytes folded by (window_h, window_w, step_h, step_w, top, left) (test hook)."""
@@ -80,7 +80,7 @@ def from_nc1hwc2(
     pixels: int,
     channels: int,
     surface_stride_bytes: int,
-    is_uint8: bool,
+    element: str,
 ) -> npt.NDArray[np.uint8]:
     """The inverse of ``to_nc1hwc2``: [pixels, channels] bytes (test hook)."""
 

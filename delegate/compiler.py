@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from delegate import __version__
+from delegate.chip.chip import Chip
+from delegate.chip.rk3588 import RK3588
 from delegate.errors import EncodingError, LoweringError
 from delegate.graph import Graph
 from delegate.log import get_logger
@@ -22,7 +24,6 @@ from delegate.lower.task import Layer
 from delegate.model.partition import Partition
 from delegate.npu.perf import Estimate, total
 from delegate.npu.program import build_program, serialize
-from delegate.npu.program_check import CORES
 from delegate.npu.split_cost import decide
 from delegate.options import Options
 from delegate.partition.cost import PartitionCost, partition_cost, slower_partitions
@@ -78,7 +79,10 @@ class CompileResult:
 
 
 def compile_model(
-    model: PathOrBytes | Graph, options: Options, kick_state: KickState = TRUSTED
+    model: PathOrBytes | Graph,
+    options: Options,
+    kick_state: KickState = TRUSTED,
+    chip: Chip = RK3588,
 ) -> CompileResult:
     """Compiles the first subgraph of a .tflite file (a path, or its content), partitioned as TFLite
     would. ``kick_state``: what programs may rely on between two kicks of a job.
@@ -86,7 +90,7 @@ def compile_model(
     Raises ModelError if the file cannot be read.
     """
     graph = model if isinstance(model, Graph) else read_graph(model)
-    return _compile(graph, options, lambda nodes: partition_graph(graph, nodes), kick_state)
+    return _compile(graph, options, lambda nodes: partition_graph(graph, nodes), kick_state, chip)
 
 
 def compile_context(graph: Graph, options: Options, preview: Preview) -> CompileResult:
@@ -101,9 +105,9 @@ def compile_context(graph: Graph, options: Options, preview: Preview) -> Compile
     return _compile(graph, options, partitions)
 
 
-def split_of(options: Options) -> Split | None:
+def split_of(options: Options, chip: Chip = RK3588) -> Split | None:
     """How rows may be shared among cores; None: not at all."""
-    cores = CORES if options.cores in ("auto", "all") else len(options.cores.split(","))
+    cores = chip.cores if options.cores in ("auto", "all") else len(options.cores.split(","))
     if options.split_rows == "off" or cores == 1:
         return None
     return Split(cores, options.split_rows == "always", _is_rocket(options.device))
@@ -123,17 +127,18 @@ def compile_partition(
     partition: Partition,
     split: Split | None = None,
     kick_state: KickState = TRUSTED,
+    chip: Chip = RK3588,
 ) -> CompiledPartition:
     """Lowers, encodes and serialises one partition, for several cores if ``split`` is given and
     that is faster by estimate. Raises LoweringError naming the node.
     """
     name = _name(graph, partition)
     workload = workload_of(graph, partition)
-    lowered = lower_partition(graph, workload, name, kick_state=kick_state)
+    lowered = lower_partition(graph, workload, name, None, kick_state, chip)
     program = build_program(lowered, COMPILER)
     text = ""
     if split is not None:
-        for_cores = lower_partition(graph, workload, name, split, kick_state)
+        for_cores = lower_partition(graph, workload, name, split, kick_state, chip)
         shared = build_program(for_cores, COMPILER)
         decision = decide(split, program, shared, for_cores)
         text = decision.text
@@ -156,9 +161,10 @@ def _compile(
     options: Options,
     partitions_of: Callable[[frozenset[int]], Sequence[Partition]],
     kick_state: KickState = TRUSTED,
+    chip: Chip = RK3588,
 ) -> CompileResult:
     start = time.perf_counter()
-    split = split_of(options)
+    split = split_of(options, chip)
     supported, rejections = select_nodes(graph, options.deny_ops)
     compiled: dict[Partition, CompiledPartition] = {}
     while True:
@@ -173,7 +179,7 @@ def _compile(
             if partition in compiled:
                 continue
             try:
-                compiled[partition] = compile_partition(graph, partition, split, kick_state)
+                compiled[partition] = compile_partition(graph, partition, split, kick_state, chip)
             except Exception as error:
                 failed += _rejections(graph, partition, error)
         if not failed and options.only_faster:

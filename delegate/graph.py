@@ -14,10 +14,12 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from delegate.chip.element import Element
 
 T = TypeVar("T")
 
@@ -48,6 +50,23 @@ class DType(enum.Enum):
     INT4 = 18
     BFLOAT16 = 19
     OTHER = -1
+
+    @property
+    def element(self) -> Element:
+        """The type as the NPU's side has it. Raises KeyError for types that it never holds."""
+        return _ELEMENTS[self]
+
+
+_ELEMENTS: Final = MappingProxyType(
+    {
+        DType.UINT8: Element.UINT8,
+        DType.INT8: Element.INT8,
+        DType.INT16: Element.INT16,
+        DType.INT32: Element.INT32,
+        DType.FLOAT16: Element.FP16,
+        DType.FLOAT32: Element.FP32,
+    }
+)
 
 
 class Padding(enum.Enum):

@@ -248,7 +248,7 @@ def _capture(source: Capture | Program, inputs: Sequence[npt.NDArray[Any]] | Non
 
 
 def _zeros(binding: TensorBinding) -> npt.NDArray[Any]:
-    return np.zeros(binding.shape, np.uint8 if binding.is_uint8 else np.int8)
+    return np.zeros(binding.shape, binding.element.dtype)
 
 
 def _check(capture: Capture, tensor: int | str) -> CaptureCheck:

@@ -61,7 +61,38 @@ inline constexpr Chip kRk3588{
     4095,  // max_chain_tasks
 };
 
+inline constexpr const Chip* kChips[] = {&kRk3588};
+
 // The atom is the same in all of them, and the kernels' vectors have its size.
 inline constexpr size_t kAtomBytes = 16;
+
+// Element types of tensors, by their codes in a Program.
+enum class Element : uint8_t {
+  kUint8 = 0,
+  kInt8 = 1,
+  kInt16 = 2,
+  kInt32 = 3,
+  kFp16 = 4,
+  kFp32 = 5,
+};
+
+// flip: bits of each byte in which a cube's element differs from the host's.
+struct ElementFacts {
+  std::string_view name;
+  uint8_t bytes;
+  uint8_t flip;
+};
+inline constexpr ElementFacts kElements[] = {
+    {"uint8", 1, 0x80},
+    {"int8", 1, 0x00},
+    {"int16", 2, 0x00},
+    {"int32", 4, 0x00},
+    {"fp16", 2, 0x00},
+    {"fp32", 4, 0x00},
+};
+inline constexpr size_t kElementCount = 6;
+constexpr const ElementFacts& facts(Element element) {
+  return kElements[static_cast<size_t>(element)];
+}
 
 }  // namespace rk3588

@@ -48,7 +48,7 @@ void check_tensors(Context* context, int32_t node, const char* role, const IntAr
       fail(node, which + " is tensor " + std::to_string(index) + ", its program was made for " +
                      std::to_string(bindings[i].tensor));
     }
-    const int32_t type = bindings[i].is_uint8 ? tflite::kUInt8 : tflite::kInt8;
+    const int32_t type = tflite::type_of(bindings[i].element);
     if (tensor->type != type || tensor->is_constant()) {
       fail(node, which + " is not of the kind its program was made for");
     }

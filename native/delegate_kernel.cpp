@@ -104,11 +104,11 @@ class DelegateKernel {
     if (tensor == nullptr || tensor->data == nullptr) {
       throw std::runtime_error(tensor_text(binding) + " has no memory");
     }
-    const int32_t type = binding.is_uint8 ? tflite::kUInt8 : tflite::kInt8;
+    const int32_t type = tflite::type_of(binding.element);
     if (tensor->type != type || tensor->bytes != binding.host_bytes()) {
       throw std::runtime_error(tensor_text(binding) + " is not the " +
-                               (binding.is_uint8 ? "uint8 " : "int8 ") + shape_text(binding.shape) +
-                               " it was compiled for");
+                               std::string(facts(binding.element).name) + " " +
+                               shape_text(binding.shape) + " it was compiled for");
     }
     return static_cast<uint8_t*>(tensor->data);
   }

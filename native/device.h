@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "chip_gen.h"
 #include "span.h"
 
 namespace rk3588 {
@@ -58,8 +59,6 @@ struct JobRef {
   uint32_t core = 0;
 };
 
-inline constexpr uint32_t kCores = 3;
-
 struct Submit {
   std::vector<JobRef> jobs;
   std::vector<Buffer*> inputs;   // read only by the device
@@ -101,6 +100,8 @@ class Device {
   virtual ~Device() = default;
   // "simulator", "null", "rocket /dev/accel/accel0", ...
   virtual std::string name() const = 0;
+  // What it runs programs of. The drivers here serve one chip only.
+  virtual const Chip& chip() const { return kRk3588; }
   virtual std::unique_ptr<Buffer> allocate(size_t size, BufferId id) = 0;
   // A buffer of `size` bytes that begins with `content`, zero behind it, which nobody writes
   // again: the same one for the same content where the device can share it. Synchronised for the

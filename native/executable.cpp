@@ -15,7 +15,7 @@ std::atomic<uint64_t> g_submits{0};
 
 ImageLayout image_layout(const Binding& binding) {
   return {size_t{binding.height} * binding.width, binding.channels,
-          static_cast<size_t>(binding.surface_stride_bytes), binding.is_uint8, binding.fill};
+          static_cast<size_t>(binding.surface_stride_bytes), binding.element, binding.fill};
 }
 
 void to_device(const Binding& binding, const uint8_t* host, uint8_t* buffer) {
@@ -37,11 +37,18 @@ void to_device(const Binding& binding, const uint8_t* host, uint8_t* buffer) {
 
 void from_device(const Binding& binding, const uint8_t* buffer, uint8_t* host) {
   const ImageLayout layout = image_layout(binding);
-  const size_t image_bytes = layout.pixels * layout.channels;
+  const size_t image_bytes = layout.pixels * layout.pixel_bytes();
   for (size_t n = 0; n < binding.images; ++n) {
     from_device_layout(layout, buffer + binding.offset + n * binding.image_stride_bytes,
                        host + n * image_bytes, (binding.images - n) * image_bytes);
   }
+}
+
+void require_chip(const Program& program, const Device& device) {
+  if (program.chip->name == device.chip().name) return;
+  throw ProgramError("program " + program.name + " was compiled for chip " +
+                     std::string(program.chip->name) + ", device " + device.name() + " is " +
+                     std::string(device.chip().name) + "; compile the model for it");
 }
 
 }  // namespace
@@ -56,6 +63,7 @@ Executable::Executable(const Program& program, const RunSettings& settings)
       name_(program.name),
       inputs_(program.inputs),
       outputs_(program.outputs) {
+  require_chip(program, *device_);
   allocate_and_upload(program);
   relocate(program);
   fill_unused_surfaces();
@@ -122,7 +130,7 @@ void Executable::relocate(const Program& program) {
 // Surfaces without any channel are never touched by run(): they get their fill once.
 void Executable::fill_unused_surfaces() {
   for (const Binding& binding : inputs_) {
-    const size_t used = (binding.channels + kAtomBytes - 1) / kAtomBytes;
+    const size_t used = (image_layout(binding).pixel_bytes() + kAtomBytes - 1) / kAtomBytes;
     uint8_t* base = buffer(BufferId::kInput)->bytes().data() + binding.offset;
     for (size_t n = 0; n < binding.images; ++n) {
       for (size_t surface = used; surface < binding.surfaces; ++surface) {

@@ -44,31 +44,38 @@ Inner inner_pixels(const FoldLayout& layout) {
   return {begin, std::max(begin, std::min(layout.width, end))};
 }
 
+// Bytes of a host pixel.
+size_t pixel_bytes(const FoldLayout& layout) {
+  return layout.fold.channels * facts(layout.device.element).bytes;
+}
+
 // The host row of window row `dy`, or nullptr outside the image.
-const uint8_t* host_row(const Fold& f, const uint8_t* host, size_t y, size_t dy) {
+const uint8_t* host_row(const Fold& f, size_t pitch, const uint8_t* host, size_t y, size_t dy) {
   const size_t padded = y * f.step_h + dy;
   if (padded < f.top || padded - f.top >= f.height) return nullptr;
-  return host + (padded - f.top) * f.width * f.channels;
+  return host + (padded - f.top) * f.width * pitch;
 }
 
 // Any pixel, in the host's order and sign: `lanes` bytes, `outside` where there is no image.
-void gather(const Fold& f, const uint8_t* host, size_t y, size_t x, uint8_t outside,
+void gather(const FoldLayout& layout, const uint8_t* host, size_t y, size_t x, uint8_t outside,
             uint8_t* lanes) {
+  const Fold& f = layout.fold;
+  const size_t pitch = pixel_bytes(layout);
   for (size_t dy = 0; dy < f.window_h; ++dy) {
-    const uint8_t* row = host_row(f, host, y, dy);
-    for (size_t dx = 0; dx < f.window_w; ++dx, lanes += f.channels) {
+    const uint8_t* row = host_row(f, pitch, host, y, dy);
+    for (size_t dx = 0; dx < f.window_w; ++dx, lanes += pitch) {
       const size_t padded = x * f.step_w + dx;
       const bool inside = row != nullptr && padded >= f.left && padded - f.left < f.width;
       if (inside) {
-        std::memcpy(lanes, row + (padded - f.left) * f.channels, f.channels);
+        std::memcpy(lanes, row + (padded - f.left) * pitch, pitch);
       } else {
-        std::memset(lanes, outside, f.channels);
+        std::memset(lanes, outside, pitch);
       }
     }
   }
 }
 
-// Up to 16 lanes: every window row is one unaligned load, shifted to its lanes.
+// Up to 16 bytes: every window row is one unaligned load, shifted to its lanes.
 class AtomFold {
  public:
   AtomFold(const FoldLayout& layout, const uint8_t* host, size_t readable)
@@ -76,9 +83,10 @@ class AtomFold {
         f_(layout.fold),
         host_(host),
         end_(host + readable),
-        run_(size_t{f_.window_w} * f_.channels),
+        pitch_(pixel_bytes(layout)),
+        run_(f_.window_w * pitch_),
         run_mask_(mask_of(run_)),
-        flip_(splat(layout.device.is_uint8 ? 0x80 : 0)),
+        flip_(splat(layout.device.flip())),
         fill_(splat(static_cast<uint8_t>(layout.device.fill))),
         inner_(inner_pixels(layout)) {}
 
@@ -89,14 +97,14 @@ class AtomFold {
     unsigned shifts[kAtomBytes];
     size_t count = 0;
     for (size_t dy = 0; dy < f_.window_h; ++dy) {
-      const uint8_t* source = host_row(f_, host_, y, dy);
+      const uint8_t* source = host_row(f_, pitch_, host_, y, dy);
       if (source == nullptr) continue;
       const unsigned shift = static_cast<unsigned>(8 * dy * run_);
       rest &= ~(run_mask_ << shift);
-      sources[count] = source + (inner_.begin * f_.step_w - f_.left) * f_.channels;
+      sources[count] = source + (inner_.begin * f_.step_w - f_.left) * pitch_;
       shifts[count++] = shift;
     }
-    const size_t step = size_t{f_.step_w} * f_.channels;
+    const size_t step = f_.step_w * pitch_;
     size_t x = inner_.begin;
     if (count > 0 && inner_.begin < inner_.end) {
       // Whole atoms may be loaded as long as they end within what may be read.
@@ -132,7 +140,7 @@ class AtomFold {
     uint8_t pixel[kAtomBytes];
     const Lanes outside = fill_ ^ flip_;
     std::memcpy(pixel, &outside, kAtomBytes);
-    gather(f_, host_, y, x, pixel[0], pixel);
+    gather(layout_, host_, y, x, pixel[0], pixel);
     const Lanes lanes = load(pixel, kAtomBytes) ^ flip_;
     std::memcpy(atom, &lanes, kAtomBytes);
   }
@@ -141,23 +149,24 @@ class AtomFold {
   const Fold& f_;
   const uint8_t* host_;
   const uint8_t* end_;
-  size_t run_;  // bytes of one window row
+  size_t pitch_;  // bytes of a host pixel
+  size_t run_;    // bytes of one window row
   Lanes run_mask_;
   Lanes flip_;
   Lanes fill_;
   Inner inner_;
 };
 
-// More lanes: dense pixels of a block first, then the common conversion.
+// More bytes: dense pixels of a block first, then the common conversion.
 void wide_row(const FoldLayout& layout, const uint8_t* host, size_t y, uint8_t* device) {
   uint8_t block[kBlockPixels * kMaxFoldedLanes];
-  const size_t lanes = layout.device.channels;
-  const uint8_t flip = layout.device.is_uint8 ? 0x80 : 0;
+  const size_t lanes = layout.device.pixel_bytes();
+  const uint8_t flip = layout.device.flip();
   const auto outside = static_cast<uint8_t>(static_cast<uint8_t>(layout.device.fill) ^ flip);
   for (size_t begin = 0; begin < layout.width; begin += kBlockPixels) {
     const size_t count = std::min(kBlockPixels, layout.width - begin);
     for (size_t p = 0; p < count; ++p) {
-      gather(layout.fold, host, y, begin + p, outside, block + p * lanes);
+      gather(layout, host, y, begin + p, outside, block + p * lanes);
     }
     ImageLayout part = layout.device;
     part.pixels = count;
@@ -170,7 +179,7 @@ void wide_row(const FoldLayout& layout, const uint8_t* host, size_t y, uint8_t* 
 void to_folded_layout(const FoldLayout& layout, const uint8_t* host, size_t readable,
                       uint8_t* device) {
   const size_t row_bytes = layout.width * kAtomBytes;
-  if (layout.device.channels <= kAtomBytes) {
+  if (layout.device.pixel_bytes() <= kAtomBytes) {
     const AtomFold fold(layout, host, readable);
     for (size_t y = 0; y < layout.height; ++y) fold.row(y, device + y * row_bytes);
     return;

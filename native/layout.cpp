@@ -36,21 +36,20 @@ Atom lanes_below(size_t count) {
   return mask;
 }
 
-uint8_t sign_flip(const ImageLayout& layout) { return layout.is_uint8 ? 0x80 : 0; }
-
-// Pixels from which on a whole atom at `first_channel` would reach beyond `bytes`.
-size_t whole_atom_pixels(const ImageLayout& layout, size_t first_channel, size_t bytes) {
-  if (bytes < first_channel + kAtomBytes) return 0;
-  return std::min(layout.pixels, (bytes - first_channel - kAtomBytes) / layout.channels + 1);
+// Pixels from which on a whole atom at byte `first` of a pixel would reach beyond `bytes`.
+size_t whole_atom_pixels(const ImageLayout& layout, size_t first, size_t bytes) {
+  if (bytes < first + kAtomBytes) return 0;
+  return std::min(layout.pixels, (bytes - first - kAtomBytes) / layout.pixel_bytes() + 1);
 }
 
 }  // namespace
 
 void to_device_layout(const ImageLayout& layout, const uint8_t* host, size_t readable,
                       uint8_t* device) {
-  const Atom flip = splat(sign_flip(layout));
-  const size_t full = layout.channels / kAtomBytes;
-  const size_t rest = layout.channels % kAtomBytes;
+  const Atom flip = splat(layout.flip());
+  const size_t pitch = layout.pixel_bytes();
+  const size_t full = pitch / kAtomBytes;
+  const size_t rest = pitch % kAtomBytes;
   const Atom keep = lanes_below(rest);
   const Atom fill = splat(static_cast<uint8_t>(layout.fill)) & ~keep;
   const size_t safe = whole_atom_pixels(layout, full * kAtomBytes, readable);
@@ -60,7 +59,7 @@ void to_device_layout(const ImageLayout& layout, const uint8_t* host, size_t rea
       const uint8_t* source = host + surface * kAtomBytes;
       uint8_t* target = device + surface * layout.surface_stride_bytes;
       for (size_t p = begin; p < end; ++p) {
-        store(target + p * kAtomBytes, load(source + p * layout.channels) ^ flip);
+        store(target + p * kAtomBytes, load(source + p * pitch) ^ flip);
       }
     }
     if (rest == 0) continue;
@@ -68,12 +67,12 @@ void to_device_layout(const ImageLayout& layout, const uint8_t* host, size_t rea
     uint8_t* target = device + full * layout.surface_stride_bytes;
     size_t p = begin;
     for (; p < std::min(end, safe); ++p) {
-      const Atom atom = load(source + p * layout.channels) ^ flip;
+      const Atom atom = load(source + p * pitch) ^ flip;
       store(target + p * kAtomBytes, (atom & keep) | fill);
     }
     for (; p < end; ++p) {  // the last few pixels of the tensor: read no byte beyond it
       Atom atom = splat(0);
-      std::memcpy(&atom, source + p * layout.channels, rest);
+      std::memcpy(&atom, source + p * pitch, rest);
       store(target + p * kAtomBytes, ((atom ^ flip) & keep) | fill);
     }
   }
@@ -81,9 +80,10 @@ void to_device_layout(const ImageLayout& layout, const uint8_t* host, size_t rea
 
 void from_device_layout(const ImageLayout& layout, const uint8_t* device, uint8_t* host,
                         size_t writable) {
-  const Atom flip = splat(sign_flip(layout));
-  const size_t full = layout.channels / kAtomBytes;
-  const size_t rest = layout.channels % kAtomBytes;
+  const Atom flip = splat(layout.flip());
+  const size_t pitch = layout.pixel_bytes();
+  const size_t full = pitch / kAtomBytes;
+  const size_t rest = pitch % kAtomBytes;
   const size_t safe = whole_atom_pixels(layout, full * kAtomBytes, writable);
   for (size_t begin = 0; begin < layout.pixels; begin += kBlockPixels) {
     const size_t end = std::min(layout.pixels, begin + kBlockPixels);
@@ -95,11 +95,11 @@ void from_device_layout(const ImageLayout& layout, const uint8_t* device, uint8_
       uint8_t* target = host + full * kAtomBytes;
       size_t p = begin;
       for (; p < std::min(end, safe); ++p) {
-        store(target + p * layout.channels, load(source + p * kAtomBytes) ^ flip);
+        store(target + p * pitch, load(source + p * kAtomBytes) ^ flip);
       }
       for (; p < end; ++p) {
         const Atom atom = load(source + p * kAtomBytes) ^ flip;
-        std::memcpy(target + p * layout.channels, &atom, rest);
+        std::memcpy(target + p * pitch, &atom, rest);
       }
     }
     size_t surface = 0;
@@ -109,7 +109,7 @@ void from_device_layout(const ImageLayout& layout, const uint8_t* device, uint8_
       for (size_t p = begin; p < end; ++p) {
         for (size_t s = 0; s < kTogether; ++s) {
           const uint8_t* atom = source + s * layout.surface_stride_bytes + p * kAtomBytes;
-          store(target + p * layout.channels + s * kAtomBytes, load(atom) ^ flip);
+          store(target + p * pitch + s * kAtomBytes, load(atom) ^ flip);
         }
       }
     }
@@ -117,7 +117,7 @@ void from_device_layout(const ImageLayout& layout, const uint8_t* device, uint8_
       const uint8_t* source = device + surface * layout.surface_stride_bytes;
       uint8_t* target = host + surface * kAtomBytes;
       for (size_t p = begin; p < end; ++p) {
-        store(target + p * layout.channels, load(source + p * kAtomBytes) ^ flip);
+        store(target + p * pitch, load(source + p * kAtomBytes) ^ flip);
       }
     }
   }

@@ -3,8 +3,8 @@
 //   host    pixel p, channel c        at  p * channels + c
 //   device  surface c / 16, pixel p   at  (c / 16) * surface_stride_bytes + p * 16 + c % 16
 //
-// uint8 values are stored as int8 value - 128, which flips the top bit. Works on whole 16-byte
-// atoms.
+// with int8. Elements of several bytes move as that many channels of one byte. uint8 values are
+// stored as int8 value - 128, which flips the top bit. Works on whole 16-byte atoms.
 #pragma once
 
 #include <cstddef>
@@ -15,24 +15,30 @@
 
 namespace rk3588 {
 
-// Channels that a pixel of a folded input may have.
+// Bytes that a pixel of a folded input may have.
 inline constexpr size_t kMaxFoldedLanes = 64;
 
 struct ImageLayout {
   size_t pixels;  // height * width
   size_t channels;
   size_t surface_stride_bytes;  // at least pixels * 16
-  bool is_uint8;
-  int8_t fill;  // lanes from `channels` on, in the last surface that has channels; device value
+  Element element;              // of the host
+  // Lanes from `channels` on, in the last surface that has channels: the device's value. 0 with
+  // elements of several bytes.
+  int8_t fill;
+
+  size_t pixel_bytes() const { return channels * facts(element).bytes; }
+  uint8_t flip() const { return facts(element).flip; }
 };
 
-// `host` holds at least pixels * channels bytes, `readable` of them (or more: the next image's) may
-// be read. Writes ceil(channels / 16) surfaces of pixels * 16 bytes each, nothing between them.
+// `host` holds at least pixels * pixel_bytes() bytes, `readable` of them (or more: the next
+// image's) may be read. Writes ceil(pixel_bytes() / 16) surfaces of pixels * 16 bytes each, nothing
+// between them.
 void to_device_layout(const ImageLayout& layout, const uint8_t* host, size_t readable,
                       uint8_t* device);
 
-// `writable` >= pixels * channels bytes from `host` on may be overwritten; those beyond this image
-// hold nothing of use afterwards (images are therefore converted in ascending order).
+// `writable` >= pixels * pixel_bytes() bytes from `host` on may be overwritten; those beyond this
+// image hold nothing of use afterwards (images are therefore converted in ascending order).
 void from_device_layout(const ImageLayout& layout, const uint8_t* device, uint8_t* host,
                         size_t writable);
 

@@ -19,7 +19,8 @@ enum ProgramField : unsigned {
   kTasks,
   kInputs,
   kOutputs,
-  kChecksum
+  kChecksum,
+  kChip
 };
 enum BufferField : unsigned { kSize, kContent };
 enum LayerField : unsigned { kLayerName, kLayerOp, kLayerNodes };
@@ -41,7 +42,7 @@ enum BindingField : unsigned {
   kTensor,
   kTensorName,
   kShape,
-  kIsUint8,
+  kElement,
   kImages,
   kHeight,
   kWidth,
@@ -156,6 +157,7 @@ class Reader {
     if (checksum_of(raw_, checksum) != bytes_.load<uint64_t>(checksum)) fail("checksum mismatch");
 
     Program program;
+    program.chip = &chip_called(text(root.string(kChip)));
     program.compiler = text(root.string(kCompiler));
     program.name = text(root.string(kName));
     read_buffers(root, program);
@@ -169,6 +171,13 @@ class Reader {
   }
 
  private:
+  static const Chip& chip_called(const std::string& name) {
+    for (const Chip* chip : kChips) {
+      if (chip->name == name) return *chip;
+    }
+    fail("it is for chip \"" + name + "\", which this library does not know");
+  }
+
   std::string text(std::string_view view) {
     text_bytes_ += view.size();
     require(text_bytes_ <= kMaxTextBytes, "names are too long");
@@ -247,7 +256,7 @@ class Reader {
       require(task.layer < program.layers.size(), "a task names an unknown layer");
       task.stage = table.scalar<uint32_t>(kStage);
       task.core = table.scalar<uint32_t>(kCore);
-      require(task.core < kCores, "a task names an unknown core");
+      require(task.core < program.chip->cores, "a task names an unknown core");
       require(i > 0 || task.stage == 0, "the first task is not in the first stage");
       if (i > 0) check_order(program.tasks.back(), task);
       program.tasks.push_back(std::move(task));
@@ -290,7 +299,9 @@ class Reader {
     const FlatVector shape = table.vector(kShape, sizeof(int32_t), alignof(int32_t));
     require(shape.size() <= kMaxRank, "a tensor has too many dimensions");
     for (size_t i = 0; i < shape.size(); ++i) binding.shape.push_back(shape.load<int32_t>(i));
-    binding.is_uint8 = table.scalar<uint8_t>(kIsUint8) != 0;
+    const auto element = table.scalar<uint8_t>(kElement);
+    require(element < kElementCount, "a tensor has an unknown element type");
+    binding.element = static_cast<Element>(element);
     binding.images = table.scalar<uint32_t>(kImages);
     binding.height = table.scalar<uint32_t>(kHeight);
     binding.width = table.scalar<uint32_t>(kWidth);
@@ -337,7 +348,8 @@ class Reader {
                 fold.height <= kMaxBufferBytes && fold.width <= kMaxBufferBytes,
             "a tensor has an impossible fold");
     const uint64_t lanes = uint64_t{fold.window_h} * fold.window_w * fold.channels;
-    require(lanes == binding.channels && lanes <= kMaxFoldedLanes,
+    const uint64_t bytes = lanes * facts(binding.element).bytes;
+    require(lanes == binding.channels && bytes <= kMaxFoldedLanes,
             "a tensor's fold and channels differ");
     require(uint64_t{fold.height} * fold.width <= kMaxBufferBytes / fold.channels,
             "a tensor's shape is too large");
@@ -355,7 +367,9 @@ class Reader {
                 binding.surface_stride_bytes <= buffer_bytes &&
                 binding.image_stride_bytes <= buffer_bytes,
             "a tensor exceeds its buffer");
-    require(binding.surfaces >= (uint64_t{binding.channels} + kAtomBytes - 1) / kAtomBytes,
+    const uint64_t bytes = facts(binding.element).bytes;
+    require(bytes == 1 || binding.fill == 0, "a tensor's fill is wider than a byte");
+    require(binding.surfaces >= (binding.channels * bytes + kAtomBytes - 1) / kAtomBytes,
             "a tensor has too few surfaces for its channels");
     const uint64_t pixels = uint64_t{binding.height} * binding.width;
     require(pixels <= buffer_bytes / kAtomBytes, "a tensor exceeds its buffer");
@@ -381,7 +395,7 @@ class Reader {
       require(elements <= kMaxBufferBytes, "a tensor's shape is too large");
       elements *= static_cast<uint64_t>(dimension);
     }
-    require(elements == binding.host_bytes(), "a tensor's shape and device size differ");
+    require(elements * bytes == binding.host_bytes(), "a tensor's shape and device size differ");
   }
 
   Span<const uint8_t> raw_;

@@ -11,13 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "chip_gen.h"
 #include "device.h"
 #include "span.h"
 
 namespace rk3588 {
 
 // The one format that this version writes and reads.
-inline constexpr uint32_t kProgramFormatVersion = 2;
+inline constexpr uint32_t kProgramFormatVersion = 3;
 
 class ProgramError : public std::runtime_error {
  public:
@@ -65,7 +66,7 @@ struct Binding {
   int32_t tensor = -1;
   std::string name;
   std::vector<int32_t> shape;
-  bool is_uint8 = false;
+  Element element = Element::kInt8;  // of the host
   uint32_t images = 0;
   uint32_t height = 0;
   uint32_t width = 0;
@@ -80,13 +81,15 @@ struct Binding {
 
   bool is_folded() const { return fold.height != 0; }
   size_t host_image_bytes() const {
-    return is_folded() ? size_t{fold.height} * fold.width * fold.channels
-                       : size_t{height} * width * channels;
+    const size_t elements = is_folded() ? size_t{fold.height} * fold.width * fold.channels
+                                        : size_t{height} * width * channels;
+    return elements * facts(element).bytes;
   }
   size_t host_bytes() const { return images * host_image_bytes(); }
 };
 
 struct Program {
+  const Chip* chip = nullptr;  // that it was compiled for
   std::string compiler;
   std::string name;
   std::array<ProgramBuffer, kBufferCount> buffers;

@@ -80,7 +80,7 @@ void RocketDevice::sync_for_cpu(Buffer& buffer) {
 std::unique_ptr<Submission> RocketDevice::prepare(const Submit& submit) {
   const VerifiedJobs verified = verify_streams(submit);
   const size_t listed = parse_cores(cores_).size();
-  const size_t cores = listed == 0 ? kCores : listed;
+  const size_t cores = listed == 0 ? chip().cores : listed;
   const size_t workers = uses_cores(submit) ? cores : 1;
   const CorePlan plan = plan_cores(submit, verified, workers);
   const uint64_t proof = plan.only_mark();

@@ -10,12 +10,29 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "chip_gen.h"
+
 namespace rk3588::tflite {
 
 enum class Status : int32_t { kOk = 0, kError = 1 };
 
 // TfLiteType values that this delegate meets.
-enum Type : int32_t { kInt32 = 2, kUInt8 = 3, kInt8 = 9, kInt4 = 18 };
+enum Type : int32_t {
+  kFloat32 = 1,
+  kInt32 = 2,
+  kUInt8 = 3,
+  kInt16 = 7,
+  kInt8 = 9,
+  kFloat16 = 10,
+  kInt4 = 18
+};
+
+// The type of tensors of an element.
+inline Type type_of(Element element) {
+  constexpr Type kTypes[] = {kUInt8, kInt8, kInt16, kInt32, kFloat16, kFloat32};
+  static_assert(sizeof(kTypes) / sizeof(kTypes[0]) == kElementCount);
+  return kTypes[static_cast<size_t>(element)];
+}
 
 // TfLiteAllocationType: where a tensor's bytes live.
 enum AllocationType : int32_t { kMmapRo = 1, kArenaRw = 2, kDynamic = 4, kPersistentRo = 5 };

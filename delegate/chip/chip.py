@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from delegate.chip.element import Element
+
 
 @dataclass(frozen=True, slots=True)
 class Cbuf:
@@ -85,8 +87,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """One chip. ``name`` is what Programs are marked with; ``formats`` are the names of the element
-    types that convolutions take; ``features`` name what only some chips or boards have.
+    """One chip. ``name`` is what Programs are marked with; ``formats`` are the element types
+    that convolutions take; ``features`` name what only some chips or boards have.
     """
 
     name: str
@@ -96,5 +98,5 @@ class Chip:
     groups: Groups
     rates: Rates
     limits: Limits
-    formats: tuple[str, ...]
+    formats: tuple[Element, ...]
     features: frozenset[str] = frozenset()

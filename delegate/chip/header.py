@@ -1,4 +1,4 @@
-"""Prints the chips as a C++ header, and a chip as the numbers that the simulator is made with.
+"""Prints chips and element types as a C++ header, and a chip as numbers for the simulator.
 
 ``python -m delegate.chip.header [ROOT]`` rewrites ``native/chip_gen.h`` below ROOT (default: the
 current directory). A test fails while it is stale.
@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from delegate.chip.chip import Chip
+from delegate.chip.element import Element
 from delegate.chip.rk3588 import RK3588
 
 HEADER_PATH = Path("native/chip_gen.h")
@@ -68,9 +69,28 @@ def cpp_header() -> str:
         lines.append(f'    "{chip.name}",')
         lines += [f"    {numbers[name]},  // {name}" for name in fields]
         lines += ["};", ""]
+    names = ", ".join(f"&k{chip.name.capitalize()}" for chip in CHIPS)
+    lines += [f"inline constexpr const Chip* kChips[] = {{{names}}};", ""]
     lines += ["// The atom is the same in all of them, and the kernels' vectors have its size."]
     lines += [f"inline constexpr size_t kAtomBytes = {RK3588.atom_bytes};", ""]
-    return "\n".join([*lines, "}  // namespace rk3588", ""])
+    return "\n".join([*lines, *_elements(), "}  // namespace rk3588", ""])
+
+
+def _elements() -> list[str]:
+    lines = ["// Element types of tensors, by their codes in a Program."]
+    lines += ["enum class Element : uint8_t {"]
+    lines += [f"  k{item.name.capitalize()} = {item.value}," for item in Element]
+    lines += ["};", ""]
+    lines += ["// flip: bits of each byte in which a cube's element differs from the host's."]
+    lines += ["struct ElementFacts {", "  std::string_view name;"]
+    lines += ["  uint8_t bytes;", "  uint8_t flip;", "};"]
+    lines += ["inline constexpr ElementFacts kElements[] = {"]
+    lines += [
+        f'    {{"{item.name.lower()}", {item.bytes}, 0x{item.offset:02x}}},' for item in Element
+    ]
+    lines += ["};", f"inline constexpr size_t kElementCount = {len(Element)};"]
+    lines += ["constexpr const ElementFacts& facts(Element element) {"]
+    return [*lines, "  return kElements[static_cast<size_t>(element)];", "}", ""]
 
 
 def main(arguments: list[str]) -> int:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from delegate.chip.chip import Cbuf, Chip, Groups, Limits, Rates
+from delegate.chip.element import ATOM_BYTES, Element
 from delegate.npu.registers import register
 
-_ATOM_BYTES: Final = 16  # observed
 _ACCUMULATOR_BITS: Final = 32  # documented
 _INT8_LEAST: Final = -128
 
@@ -28,7 +28,7 @@ def _limits() -> Limits:
         feature_size=_most("CNA.DATA_SIZE0", "DATAIN_WIDTH"),
         # The exact maximum of fields that hold value - 1 is avoided.
         cube_size=_most("DPU.DATA_CUBE_WIDTH", "WIDTH") - 1,
-        input_channels=_most("CNA.DATA_SIZE1", "DATAIN_CHANNEL") // _ATOM_BYTES * _ATOM_BYTES,
+        input_channels=_most("CNA.DATA_SIZE1", "DATAIN_CHANNEL") // ATOM_BYTES * ATOM_BYTES,
         notch=_most("DPU.DATA_CUBE_NOTCH_ADDR", "NOTCH_ADDR_0"),
         kernel_size=_most("CNA.WEIGHT_SIZE2", "WEIGHT_WIDTH"),
         kernels=_most("CNA.WEIGHT_SIZE2", "WEIGHT_KERNELS"),
@@ -45,7 +45,7 @@ def _limits() -> Limits:
 RK3588: Final = Chip(
     name="rk3588",
     cores=3,
-    atom_bytes=_ATOM_BYTES,
+    atom_bytes=ATOM_BYTES,
     # Observed; CBUF_CON1.DATA_ENTRIES: "DatainEntries ... limitation: 2048" (vendor's compiler).
     cbuf=Cbuf(
         banks=12,
@@ -73,5 +73,5 @@ RK3588: Final = Chip(
         clock_hz=1_000_000_000,  # nominal
     ),
     limits=_limits(),
-    formats=("int8", "fp16"),
+    formats=(Element.INT8, Element.FP16),
 )

@@ -80,7 +80,7 @@ class Machine:
         return (row, column, channel) if is_inside and channel < cube.channels_real else None
 
     def _write(self, b: TensorBinding, array: Array) -> None:
-        values = array.astype(np.int64) - (128 if b.is_uint8 else 0)
+        values = array.astype(np.int64) - b.element.offset
         if b.fold is not None:
             values = _folded(b, b.fold, values)
         values = values.reshape(b.images, b.height * b.width, b.channels)
@@ -100,8 +100,8 @@ class Machine:
                 start = place_of(b, n, 0, c).offset
                 stop = start + (b.height * b.width - 1) * 16 + 1
                 out[n, :, c] = self._memory[b.location.buffer][start:stop:16].view(np.int8)
-        out = out + (128 if b.is_uint8 else 0)
-        return out.astype(np.uint8 if b.is_uint8 else np.int8).reshape(b.shape)
+        out = out + b.element.offset
+        return out.astype(b.element.dtype).reshape(b.shape)
 
     def rows(
         self, ref: Ref, height: int, width: int, channels: int, line: int, surface: int

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from delegate.chip.chip import Chip
+from delegate.chip.rk3588 import RK3588
 from delegate.graph import Graph
 from delegate.lower.constants import ConstantPool
 from delegate.lower.kick_state import TRUSTED, KickState, keep_only
@@ -32,14 +34,15 @@ def lower_partition(
     name: str,
     split: Split | None = None,
     kick_state: KickState = TRUSTED,
+    chip: Chip = RK3588,
 ) -> LoweredPartition:
-    """Lowers every operation of ``workload``, for several cores if ``split`` is given, relying on
-    no more than ``kick_state`` between the kicks of a job. Raises LoweringError for a node that
-    does not fit the hardware.
+    """Lowers every operation of ``workload`` for ``chip``, for several of its cores if ``split`` is
+    given, relying on no more than ``kick_state`` between the kicks of a job. Raises LoweringError
+    for a node that does not fit the hardware.
     """
     partition, places = workload.partition, workload.places
     folds = folded_inputs(graph, workload)
-    planning = Planning(graph, folds, split)
+    planning = Planning(chip, graph, folds, split)
     plans = [operation.plan(planning, operation) for operation in workload.operations]
     order = in_write_order(
         graph, [plan.footprint for plan in plans], partition.inputs, workload.aliases, places
@@ -58,6 +61,7 @@ def lower_partition(
     check_sizes(graph, nodes, buffers)
     check_memory(partition, footprints, layers, memory, work, places)
     return LoweredPartition(
+        chip=chip,
         name=name,
         layers=layers,
         buffers=buffers,

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.graph import DType, Graph, Node, Padding, Tensor
-from delegate.lower.memory.tensors import UINT8_OFFSET
 from delegate.lower.numerics.pipeline import Int64Array
 
 
@@ -32,10 +31,11 @@ def device_weights(
     assert weights.quantization is not None
     values = weights.constant.reshape(numpy_shape)
     zero_point = weights.quantization.zero_points[0]
-    if weights.dtype is DType.UINT8:
+    offset = weights.dtype.element.offset
+    if offset:
         # The top bit flipped is the subtraction of 128.
-        values = np.bitwise_xor(values.view(np.uint8), np.uint8(UINT8_OFFSET))
-        zero_point -= UINT8_OFFSET
+        values = np.bitwise_xor(values.view(np.uint8), np.uint8(offset))
+        zero_point -= offset
     bias = np.zeros(channels, np.int64)
     if len(node.inputs) > 2 and node.inputs[2] >= 0:
         constant = graph.tensor(node.inputs[2]).constant

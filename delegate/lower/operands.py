@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from delegate.graph import DType, Tensor
+from delegate.graph import Tensor
 from delegate.lower.constants import ConstantPool
 from delegate.lower.hw import CHANNELS_PER_SURFACE
 from delegate.lower.memory.tensors import (
-    UINT8_OFFSET,
     DeviceTensor,
     View,
     default_surfaces,
@@ -46,8 +45,9 @@ def constant_operand(tensor: Tensor, output: View, constants: ConstantPool) -> O
     assert tensor.constant is not None
     assert tensor.quantization is not None
     values = tensor.constant
-    if tensor.dtype is DType.UINT8:
-        values = np.bitwise_xor(values.view(np.uint8), np.uint8(UINT8_OFFSET))
+    offset = tensor.dtype.element.offset
+    if offset:
+        values = np.bitwise_xor(values.view(np.uint8), np.uint8(offset))
     own = view_of(tensor.shape)
     height, width = (1, 1) if own.pixels == 1 else (output.height, output.width)
     view = View(own.images, height, width, output.channels)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from delegate.chip.chip import Chip
 from delegate.graph import Graph, Node
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.footprint import Footprint
@@ -27,6 +28,7 @@ class Planning:
     how rows may be shared among cores; None: not at all.
     """
 
+    chip: Chip
     graph: Graph
     folds: Mapping[int, tuple[View, Fold]]
     split: Split | None

@@ -15,6 +15,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
+from delegate.chip.chip import Chip
+from delegate.chip.element import Element
+
 ATOM_BYTES = 16
 """Bytes of one pixel in one surface."""
 
@@ -323,7 +326,7 @@ class TensorBinding:
 
     ``shape`` is the TFLite shape (any rank); the device sees it as ``images`` images of height x
     width x channels. ``surfaces`` are allocated and, for inputs, filled: lanes from ``channels`` on
-    with ``fill`` (int8). ``is_uint8``: the host value is the device value + 128. Image n lies at
+    with ``fill`` (int8). ``element``: the host's type. Image n lies at
     ``offset + n * image_stride_bytes``. With a ``fold`` (inputs only) height, width and channels
     are the folded ones.
     """
@@ -331,7 +334,7 @@ class TensorBinding:
     tensor: int
     name: str
     shape: tuple[int, ...]
-    is_uint8: bool
+    element: Element
     images: int
     height: int
     width: int
@@ -350,6 +353,7 @@ class LoweredPartition:
     order. ``live_bytes``: what its inner tensors need at the same time, the least SCRATCH can be.
     """
 
+    chip: Chip
     name: str
     layers: tuple[Layer, ...]
     buffers: tuple[BufferSpec, ...]

@@ -152,7 +152,7 @@ def _input(binding: TensorBinding) -> dict[str, Any]:
         "tensor": binding.tensor,
         "name": binding.name,
         "shape": list(binding.shape),
-        "dtype": "uint8" if binding.is_uint8 else "int8",
+        "dtype": binding.element.dtype.name,
         "layout": "NC1HWC2",
         "buffer": _buffer_name(binding.location.buffer),
         "offset": binding.location.offset,

@@ -60,6 +60,7 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
     buffers = _buffers(lowered, _stream(segments, offsets, linked, size_words))
     _check_extents(lowered, buffers)
     program = Program(
+        chip=lowered.chip.name,
         compiler=compiler,
         name=lowered.name,
         buffers=buffers,

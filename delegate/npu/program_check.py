@@ -12,6 +12,8 @@ from collections.abc import Collection
 import numpy as np
 import numpy.typing as npt
 
+from delegate.chip.element import ATOM_BYTES
+from delegate.chip.header import CHIPS
 from delegate.errors import ProgramError
 from delegate.lower.hw import MAX_BUFFER_BYTES, MAX_TOTAL_BYTES
 from delegate.lower.task import BufferId, Fold, TensorBinding
@@ -26,12 +28,10 @@ from delegate.npu.regcmd import (
 )
 from delegate.npu.registers import BY_ADDRESS
 
-ATOM_BYTES = 16
+_CORES = {chip.name: chip.cores for chip in CHIPS}
 
-CORES = 3
-
-MAX_FOLDED_LANES = 64
-"""Channels that one pixel of a folded input may have: what native conversion has room for."""
+MAX_FOLDED_BYTES = 64
+"""Bytes that one pixel of a folded input may have: what native conversion has room for."""
 
 MAX_FOLD = 1 << 12
 """Far above windows, steps and offsets of real folds, and small enough never to overflow."""
@@ -92,13 +92,20 @@ def _check_tasks(program: Program) -> None:
         _require(0 <= task.layer < len(program.layers), f"{place} names layer {task.layer}")
         ascending = task.job == job or (index > 0 and task.job == job + 1)
         _require(ascending, f"{place} is in job {task.job} after job {job}")
+        _check_core(program.chip, task, place)
         _check_stage(program.tasks[index - 1] if index else None, task, place)
         end_of_previous, job = end, task.job
 
 
+def _check_core(chip: str, task: ProgramTask, place: str) -> None:
+    """Of chips that are not known here, no device takes a program."""
+    cores = _CORES.get(chip)
+    known = task.core >= 0 and (cores is None or task.core < cores)
+    _require(known, f"{place} is for core {task.core} of {cores}")
+
+
 def _check_stage(previous: ProgramTask | None, task: ProgramTask, place: str) -> None:
     """Stages ascend, cores ascend within a stage, and neither changes within a job."""
-    _require(0 <= task.core < CORES, f"{place} is for core {task.core} of {CORES}")
     if previous is None:
         _require(task.stage == 0, f"{place} is in stage {task.stage}, the first")
     elif task.job == previous.job:
@@ -206,7 +213,7 @@ def _check_binding(program: Program, kind: str, binding: TensorBinding, buffer: 
     positive = all(size >= 1 for size in binding.shape)
     same = positive and math.prod(binding.shape) == elements
     _require(same, f"{place} has shape {binding.shape} but {elements} elements")
-    enough = binding.surfaces * ATOM_BYTES >= binding.channels
+    enough = binding.surfaces * binding.element.lanes >= binding.channels
     _require(enough, f"{place} has {binding.surfaces} surfaces for {binding.channels} channels")
     stride = binding.surface_stride_bytes
     surface_bytes = binding.height * binding.width * ATOM_BYTES
@@ -224,7 +231,8 @@ def _check_binding(program: Program, kind: str, binding: TensorBinding, buffer: 
     steps = (binding.location.offset, stride, binding.image_stride_bytes)
     aligned = all(step % ATOM_BYTES == 0 for step in steps)
     _require(aligned, f"{place} has an offset or stride that is no multiple of 16")
-    _require(-128 <= binding.fill <= 127, f"{place} has fill {binding.fill}")
+    narrow = binding.element.bytes == 1 or binding.fill == 0
+    _require(narrow and -128 <= binding.fill <= 127, f"{place} has fill {binding.fill}")
 
 
 def _check_fold(place: str, binding: TensorBinding, fold: Fold, *, is_input: bool) -> None:
@@ -233,5 +241,6 @@ def _check_fold(place: str, binding: TensorBinding, fold: Fold, *, is_input: boo
     window = (fold.window_h, fold.window_w, fold.step_h, fold.step_w)
     sane = min(*image, *window) >= 1 and max(*window, fold.top, fold.left) <= MAX_FOLD
     _require(sane and min(fold.top, fold.left) >= 0, f"{place} has an impossible fold")
-    lanes = fold.lanes == binding.channels and fold.lanes <= MAX_FOLDED_LANES
+    room = fold.lanes * binding.element.bytes <= MAX_FOLDED_BYTES
+    lanes = fold.lanes == binding.channels and room
     _require(lanes, f"{place} folds {fold.lanes} lanes into {binding.channels} channels")

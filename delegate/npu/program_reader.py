@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 import zlib
 
+from delegate.chip.element import Element
 from delegate.errors import ProgramError
 from delegate.lower.task import BufferId, Fold, Ref, TensorBinding
 from delegate.npu.flat_reader import Table, corrupt, root_table
@@ -24,6 +25,7 @@ from delegate.npu.program_types import (
 from delegate.npu.program_writer import (
     CHECKSUM_BYTES,
     CHECKSUM_SLOT,
+    CHIP_SLOT,
     FILE_IDENTIFIER,
     FOLD_FIELDS,
     FOLD_SLOT,
@@ -44,6 +46,7 @@ def parse(data: bytes) -> Program:
         )
     _check_sum(data, root)
     program = Program(
+        chip=root.text(CHIP_SLOT),
         compiler=root.text(1),
         name=root.text(2),
         buffers=tuple(
@@ -81,6 +84,13 @@ def _buffer_id(number: int) -> BufferId:
         raise corrupt(f"there is no buffer {number}") from None
 
 
+def _element(code: int) -> Element:
+    try:
+        return Element(code)
+    except ValueError:
+        raise corrupt(f"there is no element type {code}") from None
+
+
 def _relocs(data: bytes, root: Table) -> tuple[Reloc, ...]:
     first, count = root.vector(4, RELOC_BYTES)
     if count and first % 8:
@@ -111,7 +121,7 @@ def _binding(table: Table) -> TensorBinding:
         tensor=table.number(0, "int32"),
         name=table.text(1),
         shape=table.integers(2),
-        is_uint8=table.flag(3),
+        element=_element(table.number(3, "uint8")),
         images=table.number(4, "uint32"),
         height=table.number(5, "uint32"),
         width=table.number(6, "uint32"),

@@ -16,7 +16,7 @@ from delegate.errors import ProgramError
 from delegate.lower.task import BufferId, TensorBinding
 from delegate.npu.perf import Estimate, total
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Of the serialised form; readers accept exactly their own."""
 
 WORD_BYTES = 8
@@ -76,8 +76,11 @@ class ProgramTask:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """``buffers`` has one entry per BufferId; ``tasks`` in execution order, ``relocs`` by word."""
+    """``chip`` names what it is for; ``buffers`` has one entry per BufferId; ``tasks`` in execution
+    order, ``relocs`` by word.
+    """
 
+    chip: str
     compiler: str
     name: str
     buffers: tuple[ProgramBuffer, ...]

@@ -28,6 +28,9 @@ CHECKSUM_SLOT = 9
 
 CHECKSUM_BYTES = 8
 
+CHIP_SLOT = 10
+"""Id of Program.chip."""
+
 FOLD_SLOT = 14
 """Id of Binding.fold_height; the other fields of ``Fold`` follow in this order."""
 
@@ -54,6 +57,7 @@ def serialize(program: Program) -> bytes:
     """The bytes of ``program``. Raises ProgramError when it is inconsistent."""
     check_program(program)
     builder = flatbuffers.Builder(_size_bytes(program))
+    chip = builder.CreateString(program.chip)
     compiler = builder.CreateString(program.compiler)
     name = builder.CreateString(program.name)
     buffers = _vector(builder, program.buffers, _buffer)
@@ -62,7 +66,8 @@ def serialize(program: Program) -> bytes:
     tasks = _vector(builder, program.tasks, _task)
     inputs = _vector(builder, program.inputs, _binding)
     outputs = _vector(builder, program.outputs, _binding)
-    builder.StartObject(10)
+    builder.StartObject(CHIP_SLOT + 1)
+    builder.PrependUOffsetTRelativeSlot(CHIP_SLOT, chip, 0)
     builder.PrependUint64Slot(CHECKSUM_SLOT, _CHECKSUM_PLACEHOLDER, 0)
     builder.PrependUint32Slot(0, FORMAT_VERSION, 0)
     for slot, offset in enumerate(
@@ -181,7 +186,7 @@ def _binding(builder: flatbuffers.Builder, binding: TensorBinding) -> int:
     builder.PrependInt32Slot(0, binding.tensor, 0)
     builder.PrependUOffsetTRelativeSlot(1, name, 0)
     builder.PrependUOffsetTRelativeSlot(2, shape, 0)
-    builder.PrependBoolSlot(3, binding.is_uint8, False)
+    builder.PrependUint8Slot(3, int(binding.element), 0)
     builder.PrependUint32Slot(4, binding.images, 0)
     builder.PrependUint32Slot(5, binding.height, 0)
     builder.PrependUint32Slot(6, binding.width, 0)

@@ -14,8 +14,6 @@ from delegate.lower.task import Fold, TensorBinding
 
 ATOM_BYTES = 16
 
-UINT8_OFFSET = 128
-
 Int8 = npt.NDArray[np.int8]
 
 
@@ -25,13 +23,13 @@ def device_values(binding: TensorBinding, values: npt.NDArray[np.generic]) -> In
 
     Raises UsageError on another shape or type.
     """
-    dtype = np.dtype(np.uint8 if binding.is_uint8 else np.int8)
+    dtype = binding.element.dtype
     if values.shape != binding.shape or values.dtype != dtype:
         raise UsageError(
             f"tensor {binding.tensor} ({binding.name}) is {dtype} of shape {binding.shape}, "
             f"not {values.dtype} of shape {values.shape}"
         )
-    signed = values.astype(np.int16) - (UINT8_OFFSET if binding.is_uint8 else 0)
+    signed = values.astype(np.int16) - binding.element.offset
     if binding.fold is not None:
         return _folded(binding, binding.fold, signed.astype(np.int8))
     shape = (binding.images, binding.height, binding.width, binding.channels)

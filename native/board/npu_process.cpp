@@ -13,11 +13,12 @@
 
 #include "board/core.h"
 #include "board/protocol.h"
+#include "chip_gen.h"
 
 namespace rk3588::board {
 namespace {
 
-constexpr unsigned kCores = 3;
+constexpr unsigned kCores = kRk3588.cores;
 constexpr uint64_t kCoreAddress = 0xfdab0000;
 // One register with two lines per core (compatible "snps,dw-high-reset").
 constexpr uint64_t kResetAddress = 0xfd7c0000;

@@ -64,7 +64,9 @@ Span<const uint8_t> view(const py::bytes& bytes) {
 }
 
 py::dtype dtype_of(const Binding& binding) {
-  return binding.is_uint8 ? py::dtype::of<uint8_t>() : py::dtype::of<int8_t>();
+  static constexpr const char* kTypes[] = {"u1", "i1", "<i2", "<i4", "<f2", "<f4"};
+  static_assert(sizeof(kTypes) / sizeof(kTypes[0]) == kElementCount);
+  return py::dtype(kTypes[static_cast<size_t>(binding.element)]);
 }
 
 py::tuple describe(const std::vector<Binding>& bindings) {
@@ -131,33 +133,50 @@ std::unique_ptr<Executable> make_executable(const py::bytes& program, const std:
                                  verify ? make_simulator_device() : nullptr, threads});
 }
 
-// [pixels, channels] bytes to the surfaces that to_device_layout writes, `gap` (0xaa) elsewhere.
+Element element_called(const std::string& name) {
+  for (size_t i = 0; i < kElementCount; ++i) {
+    if (kElements[i].name == name) return static_cast<Element>(i);
+  }
+  raise("UsageError", "no element type " + name);
+}
+
+// Bytes of a pixel of which there are whole elements.
+size_t channels_of(py::ssize_t bytes, Element element) {
+  const size_t size = facts(element).bytes;
+  if (bytes < 1 || static_cast<size_t>(bytes) % size != 0) raise("UsageError", "no whole elements");
+  return static_cast<size_t>(bytes) / size;
+}
+
+// [pixels, bytes] to the surfaces that to_device_layout writes, `gap` (0xaa) elsewhere.
 constexpr uint8_t kUntouched = 0xaa;
 
-Bytes to_nc1hwc2(const Bytes& host, size_t surface_stride_bytes, bool is_uint8, int8_t fill) {
-  if (host.ndim() != 2 || host.shape(1) < 1) raise("UsageError", "expected [pixels, channels]");
-  const ImageLayout layout{static_cast<size_t>(host.shape(0)), static_cast<size_t>(host.shape(1)),
-                           surface_stride_bytes, is_uint8, fill};
+Bytes to_nc1hwc2(const Bytes& host, size_t surface_stride_bytes, const std::string& element_name,
+                 int8_t fill) {
+  if (host.ndim() != 2) raise("UsageError", "expected [pixels, bytes]");
+  const Element element = element_called(element_name);
+  const ImageLayout layout{static_cast<size_t>(host.shape(0)), channels_of(host.shape(1), element),
+                           surface_stride_bytes, element, fill};
   if (surface_stride_bytes < layout.pixels * kAtomBytes) raise("UsageError", "stride too small");
-  const size_t surfaces = (layout.channels + kAtomBytes - 1) / kAtomBytes;
+  const size_t surfaces = (layout.pixel_bytes() + kAtomBytes - 1) / kAtomBytes;
   Bytes device(static_cast<py::ssize_t>(surfaces * surface_stride_bytes));
   std::fill_n(device.mutable_data(), device.size(), kUntouched);
   to_device_layout(layout, host.data(), static_cast<size_t>(host.size()), device.mutable_data());
   return device;
 }
 
-// [height, width, channels] bytes folded into [device_height][device_width] pixels; `fold` is
+// [height, width, bytes of a pixel] folded into [device_height][device_width] pixels; `fold` is
 // (window_h, window_w, step_h, step_w, top, left).
 Bytes to_folded_nc1hwc2(const Bytes& host, const std::array<uint32_t, 6>& fold,
-                        size_t device_height, size_t device_width, bool is_uint8, int8_t fill) {
-  if (host.ndim() != 3 || host.size() < 1)
-    raise("UsageError", "expected [height, width, channels]");
+                        size_t device_height, size_t device_width, const std::string& element_name,
+                        int8_t fill) {
+  if (host.ndim() != 3 || host.size() < 1) raise("UsageError", "expected [height, width, bytes]");
+  const Element element = element_called(element_name);
   FoldLayout layout;
   layout.height = device_height;
   layout.width = device_width;
   layout.fold = {static_cast<uint32_t>(host.shape(0)),
                  static_cast<uint32_t>(host.shape(1)),
-                 static_cast<uint32_t>(host.shape(2)),
+                 static_cast<uint32_t>(channels_of(host.shape(2), element)),
                  fold[0],
                  fold[1],
                  fold[2],
@@ -166,26 +185,27 @@ Bytes to_folded_nc1hwc2(const Bytes& host, const std::array<uint32_t, 6>& fold,
                  fold[5]};
   const size_t lanes = size_t{fold[0]} * fold[1] * layout.fold.channels;
   const size_t pixels = device_height * device_width;
-  if (lanes < 1 || lanes > kMaxFoldedLanes || pixels < 1 || fold[2] < 1 || fold[3] < 1) {
+  const size_t bytes = lanes * facts(element).bytes;
+  if (lanes < 1 || bytes > kMaxFoldedLanes || pixels < 1 || fold[2] < 1 || fold[3] < 1) {
     raise("UsageError", "an impossible fold");
   }
-  layout.device = {pixels, lanes, pixels * kAtomBytes, is_uint8, fill};
-  const size_t surfaces = (lanes + kAtomBytes - 1) / kAtomBytes;
+  layout.device = {pixels, lanes, pixels * kAtomBytes, element, fill};
+  const size_t surfaces = (bytes + kAtomBytes - 1) / kAtomBytes;
   Bytes device(static_cast<py::ssize_t>(surfaces * pixels * kAtomBytes));
   to_folded_layout(layout, host.data(), static_cast<size_t>(host.size()), device.mutable_data());
   return device;
 }
 
 Bytes from_nc1hwc2(const Bytes& device, size_t pixels, size_t channels, size_t surface_stride_bytes,
-                   bool is_uint8) {
-  const size_t surfaces = (channels + kAtomBytes - 1) / kAtomBytes;
+                   const std::string& element_name) {
+  const ImageLayout layout{pixels, channels, surface_stride_bytes, element_called(element_name), 0};
+  const size_t surfaces = (layout.pixel_bytes() + kAtomBytes - 1) / kAtomBytes;
   if (channels < 1 || surface_stride_bytes < pixels * kAtomBytes ||
       static_cast<size_t>(device.size()) < surfaces * surface_stride_bytes) {
     raise("UsageError", "the surfaces are smaller than the shape");
   }
-  Bytes host({pixels, channels});
-  from_device_layout({pixels, channels, surface_stride_bytes, is_uint8, 0}, device.data(),
-                     host.mutable_data(), static_cast<size_t>(host.size()));
+  Bytes host({pixels, layout.pixel_bytes()});
+  from_device_layout(layout, device.data(), host.mutable_data(), static_cast<size_t>(host.size()));
   return host;
 }
 
@@ -233,14 +253,19 @@ PYBIND11_MODULE(_native, module) {
   module.def("find_npu_node", &rk3588::find_npu_node, py::arg("root") = "/",
              "Path of the node that device=auto takes, or \"\".");
   module.def("to_nc1hwc2", &rk3588::to_nc1hwc2, py::arg("host"), py::arg("surface_stride_bytes"),
-             py::arg("is_uint8"), py::arg("fill"), "Test hook of the layout conversion.");
-  module.def("time_layout", &rk3588::time_layout, py::arg("pixels"), py::arg("channels"),
-             py::arg("is_uint8"), py::arg("repeats"), "Times the layout conversion.");
+             py::arg("element"), py::arg("fill"), "Test hook of the layout conversion.");
+  module.def(
+      "time_layout",
+      [](size_t pixels, size_t channels, const std::string& element, size_t repeats) {
+        return rk3588::time_layout(pixels, channels, rk3588::element_called(element), repeats);
+      },
+      py::arg("pixels"), py::arg("channels"), py::arg("element"), py::arg("repeats"),
+      "Times the layout conversion.");
   module.def("to_folded_nc1hwc2", &rk3588::to_folded_nc1hwc2, py::arg("host"), py::arg("fold"),
-             py::arg("device_height"), py::arg("device_width"), py::arg("is_uint8"),
-             py::arg("fill"), "Test hook of the folding conversion.");
+             py::arg("device_height"), py::arg("device_width"), py::arg("element"), py::arg("fill"),
+             "Test hook of the folding conversion.");
   module.def("from_nc1hwc2", &rk3588::from_nc1hwc2, py::arg("device"), py::arg("pixels"),
-             py::arg("channels"), py::arg("surface_stride_bytes"), py::arg("is_uint8"),
+             py::arg("channels"), py::arg("surface_stride_bytes"), py::arg("element"),
              "Test hook of the layout conversion.");
   bind_devices(module);
 #ifdef RK3588_HAS_BIND_SIM

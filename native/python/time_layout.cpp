@@ -25,11 +25,11 @@ uint64_t fastest_ns(size_t repeats, Body body) {
 
 }  // namespace
 
-std::tuple<uint64_t, uint64_t, uint64_t> time_layout(size_t pixels, size_t channels, bool is_uint8,
-                                                     size_t repeats) {
-  const size_t surfaces = (channels + kAtomBytes - 1) / kAtomBytes;
-  const ImageLayout layout{pixels, channels, pixels * kAtomBytes, is_uint8, 0};
-  std::vector<uint8_t> host(pixels * channels, 1);
+std::tuple<uint64_t, uint64_t, uint64_t> time_layout(size_t pixels, size_t channels,
+                                                     Element element, size_t repeats) {
+  const ImageLayout layout{pixels, channels, pixels * kAtomBytes, element, 0};
+  const size_t surfaces = (layout.pixel_bytes() + kAtomBytes - 1) / kAtomBytes;
+  std::vector<uint8_t> host(pixels * layout.pixel_bytes(), 1);
   std::vector<uint8_t> copy(host.size(), 2);
   std::vector<uint8_t> device(surfaces * layout.surface_stride_bytes, 3);
   const uint64_t to = fastest_ns(

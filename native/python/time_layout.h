@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <tuple>
 
+#include "chip_gen.h"
+
 namespace rk3588 {
 
 // Nanoseconds of the fastest of `repeats` runs: to the device's layout, back, and a copy of the
 // same host bytes. For benchmarks.
-std::tuple<uint64_t, uint64_t, uint64_t> time_layout(size_t pixels, size_t channels, bool is_uint8,
-                                                     size_t repeats);
+std::tuple<uint64_t, uint64_t, uint64_t> time_layout(size_t pixels, size_t channels,
+                                                     Element element, size_t repeats);
 
 }  // namespace rk3588

@@ -20,7 +20,7 @@ import models.builder.layers as layers
 from delegate.graph import DType, Graph
 from models.builder import ModelBuilder
 from models.builder.ranges import random_quantization
-from tests.native.program_builder import INPUT, OUTPUT, Binding, ProgramSpec, nhwc
+from tests.native.program_builder import INPUT, INT8, OUTPUT, UINT8, Binding, ProgramSpec, nhwc
 
 
 @pytest.fixture(scope="session")
@@ -48,8 +48,8 @@ def program_for(graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> 
         bindings, offset = [], 0
         for index in tensors:
             tensor = graph.tensors[index]
-            is_uint8 = tensor.dtype is DType.UINT8
-            bindings.append(nhwc(index, tensor.shape, buffer, is_uint8=is_uint8, offset=offset))
+            element = UINT8 if tensor.dtype is DType.UINT8 else INT8
+            bindings.append(nhwc(index, tensor.shape, buffer, element=element, offset=offset))
             offset = bindings[-1].end
         return bindings
 

@@ -10,6 +10,7 @@ from typing import Any
 import flatbuffers  # type: ignore[import-untyped]
 
 REGCMD, CONSTANTS, SCRATCH, INPUT, OUTPUT = range(5)
+UINT8, INT8, INT16, INT32, FP16, FP32 = range(6)
 TASK_WORDS = 8
 CHECKSUM_MARK = 0x5EED_0DDB_A115_CAFE
 
@@ -19,7 +20,7 @@ class Binding:
     tensor: int
     shape: tuple[int, ...]
     buffer: int
-    is_uint8: bool = True
+    element: int = UINT8
     images: int = 1
     height: int = 1
     width: int = 1
@@ -65,7 +66,8 @@ class ProgramSpec:
     )
     tasks: list[dict[str, Any]] = field(default_factory=lambda: [{}])
     layers: list[str] = field(default_factory=lambda: ["layer"])
-    version: int = 2
+    version: int = 3
+    chip: str = "rk3588"
     checksum: int | None = None
 
     def __post_init__(self) -> None:
@@ -83,12 +85,14 @@ class ProgramSpec:
         outputs = self._vector(b, [self._binding(b, x) for x in self.outputs])
         relocs = self._relocs(b)
         compiler, name = b.CreateString("test"), b.CreateString("test program")
-        b.StartObject(10)
+        chip = b.CreateString(self.chip)
+        b.StartObject(11)
         b.PrependUint32Slot(0, self.version, 0)
         offsets = (compiler, name, buffers, relocs, layers, tasks, inputs, outputs)
         for slot, offset in enumerate(offsets, 1):
             b.PrependUOffsetTRelativeSlot(slot, offset, 0)
         b.PrependUint64Slot(9, CHECKSUM_MARK, 0)
+        b.PrependUOffsetTRelativeSlot(10, chip, 0)
         b.Finish(b.EndObject(), file_identifier=identifier)
         return seal(bytes(b.Output()), self.checksum)
 
@@ -125,7 +129,7 @@ class ProgramSpec:
         b.PrependInt32Slot(0, x.tensor, 0)
         b.PrependUOffsetTRelativeSlot(1, name, 0)
         b.PrependUOffsetTRelativeSlot(2, shape, 0)
-        b.PrependBoolSlot(3, x.is_uint8, False)
+        b.PrependUint8Slot(3, x.element, 0)
         for slot, key in enumerate(("images", "height", "width", "channels", "surfaces"), 4):
             b.PrependUint32Slot(slot, getattr(x, key), 0)
         b.PrependUint64Slot(9, x.surface_stride, 0)

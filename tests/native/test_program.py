@@ -11,7 +11,10 @@ from delegate import _native
 from delegate.errors import DeviceError, ProgramError, UsageError
 from tests.native.program_builder import (
     CONSTANTS,
+    FP16,
     INPUT,
+    INT8,
+    INT32,
     OUTPUT,
     REGCMD,
     SCRATCH,
@@ -25,7 +28,7 @@ from tests.native.program_builder import (
 
 def small(**changes) -> ProgramSpec:
     spec = ProgramSpec(
-        [nhwc(1, (1, 5, 3, 19), INPUT)], [nhwc(2, (1, 5, 3, 7), OUTPUT, is_uint8=False)]
+        [nhwc(1, (1, 5, 3, 19), INPUT)], [nhwc(2, (1, 5, 3, 7), OUTPUT, element=INT8)]
     )
     for name, value in changes.items():
         setattr(spec, name, value)
@@ -83,7 +86,7 @@ def folded(fold, channels=12, height=5):
     pixels = {"height": height, "width": 4, "channels": channels}
     return ProgramSpec(
         [Binding(1, (1, 9, 7, 3), INPUT, fold=fold, **pixels)],
-        [nhwc(2, (1, 5, 3, 7), OUTPUT, is_uint8=False)],
+        [nhwc(2, (1, 5, 3, 7), OUTPUT, element=INT8)],
     )
 
 
@@ -109,7 +112,7 @@ VIOLATIONS = {
         folded((9, 7, 3, 5, 5, 2, 2, 1, 0), channels=75),
         "fold and channels differ",
     ),
-    "version": (small(version=3), "format version 3"),
+    "version": (small(version=2), "format version 2"),
     "checksum": (small(checksum=1), "checksum"),
     "buffers missing": (small(sizes=[64, 0, 64, 480]), "number of buffers"),
     "buffer huge": (small(sizes=[64, 0, 1 << 31, 480, 240]), "larger than 1 GiB"),
@@ -235,3 +238,31 @@ def test_random_bytes_are_refused(size):
     for _ in range(100):
         with pytest.raises(ProgramError):
             _native.Executable(b"\x08\0\0\0RKNP"[:size] + rng.randbytes(max(0, size - 8)), "null")
+
+
+def test_a_program_for_an_unknown_chip_is_refused():
+    problem = 'for chip "rk9999", which this library does not know; compile the model again'
+    with pytest.raises(ProgramError, match=problem):
+        _native.check_program(small(chip="rk9999").build())
+
+
+def taking(element: int, **changes) -> bytes:
+    source = nhwc(1, (1, 5, 3, 19), INPUT, element=element, **changes)
+    return ProgramSpec([source], [nhwc(2, (1, 5, 3, 7), OUTPUT)]).build()
+
+
+@pytest.mark.parametrize(("element", "dtype"), [(FP16, np.float16), (INT32, np.int32)])
+def test_elements_of_several_bytes_fill_more_surfaces(element, dtype):
+    surfaces = -(-19 * np.dtype(dtype).itemsize // 16)
+    executable = _native.Executable(taking(element, surfaces=surfaces), device="null")
+    assert executable.inputs == ((1, "tensor1", (1, 5, 3, 19), np.dtype(dtype)),)
+    executable.run([np.zeros((1, 5, 3, 19), dtype)])
+    with pytest.raises(ProgramError, match="too few surfaces"):
+        _native.check_program(taking(element, surfaces=surfaces - 1))
+
+
+def test_unknown_elements_and_wide_fills_are_refused():
+    with pytest.raises(ProgramError, match="unknown element"):
+        _native.check_program(taking(6))
+    with pytest.raises(ProgramError, match="wider than a byte"):
+        _native.check_program(taking(FP16, surfaces=3, fill=1))

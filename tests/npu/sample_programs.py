@@ -6,6 +6,8 @@ import dataclasses
 
 import numpy as np
 
+from delegate.chip.element import Element
+from delegate.chip.rk3588 import RK3588
 from delegate.lower.task import (
     BufferId,
     BufferSpec,
@@ -24,7 +26,7 @@ def binding(
     w: int,
     c: int,
     place: Ref,
-    is_uint8: bool = False,
+    element: Element = Element.INT8,
     surfaces: int | None = None,
 ) -> TensorBinding:
     surfaces = surfaces or align(c, 16) // 16
@@ -32,7 +34,7 @@ def binding(
         tensor=tensor,
         name=f"tensor_{tensor}",
         shape=(1, h, w, c),
-        is_uint8=is_uint8,
+        element=element,
         images=1,
         height=h,
         width=w,
@@ -73,6 +75,7 @@ def chain_partition() -> LoweredPartition:
     tiles = tuple(whole_surface(task, pitch) for task in (first, second))
     add = add_task(h=h, w=w, c=c, a=Ref(BufferId.SCRATCH, 0), b=Ref(BufferId.INPUT, 0))
     return LoweredPartition(
+        chip=RK3588,
         name="chain",
         layers=(
             Layer("0 CONV_2D", "CONV_2D", (0,), tiles),
@@ -85,7 +88,9 @@ def chain_partition() -> LoweredPartition:
             BufferSpec(BufferId.OUTPUT, pitch),
         ),
         inputs=(binding(tensor=0, h=h, w=w, c=c, place=Ref(BufferId.INPUT, 0)),),
-        outputs=(binding(tensor=3, h=h, w=w, c=c, place=Ref(BufferId.OUTPUT, 0), is_uint8=True),),
+        outputs=(
+            binding(tensor=3, h=h, w=w, c=c, place=Ref(BufferId.OUTPUT, 0), element=Element.UINT8),
+        ),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from delegate.capture import replay
+from delegate.chip.rk3588 import RK3588
 from delegate.lower.task import BufferId, BufferSpec, LoweredPartition, Ref
 from delegate.npu.dump import capture_of_program
 from delegate.npu.program import build_program
@@ -43,6 +44,7 @@ def run_and_compare(layers, constants, inputs, outputs, scratch=0):
             bound[buffer].append(dataclasses.replace(item, fill=0))
             sizes[buffer] += surfaces * surface_bytes(h, w)
     lowered = LoweredPartition(
+        chip=RK3588,
         name="test",
         layers=tuple(layers),
         buffers=(

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delegate.capture import load_capture, save_capture
+from delegate.chip.element import Element
 from delegate.errors import ProgramError, UsageError
 from delegate.lower.task import BufferId, Ref, TensorBinding
 from delegate.npu.dump import capture_of_program
@@ -132,11 +133,11 @@ def test_addresses_beyond_4_gib_are_refused(program):
     c=st.integers(1, 40),
     extra=st.integers(0, 2),
     gap=st.integers(0, 3),
-    is_uint8=st.booleans(),
+    element=st.sampled_from([Element.UINT8, Element.INT8]),
     seed=st.integers(0, 1000),
 )
 def test_store_and_load_are_inverse_and_follow_the_formula(
-    images, h, w, c, extra, gap, is_uint8, seed
+    images, h, w, c, extra, gap, element, seed
 ):
     surfaces = -(-c // 16) + extra
     stride = (h * w + gap) * 16
@@ -144,7 +145,7 @@ def test_store_and_load_are_inverse_and_follow_the_formula(
         tensor=1,
         name="t",
         shape=(images, h, w, c),
-        is_uint8=is_uint8,
+        element=element,
         images=images,
         height=h,
         width=w,
@@ -157,7 +158,7 @@ def test_store_and_load_are_inverse_and_follow_the_formula(
     )
     rng = np.random.default_rng(seed)
     values = rng.integers(0, 256, binding.shape).astype(np.uint8)
-    if not is_uint8:
+    if element is Element.INT8:
         values = values.view(np.int8)
     memory = np.full(48 + images * binding.image_stride_bytes + 16, 0x5A, np.uint8)
     converted = device_values(binding, values)
@@ -165,7 +166,7 @@ def test_store_and_load_are_inverse_and_follow_the_formula(
     assert np.array_equal(load(binding, memory), converted)
     n, y, x, k = (int(rng.integers(size)) for size in (images, h, w, surfaces * 16))
     place = 48 + n * binding.image_stride_bytes + (k // 16) * stride + (y * w + x) * 16 + k % 16
-    expected = int(values[n, y, x, k]) - (128 if is_uint8 else 0) if k < c else -9
+    expected = int(values[n, y, x, k]) - element.offset if k < c else -9
     assert memory.view(np.int8)[place] == expected
     untouched = 48 + images * binding.image_stride_bytes
     assert np.all(memory[:48] == 0x5A)

@@ -280,8 +280,8 @@ def test_a_flipped_bit_is_refused_by_the_checksum(data):
 
 
 def test_another_version_is_refused(program, data, monkeypatch):
-    monkeypatch.setattr("delegate.npu.program_writer.FORMAT_VERSION", 3)
-    with pytest.raises(ProgramError, match="format version 3"):
+    monkeypatch.setattr("delegate.npu.program_writer.FORMAT_VERSION", 4)
+    with pytest.raises(ProgramError, match="format version 4"):
         parse(serialize(program))
 
 

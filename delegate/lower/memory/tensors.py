@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from delegate.graph import DType, Graph, Tensor
+from delegate.graph import Graph, Tensor
 from delegate.lower.hw import (
     ATOM_BYTES,
     CHANNELS_PER_SURFACE,
@@ -18,9 +18,6 @@ from delegate.lower.hw import (
     align,
 )
 from delegate.lower.task import BufferId, Fold, Ref, TensorBinding
-
-# uint8 tensors live on the device as int8: value - 128. Observed.
-UINT8_OFFSET = 128
 
 NOWHERE = Ref(BufferId.REGCMD, 0)
 """The place of tensors without one: nothing may be read or written there."""
@@ -103,7 +100,7 @@ def view_of(shape: Sequence[int]) -> View:
 def device_zero_point(tensor: Tensor) -> int:
     """The zero point in the device's int8 domain."""
     assert tensor.quantization is not None
-    offset = UINT8_OFFSET if tensor.dtype is DType.UINT8 else 0
+    offset = tensor.dtype.element.offset
     return tensor.quantization.zero_point - offset
 
 
@@ -142,7 +139,7 @@ def binding_of(graph: Graph, tensor: DeviceTensor) -> TensorBinding:
         tensor=tensor.index,
         name=source.name,
         shape=source.shape,
-        is_uint8=source.dtype is DType.UINT8,
+        element=source.dtype.element,
         images=tensor.view.images,
         height=tensor.view.height,
         width=tensor.view.width,
