@@ -28,7 +28,8 @@ class DelegateKernel {
   DelegateKernel(Context* context, const tflite::DelegateParams& params, PendingKernel pending)
       : inputs_(non_constant(context, *params.input_tensors)),
         outputs_(params.output_tensors->begin(), params.output_tensors->end()),
-        recompile_(std::move(pending.recompile)) {
+        recompile_(std::move(pending.recompile)),
+        constants_(std::move(pending.constants)) {
     if (pending.executable != nullptr) adopt(std::move(pending.executable));
   }
 
@@ -47,6 +48,7 @@ class DelegateKernel {
 
   // Throws. Reads the tensors' addresses each time: the runtime moves them.
   void invoke(Context* context) {
+    follow_constants(context);
     const std::lock_guard<std::mutex> lock(mutex_);
     if (executable_ == nullptr) throw std::runtime_error("the partition was not prepared");
     for (size_t i = 0; i < input_data_.size(); ++i) {
@@ -59,6 +61,19 @@ class DelegateKernel {
   }
 
  private:
+  // Compiles again if the host has overwritten a constant. Throws.
+  void follow_constants(Context* context) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!constants_.changed()) return;
+      executable_.reset();
+    }
+    if (!recompile_) throw std::runtime_error("constants differ from the compiled ones");
+    std::unique_ptr<Executable> executable = recompile_(context);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    adopt(std::move(executable));
+  }
+
   static std::vector<int32_t> non_constant(Context* context, const IntArray& tensors) {
     std::vector<int32_t> result;
     for (const int32_t index : tensors) {
@@ -117,6 +132,7 @@ class DelegateKernel {
   std::vector<int32_t> inputs_;
   std::vector<int32_t> outputs_;
   Recompile recompile_;
+  WatchedConstants constants_;
   std::unique_ptr<Executable> executable_;
   std::vector<const uint8_t*> input_data_;
   std::vector<uint8_t*> output_data_;

@@ -233,6 +233,7 @@ class PythonSession : public Session {
       const auto program = partition[1].cast<py::bytes>();
       kernel.executable = std::make_unique<Executable>(content(program), settings);
       kernel.recompile = recompile_function(settings, partition[2]);
+      kernel.constants = WatchedConstants(context, kernel.nodes);
       pending.push_back(std::move(kernel));
     }
     return pending;

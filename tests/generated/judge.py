@@ -85,10 +85,9 @@ def judge_model(
     contract speaks of; None: all. Counts of what was compared. Raises BrokenContractError.
     """
     graph = read_graph(model)
-    cut = cut_model(model)
     ours = Run(bytes(bytearray(model)), is_delegated=True)  # a copy, which hosts may write into
     exposed = Run(exposed_model(model), is_delegated=True)
-    apart = Run(cut.content, is_delegated=False)
+    cut, apart = None, None
     whole = Run(model, is_delegated=False)
     counts: collections.Counter[str] = collections.Counter(
         models=1, nodes=len(graph.nodes), delegated_nodes=ours.delegated_nodes
@@ -105,7 +104,11 @@ def judge_model(
                     f"{where}: output {tensor} {name!r} differs by "
                     f"{largest_difference(result, values[tensor])} when inner tensors are outputs"
                 )
-        is_equal = _judge_nodes(graph, cut, apart, {**values, **feeds}, judged, counts, where)
+        values |= feeds
+        if cut is None or apart is None:
+            cut = cut_model(model, {t: value.shape for t, value in values.items()})
+            apart = Run(cut.content, is_delegated=False)
+        is_equal = _judge_nodes(graph, cut, apart, values, judged, counts, where)
         theirs = whole.run(feeds)
         if is_equal and judged is None:
             for tensor, result in results.items():
