@@ -1,8 +1,9 @@
 """A bounds-checked, read-only reader of flatbuffer tables.
 
-Comes from: the bytes of an untrusted file. Goes to: ``tflite_reader``, as tables, numbers, strings
-and read-only views. Refuses (``ModelError``) every offset, length and string that does not lie
-inside the file, and files whose sharing would make reading cost far more than their size.
+Comes from: the bytes of an untrusted file, a model or a program. Goes to: ``tflite_reader`` and
+``npu.program_reader``, as tables, numbers, strings and read-only views. Refuses every offset,
+length and string that does not lie inside the file, and files whose sharing would make reading cost
+far more than their size: with ``ModelError``, or what a subclass says.
 
 The accessors of the ``flatbuffers`` package follow offsets without checking them; this module has
 none of its own trust in the file: each access is checked where it happens. Layout (documented by
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from delegate.errors import ModelError
+from delegate.errors import DelegateError, ModelError
 
 _UINT16 = struct.Struct("<H")
 _INT32 = struct.Struct("<i")
@@ -40,6 +41,7 @@ _OFFSET_BYTES = 4
 _IDENTIFIER_BYTES = 4
 _ROOT_BYTES = 8
 _VTABLE_HEADER_BYTES = 4
+_LARGEST_NUMBER_BYTES = 8
 _LEAST_TABLE_BYTES = 8  # its vtable offset, and the offset that leads to it
 
 
@@ -48,6 +50,11 @@ class FlatbufferReader:
 
     __slots__ = ("_bytes_left", "_tables_left", "data", "size", "source")
 
+    IS_STRICT = False
+    """Whether numbers must be aligned and texts terminated, as every writer does it: models of old
+    converters break that, and the runtime reads them.
+    """
+
     def __init__(self, data: memoryview, source: str) -> None:
         self.data = data
         self.size = len(data)
@@ -55,11 +62,11 @@ class FlatbufferReader:
         self._tables_left = MAX_TABLES
         self._bytes_left = SHARING_FACTOR * self.size + SHARING_MINIMUM_BYTES
 
-    def fail(self, what: str) -> ModelError:
+    def fail(self, what: str) -> DelegateError:
         """The error for this file, to be raised by the caller."""
         return ModelError(f"{self.source}: {what}")
 
-    def corrupt(self, where: str, what: str) -> ModelError:
+    def corrupt(self, where: str, what: str) -> DelegateError:
         return self.fail(f"corrupt model: {where}: {what} (file of {self.size} bytes)")
 
     def root(self, identifier: bytes, format_name: str) -> Table:
@@ -75,17 +82,21 @@ class FlatbufferReader:
 
     def follow(self, position: int, where: str) -> int:
         """The absolute position that the unsigned offset at ``position`` points to."""
-        self.check(position, _OFFSET_BYTES, where)
+        self.check(position, _OFFSET_BYTES, where, _OFFSET_BYTES)
         offset = int(_UINT32.unpack_from(self.data, position)[0])
         target = position + offset
         if offset == 0 or target >= self.size:
             raise self.corrupt(where, f"offset {offset} at byte {position} leaves the file")
         return target
 
-    def check(self, position: int, count: int, where: str) -> None:
-        """Raises unless ``count`` bytes at ``position`` lie inside the file."""
+    def check(self, position: int, count: int, where: str, alignment: int = 1) -> None:
+        """Raises unless ``count`` bytes at ``position`` lie inside the file, aligned if that
+        counts.
+        """
         if position < 0 or position + count > self.size:
             raise self.corrupt(where, f"{count} bytes at byte {position} leave the file")
+        if self.IS_STRICT and position % alignment:
+            raise self.corrupt(where, f"what lies at byte {position} is not aligned")
 
     def charge(self, count: int, where: str) -> None:
         """Books ``count`` bytes that will be turned into Python objects."""
@@ -102,9 +113,9 @@ class FlatbufferReader:
         if self._tables_left < 0:
             raise self.corrupt(where, f"more than {MAX_TABLES} tables")
         self.charge(_LEAST_TABLE_BYTES, where)
-        self.check(position, _OFFSET_BYTES, where)
+        self.check(position, _OFFSET_BYTES, where, _OFFSET_BYTES)
         vtable = position - int(_INT32.unpack_from(self.data, position)[0])
-        self.check(vtable, _VTABLE_HEADER_BYTES, where)
+        self.check(vtable, _VTABLE_HEADER_BYTES, where, 2)
         vtable_bytes = int(_UINT16.unpack_from(self.data, vtable)[0])
         table_bytes = int(_UINT16.unpack_from(self.data, vtable + 2)[0])
         if vtable_bytes < _VTABLE_HEADER_BYTES or vtable_bytes % 2:
@@ -142,7 +153,12 @@ class Table:
             raise self.reader.corrupt(
                 self.where, f"field {slot} lies at {offset} of {self.table_bytes} bytes"
             )
+        self.reader.check(self.position + offset, count, self.where, count)
         return self.position + offset
+
+    def number_position(self, slot: int, size_bytes: int) -> int:
+        """Absolute position of a number, 0 if absent."""
+        return self._field(slot, size_bytes)
 
     def has(self, slot: int) -> bool:
         """Whether the field is there (reference fields: strings, vectors, tables)."""
@@ -183,6 +199,9 @@ class Table:
         """A UTF-8 string; "" if absent."""
         start, count = self._vector(slot, 1)
         self.reader.charge(count, self.where)
+        end = start + count
+        if self.reader.IS_STRICT and start and bytes(self.reader.data[end : end + 1]) != b"\0":
+            raise self.reader.corrupt(self.where, f"text in field {slot} is not terminated")
         try:
             return str(self.reader.data[start : start + count], "utf-8")
         except UnicodeDecodeError as error:
@@ -233,9 +252,11 @@ class Table:
         if not position:
             return 0, 0
         start = self.reader.follow(position, self.where)
-        self.reader.check(start, _OFFSET_BYTES, self.where)
+        self.reader.check(start, _OFFSET_BYTES, self.where, _OFFSET_BYTES)
         count = int(_UINT32.unpack_from(self.reader.data, start)[0])
         start += _OFFSET_BYTES
+        if count:  # items of more than 8 bytes are structures of such numbers
+            self.reader.check(start, 0, self.where, min(item_bytes, _LARGEST_NUMBER_BYTES))
         if start + count * item_bytes > self.reader.size:
             raise self.reader.corrupt(
                 self.where, f"field {slot} claims {count} items of {item_bytes} bytes"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from delegate.aot import schema
-from delegate.errors import ModelError
+from delegate.errors import DelegateError, ModelError
 from delegate.flatbuffer_reader import Table
 
 _UINT8 = struct.Struct("<B")
@@ -122,7 +122,7 @@ def _read_field(table: Table, slot: int, kind: schema.Kind) -> Value | None:
     return _read_options(child, kind.references.get(chosen, {}))
 
 
-def _unknown(table: Table, slot: int, chosen: int) -> ModelError:
+def _unknown(table: Table, slot: int, chosen: int) -> DelegateError:
     return table.reader.fail(
         f"{table.where}: content of type {chosen} in field {slot} is not known to this version: "
         "the model cannot be copied completely"
