@@ -55,7 +55,8 @@ class DelegateKernel {
       input_data_[i] = data(context, executable_->inputs()[i]);
     }
     for (size_t i = 0; i < output_data_.size(); ++i) {
-      output_data_[i] = data(context, executable_->outputs()[i]);
+      output_data_[i] =
+          unread_[i].empty() ? data(context, executable_->outputs()[i]) : unread_[i].data();
     }
     executable_->run(input_data_, output_data_);
   }
@@ -99,6 +100,13 @@ class DelegateKernel {
     executable_ = std::move(executable);
     input_data_.resize(executable_->inputs().size());
     output_data_.resize(executable_->outputs().size());
+    unread_.assign(executable_->outputs().size(), {});
+    for (size_t i = 0; i < unread_.size(); ++i) {
+      const Binding& binding = executable_->outputs()[i];
+      const bool is_read = std::find(outputs_.begin(), outputs_.end(),
+                                     static_cast<int32_t>(binding.tensor)) != outputs_.end();
+      if (!is_read) unread_[i].resize(binding.host_bytes());
+    }
   }
 
   // Whether all tensors at the edge have the compiled shapes.
@@ -136,6 +144,8 @@ class DelegateKernel {
   std::unique_ptr<Executable> executable_;
   std::vector<const uint8_t*> input_data_;
   std::vector<uint8_t*> output_data_;
+  // Room for results that nobody reads: the runtime gives those of a compiled model no memory.
+  std::vector<std::vector<uint8_t>> unread_;
 };
 
 // Runs `body`, turning any exception into a reported error: none may cross the C boundary.

@@ -95,12 +95,12 @@ def compiled(model: bytes | Path) -> bytes:
     return compile_ahead_of_time(model, Options()).content
 
 
-def outputs_of_first_program(model: bytes) -> bytes:
-    """A compiled model whose outputs are those of its first compiled operator."""
+def outputs_of_first_program(model: bytes, most: int | None = None) -> bytes:
+    """A compiled model whose outputs are the first ``most`` of its first compiled operator."""
     root = read_table(FlatbufferReader(memoryview(model), "model").root(b"TFL3", ".tflite"), MODEL)
     (graph,) = root.children(ModelSlot.SUBGRAPHS)
     first = next(n for n in read_graph(model).nodes if n.op == f"CUSTOM:{OPERATOR_NAME}")
-    graph.set_integers(SubGraphSlot.OUTPUTS, first.outputs)
+    graph.set_integers(SubGraphSlot.OUTPUTS, first.outputs[:most])
     root.fields.pop(ModelSlot.SIGNATURE_DEFS, None)
     return write_file(root, b"TFL3")
 
