@@ -22,6 +22,8 @@ MAX_MODEL_BYTES = 1 << 32
 MAX_TEXT_BYTES = 512 << 20
 """Labels and annotations: those of COCO's training pictures have 470 MB."""
 
+_BLOCK_BYTES = 1 << 20
+
 
 def open_plain(
     path: AnyPath,
@@ -55,13 +57,27 @@ def open_plain(
         raise error(f"{_shown(path)}: the {what} cannot be read: {reason}") from None
 
 
+def _read_all(file: BinaryIO, most_bytes: int) -> bytes | None:
+    """At most ``most_bytes`` and one: a read takes memory for what it is asked for, so that is the
+    file's size, not the bound, which a small board may not have.
+    """
+    size = os.fstat(file.fileno()).st_size
+    content = file.read(min(size, most_bytes) + 1)
+    while content and size < len(content) <= most_bytes:  # it grows, or does not tell its size
+        more = file.read(min(_BLOCK_BYTES, most_bytes + 1 - len(content)))
+        if not more:
+            break
+        content += more
+    return content
+
+
 def read_file(
     path: AnyPath, what: str, most_bytes: int, *, error: type[DelegateError] = UsageError
 ) -> bytes:
     """The content of a plain file; a growing one is refused too. Raises ``error``."""
     with open_plain(path, what, most_bytes=most_bytes, error=error) as file:
         try:
-            content = file.read(most_bytes + 1)
+            content = _read_all(file, most_bytes)
         except OSError as problem:
             raise error(f"{_shown(path)}: the {what} cannot be read: {problem.strerror}") from None
     if content is None:  # opened without waiting, as a few files of the kernel's are

@@ -9,6 +9,8 @@ import json
 import os
 import random
 import struct
+import subprocess
+import sys
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -334,3 +336,25 @@ def test_input_that_expands_is_refused_before_it_does(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 10 << 20
+
+
+LITTLE_MEMORY = """
+import resource, sys
+from delegate.files import MAX_MODEL_BYTES, read_file
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+print(len(read_file(sys.argv[1], "file", MAX_MODEL_BYTES)))
+print(len(read_file("/proc/self/maps", "file", MAX_MODEL_BYTES)) > 1000)
+"""
+
+
+def test_a_small_file_takes_little_memory_whatever_its_bound(tmp_path):
+    """Reading asks for the file's size, not for 4 GiB, which a small board does not have."""
+    path = tmp_path / "model"
+    path.write_bytes(bytes(5000))
+    done = subprocess.run(
+        [sys.executable, "-c", LITTLE_MEMORY, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["5000", "True"], done.stderr
