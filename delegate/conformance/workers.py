@@ -17,7 +17,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from delegate.conformance.outcome import Outcome, Status
-from delegate.interruption import starting_processes
+from delegate.host.interruption import starting_processes
 from delegate.options import Options
 
 Work = Callable[[str], Outcome]

@@ -19,16 +19,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.benchmark import FORMAT
-from delegate.capture import load_capture, save_capture
-from delegate.classification import read_label_lines
 from delegate.cli import main
 from delegate.errors import DelegateError, UsageError
-from delegate.evaluation.ground_truth import Objects, classes_of, objects_of
-from delegate.evaluation.metrics import classification_metrics, detection_metrics
-from delegate.evaluation.state import StateFile
-from delegate.images import ImageInput, image_to_input, open_image
-from delegate.model_inputs import load_sample
+from delegate.insight.benchmark import FORMAT
+from delegate.insight.capture import load_capture, save_capture
+from delegate.vision.class_ranking import read_label_lines
+from delegate.vision.evaluation.ground_truth import Objects, classes_of, objects_of
+from delegate.vision.evaluation.metrics import classification_metrics, detection_metrics
+from delegate.vision.evaluation.state import StateFile
+from delegate.vision.images import ImageInput, image_to_input, open_image
+from delegate.vision.model_inputs import load_sample
 from tests.captures.test_files import make_capture
 
 RUNS = int(os.environ.get("RK3588_TEST_MUTATIONS", "200"))
@@ -229,8 +229,8 @@ def read_measurement(path: Path) -> None:
 
 
 def run_capture(path: Path) -> None:
-    from delegate.capture import replay
-    from delegate.simulator import explain
+    from delegate.insight.capture import replay
+    from delegate.insight.simulated_run import explain
 
     capture = load_capture(path)
     if sum(buffer.size for buffer in capture.buffers) < 1 << 24:

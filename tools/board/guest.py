@@ -21,7 +21,7 @@ import numpy as np
 
 import delegate
 from delegate.errors import DelegateError
-from delegate.runtimes import find_runtime
+from delegate.host.runtimes import find_runtime
 
 HOST = Path("/host")
 NODE = "/dev/accel/accel0"
