@@ -28,7 +28,8 @@ class DelegateKernel {
   DelegateKernel(Context* context, const tflite::DelegateParams& params, PendingKernel pending)
       : inputs_(non_constant(context, *params.input_tensors)),
         outputs_(params.output_tensors->begin(), params.output_tensors->end()),
-        recompile_(std::move(pending.recompile)) {
+        recompile_(std::move(pending.recompile)),
+        constants_(std::move(pending.constants)) {
     if (pending.executable != nullptr) adopt(std::move(pending.executable));
   }
 
@@ -47,18 +48,33 @@ class DelegateKernel {
 
   // Throws. Reads the tensors' addresses each time: the runtime moves them.
   void invoke(Context* context) {
+    follow_constants(context);
     const std::lock_guard<std::mutex> lock(mutex_);
     if (executable_ == nullptr) throw std::runtime_error("the partition was not prepared");
     for (size_t i = 0; i < input_data_.size(); ++i) {
       input_data_[i] = data(context, executable_->inputs()[i]);
     }
     for (size_t i = 0; i < output_data_.size(); ++i) {
-      output_data_[i] = data(context, executable_->outputs()[i]);
+      output_data_[i] =
+          unread_[i].empty() ? data(context, executable_->outputs()[i]) : unread_[i].data();
     }
     executable_->run(input_data_, output_data_);
   }
 
  private:
+  // Compiles again if the host has overwritten a constant. Throws.
+  void follow_constants(Context* context) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!constants_.changed()) return;
+      executable_.reset();
+    }
+    if (!recompile_) throw std::runtime_error("constants differ from the compiled ones");
+    std::unique_ptr<Executable> executable = recompile_(context);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    adopt(std::move(executable));
+  }
+
   static std::vector<int32_t> non_constant(Context* context, const IntArray& tensors) {
     std::vector<int32_t> result;
     for (const int32_t index : tensors) {
@@ -84,6 +100,13 @@ class DelegateKernel {
     executable_ = std::move(executable);
     input_data_.resize(executable_->inputs().size());
     output_data_.resize(executable_->outputs().size());
+    unread_.assign(executable_->outputs().size(), {});
+    for (size_t i = 0; i < unread_.size(); ++i) {
+      const Binding& binding = executable_->outputs()[i];
+      const bool is_read = std::find(outputs_.begin(), outputs_.end(),
+                                     static_cast<int32_t>(binding.tensor)) != outputs_.end();
+      if (!is_read) unread_[i].resize(binding.host_bytes());
+    }
   }
 
   // Whether all tensors at the edge have the compiled shapes.
@@ -117,9 +140,12 @@ class DelegateKernel {
   std::vector<int32_t> inputs_;
   std::vector<int32_t> outputs_;
   Recompile recompile_;
+  WatchedConstants constants_;
   std::unique_ptr<Executable> executable_;
   std::vector<const uint8_t*> input_data_;
   std::vector<uint8_t*> output_data_;
+  // Room for results that nobody reads: the runtime gives those of a compiled model no memory.
+  std::vector<std::vector<uint8_t>> unread_;
 };
 
 // Runs `body`, turning any exception into a reported error: none may cross the C boundary.

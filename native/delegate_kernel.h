@@ -12,6 +12,7 @@
 
 #include "executable.h"
 #include "tflite_abi.h"
+#include "watched_constants.h"
 
 namespace rk3588 {
 
@@ -25,6 +26,7 @@ struct PendingKernel {
   std::vector<int32_t> nodes;  // ascending; empty: taken
   std::unique_ptr<Executable> executable;
   Recompile recompile;
+  WatchedConstants constants;
 };
 
 // Makes `pending` visible to the kernels' init on this thread, which the runtime calls from within

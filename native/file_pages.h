@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "span.h"
 
@@ -10,6 +12,16 @@ namespace rk3588 {
 // Gives back the physical memory behind `bytes` if they are a read-only shared mapping of a file,
 // as runtimes map models: later reads bring it back from the file. Does nothing to other memory.
 void release_file_pages(Span<const uint8_t> bytes);
+
+// The memory of this process that could be written when this was made.
+class WritableMemory {
+ public:
+  WritableMemory();
+  bool touches(Span<const uint8_t> bytes) const;
+
+ private:
+  std::vector<std::pair<uintptr_t, uintptr_t>> ranges_;  // first and end, ascending
+};
 
 // Gives memory that was freed back to the system: what compiling a model needed for a moment would
 // otherwise count as this process's for ever. Where the C library cannot, nothing happens.

@@ -10,7 +10,7 @@ from typing import Final
 
 from delegate.chip.chip import Cbuf, Chip, Groups, Limits, Rates
 from delegate.chip.element import ATOM_BYTES, Element
-from delegate.npu.registers import register
+from delegate.chip.registers import register
 
 _ACCUMULATOR_BITS: Final = 32  # documented
 _INT8_LEAST: Final = -128

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from delegate.graph import Tensor
+from delegate.chip.limits import CHANNELS_PER_SURFACE
 from delegate.lower.constants import ConstantPool
-from delegate.lower.hw import CHANNELS_PER_SURFACE
 from delegate.lower.memory.tensors import (
     DeviceTensor,
     View,
@@ -18,6 +17,7 @@ from delegate.lower.memory.tensors import (
     view_of,
 )
 from delegate.lower.task import BufferId, Ref
+from delegate.model.graph import Tensor
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from delegate.chip.element import ATOM_BYTES
 from delegate.chip.header import CHIPS
+from delegate.chip.limits import MAX_BUFFER_BYTES, MAX_TOTAL_BYTES
+from delegate.chip.registers import BY_ADDRESS
 from delegate.errors import ProgramError
-from delegate.lower.hw import MAX_BUFFER_BYTES, MAX_TOTAL_BYTES
 from delegate.lower.task import BufferId, Fold, TensorBinding
 from delegate.npu.program_types import WORD_BYTES, Program, ProgramTask, Reloc
 from delegate.npu.regcmd import (
@@ -26,7 +27,6 @@ from delegate.npu.regcmd import (
     fetch_amount,
     unpack_word,
 )
-from delegate.npu.registers import BY_ADDRESS
 
 _CORES = {chip.name: chip.cores for chip in CHIPS}
 

@@ -7,12 +7,13 @@ operator gives for any values at its inputs, all in one run. Moves tables only: 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from delegate.aot.schema import MODEL
-from delegate.aot.tables import TableValue, read_table, write_file
-from delegate.flatbuffer_reader import FlatbufferReader
-from delegate.tflite_schema import ModelSlot, OperatorSlot, SubGraphSlot, TensorSlot
+from delegate.compile.aot.schema import MODEL
+from delegate.compile.aot.tables import TableValue, read_table, write_file
+from delegate.model.flatbuffer_reader import FlatbufferReader
+from delegate.model.tflite_schema import ModelSlot, OperatorSlot, SubGraphSlot, TensorSlot
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,10 @@ def parse(content: bytes) -> TableValue:
     )  # fmt: skip
 
 
-def cut_model(content: bytes) -> CutModel:
-    """Takes the first subgraph apart. Raises ModelError for a file that cannot be copied."""
+def cut_model(content: bytes, shapes: Mapping[int, tuple[int, ...]] | None = None) -> CutModel:
+    """Takes the first subgraph apart; ``shapes``: of the tensors that are read, else the file's.
+    Raises ModelError for a file that cannot be copied.
+    """
     root = parse(content)
     graph = root.children(ModelSlot.SUBGRAPHS)[0]
     tensors = graph.children(SubGraphSlot.TENSORS)
@@ -49,6 +52,8 @@ def cut_model(content: bytes) -> CutModel:
         for tensor in changing.intersection(read):
             clone = TableValue(dict(tensors[tensor].fields))
             clone.set_number(TensorSlot.BUFFER, 0, 4)
+            if shapes is not None:
+                clone.set_integers(TensorSlot.SHAPE, shapes[tensor])
             clones[tensor] = len(tensors)
             tensors.append(clone)
         inputs += clones.items()

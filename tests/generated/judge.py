@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 import delegate
-import delegate.plugin  # before any fork: every case would import it anew
-from delegate.report import collect_delegations
-from delegate.runtimes import find_runtime
-from delegate.tflite_reader import read_graph
+import delegate.host.plugin  # before any fork: every case would import it anew
+from delegate.host.delegation import collect_delegations
+from delegate.host.runtimes import find_runtime
+from delegate.model.tflite_reader import read_graph
 from tests.generated.cut_model import CutModel, cut_model, exposed_model
 
 find_runtime()
@@ -85,10 +85,9 @@ def judge_model(
     contract speaks of; None: all. Counts of what was compared. Raises BrokenContractError.
     """
     graph = read_graph(model)
-    cut = cut_model(model)
     ours = Run(bytes(bytearray(model)), is_delegated=True)  # a copy, which hosts may write into
     exposed = Run(exposed_model(model), is_delegated=True)
-    apart = Run(cut.content, is_delegated=False)
+    cut, apart = None, None
     whole = Run(model, is_delegated=False)
     counts: collections.Counter[str] = collections.Counter(
         models=1, nodes=len(graph.nodes), delegated_nodes=ours.delegated_nodes
@@ -105,7 +104,11 @@ def judge_model(
                     f"{where}: output {tensor} {name!r} differs by "
                     f"{largest_difference(result, values[tensor])} when inner tensors are outputs"
                 )
-        is_equal = _judge_nodes(graph, cut, apart, {**values, **feeds}, judged, counts, where)
+        values |= feeds
+        if cut is None or apart is None:
+            cut = cut_model(model, {t: value.shape for t, value in values.items()})
+            apart = Run(cut.content, is_delegated=False)
+        is_equal = _judge_nodes(graph, cut, apart, values, judged, counts, where)
         theirs = whole.run(feeds)
         if is_equal and judged is None:
             for tensor, result in results.items():

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 import delegate
-from delegate.aot.rewrite import OPERATOR_NAME, compile_ahead_of_time
-from delegate.aot.schema import MODEL
-from delegate.aot.tables import read_table, write_file
-from delegate.flatbuffer_reader import FlatbufferReader
+from delegate.compile.aot.rewrite import OPERATOR_NAME, compile_ahead_of_time
+from delegate.compile.aot.schema import MODEL
+from delegate.compile.aot.tables import read_table, write_file
+from delegate.host.runtimes import find_runtime
+from delegate.model.flatbuffer_reader import FlatbufferReader
+from delegate.model.tflite_reader import read_graph
+from delegate.model.tflite_schema import ModelSlot, SubGraphSlot
 from delegate.options import Options
-from delegate.runtimes import find_runtime
-from delegate.tflite_reader import read_graph
-from delegate.tflite_schema import ModelSlot, SubGraphSlot
 from tests.hosts.c_library import UnavailableError, build_host
 
 HOST_SECONDS = 120
@@ -95,12 +95,12 @@ def compiled(model: bytes | Path) -> bytes:
     return compile_ahead_of_time(model, Options()).content
 
 
-def outputs_of_first_program(model: bytes) -> bytes:
-    """A compiled model whose outputs are those of its first compiled operator."""
+def outputs_of_first_program(model: bytes, most: int | None = None) -> bytes:
+    """A compiled model whose outputs are the first ``most`` of its first compiled operator."""
     root = read_table(FlatbufferReader(memoryview(model), "model").root(b"TFL3", ".tflite"), MODEL)
     (graph,) = root.children(ModelSlot.SUBGRAPHS)
     first = next(n for n in read_graph(model).nodes if n.op == f"CUSTOM:{OPERATOR_NAME}")
-    graph.set_integers(SubGraphSlot.OUTPUTS, first.outputs)
+    graph.set_integers(SubGraphSlot.OUTPUTS, first.outputs[:most])
     root.fields.pop(ModelSlot.SIGNATURE_DEFS, None)
     return write_file(root, b"TFL3")
 

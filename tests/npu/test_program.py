@@ -25,8 +25,8 @@ from delegate.lower.task import (
     Ref,
     Source,
 )
-from delegate.npu.flat_reader import root_table
 from delegate.npu.program import build_program, parse, serialize
+from delegate.npu.program_reader import open_program
 from delegate.npu.program_writer import checksum_position
 from delegate.npu.regcmd import unpack_word
 from tests.npu.sample_programs import chain_partition
@@ -126,7 +126,7 @@ def test_bytes_do_not_depend_on_the_run(data):
 
 def test_no_tables_share_a_vtable(data):
     """Sharing is where releases of the flatbuffers package differ, and so would the bytes."""
-    tasks = root_table(data, b"RKNP").tables(6)
+    tasks = list(open_program(data).tables(6, "task"))
     assert len({task.vtable for task in tasks}) == len(tasks) == 3
 
 

@@ -1,0 +1,69 @@
+"""Inputs of a model that are constants: a host that sets them gets what the runtime alone gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import delegate
+from delegate.host.delegation import collect_delegations
+from delegate.host.runtimes import find_runtime
+from delegate.model.builder import layers
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.graph import DType, Quantization
+
+SHAPE = (2, 3, 5, 24)
+
+
+def addition() -> tuple[ModelBuilder, int]:
+    builder = ModelBuilder()
+    quantization = Quantization((0.5,), (3,))
+    x = builder.input("x", SHAPE, DType.INT8, quantization)
+    constant = builder.constant("c", np.full(SHAPE, 3, np.int8), quantization)
+    builder.output(layers.add(builder, x, constant))
+    return builder, constant
+
+
+def convolution() -> tuple[ModelBuilder, int]:
+    builder = ModelBuilder()
+    x = builder.input("x", SHAPE, DType.INT8, Quantization((0.5,), (3,)))
+    builder.output(layers.conv(builder, np.random.default_rng(0), x, oc=19, kh=3, kw=3))
+    return builder, x + 1  # the weights
+
+
+def interpreter_of(content: bytes, *, is_delegated: bool):
+    runtime = find_runtime()
+    if not is_delegated:
+        return runtime.interpreter(content, reference_kernels=True)
+    options = {"device": "simulator", "log_level": "error"}
+    plugin = runtime.load_delegate(delegate.library_path(), options)
+    with collect_delegations() as found:
+        interpreter = runtime.interpreter(content, [plugin])
+    assert found[0].delegated_nodes == 1
+    return interpreter
+
+
+@pytest.mark.parametrize("make", [addition, convolution])
+def test_a_constant_that_is_set_counts(make) -> None:
+    builder, constant = make()
+    builder._graph.inputs += (constant,)
+    content = builder.build()
+    # A copy each: a runtime that is given bytes writes into them.
+    interpreters = [
+        interpreter_of(bytes(bytearray(content)), is_delegated=flag) for flag in (True, False)
+    ]
+    rng = np.random.default_rng(1)
+    seen = []
+    for is_set in (False, True, False, True):
+        values = rng.integers(-128, 128, SHAPE, np.int8)
+        constants = rng.integers(-127, 128, builder.spec(constant).shape, np.int8)
+        outputs = []
+        for interpreter in interpreters:
+            interpreter.set_tensor(0, values)
+            if is_set:
+                interpreter.set_tensor(constant, constants)
+            interpreter.invoke()
+            outputs.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
+        assert np.abs(outputs[0].astype(int) - outputs[1].astype(int)).max() <= 1
+        seen.append(outputs[1])
+    assert not np.array_equal(seen[0], seen[1])
