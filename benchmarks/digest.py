@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from delegate.compiler import compile_model
+from delegate.compile.compiler import compile_model
 from delegate.npu.program_reader import parse
 from delegate.options import Options
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from delegate.compiler import compile_model
-from delegate.graph import DType, Graph
-from delegate.model_builder import ModelBuilder
-from delegate.model_builder.layers import conv
-from delegate.model_builder.ranges import random_quantization
+from delegate.compile.compiler import compile_model
+from delegate.model.builder import ModelBuilder
+from delegate.model.builder.layers import conv
+from delegate.model.builder.ranges import random_quantization
+from delegate.model.graph import DType, Graph
+from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from delegate.tflite_reader import read_graph
 
 CHANNELS = 256
 KERNEL = 3

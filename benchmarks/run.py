@@ -27,12 +27,12 @@ from benchmarks.chart import bar_chart  # noqa: E402
 from benchmarks.growth import growth_rows  # noqa: E402
 from delegate._native import Executable, time_layout  # noqa: E402
 from delegate.cli.table import format_table, thousands  # noqa: E402
-from delegate.compile_cache import compile_cached  # noqa: E402
-from delegate.compiler import compile_model  # noqa: E402
+from delegate.compile.cache import compile_cached  # noqa: E402
+from delegate.compile.compiler import compile_model  # noqa: E402
 from delegate.lower.task import BufferId  # noqa: E402
+from delegate.model.tflite_reader import read_graph  # noqa: E402
 from delegate.npu.program import parse  # noqa: E402
 from delegate.options import Options  # noqa: E402
-from delegate.tflite_reader import read_graph  # noqa: E402
 
 LAYOUTS = ((112, 112, 96), (13, 13, 1023), (28, 28, 33), (112, 112, 3), (1, 1, 1001))
 NO_ENVIRONMENT: dict[str, str] = {}
@@ -40,7 +40,7 @@ NO_ENVIRONMENT: dict[str, str] = {}
 # A fresh interpreter, so that nothing is warm but the disk's cache.
 COLD = """
 import re, sys, time
-from delegate.compiler import compile_model
+from delegate.compile.compiler import compile_model
 from delegate.options import Options
 def peak_kib():
     return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1))
@@ -56,7 +56,7 @@ print(time.perf_counter() - wall, time.process_time() - cpu,
 INTERPRETERS = """
 import re, sys
 import delegate
-from delegate.runtimes import find_runtime
+from delegate.host.runtimes import find_runtime
 def own_kib():
     text = open("/proc/self/smaps_rollup").read()
     return int(re.search(r"Anonymous:\\s+(\\d+)", text).group(1))
@@ -168,7 +168,7 @@ def run_row(path: Path, repeats: int) -> dict[str, Any]:
 
 def cpu_ms(path: Path) -> float | None:
     """The whole model by the runtime's own kernels on one thread."""
-    from delegate.runtimes import find_runtime
+    from delegate.host.runtimes import find_runtime
 
     interpreter = find_runtime().module.Interpreter(model_path=str(path), num_threads=1)
     interpreter.allocate_tensors()

@@ -20,10 +20,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from delegate.benchmark import Plan, benchmark  # noqa: E402
 from delegate.cli.table import format_table  # noqa: E402
-from delegate.model_inputs import random_sample  # noqa: E402
+from delegate.insight.benchmark import Plan, benchmark  # noqa: E402
 from delegate.options import Options  # noqa: E402
+from delegate.vision.model_inputs import random_sample  # noqa: E402
 
 DEFAULT_MODEL = ROOT.parent / "shared" / "models" / "mobilenet_v1_1.0_224_quant.tflite"
 NO_ENVIRONMENT: dict[str, str] = {}

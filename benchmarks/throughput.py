@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import delegate
-from delegate.runtimes import find_runtime
+from delegate.host.runtimes import find_runtime
 
 
 def _interpreter(model: Path, options: dict[str, str]) -> Any:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from delegate.classification import Ranked
-    from delegate.compiler import CompileResult
-    from delegate.device_list import DeviceInfo
-    from delegate.supported import SupportedOperator
+    from delegate.compile.compiler import CompileResult
+    from delegate.host.device_list import DeviceInfo
+    from delegate.partition.supported import SupportedOperator
+    from delegate.vision.class_ranking import Ranked
 
 __version__ = "0.1.0"
 
@@ -66,8 +66,8 @@ def load_delegate(**options: object) -> Any:
     Raises OptionError for a bad option and DelegateError if no runtime is installed or loading
     fails.
     """
+    from delegate.host.runtimes import find_runtime
     from delegate.options import Options
-    from delegate.runtimes import find_runtime
 
     effective = Options.from_mapping(options).to_strings()
     return find_runtime().load_delegate(library_path(), {key: effective[key] for key in options})
@@ -88,8 +88,8 @@ def classify(
     """
     from pathlib import Path
 
-    from delegate.classifier import classify_image
     from delegate.options import Options
+    from delegate.vision.classifier import classify_image
 
     effective = Options.from_mapping(options)
     names = Path(labels) if labels is not None else None
@@ -102,7 +102,7 @@ def compile_model(path: str | Path, **options: object) -> CompileResult:
 
     Raises ModelError if the file cannot be read, OptionError for a bad option.
     """
-    from delegate.compiler import compile_model as compile_with_options
+    from delegate.compile.compiler import compile_model as compile_with_options
     from delegate.options import Options
 
     return compile_with_options(path, Options.from_mapping(options))
@@ -113,7 +113,7 @@ def compile_ahead_of_time(path: str | Path, **options: object) -> bytes:
 
     Raises ModelError if the file cannot be read or copied, OptionError for a bad option.
     """
-    from delegate.aot.rewrite import compile_ahead_of_time as compile_with_options
+    from delegate.compile.aot.rewrite import compile_ahead_of_time as compile_with_options
     from delegate.options import Options
 
     return compile_with_options(path, Options.from_mapping(options)).content
@@ -121,13 +121,13 @@ def compile_ahead_of_time(path: str | Path, **options: object) -> bytes:
 
 def devices() -> tuple[DeviceInfo, ...]:
     """The devices of this machine: nodes of NPUs, simulator, null."""
-    from delegate.device_list import find_devices
+    from delegate.host.device_list import find_devices
 
     return find_devices()
 
 
 def supported_ops() -> tuple[SupportedOperator, ...]:
     """The operators the NPU takes, each with the rules a node must meet."""
-    from delegate.supported import supported_operators
+    from delegate.partition.supported import supported_operators
 
     return supported_operators()

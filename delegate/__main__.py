@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 
-from delegate import interruption
+from delegate.host import interruption
 
 
 def _say() -> None:

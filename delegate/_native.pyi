@@ -105,8 +105,8 @@ def simulate(
     result's "complaints" are the deviations that ``lenient`` passed over, one line each, its
     "tasks" what every task moved and computed (with ``counters``), and its "traces" how the
     element at device address ``probe`` got its value, one for every task that writes it.
-    delegate/simulator.py makes types of them. ``chip``: as delegate.chip.header.native_chip gives
-    it; RK3588 without.
+    delegate/insight/simulated_run.py makes types of them. ``chip``: as
+    delegate.chip.header.native_chip gives it; RK3588 without.
 
     ``regions``: name, device address, writable contiguous bytes and, optionally, how many of them
     hold content. ``jobs``: tasks as (address of the commands, 64-bit words, layer name). Raises

@@ -25,7 +25,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 from delegate.errors import OptionError
-from delegate.tflite_operators import BUILTIN_OPERATORS
+from delegate.model.tflite_operators import BUILTIN_OPERATORS
 
 ENVIRONMENT_PREFIX = "RK3588_DELEGATE_"
 

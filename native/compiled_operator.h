@@ -1,5 +1,5 @@
 // Operators compiled ahead of time: custom operators "rk3588-npu" whose custom options are a
-// serialised Program (delegate/aot writes them).
+// serialised Program (delegate/compile/aot writes them).
 //
 // In: a graph of any origin. Out: a kernel for every such operator. Refuses, with one line that
 // names the node, a Program that does not verify or that is not for the operator's tensors.

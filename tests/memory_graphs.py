@@ -12,10 +12,10 @@ import os
 import numpy as np
 
 from delegate.conformance.random_layers import Numbers, Window, conv, depthwise
-from delegate.graph import DType, Padding, Quantization
-from delegate.model_builder import layers
-from delegate.model_builder.model_builder import ModelBuilder
-from delegate.model_builder.views import concatenation, slice_of
+from delegate.model.builder import layers
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.builder.views import concatenation, slice_of
+from delegate.model.graph import DType, Padding, Quantization
 
 QUANTIZATION = Quantization((0.05,), (3,))
 CHANNELS = (3, 16, 16, 17, 19, 32, 33, 48, 48, 64, 70, 80, 96)

@@ -20,7 +20,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from delegate.capture import Capture, load_capture  # noqa: E402
+from delegate.insight.capture import Capture, load_capture  # noqa: E402
 
 MAX_REGION_BYTES = 4 << 20
 MAX_REGIONS = 32

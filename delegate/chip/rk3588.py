@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from delegate.chip.chip import Cbuf, Chip, Groups, Limits, Rates
-from delegate.npu.registers import register
+from delegate.chip.registers import register
 
 _ATOM_BYTES: Final = 16  # observed
 _ACCUMULATOR_BITS: Final = 32  # documented

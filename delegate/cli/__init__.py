@@ -36,7 +36,7 @@ from delegate.cli import (
 )
 from delegate.cli.command import PROGRAM, Command, print_error
 from delegate.errors import DelegateError
-from delegate.interruption import EXIT_INTERRUPTED, is_interrupted
+from delegate.host.interruption import EXIT_INTERRUPTED, is_interrupted
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2

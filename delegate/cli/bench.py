@@ -21,9 +21,9 @@ from delegate.cli.files import check_writable, write_file
 from delegate.cli.nodes import nodes_text
 from delegate.cli.table import format_pairs, format_table, thousands
 from delegate.errors import UsageError
-from delegate.files import read_text
+from delegate.host.delegation import plural
+from delegate.model.files import read_text
 from delegate.progress import progress
-from delegate.report import plural
 
 _DEFAULT_RUNS = 50
 _DEFAULT_WARMUP = 5
@@ -65,8 +65,8 @@ def _run(arguments: argparse.Namespace) -> int:
         raise UsageError("bench needs a MODEL, or --compare A.json B.json")
     if arguments.compare is not None:
         return _compare(arguments)
-    from delegate.benchmark import Plan, benchmark
-    from delegate.model_inputs import image_sample, random_sample
+    from delegate.insight.benchmark import Plan, benchmark
+    from delegate.vision.model_inputs import image_sample, random_sample
 
     if arguments.save is not None:
         check_writable(arguments.save)
@@ -220,7 +220,7 @@ def _narrow(rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    from delegate.benchmark import FORMAT
+    from delegate.insight.benchmark import FORMAT
 
     text = read_text(path, "file", _LARGEST_FILE_BYTES)
     try:

@@ -34,8 +34,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from delegate.bring_up import KINDS, Step, bring_up, diagnosis, total_steps
-    from delegate.doctor import examine
+    from delegate.insight.bring_up import KINDS, Step, bring_up, diagnosis, total_steps
+    from delegate.insight.doctor import examine
 
     options = options_from(arguments)
     if options.device == "null":

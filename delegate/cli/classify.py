@@ -9,8 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from delegate.classification import Ranked
-from delegate.classifier import classify_images
 from delegate.cli.argument_types import finite_float, nonzero_float, positive_integer
 from delegate.cli.command import (
     Command,
@@ -23,10 +21,12 @@ from delegate.cli.command import (
 from delegate.cli.files import write_file
 from delegate.cli.pictures import delegation_facts, picture_paths
 from delegate.cli.table import format_pairs, format_table
-from delegate.delegated import DelegatedModel
-from delegate.images import FLOAT_MEAN, FLOAT_STD
+from delegate.host.delegated import DelegatedModel
+from delegate.host.delegation import plural
 from delegate.progress import progress
-from delegate.report import plural
+from delegate.vision.class_ranking import Ranked
+from delegate.vision.classifier import classify_images
+from delegate.vision.images import FLOAT_MEAN, FLOAT_STD
 
 _DEFAULT_TOP = 5
 

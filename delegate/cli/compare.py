@@ -19,18 +19,18 @@ from delegate.cli.command import (
     warn,
 )
 from delegate.cli.table import format_pairs, format_table, share, thousands
-from delegate.comparison import (
+from delegate.host.delegation import plural
+from delegate.insight.comparison import (
     MAX_ABS_DIFF,
     MIN_EQUAL_IN_TOTAL,
     MIN_EQUAL_PER_OP,
     MIN_TOP1_AGREEMENT,
     Comparison,
 )
-from delegate.images import find_images
-from delegate.model_inputs import Details, Sample, image_sample, load_sample, random_sample
-from delegate.parallel_comparison import compare_in_processes
+from delegate.insight.parallel_comparison import compare_in_processes
 from delegate.progress import progress
-from delegate.report import plural
+from delegate.vision.images import find_images
+from delegate.vision.model_inputs import Details, Sample, image_sample, load_sample, random_sample
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

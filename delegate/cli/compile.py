@@ -19,11 +19,11 @@ from delegate.cli.files import write_file
 from delegate.cli.nodes import nodes_text
 from delegate.cli.table import format_pairs, format_table, thousands
 from delegate.errors import UsageError
+from delegate.host.delegation import plural, require_all
 from delegate.progress import progress
-from delegate.report import plural, require_all
 
 if TYPE_CHECKING:
-    from delegate.compiler import CompileResult
+    from delegate.compile.compiler import CompileResult
 
 # The clock that RK3588 boards give the NPU at most; only to say what cycles mean in time.
 _NPU_CLOCK_HZ = 1_000_000_000
@@ -66,8 +66,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from delegate.compile_report.document import compile_document
-    from delegate.compiler import compile_model
+    from delegate.compile.compiler import compile_model
+    from delegate.insight.compile_report.document import compile_document
 
     if arguments.dump is None and (arguments.image is not None or arguments.input is not None):
         raise UsageError("--image and --input are the input of a dump; --dump DIR is missing")
@@ -77,7 +77,7 @@ def _run(arguments: argparse.Namespace) -> int:
         result = compile_model(arguments.model, options)
         require_all(result.rejections, options)
     else:
-        from delegate.aot.rewrite import compile_ahead_of_time
+        from delegate.compile.aot.rewrite import compile_ahead_of_time
 
         _refuse_overwriting(arguments.model, arguments.output)
         ahead = compile_ahead_of_time(arguments.model, options)
@@ -87,7 +87,7 @@ def _run(arguments: argparse.Namespace) -> int:
         write_file(arguments.output, ahead.content)
         files.append(arguments.output)
     if arguments.dump is not None:
-        from delegate.dump import dump_partitions
+        from delegate.insight.capture_files import dump_partitions
 
         with progress("dumping", 1 + len(result.partitions)) as bar:
             files += dump_partitions(
@@ -100,8 +100,8 @@ def _run(arguments: argparse.Namespace) -> int:
                 done=bar.advance,
             )
     if arguments.html is not None:
-        from delegate.compile_report.document import page_document
-        from delegate.compile_report.html import render_page
+        from delegate.insight.compile_report.document import page_document
+        from delegate.insight.compile_report.html import render_page
 
         page = render_page(page_document(result, arguments.model.name))
         write_file(arguments.html, page.encode("utf-8"))

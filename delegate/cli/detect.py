@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from delegate.classification import read_label_lines
 from delegate.cli.argument_types import finite_float, nonzero_float, positive_integer, share_of_one
 from delegate.cli.command import (
     Command,
@@ -19,9 +18,13 @@ from delegate.cli.detect_video import add_video_arguments, run_video
 from delegate.cli.detections import FORMATS, detection_list, save_picture, warn_of_meaning
 from delegate.cli.pictures import delegation_facts, picture_paths
 from delegate.cli.table import format_pairs, format_table
-from delegate.delegated import DelegatedModel
-from delegate.detection.boxes import Detections
-from delegate.detection.detector import (
+from delegate.errors import UsageError
+from delegate.host.delegated import DelegatedModel
+from delegate.host.delegation import plural
+from delegate.progress import progress
+from delegate.vision.class_ranking import read_label_lines
+from delegate.vision.detection.boxes import Detections
+from delegate.vision.detection.detector import (
     DEFAULT_IOU,
     DEFAULT_LIMIT,
     DEFAULT_THRESHOLD,
@@ -29,13 +32,10 @@ from delegate.detection.detector import (
     Thresholds,
     detect,
 )
-from delegate.detection.draw import draw, label_of
-from delegate.detection.placement import Fit
-from delegate.detection.recognise import DECODERS, Hints
-from delegate.errors import UsageError
-from delegate.images import open_image
-from delegate.progress import progress
-from delegate.report import plural
+from delegate.vision.detection.draw import draw, label_of
+from delegate.vision.detection.placement import Fit
+from delegate.vision.detection.recognise import DECODERS, Hints
+from delegate.vision.images import open_image
 
 
 def anchors_from(text: str) -> tuple[tuple[float, float], ...]:

@@ -12,14 +12,14 @@ from delegate.cli.command import print_json
 from delegate.cli.detections import FORMATS, detection_list, save_picture, warn_of_meaning
 from delegate.cli.pictures import delegation_facts
 from delegate.cli.table import WIDTH, format_pairs
-from delegate.delegated import DelegatedModel
-from delegate.detection.boxes import Detections
-from delegate.detection.detector import DetectorPlan, Thresholds, detect
-from delegate.detection.draw import draw, label_of
 from delegate.errors import UsageError
+from delegate.host.delegated import DelegatedModel
+from delegate.host.delegation import plural
 from delegate.options import Options
-from delegate.report import plural
-from delegate.video import WRITTEN_SUFFIXES, Frame, VideoFile, VideoSource
+from delegate.vision.detection.boxes import Detections
+from delegate.vision.detection.detector import DetectorPlan, Thresholds, detect
+from delegate.vision.detection.draw import draw, label_of
+from delegate.vision.video import WRITTEN_SUFFIXES, Frame, VideoFile, VideoSource
 
 if TYPE_CHECKING:
     from PIL.Image import Image

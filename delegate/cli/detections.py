@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from delegate.cli.command import warn
 from delegate.cli.files import write_file
-from delegate.delegated import DelegatedModel
-from delegate.detection.boxes import Detections
-from delegate.detection.draw import label_of
 from delegate.errors import UsageError
+from delegate.host.delegated import DelegatedModel
+from delegate.vision.detection.boxes import Detections
+from delegate.vision.detection.draw import label_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from delegate.cli.command import Command, add_json_argument, print_json
 from delegate.cli.files import write_file
 from delegate.errors import CaptureError, UsageError
-from delegate.files import read_file
+from delegate.model.files import read_file
 
 if TYPE_CHECKING:
-    from delegate.capture import Capture
+    from delegate.insight.capture import Capture
 
 _WORD_BYTES = 8
 _MAX_FILE_BYTES = 64 << 20  # a text of a hundred times that many bytes comes out
@@ -42,7 +42,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if not content:
         raise UsageError(f"{arguments.file}: the file is empty")
     if content.startswith(_ZIP_MAGIC):
-        from delegate.capture import load_capture
+        from delegate.insight.capture import load_capture
 
         text = "".join(_capture_text(load_capture(arguments.file)))
     else:

@@ -22,7 +22,7 @@ from delegate.cli.table import format_pairs, format_table
 from delegate.errors import DeviceError
 
 if TYPE_CHECKING:
-    from delegate.doctor import Examination
+    from delegate.insight.doctor import Examination
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +35,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from delegate.doctor import examine
+    from delegate.insight.doctor import examine
 
     options = options_from(arguments)
     facts = examine(options, self_test=not arguments.no_self_test)

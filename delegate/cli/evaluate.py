@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from delegate.classification import BACKGROUND, class_count, read_label_lines
 from delegate.cli.argument_types import positive_integer
 from delegate.cli.command import (
     Command,
@@ -20,15 +19,16 @@ from delegate.cli.command import (
 from delegate.cli.detect import add_decoder_arguments, plan_from
 from delegate.cli.table import format_pairs, format_table
 from delegate.errors import ModelError
-from delegate.evaluation.evaluator import Record, Spec
-from delegate.evaluation.ground_truth import class_map, classes_of, objects_of
-from delegate.evaluation.metrics import classification_metrics, detection_metrics
-from delegate.evaluation.state import StateFile
-from delegate.evaluation.workers import run_here, run_in_processes, run_on_cluster
-from delegate.files import MAX_MODEL_BYTES, read_file
-from delegate.images import find_images
+from delegate.model.files import MAX_MODEL_BYTES, read_file
+from delegate.model.tensor_details import model_details
 from delegate.progress import progress
-from delegate.tensor_details import model_details
+from delegate.vision.class_ranking import BACKGROUND, class_count, read_label_lines
+from delegate.vision.evaluation.evaluator import Record, Spec
+from delegate.vision.evaluation.ground_truth import class_map, classes_of, objects_of
+from delegate.vision.evaluation.metrics import classification_metrics, detection_metrics
+from delegate.vision.evaluation.state import StateFile
+from delegate.vision.evaluation.workers import run_here, run_in_processes, run_on_cluster
+from delegate.vision.images import find_images
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -133,7 +133,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _content(path: Path) -> bytes:
-    from delegate.tflite_reader import read_graph
+    from delegate.model.tflite_reader import read_graph
 
     read_graph(path)  # its errors name what is wrong with a file
     return read_file(path, "file", MAX_MODEL_BYTES)

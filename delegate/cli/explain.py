@@ -11,7 +11,7 @@ from delegate.cli.command import Command, add_json_argument, print_json
 from delegate.errors import UsageError
 
 if TYPE_CHECKING:
-    from delegate.capture import Capture
+    from delegate.insight.capture import Capture
 
 
 def _element(text: str) -> tuple[int, int, int]:
@@ -54,8 +54,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from delegate.capture import load_capture
-    from delegate.simulator import explain, explain_task
+    from delegate.insight.capture import load_capture
+    from delegate.insight.simulated_run import explain, explain_task
 
     if arguments.task is not None and arguments.tensor is not None:
         raise UsageError("--tensor names an output and --task a task; give one of them")

@@ -9,7 +9,7 @@ from typing import Any
 from delegate.cli.command import Command, add_json_argument, print_json
 from delegate.cli.table import format_pairs, format_table, thousands
 from delegate.errors import UsageError
-from delegate.zoo import Entry, fetch, find, read_manifest
+from delegate.vision.zoo import Entry, fetch, find, read_manifest
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

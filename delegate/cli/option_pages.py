@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from delegate.model.tflite_operators import BUILTIN_OPERATORS
 from delegate.options import (
     ENVIRONMENT_PREFIX,
     OPTIONS,
@@ -26,7 +27,6 @@ from delegate.options import (
     Nodes,
     Option,
 )
-from delegate.tflite_operators import BUILTIN_OPERATORS
 
 _COMMAND = "python -m delegate.cli.option_pages"
 _HEADING = "| key | values | default | meaning |"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from delegate.delegated import DelegatedModel
-from delegate.images import find_images
+from delegate.host.delegated import DelegatedModel
+from delegate.vision.images import find_images
 
 
 def picture_paths(arguments: Sequence[Path]) -> list[Path]:

@@ -18,11 +18,11 @@ from delegate.cli.command import (
 )
 from delegate.cli.table import format_table
 from delegate.errors import CaptureError
+from delegate.host.delegation import plural
 from delegate.progress import progress
-from delegate.report import plural
 
 if TYPE_CHECKING:
-    from delegate.capture import ReplayResult
+    from delegate.insight.capture import ReplayResult
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +53,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from delegate.capture import ReplayResult, load_capture, replay
+    from delegate.insight.capture import ReplayResult, load_capture, replay
 
     options = options_from(arguments)
     results: list[ReplayResult] = []

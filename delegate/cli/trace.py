@@ -44,11 +44,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from delegate.compiler import compile_model
-    from delegate.delegated import DelegatedModel
-    from delegate.inferences import run_inferences
-    from delegate.model_inputs import image_sample, random_sample
-    from delegate.trace import chrome_trace
+    from delegate.compile.compiler import compile_model
+    from delegate.host.delegated import DelegatedModel
+    from delegate.insight.inferences import run_inferences
+    from delegate.insight.trace import chrome_trace
+    from delegate.vision.model_inputs import image_sample, random_sample
 
     check_writable(arguments.output)
     options = options_from(arguments)

@@ -11,10 +11,10 @@ from delegate.conformance.grid import Grid
 from delegate.conformance.own_grid import dtype_of, window_of
 from delegate.conformance.random_layers import Numbers, conv, depthwise, draw_quantization
 from delegate.conformance.tolerance import SUM, SUM_ALONE, TIES
-from delegate.graph import Activation, DType, Quantization
-from delegate.model_builder import layers
-from delegate.model_builder.model_builder import ModelBuilder
-from delegate.model_builder.ranges import LIMITS
+from delegate.model.builder import layers
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.builder.ranges import LIMITS
+from delegate.model.graph import Activation, DType, Quantization
 
 _TYPES = ("uint8", "int8")
 _ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")

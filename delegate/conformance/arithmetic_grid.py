@@ -14,11 +14,11 @@ from delegate.conformance.grid import Axes, Grid
 from delegate.conformance.own_grid import TYPES, dtype_of, is_per_channel, one_layer, window_of
 from delegate.conformance.random_layers import Numbers, conv, depthwise
 from delegate.conformance.tolerance import EXTREME, LOWER_CLAMP, PER_CHANNEL, PER_TENSOR
-from delegate.graph import Activation, DType, Quantization
-from delegate.model_builder import layers
-from delegate.model_builder.layers import Arithmetic
-from delegate.model_builder.model_builder import ModelBuilder
-from delegate.model_builder.ranges import LIMITS
+from delegate.model.builder import layers
+from delegate.model.builder.layers import Arithmetic
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.builder.ranges import LIMITS
+from delegate.model.graph import Activation, DType, Quantization
 
 IntArray = npt.NDArray[Any]
 _ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")

@@ -16,7 +16,7 @@ from delegate.conformance.own_grid import (
     window_of,
 )
 from delegate.conformance.random_layers import Window, conv
-from delegate.model_builder.model_builder import ModelBuilder
+from delegate.model.builder.model_builder import ModelBuilder
 
 _ODD_CHANNELS = (1, 3, 7, 16, 17, 31, 37, 67)
 

@@ -10,8 +10,8 @@ from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid
 from delegate.conformance.own_grid import TYPES, numbers_of, one_layer
 from delegate.conformance.random_layers import fully_connected
-from delegate.graph import Activation
-from delegate.model_builder.model_builder import ModelBuilder
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.graph import Activation
 
 # Leading dimensions by rank and number of rows.
 _LEADING = {

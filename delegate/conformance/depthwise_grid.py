@@ -15,7 +15,7 @@ from delegate.conformance.own_grid import (
     window_of,
 )
 from delegate.conformance.random_layers import Window, depthwise
-from delegate.model_builder.model_builder import ModelBuilder
+from delegate.model.builder.model_builder import ModelBuilder
 
 
 def _case(

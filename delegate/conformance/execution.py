@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 import delegate
-from delegate.comparison import MAX_ABS_DIFF, Comparer, Tally
 from delegate.conformance import reference
 from delegate.conformance.case import OPERATORS, Case
 from delegate.conformance.families import find_case
@@ -26,13 +25,14 @@ from delegate.conformance.outcome import Oracle, Outcome, Status
 from delegate.conformance.skips import FILE_ABSENT, OTHER_OPERATORS, RUNTIME_REFUSES
 from delegate.conformance.tolerance import most_differing
 from delegate.errors import DelegateError, ModelError, UsageError
-from delegate.files import MAX_MODEL_BYTES, read_file
-from delegate.graph import Graph
+from delegate.host.delegation import Delegation, collect_delegations
+from delegate.host.runtimes import Interpreter, find_runtime, invoke
+from delegate.insight.comparison import MAX_ABS_DIFF, Comparer, Tally
+from delegate.model.files import MAX_MODEL_BYTES, read_file
+from delegate.model.graph import Graph
+from delegate.model.tflite_reader import read_graph
 from delegate.options import ORIGIN_DEFAULT, Options
 from delegate.partition.types import Rejection
-from delegate.report import Delegation, collect_delegations
-from delegate.runtimes import Interpreter, find_runtime, invoke
-from delegate.tflite_reader import read_graph
 
 # Reference kernels manage some 3e9 multiplications per second, NumPy five times that: from here on
 # the expected values come from NumPy.
@@ -203,7 +203,7 @@ def _compare_operators(prepared: Prepared, options: Options) -> Outcome:
 
 def _check_refusal(prepared: Prepared, options: Options) -> Outcome:
     """For a model that TensorFlow Lite does not run: the compiler's own answer."""
-    from delegate.compiler import compile_model
+    from delegate.compile.compiler import compile_model
 
     result = compile_model(prepared.graph, options)
     facts = Outcome(

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from delegate.comparison import MAX_ABS_DIFF
-from delegate.compiler import compile_model
+from delegate.compile.compiler import compile_model
 from delegate.conformance.execution import Array, Prepared, expected, load_and_invoke, prepare
 from delegate.conformance.outcome import Oracle, Outcome
 from delegate.conformance.task_machine import Machine, Watch, place_of
 from delegate.conformance.task_stages import Step, Trace
-from delegate.graph import Graph
+from delegate.insight.comparison import MAX_ABS_DIFF
 from delegate.lower.lowering import lower_partition
 from delegate.lower.task import ElementwiseTask, LoweredPartition, Ref, Task, TensorBinding
+from delegate.model.graph import Graph
 from delegate.options import Options
 from delegate.partition.workload import workload_of
 

@@ -15,9 +15,9 @@ from delegate.conformance.grid import Axes, Grid
 from delegate.conformance.own_grid import TYPES, differing_of, dtype_of, numbers_of, pair, window_of
 from delegate.conformance.random_layers import conv, depthwise, draw_quantization
 from delegate.conformance.tolerance import SUM
-from delegate.graph import DType
-from delegate.model_builder import layers, options
-from delegate.model_builder.model_builder import ModelBuilder
+from delegate.model.builder import layers, options
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.graph import DType
 
 
 def _pad(builder: ModelBuilder, x: int, amounts: tuple[int, int, int, int]) -> int:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from delegate.comparison import MIN_EQUAL_PER_OP
 from delegate.conformance.case import OPERATORS, Case, Family
 from delegate.conformance.tolerance import PER_TENSOR, TIES
-from delegate.tflite_reader import read_graph
+from delegate.insight.comparison import MIN_EQUAL_PER_OP
+from delegate.model.tflite_reader import read_graph
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ below what single steps can add up to.
 
 from __future__ import annotations
 
-from delegate.comparison import MAX_ABS_DIFF, Tally
-from delegate.compiler import compile_partition
+from delegate.compile.compiler import compile_partition
 from delegate.conformance import reference
 from delegate.conformance.reference.arithmetic import Array
-from delegate.graph import Graph, Node
+from delegate.insight.comparison import MAX_ABS_DIFF, Tally
+from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
 from delegate.options import Options
 

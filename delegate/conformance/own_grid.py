@@ -9,8 +9,8 @@ import numpy as np
 from delegate.conformance.case import Case
 from delegate.conformance.random_layers import Numbers, Window, draw_quantization
 from delegate.conformance.tolerance import PER_CHANNEL, PER_TENSOR
-from delegate.graph import DType, Padding
-from delegate.model_builder.model_builder import ModelBuilder
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.graph import DType, Padding
 
 TYPES = ("uint8", "int8", "per_channel")
 PADDINGS = ("same", "valid")

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from delegate.graph import Activation, DType, Padding, Quantization
-from delegate.model_builder import layers
-from delegate.model_builder.layers import Arithmetic
-from delegate.model_builder.model_builder import ModelBuilder
-from delegate.model_builder.ranges import LIMITS, uniform_moments
+from delegate.model.builder import layers
+from delegate.model.builder.layers import Arithmetic
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.builder.ranges import LIMITS, uniform_moments
+from delegate.model.graph import Activation, DType, Padding, Quantization
 
 LEVELS = 255  # values 0..254
 BIAS_LOW, BIAS_HIGH = -20000, 20000

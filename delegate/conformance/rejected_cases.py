@@ -13,11 +13,11 @@ import numpy as np
 
 from delegate.conformance.case import Build, Case, Family
 from delegate.conformance.grid import Named
-from delegate.graph import Activation, DType, Padding, Quantization
-from delegate.model_builder import layers, options
-from delegate.model_builder.layers import DEFAULT_ARITHMETIC, Arithmetic
-from delegate.model_builder.model_builder import ModelBuilder
-from delegate.model_builder.single_op import add_model, conv_model, fully_connected_model
+from delegate.model.builder import layers, options
+from delegate.model.builder.layers import DEFAULT_ARITHMETIC, Arithmetic
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.builder.single_op import add_model, conv_model, fully_connected_model
+from delegate.model.graph import Activation, DType, Padding, Quantization
 
 _Q = Quantization((0.05,), (3,))
 

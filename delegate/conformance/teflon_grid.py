@@ -22,10 +22,10 @@ from delegate.conformance.random_layers import (
     fully_connected,
 )
 from delegate.conformance.tolerance import PER_CHANNEL, PER_TENSOR, SUM
-from delegate.graph import DType, Padding, Quantization
-from delegate.model_builder import layers
-from delegate.model_builder.model_builder import ModelBuilder
-from delegate.model_builder.ranges import LIMITS
+from delegate.model.builder import layers
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.builder.ranges import LIMITS
+from delegate.model.graph import DType, Padding, Quantization
 
 INPUT_SIZES = (3, 5, 8, 80, 112)
 WEIGHT_SIZES = (1, 3, 5)

@@ -17,13 +17,16 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from delegate.conformance.outcome import Outcome, Status
-from delegate.interruption import starting_processes
+from delegate.host.interruption import starting_processes
 from delegate.options import Options
 
 Work = Callable[[str], Outcome]
 
 # Numeric libraries start a thread per processor each; with a process per processor one is enough.
 _SINGLE_THREADED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+# A worker without a case has been told to end: killed while it closes an NPU's file, it would leave
+# the kernel's driver in disorder.
+_END_S = 5
 _POLL_S = 1.0
 
 
@@ -93,6 +96,8 @@ class _Pool:
 
     def stop(self) -> None:
         for worker in self._workers:
+            if not worker.name:
+                worker.process.join(_END_S)
             if worker.process.is_alive():
                 worker.process.kill()
             worker.process.join()

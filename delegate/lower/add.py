@@ -7,16 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from delegate.graph import Activation, Graph, Node
+from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, MAX_CUBE_SIZE
 from delegate.lower.constants import ConstantPool
 from delegate.lower.cost import KICK_CYCLES, ddr_cycles
-from delegate.lower.hw import ATOM_BYTES, CHANNELS_PER_SURFACE, MAX_CUBE_SIZE
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.addition import requantize_sum
 from delegate.lower.numerics.pipeline import Pipeline
 from delegate.lower.operands import Operand, computed_operand, constant_operand
 from delegate.lower.operation import Memory, layer_name
-from delegate.lower.split import Share, Split, bands, is_worth_it
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -27,7 +25,9 @@ from delegate.lower.task import (
     OutputCube,
     Source,
 )
+from delegate.lower.tiling.bands import Share, Split, bands, is_worth_it
 from delegate.lower.weights import depthwise_channels
+from delegate.model.graph import Activation, Graph, Node
 
 
 def lower_add(

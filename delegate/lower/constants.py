@@ -4,7 +4,7 @@ DMA.
 
 from __future__ import annotations
 
-from delegate.lower.hw import DMA_ALIGN_BYTES, align
+from delegate.chip.limits import DMA_ALIGN_BYTES, align
 from delegate.lower.task import BufferId, Ref
 
 

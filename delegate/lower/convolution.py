@@ -10,10 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from delegate.errors import LoweringError
-from delegate.lower.constants import ConstantPool
-from delegate.lower.conv_stages import conv_stages
-from delegate.lower.hw import (
+from delegate.chip.limits import (
     ATOM_BYTES,
     CHANNELS_PER_SURFACE,
     DENSE_KERNEL_GROUP,
@@ -23,14 +20,13 @@ from delegate.lower.hw import (
     MAX_KERNEL_SIZE,
     align,
 )
-from delegate.lower.input_split import InputSplit, plan_input_split
+from delegate.errors import LoweringError
+from delegate.lower.constants import ConstantPool
+from delegate.lower.conv_stages import conv_stages
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.operation import Memory, Operation
 from delegate.lower.partial_sums import lower_input_split
-from delegate.lower.pixel_rows import other_rows, rows_text
 from delegate.lower.resolved import Convolution
-from delegate.lower.split import Share, Split, bands, is_worth_it
-from delegate.lower.sum_passes import split_cost
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -44,8 +40,12 @@ from delegate.lower.task import (
     Source,
     Weights,
 )
-from delegate.lower.tile_geometry import Axis, ConvGeometry, Part
-from delegate.lower.tiling import Tile, TilePlan, TilingError, plan_tiles
+from delegate.lower.tiling.bands import Share, Split, bands, is_worth_it
+from delegate.lower.tiling.geometry import Axis, ConvGeometry, Part
+from delegate.lower.tiling.input_groups import InputSplit, plan_input_split
+from delegate.lower.tiling.pixel_rows import other_rows, rows_text
+from delegate.lower.tiling.sum_passes import split_cost
+from delegate.lower.tiling.tiles import Tile, TilePlan, TilingError, plan_tiles
 from delegate.lower.weights import (
     depthwise_channels,
     pack_dense,

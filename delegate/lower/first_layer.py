@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from delegate.chip.limits import CHANNELS_PER_SURFACE, MAX_FEATURE_SIZE, align
 from delegate.lower.cost import HOST_BYTES_PER_CYCLE
-from delegate.lower.hw import CHANNELS_PER_SURFACE, MAX_FEATURE_SIZE, align
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.resolved import Convolution
 from delegate.lower.task import Fold
-from delegate.lower.tile_geometry import Axis, ConvGeometry
-from delegate.lower.tiling import TilingError, plan_tiles
+from delegate.lower.tiling.geometry import Axis, ConvGeometry
+from delegate.lower.tiling.tiles import TilingError, plan_tiles
 from delegate.lower.weights import padded_kernels
 
 # Lanes of a folded pixel that the native conversion has room for.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from delegate.graph import Graph
 from delegate.lower.constants import ConstantPool
 from delegate.lower.kick_state import TRUSTED, KickState, keep_only
 from delegate.lower.memory.check import check_memory
@@ -18,8 +17,9 @@ from delegate.lower.memory.tensors import View, binding_of
 from delegate.lower.memory.uses import tensor_uses
 from delegate.lower.memory.write_order import in_write_order
 from delegate.lower.operation import Memory, Operation, Planning, Workload
-from delegate.lower.split import Split
 from delegate.lower.task import BufferId, BufferSpec, Fold, LoweredPartition
+from delegate.lower.tiling.bands import Split
+from delegate.model.graph import Graph
 
 SPLIT_SLACK = 2
 """A core that is a layer ahead of another would have to wait before it may overwrite what that one

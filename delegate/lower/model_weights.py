@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from delegate.graph import DType, Graph, Node, Padding, Tensor
 from delegate.lower.memory.tensors import UINT8_OFFSET
 from delegate.lower.numerics.pipeline import Int64Array
+from delegate.model.graph import DType, Graph, Node, Padding, Tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)

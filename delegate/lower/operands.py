@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from delegate.graph import DType, Tensor
+from delegate.chip.limits import CHANNELS_PER_SURFACE
 from delegate.lower.constants import ConstantPool
-from delegate.lower.hw import CHANNELS_PER_SURFACE
 from delegate.lower.memory.tensors import (
     UINT8_OFFSET,
     DeviceTensor,
@@ -19,6 +18,7 @@ from delegate.lower.memory.tensors import (
     view_of,
 )
 from delegate.lower.task import BufferId, Ref
+from delegate.model.graph import DType, Tensor
 
 
 @dataclass(frozen=True, slots=True)

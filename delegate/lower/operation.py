@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from delegate.graph import Graph, Node
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import DeviceTensor, View, unplaced
-from delegate.lower.split import Split
 from delegate.lower.task import Fold, Layer
+from delegate.lower.tiling.bands import Split
+from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
 
 

@@ -23,25 +23,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, DENSE_KERNEL_GROUP, align
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_stages import bs_multipliers, choose_requantization, requantizing_stages
-from delegate.lower.hw import ATOM_BYTES, CHANNELS_PER_SURFACE, DENSE_KERNEL_GROUP, align
-from delegate.lower.input_split import SUM_BYTES, InputGroup, InputSplit
 from delegate.lower.memory.placement import WorkArea
 from delegate.lower.numerics.pipeline import Int64Array, Pipeline
 from delegate.lower.resolved import Convolution
-from delegate.lower.sum_passes import (
-    BLOCK_BYTES,
-    BLOCKS_PER_COPY,
-    HALF_BLOCK_BYTES,
-    SORTED_CHANNELS,
-    SUM_LANES,
-    Pass,
-    check_range,
-    kernel_order,
-    pack_group,
-    sum_passes,
-)
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -57,7 +44,20 @@ from delegate.lower.task import (
     Source,
     Task,
 )
-from delegate.lower.tile_geometry import ConvGeometry, entries_per_row
+from delegate.lower.tiling.geometry import ConvGeometry, entries_per_row
+from delegate.lower.tiling.input_groups import SUM_BYTES, InputGroup, InputSplit
+from delegate.lower.tiling.sum_passes import (
+    BLOCK_BYTES,
+    BLOCKS_PER_COPY,
+    HALF_BLOCK_BYTES,
+    SORTED_CHANNELS,
+    SUM_LANES,
+    Pass,
+    check_range,
+    kernel_order,
+    pack_group,
+    sum_passes,
+)
 from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, pack_bias, pack_operand_blocks
 
 # Surfaces of int32 that a group of kernels fills.

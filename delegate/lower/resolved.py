@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from delegate.graph import Activation
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import Int64Array
+from delegate.model.graph import Activation
 
 
 @dataclass(frozen=True, slots=True, eq=False)

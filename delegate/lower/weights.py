@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from delegate.lower.hw import (
+from delegate.chip.limits import (
     CHANNELS_PER_SURFACE,
     DENSE_INPUT_GROUP,
     DENSE_KERNEL_GROUP,

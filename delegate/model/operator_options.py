@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar, cast
 
-from delegate.flatbuffer_reader import Table
-from delegate.graph import Activation, Padding
+from delegate.model.flatbuffer_reader import Table
+from delegate.model.graph import Activation, Padding
 
 T = TypeVar("T")
 

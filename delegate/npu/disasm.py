@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
+from delegate.chip.register_model import Field
+from delegate.chip.registers import BY_NAME
 from delegate.errors import UsageError
 from delegate.lower.task import BufferId
 from delegate.npu.program_reader import parse
 from delegate.npu.program_types import WORD_BYTES, Program, Reloc
 from delegate.npu.program_writer import FILE_IDENTIFIER
 from delegate.npu.regcmd import VALUE_MASK, Command, pack_word, unpack_word
-from delegate.npu.register_model import Field
-from delegate.npu.registers import BY_NAME
 
 _EMPTY = "empty"
 _WORD = re.compile(r"word\s+(0x[0-9a-fA-F]{1,16})")

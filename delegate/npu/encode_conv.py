@@ -5,11 +5,11 @@ int8 feature maps in NC1HWC2, dense or depthwise, optionally with a fused elemen
 
 from __future__ import annotations
 
+from delegate.chip.register_model import BurstLength, ConvMode, CvtOrder, Precision
 from delegate.lower.task import ConvTask, FeatureInput, Source
 from delegate.npu.encode_dpu import ATOM_BYTES, DpuMode, DpuTask, write_dpu, write_pointers
 from delegate.npu.encode_rdma import write_rdma
 from delegate.npu.regcmd import RegCmdWriter, Segment
-from delegate.npu.register_model import BurstLength, ConvMode, CvtOrder, Precision
 
 ENABLE_MASK = 0x1D
 """Blocks that start: CNA, CORE, DPU and DPU_RDMA."""

@@ -10,17 +10,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from delegate.lower.task import (
-    BnStage,
-    BsStage,
-    EwStage,
-    OutConvert,
-    OutputCube,
-    Ref,
-    Source,
-)
-from delegate.npu.regcmd import RegCmdWriter
-from delegate.npu.register_model import (
+from delegate.chip.register_model import (
     AluAlgorithm,
     BurstLength,
     ConvMode,
@@ -33,6 +23,16 @@ from delegate.npu.register_model import (
     OperandType,
     OutputMode,
 )
+from delegate.lower.task import (
+    BnStage,
+    BsStage,
+    EwStage,
+    OutConvert,
+    OutputCube,
+    Ref,
+    Source,
+)
+from delegate.npu.regcmd import RegCmdWriter
 
 ATOM_BYTES = 16
 """Bytes of one pixel in one surface."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from delegate.chip.register_model import BurstLength, CombinedRead, OperandData
 from delegate.lower.task import BsStage, Ref, Source
 from delegate.npu.encode_dpu import ATOM_BYTES, DpuMode, DpuTask, data_mode, element_size
 from delegate.npu.regcmd import RegCmdWriter
-from delegate.npu.register_model import BurstLength, CombinedRead, OperandData
 
 ARBITER_WEIGHT = 1
 """Equal share of the bus for the four readers (observed in every program)."""

@@ -12,8 +12,9 @@ from collections.abc import Collection
 import numpy as np
 import numpy.typing as npt
 
+from delegate.chip.limits import MAX_BUFFER_BYTES, MAX_TOTAL_BYTES
+from delegate.chip.registers import BY_ADDRESS
 from delegate.errors import ProgramError
-from delegate.lower.hw import MAX_BUFFER_BYTES, MAX_TOTAL_BYTES
 from delegate.lower.task import BufferId, Fold, TensorBinding
 from delegate.npu.program_types import WORD_BYTES, Program, ProgramTask, Reloc
 from delegate.npu.regcmd import (
@@ -24,7 +25,6 @@ from delegate.npu.regcmd import (
     fetch_amount,
     unpack_word,
 )
-from delegate.npu.registers import BY_ADDRESS
 
 ATOM_BYTES = 16
 

@@ -12,8 +12,8 @@ import zlib
 import numpy as np
 
 from delegate.errors import ProgramError
-from delegate.flatbuffer_reader import FlatbufferReader, Table
 from delegate.lower.task import BufferId, Fold, Ref, TensorBinding
+from delegate.model.flatbuffer_reader import FlatbufferReader, Table
 from delegate.npu.program_check import check_program
 from delegate.npu.program_types import (
     FORMAT_VERSION,

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from delegate.chip.register_model import Access, Field, Register
+from delegate.chip.registers import BY_ADDRESS, register
 from delegate.errors import EncodingError
 from delegate.lower.task import Ref
-from delegate.npu.register_model import Access, Field, Register
-from delegate.npu.registers import BY_ADDRESS, register
 
 TAIL_WORDS = 4
 """Link, length of the next segment, barrier, start word: the end of every segment (observed)."""

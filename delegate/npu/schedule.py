@@ -15,7 +15,7 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
-from delegate.lower.hw import ATOM_BYTES
+from delegate.chip.limits import ATOM_BYTES
 from delegate.lower.memory.footprint import accesses
 from delegate.lower.task import BufferId, Layer, Task
 

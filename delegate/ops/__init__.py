@@ -10,8 +10,8 @@ import pkgutil
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from delegate.model.tflite_operators import BUILTIN_OPERATORS
 from delegate.ops.operator import Operator
-from delegate.tflite_operators import BUILTIN_OPERATORS
 
 
 def _records() -> dict[str, Operator]:

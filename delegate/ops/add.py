@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delegate.graph import Activation, Node, Tensor
 from delegate.lower.add import lower_add, surfaces_touched
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.operation import Memory, Operation, Planning
 from delegate.lower.task import Layer
+from delegate.model.graph import Activation, Node, Tensor
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
 from delegate.ops.shared import common

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from delegate.graph import Activation, Graph, Node, Padding
 from delegate.lower.grouped import widen_multiplier
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.model_weights import device_weights
 from delegate.lower.operation import Operation, Plan, Planning
+from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import common, convolution

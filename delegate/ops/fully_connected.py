@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 
 from delegate.errors import LoweringError
-from delegate.graph import Activation, Graph, Node, Padding
 from delegate.lower.memory.tensors import View
 from delegate.lower.model_weights import device_weights
 from delegate.lower.operation import Operation, Plan, Planning
+from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
 from delegate.ops.shared import common

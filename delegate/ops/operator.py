@@ -16,10 +16,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from delegate.graph import Graph, Node, Tensor
 from delegate.lower.memory.tensors import View
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.task import Fold
+from delegate.model.graph import Graph, Node, Tensor
 from delegate.model.operator_options import Options
 from delegate.ops.shared.links import Link
 

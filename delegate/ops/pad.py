@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.graph import Graph, Node, Padding
+from delegate.model.graph import Graph, Node, Padding
 from delegate.ops.operator import ABSENT, GraphFacts, Lowering, Operator, Role, constraint, named
 from delegate.ops.shared import common
 from delegate.ops.shared.convolution import MAX_PADDING, ConvolutionOptions, kernel_size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from delegate.graph import Graph, Node
+from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Lowering, Movement, Operator, Role
 from delegate.ops.shared import views
 from delegate.ops.shared.links import Link, check_size, integers, part_at

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from delegate.graph import DType, Graph, Node
+from delegate.model.graph import DType, Graph, Node
 from delegate.model.partition import Partition
 from delegate.partition.partitioner import node_macs
 from delegate.partition.types import Rejection

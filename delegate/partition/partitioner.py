@@ -10,13 +10,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Mapping, Sequence
 
-from delegate.graph import Graph, Node
+from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
 from delegate.ops.operator import ABSENT
+from delegate.partition.aliases import place_views
 from delegate.partition.rules import check_node, facts_of
 from delegate.partition.types import Rejection
-from delegate.partition.views import place_views
 
 NEVER = -1  # the epoch of a node whose inputs are never computed
 

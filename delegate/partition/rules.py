@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from delegate.graph import Graph, Node
+from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
 from delegate.ops.operator import GraphFacts
 from delegate.partition.types import Rejection

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from delegate.errors import LoweringError
-from delegate.graph import Graph, Node
 from delegate.lower.operation import Operation, Workload
+from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
-from delegate.partition.views import place_views
+from delegate.partition.aliases import place_views
 
 
 def workload_of(graph: Graph, partition: Partition) -> Workload:

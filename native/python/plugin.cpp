@@ -92,12 +92,12 @@ std::string package_parent() {
 // The package may be absent from sys.path when the library is loaded by path alone.
 py::module_ import_plugin() {
   try {
-    return py::module_::import("delegate.plugin");
+    return py::module_::import("delegate.host.plugin");
   } catch (py::error_already_set& error) {
     if (!error.matches(PyExc_ModuleNotFoundError)) throw;
   }
   py::module_::import("sys").attr("path").attr("append")(package_parent());
-  return py::module_::import("delegate.plugin");
+  return py::module_::import("delegate.host.plugin");
 }
 
 // Bytes that are no UTF-8 become what Options refuses.
@@ -172,7 +172,7 @@ void release_constants(Context& context, const std::vector<int32_t>& nodes) {
   }
 }
 
-// A delegate whose graphs delegate.plugin.Session compiles.
+// A delegate whose graphs delegate.host.plugin.Session compiles.
 class PythonSession : public Session {
  public:
   // Needs the GIL. Throws py::error_already_set, DeviceError.

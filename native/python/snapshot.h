@@ -1,4 +1,5 @@
-// A running TfLiteContext as plain Python values; delegate/context_reader.py makes a Graph of them.
+// A running TfLiteContext as plain Python values; delegate/model/context_reader.py makes a Graph of
+// them.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -7,10 +7,10 @@ import zipfile
 
 import numpy as np
 
-import models.builder.layers as layers
-from delegate.graph import DType, Quantization
-from models.builder import ModelBuilder, options
-from models.builder.ranges import random_quantization
+import delegate.model.builder.layers as layers
+from delegate.model.builder import ModelBuilder, options
+from delegate.model.builder.ranges import random_quantization
+from delegate.model.graph import DType, Quantization
 
 LABELS = b"cat\ndog\n"
 

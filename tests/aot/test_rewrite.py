@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import delegate
-from delegate.aot.rewrite import OPERATOR_NAME, compile_ahead_of_time
-from delegate.compiler import compile_model
+from delegate.compile.aot.rewrite import OPERATOR_NAME, compile_ahead_of_time
+from delegate.compile.compiler import compile_model
 from delegate.errors import ModelError
-from delegate.graph import DType
+from delegate.host.runtimes import find_runtime
+from delegate.model.graph import DType
+from delegate.model.tflite_reader import read_graph, read_model
 from delegate.options import Options
-from delegate.runtimes import find_runtime
-from delegate.tflite_reader import read_graph, read_model
 from tests.aot.models import LABELS, rich_model, two_subgraphs, with_labels
 from tests.shared_folder import whole_models
 
@@ -206,7 +206,7 @@ def test_runtime_without_the_delegate_names_the_missing_operator():
 
 
 def test_delegation_reports_what_was_compiled():
-    from delegate.report import collect_delegations
+    from delegate.host.delegation import collect_delegations
 
     with collect_delegations() as found:
         outputs(rewritten(rich_model()), "null")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from delegate.aot import schema
+from delegate.compile.aot import schema
 
 tflite = pytest.importorskip("tflite")
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from delegate import _native
-from delegate.npu.dump import capture_of_program
+from delegate.insight.program_capture import capture_of_program
 from delegate.npu.program import build_program
 from delegate.npu.program import serialize as serialize_program
 from tests.kernel.board import ROOT, tool

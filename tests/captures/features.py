@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from delegate.capture import Capture, load_capture
+from delegate.insight.capture import Capture, load_capture
 from delegate.npu.regcmd import Command, unpack_word
 from tests.shared_folder import RECORDED, SHARED
 

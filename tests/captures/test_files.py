@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from delegate.capture import (
+from delegate.errors import CaptureError
+from delegate.insight.capture import (
     Capture,
     CaptureBuffer,
     CaptureCheck,
@@ -25,7 +26,6 @@ from delegate.capture import (
     replay,
     save_capture,
 )
-from delegate.errors import CaptureError
 from tests.sim import stream as s
 from tests.sim.programs import Conv, conv_registers, from_surfaces, random_tensors
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.capture import load_capture
-from delegate.simulator import count, explain
+from delegate.insight.capture import load_capture
+from delegate.insight.simulated_run import count, explain
 from tests.shared_folder import capture_files
 
 SAMPLE = capture_files()[::9]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from delegate import _native
-from delegate.capture import Capture, load_capture, read_tensor, replay
 from delegate.errors import UsageError
+from delegate.insight.capture import Capture, load_capture, read_tensor, replay
 from tests.shared_folder import capture_files, stream_files
 from tests.sim.stream import available_isas
 

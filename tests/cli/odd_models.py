@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.graph import DType, Quantization
-from models.builder import options
-from models.builder.model_builder import ModelBuilder
+from delegate.model.builder import options
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.graph import DType, Quantization
 
 
 def float_classifier(classes: int = 4) -> bytes:

@@ -13,11 +13,11 @@ import pytest
 from delegate import __version__
 from delegate.cli import COMMANDS
 from delegate.cli.table import WIDTH
-from delegate.comparison import Comparer
-from delegate.delegated import DelegatedModel
-from delegate.model_inputs import random_sample
+from delegate.host.delegated import DelegatedModel
+from delegate.host.reference import ReferenceModel
+from delegate.insight.comparison import Comparer
 from delegate.options import Options
-from delegate.reference import ReferenceModel
+from delegate.vision.model_inputs import random_sample
 from tests.cli.conftest import DIGITS, IMAGE, LABELS, MODEL, Run
 from tests.cli.odd_models import sum_and_float_layer
 

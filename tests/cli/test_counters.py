@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from delegate.capture import load_capture
 from delegate.cli.table import WIDTH
+from delegate.insight.capture import load_capture
 from tests.cli.conftest import MODEL, Run
 
 KEYS = {"macs", "feature_bytes", "weight_bytes", "operand_bytes", "written_bytes", "cbuf_fill",

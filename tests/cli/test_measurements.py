@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from delegate.cli.table import WIDTH
-from delegate.trace import CORES
+from delegate.insight.trace import CORES
 from tests.cli.conftest import MODEL, Run
 
 PARTITIONS = 2

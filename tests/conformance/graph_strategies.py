@@ -18,9 +18,9 @@ from delegate.conformance.random_layers import (
     depthwise,
     draw_quantization,
 )
-from delegate.graph import Activation, DType
-from delegate.model_builder import layers, options
-from delegate.model_builder.model_builder import ModelBuilder
+from delegate.model.builder import layers, options
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.graph import Activation, DType
 
 _ACTIVATIONS = (Activation.NONE, Activation.RELU, Activation.RELU6)
 

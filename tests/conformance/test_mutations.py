@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import delegate.compiler
+import delegate.compile.compiler
 from delegate.cli import main
 from delegate.conformance.execution import run_case
 from delegate.conformance.outcome import Status
@@ -48,7 +48,7 @@ CONCERNED = {
 def mutated(monkeypatch):
     def install(name: str) -> None:
         monkeypatch.setattr(
-            delegate.compiler, "lower_partition",
+            delegate.compile.compiler, "lower_partition",
             lambda *arguments, **options: MUTATIONS[name](lower_partition(*arguments, **options)),
         )  # fmt: skip
 

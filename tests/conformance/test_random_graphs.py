@@ -12,16 +12,16 @@ from hypothesis import HealthCheck, given, settings
 
 import delegate
 from delegate._native import Executable, submit_count
-from delegate.compiler import compile_model, compile_partition
+from delegate.compile.compiler import compile_model, compile_partition
 from delegate.conformance.task_machine import Machine
-from delegate.exposed_tensors import expose_tensors
+from delegate.host.delegation import collect_delegations
+from delegate.host.runtimes import find_runtime
 from delegate.lower.lowering import lower_partition
+from delegate.model.exposed_tensors import expose_tensors
 from delegate.model.partition import Partition
+from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from delegate.partition.workload import workload_of
-from delegate.report import collect_delegations
-from delegate.runtimes import find_runtime
-from delegate.tflite_reader import read_graph
 from tests.conformance.graph_strategies import Plan, build, plans
 
 OPTIONS = Options.from_mapping({"device": "simulator", "log_level": "error"})

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.detection.boxes import Detections, best_classes, from_centres, iou, none, suppress
+from delegate.vision.detection.boxes import (
+    Detections,
+    best_classes,
+    from_centres,
+    iou,
+    none,
+    suppress,
+)
 
 
 def slow_iou(a: np.ndarray, b: np.ndarray) -> float:

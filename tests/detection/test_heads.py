@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from delegate.detection.boxes import suppress
-from delegate.detection.head import OutputTensor, real_outputs
-from delegate.detection.recognise import Hints, recognise
-from delegate.detection.ssd import ssd_anchors
-from delegate.detection.yolo_grids import YOLOV5_ANCHORS, AnchorGridHead
 from delegate.errors import DelegateError, ModelError, UsageError
-from delegate.graph import Graph
+from delegate.model.graph import Graph
+from delegate.vision.detection.boxes import suppress
+from delegate.vision.detection.head import OutputTensor, real_outputs
+from delegate.vision.detection.recognise import Hints, recognise
+from delegate.vision.detection.ssd import ssd_anchors
+from delegate.vision.detection.yolo_grids import YOLOV5_ANCHORS, AnchorGridHead
 
 H, W = 160, 224  # not square
 CLASSES = 7

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.detection.boxes import Detections
-from delegate.detection.placement import Fit, Placement, Preparation, onto_image, place
-from delegate.images import ImageInput
+from delegate.vision.detection.boxes import Detections
+from delegate.vision.detection.placement import Fit, Placement, Preparation, onto_image, place
+from delegate.vision.images import ImageInput
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from delegate.cli import COMMANDS, build_parser
-from delegate.runtimes import find_runtime
+from delegate.host.runtimes import find_runtime
 from tests.cli.conftest import Run, run
 from tests.docs.shown_commands import (
     PAGES,

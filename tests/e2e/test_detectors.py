@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.delegated import DelegatedModel
-from delegate.detection.detector import DetectorPlan, Thresholds, detect
-from delegate.detection.recognise import Hints
-from delegate.detection.ssd import ssd_anchors
-from delegate.images import find_images, open_image
+from delegate.host.delegated import DelegatedModel
+from delegate.host.reference import ReferenceModel
+from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from delegate.reference import ReferenceModel
-from delegate.tflite_reader import read_graph
+from delegate.vision.detection.detector import DetectorPlan, Thresholds, detect
+from delegate.vision.detection.recognise import Hints
+from delegate.vision.detection.ssd import ssd_anchors
+from delegate.vision.images import find_images, open_image
 from tests.detection.agreement import found_again
 from tests.shared_folder import MODELS, SHARED, needs_models
 

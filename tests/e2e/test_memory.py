@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from delegate.memory_use import ALLOWANCE_BYTES, measure
+from delegate.insight.memory_use import ALLOWANCE_BYTES, measure
 from delegate.options import Options
 from tests.shared_folder import MODELS, needs_models
 
@@ -20,7 +20,7 @@ SIMULATOR = Options.from_mapping({"device": "simulator"}, {})
 THREADS = """
 import os, sys
 import delegate
-from delegate.runtimes import find_runtime
+from delegate.host.runtimes import find_runtime
 runtime = find_runtime()
 plugin = runtime.load_delegate(delegate.library_path(), {"device": "simulator"})
 interpreter = runtime.interpreter(sys.argv[1], [plugin], threads=int(sys.argv[2]))
@@ -57,6 +57,6 @@ def test_the_simulator_takes_the_threads_of_the_interpreter(threads: int, more: 
 
 
 def _has_tflite_runtime() -> bool:
-    from delegate.runtimes import find_runtime
+    from delegate.host.runtimes import find_runtime
 
     return find_runtime().name == "tflite_runtime"

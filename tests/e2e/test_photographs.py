@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from delegate.classification import class_count, rank, read_labels
-from delegate.comparison import MIN_TOP1_AGREEMENT, Comparison
-from delegate.delegated import DelegatedModel
-from delegate.images import ImageInput, find_images, load_image
+from delegate.host.delegated import DelegatedModel
+from delegate.insight.comparison import MIN_TOP1_AGREEMENT, Comparison
+from delegate.insight.parallel_comparison import compare_in_processes
 from delegate.options import Options
-from delegate.parallel_comparison import compare_in_processes
-from delegate.zoo import Entry, read_manifest
+from delegate.vision.class_ranking import class_count, rank, read_labels
+from delegate.vision.images import ImageInput, find_images, load_image
+from delegate.vision.zoo import Entry, read_manifest
 from tests.shared_folder import MODELS, SHARED, needs_models
 
 IMAGES = SHARED / "images"

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from delegate.errors import UsageError
-from delegate.evaluation.ground_truth import Objects, class_map, classes_of, objects_of
-from delegate.evaluation.metrics import classification_metrics, detection_metrics
-from delegate.evaluation.state import StateFile
+from delegate.vision.evaluation.ground_truth import Objects, class_map, classes_of, objects_of
+from delegate.vision.evaluation.metrics import classification_metrics, detection_metrics
+from delegate.vision.evaluation.state import StateFile
 
 pytest.importorskip("pycocotools")
 

@@ -25,8 +25,8 @@ from typing import Any
 PASSED, SKIPPED, BROKEN, CRASHED, HUNG = "passed", "skipped", "broken", "crashed", "hung"
 # A clear error where the runtime alone goes on: shapes that a partition does not compile for.
 REFUSED = "refused"
-# Results differ in a way that the reference kernels cannot judge: only the runtime reads the file, or
-# it reads beyond its tensors.
+# Results differ in a way that the reference kernels cannot judge: only the runtime reads the file,
+# or it reads beyond its tensors.
 UNJUDGED = "unjudged"
 REFUSAL = "do not compile for the new shapes"
 BAD = (BROKEN, CRASHED, HUNG)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from delegate.aot.schema import MODEL
-from delegate.aot.tables import TableValue, read_table, write_file
-from delegate.flatbuffer_reader import FlatbufferReader
-from delegate.tflite_schema import ModelSlot, OperatorSlot, SubGraphSlot, TensorSlot
+from delegate.compile.aot.schema import MODEL
+from delegate.compile.aot.tables import TableValue, read_table, write_file
+from delegate.model.flatbuffer_reader import FlatbufferReader
+from delegate.model.tflite_schema import ModelSlot, OperatorSlot, SubGraphSlot, TensorSlot
 
 
 @dataclass(frozen=True)

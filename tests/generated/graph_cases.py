@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from delegate.tflite_reader import read_graph
+from delegate.model.tflite_reader import read_graph
 from tests.generated.campaign import PASSED, Outcome, in_child
 from tests.generated.judge import judge_model
 from tests.generated.random_graphs import RandomGraph, random_graph

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 import delegate
-import delegate.plugin  # before any fork: every case would import it anew
-from delegate.report import collect_delegations
-from delegate.runtimes import find_runtime
-from delegate.tflite_reader import read_graph
+import delegate.host.plugin  # before any fork: every case would import it anew
+from delegate.host.delegation import collect_delegations
+from delegate.host.runtimes import find_runtime
+from delegate.model.tflite_reader import read_graph
 from tests.generated.cut_model import CutModel, cut_model, exposed_model
 
 find_runtime()

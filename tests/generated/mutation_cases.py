@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from delegate.compiler import compile_model
+from delegate.compile.compiler import compile_model
 from delegate.errors import ModelError
-from delegate.graph import Graph
+from delegate.host.runtimes import find_runtime
+from delegate.model.graph import Graph
+from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from delegate.runtimes import find_runtime
-from delegate.tflite_reader import read_graph
 from tests.generated.campaign import (
     BROKEN,
     PASSED,

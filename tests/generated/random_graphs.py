@@ -19,10 +19,10 @@ from delegate.conformance.random_layers import (
     draw_quantization,
     fully_connected,
 )
-from delegate.graph import Activation, DType, Padding, Quantization
-from delegate.model_builder import layers, options, views
-from delegate.model_builder.model_builder import ModelBuilder
-from delegate.model_builder.ranges import LIMITS
+from delegate.model.builder import layers, options, views
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.builder.ranges import LIMITS
+from delegate.model.graph import Activation, DType, Padding, Quantization
 
 CHANNELS = (1, 3, 8, 15, 16, 16, 17, 31, 32, 32, 33, 48, 48, 64, 65, 96)
 SIDES = (1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 17)

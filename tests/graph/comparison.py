@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from delegate.graph import Graph, Node, Tensor
+from delegate.model.graph import Graph, Node, Tensor
 from delegate.ops import OPERATORS
 
 

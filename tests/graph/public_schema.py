@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tflite
 
-from delegate.graph import Activation, DType, Graph, Node, Padding, Quantization, Tensor
+from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization, Tensor
 from delegate.model.operator_options import Options
 from delegate.ops import OPERATORS
 

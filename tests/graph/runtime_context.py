@@ -13,7 +13,7 @@ import pytest
 
 import delegate
 from delegate.errors import DelegateError
-from delegate.graph import Graph
+from delegate.model.graph import Graph
 
 Preview = Callable[[list[int]], list[tuple[list[int], list[int], list[int]]]]
 
@@ -24,11 +24,11 @@ def plugin_or_skip() -> ModuleType:
         delegate.library_path()
     except DelegateError as error:
         pytest.skip(str(error))
-    return pytest.importorskip("delegate.plugin")
+    return pytest.importorskip("delegate.host.plugin")
 
 
 def runtime_or_skip() -> ModuleType:
-    from delegate.runtimes import find_runtime
+    from delegate.host.runtimes import find_runtime
 
     try:
         found = find_runtime()

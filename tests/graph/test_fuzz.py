@@ -16,10 +16,7 @@ import numpy as np
 import pytest
 
 from delegate.errors import ModelError
-from delegate.graph import DType, Quantization
-from delegate.partition.partitioner import partition_graph, select_nodes
-from delegate.tflite_reader import Model, read_model
-from models.builder import (
+from delegate.model.builder import (
     Arithmetic,
     ModelBuilder,
     conv_conv_add_model,
@@ -27,6 +24,9 @@ from models.builder import (
     fully_connected_model,
     options,
 )
+from delegate.model.graph import DType, Quantization
+from delegate.model.tflite_reader import Model, read_model
+from delegate.partition.partitioner import partition_graph, select_nodes
 from tests.shared_folder import DIGITS, MODELS, whole_models
 
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "2"))

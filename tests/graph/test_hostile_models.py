@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from delegate.errors import ModelError
-from delegate.graph import DType, Quantization
-from delegate.tflite_reader import read_graph, read_model
-from models.builder import ModelBuilder
+from delegate.model.builder import ModelBuilder
+from delegate.model.graph import DType, Quantization
+from delegate.model.tflite_reader import read_graph, read_model
 
 
 def builder_with_tensor(**kwargs: object) -> ModelBuilder:

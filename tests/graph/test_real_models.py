@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.graph import DType, Padding
+from delegate.model.graph import DType, Padding
+from delegate.model.tflite_reader import read_model
 from delegate.ops.conv_2d import ConvOptions
-from delegate.tflite_reader import read_model
 from tests.graph.comparison import assert_same_graph
 from tests.graph.public_schema import graph_of_file, snapshot_of_file
 from tests.shared_folder import MODELS, model_files, needs_models, whole_models
@@ -78,7 +78,7 @@ def test_graph_equals_the_interpreters_view(path: Path) -> None:
 
 @pytest.mark.parametrize("path", WHOLE + SMALL[::7], ids=lambda p: p.stem)
 def test_context_snapshot_gives_the_same_graph(path: Path) -> None:
-    from delegate.context_reader import graph_from_snapshot
+    from delegate.model.context_reader import graph_from_snapshot
 
     graph = graph_from_snapshot(snapshot_of_file(path.read_bytes()))
     assert_same_graph(read_model(path).subgraphs[0], graph, has_ends=False)

@@ -7,10 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.graph import Activation, DType, Graph, Padding, Quantization
-from delegate.partition.partitioner import partition_graph, select_nodes
-from delegate.tflite_reader import read_graph
-from models.builder import (
+from delegate.model.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,
@@ -20,6 +17,9 @@ from models.builder import (
     fully_connected_model,
     options,
 )
+from delegate.model.graph import Activation, DType, Graph, Padding, Quantization
+from delegate.model.tflite_reader import read_graph
+from delegate.partition.partitioner import partition_graph, select_nodes
 from tests.graph.comparison import assert_same_graph
 from tests.graph.runtime_context import Preview, capture
 from tests.shared_folder import whole_models

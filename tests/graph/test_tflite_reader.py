@@ -10,13 +10,7 @@ import numpy as np
 import pytest
 
 from delegate.errors import ModelError
-from delegate.graph import Activation, DType, Padding, Quantization
-from delegate.ops.add import AddOptions
-from delegate.ops.conv_2d import ConvOptions
-from delegate.ops.depthwise_conv_2d import DepthwiseOptions
-from delegate.ops.fully_connected import FullyConnectedOptions
-from delegate.tflite_reader import read_graph, read_model
-from models.builder import (
+from delegate.model.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,
@@ -26,6 +20,12 @@ from models.builder import (
     fully_connected_model,
     options,
 )
+from delegate.model.graph import Activation, DType, Padding, Quantization
+from delegate.model.tflite_reader import read_graph, read_model
+from delegate.ops.add import AddOptions
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+from delegate.ops.fully_connected import FullyConnectedOptions
 from tests.graph.comparison import assert_same_graph, constants
 
 SMALL = conv_model(np.random.default_rng(0), 5, 3, 2, 4, 3, 1)

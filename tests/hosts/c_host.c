@@ -150,10 +150,11 @@ static int run_once(char** arguments, int count) {
   const double cpu_ms = now_ms(CLOCK_PROCESS_CPUTIME_ID) - cpu;
   if (ok && !write_outputs(interpreter, arguments[3])) return 3;
   const long resident = status_kb("VmRSS:"), anonymous = status_kb("RssAnon:");
-  printf("{\"ok\": %s, \"first_inference_ms\": %.3f, \"cpu_ms\": %.3f, \"resident_kb\": %ld, "
-         "\"anonymous_kb\": %ld, \"libpython\": %s}\n",
-         ok ? "true" : "false", first_ms, cpu_ms, resident, anonymous,
-         is_mapped("libpython") ? "true" : "false");
+  printf(
+      "{\"ok\": %s, \"first_inference_ms\": %.3f, \"cpu_ms\": %.3f, \"resident_kb\": %ld, "
+      "\"anonymous_kb\": %ld, \"libpython\": %s}\n",
+      ok ? "true" : "false", first_ms, cpu_ms, resident, anonymous,
+      is_mapped("libpython") ? "true" : "false");
   if (interpreter != NULL) TfLiteInterpreterDelete(interpreter);
   if (delegate != NULL) TfLiteExternalDelegateDelete(delegate);
   if (model != NULL) TfLiteModelDelete(model);

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 import delegate
-from delegate.aot.rewrite import OPERATOR_NAME, compile_ahead_of_time
-from delegate.aot.schema import MODEL
-from delegate.aot.tables import read_table, write_file
-from delegate.flatbuffer_reader import FlatbufferReader
+from delegate.compile.aot.rewrite import OPERATOR_NAME, compile_ahead_of_time
+from delegate.compile.aot.schema import MODEL
+from delegate.compile.aot.tables import read_table, write_file
+from delegate.host.runtimes import find_runtime
+from delegate.model.flatbuffer_reader import FlatbufferReader
+from delegate.model.tflite_reader import read_graph
+from delegate.model.tflite_schema import ModelSlot, SubGraphSlot
 from delegate.options import Options
-from delegate.runtimes import find_runtime
-from delegate.tflite_reader import read_graph
-from delegate.tflite_schema import ModelSlot, SubGraphSlot
 from tests.hosts.c_library import UnavailableError, build_host
 
 HOST_SECONDS = 120

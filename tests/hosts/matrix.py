@@ -27,7 +27,7 @@ SEED = 20
 def outputs(model: Path, *, reference: bool) -> list[bytes]:
     """What the model gives for a seeded input through the delegate, on the simulator."""
     import delegate
-    from delegate.runtimes import find_runtime
+    from delegate.host.runtimes import find_runtime
 
     runtime = find_runtime()
     plugin = runtime.load_delegate(
@@ -52,8 +52,8 @@ def run(result: Path, folder: Path) -> None:
     from importlib.metadata import version
 
     import delegate
-    from delegate.report import collect_delegations
-    from delegate.runtimes import find_runtime
+    from delegate.host.delegation import collect_delegations
+    from delegate.host.runtimes import find_runtime
 
     runtime = find_runtime()
     package = {"tflite_runtime": "tflite-runtime", "ai_edge_litert": "ai-edge-litert"}.get(

@@ -25,11 +25,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from delegate.aot.schema import MODEL
-from delegate.aot.tables import Items, TableValue, read_table, write_file
-from delegate.flatbuffer_reader import FlatbufferReader
+from delegate.compile.aot.schema import MODEL
+from delegate.compile.aot.tables import Items, TableValue, read_table, write_file
+from delegate.model.flatbuffer_reader import FlatbufferReader
+from delegate.model.tflite_schema import ModelSlot, OperatorSlot, SubGraphSlot, TensorSlot
 from delegate.npu.program_writer import checksum_position
-from delegate.tflite_schema import ModelSlot, OperatorSlot, SubGraphSlot, TensorSlot
 from tests.aot.models import single_operator_model, two_programs_model
 from tests.hosts.conftest import clean_environment, compiled
 

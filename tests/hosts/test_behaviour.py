@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 import delegate
-import models.builder.layers as layers
-from delegate.graph import DType
-from delegate.runtimes import find_runtime
-from models.builder import ModelBuilder, options
-from models.builder.options import BuiltinOptions, Field, FieldKind
-from models.builder.ranges import random_quantization
+import delegate.model.builder.layers as layers
+from delegate.host.runtimes import find_runtime
+from delegate.model.builder import ModelBuilder, options
+from delegate.model.builder.options import BuiltinOptions, Field, FieldKind
+from delegate.model.builder.ranges import random_quantization
+from delegate.model.graph import DType
 from tests.aot.models import rich_model
 from tests.hosts.conftest import compiled, outputs_of_first_program
 

@@ -26,7 +26,7 @@ print("delegate._native" in sys.modules, len(interpreter._get_ops_details()))
 
 
 def run_loading(library: Path, model: bytes, folder: Path) -> subprocess.CompletedProcess[str]:
-    from delegate.runtimes import find_runtime
+    from delegate.host.runtimes import find_runtime
 
     (folder / "model.tflite").write_bytes(model)
     return subprocess.run(
@@ -86,7 +86,7 @@ def test_copy_runs_compiled_models_where_the_package_is_absent(tmp_path):
     (tmp_path / "delegate" / "__init__.py").write_text("raise ImportError('not this one')\n")
     model = tmp_path / "model.tflite"
     model.write_bytes(compiled(rich_model()))
-    from delegate.runtimes import find_runtime
+    from delegate.host.runtimes import find_runtime
 
     script = WITHOUT_PACKAGE.format(folder=str(tmp_path)) + LOADS
     ran = subprocess.run(
@@ -104,7 +104,7 @@ def test_missing_compiler_is_explained(tmp_path):
     (tmp_path / "delegate").mkdir()
     (tmp_path / "delegate" / "__init__.py").write_text("raise ImportError('not this one')\n")
     (tmp_path / "model.tflite").write_bytes(rich_model())
-    from delegate.runtimes import find_runtime
+    from delegate.host.runtimes import find_runtime
 
     script = WITHOUT_PACKAGE.format(folder=str(tmp_path)) + LOADS
     ran = subprocess.run(

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from delegate.errors import OptionError
+from delegate.model.tflite_operators import BUILTIN_OPERATORS
 from delegate.options import ENVIRONMENT_PREFIX, OPTIONS, OPTIONS_BY_KEY, Options
-from delegate.tflite_operators import BUILTIN_OPERATORS
 
 ROOT = Path(__file__).resolve().parents[2]
 LOADER = ROOT / "native" / "loader"

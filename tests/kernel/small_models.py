@@ -8,11 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from delegate import _native
-from delegate.compiler import compile_model
+from delegate.compile.compiler import compile_model
 from delegate.conformance.random_layers import Numbers, Window, conv
-from delegate.graph import DType, Quantization
-from delegate.options import Options
-from models.builder import (
+from delegate.model.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,
@@ -21,7 +19,9 @@ from models.builder import (
     depthwise_model,
     fully_connected_model,
 )
-from models.builder.views import concatenation
+from delegate.model.builder.views import concatenation
+from delegate.model.graph import DType, Quantization
+from delegate.options import Options
 
 DIGITS = Path(__file__).parents[2] / "models/digits/digits_int8.tflite"
 

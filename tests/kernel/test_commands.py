@@ -131,8 +131,8 @@ def test_bring_up_goes_from_safe_to_risky_and_stops_at_the_first_that_hangs(boar
 def test_captures_are_ordered_by_what_they_ask_for():
     import numpy as np
 
-    from delegate.bring_up import must_stop, risk
-    from delegate.capture import Capture, CaptureBuffer, CaptureJob, CaptureTask
+    from delegate.insight.bring_up import must_stop, risk
+    from delegate.insight.capture import Capture, CaptureBuffer, CaptureJob, CaptureTask
 
     def capture(*tasks_of_jobs: int, words: int = 5) -> Capture:
         jobs = tuple(

@@ -8,9 +8,9 @@ import zlib
 import numpy as np
 
 from delegate import _native
-from delegate.capture import Capture
 from delegate.errors import DeviceError, ProgramError
-from delegate.npu.dump import capture_of_program
+from delegate.insight.capture import Capture
+from delegate.insight.program_capture import capture_of_program
 from delegate.npu.program import build_program, serialize
 from delegate.npu.program_writer import checksum_position
 from tests.kernel.small_models import random_inputs

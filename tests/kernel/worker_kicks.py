@@ -9,9 +9,9 @@ import dataclasses
 import numpy as np
 
 from delegate import _native
-from delegate.npu.dump import capture_of_program
+from delegate.chip.registers import BY_NAME
+from delegate.insight.program_capture import capture_of_program
 from delegate.npu.program import build_program, serialize
-from delegate.npu.registers import BY_NAME
 from tests.kernel.small_models import random_inputs
 from tests.kernel.standin_calls import arguments, live, report, take_violations
 from tests.kernel.worker_fuzz import run_capture

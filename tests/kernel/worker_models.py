@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import delegate
-from delegate.runtimes import Runtime, find_runtime
+from delegate.host.runtimes import Runtime, find_runtime
 from tests.kernel.small_models import MODELS
 from tests.kernel.standin_calls import (
     allocations,

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 
 import delegate
-from delegate.runtimes import find_runtime
+from delegate.host.runtimes import find_runtime
 from tests.kernel.small_models import MODELS
 from tests.kernel.standin_calls import arguments, live, report, submits_by_mask, take_violations
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from delegate.conformance.task_machine import Machine
-from delegate.graph import Graph
+from delegate.host.runtimes import find_runtime
 from delegate.lower.lowering import lower_partition
 from delegate.lower.task import LoweredPartition
+from delegate.model.graph import Graph
 from delegate.model.partition import Partition
+from delegate.model.tflite_reader import read_graph
 from delegate.partition.workload import workload_of
-from delegate.runtimes import find_runtime
-from delegate.tflite_reader import read_graph
 
 
 def whole_graph(graph: Graph) -> Partition:

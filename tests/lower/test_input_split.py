@@ -10,26 +10,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delegate._native import Executable
-from delegate.capture import replay
-from delegate.compiler import compile_model
-from delegate.conformance.task_machine import Machine
-from delegate.conformance.task_stages import StageOverflowError
-from delegate.graph import Activation, DType
-from delegate.lower.hw import (
+from delegate.chip.limits import (
     CBUF_BANK_BYTES,
     CBUF_BANKS,
     CBUF_ENTRIES_PER_BANK,
     MAX_ENTRIES_PER_ROW,
 )
-from delegate.lower.input_split import SplitCost, plan_input_split
+from delegate.compile.compiler import compile_model
+from delegate.conformance.task_machine import Machine
+from delegate.conformance.task_stages import StageOverflowError
+from delegate.insight.capture import replay
+from delegate.insight.program_capture import capture_of_program
 from delegate.lower.task import BufferId, ConvTask, ElementwiseTask
-from delegate.lower.tile_geometry import Axis, ConvGeometry, entries_per_row
-from delegate.lower.tiling import plan_tiles
-from delegate.npu.dump import capture_of_program
+from delegate.lower.tiling.geometry import Axis, ConvGeometry, entries_per_row
+from delegate.lower.tiling.input_groups import SplitCost, plan_input_split
+from delegate.lower.tiling.tiles import plan_tiles
+from delegate.model.builder import Arithmetic, conv_model, fully_connected_model
+from delegate.model.graph import Activation, DType
+from delegate.model.tflite_reader import read_graph
 from delegate.npu.program import parse
 from delegate.options import Options
-from delegate.tflite_reader import read_graph
-from models.builder import Arithmetic, conv_model, fully_connected_model
 from tests.lower.reference import lower_model, random_inputs, tflite_outputs
 
 RNG = np.random.default_rng

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from delegate import _native
-from delegate.capture import Capture, read_tensor
-from delegate.compiler import compile_model
+from delegate.compile.compiler import compile_model
 from delegate.errors import DelegateError
+from delegate.insight.capture import Capture, read_tensor
+from delegate.insight.program_capture import capture_of_program
 from delegate.lower.kick_state import NOTHING_KEPT, TRUSTED, KickState
 from delegate.lower.task import ConvTask
-from delegate.npu.dump import capture_of_program
 from delegate.npu.program_reader import parse
 from delegate.options import Options
 from tests.kernel.small_models import MODELS, random_inputs

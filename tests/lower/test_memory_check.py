@@ -8,14 +8,14 @@ import itertools
 import numpy as np
 import pytest
 
-from delegate import compiler
-from delegate.compiler import compile_model
+from delegate.compile import compiler
+from delegate.compile.compiler import compile_model
 from delegate.errors import EncodingError, LoweringError, ProgramError
 from delegate.lower import lowering
 from delegate.lower.memory import placement
 from delegate.lower.memory.check import RULE, check_memory
+from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from delegate.tflite_reader import read_graph
 from tests.lower.reference import lower_model, whole_graph
 from tests.memory_graphs import graph_count, memory_graph
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
-from delegate.compiler import compile_model, compile_partition
+from delegate.compile.compiler import compile_model, compile_partition
 from delegate.model.partition import Partition
+from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Movement
 from delegate.options import Options
-from delegate.tflite_reader import read_graph
 from tests.memory_graphs import graph_count, memory_graph
 
 CHUNK = 25

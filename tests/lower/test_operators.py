@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from delegate.errors import LoweringError
-from delegate.graph import Activation, DType, Padding
-from delegate.partition.partitioner import select_nodes
-from delegate.tflite_reader import read_graph
-from models.builder import (
+from delegate.model.builder import (
     Arithmetic,
     add_model,
     conv_model,
     depthwise_model,
     fully_connected_model,
 )
+from delegate.model.graph import Activation, DType, Padding
+from delegate.model.tflite_reader import read_graph
+from delegate.partition.partitioner import select_nodes
 from tests.lower.reference import differences, lower_model
 from tests.shared_folder import model_files, needs_models
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from delegate.errors import LoweringError
-from delegate.graph import DType, Padding
+from delegate.model.builder import Arithmetic, ModelBuilder, layers, options
+from delegate.model.builder.ranges import random_quantization
+from delegate.model.graph import DType, Padding
 from delegate.model.partition import Partition
+from delegate.model.tflite_reader import read_graph
 from delegate.partition.partitioner import select_nodes
 from delegate.partition.workload import workload_of
-from delegate.tflite_reader import read_graph
-from models.builder import Arithmetic, ModelBuilder, layers, options
-from models.builder.ranges import random_quantization
 from tests.lower.reference import differences, lower_model, whole_graph
 
 

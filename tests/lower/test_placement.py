@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delegate.compiler import compile_model
+from delegate.compile.compiler import compile_model
 from delegate.lower.memory.placement import Span, live_bytes, place_spans
 from delegate.lower.task import BufferId
 from delegate.npu.program import parse

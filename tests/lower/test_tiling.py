@@ -6,16 +6,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from delegate.lower.cost import KICK_CYCLES
-from delegate.lower.hw import (
+from delegate.chip.limits import (
     CBUF_BANK_BYTES,
     CBUF_BANKS,
     CBUF_ENTRIES_PER_BANK,
     MAX_ENTRIES_PER_ROW,
     MAX_FEATURE_SIZE,
 )
-from delegate.lower.tile_geometry import Axis, ConvGeometry, entries_per_row
-from delegate.lower.tiling import TilingError, plan_tiles, weight_banks_needed
+from delegate.lower.cost import KICK_CYCLES
+from delegate.lower.tiling.geometry import Axis, ConvGeometry, entries_per_row
+from delegate.lower.tiling.tiles import TilingError, plan_tiles, weight_banks_needed
 from tests.lower.tile_checks import check_plan
 
 # Of one image: more would make plans of 10^5 tasks, which take seconds to check.

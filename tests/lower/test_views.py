@@ -13,19 +13,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import delegate
-from delegate.compiler import compile_model
+from delegate.compile.compiler import compile_model
 from delegate.conformance.random_layers import Numbers, Window, conv, depthwise
-from delegate.graph import DType, Quantization
+from delegate.host.runtimes import find_runtime
 from delegate.lower.lowering import lower_partition
+from delegate.model.builder import ModelBuilder, layers
+from delegate.model.builder.views import concatenation, slice_of, split
+from delegate.model.graph import DType, Quantization
+from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
 from delegate.options import Options
-from delegate.partition.views import place_views
+from delegate.partition.aliases import place_views
 from delegate.partition.workload import workload_of
-from delegate.runtimes import find_runtime
-from delegate.tflite_reader import read_graph
-from models.builder import ModelBuilder, layers
-from models.builder.views import concatenation, slice_of, split
 from tests.lower.reference import whole_graph
 
 VIEW_OPS = [name for name, op in OPERATORS.items() if op.lowering is Lowering.ALIAS]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
-from delegate.lower.hw import (
+from delegate.chip.limits import (
     CBUF_BANK_BYTES,
     CBUF_BANKS,
     CBUF_ENTRIES_PER_BANK,
@@ -13,7 +13,7 @@ from delegate.lower.hw import (
     MAX_FEATURE_SIZE,
     MAX_NOTCH,
 )
-from delegate.lower.tile_geometry import entries_per_row
+from delegate.lower.tiling.geometry import entries_per_row
 
 
 def check_plan(geometry, plan):

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from delegate.graph import Activation, DType, Padding, Quantization
-from models.builder import (
+from delegate.model.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,
@@ -19,6 +18,7 @@ from models.builder import (
     fully_connected_model,
     options,
 )
+from delegate.model.graph import Activation, DType, Padding, Quantization
 
 interpreter = pytest.importorskip("tflite_runtime.interpreter")
 

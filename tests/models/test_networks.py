@@ -9,20 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.comparison import Comparer
-from delegate.detection.head import OutputTensor
-from delegate.detection.recognise import Hints, recognise
-from delegate.graph import DType
-from delegate.model_builder.networks import (
+from delegate.insight.comparison import Comparer
+from delegate.model.builder.networks import (
     mobilenet_v1,
     mobilenet_v2,
     scaled_channels,
     yolo_like,
 )
-from delegate.model_inputs import random_sample
+from delegate.model.graph import DType
+from delegate.model.tensor_details import model_details
+from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from delegate.tensor_details import model_details
-from delegate.tflite_reader import read_graph
+from delegate.vision.detection.head import OutputTensor
+from delegate.vision.detection.recognise import Hints, recognise
+from delegate.vision.model_inputs import random_sample
 
 Build = Callable[..., bytes]
 

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import delegate
-import models.builder.layers as layers
-from delegate.graph import DType, Graph
-from models.builder import ModelBuilder
-from models.builder.ranges import random_quantization
+import delegate.model.builder.layers as layers
+from delegate.model.builder import ModelBuilder
+from delegate.model.builder.ranges import random_quantization
+from delegate.model.graph import DType, Graph
 from tests.native.program_builder import INPUT, OUTPUT, Binding, ProgramSpec, nhwc
 
 
@@ -89,11 +89,11 @@ class FakeCompiler:
 
 @pytest.fixture
 def compiler(monkeypatch) -> FakeCompiler:
-    pytest.importorskip("delegate.compiler")
-    import delegate.plugin
+    pytest.importorskip("delegate.compile.compiler")
+    import delegate.host.plugin
 
     fake = FakeCompiler()
-    monkeypatch.setattr(delegate.plugin, "compile_context", fake.compile_context)
+    monkeypatch.setattr(delegate.host.plugin, "compile_context", fake.compile_context)
     return fake
 
 

@@ -17,11 +17,11 @@ import pytest
 
 import delegate
 from delegate import _native
-from delegate.compiler import compile_model
+from delegate.compile.compiler import compile_model
 from delegate.errors import DeviceError, ProgramError, SimulatorFault
+from delegate.model.builder import conv_conv_add_model, conv_model
 from delegate.npu.program_writer import checksum_position
 from delegate.options import Options
-from models.builder import conv_conv_add_model, conv_model
 from tests.shared_folder import MODELS, needs_models
 
 MOBILENET = MODELS / "mobilenet_v1_0.25_128_quant.tflite"
@@ -151,9 +151,9 @@ def test_a_fault_names_its_place(monkeypatch, simulated, tmp_path):
     assert caught.value.task == 0
     assert "CONV_2D" in caught.value.layer
 
-    import delegate.compiler
+    import delegate.compile.compiler
 
-    monkeypatch.setattr(delegate.compiler, "serialize", lambda program: data)
+    monkeypatch.setattr(delegate.compile.compiler, "serialize", lambda program: data)
     interpreter = simulated(model_path=str(path))
     with pytest.raises(RuntimeError, match=r"rk3588 delegate: simulator: .*CONV_2D"):
         run(interpreter, 0)
@@ -209,7 +209,7 @@ FORK_SCRIPT = """
 import os, sys
 import numpy as np
 from delegate import _native
-from delegate.compiler import compile_model
+from delegate.compile.compiler import compile_model
 from delegate.options import Options
 (compiled,) = compile_model(sys.argv[1], Options.from_mapping({}, {})).partitions
 executable = _native.Executable(compiled.program, device="simulator")

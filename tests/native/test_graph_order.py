@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from delegate.graph import DType, Quantization
-from delegate.model_builder import options
-from delegate.model_builder.model_builder import ModelBuilder
+from delegate.model.builder import options
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.graph import DType, Quantization
 
 SHAPE = (1, 4, 4, 16)
 
@@ -31,7 +31,7 @@ from pathlib import Path
 import numpy as np
 
 import delegate
-from delegate.runtimes import find_runtime
+from delegate.host.runtimes import find_runtime
 
 runtime = find_runtime()
 options = {"device": "simulator", "log_level": "error", "cache_dir": sys.argv[2]}
@@ -83,14 +83,14 @@ def test_a_graph_out_of_order_is_left_to_the_runtime(name: str, cache: str, tmp_
 def test_a_compiled_operator_out_of_order_is_refused(tmp_path: Path) -> None:
     """Only in the live interpreter: the plan is checked where the runtime would replace nodes."""
     import delegate
-    from delegate.aot.rewrite import compile_ahead_of_time
-    from delegate.aot.schema import MODEL
-    from delegate.aot.tables import read_table, write_file
+    from delegate.compile.aot.rewrite import compile_ahead_of_time
+    from delegate.compile.aot.schema import MODEL
+    from delegate.compile.aot.tables import read_table, write_file
     from delegate.errors import DelegateError
-    from delegate.flatbuffer_reader import FlatbufferReader
+    from delegate.host.runtimes import find_runtime
+    from delegate.model.flatbuffer_reader import FlatbufferReader
+    from delegate.model.tflite_schema import ModelSlot, OperatorSlot, SubGraphSlot
     from delegate.options import Options
-    from delegate.runtimes import find_runtime
-    from delegate.tflite_schema import ModelSlot, OperatorSlot, SubGraphSlot
 
     builder = ModelBuilder()
     quantization = Quantization((0.1,), (0,))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from delegate.capture import replay
+from delegate.insight.capture import replay
+from delegate.insight.program_capture import capture_of_program
 from delegate.lower.task import BufferId, BufferSpec, LoweredPartition, Ref
-from delegate.npu.dump import capture_of_program
 from delegate.npu.program import build_program
 from tests.npu.sample_programs import binding
 from tests.npu.sample_tasks import align, surface_bytes

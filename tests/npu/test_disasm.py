@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from delegate.chip.registers import BY_NAME
 from delegate.errors import ProgramError, UsageError
 from delegate.npu.disasm import assemble, disassemble, disassemble_bytes
 from delegate.npu.program import build_program, serialize
 from delegate.npu.regcmd import pack_word
-from delegate.npu.registers import BY_NAME
 from tests.npu.sample_programs import chain_partition
 
 WORDS = st.integers(0, (1 << 64) - 1)

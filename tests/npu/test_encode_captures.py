@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from delegate.chip.registers import register
 from delegate.lower.task import (
     BsStage,
     BufferId,
@@ -21,7 +22,6 @@ from delegate.lower.task import (
 )
 from delegate.npu.encode import encode_task
 from delegate.npu.regcmd import read_commands, tail_words, unpack_word
-from delegate.npu.registers import register
 from tests.shared_folder import capture_files
 
 # Fields where that driver chose otherwise, and why ours differs on purpose.

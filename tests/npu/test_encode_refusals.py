@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from delegate.chip.registers import register
 from delegate.errors import EncodingError
 from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, OutConvert, Ref, Source
 from delegate.npu.encode import encode_task
 from delegate.npu.regcmd import RegCmdWriter, unpack_word
-from delegate.npu.registers import register
 from tests.npu.sample_tasks import add_task, conv_task
 
 OPERANDS = Ref(BufferId.CONSTANTS, 256)

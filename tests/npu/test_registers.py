@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from delegate.npu import export
-from delegate.npu.register_model import Access
-from delegate.npu.registers import BLOCKS, BY_ADDRESS, BY_NAME, register
+from delegate.chip import export
+from delegate.chip.register_model import Access
+from delegate.chip.registers import BLOCKS, BY_ADDRESS, BY_NAME, register
 from tests.shared_folder import SHARED
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,4 +91,4 @@ def test_table_has_the_offsets_and_bits_of_the_reference():
 )
 def test_generated_file_is_fresh(path, generate):
     text = (ROOT / path).read_text(encoding="utf-8")
-    assert text == generate(), f"{path} is stale: run python -m delegate.npu.export"
+    assert text == generate(), f"{path} is stale: run python -m delegate.chip.export"

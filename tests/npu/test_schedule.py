@@ -8,14 +8,14 @@ import itertools
 import numpy as np
 import pytest
 
-from delegate.compiler import compile_model, split_of
+from delegate.compile.compiler import compile_model, split_of
 from delegate.errors import ProgramError
 from delegate.lower.memory.footprint import accesses
-from delegate.lower.split import Share, Split, bands, is_worth_it
+from delegate.lower.tiling.bands import Share, Split, bands, is_worth_it
+from delegate.model.builder import conv_model, depthwise_model
 from delegate.npu.program import parse, serialize
 from delegate.npu.schedule import schedule
 from delegate.options import Options
-from models.builder import conv_model, depthwise_model
 from tests.kernel.small_models import DIGITS
 
 SIZES = (0, 0, 1 << 22, 1 << 20, 1 << 20)

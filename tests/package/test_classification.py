@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from delegate.classification import class_count, probabilities, rank, read_labels
 from delegate.errors import ModelError, UsageError
+from delegate.vision.class_ranking import class_count, probabilities, rank, read_labels
 
 
 def details(

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate import compile_cache
-from delegate.compile_cache import SUFFIX, cache_key, compile_cached
-from delegate.compiler import compile_model
+from delegate.compile import cache as compile_cache
+from delegate.compile.cache import SUFFIX, cache_key, compile_cached
+from delegate.compile.compiler import compile_model
 from delegate.log import LOGGER_NAME
-from delegate.model_builder import conv_model
+from delegate.model.builder import conv_model
+from delegate.model.tflite_reader import read_graph
 from delegate.options import OPTIONS, Choice, ChoiceOrPath, Options
-from delegate.tflite_reader import read_graph
 from tests.shared_folder import MODELS, needs_models
 
 
@@ -194,9 +194,9 @@ def test_pipes_in_the_folder_are_not_waited_for(options, caplog):
 def test_every_source_file_is_in_the_key(options, tmp_path, monkeypatch):
     package = tmp_path / "delegate"
     shutil.copytree(
-        Path(compile_cache.__file__).parent, package, ignore=shutil.ignore_patterns("*.so")
+        Path(compile_cache.__file__).parents[1], package, ignore=shutil.ignore_patterns("*.so")
     )
-    monkeypatch.setattr(compile_cache, "__file__", str(package / "compile_cache.py"))
+    monkeypatch.setattr(compile_cache, "__file__", str(package / "compile" / "cache.py"))
 
     def key():
         compile_cache._compiler_fingerprint.cache_clear()

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from delegate.errors import ModelError, UsageError
-from delegate.images import ImageInput, find_images, load_image, pixels_to_input
+from delegate.vision.images import ImageInput, find_images, load_image, pixels_to_input
 
 RAMP = np.arange(256, dtype=np.uint8).reshape(4, 64, 1)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.benchmark import summary
-from delegate.run_log import Run
-from delegate.timeline import split_inference
+from delegate.insight.benchmark import summary
+from delegate.insight.run_log import Run
+from delegate.insight.timeline import split_inference
 
 
 def a_run(first: int, last: int, start: int, end: int) -> Run:

@@ -9,6 +9,8 @@ import json
 import os
 import random
 import struct
+import subprocess
+import sys
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -17,16 +19,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.benchmark import FORMAT
-from delegate.capture import load_capture, save_capture
-from delegate.classification import read_label_lines
 from delegate.cli import main
 from delegate.errors import DelegateError, UsageError
-from delegate.evaluation.ground_truth import Objects, classes_of, objects_of
-from delegate.evaluation.metrics import classification_metrics, detection_metrics
-from delegate.evaluation.state import StateFile
-from delegate.images import ImageInput, image_to_input, open_image
-from delegate.model_inputs import load_sample
+from delegate.insight.benchmark import FORMAT
+from delegate.insight.capture import load_capture, save_capture
+from delegate.vision.class_ranking import read_label_lines
+from delegate.vision.evaluation.ground_truth import Objects, classes_of, objects_of
+from delegate.vision.evaluation.metrics import classification_metrics, detection_metrics
+from delegate.vision.evaluation.state import StateFile
+from delegate.vision.images import ImageInput, image_to_input, open_image
+from delegate.vision.model_inputs import load_sample
 from tests.captures.test_files import make_capture
 
 RUNS = int(os.environ.get("RK3588_TEST_MUTATIONS", "200"))
@@ -227,8 +229,8 @@ def read_measurement(path: Path) -> None:
 
 
 def run_capture(path: Path) -> None:
-    from delegate.capture import replay
-    from delegate.simulator import explain
+    from delegate.insight.capture import replay
+    from delegate.insight.simulated_run import explain
 
     capture = load_capture(path)
     if sum(buffer.size for buffer in capture.buffers) < 1 << 24:
@@ -334,3 +336,25 @@ def test_input_that_expands_is_refused_before_it_does(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 10 << 20
+
+
+LITTLE_MEMORY = """
+import resource, sys
+from delegate.files import MAX_MODEL_BYTES, read_file
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+print(len(read_file(sys.argv[1], "file", MAX_MODEL_BYTES)))
+print(len(read_file("/proc/self/maps", "file", MAX_MODEL_BYTES)) > 1000)
+"""
+
+
+def test_a_small_file_takes_little_memory_whatever_its_bound(tmp_path):
+    """Reading asks for the file's size, not for 4 GiB, which a small board does not have."""
+    path = tmp_path / "model"
+    path.write_bytes(bytes(5000))
+    done = subprocess.run(
+        [sys.executable, "-c", LITTLE_MEMORY, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["5000", "True"], done.stderr

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from delegate.cli import main
-from delegate.zoo import DownloadError, Entry, Source, fetch, find, is_intact, read_manifest
+from delegate.vision.zoo import DownloadError, Entry, Source, fetch, find, is_intact, read_manifest
 from models import demo
 from tests.shared_folder import SHARED, needs_models
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from delegate.graph import DType, Graph, Node, Quantization, Tensor
+from delegate.model.graph import DType, Graph, Node, Quantization, Tensor
 
 QUANTIZATION = Quantization((0.5,), (0,))
 

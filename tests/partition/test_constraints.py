@@ -9,13 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from delegate.graph import Activation, DType, Graph, Node, Padding, Quantization
-from delegate.ops import OPERATORS
-from delegate.ops.operator import Constraint, constraint
-from delegate.ops.shared.convolution import output_and_padding
-from delegate.partition.partitioner import select_nodes
-from delegate.tflite_reader import read_graph
-from models.builder import (
+from delegate.model.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,
@@ -26,6 +20,12 @@ from models.builder import (
     options,
     views,
 )
+from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization
+from delegate.model.tflite_reader import read_graph
+from delegate.ops import OPERATORS
+from delegate.ops.operator import Constraint, constraint
+from delegate.ops.shared.convolution import output_and_padding
+from delegate.partition.partitioner import select_nodes
 
 X, W, B = 0, 1, 2
 

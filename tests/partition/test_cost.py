@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delegate.compiler import compile_model
-from delegate.model_builder import conv_model
+from delegate.compile.compiler import compile_model
+from delegate.model.builder import conv_model
+from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from delegate.partition.cost import PartitionCost, slower_partitions
 from delegate.partition.partitioner import partition_graph
-from delegate.tflite_reader import read_graph
 from tests.partition.random_graphs import graphs_and_nodes
 from tests.shared_folder import MODELS, needs_models
 

@@ -8,9 +8,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from delegate.compiler import CompileResult, compile_model
-from delegate.graph import DType, Graph, Node
+from delegate.compile.compiler import CompileResult, compile_model
+from delegate.model.builder import (
+    ModelBuilder,
+    conv_conv_add_model,
+    conv_model,
+    depthwise_model,
+    fully_connected_model,
+    layers,
+)
+from delegate.model.builder.ranges import random_quantization
+from delegate.model.graph import DType, Graph, Node
 from delegate.model.partition import Partition
+from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from delegate.partition.partitioner import (
     node_macs,
@@ -19,16 +29,6 @@ from delegate.partition.partitioner import (
     select_nodes,
     select_partitions,
 )
-from delegate.tflite_reader import read_graph
-from models.builder import (
-    ModelBuilder,
-    conv_conv_add_model,
-    conv_model,
-    depthwise_model,
-    fully_connected_model,
-    layers,
-)
-from models.builder.ranges import random_quantization
 from tests.partition.random_graphs import graphs_and_nodes, tensor
 
 QUIET = settings(max_examples=300, deadline=None)

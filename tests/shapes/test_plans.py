@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.bounds import BOUNDS, bytes_floor
 from benchmarks.run import main
-from delegate.compiler import compile_model
+from delegate.compile.compiler import compile_model
 from delegate.options import Options
 from tests.shared_folder import MODELS, needs_models, whole_models
 

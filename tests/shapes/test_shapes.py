@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
-from delegate.compiler import compile_model
-from delegate.graph import DType, Padding
-from delegate.lower.tile_geometry import Axis, ConvGeometry
-from delegate.lower.tiling import plan_tiles
+from delegate.compile.compiler import compile_model
+from delegate.lower.tiling.geometry import Axis, ConvGeometry
+from delegate.lower.tiling.tiles import plan_tiles
+from delegate.model.builder import Arithmetic, conv_model, depthwise_model
+from delegate.model.builder.layers import output_size
+from delegate.model.graph import DType, Padding
+from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from delegate.tflite_reader import read_graph
-from models.builder import Arithmetic, conv_model, depthwise_model
-from models.builder.layers import output_size
 from tests.lower.tile_checks import check_plan
 from tests.shared_folder import SHARED
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate import simulator
 from delegate._native import Executable
-from delegate.capture import Capture, CaptureBuffer, CaptureCheck, CaptureJob, CaptureTask
-from delegate.compiler import CompiledPartition, compile_model
+from delegate.compile.compiler import CompiledPartition, compile_model
 from delegate.errors import UsageError
-from delegate.layer_counters import count_program
+from delegate.insight import simulated_run as simulator
+from delegate.insight.capture import Capture, CaptureBuffer, CaptureCheck, CaptureJob, CaptureTask
+from delegate.insight.layer_counters import count_program
 from delegate.npu.program_reader import parse
 from delegate.options import Options
 from tests.sim import oracle

@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tools.board.answers import differences, parse, prepare
 from tools.board.image import PROJECT, fetch_site, make_root, write_initrd
 from tools.board.machine import Machine
 from tools.board.packages import (
@@ -101,6 +102,10 @@ def judge(folder: Path) -> int:
         for line in row.get("kernel", ()):
             print(f"           {line}")
     failures = sum(not row["passed"] for row in rows)
+    asked = next((row["detail"] for row in rows if row["case"] == "answers" and row["passed"]), "")
+    for line in differences(parse(asked), folder / "host") if asked else ():
+        print(f"           {line}")
+        failures += 1
     log = folder / "host/guest.log"
     text = log.read_text(errors="replace") if log.exists() else ""
     if "Traceback" in text:
@@ -142,6 +147,7 @@ def main() -> int:
         make_root(CACHE / "root", packages, site, libraries, KERNEL)
         write_initrd(CACHE / "root", here / "initrd.gz")
         make_share(here / "host", cases)
+        prepare(here / "host")
     machine = Machine(tools, CACHE / "build-npu/native/board", KERNEL / "Image",
                       here / "initrd.gz", here)  # fmt: skip
     with step("the guest, from power on to power off"):

@@ -21,7 +21,7 @@ import numpy as np
 
 import delegate
 from delegate.errors import DelegateError
-from delegate.runtimes import find_runtime
+from delegate.host.runtimes import find_runtime
 
 HOST = Path("/host")
 NODE = "/dev/accel/accel0"
@@ -279,6 +279,18 @@ def fault_slow() -> object:
     return "right"
 
 
+def answers() -> object:
+    """What the driver answers to right and wrong requests; the host compares."""
+    if not (HOST / "probe.py").exists():
+        return None
+    done = subprocess.run(
+        ["python3", str(HOST / "probe.py"), NODE, str(HOST / "probe.npz")],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-500:]
+    return done.stdout
+
+
 def fault_killed() -> object:
     """SIGKILL while a task hangs: the kernel's affair; the next process works."""
     path = models()[0]
@@ -306,11 +318,12 @@ CASES: dict[str, Callable[[], object]] = {
     function.__name__: function
     for function in (
         doctor, bring_up, classify, outputs, compare, threads, split_rows, life, fault_hang,
-        fault_silent, fault_ppu, fault_page, fault_reset, fault_slow, conformance, fault_killed,
+        fault_silent, fault_ppu, fault_page, fault_reset, fault_slow, conformance, answers,
+        fault_killed,
     )
 }  # fmt: skip
 # What the kernel says of itself where nobody can prevent it.
-TOLERANT = ("fault_killed",)
+TOLERANT = ("answers", "fault_killed")
 
 
 def main() -> None:

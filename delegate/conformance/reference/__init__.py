@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from delegate.conformance.reference.arithmetic import Array, clamp
-from delegate.graph import Activation, DType, Graph, Node
+from delegate.model.graph import Activation, DType, Graph, Node
 from delegate.ops import OPERATORS
 from delegate.ops.operator import GraphFacts
 from delegate.partition.partitioner import node_macs

@@ -12,7 +12,7 @@ from delegate.conformance.reference.arithmetic import (
     quantize_multiplier,
     scale_by,
 )
-from delegate.graph import Graph, Node
+from delegate.model.graph import Graph, Node
 
 _LEFT_SHIFT = 20
 """The kernels scale both operands by 2^20 before they add them."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delegate.graph import Activation, DType, Graph, Node, Quantization, Tensor
+from delegate.model.graph import Activation, DType, Graph, Node, Quantization, Tensor
 
 Array = npt.NDArray[Any]
 Reference = Callable[[Graph, Node, Mapping[int, Array]], Array]

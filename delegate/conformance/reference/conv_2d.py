@@ -8,7 +8,7 @@ import numpy as np
 
 from delegate.conformance.reference.arithmetic import Array, operands, requantize
 from delegate.conformance.reference.windows import taps
-from delegate.graph import Graph, Node
+from delegate.model.graph import Graph, Node
 from delegate.ops.conv_2d import ConvOptions
 
 

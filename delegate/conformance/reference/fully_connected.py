@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from delegate.conformance.reference.arithmetic import Array, operands, requantize
-from delegate.graph import Graph, Node
+from delegate.model.graph import Graph, Node
 
 
 def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:

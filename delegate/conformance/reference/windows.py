@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from delegate.conformance.reference.arithmetic import Array
-from delegate.graph import Padding
+from delegate.model.graph import Padding
 from delegate.ops.shared.convolution import ConvolutionOptions
 
 

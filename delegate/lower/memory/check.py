@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE
 from delegate.errors import LoweringError
-from delegate.lower.hw import ATOM_BYTES, CHANNELS_PER_SURFACE
 from delegate.lower.memory.footprint import Access, Footprint, accesses
 from delegate.lower.memory.placement import MemoryPlan, WorkArea
 from delegate.lower.memory.places import Place

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from delegate.graph import Node
-from delegate.lower.hw import ATOM_BYTES, CHANNELS_PER_SURFACE
+from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE
 from delegate.lower.task import ConvTask, Ref, Source, Task
+from delegate.model.graph import Node
 
 ALU_BYTES = 4
 MUL_BYTES = 2

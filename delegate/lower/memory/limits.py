@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from delegate.chip.limits import MAX_BUFFER_BYTES, MAX_TOTAL_BYTES
 from delegate.errors import LoweringError
-from delegate.graph import Graph, Node
-from delegate.lower.hw import MAX_BUFFER_BYTES, MAX_TOTAL_BYTES
 from delegate.lower.task import BufferSpec
+from delegate.model.graph import Graph, Node
 
 
 def check_sizes(graph: Graph, nodes: Sequence[Node], buffers: Sequence[BufferSpec]) -> None:

@@ -9,8 +9,7 @@ import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from delegate.graph import Graph
-from delegate.lower.hw import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
+from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import (
     DeviceTensor,
@@ -20,6 +19,7 @@ from delegate.lower.memory.tensors import (
     view_of,
 )
 from delegate.lower.task import BufferId, Fold, Ref
+from delegate.model.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)

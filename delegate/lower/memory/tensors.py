@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from delegate.graph import DType, Graph, Tensor
-from delegate.lower.hw import (
+from delegate.chip.limits import (
     ATOM_BYTES,
     CHANNELS_PER_SURFACE,
     DENSE_KERNEL_GROUP,
@@ -18,6 +17,7 @@ from delegate.lower.hw import (
     align,
 )
 from delegate.lower.task import BufferId, Fold, Ref, TensorBinding
+from delegate.model.graph import DType, Graph, Tensor
 
 # uint8 tensors live on the device as int8: value - 128. Observed.
 UINT8_OFFSET = 128

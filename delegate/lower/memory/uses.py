@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from delegate.graph import Graph
-from delegate.lower.hw import CHANNELS_PER_SURFACE
+from delegate.chip.limits import CHANNELS_PER_SURFACE
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.placement import TensorUse
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import View, view_of
 from delegate.lower.task import BufferId, Fold
+from delegate.model.graph import Graph
 from delegate.model.partition import Partition
 
 

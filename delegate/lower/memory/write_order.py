@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from delegate.chip.limits import CHANNELS_PER_SURFACE
 from delegate.errors import LoweringError
-from delegate.graph import Graph, Node
-from delegate.lower.hw import CHANNELS_PER_SURFACE
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import view_of
+from delegate.model.graph import Graph, Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import LoweringError
-from delegate.graph import Activation
 from delegate.lower.numerics.pipeline import (
     INT8_MAX,
     INT8_MIN,
@@ -41,6 +40,7 @@ from delegate.lower.numerics.pipeline import (
 from delegate.lower.numerics.prover import INT8_VALUES, Proof, SumTarget, prove_sum
 from delegate.lower.numerics.rules import WITHIN_ONE_LSB
 from delegate.lower.numerics.tflite import activation_range
+from delegate.model.graph import Activation
 
 # Operand multipliers stay at or below 2^14: converted operands then reach 255 * 2^14, as in
 # programs observed on silicon.

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from delegate.graph import Activation
 from delegate.lower.numerics.pipeline import (
     INT32_MAX,
     Bn,
@@ -27,6 +26,7 @@ from delegate.lower.numerics.pipeline import (
     OutCvt,
     Pipeline,
 )
+from delegate.model.graph import Activation
 
 # BS and BN multipliers are signed 16-bit operands: 15 bits of magnitude. Documented.
 FACTOR_BITS = 15

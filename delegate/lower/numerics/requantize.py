@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import LoweringError
-from delegate.graph import Activation
 from delegate.lower.numerics import one_rounding, two_roundings
 from delegate.lower.numerics.bounds import AccumulatorBounds
 from delegate.lower.numerics.factors import Factors, pipeline_of
@@ -17,6 +16,7 @@ from delegate.lower.numerics.pipeline import INT32_MAX, Pipeline
 from delegate.lower.numerics.prover import Proof, Target, prove
 from delegate.lower.numerics.rules import ACCUMULATOR_FITS_INT32, WITHIN_ONE_LSB
 from delegate.lower.numerics.tflite import activation_range, quantize_multipliers, wraps
+from delegate.model.graph import Activation
 
 Chooser = Callable[[Target], Factors | None]
 

@@ -17,8 +17,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from delegate.graph import Activation
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, INT32_MAX, Int64Array
+from delegate.model.graph import Activation
 
 # Zero points are int8: a result this far inside int32 does not wrap when one is added.
 _ROOM_FOR_ZERO_POINT = 256

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from delegate.graph import Activation, DType, Node, Quantization, Tensor
+from delegate.model.graph import Activation, DType, Node, Quantization, Tensor
 from delegate.ops.operator import ABSENT, GraphFacts, Role, constraint, named
 
 FEATURE_TYPES = (DType.INT8, DType.UINT8)

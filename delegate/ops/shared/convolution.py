@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delegate.graph import Activation, Node, Padding
 from delegate.lower.convolution import PlannedConvolution, planned_convolution
 from delegate.lower.first_layer import fold_convolution, host_tensor
 from delegate.lower.memory.tensors import View
 from delegate.lower.model_weights import DeviceWeights, leading_padding, real_multipliers
 from delegate.lower.operation import Operation, Planning, layer_name
 from delegate.lower.resolved import Convolution
+from delegate.model.graph import Activation, Node, Padding
 from delegate.model.operator_options import Options
 from delegate.ops.operator import GraphFacts, constraint, named
 from delegate.ops.shared.common import weights_of

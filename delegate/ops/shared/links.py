@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from delegate.graph import Graph, Node
+from delegate.model.graph import Graph, Node
 
 RANK = 4
 

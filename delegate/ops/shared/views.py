@@ -6,7 +6,7 @@ Whether the parts of several nodes can all be had at once is decided per partiti
 
 from __future__ import annotations
 
-from delegate.graph import Node
+from delegate.model.graph import Node
 from delegate.ops.operator import GraphFacts, constraint, named
 from delegate.ops.shared import common
 from delegate.ops.shared.links import RANK, ViewError, four_dimensions

@@ -9,8 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.graph import Activation, DType
-from models.builder import Arithmetic, add_model, conv_model, depthwise_model, fully_connected_model
+from delegate.model.builder import (
+    Arithmetic,
+    add_model,
+    conv_model,
+    depthwise_model,
+    fully_connected_model,
+)
+from delegate.model.graph import Activation, DType
 from tests.lower.numerics.judge import Array, Case
 
 SIDE = 16  # pixels: 256, so that a channel's input takes every value

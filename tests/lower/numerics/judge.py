@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 import delegate
-from delegate.report import collect_delegations
-from delegate.runtimes import find_runtime
+from delegate.host.delegation import collect_delegations
+from delegate.host.runtimes import find_runtime
 
 Array = npt.NDArray[Any]
 

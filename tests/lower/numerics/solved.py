@@ -12,9 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from delegate.graph import Activation, DType, Quantization
-from delegate.model_builder import layers
-from delegate.model_builder.model_builder import ModelBuilder
+from delegate.model.builder import layers
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.graph import Activation, DType, Quantization
 from tests.lower.numerics.judge import Case
 
 CHANNELS = (1, 7, 16, 20, 32, 50)

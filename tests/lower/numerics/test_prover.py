@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from delegate.graph import Activation
 from delegate.lower.numerics import one_rounding, two_roundings
 from delegate.lower.numerics.addition import requantize_sum
 from delegate.lower.numerics.factors import pipeline_of
@@ -20,6 +19,7 @@ from delegate.lower.numerics.prover import (
     prove_sum,
 )
 from delegate.lower.numerics.tflite import quantize_multipliers, wraps
+from delegate.model.graph import Activation
 from tests.lower.numerics import oracle
 
 RANGES = {

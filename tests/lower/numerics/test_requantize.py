@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delegate.errors import LoweringError
-from delegate.graph import Activation
 from delegate.lower.numerics.bounds import AccumulatorBounds, accumulator_bounds
 from delegate.lower.numerics.requantize import requantize
 from delegate.lower.numerics.tflite import quantize_multiplier
+from delegate.model.graph import Activation
 from tests.lower.numerics import oracle
 
 

@@ -1,0 +1,127 @@
+"""DPU: BS, BN, EW and OUT_CVT stages, and the writer."""
+
+from __future__ import annotations
+
+from delegate.chip.register_model import (
+    BurstLength,
+    Certainty,
+    ConvMode,
+    DpuPrecision,
+    OutputMode,
+    bit,
+    bits,
+    block,
+    control_registers,
+    reg,
+)
+from delegate.chip.register_tables.dpu_lut import LUT_REGISTERS
+from delegate.chip.register_tables.dpu_stages import STAGE_REGISTERS
+
+DPU = block(
+    "DPU",
+    0x1001,
+    "BS, BN, EW and OUT_CVT stages, and the writer.",
+    *control_registers(0x4000),
+    reg(
+        0x400C,
+        "FEATURE_MODE_CFG",
+        "Where data comes from and goes to.",
+        bit(31, "COMB_USE", "combined read, as DPU_RDMA COMB_USE bit 0"),
+        bit(30, "TP_EN", "transpose"),
+        bits(29, 26, "RGP_TYPE", "regrouping"),
+        bit(25, "NONALIGN", "unaligned output"),
+        bits(24, 9, "SURF_LEN", "length of unaligned output"),
+        bits(8, 5, "BURST_LEN", "write bursts", BurstLength),
+        bits(4, 3, "CONV_MODE", "as CNA.CONV_CON1", ConvMode),
+        bits(2, 1, "OUTPUT_MODE", "destination", OutputMode),
+        bit(0, "FLYING_MODE", "main data from MRDMA instead of CORE"),
+    ),
+    reg(
+        0x4010,
+        "DATA_FORMAT",
+        "Element types, and shifts for negative values.",
+        bits(31, 29, "OUT_PRECISION", "output", DpuPrecision),
+        bits(28, 26, "IN_PRECISION", "input", DpuPrecision),
+        bits(25, 16, "EW_TRUNCATE_NEG", "EW right shift of values < 0"),
+        bits(15, 10, "BN_MUL_SHIFT_VALUE_NEG", "BN right shift of values < 0"),
+        bits(9, 4, "BS_MUL_SHIFT_VALUE_NEG", "BS right shift of values < 0"),
+        bit(3, "MC_SURF_OUT", "several surfaces in series"),
+        bits(2, 0, "PROC_PRECISION", "arithmetic", DpuPrecision),
+    ),
+    reg(
+        0x4014,
+        "OFFSET_PEND",
+        "Value of channels added by padding.",
+        bits(15, 0, "OFFSET_PEND", "value"),
+    ),
+    reg(
+        0x4020,
+        "DST_BASE_ADDR",
+        "Address of the first output row.",
+        bits(31, 0, "DST_BASE_ADDR", "byte address"),
+        is_address=True,
+    ),
+    reg(
+        0x4024,
+        "DST_SURF_STRIDE",
+        "Pitch of output surfaces.",
+        bits(31, 4, "DST_SURF_STRIDE", "bytes per surface", unit=16),
+    ),
+    reg(
+        0x4030,
+        "DATA_CUBE_WIDTH",
+        "Width of the tile.",
+        bits(12, 0, "WIDTH", "pixels", minus_one=True),
+    ),
+    reg(
+        0x4034,
+        "DATA_CUBE_HEIGHT",
+        "Height of the tile.",
+        bits(24, 22, "MINMAX_CTL", "minimum and maximum search"),
+        bits(12, 0, "HEIGHT", "rows", minus_one=True),
+    ),
+    reg(
+        0x4038,
+        "DATA_CUBE_NOTCH_ADDR",
+        "Pixels to skip after each row.",
+        bits(28, 16, "NOTCH_ADDR_1", "pixels"),
+        bits(12, 0, "NOTCH_ADDR_0", "pixels"),
+    ),
+    reg(
+        0x403C,
+        "DATA_CUBE_CHANNEL",
+        "Channels of the tile.",
+        bits(28, 16, "ORIG_CHANNEL", "real channels", minus_one=True),
+        bits(12, 0, "CHANNEL", "channels, whole groups", minus_one=True),
+    ),
+    reg(
+        0x4058,
+        "WDMA_SIZE_0",
+        "Channels that are written.",
+        bit(27, "TP_PRECISION", "transpose element"),
+        bits(26, 16, "SIZE_C_WDMA", "channel step"),
+        bits(12, 0, "CHANNEL_WDMA", "channels, whole groups", minus_one=True),
+    ),
+    reg(
+        0x405C,
+        "WDMA_SIZE_1",
+        "Height and width that are written.",
+        bits(28, 16, "HEIGHT_WDMA", "rows", minus_one=True),
+        bits(12, 0, "WIDTH_WDMA", "pixels", minus_one=True),
+    ),
+    reg(
+        0x40C0,
+        "SURFACE_ADD",
+        "Bytes between groups of output surfaces.",
+        bits(31, 4, "SURF_ADD", "bytes", unit=16),
+    ),
+    reg(
+        0x40C4,
+        "UNDOCUMENTED_40C4",
+        "Not in the manual; correct programs write 0.",
+        bits(31, 0, "VALUE", "must be 0"),
+        certainty=Certainty.OBSERVED,
+    ),
+    *STAGE_REGISTERS,
+    *LUT_REGISTERS,
+)

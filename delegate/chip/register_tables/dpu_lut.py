@@ -1,0 +1,98 @@
+"""DPU registers of the two lookup tables LE and LO."""
+
+from __future__ import annotations
+
+from delegate.chip.register_model import (
+    RegisterSpec,
+    bit,
+    bits,
+    reg,
+)
+
+LUT_REGISTERS: tuple[RegisterSpec, ...] = (
+    reg(
+        0x4100,
+        "LUT_ACCESS_CFG",
+        "Table upload: which table, where.",
+        bit(17, "LUT_ACCESS_TYPE", "1: write"),
+        bit(16, "LUT_TABLE_ID", "0: LE, 1: LO"),
+        bits(9, 0, "LUT_ADDR", "first entry"),
+    ),
+    reg(
+        0x4104,
+        "LUT_ACCESS_DATA",
+        "Table upload: next entry.",
+        bits(15, 0, "LUT_ACCESS_DATA", "entry, int16"),
+    ),
+    reg(
+        0x4108,
+        "LUT_CFG",
+        "Choice between the two tables.",
+        bit(7, "LUT_CAL_SEL", "with LUT_EXPAND_EN"),
+        bit(6, "LUT_HYBRID_PRIORITY", "1: LO where both match"),
+        bit(5, "LUT_OFLOW_PRIORITY", "1: LO above both"),
+        bit(4, "LUT_UFLOW_PRIORITY", "1: LO below both"),
+        bits(3, 2, "LUT_LO_LE_MUX", "how the tables combine"),
+        bit(1, "LUT_EXPAND_EN", "join both tables"),
+        bit(0, "LUT_ROAD_SEL", "road"),
+    ),
+    reg(
+        0x410C,
+        "LUT_INFO",
+        "Which bits index the tables.",
+        bits(23, 16, "LUT_LO_INDEX_SELECT", "index shift of LO"),
+        bits(15, 8, "LUT_LE_INDEX_SELECT", "index shift of LE"),
+    ),
+    reg(
+        0x4110,
+        "LUT_LE_START",
+        "First input of table LE.",
+        bits(31, 0, "LUT_LE_START", "input", signed=True),
+    ),
+    reg(
+        0x4114,
+        "LUT_LE_END",
+        "Last input of table LE.",
+        bits(31, 0, "LUT_LE_END", "input", signed=True),
+    ),
+    reg(
+        0x4118,
+        "LUT_LO_START",
+        "First input of table LO.",
+        bits(31, 0, "LUT_LO_START", "input", signed=True),
+    ),
+    reg(
+        0x411C,
+        "LUT_LO_END",
+        "Last input of table LO.",
+        bits(31, 0, "LUT_LO_END", "input", signed=True),
+    ),
+    reg(
+        0x4120,
+        "LUT_LE_SLOPE_SCALE",
+        "Slopes outside table LE.",
+        bits(31, 16, "LUT_LE_SLOPE_OFLOW_SCALE", "above", signed=True),
+        bits(15, 0, "LUT_LE_SLOPE_UFLOW_SCALE", "below", signed=True),
+    ),
+    reg(
+        0x4124,
+        "LUT_LE_SLOPE_SHIFT",
+        "Shifts of the slopes of LE.",
+        bits(9, 5, "LUT_LE_SLOPE_OFLOW_SHIFT", "above"),
+        bits(4, 0, "LUT_LE_SLOPE_UFLOW_SHIFT", "below"),
+    ),
+    reg(
+        0x4128,
+        "LUT_LO_SLOPE_SCALE",
+        "Slopes outside table LO.",
+        bits(31, 16, "LUT_LO_SLOPE_OFLOW_SCALE", "above", signed=True),
+        bits(15, 0, "LUT_LO_SLOPE_UFLOW_SCALE", "below", signed=True),
+    ),
+    reg(
+        0x412C,
+        "LUT_LO_SLOPE_SHIFT",
+        "Shifts of the slopes of LO.",
+        bits(9, 5, "LUT_LO_SLOPE_OFLOW_SHIFT", "above"),
+        bits(4, 0, "LUT_LO_SLOPE_UFLOW_SHIFT", "below"),
+    ),
+)

@@ -1,0 +1,61 @@
+"""PPU_RDMA: reader of the PPU."""
+
+from __future__ import annotations
+
+from delegate.chip.register_model import (
+    ElementSize,
+    bits,
+    block,
+    control_registers,
+    reg,
+)
+
+PPU_RDMA = block(
+    "PPU_RDMA",
+    0x8001,
+    "Reader of the PPU.",
+    *control_registers(0x7000, "RDMA_"),
+    reg(
+        0x700C,
+        "RDMA_CUBE_IN_WIDTH",
+        "Width of the input.",
+        bits(12, 0, "CUBE_IN_WIDTH", "pixels", minus_one=True),
+    ),
+    reg(
+        0x7010,
+        "RDMA_CUBE_IN_HEIGHT",
+        "Height of the input.",
+        bits(12, 0, "CUBE_IN_HEIGHT", "rows", minus_one=True),
+    ),
+    reg(
+        0x7014,
+        "RDMA_CUBE_IN_CHANNEL",
+        "Channel of the input.",
+        bits(12, 0, "CUBE_IN_CHANNEL", "channels", minus_one=True),
+    ),
+    reg(
+        0x701C,
+        "RDMA_SRC_BASE_ADDR",
+        "Address of the input.",
+        bits(31, 0, "SRC_BASE_ADDR", "byte address"),
+        is_address=True,
+    ),
+    reg(
+        0x7024,
+        "RDMA_SRC_LINE_STRIDE",
+        "Pitch of rows.",
+        bits(31, 4, "SRC_LINE_STRIDE", "bytes per row", unit=16),
+    ),
+    reg(
+        0x7028,
+        "RDMA_SRC_SURF_STRIDE",
+        "Pitch of surfaces.",
+        bits(31, 4, "SRC_SURF_STRIDE", "bytes per surface", unit=16),
+    ),
+    reg(
+        0x7030,
+        "RDMA_DATA_FORMAT",
+        "Element size.",
+        bits(1, 0, "IN_PRECISION", "element", ElementSize),
+    ),
+)

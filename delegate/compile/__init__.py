@@ -1,0 +1,1 @@
+"""The table of contents of compilation: compiler, cache, ahead of time."""

@@ -1,0 +1,255 @@
+"""A .tflite file with every partition replaced by one operator that holds its Program.
+
+Comes from: a .tflite file, untrusted, and options. Goes to: the bytes of a .tflite file in which
+each partition is a custom operator ``rk3588-npu`` whose custom options are the serialised Program.
+All else is kept: description, metadata, signatures, names, the other operators in an order in which
+they can run, and the constants that they or the metadata use. Tensors, buffers and operator codes
+that nobody uses any more are dropped and the rest renumbered. Same file and options, same bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from delegate.compile.aot.archive import append_archive
+from delegate.compile.aot.schema import MODEL
+from delegate.compile.aot.tables import Items, TableValue, read_table, write_file
+from delegate.compile.compiler import CompiledPartition, CompileResult, compile_model
+from delegate.errors import ModelError
+from delegate.model.flatbuffer_reader import FlatbufferReader
+from delegate.model.graph import Graph
+from delegate.model.tflite_operators import CUSTOM
+from delegate.model.tflite_reader import Model, PathOrBytes, read_model
+from delegate.model.tflite_schema import (
+    FILE_IDENTIFIER,
+    BufferSlot,
+    MetadataSlot,
+    ModelSlot,
+    OperatorCodeSlot,
+    OperatorSlot,
+    SignatureSlot,
+    SubGraphSlot,
+    TensorMapSlot,
+    TensorSlot,
+)
+from delegate.npu.program import parse, serialize
+from delegate.options import Options
+from delegate.partition.partitioner import execution_order
+
+OPERATOR_NAME = "rk3588-npu"
+"""Custom code of the operators; ``native/compiled_operator.h`` has the same."""
+
+OPERATOR_VERSION = 1
+
+# Operator.large_custom_options_offset and _size: options outside the flatbuffer, for large files.
+_LARGE_OPTIONS_OFFSET, _LARGE_OPTIONS_SIZE = 9, 10
+
+_ALIGNMENT_BYTES = 16
+_ABSENT = -1
+_PLACEHOLDER_OFFSET = 1  # see tflite_reader
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AheadOfTime:
+    """A rewritten model and what was compiled, one result per subgraph."""
+
+    content: bytes
+    results: tuple[CompileResult, ...]
+
+
+def compile_ahead_of_time(source: PathOrBytes, options: Options) -> AheadOfTime:
+    """Compiles every subgraph of a .tflite file (a path, or its content) and rewrites it.
+
+    Raises ModelError if the file cannot be read, holds what this version cannot copy, or was
+    compiled already.
+    """
+    model = read_model(source)
+    _refuse_compiled(model)
+    results = tuple(compile_model(graph, options) for graph in model.subgraphs)
+    return AheadOfTime(rewrite(model, results), results)
+
+
+def _refuse_compiled(model: Model) -> None:
+    if any(n.op == f"CUSTOM:{OPERATOR_NAME}" for g in model.subgraphs for n in g.nodes):
+        raise ModelError(
+            f"{model.source}: was compiled ahead of time already; give the original model"
+        )
+
+
+def rewrite(model: Model, results: Sequence[CompileResult]) -> bytes:
+    """The file with the partitions of ``results`` (one per subgraph) as operators."""
+    reader = FlatbufferReader(model.content, model.source)
+    root = read_table(reader.root(FILE_IDENTIFIER, ".tflite"), MODEL)
+    _bring_inside(root, model.content)
+    codes = root.children(ModelSlot.OPERATOR_CODES)
+    npu_code = len(codes)
+    if any(result.partitions for result in results):
+        codes.append(_operator_code())
+    kept: list[dict[int, int]] = []
+    for table, result in zip(root.children(ModelSlot.SUBGRAPHS), results, strict=True):
+        kept.append(_rewrite_subgraph(table, result, npu_code, _named(root, len(kept))))
+    _renumber_signatures(root, kept)
+    _drop_codes(root)
+    _drop_buffers(root)
+    content = write_file(root, FILE_IDENTIFIER)
+    return append_archive(model.content, model.source, content)
+
+
+def _operator_code() -> TableValue:
+    code = TableValue()
+    code.set_number(OperatorCodeSlot.DEPRECATED_BUILTIN_CODE, CUSTOM, 1)
+    code.set_text(OperatorCodeSlot.CUSTOM_CODE, OPERATOR_NAME)
+    code.set_number(OperatorCodeSlot.VERSION, OPERATOR_VERSION, 4)
+    code.set_number(OperatorCodeSlot.BUILTIN_CODE, CUSTOM, 4)
+    return code
+
+
+def _bring_inside(root: TableValue, content: memoryview) -> None:
+    """Content that the file keeps outside the flatbuffer becomes part of it: places change."""
+    tables: list[tuple[TableValue, int, int, int]] = [
+        (buffer, BufferSlot.OFFSET, BufferSlot.SIZE, BufferSlot.DATA)
+        for buffer in root.children(ModelSlot.BUFFERS)
+    ]
+    tables += [
+        (operator, _LARGE_OPTIONS_OFFSET, _LARGE_OPTIONS_SIZE, OperatorSlot.CUSTOM_OPTIONS)
+        for graph in root.children(ModelSlot.SUBGRAPHS)
+        for operator in graph.children(SubGraphSlot.OPERATORS)
+    ]
+    for table, offset_slot, size_slot, target in tables:
+        offset, size = table.number(offset_slot), table.number(size_slot)
+        table.fields.pop(offset_slot, None)
+        table.fields.pop(size_slot, None)
+        if offset <= _PLACEHOLDER_OFFSET:
+            continue
+        if offset + size > len(content):
+            raise ModelError(f"corrupt model: {size} bytes at byte {offset} leave the file")
+        table.fields[target] = Items(content[offset : offset + size], 1, _ALIGNMENT_BYTES)
+
+
+def _named(root: TableValue, subgraph: int) -> set[int]:
+    """Tensors of ``subgraph`` that signatures name."""
+    return {
+        argument.number(TensorMapSlot.TENSOR_INDEX)
+        for signature in root.children(ModelSlot.SIGNATURE_DEFS)
+        if signature.number(SignatureSlot.SUBGRAPH_INDEX) == subgraph
+        for slot in (SignatureSlot.INPUTS, SignatureSlot.OUTPUTS)
+        for argument in signature.children(slot)
+    }
+
+
+def _rewrite_subgraph(
+    table: TableValue, result: CompileResult, npu_code: int, named: set[int]
+) -> dict[int, int]:
+    """Replaces the operators; gives the new number of every tensor that stays."""
+    operators = _ordered_operators(table, result, npu_code)
+    used = set(named)
+    owners = [(table, _EDGE_SLOTS), *((operator, _TENSOR_SLOTS) for operator in operators)]
+    for owner, slots in owners:
+        for slot in slots:
+            used.update(owner.integers(slot))
+    tensors = table.children(SubGraphSlot.TENSORS)
+    numbers = {old: new for new, old in enumerate(sorted(used - {_ABSENT}))}
+    numbers[_ABSENT] = _ABSENT
+    table.fields[SubGraphSlot.TENSORS] = [tensors[old] for old in numbers if old != _ABSENT]
+    table.fields[SubGraphSlot.OPERATORS] = operators
+    for owner, slots in owners:
+        for slot in slots:
+            if slot in owner.fields:
+                owner.set_integers(slot, [numbers[old] for old in owner.integers(slot)])
+    for operator in operators:
+        if operator.number(OperatorSlot.OPCODE_INDEX) == npu_code:
+            _renumber_program(operator, numbers)
+    return numbers
+
+
+_EDGE_SLOTS: tuple[int, ...] = (SubGraphSlot.INPUTS, SubGraphSlot.OUTPUTS)
+_TENSOR_SLOTS: tuple[int, ...] = (
+    OperatorSlot.INPUTS,
+    OperatorSlot.OUTPUTS,
+    OperatorSlot.INTERMEDIATES,
+)
+
+
+def _ordered_operators(table: TableValue, result: CompileResult, npu_code: int) -> list[TableValue]:
+    """The operators that stay and one for every partition, in an order in which they can run."""
+    graph: Graph = result.graph
+    old = table.children(SubGraphSlot.OPERATORS)
+    if not result.partitions:
+        return old  # perhaps out of order, which is the runtime's to judge
+    compiled = {node: item for item in result.partitions for node in item.partition.nodes}
+    operators = []
+    for nodes in execution_order(graph, compiled):
+        item = compiled.get(nodes[0])
+        if item is None:
+            operators += [old[node] for node in nodes]
+        else:
+            operators.append(_operator(item, npu_code))
+    return operators
+
+
+def _operator(item: CompiledPartition, npu_code: int) -> TableValue:
+    program = parse(item.program)
+    operator = TableValue()
+    operator.set_number(OperatorSlot.OPCODE_INDEX, npu_code, 4)
+    operator.set_integers(OperatorSlot.INPUTS, [b.tensor for b in program.inputs])
+    operator.set_integers(OperatorSlot.OUTPUTS, [b.tensor for b in program.outputs])
+    operator.fields[OperatorSlot.CUSTOM_OPTIONS] = Items(item.program, 1, _ALIGNMENT_BYTES)
+    return operator
+
+
+def _renumber_program(operator: TableValue, numbers: Mapping[int, int]) -> None:
+    options = operator.fields[OperatorSlot.CUSTOM_OPTIONS]
+    assert isinstance(options, Items)
+    program = parse(bytes(options.content))
+    renumbered = dataclasses.replace(
+        program,
+        inputs=tuple(dataclasses.replace(b, tensor=numbers[b.tensor]) for b in program.inputs),
+        outputs=tuple(dataclasses.replace(b, tensor=numbers[b.tensor]) for b in program.outputs),
+    )
+    options.content = serialize(renumbered)
+
+
+def _renumber_signatures(root: TableValue, kept: Sequence[Mapping[int, int]]) -> None:
+    for signature in root.children(ModelSlot.SIGNATURE_DEFS):
+        numbers = kept[signature.number(SignatureSlot.SUBGRAPH_INDEX)]
+        for slot in (SignatureSlot.INPUTS, SignatureSlot.OUTPUTS):
+            for argument in signature.children(slot):
+                tensor = argument.number(TensorMapSlot.TENSOR_INDEX)
+                argument.set_number(TensorMapSlot.TENSOR_INDEX, numbers[tensor], 4)
+
+
+def _drop_codes(root: TableValue) -> None:
+    operators = [
+        operator
+        for graph in root.children(ModelSlot.SUBGRAPHS)
+        for operator in graph.children(SubGraphSlot.OPERATORS)
+    ]
+    used = sorted({operator.number(OperatorSlot.OPCODE_INDEX) for operator in operators})
+    codes = root.children(ModelSlot.OPERATOR_CODES)
+    root.fields[ModelSlot.OPERATOR_CODES] = [codes[index] for index in used]
+    numbers = {old: new for new, old in enumerate(used)}
+    for operator in operators:
+        index = operator.number(OperatorSlot.OPCODE_INDEX)
+        operator.set_number(OperatorSlot.OPCODE_INDEX, numbers[index], 4)
+
+
+def _drop_buffers(root: TableValue) -> None:
+    """Keeps buffer 0, which stands for "no content", and those that something refers to."""
+    buffers = root.children(ModelSlot.BUFFERS)
+    owners = [
+        (tensor, int(TensorSlot.BUFFER))
+        for graph in root.children(ModelSlot.SUBGRAPHS)
+        for tensor in graph.children(SubGraphSlot.TENSORS)
+    ] + [(item, int(MetadataSlot.BUFFER)) for item in root.children(ModelSlot.METADATA)]
+    listed = root.integers(ModelSlot.METADATA_BUFFER)
+    used = {owner.number(slot) for owner, slot in owners}.union(listed, {0})
+    kept = [index for index in sorted(used) if 0 <= index < len(buffers)]
+    numbers = {old: new for new, old in enumerate(kept)}
+    root.fields[ModelSlot.BUFFERS] = [buffers[index] for index in kept]
+    for owner, slot in owners:
+        owner.set_number(slot, numbers.get(owner.number(slot), 0), 4)
+    if listed:
+        known = [numbers[index] for index in listed if index in numbers]
+        root.set_integers(ModelSlot.METADATA_BUFFER, known)

@@ -1,0 +1,263 @@
+"""Flatbuffer tables as values that can be changed, and back to bytes.
+
+Comes from: a checked ``Table`` of the reader. Goes to: the bytes of a new file, built from its root
+forward: parents before children, fields by size, equal values give equal bytes. Refuses
+(``ModelError``) fields that the schema of ``delegate.compile.aot.schema`` does not list.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from delegate.compile.aot import schema
+from delegate.errors import DelegateError, ModelError
+from delegate.model.flatbuffer_reader import Table
+
+_UINT8 = struct.Struct("<B")
+_VTABLE_HEADER_BYTES = 4
+_REFERENCE_BYTES = 4
+_TABLE_ALIGNMENT = 8  # the largest number's
+_MAX_FILE_BYTES = (1 << 31) - 1  # of a flatbuffer
+
+_UNSIGNED = {1: "<B", 2: "<H", 4: "<I", 8: "<Q"}
+
+
+@dataclass(slots=True)
+class Items:
+    """A vector of numbers, or a text (``is_text``)."""
+
+    content: bytes | memoryview
+    item_bytes: int = 1
+    alignment: int = 1
+    is_text: bool = False
+
+
+@dataclass(slots=True)
+class OptionsValue:
+    """A table copied as it lies: ``inline`` bytes at ``phase`` modulo 8, with its vtable."""
+
+    inline: bytes
+    vtable: bytes
+    phase: int
+    references: dict[int, Items] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class TableValue:
+    """A table: numbers as little-endian bytes, references as values, by slot."""
+
+    fields: dict[int, Value] = field(default_factory=dict)
+
+    def number(self, slot: int, default: int = 0) -> int:
+        value = self.fields.get(slot)
+        return int.from_bytes(value, "little") if isinstance(value, bytes) else default
+
+    def set_number(self, slot: int, value: int, size_bytes: int) -> None:
+        self.fields[slot] = struct.pack(_UNSIGNED[size_bytes], value)
+
+    def children(self, slot: int) -> list[TableValue]:
+        """The tables of a vector; a new list where the field is absent."""
+        value = self.fields.get(slot)
+        return value if isinstance(value, list) else []
+
+    def integers(self, slot: int) -> list[int]:
+        """The int32 numbers of a vector."""
+        value = self.fields.get(slot)
+        if not isinstance(value, Items):
+            return []
+        return [int(v) for v in np.frombuffer(value.content, "<i4")]
+
+    def set_integers(self, slot: int, values: Sequence[int]) -> None:
+        self.fields[slot] = Items(np.array(values, "<i4").tobytes(), 4, 4)
+
+    def set_text(self, slot: int, text: str) -> None:
+        self.fields[slot] = Items(text.encode(), is_text=True)
+
+
+Value = bytes | Items | OptionsValue | TableValue | list[TableValue]
+
+
+def read_table(table: Table, kind: schema.TableType) -> TableValue:
+    """``table`` and all below it. Vectors are views of the file."""
+    slots = (table.vtable_bytes - _VTABLE_HEADER_BYTES) // 2
+    for slot in range(slots):
+        if slot not in kind.slots and table.has_slot(slot):
+            raise table.reader.fail(
+                f"{table.where}: field {slot} of {kind.name} is not known to this version: the "
+                "model cannot be copied completely"
+            )
+    value = TableValue()
+    for slot, field_kind in kind.slots.items():
+        if table.has_slot(slot):
+            found = _read_field(table, slot, field_kind)
+            if found is not None:
+                value.fields[slot] = found
+    return value
+
+
+def _read_field(table: Table, slot: int, kind: schema.Kind) -> Value | None:
+    if isinstance(kind, schema.Number):
+        return table.raw_number(slot, kind.size_bytes)
+    if isinstance(kind, (schema.Vector, schema.String)):
+        return _read_items(table, slot, kind)
+    if isinstance(kind, schema.Children):
+        return [read_table(t, kind.table) for t in table.tables(slot, kind.table.name, "")]
+    if isinstance(kind, schema.Child):
+        child = table.table(slot, kind.table.name)
+        return None if child is None else read_table(child, kind.table)
+    chosen = table.number(kind.type_slot, _UINT8)
+    child = table.table(slot, "options")
+    if child is None or chosen == 0:
+        return None
+    if isinstance(kind, schema.Choice):
+        if chosen not in kind.tables:
+            raise _unknown(table, slot, chosen)
+        return read_table(child, kind.tables[chosen])
+    if chosen > kind.last_type:
+        raise _unknown(table, slot, chosen)
+    return _read_options(child, kind.references.get(chosen, {}))
+
+
+def _unknown(table: Table, slot: int, chosen: int) -> DelegateError:
+    return table.reader.fail(
+        f"{table.where}: content of type {chosen} in field {slot} is not known to this version: "
+        "the model cannot be copied completely"
+    )
+
+
+def _read_items(table: Table, slot: int, kind: schema.Vector | schema.String) -> Items:
+    if isinstance(kind, schema.String):
+        return Items(table.raw_vector(slot, 1), is_text=True)
+    content = table.raw_vector(slot, kind.item_bytes)
+    return Items(content, kind.item_bytes, max(kind.alignment, kind.item_bytes))
+
+
+def _read_options(
+    table: Table, references: Mapping[int, schema.Vector | schema.String]
+) -> OptionsValue:
+    data = table.reader.data
+    value = OptionsValue(
+        inline=bytes(data[table.position : table.position + table.table_bytes]),
+        vtable=bytes(data[table.vtable : table.vtable + table.vtable_bytes]),
+        phase=table.position % _TABLE_ALIGNMENT,
+    )
+    for slot, kind in references.items():
+        if table.has_slot(slot):
+            value.references[slot] = _read_items(table, slot, kind)
+    return value
+
+
+def write_file(root: TableValue, identifier: bytes) -> bytes:
+    """The file with this root. Raises ModelError beyond the 2 GiB of a flatbuffer."""
+    writer = _Writer()
+    writer.out += bytes(_REFERENCE_BYTES) + identifier
+    writer.reference(0, root)
+    writer.pad_to(writer.end, 16)
+    return bytes(writer.out)
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.out = bytearray()
+        self._vtables: dict[bytes, int] = {}
+
+    @property
+    def end(self) -> int:
+        return len(self.out)
+
+    def pad_to(self, position: int, alignment: int, phase: int = 0) -> None:
+        """Appends zeros up to ``position``, then until the end is ``phase`` modulo alignment."""
+        missing = max(position - self.end, 0)
+        missing += (phase - self.end - missing) % alignment
+        self.out += bytes(missing)
+
+    def reference(self, place: int, value: Value) -> None:
+        """Writes ``value`` at the end and its offset at ``place``."""
+        if isinstance(value, TableValue):
+            target, references = self._table(value)
+        elif isinstance(value, OptionsValue):
+            target, references = self._options(value)
+        elif isinstance(value, list):
+            target, references = self._tables(value)
+        elif isinstance(value, Items):
+            target, references = self._items(value), []
+        else:
+            raise TypeError("a number is no reference")
+        if self.end > _MAX_FILE_BYTES:
+            raise ModelError("the compiled model exceeds the 2 GiB of a flatbuffer")
+        struct.pack_into("<I", self.out, place, target - place)
+        for child_place, child in references:
+            self.reference(child_place, child)
+
+    def _vtable(self, content: bytes) -> int:
+        """Position of a vtable with this content, written if it is new."""
+        if content not in self._vtables:
+            self.pad_to(0, 2)
+            self._vtables[content] = self.end
+            self.out += content
+        return self._vtables[content]
+
+    def _start_table(self, vtable: bytes, phase: int) -> int:
+        vtable_position = self._vtable(vtable)
+        self.pad_to(0, _TABLE_ALIGNMENT, phase)
+        position = self.end
+        self.out += struct.pack("<i", position - vtable_position)
+        return position
+
+    def _table(self, table: TableValue) -> tuple[int, list[tuple[int, Value]]]:
+        sizes = {
+            slot: len(value) if isinstance(value, bytes) else _REFERENCE_BYTES
+            for slot, value in table.fields.items()
+        }
+        offsets: dict[int, int] = {}
+        size = _REFERENCE_BYTES
+        for slot in sorted(sizes, key=lambda slot: (-sizes[slot], slot)):
+            size += -size % sizes[slot]
+            offsets[slot] = size
+            size += sizes[slot]
+        slots = max(sizes, default=-1) + 1
+        vtable = struct.pack(
+            f"<{2 + slots}H", 4 + 2 * slots, size, *(offsets.get(slot, 0) for slot in range(slots))
+        )
+        position = self._start_table(vtable, 0)
+        self.out += bytes(size - _REFERENCE_BYTES)
+        references: list[tuple[int, Value]] = []
+        for slot in sorted(offsets):
+            value, place = table.fields[slot], position + offsets[slot]
+            if isinstance(value, bytes):
+                self.out[place : place + len(value)] = value
+            else:
+                references.append((place, value))
+        return position, references
+
+    def _options(self, options: OptionsValue) -> tuple[int, list[tuple[int, Value]]]:
+        position = self._start_table(options.vtable, options.phase)
+        self.out += options.inline[_REFERENCE_BYTES:]
+        references: list[tuple[int, Value]] = []
+        for slot in sorted(options.references):
+            entry = _VTABLE_HEADER_BYTES + 2 * slot
+            offset = int(struct.unpack_from("<H", options.vtable, entry)[0])
+            references.append((position + offset, options.references[slot]))
+        return position, references
+
+    def _tables(self, tables: list[TableValue]) -> tuple[int, list[tuple[int, Value]]]:
+        self.pad_to(0, _REFERENCE_BYTES)
+        position = self.end
+        self.out += struct.pack("<I", len(tables)) + bytes(_REFERENCE_BYTES * len(tables))
+        return position, [
+            (position + _REFERENCE_BYTES * (1 + i), table) for i, table in enumerate(tables)
+        ]
+
+    def _items(self, items: Items) -> int:
+        content = memoryview(items.content).cast("B")
+        self.pad_to(0, max(items.alignment, 4), -4 % max(items.alignment, 4))
+        position = self.end
+        self.out += struct.pack("<I", len(content) // items.item_bytes)
+        self.out += content
+        if items.is_text:
+            self.out += b"\0"
+        return position

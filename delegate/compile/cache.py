@@ -1,0 +1,257 @@
+"""Compiled programs on disk: the same graph, options and version need not be compiled twice.
+
+In: a graph, the options and a way to compile. Out: partitions with their programs, from a file if
+one holds them. Entries are named by a digest of everything that a program depends on, the
+compiler's own files included, and hold it. A file is used only if it and its folder are ours
+(owner, not writable by others, nor is a folder above), it is of this digest whatever its name,
+whole (digest of its description and of every program) and every program in it passes the verifier;
+anything else is compiled anew and replaced. Writers rename a finished file into place, so
+readers never see half of one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import marshal
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from delegate import __version__
+from delegate.compile.compiler import CompileResult, split_of
+from delegate.errors import ProgramError
+from delegate.log import get_logger
+from delegate.model.files import open_plain
+from delegate.model.graph import Graph
+from delegate.model.partition import Partition
+from delegate.npu.program import FORMAT_VERSION
+from delegate.options import Options
+from delegate.partition.rules import facts_of
+from delegate.partition.types import Rejection
+
+logger = get_logger()
+
+MAGIC = b"RK3588 programs 2\n"
+SUFFIX = ".rkc"
+DIGEST_BYTES = 32
+# Far above real entries; a larger file is not read.
+MAX_ENTRY_BYTES = 1 << 30
+_LENGTH_BYTES = 8
+_WRITABLE_BY_OTHERS = 0o022
+
+
+@dataclass(frozen=True, slots=True)
+class CachedPartition:
+    partition: Partition
+    program: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CachedResult:
+    """What running needs of a ``CompileResult``."""
+
+    partitions: tuple[CachedPartition, ...]
+    rejections: tuple[Rejection, ...]
+    from_cache: bool = False
+
+
+def compile_cached(
+    graph: Graph, options: Options, compile_graph: Callable[[], CompileResult], context: str = ""
+) -> CachedResult:
+    """The partitions of ``graph``: from ``options.cache_dir``, or by ``compile_graph`` and kept.
+
+    ``context``: what else the result depends on, for example who partitions. A folder that cannot
+    be used costs a warning, never the result.
+    """
+    key = cache_key(graph, options, context)
+    folder = Path(options.cache_dir)
+    path = folder / (key + SUFFIX)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_folder(folder)
+    except (OSError, ValueError) as error:
+        logger.warning("the cache folder %s is not used: %s", folder, error)
+        return _cached(compile_graph())
+    try:
+        found = _read(path, key)
+    except (OSError, ValueError, ProgramError) as error:
+        logger.warning("cache entry %s is not used: %s", path, error)
+        found = None
+    if found is not None:
+        return found
+    compiled = _cached(compile_graph())
+    try:
+        _write(path, key, compiled)
+    except OSError as error:
+        logger.warning("cannot keep programs in %s: %s", folder, error)
+    return compiled
+
+
+def _cached(result: CompileResult) -> CachedResult:
+    return CachedResult(
+        tuple(CachedPartition(item.partition, item.program) for item in result.partitions),
+        tuple(result.rejections),
+    )
+
+
+def cache_key(graph: Graph, options: Options, context: str = "") -> str:
+    """A digest of all that a compiled program depends on."""
+    digest = hashlib.sha256()
+    # The device that is meant and how many cores it has count only where rows are shared.
+    chosen = (options.compiling(), repr(split_of(options)))
+    facts = (__version__, FORMAT_VERSION, _compiler_fingerprint(), np.__version__, context)
+    _update(digest, (facts, chosen, graph.name, graph.inputs, graph.outputs))
+    facts_of_nodes = facts_of(graph)
+    for node in graph.nodes:
+        _update(digest, (node.index, node.op, node.version, node.inputs, node.outputs))
+        # Options of operators that stay on the CPU change no program.
+        settings = facts_of_nodes.options(node) if node.op in facts_of_nodes.operators else None
+        _update(digest, (repr(settings),))
+    for tensor in graph.tensors:
+        scaling = tensor.quantization
+        _update(
+            digest,
+            (
+                (tensor.index, tensor.name, tensor.dtype.name, tensor.is_variable),
+                (tensor.shape, tensor.shape_signature, tensor.is_sparse),
+                () if scaling is None else (scaling.scales, scaling.zero_points, scaling.axis),
+                -1 if tensor.constant is None else tensor.constant.nbytes,
+            ),
+        )
+        if tensor.constant is not None:
+            digest.update(np.ascontiguousarray(tensor.constant).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _update(digest: hashlib._Hash, value: tuple[Any, ...]) -> None:
+    """Version 2 of the format writes equal values as equal bytes, each with its length."""
+    digest.update(marshal.dumps(value, 2))
+
+
+@functools.cache
+def _compiler_fingerprint() -> str:
+    """Names, sizes and times of all the package's own files, the native module's too: an edited
+    compiler has other results.
+    """
+    root = Path(__file__).parents[1]
+    found = {str(path.relative_to(root)): path for path in root.rglob("*") if path.is_file()}
+    native = find_spec("delegate._native")
+    if native is not None and native.origin is not None:
+        found["delegate._native"] = Path(native.origin)  # elsewhere in an editable installation
+    digest = hashlib.sha256()
+    for name, path in sorted(found.items()):
+        if "__pycache__" not in name:
+            status = path.stat()
+            _update(digest, (name, status.st_size, status.st_mtime_ns))
+    return digest.hexdigest()
+
+
+def _check_folder(folder: Path) -> None:
+    """Raises ValueError unless only this user and root can put, replace or rename entries here."""
+    real = Path(os.path.realpath(folder))
+    for place in (real, *real.parents):
+        status = os.stat(place)
+        # In a sticky folder, as /tmp, only its owner can rename what is in it.
+        is_sticky = bool(status.st_mode & stat.S_ISVTX) and place != real
+        if status.st_uid not in (os.getuid(), 0):
+            raise ValueError(f"{place} belongs to another user (number {status.st_uid})")
+        if status.st_mode & _WRITABLE_BY_OTHERS and not is_sticky:
+            mode = stat.S_IMODE(status.st_mode)
+            raise ValueError(
+                f"others may write {place} (mode {mode:o}); chmod go-w {place}, or choose another "
+                "cache_dir"
+            )
+
+
+def _read(path: Path, key: str) -> CachedResult | None:
+    """None if there is no entry. Raises OSError, ValueError or ProgramError on a bad one."""
+    if not os.path.lexists(path):
+        return None
+    with open_plain(
+        path, "cache entry", most_bytes=MAX_ENTRY_BYTES, flags=os.O_NOFOLLOW, error=ProgramError
+    ) as file:
+        status = os.fstat(file.fileno())
+        if status.st_uid not in (os.getuid(), 0) or status.st_mode & _WRITABLE_BY_OTHERS:
+            raise ValueError("others could have written it")
+        content = file.read(MAX_ENTRY_BYTES)
+    start = len(MAGIC) + DIGEST_BYTES
+    if not content.startswith(MAGIC) or len(content) < start + _LENGTH_BYTES:
+        raise ValueError("it is not a cache entry")
+    return _decode(memoryview(content)[start:], content[len(MAGIC) : start], key)
+
+
+def _digest(payload: memoryview | bytes) -> bytes:
+    return hashlib.sha256(payload).digest()
+
+
+def _decode(payload: memoryview, digest: bytes, key: str) -> CachedResult:
+    from delegate._native import check_program
+
+    length = int.from_bytes(payload[:_LENGTH_BYTES], "little")
+    end = _LENGTH_BYTES + length
+    if end > len(payload):
+        raise ValueError("its description is cut off")
+    if _digest(payload[:end]) != digest:
+        raise ValueError("its digest does not match its description")
+    try:
+        document = json.loads(bytes(payload[_LENGTH_BYTES:end]))
+        if document["key"] != key:
+            raise ValueError("it was made for another model, other options or another version")
+        partitions = []
+        for item in document["partitions"]:
+            size = int(item["bytes"])
+            program = bytes(payload[end : end + size])
+            end += size
+            if size < 0 or _digest(program).hex() != item["sha256"]:
+                raise ValueError("a program in it is not the one it was written with")
+            check_program(program)
+            edges = (tuple(map(int, item[key])) for key in ("nodes", "inputs", "outputs"))
+            partitions.append(CachedPartition(Partition(*edges), program))
+        rejections = tuple(Rejection(**_texts(item)) for item in document["rejections"])
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"its description is malformed ({error})") from None
+    if end != len(payload):
+        raise ValueError("its programs have another length than it says")
+    return CachedResult(tuple(partitions), rejections, from_cache=True)
+
+
+def _texts(item: Mapping[str, Any]) -> dict[str, Any]:
+    texts = {key: str(item[key]) for key in ("op", "rule", "detail")}
+    return {"node": int(item["node"]), **texts}
+
+
+def _write(path: Path, key: str, result: CachedResult) -> None:
+    document = {
+        "key": key,
+        "partitions": [
+            {
+                **asdict(item.partition),
+                "bytes": len(item.program),
+                "sha256": _digest(item.program).hex(),
+            }
+            for item in result.partitions
+        ],
+        "rejections": [asdict(rejection) for rejection in result.rejections],
+    }
+    text = json.dumps(document, sort_keys=True).encode()
+    description = len(text).to_bytes(_LENGTH_BYTES, "little") + text
+    programs = [item.program for item in result.partitions]
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-", suffix=SUFFIX)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.writelines((MAGIC, _digest(description), description, *programs))
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise

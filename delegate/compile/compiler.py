@@ -1,0 +1,217 @@
+"""Drives the stages: graph -> partition -> lower -> npu -> serialised programs.
+
+In: a ``Graph`` and ``Options``. Out: a program per partition, and a ``Rejection`` for every node
+left out. A node that turns out not to fit the hardware is rejected with its reason and the rest is
+partitioned again, so a compile failure means that node runs on the CPU, never a broken model.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from delegate import __version__
+from delegate.errors import EncodingError, LoweringError
+from delegate.log import get_logger
+from delegate.lower.kick_state import TRUSTED, KickState
+from delegate.lower.lowering import lower_partition
+from delegate.lower.task import Layer
+from delegate.lower.tiling.bands import Split
+from delegate.model.graph import Graph
+from delegate.model.partition import Partition
+from delegate.model.tflite_reader import PathOrBytes, read_graph
+from delegate.npu.band_cost import decide
+from delegate.npu.perf import Estimate, total
+from delegate.npu.program import build_program, serialize
+from delegate.npu.program_check import CORES
+from delegate.options import Options
+from delegate.partition.cost import PartitionCost, partition_cost, slower_partitions
+from delegate.partition.partitioner import (
+    copying_views,
+    partition_graph,
+    select_nodes,
+    select_partitions,
+)
+from delegate.partition.types import Rejection
+from delegate.partition.workload import workload_of
+
+logger = get_logger()
+
+COMPILER = f"rk3588-delegate {__version__}"
+
+Preview = Callable[[list[int]], Sequence[tuple[Sequence[int], Sequence[int], Sequence[int]]]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledPartition:
+    """A partition and its serialised Program. ``live_bytes``: the least its SCRATCH can be.
+    ``split``: whether its rows are shared among cores, and why; empty if nobody asked.
+    """
+
+    partition: Partition
+    program: bytes
+    layers: tuple[Layer, ...]
+    tasks: int
+    estimate: Estimate
+    buffers_bytes: int
+    live_bytes: int = 0
+    split: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompileResult:
+    """All partitions of a graph. ``rejections`` has exactly one entry per node left out."""
+
+    graph: Graph
+    partitions: tuple[CompiledPartition, ...]
+    rejections: tuple[Rejection, ...]
+    compile_seconds: float
+
+    @property
+    def delegated_nodes(self) -> int:
+        return sum(len(compiled.partition.nodes) for compiled in self.partitions)
+
+    @property
+    def total_nodes(self) -> int:
+        return len(self.graph.nodes)
+
+
+def compile_model(
+    model: PathOrBytes | Graph, options: Options, kick_state: KickState = TRUSTED
+) -> CompileResult:
+    """Compiles the first subgraph of a .tflite file (a path, or its content), partitioned as TFLite
+    would. ``kick_state``: what programs may rely on between two kicks of a job.
+
+    Raises ModelError if the file cannot be read.
+    """
+    graph = model if isinstance(model, Graph) else read_graph(model)
+    return _compile(graph, options, lambda nodes: partition_graph(graph, nodes), kick_state)
+
+
+def compile_context(graph: Graph, options: Options, preview: Preview) -> CompileResult:
+    """Compiles what a running interpreter holds. ``preview`` asks it how it would partition."""
+
+    def partitions(nodes: frozenset[int]) -> Sequence[Partition]:
+        return [
+            Partition(tuple(members), tuple(inputs), tuple(outputs))
+            for members, inputs, outputs in preview(sorted(nodes))
+        ]
+
+    return _compile(graph, options, partitions)
+
+
+def split_of(options: Options) -> Split | None:
+    """How rows may be shared among cores; None: not at all."""
+    cores = CORES if options.cores in ("auto", "all") else len(options.cores.split(","))
+    if options.split_rows == "off" or cores == 1:
+        return None
+    return Split(cores, options.split_rows == "always", _is_rocket(options.device))
+
+
+def _is_rocket(device: str) -> bool:
+    """Whether programs meet the mainline driver, whose cores share no memory."""
+    if device != "auto":
+        return device == "rocket" or "/accel/" in device
+    from delegate._native import find_npu_node
+
+    return "/accel/" in find_npu_node()
+
+
+def compile_partition(
+    graph: Graph,
+    partition: Partition,
+    split: Split | None = None,
+    kick_state: KickState = TRUSTED,
+) -> CompiledPartition:
+    """Lowers, encodes and serialises one partition, for several cores if ``split`` is given and
+    that is faster by estimate. Raises LoweringError naming the node.
+    """
+    name = _name(graph, partition)
+    workload = workload_of(graph, partition)
+    lowered = lower_partition(graph, workload, name, kick_state=kick_state)
+    program = build_program(lowered, COMPILER)
+    text = ""
+    if split is not None:
+        for_cores = lower_partition(graph, workload, name, split, kick_state)
+        shared = build_program(for_cores, COMPILER)
+        decision = decide(split, program, shared, for_cores)
+        text = decision.text
+        if decision.is_split:
+            lowered, program = for_cores, shared
+    return CompiledPartition(
+        partition=partition,
+        program=serialize(program),
+        layers=lowered.layers,
+        tasks=len(program.tasks),
+        estimate=total(task.estimate for task in program.tasks),
+        buffers_bytes=sum(buffer.size_bytes for buffer in program.buffers),
+        live_bytes=lowered.live_bytes,
+        split=text,
+    )
+
+
+def _compile(
+    graph: Graph,
+    options: Options,
+    partitions_of: Callable[[frozenset[int]], Sequence[Partition]],
+    kick_state: KickState = TRUSTED,
+) -> CompileResult:
+    start = time.perf_counter()
+    split = split_of(options)
+    supported, rejections = select_nodes(graph, options.deny_ops)
+    compiled: dict[Partition, CompiledPartition] = {}
+    while True:
+        partitions = partitions_of(frozenset(supported))
+        failed: list[Rejection] = list(copying_views(graph, partitions))
+        if not failed:
+            partitions, too_small = select_partitions(
+                graph, partitions, options.min_nodes, options.max_partitions
+            )
+            failed += too_small
+        for partition in () if failed else partitions:
+            if partition in compiled:
+                continue
+            try:
+                compiled[partition] = compile_partition(graph, partition, split, kick_state)
+            except Exception as error:
+                failed += _rejections(graph, partition, error)
+        if not failed and options.only_faster:
+            failed += slower_partitions(graph, partitions, lambda p: _cost(graph, compiled[p]))
+        if not failed:
+            break
+        supported = supported - {rejection.node for rejection in failed}
+        rejections = (*rejections, *failed)
+    return CompileResult(
+        graph=graph,
+        partitions=tuple(compiled[partition] for partition in partitions),
+        rejections=tuple(sorted(rejections, key=lambda rejection: rejection.node)),
+        compile_seconds=time.perf_counter() - start,
+    )
+
+
+def _rejections(graph: Graph, partition: Partition, error: Exception) -> list[Rejection]:
+    """What a partition that does not compile leaves to the CPU: the nodes that ``error`` names, or
+    all, so that the rest is tried again. A limit that nobody foresaw, or a mistake of ours, must
+    not cost the user the model.
+    """
+    nodes: tuple[int, ...] = ()
+    rule, detail = "partition_compiles", f"The compiler failed: {type(error).__name__}: {error}"
+    if isinstance(error, LoweringError):
+        nodes, rule, detail = (error.node,), error.rule, error.detail
+    elif isinstance(error, EncodingError):
+        nodes, rule, detail = error.nodes, "registers_hold_values", str(error)
+    else:
+        logger.warning("nodes %s stay on the CPU: %s", list(partition.nodes), detail)
+        logger.debug("the compiler failed", exc_info=error)
+    known = [node for node in nodes if node in partition.nodes]
+    return [Rejection(node, graph.node(node).op, rule, detail) for node in known or partition.nodes]
+
+
+def _cost(graph: Graph, compiled: CompiledPartition) -> PartitionCost:
+    return partition_cost(graph, compiled.partition, compiled.estimate.cycles, compiled.tasks)
+
+
+def _name(graph: Graph, partition: Partition) -> str:
+    first, last = partition.nodes[0], partition.nodes[-1]
+    return f"{graph.name or 'main'} nodes {first}..{last}"

@@ -1,0 +1,1 @@
+"""The runtime's side: plugin, runtimes, devices, and a model with the delegate in it."""

@@ -1,0 +1,51 @@
+"""What a measurement must say about the machine it was made on."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from delegate import __version__
+from delegate.host.runtimes import Runtime
+
+_GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+_TEMPERATURE = Path("/sys/class/thermal/thermal_zone0/temp")
+_MODEL = Path("/proc/device-tree/model")
+_NPU_CLOCKS = "/sys/class/devfreq"
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip("\0\n ") or None
+    except OSError:
+        return None
+
+
+def _npu_clock_hz() -> int | None:
+    """The NPU's clock where the kernel shows one."""
+    for folder in sorted(Path(_NPU_CLOCKS).glob("*npu*")):
+        text = _text(folder / "cur_freq")
+        if text is not None and text.isdigit():
+            return int(text)
+    return None
+
+
+def host_facts(runtime: Runtime) -> dict[str, Any]:
+    """Versions, processor count, governor, temperature: None where the machine does not tell."""
+    temperature = _text(_TEMPERATURE)
+    is_number = temperature is not None and temperature.lstrip("-").isdigit()
+    return {
+        "version": __version__,
+        "runtime": runtime.name,
+        "runtime_version": runtime.version,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "board": _text(_MODEL),
+        "kernel": platform.release(),
+        "processors": os.cpu_count(),
+        "governor": _text(_GOVERNOR),
+        "temperature_celsius": int(temperature) / 1000 if temperature and is_number else None,
+        "npu_clock_hz": _npu_clock_hz(),
+    }

@@ -1,0 +1,178 @@
+"""What the native plugin asks of Python: check the options, compile the partitions of a graph.
+
+Called by ``native/python/plugin.cpp`` with the GIL held: once per delegate (:class:`Session`), once
+per interpreter and subgraph (:meth:`Session.prepare`), and after a resize (the returned
+``Recompile``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from delegate.compile.cache import CachedResult, compile_cached
+from delegate.compile.compiler import CompileResult, compile_context
+from delegate.errors import DelegateError, UnsupportedError
+from delegate.host.delegation import Delegation, announce, plural
+from delegate.log import configure, get_logger
+from delegate.model.context_reader import graph_from_snapshot
+from delegate.model.graph import Graph
+from delegate.model.operator_options import struct_bytes
+from delegate.model.tflite_operators import BUILTIN_OPERATORS
+from delegate.ops import OPERATORS
+from delegate.options import Options
+from delegate.partition.rules import facts_of
+
+logger = get_logger()
+
+DELEGATE_OPERATOR = 51
+"""BuiltinOperator DELEGATE: a partition that some delegate has replaced already."""
+
+Snapshot = Mapping[str, Any]
+"""{"tensors": [dict, ...], "nodes": [dict, ...]}, see ``native/python/snapshot.cpp``."""
+
+PreviewedPartition = tuple[list[int], list[int], list[int]]
+"""Nodes, non-constant inputs and outputs of a partition that the runtime would make."""
+
+Preview = Callable[[list[int]], list[PreviewedPartition]]
+Recompile = Callable[[list[dict[str, Any]]], bytes]
+Prepared = tuple[tuple[int, ...], bytes, Recompile]
+
+
+class Session:
+    """One delegate: its effective options and the name of the device it opened.
+
+    Raises OptionError on an unknown or malformed option.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.options = Options.from_mapping(options)
+        self.device_name = self.options.device
+        configure(self.options.log_level)
+
+    @property
+    def option_bytes(self) -> dict[int, int]:
+        """How many bytes of the runtime's options each operator reads, by builtin code."""
+        return {
+            BUILTIN_OPERATORS.index(operator.name): struct_bytes(operator.options)
+            for operator in OPERATORS.values()
+            if operator.options is not None
+        }
+
+    def prepare(self, snapshot: Snapshot, preview: Preview) -> list[Prepared]:
+        """The partitions to delegate: nodes, program, and how to compile it for other shapes.
+
+        Announces what is delegated and what is not. Raises DelegateError if the runtime must not
+        go on: with option ``strict``, on any failure. Otherwise a failure of the compiler leaves
+        the graph to the CPU.
+        """
+        _warn_of_other_delegates(snapshot)
+        try:
+            result = self._compile(graph_from_snapshot(snapshot), preview)
+        except Exception as error:
+            if self.options.strict:
+                raise
+            if isinstance(error, DelegateError):
+                logger.warning("nothing delegated: %s", error)
+            else:
+                logger.exception("nothing delegated: internal error: %s", error)
+            announce(Delegation(self.device_name, 0, len(snapshot["nodes"]), 0), self.options)
+            return []
+        partitions = [item.partition for item in result.partitions]
+        announce(
+            Delegation(
+                device=self.device_name,
+                delegated_nodes=sum(len(partition.nodes) for partition in partitions),
+                total_nodes=len(snapshot["nodes"]),
+                partitions=len(partitions),
+                rejections=tuple(result.rejections),
+            ),
+            self.options,
+        )
+        nodes_by_index = {node["index"]: node for node in snapshot["nodes"]}
+        return [
+            (
+                tuple(item.partition.nodes),
+                item.program,
+                _recompile_function(
+                    [nodes_by_index[index] for index in item.partition.nodes],
+                    (list(item.partition.inputs), list(item.partition.outputs)),
+                    self.options,
+                ),
+            )
+            for item in result.partitions
+        ]
+
+    def _compile(self, graph: Graph, preview: Preview) -> CompileResult | CachedResult:
+        if self.options.cache_dir == "off":
+            return compile_context(graph, self.options, preview)
+        # Whatever the runtime would make of all nodes stands for how it partitions; of a graph out
+        # of order it may not be asked.
+        is_ordered = facts_of(graph).disorder is None
+        everything = json.dumps(preview([n.index for n in graph.nodes]) if is_ordered else [])
+        return compile_cached(
+            graph,
+            self.options,
+            lambda: compile_context(graph, self.options, preview),
+            context=everything,
+        )
+
+    def announce_compiled(self, compiled: int, total: int) -> None:
+        """Announces a graph of ``total`` nodes of which ``compiled`` hold programs that were
+        compiled ahead of time. Raises UnsupportedError under ``strict`` if there are others.
+        """
+        announce(
+            Delegation(
+                device=self.device_name,
+                delegated_nodes=compiled,
+                total_nodes=total,
+                partitions=compiled,
+            ),
+            self.options,
+        )
+        if self.options.strict and compiled < total:
+            raise UnsupportedError(
+                f"strict: {plural(total - compiled, 'node')} of this model, compiled ahead of "
+                "time, stay on the CPU"
+            )
+
+
+def _warn_of_other_delegates(snapshot: Snapshot) -> None:
+    """Runtimes that apply XNNPACK in the interpreter's constructor leave us nothing to claim."""
+    taken = sum(node["builtin_code"] == DELEGATE_OPERATOR for node in snapshot["nodes"])
+    if taken:
+        logger.warning(
+            "another delegate, perhaps XNNPACK, has taken nodes before this one could (%d "
+            "partitions); use experimental_op_resolver_type=BUILTIN_WITHOUT_DEFAULT_DELEGATES",
+            taken,
+        )
+
+
+def _recompile_function(
+    nodes: list[dict[str, Any]], edge: tuple[list[int], list[int]], options: Options
+) -> Recompile:
+    """Compiles the same nodes for the shapes that the tensors have now, all or nothing.
+
+    ``edge``: the partition's inputs and outputs.
+    """
+    indices = sorted(node["index"] for node in nodes)
+    refusal = (
+        f"nodes {indices} do not compile for the new shapes; load the model with these shapes "
+        "from the start, or without the delegate"
+    )
+
+    def preview(wanted: Sequence[int]) -> list[PreviewedPartition]:
+        if sorted(wanted) != indices:
+            return []
+        return [(list(wanted), *edge)]
+
+    def recompile(tensors: list[dict[str, Any]]) -> bytes:
+        graph = graph_from_snapshot({"tensors": tensors, "nodes": nodes})
+        result = compile_context(graph, options, preview)
+        if len(result.partitions) != 1:
+            rules = "; ".join(r.detail for r in result.rejections[:1])
+            raise DelegateError(f"{refusal} ({rules})" if rules else refusal)
+        return result.partitions[0].program
+
+    return recompile

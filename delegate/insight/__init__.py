@@ -1,0 +1,1 @@
+"""What happened and why: captures, comparisons, measurements, explanations, doctor, bring-up."""

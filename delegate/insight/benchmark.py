@@ -1,0 +1,271 @@
+"""How long a model takes: with the delegate and on the CPU alone, by phases and by operators.
+
+Measured and modelled numbers never share a field: "estimate" holds what the compiler models, every
+"..._ms" what a clock said. On the simulator the clock says how long simulating took, nothing about
+an NPU; "is_simulated" tells.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from delegate.compile.compiler import CompileResult, compile_model
+from delegate.host.delegated import DelegatedModel
+from delegate.host.host_facts import host_facts
+from delegate.host.reference import ReferenceModel
+from delegate.host.runtimes import find_runtime, invoke
+from delegate.insight.inferences import run_inferences
+from delegate.insight.layer_counters import count_program, sum_counters
+from delegate.insight.memory_use import memory_document
+from delegate.insight.run_log import Run
+from delegate.insight.timeline import Inference
+from delegate.options import Options
+from delegate.vision.model_inputs import Sample
+
+FORMAT = "rk3588-bench-1"
+
+SIMULATOR = "simulator"
+
+_NS_PER_MS = 1e6
+_PERCENTILES = (50, 90, 95, 99)
+_TURN = 5
+
+Done = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to measure. ``threads`` None: the runtime's default, on the simulator one."""
+
+    warmup: int
+    runs: int
+    threads: int | None
+    with_cpu: bool
+
+
+def summary(times_ns: Sequence[int]) -> dict[str, float | int]:
+    """Statistics of a series, in milliseconds; percentiles interpolate linearly."""
+    values = np.asarray(times_ns, dtype=np.float64) / _NS_PER_MS
+    result: dict[str, float | int] = {
+        "count": len(values),
+        "mean_ms": float(values.mean()),
+        "std_ms": float(values.std()),
+        "min_ms": float(values.min()),
+        "max_ms": float(values.max()),
+    }
+    for percentile in _PERCENTILES:
+        result[f"p{percentile}_ms"] = float(np.percentile(values, percentile))
+    return result
+
+
+def benchmark(
+    path: Path, options: Options, sample_of: Callable[[Any], Sample], plan: Plan, done: Done
+) -> dict[str, Any]:
+    """Measures a model; the document that ``bench --json`` prints.
+
+    ``sample_of`` gives the input for the runtime's input details. ``done`` is called after every
+    inference. Raises what loading and running a model raise.
+    """
+    from delegate._native import open_device_name
+
+    threads = plan.threads
+    if threads is None and open_device_name(options.device, options.strict) == SIMULATOR:
+        # What the simulator is compared with runs on one thread by default.
+        threads = 1
+    result = compile_model(path, options)
+    memory = memory_document(path, options, threads, with_cpu=plan.with_cpu)
+    ours = _Delegated.load(path, options, sample_of, threads, result)
+    cpu = _OnCpu.load(path, sample_of, threads) if plan.with_cpu else None
+    remaining = 1 + plan.warmup + plan.runs
+    while remaining:
+        # In turns, so that both meet the same moods of the machine.
+        count = min(_TURN, remaining)
+        ours.run(count, done)
+        if cpu is not None:
+            cpu.run(count, done)
+        remaining -= count
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "model": path.name,
+        "host": host_facts(find_runtime()),
+        "threads": threads,
+        "options": options.to_strings(),
+        "delegate": ours.document(plan),
+        "cpu": cpu.document(plan) if cpu is not None else None,
+        "memory": memory,
+    }
+    if document["cpu"] is not None:
+        ratio = document["delegate"]["steady"]["p50_ms"] / document["cpu"]["steady"]["p50_ms"]
+        # What the simulator takes is no statement about an NPU: it has no speed-up.
+        if document["delegate"]["is_simulated"]:
+            document["simulator_ratio"] = ratio
+        else:
+            document["speedup"] = 1 / ratio
+    return document
+
+
+@dataclass(slots=True)
+class _Delegated:
+    """The model with the delegate, and its inferences so far."""
+
+    model: DelegatedModel
+    result: CompileResult
+    sample: Sample
+    init_ns: int
+    inferences: list[Inference] = field(default_factory=list)
+
+    @classmethod
+    def load(
+        cls,
+        path: Path,
+        options: Options,
+        sample_of: Callable[[Any], Sample],
+        threads: int | None,
+        result: CompileResult,
+    ) -> _Delegated:
+        start = time.monotonic_ns()
+        model = DelegatedModel.load(path, options, threads=threads)
+        init_ns = time.monotonic_ns() - start
+        return cls(model, result, sample_of(model.inputs), init_ns)
+
+    def run(self, count: int, done: Done) -> None:
+        self.inferences += run_inferences(self.model, self.result, self.sample, count, done)
+
+    def document(self, plan: Plan) -> dict[str, Any]:
+        first = self.inferences[0]
+        steady = self.inferences[1 + plan.warmup :]
+        return {
+            "device": self.model.device,
+            "is_simulated": self.model.device == SIMULATOR,
+            "delegated_nodes": self.model.delegation.delegated_nodes,
+            "total_nodes": self.model.delegation.total_nodes,
+            "init_ms": self.init_ns / _NS_PER_MS,
+            "compile_ms": self.result.compile_seconds * 1e3,
+            "first_ms": (first.end_ns - first.start_ns) / _NS_PER_MS,
+            "steady": summary([i.end_ns - i.start_ns for i in steady]),
+            "phases": _phases(steady),
+            "partitions": _partitions(steady, self.result),
+            "cpu_nodes": _cpu_nodes(steady, self.result),
+        }
+
+
+@dataclass(slots=True)
+class _OnCpu:
+    """The model without the delegate, and the times of its inferences so far."""
+
+    model: ReferenceModel
+    init_ns: int
+    times_ns: list[int] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, path: Path, sample_of: Callable[[Any], Sample], threads: int | None) -> _OnCpu:
+        start = time.monotonic_ns()
+        model = ReferenceModel.load(path, reference_kernels=False, threads=threads)
+        init_ns = time.monotonic_ns() - start
+        for details, array in zip(model.inputs, sample_of(model.inputs), strict=True):
+            model.interpreter.set_tensor(details["index"], array)
+        return cls(model, init_ns)
+
+    def run(self, count: int, done: Done) -> None:
+        for _ in range(count):
+            begin = time.monotonic_ns()
+            invoke(self.model.interpreter)
+            self.times_ns.append(time.monotonic_ns() - begin)
+            done()
+
+    def document(self, plan: Plan) -> dict[str, Any]:
+        return {
+            "init_ms": self.init_ns / _NS_PER_MS,
+            "first_ms": self.times_ns[0] / _NS_PER_MS,
+            "steady": summary(self.times_ns[1 + plan.warmup :]),
+        }
+
+
+def _mean_ms(values_ns: Sequence[int]) -> float:
+    return float(np.mean(values_ns)) / _NS_PER_MS if values_ns else 0.0
+
+
+def _phase_times(runs: Sequence[Run]) -> dict[str, float | None]:
+    """Mean times of the phases of one partition. Submit and wait are None where not told apart."""
+    told = all(run.submitted_ns is not None for run in runs)
+    return {
+        "input_conversion_ms": _mean_ms([r.converted_ns - r.start_ns for r in runs]),
+        "submit_ms": _mean_ms([(r.submitted_ns or 0) - r.converted_ns for r in runs])
+        if told
+        else None,
+        "wait_ms": _mean_ms([r.done_ns - (r.submitted_ns or 0) for r in runs]) if told else None,
+        "device_ms": _mean_ms([r.done_ns - r.converted_ns for r in runs]),
+        "output_conversion_ms": _mean_ms([r.end_ns - r.done_ns for r in runs]),
+        "total_ms": _mean_ms([r.end_ns - r.start_ns for r in runs]),
+    }
+
+
+def _phases(inferences: Sequence[Inference]) -> dict[str, float]:
+    """Where the time of a mean inference goes, all partitions together."""
+    count = len(inferences)
+    runs = [run for inference in inferences for run in inference.runs]
+    cpu = [span for inference in inferences for span in inference.cpu]
+    return {
+        "input_conversion_ms": sum(r.converted_ns - r.start_ns for r in runs) / count / _NS_PER_MS,
+        "device_ms": sum(r.done_ns - r.converted_ns for r in runs) / count / _NS_PER_MS,
+        "output_conversion_ms": sum(r.end_ns - r.done_ns for r in runs) / count / _NS_PER_MS,
+        "cpu_operators_ms": sum(s.end_ns - s.start_ns for s in cpu) / count / _NS_PER_MS,
+    }
+
+
+def _partitions(inferences: Sequence[Inference], result: CompileResult) -> list[dict[str, Any]]:
+    rows = []
+    for number, compiled in enumerate(result.partitions):
+        nodes = compiled.partition.nodes
+        runs = [run for i in inferences for run in i.runs if run.first_node == nodes[0]]
+        estimate = compiled.estimate
+        layers = count_program(compiled.program)
+        rows.append(
+            {
+                "partition": number,
+                "nodes": list(nodes),
+                "tasks": compiled.tasks,
+                "split": compiled.split,
+                "measured": _phase_times(runs) if runs else None,
+                "estimate": {
+                    "npu_cycles": estimate.npu_cycles,
+                    "ddr_cycles": estimate.ddr_cycles,
+                    "cycles": estimate.cycles,
+                    "bytes": estimate.bytes,
+                },
+                "counters": sum_counters(c for layer in layers for c in layer.counters),
+                "layers": [
+                    {
+                        "name": layer.layer.name,
+                        "op": layer.layer.op,
+                        "nodes": list(layer.layer.nodes),
+                        "tasks": len(layer.tasks),
+                        "counters": layer.total(),
+                    }
+                    for layer in layers
+                ],
+            }
+        )
+    return rows
+
+
+def _cpu_nodes(inferences: Sequence[Inference], result: CompileResult) -> list[dict[str, Any]]:
+    """Mean times of the runs of CPU nodes, in order; those of no nodes are the runtime's own."""
+    rows = []
+    for number in range(min((len(i.cpu) for i in inferences), default=0)):
+        spans = [inference.cpu[number] for inference in inferences]
+        nodes = spans[0].nodes
+        rows.append(
+            {
+                "nodes": list(nodes),
+                "ops": [result.graph.node(node).op for node in nodes],
+                "mean_ms": _mean_ms([span.end_ns - span.start_ns for span in spans]),
+            }
+        )
+    return rows

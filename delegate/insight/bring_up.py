@@ -1,0 +1,88 @@
+"""Bringing up a board: the same cases on the NPU and on the simulator, from safe to risky.
+
+Comes in: a device and, if wanted, captures. Goes out: results in order, up to the first case after
+which going on would tell nothing or endanger the board, and a diagnosis. Self-test cases come
+first, then captures, those with fewer tasks and fewer commands before those with more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from delegate.insight.capture import Capture, load_capture, replay
+from delegate.insight.self_test import CASES, run_case
+
+KINDS = ("self-test", "capture")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One case as it went. ``kind`` is one of ``KINDS``."""
+
+    kind: str
+    name: str
+    passed: bool
+    tasks: int
+    error: str | None
+
+
+# Words of errors after which the NPU may be stuck: nothing more is sent to it.
+_STOPPING = ("no result after", "nothing was written", "device is gone", "hardware error")
+
+
+def must_stop(error: str | None) -> bool:
+    """Whether ``error`` says that the NPU did not finish or is not there any more."""
+    return error is not None and any(words in error for words in _STOPPING)
+
+
+def risk(capture: Capture) -> tuple[int, int, int]:
+    """Sorts captures: jobs, tasks, commands."""
+    tasks = [task for job in capture.jobs for task in job.tasks]
+    return len(capture.jobs), len(tasks), sum(task.regcmd_count for task in tasks)
+
+
+def bring_up(device: str, captures: Sequence[Path], timeout_ms: int = 0) -> Iterator[Step]:
+    """Runs everything in order and stops behind the first step that ``must_stop``.
+
+    A self-test case that computes something wrong stops it, too: captures only ask for more.
+    Raises CaptureError before anything runs if a file cannot be read.
+    """
+    loaded = sorted((load_capture(path) for path in captures), key=risk)
+    for case in CASES:
+        result = run_case(case, device, timeout_ms)
+        yield Step("self-test", case.name, result.passed, result.tasks, result.error)
+        if not result.passed:
+            return
+    for capture in loaded:
+        outcome = replay(capture, device, timeout_ms=timeout_ms)
+        tasks = sum(len(job.tasks) for job in capture.jobs)
+        yield Step("capture", capture.name, outcome.passed, tasks, outcome.error)
+        if must_stop(outcome.error):
+            return
+
+
+def total_steps(captures: Sequence[Path]) -> int:
+    """How many steps there are if nothing stops them."""
+    return len(CASES) + len(captures)
+
+
+def diagnosis(steps: Sequence[Step], total: int) -> str:
+    """What the results mean, in one or two sentences."""
+    failed = [step for step in steps if not step.passed]
+    if not failed:
+        return f"all {total} cases passed: the NPU computes what the simulator computes"
+    first, last_good = failed[0], [step.name for step in steps if step.passed][-1:]
+    reached = f"up to {last_good[0]!r} everything agreed" if last_good else "nothing ran before it"
+    if must_stop(first.error):
+        return (
+            f"{first.name!r} did not finish; {reached}. Stopped, {total - len(steps)} cases were "
+            "not tried: look into dmesg, restart the board before the next attempt"
+        )
+    if not last_good:
+        return f"{first.name!r} failed and {reached}: see its error, and `doctor`"
+    return (
+        f"{len(failed)} of {len(steps)} cases failed, the first is {first.name!r}; {reached}. Send "
+        "the result file"
+    )

@@ -1,0 +1,280 @@
+"""The delegate against TensorFlow Lite: whole models, and every delegated operator on its own.
+
+Takes a model and samples; gives counts of equal elements and the largest differences. The operator
+entries feed each delegated node TensorFlow Lite's own inputs to it, so errors cannot add up or hide
+behind each other; they are what the numeric contract speaks of.
+
+Nodes left to the CPU run with the same kernels on both sides. So outputs are equal if every
+operator is; where outputs differ, the operators tell whether that is the contract's one step here
+and there, or a program that is wrong as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.errors import ModelError
+from delegate.host.delegated import DelegatedModel
+from delegate.host.reference import ReferenceModel
+from delegate.model.graph import Graph, Node
+from delegate.model.partition import Partition
+from delegate.ops import OPERATORS
+from delegate.ops.operator import Lowering
+from delegate.options import Options
+from delegate.vision.model_inputs import Sample
+
+# The numeric contract: no element off by more than one step; shares of equal elements at least
+# these.
+MAX_ABS_DIFF = 1
+MIN_EQUAL_PER_OP = (995, 1000)
+MIN_EQUAL_IN_TOTAL = (9999, 10000)
+# Fraction of pictures whose best class must be TensorFlow Lite's.
+MIN_TOP1_AGREEMENT = (99, 100)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Elements compared so far; ``max_abs_diff`` in steps (LSB) for integers, real for floats."""
+
+    max_abs_diff: float = 0
+    equal: int = 0
+    elements: int = 0
+
+    def add(self, ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> None:
+        """Counts two arrays of the same shape and type. NaN equals NaN."""
+        if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+            raise ModelError(
+                f"outputs differ in form: {ours.dtype} {list(ours.shape)} from the delegate, "
+                f"{theirs.dtype} {list(theirs.shape)} from TensorFlow Lite"
+            )
+        same = ours == theirs
+        if np.issubdtype(ours.dtype, np.floating):
+            same |= np.isnan(ours) & np.isnan(theirs)
+        self.elements += ours.size
+        self.equal += int(np.count_nonzero(same))
+        differing = ~same
+        if not differing.any():
+            return
+        if np.issubdtype(ours.dtype, np.floating):
+            worst = float(np.abs(ours[differing] - theirs[differing]).max())
+            worst = worst if np.isfinite(worst) else float("inf")
+            self.max_abs_diff = max(self.max_abs_diff, worst)
+        else:
+            wide = ours[differing].astype(np.int64) - theirs[differing].astype(np.int64)
+            self.max_abs_diff = max(self.max_abs_diff, int(np.abs(wide).max()))
+
+    def merge(self, other: Tally) -> None:
+        """Adds another tally to this one."""
+        self.max_abs_diff = max(self.max_abs_diff, other.max_abs_diff)
+        self.equal += other.equal
+        self.elements += other.elements
+
+    def reaches(self, share: tuple[int, int]) -> bool:
+        """Whether at least ``share`` (numerator, denominator) of the elements are equal; exact."""
+        return self.equal * share[1] >= self.elements * share[0]
+
+
+@dataclass(slots=True)
+class OpTally(Tally):
+    """The tally of one delegated node."""
+
+    node: int = -1
+    op: str = ""
+
+
+@dataclass(slots=True)
+class OutputTally(Tally):
+    """The tally of one output of the model."""
+
+    name: str = ""
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Tallies over ``samples`` inputs. ``top1_agreed`` is None unless the model is a classifier.
+
+    ``ops`` are over the samples whose operators were compared. ``unexplained`` counts samples with
+    unequal outputs all of whose operators are equal.
+    """
+
+    outputs: list[OutputTally] = field(default_factory=list)
+    ops: list[OpTally] = field(default_factory=list)
+    samples: int = 0
+    top1_agreed: int | None = None
+    unexplained: int = 0
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether every element of every output is."""
+        return all(output.equal == output.elements for output in self.outputs)
+
+    def merge(self, other: Comparison) -> None:
+        """Adds the comparison of other samples of the same model."""
+        if not self.samples:
+            self.outputs, self.ops = other.outputs, other.ops
+            self.samples, self.top1_agreed = other.samples, other.top1_agreed
+            self.unexplained = other.unexplained
+            return
+        for mine, theirs in zip(self.outputs, other.outputs, strict=True):
+            mine.merge(theirs)
+        if self.ops and other.ops:
+            for op, other_op in zip(self.ops, other.ops, strict=True):
+                op.merge(other_op)
+        else:
+            self.ops = self.ops or other.ops
+        self.samples += other.samples
+        self.unexplained += other.unexplained
+        if self.top1_agreed is not None and other.top1_agreed is not None:
+            self.top1_agreed += other.top1_agreed
+
+    def ops_total(self) -> Tally:
+        """All operators together."""
+        total = Tally()
+        for op in self.ops:
+            total.merge(op)
+        return total
+
+    def violations(self) -> list[str]:
+        """What breaks the numeric contract, one sentence each; empty if it holds."""
+        broken = []
+        for op in self.ops:
+            where = f"node {op.node} ({op.op})"
+            if op.max_abs_diff > MAX_ABS_DIFF:
+                broken.append(f"{where} is off by {op.max_abs_diff}")
+            if not op.reaches(MIN_EQUAL_PER_OP):
+                broken.append(f"{where} has {op.equal} of {op.elements} elements equal")
+        total = self.ops_total()
+        if not total.reaches(MIN_EQUAL_IN_TOTAL):
+            broken.append(f"all operators: {total.equal} of {total.elements} elements equal")
+        if self.unexplained:
+            broken.append(
+                f"outputs differ for {self.unexplained} of {self.samples} inputs although every "
+                "operator alone is equal: the program as a whole is wrong"
+            )
+        return broken
+
+
+class Comparer:
+    """Compares one model for any number of samples.
+
+    ``per_op`` compares the operators of every sample, else only of those whose outputs differ:
+    every delegated node is compiled alone, as a partition of one. ``reference_kernels`` chooses the
+    CPU's kernels, on both sides; operators are always compared with the reference kernels.
+    """
+
+    def __init__(
+        self, path: Path, options: Options, *, per_op: bool, reference_kernels: bool = True
+    ) -> None:
+        self._is_reference = reference_kernels or per_op
+        self.model = DelegatedModel.load(path, options, reference_kernels=self._is_reference)
+        self._reference = ReferenceModel.load(path, reference_kernels=self._is_reference)
+        self._per_op = per_op
+        self._path, self._options = path, options
+
+    @cached_property
+    def _operators(self) -> _Operators:
+        return _Operators(self._path, self._options)
+
+    @property
+    def inputs(self) -> list[dict[str, Any]]:
+        """The runtime's details of the model's inputs."""
+        return self.model.inputs
+
+    def compare(self, samples: Iterable[Sample]) -> Comparison:
+        """Runs every sample on both sides."""
+        total = Comparison()
+        for sample in samples:
+            total.merge(self.compare_one(sample))
+        return total
+
+    def compare_one(self, sample: Sample) -> Comparison:
+        """Runs one sample on both sides."""
+        theirs = self._reference.run(sample)
+        ours = self.model.run(sample)
+        result = Comparison(samples=1)
+        for details, mine, other in zip(self.model.outputs, ours, theirs, strict=True):
+            tally = OutputTally(name=str(details["name"]))
+            tally.add(mine, other)
+            result.outputs.append(tally)
+        if _is_classifier(self.model.outputs):
+            result.top1_agreed = int(np.argmax(ours[0]) == np.argmax(theirs[0]))
+        if self._per_op or not result.is_equal:
+            result.ops = self._operators.compare(sample)
+            result.unexplained = int(self._is_unexplained(result))
+        return result
+
+    def _is_unexplained(self, result: Comparison) -> bool:
+        """Other kernels, and nodes of further subgraphs, which are not compared, explain much; a
+        model that is the runtime's alone differs from itself if it reads what nobody wrote.
+        """
+        ops = result.ops_total()
+        delegated = self.model.delegation.delegated_nodes
+        if not self._is_reference or not delegated or delegated != self._operators.delegated_nodes:
+            return False
+        return ops.equal == ops.elements and not result.is_equal
+
+
+def _is_classifier(outputs: Sequence[dict[str, Any]]) -> bool:
+    shape = tuple(outputs[0]["shape"]) if len(outputs) == 1 else ()
+    return bool(shape) and int(np.prod(shape[:-1])) == 1 and int(shape[-1]) >= 2
+
+
+class _Operator:
+    """One delegated node, compiled alone."""
+
+    def __init__(self, graph: Graph, node: Node, options: Options) -> None:
+        from delegate._native import Executable
+        from delegate.compile.compiler import compile_partition
+
+        inputs = tuple(
+            dict.fromkeys(i for i in node.inputs if i >= 0 and graph.tensor(i).constant is None)
+        )
+        compiled = compile_partition(graph, Partition((node.index,), inputs, node.outputs))
+        self._node = node
+        self._executable = Executable(compiled.program, options.device, options.timeout_ms)
+
+    @property
+    def tensors(self) -> list[int]:
+        """The tensors of the model that it reads and writes."""
+        return [binding[0] for binding in (*self._executable.inputs, *self._executable.outputs)]
+
+    def compare(self, reference: ReferenceModel) -> OpTally:
+        arrays = [reference.tensor(binding[0]) for binding in self._executable.inputs]
+        results = self._executable.run(arrays)
+        tally = OpTally(node=self._node.index, op=self._node.op)
+        for binding, ours in zip(self._executable.outputs, results, strict=True):
+            tally.add(ours, reference.tensor(binding[0]))
+        return tally
+
+
+class _Operators:
+    """All delegated nodes, each compiled alone, and TensorFlow Lite's tensors around them."""
+
+    def __init__(self, path: Path, options: Options) -> None:
+        from delegate.compile.compiler import compile_model
+
+        result = compile_model(path, options)
+        indices = sorted(i for compiled in result.partitions for i in compiled.partition.nodes)
+        nodes = [result.graph.node(index) for index in indices]
+        self.delegated_nodes = len(nodes)
+        # What has no tasks computes nothing of its own: what reads it is compared.
+        self._nodes = [
+            _Operator(result.graph, node, options)
+            for node in nodes
+            if OPERATORS[node.op].lowering is Lowering.TASKS
+        ]
+        tensors = [tensor for node in self._nodes for tensor in node.tensors]
+        self._reference = ReferenceModel.load(path, reference_kernels=True, tensors=tensors)
+
+    def compare(self, sample: Sample) -> list[OpTally]:
+        """A tally for each node, in the order of the model."""
+        if self._nodes:
+            self._reference.run(sample)
+        return [node.compare(self._reference) for node in self._nodes]

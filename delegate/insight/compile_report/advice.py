@@ -1,0 +1,86 @@
+"""What dominates a compiled model, and which one change would help most.
+
+Modelled throughout: cycles at 1 GHz, 8 us to launch a task inside a chain, and, for the host, a
+submit per partition. What the host's part of a submit costs nobody has measured here, so partitions
+are counted, not timed.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+from delegate.compile.compiler import CompileResult
+from delegate.npu.perf import estimate_task, total
+from delegate.partition.partitioner import partition_graph
+
+MODEL_CLOCK_HZ = 1_000_000_000
+LAUNCH_US = 8.0
+"""Of a task inside a chain; a driver that kicks every task takes about 22 us (observed)."""
+
+_MOST_SUGGESTIONS = 5
+_OPS_IN_PAIRS = 6
+
+
+def costs(result: CompileResult) -> dict[str, Any]:
+    """Where modelled time goes: layers limited by arithmetic, by memory, and launching tasks."""
+    npu = ddr = tasks = 0
+    layers = []
+    for number, compiled in enumerate(result.partitions):
+        for layer in compiled.layers:
+            estimate = total(estimate_task(task) for task in layer.tasks)
+            tasks += len(layer.tasks)
+            if estimate.npu_cycles >= estimate.ddr_cycles:
+                npu += estimate.cycles
+            else:
+                ddr += estimate.cycles
+            layers.append((estimate.cycles, number, layer.op, layer.name))
+    layers.sort(key=lambda item: -item[0])
+    cycles = npu + ddr
+    parts = {
+        "npu_limited_us": npu * 1e6 / MODEL_CLOCK_HZ,
+        "ddr_limited_us": ddr * 1e6 / MODEL_CLOCK_HZ,
+        "launches_us": tasks * LAUNCH_US,
+    }
+    return {
+        **parts,
+        "tasks": tasks,
+        "submits": len(result.partitions),
+        "dominant": max(parts, key=lambda name: parts[name]).removesuffix("_us") if tasks else None,
+        "largest_layers": [
+            {
+                "partition": number,
+                "op": op,
+                "name": name,
+                "cycles": own,
+                "share": own / cycles if cycles else 0.0,
+            }
+            for own, number, op, name in layers[:_MOST_SUGGESTIONS]
+        ],
+    }
+
+
+def suggestions(result: CompileResult) -> list[dict[str, Any]]:
+    """Operators whose support would leave the fewest partitions, alone or in pairs, best first.
+
+    Each tells how many partitions and delegated nodes there would be if all of the model's rejected
+    nodes of these operators ran on the NPU.
+    """
+    graph = result.graph
+    now = {node for compiled in result.partitions for node in compiled.partition.nodes}
+    rejected: dict[str, set[int]] = {}
+    for rejection in result.rejections:
+        rejected.setdefault(rejection.op, set()).add(rejection.node)
+    ops = sorted(rejected, key=lambda op: (-len(rejected[op]), op))
+    choices = [(op,) for op in ops] + list(combinations(ops[:_OPS_IN_PAIRS], 2))
+    found: list[tuple[int, int, int, tuple[str, ...]]] = []
+    for choice in choices:
+        nodes = now.union(*(rejected[op] for op in choice))
+        partitions = len(partition_graph(graph, nodes))
+        if partitions < len(result.partitions):
+            found.append((partitions, len(choice), -len(nodes), choice))
+    # Fewest partitions first; one operator rather than two for the same gain.
+    return [
+        {"ops": list(choice), "nodes": -nodes, "partitions": partitions}
+        for partitions, _, nodes, choice in sorted(found)[:_MOST_SUGGESTIONS]
+    ]

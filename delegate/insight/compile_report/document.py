@@ -1,0 +1,173 @@
+"""The document of ``compile --json``, which the HTML page shows: every number has one source.
+
+In: a CompileResult. Out: plain values for JSON. Everything about time in it is modelled.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from delegate.chip.limits import CBUF_BANKS
+from delegate.compile.compiler import CompiledPartition, CompileResult
+from delegate.insight.compile_report.advice import costs, suggestions
+from delegate.insight.compile_report.memory_plan import scratch_plan
+from delegate.insight.layer_counters import count_program, sum_counters
+from delegate.lower.cost import BUS_DECIBYTES_PER_CYCLE
+from delegate.lower.task import BufferId, ConvTask, Layer, Task
+from delegate.model.graph import Graph
+from delegate.npu.perf import estimate_task, total
+from delegate.npu.program_reader import parse
+from delegate.partition.partitioner import node_macs
+
+_ROWS = re.compile(r"rows (\d+)\.\.(\d+)")
+
+
+def compile_document(result: CompileResult, *, counters: bool = False) -> dict[str, Any]:
+    """Partitions with their layers, rejections, what dominates and what would help most.
+
+    With ``counters`` also what each task does, counted by the simulator.
+    """
+    return {
+        "partitions": [
+            _partition(result.graph, compiled) | (_counters(compiled) if counters else {})
+            for compiled in result.partitions
+        ],
+        "rejections": [
+            {"node": r.node, "op": r.op, "rule": r.rule, "detail": r.detail}
+            for r in result.rejections
+        ],
+        "delegated_nodes": result.delegated_nodes,
+        "total_nodes": result.total_nodes,
+        "compile_seconds": result.compile_seconds,
+        "costs": costs(result),
+        "suggestions": suggestions(result),
+    }
+
+
+def page_document(result: CompileResult, title: str) -> dict[str, Any]:
+    """What the page needs besides: the graph, tiles and the memory plan."""
+    delegated = {
+        node: number
+        for number, compiled in enumerate(result.partitions)
+        for node in compiled.partition.nodes
+    }
+    return {
+        "title": title,
+        "compile": compile_document(result),
+        "graph": _graph(result.graph, delegated),
+        "tiles": [[_tiles(layer) for layer in c.layers] for c in result.partitions],
+        "memory": [scratch_plan(compiled.layers) for compiled in result.partitions],
+        "hardware": {
+            "cbuf_banks": CBUF_BANKS,
+            "bytes_per_cycle": BUS_DECIBYTES_PER_CYCLE / 10,
+        },
+    }
+
+
+def _partition(graph: Graph, compiled: CompiledPartition) -> dict[str, Any]:
+    estimate = compiled.estimate
+    program = parse(compiled.program)
+    return {
+        "nodes": list(compiled.partition.nodes),
+        "tasks": compiled.tasks,
+        "estimate": {
+            "npu_cycles": estimate.npu_cycles,
+            "ddr_cycles": estimate.ddr_cycles,
+            "cycles": estimate.cycles,
+            "bytes": estimate.bytes,
+        },
+        "split": compiled.split,
+        "buffers_bytes": compiled.buffers_bytes,
+        "live_bytes": compiled.live_bytes,
+        "buffers": {
+            BufferId(i).name.lower(): buffer.size_bytes for i, buffer in enumerate(program.buffers)
+        },
+        "layers": [_layer(graph, layer) for layer in compiled.layers],
+    }
+
+
+def _counters(compiled: CompiledPartition) -> dict[str, Any]:
+    layers = count_program(compiled.program)
+    return {
+        "counters": sum_counters(c for layer in layers for c in layer.counters),
+        "layer_counters": [
+            {"name": layer.layer.name, "op": layer.layer.op, "nodes": list(layer.layer.nodes)}
+            | layer.total()
+            for layer in layers
+        ],
+        "task_counters": [
+            {"tile": task.tile, "job": task.job} | counters.as_dict()
+            for layer in layers
+            for task, counters in zip(layer.tasks, layer.counters, strict=True)
+        ],
+    }
+
+
+def _layer(graph: Graph, layer: Layer) -> dict[str, Any]:
+    estimate = total(estimate_task(task) for task in layer.tasks)
+    return {
+        "name": layer.name,
+        "op": layer.op,
+        "nodes": list(layer.nodes),
+        "tasks": len(layer.tasks),
+        "tiling": layer.choice,
+        "macs": sum(node_macs(graph, graph.node(node)) for node in layer.nodes),
+        "npu_cycles": estimate.npu_cycles,
+        "ddr_cycles": estimate.ddr_cycles,
+        "cycles": estimate.cycles,
+        "bytes": estimate.bytes,
+        "limit": "npu" if estimate.npu_cycles >= estimate.ddr_cycles else "ddr",
+    }
+
+
+def _tiles(layer: Layer) -> list[dict[str, Any]]:
+    """The tasks of a layer over the rows of its output and the banks of CBUF."""
+    tiles = []
+    done = 0
+    for task in layer.tasks:
+        match = _ROWS.search(task.tile)
+        first = int(match.group(1)) if match is not None else done
+        done = first + task.output.height
+        tiles.append({"text": task.tile, "row": first, "rows": task.output.height, **_cbuf(task)})
+    return tiles
+
+
+def _cbuf(task: Task) -> dict[str, Any]:
+    estimate = estimate_task(task)
+    facts: dict[str, Any] = {
+        "w": task.output.width,
+        "c": task.output.channels_real,
+        "npu_cycles": estimate.npu_cycles,
+        "ddr_cycles": estimate.ddr_cycles,
+        "bytes": estimate.bytes,
+    }
+    if isinstance(task, ConvTask):
+        facts |= {
+            "input_rows": task.feature.height,
+            "data_banks": task.cbuf.data_banks,
+            "weight_banks": task.cbuf.weight_banks,
+            "weight_reuse": task.cbuf.weight_reuse,
+        }
+    return facts
+
+
+def _graph(graph: Graph, delegated: dict[int, int]) -> list[dict[str, Any]]:
+    """Nodes in execution order with their inputs among them, shapes and where they run."""
+    producer: dict[int, int] = {}
+    nodes = []
+    for node in graph.nodes:
+        sources = sorted({producer[t] for t in node.inputs if t in producer})
+        tensors = [graph.tensor(t) for t in node.outputs if t >= 0]
+        nodes.append(
+            {
+                "node": node.index,
+                "op": node.op,
+                "name": tensors[0].name if tensors else "",
+                "shape": list(tensors[0].shape) if tensors else [],
+                "inputs": sources,
+                "partition": delegated.get(node.index),
+            }
+        )
+        producer.update(dict.fromkeys(node.outputs, node.index))
+    return nodes

@@ -1,0 +1,235 @@
+"""What stands between a user and a working NPU: facts about the system, a verdict, the next step.
+
+Reads device nodes, sysfs and the Python environment; opens the device only to ask its driver's
+version and for the self-test. ``root`` is the directory that holds dev/, sys/ and proc/.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from delegate import __version__
+from delegate.errors import DeviceError
+from delegate.host.npu_presence import (
+    Cores,
+    Finding,
+    Node,
+    find_cores,
+    find_nodes,
+    presence_findings,
+)
+from delegate.options import OPTIONS, Options
+
+_RUNTIMES = ("tflite-runtime", "ai-edge-litert", "tensorflow", "tensorflow-cpu", "numpy")
+# The NPU's clock after boot is 200 MHz, the slowest that vendor kernels use under load 300 MHz.
+_SLOW_HZ = 300_000_000
+CORES = 3
+_RESERVE_BYTES = 256 << 20
+"""Free memory below which larger models may not find room."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTest:
+    device: str
+    passed: bool
+    cases: int
+    seconds: float
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """Everything that was found, and what it means."""
+
+    version: str
+    kernel: str
+    machine: str
+    board: str
+    python: str
+    nodes: tuple[Node, ...]
+    cores: Cores
+    clock_hz: int | None
+    memory_available_bytes: int | None
+    packages: dict[str, str]
+    options: dict[str, tuple[str, str]]  # value, origin
+    self_test: SelfTest | None
+    findings: tuple[Finding, ...] = field(default=())
+
+    @property
+    def is_healthy(self) -> bool:
+        return all(finding.level != "problem" for finding in self.findings)
+
+    @property
+    def verdict(self) -> str:
+        problems = [f for f in self.findings if f.level == "problem"]
+        if problems:
+            return problems[0].text
+        if all(node.state != "usable" for node in self.nodes):
+            return "no NPU here: models run on the embedded simulator"
+        return "the NPU works"
+
+    @property
+    def next_step(self) -> str:
+        for level in ("problem", "note"):
+            for finding in self.findings:
+                if finding.level == level and finding.remedy:
+                    return finding.remedy
+        return "nothing to do"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**asdict(self), "verdict": self.verdict, "next_step": self.next_step}
+
+
+def examine(options: Options, root: Path = Path("/"), self_test: bool = True) -> Examination:
+    """Collects the facts. ``self_test`` runs small programs on the device of ``options``, about a
+    second. Never raises for what it finds: a broken system is a result.
+    """
+    facts = Examination(
+        version=__version__,
+        kernel=platform.release(),
+        machine=platform.machine(),
+        board=_read(root / "proc/device-tree/model").strip("\0\n "),
+        python=platform.python_version(),
+        nodes=find_nodes(root),
+        cores=find_cores(root),
+        clock_hz=_clock(root),
+        memory_available_bytes=_memory(root),
+        packages=_packages(),
+        options={
+            option.key: (
+                options.to_strings()[option.key],
+                options.origins.get(option.key, "default"),
+            )
+            for option in OPTIONS
+        },
+        self_test=_self_test(options) if self_test else None,
+    )
+    findings = tuple(_findings(facts, options))
+    return Examination(**{**_shallow(facts), "findings": findings})
+
+
+def _shallow(facts: Examination) -> dict[str, Any]:
+    names = Examination.__dataclass_fields__
+    return {name: getattr(facts, name) for name in names if name != "findings"}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _clock(root: Path) -> int | None:
+    """The NPU's clock in Hz, where the kernel tells it (debugfs needs root)."""
+    for place in (
+        "sys/kernel/debug/clk/scmi_clk_npu/clk_rate",
+        "sys/kernel/debug/clk/clk_npu_dsu0/clk_rate",
+    ):
+        text = _read(root / place).strip()
+        if text.isdigit():
+            return int(text)
+    for folder in sorted((root / "sys/class/devfreq").glob("*npu*")):
+        text = _read(folder / "cur_freq").strip()
+        if text.isdigit():
+            return int(text)
+    return None
+
+
+def _memory(root: Path) -> int | None:
+    for line in _read(root / "proc/meminfo").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def _packages() -> dict[str, str]:
+    found = {}
+    for name in _RUNTIMES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _self_test(options: Options) -> SelfTest:
+    from delegate._native import open_device_name
+    from delegate.insight.self_test import CASES, run_cases
+
+    start = time.perf_counter()
+    try:
+        device = open_device_name(options.device)
+    except DeviceError as error:
+        return SelfTest(options.device, False, 0, time.perf_counter() - start, str(error))
+    if device == "null":
+        return SelfTest(device, True, 0, 0.0, None)
+    results = list(run_cases(options.device, options.timeout_ms))
+    problem = next((f"{r.name}: {r.error}" for r in results if not r.passed), None)
+    passed = problem is None and len(results) == len(CASES)
+    return SelfTest(device, passed, len(results), time.perf_counter() - start, problem)
+
+
+def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
+    yield from presence_findings(facts.nodes, facts.cores, options.device)
+    yield from _clock_findings(facts)
+    memory = facts.memory_available_bytes
+    if memory is not None and memory < _RESERVE_BYTES:
+        yield Finding("note", f"only {memory >> 20} MiB of memory are free", "close programs")
+    if not any(name in facts.packages for name in _RUNTIMES[:-1]):
+        yield Finding(
+            "problem", "no TensorFlow Lite runtime is installed",
+            "pip install rk3588-delegate[runtime] (or ai-edge-litert)",
+        )  # fmt: skip
+    yield from _split_findings(options)
+    test = facts.self_test
+    if test is not None and not test.passed:
+        yield Finding(
+            "problem", f"self-test on {test.device} failed: {test.problem}",
+            "see dmesg; `bring-up -o results.json` finds out more and writes a file to send",
+        )  # fmt: skip
+    elif test is not None and test.cases:
+        yield Finding("ok", f"self-test on {test.device}: {test.cases} programs, bit for bit")
+
+
+def _split_findings(options: Options) -> Iterator[Finding]:
+    """What option split_rows comes to here; which layers it concerns depends on the model."""
+    if options.split_rows == "off":
+        return
+    from delegate.compile.compiler import split_of
+
+    split = split_of(options)
+    if split is None:
+        yield Finding(
+            "note", f"split_rows={options.split_rows} does nothing: cores={options.cores} is one",
+            "give more cores, or none",
+        )  # fmt: skip
+        return
+    memory = "each with copies of all buffers" if split.separate_memory else "in one memory"
+    yield Finding(
+        "ok",
+        f"split_rows={options.split_rows}: layers may share {split.cores} cores, {memory}; "
+        "`compile` and `bench` say which do, and why",
+    )
+
+
+def _clock_findings(facts: Examination) -> Iterator[Finding]:
+    if facts.clock_hz is not None and facts.clock_hz < _SLOW_HZ:
+        yield Finding(
+            "note", f"the NPU runs at {facts.clock_hz // 1_000_000} MHz, its clock after boot",
+            "mainline kernels do not scale the NPU's clock: set assigned-clock-rates in the device "
+            "tree (600 MHz needs no more than the boot voltage)",
+        )  # fmt: skip
+    elif facts.clock_hz is None and any(node.driver == "rocket" for node in facts.nodes):
+        yield Finding(
+            "note", "the NPU's clock is unknown (debugfs needs root)",
+            "sudo cat /sys/kernel/debug/clk/scmi_clk_npu/clk_rate; 200 MHz is the boot clock of "
+            "mainline kernels",
+        )  # fmt: skip

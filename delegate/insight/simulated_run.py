@@ -1,0 +1,284 @@
+"""Insight into simulated runs: what tasks moved and computed, why an element has its value.
+
+Comes in: a ``Capture``, or a ``Program`` (explaining it takes the values of its inputs, too). Goes
+out: :class:`TaskCounters` per task, or an :class:`Explanation`: registers, CBUF and the value
+behind every stage of the DPU for one output element, task by task. Refuses with UsageError tensors,
+tasks and elements that do not exist; faults of the simulated NPU are raised as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.chip.limits import CBUF_BANK_BYTES
+from delegate.errors import UsageError
+from delegate.insight.capture import Capture, CaptureCheck
+from delegate.lower.task import TensorBinding
+from delegate.npu.program_types import Program
+
+__all__ = ["ElementTrace", "Explanation", "TaskCounters", "count", "explain", "explain_task"]
+
+_ATOM_BYTES = 16
+# Registers hold no larger coordinate, and no run has as many tasks.
+_PROBE_LIMIT = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCounters:
+    """One task's work. Cycles are estimates by the known cost formulas, not measurements.
+
+    Bytes by port: ``feature_bytes`` are read by CNA or PPU_RDMA, ``weight_bytes`` by CNA,
+    ``operand_bytes`` by DPU_RDMA, the sum of its four readers (``mrdma_bytes`` the main operand,
+    ``brdma_bytes`` that of BS, ``nrdma_bytes`` BN, ``erdma_bytes`` EW); with reuse of CBUF nothing
+    is read. ``cbuf_*_bytes`` is what the task keeps in its banks.
+    """
+
+    task: int
+    layer: str
+    enable_mask: int
+    macs: int
+    feature_bytes: int
+    weight_bytes: int
+    operand_bytes: int
+    mrdma_bytes: int
+    brdma_bytes: int
+    nrdma_bytes: int
+    erdma_bytes: int
+    written_bytes: int
+    data_banks: int
+    weight_banks: int
+    cbuf_data_bytes: int
+    cbuf_weight_bytes: int
+    npu_cycles: int
+    ddr_cycles: int
+
+    @property
+    def cycles(self) -> int:
+        """The larger of both: computing and moving overlap within a task."""
+        return max(self.npu_cycles, self.ddr_cycles)
+
+    @property
+    def cbuf_fill(self) -> float:
+        """The share of its banks that the task fills; 0 for tasks without CBUF."""
+        banks = self.data_banks + self.weight_banks
+        used = self.cbuf_data_bytes + self.cbuf_weight_bytes
+        return used / (banks * CBUF_BANK_BYTES) if banks else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it for JSON."""
+        return {**asdict(self), "cycles": self.cycles, "cbuf_fill": round(self.cbuf_fill, 4)}
+
+
+@dataclass(frozen=True, slots=True)
+class ElementTrace:
+    """How one task made the element. ``element`` is (c, h, w) within the task's tile, ``address``
+    where it lies in device memory.
+
+    ``values`` are (stage, value) in the order of the data path; ``registers`` the written ones of
+    the register groups that the task used, ``groups`` which of the two that was for each block.
+    """
+
+    task: int
+    layer: str
+    address: int
+    element: tuple[int, int, int]
+    values: tuple[tuple[str, float], ...]
+    output: float
+    registers: tuple[tuple[str, int], ...]
+    groups: tuple[tuple[str, int], ...]
+
+    def value(self, stage: str) -> float:
+        """The value behind ``stage``. Raises KeyError."""
+        return dict(self.values)[stage]
+
+    def register(self, name: str) -> int:
+        """The value of "BLOCK.REGISTER". Raises KeyError."""
+        return dict(self.registers)[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The last tasks that wrote an element, in order; the last one's value stays. ``earlier``: how
+    many wrote it before these.
+    """
+
+    address: int
+    traces: tuple[ElementTrace, ...]
+    earlier: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it for JSON."""
+        return {
+            "address": self.address,
+            "earlier": self.earlier,
+            "traces": [
+                {
+                    "task": t.task,
+                    "layer": t.layer,
+                    "element": dict(zip("chw", t.element, strict=True)),
+                    "values": [
+                        {"stage": stage, "value": _json_number(value)} for stage, value in t.values
+                    ],
+                    "output": _json_number(t.output),
+                    "registers": dict(t.registers),
+                    "groups": dict(t.groups),
+                }
+                for t in self.traces
+            ],
+        }
+
+    def text(self, registers: bool = False) -> str:
+        """For people; with ``registers`` every written register, too."""
+        lines = [f"element at device address {self.address:#x}"]
+        if not self.traces:
+            lines.append("no task writes it")
+        if self.earlier:
+            lines.append(f"written by {self.earlier} tasks before these")
+        for trace in self.traces:
+            c, h, w = trace.element
+            name = f" ({trace.layer})" if trace.layer else ""
+            lines.append(f"task {trace.task}{name}: channel {c}, row {h}, column {w} of its tile")
+            groups = ", ".join(f"{block} {group}" for block, group in trace.groups)
+            lines.append(f"  register groups: {groups}")
+            if registers:
+                lines += [f"  {register} = {value:#x}" for register, value in trace.registers]
+            width = max(len(stage) for stage, _ in trace.values) if trace.values else 0
+            lines += [f"  {stage:<{width}}  {value:.10g}" for stage, value in trace.values]
+            lines.append(f"  {'output':<{width}}  {trace.output:.10g}")
+        return "\n".join(lines)
+
+
+def _json_number(value: float) -> float | str:
+    """JSON has no infinities and no NaN: these become text."""
+    return value if math.isfinite(value) else str(value)
+
+
+def count(source: Capture | Program, *, chained: bool | None = None) -> tuple[TaskCounters, ...]:
+    """Checks every task of ``source`` and returns what each would do, in order of execution.
+
+    Nothing is computed: the work of a task does not depend on values. Raises SimulatorFault.
+    """
+    if isinstance(source, Program):
+        source = _capture(source, [_zeros(b) for b in source.inputs])
+    report = _run(source, chained, counters=True, dry_run=True)
+    return tuple(TaskCounters(**task) for task in report["tasks"])
+
+
+def explain(
+    source: Capture | Program,
+    tensor: int | str,
+    element: tuple[int, int, int],
+    *,
+    inputs: Sequence[npt.NDArray[Any]] | None = None,
+    chained: bool | None = None,
+) -> Explanation:
+    """Why the ``element`` (c, h, w) of ``tensor`` has its value.
+
+    ``tensor``: a check of the capture by its number or the name of its expected array; for a
+    program the number of the output. Raises UsageError, SimulatorFault.
+    """
+    capture = _capture(source, inputs)
+    check = _check(capture, tensor)
+    base = next(b.dma_address for b in capture.buffers if b.name == check.buffer)
+    address = base + _offset(check, element)
+    report = _run(capture, chained, probe=address)
+    return Explanation(address, _traces(report), report["earlier_traces"])
+
+
+def explain_task(
+    source: Capture | Program,
+    task: int,
+    element: tuple[int, int, int],
+    *,
+    inputs: Sequence[npt.NDArray[Any]] | None = None,
+    chained: bool | None = None,
+) -> Explanation:
+    """Why the ``element`` (c, h, w) of what task number ``task`` writes has its value.
+
+    Tasks count over all jobs, in order of execution, and elements from the corner of the task's own
+    output; channels of padding exist, too. Raises UsageError, SimulatorFault.
+    """
+    if task < 0 or min(element) < 0 or max(task, *element) >= _PROBE_LIMIT:
+        raise UsageError(f"no task {task} with an element {element}")
+    capture = _capture(source, inputs)
+    traces = _traces(_run(capture, chained, probe=(task, *element)))
+    if not traces:
+        tasks = sum(len(job.tasks) for job in capture.jobs)
+        raise UsageError(
+            f"task {task} of {tasks} writes no element at channel {element[0]}, row {element[1]}, "
+            f"column {element[2]}"
+        )
+    return Explanation(traces[0].address, traces)
+
+
+def _traces(report: dict[str, Any]) -> tuple[ElementTrace, ...]:
+    def pairs(items: Iterable[Any]) -> tuple[Any, ...]:
+        return tuple(tuple(item) for item in items)
+
+    return tuple(
+        ElementTrace(
+            task=t["task"],
+            layer=t["layer"],
+            address=t["address"],
+            element=tuple(t["element"]),
+            values=pairs(t["values"]),
+            output=t["output"],
+            registers=pairs(t["registers"]),
+            groups=pairs(t["groups"]),
+        )
+        for t in report["traces"]
+    )
+
+
+def _capture(source: Capture | Program, inputs: Sequence[npt.NDArray[Any]] | None) -> Capture:
+    if isinstance(source, Capture):
+        return source
+    if inputs is None:
+        raise UsageError("a program computes nothing without the values of its inputs")
+    from delegate.insight.program_capture import capture_of_program
+
+    return capture_of_program(source, inputs, [_zeros(b) for b in source.outputs], source.name)
+
+
+def _zeros(binding: TensorBinding) -> npt.NDArray[Any]:
+    return np.zeros(binding.shape, np.uint8 if binding.is_uint8 else np.int8)
+
+
+def _check(capture: Capture, tensor: int | str) -> CaptureCheck:
+    if isinstance(tensor, int):
+        if 0 <= tensor < len(capture.checks):
+            return capture.checks[tensor]
+    else:
+        for check in capture.checks:
+            if check.expected == tensor:
+                return check
+    known = ", ".join(f"{i} ({c.expected})" for i, c in enumerate(capture.checks)) or "none"
+    raise UsageError(f"capture {capture.name} has no tensor {tensor!r}; it has: {known}")
+
+
+def _offset(check: CaptureCheck, element: tuple[int, int, int]) -> int:
+    _, channels, height, width = check.shape_nchw
+    c, h, w = element
+    if not (0 <= c < channels and 0 <= h < height and 0 <= w < width):
+        raise UsageError(
+            f"element {element} is outside of {check.expected}, which has {channels} channels, "
+            f"{height} rows and {width} columns"
+        )
+    pixel = c // check.c2 * check.surface_pixels + h * width + w
+    return check.offset + pixel * _ATOM_BYTES + c % check.c2 * np.dtype(check.dtype).itemsize
+
+
+def _run(capture: Capture, chained: bool | None, **how: Any) -> dict[str, Any]:
+    from delegate import _native
+
+    images = capture.memory()
+    regions = [(b.name, b.dma_address, images[b.name]) for b in capture.buffers]
+    jobs = [[(t.regcmd, t.regcmd_count, t.layer) for t in job.tasks] for job in capture.jobs]
+    order = capture.chained if chained is None else chained
+    return _native.simulate(regions, jobs, chained=order, **how)

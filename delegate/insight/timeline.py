@@ -1,0 +1,67 @@
+"""One inference as a sequence: partitions with their phases, and the CPU operators between them.
+
+In: the moments around an invoke, the runs that the native part logged in between, and the order in
+which the runtime executes nodes. The runtimes tell no times of single operators, so what runs on
+the CPU is measured as the gap between two partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from delegate.insight.run_log import Run
+
+
+@dataclass(frozen=True, slots=True)
+class CpuSpan:
+    """Consecutive nodes on the CPU, with the runtime's own work around them. Times as in Run."""
+
+    nodes: tuple[int, ...]
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """One invoke; ``runs`` and ``cpu`` in order of time."""
+
+    start_ns: int
+    end_ns: int
+    runs: tuple[Run, ...]
+    cpu: tuple[CpuSpan, ...]
+
+
+def split_inference(
+    start_ns: int,
+    end_ns: int,
+    runs: Sequence[Run],
+    order: Sequence[tuple[int, ...]],
+    delegated: frozenset[int],
+) -> Inference:
+    """Assigns the gaps between the runs of one invoke to the CPU nodes executed in them.
+
+    ``order``: runs of nodes as the runtime executes them. A gap without CPU nodes is the runtime's
+    own overhead and counts as a span of no nodes.
+    """
+    inside = sorted(
+        (run for run in runs if start_ns <= run.start_ns and run.end_ns <= end_ns),
+        key=lambda run: run.start_ns,
+    )
+    waiting: dict[int, tuple[int, ...]] = {}
+    before: list[int] = []
+    for nodes in order:
+        if nodes[0] in delegated:
+            waiting[min(nodes)] = tuple(before)
+            before = []
+        else:
+            before += nodes
+    spans = []
+    moment = start_ns
+    for run in inside:
+        first = run.first_node
+        nodes = waiting.get(first, ()) if first is not None else ()
+        spans.append(CpuSpan(nodes, moment, run.start_ns))
+        moment = run.end_ns
+    spans.append(CpuSpan(tuple(before), moment, end_ns))
+    return Inference(start_ns, end_ns, tuple(inside), tuple(spans))

@@ -1,0 +1,234 @@
+"""Inferences as a Chrome trace, which ui.perfetto.dev and chrome://tracing open.
+
+Two processes: "host", whose times a clock measured (invokes, CPU operators, conversion, submit and
+wait), and "NPU", with a track per core and one of partitions. On hardware the NPU's jobs lie where
+the host waited for them, and the tasks inside share that time by their estimates: the hardware
+reports no times of single tasks. On the simulator the NPU's times are modelled altogether, on a
+timeline of their own that starts with the trace. Names and arguments say which is which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from delegate import __version__
+from delegate.compile.compiler import CompiledPartition, CompileResult
+from delegate.insight.layer_counters import tasks_in_order
+from delegate.insight.run_log import Run
+from delegate.insight.simulated_run import TaskCounters, count
+from delegate.insight.timeline import Inference
+from delegate.npu.perf import Estimate
+from delegate.npu.program_reader import parse
+from delegate.npu.program_types import Program
+
+CORES = 3
+MODEL_CLOCK_HZ = 1_000_000_000
+"""The clock that turns modelled cycles into time: what RK3588 boards give the NPU at most."""
+
+_HOST, _NPU = 1, 2
+_INVOKES, _OPERATORS = 1, 2
+_PARTITIONS = 1
+_FIRST_CORE = 2
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A partition's program, its name and what every task of it does."""
+
+    number: int
+    compiled: CompiledPartition
+    program: Program
+    counters: Mapping[int, TaskCounters]  # by the offset of the task's commands
+
+    @property
+    def title(self) -> str:
+        return f"partition {self.number}: {self.program.name}"
+
+
+def chrome_trace(
+    inferences: Sequence[Inference], result: CompileResult, device: str, model: str
+) -> dict[str, Any]:
+    """The JSON document of a trace. Times in it are microseconds from the first invoke on."""
+    is_modelled = device in ("simulator", "null", "cpu")
+    placed = {
+        compiled.partition.nodes[0]: _place(number, compiled)
+        for number, compiled in enumerate(result.partitions)
+    }
+    events = list(_names(is_modelled))
+    origin = inferences[0].start_ns if inferences else 0
+    modelled_us = 0.0
+    flow = 0
+    for number, inference in enumerate(inferences):
+        events.append(
+            _span("invoke", _HOST, _INVOKES, inference.start_ns - origin, inference.end_ns - origin,
+                  {"inference": number, "measured": True})
+        )  # fmt: skip
+        events += _operators(inference, result, origin)
+        for run in inference.runs:
+            first = run.first_node
+            part = placed.get(first) if first is not None else None
+            title = part.title if part is not None else run.name
+            begin, end = run.converted_ns - origin, run.done_ns - origin
+            events += _host_phases(run.name, title, run, origin)
+            if part is None:
+                continue
+            flow += 1
+            if is_modelled:
+                start_us = modelled_us
+                cycles = part.compiled.estimate.cycles
+                modelled_us += _cycles_us(cycles)
+                length_us = _cycles_us(cycles)
+            else:
+                start_us, length_us = begin / 1e3, (end - begin) / 1e3
+            events += _flow(flow, begin / 1e3, start_us)
+            events += _npu(part, start_us, length_us, is_modelled)
+    return {
+        "traceEvents": events,
+        "displayTimeUnit": "ms",
+        "otherData": {
+            "model": model,
+            "device": device,
+            "version": __version__,
+            "npu_times": "modelled" if is_modelled else "jobs measured, tasks shared by estimate",
+            "assumptions": (
+                f"modelled cycles at {MODEL_CLOCK_HZ // 1_000_000} MHz, without the launching of "
+                "tasks (about 8 us in a chain, 22 us each otherwise) and without the host"
+            ),
+        },
+    }
+
+
+def _place(number: int, compiled: CompiledPartition) -> _Placed:
+    program = parse(compiled.program)
+    offsets = [task.regcmd_offset for task in tasks_in_order(program)]
+    return _Placed(number, compiled, program, dict(zip(offsets, count(program), strict=True)))
+
+
+def _cycles_us(cycles: int) -> float:
+    return cycles * 1e6 / MODEL_CLOCK_HZ
+
+
+def _names(is_modelled: bool) -> Iterator[Event]:
+    kind = "modelled, not measured" if is_modelled else "jobs measured, tasks by estimate"
+    yield _metadata("process_name", _HOST, 0, {"name": "host (measured)"})
+    yield _metadata("process_name", _NPU, 0, {"name": f"NPU ({kind})"})
+    yield _metadata("process_sort_index", _HOST, 0, {"sort_index": 0})
+    yield _metadata("process_sort_index", _NPU, 0, {"sort_index": 1})
+    yield _metadata("thread_name", _HOST, _INVOKES, {"name": "invoke and delegate"})
+    yield _metadata("thread_name", _HOST, _OPERATORS, {"name": "CPU operators"})
+    yield _metadata("thread_name", _NPU, _PARTITIONS, {"name": "partitions"})
+    for core in range(CORES):
+        yield _metadata("thread_name", _NPU, _FIRST_CORE + core, {"name": f"core {core}"})
+
+
+def _metadata(name: str, pid: int, tid: int, args: dict[str, Any]) -> Event:
+    return {"name": name, "ph": "M", "pid": pid, "tid": tid, "ts": 0, "args": args}
+
+
+def _span(name: str, pid: int, tid: int, begin_ns: int, end_ns: int, args: dict[str, Any]) -> Event:
+    return _span_us(name, pid, tid, begin_ns / 1e3, (end_ns - begin_ns) / 1e3, args)
+
+
+def _span_us(
+    name: str, pid: int, tid: int, start_us: float, length_us: float, args: dict[str, Any]
+) -> Event:
+    return {
+        "name": name,
+        "cat": "host" if pid == _HOST else "npu",
+        "ph": "X",
+        "pid": pid,
+        "tid": tid,
+        "ts": start_us,
+        "dur": max(length_us, 0.0),
+        "args": args,
+    }
+
+
+def _operators(inference: Inference, result: CompileResult, origin: int) -> Iterator[Event]:
+    for span in inference.cpu:
+        if not span.nodes:
+            continue
+        ops = [result.graph.node(node).op for node in span.nodes]
+        name = ", ".join(dict.fromkeys(ops))
+        yield _span(
+            name, _HOST, _OPERATORS, span.start_ns - origin, span.end_ns - origin,
+            {"nodes": list(span.nodes), "ops": ops, "measured": True},
+        )  # fmt: skip
+
+
+def _host_phases(name: str, title: str, run: Run, origin: int) -> Iterator[Event]:
+    args = {"program": name, "measured": True}
+    track = (_HOST, _INVOKES)
+    yield _span(title, *track, run.start_ns - origin, run.end_ns - origin, args)
+    yield _span("input conversion", *track, run.start_ns - origin, run.converted_ns - origin, args)
+    if run.submitted_ns is None:
+        yield _span(
+            "submit and wait", *track, run.converted_ns - origin, run.done_ns - origin, args
+        )
+    else:
+        submitted = run.submitted_ns - origin
+        yield _span("submit", *track, run.converted_ns - origin, submitted, args)
+        yield _span("wait", *track, submitted, run.done_ns - origin, args)
+    yield _span("output conversion", *track, run.done_ns - origin, run.end_ns - origin, args)
+
+
+def _flow(number: int, submit_us: float, start_us: float) -> Iterator[Event]:
+    """An arrow from the submit on the host to the partition on the NPU."""
+    common = {"name": "submit", "cat": "flow", "id": number}
+    yield {**common, "ph": "s", "pid": _HOST, "tid": _INVOKES, "ts": submit_us}
+    yield {**common, "ph": "f", "bp": "e", "pid": _NPU, "tid": _PARTITIONS, "ts": start_us}
+
+
+def _npu(part: _Placed, start_us: float, length_us: float, is_modelled: bool) -> Iterator[Event]:
+    """The partition, its jobs, their layers and tasks. Jobs go to the core that is free first."""
+    program = part.program
+    total = max(program.estimate.cycles, 1)
+    scale = length_us / total  # microseconds per modelled cycle
+    label = {"modelled": True} if is_modelled else {"job_measured": True, "tasks": "by estimate"}
+    yield _span_us(
+        part.title, _NPU, _PARTITIONS, start_us, length_us,
+        {**label, **_estimate_args(program.estimate), "nodes": list(part.compiled.partition.nodes)},
+    )  # fmt: skip
+    free = [start_us] * CORES
+    for job in dict.fromkeys(task.job for task in program.tasks):
+        core = free.index(min(free))
+        moment = free[core]
+        tasks = [task for task in program.tasks if task.job == job]
+        length = sum(max(t.npu_cycles, t.ddr_cycles) for t in tasks) * scale
+        track = _FIRST_CORE + core
+        yield _span_us(f"job {job}", _NPU, track, moment, length, {**label, "tasks": len(tasks)})
+        for layer in dict.fromkeys(task.layer for task in tasks):
+            members = [task for task in tasks if task.layer == layer]
+            cycles = sum(max(t.npu_cycles, t.ddr_cycles) for t in members)
+            facts = program.layers[layer]
+            yield _span_us(
+                f"{facts.op} {facts.name}", _NPU, track, moment, cycles * scale,
+                {**label, "op": facts.op, "nodes": list(facts.nodes), "tasks": len(members)},
+            )  # fmt: skip
+            for task in members:
+                duration = max(task.npu_cycles, task.ddr_cycles) * scale
+                yield _span_us(
+                    task.tile or facts.op, _NPU, track, moment, duration,
+                    {
+                        **label,
+                        **_estimate_args(task.estimate),
+                        "layer": facts.name,
+                        "counters": part.counters[task.regcmd_offset].as_dict(),
+                    },
+                )  # fmt: skip
+                moment += duration
+        free[core] = moment
+
+
+def _estimate_args(estimate: Estimate) -> dict[str, Any]:
+    return {
+        "npu_cycles": estimate.npu_cycles,
+        "ddr_cycles": estimate.ddr_cycles,
+        "cycles": estimate.cycles,
+        "bytes": estimate.bytes,
+        "limit": "npu" if estimate.npu_cycles >= estimate.ddr_cycles else "ddr",
+    }

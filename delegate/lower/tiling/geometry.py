@@ -1,0 +1,184 @@
+"""What the tiler reasons about: axes and their windows, kernels in parts, CBUF entries of a row.
+
+Pure integers; knows no register and no operator. The rule of ``entries_per_row`` is read from
+programs that run on silicon.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from delegate.chip.limits import (
+    ATOM_BYTES,
+    CBUF_BANK_BYTES,
+    CBUF_BANKS,
+    CBUF_ENTRIES_PER_BANK,
+    CBUF_ENTRY_BYTES,
+    CHANNELS_PER_SURFACE,
+    DENSE_KERNEL_GROUP,
+    DEPTHWISE_GROUP,
+    align,
+)
+from delegate.lower.cost import ceil_div
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Output rows (or columns) [output_start, + output_size) from input [input_start, +
+    input_size). ``pad``: padding before the first input row that the window reaches over.
+    """
+
+    output_start: int
+    output_size: int
+    input_start: int
+    input_size: int
+    pad: int
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One dimension of a convolution. ``pad`` is the padding before the image; the one after it
+    follows from ``output_size``. Output rows before ``begin`` are somebody else's.
+    """
+
+    input_size: int
+    output_size: int
+    kernel: int = 1
+    stride: int = 1
+    dilation: int = 1
+    pad: int = 0
+    begin: int = 0
+
+    @property
+    def wanted(self) -> int:
+        """Output rows to compute."""
+        return self.output_size - self.begin
+
+    @property
+    def reach(self) -> int:
+        """Input rows one output row reaches over."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    def window(self, start: int, size: int) -> Window:
+        """The input of output rows [start, + size), clipped to the image."""
+        first = start * self.stride - self.pad
+        last = (start + size - 1) * self.stride - self.pad + self.reach - 1
+        begin, end = max(first, 0), min(last, self.input_size - 1)
+        return Window(start, size, begin, end - begin + 1, begin - first)
+
+    def outputs_within(self, start: int, input_rows: int) -> int:
+        """The most output rows from ``start`` that need at most ``input_rows``; 0: not even one."""
+        remaining = self.output_size - start
+        # Input rows end at row `end`, exclusive, unless the image ends before.
+        end = max(start * self.stride - self.pad, 0) + input_rows
+        if end >= self.input_size:
+            return remaining
+        # Row o ends at o * stride - pad + reach, exclusive.
+        last = (end - self.reach + self.pad) // self.stride
+        return max(0, min(remaining, last - start + 1))
+
+    def split(self, size: int) -> tuple[Window, ...]:
+        """Windows of ``size`` output rows each; the last one may be smaller."""
+        return tuple(
+            self.window(start, min(size, self.output_size - start))
+            for start in range(self.begin, self.output_size, size)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConvGeometry:
+    """What tiling needs to know of one image of a convolution.
+
+    ``channels``: input channels as programmed (whole atoms), of which ``real_channels`` count for
+    the MAC array's steps (0: all). ``kernels``: programmed kernels, or
+    channels if depthwise; ``outputs``: the real output channels. ``images`` are convolved one after
+    the other.
+    """
+
+    rows: Axis
+    columns: Axis
+    channels: int
+    kernels: int
+    outputs: int
+    is_depthwise: bool = False
+    element_bytes: int = 1
+    images: int = 1
+    real_channels: int = 0
+
+    @property
+    def taps(self) -> int:
+        return self.rows.kernel * self.columns.kernel
+
+    @property
+    def group(self) -> int:
+        """Output channels that are computed, and written, together."""
+        whole = DEPTHWISE_GROUP if self.is_depthwise else DENSE_KERNEL_GROUP
+        return whole // self.element_bytes
+
+    @property
+    def atom_channels(self) -> int:
+        return ATOM_BYTES // self.element_bytes
+
+    @property
+    def unit(self) -> int:
+        """Kernels a part consists of multiples of: whole groups, or where the weights of one do
+        not fit CBUF, the kernels of one surface.
+
+        A task of the latter kind still writes a whole group: its last surfaces hold nothing of use
+        until the next part overwrites them, and those of the last part need room.
+        """
+        if self.is_depthwise or self._smallest_banks(self.group) <= CBUF_BANKS:
+            return self.group
+        return self.atom_channels
+
+    def _smallest_banks(self, kernels: int) -> int:
+        """Banks for one output pixel of ``kernels`` kernels."""
+        part = Part(0, min(self.kernels, kernels), 1)
+        reach = min(self.columns.reach, self.columns.input_size)
+        rows = min(self.rows.reach, self.rows.input_size)
+        entries = rows * entries_per_row(reach, self.input_channels(part), self.element_bytes)
+        weights = ceil_div(self.group_bytes(part), CBUF_BANK_BYTES)
+        return ceil_div(entries, CBUF_ENTRIES_PER_BANK) + weights
+
+    def input_channels(self, part: Part) -> int:
+        """Channels a task of ``part`` fetches."""
+        return part.kernels if self.is_depthwise else self.channels
+
+    def weight_bytes(self, part: Part) -> int:
+        lanes = part.kernels if self.is_depthwise else part.kernels * self.channels
+        return lanes * self.taps * self.element_bytes
+
+    def group_bytes(self, part: Part) -> int:
+        """Weights of one group of kernels. Depthwise weights count as one group."""
+        if self.is_depthwise:
+            return self.weight_bytes(part)
+        kernels = min(part.kernels, self.group)
+        return kernels * self.channels * self.taps * self.element_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Kernels (depthwise: channels) [first, + kernels) of which ``outputs`` are real."""
+
+    first: int
+    kernels: int
+    outputs: int
+
+    def surfaces(self, group: int) -> range:
+        """Surfaces of the result that a task of this part writes: whole groups of ``group``
+        channels from its first one on.
+        """
+        first = self.first // CHANNELS_PER_SURFACE
+        return range(first, first + align(self.outputs, group) // CHANNELS_PER_SURFACE)
+
+
+def entries_per_row(width: int, channels: int, element_bytes: int = 1) -> int:
+    """CBUF entries of one row: whole entries of 64 bytes per pixel, and the rest of the channels
+    packed.
+
+    The rest is rounded up to 16, 32 or 64 bytes per pixel (exact on 34 of 34 observed shapes; C =
+    48 takes 64).
+    """
+    whole, rest = divmod(channels * element_bytes, CBUF_ENTRY_BYTES)
+    rest_bytes = next(size for size in (0, 16, 32, 64) if size >= rest)
+    return width * whole + ceil_div(width * rest_bytes, CBUF_ENTRY_BYTES)

@@ -1,0 +1,140 @@
+"""Groups of input channels, for layers whose input and weights one task cannot hold in CBUF.
+
+Pure integers, like ``tiling``. Every group is a pass: it convolves its channels and adds what the
+passes before it summed. That sum is an int32 per output channel, which the hardware adds in BS,
+where otherwise the bias comes from memory; so a task computes a single output pixel, and all
+kernels of it (their weights stream through CBUF). All passes but the last write plain int32 sums;
+the last one requantises as a task that needs no split.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from delegate.chip.limits import (
+    ATOM_BYTES,
+    CBUF_BANK_BYTES,
+    CBUF_BANKS,
+    CBUF_ENTRIES_PER_BANK,
+    CBUF_ENTRY_BYTES,
+    CHANNELS_PER_SURFACE,
+    MAX_CUBE_SIZE,
+    MAX_ENTRIES_PER_ROW,
+    MAX_FEATURE_SIZE,
+    MAX_INPUT_CHANNELS,
+    MAX_PRODUCTS,
+    align,
+)
+from delegate.lower.cost import KICK_CYCLES, ceil_div, ddr_cycles, dense_cycles
+from delegate.lower.tiling.geometry import ConvGeometry, Part, entries_per_row
+
+# Bytes of a sum in memory.
+SUM_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class InputGroup:
+    """Input channels [first, + channels), whole surfaces, and the banks their pixels take."""
+
+    first: int
+    channels: int
+    data_banks: int
+
+
+@dataclass(frozen=True, slots=True)
+class SplitCost:
+    """Work that the geometry does not tell.
+
+    ``sum_kernels``: kernels of the passes that sum. ``passes_per_group``: 2 or 3 where weights
+    minus their zero point need as many int8 kernels. ``last_sum_tasks``: the last sum of a pixel in
+    so many tasks. ``copy_tasks``, ``copied_bytes``: per pixel, to bring per-channel operands.
+    """
+
+    sum_kernels: int
+    passes_per_group: int = 1
+    last_sum_tasks: int = 1
+    copy_tasks: int = 0
+    copied_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class InputSplit:
+    """``cycles`` without, ``cost_cycles`` with the kicks, for all pixels of all images."""
+
+    groups: tuple[InputGroup, ...]
+    tasks: int
+    cycles: int
+    moved_bytes: int
+    cost_cycles: int
+
+
+def plan_input_split(geometry: ConvGeometry, work: SplitCost) -> InputSplit | None:
+    """The fewest groups of equal size that fit, or None if not even one surface does, or a cube
+    does not hold the results.
+
+    A group fits if the weight banks hold two groups of its kernels, one of them being fetched
+    while the other is used; only where that is impossible a single group of kernels.
+    """
+    lanes = geometry.channels
+    if align(max(geometry.outputs, work.sum_kernels), geometry.group) > MAX_CUBE_SIZE:
+        return None
+    for kernel_groups in (2, 1):
+        for count in range(2, lanes // CHANNELS_PER_SURFACE + 1):
+            size = ceil_div(lanes, count)
+            size = align(size, CBUF_ENTRY_BYTES if size > CBUF_ENTRY_BYTES else ATOM_BYTES)
+            banks = _data_banks(geometry, size, kernel_groups)
+            if banks is not None:
+                return _costed(geometry, _groups(lanes, size, banks), work)
+    return None
+
+
+def _data_banks(geometry: ConvGeometry, channels: int, kernel_groups: int) -> int | None:
+    """Banks for the widest window of ``channels``, or None if the kernels do not fit the rest."""
+    rows = min(geometry.rows.reach, geometry.rows.input_size)
+    columns = min(geometry.columns.reach, geometry.columns.input_size)
+    entries = entries_per_row(columns, channels, geometry.element_bytes)
+    products = geometry.taps * channels
+    if max(rows, columns) > MAX_FEATURE_SIZE or entries > MAX_ENTRIES_PER_ROW:
+        return None
+    if channels > MAX_INPUT_CHANNELS or products > MAX_PRODUCTS:
+        return None
+    banks = ceil_div(rows * entries, CBUF_ENTRIES_PER_BANK)
+    part = Part(0, geometry.kernels, geometry.outputs)
+    narrowed = replace(geometry, channels=channels)
+    wanted = min(kernel_groups * narrowed.group_bytes(part), narrowed.weight_bytes(part))
+    fits = banks + ceil_div(wanted, CBUF_BANK_BYTES) <= CBUF_BANKS
+    return banks if fits else None
+
+
+def _groups(lanes: int, size: int, banks: int) -> tuple[InputGroup, ...]:
+    return tuple(
+        InputGroup(first, min(size, lanes - first), banks) for first in range(0, lanes, size)
+    )
+
+
+def _costed(geometry: ConvGeometry, groups: tuple[InputGroup, ...], work: SplitCost) -> InputSplit:
+    pixels = geometry.images * geometry.rows.output_size * geometry.columns.output_size
+    reach = min(geometry.rows.reach, geometry.rows.input_size)
+    reach *= min(geometry.columns.reach, geometry.columns.input_size)
+    copied = 2 * work.copied_bytes
+    tasks = pixels * work.copy_tasks
+    cycles, moved = pixels * ddr_cycles(copied), pixels * copied
+    for number, group in enumerate(groups, 1):
+        parts, passes = 1, work.passes_per_group
+        kernels, written = work.sum_kernels, align(work.sum_kernels * SUM_BYTES, ATOM_BYTES)
+        if number == len(groups):
+            passes, kernels = 1, geometry.kernels
+            written = align(geometry.outputs, geometry.atom_channels)
+        elif number == len(groups) - 1:
+            parts = work.last_sum_tasks
+        tasks += pixels * (passes - 1 + parts)
+        body = reach * group.channels + written // parts
+        weights = kernels // parts * group.channels * geometry.taps
+        is_resident = weights <= (CBUF_BANKS - group.data_banks) * CBUF_BANK_BYTES
+        npu = dense_cycles(1, kernels // parts, group.channels, geometry.taps)
+        runs = passes - 1 + parts
+        fetches = 1 if is_resident else pixels
+        moved += runs * (pixels * body + fetches * weights)
+        cycles += runs * fetches * max(npu, ddr_cycles(body + weights))
+        cycles += runs * (pixels - fetches) * max(npu, ddr_cycles(body))
+    return InputSplit(groups, tasks, cycles, moved, cycles + tasks * KICK_CYCLES)

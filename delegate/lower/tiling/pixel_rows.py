@@ -1,0 +1,62 @@
+"""Other rows for convolutions that see single pixels.
+
+A 1 x 1 kernel of stride 1 without padding does not care how an image's pixels form rows, and a
+surface holds them one after the other. Rows of another length can need fewer tasks: an image
+wider than a task's 2047 pixels has to be cut into columns, its pixels in shorter rows do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from delegate.chip.limits import MAX_FEATURE_SIZE
+from delegate.lower.cost import PIXEL_GROUP
+from delegate.lower.memory.tensors import View
+from delegate.lower.resolved import Convolution
+
+# Of rows that are multiples of so many pixels, the longest is tried: whole groups of the array
+# (16), whole entries of CBUF (4), any.
+GRANULES = (16, 4, 1)
+
+
+def other_rows(conv: Convolution, kh: int, kw: int) -> Iterator[Convolution]:
+    """``conv`` with other row lengths, if its kernel sees single pixels."""
+    same = (kh, kw, conv.stride_h, conv.stride_w) == (1, 1, 1, 1)
+    unpadded = conv.pad_top == conv.pad_left == 0 and conv.input_view.pixels == _outputs(conv)
+    if not same or not unpadded or conv.source.fold is not None:
+        return
+    for width in row_lengths(conv.input_view):
+        height = conv.input_view.pixels // width
+        yield replace(
+            conv,
+            input_view=replace(conv.input_view, height=height, width=width),
+            output_view=replace(conv.output_view, height=height, width=width),
+        )
+
+
+def _outputs(conv: Convolution) -> int:
+    return conv.output_view.pixels
+
+
+def row_lengths(view: View) -> list[int]:
+    """Divisors of the pixel count: for every granule the longest row; and the squarest image, whose
+    short rows let a tile end where CBUF is full. None shorter than the array's group of pixels.
+    """
+    pixels = view.pixels
+    longest = min(pixels, MAX_FEATURE_SIZE)
+    divisors = [n for n in range(PIXEL_GROUP, longest + 1) if pixels % n == 0]
+    if not divisors:
+        return []
+    chosen = [min(divisors, key=lambda n: abs(n * n - pixels))]
+    for granule in GRANULES:
+        chosen += [n for n in divisors if n % granule == 0][-1:]
+    return [width for width in dict.fromkeys(chosen) if width != view.width]
+
+
+def rows_text(conv: Convolution) -> str:
+    """What the explanation of a plan says of it."""
+    view, seen = conv.target.view, conv.output_view
+    if view.pixels != seen.pixels or view.width == seen.width:
+        return ""
+    return f"pixels as {seen.height} x {seen.width}, "

@@ -1,0 +1,181 @@
+"""The convolutions that a layer with split input channels consists of: their kernels and order.
+
+Sums are plain: int32 output excludes the OW term (sum of the inputs), so the weights of all passes
+but the last have their zero point taken off. What does not fit int8 then takes more passes over
+the same inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.chip.limits import (
+    ATOM_BYTES,
+    CBUF_BANK_BYTES,
+    CBUF_BANKS,
+    CHANNELS_PER_SURFACE,
+    DENSE_KERNEL_GROUP,
+    MAX_CUBE_SIZE,
+    align,
+)
+from delegate.errors import LoweringError
+from delegate.lower.constants import ConstantPool
+from delegate.lower.cost import ceil_div
+from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, INT32_MAX, Int64Array
+from delegate.lower.numerics.rules import ACCUMULATOR_FITS_INT32
+from delegate.lower.resolved import Convolution
+from delegate.lower.task import Weights
+from delegate.lower.tiling.input_groups import SUM_BYTES, InputGroup, InputSplit, SplitCost
+from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, pack_dense, padded_kernels
+
+# BRDMA blocks: summands in the first half, OW and multipliers in the second.
+BLOCK_BYTES = 64
+HALF_BLOCK_BYTES = BLOCK_BYTES // 2
+# Channels of an int32 surface.
+SUM_LANES = ATOM_BYTES // SUM_BYTES
+# Channels whose operand blocks two groups of kernels fill, each one half of every block.
+SORTED_CHANNELS = 2 * DENSE_KERNEL_GROUP
+# Operand blocks that one copy brings: each is a surface.
+BLOCKS_PER_COPY = MAX_CUBE_SIZE // CHANNELS_PER_SURFACE
+
+Int8Array = npt.NDArray[np.int8]
+
+
+def split_cost(conv: Convolution) -> SplitCost:
+    """What the layer's numbers add to the work that its geometry tells."""
+    low, high = int(conv.weights.min()), int(conv.weights.max())
+    low, high = low - conv.weight_zero_point, high - conv.weight_zero_point
+    passes = max(ceil_div(low, INT8_MIN), ceil_div(high, INT8_MAX), 1)
+    outputs = conv.output_view.channels
+    if not conv.per_channel:
+        return SplitCost(padded_kernels(outputs), passes)
+    kernels = align(outputs, SORTED_CHANNELS)
+    blocks = kernels // OPERAND_BLOCK_CHANNELS
+    return SplitCost(
+        sum_kernels=kernels,
+        passes_per_group=passes,
+        last_sum_tasks=2,
+        copy_tasks=ceil_div(blocks, BLOCKS_PER_COPY),
+        copied_bytes=blocks * HALF_BLOCK_BYTES,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One convolution of a group of input channels, for all pixels."""
+
+    group: InputGroup
+    weights: Weights
+
+    @property
+    def is_resident(self) -> bool:
+        return self.weights.total_bytes <= self.weight_banks * CBUF_BANK_BYTES
+
+    @property
+    def weight_banks(self) -> int:
+        return CBUF_BANKS - self.group.data_banks
+
+    def kernels(self, first: int, count: int) -> Pass:
+        """The same with some of the kernels, whole groups of them."""
+        weights = self.weights
+        part = replace(
+            weights,
+            source=weights.source.moved(first * weights.bytes_per_kernel),
+            total_bytes=count * weights.bytes_per_kernel,
+            kernels=count,
+        )
+        return replace(self, weights=part)
+
+
+def kernel_order(conv: Convolution) -> npt.NDArray[np.int64]:
+    """The output channel of every kernel of the sums; beyond the last channel: a kernel of zeros.
+
+    Per channel: first those of the first halves of all blocks, then those of the second halves.
+    """
+    outputs = conv.output_view.channels
+    if not conv.per_channel:
+        return np.arange(padded_kernels(outputs))
+    channels = np.arange(align(outputs, SORTED_CHANNELS))
+    return channels.reshape(-1, 2, SUM_LANES).transpose(1, 0, 2).reshape(-1)
+
+
+def sum_passes(
+    conv: Convolution,
+    split: InputSplit,
+    order: npt.NDArray[np.int64],
+    constants: ConstantPool,
+) -> tuple[list[Pass], Int64Array]:
+    """The passes before the last, and per output channel how far their sums can get from 0."""
+    passes = []
+    reach = np.zeros(conv.output_view.channels, np.int64)
+    for group in split.groups[:-1]:
+        lanes = conv.weights[..., group.first : group.first + group.channels]
+        terms = lanes.astype(np.int16) - np.int16(conv.weight_zero_point)
+        parts = _int8_parts(terms)
+        passes.append(Pass(group, pack_group(next(parts), group, order, constants)))
+        for part in parts:
+            used = np.flatnonzero(part.any(axis=(0, 1, 2)))
+            narrow = _narrowed(group, int(used[0]), int(used[-1]))
+            start = narrow.first - group.first
+            lanes = part[..., start : start + narrow.channels]
+            passes.append(Pass(narrow, pack_group(lanes, narrow, order, constants)))
+        reach += np.abs(terms).sum(axis=(1, 2, 3), dtype=np.int64) * -INT8_MIN
+    return passes, reach
+
+
+def _int8_parts(terms: npt.NDArray[np.int16]) -> Iterator[Int8Array]:
+    """int8 kernels whose sum is ``terms``: one, or two or three of those with 9 bits."""
+    while True:
+        part = np.clip(terms, INT8_MIN, INT8_MAX)
+        yield part.astype(np.int8)
+        terms = terms - part
+        if not terms.any():
+            return
+
+
+def _narrowed(group: InputGroup, first: int, last: int) -> InputGroup:
+    """The surfaces of ``group`` with its channels ``first`` to ``last``."""
+    start = first // CHANNELS_PER_SURFACE * CHANNELS_PER_SURFACE
+    return replace(
+        group,
+        first=group.first + start,
+        channels=align(last + 1 - start, CHANNELS_PER_SURFACE),
+    )
+
+
+def pack_group(
+    weights: Int8Array,
+    group: InputGroup,
+    order: npt.NDArray[np.int64],
+    constants: ConstantPool,
+    zero_point: int = 0,
+) -> Weights:
+    """Kernels of ``group`` in ``order``; ``weights`` has its input channels only."""
+    outputs, kh, kw, _ = weights.shape
+    if len(order) > outputs or not np.array_equal(order[:outputs], np.arange(outputs)):
+        known = np.where((order < outputs)[:, None, None, None], 1, 0).astype(np.int8)
+        weights = weights[np.minimum(order, outputs - 1)] * known
+    packed = pack_dense(weights, zero_point)
+    kernels = padded_kernels(len(weights))
+    per_kernel = kh * kw * group.channels
+    assert len(packed) == kernels * per_kernel
+    return Weights(constants.add(packed), len(packed), per_kernel, kernels, kh, kw)
+
+
+def check_range(conv: Convolution, bias: Int64Array, reach: Int64Array) -> None:
+    """No sum in memory may leave int32, whatever the input: BS would saturate it. Raises
+    LoweringError.
+    """
+    worst = np.abs(bias) + reach
+    if int(worst.max()) > INT32_MAX:
+        channel = int(np.argmax(worst))
+        raise LoweringError(
+            conv.node,
+            ACCUMULATOR_FITS_INT32,
+            f"output channel {channel}: the sum over a part of the input channels can reach "
+            f"{int(worst[channel])}, beyond int32",
+        )

@@ -1,0 +1,381 @@
+"""Tiles of a convolution: pure integers in, tiles out; knows no register and no operator.
+
+A tile is one task: output rows x output columns x kernels. Its input rows lie in CBUF, each taking
+``entries_per_row`` entries of 64 bytes; the 12 banks are split between rows and weights. The plan
+with the least estimated time (``cost``: kicks, MAC cycles, bytes on the bus) is taken out of
+
+- all kernels in a task, or equal parts of them (weights that fit stay resident over the rows);
+- whole rows, or the fewest columns with which a row fits;
+- the bank split of programs that run on silicon (weights up to three banks resident, larger ones
+  two kernel groups deep and streaming), all weights resident, or a single group;
+- row heights that need the fewest tasks, evened out where that saves partly filled pixel groups.
+
+Input fetched for one task is never reused by the next (no observed program does), so parts of the
+kernels fetch the rows again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from delegate.chip.limits import (
+    CBUF_BANK_BYTES,
+    CBUF_BANKS,
+    CBUF_ENTRIES_PER_BANK,
+    CBUF_ENTRY_BYTES,
+    MAX_CUBE_SIZE,
+    MAX_ENTRIES_PER_ROW,
+    MAX_FEATURE_SIZE,
+    MAX_INPUT_CHANNELS,
+    MAX_NOTCH,
+    MAX_PRODUCTS,
+    RESIDENT_WEIGHT_BANKS,
+    align,
+)
+from delegate.lower.cost import (
+    KICK_CYCLES,
+    PIXEL_GROUP,
+    ceil_div,
+    ddr_cycles,
+    dense_cycles,
+    depthwise_cycles,
+)
+from delegate.lower.tiling.geometry import ConvGeometry, Part, Window, entries_per_row
+
+
+class TilingError(ValueError):
+    """No tile fits. ``rule`` and the message are what the user sees."""
+
+    def __init__(self, rule: str, message: str) -> None:
+        super().__init__(message)
+        self.rule = rule
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One task per image. ``data_banks`` + ``weight_banks`` share CBUF; ``first_of_part``: the
+    weights change here, so that they are fetched even if they are resident.
+    """
+
+    rows: Window
+    columns: Window
+    part: Part
+    entries_per_row: int
+    data_banks: int
+    weight_banks: int
+    weights_resident: bool
+    first_of_part: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TilePlan:
+    """Tiles in order of execution, all images of a part before the next part.
+
+    ``cycles`` without, ``cost_cycles`` with the kicks, for all images. ``choice``: one line of why.
+    """
+
+    tiles: tuple[Tile, ...]
+    cycles: int
+    moved_bytes: int
+    cost_cycles: int
+    choice: str = ""
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Less is better; among equally fast plans the one that leaves the bus more room."""
+        return self.cost_cycles, self.moved_bytes
+
+
+def weight_banks_needed(weight_bytes: int, bytes_per_kernel_group: int) -> int:
+    """Banks that weights want: all of them up to three, else two kernel groups, at the least one
+    group.
+    """
+    whole = ceil_div(weight_bytes, CBUF_BANK_BYTES)
+    if whole <= RESIDENT_WEIGHT_BANKS:
+        return whole
+    banks = min(whole, ceil_div(2 * bytes_per_kernel_group, CBUF_BANK_BYTES))
+    if banks > CBUF_BANKS - 1:
+        banks = ceil_div(bytes_per_kernel_group, CBUF_BANK_BYTES)
+    return banks
+
+
+def plan_tiles(geometry: ConvGeometry) -> TilePlan:
+    """The cheapest plan. Raises TilingError if not even one output pixel of one kernel group fits.
+
+    A plan of a single task per image is taken at once: splitting can only add work.
+    """
+    _check_smallest(geometry)
+    best: TilePlan | None = None
+    tried = 0
+    for parts in _kernel_splits(geometry):
+        if best is not None and _at_least(geometry, len(parts)) > best.cost_cycles:
+            break
+        for plan in _plans(geometry, parts, best):
+            tried += 1
+            if best is None or plan.rank < best.rank:
+                best = plan
+        if best is not None and len(best.tiles) == len(parts):
+            break
+    assert best is not None, geometry
+    return _explained(best, tried)
+
+
+def _at_least(geometry: ConvGeometry, tiles: int) -> int:
+    """No plan of so many tiles costs less: every tile is a kick, splitting never saves cycles."""
+    window = Window(0, geometry.rows.wanted, 0, 0, 0)
+    column = Window(0, geometry.columns.output_size, 0, 0, 0)
+    whole = Part(0, geometry.kernels, geometry.outputs)
+    npu = _tile_cycles(geometry, window, column, whole)
+    return geometry.images * (tiles * KICK_CYCLES + npu)
+
+
+def _kernel_splits(geometry: ConvGeometry) -> Iterator[tuple[Part, ...]]:
+    """All kernels, if a cube holds their results; and parts, ever more of them: of depthwise
+    channels any number, of kernels those whose weights need a bank less (more parts than that only
+    fetch the input more often).
+    """
+    units = ceil_div(geometry.kernels, geometry.unit)
+    if geometry.unit < geometry.group:
+        yield _parts(geometry, units)
+        return
+    banks = last = 0
+    for count in range(1, units + 1):
+        parts = _parts(geometry, count)
+        if len(parts) == last:
+            continue
+        last = len(parts)
+        if align(parts[0].outputs, geometry.group) > MAX_CUBE_SIZE:
+            continue
+        needed = ceil_div(geometry.weight_bytes(parts[0]), CBUF_BANK_BYTES)
+        if geometry.is_depthwise or banks == 0 or (needed < banks and needed < CBUF_BANKS):
+            yield parts
+            banks = needed
+
+
+def _parts(geometry: ConvGeometry, count: int) -> tuple[Part, ...]:
+    """At most ``count`` parts of as equal numbers of whole units as possible."""
+    size = ceil_div(ceil_div(geometry.kernels, geometry.unit), count) * geometry.unit
+    return tuple(
+        Part(
+            first,
+            min(size, geometry.kernels - first),
+            min(size, geometry.outputs - first),
+        )
+        for first in range(0, geometry.kernels, size)
+    )
+
+
+def _plans(
+    geometry: ConvGeometry, parts: tuple[Part, ...], best: TilePlan | None
+) -> Iterator[TilePlan]:
+    """A plan per bank split, with the fewest columns that let a row of tiles fit; none that is
+    certain to cost more than ``best``.
+    """
+    widest = max(parts, key=lambda part: part.kernels)
+    for columns in _column_splits(geometry, widest):
+        width = max(window.input_size for window in columns)
+        entries = entries_per_row(width, geometry.input_channels(widest), geometry.element_bytes)
+        for choices in _weight_bank_choices(geometry, widest):
+            found = False
+            for banks in choices:
+                height = (CBUF_BANKS - banks) * CBUF_ENTRIES_PER_BANK // entries
+                for rows in _row_splits(geometry, min(height, MAX_FEATURE_SIZE), columns):
+                    found = True
+                    tiles = len(parts) * len(columns) * len(rows)
+                    if best is None or _at_least(geometry, tiles) <= best.cost_cycles:
+                        best = _plan(geometry, parts, columns, rows, banks)
+                        yield best
+            if found:
+                return
+
+
+def _column_splits(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window, ...]]:
+    """Ever more columns whose rows respect the limits of a single row; whole rows first."""
+    axis = geometry.columns
+    channels = geometry.input_channels(part)
+    last = 0
+    # No row holds more pixels, padding aside: fewer columns than that need not be tried.
+    pixels = MAX_ENTRIES_PER_ROW * CBUF_ENTRY_BYTES // (channels * geometry.element_bytes)
+    most = (min(pixels, MAX_FEATURE_SIZE) + 2 * axis.reach) // axis.stride + 1
+    for count in range(ceil_div(axis.output_size, most), axis.output_size + 1):
+        size = ceil_div(axis.output_size, count)
+        if size == last:
+            continue
+        last = size
+        windows = axis.split(size)
+        width = max(window.input_size for window in windows)
+        entries = entries_per_row(width, channels, geometry.element_bytes)
+        if width <= MAX_FEATURE_SIZE and size <= MAX_CUBE_SIZE and entries <= MAX_ENTRIES_PER_ROW:
+            yield windows
+
+
+def _weight_bank_choices(geometry: ConvGeometry, part: Part) -> tuple[tuple[int, ...], ...]:
+    """Numbers of banks worth a try; the second set only if no tile fits with the first."""
+    weight_bytes, group_bytes = geometry.weight_bytes(part), geometry.group_bytes(part)
+    rule = weight_banks_needed(weight_bytes, group_bytes)
+    resident = ceil_div(weight_bytes, CBUF_BANK_BYTES)
+    one_group = ceil_div(group_bytes, CBUF_BANK_BYTES)
+    first = dict.fromkeys(banks for banks in (rule, resident) if banks < CBUF_BANKS)
+    return tuple(first), (one_group,) if one_group < CBUF_BANKS else ()
+
+
+def _row_splits(
+    geometry: ConvGeometry, input_rows: int, columns: tuple[Window, ...]
+) -> Iterator[tuple[Window, ...]]:
+    """Tiles of as many rows as fit, and evener ones of the same number; none if no row fits.
+
+    Of columns too far apart for the skip between their rows, single rows.
+    """
+    axis = geometry.rows
+    gap = geometry.columns.output_size - min(column.output_size for column in columns)
+    most = 1 if gap > MAX_NOTCH else MAX_CUBE_SIZE
+    greedy = []
+    start = axis.begin
+    while start < axis.output_size:
+        count = min(axis.outputs_within(start, input_rows), most)
+        if count == 0:
+            return
+        greedy.append(axis.window(start, count))
+        start += count
+    yield tuple(greedy)
+    if len(greedy) == 1:
+        return
+    even = ceil_div(axis.wanted, len(greedy))
+    width = columns[0].output_size
+    # Rows whose pixels fill whole groups of 16 lose nothing at the end of a tile.
+    step = next(n for n in (1, 2, 4, 8, 16) if n * width % PIXEL_GROUP == 0)
+    for size in dict.fromkeys((even, align(even, step))):
+        windows = axis.split(size)
+        if (
+            size <= most
+            and len(windows) == len(greedy)
+            and all(w.input_size <= input_rows for w in windows)
+        ):
+            yield windows
+
+
+def _plan(
+    geometry: ConvGeometry,
+    parts: tuple[Part, ...],
+    columns: tuple[Window, ...],
+    rows: tuple[Window, ...],
+    weight_banks: int,
+) -> TilePlan:
+    tiles = []
+    cycles = moved = 0
+    for part in parts:
+        data_banks = CBUF_BANKS - weight_banks
+        channels = geometry.input_channels(part)
+        per_row = {
+            window: entries_per_row(window.input_size, channels, geometry.element_bytes)
+            for window in columns
+        }
+        if len(rows) == len(columns) == 1:
+            # One tile: rows take what they need, weights the rest.
+            needed = rows[0].input_size * per_row[columns[0]]
+            data_banks = ceil_div(needed, CBUF_ENTRIES_PER_BANK)
+        banks = CBUF_BANKS - data_banks
+        weight_bytes = geometry.weight_bytes(part)
+        resident = weight_bytes <= banks * CBUF_BANK_BYTES
+        is_first = True
+        for column in columns:
+            for row in rows:
+                tiles.append(
+                    Tile(
+                        row,
+                        column,
+                        part,
+                        per_row[column],
+                        data_banks,
+                        banks,
+                        resident,
+                        is_first,
+                    )
+                )
+                body = _tile_bytes(geometry, row, column, part)
+                npu = _tile_cycles(geometry, row, column, part)
+                fetched = body + weight_bytes
+                later = body if resident else fetched
+                first = fetched if is_first else later
+                moved += first + (geometry.images - 1) * later
+                cycles += max(npu, ddr_cycles(first))
+                if geometry.images > 1:
+                    cycles += (geometry.images - 1) * max(npu, ddr_cycles(later))
+                is_first = False
+    kicks = len(tiles) * geometry.images
+    return TilePlan(tuple(tiles), cycles, moved, cycles + kicks * KICK_CYCLES)
+
+
+def _tile_bytes(geometry: ConvGeometry, row: Window, column: Window, part: Part) -> int:
+    """Bytes of input and output of a tile."""
+    channels = geometry.input_channels(part)
+    outputs = align(part.outputs, geometry.atom_channels)
+    elements = row.input_size * column.input_size * channels
+    elements += row.output_size * column.output_size * outputs
+    return elements * geometry.element_bytes
+
+
+def _tile_cycles(geometry: ConvGeometry, row: Window, column: Window, part: Part) -> int:
+    pixels = row.output_size * column.output_size
+    if geometry.is_depthwise:
+        return depthwise_cycles(pixels, part.outputs, geometry.taps, geometry.element_bytes)
+    channels = geometry.real_channels or geometry.channels
+    return dense_cycles(pixels, part.outputs, channels, geometry.taps, geometry.element_bytes)
+
+
+def _check_smallest(geometry: ConvGeometry) -> None:
+    """Refuses what no split can help: one output pixel of the fewest kernels must fit."""
+    smallest = _parts(geometry, ceil_div(geometry.kernels, geometry.unit))[0]
+    channels = geometry.input_channels(smallest)
+    reach = min(geometry.columns.reach, geometry.columns.input_size)
+    entries = entries_per_row(reach, channels, geometry.element_bytes)
+    if reach > MAX_FEATURE_SIZE or entries > MAX_ENTRIES_PER_ROW:
+        raise TilingError(
+            "row_fits_cbuf",
+            f"the {reach} pixels x {channels} channels one output reaches over take {entries} CBUF "
+            f"entries in a row, more than {MAX_ENTRIES_PER_ROW}",
+        )
+    rows = min(geometry.rows.reach, geometry.rows.input_size)
+    banks = ceil_div(rows * entries, CBUF_ENTRIES_PER_BANK)
+    banks += ceil_div(geometry.group_bytes(smallest), CBUF_BANK_BYTES)
+    if banks > CBUF_BANKS or rows > MAX_FEATURE_SIZE:
+        raise _nothing_fits(geometry, rows, entries, geometry.group_bytes(smallest))
+    products = geometry.taps * (1 if geometry.is_depthwise else channels)
+    if channels > MAX_INPUT_CHANNELS or products > MAX_PRODUCTS:
+        raise TilingError(
+            "tile_fits_cbuf",
+            f"{channels} input channels and {products} products per output; a task takes up to "
+            f"{MAX_INPUT_CHANNELS} and {MAX_PRODUCTS}",
+        )
+
+
+def _nothing_fits(geometry: ConvGeometry, rows: int, entries: int, group_bytes: int) -> TilingError:
+    return TilingError(
+        "tile_fits_cbuf",
+        f"{rows} input rows ({entries} CBUF entries each) and one group of "
+        f"{min(geometry.kernels, geometry.unit)} kernels ({group_bytes} bytes) do not fit the "
+        f"{CBUF_BANKS} banks of CBUF",
+    )
+
+
+def _explained(plan: TilePlan, tried: int) -> TilePlan:
+    tile = plan.tiles[0]
+    rows = len({t.rows for t in plan.tiles})
+    columns = len({t.columns for t in plan.tiles})
+    parts = len({t.part for t in plan.tiles})
+    cuts = [
+        f"{count} {what}"
+        for count, what in ((rows, "row tiles"), (columns, "columns"), (parts, "kernel parts"))
+        if count > 1
+    ]
+    shape = " x ".join(cuts) or "one tile"
+    weights = "resident" if tile.weights_resident else "streaming"
+    return TilePlan(
+        plan.tiles,
+        plan.cycles,
+        plan.moved_bytes,
+        plan.cost_cycles,
+        f"{shape}, banks {tile.data_banks} data + {tile.weight_banks} weights ({weights}), "
+        f"{plan.cycles} cycles, {plan.moved_bytes} bytes; best of {tried}",
+    )

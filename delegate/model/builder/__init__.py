@@ -1,0 +1,25 @@
+"""Small .tflite models built in memory for tests, conformance and benchmarks."""
+
+from delegate.model.builder.layers import Arithmetic
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.builder.networks import mobilenet_v1, mobilenet_v2, yolo_like
+from delegate.model.builder.single_op import (
+    add_model,
+    conv_conv_add_model,
+    conv_model,
+    depthwise_model,
+    fully_connected_model,
+)
+
+__all__ = [
+    "Arithmetic",
+    "ModelBuilder",
+    "add_model",
+    "conv_conv_add_model",
+    "conv_model",
+    "depthwise_model",
+    "fully_connected_model",
+    "mobilenet_v1",
+    "mobilenet_v2",
+    "yolo_like",
+]

@@ -1,0 +1,319 @@
+"""Adds one quantised layer with random weights to a ``ModelBuilder``.
+
+Comes from: a builder, a tensor of it and the layer's geometry. Goes to: the index of the layer's
+output tensor. All draws come from the caller's generator; scales and zero points follow ``ranges``
+unless given. Bias scales are float32(input scale) * float32(weight scale), as TensorFlow Lite
+demands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.model.builder import options
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.builder.ranges import (
+    ADD_COVERED_DEVIATIONS,
+    REAL_DEVIATION,
+    accumulator_deviation,
+    float32,
+    output_quantization,
+    uniform_moments,
+)
+from delegate.model.graph import Activation, DType, Padding, Quantization
+
+# Largest over smallest scale of a per-channel layer unless told: what trained networks usually
+# show.
+CHANNEL_SPREAD = 8.0
+
+_INT8_VERSION = {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 4, "ADD": 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arithmetic:
+    """What a layer's numbers shall be; None means drawn or derived.
+
+    ``weights``/``bias``: arrays in TFLite's layout, else random; ``has_bias`` False leaves the bias
+    out. ``weight_scales``: one or one per channel. ``headroom``: see
+    ``ranges.output_quantization``.
+    """
+
+    activation: Activation = Activation.NONE
+    per_channel: bool = False
+    weights: npt.NDArray[np.generic] | None = None
+    weight_scales: tuple[float, ...] | None = None
+    weight_zero_point: int | None = None
+    channel_spread: float = CHANNEL_SPREAD
+    bias: npt.NDArray[np.generic] | None = None
+    has_bias: bool = True
+    output_scale: float | None = None
+    output_zero_point: int | None = None
+    headroom: float = 1.0
+
+
+DEFAULT_ARITHMETIC = Arithmetic()
+
+
+def output_size(
+    size: int, kernel: int, stride: int, dilation: int, padding: Padding, *, name: str = "size"
+) -> int:
+    """Rows or columns a convolution produces. Raises ValueError if there is none."""
+    reach = (kernel - 1) * dilation + 1
+    rows = -(-size // stride) if padding is Padding.SAME else -(-(size - reach + 1) // stride)
+    if rows < 1:
+        raise ValueError(f"{name} {size} leaves no output for a kernel that reaches {reach}")
+    return rows
+
+
+def conv(
+    builder: ModelBuilder,
+    rng: np.random.Generator,
+    x: int,
+    *,
+    oc: int,
+    kh: int,
+    kw: int,
+    sh: int = 1,
+    sw: int = 1,
+    dh: int = 1,
+    dw: int = 1,
+    padding: Padding = Padding.SAME,
+    groups: int = 1,
+    arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
+    name: str = "conv",
+    declared_size: tuple[int, int] | None = None,
+) -> int:
+    """CONV_2D: filter OHWI [oc, kh, kw, c / groups], per-channel along axis 0.
+
+    ``declared_size``: height and width that the file shall claim for the output, right or not.
+    """
+    n, h, w, c = builder.spec(x).shape
+    rows, columns = declared_size or (
+        output_size(h, kh, sh, dh, padding),
+        output_size(w, kw, sw, dw, padding),
+    )
+    shape = (n, rows, columns, oc)
+    return _weighted(
+        builder,
+        rng,
+        x,
+        op="CONV_2D",
+        filter_shape=(oc, kh, kw, c // groups),
+        axis=0,
+        output_shape=shape,
+        operator_options=options.conv_2d(padding, sh, sw, dh, dw, arithmetic.activation),
+        arithmetic=arithmetic,
+        name=name,
+    )
+
+
+def depthwise(
+    builder: ModelBuilder,
+    rng: np.random.Generator,
+    x: int,
+    *,
+    kh: int,
+    kw: int,
+    sh: int = 1,
+    sw: int = 1,
+    dh: int = 1,
+    dw: int = 1,
+    padding: Padding = Padding.SAME,
+    multiplier: int = 1,
+    arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
+    name: str = "depthwise",
+    declared_size: tuple[int, int] | None = None,
+) -> int:
+    """DEPTHWISE_CONV_2D: filter 1HWO [1, kh, kw, c * multiplier], per-channel along axis 3.
+
+    ``declared_size``: as for ``conv``.
+    """
+    n, h, w, c = builder.spec(x).shape
+    oc = c * multiplier
+    rows, columns = declared_size or (
+        output_size(h, kh, sh, dh, padding),
+        output_size(w, kw, sw, dw, padding),
+    )
+    shape = (n, rows, columns, oc)
+    return _weighted(
+        builder,
+        rng,
+        x,
+        op="DEPTHWISE_CONV_2D",
+        filter_shape=(1, kh, kw, oc),
+        axis=3,
+        output_shape=shape,
+        operator_options=options.depthwise_conv_2d(
+            padding, sh, sw, dh, dw, arithmetic.activation, multiplier
+        ),
+        arithmetic=arithmetic,
+        name=name,
+    )
+
+
+def fully_connected(
+    builder: ModelBuilder,
+    rng: np.random.Generator,
+    x: int,
+    *,
+    outputs: int,
+    inputs: int | None = None,
+    keep_num_dims: bool = False,
+    arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
+    name: str = "fully_connected",
+) -> int:
+    """FULLY_CONNECTED: filter [outputs, inputs]; ``inputs`` defaults to the last dimension of
+    ``x``."""
+    shape = builder.spec(x).shape
+    k = inputs if inputs is not None else shape[-1]
+    lead = shape[:-1] if keep_num_dims else (int(np.prod(shape)) // k,)
+    return _weighted(
+        builder,
+        rng,
+        x,
+        op="FULLY_CONNECTED",
+        filter_shape=(outputs, k),
+        axis=0,
+        output_shape=(*lead, outputs),
+        operator_options=options.fully_connected(
+            arithmetic.activation, keep_num_dims=keep_num_dims
+        ),
+        arithmetic=arithmetic,
+        name=name,
+    )
+
+
+def add(
+    builder: ModelBuilder,
+    a: int,
+    b: int,
+    *,
+    activation: Activation = Activation.NONE,
+    output_scale: float | None = None,
+    output_zero_point: int | None = None,
+    headroom: float = 1.0,
+    name: str = "add",
+) -> int:
+    """ADD of two quantised tensors, broadcast by NumPy's rule. ``a`` may be ``b``."""
+    specs = (builder.spec(a), builder.spec(b))
+    mean = 0.0
+    variance = 0.0
+    for spec in specs:
+        scale, zero_point = _per_tensor(spec.quantization)
+        q_mean, q_std = uniform_moments(spec.dtype, zero_point)
+        mean += q_mean * scale
+        variance += (q_std * scale) ** 2 * (2.0 if a == b else 1.0)
+    quantization = output_quantization(
+        specs[0].dtype,
+        variance**0.5,
+        activation,
+        mean=mean,
+        covered=ADD_COVERED_DEVIATIONS,
+        scale=output_scale,
+        zero_point=output_zero_point,
+        headroom=headroom,
+    )
+    shape = np.broadcast_shapes(specs[0].shape, specs[1].shape)
+    y = builder.tensor(name, shape, specs[0].dtype, quantization)
+    version = _INT8_VERSION["ADD"] if specs[0].dtype is DType.INT8 else 1
+    builder.operator("ADD", (a, b), (y,), options.add(activation), version=version)
+    return y
+
+
+def _per_tensor(quantization: Quantization | None) -> tuple[float, int]:
+    if quantization is None:
+        raise ValueError("a quantised layer needs a quantised input")
+    return quantization.scale, quantization.zero_point
+
+
+def _random_weights(
+    rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]
+) -> npt.NDArray[np.generic]:
+    """int8 weights are symmetric (-127..127), uint8 ones use 1..255, as the converters do."""
+    if dtype is DType.INT8:
+        return rng.integers(-127, 128, shape, dtype=np.int8)
+    return rng.integers(1, 256, shape, dtype=np.uint8)
+
+
+def _weighted(
+    builder: ModelBuilder,
+    rng: np.random.Generator,
+    x: int,
+    *,
+    op: str,
+    filter_shape: tuple[int, ...],
+    axis: int,
+    output_shape: tuple[int, ...],
+    operator_options: options.BuiltinOptions,
+    arithmetic: Arithmetic,
+    name: str,
+) -> int:
+    spec = builder.spec(x)
+    dtype = spec.dtype
+    input_scale, input_zero_point = _per_tensor(spec.quantization)
+    channels = filter_shape[axis]
+    weights = arithmetic.weights
+    if weights is None:
+        weights = _random_weights(rng, dtype, filter_shape)
+    weight_zero_point = arithmetic.weight_zero_point
+    if weight_zero_point is None:
+        weight_zero_point = 0 if dtype is DType.INT8 else int(rng.integers(110, 147))
+
+    per_output = np.moveaxis(weights.astype(np.int64), axis, 0).reshape(channels, -1)
+    mean, std = uniform_moments(dtype, input_zero_point)
+    deviation = accumulator_deviation(per_output - weight_zero_point, mean, std)
+    rms = float(np.sqrt(np.mean(deviation**2))) or 1.0
+
+    scales = _weight_scales(rng, arithmetic, channels, input_scale * rms)
+    products = np.array(
+        [float(np.float32(input_scale) * np.float32(s)) for s in scales], dtype=np.float64
+    )
+    real_deviation = float(np.sqrt(np.mean((deviation * products) ** 2))) or 1.0
+    quantization = output_quantization(
+        dtype,
+        real_deviation,
+        arithmetic.activation,
+        scale=arithmetic.output_scale,
+        zero_point=arithmetic.output_zero_point,
+        headroom=arithmetic.headroom,
+    )
+
+    weight_quantization = Quantization(scales, (weight_zero_point,) * len(scales), axis)
+    inputs = [x, builder.constant(f"{name}/weights", weights, weight_quantization)]
+    if arithmetic.has_bias:
+        bias = arithmetic.bias
+        if bias is None:
+            bias = _random_bias(rng, deviation)
+        bias_quantization = Quantization(tuple(products.tolist()), (0,) * len(scales), 0)
+        inputs.append(builder.constant(f"{name}/bias", bias, bias_quantization))
+    elif op == "FULLY_CONNECTED":
+        inputs.append(-1)  # as the converter does; the convolutions take two inputs instead
+    y = builder.tensor(name, output_shape, dtype, quantization)
+    version = _INT8_VERSION[op] if dtype is DType.INT8 else 1
+    builder.operator(op, inputs, (y,), operator_options, version=version)
+    return y
+
+
+def _weight_scales(
+    rng: np.random.Generator, arithmetic: Arithmetic, channels: int, real_rms: float
+) -> tuple[float, ...]:
+    """Scales for which the real output deviates by ``REAL_DEVIATION`` (1 without clamp)."""
+    if arithmetic.weight_scales is not None:
+        return tuple(float32(s) for s in arithmetic.weight_scales)
+    base = REAL_DEVIATION.get(arithmetic.activation, 1.0) / real_rms
+    if not arithmetic.per_channel:
+        return (float32(base),)
+    half = np.log(arithmetic.channel_spread) / 2
+    return tuple(float32(base * np.exp(e)) for e in rng.uniform(-half, half, channels))
+
+
+def _random_bias(
+    rng: np.random.Generator, deviation: npt.NDArray[np.float64]
+) -> npt.NDArray[np.generic]:
+    """Biases of about half the accumulator's deviation in each channel."""
+    drawn = rng.normal(0.0, 0.5, deviation.shape) * deviation
+    low, high = np.iinfo(np.int32).min, np.iinfo(np.int32).max
+    return np.asarray(np.clip(np.round(drawn), low, high), dtype=np.int32)

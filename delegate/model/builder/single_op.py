@@ -1,0 +1,224 @@
+"""One-operator models, and the smallest residual block, as .tflite bytes with random weights.
+
+Comes from: a NumPy generator and a geometry in ``h, w, c`` / ``kh, kw`` order. Goes to: bytes for
+an interpreter. ``Arithmetic`` (see ``layers``) fixes what shall not be drawn: activation, zero
+points, scales, weights, bias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from delegate.model.builder import layers
+from delegate.model.builder.layers import DEFAULT_ARITHMETIC, Arithmetic
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.builder.ranges import LIMITS, add_operand_scale, random_quantization
+from delegate.model.graph import Activation, DType, Padding
+
+
+def conv_model(
+    rng: np.random.Generator,
+    h: int,
+    w: int,
+    ic: int,
+    oc: int,
+    kh: int,
+    kw: int,
+    sh: int = 1,
+    sw: int = 1,
+    dh: int = 1,
+    dw: int = 1,
+    padding: Padding = Padding.SAME,
+    dtype: DType = DType.INT8,
+    *,
+    batch: int = 1,
+    groups: int = 1,
+    input_scale: float | None = None,
+    input_zero_point: int | None = None,
+    arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
+) -> bytes:
+    """One CONV_2D on [batch, h, w, ic]."""
+    builder = ModelBuilder("conv_2d")
+    quantization = random_quantization(rng, dtype, input_scale, input_zero_point)
+    x = builder.input("input", (batch, h, w, ic), dtype, quantization)
+    y = layers.conv(
+        builder,
+        rng,
+        x,
+        oc=oc,
+        kh=kh,
+        kw=kw,
+        sh=sh,
+        sw=sw,
+        dh=dh,
+        dw=dw,
+        padding=padding,
+        groups=groups,
+        arithmetic=arithmetic,
+    )
+    builder.output(y)
+    return builder.build()
+
+
+def depthwise_model(
+    rng: np.random.Generator,
+    h: int,
+    w: int,
+    c: int,
+    kh: int,
+    kw: int,
+    sh: int = 1,
+    sw: int = 1,
+    dh: int = 1,
+    dw: int = 1,
+    padding: Padding = Padding.SAME,
+    dtype: DType = DType.INT8,
+    *,
+    multiplier: int = 1,
+    batch: int = 1,
+    input_scale: float | None = None,
+    input_zero_point: int | None = None,
+    arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
+) -> bytes:
+    """One DEPTHWISE_CONV_2D on [batch, h, w, c], giving c * multiplier channels."""
+    builder = ModelBuilder("depthwise_conv_2d")
+    quantization = random_quantization(rng, dtype, input_scale, input_zero_point)
+    x = builder.input("input", (batch, h, w, c), dtype, quantization)
+    y = layers.depthwise(
+        builder,
+        rng,
+        x,
+        kh=kh,
+        kw=kw,
+        sh=sh,
+        sw=sw,
+        dh=dh,
+        dw=dw,
+        padding=padding,
+        multiplier=multiplier,
+        arithmetic=arithmetic,
+    )
+    builder.output(y)
+    return builder.build()
+
+
+def fully_connected_model(
+    rng: np.random.Generator,
+    input_shape: Sequence[int],
+    outputs: int,
+    dtype: DType = DType.INT8,
+    *,
+    inputs: int | None = None,
+    keep_num_dims: bool = False,
+    input_scale: float | None = None,
+    input_zero_point: int | None = None,
+    arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
+) -> bytes:
+    """One FULLY_CONNECTED; ``inputs`` (K) defaults to the last dimension of ``input_shape``."""
+    builder = ModelBuilder("fully_connected")
+    quantization = random_quantization(rng, dtype, input_scale, input_zero_point)
+    x = builder.input("input", input_shape, dtype, quantization)
+    y = layers.fully_connected(
+        builder,
+        rng,
+        x,
+        outputs=outputs,
+        inputs=inputs,
+        keep_num_dims=keep_num_dims,
+        arithmetic=arithmetic,
+    )
+    builder.output(y)
+    return builder.build()
+
+
+def add_model(
+    rng: np.random.Generator,
+    shape: Sequence[int],
+    dtype: DType = DType.INT8,
+    *,
+    other_shape: Sequence[int] | None = None,
+    activation: Activation = Activation.NONE,
+    scales: tuple[float | None, float | None] = (None, None),
+    zero_points: tuple[int | None, int | None] = (None, None),
+    output_scale: float | None = None,
+    output_zero_point: int | None = None,
+    headroom: float = 1.0,
+    is_same_tensor: bool = False,
+    is_constant: bool = False,
+) -> bytes:
+    """One ADD of two inputs; ``is_same_tensor``: x + x; ``is_constant``: the second operand is a
+    constant."""
+    builder = ModelBuilder("add")
+    scales = (
+        add_operand_scale(rng, activation) if scales[0] is None else scales[0],
+        add_operand_scale(rng, activation) if scales[1] is None else scales[1],
+    )
+    a = builder.input("a", shape, dtype, random_quantization(rng, dtype, scales[0], zero_points[0]))
+    b = a
+    if not is_same_tensor:
+        dims = tuple(shape if other_shape is None else other_shape)
+        quantization = random_quantization(rng, dtype, scales[1], zero_points[1])
+        if is_constant:
+            low, high = LIMITS[dtype]
+            kind = np.int8 if dtype is DType.INT8 else np.uint8
+            b = builder.constant("b", rng.integers(low, high + 1, dims, dtype=kind), quantization)
+        else:
+            b = builder.input("b", dims, dtype, quantization)
+    y = layers.add(
+        builder,
+        a,
+        b,
+        activation=activation,
+        output_scale=output_scale,
+        output_zero_point=output_zero_point,
+        headroom=headroom,
+    )
+    builder.output(y)
+    return builder.build()
+
+
+def conv_conv_add_model(
+    rng: np.random.Generator,
+    h: int,
+    w: int,
+    ic: int,
+    oc: int,
+    kh: int,
+    kw: int,
+    sh: int = 1,
+    sw: int = 1,
+    padding: Padding = Padding.SAME,
+    dtype: DType = DType.INT8,
+    *,
+    activation: Activation = Activation.NONE,
+    is_swapped: bool = False,
+    input_scale: float | None = None,
+    input_zero_point: int | None = None,
+    arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
+) -> bytes:
+    """Two equal CONV_2D on the same input, then ADD (``activation``); ``is_swapped``: second +
+    first."""
+    builder = ModelBuilder("conv_conv_add")
+    quantization = random_quantization(rng, dtype, input_scale, input_zero_point)
+    x = builder.input("input", (1, h, w, ic), dtype, quantization)
+    first, second = (
+        layers.conv(
+            builder,
+            rng,
+            x,
+            oc=oc,
+            kh=kh,
+            kw=kw,
+            sh=sh,
+            sw=sw,
+            padding=padding,
+            arithmetic=arithmetic,
+            name=name,
+        )
+        for name in ("first", "second")
+    )
+    a, b = (second, first) if is_swapped else (first, second)
+    builder.output(layers.add(builder, a, b, activation=activation))
+    return builder.build()

@@ -1,0 +1,67 @@
+"""Adds operators that only move data: concatenations, splits and slices.
+
+Comes from: a builder and tensors of it, all of one quantisation. Goes to: the indices of the new
+tensors, whose quantisation is the first input's. Version 2 of the operators is the first with int8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from delegate.model.builder import options
+from delegate.model.builder.model_builder import ModelBuilder
+
+
+def concatenation(
+    builder: ModelBuilder, parts: Sequence[int], axis: int, name: str = "joined"
+) -> int:
+    """``parts`` one after the other along ``axis``."""
+    specs = [builder.spec(part) for part in parts]
+    shape = list(specs[0].shape)
+    shape[axis] = sum(spec.shape[axis] for spec in specs)
+    y = builder.tensor(name, shape, specs[0].dtype, specs[0].quantization)
+    builder.operator("CONCATENATION", tuple(parts), (y,), options.concatenation(axis), version=2)
+    return y
+
+
+def split(
+    builder: ModelBuilder, x: int, count: int, axis: int, name: str = "part"
+) -> tuple[int, ...]:
+    """``x`` in ``count`` equal parts along ``axis``."""
+    spec = builder.spec(x)
+    shape = list(spec.shape)
+    shape[axis] //= count
+    parts = tuple(
+        builder.tensor(f"{name}{i}", shape, spec.dtype, spec.quantization) for i in range(count)
+    )
+    dimension = builder.constant(f"{name}/axis", np.array(axis, np.int32))
+    builder.operator("SPLIT", (dimension, x), parts, options.split(count), version=2)
+    return parts
+
+
+def slice_of(
+    builder: ModelBuilder,
+    x: int,
+    begin: Sequence[int],
+    size: Sequence[int],
+    name: str = "slice",
+    *,
+    strided: bool = False,
+) -> int:
+    """The box of ``size`` from ``begin`` on, by SLICE or by STRIDED_SLICE."""
+    spec = builder.spec(x)
+    y = builder.tensor(name, tuple(size), spec.dtype, spec.quantization)
+    start = builder.constant(f"{name}/begin", np.array(begin, np.int32))
+    if not strided:
+        sizes = builder.constant(f"{name}/size", np.array(size, np.int32))
+        builder.operator("SLICE", (x, start, sizes), (y,), options.empty(), version=2)
+        return y
+    end = np.add(begin, size).astype(np.int32)
+    ends = builder.constant(f"{name}/end", end)
+    strides = builder.constant(f"{name}/strides", np.ones(len(end), np.int32))
+    builder.operator(
+        "STRIDED_SLICE", (x, start, ends, strides), (y,), options.strided_slice(), version=2
+    )
+    return y

@@ -1,0 +1,349 @@
+"""Reads .tflite files into graphs.
+
+Comes from: a path or the bytes of a file, untrusted. Goes to: ``Model`` (subgraphs, metadata,
+signatures) or one ``Graph``. Refuses, with one ``ModelError`` that names the file and what is
+wrong: files that are missing, empty, no TFL3 flatbuffer, truncated, or inconsistent where
+TensorFlow Lite itself would not load them. Constants are read-only views of the mapped file, never
+copies.
+
+A file that is truncated by someone else while it is mapped faults the process, as it does in the
+runtime, which maps models the same way.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.errors import ModelError
+from delegate.model.files import open_plain
+from delegate.model.flatbuffer_reader import FlatbufferReader, Table
+from delegate.model.graph import DType, Graph, Node, Quantization, Tensor
+from delegate.model.operator_options import FileOptions
+from delegate.model.tensor_content import MAX_RANK, dense_bytes, view_content
+from delegate.model.tflite_operators import CUSTOM, operator_name
+from delegate.model.tflite_schema import (
+    FILE_IDENTIFIER,
+    SCHEMA_VERSION,
+    TENSOR_TYPES,
+    BufferSlot,
+    MetadataSlot,
+    ModelSlot,
+    OperatorCodeSlot,
+    OperatorSlot,
+    QuantizationDetails,
+    QuantizationSlot,
+    SignatureSlot,
+    SubGraphSlot,
+    TensorMapSlot,
+    TensorSlot,
+)
+
+PathOrBytes = str | os.PathLike[str] | bytes | bytearray | memoryview
+
+_INT8 = struct.Struct("<b")
+_UINT8 = struct.Struct("<B")
+_INT32 = struct.Struct("<i")
+_UINT32 = struct.Struct("<I")
+_UINT64 = struct.Struct("<Q")
+
+_BYTES = np.dtype("u1")
+_INT32S = np.dtype("<i4")
+_INT64S = np.dtype("<i8")
+_FLOAT32S = np.dtype("<f4")
+
+# Buffer.offset 1 is the converter's placeholder for "to be filled in": real offsets are larger.
+_PLACEHOLDER_OFFSET = 1
+
+ABSENT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A named entry point: argument names to tensor indices of ``subgraph``."""
+
+    key: str
+    inputs: Mapping[str, int]
+    outputs: Mapping[str, int]
+    subgraph: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """A whole file. ``metadata`` values are read-only views; ``content`` is the mapped file."""
+
+    source: str
+    description: str
+    subgraphs: tuple[Graph, ...]
+    metadata: Mapping[str, npt.NDArray[np.generic]]
+    signatures: tuple[Signature, ...]
+    content: memoryview = field(repr=False)
+
+
+def read_model(model: PathOrBytes) -> Model:
+    """Reads a file (``str`` or path) or its content (bytes). Raises ModelError."""
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return _read(FlatbufferReader(memoryview(model).cast("B").toreadonly(), "<memory>"))
+    path = os.fspath(model)
+    return _read(FlatbufferReader(_map_file(path), path))
+
+
+def read_graph(model: PathOrBytes, subgraph: int = 0) -> Graph:
+    """One subgraph of a file or of its content. Raises ModelError, also for an index it lacks."""
+    read = read_model(model)
+    if not 0 <= subgraph < len(read.subgraphs):
+        raise ModelError(
+            f"{read.source}: no subgraph {subgraph}; the model has {len(read.subgraphs)}"
+        )
+    return read.subgraphs[subgraph]
+
+
+def _map_file(path: str) -> memoryview:
+    with open_plain(path, error=ModelError) as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            raise ModelError(f"{path}: the file is empty")
+        try:
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{path}: the file cannot be read: {error}") from None
+
+
+def _read(reader: FlatbufferReader) -> Model:
+    root = reader.root(FILE_IDENTIFIER, ".tflite")
+    version = root.number(ModelSlot.VERSION, _UINT32)
+    if version != SCHEMA_VERSION:
+        raise reader.fail(f"schema version {version}; only version {SCHEMA_VERSION} is defined")
+    buffers = _read_buffers(root)
+    codes = [_read_code(t) for t in root.tables(ModelSlot.OPERATOR_CODES, "operator code")]
+    graphs = tuple(
+        _read_subgraph(table, buffers, codes)
+        for table in root.tables(ModelSlot.SUBGRAPHS, "subgraph")
+    )
+    if not graphs:
+        raise reader.fail("the model has no subgraph")
+    return Model(
+        source=reader.source,
+        description=root.string(ModelSlot.DESCRIPTION),
+        subgraphs=graphs,
+        metadata=_read_metadata(root, buffers),
+        signatures=_read_signatures(root, graphs),
+        content=reader.data,
+    )
+
+
+_Bytes = npt.NDArray[np.uint8]
+
+
+def _read_buffers(root: Table) -> list[_Bytes]:
+    """Every buffer as bytes: inline ones, and those that lie elsewhere in the file."""
+    buffers: list[_Bytes] = []
+    for table in root.tables(ModelSlot.BUFFERS, "buffer"):
+        offset = table.number(BufferSlot.OFFSET, _UINT64)
+        if offset > _PLACEHOLDER_OFFSET:
+            size = table.number(BufferSlot.SIZE, _UINT64)
+            table.reader.check(offset, size, table.where)
+            view = table.reader_view(offset, size, _BYTES)
+        else:
+            view = table.vector(BufferSlot.DATA, _BYTES)
+        buffers.append(view.view(np.uint8))
+    return buffers
+
+
+@dataclass(frozen=True, slots=True)
+class _OperatorCode:
+    name: str
+    version: int
+
+
+def _read_code(table: Table) -> _OperatorCode:
+    # Files from before 2020 know only the 8-bit field; newer ones fill both, with 127 in the old
+    # one where it is too small. The larger is the code (rule of the public schema).
+    old = table.number(OperatorCodeSlot.DEPRECATED_BUILTIN_CODE, _INT8)
+    code = max(old, table.number(OperatorCodeSlot.BUILTIN_CODE, _INT32))
+    custom = table.string(OperatorCodeSlot.CUSTOM_CODE)
+    if code < 0:
+        raise table.reader.corrupt(table.where, f"operator code {code}")
+    if code == CUSTOM and not custom:
+        raise table.reader.corrupt(table.where, "a custom operator without a name")
+    version = table.number(OperatorCodeSlot.VERSION, _INT32, default=1)
+    return _OperatorCode(operator_name(code, custom), version)
+
+
+def _read_subgraph(table: Table, buffers: list[_Bytes], codes: list[_OperatorCode]) -> Graph:
+    prefix = f"{table.where} "
+    tensors = tuple(
+        _read_tensor(index, entry, buffers)
+        for index, entry in enumerate(table.tables(SubGraphSlot.TENSORS, "tensor", prefix))
+    )
+    nodes = tuple(
+        _read_node(index, entry, codes, len(tensors))
+        for index, entry in enumerate(table.tables(SubGraphSlot.OPERATORS, "operator", prefix))
+    )
+    return Graph(
+        tensors=tensors,
+        nodes=nodes,
+        inputs=_tensor_indices(table, SubGraphSlot.INPUTS, len(tensors), 0),
+        outputs=_tensor_indices(table, SubGraphSlot.OUTPUTS, len(tensors), 0),
+        name=table.string(SubGraphSlot.NAME),
+        source=table.reader.source,
+    )
+
+
+def _ints(table: Table, slot: int, dtype: np.dtype[np.generic] = _INT32S) -> tuple[int, ...]:
+    return tuple(int(v) for v in table.values(slot, dtype))
+
+
+def _tensor_indices(table: Table, slot: int, tensors: int, least: int) -> tuple[int, ...]:
+    """Tensor indices from ``least`` (``ABSENT`` where optional tensors may be left out)."""
+    indices = _ints(table, slot)
+    for index in indices:
+        if not least <= index < tensors:
+            raise table.reader.corrupt(
+                table.where, f"refers to tensor {index}; the subgraph has {tensors}"
+            )
+    return indices
+
+
+def _read_node(index: int, table: Table, codes: list[_OperatorCode], tensors: int) -> Node:
+    opcode = table.number(OperatorSlot.OPCODE_INDEX, _UINT32)
+    if opcode >= len(codes):
+        raise table.reader.corrupt(
+            table.where, f"refers to operator code {opcode}; the model has {len(codes)}"
+        )
+    code = codes[opcode]
+    options = table.table(OperatorSlot.BUILTIN_OPTIONS, "options")
+    union_type = table.number(OperatorSlot.BUILTIN_OPTIONS_TYPE, _UINT8)
+    return Node(
+        index=index,
+        op=code.name,
+        inputs=_tensor_indices(table, OperatorSlot.INPUTS, tensors, ABSENT),
+        outputs=_tensor_indices(table, OperatorSlot.OUTPUTS, tensors, ABSENT),
+        options=FileOptions(union_type, options),
+        version=code.version,
+    )
+
+
+def _read_tensor(index: int, table: Table, buffers: list[_Bytes]) -> Tensor:
+    shape = _ints(table, TensorSlot.SHAPE)
+    if len(shape) > MAX_RANK:
+        raise table.reader.corrupt(table.where, f"rank {len(shape)}; the limit is {MAX_RANK}")
+    number = table.number(TensorSlot.TYPE, _INT8)
+    dtype = TENSOR_TYPES[number] if 0 <= number < len(TENSOR_TYPES) else DType.OTHER
+    is_sparse = table.has(TensorSlot.SPARSITY)
+    buffer = table.number(TensorSlot.BUFFER, _UINT32)
+    if buffer >= len(buffers) and buffer != 0:
+        raise table.reader.corrupt(
+            table.where, f"refers to buffer {buffer}; the model has {len(buffers)}"
+        )
+    content = buffers[buffer] if buffers else None
+    return Tensor(
+        index=index,
+        name=table.string(TensorSlot.NAME),
+        shape=shape,
+        dtype=dtype,
+        quantization=_read_quantization(table, shape),
+        constant=_constant(table, content, dtype, shape, is_sparse),
+        shape_signature=_ints(table, TensorSlot.SHAPE_SIGNATURE),
+        is_variable=table.number(TensorSlot.IS_VARIABLE, _INT8) != 0,
+        is_sparse=is_sparse,
+    )
+
+
+def _constant(
+    table: Table,
+    content: _Bytes | None,
+    dtype: DType,
+    shape: tuple[int, ...],
+    is_sparse: bool,
+) -> npt.NDArray[np.generic] | None:
+    if content is None or content.size == 0:
+        return None
+    expected = dense_bytes(dtype, shape)
+    is_size_fixed = expected is not None and not is_sparse
+    if is_size_fixed and (expected != content.size or any(d < 0 for d in shape)):
+        raise table.reader.corrupt(
+            table.where,
+            f"a constant of shape {list(shape)} and type {dtype.name} takes {expected} bytes, "
+            f"its buffer holds {content.size}",
+        )
+    return view_content(content, dtype, shape, is_sparse)
+
+
+def _read_quantization(tensor: Table, shape: tuple[int, ...]) -> Quantization | None:
+    """Affine quantisation; None where there is none or it is of another kind (blockwise)."""
+    table = tensor.table(TensorSlot.QUANTIZATION, "quantization")
+    if table is None:
+        return None
+    if table.number(QuantizationSlot.DETAILS_TYPE, _UINT8) > QuantizationDetails.CUSTOM:
+        return None
+    scales = table.values(QuantizationSlot.SCALE, _FLOAT32S)
+    if not scales:
+        return None
+    zero_points = _ints(table, QuantizationSlot.ZERO_POINT, _INT64S)
+    if len(zero_points) not in (1, len(scales)):
+        raise table.reader.corrupt(
+            table.where, f"{len(scales)} scales and {len(zero_points)} zero points"
+        )
+    limits = np.iinfo(np.int32)
+    for zero_point in zero_points:
+        if not limits.min <= zero_point <= limits.max:
+            raise table.reader.corrupt(table.where, f"zero point {zero_point} exceeds 32 bits")
+    axis = table.number(QuantizationSlot.QUANTIZED_DIMENSION, _INT32)
+    if len(scales) > 1 and not (0 <= axis < len(shape) and shape[axis] == len(scales)):
+        raise table.reader.corrupt(
+            table.where, f"{len(scales)} scales along axis {axis} of shape {list(shape)}"
+        )
+    if len(zero_points) == 1:
+        zero_points *= len(scales)
+    return Quantization(tuple(float(s) for s in scales), zero_points, axis)
+
+
+def _read_metadata(root: Table, buffers: list[_Bytes]) -> Mapping[str, npt.NDArray[np.generic]]:
+    metadata: dict[str, npt.NDArray[np.generic]] = {}
+    for table in root.tables(ModelSlot.METADATA, "metadata"):
+        buffer = table.number(MetadataSlot.BUFFER, _UINT32)
+        if buffer >= len(buffers):
+            raise root.reader.corrupt(
+                table.where, f"refers to buffer {buffer}; the model has {len(buffers)}"
+            )
+        metadata[table.string(MetadataSlot.NAME)] = buffers[buffer]
+    return MappingProxyType(metadata)
+
+
+def _read_signatures(root: Table, graphs: tuple[Graph, ...]) -> tuple[Signature, ...]:
+    signatures = []
+    for table in root.tables(ModelSlot.SIGNATURE_DEFS, "signature"):
+        subgraph = table.number(SignatureSlot.SUBGRAPH_INDEX, _UINT32)
+        if subgraph >= len(graphs):
+            raise root.reader.corrupt(
+                table.where, f"refers to subgraph {subgraph}; the model has {len(graphs)}"
+            )
+        tensors = len(graphs[subgraph].tensors)
+        signatures.append(
+            Signature(
+                key=table.string(SignatureSlot.SIGNATURE_KEY),
+                inputs=_read_arguments(table, SignatureSlot.INPUTS, tensors),
+                outputs=_read_arguments(table, SignatureSlot.OUTPUTS, tensors),
+                subgraph=subgraph,
+            )
+        )
+    return tuple(signatures)
+
+
+def _read_arguments(signature: Table, slot: int, tensors: int) -> Mapping[str, int]:
+    arguments: dict[str, int] = {}
+    for table in signature.tables(slot, "argument", f"{signature.where} "):
+        tensor = table.number(TensorMapSlot.TENSOR_INDEX, _UINT32)
+        if tensor >= tensors:
+            raise table.reader.corrupt(
+                table.where, f"refers to tensor {tensor}; the subgraph has {tensors}"
+            )
+        arguments[table.string(TensorMapSlot.NAME)] = tensor
+    return MappingProxyType(arguments)

@@ -1,0 +1,176 @@
+"""Concatenations, splits and slices by address: which tensors lie inside others, and where.
+
+Comes from: the view nodes of a partition, which compute nothing. Goes to: the partitioner (a
+rejection for every view node that would need a copy) and ``lower.memory``, which gives the tensors
+of a group one piece of memory. Free is what whole surfaces of 16 channels, rows or images of a
+larger tensor make; both tensors have the same quantisation, so results are exactly the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from delegate.lower.memory.places import Place
+from delegate.model.graph import Graph, Node
+from delegate.model.partition import Partition
+from delegate.ops.operator import GraphFacts, Movement
+from delegate.ops.shared.links import RANK, Position, four_dimensions
+from delegate.partition.rules import facts_of
+from delegate.partition.types import Rejection
+
+# More tensors in one piece of memory than any network has; their pairs are compared.
+MAX_GROUP = 256
+
+
+@dataclass(frozen=True, slots=True)
+class ViewPlan:
+    """A place for every tensor that shares memory, and the view nodes that would need a copy."""
+
+    places: Mapping[int, Place]
+    rejections: tuple[Rejection, ...]
+
+
+@dataclass(slots=True)
+class _Group:
+    """Tensors in one piece of memory and where each begins, from any common origin."""
+
+    begins: dict[int, Position] = field(default_factory=dict)
+
+    def shifted(self, by: Sequence[int]) -> dict[int, Position]:
+        return {tensor: _sum(begin, by) for tensor, begin in self.begins.items()}
+
+
+def _sum(a: Sequence[int], b: Sequence[int]) -> Position:
+    images, rows, columns, channels = (x + y for x, y in zip(a, b, strict=True))
+    return images, rows, columns, channels
+
+
+def _difference(a: Sequence[int], b: Sequence[int]) -> Position:
+    return _sum(a, [-y for y in b])
+
+
+def place_views(graph: Graph, partition: Partition) -> ViewPlan:
+    """Joins the tensors of every view node in turn; a node that contradicts the ones before it, or
+    whose tensors lie in different buffers, is rejected.
+    """
+    facts = facts_of(graph)
+    views = [graph.node(i) for i in partition.nodes if facts.movement(graph.node(i)) is not None]
+    if not views:
+        return ViewPlan({}, ())
+    if len(views) == len(partition.nodes):
+        reason = "no operator of its partition computes anything"
+        return ViewPlan({}, tuple(_rejection(node, reason) for node in views))
+    planner = _Planner(facts, partition)
+    rejections = []
+    for node in views:
+        problem = planner.join(node)
+        if problem is not None:
+            rejections.append(_rejection(node, problem))
+    rejections += planner.wasteful_slices()
+    return ViewPlan(planner.places(), tuple(rejections))
+
+
+def _rejection(node: Node, problem: str) -> Rejection:
+    detail = f"The tensors must be parts of one another in memory, without a copy: {problem}"
+    return Rejection(node.index, node.op, "view_is_free", detail)
+
+
+class _Planner:
+    def __init__(self, facts: GraphFacts, partition: Partition) -> None:
+        graph = facts.graph
+        self._facts, self._graph = facts, graph
+        self._inputs = frozenset(partition.inputs)
+        self._outputs = frozenset(partition.outputs)
+        self._groups: dict[int, _Group] = {}
+        self._written = self._inputs | {
+            tensor
+            for index in partition.nodes
+            if facts.movement(graph.node(index)) is None
+            for tensor in graph.node(index).outputs
+        }
+        self._readers: dict[int, list[Node]] = {}
+        for index in partition.nodes:
+            for tensor in graph.node(index).inputs:
+                self._readers.setdefault(tensor, []).append(graph.node(index))
+
+    def join(self, node: Node) -> str | None:
+        """Puts the tensors of ``node`` into one group, or says why that cannot be."""
+        joined: dict[int, Position] = {}
+        for link in self._facts.links(node):
+            for tensor, wanted in (
+                (link.whole, (0, 0, 0, 0)),
+                (link.part, link.begin),
+            ):
+                if tensor in joined:
+                    if joined[tensor] != wanted:
+                        return f"tensor {tensor} is needed in two places"
+                    continue
+                group = self._groups.get(tensor) or _Group({tensor: (0, 0, 0, 0)})
+                if len(joined) + len(group.begins) > MAX_GROUP:
+                    return f"more than {MAX_GROUP} tensors share memory"
+                added = group.shifted(_difference(wanted, group.begins[tensor]))
+                problem = self._meeting(joined, added)
+                if problem is not None:
+                    return problem
+                joined.update(added)
+        problem = self._buffers(joined)
+        if problem is not None:
+            return problem
+        whole = _Group(joined)
+        self._groups.update(dict.fromkeys(joined, whole))
+        return None
+
+    def _meeting(self, joined: Mapping[int, Position], added: Mapping[int, Position]) -> str | None:
+        for tensor in joined.keys() & added.keys():
+            return f"tensor {tensor} is needed in two places"
+        for one in joined.keys() & self._written:
+            for other in added.keys() & self._written:
+                if self._overlap(one, joined[one], other, added[other]):
+                    return f"tensors {one} and {other} are needed in the same place"
+        return None
+
+    def _overlap(self, one: int, first: Position, other: int, second: Position) -> bool:
+        sizes = (four_dimensions(self._graph.tensor(t).shape) for t in (one, other))
+        return all(
+            a < b + size_b and b < a + size_a
+            for a, b, size_a, size_b in zip(first, second, *sizes, strict=True)
+        )
+
+    def _buffers(self, tensors: Mapping[int, Position]) -> str | None:
+        inputs = tensors.keys() & self._inputs
+        if inputs and tensors.keys() & self._outputs:
+            return f"tensor {min(inputs)} comes from the CPU and a part of it goes back there"
+        return None
+
+    def wasteful_slices(self) -> list[Rejection]:
+        """Slices of tensors from the CPU of which less than half is read: the host would convert
+        more than the slices take on the CPU.
+        """
+        rejections = []
+        for tensor in sorted(self._inputs & self._groups.keys()):
+            readers = self._readers.get(tensor, [])
+            if any(self._facts.movement(node) is not Movement.CUT for node in readers):
+                continue
+            used = sum(self._elements(t) for node in readers for t in node.outputs)
+            if 2 * used < self._elements(tensor):
+                problem = f"{used} of {self._elements(tensor)} elements from the CPU are used"
+                rejections += [_rejection(node, problem) for node in readers]
+        return rejections
+
+    def _elements(self, tensor: int) -> int:
+        return math.prod(self._graph.tensor(tensor).shape)
+
+    def places(self) -> dict[int, Place]:
+        """Every tensor's place, the groups' origins moved to zero."""
+        places: dict[int, Place] = {}
+        for tensor in self._groups:
+            if tensor in places:
+                continue
+            begins = self._groups[tensor].begins
+            origin = tuple(min(begin[axis] for begin in begins.values()) for axis in range(RANK))
+            for member in sorted(begins):
+                image, row, _, channel = _difference(begins[member], origin)
+                places[member] = Place(min(begins), image, row, channel)
+        return places

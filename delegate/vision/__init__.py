@@ -1,0 +1,1 @@
+"""Pictures: inputs of models, classification, detection, evaluation, models to try."""

@@ -1,0 +1,77 @@
+"""Classification of a picture: from the files to ranked classes, through the delegate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from delegate.errors import ModelError
+from delegate.host.delegated import DelegatedModel
+from delegate.host.delegation import plural
+from delegate.model.tensor_details import model_details
+from delegate.options import Options
+from delegate.vision.class_ranking import Ranked, class_count, rank, read_labels
+from delegate.vision.images import FLOAT_MEAN, FLOAT_STD, ImageInput, load_image
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Classification:
+    """The best classes, and the model that gave them, ready to run again."""
+
+    model: DelegatedModel
+    ranked: tuple[Ranked, ...]
+
+
+def classify_image(
+    image: Path,
+    model: Path,
+    options: Options,
+    *,
+    labels: Path | None = None,
+    top: int = 5,
+    mean: float = FLOAT_MEAN,
+    std: float = FLOAT_STD,
+) -> Classification:
+    """The ``top`` classes of ``image``; ``mean`` and ``std`` are for models with float inputs.
+
+    Raises ModelError if the model is no classifier, UsageError for a bad picture or label file,
+    DelegateError if no runtime is installed.
+    """
+    return classify_images([image], model, options, labels=labels, top=top, mean=mean, std=std)[0]
+
+
+def classify_images(
+    images: Sequence[Path],
+    model: Path,
+    options: Options,
+    *,
+    labels: Path | None = None,
+    top: int = 5,
+    mean: float = FLOAT_MEAN,
+    std: float = FLOAT_STD,
+    done: Callable[[], None] = lambda: None,
+) -> list[Classification]:
+    """``classify_image`` for several pictures, with one loaded model; ``done`` is called after
+    each. The first picture is read before the model is loaded, so that a bad one fails early.
+    """
+    inputs, outputs = model_details(model)
+    if len(inputs) != 1 or len(outputs) != 1:
+        raise ModelError(
+            f"{model}: {plural(len(inputs), 'input')} and {plural(len(outputs), 'output')}; "
+            "classify needs one of each"
+        )
+    target = ImageInput.from_details(inputs[0])
+    classes = class_count(outputs[0])
+    names = read_labels(labels, classes) if labels is not None else None
+    pixels = load_image(images[0], target, mean=mean, std=std)
+    delegated = DelegatedModel.load(model, options)
+    results = []
+    for number, image in enumerate(images):
+        if number:
+            pixels = load_image(image, target, mean=mean, std=std)
+        scores = delegated.run([pixels])[0]
+        ranked = tuple(rank(scores, delegated.outputs[0], names, top))
+        results.append(Classification(delegated, ranked))
+        done()
+    return results

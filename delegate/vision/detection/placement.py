@@ -1,0 +1,100 @@
+"""How a picture is put into a model's input, and how boxes get back onto the picture."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.vision.detection.boxes import Detections, Floats
+from delegate.vision.images import ImageInput, pixels_to_input
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+LETTERBOX_GREY = 114
+"""The colour of the border that YOLO models are trained with."""
+
+
+class Fit(enum.Enum):
+    """``STRETCH`` fills the input; the others keep the aspect ratio and leave a grey border around
+    the picture (``LETTERBOX``) or right of and below it (``CORNER``, as YOLOX does).
+    """
+
+    STRETCH = "stretch"
+    LETTERBOX = "letterbox"
+    CORNER = "corner"
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What a model expects of its picture. ``mean`` and ``std`` are for float inputs only."""
+
+    fit: Fit
+    mean: float
+    std: float
+    is_bgr: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """``image_h`` x ``image_w`` pixels went into ``h`` x ``w`` ones from (``top``, ``left``)."""
+
+    image_h: int
+    image_w: int
+    top: int
+    left: int
+    h: int
+    w: int
+
+    @classmethod
+    def of(cls, image_h: int, image_w: int, input_h: int, input_w: int, fit: Fit) -> Placement:
+        """The placement of a picture in an input of ``input_h`` x ``input_w`` pixels."""
+        if fit is Fit.STRETCH:
+            return cls(image_h, image_w, 0, 0, input_h, input_w)
+        scale = min(input_h / image_h, input_w / image_w)
+        h = min(max(round(image_h * scale), 1), input_h)
+        w = min(max(round(image_w * scale), 1), input_w)
+        if fit is Fit.CORNER:
+            return cls(image_h, image_w, 0, 0, h, w)
+        return cls(image_h, image_w, (input_h - h) // 2, (input_w - w) // 2, h, w)
+
+    def to_image(self, boxes: Floats) -> Floats:
+        """Boxes in pixels of the input as boxes in pixels of the picture, cut at its edges."""
+        scale_x, scale_y = self.image_w / self.w, self.image_h / self.h
+        offset = np.array([self.left, self.top, self.left, self.top])
+        scale = np.array([scale_x, scale_y, scale_x, scale_y])
+        limit = np.array([self.image_w, self.image_h, self.image_w, self.image_h])
+        moved: Floats = np.clip((boxes - offset) * scale, 0.0, limit)
+        return moved
+
+
+def place(
+    image: Image, target: ImageInput, preparation: Preparation
+) -> tuple[npt.NDArray[Any], Placement]:
+    """The picture as the model's input tensor, and where its pixels went."""
+    from PIL.Image import Resampling
+
+    placement = Placement.of(image.height, image.width, target.h, target.w, preparation.fit)
+    resized = image.convert("RGB" if target.c == 3 else "L").resize(
+        (placement.w, placement.h), Resampling.BILINEAR
+    )
+    pixels = np.asarray(resized, dtype=np.uint8).reshape(placement.h, placement.w, target.c)
+    if preparation.is_bgr:
+        pixels = pixels[:, :, ::-1]
+    canvas = np.full((target.h, target.w, target.c), LETTERBOX_GREY, dtype=np.uint8)
+    canvas[
+        placement.top : placement.top + placement.h, placement.left : placement.left + placement.w
+    ] = pixels
+    tensor = pixels_to_input(canvas, target, mean=preparation.mean, std=preparation.std)
+    return tensor, placement
+
+
+def onto_image(found: Detections, placement: Placement) -> Detections:
+    """Detections in pixels of the input as detections in pixels of the picture, none empty."""
+    boxes = placement.to_image(found.boxes)
+    visible = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
+    return Detections(boxes, found.classes, found.scores).take(visible)

@@ -1,0 +1,187 @@
+"""YOLO heads cut before the decoding: one tensor, or a few, per grid of cells.
+
+NHWC or NCHW, quantised or float, with or without the sigmoid at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from delegate.vision.detection.boxes import Detections, Floats, best_classes, from_centres
+from delegate.vision.detection.head import OutputTensor, as_probability
+from delegate.vision.detection.placement import Preparation
+from delegate.vision.detection.yolo import YOLO_PREPARATION, YOLOX_PREPARATION, cells, decode_yolox
+
+DFL_BINS = 16
+"""Bins of the distribution that v8 predicts for each side of a box."""
+
+Anchors = tuple[tuple[float, float], ...]
+"""(width, height) in pixels of the model's input."""
+
+YOLOV5_ANCHORS: Anchors = (
+    (10, 13), (16, 30), (33, 23),
+    (30, 61), (62, 45), (59, 119),
+    (116, 90), (156, 198), (373, 326),
+)  # fmt: skip
+"""Of the v5 models trained on COCO, three per grid, small objects first."""
+
+
+@dataclass(frozen=True, slots=True)
+class GridOutput:
+    """One output that holds ``channels`` values per cell of a grid."""
+
+    index: int
+    output: OutputTensor
+    stride: int
+    channels: int
+    channels_first: bool
+
+    def rows(self, outputs: Sequence[Floats]) -> Floats:
+        """[cells, channels], row by row of the grid."""
+        values = outputs[self.index][0]
+        if self.channels_first:
+            values = np.moveaxis(values, 0, -1)
+        rows: Floats = values.reshape(-1, self.channels)
+        return rows
+
+
+def group_by_stride(outputs: Sequence[GridOutput]) -> dict[int, list[GridOutput]]:
+    """The outputs of every grid, finest grid first."""
+    grids: dict[int, list[GridOutput]] = {}
+    for output in sorted(outputs, key=lambda output: output.stride):
+        grids.setdefault(output.stride, []).append(output)
+    return grids
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorGridHead:
+    """v3, v4, v5, v7 and Yolo-Fastest: per cell and anchor a box, objectness and classes.
+
+    ``is_v5``: offsets of 2 sigmoid - 0.5 and sizes of (2 sigmoid)^2 anchors instead of sigmoid and
+    e^t.
+    """
+
+    input_h: int
+    input_w: int
+    outputs: tuple[GridOutput, ...]
+    anchors: Anchors
+    is_v5: bool
+    name: str
+    preparation: Preparation = YOLO_PREPARATION
+    needs_suppression: bool = True
+
+    @property
+    def classes(self) -> int:
+        grids = len({grid.stride for grid in self.outputs})
+        return self.outputs[0].channels // (len(self.anchors) // grids) - 5
+
+    def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
+        boxes, scores = [], []
+        grids = group_by_stride(self.outputs)
+        per_cell = len(self.anchors) // len(grids)
+        for number, (stride, members) in enumerate(grids.items()):
+            grid = members[0]
+            anchors = np.array(self.anchors[number * per_cell : (number + 1) * per_cell])
+            values = grid.rows(outputs).reshape(-1, per_cell, grid.channels // per_cell)
+            places, _ = cells((stride,), self.input_h, self.input_w)
+            centres, sizes = self._boxes(values[:, :, :4], places[:, np.newaxis], grid.output)
+            pixels = np.concatenate([centres * stride, sizes * anchors], axis=2)
+            boxes.append(from_centres(pixels.reshape(-1, 4)))
+            likely = as_probability(values[:, :, 4:], grid.output).reshape(-1, values.shape[2] - 4)
+            scores.append(likely[:, :1] * likely[:, 1:])
+        return best_classes(np.concatenate(boxes), np.concatenate(scores), threshold)
+
+    def _boxes(self, values: Floats, places: Floats, output: OutputTensor) -> tuple[Floats, Floats]:
+        if self.is_v5:
+            shares = as_probability(values, output)
+            return 2.0 * shares[:, :, :2] - 0.5 + places, (2.0 * shares[:, :, 2:4]) ** 2
+        return as_probability(values[:, :, :2], output) + places, np.exp(values[:, :, 2:4])
+
+
+@dataclass(frozen=True, slots=True)
+class DflGridHead:
+    """v8 and v11: per cell 16 bins for each side of the box, and a score per class.
+
+    Boxes and classes in one tensor per grid (bins first), or in one each.
+    """
+
+    input_h: int
+    input_w: int
+    outputs: tuple[GridOutput, ...]
+    name: str = "yolov8-grids"
+    preparation: Preparation = YOLO_PREPARATION
+    needs_suppression: bool = True
+
+    @property
+    def classes(self) -> int:
+        grids = len({grid.stride for grid in self.outputs})
+        if len(self.outputs) == grids:
+            return self.outputs[0].channels - 4 * DFL_BINS
+        return next(
+            grid.channels for grid in self.outputs if grid.channels not in (1, 4 * DFL_BINS)
+        )
+
+    def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
+        boxes, scores = [], []
+        for stride, members in group_by_stride(self.outputs).items():
+            bins, likely = self._split(members, outputs)
+            sides = _expected_bin(bins)
+            places, _ = cells((stride,), self.input_h, self.input_w)
+            corners = np.concatenate([places + 0.5 - sides[:, :2], places + 0.5 + sides[:, 2:]], 1)
+            boxes.append(corners * stride)
+            scores.append(likely)
+        return best_classes(np.concatenate(boxes), np.concatenate(scores), threshold)
+
+    def _split(
+        self, members: Sequence[GridOutput], outputs: Sequence[Floats]
+    ) -> tuple[Floats, Floats]:
+        if len(members) == 1:
+            rows = members[0].rows(outputs)
+            return rows[:, : 4 * DFL_BINS], as_probability(rows[:, 4 * DFL_BINS :])
+        bins = next(m for m in members if m.channels == 4 * DFL_BINS)
+        classes = next(m for m in members if m is not bins and m.channels == self.classes)
+        return bins.rows(outputs), as_probability(classes.rows(outputs), classes.output)
+
+
+def _expected_bin(bins: Floats) -> Floats:
+    """[n, 64] scores of bins as [n, 4] distances, in strides."""
+    shaped = bins.reshape(-1, 4, DFL_BINS)
+    weights = np.exp(shaped - shaped.max(axis=2, keepdims=True))
+    distances: Floats = (weights @ np.arange(DFL_BINS)) / weights.sum(axis=2)
+    return distances
+
+
+@dataclass(frozen=True, slots=True)
+class YoloXGridHead:
+    """YOLOX: per grid one tensor of 5 + classes channels, or box, objectness and classes apart."""
+
+    input_h: int
+    input_w: int
+    outputs: tuple[GridOutput, ...]
+    name: str = "yolox-grids"
+    preparation: Preparation = YOLOX_PREPARATION
+    needs_suppression: bool = True
+
+    @property
+    def classes(self) -> int:
+        channels = {grid.channels for grid in self.outputs}
+        return max(channels) if len(channels) > 1 else channels.pop() - 5
+
+    def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
+        boxes, scores = [], []
+        for stride, members in group_by_stride(self.outputs).items():
+            if len(members) == 1:
+                rows = members[0].rows(outputs)
+                box, likely = rows[:, :4], as_probability(rows[:, 4:])
+            else:
+                by_channels = sorted(members, key=lambda m: (m.channels != 4, m.channels != 1))
+                box = by_channels[0].rows(outputs)
+                likely = np.concatenate(
+                    [as_probability(m.rows(outputs), m.output) for m in by_channels[1:]], axis=1
+                )
+            boxes.append(decode_yolox(box, (stride,), self.input_h, self.input_w))
+            scores.append(likely[:, :1] * likely[:, 1:])
+        return best_classes(from_centres(np.concatenate(boxes)), np.concatenate(scores), threshold)

@@ -1,0 +1,134 @@
+"""From records to accuracies. Records are taken in order of the pictures' names, so the numbers are
+the same however many workers made them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from delegate.errors import DelegateError
+from delegate.vision.evaluation.evaluator import BEST, Record
+from delegate.vision.evaluation.ground_truth import Objects
+
+_SIDES = ("ours", "theirs")
+_NAMES = {"ours": "delegate", "theirs": "cpu"}
+
+
+def classification_metrics(
+    records: Sequence[Record], truth: Mapping[str, int], offset: int
+) -> dict[str, Any]:
+    """Top-1 and top-5 of both sides, and how often their best classes agree. ``offset`` is added to
+    the truth: 1 for models with a background class that the truth does not count.
+    """
+    result: dict[str, Any] = {"images": len(records)}
+    for side in _SIDES:
+        if not all(side in record for record in records):
+            continue
+        hits = [record[side].index(truth[record["image"]] + offset)
+                if truth[record["image"]] + offset in record[side] else BEST
+                for record in records]  # fmt: skip
+        result[_NAMES[side]] = {
+            "top1": sum(hit == 0 for hit in hits) / len(hits),
+            "top5": sum(hit < BEST for hit in hits) / len(hits),
+        }
+    if "cpu" in result:
+        agreed = sum(record["ours"][0] == record["theirs"][0] for record in records)
+        result["top1_agreement"] = agreed / len(records)
+    return result
+
+
+def detection_metrics(
+    records: Sequence[Record],
+    truth: Mapping[str, Objects],
+    classes: Mapping[int, int],
+    known: int | None,
+) -> dict[str, Any]:
+    """COCO's average precision of both sides, by pycocotools.
+
+    ``classes``: the model's classes as the truth's, empty if they are the same; classes of the
+    truth that the model does not have are left out. ``known``: how many classes the model has.
+    """
+    possible = {c for objects in truth.values() for c, *_ in objects.boxes}
+    if classes:
+        possible &= set(classes.values())
+    elif known is not None:
+        possible &= set(range(known))
+    result: dict[str, Any] = {"images": len(records), "classes": len(possible)}
+    ordered = sorted(records, key=lambda record: str(record["image"]))
+    for side in _SIDES:
+        if all(side in record for record in records):
+            result[_NAMES[side]] = _average_precision(ordered, side, truth, classes, possible)
+    if "cpu" in result:
+        result["ap50_difference"] = result["delegate"]["ap50"] - result["cpu"]["ap50"]
+    return result
+
+
+def _average_precision(
+    records: Sequence[Record],
+    side: str,
+    truth: Mapping[str, Objects],
+    classes: Mapping[int, int],
+    possible: set[int],
+) -> dict[str, float]:
+    try:
+        from pycocotools.coco import COCO
+        from pycocotools.cocoeval import COCOeval
+    except ImportError:
+        raise DelegateError(
+            "average precision needs pycocotools: pip install rk3588-delegate[evaluate]"
+        ) from None
+    annotations: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
+    for number, record in enumerate(records, start=1):
+        w, h = record["width"], record["height"]
+        for index, x1, y1, x2, y2 in truth[record["image"]].boxes:
+            if index not in possible:
+                continue
+            box = [x1 * w, y1 * h, (x2 - x1) * w, (y2 - y1) * h]
+            annotations.append(
+                {
+                    "id": len(annotations) + 1,
+                    "image_id": number,
+                    "category_id": index + 1,
+                    "bbox": box,
+                    "area": box[2] * box[3],
+                    "iscrowd": 0,
+                }
+            )
+        for index, score, x1, y1, x2, y2 in record[side]:
+            category = classes.get(int(index)) if classes else int(index)
+            if category not in possible:
+                continue
+            results.append(
+                {
+                    "image_id": number,
+                    "category_id": category + 1,
+                    "bbox": [x1, y1, x2 - x1, y2 - y1],
+                    "score": score,
+                }
+            )
+    if not annotations:
+        raise DelegateError("the labels name no object of a class that the model has")
+    if not results:
+        return {"ap": 0.0, "ap50": 0.0, "ap75": 0.0}
+    with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints what it does
+        coco = COCO()
+        coco.dataset = {
+            "info": {},
+            "images": [
+                {"id": n, "width": r["width"], "height": r["height"]}
+                for n, r in enumerate(records, start=1)
+            ],
+            "categories": [{"id": c + 1, "name": str(c)} for c in sorted(possible)],
+            "annotations": annotations,
+        }
+        coco.createIndex()
+        evaluation = COCOeval(coco, coco.loadRes(results), "bbox")
+        evaluation.evaluate()
+        evaluation.accumulate()
+        evaluation.summarize()
+    ap, ap50, ap75 = (float(value) for value in evaluation.stats[:3])
+    return {"ap": ap, "ap50": ap50, "ap75": ap75}
