@@ -340,7 +340,7 @@ def test_input_that_expands_is_refused_before_it_does(tmp_path: Path) -> None:
 
 LITTLE_MEMORY = """
 import resource, sys
-from delegate.files import MAX_MODEL_BYTES, read_file
+from delegate.model.files import MAX_MODEL_BYTES, read_file
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 print(len(read_file(sys.argv[1], "file", MAX_MODEL_BYTES)))
 print(len(read_file("/proc/self/maps", "file", MAX_MODEL_BYTES)) > 1000)
