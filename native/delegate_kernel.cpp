@@ -1,7 +1,9 @@
 #include "delegate_kernel.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
+#include <new>
 
 namespace rk3588 {
 namespace {
@@ -36,7 +38,12 @@ class DelegateKernel {
   // Compares the shapes with the compiled ones; compiles again after a resize. Throws. Compiling
   // takes the GIL, so it must not happen under the kernel's lock.
   void prepare(Context* context) {
-    if (fits(context)) return;
+    if (!fits(context)) follow_shapes(context);
+    allocate_dynamic_outputs(context);
+  }
+
+  // Throws.
+  void follow_shapes(Context* context) {
     if (!recompile_) throw std::runtime_error("the shapes differ from the compiled ones");
     std::unique_ptr<Executable> executable = recompile_(context);
     {
@@ -120,6 +127,25 @@ class DelegateKernel {
       }
     }
     return true;
+  }
+
+  // Some operators make their results dynamic though their shapes are known; the memory of those is
+  // for the kernel in their place to ask for. Throws.
+  void allocate_dynamic_outputs(Context* context) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const Binding& binding : executable_->outputs()) {
+      tflite::Tensor* tensor = find_tensor(context, binding.tensor);
+      if (tensor == nullptr || tensor->allocation_type != tflite::kDynamic) continue;
+      // The runtime takes the array over, and frees it as C memory.
+      const size_t count = binding.shape.size();
+      auto* shape = static_cast<IntArray*>(std::malloc((count + 1) * sizeof(int32_t)));
+      if (shape == nullptr) throw std::bad_alloc();
+      shape->size = static_cast<int32_t>(count);
+      std::copy(binding.shape.begin(), binding.shape.end(), &shape->size + 1);
+      if (context->resize_tensor(context, tensor, shape) != Status::kOk) {
+        throw std::runtime_error(tensor_text(binding) + " gets no memory");
+      }
+    }
   }
 
   static uint8_t* data(Context* context, const Binding& binding) {

@@ -104,7 +104,9 @@ def plan(planning: Planning, operation: Operation) -> Plan:
         )
     weights = device_weights(graph, node, outputs, (outputs, *kernel, view.channels))
     unit = ConvolutionOptions(Padding.VALID, 1, 1, 1, 1, options.activation)
-    return plan_convolution(planning, operation, unit, weights, output_view=output_view)
+    return plan_convolution(
+        planning, operation, unit, weights, output_view=output_view, scales_in_float32=True
+    )
 
 
 OPERATOR = Operator(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from delegate.model.graph import Graph, Node, Padding
-from delegate.ops.operator import GraphFacts, Lowering, Operator, Role, constraint, named
+from delegate.ops.operator import ABSENT, GraphFacts, Lowering, Operator, Role, constraint, named
 from delegate.ops.shared import common
 from delegate.ops.shared.convolution import MAX_PADDING, ConvolutionOptions, kernel_size
 
@@ -38,8 +38,10 @@ def pad_amounts_in_range(facts: GraphFacts, node: Node) -> str | None:
     give the output's shape.
     """
     tensor = facts.graph.tensor(node.inputs[AMOUNTS])
-    if tensor.constant is None or np.asarray(tensor.constant).size != 2 * RANK:
+    if tensor.constant is None or tensor.constant.size != 2 * RANK:
         return f"{named(tensor)} does not hold two constants per dimension"
+    if not np.issubdtype(tensor.constant.dtype, np.integer):
+        return f"{named(tensor)} is {tensor.dtype.name}"
     batch, (top, bottom), (left, right), channels = pad_amounts(facts.graph, node)
     if any((*batch, *channels)) or min(top, bottom, left, right) < 0:
         return f"it is {[list(batch), [top, bottom], [left, right], list(channels)]}"
@@ -76,6 +78,9 @@ def pad_read_by_convolutions(facts: GraphFacts, node: Node) -> str | None:
         options = facts.options(reader)
         if not isinstance(options, ConvolutionOptions) or options.padding is not Padding.VALID:
             return f"node {reader.index} ({reader.op}) pads again"
+        weights = facts.operator(reader).weights(reader)
+        if weights in (None, ABSENT) or len(facts.graph.tensor(weights).shape) != RANK:
+            return f"node {reader.index} ({reader.op}) has no kernel of rank {RANK}"
         reach = _reach(facts, reader, options)
         _, rows, columns, _ = pad_amounts(facts.graph, node)
         if max(rows) >= reach[0] or max(columns) >= reach[1]:

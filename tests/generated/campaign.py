@@ -25,6 +25,9 @@ from typing import Any
 PASSED, SKIPPED, BROKEN, CRASHED, HUNG = "passed", "skipped", "broken", "crashed", "hung"
 # A clear error where the runtime alone goes on: shapes that a partition does not compile for.
 REFUSED = "refused"
+# Results differ in a way that the reference kernels cannot judge: only the runtime reads the file,
+# or it reads beyond its tensors.
+UNJUDGED = "unjudged"
 REFUSAL = "do not compile for the new shapes"
 BAD = (BROKEN, CRASHED, HUNG)
 
@@ -44,7 +47,7 @@ class ChildResult:
     """``kind`` is PASSED with ``value``, or one of the others with ``text``."""
 
     kind: str
-    value: Any = None
+    value: Any = None  # of an exception: its type's name
     text: str = ""
 
 
@@ -85,7 +88,8 @@ def _run_child(function: Callable[[], Any], writing: int) -> None:
         result = ChildResult(PASSED, function())
     except BaseException as error:
         kind = REFUSED if REFUSAL in str(error) else BROKEN
-        result = ChildResult(kind, text="".join(traceback.format_exception(error)[-3:]))
+        text = "".join(traceback.format_exception(error)[-3:])
+        result = ChildResult(kind, type(error).__name__, text)
     with os.fdopen(writing, "wb") as pipe:
         pickle.dump(result, pipe)
         pipe.flush()

@@ -34,6 +34,10 @@ class BrokenContractError(AssertionError):
     """A result beyond the contract."""
 
 
+class CpuNodeError(Exception):
+    """A node of the CPU gives something else where its tensors lie elsewhere."""
+
+
 class Run:
     """An interpreter of one model, whose inputs change their shapes between inferences."""
 
@@ -100,11 +104,13 @@ def judge_model(
         for tensor, result in results.items():
             if largest_difference(result, values[tensor]) != 0:
                 name = graph.tensor(tensor).name
-                raise BrokenContractError(
+                writers = {node.index for node in graph.nodes if tensor in node.outputs}
+                is_ours = judged is None or writers & judged
+                raise (BrokenContractError if is_ours else CpuNodeError)(
                     f"{where}: output {tensor} {name!r} differs by "
                     f"{largest_difference(result, values[tensor])} when inner tensors are outputs"
                 )
-        values |= feeds
+        values = {**feeds, **values}  # an input that a node writes has the node's value
         if cut is None or apart is None:
             cut = cut_model(model, {t: value.shape for t, value in values.items()})
             apart = Run(cut.content, is_delegated=False)

@@ -16,9 +16,17 @@ from delegate.host.runtimes import find_runtime
 from delegate.model.graph import Graph
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from tests.generated.campaign import BROKEN, PASSED, SKIPPED, ChildResult, Outcome, in_child
+from tests.generated.campaign import (
+    BROKEN,
+    PASSED,
+    SKIPPED,
+    UNJUDGED,
+    ChildResult,
+    Outcome,
+    in_child,
+)
 from tests.generated.cut_model import exposed_model
-from tests.generated.judge import Array, Run, judge_model, largest_difference
+from tests.generated.judge import Array, BrokenContractError, Run, judge_model, largest_difference
 from tests.generated.model_mutations import mutant
 
 SECONDS = 60.0
@@ -137,14 +145,15 @@ def _judge_inequality(
     try:
         graph = read_graph(content)
     except ModelError as error:
-        return Outcome(seed, BROKEN, f"differs, and the reader refuses it: {error}", counts)
+        return Outcome(seed, UNJUDGED, f"the reader refuses it: {error}", counts)
     if not _is_defined(graph) or in_child(lambda: _is_same(content, seed), seconds).value is False:
         return Outcome(seed, PASSED, counts={**counts, "run_undefined": 1})
     judged = frozenset(node.index for node in graph.nodes) - rejected
     inner: ChildResult = in_child(lambda: _judge_nodes(content, seed, judged), 2 * seconds)
     if inner.kind == PASSED:
         return Outcome(seed, PASSED, counts={**counts, "run_within_contract": 1})
-    return Outcome(seed, inner.kind, f"differs: {inner.text}", counts)
+    is_broken = inner.value == BrokenContractError.__name__ or inner.kind != BROKEN
+    return Outcome(seed, inner.kind if is_broken else UNJUDGED, f"differs: {inner.text}", counts)
 
 
 def _equal(ours: list[dict[int, Array]], theirs: list[dict[int, Array]]) -> bool:

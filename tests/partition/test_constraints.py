@@ -528,3 +528,16 @@ def test_rule_without_docstring_still_has_a_sentence() -> None:
     made = constraint()(rate_in_range)
     assert isinstance(made, Constraint)
     assert made.sentence == "rate in range"
+
+
+@pytest.mark.parametrize("inputs", [(2,), (2, -1, 4), (2, 4, 4)], ids=str)
+def test_a_padded_convolution_without_a_kernel_is_a_reason(inputs: tuple[int, ...]) -> None:
+    """The rule of PAD looks at its reader before the reader's own rules have."""
+    graph = padding()
+    reader = graph.nodes[1]
+    named = {2: reader.inputs[0], 4: reader.inputs[2], -1: -1}
+    changed = dataclasses.replace(reader, inputs=tuple(named[i] for i in inputs))
+    graph = Graph(graph.tensors, (graph.nodes[0], changed), graph.inputs, graph.outputs)
+    supported, rejections = select_nodes(graph)
+    assert not supported
+    assert rejections[0].rule == "pad_read_by_convolutions"

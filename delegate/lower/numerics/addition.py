@@ -37,7 +37,8 @@ from delegate.lower.numerics.pipeline import (
     OutCvt,
     Pipeline,
 )
-from delegate.lower.numerics.prover import INT8_VALUES, Proof, SumTarget, prove_sum
+from delegate.lower.numerics.prover import Proof
+from delegate.lower.numerics.sum_prover import INT8_VALUES, SumTarget, prove_sum
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.rules import WITHIN_ONE_LSB
 from delegate.model.graph import Activation

@@ -34,21 +34,10 @@ from functools import cached_property
 
 import numpy as np
 
-from delegate.lower.numerics.pipeline import (
-    INT8_MAX,
-    INT8_MIN,
-    INT32_MAX,
-    FloatArray,
-    Int64Array,
-    Pipeline,
-)
-from delegate.lower.numerics.tflite import quantize_multiplier, scaled
+from delegate.lower.numerics.pipeline import INT32_MAX, FloatArray, Int64Array, Pipeline
 
 # Channels at a time: what a core's cache holds of their outputs.
 _CHANNELS_AT_ONCE = 32
-INT8_VALUES = np.arange(INT8_MIN, INT8_MAX + 1, dtype=np.int64)
-# TensorFlow Lite adds with so many bits more than the operands have.
-_SUM_BITS = 20
 # Beyond int32: no accumulator reaches this.
 _FAR = 1 << 33
 
@@ -95,8 +84,8 @@ def first_accumulators(q: Int64Array, exponent: Int64Array, distances: Int64Arra
 @dataclass(frozen=True, slots=True, eq=False)
 class Proof:
     """``worst`` [channels]: the largest distance to TensorFlow Lite's result over every input, in
-    LSB. ``wrong`` [channels]: ends of outputs with another result. ``is_sound``: the pipeline rises
-    and fits int32; otherwise the rest means nothing.
+    LSB. ``wrong`` [channels]: outputs of TensorFlow Lite at an end of which the pipeline gives
+    another. ``is_sound``: the pipeline rises and fits int32; otherwise the rest means nothing.
     """
 
     is_sound: bool
@@ -129,41 +118,6 @@ def prove(pipeline: Pipeline, target: Target) -> Proof:
         worst[part] = off.max(axis=1)
         wrong[part] = np.count_nonzero(off, axis=1)
     return Proof(is_sound, worst, wrong)
-
-
-@dataclass(frozen=True, eq=False)
-class SumTarget:
-    """What TensorFlow Lite's ADD computes of two int8 operands: with 20 more bits, one rounded
-    multiplier per operand and one for the sum. ``scales`` and ``zero_points`` of first, second,
-    result.
-    """
-
-    scales: tuple[float, float, float]
-    zero_points: tuple[int, int, int]
-    outputs: tuple[int, int]
-
-    @cached_property
-    def results(self) -> Int64Array:
-        """[first, second]: of all 65,536 pairs, before the zero point and clamps."""
-        twice = 2.0 * max(self.scales[:2])
-        first, second = (
-            scaled((INT8_VALUES - zero_point) << _SUM_BITS, *quantize_multiplier(scale / twice))
-            for scale, zero_point in zip(self.scales[:2], self.zero_points[:2], strict=True)
-        )
-        output = quantize_multiplier(twice / ((1 << _SUM_BITS) * self.scales[2]))
-        return scaled(first[:, np.newaxis] + second, *output)
-
-
-def prove_sum(pipeline: Pipeline, target: SumTarget) -> Proof:
-    """Compares ``pipeline``, with the second operand in EW, with ``target`` for every pair.
-    ``wrong``: pairs with another result.
-    """
-    wanted = np.clip(target.results + target.zero_points[2], *target.outputs)
-    x, e = INT8_VALUES[:, np.newaxis].astype(np.float64), INT8_VALUES.astype(np.float64)
-    off = np.abs(pipeline.run(x, e) - wanted)
-    is_sound = pipeline.fits_int32(x, e)
-    worst, wrong = int(off.max()), int(np.count_nonzero(off))
-    return Proof(is_sound, np.array([worst]), np.array([wrong]))
 
 
 def _off(stages: Pipeline, accumulators: Int64Array, outputs: FloatArray) -> FloatArray:

@@ -152,9 +152,11 @@ def plan_convolution(
     *,
     is_depthwise: bool = False,
     output_view: View | None = None,
+    scales_in_float32: bool = False,
 ) -> PlannedConvolution:
     """``weights``: OHWI of all input channels, or HWC of a depthwise convolution. ``output_view``:
-    the result as the convolution sees it, if that is not as its shape says. Raises LoweringError.
+    the result as the convolution sees it, if that is not as its shape says. ``scales_in_float32``:
+    see ``real_multipliers``. Raises LoweringError.
     """
     graph, node = planning.graph, operation.node
     source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
@@ -173,7 +175,13 @@ def plan_convolution(
         weights=weights.values,
         weight_zero_point=weights.zero_point,
         bias=weights.bias,
-        multipliers=real_multipliers(graph.tensor(node.inputs[0]), given, output, result.channels),
+        multipliers=real_multipliers(
+            graph.tensor(node.inputs[0]),
+            given,
+            output,
+            result.channels,
+            in_float32=scales_in_float32,
+        ),
         per_channel=given.quantization.is_per_channel,
         activation=options.activation,
         output_scale=output.quantization.scale,

@@ -5,8 +5,11 @@ Knows nothing of how stages are chosen or proved: it loads a model twice and com
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +17,8 @@ import numpy.typing as npt
 import delegate
 from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime
+from delegate.lower import add, conv_stages
+from delegate.lower.numerics.prover import Proof
 
 Array = npt.NDArray[Any]
 
@@ -28,12 +33,19 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``rule`` None: delegated; ``worst`` and ``different`` over ``elements`` then."""
+    """``rule`` None: delegated; ``worst`` and ``different`` over ``elements`` then.
+    ``claims_equality``: the compiler says that no input gives another result.
+    """
 
     rule: str | None
     worst: int = 0
     different: int = 0
     elements: int = 0
+    claims_equality: bool = False
+
+    @property
+    def is_as_claimed(self) -> bool:
+        return self.worst <= 1 and not (self.claims_equality and self.different)
 
 
 def judge(case: Case) -> Verdict:
@@ -41,7 +53,7 @@ def judge(case: Case) -> Verdict:
     plugin = runtime.load_delegate(
         delegate.library_path(), {"device": "simulator", "log_level": "error"}
     )
-    with collect_delegations() as found:
+    with collect_delegations() as found, _proofs() as proofs:
         ours = runtime.interpreter(case.model, [plugin])
     if sum(facts.delegated_nodes for facts in found) == 0:
         (rejection,) = (r for facts in found for r in facts.rejections)
@@ -59,4 +71,30 @@ def judge(case: Case) -> Verdict:
         output = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
         results.append(output.astype(np.int64))
     distance = np.abs(results[0] - results[1])
-    return Verdict(None, int(distance.max()), int(np.count_nonzero(distance)), distance.size)
+    return Verdict(
+        rule=None,
+        worst=int(distance.max()),
+        different=int(np.count_nonzero(distance)),
+        elements=distance.size,
+        claims_equality=bool(proofs) and not proofs[-1].wrong.any(),
+    )
+
+
+@contextmanager
+def _proofs() -> Iterator[list[Proof]]:
+    """The proofs of what is compiled meanwhile, for what they claim."""
+    found: list[Proof] = []
+
+    def recorded(choose: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **settings: Any) -> Any:
+            chosen = choose(*arguments, **settings)
+            found.append(chosen.proof)
+            return chosen
+
+        return call
+
+    with (
+        patch.object(conv_stages, "requantize", recorded(conv_stages.requantize)),
+        patch.object(add, "requantize_sum", recorded(add.requantize_sum)),
+    ):
+        yield found

@@ -11,13 +11,8 @@ from delegate.lower.numerics import one_rounding, two_roundings
 from delegate.lower.numerics.addition import requantize_sum
 from delegate.lower.numerics.factors import pipeline_of
 from delegate.lower.numerics.pipeline import Bn, Bs, Ew, EwOperation, OutCvt, Pipeline
-from delegate.lower.numerics.prover import (
-    SumTarget,
-    Target,
-    first_accumulators,
-    prove,
-    prove_sum,
-)
+from delegate.lower.numerics.prover import Target, first_accumulators, prove
+from delegate.lower.numerics.sum_prover import SumTarget, prove_sum
 from delegate.lower.numerics.tflite import quantize_multipliers, wraps
 from delegate.model.graph import Activation
 from tests.lower.numerics import oracle

@@ -1,0 +1,53 @@
+"""Results that the runtime makes dynamic although their shapes are known: slices of the whole batch
+of a slice."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import delegate
+from delegate.host.delegation import collect_delegations
+from delegate.host.runtimes import find_runtime
+from delegate.model.builder import layers, options
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.graph import DType, Quantization
+
+SHAPE = (1, 7, 3, 48)
+
+
+def two_slices() -> bytes:
+    builder = ModelBuilder()
+    quantization = Quantization((0.5,), (3,))
+    x = builder.input("x", SHAPE, DType.INT8, quantization, shape_signature=(-1, *SHAPE[1:]))
+    y = layers.add(builder, x, x, output_scale=0.5, output_zero_point=3)
+    for rows in (5, 2):
+        begin = builder.constant("begin", np.array([0, 1, 0, 0], np.int32))
+        size = builder.constant("size", np.array([-1, rows, 3, 48], np.int32))
+        part = builder.tensor(
+            "part", (1, rows, 3, 48), DType.INT8, quantization, shape_signature=(-1, rows, 3, 48)
+        )
+        builder.operator("SLICE", (y, begin, size), (part,), options.empty(), version=2)
+        y = part
+    z = builder.tensor("z", builder.spec(y).shape, DType.INT8, quantization)
+    builder.operator("MAX_POOL_2D", (y,), (z,), options.pool_2d(), version=2)
+    builder.output(z)
+    return builder.build()
+
+
+def test_a_dynamic_result_of_a_partition_gets_memory() -> None:
+    model = two_slices()
+    runtime = find_runtime()
+    plugin = runtime.load_delegate(delegate.library_path(), {"device": "simulator"})
+    reference = runtime.interpreter(model, reference_kernels=True)
+    with collect_delegations() as found:
+        interpreter = runtime.interpreter(model, [plugin])
+    assert found[0].delegated_nodes == 3
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        values = rng.integers(-128, 128, SHAPE, np.int8)
+        results = []
+        for one in (interpreter, reference):
+            one.set_tensor(0, values)
+            one.invoke()
+            results.append(one.get_tensor(one.get_output_details()[0]["index"]))
+        np.testing.assert_array_equal(*results)
