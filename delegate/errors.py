@@ -7,6 +7,8 @@ line prints that line and exits with ``exit_code``; a traceback is shown only wi
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 
 class DelegateError(Exception):
     """Base of all errors raised on purpose by this package."""
@@ -44,18 +46,29 @@ class ProgramError(DelegateError):
     """A serialised Program that is corrupt, of another version, or inconsistent."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What must hold for a node on the NPU: ``name`` in reports, ``sentence`` on the page and in
+    messages.
+    """
+
+    name: str
+    sentence: str
+
+
 class LoweringError(DelegateError):
     """A node that passed the constraints but cannot be lowered within a hardware limit.
 
-    ``node`` is the TFLite node index, ``rule`` a short identifier, ``detail`` the sentence for the
-    user. The compiler turns it into a ``Rejection`` and partitions again without the node.
+    ``node`` is the TFLite node index, ``rule`` the name of the rule it breaks, ``detail`` the
+    rule's sentence and what breaks it. The compiler turns it into a ``Rejection`` and partitions
+    again without the node.
     """
 
-    def __init__(self, node: int, rule: str, detail: str) -> None:
-        super().__init__(f"node {node}: {rule}: {detail}")
+    def __init__(self, node: int, rule: Rule, problem: str) -> None:
         self.node = node
-        self.rule = rule
-        self.detail = detail
+        self.rule = rule.name
+        self.detail = f"{rule.sentence}: {problem}"
+        super().__init__(f"node {node}: {self.rule}: {self.detail}")
 
 
 class EncodingError(DelegateError):

@@ -22,7 +22,7 @@ def _run(arguments: argparse.Namespace) -> int:
                 "operators": [
                     {
                         "op": op,
-                        "rules": [{"rule": r.rule, "sentence": r.sentence} for r in operator.rules],
+                        "rules": [{"rule": r.name, "sentence": r.sentence} for r in operator.rules],
                     }
                     for op, operator in OPERATORS.items()
                 ]

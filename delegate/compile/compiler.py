@@ -34,6 +34,7 @@ from delegate.partition.partitioner import (
     select_nodes,
     select_partitions,
 )
+from delegate.partition.rules import PARTITION_COMPILES, REGISTERS_HOLD_VALUES
 from delegate.partition.types import Rejection
 from delegate.partition.workload import workload_of
 
@@ -202,16 +203,18 @@ def _rejections(graph: Graph, partition: Partition, error: Exception) -> list[Re
     not cost the user the model.
     """
     nodes: tuple[int, ...] = ()
-    rule, detail = "partition_compiles", f"The compiler failed: {type(error).__name__}: {error}"
+    name = PARTITION_COMPILES.name
+    detail = f"{PARTITION_COMPILES.sentence}: {type(error).__name__}: {error}"
     if isinstance(error, LoweringError):
-        nodes, rule, detail = (error.node,), error.rule, error.detail
+        nodes, name, detail = (error.node,), error.rule, error.detail
     elif isinstance(error, EncodingError):
-        nodes, rule, detail = error.nodes, "registers_hold_values", str(error)
+        nodes, name = error.nodes, REGISTERS_HOLD_VALUES.name
+        detail = f"{REGISTERS_HOLD_VALUES.sentence}: {error}"
     else:
         logger.warning("nodes %s stay on the CPU: %s", list(partition.nodes), detail)
         logger.debug("the compiler failed", exc_info=error)
     known = [node for node in nodes if node in partition.nodes]
-    return [Rejection(node, graph.node(node).op, rule, detail) for node in known or partition.nodes]
+    return [Rejection(node, graph.node(node).op, name, detail) for node in known or partition.nodes]
 
 
 def _cost(graph: Graph, compiled: CompiledPartition) -> PartitionCost:

@@ -27,6 +27,7 @@ from delegate.lower.memory.footprint import Footprint
 from delegate.lower.operation import Memory, Operation
 from delegate.lower.partial_sums import lower_input_split
 from delegate.lower.resolved import Convolution
+from delegate.lower.rules import KERNEL_SIZE_IN_RANGE, TASKS_IN_RANGE
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -118,8 +119,8 @@ def planned_convolution(
     if max(kh, kw) > MAX_KERNEL_SIZE:
         raise LoweringError(
             conv.node,
-            "kernel_size_in_range",
-            f"the kernel is {kh} x {kw}; the NPU takes sides up to {MAX_KERNEL_SIZE}",
+            KERNEL_SIZE_IN_RANGE,
+            f"it is {kh} x {kw}, the limit {MAX_KERNEL_SIZE}",
         )
     conv, plan = _plan(conv, kh, kw)
     if not isinstance(plan, InputSplit):
@@ -265,7 +266,7 @@ def _plan(conv: Convolution, kh: int, kw: int) -> tuple[Convolution, TilePlan | 
         if split.tasks > MAX_CHAIN_TASKS:
             raise LoweringError(
                 conv.node,
-                "tasks_in_range",
+                TASKS_IN_RANGE,
                 f"the input channels need {len(split.groups)} passes and every pixel tasks of its "
                 f"own: {split.tasks} tasks; the limit is {MAX_CHAIN_TASKS}",
             ) from error

@@ -9,6 +9,7 @@ from delegate.errors import LoweringError
 from delegate.lower.memory.tensors import View
 from delegate.lower.model_weights import device_weights
 from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.rules import ROWS_MATCH_PIXELS
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
@@ -97,10 +98,9 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     else:
         raise LoweringError(
             node.index,
-            "rows_match_pixels",
-            f"weights of {columns} columns read neither single pixels ({view.channels} channels) "
-            f"nor whole images ({view.height} x {view.width} x {view.channels}); reshape the "
-            "input before",
+            ROWS_MATCH_PIXELS,
+            f"they have {columns} columns, the input has "
+            f"{view.height} x {view.width} x {view.channels}",
         )
     weights = device_weights(graph, node, outputs, (outputs, *kernel, view.channels))
     unit = ConvolutionOptions(Padding.VALID, 1, 1, 1, 1, options.activation)

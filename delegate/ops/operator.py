@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from delegate.errors import Rule
 from delegate.lower.memory.tensors import View
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.task import Fold
@@ -119,11 +120,9 @@ Check = Callable[[GraphFacts, Node], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Constraint:
-    """``rule`` is the identifier in reports, ``sentence`` the rule in words, ranges filled in."""
+class Constraint(Rule):
+    """A rule that the node and its graph decide. Ranges are filled in."""
 
-    rule: str
-    sentence: str
     check: Check
 
     def violation(self, facts: GraphFacts, node: Node) -> str | None:

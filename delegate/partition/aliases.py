@@ -17,7 +17,7 @@ from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
 from delegate.ops.operator import GraphFacts, Movement
 from delegate.ops.shared.links import RANK, Position, four_dimensions
-from delegate.partition.rules import facts_of
+from delegate.partition.rules import ALIAS_IS_FREE, facts_of, refused
 from delegate.partition.types import Rejection
 
 # More tensors in one piece of memory than any network has; their pairs are compared.
@@ -73,8 +73,7 @@ def place_views(graph: Graph, partition: Partition) -> ViewPlan:
 
 
 def _rejection(node: Node, problem: str) -> Rejection:
-    detail = f"The tensors must be parts of one another in memory, without a copy: {problem}"
-    return Rejection(node.index, node.op, "view_is_free", detail)
+    return refused(node, ALIAS_IS_FREE, problem)
 
 
 class _Planner:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from delegate.model.graph import DType, Graph, Node
 from delegate.model.partition import Partition
 from delegate.partition.partitioner import node_macs
+from delegate.partition.rules import PARTITION_FASTER_ON_NPU, refused
 from delegate.partition.types import Rejection
 
 # The NPU's nominal clock. Boards run it at 0.2 to 1 GHz.
@@ -30,8 +31,6 @@ CONVERTED_BYTES_PER_US = 4000.0
 CPU_MACS_PER_US = 20_000.0
 CPU_BYTES_PER_US = 8000.0
 CPU_NODE_US = 2.0
-
-_RULE = "partition_faster_on_npu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +84,5 @@ def slower_partitions(
 
 
 def _rejections(graph: Graph, nodes: Iterable[int], cost: PartitionCost) -> list[Rejection]:
-    detail = (
-        "A partition must be faster on the NPU than on the CPU by estimate (option only_faster): "
-        f"this one takes {cost.npu_us:.0f} us instead of {cost.cpu_us:.0f} us"
-    )
-    return [Rejection(node, graph.node(node).op, _RULE, detail) for node in nodes]
+    problem = f"this one takes {cost.npu_us:.0f} us instead of {cost.cpu_us:.0f} us"
+    return [refused(graph.node(node), PARTITION_FASTER_ON_NPU, problem) for node in nodes]

@@ -7,11 +7,14 @@ ROOT (default: the current directory). A test fails while the page is stale.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from delegate.lower.numerics.rules import SENTENCES
+from delegate.errors import Rule
+from delegate.lower.rules import RULES as LOWERING_RULES
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Constraint
+from delegate.partition.rules import RULES as PARTITION_RULES
 
 PAGE_PATH = Path("docs/supported_operators.md")
 
@@ -40,13 +43,13 @@ def supported_operators_page() -> str:
     lines += _section("All operators", common)
     for op, operator in OPERATORS.items():
         lines += _section(f"`{op}`", tuple(rule for rule in operator.rules if rule not in common))
-    lines += ["## The numbers of a node", "", "| rule | |", "| --- | --- |"]
-    lines += [f"| `{rule}` | {sentence}. |" for rule, sentence in SENTENCES.items()]
+    lines += _section("Found while lowering", LOWERING_RULES)
+    lines += _section("Partitions and options", PARTITION_RULES)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _section(title: str, rules: tuple[Constraint, ...]) -> list[str]:
-    rows = [f"| `{rule.rule}` | {rule.sentence}. |" for rule in rules]
+def _section(title: str, rules: Sequence[Constraint | Rule]) -> list[str]:
+    rows = [f"| `{rule.name}` | {rule.sentence}. |" for rule in rules]
     return [f"## {title}", "", "| rule | |", "| --- | --- |", *rows, ""]
 
 

@@ -15,7 +15,14 @@ from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
 from delegate.ops.operator import ABSENT
 from delegate.partition.aliases import place_views
-from delegate.partition.rules import check_node, facts_of
+from delegate.partition.rules import (
+    NOT_DENIED,
+    PARTITION_AMONG_LARGEST,
+    PARTITION_LARGE_ENOUGH,
+    check_node,
+    facts_of,
+    refused,
+)
 from delegate.partition.types import Rejection
 
 NEVER = -1  # the epoch of a node whose inputs are never computed
@@ -47,8 +54,7 @@ def _denied(node: Node, denied: Collection[str]) -> Rejection | None:
     name = next((name for name in names if name in denied), None)
     if name is None:
         return None
-    detail = f"The option deny_ops keeps it on the CPU: {name}"
-    return Rejection(node.index, node.op, "not_denied", detail)
+    return refused(node, NOT_DENIED, f"it names {name}")
 
 
 def copying_views(graph: Graph, partitions: Sequence[Partition]) -> tuple[Rejection, ...]:
@@ -81,16 +87,12 @@ def select_partitions(
 
 
 def _too_small(node: Node, size: int, min_nodes: int) -> Rejection:
-    detail = f"A partition must have at least {min_nodes} nodes (option min_nodes): it has {size}"
-    return Rejection(node.index, node.op, "partition_large_enough", detail)
+    return refused(node, PARTITION_LARGE_ENOUGH, f"it has {size} of {min_nodes}")
 
 
 def _too_many(node: Node, max_partitions: int) -> Rejection:
-    detail = (
-        f"Only the {max_partitions} partitions with the most multiplications are delegated (option "
-        "max_partitions): this one has fewer"
-    )
-    return Rejection(node.index, node.op, "partition_among_largest", detail)
+    problem = f"this one is not among the {max_partitions} with most"
+    return refused(node, PARTITION_AMONG_LARGEST, problem)
 
 
 def partition_macs(graph: Graph, partition: Partition) -> int:

@@ -2,10 +2,60 @@
 
 from __future__ import annotations
 
+from delegate.errors import Rule
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
 from delegate.ops.operator import GraphFacts
 from delegate.partition.types import Rejection
+
+OPERATOR_SUPPORTED = Rule(
+    "operator_supported", "The operator must be one that the NPU takes (command supported-ops)"
+)
+NOT_TAKEN_ALREADY = Rule(
+    "not_taken_already",
+    "No other delegate may take this part of the graph first; create the interpreter without "
+    "default delegates (op resolver type BUILTIN_WITHOUT_DEFAULT_DELEGATES)",
+)
+NOT_DENIED = Rule("not_denied", "The option deny_ops must not name the node or its operator")
+ALIAS_IS_FREE = Rule(
+    "view_is_free",
+    "The tensors of a concatenation, split or slice must be parts of one another in memory, "
+    "without a copy",
+)
+RESULT_USED = Rule("result_used", "Something must read the results of a partition")
+PAD_RESULT_HIDDEN = Rule(
+    "pad_result_hidden", "No node outside the partition may read a padded image"
+)
+PARTITION_LARGE_ENOUGH = Rule(
+    "partition_large_enough", "A partition must have as many nodes as option min_nodes says"
+)
+PARTITION_AMONG_LARGEST = Rule(
+    "partition_among_largest",
+    "With option max_partitions only the partitions with the most multiplications are delegated",
+)
+PARTITION_FASTER_ON_NPU = Rule(
+    "partition_faster_on_npu",
+    "With option only_faster a partition must be faster on the NPU than on the CPU by estimate",
+)
+PARTITION_COMPILES = Rule("partition_compiles", "The compiler must not fail")
+REGISTERS_HOLD_VALUES = Rule(
+    "registers_hold_values", "Every value must fit the register field that holds it"
+)
+
+RULES = (
+    OPERATOR_SUPPORTED,
+    NOT_TAKEN_ALREADY,
+    NOT_DENIED,
+    ALIAS_IS_FREE,
+    RESULT_USED,
+    PAD_RESULT_HIDDEN,
+    PARTITION_LARGE_ENOUGH,
+    PARTITION_AMONG_LARGEST,
+    PARTITION_FASTER_ON_NPU,
+    PARTITION_COMPILES,
+    REGISTERS_HOLD_VALUES,
+)
+"""Those that speak of nodes in their partition, or of the user's options."""
 
 TAKEN = "DELEGATE"
 """How the runtime calls a node that another delegate put in place of others."""
@@ -24,16 +74,16 @@ def check_node(facts: GraphFacts, node: Node) -> Rejection | None:
     for rule in operator.rules:
         violation = rule.violation(facts, node)
         if violation is not None:
-            return Rejection(node.index, node.op, rule.rule, violation)
+            return Rejection(node.index, node.op, rule.name, violation)
     return None
 
 
 def _no_operator(node: Node) -> Rejection:
     if node.op.startswith(TAKEN):
-        detail = (
-            "Another delegate took this part of the graph first; create the interpreter without "
-            "default delegates (op resolver type BUILTIN_WITHOUT_DEFAULT_DELEGATES)"
-        )
-        return Rejection(node.index, node.op, "not_taken_already", detail)
-    detail = f"The operator must be one that the NPU takes (command supported-ops): it is {node.op}"
-    return Rejection(node.index, node.op, "operator_supported", detail)
+        return refused(node, NOT_TAKEN_ALREADY, "one did")
+    return refused(node, OPERATOR_SUPPORTED, f"it is {node.op}")
+
+
+def refused(node: Node, rule: Rule, problem: str) -> Rejection:
+    """Why ``node`` stays on the CPU."""
+    return Rejection(node.index, node.op, rule.name, f"{rule.sentence}: {problem}")

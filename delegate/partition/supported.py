@@ -26,6 +26,6 @@ def supported_operators() -> tuple[SupportedOperator, ...]:
     from delegate.ops import OPERATORS
 
     return tuple(
-        SupportedOperator(op, tuple(Rule(rule.rule, rule.sentence) for rule in operator.rules))
+        SupportedOperator(op, tuple(Rule(rule.name, rule.sentence) for rule in operator.rules))
         for op, operator in OPERATORS.items()
     )

@@ -15,17 +15,16 @@ from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
 from delegate.partition.aliases import place_views
+from delegate.partition.rules import ALIAS_IS_FREE, PAD_RESULT_HIDDEN, RESULT_USED
 
 
 def workload_of(graph: Graph, partition: Partition) -> Workload:
     """Operations in execution order."""
     if not partition.outputs:
-        raise LoweringError(
-            partition.nodes[0], "result_used", "nothing reads the results of these nodes"
-        )
+        raise LoweringError(partition.nodes[0], RESULT_USED, "nothing does")
     views = place_views(graph, partition)
     for rejection in views.rejections:
-        raise LoweringError(rejection.node, rejection.rule, rejection.detail)
+        raise LoweringError(rejection.node, ALIAS_IS_FREE, rejection.detail.partition(": ")[2])
     nodes = [graph.node(index) for index in partition.nodes]
     neighbours = _neighbours(partition, nodes)
     return Workload(
@@ -47,11 +46,7 @@ def _neighbours(partition: Partition, nodes: list[Node]) -> Mapping[int, Node]:
         if OPERATORS[node.op].lowering is not Lowering.NEIGHBOUR:
             continue
         if node.outputs[0] in partition.outputs:
-            raise LoweringError(
-                node.index,
-                "pad_result_hidden",
-                "a node outside the partition reads the padded image",
-            )
+            raise LoweringError(node.index, PAD_RESULT_HIDDEN, "one does")
         found[node.outputs[0]] = node
     return found
 

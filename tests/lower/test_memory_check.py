@@ -10,10 +10,11 @@ import pytest
 
 from delegate.compile import compiler
 from delegate.compile.compiler import compile_model
-from delegate.errors import EncodingError, LoweringError, ProgramError
+from delegate.errors import EncodingError, LoweringError, ProgramError, Rule
 from delegate.lower import lowering
 from delegate.lower.memory import placement
-from delegate.lower.memory.check import RULE, check_memory
+from delegate.lower.memory.check import check_memory
+from delegate.lower.rules import TASKS_KEEP_MEMORY
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from tests.lower.reference import lower_model, whole_graph
@@ -61,7 +62,7 @@ def test_results_in_another_place_are_refused(monkeypatch, change):
             dataclasses.replace(layers[which], tasks=tuple(tasks)),
             *layers[which + 1 :],
         )
-        with pytest.raises(LoweringError, match=RULE):
+        with pytest.raises(LoweringError, match=TASKS_KEEP_MEMORY.name):
             check_memory(partition, footprints, wrong, *rest)
         tried += 1
     assert tried > GRAPHS // 2
@@ -82,7 +83,7 @@ def test_a_task_left_out_is_refused(monkeypatch):
             dataclasses.replace(layers[which], tasks=tuple(tasks)),
             *layers[which + 1 :],
         )
-        with pytest.raises(LoweringError, match=RULE):
+        with pytest.raises(LoweringError, match=TASKS_KEEP_MEMORY.name):
             check_memory(partition, footprints, wrong, *rest)
 
 
@@ -102,7 +103,7 @@ def test_tensors_on_top_of_each_other_are_refused(monkeypatch):
     refused = set()
     for number in range(2 * GRAPHS):
         result = compile_model(read_graph(memory_graph(number)), Options())
-        if any(rejection.rule == RULE for rejection in result.rejections):
+        if any(rejection.rule == TASKS_KEEP_MEMORY.name for rejection in result.rejections):
             refused.add(number)
     assert refused == set(crowded) != set()
 
@@ -130,12 +131,12 @@ def test_a_footprint_that_forgets_spare_lanes_is_refused(monkeypatch):
     for number in range(GRAPHS):
         result = compile_model(read_graph(memory_graph(number)), Options())
         rules.update(rejection.rule for rejection in result.rejections)
-    assert RULE in rules
+    assert TASKS_KEEP_MEMORY.name in rules
 
 
 ERRORS = [
-    LoweringError(1, "some_rule", "no"),
-    LoweringError(-7, "some_rule", "no"),
+    LoweringError(1, Rule("some_rule", "It must do"), "no"),
+    LoweringError(-7, Rule("some_rule", "It must do"), "no"),
     EncodingError("no", (1,)),
     EncodingError("no"),
     ProgramError("no"),

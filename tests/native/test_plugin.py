@@ -15,7 +15,7 @@ import pytest
 
 import delegate
 from delegate import _native
-from delegate.errors import DelegateError, LoweringError
+from delegate.errors import DelegateError, LoweringError, Rule
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 
 CONV_NODES = (0, 2)
@@ -139,7 +139,7 @@ def test_any_choice_of_nodes(runtime, load, compiler, model, ops):
 
 
 @pytest.mark.parametrize(
-    "failure", [LoweringError(0, "rule", "too wide"), ZeroDivisionError("bug")]
+    "failure", [LoweringError(0, Rule("rule", "It must fit"), "too wide"), ZeroDivisionError("bug")]
 )
 def test_a_failing_compiler_means_cpu_and_a_logged_reason(
     runtime, load, compiler, model, failure, caplog
@@ -163,7 +163,10 @@ def invoke_on_cpu(runtime, model) -> np.ndarray:
 @pytest.mark.parametrize(
     ("failure", "text"),
     [
-        (LoweringError(0, "rule", "too wide"), "rk3588 delegate: node 0: rule: too wide\n"),
+        (
+            LoweringError(0, Rule("rule", "It must fit"), "too wide"),
+            "rk3588 delegate: node 0: rule: It must fit: too wide\n",
+        ),
         (ZeroDivisionError("bug"), "rk3588 delegate: internal error: ZeroDivisionError: bug\n"),
         (DelegateError("long " + "x" * 5000), "long " + "x" * 5000),
     ],

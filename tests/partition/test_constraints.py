@@ -420,7 +420,7 @@ def test_rule_rejects_with_the_value(rule: str, number: int) -> None:
 
 
 def test_every_rule_has_a_case() -> None:
-    assert {rule.rule for record in OPERATORS.values() for rule in record.rules} == set(CASES)
+    assert {rule.name for record in OPERATORS.values() for rule in record.rules} == set(CASES)
 
 
 BIASLESS = Arithmetic(has_bias=False)

@@ -28,12 +28,12 @@ def test_page_has_every_rule_of_every_operator() -> None:
     for op, operator in OPERATORS.items():
         section = page.split(f"## `{op}`")[1].split("\n## ")[0]
         for rule in operator.rules:
-            assert f"`{rule.rule}`" in (common if rule in common_rules() else section)
+            assert f"`{rule.name}`" in (common if rule in common_rules() else section)
 
 
 def test_sentences_are_sentences() -> None:
     for operator in OPERATORS.values():
-        names = [rule.rule for rule in operator.rules]
+        names = [rule.name for rule in operator.rules]
         assert len(set(names)) == len(names)
         for rule in operator.rules:
             assert "{" not in rule.sentence

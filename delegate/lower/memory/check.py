@@ -20,10 +20,9 @@ from delegate.lower.memory.footprint import Access, Footprint, accesses
 from delegate.lower.memory.placement import MemoryPlan, WorkArea
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.rules import TASKS_KEEP_MEMORY
 from delegate.lower.task import BufferId, Layer, Task
 from delegate.model.partition import Partition
-
-RULE = "tasks_keep_memory"
 
 NOTHING = -1
 SPARE = -2
@@ -159,6 +158,4 @@ def _extent(tensor: DeviceTensor) -> tuple[int, int]:
 
 
 def _refusal(node: int, problem: str) -> LoweringError:
-    return LoweringError(
-        node, RULE, f"Tasks must leave alone what others need, and read what was written: {problem}"
-    )
+    return LoweringError(node, TASKS_KEEP_MEMORY, problem)

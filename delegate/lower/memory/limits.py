@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from delegate.chip.limits import MAX_BUFFER_BYTES, MAX_TOTAL_BYTES
 from delegate.errors import LoweringError
+from delegate.lower.rules import BUFFERS_IN_RANGE
 from delegate.lower.task import BufferSpec
 from delegate.model.graph import Graph, Node
 
@@ -24,7 +25,7 @@ def check_sizes(graph: Graph, nodes: Sequence[Node], buffers: Sequence[BufferSpe
     node = max(nodes, key=lambda node: _elements(graph, node))
     raise LoweringError(
         node.index,
-        "buffers_in_range",
+        BUFFERS_IN_RANGE,
         f"{largest.buffer.name} needs {largest.size_bytes} bytes, all buffers {total}; a program "
         f"has up to {MAX_BUFFER_BYTES} and {MAX_TOTAL_BYTES - MAX_BUFFER_BYTES}",
     )

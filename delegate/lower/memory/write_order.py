@@ -17,6 +17,7 @@ from delegate.errors import LoweringError
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import view_of
+from delegate.lower.rules import SPARE_LANES_WRITTEN, SPARE_LANES_WRITTEN_FIRST
 from delegate.model.graph import Graph, Node
 
 
@@ -137,11 +138,11 @@ def _covered(box: _Box, parts: Sequence[_Box]) -> bool:
 
 def _never_written(aliases: Sequence[Node], operation: Footprint) -> LoweringError:
     detail = (
-        f"Node {operation.node.index} ({operation.node.op}) would read spare lanes behind a tensor "
-        "of this node, in memory that nothing writes"
+        f"node {operation.node.index} ({operation.node.op}) would read some behind a tensor of "
+        "this node, in memory that nothing writes"
     )
     node = _view_of_any(aliases, frozenset(tensor for tensor, _ in operation.reads))
-    return LoweringError(node, "spare_lanes_written", detail)
+    return LoweringError(node, SPARE_LANES_WRITTEN, detail)
 
 
 def _sorted(before: Sequence[set[int]]) -> list[int]:
@@ -167,11 +168,11 @@ def _sorted(before: Sequence[set[int]]) -> list[int]:
 
 def _no_order(aliases: Sequence[Node], tensors: Set[int]) -> LoweringError:
     detail = (
-        "Spare lanes of a tensor of this node's memory would be written over a neighbour that must "
-        "be there before it"
+        "those of a tensor of this node's memory would be written over a neighbour that must be "
+        "there before it"
     )
     node = _view_of_any(aliases, tensors)
-    return LoweringError(node, "spare_lanes_written_first", detail)
+    return LoweringError(node, SPARE_LANES_WRITTEN_FIRST, detail)
 
 
 def _view_of_any(aliases: Sequence[Node], tensors: Set[int]) -> int:

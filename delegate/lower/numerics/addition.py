@@ -38,9 +38,9 @@ from delegate.lower.numerics.pipeline import (
     Pipeline,
 )
 from delegate.lower.numerics.prover import Proof
-from delegate.lower.numerics.rules import WITHIN_ONE_LSB
 from delegate.lower.numerics.sum_prover import INT8_VALUES, SumTarget, prove_sum
 from delegate.lower.numerics.tflite import activation_range
+from delegate.lower.rules import WITHIN_ONE_LSB
 from delegate.model.graph import Activation
 
 # Operand multipliers stay at or below 2^14: converted operands then reach 255 * 2^14, as in

@@ -14,8 +14,8 @@ from delegate.lower.numerics.bounds import AccumulatorBounds
 from delegate.lower.numerics.factors import Factors, pipeline_of
 from delegate.lower.numerics.pipeline import INT32_MAX, Pipeline
 from delegate.lower.numerics.prover import Proof, Target, prove
-from delegate.lower.numerics.rules import ACCUMULATOR_FITS_INT32, WITHIN_ONE_LSB
 from delegate.lower.numerics.tflite import activation_range, quantize_multipliers, wraps
+from delegate.lower.rules import ACCUMULATOR_FITS_INT32, WITHIN_ONE_LSB
 from delegate.model.graph import Activation
 
 Chooser = Callable[[Target], Factors | None]

@@ -26,8 +26,8 @@ from delegate.errors import LoweringError
 from delegate.lower.constants import ConstantPool
 from delegate.lower.cost import ceil_div
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, INT32_MAX, Int64Array
-from delegate.lower.numerics.rules import ACCUMULATOR_FITS_INT32
 from delegate.lower.resolved import Convolution
+from delegate.lower.rules import ACCUMULATOR_FITS_INT32
 from delegate.lower.task import Weights
 from delegate.lower.tiling.input_groups import SUM_BYTES, InputGroup, InputSplit, SplitCost
 from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, pack_dense, padded_kernels

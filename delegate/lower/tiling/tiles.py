@@ -33,6 +33,7 @@ from delegate.chip.limits import (
     RESIDENT_WEIGHT_BANKS,
     align,
 )
+from delegate.errors import Rule
 from delegate.lower.cost import (
     KICK_CYCLES,
     PIXEL_GROUP,
@@ -41,13 +42,14 @@ from delegate.lower.cost import (
     dense_cycles,
     depthwise_cycles,
 )
+from delegate.lower.rules import ROW_FITS_CBUF, TILE_FITS_CBUF
 from delegate.lower.tiling.geometry import ConvGeometry, Part, Window, entries_per_row
 
 
 class TilingError(ValueError):
     """No tile fits. ``rule`` and the message are what the user sees."""
 
-    def __init__(self, rule: str, message: str) -> None:
+    def __init__(self, rule: Rule, message: str) -> None:
         super().__init__(message)
         self.rule = rule
 
@@ -332,7 +334,7 @@ def _check_smallest(geometry: ConvGeometry) -> None:
     entries = entries_per_row(reach, channels, geometry.element_bytes)
     if reach > MAX_FEATURE_SIZE or entries > MAX_ENTRIES_PER_ROW:
         raise TilingError(
-            "row_fits_cbuf",
+            ROW_FITS_CBUF,
             f"the {reach} pixels x {channels} channels one output reaches over take {entries} CBUF "
             f"entries in a row, more than {MAX_ENTRIES_PER_ROW}",
         )
@@ -344,7 +346,7 @@ def _check_smallest(geometry: ConvGeometry) -> None:
     products = geometry.taps * (1 if geometry.is_depthwise else channels)
     if channels > MAX_INPUT_CHANNELS or products > MAX_PRODUCTS:
         raise TilingError(
-            "tile_fits_cbuf",
+            TILE_FITS_CBUF,
             f"{channels} input channels and {products} products per output; a task takes up to "
             f"{MAX_INPUT_CHANNELS} and {MAX_PRODUCTS}",
         )
@@ -352,7 +354,7 @@ def _check_smallest(geometry: ConvGeometry) -> None:
 
 def _nothing_fits(geometry: ConvGeometry, rows: int, entries: int, group_bytes: int) -> TilingError:
     return TilingError(
-        "tile_fits_cbuf",
+        TILE_FITS_CBUF,
         f"{rows} input rows ({entries} CBUF entries each) and one group of "
         f"{min(geometry.kernels, geometry.unit)} kernels ({group_bytes} bytes) do not fit the "
         f"{CBUF_BANKS} banks of CBUF",

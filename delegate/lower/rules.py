@@ -1,0 +1,69 @@
+"""The rules that show only when a node is lowered: limits of hardware, of numbers and of memory.
+
+They stand on the page of supported operators like those that the partitioner checks beforehand.
+"""
+
+from __future__ import annotations
+
+from delegate.errors import Rule
+
+ACCUMULATOR_FITS_INT32 = Rule(
+    "accumulator_fits_int32",
+    "For no input may TensorFlow Lite's int32 wrap: the accumulator, it shifted left by a "
+    "multiplier of 1 and more, the result with its zero point",
+)
+WITHIN_ONE_LSB = Rule(
+    "within_one_lsb",
+    "For every input the NPU's result must be proven within one LSB of TensorFlow Lite's reference "
+    "kernels",
+)
+KERNEL_SIZE_IN_RANGE = Rule(
+    "kernel_size_in_range",
+    "The kernel's sides must fit the register fields, also where a fully connected node reads "
+    "whole images",
+)
+ROW_FITS_CBUF = Rule(
+    "row_fits_cbuf",
+    "The pixels of a row that one output reaches over must fit the on-chip buffer's entries",
+)
+TILE_FITS_CBUF = Rule(
+    "tile_fits_cbuf",
+    "The rows that one output row reaches over and one group of kernels must fit the on-chip "
+    "buffer, their products the array's sum",
+)
+TASKS_IN_RANGE = Rule(
+    "tasks_in_range", "A layer must take no more tasks than the program controller counts"
+)
+BUFFERS_IN_RANGE = Rule(
+    "buffers_in_range", "A program's buffers must fit the address space that its registers reach"
+)
+SPARE_LANES_WRITTEN = Rule(
+    "spare_lanes_written", "Lanes that a reader fetches beyond its channels must have been written"
+)
+SPARE_LANES_WRITTEN_FIRST = Rule(
+    "spare_lanes_written_first",
+    "There must be an order in which no spare lane is written over a neighbour that is there "
+    "already",
+)
+TASKS_KEEP_MEMORY = Rule(
+    "tasks_keep_memory", "Tasks must leave alone what others need, and read what was written"
+)
+ROWS_MATCH_PIXELS = Rule(
+    "rows_match_pixels",
+    "The weights of a fully connected node must read single pixels or whole images; reshape the "
+    "input before",
+)
+
+RULES = (
+    ACCUMULATOR_FITS_INT32,
+    WITHIN_ONE_LSB,
+    KERNEL_SIZE_IN_RANGE,
+    ROW_FITS_CBUF,
+    TILE_FITS_CBUF,
+    TASKS_IN_RANGE,
+    BUFFERS_IN_RANGE,
+    SPARE_LANES_WRITTEN,
+    SPARE_LANES_WRITTEN_FIRST,
+    TASKS_KEEP_MEMORY,
+    ROWS_MATCH_PIXELS,
+)

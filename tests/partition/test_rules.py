@@ -1,0 +1,104 @@
+"""Rules that show while partitions are made and lowered: each is on the page, each has a test."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import delegate.compile.compiler
+from delegate.compile.compiler import compile_model
+from delegate.errors import EncodingError, LoweringError
+from delegate.lower.rules import RULES as LOWERING_RULES
+from delegate.model.builder import ModelBuilder, layers, options
+from delegate.model.graph import DType, Graph, Quantization
+from delegate.model.partition import Partition
+from delegate.model.tflite_reader import read_graph
+from delegate.options import Options
+from delegate.partition.documentation import supported_operators_page
+from delegate.partition.rules import RULES as PARTITION_RULES
+from delegate.partition.workload import workload_of
+
+TESTS = Path(__file__).parents[1]
+SCALING = Quantization((0.5,), (3,))
+
+
+@pytest.mark.parametrize("rule", [*LOWERING_RULES, *PARTITION_RULES], ids=lambda rule: rule.name)
+def test_a_rule_is_on_the_page_and_in_a_test(rule) -> None:
+    assert f"| `{rule.name}` | {rule.sentence}. |" in supported_operators_page()
+    asserted = [f'"{rule.name}"', rule.name.upper() + ".name"]
+    found = [
+        path
+        for path in TESTS.rglob("test_*.py")
+        if any(text in path.read_text(encoding="utf-8") for text in asserted)
+    ]
+    assert found, "no test asserts it"
+
+
+def dense(shape: tuple[int, ...], columns: int) -> Graph:
+    """FULLY_CONNECTED of a feature map with ``columns`` columns."""
+    b = ModelBuilder()
+    x = b.input("x", shape, DType.INT8, SCALING)
+    b.output(layers.fully_connected(b, np.random.default_rng(0), x, outputs=3, inputs=columns))
+    return read_graph(b.build())
+
+
+@pytest.mark.parametrize(
+    ("graph", "rule", "detail"),
+    [
+        (dense((1, 4, 6, 5), 15), "rows_match_pixels", "they have 15 columns"),
+        (dense((1, 40, 2, 3), 240), "kernel_size_in_range", "it is 40 x 2, the limit 31"),
+    ],
+)
+def test_fully_connected_nodes_read_pixels_or_images(graph: Graph, rule: str, detail: str) -> None:
+    (rejection,) = compile_model(graph, Options()).rejections
+    assert rejection.rule == rule
+    assert detail in rejection.detail
+
+
+def padded() -> Graph:
+    """PAD, read by a convolution."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 5, 6, 4), DType.INT8, SCALING)
+    amounts = np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32)
+    y = b.tensor("y", (1, 7, 8, 4), DType.INT8, SCALING)
+    b.operator("PAD", (x, b.constant("amounts", amounts)), (y,), options.empty())
+    b.output(
+        layers.conv(b, np.random.default_rng(0), y, oc=4, kh=3, kw=3, padding=layers.Padding.VALID)
+    )
+    return read_graph(b.build())
+
+
+def test_a_padded_image_is_nobody_elses() -> None:
+    graph = padded()
+    seen = Partition((0, 1), graph.inputs, (graph.nodes[0].outputs[0], *graph.outputs))
+    with pytest.raises(LoweringError, match="No node outside the partition") as caught:
+        workload_of(graph, seen)
+    assert (caught.value.node, caught.value.rule) == (0, "pad_result_hidden")
+
+
+def test_results_are_read() -> None:
+    graph = padded()
+    with pytest.raises(LoweringError) as caught:
+        workload_of(graph, Partition((0, 1), graph.inputs, ()))
+    assert caught.value.rule == "result_used"
+
+
+@pytest.mark.parametrize(
+    ("error", "rule"),
+    [
+        (EncodingError("a field is too small", (1,)), "registers_hold_values"),
+        (ZeroDivisionError("a mistake of ours"), "partition_compiles"),
+    ],
+)
+def test_what_the_compiler_does_not_foresee_costs_nodes(monkeypatch, error, rule: str) -> None:
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(delegate.compile.compiler, "build_program", fails)
+    result = compile_model(padded(), Options())
+    assert not result.partitions
+    assert rule in {rejection.rule for rejection in result.rejections}
+    assert dataclasses.asdict(result.rejections[0])["detail"]
