@@ -29,7 +29,7 @@ a node gets here), no multiplier of the pipeline is negative, no stage of it sat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -61,6 +61,13 @@ class Target:
         """[channels, outputs but the least]: the least accumulator that gives each or more."""
         outputs = np.arange(self.outputs[0] + 1, self.outputs[1] + 1, dtype=np.int64)
         return first_accumulators(self.q, self.exponent, outputs - self.zero_point)
+
+    def widest(self) -> Target:
+        """Of channels that share one multiplier: one channel with the accumulators of all. What is
+        true for each of its accumulators is true in every channel.
+        """
+        low, high = self.low.min(keepdims=True), self.high.max(keepdims=True)
+        return replace(self, q=self.q[:1], exponent=self.exponent[:1], low=low, high=high)
 
 
 def first_accumulators(q: Int64Array, exponent: Int64Array, distances: Int64Array) -> Int64Array:

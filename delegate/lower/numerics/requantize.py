@@ -26,7 +26,9 @@ PER_CHANNEL: tuple[Chooser, ...] = (two_roundings.propose, one_rounding.propose)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Requantization:
-    """Stages for the accumulator that TensorFlow Lite computes, bias included, and their proof."""
+    """Stages for the accumulator that TensorFlow Lite computes, bias included, and their proof; one
+    for all channels of a per-tensor node.
+    """
 
     pipeline: Pipeline
     proof: Proof
@@ -50,6 +52,8 @@ def requantize(
     _check_int32(node, bounds, exponent)
     outputs = activation_range(activation, output_scale, output_zero_point)
     target = Target(q, exponent, bounds.low, bounds.high, output_zero_point, outputs)
+    if not per_channel:
+        target = target.widest()
     worst = "no stages could be found"
     for propose in PER_CHANNEL if per_channel else PER_TENSOR:
         factors = propose(target)
@@ -61,7 +65,8 @@ def requantize(
             return Requantization(pipeline, proof)
         if proof.is_sound:
             channel = int(np.argmax(proof.worst))
-            worst = f"output channel {channel} could be off by {int(proof.worst[channel])} LSB"
+            place = f"output channel {channel}" if per_channel else "a result"
+            worst = f"{place} could be off by {int(proof.worst[channel])} LSB"
     raise LoweringError(
         node,
         WITHIN_ONE_LSB,

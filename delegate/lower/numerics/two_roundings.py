@@ -12,7 +12,7 @@ with hardly any bits left is mostly bias, as are channels whose result is the sa
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -72,22 +72,14 @@ def propose(target: Target) -> Factors | None:
 
 
 def propose_for_all(target: Target) -> Factors | None:
-    """The same factors for all channels, which share one multiplier: registers, and EW is free."""
-    widest = Target(
-        target.q[:1],
-        target.exponent[:1],
-        target.low.min(keepdims=True),
-        target.high.max(keepdims=True),
-        target.zero_point,
-        target.outputs,
-    )
-    found = propose(widest)
-    if found is None:
+    """The same factors for all channels, in registers; EW is free. ``target`` has one channel, the
+    widest.
+    """
+    found = propose(target)
+    if found is None or (found.ew_bits is not None and found.ew_bits.any()):
         return None
     first, second, moved = (int(np.ravel(v)[0]) for v in (found.first, found.second, found.moved))
-    if found.ew_bits is not None and found.ew_bits.any():
-        return None
-    return Factors(first, second, found.bs_shift, found.bn_shift, found.unit_bits, None, moved)
+    return replace(found, first=first, second=second, moved=moved, ew_bits=None)
 
 
 def _units(target: Target) -> _Units | None:
