@@ -38,7 +38,9 @@ def conv_stages(
     return requantizing_stages(conv, pipeline, constants.add(packed), cube_channels, constants)
 
 
-def choose_requantization(conv: Convolution) -> tuple[Pipeline, Int64Array]:
+def choose_requantization(
+    conv: Convolution, *, is_in_parts: bool = False
+) -> tuple[Pipeline, Int64Array]:
     """The stages for TensorFlow Lite's accumulator, and what the BS ALU adds to the array's sums
     per channel. The accumulator's bounds come from the weights themselves. Raises LoweringError.
     """
@@ -51,6 +53,7 @@ def choose_requantization(conv: Convolution) -> tuple[Pipeline, Int64Array]:
         activation=conv.activation,
         output_scale=conv.output_scale,
         output_zero_point=conv.output_zero_point,
+        is_in_parts=is_in_parts,
     ).pipeline
     return pipeline, _hardware_bias(conv, terms) + pipeline.bs.add
 

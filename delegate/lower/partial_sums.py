@@ -84,7 +84,7 @@ def lower_input_split(
     work: WorkArea,
 ) -> Layer:
     """Tasks pass by pass, in each of them all pixels. Raises LoweringError."""
-    pipeline, bias = choose_requantization(conv)
+    pipeline, bias = choose_requantization(conv, is_in_parts=True)
     order = kernel_order(conv)
     sums, reach = sum_passes(conv, split, order, constants)
     check_range(conv, bias, reach)

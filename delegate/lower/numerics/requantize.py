@@ -43,13 +43,15 @@ def requantize(
     activation: Activation,
     output_scale: float,
     output_zero_point: int,
+    is_in_parts: bool = False,
 ) -> Requantization:
     """``multipliers``: real sx * sw_c / sy, one per output channel (all equal if not
-    ``per_channel``); ``output_zero_point`` in int8. Raises LoweringError where TensorFlow Lite's
-    int32 could wrap, or no pipeline is within one LSB.
+    ``per_channel``); ``output_zero_point`` in int8. ``is_in_parts``: the sum is made of several,
+    whose ranges are checked on their own. Raises LoweringError where TensorFlow Lite's int32 could
+    wrap, or no pipeline is within one LSB.
     """
     q, exponent = quantize_multipliers(multipliers)
-    _check_int32(node, bounds, exponent)
+    _check_int32(node, bounds, exponent, is_in_parts=is_in_parts)
     outputs = activation_range(activation, output_scale, output_zero_point)
     target = Target(q, exponent, bounds.low, bounds.high, output_zero_point, outputs)
     if not per_channel:
@@ -75,15 +77,15 @@ def requantize(
     )
 
 
-def _check_int32(node: int, bounds: AccumulatorBounds, exponent: npt.NDArray[np.int64]) -> None:
-    """TensorFlow Lite's int32 must not wrap, nor the DPU's while it adds the parts: the array's sum
-    without bias reaches no further than the range is wide.
+def _check_int32(
+    node: int, bounds: AccumulatorBounds, exponent: npt.NDArray[np.int64], *, is_in_parts: bool
+) -> None:
+    """TensorFlow Lite's int32 must not wrap, nor the DPU's while it adds bias and zero points: the
+    array's sum without bias reaches no further than the range is wide.
     """
-    over = (
-        wraps(bounds.low, exponent)
-        | wraps(bounds.high, exponent)
-        | (bounds.high - bounds.low > INT32_MAX)
-    )
+    over = wraps(bounds.low, exponent) | wraps(bounds.high, exponent)
+    if not is_in_parts:
+        over |= bounds.high - bounds.low > INT32_MAX
     if not over.any():
         return
     channel = int(np.argmax(over))
