@@ -43,6 +43,10 @@ class Groups:
     depthwise_channels: int
     input_lanes: int
 
+    def outputs(self, is_depthwise: bool) -> int:
+        """Channels of an int8 result that are computed, and written, together."""
+        return self.depthwise_channels if is_depthwise else self.dense_kernels
+
 
 @dataclass(frozen=True, slots=True)
 class Rates:

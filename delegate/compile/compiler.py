@@ -65,6 +65,7 @@ class CompiledPartition:
 class CompileResult:
     """All partitions of a graph. ``rejections`` has exactly one entry per node left out."""
 
+    chip: Chip
     graph: Graph
     partitions: tuple[CompiledPartition, ...]
     rejections: tuple[Rejection, ...]
@@ -111,7 +112,9 @@ def split_of(options: Options, chip: Chip = RK3588) -> Split | None:
     cores = chip.cores if options.cores in ("auto", "all") else len(options.cores.split(","))
     if options.split_rows == "off" or cores == 1:
         return None
-    return Split(cores, options.split_rows == "always", _is_rocket(options.device))
+    return Split(
+        cores, options.split_rows == "always", _is_rocket(options.device), rates=chip.rates
+    )
 
 
 def _is_rocket(device: str) -> bool:
@@ -184,12 +187,15 @@ def _compile(
             except Exception as error:
                 failed += _rejections(graph, partition, error)
         if not failed and options.only_faster:
-            failed += slower_partitions(graph, partitions, lambda p: _cost(graph, compiled[p]))
+            failed += slower_partitions(
+                graph, partitions, lambda p: _cost(chip, graph, compiled[p])
+            )
         if not failed:
             break
         supported = supported - {rejection.node for rejection in failed}
         rejections = (*rejections, *failed)
     return CompileResult(
+        chip=chip,
         graph=graph,
         partitions=tuple(compiled[partition] for partition in partitions),
         rejections=tuple(sorted(rejections, key=lambda rejection: rejection.node)),
@@ -217,8 +223,9 @@ def _rejections(graph: Graph, partition: Partition, error: Exception) -> list[Re
     return [Rejection(node, graph.node(node).op, name, detail) for node in known or partition.nodes]
 
 
-def _cost(graph: Graph, compiled: CompiledPartition) -> PartitionCost:
-    return partition_cost(graph, compiled.partition, compiled.estimate.cycles, compiled.tasks)
+def _cost(chip: Chip, graph: Graph, compiled: CompiledPartition) -> PartitionCost:
+    cycles = compiled.estimate.cycles
+    return partition_cost(chip.rates, graph, compiled.partition, cycles, compiled.tasks)
 
 
 def _name(graph: Graph, partition: Partition) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from delegate import __version__
+from delegate.chip.rk3588 import RK3588
 from delegate.errors import DeviceError
 from delegate.host.npu_presence import (
     Cores,
@@ -29,7 +30,7 @@ from delegate.options import OPTIONS, Options
 _RUNTIMES = ("tflite-runtime", "ai-edge-litert", "tensorflow", "tensorflow-cpu", "numpy")
 # The NPU's clock after boot is 200 MHz, the slowest that vendor kernels use under load 300 MHz.
 _SLOW_HZ = 300_000_000
-CORES = 3
+CORES = RK3588.cores
 _RESERVE_BYTES = 256 << 20
 """Free memory below which larger models may not find room."""
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.limits import CBUF_BANK_BYTES
+from delegate.chip.rk3588 import RK3588
 from delegate.errors import UsageError
 from delegate.insight.capture import Capture, CaptureCheck
 from delegate.lower.task import TensorBinding
@@ -68,7 +68,7 @@ class TaskCounters:
         """The share of its banks that the task fills; 0 for tasks without CBUF."""
         banks = self.data_banks + self.weight_banks
         used = self.cbuf_data_bytes + self.cbuf_weight_bytes
-        return used / (banks * CBUF_BANK_BYTES) if banks else 0.0
+        return used / (banks * RK3588.cbuf.bank_bytes) if banks else 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """All of it for JSON."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from delegate import __version__
+from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import CompiledPartition, CompileResult
 from delegate.insight.layer_counters import tasks_in_order
 from delegate.insight.run_log import Run
@@ -23,7 +24,7 @@ from delegate.npu.perf import Estimate
 from delegate.npu.program_reader import parse
 from delegate.npu.program_types import Program
 
-CORES = 3
+CORES = RK3588.cores
 MODEL_CLOCK_HZ = 1_000_000_000
 """The clock that turns modelled cycles into time: what RK3588 boards give the NPU at most."""
 

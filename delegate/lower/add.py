@@ -7,14 +7,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, MAX_CUBE_SIZE
+from delegate.chip.chip import Chip
+from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE
 from delegate.lower.constants import ConstantPool
-from delegate.lower.cost import KICK_CYCLES, ddr_cycles
+from delegate.lower.cost import ddr_cycles
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.addition import requantize_sum
 from delegate.lower.numerics.pipeline import Pipeline
 from delegate.lower.operands import Operand, computed_operand, constant_operand
-from delegate.lower.operation import Memory, layer_name
+from delegate.lower.operation import Memory, Planning, layer_name
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -30,15 +31,12 @@ from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Activation, Graph, Node
 
 
-def lower_add(
-    graph: Graph, node: Node, activation: Activation, memory: Memory, split: Split | None = None
-) -> Layer:
-    """Tasks for every image, in bands for several cores if ``split`` is given and gains. Raises
-    LoweringError.
-    """
+def lower_add(planning: Planning, node: Node, activation: Activation, memory: Memory) -> Layer:
+    """Tasks for every image, in bands for several cores where that gains. Raises LoweringError."""
+    chip, graph, split = planning.chip, planning.graph, planning.split
     tensors = memory.tensors
     target = tensors[node.outputs[0]]
-    main, other = _operands(graph, node, tensors, target.view, memory.constants)
+    main, other = _operands(chip, graph, node, tensors, target.view, memory.constants)
     pipeline = requantize_sum(
         node.index,
         (main.scale, other.tensor.scale, target.scale),
@@ -48,15 +46,16 @@ def lower_add(
     stages = _stages(other, pipeline)
     tasks = tuple(
         _task(main, other, target, stages, image, chunk, surfaces, core)
-        for core, chunks in enumerate(_chunks_of_cores(target.view, split))
+        for core, chunks in enumerate(_chunks_of_cores(chip, target.view, split))
         for image in range(target.view.images)
         for chunk in chunks
-        for surfaces in surface_ranges(target.view.channels)
+        for surfaces in surface_ranges(chip, target.view.channels)
     )
     return Layer(name=layer_name(graph, node), op=node.op, nodes=(node.index,), tasks=tasks)
 
 
 def _operands(
+    chip: Chip,
     graph: Graph,
     node: Node,
     tensors: Mapping[int, DeviceTensor],
@@ -69,7 +68,7 @@ def _operands(
         first, second = second, first
     if second in tensors:
         return tensors[first], computed_operand(tensors[second], output)
-    return tensors[first], constant_operand(graph.tensor(second), output, constants)
+    return tensors[first], constant_operand(chip, graph.tensor(second), output, constants)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,53 +80,55 @@ class PixelChunk:
     width: int
 
 
-def pixel_chunks(view: View) -> Iterator[PixelChunk]:
+def pixel_chunks(chip: Chip, view: View) -> Iterator[PixelChunk]:
     """An image as one cube if its sides fit the DPU's fields, else its pixels in a row, in pieces.
 
     An element-wise task sees only pixels, so any rectangle of the right size will do.
     """
-    if max(view.height, view.width) <= MAX_CUBE_SIZE:
+    if max(view.height, view.width) <= chip.limits.cube_size:
         yield PixelChunk(0, view.height, view.width)
         return
     first = 0
     while first < view.pixels:
         left = view.pixels - first
-        width = min(left, MAX_CUBE_SIZE)
-        height = min(left // width, MAX_CUBE_SIZE)
+        width = min(left, chip.limits.cube_size)
+        height = min(left // width, chip.limits.cube_size)
         yield PixelChunk(first, height, width)
         first += height * width
 
 
-def surface_ranges(channels: int) -> Iterator[range]:
+def surface_ranges(chip: Chip, channels: int) -> Iterator[range]:
     """All surfaces that a reader may fetch, in as many parts as cubes have to be.
 
     That is whole surfaces, and one more where a depthwise convolution would widen its last group.
     """
-    count = depthwise_channels(channels) // CHANNELS_PER_SURFACE
-    most = MAX_CUBE_SIZE // CHANNELS_PER_SURFACE
+    count = depthwise_channels(channels, chip.groups) // CHANNELS_PER_SURFACE
+    most = chip.limits.cube_size // CHANNELS_PER_SURFACE
     for first in range(0, count, most):
         yield range(first, min(first + most, count))
 
 
-def surfaces_touched(channels: int) -> int:
+def surfaces_touched(chip: Chip, channels: int) -> int:
     """Surfaces of operands and result that the tasks read and write."""
-    return max(surfaces.stop for surfaces in surface_ranges(channels))
+    return max(surfaces.stop for surfaces in surface_ranges(chip, channels))
 
 
-def _chunks_of_cores(view: View, split: Split | None) -> tuple[tuple[PixelChunk, ...], ...]:
+def _chunks_of_cores(
+    chip: Chip, view: View, split: Split | None
+) -> tuple[tuple[PixelChunk, ...], ...]:
     """The chunks of one core, or rows of the image for each of several."""
-    alone = (tuple(pixel_chunks(view)),)
+    alone = (tuple(pixel_chunks(chip, view)),)
     if split is None or len(alone[0]) > 1:
         return alone
     shared = tuple(
         (PixelChunk(begin * view.width, end - begin, view.width),)
         for begin, end in bands(view.height, split.cores)
     )
-    row_bytes = view.images * view.width * depthwise_channels(view.channels)
+    row_bytes = view.images * view.width * depthwise_channels(view.channels, chip.groups)
 
     def share(rows: int) -> Share:
         moved = 3 * rows * row_bytes  # two operands and the result
-        return Share(KICK_CYCLES * view.images + ddr_cycles(moved), moved)
+        return Share(chip.rates.kick_cycles * view.images + ddr_cycles(chip, moved), moved)
 
     shares = [share(chunks[0].height) for chunks in shared]
     gains = is_worth_it(split, share(view.height), shares, view.height * row_bytes)

@@ -10,16 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from delegate.chip.limits import (
-    ATOM_BYTES,
-    CHANNELS_PER_SURFACE,
-    DENSE_KERNEL_GROUP,
-    DEPTHWISE_GROUP,
-    MAX_BYTES_PER_KERNEL,
-    MAX_CHAIN_TASKS,
-    MAX_KERNEL_SIZE,
-    align,
-)
+from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, align
 from delegate.errors import LoweringError
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_stages import conv_stages
@@ -87,21 +78,21 @@ class PlannedConvolution:
     @property
     def surfaces_read(self) -> int:
         """Surfaces of the source that tasks read, from the first one on."""
-        channels = programmed_channels(self.conv.input_view.channels, self.conv.is_depthwise)
+        channels = programmed_channels(self.conv)
         return channels // CHANNELS_PER_SURFACE
 
     @property
     def surfaces_written(self) -> int:
         """Surfaces of the target that tasks write, from the first one on: whole groups."""
         if isinstance(self.plan, InputSplit):
-            return align(self.conv.output_view.channels, DENSE_KERNEL_GROUP) // CHANNELS_PER_SURFACE
+            return align(self.conv.output_view.channels, _group(self.conv)) // CHANNELS_PER_SURFACE
         group = _group(self.conv)
         return max(tile.part.surfaces(group).stop for plan in self.plan for tile in plan.tiles)
 
 
 def _group(conv: Convolution) -> int:
     """Output channels that are written together."""
-    return DEPTHWISE_GROUP if conv.is_depthwise else DENSE_KERNEL_GROUP
+    return conv.chip.groups.outputs(conv.is_depthwise)
 
 
 def _kernel_size(conv: Convolution) -> tuple[int, int]:
@@ -116,11 +107,11 @@ def planned_convolution(
     Raises LoweringError.
     """
     kh, kw = _kernel_size(conv)
-    if max(kh, kw) > MAX_KERNEL_SIZE:
+    if max(kh, kw) > conv.chip.limits.kernel_size:
         raise LoweringError(
             conv.node,
             KERNEL_SIZE_IN_RANGE,
-            f"it is {kh} x {kw}, the limit {MAX_KERNEL_SIZE}",
+            f"it is {kh} x {kw}, the limit {conv.chip.limits.kernel_size}",
         )
     conv, plan = _plan(conv, kh, kw)
     if not isinstance(plan, InputSplit):
@@ -214,22 +205,25 @@ def _span(first: int, count: int) -> str:
     return f"{first}..{first + count - 1}"
 
 
-def programmed_channels(channels: int, is_depthwise: bool) -> int:
+def programmed_channels(conv: Convolution) -> int:
     """Input channels a task is programmed with: whole surfaces."""
-    return depthwise_channels(channels) if is_depthwise else align(channels, CHANNELS_PER_SURFACE)
+    channels = conv.input_view.channels
+    if conv.is_depthwise:
+        return depthwise_channels(channels, conv.chip.groups)
+    return align(channels, CHANNELS_PER_SURFACE)
 
 
 def _pack_weights(conv: Convolution, kh: int, kw: int, constants: ConstantPool) -> Weights:
-    lanes = programmed_channels(conv.input_view.channels, conv.is_depthwise)
+    lanes = programmed_channels(conv)
     if conv.is_depthwise:
-        packed = pack_depthwise(conv.weights, conv.weight_zero_point)
+        packed = pack_depthwise(conv.weights, conv.weight_zero_point, conv.chip.groups)
         kernels, per_kernel = 1, len(packed)
     else:
         group = geometry_of(conv, kh, kw).unit
-        packed = pack_dense(conv.weights, conv.weight_zero_point, group)
+        packed = pack_dense(conv.weights, conv.weight_zero_point, conv.chip.groups, group)
         kernels, per_kernel = padded_kernels(conv.weights.shape[0]), kh * kw * lanes
     # A tile of fewer and larger kernels would not have fitted CBUF.
-    assert per_kernel <= MAX_BYTES_PER_KERNEL or conv.is_depthwise
+    assert per_kernel <= conv.chip.limits.bytes_per_kernel or conv.is_depthwise
     return Weights(constants.add(packed), len(packed), per_kernel, kernels, kh, kw)
 
 
@@ -238,7 +232,7 @@ def geometry_of(conv: Convolution, kh: int, kw: int) -> ConvGeometry:
     view, out = conv.input_view, conv.output_view
     rows = Axis(view.height, out.height, kh, conv.stride_h, conv.dilation_h, conv.pad_top)
     columns = Axis(view.width, out.width, kw, conv.stride_w, conv.dilation_w, conv.pad_left)
-    channels = programmed_channels(view.channels, conv.is_depthwise)
+    channels = programmed_channels(conv)
     kernels = channels if conv.is_depthwise else padded_kernels(out.channels)
     return ConvGeometry(
         rows,
@@ -249,6 +243,7 @@ def geometry_of(conv: Convolution, kh: int, kw: int) -> ConvGeometry:
         conv.is_depthwise,
         images=view.images,
         real_channels=view.channels,
+        chip=conv.chip,
     )
 
 
@@ -263,12 +258,12 @@ def _plan(conv: Convolution, kh: int, kw: int) -> tuple[Convolution, TilePlan | 
         split = _input_split(conv, geometry)
         if split is None:
             raise LoweringError(conv.node, error.rule, str(error)) from error
-        if split.tasks > MAX_CHAIN_TASKS:
+        if split.tasks > conv.chip.limits.chain_tasks:
             raise LoweringError(
                 conv.node,
                 TASKS_IN_RANGE,
                 f"the input channels need {len(split.groups)} passes and every pixel tasks of its "
-                f"own: {split.tasks} tasks; the limit is {MAX_CHAIN_TASKS}",
+                f"own: {split.tasks} tasks; the limit is {conv.chip.limits.chain_tasks}",
             ) from error
         return conv, split
     if len(tiles.tiles) == 1:
@@ -341,7 +336,7 @@ def _feature(conv: Convolution, image: int, tile: Tile) -> FeatureInput:
     first_pixel = image * view.pixels + tile.rows.input_start * view.width
     first_pixel += tile.columns.input_start
     source = conv.source.pixel(first_pixel)
-    channels = programmed_channels(view.channels, conv.is_depthwise)
+    channels = programmed_channels(conv)
     real = view.channels
     if conv.is_depthwise:
         stride = conv.source.surface_stride_bytes

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from delegate.chip.limits import CHANNELS_PER_SURFACE, MAX_FEATURE_SIZE, align
-from delegate.lower.cost import HOST_BYTES_PER_CYCLE
+from delegate.chip.chip import Chip
+from delegate.chip.limits import CHANNELS_PER_SURFACE, align
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.resolved import Convolution
 from delegate.lower.task import Fold
@@ -40,18 +40,20 @@ class FoldedAxis:
     axis: Axis
 
 
-def choose_fold(source: View, rows: Axis, columns: Axis, outputs: int) -> tuple[View, Fold] | None:
+def choose_fold(
+    chip: Chip, source: View, rows: Axis, columns: Axis, outputs: int
+) -> tuple[View, Fold] | None:
     """The folded view of ``source`` for a dense convolution with ``outputs`` kernels over ``rows``
     and ``columns``, or None where that saves nothing.
     """
     channels = source.channels
     best: tuple[int, FoldedAxis, FoldedAxis] | None = None
-    for row in _folded(rows):
-        for column in _folded(columns):
+    for row in _folded(chip, rows):
+        for column in _folded(chip, columns):
             lanes = row.window * column.window * channels
             if lanes > MAX_FOLDED_LANES and max(row.window, column.window) > 1:
                 continue
-            cost = _cost(row.axis, column.axis, lanes, outputs, source.images)
+            cost = _cost(chip, row.axis, column.axis, lanes, outputs, source.images)
             if cost is not None and (best is None or cost < best[0]):
                 best = cost, row, column
     if best is None or best[1].window == best[2].window == 1:
@@ -71,7 +73,7 @@ def choose_fold(source: View, rows: Axis, columns: Axis, outputs: int) -> tuple[
     return View(source.images, row.axis.input_size, column.axis.input_size, fold.lanes), fold
 
 
-def _folded(axis: Axis) -> Iterator[FoldedAxis]:
+def _folded(chip: Chip, axis: Axis) -> Iterator[FoldedAxis]:
     yield FoldedAxis(1, 1, 0, axis)
     taps = 0
     spread = 0
@@ -80,7 +82,7 @@ def _folded(axis: Axis) -> Iterator[FoldedAxis]:
         taps = -(-axis.reach // (spread * axis.stride))
         window = min(spread * axis.stride, axis.reach)
         size = axis.output_size + (taps - 1) * spread
-        if window > 1 and size <= MAX_FEATURE_SIZE:
+        if window > 1 and size <= chip.limits.feature_size:
             yield FoldedAxis(
                 window,
                 axis.stride,
@@ -89,7 +91,9 @@ def _folded(axis: Axis) -> Iterator[FoldedAxis]:
             )
 
 
-def _cost(rows: Axis, columns: Axis, channels: int, outputs: int, images: int) -> int | None:
+def _cost(
+    chip: Chip, rows: Axis, columns: Axis, channels: int, outputs: int, images: int
+) -> int | None:
     """Estimated cycles of the layer and of the host's conversion; None if it cannot be planned."""
     lanes = align(channels, CHANNELS_PER_SURFACE)
     geometry = ConvGeometry(
@@ -100,13 +104,14 @@ def _cost(rows: Axis, columns: Axis, channels: int, outputs: int, images: int) -
         outputs,
         real_channels=channels,
         images=images,
+        chip=chip,
     )
     try:
         plan = plan_tiles(geometry)
     except TilingError:
         return None
     converted = images * rows.input_size * columns.input_size * lanes
-    return plan.cost_cycles + converted // HOST_BYTES_PER_CYCLE
+    return plan.cost_cycles + converted // chip.rates.host_bytes_per_cycle
 
 
 def host_tensor(source: DeviceTensor) -> DeviceTensor:

@@ -41,7 +41,7 @@ def lower_partition(
     for a node that does not fit the hardware.
     """
     partition, places = workload.partition, workload.places
-    folds = folded_inputs(graph, workload)
+    folds = folded_inputs(chip, graph, workload)
     planning = Planning(chip, graph, folds, split)
     plans = [operation.plan(planning, operation) for operation in workload.operations]
     order = in_write_order(
@@ -71,7 +71,7 @@ def lower_partition(
     )
 
 
-def folded_inputs(graph: Graph, workload: Workload) -> Mapping[int, tuple[View, Fold]]:
+def folded_inputs(chip: Chip, graph: Graph, workload: Workload) -> Mapping[int, tuple[View, Fold]]:
     """Inputs that the host folds for the one operation that reads them."""
     inputs = workload.partition.inputs
     readers: dict[int, list[Operation]] = {t: [] for t in inputs if t not in workload.places}
@@ -83,7 +83,7 @@ def folded_inputs(graph: Graph, workload: Workload) -> Mapping[int, tuple[View, 
     for tensor, found in readers.items():
         if len(found) != 1 or found[0].fold is None or found[0].operands[0] != tensor:
             continue
-        folded = found[0].fold(graph, found[0])
+        folded = found[0].fold(chip, graph, found[0])
         if folded is not None:
             folds[tensor] = folded
     return folds

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from delegate.chip.chip import Chip
 from delegate.chip.limits import CHANNELS_PER_SURFACE
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import (
@@ -38,7 +39,7 @@ def computed_operand(tensor: DeviceTensor, output: View) -> Operand:
     return Operand(tensor, per_channel, tensor.view.images == 1)
 
 
-def constant_operand(tensor: Tensor, output: View, constants: ConstantPool) -> Operand:
+def constant_operand(chip: Chip, tensor: Tensor, output: View, constants: ConstantPool) -> Operand:
     """Packs ``tensor`` like a computed operand, broadcast to the output's channels, and to its
     pixels if they differ from one another.
     """
@@ -56,7 +57,7 @@ def constant_operand(tensor: Tensor, output: View, constants: ConstantPool) -> O
         view=view,
         scale=tensor.quantization.scale,
         zero_point=device_zero_point(tensor),
-        surfaces=default_surfaces(view.channels),
+        surfaces=default_surfaces(view.channels, chip.groups),
         location=Ref(BufferId.CONSTANTS, 0),
     )
     maps = values.view(np.int8).reshape(own.images, own.height, own.width, own.channels)

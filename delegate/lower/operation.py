@@ -73,7 +73,7 @@ class Operation:
     result: int
     plan: Callable[[Planning, Operation], Plan]
     padding: tuple[int, int] | None = None
-    fold: Callable[[Graph, Operation], tuple[View, Fold] | None] | None = None
+    fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, DENSE_KERNEL_GROUP, align
+from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, align
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_stages import bs_multipliers, choose_requantization, requantizing_stages
 from delegate.lower.memory.placement import WorkArea
@@ -44,24 +44,22 @@ from delegate.lower.task import (
     Source,
     Task,
 )
-from delegate.lower.tiling.geometry import ConvGeometry, entries_per_row
+from delegate.lower.tiling.geometry import ConvGeometry
 from delegate.lower.tiling.input_groups import SUM_BYTES, InputGroup, InputSplit
 from delegate.lower.tiling.sum_passes import (
     BLOCK_BYTES,
-    BLOCKS_PER_COPY,
     HALF_BLOCK_BYTES,
-    SORTED_CHANNELS,
     SUM_LANES,
     Pass,
+    blocks_per_copy,
     check_range,
     kernel_order,
     pack_group,
+    sorted_channels,
     sum_passes,
 )
 from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, pack_bias, pack_operand_blocks
 
-# Surfaces of int32 that a group of kernels fills.
-SUM_SURFACES = DENSE_KERNEL_GROUP // SUM_LANES
 # The sums as they are.
 PLAIN = OutConvert(scale=1, shift=0, offset=0)
 
@@ -116,14 +114,16 @@ class _Builder:
         self._constants = constants
         self._kernels = len(order)
         self._sum_count = sum_count
-        self._vector_bytes = align(len(order), DENSE_KERNEL_GROUP) * SUM_BYTES
+        self._vector_bytes = align(len(order), conv.chip.groups.dense_kernels) * SUM_BYTES
         sorted_bias = np.zeros(self._kernels, np.int64)
         is_real = order < len(bias)
         sorted_bias[is_real] = bias[order[is_real]]
-        self._bias = constants.add(pack_bias(sorted_bias, align(len(order), DENSE_KERNEL_GROUP)))
+        self._bias = constants.add(
+            pack_bias(sorted_bias, align(len(order), conv.chip.groups.dense_kernels))
+        )
         self._pixels = tuple(self._all_pixels())
         count = len(self._pixels)
-        channels = align(conv.output_view.channels, SORTED_CHANNELS)
+        channels = align(conv.output_view.channels, sorted_channels(conv.chip))
         self._block_bytes = channels // OPERAND_BLOCK_CHANNELS * BLOCK_BYTES
         vectors = min(sum_count, 2) * count * self._vector_bytes
         self._vectors = work.take(vectors + (self._block_bytes * count if conv.per_channel else 0))
@@ -163,10 +163,10 @@ class _Builder:
             target=target,
             height=1,
             width=1,
-            channels=align(kernels, DENSE_KERNEL_GROUP),
+            channels=align(kernels, self._conv.chip.groups.dense_kernels),
             channels_real=kernels,
             surface_stride_bytes=stride,
-            surfaces_per_group=SUM_SURFACES,
+            surfaces_per_group=self._conv.chip.groups.dense_kernels // SUM_LANES,
             element_bytes=SUM_BYTES,
         )
         bs = BsStage(alu=Source.MEMORY, operands=before)
@@ -179,10 +179,12 @@ class _Builder:
         outputs = conv.output_view.channels
         lanes = conv.weights[..., group.first : group.first + group.channels]
         order = np.arange(outputs)
-        weights = pack_group(lanes, group, order, self._constants, conv.weight_zero_point)
+        weights = pack_group(
+            lanes, group, order, self._constants, conv.chip, conv.weight_zero_point
+        )
         if conv.per_channel:
             yield from self._copies(bs_multipliers(pipeline))
-        cube = align(outputs, DENSE_KERNEL_GROUP)
+        cube = align(outputs, conv.chip.groups.dense_kernels)
         last = self._sum_count - 1
         stages = requantizing_stages(conv, pipeline, self._vectors, cube, self._constants)
         bs, bn, ew, convert = stages
@@ -195,21 +197,27 @@ class _Builder:
                 channels=cube,
                 channels_real=outputs,
                 surface_stride_bytes=conv.target.surface_stride_bytes,
-                surfaces_per_group=DENSE_KERNEL_GROUP // CHANNELS_PER_SURFACE,
+                surfaces_per_group=conv.chip.groups.dense_kernels // CHANNELS_PER_SURFACE,
             )
             own = replace(bs, operands=operands)
-            yield self._task(Pass(group, weights), pixel, "result", output, (own, bn, ew, convert))
+            yield self._task(
+                Pass(conv.chip.cbuf, group, weights),
+                pixel,
+                "result",
+                output,
+                (own, bn, ew, convert),
+            )
 
     def _copies(self, multipliers: Int64Array) -> Iterator[ElementwiseTask]:
         """The second halves of all blocks, two atoms each, as surfaces of two pixels."""
-        blocks = self._block_bytes // BLOCK_BYTES
+        blocks, most = self._block_bytes // BLOCK_BYTES, blocks_per_copy(self._conv.chip)
         no_bias = np.zeros(0, np.int64)
         packed = pack_operand_blocks(no_bias, multipliers, blocks * OPERAND_BLOCK_CHANNELS)
         source = self._constants.add(packed).moved(HALF_BLOCK_BYTES)
         for pixel in self._pixels:
             target = self._block(pixel).moved(HALF_BLOCK_BYTES)
-            for first in range(0, blocks, BLOCKS_PER_COPY):
-                lanes = min(BLOCKS_PER_COPY, blocks - first) * CHANNELS_PER_SURFACE
+            for first in range(0, blocks, most):
+                lanes = min(most, blocks - first) * CHANNELS_PER_SURFACE
                 yield ElementwiseTask(
                     tile=f"pixel {pixel.number} multipliers",
                     source=source.moved(first * BLOCK_BYTES),
@@ -281,7 +289,7 @@ class _Builder:
             channels_real=min(group.channels, view.channels - group.first),
             line_stride_bytes=view.width * ATOM_BYTES,
             surface_stride_bytes=stride,
-            entries_per_row=entries_per_row(columns.input_size, group.channels),
+            entries_per_row=self._geometry.row_entries(columns.input_size, group.channels),
             pad_top=rows.pad,
             pad_left=columns.pad,
             pad_value=conv.source.zero_point,

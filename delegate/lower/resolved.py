@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from delegate.chip.chip import Chip
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import Int64Array
 from delegate.model.graph import Activation
@@ -22,6 +23,7 @@ class Convolution:
     of the same bytes.
     """
 
+    chip: Chip
     node: int
     name: str
     op: str

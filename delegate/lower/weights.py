@@ -12,13 +12,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.limits import (
-    CHANNELS_PER_SURFACE,
-    DENSE_INPUT_GROUP,
-    DENSE_KERNEL_GROUP,
-    DEPTHWISE_GROUP,
-    align,
-)
+from delegate.chip.chip import Groups
+from delegate.chip.limits import CHANNELS_PER_SURFACE, align
 
 Int8Array = npt.NDArray[np.int8]
 Int64Array = npt.NDArray[np.int64]
@@ -32,43 +27,48 @@ def padded_kernels(output_channels: int) -> int:
     return align(output_channels, 2)
 
 
-def depthwise_channels(channels: int) -> int:
-    """Channels a depthwise task is programmed with: whole surfaces, and no last group of 48.
+def depthwise_channels(channels: int, groups: Groups) -> int:
+    """Channels a depthwise task is programmed with: whole surfaces, a power of two of them in the
+    last group.
 
-    A last group of 16, 32 or 64 channels is observed; 48 is not, so it is widened to 64. The extra
-    surface exists because every tensor has surfaces for a multiple of 32 channels.
+    A last group of 16, 32 or 64 channels is observed; 48 is not, so it is widened to 64.
     """
-    programmed = align(channels, CHANNELS_PER_SURFACE)
-    if programmed % DEPTHWISE_GROUP == 48:
-        programmed += CHANNELS_PER_SURFACE
-    return programmed
+    rest = channels % groups.depthwise_channels
+    stored = 0 if rest == 0 else CHANNELS_PER_SURFACE
+    while stored < rest:
+        stored *= 2
+    return channels - rest + stored
 
 
-def pack_dense(weights: Int8Array, zero_point: int, group: int = DENSE_KERNEL_GROUP) -> bytes:
+def pack_dense(
+    weights: Int8Array, zero_point: int, groups: Groups, group: int | None = None
+) -> bytes:
     """Packs OHWI weights (int8, zero point not taken off) for a dense convolution.
 
-    ``group``: kernels that lie together; fewer than the hardware's 32 where a task takes fewer.
+    ``group``: kernels that lie together; fewer than the hardware's where a task takes fewer.
     """
+    group = group or groups.dense_kernels
+    block = groups.input_lanes
     outputs, kh, kw, inputs = weights.shape
     kernels = padded_kernels(outputs)
     lanes = align(inputs, CHANNELS_PER_SURFACE)
     padded = np.full((kernels, kh, kw, lanes), zero_point, np.int8)
     padded[:outputs, :, :, :inputs] = weights
-    whole_lanes = lanes - lanes % DENSE_INPUT_GROUP
+    whole_lanes = lanes - lanes % block
     whole_kernels = kernels - kernels % group
     parts = []
     if whole_kernels:
-        groups = padded[:whole_kernels].reshape(-1, group, kh, kw, lanes)
-        parts.append(_pack_kernel_groups(groups, whole_lanes))
+        whole = padded[:whole_kernels].reshape(-1, group, kh, kw, lanes)
+        parts.append(_pack_kernel_groups(whole, whole_lanes, block))
     if whole_kernels < kernels:
-        parts.append(_pack_kernel_groups(padded[None, whole_kernels:], whole_lanes))
+        parts.append(_pack_kernel_groups(padded[None, whole_kernels:], whole_lanes, block))
     return b"".join(parts)
 
 
-def _pack_kernel_groups(groups: Int8Array, whole_lanes: int) -> bytes:
-    """[G][o][kh][kw][lanes] -> per G: [I/32][kh][kw][o][32], then the tail block of 16 lanes."""
+def _pack_kernel_groups(groups: Int8Array, whole_lanes: int, block: int) -> bytes:
+    """[G][o][kh][kw][lanes] -> per G: [I/L][kh][kw][o][L], then the tail block of fewer lanes."""
     count, size, kh, kw, lanes = groups.shape
-    head = groups[..., :whole_lanes].reshape(count, size, kh, kw, -1, DENSE_INPUT_GROUP)
+    head = groups[..., :whole_lanes].reshape(count, size, kh, kw, -1, block)
     head = head.transpose(0, 4, 2, 3, 1, 5).reshape(count, -1)
     if whole_lanes == lanes:
         return head.tobytes()
@@ -76,16 +76,14 @@ def _pack_kernel_groups(groups: Int8Array, whole_lanes: int) -> bytes:
     return bytes(np.concatenate([head, tail], axis=1).tobytes())
 
 
-def pack_depthwise(weights: Int8Array, zero_point: int) -> bytes:
+def pack_depthwise(weights: Int8Array, zero_point: int, groups: Groups) -> bytes:
     """Packs HWC weights (int8, zero point not taken off) for a depthwise convolution."""
     kh, kw, channels = weights.shape
-    lanes = depthwise_channels(channels)
+    lanes = depthwise_channels(channels, groups)
     padded = np.full((kh, kw, lanes), zero_point, np.int8)
     padded[:, :, :channels] = weights
-    parts = [
-        padded[:, :, start : start + DEPTHWISE_GROUP].tobytes()
-        for start in range(0, lanes, DEPTHWISE_GROUP)
-    ]
+    size = groups.depthwise_channels
+    parts = [padded[:, :, start : start + size].tobytes() for start in range(0, lanes, size)]
     return b"".join(parts)
 
 

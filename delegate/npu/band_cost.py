@@ -10,19 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from delegate.lower.cost import (
-    HOST_BYTES_PER_CYCLE,
-    KICK_CYCLES,
-    SUBMIT_CYCLES,
-    SYNCHRONISED_BYTES_PER_CYCLE,
-    ceil_div,
-)
+from delegate.chip.chip import Rates
+from delegate.lower.cost import ceil_div
 from delegate.lower.memory.footprint import accesses
 from delegate.lower.task import BufferId, LoweredPartition
 from delegate.lower.tiling.bands import Share, Split, stage_cycles
 from delegate.npu.program_types import Program, ProgramTask
-
-_CYCLES_PER_US = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +33,9 @@ def decide(
     cores = len({task.core for task in shared.tasks})
     if cores == 1:
         return SplitDecision(False, "one core: no layer gains by sharing its rows")
-    one = _single_cycles(alone) // _CYCLES_PER_US
-    several = shared_cycles(split, shared, lowered) // _CYCLES_PER_US
+    cycles_per_us = split.rates.clock_hz // 1_000_000
+    one = _single_cycles(split.rates, alone) // cycles_per_us
+    several = shared_cycles(split, shared, lowered) // cycles_per_us
     layers = len({task.layer for task in shared.tasks if task.core > 0})
     stages = 1 + shared.tasks[-1].stage
     facts = (
@@ -55,30 +49,31 @@ def decide(
     return SplitDecision(False, f"one core: {facts}")
 
 
-def _single_cycles(program: Program) -> int:
-    return SUBMIT_CYCLES + sum(task.estimate.cycles + KICK_CYCLES for task in program.tasks)
+def _single_cycles(rates: Rates, program: Program) -> int:
+    kicks = len(program.tasks) * rates.kick_cycles
+    return rates.submit_cycles + kicks + sum(task.estimate.cycles for task in program.tasks)
 
 
 def shared_cycles(split: Split, program: Program, lowered: LoweredPartition) -> int:
     """All stages one after the other: cores side by side, then a wait for each of them."""
-    total = 0
+    total, rates = 0, split.rates
     for _, stage in groupby(program.tasks, lambda task: task.stage):
-        shares = [_share(list(tasks)) for _, tasks in groupby(stage, lambda task: task.core)]
-        total += stage_cycles(shares) + len(shares) * SUBMIT_CYCLES
+        shares = [_share(rates, list(tasks)) for _, tasks in groupby(stage, lambda task: task.core)]
+        total += stage_cycles(rates, shares) + len(shares) * rates.submit_cycles
         if split.separate_memory:
             # Outputs and scratch go to the host and back, for every core.
             synchronised = sum(program.buffers[b].size_bytes for b in _WRITTEN) * len(shares) * 2
-            total += ceil_div(synchronised, SYNCHRONISED_BYTES_PER_CYCLE)
+            total += ceil_div(synchronised, rates.synchronised_bytes_per_cycle)
     if split.separate_memory:
-        total += ceil_div(_exchanged_bytes(lowered) * (split.cores - 1), HOST_BYTES_PER_CYCLE)
+        total += ceil_div(_exchanged_bytes(lowered) * (split.cores - 1), rates.host_bytes_per_cycle)
     return total
 
 
 _WRITTEN = (BufferId.SCRATCH, BufferId.OUTPUT)
 
 
-def _share(tasks: Sequence[ProgramTask]) -> Share:
-    cycles = sum(task.estimate.cycles + KICK_CYCLES for task in tasks)
+def _share(rates: Rates, tasks: Sequence[ProgramTask]) -> Share:
+    cycles = sum(task.estimate.cycles + rates.kick_cycles for task in tasks)
     return Share(cycles, sum(task.bytes for task in tasks))
 
 

@@ -5,9 +5,11 @@ int8 feature maps in NC1HWC2, dense or depthwise, optionally with a fused elemen
 
 from __future__ import annotations
 
+from delegate.chip.chip import Cbuf, Chip
+from delegate.chip.element import ATOM_BYTES
 from delegate.chip.register_model import BurstLength, ConvMode, CvtOrder, Precision
 from delegate.lower.task import ConvTask, FeatureInput, Source
-from delegate.npu.encode_dpu import ATOM_BYTES, DpuMode, DpuTask, write_dpu, write_pointers
+from delegate.npu.encode_dpu import DpuMode, DpuTask, write_dpu, write_pointers
 from delegate.npu.encode_rdma import write_rdma
 from delegate.npu.regcmd import RegCmdWriter, Segment
 
@@ -16,19 +18,6 @@ ENABLE_MASK = 0x1D
 
 INT_MASK = 0x300
 """Interrupts that mean completion: DPU, either register group."""
-
-CBUF_BANKS = 12
-"""Banks of 32 KiB that data and weights share."""
-
-CBUF_BANK_BYTES = 32768
-CBUF_ENTRY_BYTES = 64
-
-MAX_ENTRIES_PER_ROW = 2048
-"""The vendor's compiler refuses more, although the field would hold them (observed)."""
-
-DENSE_OUTPUT_GROUP = 32
-DEPTHWISE_OUTPUT_GROUP = 64
-"""The writer works in whole groups of output channels; partial ones hang (observed)."""
 
 CHANNEL_GROUP = 16
 """Channels of one int8 surface."""
@@ -48,10 +37,10 @@ PREFETCH_ENTRIES = 1024
 DCOMP_AMOUNTS = 16
 
 
-def encode_conv(layer: str, task: ConvTask) -> Segment:
+def encode_conv(chip: Chip, layer: str, task: ConvTask) -> Segment:
     """The segment of ``task``. Raises EncodingError."""
     writer = RegCmdWriter(layer, task.tile)
-    _check(writer, task)
+    _check(writer, chip, task)
     dpu = DpuTask(
         mode=DpuMode.DEPTHWISE if task.is_depthwise else DpuMode.DENSE,
         output=task.output,
@@ -82,9 +71,9 @@ def encode_conv(layer: str, task: ConvTask) -> Segment:
     return writer.finish(ENABLE_MASK, INT_MASK)
 
 
-def _check(writer: RegCmdWriter, task: ConvTask) -> None:
+def _check(writer: RegCmdWriter, chip: Chip, task: ConvTask) -> None:
     """What no single field can see."""
-    _check_cbuf(writer, task)
+    _check_cbuf(writer, chip.cbuf, task)
     feature, weights = task.feature, task.weights
     if feature.channels % CHANNEL_GROUP or feature.channels < 1:
         problem = f"= {feature.channels} is not a multiple of {CHANNEL_GROUP}"
@@ -111,7 +100,8 @@ def _check(writer: RegCmdWriter, task: ConvTask) -> None:
         )
         raise writer.fail("DPU.BS_CFG.BS_ALU_SRC", problem)
     output = task.output
-    group = DEPTHWISE_OUTPUT_GROUP if task.is_depthwise else DENSE_OUTPUT_GROUP
+    # The writer works in whole groups; partial ones hang (observed).
+    group = chip.groups.outputs(task.is_depthwise)
     group_bytes = output.surfaces_per_group * CHANNEL_GROUP
     if output.channels % group or group_bytes != group * output.element_bytes:
         problem = f"= {output.channels} is not whole groups of {group}"
@@ -121,22 +111,22 @@ def _check(writer: RegCmdWriter, task: ConvTask) -> None:
         raise writer.fail("CNA.WEIGHT_SIZE2.WEIGHT_KERNELS", problem)
 
 
-def _check_cbuf(writer: RegCmdWriter, task: ConvTask) -> None:
+def _check_cbuf(writer: RegCmdWriter, chip: Cbuf, task: ConvTask) -> None:
     """All rows of the tile fit the data banks; weights may stream, unless they are reused."""
     feature, cbuf, weights = task.feature, task.cbuf, task.weights
     if min(cbuf.data_banks, cbuf.weight_banks) < 1:
         raise writer.fail("CNA.CBUF_CON0", "gives no bank to the data or to the weights")
-    if cbuf.data_banks + cbuf.weight_banks > CBUF_BANKS:
+    if cbuf.data_banks + cbuf.weight_banks > chip.banks:
         banks = cbuf.data_banks + cbuf.weight_banks
-        raise writer.fail("CNA.CBUF_CON0", f"uses {banks} banks; the limit is {CBUF_BANKS}")
-    if not 1 <= feature.entries_per_row <= MAX_ENTRIES_PER_ROW:
-        problem = f"= {feature.entries_per_row} exceeds the limit 1..{MAX_ENTRIES_PER_ROW}"
+        raise writer.fail("CNA.CBUF_CON0", f"uses {banks} banks; the limit is {chip.banks}")
+    if not 1 <= feature.entries_per_row <= chip.max_row_entries:
+        problem = f"= {feature.entries_per_row} exceeds the limit 1..{chip.max_row_entries}"
         raise writer.fail("CNA.CBUF_CON1.DATA_ENTRIES", problem)
-    needed = feature.entries_per_row * feature.height * CBUF_ENTRY_BYTES
-    if needed > cbuf.data_banks * CBUF_BANK_BYTES:
+    needed = feature.entries_per_row * feature.height * chip.entry_bytes
+    if needed > cbuf.data_banks * chip.bank_bytes:
         problem = f"= {cbuf.data_banks} cannot hold {needed} bytes of input rows"
         raise writer.fail("CNA.CBUF_CON0.DATA_BANK", problem)
-    if cbuf.weight_reuse and weights.total_bytes > cbuf.weight_banks * CBUF_BANK_BYTES:
+    if cbuf.weight_reuse and weights.total_bytes > cbuf.weight_banks * chip.bank_bytes:
         problem = f"needs {weights.total_bytes} bytes of weights in {cbuf.weight_banks} banks"
         raise writer.fail("CNA.CBUF_CON0.WEIGHT_REUSE", problem)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from delegate.chip.element import ATOM_BYTES
 from delegate.chip.register_model import (
     AluAlgorithm,
     BurstLength,
@@ -34,9 +35,6 @@ from delegate.lower.task import (
 )
 from delegate.npu.regcmd import RegCmdWriter
 
-ATOM_BYTES = 16
-"""Bytes of one pixel in one surface."""
-
 OUT_CVT_SHIFT_MAX = 63
 """Only the low six bits of the twelve-bit shift field act (measured on silicon by others)."""
 
@@ -59,10 +57,6 @@ class DpuMode(enum.Enum):
         return ConvMode.DEPTHWISE if self is DpuMode.DEPTHWISE else ConvMode.DENSE
 
 
-# BS_OW_CFG.SIZE_E of int8 results: 8-channel units per write-out line, minus one (observed).
-_SIZE_E = {DpuMode.DENSE: 1, DpuMode.DEPTHWISE: 3, DpuMode.FLYING: 0}
-# The same of int32 sums (measured on silicon by others).
-_SIZE_E_INT32 = 7
 INT32_BYTES = 4
 
 
@@ -231,7 +225,8 @@ def _write_bs(writer: RegCmdWriter, task: DpuTask) -> None:
 def _write_write_out(writer: RegCmdWriter, task: DpuTask) -> None:
     """BS_OW_CFG, BS_OW_OP and the writer's sizes. A convolution without OW term has operand 0."""
     bs, output = task.bs, task.output
-    size_e = _SIZE_E_INT32 if task.writes_sums else _SIZE_E[task.mode]
+    # Surfaces of a write-out line, minus one: of int8 observed, of int32 sums measured by others.
+    size_e = task.output.surfaces_per_group - 1
     writer.write(
         "DPU.BS_OW_CFG",
         SIZE_E_2=size_e,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from delegate.chip.element import ATOM_BYTES
 from delegate.chip.register_model import BurstLength, CombinedRead, OperandData
 from delegate.lower.task import BsStage, Ref, Source
-from delegate.npu.encode_dpu import ATOM_BYTES, DpuMode, DpuTask, data_mode, element_size
+from delegate.npu.encode_dpu import DpuMode, DpuTask, data_mode, element_size
 from delegate.npu.regcmd import RegCmdWriter
 
 ARBITER_WEIGHT = 1

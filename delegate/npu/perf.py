@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from delegate.chip.chip import Chip
+from delegate.chip.element import ATOM_BYTES
 from delegate.lower.cost import ceil_div, ddr_cycles, dense_cycles, depthwise_cycles
 from delegate.lower.task import ConvTask, OutputCube, Task
-
-ATOM_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ class Estimate:
     bytes: int
 
 
-def estimate_task(task: Task) -> Estimate:
+def estimate_task(chip: Chip, task: Task) -> Estimate:
     """The estimate of one task."""
     moved = _bytes_moved(task)
-    npu = _npu_cycles(task) if isinstance(task, ConvTask) else 0
-    ddr = ddr_cycles(moved)
+    npu = _npu_cycles(chip, task) if isinstance(task, ConvTask) else 0
+    ddr = ddr_cycles(chip, moved)
     return Estimate(npu, ddr, max(npu, ddr), moved)
 
 
@@ -45,12 +45,13 @@ def total(estimates: Iterable[Estimate]) -> Estimate:
     )
 
 
-def _npu_cycles(task: ConvTask) -> int:
+def _npu_cycles(chip: Chip, task: ConvTask) -> int:
     pixels = task.output.height * task.output.width
     taps = task.weights.kh * task.weights.kw
     if task.is_depthwise:
-        return depthwise_cycles(pixels, task.output.channels_real, taps)
-    return dense_cycles(pixels, task.output.channels_real, task.feature.channels_real, taps)
+        return depthwise_cycles(chip, pixels, task.output.channels_real, taps)
+    inputs = task.feature.channels_real
+    return dense_cycles(chip, pixels, task.output.channels_real, inputs, taps)
 
 
 def _cube_bytes(output: OutputCube) -> int:

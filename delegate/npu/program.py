@@ -12,6 +12,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
+from delegate.chip.chip import Chip
 from delegate.errors import EncodingError, ProgramError
 from delegate.lower.memory.footprint import accesses
 from delegate.lower.task import BufferId, ConvTask, Layer, LoweredPartition, Task
@@ -52,7 +53,7 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
     partition's buffers, references or bindings are inconsistent.
     """
     tasks = schedule(lowered.layers, _sizes(lowered))
-    segments = [_encode(lowered.layers[item.layer], item.task) for item in tasks]
+    segments = [_encode(lowered.chip, lowered.layers[item.layer], item.task) for item in tasks]
     _check_reuse(lowered, tasks)
     linked = _linked(tasks)
     jobs = _jobs(linked)
@@ -67,7 +68,7 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
         relocs=tuple(_relocs(segments, offsets, linked)),
         layers=tuple(ProgramLayer(item.name, item.op, item.nodes) for item in lowered.layers),
         tasks=tuple(
-            _program_task(item, segment, first, job)
+            _program_task(lowered.chip, item, segment, first, job)
             for item, segment, first, job in zip(tasks, segments, offsets, jobs, strict=True)
         ),
         inputs=lowered.inputs,
@@ -86,9 +87,9 @@ def _jobs(linked: Sequence[bool]) -> list[int]:
     return list(accumulate((not link for link in linked), initial=0))
 
 
-def _encode(layer: Layer, task: Task) -> Segment:
+def _encode(chip: Chip, layer: Layer, task: Task) -> Segment:
     try:
-        return encode_task(layer.name, task)
+        return encode_task(chip, layer.name, task)
     except EncodingError as error:
         raise EncodingError(str(error), layer.nodes) from None
 
@@ -167,8 +168,10 @@ def _stream(
     return words.tobytes()
 
 
-def _program_task(item: ScheduledTask, segment: Segment, first: int, job: int) -> ProgramTask:
-    cost = estimate_task(item.task)
+def _program_task(
+    chip: Chip, item: ScheduledTask, segment: Segment, first: int, job: int
+) -> ProgramTask:
+    cost = estimate_task(chip, item.task)
     return ProgramTask(
         regcmd_offset=first * WORD_BYTES,
         regcmd_count=len(segment.words) + TAIL_WORDS,

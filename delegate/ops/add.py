@@ -79,10 +79,10 @@ class AddPlan:
 
     @property
     def footprint(self) -> Footprint:
-        operation, graph = self.operation, self.planning.graph
+        operation, graph, chip = self.operation, self.planning.graph, self.planning.chip
         computed = [t for t in operation.operands if graph.tensor(t).constant is None]
-        reads = tuple((t, surfaces_touched(self._channels(t))) for t in computed)
-        writes = surfaces_touched(self._channels(operation.result))
+        reads = tuple((t, surfaces_touched(chip, self._channels(t))) for t in computed)
+        writes = surfaces_touched(chip, self._channels(operation.result))
         return Footprint(operation.node, reads, operation.result, writes)
 
     def lower(self, memory: Memory) -> Layer:
@@ -90,8 +90,7 @@ class AddPlan:
         node = self.operation.node
         options = node.options_as(AddOptions)
         assert options is not None
-        graph, split = self.planning.graph, self.planning.split
-        return lower_add(graph, node, options.activation, memory, split)
+        return lower_add(self.planning, node, options.activation, memory)
 
     def _channels(self, tensor: int) -> int:
         return view_of(self.planning.graph.tensor(tensor).shape).channels

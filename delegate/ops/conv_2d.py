@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from delegate.chip.chip import Chip
 from delegate.lower.first_layer import choose_fold
 from delegate.lower.grouped import widen_groups
 from delegate.lower.memory.tensors import View, view_of
@@ -57,7 +58,7 @@ def macs(graph: Graph, node: Node) -> int:
     return math.prod(graph.tensor(node.outputs[0]).shape) * math.prod(weights[1:])
 
 
-def fold(graph: Graph, operation: Operation) -> tuple[View, Fold] | None:
+def fold(chip: Chip, graph: Graph, operation: Operation) -> tuple[View, Fold] | None:
     """How the host may spread windows of the input over channels."""
     node = operation.node
     options = node.options_as(ConvOptions)
@@ -71,7 +72,7 @@ def fold(graph: Graph, operation: Operation) -> tuple[View, Fold] | None:
     o, (top, left) = options, padding
     rows = Axis(source.height, target.height, kh, o.stride_h, o.dilation_h, top)
     columns = Axis(source.width, target.width, kw, o.stride_w, o.dilation_w, left)
-    return choose_fold(source, rows, columns, outputs)
+    return choose_fold(chip, source, rows, columns, outputs)
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:

@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from delegate.chip.chip import Chip
 from delegate.errors import Rule
 from delegate.lower.memory.tensors import View
 from delegate.lower.operation import Operation, Plan, Planning
@@ -202,7 +203,7 @@ class Operator:
     movement: Movement | None = None
     links: Callable[[Graph, Node], tuple[Link, ...]] | None = None
     plan: Callable[[Planning, Operation], Plan] | None = None
-    fold: Callable[[Graph, Operation], tuple[View, Fold] | None] | None = None
+    fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
     pads: Callable[[Graph, Node], tuple[int, int]] | None = None
 
     def role(self, position: int) -> Role:

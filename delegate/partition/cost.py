@@ -11,21 +11,13 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from delegate.chip.chip import Rates
 from delegate.model.graph import DType, Graph, Node
 from delegate.model.partition import Partition
 from delegate.partition.partitioner import node_macs
 from delegate.partition.rules import PARTITION_FASTER_ON_NPU, refused
 from delegate.partition.types import Rejection
 
-# The NPU's nominal clock. Boards run it at 0.2 to 1 GHz.
-NPU_CYCLES_PER_US = 1000.0
-# Launching a task on the stock driver, which kicks every task by itself. Measured by others: 20 to
-# 25 us, 8 to 12 us where a whole chain is one kick.
-KICK_US = 22.0
-# A submit, its wait and the synchronisation of buffers on top of the kicks. Assumed.
-SUBMIT_US = 30.0
-# Conversion at the edges, one core. Assumed: well below what native code reaches.
-CONVERTED_BYTES_PER_US = 4000.0
 # TensorFlow Lite's int8 kernels on one Cortex-A76: about 20 multiply-accumulates per ns and a
 # memory stream of 8 bytes per ns. Assumed from published MobileNet timings.
 CPU_MACS_PER_US = 20_000.0
@@ -43,10 +35,13 @@ class PartitionCost:
         return self.npu_us < self.cpu_us
 
 
-def partition_cost(graph: Graph, partition: Partition, cycles: int, tasks: int) -> PartitionCost:
+def partition_cost(
+    rates: Rates, graph: Graph, partition: Partition, cycles: int, tasks: int
+) -> PartitionCost:
     """Estimates of both sides. ``cycles`` and ``tasks`` are those of the partition's program."""
     edges = sum(_bytes(graph, tensor) for tensor in (*partition.inputs, *partition.outputs))
-    npu = cycles / NPU_CYCLES_PER_US + tasks * KICK_US + SUBMIT_US + edges / CONVERTED_BYTES_PER_US
+    cycles += tasks * rates.kick_cycles + rates.submit_cycles
+    npu = (cycles + edges / rates.host_bytes_per_cycle) * 1e6 / rates.clock_hz
     return PartitionCost(npu, sum(cpu_us(graph, graph.node(node)) for node in partition.nodes))
 
 

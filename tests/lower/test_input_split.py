@@ -10,12 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delegate._native import Executable
-from delegate.chip.limits import (
-    CBUF_BANK_BYTES,
-    CBUF_BANKS,
-    CBUF_ENTRIES_PER_BANK,
-    MAX_ENTRIES_PER_ROW,
-)
+from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model
 from delegate.conformance.task_machine import Machine
 from delegate.conformance.task_stages import StageOverflowError
@@ -39,7 +34,7 @@ PER_CHANNEL = Arithmetic(per_channel=True)
 def dense_geometry(inputs, outputs, rows=1):
     lanes = -(-inputs // 16) * 16
     return ConvGeometry(
-        Axis(1, 1), Axis(1, 1), lanes, outputs + outputs % 2, outputs, images=rows
+        Axis(1, 1), Axis(1, 1), lanes, outputs + outputs % 2, outputs, images=rows, chip=RK3588
     )  # fmt: skip
 
 
@@ -52,7 +47,7 @@ def geometries(draw):
         axes.append(Axis(size, draw(st.integers(1, size)), k, 1, draw(st.integers(1, 2)), pad))
     lanes = 16 * draw(st.integers(2, 4096))
     outputs = draw(st.integers(1, 1001))
-    return ConvGeometry(*axes, lanes, outputs + outputs % 2, outputs)
+    return ConvGeometry(*axes, lanes, outputs + outputs % 2, outputs, chip=RK3588)
 
 
 @given(geometries(), st.integers(1, 2), st.integers(0, 1))
@@ -68,12 +63,12 @@ def test_groups_cover_the_channels_and_fit(geometry, passes, copies):
         assert group.first == covered
         assert group.channels % 16 == 0
         assert group.channels > 0
-        entries = entries_per_row(columns, group.channels)
-        assert entries <= MAX_ENTRIES_PER_ROW
-        assert rows * entries <= group.data_banks * CBUF_ENTRIES_PER_BANK
+        entries = entries_per_row(RK3588.cbuf, columns, group.channels)
+        assert entries <= RK3588.cbuf.max_row_entries
+        assert rows * entries <= group.data_banks * RK3588.cbuf.bank_entries
         kernels = min(geometry.kernels, 32)
         weights = kernels * group.channels * geometry.taps
-        assert weights <= (CBUF_BANKS - group.data_banks) * CBUF_BANK_BYTES
+        assert weights <= (RK3588.cbuf.banks - group.data_banks) * RK3588.cbuf.bank_bytes
         covered += group.channels
     assert covered == geometry.channels
     pixels = geometry.rows.output_size * geometry.columns.output_size

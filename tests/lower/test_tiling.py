@@ -6,14 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from delegate.chip.limits import (
-    CBUF_BANK_BYTES,
-    CBUF_BANKS,
-    CBUF_ENTRIES_PER_BANK,
-    MAX_ENTRIES_PER_ROW,
-    MAX_FEATURE_SIZE,
-)
-from delegate.lower.cost import KICK_CYCLES
+from delegate.chip.rk3588 import RK3588
 from delegate.lower.tiling.geometry import Axis, ConvGeometry, entries_per_row
 from delegate.lower.tiling.tiles import TilingError, plan_tiles, weight_banks_needed
 from tests.lower.tile_checks import check_plan
@@ -52,7 +45,15 @@ def geometries(draw):
         kernels = outputs + outputs % 2
     images = draw(st.integers(1, 3))
     return ConvGeometry(
-        rows, columns, programmed, kernels, outputs, is_depthwise, element_bytes, images
+        rows,
+        columns,
+        programmed,
+        kernels,
+        outputs,
+        is_depthwise,
+        element_bytes,
+        images,
+        chip=RK3588,
     )
 
 
@@ -66,15 +67,15 @@ def smallest_task_fits(g: ConvGeometry) -> bool:
     else:
         channels, kernels = g.channels, min(g.kernels, surface)
         weights = kernels * channels * g.taps * g.element_bytes
-    entries = entries_per_row(columns, channels, g.element_bytes)
+    entries = entries_per_row(RK3588.cbuf, columns, channels, g.element_bytes)
     # More products of int8 could leave the int32 sum.
     products = g.taps * (1 if g.is_depthwise else channels)
-    banks = -(-rows * entries // CBUF_ENTRIES_PER_BANK) + -(-weights // CBUF_BANK_BYTES)
+    banks = -(-rows * entries // RK3588.cbuf.bank_entries) + -(-weights // RK3588.cbuf.bank_bytes)
     return (
-        max(rows, columns) <= MAX_FEATURE_SIZE
+        max(rows, columns) <= RK3588.limits.feature_size
         and products < 2**17
-        and entries <= MAX_ENTRIES_PER_ROW
-        and banks <= CBUF_BANKS
+        and entries <= RK3588.cbuf.max_row_entries
+        and banks <= RK3588.cbuf.banks
     )
 
 
@@ -96,7 +97,7 @@ def test_costs_are_those_of_the_tiles(geometry):
     assume(smallest_task_fits(geometry))
     plan = plan_tiles(geometry)
     kicks = len(plan.tiles) * geometry.images
-    assert plan.cost_cycles == plan.cycles + kicks * KICK_CYCLES
+    assert plan.cost_cycles == plan.cycles + kicks * RK3588.rates.kick_cycles
     elements = geometry.rows.output_size * geometry.columns.output_size * geometry.outputs
     assert plan.moved_bytes >= elements * geometry.images * geometry.element_bytes
 
@@ -116,13 +117,13 @@ def test_costs_are_those_of_the_tiles(geometry):
     ],
 )
 def test_entries_per_row(width, channels, entries):
-    assert entries_per_row(width, channels) == entries
+    assert entries_per_row(RK3588.cbuf, width, channels) == entries
 
 
 def test_small_weights_stay_resident_and_large_ones_keep_two_groups():
-    assert weight_banks_needed(3 * 32768, 32768) == 3
-    assert weight_banks_needed(64 * 32768, 2 * 32768) == 4
-    assert weight_banks_needed(64 * 32768, 8 * 32768) == 8
+    assert weight_banks_needed(RK3588.cbuf, 3 * 32768, 32768) == 3
+    assert weight_banks_needed(RK3588.cbuf, 64 * 32768, 2 * 32768) == 4
+    assert weight_banks_needed(RK3588.cbuf, 64 * 32768, 8 * 32768) == 8
 
 
 def plain(size_h, size_w, channels, outputs, kernel, *, is_depthwise=False):
@@ -130,7 +131,7 @@ def plain(size_h, size_w, channels, outputs, kernel, *, is_depthwise=False):
     rows = Axis(size_h, size_h, kernel, pad=pad)
     columns = Axis(size_w, size_w, kernel, pad=pad)
     kernels = channels if is_depthwise else outputs
-    return ConvGeometry(rows, columns, channels, kernels, outputs, is_depthwise)
+    return ConvGeometry(rows, columns, channels, kernels, outputs, is_depthwise, chip=RK3588)
 
 
 def test_a_window_that_cannot_fit_says_so():
@@ -162,7 +163,7 @@ def test_more_outputs_than_a_cube_has_channels_are_parts():
 
 def test_wide_rows_are_cut_into_columns():
     plan = plan_tiles(plain(3, 5000, 16, 32, 1))
-    assert max(tile.columns.input_size for tile in plan.tiles) <= MAX_FEATURE_SIZE
+    assert max(tile.columns.input_size for tile in plan.tiles) <= RK3588.limits.feature_size
     assert sum(tile.columns.output_size for tile in plan.tiles) == 5000
 
 

@@ -5,16 +5,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
-from delegate.chip.limits import (
-    CBUF_BANK_BYTES,
-    CBUF_BANKS,
-    CBUF_ENTRIES_PER_BANK,
-    MAX_ENTRIES_PER_ROW,
-    MAX_FEATURE_SIZE,
-    MAX_NOTCH,
-)
-from delegate.lower.tiling.geometry import entries_per_row
-
 
 def check_plan(geometry, plan):
     """The union of the tiles is exactly the output, and every tile is inside all limits."""
@@ -41,27 +31,27 @@ def check_plan(geometry, plan):
     assert covered == geometry.kernels
     for tile in plan.tiles:
         gap = geometry.columns.output_size - tile.columns.output_size
-        assert gap <= MAX_NOTCH or tile.rows.output_size == 1
+        assert gap <= geometry.limits.notch or tile.rows.output_size == 1
     assert parts[-1].first + parts[-1].outputs == geometry.outputs
 
 
 def check_tile(geometry, tile):
     assert tile.data_banks >= 1
     assert tile.weight_banks >= 1
-    assert tile.data_banks + tile.weight_banks <= CBUF_BANKS
+    assert tile.data_banks + tile.weight_banks <= geometry.cbuf.banks
     channels = tile.part.kernels if geometry.is_depthwise else geometry.channels
     width = tile.columns.input_size
-    assert tile.entries_per_row == entries_per_row(width, channels, geometry.element_bytes)
-    assert tile.entries_per_row <= MAX_ENTRIES_PER_ROW
+    assert tile.entries_per_row == geometry.row_entries(width, channels)
+    assert tile.entries_per_row <= geometry.cbuf.max_row_entries
     needed = tile.rows.input_size * tile.entries_per_row
-    assert needed <= tile.data_banks * CBUF_ENTRIES_PER_BANK
+    assert needed <= tile.data_banks * geometry.cbuf.bank_entries
     weights = tile.part.kernels * geometry.taps * geometry.element_bytes
     if not geometry.is_depthwise:
         weights *= geometry.channels
     if tile.weights_resident:
-        assert weights <= tile.weight_banks * CBUF_BANK_BYTES
+        assert weights <= tile.weight_banks * geometry.cbuf.bank_bytes
     for axis, window in ((geometry.rows, tile.rows), (geometry.columns, tile.columns)):
-        assert 1 <= window.input_size <= MAX_FEATURE_SIZE
+        assert 1 <= window.input_size <= geometry.limits.feature_size
         assert 0 <= window.pad <= axis.pad
         held = range(window.input_start, window.input_start + window.input_size)
         assert held.start >= 0

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from delegate.chip.rk3588 import RK3588
 from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, OutConvert, Ref, Source
 from delegate.npu.encode import encode_task
 from delegate.npu.encode_conv import feature_grains
@@ -25,7 +26,7 @@ PER_CHANNEL = BsStage(
 
 def values(task):
     """BLOCK.REGISTER -> value of the last write, and the segment."""
-    segment = encode_task("layer", task)
+    segment = encode_task(RK3588, "layer", task)
     commands = [unpack_word(word) for word in segment.words]
     assert all(command.register is not None for command in commands)
     return {command.register.full_name: command.value for command in commands}, segment

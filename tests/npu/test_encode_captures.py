@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from delegate.chip.registers import register
+from delegate.chip.rk3588 import RK3588
 from delegate.lower.task import (
     BsStage,
     BufferId,
@@ -131,7 +132,7 @@ def task_of(value):
 def test_reencoding_gives_the_captured_words(words):
     body = list(read_commands(words[:-4]))
     value = {command.register.full_name: command.value for command in body}
-    ours = [unpack_word(word) for word in encode_task("capture", task_of(value)).words]
+    ours = [unpack_word(word) for word in encode_task(RK3588, "capture", task_of(value)).words]
     assert {c.register.full_name for c in ours} == set(value)
     assert len(ours) == len(body)
     # Same order, too: theirs and ours both follow the vendor's streams.

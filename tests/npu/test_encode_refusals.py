@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delegate.chip.registers import register
+from delegate.chip.rk3588 import RK3588
 from delegate.errors import EncodingError
 from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, OutConvert, Ref, Source
 from delegate.npu.encode import encode_task
@@ -20,7 +21,7 @@ OPERANDS = Ref(BufferId.CONSTANTS, 256)
 
 def message(task):
     with pytest.raises(EncodingError) as caught:
-        encode_task("12 CONV_2D", task)
+        encode_task(RK3588, "12 CONV_2D", task)
     text = str(caught.value)
     assert "\n" not in text
     return text

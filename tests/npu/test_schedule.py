@@ -8,6 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
+from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model, split_of
 from delegate.errors import ProgramError
 from delegate.lower.memory.footprint import accesses
@@ -98,14 +99,14 @@ def test_the_same_layer_on_rocket_stays_on_one_core() -> None:
 def test_one_core_cannot_share() -> None:
     assert split_of(Options.from_mapping({"split_rows": "auto", "cores": "1"}, {})) is None
     two = split_of(Options.from_mapping({"split_rows": "auto", "cores": "0,2", "device": "null"}))
-    assert two == Split(2)
+    assert two == Split(2, rates=RK3588.rates)
 
 
 def test_a_single_band_is_never_worth_it() -> None:
     alone = Share(10**9, 10)
-    assert not is_worth_it(Split(3, always=True), alone, [alone], 10)
-    assert is_worth_it(Split(3), alone, [Share(10**8, 4)] * 3, 10)
-    assert not is_worth_it(Split(3), Share(10**4, 4), [Share(10**3, 4)] * 3, 10)
+    assert not is_worth_it(Split(3, always=True, rates=RK3588.rates), alone, [alone], 10)
+    assert is_worth_it(Split(3, rates=RK3588.rates), alone, [Share(10**8, 4)] * 3, 10)
+    assert not is_worth_it(Split(3, rates=RK3588.rates), Share(10**4, 4), [Share(10**3, 4)] * 3, 10)
 
 
 @pytest.mark.parametrize(

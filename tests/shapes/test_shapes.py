@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
+from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model
 from delegate.lower.tiling.geometry import Axis, ConvGeometry
 from delegate.lower.tiling.tiles import plan_tiles
@@ -137,6 +138,7 @@ def test_fp16_is_planned(shape):
         shape.is_depthwise,
         element_bytes=2,
         images=shape.batch,
+        chip=RK3588,
     )
     check_plan(geometry, plan_tiles(geometry))
 

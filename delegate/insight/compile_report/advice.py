@@ -28,7 +28,7 @@ def costs(result: CompileResult) -> dict[str, Any]:
     layers = []
     for number, compiled in enumerate(result.partitions):
         for layer in compiled.layers:
-            estimate = total(estimate_task(task) for task in layer.tasks)
+            estimate = total(estimate_task(result.chip, task) for task in layer.tasks)
             tasks += len(layer.tasks)
             if estimate.npu_cycles >= estimate.ddr_cycles:
                 npu += estimate.cycles

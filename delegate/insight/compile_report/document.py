@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from delegate.chip.limits import CBUF_BANKS
+from delegate.chip.chip import Chip
 from delegate.compile.compiler import CompiledPartition, CompileResult
 from delegate.insight.compile_report.advice import costs, suggestions
 from delegate.insight.compile_report.memory_plan import scratch_plan
 from delegate.insight.layer_counters import count_program, sum_counters
-from delegate.lower.cost import BUS_DECIBYTES_PER_CYCLE
 from delegate.lower.task import BufferId, ConvTask, Layer, Task
 from delegate.model.graph import Graph
 from delegate.npu.perf import estimate_task, total
@@ -30,7 +29,8 @@ def compile_document(result: CompileResult, *, counters: bool = False) -> dict[s
     """
     return {
         "partitions": [
-            _partition(result.graph, compiled) | (_counters(compiled) if counters else {})
+            _partition(result.chip, result.graph, compiled)
+            | (_counters(compiled) if counters else {})
             for compiled in result.partitions
         ],
         "rejections": [
@@ -56,16 +56,16 @@ def page_document(result: CompileResult, title: str) -> dict[str, Any]:
         "title": title,
         "compile": compile_document(result),
         "graph": _graph(result.graph, delegated),
-        "tiles": [[_tiles(layer) for layer in c.layers] for c in result.partitions],
+        "tiles": [[_tiles(result.chip, layer) for layer in c.layers] for c in result.partitions],
         "memory": [scratch_plan(compiled.layers) for compiled in result.partitions],
         "hardware": {
-            "cbuf_banks": CBUF_BANKS,
-            "bytes_per_cycle": BUS_DECIBYTES_PER_CYCLE / 10,
+            "cbuf_banks": result.chip.cbuf.banks,
+            "bytes_per_cycle": result.chip.rates.bus_decibytes_per_cycle / 10,
         },
     }
 
 
-def _partition(graph: Graph, compiled: CompiledPartition) -> dict[str, Any]:
+def _partition(chip: Chip, graph: Graph, compiled: CompiledPartition) -> dict[str, Any]:
     estimate = compiled.estimate
     program = parse(compiled.program)
     return {
@@ -83,7 +83,7 @@ def _partition(graph: Graph, compiled: CompiledPartition) -> dict[str, Any]:
         "buffers": {
             BufferId(i).name.lower(): buffer.size_bytes for i, buffer in enumerate(program.buffers)
         },
-        "layers": [_layer(graph, layer) for layer in compiled.layers],
+        "layers": [_layer(chip, graph, layer) for layer in compiled.layers],
     }
 
 
@@ -104,8 +104,8 @@ def _counters(compiled: CompiledPartition) -> dict[str, Any]:
     }
 
 
-def _layer(graph: Graph, layer: Layer) -> dict[str, Any]:
-    estimate = total(estimate_task(task) for task in layer.tasks)
+def _layer(chip: Chip, graph: Graph, layer: Layer) -> dict[str, Any]:
+    estimate = total(estimate_task(chip, task) for task in layer.tasks)
     return {
         "name": layer.name,
         "op": layer.op,
@@ -121,7 +121,7 @@ def _layer(graph: Graph, layer: Layer) -> dict[str, Any]:
     }
 
 
-def _tiles(layer: Layer) -> list[dict[str, Any]]:
+def _tiles(chip: Chip, layer: Layer) -> list[dict[str, Any]]:
     """The tasks of a layer over the rows of its output and the banks of CBUF."""
     tiles = []
     done = 0
@@ -129,12 +129,14 @@ def _tiles(layer: Layer) -> list[dict[str, Any]]:
         match = _ROWS.search(task.tile)
         first = int(match.group(1)) if match is not None else done
         done = first + task.output.height
-        tiles.append({"text": task.tile, "row": first, "rows": task.output.height, **_cbuf(task)})
+        tiles.append(
+            {"text": task.tile, "row": first, "rows": task.output.height, **_cbuf(chip, task)}
+        )
     return tiles
 
 
-def _cbuf(task: Task) -> dict[str, Any]:
-    estimate = estimate_task(task)
+def _cbuf(chip: Chip, task: Task) -> dict[str, Any]:
+    estimate = estimate_task(chip, task)
     facts: dict[str, Any] = {
         "w": task.output.width,
         "c": task.output.channels_real,

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from delegate.chip.chip import Groups
 from delegate.chip.limits import (
     ATOM_BYTES,
     CHANNELS_PER_SURFACE,
-    DENSE_KERNEL_GROUP,
     DMA_ALIGN_BYTES,
     align,
 )
 from delegate.lower.task import BufferId, Fold, Ref, TensorBinding
+from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Graph, Tensor
 
 NOWHERE = Ref(BufferId.REGCMD, 0)
@@ -104,11 +105,10 @@ def device_zero_point(tensor: Tensor) -> int:
     return tensor.quantization.zero_point - offset
 
 
-def default_surfaces(channels: int) -> int:
-    """Surfaces every tensor inside a partition has and whose producer writes: whole groups of 32
-    channels.
-    """
-    return align(channels, DENSE_KERNEL_GROUP) // CHANNELS_PER_SURFACE
+def default_surfaces(channels: int, groups: Groups) -> int:
+    """Surfaces that any reader may fetch: whole groups of kernels, and of depthwise channels."""
+    whole = align(channels, groups.dense_kernels)
+    return max(whole, depthwise_channels(channels, groups)) // CHANNELS_PER_SURFACE
 
 
 def unplaced(graph: Graph, index: int, folded: tuple[View, Fold] | None = None) -> DeviceTensor:

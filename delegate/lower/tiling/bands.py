@@ -7,14 +7,10 @@ less time by estimate. Rows are contiguous per core: neighbours exchange little.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from delegate.lower.cost import (
-    HOST_BYTES_PER_CYCLE,
-    SHARED_BUS_DECIBYTES_PER_CYCLE,
-    SUBMIT_CYCLES,
-    ceil_div,
-)
+from delegate.chip.chip import Rates
+from delegate.lower.cost import ceil_div
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +24,7 @@ class Split:
     cores: int
     always: bool = False
     separate_memory: bool = False
+    rates: Rates = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +49,10 @@ def bands(rows: int, cores: int) -> tuple[tuple[int, int], ...]:
     return tuple(result)
 
 
-def stage_cycles(shares: list[Share]) -> int:
+def stage_cycles(rates: Rates, shares: list[Share]) -> int:
     """Cores run side by side but share the memory."""
     moved = sum(share.moved_bytes for share in shares)
-    bus = ceil_div(moved * 10, SHARED_BUS_DECIBYTES_PER_CYCLE)
+    bus = ceil_div(moved * 10, rates.shared_bus_decibytes_per_cycle)
     return max(bus, *(share.cost_cycles for share in shares))
 
 
@@ -65,7 +62,7 @@ def is_worth_it(split: Split, alone: Share, shares: list[Share], output_bytes: i
         return False
     if split.always:
         return True
-    cycles = stage_cycles(shares) + len(shares) * SUBMIT_CYCLES
+    cycles = stage_cycles(split.rates, shares) + len(shares) * split.rates.submit_cycles
     if split.separate_memory:
-        cycles += ceil_div(output_bytes * len(shares), HOST_BYTES_PER_CYCLE)
+        cycles += ceil_div(output_bytes * len(shares), split.rates.host_bytes_per_cycle)
     return cycles < alone.cost_cycles

@@ -6,19 +6,10 @@ programs that run on silicon.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from delegate.chip.limits import (
-    ATOM_BYTES,
-    CBUF_BANK_BYTES,
-    CBUF_BANKS,
-    CBUF_ENTRIES_PER_BANK,
-    CBUF_ENTRY_BYTES,
-    CHANNELS_PER_SURFACE,
-    DENSE_KERNEL_GROUP,
-    DEPTHWISE_GROUP,
-    align,
-)
+from delegate.chip.chip import Cbuf, Chip, Limits
+from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, align
 from delegate.lower.cost import ceil_div
 
 
@@ -104,6 +95,15 @@ class ConvGeometry:
     element_bytes: int = 1
     images: int = 1
     real_channels: int = 0
+    chip: Chip = field(kw_only=True)
+
+    @property
+    def cbuf(self) -> Cbuf:
+        return self.chip.cbuf
+
+    @property
+    def limits(self) -> Limits:
+        return self.chip.limits
 
     @property
     def taps(self) -> int:
@@ -112,8 +112,7 @@ class ConvGeometry:
     @property
     def group(self) -> int:
         """Output channels that are computed, and written, together."""
-        whole = DEPTHWISE_GROUP if self.is_depthwise else DENSE_KERNEL_GROUP
-        return whole // self.element_bytes
+        return self.chip.groups.outputs(self.is_depthwise) // self.element_bytes
 
     @property
     def atom_channels(self) -> int:
@@ -127,18 +126,22 @@ class ConvGeometry:
         A task of the latter kind still writes a whole group: its last surfaces hold nothing of use
         until the next part overwrites them, and those of the last part need room.
         """
-        if self.is_depthwise or self._smallest_banks(self.group) <= CBUF_BANKS:
+        if self.is_depthwise or self._smallest_banks(self.group) <= self.cbuf.banks:
             return self.group
         return self.atom_channels
+
+    def row_entries(self, width: int, channels: int) -> int:
+        """CBUF entries of a row of ``channels``."""
+        return entries_per_row(self.cbuf, width, channels, self.element_bytes)
 
     def _smallest_banks(self, kernels: int) -> int:
         """Banks for one output pixel of ``kernels`` kernels."""
         part = Part(0, min(self.kernels, kernels), 1)
         reach = min(self.columns.reach, self.columns.input_size)
         rows = min(self.rows.reach, self.rows.input_size)
-        entries = rows * entries_per_row(reach, self.input_channels(part), self.element_bytes)
-        weights = ceil_div(self.group_bytes(part), CBUF_BANK_BYTES)
-        return ceil_div(entries, CBUF_ENTRIES_PER_BANK) + weights
+        entries = rows * self.row_entries(reach, self.input_channels(part))
+        weights = ceil_div(self.group_bytes(part), self.cbuf.bank_bytes)
+        return ceil_div(entries, self.cbuf.bank_entries) + weights
 
     def input_channels(self, part: Part) -> int:
         """Channels a task of ``part`` fetches."""
@@ -172,13 +175,13 @@ class Part:
         return range(first, first + align(self.outputs, group) // CHANNELS_PER_SURFACE)
 
 
-def entries_per_row(width: int, channels: int, element_bytes: int = 1) -> int:
+def entries_per_row(cbuf: Cbuf, width: int, channels: int, element_bytes: int = 1) -> int:
     """CBUF entries of one row: whole entries of 64 bytes per pixel, and the rest of the channels
     packed.
 
     The rest is rounded up to 16, 32 or 64 bytes per pixel (exact on 34 of 34 observed shapes; C =
     48 takes 64).
     """
-    whole, rest = divmod(channels * element_bytes, CBUF_ENTRY_BYTES)
+    whole, rest = divmod(channels * element_bytes, cbuf.entry_bytes)
     rest_bytes = next(size for size in (0, 16, 32, 64) if size >= rest)
-    return width * whole + ceil_div(width * rest_bytes, CBUF_ENTRY_BYTES)
+    return width * whole + ceil_div(width * rest_bytes, cbuf.entry_bytes)

@@ -11,22 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from delegate.chip.limits import (
-    ATOM_BYTES,
-    CBUF_BANK_BYTES,
-    CBUF_BANKS,
-    CBUF_ENTRIES_PER_BANK,
-    CBUF_ENTRY_BYTES,
-    CHANNELS_PER_SURFACE,
-    MAX_CUBE_SIZE,
-    MAX_ENTRIES_PER_ROW,
-    MAX_FEATURE_SIZE,
-    MAX_INPUT_CHANNELS,
-    MAX_PRODUCTS,
-    align,
-)
-from delegate.lower.cost import KICK_CYCLES, ceil_div, ddr_cycles, dense_cycles
-from delegate.lower.tiling.geometry import ConvGeometry, Part, entries_per_row
+from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, align
+from delegate.lower.cost import ceil_div, ddr_cycles, dense_cycles
+from delegate.lower.tiling.geometry import ConvGeometry, Part
 
 # Bytes of a sum in memory.
 SUM_BYTES = 4
@@ -75,13 +62,13 @@ def plan_input_split(geometry: ConvGeometry, work: SplitCost) -> InputSplit | No
     A group fits if the weight banks hold two groups of its kernels, one of them being fetched
     while the other is used; only where that is impossible a single group of kernels.
     """
-    lanes = geometry.channels
-    if align(max(geometry.outputs, work.sum_kernels), geometry.group) > MAX_CUBE_SIZE:
+    lanes, entry = geometry.channels, geometry.cbuf.entry_bytes
+    if align(max(geometry.outputs, work.sum_kernels), geometry.group) > geometry.limits.cube_size:
         return None
     for kernel_groups in (2, 1):
         for count in range(2, lanes // CHANNELS_PER_SURFACE + 1):
             size = ceil_div(lanes, count)
-            size = align(size, CBUF_ENTRY_BYTES if size > CBUF_ENTRY_BYTES else ATOM_BYTES)
+            size = align(size, entry if size > entry else ATOM_BYTES)
             banks = _data_banks(geometry, size, kernel_groups)
             if banks is not None:
                 return _costed(geometry, _groups(lanes, size, banks), work)
@@ -92,17 +79,17 @@ def _data_banks(geometry: ConvGeometry, channels: int, kernel_groups: int) -> in
     """Banks for the widest window of ``channels``, or None if the kernels do not fit the rest."""
     rows = min(geometry.rows.reach, geometry.rows.input_size)
     columns = min(geometry.columns.reach, geometry.columns.input_size)
-    entries = entries_per_row(columns, channels, geometry.element_bytes)
+    entries = geometry.row_entries(columns, channels)
     products = geometry.taps * channels
-    if max(rows, columns) > MAX_FEATURE_SIZE or entries > MAX_ENTRIES_PER_ROW:
+    if max(rows, columns) > geometry.limits.feature_size or entries > geometry.cbuf.max_row_entries:
         return None
-    if channels > MAX_INPUT_CHANNELS or products > MAX_PRODUCTS:
+    if channels > geometry.limits.input_channels or products > geometry.limits.products:
         return None
-    banks = ceil_div(rows * entries, CBUF_ENTRIES_PER_BANK)
+    banks = ceil_div(rows * entries, geometry.cbuf.bank_entries)
     part = Part(0, geometry.kernels, geometry.outputs)
     narrowed = replace(geometry, channels=channels)
     wanted = min(kernel_groups * narrowed.group_bytes(part), narrowed.weight_bytes(part))
-    fits = banks + ceil_div(wanted, CBUF_BANK_BYTES) <= CBUF_BANKS
+    fits = banks + ceil_div(wanted, geometry.cbuf.bank_bytes) <= geometry.cbuf.banks
     return banks if fits else None
 
 
@@ -118,7 +105,7 @@ def _costed(geometry: ConvGeometry, groups: tuple[InputGroup, ...], work: SplitC
     reach *= min(geometry.columns.reach, geometry.columns.input_size)
     copied = 2 * work.copied_bytes
     tasks = pixels * work.copy_tasks
-    cycles, moved = pixels * ddr_cycles(copied), pixels * copied
+    cycles, moved = pixels * ddr_cycles(geometry.chip, copied), pixels * copied
     for number, group in enumerate(groups, 1):
         parts, passes = 1, work.passes_per_group
         kernels, written = work.sum_kernels, align(work.sum_kernels * SUM_BYTES, ATOM_BYTES)
@@ -130,11 +117,13 @@ def _costed(geometry: ConvGeometry, groups: tuple[InputGroup, ...], work: SplitC
         tasks += pixels * (passes - 1 + parts)
         body = reach * group.channels + written // parts
         weights = kernels // parts * group.channels * geometry.taps
-        is_resident = weights <= (CBUF_BANKS - group.data_banks) * CBUF_BANK_BYTES
-        npu = dense_cycles(1, kernels // parts, group.channels, geometry.taps)
+        is_resident = weights <= (geometry.cbuf.banks - group.data_banks) * geometry.cbuf.bank_bytes
+        npu = dense_cycles(geometry.chip, 1, kernels // parts, group.channels, geometry.taps)
         runs = passes - 1 + parts
         fetches = 1 if is_resident else pixels
         moved += runs * (pixels * body + fetches * weights)
-        cycles += runs * fetches * max(npu, ddr_cycles(body + weights))
-        cycles += runs * (pixels - fetches) * max(npu, ddr_cycles(body))
-    return InputSplit(groups, tasks, cycles, moved, cycles + tasks * KICK_CYCLES)
+        cycles += runs * fetches * max(npu, ddr_cycles(geometry.chip, body + weights))
+        cycles += runs * (pixels - fetches) * max(npu, ddr_cycles(geometry.chip, body))
+    return InputSplit(
+        groups, tasks, cycles, moved, cycles + tasks * geometry.chip.rates.kick_cycles
+    )

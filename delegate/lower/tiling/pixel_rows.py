@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from delegate.chip.limits import MAX_FEATURE_SIZE
-from delegate.lower.cost import PIXEL_GROUP
+from delegate.chip.chip import Chip
 from delegate.lower.memory.tensors import View
 from delegate.lower.resolved import Convolution
 
@@ -26,7 +25,7 @@ def other_rows(conv: Convolution, kh: int, kw: int) -> Iterator[Convolution]:
     unpadded = conv.pad_top == conv.pad_left == 0 and conv.input_view.pixels == _outputs(conv)
     if not same or not unpadded or conv.source.fold is not None:
         return
-    for width in row_lengths(conv.input_view):
+    for width in row_lengths(conv.chip, conv.input_view):
         height = conv.input_view.pixels // width
         yield replace(
             conv,
@@ -39,13 +38,13 @@ def _outputs(conv: Convolution) -> int:
     return conv.output_view.pixels
 
 
-def row_lengths(view: View) -> list[int]:
+def row_lengths(chip: Chip, view: View) -> list[int]:
     """Divisors of the pixel count: for every granule the longest row; and the squarest image, whose
     short rows let a tile end where CBUF is full. None shorter than the array's group of pixels.
     """
     pixels = view.pixels
-    longest = min(pixels, MAX_FEATURE_SIZE)
-    divisors = [n for n in range(PIXEL_GROUP, longest + 1) if pixels % n == 0]
+    longest = min(pixels, chip.limits.feature_size)
+    divisors = [n for n in range(chip.rates.step_pixels, longest + 1) if pixels % n == 0]
     if not divisors:
         return []
     chosen = [min(divisors, key=lambda n: abs(n * n - pixels))]

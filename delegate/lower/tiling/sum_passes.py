@@ -13,15 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.limits import (
-    ATOM_BYTES,
-    CBUF_BANK_BYTES,
-    CBUF_BANKS,
-    CHANNELS_PER_SURFACE,
-    DENSE_KERNEL_GROUP,
-    MAX_CUBE_SIZE,
-    align,
-)
+from delegate.chip.chip import Cbuf, Chip
+from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, align
 from delegate.errors import LoweringError
 from delegate.lower.constants import ConstantPool
 from delegate.lower.cost import ceil_div
@@ -37,12 +30,18 @@ BLOCK_BYTES = 64
 HALF_BLOCK_BYTES = BLOCK_BYTES // 2
 # Channels of an int32 surface.
 SUM_LANES = ATOM_BYTES // SUM_BYTES
-# Channels whose operand blocks two groups of kernels fill, each one half of every block.
-SORTED_CHANNELS = 2 * DENSE_KERNEL_GROUP
-# Operand blocks that one copy brings: each is a surface.
-BLOCKS_PER_COPY = MAX_CUBE_SIZE // CHANNELS_PER_SURFACE
 
 Int8Array = npt.NDArray[np.int8]
+
+
+def sorted_channels(chip: Chip) -> int:
+    """Channels whose operand blocks two groups of kernels fill, each one half of every block."""
+    return 2 * chip.groups.dense_kernels
+
+
+def blocks_per_copy(chip: Chip) -> int:
+    """Operand blocks that one copy brings: each is a surface."""
+    return chip.limits.cube_size // CHANNELS_PER_SURFACE
 
 
 def split_cost(conv: Convolution) -> SplitCost:
@@ -53,13 +52,13 @@ def split_cost(conv: Convolution) -> SplitCost:
     outputs = conv.output_view.channels
     if not conv.per_channel:
         return SplitCost(padded_kernels(outputs), passes)
-    kernels = align(outputs, SORTED_CHANNELS)
+    kernels = align(outputs, sorted_channels(conv.chip))
     blocks = kernels // OPERAND_BLOCK_CHANNELS
     return SplitCost(
         sum_kernels=kernels,
         passes_per_group=passes,
         last_sum_tasks=2,
-        copy_tasks=ceil_div(blocks, BLOCKS_PER_COPY),
+        copy_tasks=ceil_div(blocks, blocks_per_copy(conv.chip)),
         copied_bytes=blocks * HALF_BLOCK_BYTES,
     )
 
@@ -68,16 +67,17 @@ def split_cost(conv: Convolution) -> SplitCost:
 class Pass:
     """One convolution of a group of input channels, for all pixels."""
 
+    cbuf: Cbuf
     group: InputGroup
     weights: Weights
 
     @property
     def is_resident(self) -> bool:
-        return self.weights.total_bytes <= self.weight_banks * CBUF_BANK_BYTES
+        return self.weights.total_bytes <= self.weight_banks * self.cbuf.bank_bytes
 
     @property
     def weight_banks(self) -> int:
-        return CBUF_BANKS - self.group.data_banks
+        return self.cbuf.banks - self.group.data_banks
 
     def kernels(self, first: int, count: int) -> Pass:
         """The same with some of the kernels, whole groups of them."""
@@ -99,7 +99,7 @@ def kernel_order(conv: Convolution) -> npt.NDArray[np.int64]:
     outputs = conv.output_view.channels
     if not conv.per_channel:
         return np.arange(padded_kernels(outputs))
-    channels = np.arange(align(outputs, SORTED_CHANNELS))
+    channels = np.arange(align(outputs, sorted_channels(conv.chip)))
     return channels.reshape(-1, 2, SUM_LANES).transpose(1, 0, 2).reshape(-1)
 
 
@@ -110,19 +110,23 @@ def sum_passes(
     constants: ConstantPool,
 ) -> tuple[list[Pass], Int64Array]:
     """The passes before the last, and per output channel how far their sums can get from 0."""
-    passes = []
+    passes, cbuf = [], conv.chip.cbuf
     reach = np.zeros(conv.output_view.channels, np.int64)
     for group in split.groups[:-1]:
         lanes = conv.weights[..., group.first : group.first + group.channels]
         terms = lanes.astype(np.int16) - np.int16(conv.weight_zero_point)
         parts = _int8_parts(terms)
-        passes.append(Pass(group, pack_group(next(parts), group, order, constants)))
+        passes.append(
+            Pass(cbuf, group, pack_group(next(parts), group, order, constants, conv.chip))
+        )
         for part in parts:
             used = np.flatnonzero(part.any(axis=(0, 1, 2)))
             narrow = _narrowed(group, int(used[0]), int(used[-1]))
             start = narrow.first - group.first
             lanes = part[..., start : start + narrow.channels]
-            passes.append(Pass(narrow, pack_group(lanes, narrow, order, constants)))
+            passes.append(
+                Pass(cbuf, narrow, pack_group(lanes, narrow, order, constants, conv.chip))
+            )
         reach += np.abs(terms).sum(axis=(1, 2, 3), dtype=np.int64) * -INT8_MIN
     return passes, reach
 
@@ -152,6 +156,7 @@ def pack_group(
     group: InputGroup,
     order: npt.NDArray[np.int64],
     constants: ConstantPool,
+    chip: Chip,
     zero_point: int = 0,
 ) -> Weights:
     """Kernels of ``group`` in ``order``; ``weights`` has its input channels only."""
@@ -159,7 +164,7 @@ def pack_group(
     if len(order) > outputs or not np.array_equal(order[:outputs], np.arange(outputs)):
         known = np.where((order < outputs)[:, None, None, None], 1, 0).astype(np.int8)
         weights = weights[np.minimum(order, outputs - 1)] * known
-    packed = pack_dense(weights, zero_point)
+    packed = pack_dense(weights, zero_point, chip.groups)
     kernels = padded_kernels(len(weights))
     per_kernel = kh * kw * group.channels
     assert len(packed) == kernels * per_kernel

@@ -16,34 +16,16 @@ kernels fetch the rows again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from delegate.chip.limits import (
-    CBUF_BANK_BYTES,
-    CBUF_BANKS,
-    CBUF_ENTRIES_PER_BANK,
-    CBUF_ENTRY_BYTES,
-    MAX_CUBE_SIZE,
-    MAX_ENTRIES_PER_ROW,
-    MAX_FEATURE_SIZE,
-    MAX_INPUT_CHANNELS,
-    MAX_NOTCH,
-    MAX_PRODUCTS,
-    RESIDENT_WEIGHT_BANKS,
-    align,
-)
+from delegate.chip.chip import Cbuf
+from delegate.chip.limits import align
 from delegate.errors import Rule
-from delegate.lower.cost import (
-    KICK_CYCLES,
-    PIXEL_GROUP,
-    ceil_div,
-    ddr_cycles,
-    dense_cycles,
-    depthwise_cycles,
-)
+from delegate.lower.cost import ceil_div, ddr_cycles, dense_cycles, depthwise_cycles
 from delegate.lower.rules import ROW_FITS_CBUF, TILE_FITS_CBUF
-from delegate.lower.tiling.geometry import ConvGeometry, Part, Window, entries_per_row
+from delegate.lower.tiling.geometry import ConvGeometry, Part, Window
 
 
 class TilingError(ValueError):
@@ -89,16 +71,16 @@ class TilePlan:
         return self.cost_cycles, self.moved_bytes
 
 
-def weight_banks_needed(weight_bytes: int, bytes_per_kernel_group: int) -> int:
+def weight_banks_needed(cbuf: Cbuf, weight_bytes: int, bytes_per_kernel_group: int) -> int:
     """Banks that weights want: all of them up to three, else two kernel groups, at the least one
     group.
     """
-    whole = ceil_div(weight_bytes, CBUF_BANK_BYTES)
-    if whole <= RESIDENT_WEIGHT_BANKS:
+    whole = ceil_div(weight_bytes, cbuf.bank_bytes)
+    if whole <= cbuf.resident_weight_banks:
         return whole
-    banks = min(whole, ceil_div(2 * bytes_per_kernel_group, CBUF_BANK_BYTES))
-    if banks > CBUF_BANKS - 1:
-        banks = ceil_div(bytes_per_kernel_group, CBUF_BANK_BYTES)
+    banks = min(whole, ceil_div(2 * bytes_per_kernel_group, cbuf.bank_bytes))
+    if banks > cbuf.banks - 1:
+        banks = ceil_div(bytes_per_kernel_group, cbuf.bank_bytes)
     return banks
 
 
@@ -129,7 +111,7 @@ def _at_least(geometry: ConvGeometry, tiles: int) -> int:
     column = Window(0, geometry.columns.output_size, 0, 0, 0)
     whole = Part(0, geometry.kernels, geometry.outputs)
     npu = _tile_cycles(geometry, window, column, whole)
-    return geometry.images * (tiles * KICK_CYCLES + npu)
+    return geometry.images * (tiles * geometry.chip.rates.kick_cycles + npu)
 
 
 def _kernel_splits(geometry: ConvGeometry) -> Iterator[tuple[Part, ...]]:
@@ -147,10 +129,10 @@ def _kernel_splits(geometry: ConvGeometry) -> Iterator[tuple[Part, ...]]:
         if len(parts) == last:
             continue
         last = len(parts)
-        if align(parts[0].outputs, geometry.group) > MAX_CUBE_SIZE:
+        if align(parts[0].outputs, geometry.group) > geometry.limits.cube_size:
             continue
-        needed = ceil_div(geometry.weight_bytes(parts[0]), CBUF_BANK_BYTES)
-        if geometry.is_depthwise or banks == 0 or (needed < banks and needed < CBUF_BANKS):
+        needed = ceil_div(geometry.weight_bytes(parts[0]), geometry.cbuf.bank_bytes)
+        if geometry.is_depthwise or banks == 0 or (needed < banks and needed < geometry.cbuf.banks):
             yield parts
             banks = needed
 
@@ -177,12 +159,14 @@ def _plans(
     widest = max(parts, key=lambda part: part.kernels)
     for columns in _column_splits(geometry, widest):
         width = max(window.input_size for window in columns)
-        entries = entries_per_row(width, geometry.input_channels(widest), geometry.element_bytes)
+        entries = geometry.row_entries(width, geometry.input_channels(widest))
         for choices in _weight_bank_choices(geometry, widest):
             found = False
             for banks in choices:
-                height = (CBUF_BANKS - banks) * CBUF_ENTRIES_PER_BANK // entries
-                for rows in _row_splits(geometry, min(height, MAX_FEATURE_SIZE), columns):
+                height = (geometry.cbuf.banks - banks) * geometry.cbuf.bank_entries // entries
+                for rows in _row_splits(
+                    geometry, min(height, geometry.limits.feature_size), columns
+                ):
                     found = True
                     tiles = len(parts) * len(columns) * len(rows)
                     if best is None or _at_least(geometry, tiles) <= best.cost_cycles:
@@ -198,8 +182,12 @@ def _column_splits(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window,
     channels = geometry.input_channels(part)
     last = 0
     # No row holds more pixels, padding aside: fewer columns than that need not be tried.
-    pixels = MAX_ENTRIES_PER_ROW * CBUF_ENTRY_BYTES // (channels * geometry.element_bytes)
-    most = (min(pixels, MAX_FEATURE_SIZE) + 2 * axis.reach) // axis.stride + 1
+    pixels = (
+        geometry.cbuf.max_row_entries
+        * geometry.cbuf.entry_bytes
+        // (channels * geometry.element_bytes)
+    )
+    most = (min(pixels, geometry.limits.feature_size) + 2 * axis.reach) // axis.stride + 1
     for count in range(ceil_div(axis.output_size, most), axis.output_size + 1):
         size = ceil_div(axis.output_size, count)
         if size == last:
@@ -207,19 +195,24 @@ def _column_splits(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window,
         last = size
         windows = axis.split(size)
         width = max(window.input_size for window in windows)
-        entries = entries_per_row(width, channels, geometry.element_bytes)
-        if width <= MAX_FEATURE_SIZE and size <= MAX_CUBE_SIZE and entries <= MAX_ENTRIES_PER_ROW:
+        entries = geometry.row_entries(width, channels)
+        if (
+            width <= geometry.limits.feature_size
+            and size <= geometry.limits.cube_size
+            and entries <= geometry.cbuf.max_row_entries
+        ):
             yield windows
 
 
 def _weight_bank_choices(geometry: ConvGeometry, part: Part) -> tuple[tuple[int, ...], ...]:
     """Numbers of banks worth a try; the second set only if no tile fits with the first."""
     weight_bytes, group_bytes = geometry.weight_bytes(part), geometry.group_bytes(part)
-    rule = weight_banks_needed(weight_bytes, group_bytes)
-    resident = ceil_div(weight_bytes, CBUF_BANK_BYTES)
-    one_group = ceil_div(group_bytes, CBUF_BANK_BYTES)
-    first = dict.fromkeys(banks for banks in (rule, resident) if banks < CBUF_BANKS)
-    return tuple(first), (one_group,) if one_group < CBUF_BANKS else ()
+    cbuf = geometry.cbuf
+    rule = weight_banks_needed(cbuf, weight_bytes, group_bytes)
+    resident = ceil_div(weight_bytes, geometry.cbuf.bank_bytes)
+    one_group = ceil_div(group_bytes, geometry.cbuf.bank_bytes)
+    first = dict.fromkeys(banks for banks in (rule, resident) if banks < geometry.cbuf.banks)
+    return tuple(first), (one_group,) if one_group < geometry.cbuf.banks else ()
 
 
 def _row_splits(
@@ -231,7 +224,7 @@ def _row_splits(
     """
     axis = geometry.rows
     gap = geometry.columns.output_size - min(column.output_size for column in columns)
-    most = 1 if gap > MAX_NOTCH else MAX_CUBE_SIZE
+    most = 1 if gap > geometry.limits.notch else geometry.limits.cube_size
     greedy = []
     start = axis.begin
     while start < axis.output_size:
@@ -245,8 +238,9 @@ def _row_splits(
         return
     even = ceil_div(axis.wanted, len(greedy))
     width = columns[0].output_size
-    # Rows whose pixels fill whole groups of 16 lose nothing at the end of a tile.
-    step = next(n for n in (1, 2, 4, 8, 16) if n * width % PIXEL_GROUP == 0)
+    # Rows whose pixels fill whole steps lose nothing at the end of a tile.
+    pixels = geometry.chip.rates.step_pixels
+    step = pixels // math.gcd(pixels, width)
     for size in dict.fromkeys((even, align(even, step))):
         windows = axis.split(size)
         if (
@@ -267,19 +261,16 @@ def _plan(
     tiles = []
     cycles = moved = 0
     for part in parts:
-        data_banks = CBUF_BANKS - weight_banks
+        data_banks = geometry.cbuf.banks - weight_banks
         channels = geometry.input_channels(part)
-        per_row = {
-            window: entries_per_row(window.input_size, channels, geometry.element_bytes)
-            for window in columns
-        }
+        per_row = {window: geometry.row_entries(window.input_size, channels) for window in columns}
         if len(rows) == len(columns) == 1:
             # One tile: rows take what they need, weights the rest.
             needed = rows[0].input_size * per_row[columns[0]]
-            data_banks = ceil_div(needed, CBUF_ENTRIES_PER_BANK)
-        banks = CBUF_BANKS - data_banks
+            data_banks = ceil_div(needed, geometry.cbuf.bank_entries)
+        banks = geometry.cbuf.banks - data_banks
         weight_bytes = geometry.weight_bytes(part)
-        resident = weight_bytes <= banks * CBUF_BANK_BYTES
+        resident = weight_bytes <= banks * geometry.cbuf.bank_bytes
         is_first = True
         for column in columns:
             for row in rows:
@@ -301,12 +292,12 @@ def _plan(
                 later = body if resident else fetched
                 first = fetched if is_first else later
                 moved += first + (geometry.images - 1) * later
-                cycles += max(npu, ddr_cycles(first))
+                cycles += max(npu, ddr_cycles(geometry.chip, first))
                 if geometry.images > 1:
-                    cycles += (geometry.images - 1) * max(npu, ddr_cycles(later))
+                    cycles += (geometry.images - 1) * max(npu, ddr_cycles(geometry.chip, later))
                 is_first = False
     kicks = len(tiles) * geometry.images
-    return TilePlan(tuple(tiles), cycles, moved, cycles + kicks * KICK_CYCLES)
+    return TilePlan(tuple(tiles), cycles, moved, cycles + kicks * geometry.chip.rates.kick_cycles)
 
 
 def _tile_bytes(geometry: ConvGeometry, row: Window, column: Window, part: Part) -> int:
@@ -321,9 +312,13 @@ def _tile_bytes(geometry: ConvGeometry, row: Window, column: Window, part: Part)
 def _tile_cycles(geometry: ConvGeometry, row: Window, column: Window, part: Part) -> int:
     pixels = row.output_size * column.output_size
     if geometry.is_depthwise:
-        return depthwise_cycles(pixels, part.outputs, geometry.taps, geometry.element_bytes)
+        return depthwise_cycles(
+            geometry.chip, pixels, part.outputs, geometry.taps, geometry.element_bytes
+        )
     channels = geometry.real_channels or geometry.channels
-    return dense_cycles(pixels, part.outputs, channels, geometry.taps, geometry.element_bytes)
+    return dense_cycles(
+        geometry.chip, pixels, part.outputs, channels, geometry.taps, geometry.element_bytes
+    )
 
 
 def _check_smallest(geometry: ConvGeometry) -> None:
@@ -331,24 +326,24 @@ def _check_smallest(geometry: ConvGeometry) -> None:
     smallest = _parts(geometry, ceil_div(geometry.kernels, geometry.unit))[0]
     channels = geometry.input_channels(smallest)
     reach = min(geometry.columns.reach, geometry.columns.input_size)
-    entries = entries_per_row(reach, channels, geometry.element_bytes)
-    if reach > MAX_FEATURE_SIZE or entries > MAX_ENTRIES_PER_ROW:
+    entries = geometry.row_entries(reach, channels)
+    if reach > geometry.limits.feature_size or entries > geometry.cbuf.max_row_entries:
         raise TilingError(
             ROW_FITS_CBUF,
             f"the {reach} pixels x {channels} channels one output reaches over take {entries} CBUF "
-            f"entries in a row, more than {MAX_ENTRIES_PER_ROW}",
+            f"entries in a row, more than {geometry.cbuf.max_row_entries}",
         )
     rows = min(geometry.rows.reach, geometry.rows.input_size)
-    banks = ceil_div(rows * entries, CBUF_ENTRIES_PER_BANK)
-    banks += ceil_div(geometry.group_bytes(smallest), CBUF_BANK_BYTES)
-    if banks > CBUF_BANKS or rows > MAX_FEATURE_SIZE:
+    banks = ceil_div(rows * entries, geometry.cbuf.bank_entries)
+    banks += ceil_div(geometry.group_bytes(smallest), geometry.cbuf.bank_bytes)
+    if banks > geometry.cbuf.banks or rows > geometry.limits.feature_size:
         raise _nothing_fits(geometry, rows, entries, geometry.group_bytes(smallest))
     products = geometry.taps * (1 if geometry.is_depthwise else channels)
-    if channels > MAX_INPUT_CHANNELS or products > MAX_PRODUCTS:
+    if channels > geometry.limits.input_channels or products > geometry.limits.products:
         raise TilingError(
             TILE_FITS_CBUF,
             f"{channels} input channels and {products} products per output; a task takes up to "
-            f"{MAX_INPUT_CHANNELS} and {MAX_PRODUCTS}",
+            f"{geometry.limits.input_channels} and {geometry.limits.products}",
         )
 
 
@@ -357,7 +352,7 @@ def _nothing_fits(geometry: ConvGeometry, rows: int, entries: int, group_bytes: 
         TILE_FITS_CBUF,
         f"{rows} input rows ({entries} CBUF entries each) and one group of "
         f"{min(geometry.kernels, geometry.unit)} kernels ({group_bytes} bytes) do not fit the "
-        f"{CBUF_BANKS} banks of CBUF",
+        f"{geometry.cbuf.banks} banks of CBUF",
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from delegate.chip.rk3588 import RK3588
 from delegate.lower.convolution import PlannedConvolution, planned_convolution
 from delegate.lower.first_layer import fold_convolution, host_tensor
 from delegate.lower.memory.tensors import View
@@ -20,10 +21,10 @@ from delegate.ops.operator import GraphFacts, constraint, named
 from delegate.ops.shared.common import weights_of
 
 RANK = 4
-MAX_KERNEL = 31  # WEIGHT_WIDTH and WEIGHT_HEIGHT: 5 bits
-MAX_STRIDE = 7  # CONV_X_STRIDE and CONV_Y_STRIDE: 3 bits
-MAX_DILATION = 32  # the fields hold dilation - 1 in 5 bits
-MAX_PADDING = 15  # PAD_TOP and PAD_LEFT: 4 bits
+MAX_KERNEL = RK3588.limits.kernel_size
+MAX_STRIDE = RK3588.limits.stride
+MAX_DILATION = RK3588.limits.dilation
+MAX_PADDING = RK3588.limits.pad
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,7 @@ def plan_convolution(
     assert given.quantization is not None
     assert output.quantization is not None
     conv = Convolution(
+        chip=planning.chip,
         node=node.index,
         name=layer_name(graph, node),
         op=node.op,

@@ -1,0 +1,126 @@
+"""Models compile for another chip, and its simulator runs them within the contract.
+
+What runs on the simulator of that chip equals the plain machine of tasks, which knows neither
+chips nor registers; and one operator alone is within one step of the reference kernels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from delegate import _native
+from delegate.chip.header import native_chip
+from delegate.chip.rk3588 import RK3588
+from delegate.compile.compiler import compile_model, compile_partition
+from delegate.errors import LoweringError, ModelError, ProgramError, SimulatorFault
+from delegate.host.runtimes import find_runtime
+from delegate.insight.program_capture import capture_of_program
+from delegate.lower.task import BufferId
+from delegate.model.exposed_tensors import expose_tensors
+from delegate.model.partition import Partition
+from delegate.npu.program_reader import parse
+from delegate.npu.tensor_layout import load
+from delegate.options import Options
+from tests.chip.second_chip import SECOND
+from tests.shared_folder import DIGITS, SHARED
+
+MODELS = [DIGITS]
+if SHARED.is_dir():
+    MODELS += sorted((SHARED / "models").glob("*.tflite"))
+    MODELS += sorted((SHARED / "models" / "layers").glob("*.tflite"))
+"""All with int8 or uint8 tensors; others compile to nothing."""
+
+
+def simulate(program, inputs, chip):
+    """The outputs of a serialised program on the simulator of ``chip``, in the host's types."""
+    parsed = parse(program)
+    outputs = [np.zeros(b.shape, b.element.dtype) for b in parsed.outputs]
+    capture = capture_of_program(parsed, inputs, outputs, "second")
+    memory = capture.memory()
+    regions = [(b.name, b.dma_address, memory[b.name]) for b in capture.buffers]
+    jobs = [[(t.regcmd, t.regcmd_count, t.layer) for t in job.tasks] for job in capture.jobs]
+    _native.simulate(regions, jobs, chip=native_chip(chip))
+    output = next(memory[b.name] for b in capture.buffers if b.name == BufferId.OUTPUT.name.lower())
+    return [
+        (load(b, output).astype(np.int16) + b.element.offset)
+        .astype(b.element.dtype)
+        .reshape(b.shape)
+        for b in parsed.outputs
+    ]
+
+
+def reference(path, graph, tmp_path):
+    """Every tensor by the reference kernels, for random inputs."""
+    rng = np.random.default_rng(7)
+    written = [t for node in graph.nodes for t in node.outputs]
+    interpreter = find_runtime().interpreter(expose_tensors(path, written), reference_kernels=True)
+    values = {}
+    for index in graph.inputs:
+        tensor = graph.tensor(index)
+        dtype = tensor.dtype.element.dtype
+        limits = np.iinfo(dtype)
+        values[index] = rng.integers(limits.min, limits.max + 1, tensor.shape).astype(dtype)
+        interpreter.set_tensor(index, values[index])
+    interpreter.invoke()
+    return {**values, **{t: interpreter.get_tensor(t) for t in written}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_operators_are_within_a_step_of_the_reference(path, tmp_path):
+    result = compile_model(path, Options(), chip=SECOND)
+    graph = result.graph
+    assert result.delegated_nodes == compile_model(path, Options()).delegated_nodes
+    if not result.partitions:
+        pytest.skip("nothing of it is for the NPU")
+    try:
+        values = reference(path, graph, tmp_path)
+    except ModelError as error:
+        pytest.skip(f"this runtime does not have all its operators: {error}")
+    different = total = 0
+    for compiled in result.partitions:
+        assert parse(compiled.program).chip == SECOND.name
+        for index in compiled.partition.nodes:
+            node = graph.node(index)
+            inputs = tuple(t for t in node.inputs if t >= 0 and graph.tensor(t).constant is None)
+            try:
+                alone = compile_partition(
+                    graph, Partition((index,), inputs, node.outputs), chip=SECOND
+                )
+            except LoweringError:  # parts of others, such as PAD, are no programs alone
+                continue
+            program = parse(alone.program)
+            given = [values[b.tensor].reshape(b.shape) for b in program.inputs]
+            (found,) = simulate(alone.program, given, SECOND)
+            expected = values[program.outputs[0].tensor].reshape(found.shape)
+            off = np.abs(found.astype(np.int16) - expected.astype(np.int16))
+            assert off.max(initial=0) <= 1, (path.name, node.op, index)
+            different += int(np.count_nonzero(off))
+            total += off.size
+    assert different <= total * 1e-3
+
+
+@pytest.mark.parametrize("path", MODELS[:4], ids=lambda path: path.stem)
+def test_the_chips_disagree_about_programs_but_not_about_results(path):
+    programs = [
+        [c.program for c in compile_model(path, Options(), chip=chip).partitions]
+        for chip in (RK3588, SECOND)
+    ]
+    rng = np.random.default_rng(1)
+    for ours, theirs in zip(*programs, strict=True):
+        bindings = parse(ours).inputs
+        given = [rng.integers(0, 100, b.shape).astype(b.element.dtype) for b in bindings]
+        assert parse(ours).words().tobytes() != parse(theirs).words().tobytes()
+        for a, b in zip(
+            simulate(ours, given, RK3588), simulate(theirs, given, SECOND), strict=True
+        ):
+            np.testing.assert_array_equal(a, b)
+        with pytest.raises(SimulatorFault):
+            simulate(theirs, given, RK3588)
+
+
+def test_devices_refuse_programs_of_another_chip():
+    (compiled, *_) = compile_model(DIGITS, Options(), chip=SECOND).partitions
+    with pytest.raises(ProgramError, match='for chip "second", which this library does not know'):
+        _native.Executable(compiled.program, device="simulator")
