@@ -11,9 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from delegate.lower.cost import ceil_div, ddr_cycles, dense_cycles, depthwise_cycles
-from delegate.lower.task import ConvTask, OutputCube, Task
+from delegate.lower.task import ConvTask, OutputCube, TableLoad, Task
+from delegate.npu.encode_table import LOAD_WORDS
 
 ATOM_BYTES = 16
+WORD_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class Estimate:
     bytes: int
 
 
-def estimate_task(task: Task) -> Estimate:
+def estimate_task(task: Task | TableLoad) -> Estimate:
     """The estimate of one task."""
     moved = _bytes_moved(task)
     npu = _npu_cycles(task) if isinstance(task, ConvTask) else 0
@@ -58,7 +60,9 @@ def _cube_bytes(output: OutputCube) -> int:
     return output.height * output.width * surfaces * ATOM_BYTES
 
 
-def _bytes_moved(task: Task) -> int:
+def _bytes_moved(task: Task | TableLoad) -> int:
+    if isinstance(task, TableLoad):  # the only task whose commands are more than its data
+        return LOAD_WORDS * WORD_BYTES + 2 * ATOM_BYTES
     moved = _cube_bytes(task.output)
     if isinstance(task, ConvTask):
         feature = task.feature
