@@ -35,12 +35,20 @@ void remove(const std::vector<AddressRange>& touched, Candidates* candidates) {
   }
 }
 
+// What it writes, it does not only read as well.
+bool can_be_proved(const VerifiedTask& task) {
+  Candidates left = candidates_of(task.access);
+  remove(task.access.reads, &left);
+  return !left.empty();
+}
+
 // The longest run of tasks that ends before `end` and has a mark.
 ProvenTasks last_piece(Span<const VerifiedTask* const> tasks, size_t end) {
   Candidates left = candidates_of(tasks[end - 1]->access);
   remove(tasks[end - 1]->access.reads, &left);
   ProvenTasks piece;
   bool inherits = false;
+  bool needs_load = false;
   for (size_t first = end; first-- > 0;) {
     if (first + 1 < end) {
       remove(tasks[first]->access.reads, &left);
@@ -48,7 +56,10 @@ ProvenTasks last_piece(Span<const VerifiedTask* const> tasks, size_t end) {
     }
     if (left.empty()) break;
     inherits = inherits || tasks[first]->inherits;
-    if (first > 0 && (inherits || tasks[first]->reuses_cbuf)) continue;
+    needs_load =
+        tasks[first]->access.looks_up || (needs_load && !tasks[first]->access.loads_tables);
+    const bool is_bound = inherits || needs_load || tasks[first]->reuses_cbuf;
+    if (first > 0 && (is_bound || !can_be_proved(*tasks[first - 1]))) continue;
     const auto best = std::min_element(
         left.begin(), left.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     piece = {first, end - first, best->first};

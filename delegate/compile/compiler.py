@@ -28,6 +28,7 @@ from delegate.npu.perf import Estimate, total
 from delegate.npu.program import build_program, serialize
 from delegate.options import Options
 from delegate.partition.cost import PartitionCost, partition_cost, slower_partitions
+from delegate.partition.functions import broken_functions
 from delegate.partition.partitioner import (
     copying_views,
     partition_graph,
@@ -174,6 +175,7 @@ def _compile(
     while True:
         partitions = partitions_of(frozenset(supported))
         failed: list[Rejection] = list(copying_views(graph, partitions))
+        failed += broken_functions(graph, partitions)
         if not failed:
             partitions, too_small = select_partitions(
                 graph, partitions, options.min_nodes, options.max_partitions

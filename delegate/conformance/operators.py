@@ -13,8 +13,8 @@ from delegate.conformance import reference
 from delegate.conformance.reference.arithmetic import Array
 from delegate.insight.comparison import MAX_ABS_DIFF, Tally
 from delegate.model.graph import Graph, Node
-from delegate.model.partition import Partition
 from delegate.options import Options
+from delegate.partition.functions import smallest_partition
 
 
 def most_off(graph: Graph) -> int:
@@ -49,8 +49,7 @@ def operators_off(graph: Graph, inputs: dict[int, Array], options: Options) -> l
 def _worst(graph: Graph, node: Node, values: dict[int, Array], options: Options) -> int:
     from delegate._native import Executable
 
-    inputs = tuple(dict.fromkeys(index for index in node.inputs if index in values))
-    compiled = compile_partition(graph, Partition((node.index,), inputs, node.outputs))
+    compiled = compile_partition(graph, smallest_partition(graph, node))
     executable = Executable(compiled.program, options.device, options.timeout_ms)
     tally = Tally()
     results = executable.run([values[binding[0]] for binding in executable.inputs])

@@ -22,6 +22,7 @@ from delegate.lower.task import (
     OutputCube,
     Ref,
     Source,
+    TableUse,
     Task,
 )
 
@@ -155,6 +156,8 @@ class TaskRun:
     def _stages(self, task: Task, value: Array, window: Array | None) -> None:
         value = self._bs(task.bs, task.output, value, window)
         value = self._bn(task.bn, task.output, value)
+        if isinstance(task, ElementwiseTask) and task.table is not None:
+            value = self._look_up(task.table, value)
         if task.ew is not None:
             value = self._ew(task.ew, task.output, value)
         wide = task.output.element_bytes == 4
@@ -199,6 +202,16 @@ class TaskRun:
             value = _fits_int32(value + summand, "BN ALU")
             self._note("BN", f"+ {summand}", value)
         return self._clamp("BN", value, bn.relu, bn.relux_max)
+
+    def _look_up(self, table: TableUse, value: Array) -> Array:
+        """Every 32 units from -16384 on, 256 of each function: ``256 f - 64`` as int16."""
+        results = np.frombuffer(b"".join(table.functions), np.int8).astype(np.int64)
+        step, between = np.divmod(value + 16384, 32)
+        if between.any() or step.min() < 0 or step.max() >= results.size:
+            raise StageOverflowError("table: a value lies between or beside the entries")
+        entries = np.maximum(256 * results - 64, -32768)[step]
+        self._note("LUT", f"entry of function {table.slot}", entries)
+        return np.asarray(entries)
 
     def _ew(self, ew: EwStage, o: OutputCube, value: Array) -> Array:
         if ew.operand is None:

@@ -24,10 +24,10 @@ from delegate.errors import ModelError
 from delegate.host.delegated import DelegatedModel
 from delegate.host.reference import ReferenceModel
 from delegate.model.graph import Graph, Node
-from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
 from delegate.options import Options
+from delegate.partition.functions import smallest_partition
 from delegate.vision.model_inputs import Sample
 
 # The numeric contract: no element off by more than one step; shares of equal elements at least
@@ -233,10 +233,7 @@ class _Operator:
         from delegate._native import Executable
         from delegate.compile.compiler import compile_partition
 
-        inputs = tuple(
-            dict.fromkeys(i for i in node.inputs if i >= 0 and graph.tensor(i).constant is None)
-        )
-        compiled = compile_partition(graph, Partition((node.index,), inputs, node.outputs))
+        compiled = compile_partition(graph, smallest_partition(graph, node))
         self._node = node
         self._executable = Executable(compiled.program, options.device, options.timeout_ms)
 

@@ -1,7 +1,7 @@
 """What tasks rely on that the chip keeps from one kick of a job to the next.
 
 The mainline driver starts every task of a job by itself: it waits for the interrupt of one before
-it kicks the next. Two things then have to outlive a kick:
+it kicks the next. Three things then have to outlive a kick:
 
 * **weights in CBUF**: tasks that share kernels fetch them once (CBUF_CON0.WEIGHT_REUSE). Mesa's
   programs, which run on boards, do the same; no document says it. ``KickState.weights`` turns it
@@ -9,6 +9,8 @@ it kicks the next. Two things then have to outlive a kick:
 * **the ping-pong of the register groups**: a task writes all registers that it uses, but which of
   the two groups is written and which runs alternates from kick to kick. Every program of every
   driver relies on it, so there is no other way.
+* **the DPU's tables**: one task loads them, the next ones use them. The vendor's programs do so, in
+  chains; that a kick does not clear them is assumed. Every job loads what it uses.
 
 Nothing else is carried over: tasks meet in memory only.
 """

@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from delegate.chip.chip import Chip
+from delegate.chip.limits import ATOM_BYTES
 from delegate.chip.rk3588 import RK3588
 from delegate.lower.constants import ConstantPool
 from delegate.lower.kick_state import TRUSTED, KickState, keep_only
 from delegate.lower.memory.check import check_memory
+from delegate.lower.memory.in_place import results_in_place
 from delegate.lower.memory.limits import check_sizes
 from delegate.lower.memory.placement import MemoryPlan, WorkArea, place_tensors
 from delegate.lower.memory.tensors import View, binding_of
 from delegate.lower.memory.uses import tensor_uses
 from delegate.lower.memory.write_order import in_write_order
 from delegate.lower.operation import Memory, Operation, Planning, Workload
+from delegate.lower.tables import share_loads, uses_tables
 from delegate.lower.task import BufferId, BufferSpec, Fold, LoweredPartition
 from delegate.lower.tiling.bands import Split
 from delegate.model.graph import Graph
@@ -50,16 +53,22 @@ def lower_partition(
     plans = [plans[number] for number in order]
     footprints = [plan.footprint for plan in plans]
     slack = 0 if split is None else SPLIT_SLACK
-    uses = tensor_uses(graph, partition, footprints, places, folds, slack)
+    fixed = {*partition.inputs, *partition.outputs, *places}
+    # Cores would have to wait for one another before they overwrite what others still read.
+    in_place = results_in_place(graph, footprints, fixed) if split is None else {}
+    uses = tensor_uses(graph, partition, footprints, places, folds, in_place, slack)
     memory = place_tensors(graph, uses)
     nodes = [footprint.node for footprint in footprints]
     constants, work = ConstantPool(), WorkArea(memory)
     check_sizes(graph, nodes, _buffers(memory, constants, work))
     placed = Memory(memory.tensors, constants, work)
-    layers = tuple(keep_only(plan.lower(placed), kick_state) for plan in plans)
+    layers = share_loads([keep_only(plan.lower(placed), kick_state) for plan in plans])
+    table_atoms = None
+    if uses_tables(layers):
+        table_atoms = constants.add(bytes(ATOM_BYTES)), work.reserve(ATOM_BYTES)
     buffers = _buffers(memory, constants, work)
     check_sizes(graph, nodes, buffers)
-    check_memory(partition, footprints, layers, memory, work, places)
+    check_memory(partition, footprints, layers, memory, work, places, in_place)
     return LoweredPartition(
         chip=chip,
         name=name,
@@ -68,6 +77,7 @@ def lower_partition(
         inputs=tuple(binding_of(graph, memory.tensors[t]) for t in partition.inputs),
         outputs=tuple(binding_of(graph, memory.tensors[t]) for t in partition.outputs),
         live_bytes=memory.live_bytes,
+        table_atoms=table_atoms,
     )
 
 

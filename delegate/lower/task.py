@@ -255,9 +255,19 @@ class ConvTask:
 
 
 @dataclass(frozen=True, slots=True)
+class TableUse:
+    """A function of one int8 value, looked up behind BN: ``functions[slot]`` are its results for
+    -128 to 127, as int8. All ``functions`` lie in the DPU's tables at a time, one behind the other.
+    """
+
+    functions: tuple[bytes, ...]
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
 class ElementwiseTask:
     """DPU only ("flying"): the main operand comes from memory through MRDMA, the second through
-    EW.
+    EW. With a ``table``, what comes out of BN is looked up.
     """
 
     tile: str
@@ -269,9 +279,23 @@ class ElementwiseTask:
     bn: BnStage = field(default_factory=BnStage)
     ew: EwStage | None = None
     core: int = 0
+    table: TableUse | None = None
 
 
 Task = ConvTask | ElementwiseTask
+
+
+@dataclass(frozen=True, slots=True)
+class TableLoad:
+    """Puts ``functions`` into the DPU's tables, where they stay for later tasks of its job. Blocks
+    start only to move data, so it copies an atom from ``source`` to ``target``.
+    """
+
+    tile: str
+    functions: tuple[bytes, ...]
+    source: Ref
+    target: Ref
+    core: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +375,8 @@ class TensorBinding:
 class LoweredPartition:
     """All that ``npu`` needs to build a Program. ``layers`` and their tasks are in execution
     order. ``live_bytes``: what its inner tensors need at the same time, the least SCRATCH can be.
+    ``table_atoms``: a constant and the room that loads of tables copy it to; None: no task uses
+    any.
     """
 
     chip: Chip
@@ -360,3 +386,4 @@ class LoweredPartition:
     inputs: tuple[TensorBinding, ...]
     outputs: tuple[TensorBinding, ...]
     live_bytes: int = 0
+    table_atoms: tuple[Ref, Ref] | None = None

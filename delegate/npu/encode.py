@@ -8,14 +8,17 @@ Refuses what no known program does (EncodingError); never guesses a register val
 from __future__ import annotations
 
 from delegate.chip.chip import Chip
-from delegate.lower.task import ConvTask, Task
+from delegate.lower.task import ConvTask, TableLoad, Task
 from delegate.npu.encode_conv import encode_conv
 from delegate.npu.encode_elementwise import encode_elementwise
+from delegate.npu.encode_table import encode_load
 from delegate.npu.regcmd import Segment
 
 
-def encode_task(chip: Chip, layer: str, task: Task) -> Segment:
+def encode_task(chip: Chip, layer: str, task: Task | TableLoad) -> Segment:
     """The segment of one task. ``layer`` names it in errors. Raises EncodingError."""
     if isinstance(task, ConvTask):
         return encode_conv(chip, layer, task)
+    if isinstance(task, TableLoad):
+        return encode_load(layer, task)
     return encode_elementwise(layer, task)

@@ -24,6 +24,7 @@ from delegate.chip.register_model import (
     OperandType,
     OutputMode,
 )
+from delegate.lower.tables import INDEX_STEP, TABLE_STEPS
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -40,6 +41,9 @@ OUT_CVT_SHIFT_MAX = 63
 
 WIDE_OPERAND_BYTES = 2
 """Of a 16-bit operand."""
+
+_LUT_BOTH = 2
+"""LUT_LO_LE_MUX: both tables are used, each in its range (the only value that is known)."""
 
 REGISTER_OPERANDS = 8
 """EW_OP_VALUE_0..7 serve eight channels in turn; a uniform operand is written to all."""
@@ -62,7 +66,9 @@ INT32_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class DpuTask:
-    """What the DPU does in one task. ``main``/``main_surface_stride_bytes``: flying only."""
+    """What the DPU does in one task. ``main``/``main_surface_stride_bytes``: flying only, as is
+    ``looks_up``: tables behind BN.
+    """
 
     mode: DpuMode
     output: OutputCube
@@ -72,6 +78,7 @@ class DpuTask:
     out_convert: OutConvert
     main: Ref | None = None
     main_surface_stride_bytes: int = 0
+    looks_up: bool = False
 
     @property
     def writes_sums(self) -> bool:
@@ -79,10 +86,15 @@ class DpuTask:
         return self.output.element_bytes == INT32_BYTES
 
 
-def write_pointers(writer: RegCmdWriter) -> None:
-    """Re-arms both register groups to alternate; without it a chain repeats the first task."""
+def write_pointers(writer: RegCmdWriter, *, is_cleared: bool = False) -> None:
+    """Re-arms both register groups to alternate; without it a chain repeats the first task.
+    ``is_cleared``: of a task that uses tables; both pointers go back instead (observed).
+    """
     for name in ("DPU.S_POINTER", "DPU_RDMA.RDMA_S_POINTER"):
-        writer.write(name, POINTER_PP_MODE=1, EXECUTER_PP_EN=1, POINTER_PP_EN=1)
+        if is_cleared:
+            writer.write(name, EXECUTER_PP_CLEAR=1, POINTER_PP_CLEAR=1)
+        else:
+            writer.write(name, POINTER_PP_MODE=1, EXECUTER_PP_EN=1, POINTER_PP_EN=1)
 
 
 def write_dpu(writer: RegCmdWriter, task: DpuTask) -> None:
@@ -92,7 +104,7 @@ def write_dpu(writer: RegCmdWriter, task: DpuTask) -> None:
     _write_bs(writer, task)
     _write_write_out(writer, task)
     _write_bn(writer, task.bn)
-    _write_ew(writer, task.ew)
+    _write_ew(writer, task)
     _write_out_convert(writer, task.out_convert)
     operand = 0 if task.ew is None or task.ew.operand is not None else task.ew.register_operand
     for index in range(REGISTER_OPERANDS):
@@ -100,24 +112,7 @@ def write_dpu(writer: RegCmdWriter, task: DpuTask) -> None:
     stride = task.output.surface_stride_bytes * task.output.surfaces_per_group
     writer.write("DPU.SURFACE_ADD", SURF_ADD=stride)
     writer.write("DPU.UNDOCUMENTED_40C4")
-    for name in _LUT_REGISTERS:
-        writer.write(name)
-
-
-_LUT_REGISTERS = (
-    "DPU.LUT_ACCESS_CFG",
-    "DPU.LUT_ACCESS_DATA",
-    "DPU.LUT_CFG",
-    "DPU.LUT_INFO",
-    "DPU.LUT_LE_START",
-    "DPU.LUT_LE_END",
-    "DPU.LUT_LO_START",
-    "DPU.LUT_LO_END",
-    "DPU.LUT_LE_SLOPE_SCALE",
-    "DPU.LUT_LE_SLOPE_SHIFT",
-    "DPU.LUT_LO_SLOPE_SCALE",
-    "DPU.LUT_LO_SLOPE_SHIFT",
-)
+    _write_tables(writer, task.looks_up)
 
 
 def _check_stages(writer: RegCmdWriter, task: DpuTask) -> None:
@@ -138,6 +133,9 @@ def _check_stages(writer: RegCmdWriter, task: DpuTask) -> None:
     if (memory > 0) != (bs.operands is not None):
         problem = "and the stage's operands disagree: both or none"
         raise writer.fail("DPU_RDMA.RDMA_BS_BASE_ADDR.BS_BASE_ADDR", problem)
+    if task.looks_up and (task.mode is not DpuMode.FLYING or ew is not None):
+        problem = "= 0 is known of tasks from memory without an element-wise operation only"
+        raise writer.fail("DPU.EW_CFG.EW_LUT_BYPASS", problem)
     if task.mode is DpuMode.FLYING and bs.ow is not Source.OFF:
         raise writer.fail("DPU.BS_OW_CFG.OD_BYPASS", "= 0 needs sums of inputs, i.e. a convolution")
     clamps: list[tuple[str, BsStage | BnStage | EwStage]] = [("BS", bs), ("BN", bn)]
@@ -262,15 +260,16 @@ def _write_bn(writer: RegCmdWriter, bn: BnStage) -> None:
     writer.write("DPU.BN_RELUX_CMP_VALUE", BN_RELUX_CMP_DAT=bn.relux_max or 0)
 
 
-def _write_ew(writer: RegCmdWriter, ew: EwStage | None) -> None:
+def _write_ew(writer: RegCmdWriter, task: DpuTask) -> None:
+    ew = task.ew
     if ew is None:
         writer.write(
             "DPU.EW_CFG",
             EW_RELU_BYPASS=1,
             EW_OP_CVT_BYPASS=1,
-            EW_LUT_BYPASS=1,
+            EW_LUT_BYPASS=not task.looks_up,
             EW_OP_BYPASS=1,
-            EW_BYPASS=1,
+            EW_BYPASS=not task.looks_up,
         )
     elif ew.operand is None:
         writer.write(
@@ -306,6 +305,25 @@ def _write_ew(writer: RegCmdWriter, ew: EwStage | None) -> None:
     )
     limit = ew.relux_max if ew is not None else None
     writer.write("DPU.EW_RELUX_CMP_VALUE", EW_RELUX_CMP_DAT=limit or 0)
+
+
+def _write_tables(writer: RegCmdWriter, is_used: bool) -> None:
+    """Nothing to load, and the ranges: LE up to 0, LO from 0 on, LO where both match and above
+    (settings of the vendor's programs).
+    """
+    writer.write("DPU.LUT_ACCESS_CFG")
+    writer.write("DPU.LUT_ACCESS_DATA")
+    priorities = {"LUT_HYBRID_PRIORITY": 1, "LUT_OFLOW_PRIORITY": 1, "LUT_LO_LE_MUX": _LUT_BOTH}
+    writer.write("DPU.LUT_CFG", **priorities if is_used else {})
+    shift = INDEX_STEP.bit_length() - 1 if is_used else 0
+    writer.write("DPU.LUT_INFO", LUT_LO_INDEX_SELECT=shift, LUT_LE_INDEX_SELECT=shift)
+    reach = TABLE_STEPS // 2 * INDEX_STEP if is_used else 0
+    writer.write("DPU.LUT_LE_START", LUT_LE_START=-reach)
+    writer.write("DPU.LUT_LE_END")
+    writer.write("DPU.LUT_LO_START")
+    writer.write("DPU.LUT_LO_END", LUT_LO_END=reach)
+    for name in ("LE_SLOPE_SCALE", "LE_SLOPE_SHIFT", "LO_SLOPE_SCALE", "LO_SLOPE_SHIFT"):
+        writer.write(f"DPU.LUT_{name}")
 
 
 def _write_out_convert(writer: RegCmdWriter, out: OutConvert) -> None:

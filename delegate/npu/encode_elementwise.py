@@ -20,6 +20,12 @@ CHANNEL_GROUP = 16
 def encode_elementwise(layer: str, task: ElementwiseTask) -> Segment:
     """The segment of ``task``. Raises EncodingError."""
     writer = RegCmdWriter(layer, task.tile)
+    write_elementwise(writer, task)
+    return writer.finish(ENABLE_MASK, INT_MASK)
+
+
+def write_elementwise(writer: RegCmdWriter, task: ElementwiseTask) -> None:
+    """All registers of ``task``."""
     dpu = DpuTask(
         mode=DpuMode.FLYING,
         output=task.output,
@@ -29,12 +35,12 @@ def encode_elementwise(layer: str, task: ElementwiseTask) -> Segment:
         out_convert=task.out_convert,
         main=task.source,
         main_surface_stride_bytes=task.source_surface_stride_bytes,
+        looks_up=task.table is not None,
     )
     channels, group = task.output.channels, CHANNEL_GROUP * task.output.surfaces_per_group
     if channels % CHANNEL_GROUP or group != CHANNEL_GROUP:
         problem = f"= {channels} is not whole groups of {CHANNEL_GROUP}"
         raise writer.fail("DPU.DATA_CUBE_CHANNEL.CHANNEL", problem)
-    write_pointers(writer)
+    write_pointers(writer, is_cleared=dpu.looks_up)
     write_dpu(writer, dpu)
     write_rdma(writer, dpu)
-    return writer.finish(ENABLE_MASK, INT_MASK)

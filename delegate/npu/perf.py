@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from delegate.chip.chip import Chip
 from delegate.chip.element import ATOM_BYTES
 from delegate.lower.cost import ceil_div, ddr_cycles, dense_cycles, depthwise_cycles
-from delegate.lower.task import ConvTask, OutputCube, Task
+from delegate.lower.task import ConvTask, OutputCube, TableLoad, Task
+from delegate.npu.encode_table import LOAD_WORDS
+
+WORD_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,7 @@ class Estimate:
     bytes: int
 
 
-def estimate_task(chip: Chip, task: Task) -> Estimate:
+def estimate_task(chip: Chip, task: Task | TableLoad) -> Estimate:
     """The estimate of one task."""
     moved = _bytes_moved(task)
     npu = _npu_cycles(chip, task) if isinstance(task, ConvTask) else 0
@@ -59,7 +62,9 @@ def _cube_bytes(output: OutputCube) -> int:
     return output.height * output.width * surfaces * ATOM_BYTES
 
 
-def _bytes_moved(task: Task) -> int:
+def _bytes_moved(task: Task | TableLoad) -> int:
+    if isinstance(task, TableLoad):  # the only task whose commands are more than its data
+        return LOAD_WORDS * WORD_BYTES + 2 * ATOM_BYTES
     moved = _cube_bytes(task.output)
     if isinstance(task, ConvTask):
         feature = task.feature

@@ -15,7 +15,7 @@ import numpy as np
 from delegate.chip.chip import Chip
 from delegate.errors import EncodingError, ProgramError
 from delegate.lower.memory.footprint import accesses
-from delegate.lower.task import BufferId, ConvTask, Layer, LoweredPartition, Task
+from delegate.lower.task import BufferId, ConvTask, Layer, LoweredPartition, TableLoad, Task
 from delegate.npu.encode import encode_task
 from delegate.npu.perf import estimate_task
 from delegate.npu.program_check import check_program
@@ -31,7 +31,7 @@ from delegate.npu.program_types import (
 )
 from delegate.npu.program_writer import serialize
 from delegate.npu.regcmd import TAIL_WORDS, Segment, segment_stride_words, tail_words
-from delegate.npu.schedule import ScheduledTask, schedule
+from delegate.npu.schedule import ScheduledTask, schedule, with_table_loads
 
 __all__ = [
     "FORMAT_VERSION",
@@ -53,13 +53,15 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
     partition's buffers, references or bindings are inconsistent.
     """
     tasks = schedule(lowered.layers, _sizes(lowered))
+    if lowered.table_atoms is not None:
+        tasks = list(with_table_loads(tasks, lowered.table_atoms))
     segments = [_encode(lowered.chip, lowered.layers[item.layer], item.task) for item in tasks]
     _check_reuse(lowered, tasks)
     linked = _linked(tasks)
     jobs = _jobs(linked)
     offsets, size_words = _place(segments)
     buffers = _buffers(lowered, _stream(segments, offsets, linked, size_words))
-    _check_extents(lowered, buffers)
+    _check_extents(lowered, tasks, buffers)
     program = Program(
         chip=lowered.chip.name,
         compiler=compiler,
@@ -87,7 +89,7 @@ def _jobs(linked: Sequence[bool]) -> list[int]:
     return list(accumulate((not link for link in linked), initial=0))
 
 
-def _encode(chip: Chip, layer: Layer, task: Task) -> Segment:
+def _encode(chip: Chip, layer: Layer, task: Task | TableLoad) -> Segment:
     try:
         return encode_task(chip, layer.name, task)
     except EncodingError as error:
@@ -115,21 +117,23 @@ def _check_reuse(lowered: LoweredPartition, tasks: Sequence[ScheduledTask]) -> N
                 raise EncodingError(problem, layer.nodes)
 
 
-def _check_extents(lowered: LoweredPartition, buffers: tuple[ProgramBuffer, ...]) -> None:
+def _check_extents(
+    lowered: LoweredPartition, tasks: Sequence[ScheduledTask], buffers: tuple[ProgramBuffer, ...]
+) -> None:
     """Every task stays inside its buffers, and writes only where results belong."""
-    for layer in lowered.layers:
-        for task in layer.tasks:
-            for access in accesses(task):
-                buffer, start, end = access.start.buffer, access.start.offset, access.end
-                place = f"program {lowered.name}: layer {layer.name}, tile {task.tile}"
-                size = buffers[buffer].size_bytes
-                if start < 0 or end > size:
-                    raise ProgramError(
-                        f"{place}: {access.what}: bytes {start}..{end - 1} of {buffer.name}, "
-                        f"which has {size}"
-                    )
-                if access.is_write and buffer not in _WRITTEN:
-                    raise ProgramError(f"{place}: {access.what} is in {buffer.name}, which is read")
+    for item in tasks:
+        for access in accesses(item.task):
+            buffer, start, end = access.start.buffer, access.start.offset, access.end
+            name = lowered.layers[item.layer].name
+            place = f"program {lowered.name}: layer {name}, tile {item.task.tile}"
+            size = buffers[buffer].size_bytes
+            if start < 0 or end > size:
+                raise ProgramError(
+                    f"{place}: {access.what}: bytes {start}..{end - 1} of {buffer.name}, "
+                    f"which has {size}"
+                )
+            if access.is_write and buffer not in _WRITTEN:
+                raise ProgramError(f"{place}: {access.what} is in {buffer.name}, which is read")
 
 
 # INPUT too: results that are joined with an input lie beside it.

@@ -8,7 +8,7 @@ of a layer on a core stay together, because they may keep weights in CBUF.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from delegate.chip.limits import ATOM_BYTES
 from delegate.lower.memory.footprint import accesses
-from delegate.lower.task import BufferId, Layer, Task
+from delegate.lower.task import BufferId, ElementwiseTask, Layer, Ref, TableLoad, Task
 
 _NEVER = -1
 _SHARED = (BufferId.SCRATCH, BufferId.INPUT, BufferId.OUTPUT)
@@ -29,7 +29,7 @@ class ScheduledTask:
     """``layer``: index of the layer the task belongs to."""
 
     layer: int
-    task: Task
+    task: Task | TableLoad
     stage: int
 
     @property
@@ -73,6 +73,25 @@ def schedule(layers: Sequence[Layer], sizes_bytes: Sequence[int]) -> list[Schedu
             current[core] = stage
             scheduled += [ScheduledTask(index, task, stage) for task in tasks]
     return sorted(scheduled, key=lambda item: item.job)
+
+
+def with_table_loads(
+    tasks: Iterable[ScheduledTask], atoms: tuple[Ref, Ref]
+) -> Iterator[ScheduledTask]:
+    """``tasks``, and before those that find other tables than theirs a load, which copies ``atoms``
+    [0] to [1]. A job finds none: somebody else may have used the core before it.
+    """
+    job, loaded = None, None
+    for item in tasks:
+        if item.job != job:
+            job, loaded = item.job, None
+        task = item.task
+        use = task.table if isinstance(task, ElementwiseTask) else None
+        if use is not None and use.functions != loaded:
+            loaded = use.functions
+            load = TableLoad(f"table load, functions {len(loaded)}", loaded, *atoms, task.core)
+            yield ScheduledTask(item.layer, load, item.stage)
+        yield item
 
 
 _Span = tuple[BufferId, int, int, bool]

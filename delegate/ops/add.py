@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from delegate.lower.add import lower_add, surfaces_touched
@@ -9,10 +10,11 @@ from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.operation import Memory, Operation, Planning
 from delegate.lower.task import Layer
-from delegate.model.graph import Activation, Node, Tensor
+from delegate.model.graph import Activation, Graph, Node, Tensor
 from delegate.model.operator_options import FieldKind, Options, option
-from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
+from delegate.ops.operator import GraphFacts, Operator, Role, Values, constraint, named
 from delegate.ops.shared import common
+from delegate.ops.shared.functions import activated, weighted_sum
 
 MAX_RANK = 4
 
@@ -96,10 +98,19 @@ class AddPlan:
         return view_of(self.planning.graph.tensor(tensor).shape).channels
 
 
+def add(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
+    """Of a value with a constant or a function of it: what the kernels give."""
+    options = node.options_as(AddOptions)
+    assert options is not None
+    total = weighted_sum(graph, node, operands, (1, 1))
+    return activated(graph, node, total, options.activation)
+
+
 OPERATOR = Operator(
     name="ADD",
     options=AddOptions,
     plan=AddPlan,
+    function=add,
     inputs=(Role.OPERAND, Role.OPERAND),
     rules=(
         *common.FIRST,

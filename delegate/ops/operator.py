@@ -9,7 +9,7 @@ the value that breaks the rule ("stride_h is 9").
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -78,6 +78,23 @@ class GraphFacts:
         return frozenset(t for node in self.graph.nodes for t in node.outputs if t != ABSENT)
 
     @cached_property
+    def sources(self) -> Mapping[int, int]:
+        """The only value that each result of a function follows from, other functions seen through.
+        A tensor that has none, or several, is not in it.
+        """
+        found: dict[int, int] = {}
+        for node in self.graph.nodes:
+            operator = self.operators.get(node.op)
+            if operator is None or operator.function is None:
+                continue
+            read = [t for t in operator.feature_inputs(node) if t != ABSENT]
+            computed = [t for t in read if self.graph.tensor(t).constant is None]
+            sources = {found.get(t, t) for t in computed}
+            if len(sources) == 1:
+                found.update(dict.fromkeys(node.outputs, sources.pop()))
+        return found
+
+    @cached_property
     def disorder(self) -> str | None:
         """What keeps the nodes from running one after the other as they stand; None: nothing.
 
@@ -118,6 +135,9 @@ class GraphFacts:
 
 
 Check = Callable[[GraphFacts, Node], str | None]
+
+Values = npt.NDArray[np.int64]
+Function = Callable[[Graph, Node, Sequence[Values]], Values]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +205,9 @@ class Operator:
     counts output channels. ``macs``: multiply-accumulates of one run. ``pads_input``: its task can
     give pixels around its first input a value, so that a PAD before it needs none. ``movement`` and
     ``links`` (which tensors lie where in which): of an alias. ``plan``: how it becomes tasks.
+    ``function``: the results of elements, as the reference kernels compute them, from raw values of
+    its feature maps (arrays that broadcast); what is beyond the result's type is clamped. Without
+    a ``plan``, the operator runs on the NPU where its operands follow from one value.
     ``fold``: how the host may fold its first input. ``pads``: the rows above and columns left of
     the image that a neighbour gives its reader.
     """
@@ -203,6 +226,7 @@ class Operator:
     movement: Movement | None = None
     links: Callable[[Graph, Node], tuple[Link, ...]] | None = None
     plan: Callable[[Planning, Operation], Plan] | None = None
+    function: Function | None = None
     fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
     pads: Callable[[Graph, Node], tuple[int, int]] | None = None
 

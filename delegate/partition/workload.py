@@ -7,6 +7,7 @@ what its operator's record says.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from delegate.errors import LoweringError
 from delegate.lower.operation import Operation, Workload
@@ -14,7 +15,9 @@ from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
+from delegate.ops.shared.functions import TablePlan
 from delegate.partition.aliases import place_views
+from delegate.partition.functions import FunctionPlan, plan_functions
 from delegate.partition.rules import ALIAS_IS_FREE, PAD_RESULT_HIDDEN, RESULT_USED
 
 
@@ -25,17 +28,35 @@ def workload_of(graph: Graph, partition: Partition) -> Workload:
     views = place_views(graph, partition)
     for rejection in views.rejections:
         raise LoweringError(rejection.node, ALIAS_IS_FREE, rejection.detail.partition(": ")[2])
+    functions = plan_functions(graph, partition)
+    for refusal in functions.refusals:
+        raise LoweringError(refusal.node.index, refusal.rule, refusal.problem)
     nodes = [graph.node(index) for index in partition.nodes]
     neighbours = _neighbours(partition, nodes)
     return Workload(
         partition=partition,
         operations=tuple(
-            _operation(graph, node, neighbours)
+            _function(graph, node, functions)
+            if node.index in functions.chains
+            else _operation(graph, node, neighbours)
             for node in nodes
             if OPERATORS[node.op].lowering is Lowering.TASKS
+            and (node.index in functions.chains or node.index not in functions.within)
         ),
         aliases=tuple(n for n in nodes if OPERATORS[n.op].lowering is Lowering.ALIAS),
         places=views.places,
+    )
+
+
+def _function(graph: Graph, node: Node, functions: FunctionPlan) -> Operation:
+    """The chain that ends with ``node``."""
+    chain = functions.chains[node.index]
+    return Operation(
+        node=node,
+        nodes=chain.nodes,
+        operands=(chain.source,),
+        result=node.outputs[0],
+        plan=partial(TablePlan, function=functions.tables[node.index]),
     )
 
 

@@ -90,6 +90,7 @@ void LutTables::push(uint32_t data, const Position& where) {
   }
   values_[table_][next_] = entry;
   written_[table_].set(next_);
+  loaded_[table_].set(next_);
   ++next_;
 }
 

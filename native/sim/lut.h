@@ -21,11 +21,15 @@ class LutTables {
   void configure(uint32_t access_cfg, const Position& where);
   void push(uint32_t data, const Position& where);
   bool is_complete(int table) const { return written_[table].all(); }
+  void begin_task() { loaded_ = {}; }
+  // The current task wrote every entry.
+  bool is_whole_load() const { return loaded_[0].all() && loaded_[1].all(); }
   int16_t at(int table, uint32_t index) const { return values_[table][index]; }
 
  private:
   std::array<std::array<int16_t, kLutEntries>, 2> values_{};
   std::array<std::bitset<kLutEntries>, 2> written_{};
+  std::array<std::bitset<kLutEntries>, 2> loaded_{};  // by the current task
   int table_ = 0;
   uint32_t next_ = kLutEntries;  // no access before a configuration
 };

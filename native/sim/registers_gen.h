@@ -832,7 +832,8 @@ inline constexpr Field kLutAddr{9, 0, false, 0, 1};
 }  // namespace lut_access_cfg
 namespace lut_access_data {  // Table upload: next entry.
 inline constexpr uint16_t kOffset = 0x4104;
-inline constexpr uint32_t kValid = 0x0000ffffu;
+inline constexpr uint32_t kValid = 0xffffffffu;
+inline constexpr Field kLutAccessSign{31, 16, false, 0, 1};
 inline constexpr Field kLutAccessData{15, 0, false, 0, 1};
 }  // namespace lut_access_data
 namespace lut_cfg {  // Choice between the two tables.
@@ -1366,7 +1367,7 @@ inline constexpr Register kRegisters[] = {
     {0x1001, 0x40c0, 0xfffffff0u, Access::kStream, false, "DPU", "DPU.SURFACE_ADD"},
     {0x1001, 0x40c4, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_40C4"},
     {0x1001, 0x4100, 0x000303ffu, Access::kStream, false, "DPU", "DPU.LUT_ACCESS_CFG"},
-    {0x1001, 0x4104, 0x0000ffffu, Access::kStream, false, "DPU", "DPU.LUT_ACCESS_DATA"},
+    {0x1001, 0x4104, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_ACCESS_DATA"},
     {0x1001, 0x4108, 0x000000ffu, Access::kStream, false, "DPU", "DPU.LUT_CFG"},
     {0x1001, 0x410c, 0x00ffff00u, Access::kStream, false, "DPU", "DPU.LUT_INFO"},
     {0x1001, 0x4110, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_LE_START"},

@@ -57,6 +57,7 @@ TaskAccess access_of(const TaskPlan& plan) {
   access.real_writes = plan.dpu.writes_as_computed()
                            ? std::min<uint64_t>(surfaces, access.writes.size())
                            : access.writes.size();
+  access.looks_up = plan.dpu.lut.is_on;
   if (!plan.is_conv) return access;
   access.reuses_cbuf = plan.cna.cbuf.data_reuse || plan.cna.cbuf.weight_reuse;
   for (const AddressRange& range : ranges(plan.feature_reads)) access.reads.push_back(range);
@@ -90,6 +91,7 @@ struct Simulator::Impl {
   SegmentEnd run_task(Run& run, uint64_t address, uint32_t words, const std::string& layer) {
     const Position where = position(run, layer);
     run.registers.begin_task();
+    run.tables.begin_task();
     const SegmentEnd end =
         run_segment(run.memory, run.registers, run.tables, address, words, where);
     if (is_pooling(end.enable_mask, where)) {
@@ -149,8 +151,10 @@ struct Simulator::Impl {
   template <typename Access>
   void note_access(Run& run, Access access) const {
     if (!settings.accesses) return;
-    run.report.accesses.push_back(access());
-    run.report.accesses.back().inherits = run.registers.inherits();
+    TaskAccess& found = run.report.accesses.emplace_back(access());
+    found.inherits = run.registers.inherits();
+    found.loads_tables = run.tables.is_whole_load();
+    found.looks_up = found.looks_up && !found.loads_tables;
   }
 
   void run_pooling_task(Run& run, uint32_t enable_mask, const Position& where) {

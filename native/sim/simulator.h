@@ -146,8 +146,10 @@ struct TaskAccess {
   // How many of `writes`, from the first, hold channels that the task was asked for; the others
   // only complete a group.
   size_t real_writes = 0;
-  bool inherits = false;     // it needs registers that only tasks before it wrote
-  bool reuses_cbuf = false;  // it needs what the task before it left in CBUF
+  bool inherits = false;      // it needs registers that only tasks before it wrote
+  bool reuses_cbuf = false;   // it needs what the task before it left in CBUF
+  bool loads_tables = false;  // it writes all entries of both lookup tables
+  bool looks_up = false;      // it needs the tables that a task before it wrote
 };
 
 // What a run reports besides the memory it leaves.

@@ -20,9 +20,13 @@ from delegate.model.builder import (
     options,
     views,
 )
+from delegate.model.builder.functions import function as function_of
+from delegate.model.builder.functions import function_model
+from delegate.model.builder.options import BuiltinOptions
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
+from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.operator import Constraint, constraint
 from delegate.ops.shared.convolution import output_and_padding
 from delegate.partition.partitioner import select_nodes
@@ -145,6 +149,39 @@ def as_input(graph: Graph, position: int) -> Graph:
 
 def ADD(first: int, second: int, target: int) -> Node:  # noqa: N802  the operator's name
     return dataclasses.replace(addition().nodes[0], inputs=(first, second), outputs=(target,))
+
+
+def function(
+    op: str,
+    shape: tuple[int, ...] = (1, 2, 3, 4),
+    dtype: DType = DType.INT8,
+    options: BuiltinOptions | None = None,
+) -> Graph:
+    quantization = per_tensor(1 / 128, 0)
+    model = function_model(op, (dtype, quantization), (dtype, quantization), options, shape)
+    return read_graph(model)
+
+
+def leaky() -> Graph:
+    return function("LEAKY_RELU", options=options.of(LeakyReluOptions(0.1)))
+
+
+def two_operands(op: str) -> Graph:
+    builder = ModelBuilder(op)
+    shape, quantization = (1, 2, 3, 4), per_tensor(1 / 128, 0)
+    x = builder.input("input", shape, DType.INT8, quantization)
+    other = builder.input("other", shape, DType.INT8, quantization)
+    table = options.mul() if op == "MUL" else None
+    builder.output(function_of(builder, op, (x, other), quantization, table))
+    return read_graph(builder.build())
+
+
+def two_values() -> Graph:
+    return two_operands("MUL")
+
+
+def slopes() -> Graph:
+    return two_operands("PRELU")
 
 
 def with_nodes(*nodes: Node) -> Graph:
@@ -402,6 +439,20 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: addition(other_shape=(1, 1, 2, 4)), "of shape [1, 1, 2, 4] is to be broadcast"),
         (lambda: with_output(addition(), shape=(1, 3, 5, 4)), "[1, 3, 5, 4]"),
     ],
+    "rank_in_range": [(lambda: function("TANH", shape=(1, 1, 2, 3, 4)), "[1, 1, 2, 3, 4]")],
+    "same_shapes": [
+        (lambda: with_output(function("RELU"), shape=(1, 2, 3)), "the output [1, 2, 3]"),
+    ],
+    "function_of_one_value": [(two_values, "'other'")],
+    "logistic_output_scale": [
+        (lambda: function("LOGISTIC"), "has the scale 0.0078125 and the zero point 0"),
+    ],
+    "int8_features": [(lambda: function("EXP", dtype=DType.UINT8), "is UINT8")],
+    "slope_not_negative": [
+        (lambda: with_options(leaky(), alpha=-0.5), "it is -0.5"),
+        (lambda: with_options(leaky(), alpha=math.nan), "it is nan"),
+    ],
+    "one_slope": [(slopes, "is [1, 2, 3, 4]")],
 }
 
 

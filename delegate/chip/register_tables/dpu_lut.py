@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from delegate.chip.register_model import (
+    Certainty,
     RegisterSpec,
     bit,
     bits,
@@ -22,6 +23,7 @@ LUT_REGISTERS: tuple[RegisterSpec, ...] = (
         0x4104,
         "LUT_ACCESS_DATA",
         "Table upload: next entry.",
+        bits(31, 16, "LUT_ACCESS_SIGN", "sign of the entry", certainty=Certainty.OBSERVED),
         bits(15, 0, "LUT_ACCESS_DATA", "entry, int16"),
     ),
     reg(

@@ -41,11 +41,13 @@ def check_memory(
     memory: MemoryPlan,
     work: WorkArea,
     places: Mapping[int, Place],
+    in_place: Mapping[int, int],
 ) -> None:
-    """``footprints`` belong to ``layers``, one to one. Raises LoweringError (rule
-    ``tasks_keep_memory``) naming the node whose tasks would read or write what they must not.
+    """``in_place``: operands that results are written over. ``footprints`` belong to ``layers``,
+    one to one. Raises LoweringError (rule ``tasks_keep_memory``) naming the node whose tasks would
+    read or write what they must not.
     """
-    checker = _Checker(memory, work, places)
+    checker = _Checker(memory, work, places, in_place)
     for tensor in partition.inputs:
         checker.hold(tensor)
     for footprint, layer in zip(footprints, layers, strict=True):
@@ -56,9 +58,16 @@ def check_memory(
 
 
 class _Checker:
-    def __init__(self, memory: MemoryPlan, work: WorkArea, places: Mapping[int, Place]) -> None:
+    def __init__(
+        self,
+        memory: MemoryPlan,
+        work: WorkArea,
+        places: Mapping[int, Place],
+        in_place: Mapping[int, int],
+    ) -> None:
         self._tensors = memory.tensors
         self._work = work
+        self._in_place = in_place
         # Tensors of a group lie in one another: any of them stands for the group.
         self._names = {t: places[t].group if t in places else t for t in memory.tensors}
         sizes = {**memory.sizes_bytes, BufferId.SCRATCH: work.end}
@@ -85,10 +94,14 @@ class _Checker:
             self.require(tensor, node, "is not there when it is read")
         self._content[BufferId.SCRATCH][self._work.start // ATOM_BYTES :] = NOTHING
         result = self._tensors[footprint.result]
+        replaced = self._in_place.get(footprint.result)
         for task in layer.tasks:
+            if replaced is not None and not _is_byte_by_byte(task):
+                raise _refusal(node, f"{task.tile} overwrites bytes before it reads them")
             self._run(node, task, result)
         for tensor, _ in footprint.reads:
-            self.require(tensor, node, "is overwritten while it is read")
+            if tensor != replaced:
+                self.require(tensor, node, "is overwritten while it is read")
         self.require(footprint.result, node, "is not written as a whole")
 
     def _run(self, node: int, task: Task, result: DeviceTensor) -> None:
@@ -147,6 +160,21 @@ class _Checker:
         surface, row = (stride // ATOM_BYTES * per_atom for stride in strides)
         offset = first // ATOM_BYTES * per_atom
         return np.ndarray(shape, np.int32, content, offset, (surface, row, per_atom))
+
+
+def _is_byte_by_byte(task: Task) -> bool:
+    """Whether the task writes exactly the atoms that it reads, in the same order."""
+    read, *others = [access for access in accesses(task) if not access.is_write]
+    (written,) = [access for access in accesses(task) if access.is_write]
+    rows = written.row_bytes if written.rows == 1 else written.row_stride_bytes
+    return (
+        not others
+        and read.start == written.start
+        and read.surfaces == written.surfaces
+        and (read.surfaces == 1 or read.surface_stride_bytes == written.surface_stride_bytes)
+        and rows == written.row_bytes
+        and read.surface_bytes == written.surface_bytes
+    )
 
 
 def _extent(tensor: DeviceTensor) -> tuple[int, int]:

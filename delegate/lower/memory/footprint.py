@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE
-from delegate.lower.task import ConvTask, Ref, Source, Task
+from delegate.lower.task import ConvTask, Ref, Source, TableLoad, Task
 from delegate.model.graph import Node
 
 ALU_BYTES = 4
@@ -26,12 +26,15 @@ class Footprint:
 
     ``reads``: of every operand in memory, some beyond its channels. ``writes``: of ``result``, the
     spare lanes of its last group included. Whatever the tiles are, they touch all pixels.
+    ``byte_by_byte``: every task writes bytes that follow from those at the same places of the only
+    operand, so that the result may lie where that is.
     """
 
     node: Node
     reads: tuple[tuple[int, int], ...]
     result: int
     writes: int
+    byte_by_byte: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +72,12 @@ class Access:
             yield first, first + self.surface_bytes
 
 
-def accesses(task: Task) -> Iterator[Access]:
+def accesses(task: Task | TableLoad) -> Iterator[Access]:
     """All that ``task`` reads and writes, whole groups of channels included."""
+    if isinstance(task, TableLoad):
+        yield Access("the copied atom", task.source, ATOM_BYTES)
+        yield Access("the copy", task.target, ATOM_BYTES, is_write=True)
+        return
     output = task.output
     surfaces = -(-output.channels // CHANNELS_PER_SURFACE)
     if isinstance(task, ConvTask):

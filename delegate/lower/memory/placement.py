@@ -27,7 +27,8 @@ class TensorUse:
     """A tensor's demands: surfaces needed, and the first and last operation that touch it.
 
     ``folded``: the view of a partition's input that the host folds, and how. ``place``: where it
-    begins in memory that it shares.
+    begins in memory that it shares. ``over``: the tensor, of the same shape and with as many
+    surfaces, that it is written over.
     """
 
     index: int
@@ -37,6 +38,7 @@ class TensorUse:
     buffer: BufferId
     folded: tuple[View, Fold] | None = None
     place: Place | None = None
+    over: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,10 @@ class _Piece:
 def _pieces(graph: Graph, uses: Iterable[TensorUse]) -> list[_Piece]:
     """Pieces in the order of their first tensors."""
     members: dict[tuple[bool, int], list[TensorUse]] = {}
+    owners: dict[int, int] = {}
     for use in uses:
-        key = (False, use.index) if use.place is None else (True, use.place.group)
+        owners[use.index] = use.index if use.over is None else owners[use.over]
+        key = (False, owners[use.index]) if use.place is None else (True, use.place.group)
         members.setdefault(key, []).append(use)
     return [_piece(graph, tuple(found)) for found in members.values()]
 
@@ -207,3 +211,9 @@ class WorkArea:
         """``size_bytes`` for the operation that is being lowered; once per operation."""
         self.end = max(self.end, self.start + size_bytes)
         return Ref(BufferId.SCRATCH, self.start)
+
+    def reserve(self, size_bytes: int) -> Ref:
+        """``size_bytes`` that no operation has, once all have taken theirs."""
+        start = align(self.end, DMA_ALIGN_BYTES)
+        self.end = start + size_bytes
+        return Ref(BufferId.SCRATCH, start)

@@ -24,11 +24,12 @@ def tensor_uses(
     operations: Sequence[Footprint],
     places: Mapping[int, Place],
     folds: Mapping[int, tuple[View, Fold]],
+    in_place: Mapping[int, int],
     slack: int = 0,
 ) -> tuple[TensorUse, ...]:
     """The partition's inputs first, then the others in the order of their first use. ``folds``:
-    inputs that the host folds. ``slack``: for how many more operations memory that was read is not
-    used again.
+    inputs that the host folds. ``in_place``: operands that results are written over. ``slack``: for
+    how many more operations memory that was read is not used again.
     """
     surfaces: dict[int, int] = {}
     first: dict[int, int] = {}
@@ -46,6 +47,8 @@ def tensor_uses(
     for tensor in (*partition.inputs, *partition.outputs):
         if tensor in places and tensor not in first:  # only its parts, or the whole, are touched
             touch(tensor, _surfaces(view_of(graph.tensor(tensor).shape).channels), 0)
+    for result, operand in (*in_place.items(), *reversed(tuple(in_place.items()))):
+        surfaces[result] = surfaces[operand] = max(surfaces[result], surfaces[operand])
     buffers = _buffers(partition, places)
     uses = []
     for tensor in (*partition.inputs, *(t for t in first if t not in partition.inputs)):
@@ -63,6 +66,7 @@ def tensor_uses(
                 BufferId.SCRATCH if buffer is None else buffer,
                 folded,
                 place,
+                in_place.get(tensor),
             )
         )
     return tuple(uses)

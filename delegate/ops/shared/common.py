@@ -143,6 +143,13 @@ def eight_bit_features(facts: GraphFacts, node: Node) -> str | None:
 
 
 @constraint()
+def int8_features(facts: GraphFacts, node: Node) -> str | None:
+    """Input and output must be int8: the runtime takes no uint8."""
+    found = next((t for t in facts.features(node) if t.dtype is not DType.INT8), None)
+    return None if found is None else f"{named(found)} is {found.dtype.name}"
+
+
+@constraint()
 def same_feature_types(facts: GraphFacts, node: Node) -> str | None:
     """Inputs and output must have the same type."""
     types = [tensor.dtype.name for tensor in facts.features(node)]

@@ -1,0 +1,43 @@
+"""Functions of one value: layers and one-operator models.
+
+Comes from: an operator's name and quantisations. Goes to: ``ModelBuilder`` or bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.builder.options import BuiltinOptions
+from delegate.model.graph import DType, Quantization
+
+
+def function(
+    builder: ModelBuilder,
+    op: str,
+    operands: Sequence[int],
+    quantization: Quantization,
+    options: BuiltinOptions | None = None,
+    dtype: DType | None = None,
+) -> int:
+    """``op`` of ``operands``, whose first has the result's shape and, unless ``dtype`` is given,
+    its type.
+    """
+    spec = builder.spec(operands[0])
+    result = builder.tensor(op.lower(), spec.shape, dtype or spec.dtype, quantization)
+    builder.operator(op, operands, (result,), options)
+    return result
+
+
+def function_model(
+    op: str,
+    source: tuple[DType, Quantization],
+    target: tuple[DType, Quantization],
+    options: BuiltinOptions | None = None,
+    shape: Sequence[int] = (1, 1, 1, 256),
+) -> bytes:
+    """One operator with one operand."""
+    builder = ModelBuilder(op.lower())
+    x = builder.input("input", shape, *source)
+    builder.output(function(builder, op, (x,), target[1], options, target[0]))
+    return builder.build()

@@ -1,0 +1,57 @@
+"""The load of the DPU's lookup tables: four functions of an int8 value, entry by entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from delegate.lower.tables import ENTRY_OFFSET, ENTRY_SCALE, FUNCTIONS_PER_LOAD
+from delegate.lower.task import BsStage, ElementwiseTask, OutConvert, OutputCube, TableLoad
+from delegate.npu.encode_elementwise import ENABLE_MASK, INT_MASK, write_elementwise
+from delegate.npu.regcmd import TAIL_WORDS, RegCmdWriter, Segment
+
+TABLES = 2
+ENTRIES = 513
+"""LE and LO, of int16 each. LE ends where LO begins."""
+_INT16_MIN = -(1 << 15)
+_MASK16 = 0xFFFF
+_MASK32 = 0xFFFF_FFFF
+_ELEMENTWISE_WORDS = 69
+LOAD_WORDS = _ELEMENTWISE_WORDS + TABLES * (1 + ENTRIES) + TAIL_WORDS
+"""Commands of a load, tail included."""
+
+
+def encode_load(layer: str, task: TableLoad) -> Segment:
+    """The segment of 1,097 registers that fills both tables. Raises EncodingError."""
+    writer = RegCmdWriter(layer, task.tile)
+    if not 0 < len(task.functions) <= FUNCTIONS_PER_LOAD:
+        problem = f"for {len(task.functions)} functions; there is room for {FUNCTIONS_PER_LOAD}"
+        raise writer.fail("DPU.LUT_ACCESS_CFG.LUT_ADDR", problem)
+    write_elementwise(writer, _copy(task))
+    for table, entries in enumerate(_entries(task.functions)):
+        writer.rewrite("DPU.LUT_ACCESS_CFG", LUT_ACCESS_TYPE=1, LUT_TABLE_ID=table)
+        for entry in entries:
+            number = entry & _MASK32  # extended by its sign, as in the vendor's programs
+            writer.rewrite(
+                "DPU.LUT_ACCESS_DATA",
+                LUT_ACCESS_SIGN=number >> 16,
+                LUT_ACCESS_DATA=number & _MASK16,
+            )
+    return writer.finish(ENABLE_MASK, INT_MASK)
+
+
+def _copy(task: TableLoad) -> ElementwiseTask:
+    """An atom, all stages off, as in the vendor's loads."""
+    atom = OutputCube(task.target, 1, 1, 16, 16, 16, 1)
+    return ElementwiseTask(task.tile, task.source, 16, atom, BsStage(), OutConvert(1, 0, 0))
+
+
+def _entries(functions: tuple[bytes, ...]) -> Iterator[list[int]]:
+    """The content of LE, then of LO; steps that no function needs repeat the last entry."""
+    results = np.frombuffer(b"".join(functions), np.int8).astype(np.int64)
+    steps = np.maximum(results * ENTRY_SCALE + ENTRY_OFFSET, _INT16_MIN)
+    steps = np.pad(steps, (0, TABLES * (ENTRIES - 1) + 1 - steps.size), mode="edge")
+    for table in range(TABLES):
+        first = table * (ENTRIES - 1)
+        yield [int(entry) for entry in steps[first : first + ENTRIES]]

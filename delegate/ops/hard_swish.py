@@ -1,0 +1,63 @@
+"""HARD_SWISH: a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from delegate.model.graph import Graph, Node
+from delegate.ops.operator import Operator, Role, Values
+from delegate.ops.shared.fixed_point import (
+    INT16_MAX,
+    INT32_MAX,
+    UndefinedResultError,
+    divide_by_power,
+    float32_product,
+    high_product16,
+    multiplier_of,
+    towards_zero,
+)
+from delegate.ops.shared.functions import RULES, scale_of
+
+_HIRES_BITS = 7
+_RELUISH_SCALE = 3 / (1 << 15)
+"""Of the int16 that holds relu6(x + 3) / 6, between -1 and 1."""
+
+
+def hard_swish(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
+    """The kernels' steps in int16: the value times 128, scaled to the output, times the clamped
+    and halved one.
+    """
+    source, source_zero = scale_of(graph, node.inputs[0])
+    target, target_zero = scale_of(graph, node.outputs[0])
+    hires = float32_product(source, over=1 << _HIRES_BITS)
+    to_output = multiplier_of(float32_product(hires, over=target))
+    to_reluish = multiplier_of(float32_product(hires, over=_RELUISH_SCALE))
+    if to_output.shift > 0:
+        raise UndefinedResultError("the output's scale is less than 1/128 of the input's")
+    values = (operands[0] - source_zero) << _HIRES_BITS
+    preshift = high_product16(values, _in_16_bits(to_output.fraction))
+    reluish = values
+    if to_reluish.shift > 0:
+        reluish = _saturated(reluish << (to_reluish.shift - 1))
+    reluish = high_product16(reluish, _in_16_bits(to_reluish.fraction))
+    if to_reluish.shift > 0:
+        reluish = _saturated(reluish << 1)
+    reluish = divide_by_power(reluish, max(-to_reluish.shift, 0))
+    reluish = (reluish + (1 << 15)) >> 1
+    product = towards_zero(reluish * preshift, 15)
+    return divide_by_power(product, -to_output.shift) + target_zero
+
+
+def _in_16_bits(fraction: int) -> int:
+    """A fraction of 31 bits rounded to 15."""
+    half = 1 << 15
+    return INT16_MAX if fraction >= INT32_MAX - half else (fraction + half) >> 16
+
+
+def _saturated(values: Values) -> Values:
+    return np.clip(values, -INT16_MAX - 1, INT16_MAX)
+
+
+OPERATOR = Operator(name="HARD_SWISH", inputs=(Role.FEATURE,), function=hard_swish, rules=RULES)

@@ -1,0 +1,53 @@
+"""LEAKY_RELU: a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from delegate.model.graph import Graph, Node
+from delegate.model.operator_options import FieldKind, Options, option
+from delegate.ops.operator import GraphFacts, Operator, Role, Values, constraint
+from delegate.ops.shared.fixed_point import float32_product, multiplier_of, multiply
+from delegate.ops.shared.functions import RULES, requantized, scale_of
+
+
+@dataclass(frozen=True, slots=True)
+class LeakyReluOptions(Options):
+    UNION_TYPE = 75
+
+    alpha: float = option(FieldKind.FLOAT32, slot=0, offset=0)
+
+
+def _alpha(node: Node) -> float:
+    options = node.options_as(LeakyReluOptions)
+    assert options is not None  # options_known ran before
+    return options.alpha
+
+
+@constraint()
+def slope_not_negative(facts: GraphFacts, node: Node) -> str | None:
+    """The slope must be finite and at least 0."""
+    alpha = _alpha(node)
+    return None if math.isfinite(alpha) and alpha >= 0 else f"it is {alpha}"
+
+
+def leaky(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
+    source, source_zero = scale_of(graph, node.inputs[0])
+    target, target_zero = scale_of(graph, node.outputs[0])
+    values = operands[0] - source_zero
+    slope = multiplier_of(float32_product(source, _alpha(node), over=target))
+    below = multiply(np.minimum(values, 0), slope) + target_zero
+    return np.where(values >= 0, requantized(graph, node, np.maximum(values, 0)), below)
+
+
+OPERATOR = Operator(
+    name="LEAKY_RELU",
+    options=LeakyReluOptions,
+    inputs=(Role.FEATURE,),
+    function=leaky,
+    rules=(*RULES, slope_not_negative),
+)

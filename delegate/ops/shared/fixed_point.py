@@ -1,0 +1,127 @@
+"""TensorFlow Lite's integer arithmetic on arrays, as its reference kernels define it.
+
+Comes from: raw values and scales. Goes to: operators that are functions of one value, whose tables
+are these results. Scales are float32 in files, and kernels divide some of them as such, before
+they widen: ``float32_product`` says which way an operator takes. Where C++ leaves the result open
+(a shift out of int32, a conversion of a float that no int32 holds), ``UndefinedResultError``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.errors import DelegateError
+
+Values = npt.NDArray[np.int64]
+
+INT16_MAX = (1 << 15) - 1
+INT32_MAX = (1 << 31) - 1
+_FRACTION_BITS = 31
+_MOST_SHIFT = 30
+"""Of a multiplier: beyond, the kernels take the largest one, and below -31 zero."""
+
+
+class UndefinedResultError(DelegateError):
+    """The reference kernels leave the result of an operator undefined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Multiplier:
+    """``fraction * 2^(shift - 31)``: a factor as the kernels hold it, rounded to 31 bits."""
+
+    fraction: int
+    shift: int
+
+
+def multiplier_of(factor: float) -> Multiplier:
+    """The nearest multiplier of a factor of at least 0."""
+    if factor == 0.0:
+        return Multiplier(0, 0)
+    mantissa, shift = math.frexp(factor)
+    fraction = math.floor(mantissa * (1 << _FRACTION_BITS) + 0.5)
+    if fraction == 1 << _FRACTION_BITS:
+        fraction //= 2
+        shift += 1
+    if shift < -_FRACTION_BITS:
+        return Multiplier(0, 0)
+    if shift > _MOST_SHIFT:
+        return Multiplier(INT32_MAX, _MOST_SHIFT)
+    return Multiplier(fraction, shift)
+
+
+def float32_product(*factors: float, over: float) -> float:
+    """The product of ``factors`` divided by ``over``, rounded to float32 after every step."""
+    product = np.float32(factors[0])
+    with np.errstate(over="ignore", under="ignore"):
+        for factor in factors[1:]:
+            product = np.float32(product * np.float32(factor))
+        result = np.float32(product / np.float32(over))
+    if not np.isfinite(result):
+        raise UndefinedResultError(f"the ratio of scales {factors} to {over} is no finite float32")
+    return float(result)
+
+
+def multiply(values: Values, by: Multiplier) -> Values:
+    """Values times a multiplier in two roundings: to a high product, half away from zero for
+    positive ones and up for negative ones; then the shift to the right, half away from zero.
+    """
+    shifted = values << max(by.shift, 0)
+    if np.abs(shifted).max(initial=0) > INT32_MAX:
+        raise UndefinedResultError(f"values shifted by {by.shift} leave int32")
+    return divide_by_power(_high_product(shifted, by.fraction, _FRACTION_BITS), max(-by.shift, 0))
+
+
+def _high_product(values: Values, factor: int, bits: int) -> Values:
+    product = values * factor
+    half = 1 << (bits - 1)
+    nudged = product + np.where(product >= 0, half, 1 - half)
+    return towards_zero(nudged, bits)
+
+
+def high_product16(values: Values, factor: int) -> Values:
+    """``values * factor / 2^15``, rounded as ``multiply`` does. int16."""
+    return np.minimum(_high_product(values, factor, 15), INT16_MAX)
+
+
+def towards_zero(values: Values, bits: int) -> Values:
+    """``values / 2^bits``, its fraction dropped."""
+    return np.where(values >= 0, values >> bits, -(-values >> bits))
+
+
+def divide_by_power(values: Values, exponent: int) -> Values:
+    """``values / 2^exponent``, half away from zero."""
+    mask = (1 << exponent) - 1
+    threshold = (mask >> 1) + (values < 0)
+    return (values >> exponent) + ((values & mask) > threshold)
+
+
+def round_half_away(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """To whole numbers."""
+    wide = values.astype(np.float64)
+    return np.copysign(np.floor(np.abs(wide) + 0.5), wide)
+
+
+def float_table(
+    values: Values,
+    source: tuple[float, int],
+    target: tuple[float, int],
+    function: Callable[[float], float],
+) -> Values:
+    """``function`` by the kernels' way of 8-bit operators that they run through tables of their
+    own: float32 in every step. ``source`` and ``target``: scale and zero point. Not clamped.
+    """
+    scale, zero_point = source
+    inverse = np.float32(1) / np.float32(target[0])
+    real = np.float32(scale) * (values - zero_point).astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        results = np.array([function(float(value)) for value in real], np.float32)
+        scaled = round_half_away(results * inverse) + target[1]
+    if not (np.abs(scaled) <= INT32_MAX).all():
+        raise UndefinedResultError("a result is no int32 in units of the output's scale")
+    return scaled.astype(np.int64)

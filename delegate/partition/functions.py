@@ -1,0 +1,190 @@
+"""Which nodes of a partition are functions of one value, and the 256 results of each.
+
+Comes from: the records that have a ``function``. Goes to: ``workload``, which makes an operation of
+every function whose result somebody needs. Values in between, that nobody else reads, vanish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from delegate.errors import Rule
+from delegate.model.graph import Graph, Node
+from delegate.model.partition import Partition
+from delegate.ops import OPERATORS
+from delegate.ops.operator import Values
+from delegate.ops.shared.common import TYPE_RANGES
+from delegate.ops.shared.fixed_point import UndefinedResultError
+from delegate.partition.rules import FUNCTION_IN_PARTITION, RESULTS_DEFINED, facts_of, refused
+from delegate.partition.types import Rejection
+
+MOST_NODES = 64
+"""Of a chain: more than any network has in a row; every one more is looked at again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """``nodes``, by index in execution order, make the last one's result from ``source`` alone."""
+
+    source: int
+    nodes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why ``node`` cannot be part of a function."""
+
+    node: Node
+    rule: Rule
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionPlan:
+    """``chains``: by the last node, all whose results are needed; ``tables``: their results for
+    the device's values -128 to 127, as int8. ``within``: nodes that need no tasks of their own.
+    """
+
+    chains: Mapping[int, Chain]
+    tables: Mapping[int, bytes]
+    within: frozenset[int]
+    refusals: tuple[Refusal, ...]
+
+
+def plan_functions(graph: Graph, partition: Partition) -> FunctionPlan:
+    """Joins nodes to functions; a refusal of nodes that could only be part of one, and are not
+    in this partition, or whose results the reference kernels leave undefined.
+    """
+    nodes = [graph.node(index) for index in partition.nodes]
+    needed = set(partition.outputs)
+    for node in nodes:
+        if OPERATORS[node.op].function is None:
+            needed.update(node.inputs)
+    joiner = _Joiner(graph, nodes, needed)
+    while joiner.join():
+        pass
+    refusals = {
+        node.index: Refusal(node, FUNCTION_IN_PARTITION, "its operands follow from several tensors")
+        for node in joiner.alone
+        if OPERATORS[node.op].plan is None
+    }
+    chains = {i: c for i, c in joiner.chains.items() if graph.node(i).outputs[0] in needed}
+    tables = {}
+    for index, chain in chains.items():
+        try:
+            tables[index] = _table(graph, chain)
+        except UndefinedResultError as error:
+            for found in map(graph.node, chain.nodes):
+                refusals[found.index] = Refusal(found, RESULTS_DEFINED, str(error))
+    within = frozenset(index for chain in joiner.chains.values() for index in chain.nodes)
+    return FunctionPlan(chains, tables, within, tuple(refusals.values()))
+
+
+def broken_functions(graph: Graph, partitions: Sequence[Partition]) -> tuple[Rejection, ...]:
+    """A rejection for every node that can only be part of a function, and is none."""
+    return tuple(
+        refused(found.node, found.rule, found.problem)
+        for partition in partitions
+        for found in plan_functions(graph, partition).refusals
+    )
+
+
+def smallest_partition(graph: Graph, node: Node) -> Partition:
+    """``node`` by itself, or with what it needs to be a function of one value."""
+    members = {node.index}
+    operator = OPERATORS.get(node.op)
+    inputs = _computed(graph, node)
+    if operator is not None and operator.plan is None and len(inputs) > 1:
+        source = facts_of(graph).sources.get(node.outputs[0])
+        producers = {tensor: other for other in graph.nodes for tensor in other.outputs}
+        waiting = [tensor for tensor in inputs if tensor != source]
+        while source is not None and waiting:
+            producer = producers[waiting.pop()]
+            members.add(producer.index)
+            waiting += [t for t in _computed(graph, producer) if t != source]
+        inputs = inputs if source is None else (source,)
+    nodes = tuple(other.index for other in graph.nodes if other.index in members)
+    return Partition(nodes, inputs, node.outputs)
+
+
+def _computed(graph: Graph, node: Node) -> tuple[int, ...]:
+    found = (t for t in node.inputs if t >= 0 and graph.tensor(t).constant is None)
+    return tuple(dict.fromkeys(found))
+
+
+class _Joiner:
+    """Chains by their last node, from the nearest tensor in memory where that is the only source,
+    else from the first one.
+    """
+
+    def __init__(self, graph: Graph, nodes: Sequence[Node], needed: set[int]) -> None:
+        self._graph = graph
+        self._nodes = [node for node in nodes if OPERATORS[node.op].function is not None]
+        self._order = {node.index: place for place, node in enumerate(self._nodes)}
+        self._needed = needed
+        self.chains: dict[int, Chain] = {}
+        self.alone: list[Node] = []
+
+    def join(self) -> bool:
+        """Makes all chains; whether more tensors are needed than before, so that some change."""
+        before = len(self._needed)
+        self.chains, self.alone = {}, []
+        near: dict[int, Chain] = {}
+        far: dict[int, Chain] = {}
+        for node in self._nodes:
+            result = node.outputs[0]
+            chain = self._chain(node, near, cut=True) or self._chain(node, far, cut=False)
+            has_tasks = OPERATORS[node.op].plan is not None
+            if chain is None or (has_tasks and len(chain.nodes) == 1 and result in self._needed):
+                self.alone.append(node)
+                self._needed.update(node.inputs)
+                continue
+            self.chains[node.index] = near[result] = chain
+            far[result] = self._chain(node, far, cut=False) or chain
+        return len(self._needed) > before
+
+    def _chain(self, node: Node, chains: Mapping[int, Chain], cut: bool) -> Chain | None:
+        """``cut``: at tensors that are in memory."""
+        sources, found = set(), {node.index}
+        for tensor in OPERATORS[node.op].feature_inputs(node):
+            if self._graph.tensor(tensor).constant is not None:
+                continue
+            if tensor in chains and len(chains[tensor].nodes) >= MOST_NODES:
+                self._needed.add(tensor)
+                is_start = True
+            else:
+                is_start = tensor not in chains or (cut and tensor in self._needed)
+            chain = Chain(tensor) if is_start else chains[tensor]
+            sources.add(chain.source)
+            found.update(chain.nodes)
+        if len(sources) != 1:
+            return None
+        return Chain(sources.pop(), tuple(sorted(found, key=self._order.__getitem__)))
+
+
+def _table(graph: Graph, chain: Chain) -> bytes:
+    """Results for the device's values in ascending order. Raises UndefinedResultError."""
+    low, high = TYPE_RANGES[graph.tensor(chain.source).dtype]
+    values: dict[int, Values] = {chain.source: np.arange(low, high + 1)}
+    for index in chain.nodes:
+        node = graph.node(index)
+        operator = OPERATORS[node.op]
+        assert operator.function is not None
+        operands = [
+            values[t] if t in values else _constant(graph, t) for t in operator.feature_inputs(node)
+        ]
+        limits = TYPE_RANGES[graph.tensor(node.outputs[0]).dtype]
+        results = operator.function(graph, node, operands)
+        values[node.outputs[0]] = np.broadcast_to(np.clip(results, *limits), (high - low + 1,))
+    result = graph.tensor(graph.node(chain.nodes[-1]).outputs[0])
+    offset = result.dtype.element.offset
+    return (values[result.index] - offset).astype(np.int8).tobytes()
+
+
+def _constant(graph: Graph, index: int) -> Values:
+    constant = graph.tensor(index).constant
+    assert constant is not None
+    return constant.astype(np.int64).ravel()

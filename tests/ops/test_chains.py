@@ -1,0 +1,233 @@
+"""Functions that several nodes make together: one table, where nobody else reads what lies between,
+and the same bytes as the reference kernels in any case.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from delegate._native import Executable
+from delegate.compile.compiler import CompileResult, compile_model
+from delegate.lower.task import BufferId
+from delegate.model.builder import layers, options
+from delegate.model.builder.functions import function
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.graph import Activation, DType, Quantization
+from delegate.ops.leaky_relu import LeakyReluOptions
+from delegate.options import Options
+from tests.ops.function_oracle import RANGES, kernel_results
+
+TYPES = tuple(RANGES)
+SHAPES = ((1, 7, 5, 24), (2, 13, 3, 48), (1, 1, 1, 17), (1, 3, 11, 130))
+
+
+def zero(dtype: DType) -> int:
+    return RANGES[dtype][0] + 128
+
+
+def start(dtype: DType, shape: tuple[int, ...] = SHAPES[0]) -> tuple[ModelBuilder, int]:
+    builder = ModelBuilder("chain")
+    quantization = Quantization((0.05,), (zero(dtype) - 7,))
+    return builder, builder.input("input", shape, dtype, quantization)
+
+
+def convolved(builder: ModelBuilder, x: int, channels: int = 24) -> int:
+    return layers.conv(builder, np.random.default_rng(3), x, oc=channels, kh=1, kw=1)
+
+
+def scaled(builder: ModelBuilder, x: int, factor: float = 1.0, shift: int = 0) -> Quantization:
+    found = builder.spec(x).quantization
+    assert found is not None
+    low, high = RANGES[builder.spec(x).dtype]
+    return Quantization((found.scale * factor,), (min(max(found.zero_point + shift, low), high),))
+
+
+def logistic(builder: ModelBuilder, x: int) -> int:
+    low = RANGES[builder.spec(x).dtype][0]
+    return function(builder, "LOGISTIC", (x,), Quantization((1 / 256,), (low,)))
+
+
+def product(builder: ModelBuilder, a: int, b: int, activation: Activation = Activation.NONE) -> int:
+    return function(builder, "MUL", (a, b), scaled(builder, a, 0.9, 4), options.mul(activation))
+
+
+def silu(builder: ModelBuilder, x: int) -> int:
+    return product(builder, x, logistic(builder, x))
+
+
+def constant(builder: ModelBuilder, dtype: DType, value: int, scale: float) -> int:
+    kind = np.int8 if dtype is DType.INT8 else np.uint8
+    values = np.array([value + zero(dtype)], kind)
+    return builder.constant("constant", values, Quantization((scale,), (zero(dtype),)))
+
+
+def run(model: bytes, seed: int = 0) -> CompileResult:
+    """Compiles, runs on the simulator and compares with the reference kernels, all delegated."""
+    result = compile_model(model, Options())
+    assert not result.rejections
+    (compiled,) = result.partitions
+    executable = Executable(compiled.program, "simulator")
+    tensor = result.graph.tensor(result.graph.inputs[0])
+    low, high = RANGES[tensor.dtype]
+    kind = np.int8 if tensor.dtype is DType.INT8 else np.uint8
+    values = np.random.default_rng(seed).integers(low, high + 1, tensor.shape).astype(kind)
+    results = executable.run([values])
+    np.testing.assert_array_equal(results[0], kernel_results(model, values))
+    return result
+
+
+def table_layers(result: CompileResult) -> list[tuple[int, ...]]:
+    layers_of = result.partitions[0].layers
+    return [layer.nodes for layer in layers_of if getattr(layer.tasks[0], "table", None)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_silu_is_one_table(dtype: DType, shape: tuple[int, ...]) -> None:
+    builder, x = start(dtype, shape)
+    builder.output(silu(builder, x))
+    assert table_layers(run(builder.build())) == [(0, 1)]
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_hard_swish_of_four_nodes_is_one_table(dtype: DType) -> None:
+    builder, x = start(dtype)
+    three = constant(builder, dtype, 100, 0.03)
+    shifted = function(builder, "ADD", (x, three), scaled(builder, x, 1.1, -60), options.add())
+    relu6 = function(builder, "RELU6", (shifted,), scaled(builder, x, 0.8, -60))
+    sixth = constant(builder, dtype, 85, 1 / 510)
+    part = function(builder, "MUL", (relu6, sixth), scaled(builder, x, 0.2), options.mul())
+    builder.output(product(builder, x, part, Activation.RELU6))
+    assert table_layers(run(builder.build())) == [(0, 1, 2, 3)]
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_differences_and_prelu_of_constants(dtype: DType, swapped: bool) -> None:
+    builder, x = start(dtype)
+    operands = [x, constant(builder, dtype, 41, 0.02)]
+    if swapped:
+        operands.reverse()
+    spec = builder.spec(x)
+    y = builder.tensor("difference", spec.shape, dtype, scaled(builder, x, 1.3, 9))
+    builder.operator("SUB", operands, (y,), options.sub())
+    slope = constant(builder, dtype, -77, 0.004)
+    builder.output(function(builder, "PRELU", (y, slope), scaled(builder, y, 1.2, -5)))
+    assert table_layers(run(builder.build())) == [(0, 1)]
+
+
+def test_values_that_others_read_exist() -> None:
+    """The convolution reads the LOGISTIC, so it has a place; the product follows from it, too."""
+    builder, x = start(DType.INT8)
+    gate = logistic(builder, x)
+    y = product(builder, x, gate)
+    builder.output(layers.add(builder, convolved(builder, gate), y))
+    assert table_layers(run(builder.build())) == [(0,), (0, 1)]
+
+
+def test_a_function_of_a_needed_value_starts_there() -> None:
+    builder, x = start(DType.INT8)
+    relu = function(builder, "RELU", (x,), scaled(builder, x))
+    tanh = function(builder, "TANH", (relu,), Quantization((1 / 128,), (0,)))
+    builder.output(layers.add(builder, convolved(builder, relu), tanh))
+    assert table_layers(run(builder.build())) == [(0,), (1,)]
+
+
+def test_additions_of_two_values_stay_additions() -> None:
+    builder, x = start(DType.INT8)
+    relu = function(builder, "RELU", (x,), scaled(builder, x))
+    builder.output(layers.add(builder, relu, convolved(builder, x)))
+    result = run(builder.build())
+    assert table_layers(result) == [(0,)]
+    assert len(result.partitions[0].layers) == 3
+
+
+def test_products_of_two_values_stay_on_the_cpu() -> None:
+    builder, x = start(DType.INT8)
+    y = product(builder, convolved(builder, x), x)
+    builder.output(convolved(builder, y))
+    result = compile_model(builder.build(), Options())
+    assert [(r.node, r.rule) for r in result.rejections] == [(1, "function_of_one_value")]
+
+
+def test_a_product_whose_gate_is_denied_stays_on_the_cpu() -> None:
+    builder, x = start(DType.INT8)
+    builder.output(convolved(builder, silu(builder, x)))
+    result = compile_model(builder.build(), Options(deny_ops=("LOGISTIC",)))
+    assert [(r.node, r.rule) for r in result.rejections] == [
+        (0, "not_denied"),
+        (1, "function_in_partition"),
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 4, 5, 9])
+def test_four_functions_share_a_load(count: int) -> None:
+    builder, x = start(DType.UINT8)
+    for number in range(count):
+        slope = options.of(LeakyReluOptions((number + 1) / 16))
+        x = convolved(builder, x)
+        x = function(builder, "LEAKY_RELU", (x,), scaled(builder, x), slope)
+    builder.output(convolved(builder, x))
+    result = run(builder.build())
+    loads = -(-count // 4)
+    assert result.partitions[0].tasks == 2 * count + 1 + loads
+
+
+def test_the_same_function_is_loaded_once() -> None:
+    builder, x = start(DType.INT8)
+    quantization = scaled(builder, x)
+    y = x
+    for _ in range(6):
+        y = function(builder, "RELU", (y,), quantization)
+        z = convolved(builder, y)
+        builder.output(z)
+    result = compile_model(builder.build(), Options())
+    tables = table_layers(result)
+    assert result.partitions[0].tasks == 6 + len(tables) + 1
+
+
+def test_tables_work_in_place_but_never_last() -> None:
+    builder, x = start(DType.INT8)
+    for _ in range(3):
+        x = silu(builder, convolved(builder, x))
+    builder.output(x)
+    result = run(builder.build())
+    tasks = [t for layer in result.partitions[0].layers for t in layer.tasks]
+    places = [(t.source, t.output.target) for t in tasks if getattr(t, "table", None)]
+    assert [source == target for source, target in places] == [True, True, False]
+    assert places[-1][1].buffer is BufferId.OUTPUT
+
+
+def test_a_value_that_is_read_again_is_not_written_over() -> None:
+    builder, x = start(DType.INT8)
+    y = convolved(builder, x)
+    builder.output(layers.add(builder, silu(builder, y), convolved(builder, y)))
+    run(builder.build())
+    builder, x = start(DType.INT8)
+    y = convolved(builder, x)
+    builder.output(layers.add(builder, silu(builder, y), y))
+    run(builder.build())
+
+
+@pytest.mark.parametrize("cores", ["0", "all"])
+def test_every_job_loads_what_it_uses(cores: str) -> None:
+    builder, x = start(DType.INT8, (1, 64, 48, 24))
+    for _ in range(3):
+        x = silu(builder, layers.conv(builder, np.random.default_rng(1), x, oc=24, kh=3, kw=3))
+    builder.output(convolved(builder, x))
+    model = builder.build()
+    split = Options(cores=cores, split_rows="always" if cores == "all" else "auto")
+    program = compile_model(model, split).partitions[0].program
+    values = np.random.default_rng(5).integers(-128, 128, (1, 64, 48, 24)).astype(np.int8)
+    (ours,) = Executable(program, "simulator").run([values])
+    np.testing.assert_array_equal(ours, kernel_results(model, values))
+
+
+def test_a_long_chain_compiles_in_parts() -> None:
+    builder, x = start(DType.INT8, (1, 2, 2, 3))
+    quantization = scaled(builder, x)
+    for _ in range(200):
+        x = function(builder, "RELU", (x,), quantization)
+    builder.output(x)
+    assert len(table_layers(run(builder.build()))) == 4

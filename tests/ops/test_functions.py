@@ -1,0 +1,65 @@
+"""Every operator that is a function of one value, against the reference kernels: all 256 values of
+many quantisations, by its own arithmetic and by the program on the simulator.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from delegate._native import Executable
+from delegate.compile.compiler import compile_model
+from delegate.model.builder.functions import function_model
+from delegate.model.builder.options import BuiltinOptions, of
+from delegate.model.graph import DType, Quantization
+from delegate.ops import OPERATORS
+from delegate.ops.gelu import GeluOptions
+from delegate.ops.leaky_relu import LeakyReluOptions
+from delegate.options import Options
+from tests.ops.function_oracle import RANGES, all_values, kernel_results, quantization
+
+UNARY = sorted(op for op, found in OPERATORS.items() if found.function and len(found.inputs) == 1)
+DRAWS = 40
+
+
+def options_of(op: str, rng: np.random.Generator) -> BuiltinOptions | None:
+    if op == "LEAKY_RELU":
+        return of(LeakyReluOptions(float(np.float32(rng.choice((0.0, 0.01, 0.1, 0.3, 1.0, 1.7))))))
+    if op == "GELU":
+        return of(GeluOptions(bool(rng.integers(2))))
+    return None
+
+
+def quantizations(
+    op: str, rng: np.random.Generator, types: tuple[DType, DType]
+) -> tuple[Quantization, Quantization]:
+    """Scales of input and output that fit one another, here and there equal or far apart."""
+    source = quantization(rng, types[0], 10 ** rng.uniform(-3, 0.3))
+    if op == "LOGISTIC":
+        return source, Quantization((1 / 256,), (RANGES[types[1]][0],))
+    ratio = 10 ** rng.uniform(-1.5, 1.5) if rng.integers(8) else 1.0
+    return source, quantization(rng, types[1], source.scale * ratio)
+
+
+@pytest.mark.parametrize("op", UNARY)
+@pytest.mark.parametrize("types", [(a, b) for a in RANGES for b in RANGES], ids=str)
+def test_all_256_results_are_the_reference_kernels(op: str, types: tuple[DType, DType]) -> None:
+    if op != "QUANTIZE" and types[0] is not types[1]:
+        pytest.skip("one type for input and output")
+    rng = np.random.default_rng(sum(op.encode()) * 4 + len(str(types)))
+    compared = refused = 0
+    for draw in range(DRAWS):
+        source, target = quantizations(op, rng, types)
+        model = function_model(op, (types[0], source), (types[1], target), options_of(op, rng))
+        result = compile_model(model, Options())
+        if not result.partitions:
+            assert result.rejections[0].rule in {"results_defined", "int8_features"}
+            refused += 1
+            continue
+        expected = kernel_results(model, all_values(types[0]))
+        executable = Executable(result.partitions[0].program, "simulator")
+        (ours,) = executable.run([all_values(types[0]).reshape(1, 1, 1, 256)])
+        np.testing.assert_array_equal(ours, expected, f"draw {draw}: {source} to {target}")
+        compared += 1
+    is_taken = "int8_features" not in {rule.name for rule in OPERATORS[op].rules}
+    assert compared >= DRAWS / 2 or (not is_taken and types[0] is DType.UINT8), refused
