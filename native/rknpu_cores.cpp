@@ -27,7 +27,7 @@ std::chrono::steady_clock::time_point at(int64_t monotonic) {
 }
 
 int lowest(uint32_t cores) {
-  for (int core = 0; core < static_cast<int>(kCores); ++core) {
+  for (int core = 0; core < static_cast<int>(kMaxRknpuCores); ++core) {
     if ((cores >> core & 1) != 0) return core;
   }
   return -1;
@@ -64,7 +64,7 @@ int RknpuCores::choose(const Waiter& waiter, int64_t now) const {
   if (eligible(waiter.choice) == 0) return kAbsent;
   if ((is_resting_ && now < rest_until_ns_) || is_overdue(now)) return kWait;
   uint32_t free = 0;
-  for (size_t core = 0; core < kCores; ++core) {
+  for (size_t core = 0; core < kMaxRknpuCores; ++core) {
     if (!jobs_[core].is_running) free |= 1u << core;
   }
   for (const Waiter* each = first_; each != nullptr; each = each->next) {

@@ -9,10 +9,9 @@
 
 #include <array>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
-
-#include "device.h"
 
 namespace rk3588 {
 
@@ -22,7 +21,8 @@ struct RknpuCoreChoice {
   uint32_t instead = 0;  // where the part has none of the wanted ones
 };
 
-inline constexpr uint32_t kAllRknpuCores = (1u << kCores) - 1;
+// The driver's interface names no more.
+inline constexpr size_t kMaxRknpuCores = 3;
 
 // The cores of one device, for all streams of the process. Thread-safe; allocates nothing.
 class RknpuCores {
@@ -71,7 +71,7 @@ class RknpuCores {
   const int64_t rest_ns_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::array<Job, kCores> jobs_;
+  std::array<Job, kMaxRknpuCores> jobs_;
   Waiter* first_ = nullptr;  // in the order of arrival, on the stacks of their threads
   uint32_t proven_ = 0;      // cores that have run a job
   uint32_t absent_ = 0;      // cores that the driver refused

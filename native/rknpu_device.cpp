@@ -72,7 +72,7 @@ uint32_t mask_of(const std::vector<int>& cores) {
 RknpuCoreChoice next_choice(const std::string& cores) {
   static std::atomic<size_t> turn{0};
   const std::vector<int> list = parse_cores(cores);
-  if (list.empty()) return {kAllRknpuCores, 0};
+  if (list.empty()) return {mask_of(parse_cores("all")), 0};
   return {1u << list[turn++ % list.size()], mask_of(list)};
 }
 
