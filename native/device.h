@@ -32,6 +32,13 @@ class DeviceError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A run that the device gave up for a reason outside of it. Its buffers may hold anything; repeated
+// from the host's inputs it may succeed.
+class InterruptedRun : public DeviceError {
+ public:
+  using DeviceError::DeviceError;
+};
+
 // Device memory. dma_address fits 32 bits (register fields are 32 bits wide) and is 4096-byte
 // aligned.
 class Buffer {

@@ -186,20 +186,14 @@ void Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> out
   const bool logged = run_log_enabled();
   RunEntry entry{};
   if (logged) entry.start = run_clock_ns();
-  submission_->begin();
-  Buffer* input = buffer(BufferId::kInput);
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    to_device(inputs_[i], inputs[i], input->bytes().data());
-  }
-  if (proof_ != nullptr) give_marked();
-  if (input != nullptr) device_->sync_for_device(*input);
+  give_inputs(inputs);
   if (logged) {
     entry.converted = run_clock_ns();
     take_submitted();
   }
   g_submits.fetch_add(1, std::memory_order_relaxed);
   try {
-    submission_->run();
+    run_submission(inputs);
   } catch (const DeviceError& error) {
     if (proof_ == nullptr) throw;
     fail_run(error.what());
@@ -226,6 +220,28 @@ void Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> out
     add_to_run_log(name_, entry);
   }
   if (verifier_ != nullptr) run_verifier(inputs, outputs);
+}
+
+void Executable::give_inputs(Span<const uint8_t* const> inputs) {
+  submission_->begin();
+  Buffer* input = buffer(BufferId::kInput);
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    to_device(inputs_[i], inputs[i], input->bytes().data());
+  }
+  if (proof_ != nullptr) give_marked();
+  if (input != nullptr) device_->sync_for_device(*input);
+}
+
+// An interrupted run is repeated once, from its beginning: memory that its tasks shared is no
+// longer what the first of them read.
+void Executable::run_submission(Span<const uint8_t* const> inputs) {
+  try {
+    return submission_->run();
+  } catch (const InterruptedRun&) {
+    was_run_ = false;  // all memory is given to the device again
+  }
+  give_inputs(inputs);
+  submission_->run();
 }
 
 // The first run and verified ones can say where they stopped.

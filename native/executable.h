@@ -54,7 +54,9 @@ class Executable {
   bool writes_inputs(const Program& program) const;
   void build_submit(const Program& program);
   void require_proof();
+  void give_inputs(Span<const uint8_t* const> inputs);
   void give_marked();
+  void run_submission(Span<const uint8_t* const> inputs);
   [[noreturn]] void fail_run(const std::string& what);
   void run_verifier(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
 

@@ -123,11 +123,18 @@ void find_accel(const fs::path& root, std::vector<NpuNode>* nodes) {
   }
 }
 
-// Without sysfs: render nodes that say rknpu. One that does not answer is a graphics device.
+// Without sysfs: render nodes that say rknpu, or else card nodes. One that does not answer is a
+// graphics device.
 void find_drm_without_sysfs(const fs::path& root, std::vector<NpuNode>* nodes) {
-  for (const auto& [number, name] : numbered(root / "dev/dri", "renderD")) {
-    NpuNode node = ask((root / "dev/dri" / name).string(), "");
-    if (node.driver == kRknpuDriver) nodes->push_back(std::move(node));
+  bool is_found = false;
+  for (const char* prefix : {"renderD", "card"}) {
+    for (const auto& [number, name] : numbered(root / "dev/dri", prefix)) {
+      NpuNode node = ask((root / "dev/dri" / name).string(), "");
+      if (node.driver != kRknpuDriver) continue;
+      nodes->push_back(std::move(node));
+      is_found = true;
+    }
+    if (is_found) return;
   }
 }
 

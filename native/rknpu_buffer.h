@@ -4,14 +4,18 @@
 #include <memory>
 
 #include "device.h"
-#include "rknpu_device.h"
+#include "rknpu_file.h"
 
 namespace rk3588 {
 
 class RknpuBuffer : public Buffer {
  public:
-  // `flags`: rknpu::kMemoryFlags or kTaskTableFlags. Throws DeviceError.
-  RknpuBuffer(std::shared_ptr<RknpuFile> file, size_t size, uint32_t flags);
+  enum class Use {
+    kHost,   // by the host and the NPU
+    kTable,  // of tasks: the driver reads it, too
+  };
+  // Throws DeviceError.
+  RknpuBuffer(std::shared_ptr<RknpuFile> file, size_t size, Use use);
   ~RknpuBuffer() override;
 
   uint64_t dma_address() const override { return address_; }
@@ -19,7 +23,8 @@ class RknpuBuffer : public Buffer {
   // The kernel's name of the buffer.
   uint64_t object() const { return object_; }
 
-  // Buffers are cached: both directions have to be asked for. `direction`: rknpu::kSync...
+  // Of memory that the host caches both directions have to be asked for; of other memory this does
+  // nothing. `direction`: rknpu::kSync...
   void synchronise(uint32_t direction) { synchronise(direction, 0, size_); }
   // Of the bytes [offset, offset + size) only.
   void synchronise(uint32_t direction, size_t offset, size_t size);

@@ -1,5 +1,8 @@
 #include "rknpu_kicks.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -31,7 +34,7 @@ RknpuKicks::RknpuKicks(std::shared_ptr<RknpuFile> file, const Submit& submit,
 
 void RknpuKicks::write_table(const Submit& submit) {
   table_ = std::make_unique<RknpuBuffer>(file_, tasks_.size() * sizeof(rknpu::Task),
-                                         rknpu::kTaskTableFlags);
+                                         RknpuBuffer::Use::kTable);
   uint8_t* place = table_->bytes().data();
   uint32_t index = 0;
   for (const JobRef& job : submit.jobs) {
@@ -74,42 +77,83 @@ std::vector<RknpuKick> RknpuKicks::plan(uint32_t first, uint32_t count) const {
   return kicks;
 }
 
-rknpu::Submit RknpuKicks::make_submit(const RknpuKick& kick, int core) const {
+rknpu::Submit RknpuKicks::make_submit(const RknpuKick& kick) const {
   rknpu::Submit submit;
   submit.flags = rknpu::kJobPc | rknpu::kJobPingPong;
   submit.timeout = timeout_ms_;
   submit.task_start = kick.first;
   submit.task_number = kick.count;
   submit.task_obj_addr = table_->object();
-  submit.core_mask = core < 0 ? rknpu::kCoreAuto : 1u << core;
   submit.fence_fd = -1;
-  // One core reads the slot of its own number; which one it is in automatic mode is up to the
-  // driver.
-  for (int i = 0; i < 3; ++i) {
-    if (core < 0 || core == i) submit.subcore_task[i] = {kick.first, kick.count};
-  }
   return submit;
 }
 
-int64_t RknpuKicks::run(const rknpu::Submit& prepared) const {
-  rknpu::Submit submit = prepared;  // the driver writes into it
-  const int64_t start = monotonic_ns();
-  file_->file.require_mine("SUBMIT");
-  const int number =
-      file_->file.try_request(rknpu::kSubmit, &submit, start + timeout_ms_ * kNsPerMs);
-  if (number == 0) {
-    // Drivers that do not measure leave the field as it was.
-    const int64_t hardware = submit.hw_elapse_time;
-    return hardware > 0 && hardware <= monotonic_ns() - start ? hardware : 0;
+int RknpuKicks::take_core(const RknpuCoreChoice& choice) const {
+  const int core = file_->cores.acquire(choice, timeout_ms_);
+  if (core >= 0) return core;
+  const std::string device = "rknpu " + file_->file.path();
+  if (core == RknpuCores::kAbsent) {
+    throw DeviceError(device +
+                      ": this part has none of the cores asked for; choose others with "
+                      "option cores, or cores=auto");
   }
+  throw DeviceError(device + ": no core was free in three times " + std::to_string(timeout_ms_) +
+                    " ms (option timeout_ms): jobs of other interpreters of this process hang or "
+                    "take too long; see dmesg");
+}
+
+// Drivers 0.8.x wait so that a signal aborts the job and leaves the NPU at work on it, without a
+// reset. Later ones do not listen to signals.
+int RknpuKicks::request(rknpu::Submit* submit) const {
+  const int64_t deadline = monotonic_ns() + timeout_ms_ * kNsPerMs;
+  const DrmFile& file = file_->file;
+  if (file_->version.at_least(0, 9)) return file.try_request(rknpu::kSubmit, submit, deadline);
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int number = file.try_request(rknpu::kSubmit, submit, deadline);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return number;
+}
+
+int64_t RknpuKicks::run(const rknpu::Submit& prepared, const RknpuCoreChoice& choice) const {
+  file_->file.require_mine("SUBMIT");
+  const int core = take_core(choice);
+  rknpu::Submit submit = prepared;  // the driver writes into it
+  submit.core_mask = 1u << core;
+  submit.subcore_task[core] = {prepared.task_start, prepared.task_number};
+  const int64_t start = monotonic_ns();
+  const int number = request(&submit);
+  const std::string device = number == 0 ? std::string() : "rknpu " + file_->file.path();
+  switch (file_->cores.release(core, number)) {
+    case RknpuCores::Verdict::kDone:
+      break;
+    case RknpuCores::Verdict::kReset:
+      throw InterruptedRun(device +
+                           ": SUBMIT: the driver ended this job because another one passed its "
+                           "time-out and the NPU was reset; find the one that hangs (see dmesg), "
+                           "then run this one again");
+    case RknpuCores::Verdict::kNoCore:
+      throw InterruptedRun(device + ": SUBMIT: the driver refuses core " + std::to_string(core) +
+                           ": this part has fewer cores; choose others with option cores, or "
+                           "cores=auto");
+    case RknpuCores::Verdict::kFailed:
+      fail(number, submit);
+  }
+  // Drivers that do not measure leave the field as it was.
+  const int64_t hardware = submit.hw_elapse_time;
+  return hardware > 0 && hardware <= monotonic_ns() - start ? hardware : 0;
+}
+
+void RknpuKicks::fail(int number, const rknpu::Submit& submit) const {
   if (number != ETIMEDOUT) file_->file.fail("SUBMIT", number);
   // Only a hint: the counter of a core that hangs is not reliable.
-  const uint32_t done = std::min(submit.task_counter, prepared.task_number);
-  throw DeviceError("rknpu " + file_->file.path() + ": no result after " +
-                    std::to_string(timeout_ms_) +
-                    " ms (option timeout_ms): the NPU hangs or is busy; the driver counted " +
-                    std::to_string(prepared.task_start + done) + " of " +
-                    std::to_string(tasks_.size()) + " tasks");
+  const uint32_t done = std::min(submit.task_counter, submit.task_number);
+  throw DeviceError(
+      "rknpu " + file_->file.path() + ": no result after " + std::to_string(timeout_ms_) +
+      " ms (option timeout_ms): the NPU hangs or is busy; the driver counted " +
+      std::to_string(submit.task_start + done) + " of " + std::to_string(tasks_.size()) + " tasks");
 }
 
 }  // namespace rk3588

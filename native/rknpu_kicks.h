@@ -19,8 +19,6 @@ struct RknpuKick {
 
 class RknpuKicks {
  public:
-  static constexpr int kAnyCore = -1;
-
   // Writes the table of all tasks of a verified submit. Throws DeviceError.
   RknpuKicks(std::shared_ptr<RknpuFile> file, const Submit& submit, const VerifiedJobs& verified);
 
@@ -28,17 +26,21 @@ class RknpuKicks {
   // that reuses what the one before it left in CBUF: between two kicks another stream may use the
   // core. Throws DeviceError.
   std::vector<RknpuKick> plan(uint32_t first, uint32_t count) const;
-  // `core`: 0..2 or kAnyCore.
-  rknpu::Submit make_submit(const RknpuKick& kick, int core) const;
+  // For no core yet.
+  rknpu::Submit make_submit(const RknpuKick& kick) const;
 
-  // Nanoseconds that the hardware took, 0 if the driver does not tell. Throws DeviceError.
-  int64_t run(const rknpu::Submit& prepared) const;
+  // On a core of the choice, once it is free. Nanoseconds that the hardware took, 0 if the driver
+  // does not tell. Throws DeviceError; InterruptedRun where the job is not to blame.
+  int64_t run(const rknpu::Submit& prepared, const RknpuCoreChoice& choice) const;
 
   const std::shared_ptr<RknpuFile>& file() const { return file_; }
   const std::vector<uint64_t>& targets() const { return targets_; }
 
  private:
   void write_table(const Submit& submit);
+  int take_core(const RknpuCoreChoice& choice) const;
+  int request(rknpu::Submit* submit) const;
+  [[noreturn]] void fail(int number, const rknpu::Submit& submit) const;
 
   std::shared_ptr<RknpuFile> file_;
   uint32_t timeout_ms_;

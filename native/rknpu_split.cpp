@@ -34,11 +34,13 @@ struct Stage {
 
 class RknpuSplitSubmission : public Submission {
  public:
-  RknpuSplitSubmission(std::shared_ptr<RknpuFile> file, const std::vector<int>& cores,
+  RknpuSplitSubmission(std::shared_ptr<RknpuFile> file, std::vector<RknpuCoreChoice> choices,
                        const Submit& submit, const VerifiedJobs& verified, const CorePlan& plan)
       : kicks_(std::move(file), submit, verified),
+        choices_(std::move(choices)),
         pool_(std::make_unique<sim::ThreadPool>(static_cast<unsigned>(plan.workers))),
         errors_(plan.workers),
+        interruptions_(plan.workers),
         hardware_ns_(plan.workers),
         work_([this](size_t worker) { run_worker(worker); }) {
     std::vector<uint32_t> first_task;
@@ -56,7 +58,7 @@ class RknpuSplitSubmission : public Submission {
           const uint32_t first = base + static_cast<uint32_t>(job.first);
           for (const RknpuKick& kick : kicks_.plan(first, static_cast<uint32_t>(job.count))) {
             verify_alone(submit, job.job, kick.first - base, kick.count);
-            stage.workers[worker].push_back(kicks_.make_submit(kick, cores[worker]));
+            stage.workers[worker].push_back(kicks_.make_submit(kick));
           }
           if (job.mark == kNoMark) continue;
           const TaskRef& last = submit.jobs[job.job].tasks[job.first + job.count - 1];
@@ -83,13 +85,7 @@ class RknpuSplitSubmission : public Submission {
       stage_ = &stage;
       std::fill(hardware_ns_.begin(), hardware_ns_.end(), int64_t{-1});
       pool_->run(stage.workers.size(), work_);
-      for (std::string& error : errors_) {
-        if (!error.empty()) {
-          const std::string text = std::move(error);
-          for (std::string& each : errors_) each.clear();
-          throw DeviceError(text);
-        }
-      }
+      throw_errors();
       check_marks(stage);
       for (const int64_t ns : hardware_ns_) is_told = is_told && ns != 0;
       hardware_ns += *std::max_element(hardware_ns_.begin(), hardware_ns_.end());
@@ -128,14 +124,34 @@ class RknpuSplitSubmission : public Submission {
     }
   }
 
+  // A worker's own error says more than that others were interrupted by it.
+  void throw_errors() {
+    const std::string error = take_first(&errors_);
+    const std::string interruption = take_first(&interruptions_);
+    if (!error.empty()) throw DeviceError(error);
+    if (!interruption.empty()) throw InterruptedRun(interruption);
+  }
+
+  // The first text that is not empty, if any; all are empty afterwards.
+  static std::string take_first(std::vector<std::string>* texts) {
+    std::string first;
+    for (std::string& text : *texts) {
+      if (first.empty()) first = std::move(text);
+      text.clear();
+    }
+    return first;
+  }
+
   void run_worker(size_t worker) {
     int64_t total = stage_->workers[worker].empty() ? -1 : 0;
     try {
       for (const rknpu::Submit& submit : stage_->workers[worker]) {
-        const int64_t ns = kicks_.run(submit);
+        const int64_t ns = kicks_.run(submit, choices_[worker]);
         if (ns == 0) total = INT64_MIN;
         if (total >= 0) total += ns;
       }
+    } catch (const InterruptedRun& error) {
+      interruptions_[worker] = error.what();
     } catch (const std::exception& error) {
       errors_[worker] = error.what();
     }
@@ -143,11 +159,13 @@ class RknpuSplitSubmission : public Submission {
   }
 
   RknpuKicks kicks_;
+  std::vector<RknpuCoreChoice> choices_;  // by worker
   std::unique_ptr<sim::ThreadPool> pool_;
   std::vector<Stage> stages_;
-  const Stage* stage_ = nullptr;  // that the workers are in
-  std::vector<std::string> errors_;
-  std::vector<int64_t> hardware_ns_;  // by worker; 0: not told, -1: it had nothing to do
+  const Stage* stage_ = nullptr;            // that the workers are in
+  std::vector<std::string> errors_;         // by worker
+  std::vector<std::string> interruptions_;  // by worker
+  std::vector<int64_t> hardware_ns_;        // by worker; 0: not told, -1: it had nothing to do
   std::function<void(size_t)> work_;
   RunMark mark_;
 };
@@ -155,9 +173,10 @@ class RknpuSplitSubmission : public Submission {
 }  // namespace
 
 std::unique_ptr<Submission> make_rknpu_split(std::shared_ptr<RknpuFile> file,
-                                             const std::vector<int>& cores, const Submit& submit,
-                                             const VerifiedJobs& verified, const CorePlan& plan) {
-  return std::make_unique<RknpuSplitSubmission>(std::move(file), cores, submit, verified, plan);
+                                             const std::vector<RknpuCoreChoice>& choices,
+                                             const Submit& submit, const VerifiedJobs& verified,
+                                             const CorePlan& plan) {
+  return std::make_unique<RknpuSplitSubmission>(std::move(file), choices, submit, verified, plan);
 }
 
 }  // namespace rk3588

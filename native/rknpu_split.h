@@ -14,9 +14,10 @@
 
 namespace rk3588 {
 
-// `cores`: which core each worker of the plan uses. Throws DeviceError.
+// `choices`: which core each worker of the plan uses. Throws DeviceError.
 std::unique_ptr<Submission> make_rknpu_split(std::shared_ptr<RknpuFile> file,
-                                             const std::vector<int>& cores, const Submit& submit,
-                                             const VerifiedJobs& verified, const CorePlan& plan);
+                                             const std::vector<RknpuCoreChoice>& choices,
+                                             const Submit& submit, const VerifiedJobs& verified,
+                                             const CorePlan& plan);
 
 }  // namespace rk3588

@@ -35,6 +35,7 @@ static_assert(sizeof(MemCreate) == 48 && offsetof(MemCreate, size) == 8 &&
 
 inline constexpr uint32_t kNonContiguous = 0x1;
 inline constexpr uint32_t kCacheable = 0x2;
+inline constexpr uint32_t kWriteCombine = 0x4;
 inline constexpr uint32_t kKernelMapping = 0x8;
 inline constexpr uint32_t kIovaAlignment = 0x400;
 // What the vendor's runtime asks for.
@@ -42,6 +43,10 @@ inline constexpr uint32_t kMemoryFlags = kNonContiguous | kCacheable | kIovaAlig
 // The driver itself reads the task table, so it needs it mapped.
 inline constexpr uint32_t kTaskTableFlags = kMemoryFlags | kKernelMapping;
 static_assert(kMemoryFlags == 0x403 && kTaskTableFlags == 0x40b);
+// The same without the host's cache: nothing to synchronise.
+inline constexpr uint32_t kCombinedMemoryFlags = kNonContiguous | kWriteCombine | kIovaAlignment;
+inline constexpr uint32_t kCombinedTaskTableFlags = kCombinedMemoryFlags | kKernelMapping;
+static_assert(kCombinedMemoryFlags == 0x405 && kCombinedTaskTableFlags == 0x40d);
 
 struct MemMap {
   uint32_t handle = 0;
@@ -118,7 +123,6 @@ static_assert(sizeof(Submit) == 104 && offsetof(Submit, task_obj_addr) == 24 &&
               offsetof(Submit, fence_fd) == 60 && offsetof(Submit, subcore_task) == 64);
 inline constexpr uint32_t kJobPc = 0x1;
 inline constexpr uint32_t kJobPingPong = 0x4;
-inline constexpr uint32_t kCoreAuto = 0;
 
 // PC.TASK_CON counts the tasks of one kick in 12 bits.
 inline constexpr uint32_t kMaxChainTasks = 4095;

@@ -167,6 +167,10 @@ def _node_findings(node: Node) -> Iterator[Finding]:
             f"in a container: start it again with --device {node.path} (a driver loaded after its "
             "start adds no node there); otherwise check udev",
         )  # fmt: skip
+    elif node.driver == "rknpu" and Path(node.path).name == "rknpu":
+        # The vendor driver's node without DRM: permissions would not help.
+        text, _, remedy = (node.problem or "").partition("; ")
+        yield Finding("problem", text, remedy)
     elif node.state == "denied" or not node.accessible:
         whose = "" if node.driver else "; whether it is an NPU cannot be told without"
         yield Finding(
@@ -186,5 +190,11 @@ def _node_findings(node: Node) -> Iterator[Finding]:
 
 
 def _udev_rule(node: Node) -> str:
-    subsystem, kernel = ("accel", "accel*") if node.driver == "rocket" else ("drm", "renderD*")
-    return f'a udev rule: KERNEL=="{kernel}", SUBSYSTEM=="{subsystem}", GROUP="render", MODE="0660"'
+    """Of the vendor's driver the NPU's nodes only: graphics devices have render nodes, too."""
+    match = 'SUBSYSTEM=="accel", KERNEL=="accel*"'
+    if node.driver == "rknpu":
+        match = 'SUBSYSTEM=="drm", KERNEL=="renderD*|card*", DRIVERS=="RKNPU"'
+    return (
+        f'a udev rule in /etc/udev/rules.d/99-npu.rules: {match}, GROUP="render", MODE="0660"; '
+        "then: sudo udevadm control --reload; sudo udevadm trigger"
+    )

@@ -88,9 +88,10 @@ class GraphFacts:
             if operator is None or operator.function is None:
                 continue
             read = [t for t in operator.feature_inputs(node) if t != ABSENT]
-            computed = [t for t in read if self.graph.tensor(t).constant is None]
+            constants = [self.graph.tensor(t).constant for t in read]
+            computed = [t for t, c in zip(read, constants, strict=True) if c is None]
             sources = {found.get(t, t) for t in computed}
-            if len(sources) == 1:
+            if len(sources) == 1 and all(c is None or c.size == 1 for c in constants):
                 found.update(dict.fromkeys(node.outputs, sources.pop()))
         return found
 

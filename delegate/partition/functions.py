@@ -85,11 +85,14 @@ def plan_functions(graph: Graph, partition: Partition) -> FunctionPlan:
 
 def broken_functions(graph: Graph, partitions: Sequence[Partition]) -> tuple[Rejection, ...]:
     """A rejection for every node that can only be part of a function, and is none."""
-    return tuple(
-        refused(found.node, found.rule, found.problem)
-        for partition in partitions
-        for found in plan_functions(graph, partition).refusals
-    )
+    rejections: list[Rejection] = []
+    for partition in partitions:
+        try:
+            refusals = plan_functions(graph, partition).refusals
+        except Exception:  # compiling the partition meets it again, and rejects its nodes
+            continue
+        rejections += [refused(found.node, found.rule, found.problem) for found in refusals]
+    return tuple(rejections)
 
 
 def smallest_partition(graph: Graph, node: Node) -> Partition:
@@ -150,7 +153,10 @@ class _Joiner:
         """``cut``: at tensors that are in memory."""
         sources, found = set(), {node.index}
         for tensor in OPERATORS[node.op].feature_inputs(node):
-            if self._graph.tensor(tensor).constant is not None:
+            constant = self._graph.tensor(tensor).constant
+            if constant is not None:
+                if constant.size != 1:
+                    return None
                 continue
             if tensor in chains and len(chains[tensor].nodes) >= MOST_NODES:
                 self._needed.add(tensor)

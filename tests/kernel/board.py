@@ -25,6 +25,8 @@ BUILD = ROOT / "build" / "standin"
 
 ROCKET_NODE = "dev/accel/accel0"
 RKNPU_NODE = "dev/dri/renderD128"
+RKNPU_CARD = "dev/dri/card0"
+RKNPU_DELAY = "sys/kernel/debug/rknpu/delayms"
 
 
 def tool(name: str) -> str | None:
@@ -126,13 +128,19 @@ class Board:
         node.write_text("driver=rocket\nversion=0.0.0\n")
         return self
 
-    def add_rknpu(self, version: str = "0.9.8", **more: object):
-        """Sysfs as the vendor's driver makes it: a card and a render node of one device."""
+    def add_rknpu(self, version: str = "0.9.8", rest_ms: int = 20, **more: Any):
+        """Sysfs as the vendor's driver makes it: a card and a render node of one device. The driver
+        says in debugfs how soon it powers the NPU off: soon, since every reset waits for it.
+        """
         owner = "fdab0000.rknpu"
-        node = add_class_device(self.root, "drm", RKNPU_NODE, owner)
+        lines = {"driver": "rknpu", "version": version, "rest_ms": rest_ms, "reset_ms": 0, **more}
+        for node in (RKNPU_CARD, RKNPU_NODE):
+            path = add_class_device(self.root, "drm", node, owner)
+            path.write_text("".join(f"{k}={v}\n" for k, v in lines.items()))
         bind(self.root, owner, "RKNPU")
-        lines = {"driver": "rknpu", "version": version, **more}
-        node.write_text("".join(f"{k}={v}\n" for k, v in lines.items()))
+        delay = self.root / RKNPU_DELAY
+        delay.parent.mkdir(parents=True)
+        delay.write_text(f"{rest_ms}\n")
         return self
 
     def python(

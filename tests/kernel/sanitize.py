@@ -1,7 +1,7 @@
 """The native code on the stand-in kernel under a sanitizer, from eight threads, without Python.
 
 python -m tests.kernel.sanitize thread [--invokes 100]
-python -m tests.kernel.sanitize address,undefined --invokes 500
+python -m tests.kernel.sanitize address,undefined --invokes 500 --driver rknpu
 
 Programs for one core and for several (option split_rows).
 """
@@ -19,12 +19,14 @@ from tests.kernel.board import RKNPU_NODE, ROCKET_NODE, ROOT, Board, build_stand
 from tests.kernel.small_models import MODELS, programs
 
 THREADS = 8
+NODES = {"rocket": ROCKET_NODE, "rknpu": RKNPU_NODE}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sanitizer", choices=("thread", "address,undefined"))
     parser.add_argument("--invokes", type=int, default=60)
+    parser.add_argument("--driver", choices=NODES, help="one only")
     arguments = parser.parse_args()
     folder = ROOT / "build" / f"standin-{arguments.sanitizer.replace(',', '-')}"
     build_standin(folder, "kernel_stress", RK3588_SANITIZE=arguments.sanitizer)
@@ -39,7 +41,7 @@ def main() -> int:
                     path.write_bytes(program)
                     files.append(str(path))
         # By path: the program's hooks do not reach the search in sysfs.
-        for node in (ROCKET_NODE, RKNPU_NODE):
+        for node in [NODES[arguments.driver]] if arguments.driver else NODES.values():
             device = str(board.root / node)
             for cores in ("auto", "all"):
                 command = [str(folder / "kernel_stress"), device, cores, str(THREADS),

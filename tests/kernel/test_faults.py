@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kernel.fault_table import MARK, PAGE, measure, table
+from tests.kernel.fault_table import MARK, PAGE, Result, measure, table
 
 DEVICES = ("rocket", "rknpu")
 # Repeated by the host until the driver takes the request.
@@ -13,6 +13,14 @@ TRANSIENT = ("EINTR", "EAGAIN", "slow:20")
 UNFINISHED = ("EBUSY",)
 # The end of a life cannot fail: what the kernel refuses there it frees with the file.
 RELEASING = ("GEM_CLOSE", "MEM_DESTROY")
+
+
+def is_repeated(result: Result) -> bool:
+    """rknpu answers EINVAL to a job that was reset with another one: on a core that ran jobs
+    before, and on one that the part may not have, the run is repeated. Rocket has no such answer.
+    """
+    is_rknpu = "accel" not in result["text"]
+    return is_rknpu and result["call"] == "SUBMIT" and result["action"] == "EINVAL"
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +36,9 @@ def test_every_fault_ends_well(measured, device):
     for result in results:
         place = f"{result['call']}@{result['site']}={result['action']}"
         is_unfinished = result["call"] == "PREP_BO" and result["action"] in UNFINISHED
-        if result["action"] in TRANSIENT or is_unfinished or result["call"] in RELEASING:
+        if is_repeated(result):
+            assert result["outcome"] in ("right results", "error"), place
+        elif result["action"] in TRANSIENT or is_unfinished or result["call"] in RELEASING:
             assert result["outcome"] == "right results", place
         else:
             assert result["outcome"] == "error", place

@@ -41,10 +41,9 @@ def test_threads_with_their_own_interpreters_get_the_results_of_one(board, devic
         limit = {"auto": THREADS * len(models), "all": 3, "1,2": 2}[cores]
         assert answer["files"] == limit
     else:
-        assert (
-            set(answer["masks"])
-            == {"auto": {"0"}, "all": {"1", "2", "4"}, "1,2": {"2", "4"}}[cores]
-        )
+        # Any core that is free, never the driver's choice.
+        masks = {"1", "2", "4"} if cores != "1,2" else {"2", "4"}
+        assert set(answer["masks"]) == masks
 
 
 @pytest.mark.parametrize("device", DEVICES)

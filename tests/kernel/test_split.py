@@ -6,6 +6,7 @@ import pytest
 
 from tests.kernel.board import Board
 from tests.kernel.small_models import MODELS
+from tests.kernel.test_faults import is_repeated
 from tests.kernel.test_models import KERNELS
 from tests.shared_folder import MODELS as SHARED_MODELS
 from tests.shared_folder import needs_models
@@ -87,7 +88,10 @@ def test_every_fault_of_a_split_run_ends_well(board: Board, device: str):
         harmless = result["action"] in ("EINTR", "EAGAIN", "slow:20")
         is_unfinished = result["call"] == "PREP_BO" and result["action"] == "EBUSY"
         right = harmless or is_unfinished or result["call"] in releasing
-        assert result["outcome"] == ("right results" if right else "error"), place
+        if is_repeated(result):
+            assert result["outcome"] in ("right results", "error"), place
+        else:
+            assert result["outcome"] == ("right results" if right else "error"), place
         assert result["recovered"], (place, result["text"])
         assert result["live"] == [0, 0, 0], place
         assert result["violations"] == [] or result["call"] in releasing, (

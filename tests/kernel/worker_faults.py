@@ -125,6 +125,7 @@ def main() -> None:
     if given.get("split"):
         (program,) = programs(MODELS["residual"](), split_rows="always", device=given["device"])
     scenario = Scenario(given["device"], program)
+    scenario.life()  # what a process does only once
     results = [scenario.try_fault(*each) for each in scenario.combinations()]
     results.append(time_out(scenario))
     report(results)

@@ -143,6 +143,15 @@ def test_additions_of_two_values_stay_additions() -> None:
     assert len(result.partitions[0].layers) == 3
 
 
+def test_constants_of_many_values_make_no_function() -> None:
+    builder, x = start(DType.INT8)
+    relu = function(builder, "RELU", (x,), scaled(builder, x))
+    many = builder.constant("many", np.arange(24, dtype=np.int8), Quantization((0.02,), (0,)))
+    y = layers.add(builder, relu, many)
+    builder.output(function(builder, "RELU6", (y,), scaled(builder, y)))
+    assert table_layers(run(builder.build())) == [(0,), (2,)]
+
+
 def test_products_of_two_values_stay_on_the_cpu() -> None:
     builder, x = start(DType.INT8)
     y = product(builder, convolved(builder, x), x)

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -33,7 +34,7 @@ const char* root() { return std::getenv("RK3588_STANDIN_ROOT"); }
 class Path {
  public:
   explicit Path(const char* path) : text_(path == nullptr ? "" : path), given_(path) {
-    static constexpr std::array<const char*, 10> kOwn = {"/dev/accel",
+    static constexpr std::array<const char*, 12> kOwn = {"/dev/accel",
                                                          "/dev/dri",
                                                          "/dev/rknpu",
                                                          "/sys/class/accel",
@@ -42,14 +43,20 @@ class Path {
                                                          "/sys/module/rknpu",
                                                          "/sys/kernel/debug",
                                                          "/sys/bus/platform/devices",
-                                                         "/sys/bus/platform/drivers/rocket"};
+                                                         "/sys/bus/platform/drivers/rocket",
+                                                         "/proc/rknpu",
+                                                         "/proc/meminfo"};
     const char* base = root();
     if (base == nullptr || path == nullptr) return;
     // std::filesystem may put the root directory's slash twice.
     const char* start = text_.rfind("//", 0) == 0 ? path + 1 : path;
     for (const char* own : kOwn) {
       if (std::strncmp(start, own, std::strlen(own)) == 0) {
-        text_ = std::string(base) + start;
+        const std::string moved = std::string(base) + start;
+        // The system's own, where a test has none to say something else.
+        const bool is_optional = std::strncmp(start, "/proc/meminfo", 13) == 0;
+        if (is_optional && syscall(SYS_faccessat, AT_FDCWD, moved.c_str(), F_OK) != 0) return;
+        text_ = moved;
         given_ = text_.c_str();
         return;
       }
@@ -64,7 +71,7 @@ class Path {
   bool is_node() const {
     const char* base = root();
     if (base == nullptr || given_ == nullptr) return false;
-    for (const char* folder : {"/dev/accel/", "/dev/dri/"}) {
+    for (const char* folder : {"/dev/accel/", "/dev/dri/", "/dev/rknpu"}) {
       if (text_.rfind(std::string(base) + folder, 0) == 0) {
         struct stat status{};
         return next<int (*)(const char*, struct stat*)>("stat")(given_, &status) == 0 &&
@@ -261,6 +268,8 @@ HOOK int ioctl(int descriptor, unsigned long code, ...) {
         error = standin::rocket_request(file, static_cast<uint32_t>(code), argument, lock);
       } else if (file->config.driver == "rknpu") {
         error = standin::rknpu_request(file, static_cast<uint32_t>(code), argument, lock);
+      } else if (file->config.driver == "rknpu-misc") {
+        error = standin::rknpu_misc_request(static_cast<uint32_t>(code), argument);
       } else if (static_cast<uint32_t>(code) == 0xc0406400) {
         error = standin::version_request(*file, argument);
       }

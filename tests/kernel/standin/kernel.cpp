@@ -106,6 +106,9 @@ Action next_action(const std::string& call, std::unique_lock<std::mutex>& lock) 
     if (what == "hang") {
       action.fate = Fate::kHang;
       action.hang_at = value;
+    } else if (what == "long") {
+      action.fate = Fate::kLong;
+      action.hang_at = value;
     } else if (what == "lost") {
       action.fate = Fate::kLost;
     } else if (what == "garbage") {
@@ -140,7 +143,8 @@ BoPtr make_bo(File& file, uint64_t size) {
       syscall(SYS_mmap, nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, bo->memory_fd, 0));
   if (host == MAP_FAILED) return nullptr;
   bo->host = static_cast<uint8_t*>(host);
-  bo->device.assign(size, 0);
+  bo->device_memory.assign(size, 0);
+  bo->device = {bo->device_memory.data(), bo->device_memory.size()};
   // The lowest free one, as idr_alloc gives it.
   bo->handle = 1;
   while (file.bos.count(bo->handle) != 0) ++bo->handle;
@@ -225,6 +229,10 @@ int open_node(const std::string& path, int flags) {
     const std::string value = line.substr(is + 1);
     if (key == "driver") file->config.driver = value;
     if (key == "hang_ms") file->config.hang_ms = static_cast<unsigned>(std::stoul(value));
+    if (key == "cores") file->config.cores = static_cast<unsigned>(std::stoul(value));
+    if (key == "reset_ms") file->config.reset_ms = static_cast<unsigned>(std::stoul(value));
+    if (key == "rest_ms") file->config.rest_ms = static_cast<unsigned>(std::stoul(value));
+    if (key == "sync_bytes") file->config.sync_bytes = std::stoull(value);
     if (key == "address_space_bytes") file->config.address_space_bytes = std::stoull(value);
     if (key == "version") {
       std::sscanf(value.c_str(), "%d.%d.%d", &file->config.major, &file->config.minor,

@@ -1,4 +1,8 @@
 // The requests of the vendor's driver rknpu.
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -15,8 +19,20 @@ namespace drm = rk3588::drm;
 
 constexpr uint64_t kPage = 4096;
 constexpr size_t kCores = 3;
-bool g_core_busy[kCores];
+// What of a device's power and resets one process sees. Like the cores, for all nodes together.
+struct Core {
+  unsigned jobs = 0;  // in the driver
+  bool is_busy = false;
+  Clock::time_point start;
+  Clock::time_point deadline;
+};
+Core g_cores[kCores];
+uint64_t g_resets = 0;
+Clock::time_point g_idle_since;
+bool g_is_detached = false;  // the IOMMU, from a reset until the NPU was powered off
 uint64_t g_submits_by_mask[8];
+
+bool is_before_0_9(const File& file) { return file.config.major == 0 && file.config.minor < 9; }
 
 BoPtr find_object(File& file, uint64_t object) {
   for (const auto& [handle, bo] : file.bos) {
@@ -26,15 +42,25 @@ BoPtr find_object(File& file, uint64_t object) {
 }
 
 int mem_create(File& file, rknpu::MemCreate& create, bool is_old) {
+  // A handle that exists gives the old buffer, whatever else is asked.
+  if (const BoPtr old = find_bo(file, create.handle); old != nullptr) {
+    violation("MEM_CREATE of a handle that exists");
+    create.size = old->size;
+    create.obj_addr = old->object;
+    create.dma_addr = old->address;
+    return 0;
+  }
   if (create.size == 0) return EINVAL;
   if (create.size % kPage != 0) violation("MEM_CREATE of a size that is no whole pages");
   if (create.handle != 0 || create.obj_addr != 0 || create.dma_addr != 0 || create.sram_size != 0) {
     violation("MEM_CREATE with fields that the driver fills");
   }
-  if (create.flags != rknpu::kMemoryFlags && create.flags != rknpu::kTaskTableFlags) {
+  if (create.flags != rknpu::kMemoryFlags && create.flags != rknpu::kTaskTableFlags &&
+      create.flags != rknpu::kCombinedMemoryFlags &&
+      create.flags != rknpu::kCombinedTaskTableFlags) {
     violation("MEM_CREATE with flags that the vendor's runtime does not use");
   }
-  const bool knows_new = file.config.major > 0 || file.config.minor >= 9;
+  const bool knows_new = !is_before_0_9(file);
   if (is_old == knows_new) violation("MEM_CREATE of the other driver generation");
   if (!is_old && (create.iommu_domain_id != 0 || create.core_mask != 0)) {
     violation("MEM_CREATE in another IOMMU domain");
@@ -42,14 +68,16 @@ int mem_create(File& file, rknpu::MemCreate& create, bool is_old) {
   const uint64_t size = (create.size + kPage - 1) / kPage * kPage;
   const uint64_t address =
       allocate_down(bos_of_node(file.path), size, file.config.address_space_bytes);
-  if (address == UINT64_MAX) return ENOMEM;
+  if (address == UINT64_MAX) return EFAULT;
   const BoPtr bo = make_bo(file, size);
   if (bo == nullptr) return ENOMEM;
+  if ((create.flags & rknpu::kCacheable) == 0) bo->device = {bo->host, bo->size};
   bo->address = address;
   bo->flags = create.flags;
   bo->object = 0xffffff8100000000 + uint64_t{bo->handle} * 0x1000;
   file.bos[bo->handle] = bo;
   create.handle = bo->handle;
+  create.size = bo->size;
   create.obj_addr = bo->object;
   create.dma_addr = bo->address;
   return 0;
@@ -57,7 +85,8 @@ int mem_create(File& file, rknpu::MemCreate& create, bool is_old) {
 
 int mem_map(File& file, rknpu::MemMap& map) {
   const BoPtr bo = find_bo(file, map.handle);
-  if (bo == nullptr || map.reserved != 0) return EINVAL;
+  if (bo == nullptr) return ENOENT;
+  if (map.reserved != 0) violation("MEM_MAP with reserved fields set");
   map.offset = bo->offset;
   return 0;
 }
@@ -72,29 +101,38 @@ int mem_destroy(File& file, const rknpu::MemDestroy& destroy) {
   return 0;
 }
 
+// The driver follows the object's address without a look: NULL is refused, anything else that is no
+// buffer would crash it.
 int mem_sync(File& file, const rknpu::MemSync& sync) {
   const BoPtr bo = find_object(file, sync.obj_addr);
-  if (bo == nullptr) return EINVAL;
+  if (bo == nullptr) {
+    if (sync.obj_addr != 0) violation("MEM_SYNC of no buffer (crashes the kernel)");
+    return EINVAL;
+  }
+  if ((bo->flags & rknpu::kCacheable) == 0) {
+    violation("MEM_SYNC of a buffer without a cache");
+    return EINVAL;
+  }
+  // What follows is stricter than the driver, which does what it can and says 0.
   if (sync.reserved != 0 || sync.size == 0 || sync.offset > bo->size ||
       sync.size > bo->size - sync.offset) {
     violation("MEM_SYNC outside its buffer");
-    return EINVAL;
+    return 0;
   }
   if (bo->running_jobs != 0) violation("MEM_SYNC while the device runs");
-  switch (sync.flags) {
-    case rknpu::kSyncToDevice:
-      std::memcpy(bo->device.data() + sync.offset, bo->host + sync.offset, sync.size);
-      return 0;
-    case rknpu::kSyncFromDevice:
-      std::memcpy(bo->host + sync.offset, bo->device.data() + sync.offset, sync.size);
-      return 0;
-    default:
-      violation("MEM_SYNC in no direction, or both");
-      return EINVAL;
-  }
+  const bool to_device = (sync.flags & rknpu::kSyncToDevice) != 0;
+  const bool from_device = (sync.flags & rknpu::kSyncFromDevice) != 0;
+  if (to_device == from_device) violation("MEM_SYNC in no direction, or both");
+  if (sync.offset >= file.config.sync_bytes) return 0;
+  const uint64_t size = std::min(sync.size, file.config.sync_bytes - sync.offset);
+  uint8_t* device = bo->device.data() + sync.offset;
+  uint8_t* host = bo->host + sync.offset;
+  if (to_device) std::memcpy(device, host, size);
+  if (from_device) std::memcpy(host, device, size);
+  return 0;
 }
 
-int check_submit(const rknpu::Submit& s, const Bo& table) {
+int check_submit(const File& file, const rknpu::Submit& s, const Bo& table) {
   const auto complain = [](const char* text) {
     violation(std::string("SUBMIT: ") + text);
     return EINVAL;
@@ -111,6 +149,9 @@ int check_submit(const rknpu::Submit& s, const Bo& table) {
   }
   if (s.task_base_addr != 0) return complain("a task base address (stalls the core)");
   if (s.iommu_domain_id != 0 || s.reserved != 0) return complain("another IOMMU domain");
+  // Not a mistake of the program, which cannot know the part.
+  if (s.core_mask > (1u << file.config.cores) - 1) return EINVAL;
+  if (s.core_mask == 0) violation("SUBMIT: the driver chooses the core (jobs may queue there)");
   if (s.core_mask != 0 && s.core_mask != 1 && s.core_mask != 2 && s.core_mask != 4) {
     return complain("several cores (a plan made by hand panics the kernel)");
   }
@@ -146,13 +187,41 @@ int read_tasks(File& file, const rknpu::Submit& s, const Bo& table, Job* job) {
   return 0;
 }
 
+// What crashes the driver when a job passes its time-out while this one comes.
+void check_queues(const File& file, const Core& core) {
+  if (core.jobs > 0) violation("SUBMIT: a core has a job already (a reset frees it while queued)");
+  for (const Core& other : g_cores) {
+    if (other.is_busy && Clock::now() > other.deadline) {
+      violation("SUBMIT: a job is past its time-out (its reset frees this one while queued)");
+    }
+  }
+  if (is_before_0_9(file)) {
+    sigset_t blocked;
+    pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+    if (sigismember(&blocked, SIGINT) == 0) {
+      violation("SUBMIT: a signal would abort the job without a reset");
+    }
+  }
+}
+
+// The IOMMU is attached again by the next power-up, which takes a rest without jobs.
+bool is_detached(const File& file) {
+  if (!g_is_detached) return false;
+  if (Clock::now() - g_idle_since >= std::chrono::milliseconds(file.config.rest_ms)) {
+    g_is_detached = false;
+    return false;
+  }
+  violation("SUBMIT: the IOMMU may not be attached so soon after a reset");
+  return true;
+}
+
 int submit(File& file, rknpu::Submit& s, const Action& action, std::unique_lock<std::mutex>& lock) {
   const BoPtr table = find_object(file, s.task_obj_addr);
   if (table == nullptr) {
     violation("SUBMIT: no task table");
     return EINVAL;
   }
-  if (const int error = check_submit(s, *table); error != 0) return error;
+  if (const int error = check_submit(file, s, *table); error != 0) return error;
   ++g_submits_by_mask[s.core_mask & 7];
   Job job;
   read_tasks(file, s, *table, &job);
@@ -161,27 +230,47 @@ int submit(File& file, rknpu::Submit& s, const Action& action, std::unique_lock<
   job.hang_at = action.hang_at;
   const size_t last_mask = enable_mask(job.memory, job.tasks.back());
   job.ppu_done = (last_mask & 0x08) == 0;  // this driver waits for what the last task says
-  size_t core = 0;
-  const auto is_free = [&] {
-    for (core = 0; core < kCores; ++core) {
-      const bool allowed = s.core_mask == 0 || (s.core_mask >> core & 1) != 0;
-      if (allowed && !g_core_busy[core]) return true;
-    }
-    return false;
-  };
-  kernel().changed.wait(lock, is_free);
-  g_core_busy[core] = true;
+  size_t index = 0;
+  while (index + 1 < kCores && s.core_mask != 0 && (s.core_mask >> index & 1) == 0) ++index;
+  Core& core = g_cores[index];
+  check_queues(file, core);
+  if (is_detached(file)) return EINVAL;
+  ++core.jobs;
+  kernel().changed.wait(lock, [&] { return !core.is_busy; });
+  const uint64_t resets = g_resets;
+  core.is_busy = true;
+  core.start = Clock::now();
+  core.deadline = core.start + std::chrono::milliseconds(s.timeout);
   lock.unlock();
   bool done = true;
-  const auto start = std::chrono::steady_clock::now();
   if (job.fate != Fate::kLost) done = execute(job, std::min(file.config.hang_ms, s.timeout));
-  s.hw_elapse_time = std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+  if (job.fate == Fate::kLong) usleep(static_cast<useconds_t>(job.hang_at * 1000));
   lock.lock();
-  g_core_busy[core] = false;
+  // The reset for another job ends this one, however far it came.
+  const bool is_reset = g_resets != resets;
+  if (!done && !is_reset) {
+    ++g_resets;
+    g_is_detached = true;
+    lock.unlock();
+    usleep(file.config.reset_ms * 1000);
+    lock.lock();
+  }
+  const auto elapsed = Clock::now() - core.start;
+  s.hw_elapse_time = std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count();
+  core.is_busy = false;
+  --core.jobs;
+  g_idle_since = Clock::now();
   kernel().changed.notify_all();
+  if (is_reset) return EINVAL;
   s.task_counter = done ? s.task_number : static_cast<uint32_t>(job.hang_at);
   return done ? 0 : ETIMEDOUT;
 }
+
+constexpr uint32_t kHardwareVersion = 0;
+constexpr uint32_t kGetVoltage = 4;
+constexpr uint32_t kTotalSram = 22;
+constexpr uint32_t kFreeSram = 23;
+constexpr uint32_t kGetIommuDomain = 24;
 
 int act(rknpu::Action& action, const File& file) {
   switch (action.request) {
@@ -194,6 +283,15 @@ int act(rknpu::Action& action, const File& file) {
       return 0;
     case rknpu::kGetIommuEnabled:
       action.value = 1;
+      return 0;
+    case kHardwareVersion:
+    case kTotalSram:
+    case kFreeSram:
+    case kGetIommuDomain:
+      action.value = 0;
+      return 0;
+    case kGetVoltage:
+      violation("ACTION 4 (the voltage crashes a kernel whose NPU has no supply)");
       return 0;
     default:
       return EINVAL;
@@ -236,6 +334,15 @@ int rknpu_request(const FilePtr& file, uint32_t code, void* argument,
       return mem_create(*file, *static_cast<rknpu::MemCreate*>(argument),
                         code == rknpu::kOldMemCreate);
   }
+}
+
+// The driver's node of DMA-heap kernels looks at the number of a request alone: what a DRM node
+// takes for VERSION it takes for ACTION 0 and says 0.
+int rknpu_misc_request(uint32_t code, void* argument) {
+  violation("a request to the vendor driver's node without DRM");
+  constexpr uint32_t kNumbers = 0x3f;
+  if (argument == nullptr) return EFAULT;
+  return (code & kNumbers) == 0 ? 0 : EINVAL;
 }
 
 }  // namespace standin

@@ -21,15 +21,24 @@
 #include <string>
 #include <vector>
 
+#include "span.h"
+
 namespace standin {
 
 struct NodeConfig {
-  std::string driver;  // "rocket", "rknpu" or anything else
+  std::string driver;  // "rocket", "rknpu", "rknpu-misc" (no DRM) or anything else
   int major = 0;
   int minor = 0;
   int patch = 0;
   uint64_t address_space_bytes = uint64_t{1} << 32;
   unsigned hang_ms = 500;  // how long a hanging job lasts
+  // rknpu:
+  unsigned cores = 3;       // of the part
+  unsigned reset_ms = 200;  // from a job's time-out to its return
+  unsigned rest_ms = 3000;  // without a job after a reset, before the IOMMU is attached again
+  // MEM_SYNC's reach from the start of a buffer: public modules have synchronised only the first
+  // segment of several.
+  uint64_t sync_bytes = UINT64_MAX;
 };
 
 using Clock = std::chrono::steady_clock;
@@ -50,10 +59,11 @@ struct Bo {
   uint32_t flags = 0;
   int memory_fd = -1;
   uint8_t* host = nullptr;
-  std::vector<uint8_t> device;
-  bool host_holds = true;        // rocket: between PREP and FINI, and when fresh
-  unsigned running_jobs = 0;     // that write it
-  Clock::time_point held_until;  // by jobs that are done and not yet released
+  rk3588::Span<uint8_t> device;        // write-combined memory: `host` itself
+  std::vector<uint8_t> device_memory;  // where the host's cache is in between
+  bool host_holds = true;              // rocket: between PREP and FINI, and when fresh
+  unsigned running_jobs = 0;           // that write it
+  Clock::time_point held_until;        // by jobs that are done and not yet released
 };
 using BoPtr = std::shared_ptr<Bo>;
 
@@ -63,7 +73,7 @@ struct TaskRecord {
 };
 
 // What an injected fault does to a job, and how far it gets.
-enum class Fate { kNormal, kHang, kLost, kGarbage };
+enum class Fate { kNormal, kHang, kLost, kGarbage, kLong };
 
 struct Job {
   std::vector<TaskRecord> tasks;
@@ -73,7 +83,7 @@ struct Job {
   bool chained = false;
   bool ppu_done = false;
   Fate fate = Fate::kNormal;
-  size_t hang_at = 0;  // task
+  size_t hang_at = 0;  // task; kLong: how many ms longer it takes
 };
 
 struct File {
@@ -104,7 +114,7 @@ void violation(const std::string& text);  // the lock must be held
 
 // Faults: "CALL@N=ACTION" or "CALL@N=ACTION*COUNT", separated by spaces. CALL: open, mmap, VERSION,
 // CREATE_BO, SUBMIT, ... N counts from the last reset. ACTION: an errno (ENOMEM), hang[:task],
-// lost, garbage, vanish, slow:MS.
+// lost, garbage, vanish, slow:MS (the call), long:MS (the job, rknpu).
 struct Action {
   int error = 0;
   Fate fate = Fate::kNormal;
@@ -144,6 +154,7 @@ int rocket_request(const FilePtr& file, uint32_t code, void* argument,
                    std::unique_lock<std::mutex>& lock);
 int rknpu_request(const FilePtr& file, uint32_t code, void* argument,
                   std::unique_lock<std::mutex>& lock);
+int rknpu_misc_request(uint32_t code, void* argument);
 int version_request(const File& file, void* argument);
 
 // What hooks call. `path` is below the root.

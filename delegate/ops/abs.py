@@ -1,0 +1,29 @@
+"""ABS of int8: a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from delegate.model.graph import Graph, Node
+from delegate.ops.operator import Operator, Role, Values
+from delegate.ops.shared.common import int8_features
+from delegate.ops.shared.fixed_point import multiplier_of, multiply
+from delegate.ops.shared.functions import RULES, scale_of
+
+
+def absolute(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
+    """The scales are divided as float64; equal ones need no multiplication."""
+    (source, source_zero), (target, target_zero) = (
+        scale_of(graph, t) for t in (node.inputs[0], node.outputs[0])
+    )
+    values: Values = np.abs(operands[0] - source_zero)
+    if source != target:
+        values = multiply(values, multiplier_of(source / target))
+    return values + target_zero
+
+
+OPERATOR = Operator(
+    name="ABS", inputs=(Role.FEATURE,), function=absolute, rules=(*RULES, int8_features)
+)
