@@ -125,10 +125,20 @@ def test_suggestions_are_what_partitioning_gives() -> None:
     result = compile_model(path, Options.from_mapping({}, {}))
     document = page_document(result, "")["compile"]
     best = document["suggestions"][0]
-    assert set(best["ops"]) == {"MUL", "LOGISTIC"}
+    assert set(best["ops"]) == {"MAX_POOL_2D", "RESIZE_NEAREST_NEIGHBOR"}
     rejected = [r for r in document["rejections"] if r["op"] in best["ops"]]
     assert best["nodes"] == document["delegated_nodes"] + len(rejected)
     assert best["partitions"] < len(document["partitions"])
+
+
+@needs_models
+def test_costs_include_loads_of_tables() -> None:
+    result = compile_model(MODELS / "yolov8n_224_int8.tflite", Options.from_mapping({}, {}))
+    compiled = page_document(result, "")["compile"]
+    costs, partitions = compiled["costs"], compiled["partitions"]
+    cycles = sum(p["estimate"]["cycles"] for p in partitions)
+    assert costs["npu_limited_us"] + costs["ddr_limited_us"] == pytest.approx(cycles / 1000)
+    assert costs["tasks"] == sum(p["tasks"] for p in partitions)
 
 
 def test_costs_and_memory_add_up() -> None:

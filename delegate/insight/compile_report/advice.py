@@ -27,9 +27,12 @@ def costs(result: CompileResult) -> dict[str, Any]:
     npu = ddr = tasks = 0
     layers = []
     for number, compiled in enumerate(result.partitions):
+        tasks += compiled.tasks
+        # Loads of tables, which belong to no layer alone, only move data.
+        ddr += compiled.estimate.cycles
         for layer in compiled.layers:
             estimate = total(estimate_task(result.chip, task) for task in layer.tasks)
-            tasks += len(layer.tasks)
+            ddr -= estimate.cycles
             if estimate.npu_cycles >= estimate.ddr_cycles:
                 npu += estimate.cycles
             else:
