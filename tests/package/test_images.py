@@ -139,7 +139,7 @@ def test_a_dynamic_batch_is_no_obstacle() -> None:
 
 
 def test_decompression_bombs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Image.new("L", (40, 40)).save(tmp_path / "x.png")
+    Image.new("L", (40, 60)).save(tmp_path / "x.png")  # over twice the limit
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
     with pytest.raises(UsageError, match="cannot be decoded"):
         load_image(tmp_path / "x.png", image_input(np.uint8, 1.0, 0))
