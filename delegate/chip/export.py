@@ -1,6 +1,6 @@
 """Prints the register table as a C++ header for the simulator and as a page of documentation.
 
-``python -m delegate.chip.export [ROOT]`` rewrites ``native/sim/registers_gen.h`` and
+``python -m delegate.chip.export [ROOT]`` rewrites ``native/chip/registers_gen.h`` and
 ``docs/registers.md`` below ROOT (default: the current directory). A test fails while one is stale.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from delegate.chip.register_model import Access, Certainty, Field, Register
 from delegate.chip.registers import BLOCKS
 
-HEADER_PATH = Path("native/sim/registers_gen.h")
+HEADER_PATH = Path("native/chip/registers_gen.h")
 PAGE_PATH = Path("docs/registers.md")
 
 _PREAMBLE = """\

@@ -1,7 +1,7 @@
 """Prints chips and element types as a C++ header, and a chip as numbers for the simulator.
 
-``python -m delegate.chip.header [ROOT]`` rewrites ``native/chip_gen.h`` below ROOT (default: the
-current directory). A test fails while it is stale.
+``python -m delegate.chip.header [ROOT]`` rewrites ``native/chip/chip_gen.h`` below ROOT (default:
+the current directory). A test fails while it is stale.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from delegate.chip.chip import Chip
 from delegate.chip.element import Element
 from delegate.chip.rk3588 import RK3588
 
-HEADER_PATH = Path("native/chip_gen.h")
+HEADER_PATH = Path("native/chip/chip_gen.h")
 
 CHIPS = (RK3588,)
 """The chips that programs can be compiled for."""

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "sim/registers_gen.h"
+#include "chip/registers_gen.h"
 
 namespace rk3588::board {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "board/core.h"
 #include "board/protocol.h"
-#include "chip_gen.h"
+#include "chip/chip_gen.h"
 
 namespace rk3588::board {
 namespace {

@@ -8,11 +8,11 @@
 #include <string>
 #include <unordered_set>
 
-#include "delegate_object.h"
 #include "native_options.h"
 #include "native_session.h"
 #include "python_process.h"
-#include "tflite_abi.h"
+#include "tflite/delegate_object.h"
+#include "tflite/tflite_abi.h"
 
 namespace rk3588 {
 namespace {

@@ -4,9 +4,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "compiled_operator.h"
-#include "device.h"
-#include "devices.h"
+#include "host/device.h"
+#include "host/devices.h"
+#include "tflite/compiled_operator.h"
 
 namespace rk3588 {
 namespace {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "delegate_object.h"
 #include "native_options.h"
+#include "tflite/delegate_object.h"
 
 namespace rk3588 {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tflite_abi.h"
+#include "tflite/tflite_abi.h"
 
 namespace rk3588 {
 

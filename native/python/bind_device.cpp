@@ -7,9 +7,9 @@
 #include <tuple>
 #include <vector>
 
-#include "devices.h"
-#include "npu_nodes.h"
-#include "recorded_run.h"
+#include "host/devices.h"
+#include "host/npu_nodes.h"
+#include "host/recorded_run.h"
 
 namespace py = pybind11;
 

@@ -11,13 +11,13 @@
 #define RK3588_HAS_BIND_SIM 1
 #endif
 #include "bind_device.h"
-#include "device.h"
-#include "device_fault.h"
-#include "devices.h"
-#include "executable.h"
-#include "layout.h"
-#include "program.h"
-#include "run_log.h"
+#include "host/device.h"
+#include "host/device_fault.h"
+#include "host/devices.h"
+#include "host/run_log.h"
+#include "program/executable.h"
+#include "program/layout.h"
+#include "program/program.h"
 #include "time_layout.h"
 
 namespace py = pybind11;

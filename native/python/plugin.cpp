@@ -13,16 +13,16 @@
 #include <string_view>
 #include <vector>
 
-#include "compiled_operator.h"
-#include "delegate_kernel.h"
-#include "delegate_object.h"
-#include "device.h"
-#include "devices.h"
-#include "executable.h"
-#include "file_pages.h"
-#include "plan_order.h"
+#include "host/device.h"
+#include "host/devices.h"
+#include "program/executable.h"
 #include "snapshot.h"
-#include "tflite_abi.h"
+#include "tflite/compiled_operator.h"
+#include "tflite/delegate_kernel.h"
+#include "tflite/delegate_object.h"
+#include "tflite/file_pages.h"
+#include "tflite/plan_order.h"
+#include "tflite/tflite_abi.h"
 
 namespace py = pybind11;
 

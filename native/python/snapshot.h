@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <map>
 
-#include "tflite_abi.h"
+#include "tflite/tflite_abi.h"
 
 namespace rk3588 {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "layout.h"
+#include "program/layout.h"
 
 namespace rk3588 {
 namespace {

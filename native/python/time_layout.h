@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <tuple>
 
-#include "chip_gen.h"
+#include "chip/chip_gen.h"
 
 namespace rk3588 {
 

@@ -1,7 +1,7 @@
 // CNA: what a convolution task reads (features, weights) and how it walks over them.
 #pragma once
 
-#include "chip_gen.h"
+#include "chip/chip_gen.h"
 #include "sim/element.h"
 #include "sim/memory.h"
 #include "sim/register_file.h"

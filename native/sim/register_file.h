@@ -6,8 +6,8 @@
 #include <bitset>
 #include <cstdint>
 
+#include "chip/registers_gen.h"
 #include "sim/fault.h"
-#include "sim/registers_gen.h"
 
 namespace rk3588::sim {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "chip_gen.h"
+#include "chip/chip_gen.h"
 #include "span.h"
 
 namespace rk3588::sim {

@@ -53,7 +53,7 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_source_distribution_holds_what_a_build_and_a_test_need(sdist: Path) -> None:
     with tarfile.open(sdist) as tar:
         names = {name.split("/", 1)[1] for name in tar.getnames() if "/" in name}
-    assert {"LICENSE", "README.md", "CMakeLists.txt", "native/device.h"} <= names
+    assert {"LICENSE", "README.md", "CMakeLists.txt", "native/host/device.h"} <= names
     assert {"models/demo.py", "tests/package/test_wheel.py"} <= names
     assert [name for name in names if name.endswith((".so", ".pyc"))] == []
     assert [name for name in names if name.startswith((".venv", "build/", "shared/"))] == []

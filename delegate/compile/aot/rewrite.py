@@ -39,7 +39,7 @@ from delegate.options import Options
 from delegate.partition.partitioner import execution_order
 
 OPERATOR_NAME = "rk3588-npu"
-"""Custom code of the operators; ``native/compiled_operator.h`` has the same."""
+"""Custom code of the operators; ``native/tflite/compiled_operator.h`` has the same."""
 
 OPERATOR_VERSION = 1
 

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "drm_uapi.h"
+#include "host/drm_uapi.h"
 #include "standin.h"
 
 namespace standin {

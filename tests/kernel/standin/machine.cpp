@@ -5,7 +5,7 @@
 #include <cstring>
 #include <thread>
 
-#include "sim/registers_gen.h"
+#include "chip/registers_gen.h"
 #include "sim/simulator.h"
 #include "standin.h"
 

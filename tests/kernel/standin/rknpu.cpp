@@ -8,7 +8,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "rknpu_uapi.h"
+#include "rknpu/rknpu_uapi.h"
 #include "standin.h"
 
 namespace standin {

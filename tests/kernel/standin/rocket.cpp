@@ -5,7 +5,7 @@
 #include <cstring>
 #include <set>
 
-#include "rocket_uapi.h"
+#include "rocket/rocket_uapi.h"
 #include "standin.h"
 
 namespace standin {

@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "devices.h"
-#include "executable.h"
+#include "host/devices.h"
+#include "program/executable.h"
 
 namespace {
 

@@ -1,0 +1,141 @@
+#include "host/device.h"
+
+#include <cstring>
+
+#include "host/devices.h"
+#include "host/drm_file.h"
+#include "host/npu_nodes.h"
+
+namespace rk3588 {
+namespace {
+
+// A device that needs no preparation: its submissions call submit().
+class PlainSubmission : public Submission {
+ public:
+  PlainSubmission(Device& device, const Submit& submit) : device_(device), submit_(submit) {}
+  void run() override { device_.submit(submit_); }
+
+ private:
+  Device& device_;
+  Submit submit_;
+};
+
+// The driver behind the node decides, whatever the node is called.
+std::shared_ptr<Device> open_node(const std::string& node, const std::string& cores) {
+  if (is_rknpu_misc_node(node)) throw DeviceError(rknpu_misc_problem(node));
+  const DriverVersion driver = DrmFile(node).version();
+  if (driver.name == kRocketDriver) return make_rocket_device(node, cores);
+  if (driver.name == kRknpuDriver) return make_rknpu_device(node, cores);
+  throw DeviceError(node + " belongs to driver " + driver.text() +
+                    ", not to an RK3588 NPU (rocket, rknpu); try device=auto");
+}
+
+// The first usable node of a driver ("" for any), otherwise the first one that should be. nullptr:
+// there is none.
+const NpuNode* choose_node(const std::vector<NpuNode>& nodes, const std::string& driver) {
+  const NpuNode* first = nullptr;
+  for (const NpuNode& node : nodes) {
+    // Of one that could not be asked nobody knows whose it is.
+    const bool matches =
+        driver.empty() || node.driver == driver || (node.driver.empty() && driver == kRocketDriver);
+    if (!matches || !node.is_candidate()) continue;
+    if (node.state == NpuNode::State::kUsable) return &node;
+    if (first == nullptr) first = &node;
+  }
+  return first;
+}
+
+std::shared_ptr<Device> open_found(const NpuNode& node, const std::string& cores) {
+  if (node.state != NpuNode::State::kUsable) throw DeviceError(node.problem);
+  if (node.driver == kRocketDriver) return make_rocket_device(node.path, cores);
+  return make_rknpu_device(node.path, cores);
+}
+
+std::shared_ptr<Device> open_auto(const DeviceSettings& settings) {
+  const std::vector<NpuNode> nodes = find_npu_nodes("/");
+  const NpuNode* node = choose_node(nodes, "");
+  if (node != nullptr) return open_found(*node, settings.cores);
+  if (settings.strict) {
+    throw DeviceError(
+        "strict: no NPU was found (no node of driver rocket or rknpu); ask for the simulator with "
+        "device=simulator, or see `doctor`");
+  }
+  return make_simulator_device();
+}
+
+std::shared_ptr<Device> open_driver(const std::string& driver, const char* needs,
+                                    const std::string& cores) {
+  const std::vector<NpuNode> nodes = find_npu_nodes("/");
+  const NpuNode* node = choose_node(nodes, driver);
+  if (node != nullptr) return open_found(*node, cores);
+  for (const NpuNode& absent : nodes) {
+    if (absent.driver == driver && absent.state == NpuNode::State::kMissing) {
+      throw DeviceError("device " + driver + ": " + absent.problem);
+    }
+  }
+  throw DeviceError("device " + driver + ": no node of this driver was found; it needs " + needs +
+                    "; `doctor` tells more, device=simulator runs without an NPU");
+}
+
+}  // namespace
+
+std::shared_ptr<Buffer> Device::constants(Span<const uint8_t> content, size_t size) {
+  std::shared_ptr<Buffer> buffer = allocate(size, BufferId::kConstants);
+  const Span<uint8_t> bytes = buffer->bytes();
+  if (content.size() > 0) std::memcpy(bytes.data(), content.data(), content.size());
+  std::memset(bytes.data() + content.size(), 0, bytes.size() - content.size());
+  sync_for_device(*buffer);
+  return buffer;
+}
+
+std::unique_ptr<Submission> Device::prepare(const Submit& submit) {
+  return std::make_unique<PlainSubmission>(*this, submit);
+}
+
+std::shared_ptr<Device> DeviceStreams::next() {
+  if (!is_taken_.exchange(true)) return device_;
+  std::shared_ptr<Device> stream = device_->open_stream();
+  return stream != nullptr ? stream : device_;
+}
+
+std::vector<int> parse_cores(const std::string& cores) {
+  if (cores == "auto") return {};
+  if (cores == "all") return {0, 1, 2};
+  std::vector<int> list;
+  bool expects_core = true;
+  for (const char c : cores) {
+    const bool is_core = c >= '0' && c <= '2';
+    if (is_core != expects_core || (!is_core && c != ',')) {
+      expects_core = true;
+      break;
+    }
+    if (is_core) list.push_back(c - '0');
+    expects_core = !expects_core;
+  }
+  if (expects_core) throw DeviceError("cores \"" + cores + "\" is not auto, all or a list of 0..2");
+  return list;
+}
+
+std::string find_npu_node(const std::string& root) {
+  const std::vector<NpuNode> nodes = find_npu_nodes(root);
+  const NpuNode* node = choose_node(nodes, "");
+  return node != nullptr ? node->path : std::string();
+}
+
+std::shared_ptr<Device> open_device(const std::string& name, const DeviceSettings& settings) {
+  if (name == "simulator") return make_simulator_device();
+  if (name == "null") return make_null_device();
+  if (name == "auto") return open_auto(settings);
+  if (name == kRocketDriver) {
+    return open_driver(name, "Linux 6.18 or later with CONFIG_DRM_ACCEL_ROCKET", settings.cores);
+  }
+  if (name == kRknpuDriver) {
+    return open_driver(name, "a vendor kernel (5.10 or 6.1) with the DRM build of RKNPU",
+                       settings.cores);
+  }
+  if (!name.empty() && name[0] == '/') return open_node(name, settings.cores);
+  throw DeviceError("unknown device \"" + name +
+                    "\"; valid: auto, rocket, rknpu, simulator, null or the path of a node");
+}
+
+}  // namespace rk3588

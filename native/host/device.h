@@ -1,0 +1,156 @@
+// What the delegate kernel needs from a device: memory with device addresses, and one submit of
+// jobs. Implemented by the simulator (native/host/sim_device.cpp), the null device, and later by
+// the kernel drivers.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "chip/chip_gen.h"
+#include "span.h"
+
+namespace rk3588 {
+
+// Index in a serialised Program; the same numbers as delegate/lower/task.py BufferId.
+enum class BufferId : uint8_t {
+  kRegcmd = 0,
+  kConstants = 1,
+  kScratch = 2,
+  kInput = 3,
+  kOutput = 4
+};
+inline constexpr size_t kBufferCount = 5;
+
+// Thrown by devices; becomes an error status with this text at the C boundary.
+class DeviceError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// A run that the device gave up for a reason outside of it. Its buffers may hold anything; repeated
+// from the host's inputs it may succeed.
+class InterruptedRun : public DeviceError {
+ public:
+  using DeviceError::DeviceError;
+};
+
+// Device memory. dma_address fits 32 bits (register fields are 32 bits wide) and is 4096-byte
+// aligned.
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  virtual uint64_t dma_address() const = 0;
+  virtual Span<uint8_t> bytes() = 0;
+  // Whether a new buffer is zero already: clearing it again would only take up memory.
+  virtual bool is_zeroed() const { return false; }
+};
+
+struct TaskRef {
+  uint64_t regcmd;        // device address of the first word, 64-byte aligned
+  uint32_t regcmd_count;  // 64-bit words, the tail included
+  uint32_t enable_mask;
+  uint32_t int_mask;
+  std::string layer;  // for messages only
+};
+
+// What one core does in one stage. The jobs of a stage are for different cores and independent of
+// each other; running all jobs in order on one core is always right.
+struct JobRef {
+  std::vector<TaskRef> tasks;
+  uint32_t stage = 0;
+  uint32_t core = 0;
+};
+
+struct Submit {
+  std::vector<JobRef> jobs;
+  std::vector<Buffer*> inputs;   // read only by the device
+  std::vector<Buffer*> outputs;  // written (and possibly read); never also in inputs
+  // Of `inputs`, or of `outputs` if results lie beside it, what the host writes before every run;
+  // of `outputs`, what it reads afterwards.
+  Buffer* host_input = nullptr;
+  Buffer* host_output = nullptr;
+  uint32_t timeout_ms = 0;  // 0: the device's default
+  unsigned threads = 0;     // of a device that computes on the host; 0: its own choice
+  // Whether outputs hold content that the device may read before it wrote there. Programs bring
+  // none, so reading it is a mistake.
+  bool outputs_hold_content = false;
+};
+
+// No address: every device address fits 32 bits.
+inline constexpr uint64_t kNoMark = UINT64_MAX;
+
+// A submit that its device has checked and made ready: runs any number of times and allocates
+// nothing. Not thread-safe.
+class Submission {
+ public:
+  virtual ~Submission() = default;
+  // Before the host writes to the buffers: throws DeviceError if it must not, because the process
+  // was forked or an earlier run that timed out still goes on.
+  virtual void begin() {}
+  // Returns when the device is done; throws DeviceError.
+  virtual void run() = 0;
+  // Device address of the first byte that each task writes, in order; empty if the device needs no
+  // proof that it ran (see Device::proves_completion).
+  virtual Span<const uint64_t> task_targets() const { return {}; }
+  // Device address of an atom that only the last task of the run writes and none reads: a mark that
+  // is still there after run() shows that the run was cut short. kNoMark: run() itself throws then.
+  virtual uint64_t proof() const { return kNoMark; }
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  // "simulator", "null", "rocket /dev/accel/accel0", ...
+  virtual std::string name() const = 0;
+  // What it runs programs of. The drivers here serve one chip only.
+  virtual const Chip& chip() const { return kRk3588; }
+  virtual std::unique_ptr<Buffer> allocate(size_t size, BufferId id) = 0;
+  // A buffer of `size` bytes that begins with `content`, zero behind it, which nobody writes
+  // again: the same one for the same content where the device can share it. Synchronised for the
+  // device already: others may be using it.
+  virtual std::shared_ptr<Buffer> constants(Span<const uint8_t> content, size_t size);
+  virtual void sync_for_device(Buffer& buffer) = 0;
+  virtual void sync_for_cpu(Buffer& buffer) = 0;
+  // Runs everything and returns when it is done; throws DeviceError. Thread-safe.
+  virtual void submit(const Submit& submit) = 0;
+  // Checks `submit` and makes it ready. The buffers, with their final content of commands, must
+  // outlive the result. Devices with a kernel driver verify every command here. Throws DeviceError.
+  virtual std::unique_ptr<Submission> prepare(const Submit& submit);
+  // True if a submit that was not carried out is always an error. Kernel drivers drop jobs without
+  // a word, so for them the host looks whether the outputs were written.
+  virtual bool proves_completion() const { return true; }
+  // A device like this one for an independent sequence of submits, as an interpreter makes them:
+  // on another core where there are several. nullptr: this one serves all.
+  virtual std::shared_ptr<Device> open_stream() { return nullptr; }
+};
+
+// A device that was opened to see whether it works, and a stream of it for every interpreter.
+class DeviceStreams {
+ public:
+  explicit DeviceStreams(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  std::string name() const { return device_->name(); }
+  // The first call gives the device itself. Throws DeviceError. Thread-safe.
+  std::shared_ptr<Device> next();
+
+ private:
+  std::shared_ptr<Device> device_;
+  std::atomic<bool> is_taken_{false};
+};
+
+struct DeviceSettings {
+  // "auto", "all" or a list of 0..2 such as "0,2": which cores the streams of this process use.
+  std::string cores = "auto";
+  // Refuse to simulate where "auto" finds no NPU.
+  bool strict = false;
+};
+
+// "auto", "rocket", "rknpu", "simulator", "null" or the path of a device node. Throws DeviceError;
+// a device that exists but fails is never replaced by another.
+std::shared_ptr<Device> open_device(const std::string& name, const DeviceSettings& settings = {});
+
+}  // namespace rk3588

@@ -1,0 +1,29 @@
+// The devices of this version and the choice among them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host/device.h"
+
+namespace rk3588 {
+
+std::shared_ptr<Device> make_simulator_device();
+std::shared_ptr<Device> make_null_device();
+// `cores`: see DeviceSettings. Throw DeviceError.
+std::shared_ptr<Device> make_rocket_device(const std::string& node, const std::string& cores);
+std::shared_ptr<Device> make_rknpu_device(const std::string& node, const std::string& cores);
+
+// Kernel drivers of the NPU.
+inline constexpr char kRocketDriver[] = "rocket";
+inline constexpr char kRknpuDriver[] = "rknpu";
+
+// Path of the node that device=auto takes, or "" (find_npu_nodes says more). `root` is the
+// directory that holds dev/ and sys/.
+std::string find_npu_node(const std::string& root);
+
+// The core numbers that `cores` ("auto", "all", "0,2") names; empty for "auto". Throws DeviceError.
+std::vector<int> parse_cores(const std::string& cores);
+
+}  // namespace rk3588

@@ -1,0 +1,105 @@
+// Device memory that is plain host memory: for the simulator and the null device.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "host/device.h"
+#include "host/shared_constants.h"
+
+namespace rk3588 {
+
+inline constexpr size_t kPageBytes = 4096;
+
+// A 32-bit device address space with an unmapped page behind every buffer, so that a program that
+// runs past a buffer's end meets nothing instead of its neighbour.
+class AddressSpace {
+ public:
+  // Throws DeviceError when no gap is large enough.
+  uint64_t reserve(size_t size) {
+    const uint64_t need = size + kPageBytes;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    uint64_t address = kFirst;
+    for (const auto& [begin, bytes] : used_) {
+      if (begin - address >= need) break;
+      address = begin + bytes;
+    }
+    if (address + need > kEnd) throw DeviceError("device address space of 32 bits is exhausted");
+    used_[address] = need;
+    return address;
+  }
+
+  void release(uint64_t address) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    used_.erase(address);
+  }
+
+ private:
+  static constexpr uint64_t kFirst = 0x10000000;  // not 0, so that a missing relocation is found
+  static constexpr uint64_t kEnd = uint64_t{1} << 32;
+  std::mutex mutex_;
+  std::map<uint64_t, uint64_t> used_;
+};
+
+// Page-aligned zeroed memory; takes up no physical memory before it is touched.
+class HostMemory {
+ public:
+  explicit HostMemory(size_t size)
+      : size_(size), mapped_((size + kPageBytes - 1) / kPageBytes * kPageBytes) {
+    void* memory =
+        mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+      throw DeviceError("out of memory: cannot allocate " + std::to_string(size) + " bytes");
+    }
+    memory_ = static_cast<uint8_t*>(memory);
+  }
+  ~HostMemory() { munmap(memory_, mapped_); }
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+
+  Span<uint8_t> bytes() { return {memory_, size_}; }
+  size_t mapped() const { return mapped_; }
+
+ private:
+  size_t size_;
+  size_t mapped_;
+  uint8_t* memory_ = nullptr;
+};
+
+// Constants of all simulators and null devices of the process; each has them at an address of its
+// own.
+inline std::shared_ptr<HostMemory> shared_host_constants(Span<const uint8_t> content, size_t size) {
+  static SharedConstants<HostMemory> known;
+  return known.get(content, size, [&]() { return std::make_shared<HostMemory>(size); });
+}
+
+class HostBuffer : public Buffer {
+ public:
+  HostBuffer(std::shared_ptr<AddressSpace> space, size_t size, BufferId id)
+      : HostBuffer(std::move(space), std::make_shared<HostMemory>(size), id) {}
+  HostBuffer(std::shared_ptr<AddressSpace> space, std::shared_ptr<HostMemory> memory, BufferId id)
+      : space_(std::move(space)),
+        memory_(std::move(memory)),
+        id_(id),
+        address_(space_->reserve(memory_->mapped())) {}
+  ~HostBuffer() override { space_->release(address_); }
+  HostBuffer(const HostBuffer&) = delete;
+  HostBuffer& operator=(const HostBuffer&) = delete;
+
+  uint64_t dma_address() const override { return address_; }
+  Span<uint8_t> bytes() override { return memory_->bytes(); }
+  bool is_zeroed() const override { return true; }
+  BufferId id() const { return id_; }
+
+ private:
+  std::shared_ptr<AddressSpace> space_;
+  std::shared_ptr<HostMemory> memory_;
+  BufferId id_;
+  uint64_t address_;
+};
+
+}  // namespace rk3588

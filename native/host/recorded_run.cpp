@@ -1,0 +1,133 @@
+#include "host/recorded_run.h"
+
+#include <cstring>
+#include <memory>
+#include <set>
+
+#include "chip/registers_gen.h"
+#include "host/run_proof.h"
+#include "host/stream_verifier.h"
+
+namespace rk3588 {
+namespace {
+
+namespace regs = sim::regs;
+
+constexpr size_t kWordBytes = sizeof(uint64_t);
+
+class RecordedRun {
+ public:
+  RecordedRun(Device& device, Span<const RecordedBuffer> recorded)
+      : device_(device), recorded_(recorded) {
+    for (const RecordedBuffer& buffer : recorded) {
+      buffers_.push_back(device.allocate(buffer.content.size(), BufferId::kScratch));
+      std::memcpy(buffers_.back()->bytes().data(), buffer.content.data(), buffer.content.size());
+    }
+  }
+
+  std::vector<size_t> run(const std::vector<JobRef>& jobs, uint32_t timeout_ms) {
+    Submit submit;
+    submit.timeout_ms = timeout_ms;
+    submit.outputs_hold_content = true;
+    for (const JobRef& job : jobs) {
+      JobRef& target = submit.jobs.emplace_back();
+      for (const TaskRef& task : job.tasks) target.tasks.push_back(move(task));
+    }
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      const bool is_written = written_.count(i) != 0;
+      (is_written ? submit.outputs : submit.inputs).push_back(buffers_[i].get());
+    }
+    const std::unique_ptr<Submission> submission = device_.prepare(submit);
+    // What was recorded may be the result already. Tasks that work in place have no mark: only the
+    // caller's comparison judges them.
+    std::vector<std::string> layers;
+    for (const JobRef& job : submit.jobs) {
+      for (const TaskRef& task : job.tasks) layers.push_back(task.layer);
+    }
+    RunProof proof(*submission, std::move(layers), submit.outputs);
+    proof.mark(false);
+    for (const auto& buffer : buffers_) device_.sync_for_device(*buffer);
+    submission->begin();
+    submission->run();
+    for (const size_t i : written_) device_.sync_for_cpu(*buffers_[i]);
+    const std::string missing = proof.missing();
+    if (!missing.empty()) throw DeviceError(device_.name() + ": " + missing);
+    for (const size_t i : written_) {
+      const Span<uint8_t> target = recorded_[i].content;
+      std::memcpy(target.data(), buffers_[i]->bytes().data(), target.size());
+    }
+    return {written_.begin(), written_.end()};
+  }
+
+ private:
+  // Index of the recorded buffer that holds `address`, -1: none.
+  int find(uint64_t address) const {
+    for (size_t i = 0; i < recorded_.size(); ++i) {
+      const RecordedBuffer& buffer = recorded_[i];
+      if (address >= buffer.address && address - buffer.address < buffer.content.size()) {
+        return static_cast<int>(i);
+      }
+    }
+    return -1;
+  }
+
+  uint64_t moved(uint64_t address, int buffer) const {
+    const auto i = static_cast<size_t>(buffer);
+    return buffers_[i]->dma_address() + (address - recorded_[i].address);
+  }
+
+  TaskRef move(const TaskRef& task) {
+    const int segment = find(task.regcmd);
+    const uint64_t bytes = uint64_t{task.regcmd_count} * kWordBytes;
+    const auto index = static_cast<size_t>(segment);
+    if (segment < 0 ||
+        bytes > recorded_[index].content.size() - (task.regcmd - recorded_[index].address)) {
+      throw StreamError("the commands of a recorded task lie outside its buffers");
+    }
+    uint8_t* place = buffers_[index]->bytes().data() + (task.regcmd - recorded_[index].address);
+    // Segments that several tasks share are moved once.
+    if (moved_.insert(task.regcmd).second) move_words(place, task.regcmd_count, task.layer);
+    TaskRef result = task;
+    result.regcmd = moved(task.regcmd, segment);
+    return result;
+  }
+
+  void move_words(uint8_t* place, uint32_t count, const std::string& layer) {
+    std::vector<uint64_t> words(count);
+    std::memcpy(words.data(), place, count * kWordBytes);
+    for (const uint32_t i : address_words(words)) {
+      const uint64_t address = words[i] >> 16 & UINT32_MAX;
+      const int buffer = find(address);
+      if (buffer < 0) {
+        if (address == 0) continue;  // a reader that is off, or the end of a chain
+        throw StreamError("a recorded command names an address outside the recorded buffers" +
+                          (layer.empty() ? std::string() : " (" + layer + ")"));
+      }
+      if (is_target(words[i])) written_.insert(static_cast<size_t>(buffer));
+      words[i] = (words[i] & ~(uint64_t{UINT32_MAX} << 16)) | moved(address, buffer) << 16;
+    }
+    std::memcpy(place, words.data(), count * kWordBytes);
+  }
+
+  static bool is_target(uint64_t word) {
+    const uint64_t target = word >> 48;
+    const uint64_t offset = word & 0xffff;
+    return (target == regs::dpu::kTarget && offset == regs::dpu::dst_base_addr::kOffset) ||
+           (target == regs::ppu::kTarget && offset == regs::ppu::dst_base_addr::kOffset);
+  }
+
+  Device& device_;
+  Span<const RecordedBuffer> recorded_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+  std::set<uint64_t> moved_;
+  std::set<size_t> written_;
+};
+
+}  // namespace
+
+std::vector<size_t> run_recorded(Device& device, Span<const RecordedBuffer> buffers,
+                                 const std::vector<JobRef>& jobs, uint32_t timeout_ms) {
+  return RecordedRun(device, buffers).run(jobs, timeout_ms);
+}
+
+}  // namespace rk3588

@@ -1,0 +1,81 @@
+#include "host/run_proof.h"
+
+#include <map>
+
+namespace rk3588 {
+namespace {
+
+struct Place {
+  Buffer* buffer = nullptr;
+  uint8_t* bytes = nullptr;
+};
+
+Place place_of_atom(const std::vector<Buffer*>& memory, uint64_t address) {
+  for (Buffer* buffer : memory) {
+    const Span<uint8_t> bytes = buffer->bytes();
+    if (address < buffer->dma_address()) continue;
+    const uint64_t offset = address - buffer->dma_address();
+    if (offset < bytes.size() && RunMark::kBytes <= bytes.size() - offset) {
+      return {buffer, bytes.data() + offset};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+RunProof::RunProof(const Submission& submission, std::vector<std::string> layers,
+                   const std::vector<Buffer*>& memory)
+    : layers_(std::move(layers)) {
+  if (submission.proof() != kNoMark) {
+    const Place place = place_of_atom(memory, submission.proof());
+    if (place.buffer == nullptr) throw DeviceError("the proof of a run lies outside its buffers");
+    buffer_ = place.buffer;
+    last_ = place.bytes;
+  }
+  const Span<const uint64_t> targets = submission.task_targets();
+  std::map<uint64_t, size_t> last_writer;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    targets_.push_back(place_of_atom(memory, targets[i]).bytes);
+    const auto [entry, is_new] = last_writer.insert({targets[i], i});
+    if (is_new) continue;
+    targets_[entry->second] = nullptr;
+    entry->second = i;
+  }
+}
+
+void RunProof::mark(bool tasks) {
+  mark_.renew();
+  if (last_ != nullptr) mark_.put(last_);
+  tasks_marked_ = tasks;
+  if (!tasks) return;
+  for (uint8_t* place : targets_) {
+    if (place != nullptr) mark_.put(place);
+  }
+}
+
+std::string RunProof::missing() const {
+  if (last_ == nullptr || !mark_.is_at(last_)) return {};
+  const std::string& layer = layers_.back();
+  return "nothing was written by " + (layer.empty() ? "the last task" : layer) +
+         ": the kernel dropped the job or reset the NPU (see dmesg, run `doctor`)";
+}
+
+std::string RunProof::progress() const {
+  const std::string total = std::to_string(layers_.size());
+  if (layers_.empty()) return {};
+  if (layers_.size() == 1) return "the only task is " + layers_[0];
+  if (tasks_marked_) {
+    for (size_t i = 0; i < targets_.size(); ++i) {
+      if (targets_[i] != nullptr && mark_.is_at(targets_[i])) {
+        return "the first task without a result is " + layers_[i] + " (" + std::to_string(i + 1) +
+               " of " + total + ")";
+      }
+    }
+    return "every task began to write; the last is " + layers_.back();
+  }
+  return "one of the " + total + " tasks from " + layers_.front() + " to " + layers_.back() +
+         " (option verify=sim names it)";
+}
+
+}  // namespace rk3588

@@ -1,0 +1,140 @@
+// The simulator as a device: owns memory and address space, shows the simulator only what a submit
+// lists.
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+#include "host/device_fault.h"
+#include "host/devices.h"
+#include "host/host_memory.h"
+#include "sim/simulator.h"
+
+namespace rk3588 {
+namespace {
+
+const char* buffer_name(BufferId id) {
+  switch (id) {
+    case BufferId::kRegcmd:
+      return "regcmd";
+    case BufferId::kConstants:
+      return "constants";
+    case BufferId::kScratch:
+      return "scratch";
+    case BufferId::kInput:
+      return "input";
+    case BufferId::kOutput:
+      return "output";
+  }
+  return "buffer";
+}
+
+// A layer rarely has work for more, whatever the interpreter was told.
+constexpr unsigned kMostThreads = 16;
+
+// Simulators (and their threads) that are idle. One per concurrent submit, made when needed:
+// nothing starts before the first invoke, so loading the library and forking are free of threads.
+class SimulatorPool {
+ public:
+  ~SimulatorPool() { forget_after_fork(); }
+
+  // One with so many threads (0: as many as the machine has).
+  std::unique_ptr<sim::Simulator> take(unsigned threads) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    forget_after_fork();
+    std::vector<std::unique_ptr<sim::Simulator>>& idle = idle_[threads];
+    if (idle.empty()) {
+      sim::Settings settings;
+      settings.threads = threads;
+      return std::make_unique<sim::Simulator>(settings);
+    }
+    std::unique_ptr<sim::Simulator> simulator = std::move(idle.back());
+    idle.pop_back();
+    return simulator;
+  }
+
+  void give_back(std::unique_ptr<sim::Simulator> simulator, unsigned threads) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    idle_[threads].push_back(std::move(simulator));
+  }
+
+ private:
+  // A forked child has no worker threads: destroying the simulators would wait for them for ever.
+  void forget_after_fork() {
+    if (owner_ == getpid()) return;
+    for (auto& [threads, idle] : idle_) {
+      for (auto& simulator : idle) static_cast<void>(simulator.release());
+    }
+    idle_.clear();
+    owner_ = getpid();
+  }
+
+  std::mutex mutex_;
+  pid_t owner_ = getpid();
+  std::map<unsigned, std::vector<std::unique_ptr<sim::Simulator>>> idle_;
+};
+
+class SimDevice : public Device {
+ public:
+  std::string name() const override { return "simulator"; }
+
+  std::unique_ptr<Buffer> allocate(size_t size, BufferId id) override {
+    return std::make_unique<HostBuffer>(space_, size, id);
+  }
+
+  std::shared_ptr<Buffer> constants(Span<const uint8_t> content, size_t size) override {
+    return std::make_shared<HostBuffer>(space_, shared_host_constants(content, size),
+                                        BufferId::kConstants);
+  }
+
+  void sync_for_device(Buffer&) override {}
+  void sync_for_cpu(Buffer&) override {}
+
+  void submit(const Submit& submit) override {
+    std::vector<sim::Region> memory;
+    memory.reserve(submit.inputs.size() + submit.outputs.size());
+    for (const auto* buffers : {&submit.inputs, &submit.outputs}) {
+      for (Buffer* buffer : *buffers) memory.push_back(region(*buffer));
+    }
+    std::vector<sim::Job> jobs;
+    jobs.reserve(submit.jobs.size());
+    for (const JobRef& job : submit.jobs) {
+      sim::Job& target = jobs.emplace_back();
+      target.tasks.reserve(job.tasks.size());
+      for (const TaskRef& task : job.tasks) {
+        target.tasks.push_back({task.regcmd, task.regcmd_count, task.layer});
+      }
+    }
+    const unsigned threads = std::min(submit.threads, kMostThreads);
+    std::unique_ptr<sim::Simulator> simulator = pool_.take(threads);
+    try {
+      simulator->run(memory, jobs);
+    } catch (const sim::Fault& fault) {
+      pool_.give_back(std::move(simulator), threads);
+      throw DeviceFault(std::string("simulator: ") + fault.what(), fault.kind, fault.unit,
+                        fault.reg, fault.task, fault.layer);
+    }
+    pool_.give_back(std::move(simulator), threads);
+  }
+
+ private:
+  static sim::Region region(Buffer& buffer) {
+    const auto& host = static_cast<const HostBuffer&>(buffer);
+    sim::Region region;
+    region.name = buffer_name(host.id());
+    region.address = buffer.dma_address();
+    region.bytes = buffer.bytes();
+    // Programs bring no content for these: whatever a task reads, one before it must have written.
+    if (host.id() == BufferId::kScratch || host.id() == BufferId::kOutput) region.initial_bytes = 0;
+    return region;
+  }
+
+  std::shared_ptr<AddressSpace> space_ = std::make_shared<AddressSpace>();
+  SimulatorPool pool_;
+};
+
+}  // namespace
+
+std::shared_ptr<Device> make_simulator_device() { return std::make_shared<SimDevice>(); }
+
+}  // namespace rk3588

@@ -1,0 +1,357 @@
+#include "host/stream_verifier.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "sim/register_file.h"
+#include "sim/simulator.h"
+
+namespace rk3588 {
+namespace {
+
+namespace regs = sim::regs;
+
+constexpr uint32_t kWordBytes = 8;
+constexpr uint32_t kTailWords = 4;
+constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t kSegmentAlignment = 64;
+// PC.REGISTER_AMOUNTS holds (words + 1) / 2 - 1 in 16 bits.
+constexpr uint32_t kMaxTaskWords = 131072;
+// More than any program has; a kernel driver multiplies this by the size of its records.
+constexpr size_t kMaxTasks = size_t{1} << 20;
+// Both ping-pong enables by pointer, before every task; pointers cleared, after a LUT upload.
+constexpr uint32_t kPointerRearm = 0x0e;
+constexpr uint32_t kPointerClear = 0x30;
+constexpr uint32_t kTargetFiller = 0;
+// The blocks that a task may start together.
+constexpr uint32_t kEnableConv = 0x0d;
+constexpr uint32_t kEnableConvRdma = 0x1d;
+constexpr uint32_t kEnableFlying = 0x18;
+constexpr uint32_t kEnablePpu = 0x60;
+
+struct Word {
+  uint32_t target;
+  uint32_t value;
+  uint32_t offset;
+};
+
+Word decode(uint64_t word) {
+  return {static_cast<uint32_t>(word >> 48), static_cast<uint32_t>(word >> 16),
+          static_cast<uint32_t>(word & 0xffff)};
+}
+
+std::string hex(uint64_t value) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  do {
+    text.insert(text.begin(), kDigits[value & 0xf]);
+    value >>= 4;
+  } while (value != 0);
+  return "0x" + text;
+}
+
+struct Range {
+  uint64_t begin;
+  uint64_t end;
+  bool is_output;
+  Span<uint8_t> bytes;
+};
+
+sim::Job sim_job(const JobRef& job, size_t first, size_t count) {
+  sim::Job result;
+  for (size_t i = first; i < first + count; ++i) {
+    const TaskRef& task = job.tasks[i];
+    result.tasks.push_back({task.regcmd, task.regcmd_count, task.layer});
+  }
+  return result;
+}
+
+// The simulator decodes every task and checks each byte it would touch, without computing.
+std::vector<sim::TaskAccess> dry_run(const Submit& submit, bool outputs_hold_content,
+                                     const std::vector<sim::Job>& jobs) {
+  std::vector<sim::Region> memory;
+  const auto add = [&](Buffer& buffer, bool is_output) {
+    sim::Region region;
+    region.name = is_output ? "written by the device" : "read by the device";
+    region.address = buffer.dma_address();
+    region.bytes = buffer.bytes();
+    // Results may lie beside what the host wrote.
+    const bool holds_content = outputs_hold_content || &buffer == submit.host_input;
+    if (is_output && !holds_content) region.initial_bytes = 0;
+    memory.push_back(std::move(region));
+  };
+  for (Buffer* buffer : submit.inputs) add(*buffer, false);
+  for (Buffer* buffer : submit.outputs) add(*buffer, true);
+  sim::Settings settings;
+  settings.threads = 1;
+  settings.dry_run = true;
+  settings.accesses = true;
+  try {
+    return sim::Simulator(settings).run(memory, jobs).accesses;
+  } catch (const sim::Fault& fault) {
+    throw StreamError(std::string("refused before it reached the NPU: ") + fault.what());
+  }
+}
+
+class Verifier {
+ public:
+  explicit Verifier(const Submit& submit) : submit_(submit) {
+    for (Buffer* buffer : submit.inputs) add(*buffer, false);
+    for (Buffer* buffer : submit.outputs) add(*buffer, true);
+    std::sort(ranges_.begin(), ranges_.end(),
+              [](const Range& a, const Range& b) { return a.begin < b.begin; });
+    for (size_t i = 1; i < ranges_.size(); ++i) {
+      // The same buffer listed twice makes the kernel drop the job without a word.
+      if (ranges_[i].begin < ranges_[i - 1].end)
+        refuse("two buffers overlap, or one is listed twice");
+    }
+  }
+
+  VerifiedJobs verify() {
+    VerifiedJobs jobs;
+    size_t tasks = 0;
+    for (job_ = 0; job_ < submit_.jobs.size(); ++job_) {
+      const JobRef& job = submit_.jobs[job_];
+      if (job.tasks.empty()) refuse("it has no tasks");
+      tasks += job.tasks.size();
+      if (tasks > kMaxTasks) refuse("there are more than " + std::to_string(kMaxTasks) + " tasks");
+      auto& verified = jobs.emplace_back();
+      for (task_ = 0; task_ < job.tasks.size(); ++task_) {
+        verified.push_back(verify_task(job.tasks[task_]));
+      }
+      layer_ = nullptr;
+    }
+    if (jobs.empty()) refuse("there is no job");
+    check_effects(&jobs);
+    return jobs;
+  }
+
+ private:
+  void add(Buffer& buffer, bool is_output) {
+    const Span<uint8_t> bytes = buffer.bytes();
+    const uint64_t begin = buffer.dma_address();
+    ranges_.push_back({begin, begin + bytes.size(), is_output, bytes});
+  }
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    std::string place = "job " + std::to_string(job_);
+    if (layer_ != nullptr) {
+      place += " task " + std::to_string(task_);
+      if (!layer_->empty()) place += " (" + *layer_ + ")";
+    }
+    throw StreamError("refused before it reached the NPU: " + place + ": " + what +
+                      "; compile the model again");
+  }
+
+  const Range* find(uint64_t address) const {
+    auto next = std::upper_bound(ranges_.begin(), ranges_.end(), address,
+                                 [](uint64_t value, const Range& r) { return value < r.begin; });
+    if (next == ranges_.begin()) return nullptr;
+    --next;
+    return address < next->end ? &*next : nullptr;
+  }
+
+  VerifiedTask verify_task(const TaskRef& task) {
+    layer_ = &task.layer;
+    const uint32_t count = task.regcmd_count;
+    if (count <= kTailWords || count > kMaxTaskWords) {
+      refuse(std::to_string(count) + " commands are not between 5 and " +
+             std::to_string(kMaxTaskWords));
+    }
+    if (task.regcmd % kSegmentAlignment != 0) {
+      refuse("its commands at " + hex(task.regcmd) + " are not aligned to 64 bytes");
+    }
+    const Range* segment = find(task.regcmd);
+    if (segment == nullptr || uint64_t{count} * kWordBytes > segment->end - task.regcmd) {
+      refuse("its commands at " + hex(task.regcmd) + " lie outside the buffers");
+    }
+    // A task that could overwrite commands could send the next one anywhere.
+    if (segment->is_output) refuse("its commands lie in a buffer that the device may write");
+    words_.resize(count);
+    std::memcpy(words_.data(), segment->bytes.data() + (task.regcmd - segment->begin),
+                size_t{count} * kWordBytes);
+
+    check_fetched(task, *segment);
+
+    VerifiedTask result;
+    // Fillers may follow the start; the tail is the four words that end with it.
+    uint32_t used = count;
+    while (used > 0 && words_[used - 1] == 0) --used;
+    if (used <= kTailWords) refuse("it starts nothing");
+    const uint32_t tail = used - kTailWords;
+    for (uint32_t i = 0; i < tail; ++i) check_body(decode(words_[i]), i, &result);
+    check_tail(tail, segment, &result);
+    if (task.enable_mask != 0 && task.enable_mask != result.enable_mask) {
+      refuse("its record says that it starts " + hex(task.enable_mask) +
+             " but its commands start " + hex(result.enable_mask));
+    }
+    if (!has_target_) refuse("it never says where its output goes");
+    has_target_ = false;
+    return result;
+  }
+
+  // The NPU fetches pairs of words: behind an odd number lies one more, which must do nothing.
+  void check_fetched(const TaskRef& task, const Range& segment) const {
+    if (task.regcmd_count % 2 == 0) return;
+    const uint64_t behind = task.regcmd + uint64_t{task.regcmd_count} * kWordBytes;
+    // The rest of a buffer's last page is zero.
+    if (behind + kWordBytes > segment.end && segment.end % kPageBytes != 0) return;
+    uint64_t word = 1;
+    if (behind + kWordBytes <= segment.end) {
+      std::memcpy(&word, segment.bytes.data() + (behind - segment.begin), sizeof(word));
+    }
+    if (word != 0) refuse("the word behind its commands, which the NPU fetches too, is not 0");
+  }
+
+  const regs::Register& lookup(const Word& word, uint32_t index) const {
+    const regs::Register* reg = sim::find_register(word.target, word.offset);
+    if (reg == nullptr) {
+      refuse("command " + std::to_string(index) + " addresses no register (target " +
+             hex(word.target) + ", offset " + hex(word.offset) + ")");
+    }
+    return *reg;
+  }
+
+  void check_body(const Word& word, uint32_t index, VerifiedTask* result) {
+    if (word.target == kTargetFiller) {
+      if (word.value != 0 || word.offset != 0)
+        refuse("command " + std::to_string(index) + " has no target");
+      return;
+    }
+    const regs::Register& reg = lookup(word, index);
+    if (reg.access != regs::Access::kStream) {
+      refuse(std::string(reg.name) + " may be written by the kernel only");
+    }
+    if ((word.value & ~reg.valid) != 0) {
+      refuse(std::string(reg.name) + " = " + hex(word.value) + " sets reserved bits");
+    }
+    if (word.target == regs::pc::kTarget || word.target == regs::sync::kTarget ||
+        word.target == regs::enable::kTarget) {
+      refuse(std::string(reg.name) + " is written before the tail");
+    }
+    if ((word.offset & 0xfff) == 0x004) check_pointer(word, reg);
+    if (reg.is_address) check_address(word, reg, result);
+  }
+
+  void check_pointer(const Word& word, const regs::Register& reg) const {
+    if (word.target == regs::cna::kTarget || word.target == regs::core::kTarget) {
+      refuse(std::string(reg.name) +
+             " may be written by the kernel only: a stream that does hangs "
+             "the NPU");
+    }
+    if (word.value != kPointerRearm && word.value != kPointerClear) {
+      refuse(std::string(reg.name) + " = " + hex(word.value) + "; known are 0xe and 0x30");
+    }
+  }
+
+  void check_address(const Word& word, const regs::Register& reg, VerifiedTask* result) {
+    const bool is_target =
+        (word.target == regs::dpu::kTarget && word.offset == regs::dpu::dst_base_addr::kOffset) ||
+        (word.target == regs::ppu::kTarget && word.offset == regs::ppu::dst_base_addr::kOffset);
+    const Range* range = find(word.value);
+    if (range == nullptr) {
+      // Readers that are switched off keep 0; what is read is checked with its extent.
+      if (word.value == 0 && !is_target) return;
+      refuse(std::string(reg.name) + " = " + hex(word.value) + " lies outside the buffers");
+    }
+    if (!is_target) return;
+    if (!range->is_output) {
+      refuse(std::string(reg.name) + " = " + hex(word.value) +
+             " lies in a buffer that the device may only read");
+    }
+    has_target_ = true;
+    result->target = word.value;
+  }
+
+  void check_tail(uint32_t tail, const Range* segment, VerifiedTask* result) const {
+    const Word link = decode(words_[tail]);
+    const Word amount = decode(words_[tail + 1]);
+    const Word barrier = decode(words_[tail + 2]);
+    const Word start = decode(words_[tail + 3]);
+    const bool has_link = words_[tail] != 0;
+    if (has_link &&
+        (link.target != regs::pc::kTarget || link.offset != regs::pc::base_address::kOffset)) {
+      refuse("its tail does not begin with the link to the next task");
+    }
+    if (amount.target != regs::pc::kTarget ||
+        amount.offset != regs::pc::register_amounts::kOffset ||
+        barrier.target != regs::sync::kTarget || start.target != regs::enable::kTarget) {
+      refuse("its tail is not link, amount, barrier and start");
+    }
+    for (const Word& word : {amount, barrier, start}) {
+      const regs::Register& reg = lookup(word, tail);
+      if ((word.value & ~reg.valid) != 0) refuse(std::string(reg.name) + " sets reserved bits");
+    }
+    check_start(start.value);
+    result->enable_mask = start.value;
+    if (!has_link || link.value == 0) return;
+    const auto& tasks = submit_.jobs[job_].tasks;
+    if (task_ + 1 >= tasks.size())
+      refuse("its tail links to " + hex(link.value) + " behind the last task");
+    const TaskRef& next = tasks[task_ + 1];
+    if (link.value != next.regcmd || next.regcmd < segment->begin || next.regcmd >= segment->end) {
+      refuse("its tail links to " + hex(link.value) + ", not to the next task at " +
+             hex(next.regcmd));
+    }
+    const uint32_t expected = (next.regcmd_count + 1) / 2 - 1;
+    if (amount.value != expected) {
+      refuse("its tail announces " + hex(amount.value) +
+             " for the next task; its commands make it " + hex(expected));
+    }
+    result->links_to_next = true;
+  }
+
+  void check_start(uint32_t mask) const {
+    if (mask == kEnableConv || mask == kEnableConvRdma || mask == kEnableFlying ||
+        mask == kEnablePpu) {
+      return;
+    }
+    refuse("it starts the blocks " + hex(mask) + "; known are 0x1d, 0x0d, 0x18 and 0x60");
+  }
+
+  // What lies behind the base addresses, and what a task takes from those before it.
+  void check_effects(VerifiedJobs* verified) const {
+    std::vector<sim::Job> jobs;
+    for (const JobRef& job : submit_.jobs) jobs.push_back(sim_job(job, 0, job.tasks.size()));
+    std::vector<sim::TaskAccess> accesses = dry_run(submit_, submit_.outputs_hold_content, jobs);
+    auto access = accesses.begin();
+    for (auto& job : *verified) {
+      for (VerifiedTask& task : job) {
+        task.reuses_cbuf = access->reuses_cbuf;
+        task.inherits = access->inherits;
+        task.access = std::move(*access);
+        ++access;
+      }
+    }
+  }
+
+  const Submit& submit_;
+  std::vector<Range> ranges_;
+  std::vector<uint64_t> words_;
+  size_t job_ = 0;
+  size_t task_ = 0;
+  const std::string* layer_ = nullptr;
+  bool has_target_ = false;
+};
+
+}  // namespace
+
+VerifiedJobs verify_streams(const Submit& submit) { return Verifier(submit).verify(); }
+
+std::vector<sim::TaskAccess> verify_alone(const Submit& submit, size_t job, size_t first,
+                                          size_t count) {
+  return dry_run(submit, true, {sim_job(submit.jobs[job], first, count)});
+}
+
+std::vector<uint32_t> address_words(Span<const uint64_t> words) {
+  std::vector<uint32_t> result;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const Word word = decode(words[i]);
+    const regs::Register* reg = sim::find_register(word.target, word.offset);
+    if (reg != nullptr && reg->is_address) result.push_back(static_cast<uint32_t>(i));
+  }
+  return result;
+}
+
+}  // namespace rk3588

@@ -1,0 +1,54 @@
+// Reads every command of a submit before a kernel driver sees it.
+//
+// A kernel driver hands streams to the hardware unread, and the hardware has no bounds: without an
+// IOMMU a wrong address overwrites anybody's memory. So a stream is refused unless every address it
+// names, and every byte its tasks reach from there, lies in the buffers of the submit, outputs only
+// where they may be written; every link leads to the next task of the job; and no register that
+// belongs to the kernel is written. What a task does not write itself counts as the task two before
+// it on the same blocks left it, as in the hardware: a delta is held to the same rules as a
+// complete segment. Independent of the compiler, of the reader of programs and of captures:
+// whatever they let through ends here.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "host/device.h"
+#include "sim/simulator.h"
+
+namespace rk3588 {
+
+// A stream that must not reach the hardware.
+class StreamError : public DeviceError {
+ public:
+  using DeviceError::DeviceError;
+};
+
+struct VerifiedTask {
+  uint32_t enable_mask = 0;
+  uint64_t target = 0;         // device address of the first byte it writes
+  bool links_to_next = false;  // its tail leads to the next task of the job
+  bool reuses_cbuf = false;    // needs what the task before it left in CBUF, so the same core
+  // Its segment is a delta: it needs registers that only tasks before it wrote, which are known to
+  // stay within one kick only.
+  bool inherits = false;
+  sim::TaskAccess access;  // the bytes that it reads and writes
+};
+
+// Tasks by job, as in the submit.
+using VerifiedJobs = std::vector<std::vector<VerifiedTask>>;
+
+// Throws StreamError naming job, task, layer and the rule.
+VerifiedJobs verify_streams(const Submit& submit);
+
+// What the tasks [first, first + count) of a job touch, run by themselves on a core that may have
+// run anything before: whatever they need they must bring. `verified` submits only. Throws
+// StreamError.
+std::vector<sim::TaskAccess> verify_alone(const Submit& submit, size_t job, size_t first,
+                                          size_t count);
+
+// The words of a task that hold addresses, for those who place a recorded stream elsewhere:
+// indices into the task's words. The tail's link is one of them.
+std::vector<uint32_t> address_words(Span<const uint64_t> words);
+
+}  // namespace rk3588

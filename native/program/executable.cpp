@@ -1,0 +1,294 @@
+#include "program/executable.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "chip/registers_gen.h"
+#include "host/run_log.h"
+#include "program/layout.h"
+
+namespace rk3588 {
+namespace {
+
+std::atomic<uint64_t> g_submits{0};
+
+ImageLayout image_layout(const Binding& binding) {
+  return {size_t{binding.height} * binding.width, binding.channels,
+          static_cast<size_t>(binding.surface_stride_bytes), binding.element, binding.fill};
+}
+
+void to_device(const Binding& binding, const uint8_t* host, uint8_t* buffer) {
+  const ImageLayout layout = image_layout(binding);
+  const size_t image_bytes = binding.host_image_bytes();
+  if (binding.is_folded()) {
+    const FoldLayout fold{layout, binding.height, binding.width, binding.fold};
+    for (size_t n = 0; n < binding.images; ++n) {
+      to_folded_layout(fold, host + n * image_bytes, (binding.images - n) * image_bytes,
+                       buffer + binding.offset + n * binding.image_stride_bytes);
+    }
+    return;
+  }
+  for (size_t n = 0; n < binding.images; ++n) {
+    to_device_layout(layout, host + n * image_bytes, (binding.images - n) * image_bytes,
+                     buffer + binding.offset + n * binding.image_stride_bytes);
+  }
+}
+
+void from_device(const Binding& binding, const uint8_t* buffer, uint8_t* host) {
+  const ImageLayout layout = image_layout(binding);
+  const size_t image_bytes = layout.pixels * layout.pixel_bytes();
+  for (size_t n = 0; n < binding.images; ++n) {
+    from_device_layout(layout, buffer + binding.offset + n * binding.image_stride_bytes,
+                       host + n * image_bytes, (binding.images - n) * image_bytes);
+  }
+}
+
+void require_chip(const Program& program, const Device& device) {
+  if (program.chip->name == device.chip().name) return;
+  throw ProgramError("program " + program.name + " was compiled for chip " +
+                     std::string(program.chip->name) + ", device " + device.name() + " is " +
+                     std::string(device.chip().name) + "; compile the model for it");
+}
+
+}  // namespace
+
+uint64_t submit_count() { return g_submits.load(std::memory_order_relaxed); }
+
+Executable::Executable(Span<const uint8_t> bytes, const RunSettings& settings)
+    : Executable(read_program(bytes), settings) {}
+
+Executable::Executable(const Program& program, const RunSettings& settings)
+    : device_(settings.device),
+      name_(program.name),
+      inputs_(program.inputs),
+      outputs_(program.outputs) {
+  require_chip(program, *device_);
+  allocate_and_upload(program);
+  relocate(program);
+  fill_unused_surfaces();
+  build_submit(program);
+  submit_.timeout_ms = settings.timeout_ms;
+  submit_.threads = settings.threads;
+  submission_ = device_->prepare(submit_);
+  if (!device_->proves_completion()) require_proof();
+  for (const auto& buffer : buffers_) {
+    const bool is_shared = buffer.get() == this->buffer(BufferId::kConstants);
+    if (buffer != nullptr && !is_shared) device_->sync_for_device(*buffer);
+  }
+  if (settings.verifier == nullptr) return;
+  verifier_ = std::make_unique<Executable>(
+      program, RunSettings{settings.verifier, 0, nullptr, settings.threads});
+  for (const Binding& binding : outputs_) verified_.emplace_back(binding.host_bytes());
+}
+
+Executable::~Executable() = default;
+
+void Executable::require_proof() {
+  std::vector<std::string> layers;
+  for (const JobRef& job : submit_.jobs) {
+    for (const TaskRef& task : job.tasks) layers.push_back(task.layer);
+  }
+  proof_ = std::make_unique<RunProof>(*submission_, std::move(layers), submit_.outputs);
+}
+
+void Executable::allocate_and_upload(const Program& program) {
+  for (size_t i = 0; i < kBufferCount; ++i) {
+    const ProgramBuffer& source = program.buffers[i];
+    if (source.size == 0) continue;
+    if (static_cast<BufferId>(i) == BufferId::kConstants) {
+      buffers_[i] = device_->constants(source.content, static_cast<size_t>(source.size));
+      continue;
+    }
+    buffers_[i] = device_->allocate(static_cast<size_t>(source.size), static_cast<BufferId>(i));
+    const Span<uint8_t> target = buffers_[i]->bytes();
+    if (source.content.size() > 0) {
+      std::memcpy(target.data(), source.content.data(), source.content.size());
+    }
+    // Defined content everywhere, whatever the device's allocator leaves behind.
+    if (buffers_[i]->is_zeroed()) continue;
+    std::memset(target.data() + source.content.size(), 0, target.size() - source.content.size());
+  }
+}
+
+// A regcmd word is target[63:48] | value[47:16] | offset[15:0]; an address goes into the value.
+void Executable::relocate(const Program& program) {
+  Buffer* regcmd = buffer(BufferId::kRegcmd);
+  for (const Reloc& reloc : program.relocs) {
+    const uint64_t address = buffers_[reloc.buffer]->dma_address() + reloc.addend;
+    if (address > UINT32_MAX) {
+      throw DeviceError("device " + device_->name() + " gave an address beyond 32 bits");
+    }
+    uint8_t* place = regcmd->bytes().data() + size_t{reloc.word} * sizeof(uint64_t);
+    uint64_t word;
+    std::memcpy(&word, place, sizeof(word));
+    word = (word & ~(uint64_t{UINT32_MAX} << 16)) | (address << 16);
+    std::memcpy(place, &word, sizeof(word));
+  }
+}
+
+// Surfaces without any channel are never touched by run(): they get their fill once.
+void Executable::fill_unused_surfaces() {
+  for (const Binding& binding : inputs_) {
+    const size_t used = (image_layout(binding).pixel_bytes() + kAtomBytes - 1) / kAtomBytes;
+    uint8_t* base = buffer(BufferId::kInput)->bytes().data() + binding.offset;
+    for (size_t n = 0; n < binding.images; ++n) {
+      for (size_t surface = used; surface < binding.surfaces; ++surface) {
+        std::memset(base + n * binding.image_stride_bytes + surface * binding.surface_stride_bytes,
+                    static_cast<uint8_t>(binding.fill),
+                    size_t{binding.height} * binding.width * kAtomBytes);
+      }
+    }
+  }
+}
+
+// Parts of a concatenation beside an input of the program are computed into its memory.
+bool Executable::writes_inputs(const Program& program) const {
+  namespace dpu = sim::regs::dpu;
+  const uint8_t* words = buffer(BufferId::kRegcmd)->bytes().data();
+  return std::any_of(program.relocs.begin(), program.relocs.end(), [words](const Reloc& reloc) {
+    uint64_t word;
+    std::memcpy(&word, words + size_t{reloc.word} * sizeof(word), sizeof(word));
+    return reloc.buffer == static_cast<uint32_t>(BufferId::kInput) && word >> 48 == dpu::kTarget &&
+           (word & 0xffff) == dpu::dst_base_addr::kOffset;
+  });
+}
+
+void Executable::build_submit(const Program& program) {
+  const uint64_t regcmd = buffer(BufferId::kRegcmd)->dma_address();
+  for (size_t i = 0; i < program.tasks.size(); ++i) {
+    const ProgramTask& task = program.tasks[i];
+    if (i == 0 || task.job != program.tasks[i - 1].job) submit_.jobs.emplace_back();
+    std::string label = program.layers[task.layer];
+    if (!task.tile.empty()) label += " " + task.tile;
+    submit_.jobs.back().stage = task.stage;
+    submit_.jobs.back().core = task.core;
+    submit_.jobs.back().tasks.push_back({regcmd + task.regcmd_offset, task.regcmd_count,
+                                         task.enable_mask, task.int_mask, std::move(label)});
+  }
+  for (const BufferId id : {BufferId::kRegcmd, BufferId::kConstants}) {
+    if (buffer(id) != nullptr) submit_.inputs.push_back(buffer(id));
+  }
+  Buffer* input = buffer(BufferId::kInput);
+  if (input != nullptr) {
+    (writes_inputs(program) ? submit_.outputs : submit_.inputs).push_back(input);
+  }
+  // The last one is the output: drivers wait for it.
+  for (const BufferId id : {BufferId::kScratch, BufferId::kOutput}) {
+    if (buffer(id) != nullptr) submit_.outputs.push_back(buffer(id));
+  }
+  submit_.host_input = buffer(BufferId::kInput);
+  submit_.host_output = buffer(BufferId::kOutput);
+}
+
+void Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const bool logged = run_log_enabled();
+  RunEntry entry{};
+  if (logged) entry.start = run_clock_ns();
+  give_inputs(inputs);
+  if (logged) {
+    entry.converted = run_clock_ns();
+    take_submitted();
+  }
+  g_submits.fetch_add(1, std::memory_order_relaxed);
+  try {
+    run_submission(inputs);
+  } catch (const DeviceError& error) {
+    if (proof_ == nullptr) throw;
+    fail_run(error.what());
+  }
+  Buffer* output = buffer(BufferId::kOutput);
+  device_->sync_for_cpu(*output);
+  if (logged) {
+    entry.submitted = take_submitted();
+    entry.done = run_clock_ns();
+  }
+  if (proof_ != nullptr) {
+    if (proof_->buffer() != nullptr && proof_->buffer() != output) {
+      device_->sync_for_cpu(*proof_->buffer());
+    }
+    const std::string missing = proof_->missing();
+    if (!missing.empty()) fail_run(device_->name() + ": " + missing);
+  }
+  was_run_ = true;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    from_device(outputs_[i], output->bytes().data(), outputs[i]);
+  }
+  if (logged) {
+    entry.end = run_clock_ns();
+    add_to_run_log(name_, entry);
+  }
+  if (verifier_ != nullptr) run_verifier(inputs, outputs);
+}
+
+void Executable::give_inputs(Span<const uint8_t* const> inputs) {
+  submission_->begin();
+  Buffer* input = buffer(BufferId::kInput);
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    to_device(inputs_[i], inputs[i], input->bytes().data());
+  }
+  if (proof_ != nullptr) give_marked();
+  if (input != nullptr) device_->sync_for_device(*input);
+}
+
+// An interrupted run is repeated once, from its beginning: memory that its tasks shared is no
+// longer what the first of them read.
+void Executable::run_submission(Span<const uint8_t* const> inputs) {
+  try {
+    return submission_->run();
+  } catch (const InterruptedRun&) {
+    was_run_ = false;  // all memory is given to the device again
+  }
+  give_inputs(inputs);
+  submission_->run();
+}
+
+// The first run and verified ones can say where they stopped.
+void Executable::give_marked() {
+  const bool tasks = !was_run_ || verifier_ != nullptr;
+  proof_->mark(tasks);
+  for (Buffer* written : submit_.outputs) {
+    if (written == buffer(BufferId::kInput)) continue;  // goes to the device in any case
+    const bool is_marked = written == buffer(BufferId::kOutput) || written == proof_->buffer();
+    if (tasks || is_marked) device_->sync_for_device(*written);
+  }
+}
+
+void Executable::fail_run(const std::string& what) {
+  was_run_ = false;  // the next run gives all memory to the device again
+  try {
+    for (Buffer* written : submit_.outputs) device_->sync_for_cpu(*written);
+  } catch (const DeviceError&) {
+    // The device may be gone or still busy: then the marks tell less, or what the host saw last.
+  }
+  throw DeviceError(what + "; " + proof_->progress());
+}
+
+void Executable::run_verifier(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs) {
+  std::vector<uint8_t*> targets;
+  for (auto& tensor : verified_) targets.push_back(tensor.data());
+  verifier_->run(inputs, targets);
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const std::vector<uint8_t>& expected = verified_[i];
+    size_t different = 0;
+    size_t first = expected.size();
+    for (size_t k = 0; k < expected.size(); ++k) {
+      if (expected[k] == outputs[i][k]) continue;
+      ++different;
+      first = std::min(first, k);
+    }
+    if (different == 0) continue;
+    // A wrong result must not look like one.
+    for (size_t k = 0; k < outputs_.size(); ++k) {
+      std::memset(outputs[k], 0, outputs_[k].host_bytes());
+    }
+    throw DeviceError(device_->name() + ": verify: " + std::to_string(different) + " of " +
+                      std::to_string(expected.size()) + " elements of output " + outputs_[i].name +
+                      " differ from the simulator, the first at " + std::to_string(first) +
+                      "; send the model and the output of "
+                      "`doctor --report`, or run it with device=simulator");
+  }
+}
+
+}  // namespace rk3588

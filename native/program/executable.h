@@ -1,0 +1,80 @@
+// A program made ready to run: memory on a device, content uploaded, addresses filled in.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "host/device.h"
+#include "host/run_proof.h"
+#include "program/program.h"
+#include "span.h"
+
+namespace rk3588 {
+
+// Where and how programs of one interpreter run.
+struct RunSettings {
+  std::shared_ptr<Device> device;
+  uint32_t timeout_ms = 0;  // 0: the device's default
+  // Runs everything a second time (the simulator); results that differ are an error.
+  std::shared_ptr<Device> verifier;
+  // Of a device that computes on the host; 0: its own choice.
+  unsigned threads = 0;
+};
+
+class Executable {
+ public:
+  // Verifies `program` (delegate/npu/program.fbs), allocates and uploads; the bytes are not needed
+  // afterwards. Throws ProgramError, DeviceError.
+  Executable(Span<const uint8_t> program, const RunSettings& settings);
+  // The same of a verified program, whose contents must still be there.
+  Executable(const Program& program, const RunSettings& settings);
+  ~Executable();
+
+  const std::string& name() const { return name_; }
+  const Device& device() const { return *device_; }
+  const std::vector<Binding>& inputs() const { return inputs_; }
+  const std::vector<Binding>& outputs() const { return outputs_; }
+
+  // One submit. A device whose driver may drop jobs without a word has to show that it ran.
+  // `inputs` and `outputs` are dense NHWC host tensors of Binding::host_bytes() bytes
+  // in the order of the bindings. Allocates nothing itself. Throws DeviceError. Thread-safe: one
+  // run at a time.
+  void run(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
+
+ private:
+  Buffer* buffer(BufferId id) const { return buffers_[static_cast<size_t>(id)].get(); }
+  void allocate_and_upload(const Program& program);
+  void relocate(const Program& program);
+  void fill_unused_surfaces();
+  bool writes_inputs(const Program& program) const;
+  void build_submit(const Program& program);
+  void require_proof();
+  void give_inputs(Span<const uint8_t* const> inputs);
+  void give_marked();
+  void run_submission(Span<const uint8_t* const> inputs);
+  [[noreturn]] void fail_run(const std::string& what);
+  void run_verifier(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
+
+  std::shared_ptr<Device> device_;
+  std::string name_;
+  std::vector<Binding> inputs_;
+  std::vector<Binding> outputs_;
+  std::array<std::shared_ptr<Buffer>, kBufferCount> buffers_;
+  Submit submit_;
+  std::unique_ptr<Submission> submission_;
+  std::unique_ptr<RunProof> proof_;  // only for devices that do not prove completion
+  bool was_run_ = false;             // successfully
+  std::unique_ptr<Executable> verifier_;
+  std::vector<std::vector<uint8_t>> verified_;  // the verifier's outputs
+  std::mutex mutex_;
+};
+
+// Calls of Device::submit in this process so far.
+uint64_t submit_count();
+
+}  // namespace rk3588

@@ -1,0 +1,431 @@
+#include "program/program.h"
+
+#include <unordered_set>
+
+#include "program/flatbuffer_view.h"
+#include "program/layout.h"
+
+namespace rk3588 {
+namespace {
+
+// Field ids of delegate/npu/program.fbs.
+enum ProgramField : unsigned {
+  kFormatVersion,
+  kCompiler,
+  kName,
+  kBuffers,
+  kRelocs,
+  kLayers,
+  kTasks,
+  kInputs,
+  kOutputs,
+  kChecksum,
+  kChip
+};
+enum BufferField : unsigned { kSize, kContent };
+enum LayerField : unsigned { kLayerName, kLayerOp, kLayerNodes };
+enum TaskField : unsigned {
+  kRegcmdOffset,
+  kRegcmdCount,
+  kEnableMask,
+  kIntMask,
+  kLayer,
+  kJob,
+  kTile,
+  kNpuCycles,
+  kDdrCycles,
+  kBytes,
+  kStage,
+  kCore
+};
+enum BindingField : unsigned {
+  kTensor,
+  kTensorName,
+  kShape,
+  kElement,
+  kImages,
+  kHeight,
+  kWidth,
+  kChannels,
+  kSurfaces,
+  kSurfaceStride,
+  kImageStride,
+  kBuffer,
+  kOffset,
+  kFill,
+  kFoldHeight,
+  kFoldWidth,
+  kFoldChannels,
+  kFoldWindowH,
+  kFoldWindowW,
+  kFoldStepH,
+  kFoldStepW,
+  kFoldTop,
+  kFoldLeft
+};
+
+constexpr char kFileIdentifier[] = "RKNP";
+constexpr size_t kRelocBytes = 16;  // struct Reloc: uint32, uint32, uint64
+constexpr size_t kRegcmdAlignment = 64;
+constexpr uint32_t kMaxFold = 1 << 12;  // steps and offsets: far above real ones
+
+// Limits of sanity, far above real programs (an RK3588 partition has some hundred tasks and some
+// MiB).
+constexpr uint64_t kMaxBufferBytes = uint64_t{1} << 30;
+constexpr uint64_t kMaxTotalBytes = uint64_t{3} << 30;  // device addresses have 32 bits
+constexpr size_t kMaxTextBytes = size_t{16} << 20;  // all names together: tables may share a string
+constexpr size_t kMaxTasks = size_t{1} << 20;
+constexpr size_t kMaxBindings = 4096;
+constexpr size_t kMaxRank = 8;
+// PC.REGISTER_AMOUNTS holds (words + 1) / 2 - 1 in 16 bits.
+constexpr uint32_t kMaxTaskWords = 131072;
+
+[[noreturn]] void fail(const std::string& message) {
+  throw ProgramError("program: " + message + "; compile the model again");
+}
+
+void require(bool condition, const char* message) {
+  if (!condition) fail(message);
+}
+
+// CRC-32 tables for eight bytes at a time: entry [k][b] is byte b followed by k zero bytes.
+using CrcTables = std::array<std::array<uint32_t, 256>, 8>;
+
+CrcTables make_crc_tables() {
+  constexpr uint32_t kReflectedPolynomial = 0xedb88320;
+  CrcTables tables{};
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    uint32_t crc = byte;
+    for (int bit = 0; bit < 8; ++bit) {
+      crc = (crc >> 1) ^ ((crc & 1) != 0 ? kReflectedPolynomial : 0);
+    }
+    tables[0][byte] = crc;
+  }
+  for (size_t k = 1; k < 8; ++k) {
+    for (size_t byte = 0; byte < 256; ++byte) {
+      const uint32_t crc = tables[k - 1][byte];
+      tables[k][byte] = tables[0][crc & 0xff] ^ (crc >> 8);
+    }
+  }
+  return tables;
+}
+
+// Names end up in messages and in Python strings.
+bool is_utf8(std::string_view text) {
+  static constexpr uint32_t kSmallest[] = {0, 0x80, 0x800, 0x10000};  // no overlong forms
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<uint8_t>(text[i++]);
+    if (lead < 0x80) continue;
+    const size_t more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
+    if (lead < 0xc0 || lead >= 0xf8 || text.size() - i < more) return false;
+    uint32_t code = lead & (0x3fu >> more);
+    for (size_t k = 0; k < more; ++k) {
+      const auto byte = static_cast<uint8_t>(text[i++]);
+      if ((byte & 0xc0) != 0x80) return false;
+      code = code << 6 | (byte & 0x3f);
+    }
+    const bool is_surrogate = code >= 0xd800 && code < 0xe000;
+    if (code < kSmallest[more] || code > 0x10ffff || is_surrogate) return false;
+  }
+  return true;
+}
+
+// CRC-32 of the file with the 8 bytes of its checksum field taken as zero.
+uint64_t checksum_of(Span<const uint8_t> bytes, size_t field) {
+  static constexpr std::array<uint8_t, sizeof(uint64_t)> kZero{};
+  const size_t behind = field + kZero.size();
+  uint32_t crc = crc32(bytes.subspan(0, field), 0);
+  crc = crc32(kZero, crc);
+  return crc32(bytes.subspan(behind, bytes.size() - behind), crc);
+}
+
+class Reader {
+ public:
+  explicit Reader(Span<const uint8_t> bytes) : raw_(bytes), bytes_(bytes) {}
+
+  Program read() {
+    require(raw_.size() >= 8, "too short");
+    if (std::memcmp(raw_.data() + 4, kFileIdentifier, 4) != 0) fail("no \"RKNP\" identifier");
+    const FlatTable root(&bytes_, bytes_.follow(0));
+    const uint32_t version = root.scalar<uint32_t>(kFormatVersion);
+    if (version != kProgramFormatVersion) {
+      fail("format version " + std::to_string(version) + ", this library reads " +
+           std::to_string(kProgramFormatVersion));
+    }
+    const size_t checksum = root.field(kChecksum, sizeof(uint64_t));
+    require(checksum != 0, "no checksum");
+    if (checksum_of(raw_, checksum) != bytes_.load<uint64_t>(checksum)) fail("checksum mismatch");
+
+    Program program;
+    program.chip = &chip_called(text(root.string(kChip)));
+    program.compiler = text(root.string(kCompiler));
+    program.name = text(root.string(kName));
+    read_buffers(root, program);
+    read_relocs(root, program);
+    read_layers(root, program);
+    read_tasks(root, program);
+    read_bindings(root, kInputs, BufferId::kInput, program, program.inputs);
+    read_bindings(root, kOutputs, BufferId::kOutput, program, program.outputs);
+    require(!program.outputs.empty(), "no outputs");
+    return program;
+  }
+
+ private:
+  static const Chip& chip_called(const std::string& name) {
+    for (const Chip* chip : kChips) {
+      if (chip->name == name) return *chip;
+    }
+    fail("it is for chip \"" + name + "\", which this library does not know");
+  }
+
+  std::string text(std::string_view view) {
+    text_bytes_ += view.size();
+    require(text_bytes_ <= kMaxTextBytes, "names are too long");
+    require(is_utf8(view), "a name is not UTF-8");
+    return std::string(view);
+  }
+
+  void read_buffers(const FlatTable& root, Program& program) {
+    const FlatVector tables = root.tables(kBuffers);
+    require(tables.size() == kBufferCount, "wrong number of buffers");
+    uint64_t total = 0;
+    for (size_t i = 0; i < kBufferCount; ++i) {
+      const FlatTable table = root.table(tables, i);
+      ProgramBuffer& buffer = program.buffers[i];
+      buffer.size = table.scalar<uint64_t>(kSize);
+      buffer.content = table.vector(kContent, 1, 1).bytes();
+      require(buffer.size <= kMaxBufferBytes, "a buffer is larger than 1 GiB");
+      require(buffer.content.size() <= buffer.size, "a buffer's content is larger than the buffer");
+      const auto id = static_cast<BufferId>(i);
+      require((id != BufferId::kScratch && id != BufferId::kOutput) || buffer.content.empty(),
+              "a buffer that the device writes has content");
+      total += buffer.size;
+    }
+    require(total <= kMaxTotalBytes, "the buffers exceed the device's address space");
+    require(program.buffers[0].size % sizeof(uint64_t) == 0, "REGCMD is not whole 64-bit words");
+  }
+
+  void read_relocs(const FlatTable& root, Program& program) {
+    const FlatVector relocs = root.vector(kRelocs, kRelocBytes, alignof(uint64_t));
+    const uint64_t words = program.buffers[0].size / sizeof(uint64_t);
+    program.relocs.reserve(relocs.size());
+    for (size_t i = 0; i < relocs.size(); ++i) {
+      const Reloc reloc{relocs.load<uint32_t>(i, 0), relocs.load<uint32_t>(i, 4),
+                        relocs.load<uint64_t>(i, 8)};
+      require(reloc.word < words, "a relocation lies outside REGCMD");
+      require(i == 0 || program.relocs.back().word < reloc.word, "relocations are not sorted");
+      require(reloc.buffer < kBufferCount, "a relocation names an unknown buffer");
+      require(reloc.addend < program.buffers[reloc.buffer].size,
+              "a relocation points outside its buffer");
+      program.relocs.push_back(reloc);
+    }
+  }
+
+  void read_layers(const FlatTable& root, Program& program) {
+    const FlatVector layers = root.tables(kLayers);
+    require(layers.size() <= kMaxTasks, "too many layers");
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const FlatTable table = root.table(layers, i);
+      table.string(kLayerOp);
+      table.vector(kLayerNodes, sizeof(int32_t), alignof(int32_t));
+      program.layers.push_back(text(table.string(kLayerName)));
+    }
+  }
+
+  void read_tasks(const FlatTable& root, Program& program) {
+    const FlatVector tasks = root.tables(kTasks);
+    require(tasks.size() > 0, "no tasks");
+    require(tasks.size() <= kMaxTasks, "too many tasks");
+    const uint64_t regcmd_bytes = program.buffers[0].size;
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      const FlatTable table = root.table(tasks, i);
+      ProgramTask task;
+      task.regcmd_offset = table.scalar<uint32_t>(kRegcmdOffset);
+      task.regcmd_count = table.scalar<uint32_t>(kRegcmdCount);
+      task.enable_mask = table.scalar<uint32_t>(kEnableMask);
+      task.int_mask = table.scalar<uint32_t>(kIntMask);
+      task.layer = table.scalar<uint32_t>(kLayer);
+      task.job = table.scalar<uint32_t>(kJob);
+      task.tile = text(table.string(kTile));
+      require(task.regcmd_offset % kRegcmdAlignment == 0, "a task's commands are misaligned");
+      require(task.regcmd_count > 0 && task.regcmd_count <= kMaxTaskWords,
+              "a task's number of commands is out of range");
+      require(uint64_t{task.regcmd_offset} + uint64_t{task.regcmd_count} * 8 <= regcmd_bytes,
+              "a task's commands lie outside REGCMD");
+      require(task.enable_mask != 0 && task.int_mask != 0, "a task enables no unit");
+      require(task.layer < program.layers.size(), "a task names an unknown layer");
+      task.stage = table.scalar<uint32_t>(kStage);
+      task.core = table.scalar<uint32_t>(kCore);
+      require(task.core < program.chip->cores, "a task names an unknown core");
+      require(i > 0 || task.stage == 0, "the first task is not in the first stage");
+      if (i > 0) check_order(program.tasks.back(), task);
+      program.tasks.push_back(std::move(task));
+    }
+  }
+
+  // Jobs ascend; a job is one stage on one core; cores ascend within a stage. Programs for one core
+  // may have several jobs, which then run one after the other.
+  static void check_order(const ProgramTask& before, const ProgramTask& task) {
+    require(before.job <= task.job, "jobs are not ascending");
+    if (task.job == before.job) {
+      require(task.stage == before.stage && task.core == before.core,
+              "a job is in two stages or on two cores");
+      return;
+    }
+    const bool follows = task.stage == before.stage + 1;
+    const bool is_beside = task.stage == before.stage && task.core > before.core;
+    const bool is_alone = (task.stage | before.stage | task.core | before.core) == 0;
+    require(follows || is_beside || is_alone, "stages are not ascending");
+  }
+
+  void read_bindings(const FlatTable& root, unsigned field, BufferId buffer, const Program& program,
+                     std::vector<Binding>& bindings) {
+    const FlatVector tables = root.tables(field);
+    require(tables.size() <= kMaxBindings, "too many tensors");
+    std::unordered_set<int32_t> tensors;
+    for (size_t i = 0; i < tables.size(); ++i) {
+      Binding binding = read_binding(root.table(tables, i));
+      require(tensors.insert(binding.tensor).second, "a tensor is bound twice");
+      require(binding.buffer == buffer, "a tensor is bound to a buffer of the wrong kind");
+      check_extent(binding, program.buffers[static_cast<size_t>(buffer)].size);
+      bindings.push_back(std::move(binding));
+    }
+  }
+
+  Binding read_binding(const FlatTable& table) {
+    Binding binding;
+    binding.tensor = table.scalar<int32_t>(kTensor);
+    binding.name = text(table.string(kTensorName));
+    const FlatVector shape = table.vector(kShape, sizeof(int32_t), alignof(int32_t));
+    require(shape.size() <= kMaxRank, "a tensor has too many dimensions");
+    for (size_t i = 0; i < shape.size(); ++i) binding.shape.push_back(shape.load<int32_t>(i));
+    const auto element = table.scalar<uint8_t>(kElement);
+    require(element < kElementCount, "a tensor has an unknown element type");
+    binding.element = static_cast<Element>(element);
+    binding.images = table.scalar<uint32_t>(kImages);
+    binding.height = table.scalar<uint32_t>(kHeight);
+    binding.width = table.scalar<uint32_t>(kWidth);
+    binding.channels = table.scalar<uint32_t>(kChannels);
+    binding.surfaces = table.scalar<uint32_t>(kSurfaces);
+    binding.surface_stride_bytes = table.scalar<uint64_t>(kSurfaceStride);
+    binding.image_stride_bytes = table.scalar<uint64_t>(kImageStride);
+    const uint32_t buffer = table.scalar<uint32_t>(kBuffer);
+    require(buffer < kBufferCount, "a tensor names an unknown buffer");
+    binding.buffer = static_cast<BufferId>(buffer);
+    binding.offset = table.scalar<uint64_t>(kOffset);
+    binding.fill = table.scalar<int8_t>(kFill);
+    binding.fold = read_fold(table);
+    return binding;
+  }
+
+  static Fold read_fold(const FlatTable& table) {
+    Fold fold;
+    fold.height = table.scalar<uint32_t>(kFoldHeight);
+    fold.width = table.scalar<uint32_t>(kFoldWidth);
+    fold.channels = table.scalar<uint32_t>(kFoldChannels);
+    fold.window_h = table.scalar<uint32_t>(kFoldWindowH);
+    fold.window_w = table.scalar<uint32_t>(kFoldWindowW);
+    fold.step_h = table.scalar<uint32_t>(kFoldStepH);
+    fold.step_w = table.scalar<uint32_t>(kFoldStepW);
+    fold.top = table.scalar<uint32_t>(kFoldTop);
+    fold.left = table.scalar<uint32_t>(kFoldLeft);
+    return fold;
+  }
+
+  // A host image has at most kMaxBufferBytes, a window at most kMaxFoldedLanes.
+  static void check_fold(const Binding& binding) {
+    const Fold& fold = binding.fold;
+    const uint32_t all = fold.height | fold.width | fold.channels | fold.window_h | fold.window_w |
+                         fold.step_h | fold.step_w | fold.top | fold.left;
+    if (all == 0) return;
+    require(binding.buffer == BufferId::kInput, "a tensor is folded, which only inputs can be");
+    require(fold.height > 0 && fold.width > 0 && fold.channels > 0 && fold.window_h > 0 &&
+                fold.window_w > 0 && fold.step_h > 0 && fold.step_w > 0,
+            "a tensor has an impossible fold");
+    require(fold.window_h <= kMaxFoldedLanes && fold.window_w <= kMaxFoldedLanes &&
+                fold.channels <= kMaxFoldedLanes && fold.step_h <= kMaxFold &&
+                fold.step_w <= kMaxFold && fold.top <= kMaxFold && fold.left <= kMaxFold &&
+                fold.height <= kMaxBufferBytes && fold.width <= kMaxBufferBytes,
+            "a tensor has an impossible fold");
+    const uint64_t lanes = uint64_t{fold.window_h} * fold.window_w * fold.channels;
+    const uint64_t bytes = lanes * facts(binding.element).bytes;
+    require(lanes == binding.channels && bytes <= kMaxFoldedLanes,
+            "a tensor's fold and channels differ");
+    require(uint64_t{fold.height} * fold.width <= kMaxBufferBytes / fold.channels,
+            "a tensor's shape is too large");
+  }
+
+  // Every factor is checked against the buffer's size before it is multiplied, so nothing
+  // overflows.
+  static void check_extent(const Binding& binding, uint64_t buffer_bytes) {
+    require(binding.tensor >= 0, "a tensor index is negative");
+    require(binding.images > 0 && binding.height > 0 && binding.width > 0 && binding.channels > 0,
+            "a tensor is empty");
+    require(binding.images <= buffer_bytes && binding.height <= buffer_bytes &&
+                binding.width <= buffer_bytes && binding.channels <= buffer_bytes &&
+                binding.surfaces <= buffer_bytes && binding.offset <= buffer_bytes &&
+                binding.surface_stride_bytes <= buffer_bytes &&
+                binding.image_stride_bytes <= buffer_bytes,
+            "a tensor exceeds its buffer");
+    const uint64_t bytes = facts(binding.element).bytes;
+    require(bytes == 1 || binding.fill == 0, "a tensor's fill is wider than a byte");
+    require(binding.surfaces >= (binding.channels * bytes + kAtomBytes - 1) / kAtomBytes,
+            "a tensor has too few surfaces for its channels");
+    const uint64_t pixels = uint64_t{binding.height} * binding.width;
+    require(pixels <= buffer_bytes / kAtomBytes, "a tensor exceeds its buffer");
+    require(binding.surface_stride_bytes % kAtomBytes == 0 &&
+                binding.image_stride_bytes % kAtomBytes == 0 && binding.offset % kAtomBytes == 0,
+            "a tensor is not aligned to 16 bytes");
+    require(binding.surfaces == 1 || binding.surface_stride_bytes >= pixels * kAtomBytes,
+            "a tensor's surfaces overlap");
+    // Products below 2^60 + 2^30: each factor is at most 2^30.
+    const uint64_t image_bytes =
+        uint64_t{binding.surfaces - 1} * binding.surface_stride_bytes + pixels * kAtomBytes;
+    require(image_bytes <= buffer_bytes, "a tensor exceeds its buffer");
+    require(binding.images == 1 || binding.image_stride_bytes >= image_bytes,
+            "a tensor's images overlap");
+    const uint64_t extent =
+        binding.offset + uint64_t{binding.images - 1} * binding.image_stride_bytes + image_bytes;
+    require(extent <= buffer_bytes, "a tensor exceeds its buffer");
+
+    check_fold(binding);
+    uint64_t elements = 1;
+    for (const int32_t dimension : binding.shape) {
+      require(dimension > 0, "a tensor's shape is not positive");
+      require(elements <= kMaxBufferBytes, "a tensor's shape is too large");
+      elements *= static_cast<uint64_t>(dimension);
+    }
+    require(elements * bytes == binding.host_bytes(), "a tensor's shape and device size differ");
+  }
+
+  Span<const uint8_t> raw_;
+  FlatBytes bytes_;
+  size_t text_bytes_ = 0;
+};
+
+}  // namespace
+
+uint32_t crc32(Span<const uint8_t> bytes, uint32_t previous) {
+  static const CrcTables tables = make_crc_tables();
+  uint32_t crc = ~previous;
+  size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) {
+    uint64_t word;
+    std::memcpy(&word, bytes.data() + i, sizeof(word));
+    word ^= crc;
+    crc = 0;
+    for (size_t k = 0; k < 8; ++k) crc ^= tables[7 - k][(word >> (8 * k)) & 0xff];
+  }
+  for (; i < bytes.size(); ++i) crc = tables[0][(crc ^ bytes[i]) & 0xff] ^ (crc >> 8);
+  return ~crc;
+}
+
+Program read_program(Span<const uint8_t> bytes) {
+  try {
+    return Reader(bytes).read();
+  } catch (const FlatbufferError& error) {
+    fail(error.what());
+  }
+}
+
+}  // namespace rk3588

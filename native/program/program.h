@@ -1,0 +1,110 @@
+// A serialised Program (delegate/npu/program.fbs) after full verification.
+//
+// In: bytes of any origin. Out: plain values that every later stage may trust. Refuses, with one
+// line, whatever is not exactly a Program of this version: offsets, counts, alignment, checksum,
+// relocation targets, task ranges and the extent of every bound tensor.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "chip/chip_gen.h"
+#include "host/device.h"
+#include "span.h"
+
+namespace rk3588 {
+
+// The one format that this version writes and reads.
+inline constexpr uint32_t kProgramFormatVersion = 3;
+
+class ProgramError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct ProgramBuffer {
+  uint64_t size = 0;
+  Span<const uint8_t> content;  // a view into the program's bytes; the rest up to `size` is zero
+};
+
+struct Reloc {
+  uint32_t word;  // index of the 64-bit regcmd word in the REGCMD buffer
+  uint32_t buffer;
+  uint64_t addend;
+};
+
+struct ProgramTask {
+  uint32_t regcmd_offset = 0;
+  uint32_t regcmd_count = 0;
+  uint32_t enable_mask = 0;
+  uint32_t int_mask = 0;
+  uint32_t layer = 0;
+  uint32_t job = 0;
+  std::string tile;
+  uint32_t stage = 0;
+  uint32_t core = 0;
+};
+
+// How the host spreads windows of pixels over channels (Fold of delegate/lower/task.py).
+struct Fold {
+  uint32_t height = 0;  // of the host's image; 0: not folded
+  uint32_t width = 0;
+  uint32_t channels = 0;
+  uint32_t window_h = 0;
+  uint32_t window_w = 0;
+  uint32_t step_h = 0;
+  uint32_t step_w = 0;
+  uint32_t top = 0;
+  uint32_t left = 0;
+};
+
+// A tensor at the partition's edge: NHWC on the host, NC1HWC2 (atoms of 16 bytes) on the device.
+struct Binding {
+  int32_t tensor = -1;
+  std::string name;
+  std::vector<int32_t> shape;
+  Element element = Element::kInt8;  // of the host
+  uint32_t images = 0;
+  uint32_t height = 0;
+  uint32_t width = 0;
+  uint32_t channels = 0;
+  uint32_t surfaces = 0;
+  uint64_t surface_stride_bytes = 0;
+  uint64_t image_stride_bytes = 0;
+  BufferId buffer = BufferId::kInput;
+  uint64_t offset = 0;
+  int8_t fill = 0;
+  Fold fold;
+
+  bool is_folded() const { return fold.height != 0; }
+  size_t host_image_bytes() const {
+    const size_t elements = is_folded() ? size_t{fold.height} * fold.width * fold.channels
+                                        : size_t{height} * width * channels;
+    return elements * facts(element).bytes;
+  }
+  size_t host_bytes() const { return images * host_image_bytes(); }
+};
+
+struct Program {
+  const Chip* chip = nullptr;  // that it was compiled for
+  std::string compiler;
+  std::string name;
+  std::array<ProgramBuffer, kBufferCount> buffers;
+  std::vector<Reloc> relocs;
+  std::vector<std::string> layers;
+  std::vector<ProgramTask> tasks;
+  std::vector<Binding> inputs;
+  std::vector<Binding> outputs;
+};
+
+// CRC-32 as zlib computes it; `previous` continues the value of the bytes before.
+uint32_t crc32(Span<const uint8_t> bytes, uint32_t previous = 0);
+
+// Verifies everything; throws ProgramError. `bytes` must outlive the contents of the result's
+// buffers.
+Program read_program(Span<const uint8_t> bytes);
+
+}  // namespace rk3588

@@ -1,0 +1,105 @@
+#include "rknpu/rknpu_buffer.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <limits>
+
+#include "rknpu/rknpu_uapi.h"
+
+namespace rk3588 {
+namespace {
+
+// The driver takes what memory there is: the kernel kills processes where it does not suffice.
+constexpr size_t kLargeBytes = size_t{4} << 20;
+constexpr uint64_t kReserveBytes = uint64_t{64} << 20;
+
+// What the kernel says it can give away. Unknown: more than anybody asks for.
+uint64_t available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  while (file >> word) {
+    uint64_t kibibytes = 0;
+    if (word == "MemAvailable:" && file >> kibibytes) return kibibytes * 1024;
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return std::numeric_limits<uint64_t>::max();
+}
+
+void require_memory(const std::string& path, size_t size, const std::string& what) {
+  if (size < kLargeBytes) return;
+  const uint64_t available = available_bytes();
+  if (available >= size + kReserveBytes) return;
+  throw DeviceError(path + ": " + what + ": only " + std::to_string(available >> 20) +
+                    " MiB of memory are available, and the kernel ends processes where it runs "
+                    "out; close other programs or interpreters, or use a smaller model");
+}
+
+}  // namespace
+
+RknpuBuffer::RknpuBuffer(std::shared_ptr<RknpuFile> file, size_t size, Use use)
+    : file_(std::move(file)), size_(size) {
+  const DrmFile& drm = file_->file;
+  const std::string what = "MEM_CREATE of " + std::to_string(size) + " bytes";
+  if (size == 0) throw DeviceError(drm.path() + ": " + what);
+  const size_t pages = whole_pages(size);
+  require_memory(drm.path(), pages, what);
+  rknpu::MemCreate create;
+  create.flags = file_->memory_flags(use == Use::kTable);
+  create.size = pages;
+  const bool is_old = !file_->version.at_least(0, 9);
+  drm.require_mine(what);
+  const int number = drm.try_request(is_old ? rknpu::kOldMemCreate : rknpu::kMemCreate, &create);
+  if (number == EFAULT) {
+    throw KernelError(drm.path() + ": " + what + ": " + std::strerror(number) +
+                          "; this driver's word for a device address space that is full: close "
+                          "other interpreters of this process, or use a smaller model",
+                      number);
+  }
+  if (number != 0) drm.fail(what, number);
+  handle_ = create.handle;
+  object_ = create.obj_addr;
+  address_ = create.dma_addr;
+  try {
+    require_32_bit_address(drm.path(), address_, pages);
+    rknpu::MemMap map;
+    map.handle = handle_;
+    drm.request(rknpu::kMemMap, &map, "MEM_MAP");
+    mapping_ = std::make_unique<DrmMapping>(drm, map.offset, pages);
+  } catch (...) {
+    destroy();
+    throw;
+  }
+}
+
+RknpuBuffer::~RknpuBuffer() {
+  mapping_.reset();
+  destroy();
+}
+
+// A forked child shares the open file: destroying the buffer there would take it from its parent.
+void RknpuBuffer::destroy() noexcept {
+  if (!file_->file.is_mine()) return;
+  rknpu::MemDestroy destroy;
+  destroy.handle = handle_;
+  destroy.obj_addr = object_;
+  static_cast<void>(file_->file.try_request(rknpu::kMemDestroy, &destroy));
+}
+
+void RknpuBuffer::synchronise(uint32_t direction, size_t offset, size_t size) {
+  if (!file_->is_cached()) return;
+  rknpu::MemSync sync;
+  sync.flags = direction;
+  sync.obj_addr = object_;
+  sync.offset = offset;
+  sync.size = size == size_ ? whole_pages(size) : size;
+  file_->file.require_mine("MEM_SYNC");
+  // Words only where they are needed: every run comes here and allocates nothing.
+  const int number = file_->file.try_request(rknpu::kMemSync, &sync);
+  if (number == 0) return;
+  file_->file.fail(
+      direction == rknpu::kSyncToDevice ? "MEM_SYNC to the device" : "MEM_SYNC from the device",
+      number);
+}
+
+}  // namespace rk3588

@@ -1,0 +1,43 @@
+// Device memory of the rknpu driver.
+#pragma once
+
+#include <memory>
+
+#include "host/device.h"
+#include "rknpu/rknpu_file.h"
+
+namespace rk3588 {
+
+class RknpuBuffer : public Buffer {
+ public:
+  enum class Use {
+    kHost,   // by the host and the NPU
+    kTable,  // of tasks: the driver reads it, too
+  };
+  // Throws DeviceError.
+  RknpuBuffer(std::shared_ptr<RknpuFile> file, size_t size, Use use);
+  ~RknpuBuffer() override;
+
+  uint64_t dma_address() const override { return address_; }
+  Span<uint8_t> bytes() override { return {mapping_->data(), size_}; }
+  // The kernel's name of the buffer.
+  uint64_t object() const { return object_; }
+
+  // Of memory that the host caches both directions have to be asked for; of other memory this does
+  // nothing. `direction`: rknpu::kSync...
+  void synchronise(uint32_t direction) { synchronise(direction, 0, size_); }
+  // Of the bytes [offset, offset + size) only.
+  void synchronise(uint32_t direction, size_t offset, size_t size);
+
+ private:
+  void destroy() noexcept;
+
+  std::shared_ptr<RknpuFile> file_;
+  size_t size_;
+  uint32_t handle_ = 0;
+  uint64_t object_ = 0;
+  uint64_t address_ = 0;
+  std::unique_ptr<DrmMapping> mapping_;
+};
+
+}  // namespace rk3588

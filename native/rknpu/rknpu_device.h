@@ -1,0 +1,37 @@
+// The NPU behind the vendor's kernel driver `rknpu` (DRM build, versions 0.8 to 0.9.8).
+//
+// One submit runs a whole chain in one kick and returns when it is done. The driver reads the task
+// table through its own mapping. Plans for several cores are not expressible here: each submit runs
+// on one core, chosen by the process (RknpuCores).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "host/device.h"
+#include "rknpu/rknpu_file.h"
+
+namespace rk3588 {
+
+class RknpuDevice : public Device {
+ public:
+  // `choice`: cores that submits may use. `cores`: see DeviceSettings.
+  RknpuDevice(std::shared_ptr<RknpuFile> file, const RknpuCoreChoice& choice, std::string cores);
+
+  std::string name() const override { return "rknpu " + file_->file.path(); }
+  std::unique_ptr<Buffer> allocate(size_t size, BufferId id) override;
+  std::shared_ptr<Buffer> constants(Span<const uint8_t> content, size_t size) override;
+  void sync_for_device(Buffer& buffer) override;
+  void sync_for_cpu(Buffer& buffer) override;
+  void submit(const Submit& submit) override { prepare(submit)->run(); }
+  std::unique_ptr<Submission> prepare(const Submit& submit) override;
+  bool proves_completion() const override { return false; }
+  std::shared_ptr<Device> open_stream() override;
+
+ private:
+  std::shared_ptr<RknpuFile> file_;
+  RknpuCoreChoice choice_;
+  std::string cores_;
+};
+
+}  // namespace rk3588

@@ -1,0 +1,45 @@
+// An open node of the vendor's driver, one for each device and process.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "host/device.h"
+#include "host/drm_file.h"
+#include "host/shared_constants.h"
+#include "rknpu/rknpu_cores.h"
+
+namespace rk3588 {
+
+// Shared by all streams of the process. Vendor kernels crash when two processes drive the NPU at
+// once, so a process holds a lock on the device while it has it open.
+class RknpuFile {
+ public:
+  // The process's file of the device behind `node`, whichever of its nodes opened it. Throws
+  // DeviceError: another driver, a version out of range, another process that holds the device.
+  static std::shared_ptr<RknpuFile> open(const std::string& node);
+  ~RknpuFile();
+  RknpuFile(const RknpuFile&) = delete;
+  RknpuFile& operator=(const RknpuFile&) = delete;
+
+  DrmFile file;
+  DriverVersion version;
+  RknpuCores cores;
+  // All streams of the file see the same addresses.
+  SharedConstants<Buffer> constants;
+
+  // Whether memory is cached by the host and synchronised by MEM_SYNC. Not where the driver
+  // synchronises only a part of large buffers: memory is write-combined there.
+  bool is_cached() const { return is_cached_; }
+  // MEM_CREATE's flags. `is_table`: of memory that the driver itself reads.
+  uint32_t memory_flags(bool is_table) const;
+
+ private:
+  explicit RknpuFile(const std::string& node);
+  void lock(int descriptor) const;
+
+  bool is_cached_ = true;
+  int device_folder_ = -1;  // in sysfs, the same for all nodes of the device; -1: no sysfs
+};
+
+}  // namespace rk3588

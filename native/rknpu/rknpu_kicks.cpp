@@ -1,0 +1,159 @@
+#include "rknpu/rknpu_kicks.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+namespace rk3588 {
+namespace {
+
+// What the vendor's runtime waits for one submit.
+constexpr uint32_t kDefaultTimeoutMs = 6000;
+constexpr int64_t kNsPerMs = 1'000'000;
+constexpr uint32_t kEnableDpu = 0x08;
+
+}  // namespace
+
+RknpuKicks::RknpuKicks(std::shared_ptr<RknpuFile> file, const Submit& submit,
+                       const VerifiedJobs& verified)
+    : file_(std::move(file)),
+      timeout_ms_(submit.timeout_ms != 0 ? submit.timeout_ms : kDefaultTimeoutMs) {
+  for (const auto& job : verified) {
+    for (const VerifiedTask& task : job) {
+      tasks_.push_back(task);
+      tasks_.back().access = {};  // large, and of no use here
+    }
+  }
+  for (const VerifiedTask& task : tasks_) targets_.push_back(task.target);
+  write_table(submit);
+}
+
+void RknpuKicks::write_table(const Submit& submit) {
+  table_ = std::make_unique<RknpuBuffer>(file_, tasks_.size() * sizeof(rknpu::Task),
+                                         RknpuBuffer::Use::kTable);
+  uint8_t* place = table_->bytes().data();
+  uint32_t index = 0;
+  for (const JobRef& job : submit.jobs) {
+    for (const TaskRef& source : job.tasks) {
+      rknpu::Task task;
+      task.op_idx = index;
+      task.enable_mask = tasks_[index].enable_mask;
+      task.int_mask = (task.enable_mask & kEnableDpu) != 0 ? rknpu::kIntDpu : rknpu::kIntPpu;
+      task.int_clear = rknpu::kIntClearAll;
+      task.regcfg_amount = source.regcmd_count - rknpu::kTailWords;
+      task.regcmd_addr = source.regcmd;
+      std::memcpy(place + size_t{index} * sizeof(task), &task, sizeof(task));
+      ++index;
+    }
+  }
+  table_->synchronise(rknpu::kSyncToDevice);
+}
+
+std::vector<RknpuKick> RknpuKicks::plan(uint32_t first, uint32_t count) const {
+  constexpr uint32_t kLimit = rknpu::kMaxChainTasks;
+  std::vector<RknpuKick> kicks;
+  const uint32_t total = first + count;
+  while (first < total) {
+    uint32_t end = first + 1;
+    uint32_t cut = end < total && tasks_[end].reuses_cbuf ? first : end;  // where it may end
+    while (end < total && tasks_[end - 1].links_to_next && end - first < kLimit) {
+      ++end;
+      if (end == total || !tasks_[end].reuses_cbuf) cut = end;
+    }
+    const bool is_cut = end < total && tasks_[end - 1].links_to_next;
+    if (is_cut) end = cut;
+    if (end <= first || tasks_[first].reuses_cbuf) {
+      throw StreamError("refused before it reached the NPU: task " + std::to_string(first) +
+                        " reuses weights or data of a task that is not in its chain of at most " +
+                        std::to_string(kLimit) + "; compile the model again");
+    }
+    kicks.push_back({first, end - first});
+    first = end;
+  }
+  return kicks;
+}
+
+rknpu::Submit RknpuKicks::make_submit(const RknpuKick& kick) const {
+  rknpu::Submit submit;
+  submit.flags = rknpu::kJobPc | rknpu::kJobPingPong;
+  submit.timeout = timeout_ms_;
+  submit.task_start = kick.first;
+  submit.task_number = kick.count;
+  submit.task_obj_addr = table_->object();
+  submit.fence_fd = -1;
+  return submit;
+}
+
+int RknpuKicks::take_core(const RknpuCoreChoice& choice) const {
+  const int core = file_->cores.acquire(choice, timeout_ms_);
+  if (core >= 0) return core;
+  const std::string device = "rknpu " + file_->file.path();
+  if (core == RknpuCores::kAbsent) {
+    throw DeviceError(device +
+                      ": this part has none of the cores asked for; choose others with "
+                      "option cores, or cores=auto");
+  }
+  throw DeviceError(device + ": no core was free in three times " + std::to_string(timeout_ms_) +
+                    " ms (option timeout_ms): jobs of other interpreters of this process hang or "
+                    "take too long; see dmesg");
+}
+
+// Drivers 0.8.x wait so that a signal aborts the job and leaves the NPU at work on it, without a
+// reset. Later ones do not listen to signals.
+int RknpuKicks::request(rknpu::Submit* submit) const {
+  const int64_t deadline = monotonic_ns() + timeout_ms_ * kNsPerMs;
+  const DrmFile& file = file_->file;
+  if (file_->version.at_least(0, 9)) return file.try_request(rknpu::kSubmit, submit, deadline);
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int number = file.try_request(rknpu::kSubmit, submit, deadline);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return number;
+}
+
+int64_t RknpuKicks::run(const rknpu::Submit& prepared, const RknpuCoreChoice& choice) const {
+  file_->file.require_mine("SUBMIT");
+  const int core = take_core(choice);
+  rknpu::Submit submit = prepared;  // the driver writes into it
+  submit.core_mask = 1u << core;
+  submit.subcore_task[core] = {prepared.task_start, prepared.task_number};
+  const int64_t start = monotonic_ns();
+  const int number = request(&submit);
+  const std::string device = number == 0 ? std::string() : "rknpu " + file_->file.path();
+  switch (file_->cores.release(core, number)) {
+    case RknpuCores::Verdict::kDone:
+      break;
+    case RknpuCores::Verdict::kReset:
+      throw InterruptedRun(device +
+                           ": SUBMIT: the driver ended this job because another one passed its "
+                           "time-out and the NPU was reset; find the one that hangs (see dmesg), "
+                           "then run this one again");
+    case RknpuCores::Verdict::kNoCore:
+      throw InterruptedRun(device + ": SUBMIT: the driver refuses core " + std::to_string(core) +
+                           ": this part has fewer cores; choose others with option cores, or "
+                           "cores=auto");
+    case RknpuCores::Verdict::kFailed:
+      fail(number, submit);
+  }
+  // Drivers that do not measure leave the field as it was.
+  const int64_t hardware = submit.hw_elapse_time;
+  return hardware > 0 && hardware <= monotonic_ns() - start ? hardware : 0;
+}
+
+void RknpuKicks::fail(int number, const rknpu::Submit& submit) const {
+  if (number != ETIMEDOUT) file_->file.fail("SUBMIT", number);
+  // Only a hint: the counter of a core that hangs is not reliable.
+  const uint32_t done = std::min(submit.task_counter, submit.task_number);
+  throw DeviceError(
+      "rknpu " + file_->file.path() + ": no result after " + std::to_string(timeout_ms_) +
+      " ms (option timeout_ms): the NPU hangs or is busy; the driver counted " +
+      std::to_string(submit.task_start + done) + " of " + std::to_string(tasks_.size()) + " tasks");
+}
+
+}  // namespace rk3588

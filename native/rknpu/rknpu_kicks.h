@@ -1,0 +1,52 @@
+// The task table of a program and the submits that kick parts of it, on one core each.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "host/stream_verifier.h"
+#include "rknpu/rknpu_buffer.h"
+#include "rknpu/rknpu_uapi.h"
+
+namespace rk3588 {
+
+// Tasks that go to the hardware in one kick.
+struct RknpuKick {
+  uint32_t first = 0;
+  uint32_t count = 0;
+};
+
+class RknpuKicks {
+ public:
+  // Writes the table of all tasks of a verified submit. Throws DeviceError.
+  RknpuKicks(std::shared_ptr<RknpuFile> file, const Submit& submit, const VerifiedJobs& verified);
+
+  // Chains of at most 4095 linked tasks out of [first, first + count), never cut in front of a task
+  // that reuses what the one before it left in CBUF: between two kicks another stream may use the
+  // core. Throws DeviceError.
+  std::vector<RknpuKick> plan(uint32_t first, uint32_t count) const;
+  // For no core yet.
+  rknpu::Submit make_submit(const RknpuKick& kick) const;
+
+  // On a core of the choice, once it is free. Nanoseconds that the hardware took, 0 if the driver
+  // does not tell. Throws DeviceError; InterruptedRun where the job is not to blame.
+  int64_t run(const rknpu::Submit& prepared, const RknpuCoreChoice& choice) const;
+
+  const std::shared_ptr<RknpuFile>& file() const { return file_; }
+  const std::vector<uint64_t>& targets() const { return targets_; }
+
+ private:
+  void write_table(const Submit& submit);
+  int take_core(const RknpuCoreChoice& choice) const;
+  int request(rknpu::Submit* submit) const;
+  [[noreturn]] void fail(int number, const rknpu::Submit& submit) const;
+
+  std::shared_ptr<RknpuFile> file_;
+  uint32_t timeout_ms_;
+  std::vector<VerifiedTask> tasks_;
+  std::vector<uint64_t> targets_;
+  std::unique_ptr<RknpuBuffer> table_;
+};
+
+}  // namespace rk3588

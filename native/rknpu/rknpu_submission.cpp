@@ -1,0 +1,182 @@
+#include "rknpu/rknpu_submission.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "host/run_log.h"
+#include "host/run_mark.h"
+#include "rknpu/rknpu_kicks.h"
+#include "sim/thread_pool.h"
+
+namespace rk3588 {
+namespace {
+
+constexpr size_t kCacheLineBytes = 64;
+
+// An atom that a job must overwrite.
+struct Mark {
+  RknpuBuffer* buffer;
+  size_t offset;
+  std::string layer;
+
+  uint8_t* place() const { return buffer->bytes().data() + offset; }
+  // Its line only. Buffers are page-aligned.
+  void synchronise(uint32_t direction) const {
+    buffer->synchronise(direction, offset / kCacheLineBytes * kCacheLineBytes, kCacheLineBytes);
+  }
+};
+
+struct Stage {
+  std::vector<std::vector<rknpu::Submit>> workers;
+  std::vector<Mark> marks;
+};
+
+class RknpuSplitSubmission : public Submission {
+ public:
+  RknpuSplitSubmission(std::shared_ptr<RknpuFile> file, std::vector<RknpuCoreChoice> choices,
+                       const Submit& submit, const VerifiedJobs& verified, const CorePlan& plan)
+      : kicks_(std::move(file), submit, verified),
+        choices_(std::move(choices)),
+        pool_(std::make_unique<sim::ThreadPool>(static_cast<unsigned>(plan.workers))),
+        errors_(plan.workers),
+        interruptions_(plan.workers),
+        hardware_ns_(plan.workers),
+        work_([this](size_t worker) { run_worker(worker); }) {
+    std::vector<uint32_t> first_task;
+    uint32_t count = 0;
+    for (const JobRef& job : submit.jobs) {
+      first_task.push_back(count);
+      count += static_cast<uint32_t>(job.tasks.size());
+    }
+    for (const PlannedStage& planned : plan.stages) {
+      Stage& stage = stages_.emplace_back();
+      stage.workers.resize(plan.workers);
+      for (size_t worker = 0; worker < plan.workers; ++worker) {
+        for (const PlannedJob& job : planned.workers[worker]) {
+          const uint32_t base = first_task[job.job];
+          const uint32_t first = base + static_cast<uint32_t>(job.first);
+          for (const RknpuKick& kick : kicks_.plan(first, static_cast<uint32_t>(job.count))) {
+            verify_alone(submit, job.job, kick.first - base, kick.count);
+            stage.workers[worker].push_back(kicks_.make_submit(kick));
+          }
+          if (job.mark == kNoMark) continue;
+          const TaskRef& last = submit.jobs[job.job].tasks[job.first + job.count - 1];
+          stage.marks.push_back(mark_at(submit, job.mark, last.layer));
+        }
+      }
+    }
+  }
+
+  ~RknpuSplitSubmission() override {
+    // A forked child has no worker threads: waiting for them would never end.
+    if (!kicks_.file()->file.is_mine()) static_cast<void>(pool_.release());
+  }
+
+  Span<const uint64_t> task_targets() const override { return kicks_.targets(); }
+
+  void begin() override { kicks_.file()->file.require_mine("SUBMIT"); }
+
+  void run() override {
+    int64_t hardware_ns = 0;
+    bool is_told = true;
+    for (const Stage& stage : stages_) {
+      put_marks(stage);
+      stage_ = &stage;
+      std::fill(hardware_ns_.begin(), hardware_ns_.end(), int64_t{-1});
+      pool_->run(stage.workers.size(), work_);
+      throw_errors();
+      check_marks(stage);
+      for (const int64_t ns : hardware_ns_) is_told = is_told && ns != 0;
+      hardware_ns += *std::max_element(hardware_ns_.begin(), hardware_ns_.end());
+    }
+    if (is_told) note_waited(hardware_ns);
+  }
+
+ private:
+  static Mark mark_at(const Submit& submit, uint64_t address, const std::string& layer) {
+    for (Buffer* buffer : submit.outputs) {
+      const uint64_t begin = buffer->dma_address();
+      if (address >= begin && address - begin < buffer->bytes().size()) {
+        return {static_cast<RknpuBuffer*>(buffer), static_cast<size_t>(address - begin), layer};
+      }
+    }
+    throw StreamError("a job writes outside the outputs of its submit");
+  }
+
+  // Nothing of the line may be lost: what others wrote there comes first.
+  void put_marks(const Stage& stage) {
+    mark_.renew();
+    for (const Mark& mark : stage.marks) {
+      mark.synchronise(rknpu::kSyncFromDevice);
+      mark_.put(mark.place());
+      mark.synchronise(rknpu::kSyncToDevice);
+    }
+  }
+
+  void check_marks(const Stage& stage) const {
+    for (const Mark& mark : stage.marks) {
+      mark.synchronise(rknpu::kSyncFromDevice);
+      if (!mark_.is_at(mark.place())) continue;
+      throw DeviceError("rknpu " + kicks_.file()->file.path() + ": nothing was written by " +
+                        mark.layer +
+                        ": the kernel dropped the job or reset the NPU (see dmesg, run `doctor`)");
+    }
+  }
+
+  // A worker's own error says more than that others were interrupted by it.
+  void throw_errors() {
+    const std::string error = take_first(&errors_);
+    const std::string interruption = take_first(&interruptions_);
+    if (!error.empty()) throw DeviceError(error);
+    if (!interruption.empty()) throw InterruptedRun(interruption);
+  }
+
+  // The first text that is not empty, if any; all are empty afterwards.
+  static std::string take_first(std::vector<std::string>* texts) {
+    std::string first;
+    for (std::string& text : *texts) {
+      if (first.empty()) first = std::move(text);
+      text.clear();
+    }
+    return first;
+  }
+
+  void run_worker(size_t worker) {
+    int64_t total = stage_->workers[worker].empty() ? -1 : 0;
+    try {
+      for (const rknpu::Submit& submit : stage_->workers[worker]) {
+        const int64_t ns = kicks_.run(submit, choices_[worker]);
+        if (ns == 0) total = INT64_MIN;
+        if (total >= 0) total += ns;
+      }
+    } catch (const InterruptedRun& error) {
+      interruptions_[worker] = error.what();
+    } catch (const std::exception& error) {
+      errors_[worker] = error.what();
+    }
+    hardware_ns_[worker] = total == INT64_MIN ? 0 : total;
+  }
+
+  RknpuKicks kicks_;
+  std::vector<RknpuCoreChoice> choices_;  // by worker
+  std::unique_ptr<sim::ThreadPool> pool_;
+  std::vector<Stage> stages_;
+  const Stage* stage_ = nullptr;            // that the workers are in
+  std::vector<std::string> errors_;         // by worker
+  std::vector<std::string> interruptions_;  // by worker
+  std::vector<int64_t> hardware_ns_;        // by worker; 0: not told, -1: it had nothing to do
+  std::function<void(size_t)> work_;
+  RunMark mark_;
+};
+
+}  // namespace
+
+std::unique_ptr<Submission> make_rknpu_split(std::shared_ptr<RknpuFile> file,
+                                             const std::vector<RknpuCoreChoice>& choices,
+                                             const Submit& submit, const VerifiedJobs& verified,
+                                             const CorePlan& plan) {
+  return std::make_unique<RknpuSplitSubmission>(std::move(file), choices, submit, verified, plan);
+}
+
+}  // namespace rk3588

@@ -1,0 +1,118 @@
+#include "rocket/rocket_device.h"
+
+#include <vector>
+
+#include "host/core_plan.h"
+#include "host/devices.h"
+#include "host/run_log.h"
+#include "host/stream_pool.h"
+#include "host/stream_verifier.h"
+#include "rocket/rocket_buffer.h"
+#include "rocket/rocket_job.h"
+#include "rocket/rocket_submission.h"
+#include "rocket/rocket_uapi.h"
+
+namespace rk3588 {
+namespace {
+
+RocketBuffer& rocket_buffer(Buffer& buffer) { return static_cast<RocketBuffer&>(buffer); }
+
+// All jobs in order, on the core that the kernel chooses.
+class RocketSubmission : public Submission {
+ public:
+  RocketSubmission(std::shared_ptr<RocketFile> file, const Submit& submit,
+                   const VerifiedJobs& verified, uint64_t proof)
+      : file_(std::move(file)),
+        timeout_ms_(submit.timeout_ms != 0 ? submit.timeout_ms : kRocketTimeoutMs),
+        proof_(proof) {
+    std::vector<RocketTask> tasks;
+    for (size_t j = 0; j < submit.jobs.size(); ++j) {
+      for (size_t t = 0; t < submit.jobs[j].tasks.size(); ++t) {
+        tasks.push_back({submit.jobs[j].tasks[t], verified[j][t]});
+        targets_.push_back(verified[j][t].target);
+      }
+    }
+    std::vector<RocketBuffer*> inputs;
+    std::vector<RocketBuffer*> outputs;
+    for (Buffer* buffer : submit.inputs) inputs.push_back(&rocket_buffer(*buffer));
+    for (Buffer* buffer : submit.outputs) outputs.push_back(&rocket_buffer(*buffer));
+    job_ = std::make_unique<RocketJob>(file_, tasks, inputs, outputs);
+  }
+
+  Span<const uint64_t> task_targets() const override { return targets_; }
+  uint64_t proof() const override { return proof_; }
+
+  void begin() override {
+    file_->file.require_mine("SUBMIT");
+    job_->wait_for_earlier(timeout_ms_);
+  }
+
+  void run() override {
+    job_->submit(timeout_ms_);
+    note_submitted();
+    job_->wait(timeout_ms_);
+  }
+
+ private:
+  std::shared_ptr<RocketFile> file_;
+  uint32_t timeout_ms_;
+  uint64_t proof_;
+  std::unique_ptr<RocketJob> job_;
+  std::vector<uint64_t> targets_;
+};
+
+}  // namespace
+
+RocketDevice::RocketDevice(std::shared_ptr<RocketFile> file, std::string cores)
+    : file_(std::move(file)), cores_(std::move(cores)) {}
+
+std::unique_ptr<Buffer> RocketDevice::allocate(size_t size, BufferId) {
+  return std::make_unique<RocketBuffer>(file_, size);
+}
+
+void RocketDevice::sync_for_device(Buffer& buffer) { rocket_buffer(buffer).give_to_device(); }
+
+void RocketDevice::sync_for_cpu(Buffer& buffer) {
+  const int number = rocket_buffer(buffer).take_for_host(monotonic_ns() + kRocketCloseWaitNs);
+  if (number != 0) file_->file.fail("PREP_BO", number);
+}
+
+std::unique_ptr<Submission> RocketDevice::prepare(const Submit& submit) {
+  const VerifiedJobs verified = verify_streams(submit);
+  const size_t listed = parse_cores(cores_).size();
+  const size_t cores = listed == 0 ? chip().cores : listed;
+  const size_t workers = uses_cores(submit) ? cores : 1;
+  const CorePlan plan = plan_cores(submit, verified, workers);
+  const uint64_t proof = plan.only_mark();
+  if (proof != kNoMark) {
+    return std::make_unique<RocketSubmission>(file_, submit, verified, proof);
+  }
+  return make_rocket_split(files_of(workers), submit, verified, plan);
+}
+
+// Programs of one interpreter run one after the other, so they share the files.
+std::vector<std::shared_ptr<RocketFile>> RocketDevice::files_of(size_t count) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  while (more_files_.size() + 1 < count) {
+    more_files_.push_back(RocketFile::open(file_->file.path()));
+  }
+  std::vector<std::shared_ptr<RocketFile>> files = {file_};
+  files.insert(files.end(), more_files_.begin(), more_files_.begin() + (count - 1));
+  return files;
+}
+
+std::shared_ptr<Device> RocketDevice::open_stream() {
+  return make_rocket_device(file_->file.path(), cores_);
+}
+
+std::shared_ptr<Device> make_rocket_device(const std::string& node, const std::string& cores) {
+  const size_t limit = parse_cores(cores).size();
+  if (limit == 0) {
+    return std::make_shared<RocketDevice>(RocketFile::open(node), cores);
+  }
+  static StreamPool<RocketFile> pool;
+  return std::make_shared<RocketDevice>(
+      pool.next(node, limit, [&] { return RocketFile::open(node); }), cores);
+}
+
+}  // namespace rk3588

@@ -1,0 +1,43 @@
+// The NPU behind the mainline kernel driver `rocket`.
+//
+// The kernel gives each open file an address space from 0 up, runs its jobs in order on whichever
+// core is free, resets a core whose job takes more than half a second, and reports no failure of a
+// job to anybody. So: one file per stream of submits, absolute time-outs, and proof of completion
+// by the host (Device::proves_completion).
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "host/device.h"
+#include "rocket/rocket_file.h"
+
+namespace rk3588 {
+
+class RocketDevice : public Device {
+ public:
+  // `cores`: "auto", or the list that limits how many streams of this process run at once.
+  RocketDevice(std::shared_ptr<RocketFile> file, std::string cores);
+
+  std::string name() const override { return "rocket " + file_->file.path(); }
+  std::unique_ptr<Buffer> allocate(size_t size, BufferId id) override;
+  void sync_for_device(Buffer& buffer) override;
+  void sync_for_cpu(Buffer& buffer) override;
+  void submit(const Submit& submit) override { prepare(submit)->run(); }
+  std::unique_ptr<Submission> prepare(const Submit& submit) override;
+  bool proves_completion() const override { return false; }
+  std::shared_ptr<Device> open_stream() override;
+
+ private:
+  // `count` files, the device's own first.
+  std::vector<std::shared_ptr<RocketFile>> files_of(size_t count);
+
+  std::shared_ptr<RocketFile> file_;
+  std::string cores_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<RocketFile>> more_files_;  // for programs that use several cores
+};
+
+}  // namespace rk3588

@@ -1,0 +1,190 @@
+#include "rocket/rocket_file.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <ctime>
+#include <fstream>
+
+#include "host/devices.h"
+
+namespace rk3588 {
+namespace {
+
+constexpr char kBatchSwitch[] = "/sys/module/rocket/parameters/rocket_batch_submit";
+constexpr int64_t kNsPerS = 1'000'000'000;
+constexpr int64_t kPollNs = 200'000;
+constexpr int64_t kPassedNs = 1;  // a deadline that has passed on every clock
+
+bool batch_switch_is_on() {
+  std::ifstream file(kBatchSwitch);
+  char value = '0';
+  file >> value;
+  return file.good() && value != '0' && value != 'N';
+}
+
+void sleep_ns(int64_t duration) {
+  struct timespec left{static_cast<time_t>(duration / kNsPerS),
+                       static_cast<long>(duration % kNsPerS)};
+  while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+  }
+}
+
+void sleep_until(int64_t end_ns) {
+  const int64_t left = end_ns - monotonic_ns();
+  if (left > 0) sleep_ns(left);
+}
+
+// Files whose jobs may run, kept open. Never destroyed: the exit of the process closes them.
+struct Kept {
+  std::mutex mutex;
+  std::vector<RocketFile*> files;
+};
+Kept& kept() {
+  static Kept* instance = new Kept;  // NOLINT
+  return *instance;
+}
+
+// Of all files, for the exit of a process that does not destroy its models: the kernel closes their
+// files all the same. Plain atomics outlive every user.
+std::atomic<pid_t> g_user{0};
+std::atomic<int> g_running_jobs{0};
+std::atomic<int64_t> g_last_submit_ns{0};
+std::atomic<int64_t> g_last_activity_ns{0};
+
+struct PauseAtExit {
+  ~PauseAtExit() {
+    if (g_user.load() != getpid()) return;
+    if (g_running_jobs.load() > 0) sleep_until(g_last_submit_ns.load() + kRocketCloseWaitNs);
+    sleep_until(g_last_activity_ns.load() + kRocketSettleNs);
+  }
+} g_pause_at_exit;
+
+}  // namespace
+
+RocketFeatures rocket_features(const DrmFile& file) {
+  RocketFeatures features;
+  features.version = file.version();
+  if (features.version.name != kRocketDriver) {
+    throw DeviceError(file.path() + ": its driver is " + features.version.text() +
+                      ", not rocket; choose another node or device=auto");
+  }
+  features.batched = features.version.at_least(1, 1) && batch_switch_is_on();
+  features.ppu_done = features.version.at_least(1, 3);
+  return features;
+}
+
+RocketFile::RocketFile(const std::string& node) : file(node), features(rocket_features(file)) {}
+
+std::shared_ptr<RocketFile> RocketFile::open(const std::string& node) {
+  close_kept();
+  return {new RocketFile(node), &RocketFile::release};  // NOLINT
+}
+
+int RocketFile::wait(uint32_t handle, int64_t deadline_ns) const {
+  rocket::PrepBo prep;
+  prep.handle = handle;
+  prep.timeout_ns = deadline_ns;
+  for (;;) {
+    const int number = file.try_request(rocket::kPrepBo, &prep, deadline_ns);
+    if (number == 0) return 0;
+    // EBUSY: the deadline had passed when the driver looked, and the job was not done.
+    const bool is_not_done =
+        number == EBUSY || number == ETIMEDOUT || number == EINTR || number == EAGAIN;
+    if (!is_not_done) return number;
+    if (monotonic_ns() >= deadline_ns) return ETIMEDOUT;
+    sleep_ns(kPollNs);
+  }
+}
+
+void RocketFile::note_submitted() const {
+  const int64_t now = monotonic_ns();
+  last_activity_ns_.store(now);
+  // A forked child counts its own.
+  if (g_user.exchange(getpid()) != getpid()) g_running_jobs.store(0);
+  g_running_jobs.fetch_add(1);
+  g_last_submit_ns.store(now);
+  g_last_activity_ns.store(now);
+}
+
+void RocketFile::note_done() const {
+  const int64_t now = monotonic_ns();
+  last_activity_ns_.store(now);
+  g_running_jobs.fetch_sub(1);
+  g_last_activity_ns.store(now);
+}
+
+void RocketFile::abandon(uint32_t handle) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  abandoned_.push_back(handle);
+}
+
+// Also closes what waited for the abandoned jobs once they are done. The lock must be held.
+bool RocketFile::may_run() noexcept {
+  // A deadline that has passed: the driver answers at once. Any answer but "not done" means that
+  // it has no job that could still end.
+  const auto is_done = [this](uint32_t handle) {
+    if (wait(handle, kPassedNs) == ETIMEDOUT) return false;
+    note_done();
+    return true;
+  };
+  abandoned_.erase(std::remove_if(abandoned_.begin(), abandoned_.end(), is_done), abandoned_.end());
+  if (!abandoned_.empty()) return true;
+  for (const uint32_t handle : unclosed_) close_now(handle);
+  unclosed_.clear();
+  return false;
+}
+
+void RocketFile::settle() const noexcept {
+  const int64_t last = last_activity_ns_.load();
+  if (last != INT64_MIN) sleep_until(last + kRocketSettleNs);
+}
+
+void RocketFile::close_now(uint32_t handle) noexcept {
+  settle();
+  drm::GemClose close;
+  close.handle = handle;
+  static_cast<void>(file.try_request(drm::kCloseHandle, &close));
+}
+
+// A forked child shares the open file: closing the handle there would take the memory from its
+// parent.
+void RocketFile::close_handle(uint32_t handle) noexcept {
+  if (!file.is_mine()) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // The lowest free handle is the next buffer's: one that is closed is never asked about again.
+  if (may_run()) {
+    unclosed_.push_back(handle);
+  } else {
+    close_now(handle);
+  }
+}
+
+void RocketFile::release(RocketFile* file) noexcept {
+  std::unique_ptr<RocketFile> owned(file);
+  // In a forked child only the descriptor goes, the file stays its parent's.
+  if (!owned->file.is_mine()) return;
+  {
+    const std::lock_guard<std::mutex> lock(owned->mutex_);
+    if (!owned->may_run()) {
+      owned->settle();
+      return;
+    }
+  }
+  const std::lock_guard<std::mutex> lock(kept().mutex);
+  kept().files.push_back(owned.release());
+}
+
+void RocketFile::close_kept() noexcept {
+  std::vector<RocketFile*> files;
+  {
+    const std::lock_guard<std::mutex> lock(kept().mutex);
+    files.swap(kept().files);
+  }
+  // What still runs comes back.
+  for (RocketFile* file : files) release(file);
+}
+
+}  // namespace rk3588

@@ -1,0 +1,81 @@
+// An open file of the mainline driver, and when it may be closed.
+//
+// PREP_BO returns when a job's fence is signalled; the driver drops the job's references to its
+// buffers later, in a work item, and closing the file frees what that work item needs. Closing it
+// while a job runs frees what the core is using. Both crash kernels. So buffers and files outlive
+// the jobs that name them: by a pause after the last job that is known to be done, and until the
+// driver has reset the core for one that is not.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "host/drm_file.h"
+#include "rocket/rocket_uapi.h"
+
+namespace rk3588 {
+
+// What the driver of one node can do.
+struct RocketFeatures {
+  DriverVersion version;
+  // One kick per chain: version 1.1 and the module's switch.
+  bool batched = false;
+  // Jobs may end with PPU tasks: version 1.3.
+  bool ppu_done = false;
+};
+
+// Asks the driver behind `file`. Throws DeviceError if it is not rocket.
+RocketFeatures rocket_features(const DrmFile& file);
+
+// From the end of the last wait to closing a handle or the file. Of 200 files closed at once 5 to
+// 10 left the kernel's memory manager in disorder, of 200 closed after 1 ms none (Linux 7.2 on
+// emulated cores); ten times that.
+inline constexpr int64_t kRocketSettleNs = 10'000'000;
+
+// The kernel resets a core whose job takes longer than its limit; others' jobs may come first. What
+// is not done after twice that keeps its file open.
+inline constexpr int64_t kRocketCloseWaitNs = 2 * int64_t{rocket::kKernelJobTimeoutMs} * 1'000'000;
+
+// Shared by its device, buffers and submissions; closed after the last of them. Thread-safe.
+class RocketFile {
+ public:
+  // Opens the node. Also closes files that were kept for jobs that have ended since. Throws
+  // DeviceError.
+  static std::shared_ptr<RocketFile> open(const std::string& node);
+
+  DrmFile file;
+  RocketFeatures features;
+
+  // Waits for the buffer's jobs until `deadline_ns` (monotonic), then makes it the host's. Returns
+  // 0, ETIMEDOUT where the jobs are not done, or another errno.
+  int wait(uint32_t handle, int64_t deadline_ns) const;
+
+  // A job was handed over, and was seen to be done: as many times.
+  void note_submitted() const;
+  void note_done() const;
+  // A job that nobody waits for any longer may still write the buffer of this handle.
+  void abandon(uint32_t handle);
+  // Closes a buffer's handle, or has it closed with the file if an abandoned job may use it.
+  void close_handle(uint32_t handle) noexcept;
+
+ private:
+  explicit RocketFile(const std::string& node);
+  // What shared_ptr calls: closes the file or keeps it.
+  static void release(RocketFile* file) noexcept;
+  static void close_kept() noexcept;
+
+  bool may_run() noexcept;
+  void settle() const noexcept;
+  void close_now(uint32_t handle) noexcept;
+
+  mutable std::atomic<int64_t> last_activity_ns_{INT64_MIN};
+  std::mutex mutex_;
+  std::vector<uint32_t> abandoned_;  // handles of buffers that abandoned jobs write
+  std::vector<uint32_t> unclosed_;   // handles whose buffers are gone
+};
+
+}  // namespace rk3588

@@ -1,0 +1,309 @@
+#include "rocket/rocket_submission.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <string>
+
+#include "host/run_log.h"
+#include "host/run_mark.h"
+#include "rocket/rocket_job.h"
+
+namespace rk3588 {
+namespace {
+
+constexpr uint64_t kWordBytes = 8;
+constexpr uint64_t kNoTarget = UINT64_MAX;
+
+// The buffers of one worker, in the order of the submit's inputs and outputs.
+struct Worker {
+  std::shared_ptr<RocketFile> file;
+  std::vector<RocketBuffer*> inputs;
+  std::vector<RocketBuffer*> outputs;
+  std::vector<std::unique_ptr<RocketBuffer>> copies;  // that the first worker has not
+};
+
+// A place of a worker's memory.
+struct Place {
+  RocketBuffer* buffer = nullptr;
+  size_t offset = 0;
+  uint8_t* bytes() const { return buffer->bytes().data() + offset; }
+};
+
+struct Mark {
+  Place place;
+  std::string layer;
+};
+
+struct Launch {
+  size_t worker = 0;
+  std::unique_ptr<RocketJob> job;
+  std::vector<Mark> marks;
+};
+
+struct Copy {
+  Place from;
+  Place to;
+  size_t size = 0;
+};
+
+struct Stage {
+  std::vector<Launch> launches;
+  std::vector<Copy> copies;
+};
+
+RocketBuffer* rocket_buffer(Buffer* buffer) { return static_cast<RocketBuffer*>(buffer); }
+
+// A submit that reads the same commands from copies of its buffers.
+class Mirror {
+ public:
+  Mirror(const Submit& submit, Worker& worker) : submit_(submit), worker_(worker) {
+    for (Buffer* buffer : submit.inputs) worker.inputs.push_back(copy(*buffer));
+    for (Buffer* buffer : submit.outputs) worker.outputs.push_back(copy(*buffer));
+    for (const JobRef& job : submit.jobs) {
+      JobRef& target = result_.jobs.emplace_back(job);
+      for (TaskRef& task : target.tasks) task = move(task);
+    }
+    result_.inputs.assign(worker.inputs.begin(), worker.inputs.end());
+    result_.outputs.assign(worker.outputs.begin(), worker.outputs.end());
+    result_.timeout_ms = submit.timeout_ms;
+    result_.outputs_hold_content = submit.outputs_hold_content;
+    for (size_t i = 0; i < submit.outputs.size(); ++i) {
+      if (submit.outputs[i] == submit.host_input) result_.host_input = worker.outputs[i];
+    }
+    // Nothing reaches the NPU that was not read as it will be fetched.
+    verify_streams(result_);
+    for (const auto& buffer : worker.copies) buffer->give_to_device();
+  }
+
+  const Submit& result() const { return result_; }
+
+ private:
+  RocketBuffer* copy(Buffer& source) {
+    const Span<uint8_t> content = source.bytes();
+    worker_.copies.push_back(std::make_unique<RocketBuffer>(worker_.file, content.size()));
+    RocketBuffer* target = worker_.copies.back().get();
+    std::memcpy(target->bytes().data(), content.data(), content.size());
+    return target;
+  }
+
+  // Where the copy holds `address` of the submit's buffers; kNoTarget: nowhere.
+  uint64_t moved(uint64_t address) const {
+    const auto look = [&](const std::vector<Buffer*>& from, const std::vector<RocketBuffer*>& to) {
+      for (size_t i = 0; i < from.size(); ++i) {
+        const uint64_t begin = from[i]->dma_address();
+        if (address >= begin && address - begin < from[i]->bytes().size()) {
+          return to[i]->dma_address() + (address - begin);
+        }
+      }
+      return kNoTarget;
+    };
+    const uint64_t input = look(submit_.inputs, worker_.inputs);
+    return input != kNoTarget ? input : look(submit_.outputs, worker_.outputs);
+  }
+
+  uint8_t* host(uint64_t address) const {
+    for (RocketBuffer* buffer : worker_.inputs) {
+      const uint64_t begin = buffer->dma_address();
+      if (address >= begin && address - begin < buffer->bytes().size()) {
+        return buffer->bytes().data() + (address - begin);
+      }
+    }
+    throw StreamError("the commands of a task lie outside the inputs of its submit");
+  }
+
+  TaskRef move(const TaskRef& task) {
+    TaskRef result = task;
+    result.regcmd = moved(task.regcmd);
+    if (!seen_.insert(task.regcmd).second) return result;
+    std::vector<uint64_t> words(task.regcmd_count);
+    uint8_t* place = host(result.regcmd);
+    std::memcpy(words.data(), place, words.size() * kWordBytes);
+    for (const uint32_t i : address_words(words)) {
+      const uint64_t address = moved(words[i] >> 16 & UINT32_MAX);
+      if (address == kNoTarget) continue;  // a reader that is off, or the end of a chain
+      words[i] = (words[i] & ~(uint64_t{UINT32_MAX} << 16)) | address << 16;
+    }
+    std::memcpy(place, words.data(), words.size() * kWordBytes);
+    return result;
+  }
+
+  const Submit& submit_;
+  Worker& worker_;
+  Submit result_;
+  std::set<uint64_t> seen_;
+};
+
+class RocketSplitSubmission : public Submission {
+ public:
+  RocketSplitSubmission(std::vector<std::shared_ptr<RocketFile>> files, const Submit& submit,
+                        const VerifiedJobs& verified, const CorePlan& plan)
+      : timeout_ms_(submit.timeout_ms != 0 ? submit.timeout_ms : kRocketTimeoutMs) {
+    workers_.resize(plan.workers);
+    std::vector<Submit> submits(plan.workers);
+    for (size_t i = 0; i < plan.workers; ++i) {
+      Worker& worker = workers_[i];
+      worker.file = std::move(files[i]);
+      if (i > 0) {
+        submits[i] = Mirror(submit, worker).result();
+        continue;
+      }
+      submits[0] = submit;
+      for (Buffer* buffer : submit.inputs) worker.inputs.push_back(rocket_buffer(buffer));
+      for (Buffer* buffer : submit.outputs) worker.outputs.push_back(rocket_buffer(buffer));
+    }
+    for (const PlannedStage& planned : plan.stages) add_stage(planned, submit, submits, verified);
+    for (size_t i = 1; i < plan.workers; ++i) add_input(plan.host_input[i], i, submit);
+    // Only the first worker's memory is the submit's.
+    for (const JobRef& job : submit.jobs) {
+      for (size_t t = 0; t < job.tasks.size(); ++t) {
+        const bool is_first = job.core % plan.workers == 0;
+        const size_t index = static_cast<size_t>(&job - submit.jobs.data());
+        targets_.push_back(is_first ? verified[index][t].target : kNoTarget);
+      }
+    }
+  }
+
+  Span<const uint64_t> task_targets() const override { return targets_; }
+
+  void begin() override {
+    workers_[0].file->file.require_mine("SUBMIT");
+    for (const Stage& stage : stages_) {
+      for (const Launch& launch : stage.launches) launch.job->wait_for_earlier(timeout_ms_);
+    }
+  }
+
+  void run() override {
+    for (const Copy& copy : input_copies_) {
+      std::memcpy(copy.to.bytes(), copy.from.bytes(), copy.size);
+    }
+    for (RocketBuffer* buffer : input_buffers_) buffer->give_to_device();
+    mark_.renew();
+    int64_t waited_ns = 0;
+    for (Stage& stage : stages_) {
+      for (const Launch& launch : stage.launches) {
+        for (const Mark& mark : launch.marks) {
+          hold(launch.worker, *mark.place.buffer);
+          mark_.put(mark.place.bytes());
+        }
+      }
+      for (const Launch& launch : stage.launches) launch.job->submit(timeout_ms_);
+      const int64_t start = monotonic_ns();
+      for (const Launch& launch : stage.launches) wait(launch);
+      waited_ns += monotonic_ns() - start;
+      for (const Launch& launch : stage.launches) check_marks(launch);
+      for (const Copy& copy : stage.copies) {
+        hold_place(copy.from);
+        hold_place(copy.to);
+        std::memcpy(copy.to.bytes(), copy.from.bytes(), copy.size);
+      }
+    }
+    note_waited(waited_ns);
+  }
+
+ private:
+  std::string name() const { return "rocket " + workers_[0].file->file.path(); }
+  int64_t deadline() const { return monotonic_ns() + timeout_ms_ * kNsPerMs; }
+
+  void add_stage(const PlannedStage& planned, const Submit& submit,
+                 const std::vector<Submit>& submits, const VerifiedJobs& verified) {
+    Stage& stage = stages_.emplace_back();
+    for (size_t w = 0; w < workers_.size(); ++w) {
+      if (planned.workers[w].empty()) continue;
+      Launch& launch = stage.launches.emplace_back();
+      launch.worker = w;
+      std::vector<RocketTask> tasks;
+      for (const PlannedJob& job : planned.workers[w]) {
+        const std::vector<TaskRef>& source = submits[w].jobs[job.job].tasks;
+        const size_t end = job.first + job.count;
+        for (size_t t = job.first; t < end; ++t) {
+          tasks.push_back({source[t], verified[job.job][t]});
+        }
+        if (job.mark == kNoMark) continue;
+        launch.marks.push_back({place(submit, w, job.mark), source[end - 1].layer});
+      }
+      const Worker& worker = workers_[w];
+      launch.job = std::make_unique<RocketJob>(worker.file, tasks, worker.inputs, worker.outputs);
+    }
+    for (const PlannedCopy& copy : planned.copies) {
+      // Ranges of different buffers may touch.
+      for (uint64_t begin = copy.range.begin; begin < copy.range.end;) {
+        const Place from = place(submit, copy.from, begin);
+        const size_t size =
+            std::min<uint64_t>(copy.range.end - begin, from.buffer->bytes().size() - from.offset);
+        stage.copies.push_back({from, place(submit, copy.to, begin), size});
+        begin += size;
+      }
+    }
+  }
+
+  void add_input(const std::vector<sim::AddressRange>& ranges, size_t worker,
+                 const Submit& submit) {
+    for (const sim::AddressRange& range : ranges) {
+      input_copies_.push_back({place(submit, 0, range.begin), place(submit, worker, range.begin),
+                               static_cast<size_t>(range.end - range.begin)});
+    }
+    if (!ranges.empty()) input_buffers_.push_back(input_copies_.back().to.buffer);
+  }
+
+  // Where a worker holds an address of the submit's.
+  Place place(const Submit& submit, size_t worker, uint64_t address) const {
+    const auto look = [&](const std::vector<Buffer*>& from, const std::vector<RocketBuffer*>& to) {
+      for (size_t i = 0; i < from.size(); ++i) {
+        const uint64_t begin = from[i]->dma_address();
+        if (address >= begin && address - begin < from[i]->bytes().size()) {
+          return Place{to[i], static_cast<size_t>(address - begin)};
+        }
+      }
+      return Place{};
+    };
+    Place found = look(submit.inputs, workers_[worker].inputs);
+    if (found.buffer == nullptr) found = look(submit.outputs, workers_[worker].outputs);
+    if (found.buffer == nullptr) throw StreamError("a job leaves the buffers of its submit");
+    return found;
+  }
+
+  void hold_place(const Place& place) {
+    for (size_t w = 0; w < workers_.size(); ++w) {
+      for (RocketBuffer* buffer : workers_[w].outputs) {
+        if (buffer == place.buffer) hold(w, *buffer);
+      }
+    }
+  }
+
+  void hold(size_t worker, RocketBuffer& buffer) {
+    const int number = buffer.take_for_host(deadline());
+    if (number != 0) workers_[worker].file->file.fail("PREP_BO", number);
+  }
+
+  void wait(const Launch& launch) {
+    launch.job->wait(timeout_ms_);
+    for (RocketBuffer* buffer : workers_[launch.worker].outputs) hold(launch.worker, *buffer);
+  }
+
+  void check_marks(const Launch& launch) const {
+    for (const Mark& mark : launch.marks) {
+      if (!mark_.is_at(mark.place.bytes())) continue;
+      throw DeviceError(name() + ": nothing was written by " + mark.layer +
+                        ": the kernel dropped the job or reset the NPU (see dmesg, run `doctor`)");
+    }
+  }
+
+  uint32_t timeout_ms_;
+  std::vector<Worker> workers_;
+  std::vector<Stage> stages_;
+  std::vector<Copy> input_copies_;
+  std::vector<RocketBuffer*> input_buffers_;  // what they write
+  std::vector<uint64_t> targets_;
+  RunMark mark_;
+};
+
+}  // namespace
+
+std::unique_ptr<Submission> make_rocket_split(std::vector<std::shared_ptr<RocketFile>> files,
+                                              const Submit& submit, const VerifiedJobs& verified,
+                                              const CorePlan& plan) {
+  return std::make_unique<RocketSplitSubmission>(std::move(files), submit, verified, plan);
+}
+
+}  // namespace rk3588

@@ -1,0 +1,289 @@
+#include "tflite/delegate_kernel.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <new>
+
+namespace rk3588 {
+namespace {
+
+using tflite::Context;
+using tflite::IntArray;
+using tflite::Status;
+
+constexpr char kKernelName[] = "Rk3588Delegate";
+
+thread_local PendingScope* t_pending = nullptr;
+
+std::string tensor_text(const Binding& binding) {
+  return "tensor " + std::to_string(binding.tensor) + " (" + binding.name + ")";
+}
+
+bool contains(const std::vector<Binding>& bindings, int32_t tensor) {
+  return std::any_of(bindings.begin(), bindings.end(),
+                     [tensor](const Binding& binding) { return binding.tensor == tensor; });
+}
+
+class DelegateKernel {
+ public:
+  DelegateKernel(Context* context, const tflite::DelegateParams& params, PendingKernel pending)
+      : inputs_(non_constant(context, *params.input_tensors)),
+        outputs_(params.output_tensors->begin(), params.output_tensors->end()),
+        recompile_(std::move(pending.recompile)),
+        constants_(std::move(pending.constants)) {
+    if (pending.executable != nullptr) adopt(std::move(pending.executable));
+  }
+
+  // Compares the shapes with the compiled ones; compiles again after a resize. Throws. Compiling
+  // takes the GIL, so it must not happen under the kernel's lock.
+  void prepare(Context* context) {
+    if (!fits(context)) follow_shapes(context);
+    allocate_dynamic_outputs(context);
+  }
+
+  // Throws.
+  void follow_shapes(Context* context) {
+    if (!recompile_) throw std::runtime_error("the shapes differ from the compiled ones");
+    std::unique_ptr<Executable> executable = recompile_(context);
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      adopt(std::move(executable));
+    }
+    if (!fits(context)) throw std::runtime_error("the new program is not for the new shapes");
+  }
+
+  // Throws. Reads the tensors' addresses each time: the runtime moves them.
+  void invoke(Context* context) {
+    follow_constants(context);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (executable_ == nullptr) throw std::runtime_error("the partition was not prepared");
+    for (size_t i = 0; i < input_data_.size(); ++i) {
+      input_data_[i] = data(context, executable_->inputs()[i]);
+    }
+    for (size_t i = 0; i < output_data_.size(); ++i) {
+      output_data_[i] =
+          unread_[i].empty() ? data(context, executable_->outputs()[i]) : unread_[i].data();
+    }
+    executable_->run(input_data_, output_data_);
+  }
+
+ private:
+  // Compiles again if the host has overwritten a constant. Throws.
+  void follow_constants(Context* context) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!constants_.changed()) return;
+      executable_.reset();
+    }
+    if (!recompile_) throw std::runtime_error("constants differ from the compiled ones");
+    std::unique_ptr<Executable> executable = recompile_(context);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    adopt(std::move(executable));
+  }
+
+  static std::vector<int32_t> non_constant(Context* context, const IntArray& tensors) {
+    std::vector<int32_t> result;
+    for (const int32_t index : tensors) {
+      const tflite::Tensor* tensor = find_tensor(context, index);
+      if (tensor != nullptr && !tensor->is_constant()) result.push_back(index);
+    }
+    return result;
+  }
+
+  // Every tensor that the runtime expects to be written, and every one it hands over, must be
+  // bound.
+  void adopt(std::unique_ptr<Executable> executable) {
+    for (const int32_t tensor : inputs_) {
+      if (!contains(executable->inputs(), tensor)) {
+        throw ProgramError("the program does not read tensor " + std::to_string(tensor));
+      }
+    }
+    for (const int32_t tensor : outputs_) {
+      if (!contains(executable->outputs(), tensor)) {
+        throw ProgramError("the program does not write tensor " + std::to_string(tensor));
+      }
+    }
+    executable_ = std::move(executable);
+    input_data_.resize(executable_->inputs().size());
+    output_data_.resize(executable_->outputs().size());
+    unread_.assign(executable_->outputs().size(), {});
+    for (size_t i = 0; i < unread_.size(); ++i) {
+      const Binding& binding = executable_->outputs()[i];
+      const bool is_read = std::find(outputs_.begin(), outputs_.end(),
+                                     static_cast<int32_t>(binding.tensor)) != outputs_.end();
+      if (!is_read) unread_[i].resize(binding.host_bytes());
+    }
+  }
+
+  // Whether all tensors at the edge have the compiled shapes.
+  bool fits(Context* context) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (executable_ == nullptr) return false;
+    for (const auto* bindings : {&executable_->inputs(), &executable_->outputs()}) {
+      for (const Binding& binding : *bindings) {
+        const tflite::Tensor* tensor = find_tensor(context, binding.tensor);
+        if (tensor == nullptr || !has_shape(*tensor, binding.shape)) return false;
+      }
+    }
+    return true;
+  }
+
+  // Some operators make their results dynamic though their shapes are known; the memory of those is
+  // for the kernel in their place to ask for. Throws.
+  void allocate_dynamic_outputs(Context* context) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const Binding& binding : executable_->outputs()) {
+      tflite::Tensor* tensor = find_tensor(context, binding.tensor);
+      if (tensor == nullptr || tensor->allocation_type != tflite::kDynamic) continue;
+      // The runtime takes the array over, and frees it as C memory.
+      const size_t count = binding.shape.size();
+      auto* shape = static_cast<IntArray*>(std::malloc((count + 1) * sizeof(int32_t)));
+      if (shape == nullptr) throw std::bad_alloc();
+      shape->size = static_cast<int32_t>(count);
+      std::copy(binding.shape.begin(), binding.shape.end(), &shape->size + 1);
+      if (context->resize_tensor(context, tensor, shape) != Status::kOk) {
+        throw std::runtime_error(tensor_text(binding) + " gets no memory");
+      }
+    }
+  }
+
+  static uint8_t* data(Context* context, const Binding& binding) {
+    const tflite::Tensor* tensor = find_tensor(context, binding.tensor);
+    if (tensor == nullptr || tensor->data == nullptr) {
+      throw std::runtime_error(tensor_text(binding) + " has no memory");
+    }
+    const int32_t type = tflite::type_of(binding.element);
+    if (tensor->type != type || tensor->bytes != binding.host_bytes()) {
+      throw std::runtime_error(tensor_text(binding) + " is not the " +
+                               std::string(facts(binding.element).name) + " " +
+                               shape_text(binding.shape) + " it was compiled for");
+    }
+    return static_cast<uint8_t*>(tensor->data);
+  }
+
+  std::mutex mutex_;
+  std::vector<int32_t> inputs_;
+  std::vector<int32_t> outputs_;
+  Recompile recompile_;
+  WatchedConstants constants_;
+  std::unique_ptr<Executable> executable_;
+  std::vector<const uint8_t*> input_data_;
+  std::vector<uint8_t*> output_data_;
+  // Room for results that nobody reads: the runtime gives those of a compiled model no memory.
+  std::vector<std::vector<uint8_t>> unread_;
+};
+
+// Runs `body`, turning any exception into a reported error: none may cross the C boundary.
+template <typename Body>
+Status guarded(Context* context, Body body) {
+  std::string text;
+  try {
+    body();
+    return Status::kOk;
+  } catch (const std::exception& error) {
+    text = error.what();
+  } catch (...) {
+    text = "unknown failure";
+  }
+  report_error(context, "rk3588 delegate: " + text + "\n");
+  return Status::kError;
+}
+
+void* kernel_init(Context* context, const char* buffer, size_t) {
+  if (t_pending == nullptr) return nullptr;
+  try {
+    const auto& params = *reinterpret_cast<const tflite::DelegateParams*>(buffer);
+    std::unique_ptr<PendingKernel> pending = t_pending->take(*params.nodes_to_replace);
+    if (pending == nullptr) {
+      t_pending->set_error("the runtime made a partition that it had not previewed");
+      return nullptr;
+    }
+    return std::make_unique<DelegateKernel>(context, params, std::move(*pending)).release();
+  } catch (const std::exception& error) {
+    t_pending->set_error(error.what());
+    return nullptr;
+  }
+}
+
+void kernel_free(Context*, void* buffer) {
+  std::unique_ptr<DelegateKernel>(static_cast<DelegateKernel*>(buffer)).reset();
+}
+
+DelegateKernel& kernel_of(tflite::Node* node) {
+  if (node->user_data == nullptr) throw std::runtime_error("the partition was not initialised");
+  return *static_cast<DelegateKernel*>(node->user_data);
+}
+
+Status kernel_prepare(Context* context, tflite::Node* node) {
+  return guarded(context, [&] { kernel_of(node).prepare(context); });
+}
+
+Status kernel_invoke(Context* context, tflite::Node* node) {
+  return guarded(context, [&] { kernel_of(node).invoke(context); });
+}
+
+}  // namespace
+
+std::string shape_text(const std::vector<int32_t>& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) text += ",";
+    text += std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+tflite::Tensor* find_tensor(Context* context, int32_t index) {
+  if (index < 0 || static_cast<size_t>(index) >= context->tensors_size) return nullptr;
+  return &context->tensors[index];
+}
+
+bool has_shape(const tflite::Tensor& tensor, const std::vector<int32_t>& shape) {
+  return tensor.dims != nullptr && static_cast<size_t>(tensor.dims->size) == shape.size() &&
+         std::equal(shape.begin(), shape.end(), tensor.dims->begin());
+}
+
+PendingScope::PendingScope(std::vector<PendingKernel>* pending)
+    : pending_(pending), outer_(t_pending) {
+  t_pending = this;
+}
+
+PendingScope::~PendingScope() { t_pending = outer_; }
+
+void PendingScope::set_error(const std::string& text) {
+  if (error_.empty()) error_ = text;
+}
+
+std::unique_ptr<PendingKernel> PendingScope::take(const IntArray& nodes) {
+  std::vector<int32_t> wanted(nodes.begin(), nodes.end());
+  std::sort(wanted.begin(), wanted.end());
+  for (PendingKernel& candidate : *pending_) {
+    if (candidate.nodes.empty() || candidate.nodes != wanted) continue;
+    auto taken = std::make_unique<PendingKernel>(std::move(candidate));
+    candidate.nodes.clear();
+    return taken;
+  }
+  return nullptr;
+}
+
+tflite::Registration kernel_registration() {
+  tflite::Registration registration{};
+  registration.init = kernel_init;
+  registration.free = kernel_free;
+  registration.prepare = kernel_prepare;
+  registration.invoke = kernel_invoke;
+  registration.builtin_code = tflite::kDelegateOp;
+  registration.custom_name = kKernelName;
+  registration.version = 1;
+  return registration;
+}
+
+void report_error(Context* context, const std::string& text) {
+  constexpr size_t kPieceBytes = 1000;
+  for (size_t begin = 0; begin < text.size(); begin += kPieceBytes) {
+    context->report_error(context, "%s", text.substr(begin, kPieceBytes).c_str());
+  }
+}
+
+}  // namespace rk3588

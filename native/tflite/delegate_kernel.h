@@ -1,0 +1,68 @@
+// One delegated partition inside a TensorFlow Lite graph: init, prepare, invoke, free.
+//
+// Invoke uses no Python and no GIL. Only prepare may compile again, after a resize.
+#pragma once
+
+#include <cstdarg>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "program/executable.h"
+#include "tflite/tflite_abi.h"
+#include "tflite/watched_constants.h"
+
+namespace rk3588 {
+
+// Compiles the partition again for the shapes that the context's tensors have now. Throws on
+// failure.
+using Recompile = std::function<std::unique_ptr<Executable>(tflite::Context*)>;
+
+// A partition claimed in the delegate's prepare, waiting for the kernel that will own it. Without
+// an executable, `recompile` makes it when tensors are allocated.
+struct PendingKernel {
+  std::vector<int32_t> nodes;  // ascending; empty: taken
+  std::unique_ptr<Executable> executable;
+  Recompile recompile;
+  WatchedConstants constants;
+};
+
+// Makes `pending` visible to the kernels' init on this thread, which the runtime calls from within
+// ReplaceNodeSubsetsWithDelegateKernels. Kernels take their entries away.
+class PendingScope {
+ public:
+  explicit PendingScope(std::vector<PendingKernel>* pending);
+  ~PendingScope();
+  PendingScope(const PendingScope&) = delete;
+  PendingScope& operator=(const PendingScope&) = delete;
+
+  // First thing that went wrong in an init, "" if nothing did.
+  const std::string& error() const { return error_; }
+  void set_error(const std::string& text);
+  // The kernel of exactly these nodes, nullptr if there is none.
+  std::unique_ptr<PendingKernel> take(const tflite::IntArray& nodes);
+
+ private:
+  std::vector<PendingKernel>* pending_;
+  PendingScope* outer_;
+  std::string error_;
+};
+
+tflite::Registration kernel_registration();
+
+// "[1,224,224,3]"
+std::string shape_text(const std::vector<int32_t>& shape);
+
+// The tensor as it is now, or nullptr if the index is out of range.
+tflite::Tensor* find_tensor(tflite::Context* context, int32_t index);
+
+bool has_shape(const tflite::Tensor& tensor, const std::vector<int32_t>& shape);
+
+// The runtime cuts each report at 1023 bytes, so long texts go in pieces. Call it only together
+// with returning an error: the Python runtimes keep the text and prefix it to the next error
+// otherwise.
+void report_error(tflite::Context* context, const std::string& text);
+
+}  // namespace rk3588

@@ -1,0 +1,79 @@
+#include "tflite/watched_constants.h"
+
+#include <array>
+#include <cstring>
+
+#include "tflite/file_pages.h"
+
+namespace rk3588 {
+namespace {
+
+using tflite::Context;
+using tflite::Node;
+using tflite::Registration;
+using tflite::Status;
+using tflite::Tensor;
+
+// Odd, with about as many ones as zeros: 2^64 divided by the golden ratio.
+constexpr uint64_t kFactor = 0x9E3779B97F4A7C15;
+constexpr size_t kLanes = 4;  // so that multiplications need not wait for each other
+
+uint64_t mixed(uint64_t digest, uint64_t word) {
+  const uint64_t product = (digest ^ word) * kFactor;
+  return product ^ (product >> 32);
+}
+
+uint64_t digest_of(Span<const uint8_t> bytes, uint64_t seed) {
+  std::array<uint64_t, kLanes> lanes = {seed, ~seed, seed + 1, ~seed - 1};
+  size_t position = 0;
+  for (; position + sizeof(lanes) <= bytes.size(); position += sizeof(lanes)) {
+    std::array<uint64_t, kLanes> words;
+    std::memcpy(words.data(), bytes.data() + position, sizeof(words));
+    for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = mixed(lanes[lane], words[lane]);
+  }
+  uint64_t result = bytes.size();
+  for (; position < bytes.size(); ++position) result = mixed(result, bytes.data()[position]);
+  for (const uint64_t lane : lanes) result = mixed(result, lane);
+  return result;
+}
+
+}  // namespace
+
+WatchedConstants::WatchedConstants(Context* context, const std::vector<int32_t>& nodes) {
+  const WritableMemory writable;
+  std::vector<bool> seen(context->tensors_size);
+  for (const int32_t index : nodes) {
+    Node* node = nullptr;
+    Registration* registration = nullptr;
+    if (context->get_node_and_registration(context, index, &node, &registration) != Status::kOk ||
+        node->inputs == nullptr) {
+      continue;
+    }
+    for (const int32_t input : *node->inputs) {
+      const auto number = static_cast<size_t>(input);
+      if (input < 0 || number >= seen.size() || seen[number]) continue;
+      seen[number] = true;
+      const Tensor& tensor = context->tensors[number];
+      if (!tensor.is_constant() || tensor.data == nullptr) continue;
+      const Span<const uint8_t> bytes(static_cast<const uint8_t*>(tensor.data), tensor.bytes);
+      if (writable.touches(bytes)) contents_.push_back(bytes);
+    }
+  }
+  digest_ = digest();
+}
+
+bool WatchedConstants::changed() {
+  if (contents_.empty()) return false;
+  const uint64_t now = digest();
+  const bool is_other = now != digest_;
+  digest_ = now;
+  return is_other;
+}
+
+uint64_t WatchedConstants::digest() const {
+  uint64_t result = 0;
+  for (const Span<const uint8_t> bytes : contents_) result = digest_of(bytes, result);
+  return result;
+}
+
+}  // namespace rk3588
