@@ -43,6 +43,13 @@ COMMANDS = {
 }
 
 
+NOT_OURS = (
+    "rk3588 delegate: ",
+    "INFO: ",  # the runtime's own
+    "Process SpawnProcess-",  # a worker that is ended while it says that its parent is gone
+)
+
+
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("interruption")
@@ -116,8 +123,9 @@ def test_ctrl_c_at_random_moments(name: str, places: dict[str, str]) -> None:
         delay_s = rng.choice([0.0, rng.uniform(0, 0.3), rng.uniform(0, 2), rng.uniform(0, 5)])
         code, err, took = interrupted(command, delay_s, whole_group=moment % 2 == 0)
         lines = [line for line in err.splitlines() if not line.startswith("rk3588-delegate: note")]
-        said = [line for line in lines if not line.startswith("rk3588 delegate: ")]
-        if code == 0:  # it was done before
+        said = [line for line in lines if not line.startswith(NOT_OURS)]
+        # It was done before; with a comparison beyond the contract, which runtimes may differ in.
+        if code == 0 or (code == 1 and name.startswith("compare") and not said):
             assert LINE not in lines, err
             continue
         assert (code, said) == (130, [LINE]), (delay_s, code, err)
