@@ -55,6 +55,10 @@ _STRUCTS: dict[str, tuple[str, type, tuple[str, ...]]] = {
         ("activation", "weights_format", "keep_num_dims", "asymmetric_quantize_inputs"),
     ),
     "ADD": ("<i", tflite.AddOptions, ("activation",)),
+    "MUL": ("<i", tflite.MulOptions, ("activation",)),
+    "SUB": ("<i", tflite.SubOptions, ("activation",)),
+    "LEAKY_RELU": ("<f", tflite.LeakyReluOptions, ("alpha",)),
+    "GELU": ("<?", tflite.GeluOptions, ("approximate",)),
     "CONCATENATION": ("<2i", tflite.ConcatenationOptions, ("axis", "activation")),
     "STRIDED_SLICE": (
         "<5i",

@@ -18,11 +18,12 @@ from delegate.npu.encode_table import LOAD_WORDS
 from delegate.npu.program_reader import parse
 from delegate.options import Options
 from tests.kernel.small_models import MODELS, random_inputs
+from tests.shared_folder import MODELS as SHARED_MODELS
+from tests.shared_folder import needs_models
 
 ROOT = Path(__file__).parents[2]
-SHARED = ROOT / ".." / "shared" / "models"
 REAL = [
-    SHARED / f"{name}.tflite"
+    SHARED_MODELS / f"{name}.tflite"
     for name in (
         "mobilenet_v1_0.25_128_quant",
         "resnet8_cifar10_int8",
@@ -88,7 +89,7 @@ def test_programs_run_where_every_kick_forgets(name):
             )
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/models is absent")
+@needs_models
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
 def test_real_models_run_where_every_kick_forgets(path):
     assert all(results_of_a_forgetful_chip(capture) for capture in captures(path, NOTHING_KEPT))

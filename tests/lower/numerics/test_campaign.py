@@ -39,6 +39,6 @@ def test_fully_connected_multiplies_its_scales_in_float32(seed):
 def test_the_coarse_channel_that_was_off_by_255():
     folder = SHARED / "regressions"
     if not folder.is_dir():
-        pytest.skip("../shared/regressions is not there")
+        pytest.skip("the folder of regressions is not there")
     case = Case((folder / "coarse.tflite").read_bytes(), (np.load(folder / "coarse.npy"),))
     assert judge(case).worst <= 1
