@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import NoReturn
 
 EXIT_INTERRUPTED = 128 + signal.SIGINT
@@ -46,6 +46,7 @@ def install(say: Callable[[], None]) -> None:
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     sys.unraisablehook = _unraisable
+    sys.excepthook = _printed
     threading.excepthook = _thread_failed
     threading.Thread(target=_watch, args=(reader, say), daemon=True).start()
 
@@ -116,6 +117,14 @@ def _unraisable(problem: sys.UnraisableHookArgs) -> None:
         again.start()
     elif not _State.is_interrupted:
         sys.__unraisablehook__(problem)
+
+
+def _printed(
+    kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+) -> None:
+    """Extension modules print what interrupts their own imports, and raise another error."""
+    if not (_State.is_interrupted and issubclass(kind, KeyboardInterrupt)):
+        sys.__excepthook__(kind, error, traceback)
 
 
 def _thread_failed(arguments: threading.ExceptHookArgs) -> None:
