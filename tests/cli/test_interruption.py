@@ -43,6 +43,7 @@ COMMANDS = {
 }
 
 
+WITH_WORKERS = tuple(name for name in COMMANDS if name.endswith("jobs") or name == "conformance")
 NOT_OURS = (
     "rk3588 delegate: ",
     "INFO: ",  # the runtime's own
@@ -130,7 +131,9 @@ def test_ctrl_c_at_random_moments(name: str, places: dict[str, str]) -> None:
         if code == 0 or (code == 1 and name.startswith("compare") and not said):
             assert LINE not in lines, err
             continue
-        assert (code, said) == (130, [LINE]), (delay_s, code, err)
+        # A worker that is hit while Python itself starts in it may tell so before it is ended.
+        ours = said[-1:] if name in WITH_WORKERS else said
+        assert (code, ours) == (130, [LINE]), (delay_s, code, err)
         assert took < 30
         hits += 1
     assert hits, "every one was done before the signal came"
