@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-INT32_MAX = (1 << 31) - 1
+INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 INT8_MIN, INT8_MAX = -128, 127
 
 Int64Array = npt.NDArray[np.int64]
@@ -151,7 +151,7 @@ class Pipeline:
         ends of a range speak for all between them.
         """
         *inner, _ = self.stages(x, e)
-        return all(bool(np.all(np.abs(value) <= INT32_MAX)) for value in inner)
+        return all(bool(np.all((value >= INT32_MIN) & (value <= INT32_MAX))) for value in inner)
 
 
 def _part(operand: Operand, channels: slice) -> Operand:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from delegate.lower.numerics.bounds import AccumulatorBounds
 from delegate.lower.numerics.factors import Factors, pipeline_of
 from delegate.lower.numerics.pipeline import INT32_MAX, Pipeline
 from delegate.lower.numerics.prover import Proof, Target, prove
+from delegate.lower.numerics.saturation import settled
 from delegate.lower.numerics.tflite import activation_range, quantize_multipliers, wraps
 from delegate.lower.rules import ACCUMULATOR_FITS_INT32, WITHIN_ONE_LSB
 from delegate.model.graph import Activation
@@ -54,13 +55,18 @@ def requantize(
     _check_int32(node, bounds, exponent, is_in_parts=is_in_parts)
     outputs = activation_range(activation, output_scale, output_zero_point)
     target = Target(q, exponent, bounds.low, bounds.high, output_zero_point, outputs)
+    near, moved = settled(target)
     if not per_channel:
-        target = target.widest()
+        near = near.widest()
+    if not moved.any():
+        target = near
     worst = "no stages could be found"
     for propose in PER_CHANNEL if per_channel else PER_TENSOR:
-        factors = propose(target)
+        factors = propose(near)
         if factors is None:
             continue
+        if moved.any():
+            factors = replace(factors, moved=factors.moved + moved)
         pipeline = pipeline_of(factors, activation, outputs, output_zero_point)
         proof = prove(pipeline, target)
         if proof.is_within_one_lsb:
