@@ -175,8 +175,8 @@ def _print_tables(path: Path, result: CompileResult, document: dict[str, Any]) -
             f"{plural(compiled.tasks, 'task')}; buffers {thousands(compiled.buffers_bytes)} bytes; "
             f"{thousands(estimate.cycles)} cycles, {thousands(estimate.bytes)} bytes moved"
         )
-        if compiled.split:
-            print(f"split_rows: {compiled.split}")
+        if compiled.sharing:
+            print(f"split_rows: {compiled.sharing}")
         print(
             format_table(
                 _LAYER_HEADINGS,

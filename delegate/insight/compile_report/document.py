@@ -97,7 +97,7 @@ def _partition(chip: Chip, graph: Graph, compiled: CompiledPartition) -> dict[st
             "cycles": estimate.cycles,
             "bytes": estimate.bytes,
         },
-        "split": compiled.split,
+        "split": compiled.sharing,
         "buffers_bytes": compiled.buffers_bytes,
         "live_bytes": compiled.live_bytes,
         "buffers": {
