@@ -81,7 +81,7 @@ def test_large_layers_are_shared_and_small_ones_are_not() -> None:
     rng = np.random.default_rng(3)
     options = Options.from_mapping({"split_rows": "auto", "device": "rknpu"}, {})
     large = compile_model(conv_model(rng, 160, 160, 64, 64, 3, 3), options).partitions[0]
-    assert "1 of 1 layers over 3 cores" in large.split
+    assert "1 of 1 layers over 3 cores" in large.sharing
     assert max(task.core for task in parse(large.program).tasks) == 2
     small = compile_model(depthwise_model(rng, 13, 9, 70, 3, 3), options).partitions[0]
     assert small.sharing.startswith("one core")
