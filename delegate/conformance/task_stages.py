@@ -39,7 +39,7 @@ class Step:
 
 
 @dataclass(slots=True)
-class Trace:
+class ElementSteps:
     """How the watched byte came about. ``element`` is row, column, channel in the task's cube."""
 
     index: int
@@ -69,23 +69,23 @@ class Memory(Protocol):
 
 
 class TaskRun:
-    """One task. ``trace`` collects the steps of its element, if it has the watched one."""
+    """One task. ``watched`` collects the steps of its element, if it has the watched one."""
 
-    def __init__(self, machine: Memory, task: Task, trace: Trace | None) -> None:
+    def __init__(self, machine: Memory, task: Task, watched: ElementSteps | None) -> None:
         self._machine = machine
-        self._trace = trace
+        self._watched = watched
         self._real = task.output.channels_real
 
     def _note(self, stage: str, action: str, value: Array) -> None:
-        if self._trace is not None:
-            number = int(np.broadcast_to(value, value.shape)[self._trace.element])
-            self._trace.steps.append(Step(stage, action, number))
+        if self._watched is not None:
+            number = int(np.broadcast_to(value, value.shape)[self._watched.element])
+            self._watched.steps.append(Step(stage, action, number))
 
     def _of_channel(self, operand: Array | int | None) -> int:
         """The operand that the watched element meets."""
-        if self._trace is None or operand is None:
+        if self._watched is None or operand is None:
             return 0
-        return int(np.broadcast_to(operand, self._real)[self._trace.element[2]])
+        return int(np.broadcast_to(operand, self._real)[self._watched.element[2]])
 
     def convolution(self, task: ConvTask) -> None:
         f, w, o = task.feature, task.weights, task.output

@@ -189,7 +189,7 @@ def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
             "problem", "no TensorFlow Lite runtime is installed",
             "pip install rk3588-delegate[runtime] (or ai-edge-litert)",
         )  # fmt: skip
-    yield from _split_findings(options)
+    yield from _sharing_findings(options)
     test = facts.self_test
     if test is not None and not test.passed:
         yield Finding(
@@ -200,23 +200,23 @@ def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
         yield Finding("ok", f"self-test on {test.device}: {test.cases} programs, bit for bit")
 
 
-def _split_findings(options: Options) -> Iterator[Finding]:
+def _sharing_findings(options: Options) -> Iterator[Finding]:
     """What option split_rows comes to here; which layers it concerns depends on the model."""
     if options.split_rows == "off":
         return
-    from delegate.compile.compiler import split_of
+    from delegate.compile.compiler import sharing_of
 
-    split = split_of(options)
-    if split is None:
+    sharing = sharing_of(options)
+    if sharing is None:
         yield Finding(
             "note", f"split_rows={options.split_rows} does nothing: cores={options.cores} is one",
             "give more cores, or none",
         )  # fmt: skip
         return
-    memory = "each with copies of all buffers" if split.separate_memory else "in one memory"
+    memory = "each with copies of all buffers" if sharing.separate_memory else "in one memory"
     yield Finding(
         "ok",
-        f"split_rows={options.split_rows}: layers may share {split.cores} cores, {memory}; "
+        f"split_rows={options.split_rows}: layers may share {sharing.cores} cores, {memory}; "
         "`compile` and `bench` say which do, and why",
     )
 

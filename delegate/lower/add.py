@@ -26,14 +26,14 @@ from delegate.lower.task import (
     OutputCube,
     Source,
 )
-from delegate.lower.tiling.bands import Share, Split, bands, is_worth_it
+from delegate.lower.tiling.bands import RowSharing, Share, bands, is_worth_it
 from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Activation, Graph, Node
 
 
 def lower_add(planning: Planning, node: Node, activation: Activation, memory: Memory) -> Layer:
     """Tasks for every image, in bands for several cores where that gains. Raises LoweringError."""
-    chip, graph, split = planning.chip, planning.graph, planning.split
+    chip, graph, sharing = planning.chip, planning.graph, planning.sharing
     tensors = memory.tensors
     target = tensors[node.outputs[0]]
     main, other = _operands(chip, graph, node, tensors, target.view, memory.constants)
@@ -46,7 +46,7 @@ def lower_add(planning: Planning, node: Node, activation: Activation, memory: Me
     stages = _stages(other, pipeline)
     tasks = tuple(
         _task(main, other, target, stages, image, chunk, surfaces, core)
-        for core, chunks in enumerate(_chunks_of_cores(chip, target.view, split))
+        for core, chunks in enumerate(_chunks_of_cores(chip, target.view, sharing))
         for image in range(target.view.images)
         for chunk in chunks
         for surfaces in surface_ranges(chip, target.view.channels)
@@ -114,15 +114,15 @@ def surfaces_touched(chip: Chip, channels: int) -> int:
 
 
 def _chunks_of_cores(
-    chip: Chip, view: View, split: Split | None
+    chip: Chip, view: View, sharing: RowSharing | None
 ) -> tuple[tuple[PixelChunk, ...], ...]:
     """The chunks of one core, or rows of the image for each of several."""
     alone = (tuple(pixel_chunks(chip, view)),)
-    if split is None or len(alone[0]) > 1:
+    if sharing is None or len(alone[0]) > 1:
         return alone
     shared = tuple(
         (PixelChunk(begin * view.width, end - begin, view.width),)
-        for begin, end in bands(view.height, split.cores)
+        for begin, end in bands(view.height, sharing.cores)
     )
     row_bytes = view.images * view.width * depthwise_channels(view.channels, chip.groups)
 
@@ -131,7 +131,7 @@ def _chunks_of_cores(
         return Share(chip.rates.kick_cycles * view.images + ddr_cycles(chip, moved), moved)
 
     shares = [share(chunks[0].height) for chunks in shared]
-    gains = is_worth_it(split, share(view.height), shares, view.height * row_bytes)
+    gains = is_worth_it(sharing, share(view.height), shares, view.height * row_bytes)
     return shared if gains else alone
 
 

@@ -47,7 +47,7 @@ def choose_requantization(
     terms = _terms(conv)
     pipeline = requantize(
         conv.node,
-        conv.multipliers,
+        conv.ratios,
         accumulator_bounds(terms, conv.bias, conv.source.zero_point),
         per_channel=conv.per_channel,
         activation=conv.activation,

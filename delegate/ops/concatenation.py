@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from delegate.model.graph import Activation, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Lowering, Movement, Operator, Role
-from delegate.ops.shared import views
+from delegate.ops.shared import aliases
 from delegate.ops.shared.links import Link, parts_along
 
 
@@ -34,5 +34,5 @@ OPERATOR = Operator(
     lowering=Lowering.ALIAS,
     movement=Movement.JOIN,
     links=links,
-    rules=(*views.FIRST, *views.VIEW),
+    rules=(*aliases.FIRST, *aliases.ALIAS),
 )

@@ -62,7 +62,7 @@ class GraphFacts:
         return [self.graph.tensor(t) for t in node.outputs if t != ABSENT]
 
     def links(self, node: Node) -> tuple[Link, ...]:
-        """Which tensors of a node that moves nothing lie where in which. Raises ViewError."""
+        """Which tensors of a node that moves nothing lie where in which. Raises LinkError."""
         links = self.operator(node).links
         assert links is not None
         return links(self.graph, node)

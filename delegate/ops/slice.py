@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Lowering, Movement, Operator, Role
-from delegate.ops.shared import views
+from delegate.ops.shared import aliases
 from delegate.ops.shared.links import Link, check_size, integers, part_at
 
 
@@ -25,5 +25,5 @@ OPERATOR = Operator(
     lowering=Lowering.ALIAS,
     movement=Movement.CUT,
     links=links,
-    rules=(*views.FIRST, *views.VIEW),
+    rules=(*aliases.FIRST, *aliases.ALIAS),
 )

@@ -1,4 +1,4 @@
-"""Random graphs: convolutions, additions, views, padding, nodes of the CPU, in any combination.
+"""Random graphs: convolutions, additions, aliases, padding, nodes of the CPU, in any combination.
 
 Tensors are reused, several inputs and outputs, batches above 1, constants in every position of
 operands. One seed, one model.
@@ -19,7 +19,7 @@ from delegate.conformance.random_layers import (
     draw_quantization,
     fully_connected,
 )
-from delegate.model.builder import layers, options, views
+from delegate.model.builder import aliases, layers, options
 from delegate.model.builder.model_builder import ModelBuilder
 from delegate.model.builder.ranges import LIMITS
 from delegate.model.graph import Activation, DType, Padding, Quantization
@@ -215,7 +215,7 @@ def _concat(g: _Generator, x: int) -> list[int]:
     if len(parts) < 2 or sum(np.prod(g.shape(t)) for t in parts) > MOST_ELEMENTS:
         return []
     g.read.update(parts)
-    return [views.concatenation(g.builder, parts, axis, f"concat{len(g.words)}")]
+    return [aliases.concatenation(g.builder, parts, axis, f"concat{len(g.words)}")]
 
 
 def _split(g: _Generator, x: int) -> list[int]:
@@ -227,7 +227,7 @@ def _split(g: _Generator, x: int) -> list[int]:
         return []
     axis, count = axes[g.pick(len(axes))]
     g.read.add(x)
-    return list(views.split(g.builder, x, count, axis, f"split{len(g.words)}_"))
+    return list(aliases.split(g.builder, x, count, axis, f"split{len(g.words)}_"))
 
 
 def _slice(g: _Generator, x: int) -> list[int]:
@@ -242,7 +242,9 @@ def _slice(g: _Generator, x: int) -> list[int]:
     g.read.add(x)
     strided = g.chance(0.5)
     if not g.is_resized:
-        return [views.slice_of(g.builder, x, begin, size, f"slice{len(g.words)}", strided=strided)]
+        return [
+            aliases.slice_of(g.builder, x, begin, size, f"slice{len(g.words)}", strided=strided)
+        ]
     spec = g.builder.spec(x)
     # Without a signature the runtime takes the shape of the output for fixed.
     y = g.builder.tensor(

@@ -37,7 +37,7 @@ class Requantization:
 
 def requantize(
     node: int,
-    multipliers: npt.NDArray[np.float64],
+    ratios: npt.NDArray[np.float64],
     bounds: AccumulatorBounds,
     *,
     per_channel: bool,
@@ -46,12 +46,12 @@ def requantize(
     output_zero_point: int,
     is_in_parts: bool = False,
 ) -> Requantization:
-    """``multipliers``: real sx * sw_c / sy, one per output channel (all equal if not
+    """``ratios``: real sx * sw_c / sy, one per output channel (all equal if not
     ``per_channel``); ``output_zero_point`` in int8. ``is_in_parts``: the sum is made of several,
     whose ranges are checked on their own. Raises LoweringError where TensorFlow Lite's int32 could
     wrap, or no pipeline is within one LSB.
     """
-    q, exponent = quantize_multipliers(multipliers)
+    q, exponent = quantize_multipliers(ratios)
     _check_int32(node, bounds, exponent, is_in_parts=is_in_parts)
     outputs = activation_range(activation, output_scale, output_zero_point)
     target = Target(q, exponent, bounds.low, bounds.high, output_zero_point, outputs)
@@ -78,8 +78,8 @@ def requantize(
     raise LoweringError(
         node,
         WITHIN_ONE_LSB,
-        f"{worst}; the multipliers are {float(multipliers.min()):.3g} to "
-        f"{float(multipliers.max()):.3g}: quantise the model with output scales nearer together",
+        f"{worst}; the ratios are {float(ratios.min()):.3g} to "
+        f"{float(ratios.max()):.3g}: quantise the model with output scales nearer together",
     )
 
 

@@ -41,7 +41,7 @@ class _Units:
     unit_bits: int
     own_bits: Int64Array
     slope: FloatArray
-    multipliers: FloatArray
+    ratios: FloatArray
     magnitude: Int64Array
     is_varying: npt.NDArray[np.bool_]
 
@@ -86,20 +86,20 @@ def propose_for_all(target: Target) -> Factors | None:
 def _units(target: Target) -> _Units:
     """Channels with one result for every input have no say in the units, unless all are so."""
     q, exponent = target.q, target.exponent
-    multipliers = np.ldexp(q.astype(np.float64), (exponent - 31).astype(np.int32))
+    ratios = np.ldexp(q.astype(np.float64), (exponent - 31).astype(np.int32))
     magnitude = np.maximum(np.maximum(np.abs(target.low), np.abs(target.high)), 1)
     is_constant = (q > 0) & (_at(target, target.low) == _at(target, target.high))
     is_varying = (q > 0) & ~is_constant
     if not is_varying.any():
         is_varying, is_constant = is_constant, is_varying
     unit = -exponent
-    headroom = KEPT_BITS - math.frexp(float((magnitude * multipliers).max()) + 1.0)[1]
+    headroom = KEPT_BITS - math.frexp(float((magnitude * ratios).max()) + 1.0)[1]
     finest, coarsest = int(unit[is_varying].max()), max(int(unit[is_varying].min()), 0)
     unit_bits = max(0, min(finest, coarsest + _MAX_EW_BITS, headroom))
     own_bits = np.clip(unit, max(0, unit_bits - _MAX_EW_BITS), unit_bits)
     own_bits[is_constant] = max(0, unit_bits - _MAX_EW_BITS)
-    slope = np.where(is_varying, np.ldexp(multipliers, own_bits.astype(np.int32)), 0.0)
-    return _Units(unit_bits, own_bits, slope, multipliers, magnitude, is_varying)
+    slope = np.where(is_varying, np.ldexp(ratios, own_bits.astype(np.int32)), 0.0)
+    return _Units(unit_bits, own_bits, slope, ratios, magnitude, is_varying)
 
 
 def _at(target: Target, accumulators: Int64Array) -> Int64Array:
@@ -118,7 +118,7 @@ def _shifts(units: _Units) -> tuple[int, int] | None:
     the products are as large as two factors can make them in every channel.
     """
     varying = units.is_varying
-    reach = np.ceil(OUTPUT_LSB / units.multipliers[varying])
+    reach = np.ceil(OUTPUT_LSB / units.ratios[varying])
     relevant = np.minimum(units.magnitude[varying], reach)
     bs_shift = max(0, int(relevant.max()).bit_length() + FACTOR_BITS - KEPT_BITS)
     largest = np.minimum(_largest_first(units.magnitude, bs_shift), LARGEST_FACTOR)
@@ -147,7 +147,7 @@ def _centred(
     # Where the result is the same for every input, the centre lies in the middle of what rounds
     # to it.
     wanted = np.where(
-        units.is_varying[rows], centre * units.multipliers[rows], _at(target, target.low)[rows]
+        units.is_varying[rows], centre * units.ratios[rows], _at(target, target.low)[rows]
     )
     lsb = np.ldexp(1.0, (-sum(shifts) - units.own_bits[rows]).astype(np.int32))
     # A product so small that the centre would need an accumulator beyond int32 is raised.
