@@ -176,10 +176,6 @@ def two_operands(op: str) -> Graph:
     return read_graph(builder.build())
 
 
-def two_values() -> Graph:
-    return two_operands("MUL")
-
-
 def slopes() -> Graph:
     return two_operands("PRELU")
 

@@ -156,7 +156,7 @@ def _search(target: ProductTarget, candidates: _Candidates) -> int:
         products = np.rint(values * b[pairs % b.size] * 2.0**-candidates.truncate)
         halves = products * 2.0**-rounding
         results = np.copysign(np.floor(np.abs(halves) + 0.5), halves) + target.zero_points[2]
-        return pairs[np.clip(results, *limits) != wanted[pairs]]
+        return np.asarray(pairs[np.clip(results, *limits) != wanted[pairs]])
 
     known = near[:0]
     best, fewest, compared = 0, near.size + 1, 0
