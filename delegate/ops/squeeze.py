@@ -1,0 +1,7 @@
+"""SQUEEZE: the same pixels in other rows and columns, free."""
+
+from __future__ import annotations
+
+from delegate.ops.shared.reshaping import reshaping
+
+OPERATOR = reshaping("SQUEEZE")
