@@ -294,6 +294,32 @@ _EW = (
         },
     ),
     Feature(
+        "ew_maximum_per_channel",
+        "EW takes the greater of a tensor and a number per channel from memory",
+        Rank.DOCUMENTED,
+        "manual; vendor: maximum of two tensors, and other operations per channel",
+        "such a MAXIMUM stays on the CPU",
+        {
+            **_EW_MEMORY,
+            **_PER_CHANNEL,
+            "DPU.EW_CFG.EW_OP_TYPE": (0,),
+            "DPU.EW_CFG.EW_ALU_ALGO": (0,),
+        },
+    ),
+    Feature(
+        "ew_minimum_per_channel",
+        "EW takes the smaller of a tensor and a number per channel from memory",
+        Rank.DOCUMENTED,
+        "manual; vendor: minimum of two tensors, and other operations per channel",
+        "such a MINIMUM stays on the CPU",
+        {
+            **_EW_MEMORY,
+            **_PER_CHANNEL,
+            "DPU.EW_CFG.EW_OP_TYPE": (0,),
+            "DPU.EW_CFG.EW_ALU_ALGO": (1,),
+        },
+    ),
+    Feature(
         "ew_product",
         "EW multiplies two tensors",
         Rank.VENDOR,

@@ -14,6 +14,7 @@ from delegate.conformance import (
     depthwise_grid,
     graph_grid,
     model_files,
+    pair_grid,
     rejected_cases,
     teflon_grid,
 )
@@ -30,6 +31,7 @@ def all_families(models: Path | None) -> tuple[Family, ...]:
         *depthwise_grid.families(),
         *dense_grid.families(),
         *add_grid.families(),
+        *pair_grid.families(),
         *arithmetic_grid.families(),
         *graph_grid.families(),
         *rejected_cases.families(),

@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from delegate.conformance.dpu_arithmetic import Array, half_even, rounded, shift_by_sign
+from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -220,15 +221,27 @@ class TaskRun:
         else:
             operand = self._ew_operand(ew, ew.operand, o)
             self._note("EW", "second operand", operand)
-            if ew.multiplies:
-                value = _fits_int32(value * operand, "EW MUL")
-                self._note("EW", "product", value)
-                return self._clamp("EW", value, ew.relu, ew.relux_max)
-            scaled = half_even((operand + ew.offset) * ew.scale, ew.shift)
-            self._note("EW", f"(operand + {ew.offset}) * {ew.scale} >> {ew.shift}", scaled)
-            value = _fits_int32(value + scaled, "EW")
-            self._note("EW", "sum", value)
+            value = self._combined(ew, value, operand)
         return self._clamp("EW", value, ew.relu, ew.relux_max)
+
+    def _combined(self, ew: EwStage, value: Array, operand: Array) -> Array:
+        if ew.operation is EwOperation.MAX:
+            larger = np.maximum(value, operand)
+            self._note("EW", "the larger", larger)
+            return larger
+        if ew.operation is EwOperation.MIN:
+            smaller = np.minimum(value, operand)
+            self._note("EW", "the smaller", smaller)
+            return smaller
+        scaled = half_even((operand + ew.offset) * ew.scale, ew.shift)
+        self._note("EW", f"(operand + {ew.offset}) * {ew.scale} >> {ew.shift}", scaled)
+        if ew.operation is EwOperation.MULTIPLY:
+            product = _fits_int32(half_even(value * scaled, ew.truncate), "EW MUL")
+            self._note("EW", f"product >> {ew.truncate}", product)
+            return product
+        total = _fits_int32(value + scaled, "EW")
+        self._note("EW", "sum", total)
+        return total
 
     def _ew_operand(self, ew: EwStage, place: Ref, o: OutputCube) -> Array:
         if ew.per_channel:

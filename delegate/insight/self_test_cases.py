@@ -20,9 +20,11 @@ from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
+from delegate.ops.mul import MulOptions
 
 _SEED = 588
 _INPUT_SCALE = 0.02
+_INPUT = Quantization((_INPUT_SCALE,), (-3,))
 _WEIGHT_SCALE = 0.01
 # Standard deviation of a value drawn evenly from int8, and the one that results should have, so
 # that few of them saturate.
@@ -47,7 +49,7 @@ class _Builder:
         self._rng = np.random.default_rng(_SEED)
         self._tensors: list[Tensor] = []
         self._nodes: list[Node] = []
-        self.last = self._tensor("input", shape, Quantization((_INPUT_SCALE,), (-3,)))
+        self.last = self._tensor("input", shape, _INPUT)
 
     def _tensor(
         self,
@@ -139,12 +141,24 @@ class _Builder:
         options = AddOptions(activation)
         return self._node("ADD", (self.last, other), shape, options, scale)
 
-    def add_per_channel(self) -> _Builder:
-        """Adds a constant with a value per channel."""
+    def per_channel(self) -> int:
+        """A constant with a value per channel, quantised as the input."""
         channels = self._tensors[self.last].shape[-1]
         values = self._rng.integers(_INT8.min, _INT8.max, channels, dtype=np.int8, endpoint=True)
-        scale = Quantization((_INPUT_SCALE,), (7,))
-        return self.add(self._tensor("summands", (channels,), scale, constant=values))
+        return self._tensor("per channel", (channels,), _INPUT, constant=values)
+
+    def multiply(self, other: int) -> _Builder:
+        shape = self._tensors[self.last].shape
+        scale = self._scale(self.last) * self._scale(other) * _DEVIATION
+        options = MulOptions(Activation.NONE)
+        return self._node("MUL", (self.last, other), shape, options, scale)
+
+    def choose(self, op: str, other: int) -> _Builder:
+        """``op``: MAXIMUM or MINIMUM, whose tensors are quantised alike."""
+        result = self._tensor("chosen", self._tensors[0].shape, _INPUT)
+        self._nodes.append(Node(len(self._nodes), op, (self.last, other), (result,), None))
+        self.last = result
+        return self
 
     def leaky_relu(self, slope: float) -> _Builder:
         shape = self._tensors[self.last].shape
@@ -164,6 +178,16 @@ def _residual() -> Graph:
     builder = _Builder((1, 9, 11, 32)).conv(32, 3)
     first = builder.last
     return builder.conv(32, 3).add(first).graph("residual")
+
+
+def _add_per_channel() -> Graph:
+    builder = _Builder((1, 5, 6, 32))
+    return builder.add(builder.per_channel()).graph("add per channel")
+
+
+def _choice(op: str) -> Graph:
+    builder = _Builder((1, 5, 6, 32))
+    return builder.choose(op, builder.per_channel()).choose(op, 0).graph(op.lower())
 
 
 def _tables() -> Graph:
@@ -197,7 +221,13 @@ CASES = (
     Case("far scales", "multipliers per channel of 16 bits in EW",
          lambda: _Builder((1, 5, 6, 32)).conv(32, 1, spread=4096.0).graph("far scales")),
     Case("add per channel", "an operand per channel in EW",
-         lambda: _Builder((1, 5, 6, 32)).add_per_channel().graph("add per channel")),
+         _add_per_channel),
+    Case("product", "a product of two tensors",
+         lambda: _Builder((1, 5, 6, 32)).conv(32, 1).multiply(0).graph("product")),
+    Case("maximum", "the greater of two tensors, and of a tensor and a value per channel",
+         lambda: _choice("MAXIMUM")),
+    Case("minimum", "the smaller of two tensors, and of a tensor and a value per channel",
+         lambda: _choice("MINIMUM")),
     Case("clamped sum", "a clamp between two limits in EW",
          lambda: _Builder((1, 5, 7, 16)).add(0, Activation.RELU_N1_TO_1).graph("clamped sum")),
     Case("clamped conv", "a clamp between two limits behind a convolution",

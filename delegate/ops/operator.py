@@ -209,6 +209,7 @@ class Operator:
     ``function``: the results of elements, as the reference kernels compute them, from raw values of
     its feature maps (arrays that broadcast); what is beyond the result's type is clamped. Without
     a ``plan``, the operator runs on the NPU where its operands follow from one value.
+    ``prefers_tasks``: than to be a function all by itself.
     ``fold``: how the host may fold its first input. ``pads``: the rows above and columns left of
     the image that a neighbour gives its reader.
     """
@@ -228,6 +229,7 @@ class Operator:
     links: Callable[[Graph, Node], tuple[Link, ...]] | None = None
     plan: Callable[[Planning, Operation], Plan] | None = None
     function: Function | None = None
+    prefers_tasks: bool = False
     fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
     pads: Callable[[Graph, Node], tuple[int, int]] | None = None
 

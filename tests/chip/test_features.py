@@ -25,10 +25,6 @@ ROOT = Path(__file__).resolve().parents[2]
 RANDOM_GRAPHS = 60
 WITHOUT_CASE = {
     "several_cores": "the self-test runs on one core",
-    "ew_maximum": "no operator is lowered to it",
-    "ew_minimum": "no operator is lowered to it",
-    "ew_product": "no operator is lowered to it",
-    "ew_truncation": "no operator is lowered to it",
 }
 BY_NAME = {feature.name: feature for feature in FEATURES}
 

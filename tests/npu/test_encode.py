@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from delegate.chip.rk3588 import RK3588
+from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, OutConvert, Ref, Source
 from delegate.npu.encode import encode_task
 from delegate.npu.encode_conv import feature_grains
@@ -298,6 +299,7 @@ def test_whole_rows_are_fetched_four_at_once_and_windows_one_by_one():
 
 
 def test_an_operand_per_channel_has_surfaces_of_one_pixel():
-    ew = EwStage(operand=Ref(BufferId.CONSTANTS, 64), per_channel=True, multiplies=True)
+    place = Ref(BufferId.CONSTANTS, 64)
+    ew = EwStage(operand=place, per_channel=True, operation=EwOperation.MULTIPLY)
     found = values(conv_task(ew=ew))[0]
     assert found["DPU_RDMA.RDMA_EW_SURF_STRIDE"] == 16

@@ -176,10 +176,6 @@ def two_operands(op: str) -> Graph:
     return read_graph(builder.build())
 
 
-def two_values() -> Graph:
-    return two_operands("MUL")
-
-
 def slopes() -> Graph:
     return two_operands("PRELU")
 
@@ -443,7 +439,6 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "same_shapes": [
         (lambda: with_output(function("RELU"), shape=(1, 2, 3)), "the output [1, 2, 3]"),
     ],
-    "function_of_one_value": [(two_values, "'other'")],
     "logistic_output_scale": [
         (lambda: function("LOGISTIC"), "has the scale 0.0078125 and the zero point 0"),
     ],
