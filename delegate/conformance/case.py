@@ -14,7 +14,10 @@ import numpy.typing as npt
 from delegate.conformance.tolerance import PER_TENSOR
 
 OPERATORS = frozenset(
-    {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "MUL", "SUB", "MAXIMUM", "MINIMUM"}
+    {
+        *("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MAX_POOL_2D"),
+        *("ADD", "MUL", "SUB", "MAXIMUM", "MINIMUM"),
+    }
 )
 """What the suite is about."""
 
