@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from delegate.model.builder import (
+from delegate.conformance.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,
@@ -20,10 +20,10 @@ from delegate.model.builder import (
     layers,
     options,
 )
-from delegate.model.builder.functions import function as function_of
-from delegate.model.builder.functions import function_model
-from delegate.model.builder.options import BuiltinOptions
-from delegate.model.builder.pooling import pool
+from delegate.conformance.builder.functions import function as function_of
+from delegate.conformance.builder.functions import function_model
+from delegate.conformance.builder.options import BuiltinOptions
+from delegate.conformance.builder.pooling import pool
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
