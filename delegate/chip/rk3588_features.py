@@ -474,6 +474,22 @@ _OUTPUT = (
         {"DPU.DATA_CUBE_NOTCH_ADDR.NOTCH_ADDR_0": NONZERO},
     ),
     Feature(
+        "gap_between_rows_read",
+        "the DPU's readers skip pixels behind every row of the main operand",
+        Rank.VENDOR,
+        "vendor: copies of borders",
+        "pooling of columns stays on the CPU",
+        {"DPU_RDMA.RDMA_SRC_DMA_CFG.LINE_NOTCH_ADDR": NONZERO},
+    ),
+    Feature(
+        "gap_between_rows_of_operand",
+        "the DPU's readers skip pixels behind every row of EW's operand",
+        Rank.DOCUMENTED,
+        "manual",
+        "pooling of columns stays on the CPU",
+        {"DPU_RDMA.RDMA_DATA_CUBE_HEIGHT.EW_LINE_NOTCH_ADDR": NONZERO},
+    ),
+    Feature(
         "several_cores",
         "cores compute jobs of one program at the same time",
         Rank.SILICON,

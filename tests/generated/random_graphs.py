@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from delegate.conformance.builder import aliases, layers, options
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.random_layers import (
     Numbers,
     Window,
@@ -19,9 +22,6 @@ from delegate.conformance.random_layers import (
     draw_quantization,
     fully_connected,
 )
-from delegate.model.builder import aliases, layers, options
-from delegate.model.builder.model_builder import ModelBuilder
-from delegate.model.builder.ranges import LIMITS
 from delegate.model.graph import Activation, DType, Padding, Quantization
 
 CHANNELS = (1, 3, 8, 15, 16, 16, 17, 31, 32, 32, 33, 48, 48, 64, 65, 96)
@@ -286,13 +286,17 @@ def _pad(g: _Generator, x: int) -> list[int]:
 
 
 def _pool(g: _Generator, x: int) -> list[int]:
-    """A node of the CPU whose kernels all agree."""
+    """A pool; or a node of the CPU, TILE once, whose kernels all agree."""
     spec = g.builder.spec(x)
     _, h, w, _ = spec.shape
     rows, columns = min(h, g.pick((1, 2))), min(w, g.pick((1, 2)))
     y = g.builder.tensor(f"pool{len(g.words)}", spec.shape, spec.dtype, spec.quantization)
-    pooling = options.pool_2d(padding=Padding.SAME, filter_h=rows, filter_w=columns)
-    g.builder.operator("MAX_POOL_2D", (x,), (y,), pooling, version=2)
+    if g.chance(0.5):
+        pooling = options.pool_2d(padding=Padding.SAME, filter_h=rows, filter_w=columns)
+        g.builder.operator("MAX_POOL_2D", (x,), (y,), pooling, version=2)
+    else:
+        once = g.builder.constant("once", np.ones(len(spec.shape), np.int32))
+        g.builder.operator("TILE", (x, once), (y,), options.empty())
     g.read.add(x)
     return [y]
 

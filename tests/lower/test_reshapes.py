@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from delegate.compile.compiler import compile_model
-from delegate.model.builder.aliases import reshape
+from delegate.conformance.builder.aliases import reshape
 from delegate.model.graph import DType
 from delegate.options import Options
 from tests.lower.test_aliases import Net, check

@@ -18,8 +18,8 @@ import pytest
 import delegate
 from delegate import _native
 from delegate.compile.compiler import compile_model
+from delegate.conformance.builder import conv_conv_add_model, conv_model
 from delegate.errors import DeviceError, ProgramError, SimulatorFault
-from delegate.model.builder import conv_conv_add_model, conv_model
 from delegate.npu.program_writer import checksum_position
 from delegate.options import Options
 from tests.shared_folder import MODELS, needs_models

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from delegate.model.builder import options
-from delegate.model.builder.model_builder import ModelBuilder
+from delegate.conformance.builder import options
+from delegate.conformance.builder.model_builder import ModelBuilder
 
 
 def concatenation(
