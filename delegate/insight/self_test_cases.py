@@ -21,6 +21,8 @@ from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mul import MulOptions
+from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
+from delegate.ops.shared.pooling import PoolOptions
 
 _SEED = 588
 _INPUT_SCALE = 0.02
@@ -155,10 +157,28 @@ class _Builder:
 
     def choose(self, op: str, other: int) -> _Builder:
         """``op``: MAXIMUM or MINIMUM, whose tensors are quantised alike."""
-        result = self._tensor("chosen", self._tensors[0].shape, _INPUT)
-        self._nodes.append(Node(len(self._nodes), op, (self.last, other), (result,), None))
+        return self._kept(op, (self.last, other), self._tensors[0].shape, None)
+
+    def _kept(
+        self, op: str, inputs: tuple[int, ...], shape: tuple[int, ...], options: Options | None
+    ) -> _Builder:
+        """An operator whose tensors are quantised alike."""
+        result = self._tensor(f"{op} output", shape, _INPUT)
+        self._nodes.append(Node(len(self._nodes), op, inputs, (result,), options))
         self.last = result
         return self
+
+    def max_pool(self, size: int) -> _Builder:
+        options = PoolOptions(Padding.SAME, 1, 1, size, size, Activation.NONE)
+        return self._kept("MAX_POOL_2D", (self.last,), self._tensors[self.last].shape, options)
+
+    def enlarge(self, factor: int) -> _Builder:
+        n, h, w, c = self._tensors[self.last].shape
+        shape = (n, h * factor, w * factor, c)
+        size = np.array(shape[1:3], np.int32)
+        sizes = self._tensor("size", size.shape, Quantization((1.0,), (0,)), DType.INT32, size)
+        options = ResizeNearestOptions(align_corners=False, half_pixel_centers=False)
+        return self._kept("RESIZE_NEAREST_NEIGHBOR", (self.last, sizes), shape, options)
 
     def leaky_relu(self, slope: float) -> _Builder:
         shape = self._tensors[self.last].shape
@@ -228,6 +248,10 @@ CASES = (
          lambda: _choice("MAXIMUM")),
     Case("minimum", "the smaller of two tensors, and of a tensor and a value per channel",
          lambda: _choice("MINIMUM")),
+    Case("max pool", "a tensor and itself shifted, gaps between rows that are read",
+         lambda: _Builder((1, 7, 6, 32)).max_pool(3).graph("max pool")),
+    Case("nearest", "pixels that are put apart",
+         lambda: _Builder((1, 5, 6, 32)).enlarge(2).graph("nearest")),
     Case("clamped sum", "a clamp between two limits in EW",
          lambda: _Builder((1, 5, 7, 16)).add(0, Activation.RELU_N1_TO_1).graph("clamped sum")),
     Case("clamped conv", "a clamp between two limits behind a convolution",
