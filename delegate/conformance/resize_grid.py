@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from delegate.conformance.builder import options
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.resizing import resize
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid
 from delegate.conformance.own_grid import dtype_of, pair
 from delegate.conformance.random_layers import draw_quantization
 from delegate.conformance.tolerance import NONE
-from delegate.conformance.builder import options
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.resizing import resize
 
 _TYPES = ("uint8", "int8")
 _CONVENTIONS = {"corner": (False, False), "aligned": (True, False), "centre": (False, True)}
