@@ -5,8 +5,6 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "sim/rounding.h"
-
 namespace rk3588::sim {
 namespace {
 
@@ -20,7 +18,6 @@ constexpr Name kNames[] = {
     {"kept_table:lost", Deviation::kTableLost},
     {"kept_weights:lost", Deviation::kWeightsLost},
     {"bn_multiplier_per_channel:ignored", Deviation::kNoBnMultiplier},
-    {"bn_summand:first", Deviation::kBnAddsFirst},
     {"wide_ew_operand:low_byte", Deviation::kNarrowEwOperand},
     {"ew_truncation:ignored", Deviation::kNoEwTruncation},
     {"ties_away:even", Deviation::kTiesToEven},
@@ -103,10 +100,6 @@ void deviate(const std::vector<Deviation>& deviations, bool is_kicked, Deviation
   }
   if (has(deviations, Deviation::kNoBnMultiplier) && dpu.bn.mul == Operand::kMemory) {
     std::fill(plan->operands.bn_mul.begin(), plan->operands.bn_mul.end(), int16_t{1});
-  }
-  if (has(deviations, Deviation::kBnAddsFirst) && dpu.bn.mul == Operand::kRegister &&
-      dpu.bn.alu == Operand::kRegister) {
-    dpu.bn.alu_operand = saturate32(int64_t{dpu.bn.alu_operand} * dpu.bn.mul_operand);
   }
   if (has(deviations, Deviation::kNarrowEwOperand) && dpu.ew.operand_bytes == 2) {
     for (int32_t& operand : plan->operands.ew_channels) operand = static_cast<int8_t>(operand);

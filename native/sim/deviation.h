@@ -14,7 +14,6 @@ enum class Deviation {
   kTableLost,        // a kick clears the tables
   kWeightsLost,      // a kick clears the weights in CBUF
   kNoBnMultiplier,   // BN's multipliers in memory count as 1
-  kBnAddsFirst,      // BN adds before it multiplies
   kNarrowEwOperand,  // of an operand of 16 bits per channel EW reads the low byte
   kNoEwTruncation,   // EW's shift of products is ignored
   kTiesToEven,       // OUT_CVT rounds all ties to even

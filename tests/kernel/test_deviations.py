@@ -14,22 +14,19 @@ from tests.kernel.test_commands import command
 SUSPECTS = {
     "kept_table:lost": {"table", "table_load", "kept_table"},
     "bn_multiplier_per_channel:ignored": {"bn_multiplier_per_channel", "multiplier_per_channel"},
-    "bn_summand:first": {"bn_summand"},
     "wide_ew_operand:low_byte": {"wide_ew_operand"},
     "ew_truncation:ignored": {"ew_product", "ew_truncation"},
     "window_of_columns:packed_rows": {"window_of_columns"},
     "kept_weights:lost": {"kept_weights"},
-    "input_sums:ignored": set(),
-    "ties_away:even": set(),
-    "element_wise_alone:32_lanes": set(),
+    "input_sums:ignored": {"input_sums"},
+    "ties_away:even": set(),  # every program but the first few rounds so
+    "element_wise_alone:32_lanes": set(),  # what is wrong shows in one case only, which has others
 }
 
 
 def results(board: Board, deviation: str) -> tuple[int, dict[str, str]]:
     board.add_rocket(hang_ms=50)
-    done = command(
-        board, "bring-up", "--device", "rocket", "--json", RK3588_SIM_BREAK=deviation
-    )
+    done = command(board, "bring-up", "--device", "rocket", "--json", RK3588_SIM_BREAK=deviation)
     document = json.loads(done.stdout)
     return done.returncode, {row["name"]: row["here"] for row in document["features"]}
 
@@ -37,7 +34,6 @@ def results(board: Board, deviation: str) -> tuple[int, dict[str, str]]:
 @pytest.mark.parametrize("deviation", SUSPECTS)
 def test_bring_up_suspects_what_deviates(board: Board, deviation: str):
     code, here = results(board, deviation)
-    print(code, [n for n, v in here.items() if v == "suspect"])
     assert code == 1
     assert SUSPECTS[deviation] <= {name for name, value in here.items() if value == "suspect"}
 
