@@ -38,12 +38,17 @@ def four_dimensions(shape: Sequence[int], fill: int = 1) -> Position:
     return images, height, width, channels
 
 
+def axis_of(axis: int, shape: Sequence[int]) -> int:
+    """An axis that may count from the end, from the front. Raises ViewError."""
+    if not -len(shape) <= axis < len(shape):
+        raise ViewError(f"the axis is {axis}, the shape {list(shape)}")
+    return axis % len(shape)
+
+
 def parts_along(graph: Graph, whole: int, parts: Sequence[int], axis: int) -> tuple[Link, ...]:
     """``parts`` one after the other along ``axis`` of ``whole``. Raises ViewError."""
     shape = graph.tensor(whole).shape
-    if not -len(shape) <= axis < len(shape):
-        raise ViewError(f"the axis is {axis}, the shape {list(shape)}")
-    axis %= len(shape)
+    axis = axis_of(axis, shape)
     links = []
     end = 0
     for part in parts:

@@ -1,0 +1,100 @@
+"""Shapes that follow from those of a partition's inputs: the runtime's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from delegate.host.runtimes import find_runtime
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.graph import DType, Graph
+from delegate.model.partition import Partition
+from delegate.model.tflite_reader import read_graph
+from delegate.ops import OPERATORS
+from delegate.ops.operator import ABSENT
+from delegate.partition.partitioner import select_nodes
+from delegate.partition.shapes import first_unknown, following_shapes, with_shapes
+from tests.generated.cut_model import exposed_model
+from tests.generated.random_graphs import random_graph
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_every_operator_says_the_shapes_of_its_results(name: str) -> None:
+    """Else a partition with it cannot be compiled again after a resize."""
+    operator = OPERATORS[name]
+    assert operator.shapes is not None or operator.function is not None
+
+
+def known_part(graph: Graph) -> Partition:
+    """What the records allow, as far as nothing else comes between."""
+    supported, _ = select_nodes(graph)
+    known = set(graph.inputs)
+    nodes = []
+    for node in graph.nodes:
+        computed = [t for t in node.inputs if t != ABSENT and graph.tensor(t).constant is None]
+        if node.index in supported and known.issuperset(computed):
+            nodes.append(node.index)
+            known.update(node.outputs)
+    return Partition(tuple(nodes), tuple(graph.inputs), ())
+
+
+def test_shapes_follow_as_in_the_runtime() -> None:
+    """Of random graphs with other images, batches, rows and columns: whatever the kernels take."""
+    compared = refused = 0
+    for seed in range(120):
+        content = random_graph(seed).content
+        graph = read_graph(content)
+        partition = known_part(graph)
+        rng = np.random.default_rng(seed)
+        batch, rows, columns = (int(rng.integers(0, 3)) for _ in range(3))
+        given = {
+            t: (n + batch, h + rows * (h > 1), w + columns * (w > 1), c)
+            for t in graph.inputs
+            for n, h, w, c in [graph.tensor(t).shape]
+        }
+        shapes = following_shapes(with_shapes(graph, given), partition)
+        interpreter = find_runtime().interpreter(exposed_model(content), reference_kernels=True)
+        for tensor, shape in given.items():
+            interpreter.resize_tensor_input(tensor, shape)
+        try:
+            interpreter.allocate_tensors()
+            interpreter.invoke()  # slices tell their shapes only then
+        except (RuntimeError, ValueError):
+            refused += 1
+            continue
+        for node in map(graph.node, partition.nodes):
+            # Of a slice with a result of fixed shape the runtime keeps that shape.
+            if node.op == "SLICE" and not graph.tensor(node.outputs[0]).shape_signature:
+                break
+            for tensor in node.outputs:
+                assert shapes[tensor] == interpreter.get_tensor(tensor).shape, (seed, node)
+                compared += 1
+    assert compared > 100
+    assert refused < 60
+
+
+def test_what_the_graph_says_of_results_does_not_count() -> None:
+    graph = read_graph(random_graph(2).content)
+    partition = known_part(graph)
+    results = [t for n in partition.nodes for t in graph.node(n).outputs]
+    wrong = with_shapes(graph, dict.fromkeys(results, (7, 1, 1, 1)))
+    assert following_shapes(wrong, partition) == following_shapes(graph, partition)
+    assert results
+    assert first_unknown(graph, partition, following_shapes(graph, partition)) is None
+
+
+def test_shapes_end_where_none_follow() -> None:
+    builder = ModelBuilder("ranks")
+    x = builder.input("x", (1, 4, 4, 32), DType.INT8)
+    y = builder.tensor("y", (1, 4, 4, 16), DType.INT8)
+    numbers = [builder.constant(f"n{i}", np.array(v, np.int32)) for i, v in
+               enumerate(([0, 0, 0, 16], [1, 4, 4, 16]))]  # fmt: skip
+    builder.operator("SLICE", (x, *numbers), (y,), None)
+    builder.output(y)
+    graph = read_graph(builder.build())
+    partition = Partition((0,), (x,), (y,))
+    assert following_shapes(graph, partition) == {x: (1, 4, 4, 32), y: (1, 4, 4, 16)}
+    other = with_shapes(graph, {x: (4, 32)})
+    shapes = following_shapes(other, partition)
+    assert shapes == {x: (4, 32)}
+    assert first_unknown(other, partition, shapes) == graph.node(0)
