@@ -89,7 +89,7 @@ def classify(
     from pathlib import Path
 
     from delegate.options import Options
-    from delegate.vision.classifier import classify_image
+    from delegate.vision.classification import classify_image
 
     effective = Options.from_mapping(options)
     names = Path(labels) if labels is not None else None

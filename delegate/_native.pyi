@@ -103,7 +103,7 @@ def simulate(
 
     ``kernel``: "rocket" or "rknpu" to keep to that driver's limits, instead of ``chained``. The
     result's "complaints" are the deviations that ``lenient`` passed over, one line each, its
-    "tasks" what every task moved and computed (with ``counters``), and its "traces" how the
+    "tasks" what every task moved and computed (with ``counters``), and its "writes" how the
     element at device address ``probe`` got its value, one for every task that writes it.
     delegate/insight/simulated_run.py makes types of them. ``chip``: as
     delegate.chip.header.native_chip gives it; RK3588 without.

@@ -13,8 +13,8 @@ import numpy as np
 
 from delegate.conformance.random_layers import Numbers, Window, conv, depthwise
 from delegate.model.builder import layers
+from delegate.model.builder.aliases import concatenation, slice_of
 from delegate.model.builder.model_builder import ModelBuilder
-from delegate.model.builder.views import concatenation, slice_of
 from delegate.model.graph import DType, Padding, Quantization
 
 QUANTIZATION = Quantization((0.05,), (3,))

@@ -6,9 +6,10 @@ rate of an NPU. The simulator and the devices get the same value (``delegate/chi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from delegate.chip.element import Element
+from delegate.chip.features import Feature
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class Limits:
 @dataclass(frozen=True, slots=True)
 class Chip:
     """One chip. ``name`` is what Programs are marked with; ``formats`` are the element types
-    that convolutions take; ``features`` name what only some chips or boards have.
+    that convolutions take; ``features`` are all that programs may use of it, with their evidence.
     """
 
     name: str
@@ -103,4 +104,4 @@ class Chip:
     rates: Rates
     limits: Limits
     formats: tuple[Element, ...]
-    features: frozenset[str] = frozenset()
+    features: tuple[Feature, ...] = field(default=(), hash=False)

@@ -11,6 +11,7 @@ from typing import Final
 from delegate.chip.chip import Cbuf, Chip, Groups, Limits, Rates
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.registers import register
+from delegate.chip.rk3588_features import FEATURES
 
 _ACCUMULATOR_BITS: Final = 32  # documented
 _INT8_LEAST: Final = -128
@@ -74,4 +75,5 @@ RK3588: Final = Chip(
     ),
     limits=_limits(),
     formats=(Element.INT8, Element.FP16),
+    features=FEATURES,
 )

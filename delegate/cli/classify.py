@@ -25,7 +25,7 @@ from delegate.host.delegated import DelegatedModel
 from delegate.host.delegation import plural
 from delegate.progress import progress
 from delegate.vision.class_ranking import Ranked
-from delegate.vision.classifier import classify_images
+from delegate.vision.classification import classify_images
 from delegate.vision.images import FLOAT_MEAN, FLOAT_STD
 
 _DEFAULT_TOP = 5

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from delegate.chip.features import Rank
 from delegate.cli.argument_types import natural_number
 from delegate.cli.command import (
     Command,
@@ -174,8 +175,8 @@ def _print_tables(path: Path, result: CompileResult, document: dict[str, Any]) -
             f"{plural(compiled.tasks, 'task')}; buffers {thousands(compiled.buffers_bytes)} bytes; "
             f"{thousands(estimate.cycles)} cycles, {thousands(estimate.bytes)} bytes moved"
         )
-        if compiled.split:
-            print(f"split_rows: {compiled.split}")
+        if compiled.sharing:
+            print(f"split_rows: {compiled.sharing}")
         print(
             format_table(
                 _LAYER_HEADINGS,
@@ -184,12 +185,30 @@ def _print_tables(path: Path, result: CompileResult, document: dict[str, Any]) -
                 last="elide",
             )
         )
+    _print_features(document)
     _print_advice(document)
     if result.rejections:
         print()
         print("left to the CPU:")
         rejected = [(r.node, r.op, r.rule, r.detail) for r in result.rejections]
         print(format_table(("node", "op", "rule", "reason"), rejected, right=(0,)))
+
+
+def _print_features(document: dict[str, Any]) -> None:
+    """How well what the programs rest on is known: a count per rank, names of the least known."""
+    names: dict[str, list[str]] = {}
+    for feature in document["features"]:
+        names.setdefault(feature["rank"], []).append(feature["name"])
+    if not names:
+        return
+    unseen = [Rank.ASSUMED.text, Rank.DOCUMENTED.text]
+    rows = [
+        (len(found), rank, ", ".join(found) if rank in unseen else "")
+        for rank, found in names.items()
+    ]
+    print()
+    print("features of the hardware (docs/features.md), the least known first:")
+    print(format_table(("count", "evidence", "which"), rows, right=(0,)))
 
 
 def _print_choices(document: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from delegate import __version__
-from delegate.compile.compiler import CompileResult, split_of
+from delegate.compile.compiler import CompileResult, sharing_of
 from delegate.errors import ProgramError
 from delegate.log import get_logger
 from delegate.model.files import open_plain
@@ -108,7 +108,7 @@ def cache_key(graph: Graph, options: Options, context: str = "") -> str:
     """A digest of all that a compiled program depends on."""
     digest = hashlib.sha256()
     # The device that is meant and how many cores it has count only where rows are shared.
-    chosen = (options.compiling(), repr(split_of(options)))
+    chosen = (options.compiling(), repr(sharing_of(options)))
     facts = (__version__, FORMAT_VERSION, _compiler_fingerprint(), np.__version__, context)
     _update(digest, (facts, chosen, graph.name, graph.inputs, graph.outputs))
     facts_of_nodes = facts_of(graph)

@@ -19,7 +19,7 @@ from delegate.log import get_logger
 from delegate.lower.kick_state import TRUSTED, KickState
 from delegate.lower.lowering import lower_partition
 from delegate.lower.task import Layer
-from delegate.lower.tiling.bands import Split
+from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph
 from delegate.model.partition import Partition
 from delegate.model.tflite_reader import PathOrBytes, read_graph
@@ -30,7 +30,7 @@ from delegate.options import Options
 from delegate.partition.cost import PartitionCost, partition_cost, slower_partitions
 from delegate.partition.functions import broken_functions
 from delegate.partition.partitioner import (
-    copying_views,
+    copying_aliases,
     partition_graph,
     select_nodes,
     select_partitions,
@@ -49,7 +49,7 @@ Preview = Callable[[list[int]], Sequence[tuple[Sequence[int], Sequence[int], Seq
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledPartition:
     """A partition and its serialised Program. ``live_bytes``: the least its SCRATCH can be.
-    ``split``: whether its rows are shared among cores, and why; empty if nobody asked.
+    ``sharing``: whether its rows are shared among cores, and why; empty if nobody asked.
     """
 
     partition: Partition
@@ -59,7 +59,7 @@ class CompiledPartition:
     estimate: Estimate
     buffers_bytes: int
     live_bytes: int = 0
-    split: str = ""
+    sharing: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,12 +108,12 @@ def compile_context(graph: Graph, options: Options, preview: Preview) -> Compile
     return _compile(graph, options, partitions)
 
 
-def split_of(options: Options, chip: Chip = RK3588) -> Split | None:
+def sharing_of(options: Options, chip: Chip = RK3588) -> RowSharing | None:
     """How rows may be shared among cores; None: not at all."""
     cores = chip.cores if options.cores in ("auto", "all") else len(options.cores.split(","))
     if options.split_rows == "off" or cores == 1:
         return None
-    return Split(
+    return RowSharing(
         cores, options.split_rows == "always", _is_rocket(options.device), rates=chip.rates
     )
 
@@ -130,11 +130,11 @@ def _is_rocket(device: str) -> bool:
 def compile_partition(
     graph: Graph,
     partition: Partition,
-    split: Split | None = None,
+    sharing: RowSharing | None = None,
     kick_state: KickState = TRUSTED,
     chip: Chip = RK3588,
 ) -> CompiledPartition:
-    """Lowers, encodes and serialises one partition, for several cores if ``split`` is given and
+    """Lowers, encodes and serialises one partition, for several cores if ``sharing`` is given and
     that is faster by estimate. Raises LoweringError naming the node.
     """
     name = _name(graph, partition)
@@ -142,12 +142,12 @@ def compile_partition(
     lowered = lower_partition(graph, workload, name, None, kick_state, chip)
     program = build_program(lowered, COMPILER)
     text = ""
-    if split is not None:
-        for_cores = lower_partition(graph, workload, name, split, kick_state, chip)
+    if sharing is not None:
+        for_cores = lower_partition(graph, workload, name, sharing, kick_state, chip)
         shared = build_program(for_cores, COMPILER)
-        decision = decide(split, program, shared, for_cores)
+        decision = decide(sharing, program, shared, for_cores)
         text = decision.text
-        if decision.is_split:
+        if decision.is_shared:
             lowered, program = for_cores, shared
     return CompiledPartition(
         partition=partition,
@@ -157,7 +157,7 @@ def compile_partition(
         estimate=total(task.estimate for task in program.tasks),
         buffers_bytes=sum(buffer.size_bytes for buffer in program.buffers),
         live_bytes=lowered.live_bytes,
-        split=text,
+        sharing=text,
     )
 
 
@@ -169,12 +169,12 @@ def _compile(
     chip: Chip = RK3588,
 ) -> CompileResult:
     start = time.perf_counter()
-    split = split_of(options, chip)
+    sharing = sharing_of(options, chip)
     supported, rejections = select_nodes(graph, options.deny_ops)
     compiled: dict[Partition, CompiledPartition] = {}
     while True:
         partitions = partitions_of(frozenset(supported))
-        failed: list[Rejection] = list(copying_views(graph, partitions))
+        failed: list[Rejection] = list(copying_aliases(graph, partitions))
         failed += broken_functions(graph, partitions)
         if not failed:
             partitions, too_small = select_partitions(
@@ -185,7 +185,7 @@ def _compile(
             if partition in compiled:
                 continue
             try:
-                compiled[partition] = compile_partition(graph, partition, split, kick_state, chip)
+                compiled[partition] = compile_partition(graph, partition, sharing, kick_state, chip)
             except Exception as error:
                 failed += _rejections(graph, partition, error)
         if not failed and options.only_faster:

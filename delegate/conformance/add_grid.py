@@ -8,29 +8,16 @@ import numpy as np
 
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Grid
-from delegate.conformance.own_grid import dtype_of, window_of
+from delegate.conformance.own_grid import constant, dtype_of, shape_of, window_of
 from delegate.conformance.random_layers import Numbers, conv, depthwise, draw_quantization
 from delegate.conformance.tolerance import SUM, SUM_ALONE, TIES
 from delegate.model.builder import layers
 from delegate.model.builder.model_builder import ModelBuilder
 from delegate.model.builder.ranges import LIMITS
-from delegate.model.graph import Activation, DType, Quantization
+from delegate.model.graph import Activation, Quantization
 
 _TYPES = ("uint8", "int8")
 _ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
-
-
-def _shape(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split("x"))
-
-
-def _constant(
-    builder: ModelBuilder, rng: np.random.Generator, shape: tuple[int, ...], dtype: DType
-) -> int:
-    low, high = LIMITS[dtype]
-    kind = np.int8 if dtype is DType.INT8 else np.uint8
-    values = rng.integers(low, high + 1, shape).astype(kind)
-    return builder.constant("constant", values, draw_quantization(rng, dtype))
 
 
 def _shapes() -> Grid:
@@ -39,7 +26,8 @@ def _shapes() -> Grid:
             builder = ModelBuilder("add")
             dtype = dtype_of(type)
             a, b = (
-                builder.input(n, _shape(shape), dtype, draw_quantization(rng, dtype)) for n in "ab"
+                builder.input(n, shape_of(shape), dtype, draw_quantization(rng, dtype))
+                for n in "ab"
             )
             builder.output(layers.add(builder, a, b, activation=Activation[activation]))
             return builder.build()
@@ -114,7 +102,7 @@ def _broadcast() -> Grid:
             dtype = dtype_of(type)
             a = builder.input("a", (1, 11, 7, 19), dtype, draw_quantization(rng, dtype))
             if origin == "constant":
-                b = _constant(builder, rng, shapes[other], dtype)
+                b = constant(builder, rng, shapes[other], dtype)
             else:
                 b = builder.input("b", shapes[other], dtype, draw_quantization(rng, dtype))
             pair = (a, b) if order == "first" else (b, a)
@@ -153,7 +141,7 @@ def _origins() -> Grid:
 
     def whole_constant(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
         spec = builder.spec(x)
-        return _constant(builder, rng, spec.shape, spec.dtype)
+        return constant(builder, rng, spec.shape, spec.dtype)
 
     def other_input(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
         spec = builder.spec(x)

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from delegate.conformance.tolerance import PER_TENSOR
 
-OPERATORS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD"})
+OPERATORS = frozenset(
+    {
+        *("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MAX_POOL_2D"),
+        *("ADD", "MUL", "SUB", "MAXIMUM", "MINIMUM"),
+    }
+)
 """What the suite is about."""
 
 Build = Callable[[np.random.Generator], bytes]
+Inputs = Callable[[], Sequence[npt.NDArray[np.generic]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +31,11 @@ class Case:
 
     ``label`` is the family in summaries. ``differing``: the share of elements that may
     be one step off (see ``tolerance``). ``input_levels``: inputs are uniform over the first so
-    many of the type's 256 values. ``rejected_by``: the delegate must refuse every node of the four
-    operators, by one of these rules. ``runs_on_cpu`` False: TensorFlow Lite itself refuses the
-    model, so only the refusal is checked. ``per_operator``: a whole model, whose nodes are judged
-    one by one with TensorFlow Lite's own inputs to them.
+    many of the type's 256 values; ``inputs`` gives them instead, in order. ``rejected_by``: the
+    delegate must refuse every node of the suite's operators, by one of these rules. ``runs_on_cpu``
+    False: TensorFlow Lite itself refuses the model, so only the refusal is checked.
+    ``per_operator``: a whole model, whose nodes are judged one by one with TensorFlow Lite's own
+    inputs to them.
     """
 
     name: str
@@ -35,6 +43,7 @@ class Case:
     build: Build | None = None
     path: Path | None = None
     differing: float = PER_TENSOR
+    inputs: Inputs | None = None
     input_levels: int = 256
     rejected_by: tuple[str, ...] = ()
     runs_on_cpu: bool = True

@@ -63,6 +63,8 @@ def prepare(name: str, models: Path | None) -> Prepared:
         model = read_file(case.path, "file", MAX_MODEL_BYTES, error=ModelError)
     graph = read_graph(model)
     inputs: dict[int, Array] = {}
+    if case.inputs is not None:
+        return Prepared(case, model, graph, dict(zip(graph.inputs, case.inputs(), strict=True)))
     for index in graph.inputs:
         tensor = graph.tensor(index)
         kind = np.dtype(tensor.dtype.name.lower())

@@ -11,7 +11,7 @@ from delegate.compile.compiler import compile_model
 from delegate.conformance.execution import Array, Prepared, expected, load_and_invoke, prepare
 from delegate.conformance.outcome import Oracle, Outcome
 from delegate.conformance.task_machine import Machine, Watch, place_of
-from delegate.conformance.task_stages import Step, Trace
+from delegate.conformance.task_stages import ElementSteps, Step
 from delegate.insight.comparison import MAX_ABS_DIFF
 from delegate.lower.lowering import lower_partition
 from delegate.lower.task import ElementwiseTask, LoweredPartition, Ref, Task, TensorBinding
@@ -102,31 +102,31 @@ def _follow(
 ) -> Iterator[str]:
     machine = Machine(lowered, watch)
     machine.run(arrays)
-    trace = machine.trace
+    watched = machine.watched
     indent = "  " * depth
-    if trace is None:
+    if watched is None:
         yield f"{indent}an input of the partition"
         return
-    row, column, channel = trace.element
+    row, column, channel = watched.element
     yield (
-        f"{indent}layer {trace.layer}, task {trace.index} ({trace.task.tile}): row {row}, "
+        f"{indent}layer {watched.layer}, task {watched.index} ({watched.task.tile}): row {row}, "
         f"column {column}, channel {channel}"
     )
-    yield from (f"{indent}  {_line(step)}" for step in trace.steps)
+    yield from (f"{indent}  {_line(step)}" for step in watched.steps)
     if depth == _MAX_DEPTH:
         return
-    for what, place in _operands(trace.task, trace):
+    for what, place in _operands(watched.task, watched):
         yield f"{indent}  {what}:"
-        yield from _follow(lowered, arrays, Watch(place, trace.index), depth + 1)
+        yield from _follow(lowered, arrays, Watch(place, watched.index), depth + 1)
 
 
 def _line(step: Step) -> str:
     return f"{step.stage:8}{step.action:48}{step.value:>14}"
 
 
-def _operands(task: Task, trace: Trace) -> Iterator[tuple[str, Ref]]:
-    """Where the element-wise operands of the traced element lie."""
-    row, column, channel = trace.element
+def _operands(task: Task, watched: ElementSteps) -> Iterator[tuple[str, Ref]]:
+    """Where the element-wise operands of the watched element lie."""
+    row, column, channel = watched.element
     pixel = (row * task.output.width + column) * 16
 
     def at(start: Ref, surface_stride_bytes: int) -> Ref:

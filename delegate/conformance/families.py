@@ -14,6 +14,8 @@ from delegate.conformance import (
     depthwise_grid,
     graph_grid,
     model_files,
+    pair_grid,
+    pool_grid,
     rejected_cases,
     teflon_grid,
 )
@@ -30,7 +32,9 @@ def all_families(models: Path | None) -> tuple[Family, ...]:
         *depthwise_grid.families(),
         *dense_grid.families(),
         *add_grid.families(),
+        *pair_grid.families(),
         *arithmetic_grid.families(),
+        *pool_grid.families(),
         *graph_grid.families(),
         *rejected_cases.families(),
         *model_files.families(models),

@@ -10,7 +10,8 @@ from delegate.conformance.case import Case
 from delegate.conformance.random_layers import Numbers, Window, draw_quantization
 from delegate.conformance.tolerance import PER_CHANNEL, PER_TENSOR
 from delegate.model.builder.model_builder import ModelBuilder
-from delegate.model.graph import DType, Padding
+from delegate.model.builder.ranges import LIMITS
+from delegate.model.graph import DType, Padding, Quantization
 
 TYPES = ("uint8", "int8", "per_channel")
 PADDINGS = ("same", "valid")
@@ -31,6 +32,25 @@ def is_per_channel(kind: str) -> bool:
 def numbers_of(kind: str) -> Numbers:
     """Teflon's numbers for one of ``TYPES``."""
     return Numbers(per_channel=is_per_channel(kind))
+
+
+def shape_of(text: str) -> tuple[int, ...]:
+    """ "1x5x3" as (1, 5, 3)."""
+    return tuple(int(part) for part in text.split("x"))
+
+
+def constant(
+    builder: ModelBuilder,
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+    dtype: DType,
+    quantization: Quantization | None = None,
+) -> int:
+    """Random values."""
+    low, high = LIMITS[dtype]
+    kind = np.int8 if dtype is DType.INT8 else np.uint8
+    values = rng.integers(low, high + 1, shape).astype(kind)
+    return builder.constant("constant", values, quantization or draw_quantization(rng, dtype))
 
 
 def pair(text: str) -> tuple[int, int]:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.conformance.dpu_arithmetic import Array
-from delegate.conformance.task_stages import Element, TaskRun, Trace
+from delegate.conformance.task_stages import Element, ElementSteps, TaskRun
 from delegate.lower.task import (
     ATOM_BYTES,
     BufferId,
@@ -42,7 +42,7 @@ class Machine:
     """Memory and arithmetic of one partition. ``watch``: an element whose steps are recorded."""
 
     def __init__(self, lowered: LoweredPartition, watch: Watch | None = None) -> None:
-        self.trace: Trace | None = None
+        self.watched: ElementSteps | None = None
         self._lowered = lowered
         self._watch = watch
         self._memory: dict[BufferId, npt.NDArray[np.uint8]] = {}
@@ -60,8 +60,8 @@ class Machine:
             for task in layer.tasks:
                 element = self._watched_element(task.output, index)
                 if element is not None:
-                    self.trace = Trace(index, layer.name, task, element, [])
-                run = TaskRun(self, task, None if element is None else self.trace)
+                    self.watched = ElementSteps(index, layer.name, task, element, [])
+                run = TaskRun(self, task, None if element is None else self.watched)
                 run.convolution(task) if isinstance(task, ConvTask) else run.elementwise(task)
                 index += 1
         return [self._read(binding) for binding in self._lowered.outputs]

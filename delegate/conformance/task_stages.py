@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from delegate.conformance.dpu_arithmetic import Array, half_even, rounded, shift_by_sign
+from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -39,7 +40,7 @@ class Step:
 
 
 @dataclass(slots=True)
-class Trace:
+class ElementSteps:
     """How the watched byte came about. ``element`` is row, column, channel in the task's cube."""
 
     index: int
@@ -69,23 +70,23 @@ class Memory(Protocol):
 
 
 class TaskRun:
-    """One task. ``trace`` collects the steps of its element, if it has the watched one."""
+    """One task. ``watched`` collects the steps of its element, if it has the watched one."""
 
-    def __init__(self, machine: Memory, task: Task, trace: Trace | None) -> None:
+    def __init__(self, machine: Memory, task: Task, watched: ElementSteps | None) -> None:
         self._machine = machine
-        self._trace = trace
+        self._watched = watched
         self._real = task.output.channels_real
 
     def _note(self, stage: str, action: str, value: Array) -> None:
-        if self._trace is not None:
-            number = int(np.broadcast_to(value, value.shape)[self._trace.element])
-            self._trace.steps.append(Step(stage, action, number))
+        if self._watched is not None:
+            number = int(np.broadcast_to(value, value.shape)[self._watched.element])
+            self._watched.steps.append(Step(stage, action, number))
 
     def _of_channel(self, operand: Array | int | None) -> int:
         """The operand that the watched element meets."""
-        if self._trace is None or operand is None:
+        if self._watched is None or operand is None:
             return 0
-        return int(np.broadcast_to(operand, self._real)[self._trace.element[2]])
+        return int(np.broadcast_to(operand, self._real)[self._watched.element[2]])
 
     def convolution(self, task: ConvTask) -> None:
         f, w, o = task.feature, task.weights, task.output
@@ -123,8 +124,8 @@ class TaskRun:
     def elementwise(self, task: ElementwiseTask) -> None:
         o = task.output
         x = self._machine.rows(
-            task.source, o.height, o.width, o.channels, o.width * 16,
-            task.source_surface_stride_bytes,
+            task.source, o.height, o.width, o.channels,
+            task.source_line_stride_bytes or o.width * 16, task.source_surface_stride_bytes,
         )  # fmt: skip
         value = x[:, :, : self._real]
         self._note("RDMA", "first operand", value)
@@ -220,15 +221,27 @@ class TaskRun:
         else:
             operand = self._ew_operand(ew, ew.operand, o)
             self._note("EW", "second operand", operand)
-            if ew.multiplies:
-                value = _fits_int32(value * operand, "EW MUL")
-                self._note("EW", "product", value)
-                return self._clamp("EW", value, ew.relu, ew.relux_max)
-            scaled = half_even((operand + ew.offset) * ew.scale, ew.shift)
-            self._note("EW", f"(operand + {ew.offset}) * {ew.scale} >> {ew.shift}", scaled)
-            value = _fits_int32(value + scaled, "EW")
-            self._note("EW", "sum", value)
+            value = self._combined(ew, value, operand)
         return self._clamp("EW", value, ew.relu, ew.relux_max)
+
+    def _combined(self, ew: EwStage, value: Array, operand: Array) -> Array:
+        if ew.operation is EwOperation.MAX:
+            larger = np.maximum(value, operand)
+            self._note("EW", "the larger", larger)
+            return larger
+        if ew.operation is EwOperation.MIN:
+            smaller = np.minimum(value, operand)
+            self._note("EW", "the smaller", smaller)
+            return smaller
+        scaled = half_even((operand + ew.offset) * ew.scale, ew.shift)
+        self._note("EW", f"(operand + {ew.offset}) * {ew.scale} >> {ew.shift}", scaled)
+        if ew.operation is EwOperation.MULTIPLY:
+            product = _fits_int32(half_even(value * scaled, ew.truncate), "EW MUL")
+            self._note("EW", f"product >> {ew.truncate}", product)
+            return product
+        total = _fits_int32(value + scaled, "EW")
+        self._note("EW", "sum", total)
+        return total
 
     def _ew_operand(self, ew: EwStage, place: Ref, o: OutputCube) -> Array:
         if ew.per_channel:
@@ -236,8 +249,9 @@ class TaskRun:
             values = self._machine.operand(place, kind, self._real).astype(np.int64)
             return np.broadcast_to(values, (o.height, o.width, self._real))
         read = self._machine.rows(
-            place, o.height, o.width, o.channels, o.width * 16, ew.surface_stride_bytes
-        )
+            place, o.height, o.width, o.channels,
+            ew.line_stride_bytes or o.width * 16, ew.surface_stride_bytes,
+        )  # fmt: skip
         return np.asarray(read[:, :, : self._real])
 
     def _out_convert(self, oc: OutConvert, value: Array, wide: bool) -> Array:

@@ -3,6 +3,7 @@
 One step of tolerance alone would let a wrong zero point pass, and nearly every wrong multiplier. So
 each case has a share of elements that may differ, from the widths of the register operands:
 
+- NONE: what is exact, as all that moves or compares data, and tables.
 - PER_TENSOR: BS and BN multiply by about 30 bits together; what differs is what BS's own rounding
   decides. Measured: 1e-6.
 - PER_CHANNEL: 15 bits of multiplier are off by up to 2^-16 of the result, which moves a result of
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 import math
 
+NONE = 0.0
 PER_TENSOR = 1e-4
 PER_CHANNEL = 6e-4
 SUM_ALONE = 3e-4
@@ -40,5 +42,7 @@ _FREE = 3
 
 def most_differing(share: float, elements: int) -> int:
     """How many of ``elements`` may differ if ``share`` is the expected share."""
+    if share == NONE:
+        return 0
     mean = share * elements
     return math.floor(mean + _DEVIATIONS * math.sqrt(mean)) + _FREE

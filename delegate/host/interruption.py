@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing import resource_tracker
 from types import FrameType, TracebackType
 from typing import NoReturn
 
@@ -47,7 +48,6 @@ def install(say: Callable[[], None]) -> None:
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     sys.unraisablehook = _unraisable
     sys.excepthook = _printed
-    threading.excepthook = _thread_failed
     threading.Thread(target=_watch, args=(reader, say), daemon=True).start()
 
 
@@ -60,8 +60,8 @@ def end(say: Callable[[], None]) -> NoReturn:
     """Ends an interrupted command and its workers. Python's own way out may wait for workers, or
     end the process by the signal.
     """
-    _announce(say)
     kill_workers()
+    _announce(say)
     atexit._run_exitfuncs()  # temporary files, and what workers shared
     with contextlib.suppress(OSError, ValueError, AttributeError):  # it may be closed
         sys.stdout.flush()
@@ -82,19 +82,25 @@ def finish() -> None:
 
 
 def kill_workers() -> None:
-    """Kills the processes that this one started to work for it."""
-    for child in multiprocessing.active_children():
+    """Kills the processes that this one started to work for it; they say nothing after it."""
+    children = multiprocessing.active_children()
+    for child in children:
         child.kill()
+    for child in children:
+        child.join(_PATIENCE_S)
 
 
 @contextlib.contextmanager
 def starting_processes() -> Iterator[None]:
-    """Processes started inside never see Ctrl-C, which a terminal sends to all: this one speaks for
-    them. It is not interrupted inside, but then.
+    """Processes started inside never see Ctrl-C, which a terminal sends to all: they inherit that
+    SIGINT is blocked. This one is not interrupted inside, but then.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     _State.deferrals += 1
     try:
+        # It comes with the first process, and unblocks SIGINT when it has been started.
+        resource_tracker.ensure_running()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         yield
     finally:
         _State.deferrals -= 1
@@ -127,17 +133,14 @@ def _printed(
         sys.__excepthook__(kind, error, traceback)
 
 
-def _thread_failed(arguments: threading.ExceptHookArgs) -> None:
-    """Threads that wait for killed workers have nothing to tell."""
-    if not _State.is_interrupted:
-        threading.__excepthook__(arguments)
-
-
 def _watch(reader: int, say: Callable[[], None]) -> None:
     while os.read(reader, 1) != bytes([signal.SIGINT]):
         pass
     time.sleep(_PATIENCE_S)
     kill_workers()  # perhaps they are what is waited for
     time.sleep(_PATIENCE_S)
+    while _State.deferrals:  # a process that is half started would be left
+        time.sleep(_AGAIN_S)
+    kill_workers()
     _announce(say)
     os._exit(EXIT_INTERRUPTED)

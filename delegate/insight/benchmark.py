@@ -20,11 +20,10 @@ from delegate.host.delegated import DelegatedModel
 from delegate.host.host_facts import host_facts
 from delegate.host.reference import ReferenceModel
 from delegate.host.runtimes import find_runtime, invoke
-from delegate.insight.inferences import run_inferences
+from delegate.insight.inferences import Inference, run_inferences
 from delegate.insight.layer_counters import count_program, sum_counters
 from delegate.insight.memory_use import memory_document
 from delegate.insight.run_log import Run
-from delegate.insight.timeline import Inference
 from delegate.options import Options
 from delegate.vision.model_inputs import Sample
 
@@ -231,7 +230,7 @@ def _partitions(inferences: Sequence[Inference], result: CompileResult) -> list[
                 "partition": number,
                 "nodes": list(nodes),
                 "tasks": compiled.tasks,
-                "split": compiled.split,
+                "split": compiled.sharing,
                 "measured": _phase_times(runs) if runs else None,
                 "estimate": {
                     "npu_cycles": estimate.npu_cycles,

@@ -42,6 +42,7 @@ class SelfTest:
     cases: int
     seconds: float
     problem: str | None
+    features: tuple[dict[str, Any], ...] = ()  # what it says of each (self_test.feature_table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,8 @@ def _packages() -> dict[str, str]:
 
 def _self_test(options: Options) -> SelfTest:
     from delegate._native import open_device_name
-    from delegate.insight.self_test import CASES, run_cases
+    from delegate.insight.self_test import feature_table, run_cases
+    from delegate.insight.self_test_cases import CASES
 
     start = time.perf_counter()
     try:
@@ -175,7 +177,9 @@ def _self_test(options: Options) -> SelfTest:
     results = list(run_cases(options.device, options.timeout_ms))
     problem = next((f"{r.name}: {r.error}" for r in results if not r.passed), None)
     passed = problem is None and len(results) == len(CASES)
-    return SelfTest(device, passed, len(results), time.perf_counter() - start, problem)
+    seconds = time.perf_counter() - start
+    features = tuple(feature_table(RK3588, results))
+    return SelfTest(device, passed, len(results), seconds, problem, features)
 
 
 def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
@@ -189,7 +193,7 @@ def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
             "problem", "no TensorFlow Lite runtime is installed",
             "pip install rk3588-delegate[runtime] (or ai-edge-litert)",
         )  # fmt: skip
-    yield from _split_findings(options)
+    yield from _sharing_findings(options)
     test = facts.self_test
     if test is not None and not test.passed:
         yield Finding(
@@ -197,26 +201,31 @@ def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
             "see dmesg; `bring-up -o results.json` finds out more and writes a file to send",
         )  # fmt: skip
     elif test is not None and test.cases:
-        yield Finding("ok", f"self-test on {test.device}: {test.cases} programs, bit for bit")
+        agreed = sum(feature["here"] == "agreed" for feature in test.features)
+        yield Finding(
+            "ok",
+            f"self-test on {test.device}: {test.cases} programs, bit for bit; {agreed} of "
+            f"{len(test.features)} features of the hardware (--json lists them)",
+        )
 
 
-def _split_findings(options: Options) -> Iterator[Finding]:
+def _sharing_findings(options: Options) -> Iterator[Finding]:
     """What option split_rows comes to here; which layers it concerns depends on the model."""
     if options.split_rows == "off":
         return
-    from delegate.compile.compiler import split_of
+    from delegate.compile.compiler import sharing_of
 
-    split = split_of(options)
-    if split is None:
+    sharing = sharing_of(options)
+    if sharing is None:
         yield Finding(
             "note", f"split_rows={options.split_rows} does nothing: cores={options.cores} is one",
             "give more cores, or none",
         )  # fmt: skip
         return
-    memory = "each with copies of all buffers" if split.separate_memory else "in one memory"
+    memory = "each with copies of all buffers" if sharing.separate_memory else "in one memory"
     yield Finding(
         "ok",
-        f"split_rows={options.split_rows}: layers may share {split.cores} cores, {memory}; "
+        f"split_rows={options.split_rows}: layers may share {sharing.cores} cores, {memory}; "
         "`compile` and `bench` say which do, and why",
     )
 

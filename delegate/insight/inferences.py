@@ -1,17 +1,76 @@
-"""Runs a model and gives its inferences as timelines."""
+"""Inferences of a model: partitions as they ran, and the CPU operators between them.
+
+In: the moments around an invoke, the runs that the native part logged in between, and the order in
+which the runtime executes nodes. The runtimes tell no times of single operators, so what runs on
+the CPU is measured as the gap between two partitions.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from delegate.compile.compiler import CompileResult
 from delegate.host.delegated import DelegatedModel
 from delegate.host.runtimes import invoke
-from delegate.insight.run_log import run_log
-from delegate.insight.timeline import Inference, split_inference
+from delegate.insight.run_log import Run, run_log
 from delegate.partition.partitioner import execution_order
 from delegate.vision.model_inputs import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class CpuSpan:
+    """Consecutive nodes on the CPU, with the runtime's own work around them. Times as in Run."""
+
+    nodes: tuple[int, ...]
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """One invoke; ``runs`` and ``cpu`` in order of time."""
+
+    start_ns: int
+    end_ns: int
+    runs: tuple[Run, ...]
+    cpu: tuple[CpuSpan, ...]
+
+
+def inference_of(
+    start_ns: int,
+    end_ns: int,
+    runs: Sequence[Run],
+    order: Sequence[tuple[int, ...]],
+    delegated: frozenset[int],
+) -> Inference:
+    """Assigns the gaps between the runs of one invoke to the CPU nodes executed in them.
+
+    ``order``: runs of nodes as the runtime executes them. A gap without CPU nodes is the runtime's
+    own overhead and counts as a span of no nodes.
+    """
+    inside = sorted(
+        (run for run in runs if start_ns <= run.start_ns and run.end_ns <= end_ns),
+        key=lambda run: run.start_ns,
+    )
+    waiting: dict[int, tuple[int, ...]] = {}
+    before: list[int] = []
+    for nodes in order:
+        if nodes[0] in delegated:
+            waiting[min(nodes)] = tuple(before)
+            before = []
+        else:
+            before += nodes
+    spans = []
+    moment = start_ns
+    for run in inside:
+        first = run.first_node
+        nodes = waiting.get(first, ()) if first is not None else ()
+        spans.append(CpuSpan(nodes, moment, run.start_ns))
+        moment = run.end_ns
+    spans.append(CpuSpan(tuple(before), moment, end_ns))
+    return Inference(start_ns, end_ns, tuple(inside), tuple(spans))
 
 
 def run_inferences(
@@ -35,4 +94,4 @@ def run_inferences(
             done()
     delegated = frozenset(n for c in result.partitions for n in c.partition.nodes)
     order = execution_order(result.graph, delegated)
-    return [split_inference(begin, end, runs, order, delegated) for begin, end in moments]
+    return [inference_of(begin, end, runs, order, delegated) for begin, end in moments]

@@ -22,7 +22,7 @@ from delegate.insight.capture import Capture, CaptureCheck
 from delegate.lower.task import TensorBinding
 from delegate.npu.program_types import Program
 
-__all__ = ["ElementTrace", "Explanation", "TaskCounters", "count", "explain", "explain_task"]
+__all__ = ["ElementWrite", "Explanation", "TaskCounters", "count", "explain", "explain_task"]
 
 _ATOM_BYTES = 16
 # Registers hold no larger coordinate, and no run has as many tasks.
@@ -76,7 +76,7 @@ class TaskCounters:
 
 
 @dataclass(frozen=True, slots=True)
-class ElementTrace:
+class ElementWrite:
     """How one task made the element. ``element`` is (c, h, w) within the task's tile, ``address``
     where it lies in device memory.
 
@@ -109,7 +109,7 @@ class Explanation:
     """
 
     address: int
-    traces: tuple[ElementTrace, ...]
+    writes: tuple[ElementWrite, ...]
     earlier: int = 0
 
     def as_dict(self) -> dict[str, Any]:
@@ -129,28 +129,28 @@ class Explanation:
                     "registers": dict(t.registers),
                     "groups": dict(t.groups),
                 }
-                for t in self.traces
+                for t in self.writes
             ],
         }
 
     def text(self, registers: bool = False) -> str:
         """For people; with ``registers`` every written register, too."""
         lines = [f"element at device address {self.address:#x}"]
-        if not self.traces:
+        if not self.writes:
             lines.append("no task writes it")
         if self.earlier:
             lines.append(f"written by {self.earlier} tasks before these")
-        for trace in self.traces:
-            c, h, w = trace.element
-            name = f" ({trace.layer})" if trace.layer else ""
-            lines.append(f"task {trace.task}{name}: channel {c}, row {h}, column {w} of its tile")
-            groups = ", ".join(f"{block} {group}" for block, group in trace.groups)
+        for write in self.writes:
+            c, h, w = write.element
+            name = f" ({write.layer})" if write.layer else ""
+            lines.append(f"task {write.task}{name}: channel {c}, row {h}, column {w} of its tile")
+            groups = ", ".join(f"{block} {group}" for block, group in write.groups)
             lines.append(f"  register groups: {groups}")
             if registers:
-                lines += [f"  {register} = {value:#x}" for register, value in trace.registers]
-            width = max(len(stage) for stage, _ in trace.values) if trace.values else 0
-            lines += [f"  {stage:<{width}}  {value:.10g}" for stage, value in trace.values]
-            lines.append(f"  {'output':<{width}}  {trace.output:.10g}")
+                lines += [f"  {register} = {value:#x}" for register, value in write.registers]
+            width = max(len(stage) for stage, _ in write.values) if write.values else 0
+            lines += [f"  {stage:<{width}}  {value:.10g}" for stage, value in write.values]
+            lines.append(f"  {'output':<{width}}  {write.output:.10g}")
         return "\n".join(lines)
 
 
@@ -166,8 +166,8 @@ def count(source: Capture | Program, *, chained: bool | None = None) -> tuple[Ta
     """
     if isinstance(source, Program):
         source = _capture(source, [_zeros(b) for b in source.inputs])
-    report = _run(source, chained, counters=True, dry_run=True)
-    return tuple(TaskCounters(**task) for task in report["tasks"])
+    facts = _run(source, chained, counters=True, dry_run=True)
+    return tuple(TaskCounters(**task) for task in facts["tasks"])
 
 
 def explain(
@@ -187,8 +187,8 @@ def explain(
     check = _check(capture, tensor)
     base = next(b.dma_address for b in capture.buffers if b.name == check.buffer)
     address = base + _offset(check, element)
-    report = _run(capture, chained, probe=address)
-    return Explanation(address, _traces(report), report["earlier_traces"])
+    facts = _run(capture, chained, probe=address)
+    return Explanation(address, _writes(facts), facts["earlier_writes"])
 
 
 def explain_task(
@@ -207,22 +207,22 @@ def explain_task(
     if task < 0 or min(element) < 0 or max(task, *element) >= _PROBE_LIMIT:
         raise UsageError(f"no task {task} with an element {element}")
     capture = _capture(source, inputs)
-    traces = _traces(_run(capture, chained, probe=(task, *element)))
-    if not traces:
+    writes = _writes(_run(capture, chained, probe=(task, *element)))
+    if not writes:
         tasks = sum(len(job.tasks) for job in capture.jobs)
         raise UsageError(
             f"task {task} of {tasks} writes no element at channel {element[0]}, row {element[1]}, "
             f"column {element[2]}"
         )
-    return Explanation(traces[0].address, traces)
+    return Explanation(writes[0].address, writes)
 
 
-def _traces(report: dict[str, Any]) -> tuple[ElementTrace, ...]:
+def _writes(facts: dict[str, Any]) -> tuple[ElementWrite, ...]:
     def pairs(items: Iterable[Any]) -> tuple[Any, ...]:
         return tuple(tuple(item) for item in items)
 
     return tuple(
-        ElementTrace(
+        ElementWrite(
             task=t["task"],
             layer=t["layer"],
             address=t["address"],
@@ -232,7 +232,7 @@ def _traces(report: dict[str, Any]) -> tuple[ElementTrace, ...]:
             registers=pairs(t["registers"]),
             groups=pairs(t["groups"]),
         )
-        for t in report["traces"]
+        for t in facts["writes"]
     )
 
 

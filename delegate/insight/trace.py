@@ -16,10 +16,10 @@ from typing import Any
 from delegate import __version__
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import CompiledPartition, CompileResult
+from delegate.insight.inferences import Inference
 from delegate.insight.layer_counters import tasks_in_order
 from delegate.insight.run_log import Run
 from delegate.insight.simulated_run import TaskCounters, count
-from delegate.insight.timeline import Inference
 from delegate.npu.perf import Estimate
 from delegate.npu.program_reader import parse
 from delegate.npu.program_types import Program

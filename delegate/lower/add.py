@@ -1,10 +1,10 @@
-"""ADD as a task of its own: the DPU alone ("flying"), one operand through MRDMA and BS, the other
-through ERDMA.
+"""Operators of two feature maps as tasks of their own: the DPU alone ("flying"), one operand
+through MRDMA and BS, the other through ERDMA.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Chip
@@ -12,8 +12,7 @@ from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE
 from delegate.lower.constants import ConstantPool
 from delegate.lower.cost import ddr_cycles
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.numerics.addition import requantize_sum
-from delegate.lower.numerics.pipeline import Pipeline
+from delegate.lower.numerics.pipeline import EwOperation, Pipeline
 from delegate.lower.operands import Operand, computed_operand, constant_operand
 from delegate.lower.operation import Memory, Planning, layer_name
 from delegate.lower.task import (
@@ -26,27 +25,26 @@ from delegate.lower.task import (
     OutputCube,
     Source,
 )
-from delegate.lower.tiling.bands import Share, Split, bands, is_worth_it
+from delegate.lower.tiling.bands import RowSharing, Share, bands, is_worth_it
 from delegate.lower.weights import depthwise_channels
-from delegate.model.graph import Activation, Graph, Node
+from delegate.model.graph import Graph, Node
+
+Requantize = Callable[[Sequence[DeviceTensor], DeviceTensor, bool], Pipeline]
+"""Stages from the operands, the one that MRDMA reads first, and the result; whether those are in
+the other order than the node's."""
 
 
-def lower_add(planning: Planning, node: Node, activation: Activation, memory: Memory) -> Layer:
+def lower_pair(planning: Planning, node: Node, requantize: Requantize, memory: Memory) -> Layer:
     """Tasks for every image, in bands for several cores where that gains. Raises LoweringError."""
-    chip, graph, split = planning.chip, planning.graph, planning.split
+    chip, graph, sharing = planning.chip, planning.graph, planning.sharing
     tensors = memory.tensors
     target = tensors[node.outputs[0]]
     main, other = _operands(chip, graph, node, tensors, target.view, memory.constants)
-    pipeline = requantize_sum(
-        node.index,
-        (main.scale, other.tensor.scale, target.scale),
-        (main.zero_point, other.tensor.zero_point, target.zero_point),
-        activation,
-    ).pipeline
-    stages = _stages(other, pipeline)
+    is_swapped = main.index != node.inputs[0]
+    stages = _stages(other, requantize((main, other.tensor), target, is_swapped))
     tasks = tuple(
         _task(main, other, target, stages, image, chunk, surfaces, core)
-        for core, chunks in enumerate(_chunks_of_cores(chip, target.view, split))
+        for core, chunks in enumerate(_chunks_of_cores(chip, target.view, sharing))
         for image in range(target.view.images)
         for chunk in chunks
         for surfaces in surface_ranges(chip, target.view.channels)
@@ -114,15 +112,15 @@ def surfaces_touched(chip: Chip, channels: int) -> int:
 
 
 def _chunks_of_cores(
-    chip: Chip, view: View, split: Split | None
+    chip: Chip, view: View, sharing: RowSharing | None
 ) -> tuple[tuple[PixelChunk, ...], ...]:
     """The chunks of one core, or rows of the image for each of several."""
     alone = (tuple(pixel_chunks(chip, view)),)
-    if split is None or len(alone[0]) > 1:
+    if sharing is None or len(alone[0]) > 1:
         return alone
     shared = tuple(
         (PixelChunk(begin * view.width, end - begin, view.width),)
-        for begin, end in bands(view.height, split.cores)
+        for begin, end in bands(view.height, sharing.cores)
     )
     row_bytes = view.images * view.width * depthwise_channels(view.channels, chip.groups)
 
@@ -131,7 +129,7 @@ def _chunks_of_cores(
         return Share(chip.rates.kick_cycles * view.images + ddr_cycles(chip, moved), moved)
 
     shares = [share(chunks[0].height) for chunks in shared]
-    gains = is_worth_it(split, share(view.height), shares, view.height * row_bytes)
+    gains = is_worth_it(sharing, share(view.height), shares, view.height * row_bytes)
     return shared if gains else alone
 
 
@@ -141,26 +139,39 @@ def _stages(other: Operand, pipeline: Pipeline) -> tuple[BsStage, BnStage, EwSta
     assert isinstance(bs.add, int)
     assert isinstance(bs.multiply, int)
     assert isinstance(bn.add, int)
+    assert isinstance(bn.multiply, int)
     assert ew is not None
+    is_bypassed = ew.operation in (EwOperation.MAX, EwOperation.MIN)
     return (
-        BsStage(
+        BsStage()
+        if is_bypassed
+        else BsStage(
             alu=Source.REGISTER,
             alu_operand=bs.add,
             mul=Source.REGISTER,
             mul_operand=bs.multiply,
         ),
-        BnStage(alu_operand=bn.add or None),
+        BnStage(alu_operand=bn.add or None)
+        if bn.multiply == 1
+        else BnStage(
+            mul=Source.REGISTER,
+            mul_operand=bn.multiply,
+            shift=bn.shift,
+            shift_negative=bn.shift,
+        ),
         EwStage(
             per_channel=other.per_channel,
             surface_stride_bytes=(
                 ATOM_BYTES if other.per_channel else other.tensor.surface_stride_bytes
             ),
+            operation=ew.operation,
             offset=ew.offset,
             scale=ew.scale,
+            truncate=ew.shift,
             relu=ew.relu,
             relux_max=ew.relux,
         ),
-        OutConvert(scale=out.scale, shift=out.shift, offset=out.offset, ties_away=True),
+        OutConvert(scale=out.scale, shift=out.shift, offset=out.offset, ties_away=not is_bypassed),
     )
 
 

@@ -47,7 +47,7 @@ def choose_requantization(
     terms = _terms(conv)
     pipeline = requantize(
         conv.node,
-        conv.multipliers,
+        conv.ratios,
         accumulator_bounds(terms, conv.bias, conv.source.zero_point),
         per_channel=conv.per_channel,
         activation=conv.activation,
@@ -94,7 +94,7 @@ def _ew_stage(ew: Ew, cube_channels: int, constants: ConstantPool) -> EwStage:
         operand=constants.add(packed),
         per_channel=True,
         operand_bytes=operand_bytes,
-        multiplies=ew.operation is EwOperation.MULTIPLY,
+        operation=ew.operation,
         relu=ew.relu,
         relux_max=ew.relux,
     )

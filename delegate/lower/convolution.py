@@ -16,7 +16,7 @@ from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_stages import conv_stages
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.operation import Memory, Operation
-from delegate.lower.partial_sums import lower_input_split
+from delegate.lower.partial_sums import lower_input_groups
 from delegate.lower.resolved import Convolution
 from delegate.lower.rules import KERNEL_SIZE_IN_RANGE, TASKS_IN_RANGE
 from delegate.lower.task import (
@@ -32,11 +32,11 @@ from delegate.lower.task import (
     Source,
     Weights,
 )
-from delegate.lower.tiling.bands import Share, Split, bands, is_worth_it
+from delegate.lower.tiling.bands import RowSharing, Share, bands, is_worth_it
 from delegate.lower.tiling.geometry import Axis, ConvGeometry, Part
-from delegate.lower.tiling.input_groups import InputSplit, plan_input_split
+from delegate.lower.tiling.input_groups import InputGroups, plan_input_groups
 from delegate.lower.tiling.pixel_rows import other_rows, rows_text
-from delegate.lower.tiling.sum_passes import split_cost
+from delegate.lower.tiling.sum_passes import sum_cost
 from delegate.lower.tiling.tiles import Tile, TilePlan, TilingError, plan_tiles
 from delegate.lower.weights import (
     depthwise_channels,
@@ -60,7 +60,7 @@ class PlannedConvolution:
 
     operation: Operation
     conv: Convolution
-    plan: tuple[TilePlan, ...] | InputSplit
+    plan: tuple[TilePlan, ...] | InputGroups
 
     @property
     def footprint(self) -> Footprint:
@@ -84,7 +84,7 @@ class PlannedConvolution:
     @property
     def surfaces_written(self) -> int:
         """Surfaces of the target that tasks write, from the first one on: whole groups."""
-        if isinstance(self.plan, InputSplit):
+        if isinstance(self.plan, InputGroups):
             return align(self.conv.output_view.channels, _group(self.conv)) // CHANNELS_PER_SURFACE
         group = _group(self.conv)
         return max(tile.part.surfaces(group).stop for plan in self.plan for tile in plan.tiles)
@@ -101,9 +101,9 @@ def _kernel_size(conv: Convolution) -> tuple[int, int]:
 
 
 def planned_convolution(
-    operation: Operation, conv: Convolution, split: Split | None = None
+    operation: Operation, conv: Convolution, sharing: RowSharing | None = None
 ) -> PlannedConvolution:
-    """Tiles the rows of every image, in bands for several cores if ``split`` is given and gains.
+    """Tiles the rows of every image, in bands for several cores if ``sharing`` is given and gains.
     Raises LoweringError.
     """
     kh, kw = _kernel_size(conv)
@@ -114,21 +114,19 @@ def planned_convolution(
             f"it is {kh} x {kw}, the limit {conv.chip.limits.kernel_size}",
         )
     conv, plan = _plan(conv, kh, kw)
-    if not isinstance(plan, InputSplit):
-        bands = _bands(conv, geometry_of(conv, kh, kw), plan, split)
+    if not isinstance(plan, InputGroups):
+        bands = _bands(conv, geometry_of(conv, kh, kw), plan, sharing)
         return PlannedConvolution(operation, conv, bands)
     return PlannedConvolution(operation, conv, plan)
 
 
-def _lower(conv: Convolution, plans: tuple[TilePlan, ...] | InputSplit, memory: Memory) -> Layer:
+def _lower(conv: Convolution, plans: tuple[TilePlan, ...] | InputGroups, memory: Memory) -> Layer:
     kh, kw = _kernel_size(conv)
     constants = memory.constants
-    if isinstance(plans, InputSplit):
-        return lower_input_split(conv, geometry_of(conv, kh, kw), plans, constants, memory.work)
+    if isinstance(plans, InputGroups):
+        return lower_input_groups(conv, geometry_of(conv, kh, kw), plans, constants, memory.work)
     weights = _pack_weights(conv, kh, kw, constants)
-    # Parts of the kernels may end a surface after the cube of all of them.
-    operand_channels = align(conv.output_view.channels, _group(conv)) + CHANNELS_PER_SURFACE
-    stages = conv_stages(conv, operand_channels, constants)
+    stages = conv_stages(conv, operand_channels(conv), constants)
     tasks = [
         task
         for core, plan in enumerate(plans)
@@ -138,6 +136,29 @@ def _lower(conv: Convolution, plans: tuple[TilePlan, ...] | InputSplit, memory: 
     if len(plans) > 1:
         choice = f"rows over {len(plans)} cores; the first: {choice}"
     return Layer(conv.name, conv.op, conv.nodes, tuple(tasks), choice)
+
+
+def operand_channels(conv: Convolution) -> int:
+    """Channels that operands of the stages are packed for: parts of the kernels may end a surface
+    after the cube of all of them.
+    """
+    return align(conv.output_view.channels, _group(conv)) + CHANNELS_PER_SURFACE
+
+
+def tile_tasks(
+    conv: Convolution,
+    stages: tuple[BsStage, BnStage, EwStage | None, OutConvert],
+    constants: ConstantPool,
+) -> list[ConvTask]:
+    """The tasks of ``conv`` on one core, with stages that are no requantisation. Raises
+    LoweringError.
+    """
+    kh, kw = _kernel_size(conv)
+    try:
+        plan = plan_tiles(geometry_of(conv, kh, kw))
+    except TilingError as error:
+        raise LoweringError(conv.node, error.rule, str(error)) from error
+    return _tasks_of_plan(conv, plan, _pack_weights(conv, kh, kw, constants), stages, core=0)
 
 
 def _tasks_of_plan(
@@ -247,7 +268,7 @@ def geometry_of(conv: Convolution, kh: int, kw: int) -> ConvGeometry:
     )
 
 
-def _plan(conv: Convolution, kh: int, kw: int) -> tuple[Convolution, TilePlan | InputSplit]:
+def _plan(conv: Convolution, kh: int, kw: int) -> tuple[Convolution, TilePlan | InputGroups]:
     """Tiles, of rows of the image or of other ones; or input channels in groups, where no tile fits
     or where that is cheaper.
     """
@@ -255,17 +276,17 @@ def _plan(conv: Convolution, kh: int, kw: int) -> tuple[Convolution, TilePlan | 
     try:
         tiles = plan_tiles(geometry)
     except TilingError as error:
-        split = _input_split(conv, geometry)
-        if split is None:
+        groups = _input_groups(conv, geometry)
+        if groups is None:
             raise LoweringError(conv.node, error.rule, str(error)) from error
-        if split.tasks > conv.chip.limits.chain_tasks:
+        if groups.tasks > conv.chip.limits.chain_tasks:
             raise LoweringError(
                 conv.node,
                 TASKS_IN_RANGE,
-                f"the input channels need {len(split.groups)} passes and every pixel tasks of its "
-                f"own: {split.tasks} tasks; the limit is {conv.chip.limits.chain_tasks}",
+                f"the input channels need {len(groups.groups)} passes and every pixel tasks of its "
+                f"own: {groups.tasks} tasks; the limit is {conv.chip.limits.chain_tasks}",
             ) from error
-        return conv, split
+        return conv, groups
     if len(tiles.tiles) == 1:
         return conv, tiles
     best = conv
@@ -273,31 +294,31 @@ def _plan(conv: Convolution, kh: int, kw: int) -> tuple[Convolution, TilePlan | 
         plan = plan_tiles(geometry_of(other, kh, kw))
         if plan.rank < tiles.rank:
             best, tiles = other, plan
-    split = _input_split(conv, geometry)
-    if split is None or split.cost_cycles >= tiles.cost_cycles:
+    groups = _input_groups(conv, geometry)
+    if groups is None or groups.cost_cycles >= tiles.cost_cycles:
         return best, tiles
-    return conv, split
+    return conv, groups
 
 
-def _input_split(conv: Convolution, geometry: ConvGeometry) -> InputSplit | None:
-    return None if conv.is_depthwise else plan_input_split(geometry, split_cost(conv))
+def _input_groups(conv: Convolution, geometry: ConvGeometry) -> InputGroups | None:
+    return None if conv.is_depthwise else plan_input_groups(geometry, sum_cost(conv))
 
 
 def _bands(
-    conv: Convolution, geometry: ConvGeometry, alone: TilePlan, split: Split | None
+    conv: Convolution, geometry: ConvGeometry, alone: TilePlan, sharing: RowSharing | None
 ) -> tuple[TilePlan, ...]:
     """The tiles of one core, or of each of several."""
-    if split is None:
+    if sharing is None:
         return (alone,)
     shared = tuple(
         plan_tiles(replace(geometry, rows=replace(geometry.rows, begin=begin, output_size=end)))
-        for begin, end in bands(geometry.rows.output_size, split.cores)
+        for begin, end in bands(geometry.rows.output_size, sharing.cores)
     )
     out = conv.output_view
     output_bytes = out.images * out.pixels * out.channels
     shares = [Share(plan.cost_cycles, plan.moved_bytes) for plan in shared]
     whole = Share(alone.cost_cycles, alone.moved_bytes)
-    return shared if is_worth_it(split, whole, shares, output_bytes) else (alone,)
+    return shared if is_worth_it(sharing, whole, shares, output_bytes) else (alone,)
 
 
 def _weights_of_part(conv: Convolution, weights: Weights, part: Part) -> Weights:

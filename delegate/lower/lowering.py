@@ -23,10 +23,10 @@ from delegate.lower.memory.write_order import in_write_order
 from delegate.lower.operation import Memory, Operation, Planning, Workload
 from delegate.lower.tables import share_loads, uses_tables
 from delegate.lower.task import BufferId, BufferSpec, Fold, LoweredPartition
-from delegate.lower.tiling.bands import Split
+from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph
 
-SPLIT_SLACK = 2
+SHARING_SLACK = 2
 """A core that is a layer ahead of another would have to wait before it may overwrite what that one
 still reads."""
 
@@ -35,27 +35,27 @@ def lower_partition(
     graph: Graph,
     workload: Workload,
     name: str,
-    split: Split | None = None,
+    sharing: RowSharing | None = None,
     kick_state: KickState = TRUSTED,
     chip: Chip = RK3588,
 ) -> LoweredPartition:
-    """Lowers every operation of ``workload`` for ``chip``, for several of its cores if ``split`` is
-    given, relying on no more than ``kick_state`` between the kicks of a job. Raises LoweringError
-    for a node that does not fit the hardware.
+    """Lowers all operations of ``workload`` for ``chip``, for several of its cores if ``sharing``
+    is given, relying on no more than ``kick_state`` between the kicks of a job. Raises
+    LoweringError for a node that does not fit the hardware.
     """
     partition, places = workload.partition, workload.places
     folds = folded_inputs(chip, graph, workload)
-    planning = Planning(chip, graph, folds, split)
+    planning = Planning(chip, graph, folds, sharing)
     plans = [operation.plan(planning, operation) for operation in workload.operations]
     order = in_write_order(
         graph, [plan.footprint for plan in plans], partition.inputs, workload.aliases, places
     )
     plans = [plans[number] for number in order]
     footprints = [plan.footprint for plan in plans]
-    slack = 0 if split is None else SPLIT_SLACK
+    slack = 0 if sharing is None else SHARING_SLACK
     fixed = {*partition.inputs, *partition.outputs, *places}
     # Cores would have to wait for one another before they overwrite what others still read.
-    in_place = results_in_place(graph, footprints, fixed) if split is None else {}
+    in_place = results_in_place(graph, footprints, fixed) if sharing is None else {}
     uses = tensor_uses(graph, partition, footprints, places, folds, in_place, slack)
     memory = place_tensors(graph, uses)
     nodes = [footprint.node for footprint in footprints]

@@ -44,7 +44,7 @@ def device_weights(
     return DeviceWeights(values.view(np.int8), zero_point, bias)
 
 
-def real_multipliers(
+def real_ratios(
     source: Tensor, weights: Tensor, target: Tensor, channels: int, *, in_float32: bool = False
 ) -> npt.NDArray[np.float64]:
     """sx * sw_c / sy as TFLite's kernels compute it: in double, but for weights of one scale

@@ -1,4 +1,4 @@
-"""Constant operands of additions: packed as feature maps or as one value per channel."""
+"""Second operands of element-wise operators: packed as feature maps or as one value per channel."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ from delegate.model.graph import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """The second operand of an addition. ``per_channel``: one value per channel for every pixel.
-
-    ``is_shared``: the same values serve every image.
+    """The second operand of an element-wise operator. ``per_channel``: one value per channel for
+    every pixel. ``is_shared``: the same values serve every image.
     """
 
     tensor: DeviceTensor
@@ -34,7 +33,7 @@ class Operand:
 
 
 def computed_operand(tensor: DeviceTensor, output: View) -> Operand:
-    """A feature map of the output's shape, or one pixel per image that is added to all of them."""
+    """A feature map of the output's shape, or one pixel per image that meets all of them."""
     per_channel = tensor.view.pixels == 1 and output.pixels > 1
     return Operand(tensor, per_channel, tensor.view.images == 1)
 

@@ -17,21 +17,21 @@ from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import DeviceTensor, View, unplaced
 from delegate.lower.task import Fold, Layer
-from delegate.lower.tiling.bands import Split
+from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
 
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """What plans may look at. ``folds``: inputs of the partition that the host folds. ``split``:
+    """What plans may look at. ``folds``: inputs of the partition that the host folds. ``sharing``:
     how rows may be shared among cores; None: not at all.
     """
 
     chip: Chip
     graph: Graph
     folds: Mapping[int, tuple[View, Fold]]
-    split: Split | None
+    sharing: RowSharing | None
 
     def tensor(self, index: int) -> DeviceTensor:
         """A tensor as the device will see it, without its place."""

@@ -45,7 +45,7 @@ from delegate.lower.task import (
     Task,
 )
 from delegate.lower.tiling.geometry import ConvGeometry
-from delegate.lower.tiling.input_groups import SUM_BYTES, InputGroup, InputSplit
+from delegate.lower.tiling.input_groups import SUM_BYTES, InputGroup, InputGroups
 from delegate.lower.tiling.sum_passes import (
     BLOCK_BYTES,
     HALF_BLOCK_BYTES,
@@ -74,24 +74,24 @@ class _Pixel:
     column: int
 
 
-def lower_input_split(
+def lower_input_groups(
     conv: Convolution,
     geometry: ConvGeometry,
-    split: InputSplit,
+    plan: InputGroups,
     constants: ConstantPool,
     work: WorkArea,
 ) -> Layer:
     """Tasks pass by pass, in each of them all pixels. Raises LoweringError."""
     pipeline, bias = choose_requantization(conv, is_in_parts=True)
     order = kernel_order(conv)
-    sums, reach = sum_passes(conv, split, order, constants)
+    sums, reach = sum_passes(conv, plan, order, constants)
     check_range(conv, bias, reach)
     builder = _Builder(conv, geometry, order, bias, len(sums), constants, work)
-    tasks = [*builder.sums(sums), *builder.results(pipeline, split.groups[-1])]
+    tasks = [*builder.sums(sums), *builder.results(pipeline, plan.groups[-1])]
     passes = len(sums) + 1
     choice = (
-        f"input channels in {len(split.groups)} groups, {passes} passes per pixel with int32 sums "
-        f"between them, {len(tasks)} tasks, {split.cycles} cycles, {split.moved_bytes} bytes"
+        f"input channels in {len(plan.groups)} groups, {passes} passes per pixel with int32 sums "
+        f"between them, {len(tasks)} tasks, {plan.cycles} cycles, {plan.moved_bytes} bytes"
     )
     return Layer(conv.name, conv.op, conv.nodes, tuple(tasks), choice)
 

@@ -18,7 +18,7 @@ class Convolution:
     """One convolution, resolved. ``weights``: int8 OHWI (dense) or HWC (depthwise), zero point not
     taken off.
 
-    ``multipliers``: real sx * sw_c / sy, one per output channel. ``input_view``/``output_view`` say
+    ``ratios``: real sx * sw_c / sy, one per output channel. ``input_view``/``output_view`` say
     how the convolution looks at its tensors: the tensors' own views, or a fully connected reading
     of the same bytes.
     """
@@ -31,7 +31,7 @@ class Convolution:
     weights: npt.NDArray[np.int8]
     weight_zero_point: int
     bias: Int64Array
-    multipliers: npt.NDArray[np.float64]
+    ratios: npt.NDArray[np.float64]
     per_channel: bool
     activation: Activation
     output_scale: float

@@ -17,6 +17,10 @@ WITHIN_ONE_LSB = Rule(
     "For every input the NPU's result must be proven within one LSB of TensorFlow Lite's reference "
     "kernels",
 )
+PRODUCT_CLAMPED_AT_ZERO = Rule(
+    "product_clamped_at_zero",
+    "A product of two feature maps can be clamped below at zero only: no fused RELU_N1_TO_1",
+)
 KERNEL_SIZE_IN_RANGE = Rule(
     "kernel_size_in_range",
     "The kernel's sides must fit the register fields, also where a fully connected node reads "
@@ -57,6 +61,7 @@ ROWS_MATCH_PIXELS = Rule(
 RULES = (
     ACCUMULATOR_FITS_INT32,
     WITHIN_ONE_LSB,
+    PRODUCT_CLAMPED_AT_ZERO,
     KERNEL_SIZE_IN_RANGE,
     ROW_FITS_CBUF,
     TILE_FITS_CBUF,

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from delegate.chip.chip import Chip
 from delegate.chip.element import Element
+from delegate.lower.numerics.pipeline import EwOperation
 
 ATOM_BYTES = 16
 """Bytes of one pixel in one surface."""
@@ -192,22 +193,26 @@ class BnStage:
 
 @dataclass(frozen=True, slots=True)
 class EwStage:
-    """EW: x + ((e + offset) * scale >> shift), round half even; then ReLU, and RELUX if
-    ``relux_max`` is given.
+    """EW: x and ((e + offset) * scale >> shift), round half even, added, multiplied or compared;
+    then ReLU, and RELUX if ``relux_max`` is given.
 
     ``operand``: int8 feature map read per pixel by the DPU_RDMA, at the tile's first row of surface
-    0, with ``surface_stride_bytes`` between surfaces. In a convolution the even surfaces are read
+    0, with ``surface_stride_bytes`` between surfaces and, in tasks from memory,
+    ``line_stride_bytes`` between rows (None: no gap). In a convolution the even surfaces are read
     by MRDMA and the odd ones by ERDMA (COMB_USE 5). ``per_channel``: ``operand`` holds one integer
-    of ``operand_bytes`` (1 or 2) per channel, dense, the same for every pixel. ``multiplies``:
-    x * e instead of the sum, saturated to int32. ``operand`` None: the constant
-    ``register_operand`` is added instead (EW_OP_VALUE_0..7), without conversion.
+    of ``operand_bytes`` (1 or 2) per channel, dense, the same for every pixel. ``truncate``: how
+    far a product is shifted, round half even, before it saturates to int32. MAX and MIN convert
+    nothing. ``operand`` None: the constant ``register_operand`` is added instead
+    (EW_OP_VALUE_0..7), without conversion.
     """
 
     operand: Ref | None = None
     per_channel: bool = False
     operand_bytes: int = 1
-    multiplies: bool = False
+    operation: EwOperation = EwOperation.ADD
+    truncate: int = 0
     surface_stride_bytes: int = 0
+    line_stride_bytes: int | None = None
     offset: int = 0
     scale: int = 1
     shift: int = 0
@@ -267,7 +272,8 @@ class TableUse:
 @dataclass(frozen=True, slots=True)
 class ElementwiseTask:
     """DPU only ("flying"): the main operand comes from memory through MRDMA, the second through
-    EW. With a ``table``, what comes out of BN is looked up.
+    EW. With a ``table``, what comes out of BN is looked up. ``source_line_stride_bytes``: between
+    rows of the main operand; None: no gap.
     """
 
     tile: str
@@ -280,6 +286,7 @@ class ElementwiseTask:
     ew: EwStage | None = None
     core: int = 0
     table: TableUse | None = None
+    source_line_stride_bytes: int | None = None
 
 
 Task = ConvTask | ElementwiseTask

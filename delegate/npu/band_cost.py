@@ -14,39 +14,39 @@ from delegate.chip.chip import Rates
 from delegate.lower.cost import ceil_div
 from delegate.lower.memory.footprint import accesses
 from delegate.lower.task import BufferId, LoweredPartition
-from delegate.lower.tiling.bands import Share, Split, stage_cycles
+from delegate.lower.tiling.bands import RowSharing, Share, epoch_cycles
 from delegate.npu.program_types import Program, ProgramTask
 
 
 @dataclass(frozen=True, slots=True)
-class SplitDecision:
+class SharingDecision:
     """``text``: one line of what was decided and why."""
 
-    is_split: bool
+    is_shared: bool
     text: str
 
 
 def decide(
-    split: Split, alone: Program, shared: Program, lowered: LoweredPartition
-) -> SplitDecision:
+    sharing: RowSharing, alone: Program, shared: Program, lowered: LoweredPartition
+) -> SharingDecision:
     """Compares ``alone`` with ``shared``, the program that ``lowered`` became."""
     cores = len({task.core for task in shared.tasks})
     if cores == 1:
-        return SplitDecision(False, "one core: no layer gains by sharing its rows")
-    cycles_per_us = split.rates.clock_hz // 1_000_000
-    one = _single_cycles(split.rates, alone) // cycles_per_us
-    several = shared_cycles(split, shared, lowered) // cycles_per_us
+        return SharingDecision(False, "one core: no layer gains by sharing its rows")
+    cycles_per_us = sharing.rates.clock_hz // 1_000_000
+    one = _single_cycles(sharing.rates, alone) // cycles_per_us
+    several = shared_cycles(sharing, shared, lowered) // cycles_per_us
     layers = len({task.layer for task in shared.tasks if task.core > 0})
-    stages = 1 + shared.tasks[-1].stage
+    epochs = 1 + shared.tasks[-1].epoch
     facts = (
-        f"{layers} of {len(shared.layers)} layers over {cores} cores in {stages} stages: "
+        f"{layers} of {len(shared.layers)} layers over {cores} cores in {epochs} epochs: "
         f"estimated {several} us, one core {one} us"
     )
     if several < one:
-        return SplitDecision(True, facts)
-    if split.always:
-        return SplitDecision(True, f"{facts}; slower, but split_rows=always")
-    return SplitDecision(False, f"one core: {facts}")
+        return SharingDecision(True, facts)
+    if sharing.always:
+        return SharingDecision(True, f"{facts}; slower, but split_rows=always")
+    return SharingDecision(False, f"one core: {facts}")
 
 
 def _single_cycles(rates: Rates, program: Program) -> int:
@@ -54,18 +54,20 @@ def _single_cycles(rates: Rates, program: Program) -> int:
     return rates.submit_cycles + kicks + sum(task.estimate.cycles for task in program.tasks)
 
 
-def shared_cycles(split: Split, program: Program, lowered: LoweredPartition) -> int:
-    """All stages one after the other: cores side by side, then a wait for each of them."""
-    total, rates = 0, split.rates
-    for _, stage in groupby(program.tasks, lambda task: task.stage):
-        shares = [_share(rates, list(tasks)) for _, tasks in groupby(stage, lambda task: task.core)]
-        total += stage_cycles(rates, shares) + len(shares) * rates.submit_cycles
-        if split.separate_memory:
+def shared_cycles(sharing: RowSharing, program: Program, lowered: LoweredPartition) -> int:
+    """All epochs one after the other: cores side by side, then a wait for each of them."""
+    total, rates = 0, sharing.rates
+    for _, epoch in groupby(program.tasks, lambda task: task.epoch):
+        shares = [_share(rates, list(tasks)) for _, tasks in groupby(epoch, lambda task: task.core)]
+        total += epoch_cycles(rates, shares) + len(shares) * rates.submit_cycles
+        if sharing.separate_memory:
             # Outputs and scratch go to the host and back, for every core.
             synchronised = sum(program.buffers[b].size_bytes for b in _WRITTEN) * len(shares) * 2
             total += ceil_div(synchronised, rates.synchronised_bytes_per_cycle)
-    if split.separate_memory:
-        total += ceil_div(_exchanged_bytes(lowered) * (split.cores - 1), rates.host_bytes_per_cycle)
+    if sharing.separate_memory:
+        total += ceil_div(
+            _exchanged_bytes(lowered) * (sharing.cores - 1), rates.host_bytes_per_cycle
+        )
     return total
 
 

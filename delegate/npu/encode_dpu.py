@@ -24,6 +24,7 @@ from delegate.chip.register_model import (
     OperandType,
     OutputMode,
 )
+from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.tables import INDEX_STEP, TABLE_STEPS
 from delegate.lower.task import (
     BnStage,
@@ -41,6 +42,12 @@ OUT_CVT_SHIFT_MAX = 63
 
 WIDE_OPERAND_BYTES = 2
 """Of a 16-bit operand."""
+
+_EW_ALGORITHMS = {
+    EwOperation.ADD: AluAlgorithm.ADD,
+    EwOperation.MAX: AluAlgorithm.MAX,
+    EwOperation.MIN: AluAlgorithm.MIN,
+}
 
 _LUT_BOTH = 2
 """LUT_LO_LE_MUX: both tables are used, each in its range (the only value that is known)."""
@@ -66,8 +73,8 @@ INT32_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class DpuTask:
-    """What the DPU does in one task. ``main``/``main_surface_stride_bytes``: flying only, as is
-    ``looks_up``: tables behind BN.
+    """What the DPU does in one task. ``main`` and its strides: flying only, as is ``looks_up``:
+    tables behind BN.
     """
 
     mode: DpuMode
@@ -78,6 +85,7 @@ class DpuTask:
     out_convert: OutConvert
     main: Ref | None = None
     main_surface_stride_bytes: int = 0
+    main_line_stride_bytes: int | None = None
     looks_up: bool = False
 
     @property
@@ -152,6 +160,8 @@ def _check_stages(writer: RegCmdWriter, task: DpuTask) -> None:
     if (bn.mul is Source.MEMORY) != (bn.operands is not None):
         problem = "and the stage's operands disagree: both or none"
         raise writer.fail("DPU_RDMA.RDMA_BN_BASE_ADDR.BN_BASE_ADDR", problem)
+    if ew is not None and ew.truncate and ew.operation is not EwOperation.MULTIPLY:
+        raise writer.fail("DPU.EW_CVT_SCALE_VALUE.EW_TRUNCATE", "needs a multiplication")
     if ew is not None and ew.operand_bytes != 1 and not ew.per_channel:
         problem = f"for {ew.operand_bytes} bytes per pixel is not used by any known program"
         raise writer.fail("DPU.EW_CFG.EDATA_SIZE", problem)
@@ -159,6 +169,10 @@ def _check_stages(writer: RegCmdWriter, task: DpuTask) -> None:
     if task.output.row_gap_bytes and (task.main is not None or per_pixel):
         problem = "between output rows, while operands are read without, is no known program"
         raise writer.fail("DPU.DATA_CUBE_NOTCH_ADDR.NOTCH_ADDR_0", problem)
+    is_flying = task.mode is DpuMode.FLYING
+    if ew is not None and ew.line_stride_bytes is not None and not (is_flying and per_pixel):
+        problem = "is known of operands per pixel in tasks from memory only"
+        raise writer.fail("DPU_RDMA.RDMA_DATA_CUBE_HEIGHT.EW_LINE_NOTCH_ADDR", problem)
     if ew is not None and ew.operand is not None and ew.register_operand:
         raise writer.fail("DPU.EW_CFG.EW_OP_SRC", "is memory or register, not both")
 
@@ -176,6 +190,7 @@ def _write_cube(writer: RegCmdWriter, task: DpuTask) -> None:
     writer.write(
         "DPU.DATA_FORMAT",
         OUT_PRECISION=DpuPrecision.INT32 if task.writes_sums else DpuPrecision.INT8,
+        EW_TRUNCATE_NEG=task.ew.truncate if task.ew else 0,
         BN_MUL_SHIFT_VALUE_NEG=task.bn.shift_negative,
         BS_MUL_SHIFT_VALUE_NEG=task.bs.shift_negative,
     )
@@ -283,23 +298,27 @@ def _write_ew(writer: RegCmdWriter, task: DpuTask) -> None:
             EW_OP_SRC=OperandSource.REGISTER,
         )
     else:
+        compares = ew.operation in (EwOperation.MAX, EwOperation.MIN)
+        multiplies = ew.operation is EwOperation.MULTIPLY
         writer.write(
             "DPU.EW_CFG",
-            EW_CVT_TYPE=CvtOrder.ADD_FIRST,
+            EW_CVT_TYPE=0 if compares else CvtOrder.ADD_FIRST,
             EW_CVT_ROUND=CvtRounding.HALF_EVEN,
             EW_DATA_MODE=data_mode(ew),
             EDATA_SIZE=element_size(ew),
-            EW_ALU_ALGO=0 if ew.multiplies else AluAlgorithm.ADD,
+            EW_ALU_ALGO=0 if multiplies else _EW_ALGORITHMS[ew.operation],
             EW_RELUX_EN=ew.relux_max is not None,
             EW_RELU_BYPASS=not ew.relu,
+            EW_OP_CVT_BYPASS=compares,
             EW_LUT_BYPASS=1,
             EW_OP_SRC=OperandSource.MEMORY,
-            EW_OP_TYPE=OperandType.MUL if ew.multiplies else OperandType.ALU,
+            EW_OP_TYPE=OperandType.MUL if multiplies else OperandType.ALU,
         )
     converts = ew is not None and ew.operand is not None
     writer.write("DPU.EW_CVT_OFFSET_VALUE", EW_OP_CVT_OFFSET=ew.offset if ew and converts else 0)
     writer.write(
         "DPU.EW_CVT_SCALE_VALUE",
+        EW_TRUNCATE=ew.truncate if ew else 0,
         EW_OP_CVT_SHIFT=ew.shift if ew and converts else 0,
         EW_OP_CVT_SCALE=ew.scale if ew and converts else 1,
     )

@@ -187,7 +187,7 @@ def _program_task(
         npu_cycles=cost.npu_cycles,
         ddr_cycles=cost.ddr_cycles,
         bytes=cost.bytes,
-        stage=item.stage,
+        epoch=item.epoch,
         core=item.task.core,
     )
 

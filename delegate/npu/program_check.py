@@ -93,7 +93,7 @@ def _check_tasks(program: Program) -> None:
         ascending = task.job == job or (index > 0 and task.job == job + 1)
         _require(ascending, f"{place} is in job {task.job} after job {job}")
         _check_core(program.chip, task, place)
-        _check_stage(program.tasks[index - 1] if index else None, task, place)
+        _check_epoch(program.tasks[index - 1] if index else None, task, place)
         end_of_previous, job = end, task.job
 
 
@@ -104,20 +104,20 @@ def _check_core(chip: str, task: ProgramTask, place: str) -> None:
     _require(known, f"{place} is for core {task.core} of {cores}")
 
 
-def _check_stage(previous: ProgramTask | None, task: ProgramTask, place: str) -> None:
-    """Stages ascend, cores ascend within a stage, and neither changes within a job."""
+def _check_epoch(previous: ProgramTask | None, task: ProgramTask, place: str) -> None:
+    """Epochs ascend, cores ascend within an epoch, and neither changes within a job."""
     if previous is None:
-        _require(task.stage == 0, f"{place} is in stage {task.stage}, the first")
+        _require(task.epoch == 0, f"{place} is in epoch {task.epoch}, the first")
     elif task.job == previous.job:
-        same = (task.stage, task.core) == (previous.stage, previous.core)
-        _require(same, f"{place} is in another stage or on another core than its job")
+        same = (task.epoch, task.core) == (previous.epoch, previous.core)
+        _require(same, f"{place} is in another epoch or on another core than its job")
     else:
-        following = task.stage == previous.stage + 1
-        beside = task.stage == previous.stage and task.core > previous.core
+        following = task.epoch == previous.epoch + 1
+        beside = task.epoch == previous.epoch and task.core > previous.core
         # Programs for one core may have several jobs, which are then one after the other.
-        alone = task.stage == previous.stage == 0 and task.core == previous.core == 0
+        alone = task.epoch == previous.epoch == 0 and task.core == previous.core == 0
         right = following or beside or alone
-        _require(right, f"{place} is in stage {task.stage} after stage {previous.stage}")
+        _require(right, f"{place} is in epoch {task.epoch} after epoch {previous.epoch}")
 
 
 def _tail(program: Program, task: ProgramTask) -> list[Command]:

@@ -140,7 +140,7 @@ def _task(table: Table) -> ProgramTask:
         npu_cycles=table.number(7, _UINT64),
         ddr_cycles=table.number(8, _UINT64),
         bytes=table.number(9, _UINT64),
-        stage=table.number(10, _UINT32),
+        epoch=table.number(10, _UINT32),
         core=table.number(11, _UINT32),
     )
 

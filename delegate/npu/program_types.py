@@ -52,7 +52,7 @@ class ProgramLayer:
 class ProgramTask:
     """One launch. ``regcmd_offset`` in bytes; ``regcmd_count`` in words, tail of four included.
 
-    A job is what one core does in one stage; the jobs of a stage may run at the same time.
+    A job is what one core does in one epoch; the jobs of an epoch may run at the same time.
     """
 
     regcmd_offset: int
@@ -65,7 +65,7 @@ class ProgramTask:
     npu_cycles: int
     ddr_cycles: int
     bytes: int
-    stage: int = 0
+    epoch: int = 0
     core: int = 0
 
     @property

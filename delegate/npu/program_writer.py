@@ -173,7 +173,7 @@ def _task(builder: flatbuffers.Builder, task: ProgramTask) -> int:
     builder.PrependUint64Slot(7, task.npu_cycles, 0)
     builder.PrependUint64Slot(8, task.ddr_cycles, 0)
     builder.PrependUint64Slot(9, task.bytes, 0)
-    builder.PrependUint32Slot(10, task.stage, 0)
+    builder.PrependUint32Slot(10, task.epoch, 0)
     builder.PrependUint32Slot(11, task.core, 0)
     return _end_table(builder)
 

@@ -1,9 +1,9 @@
-"""When the tasks of several cores may run: stages with a barrier after each.
+"""When the tasks of several cores may run: epochs with a barrier after each.
 
 In: layers whose tasks name the core that runs them. Out: the tasks in the order of a program, with
-their stages. Tasks of one stage on different cores touch no byte that one of them writes; what
-depends on another core's work, or overwrites what was read, comes at least a stage later. All tasks
-of a layer on a core stay together, because they may keep weights in CBUF.
+their epochs. Tasks of one epoch on different cores touch no byte that one of them writes; what
+depends on another core's work, or overwrites what was read, comes at least an epoch later. All
+tasks of a layer on a core stay together, because they may keep weights in CBUF.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class ScheduledTask:
 
     layer: int
     task: Task | TableLoad
-    stage: int
+    epoch: int
 
     @property
     def job(self) -> tuple[int, int]:
         """Tasks of one job follow each other on one core."""
-        return self.stage, self.task.core
+        return self.epoch, self.task.core
 
 
 class _Touched:
-    """The last stage in which each core read or wrote each atom of a buffer."""
+    """The last epoch in which each core read or wrote each atom of a buffer."""
 
     def __init__(self, cores: int, size_bytes: int) -> None:
         atoms = -(-size_bytes // ATOM_BYTES)
@@ -48,9 +48,9 @@ class _Touched:
 
 
 def schedule(layers: Sequence[Layer], sizes_bytes: Sequence[int]) -> list[ScheduledTask]:
-    """The tasks by stage, core and order. ``sizes_bytes``: of the buffers, by BufferId.
+    """The tasks by epoch, core and order. ``sizes_bytes``: of the buffers, by BufferId.
 
-    Without a task on a second core that is one stage in the order of the layers.
+    Without a task on a second core that is one epoch in the order of the layers.
     """
     cores = 1 + max((task.core for layer in layers for task in layer.tasks), default=0)
     if cores == 1:
@@ -66,12 +66,12 @@ def schedule(layers: Sequence[Layer], sizes_bytes: Sequence[int]) -> list[Schedu
         for core, group in groupby(layer.tasks, lambda task: task.core):
             tasks = tuple(group)
             spans = [span for task in tasks for span in _spans(task)]
-            stage = max(current[core], _earliest(spans, touched, core))
+            epoch = max(current[core], _earliest(spans, touched, core))
             for buffer, first, end, is_write in spans:
-                stages = touched[buffer].written if is_write else touched[buffer].read
-                stages[core, first:end] = stage
-            current[core] = stage
-            scheduled += [ScheduledTask(index, task, stage) for task in tasks]
+                epochs = touched[buffer].written if is_write else touched[buffer].read
+                epochs[core, first:end] = epoch
+            current[core] = epoch
+            scheduled += [ScheduledTask(index, task, epoch) for task in tasks]
     return sorted(scheduled, key=lambda item: item.job)
 
 
@@ -90,7 +90,7 @@ def with_table_loads(
         if use is not None and use.functions != loaded:
             loaded = use.functions
             load = TableLoad(f"table load, functions {len(loaded)}", loaded, *atoms, task.core)
-            yield ScheduledTask(item.layer, load, item.stage)
+            yield ScheduledTask(item.layer, load, item.epoch)
         yield item
 
 
@@ -107,7 +107,7 @@ def _spans(task: Task) -> Iterator[_Span]:
 
 
 def _earliest(spans: list[_Span], touched: dict[BufferId, _Touched], core: int) -> int:
-    """One stage after the last in which another core wrote what these spans touch, or any core read
+    """One epoch after the last in which another core wrote what these spans touch, or any core read
     what they write.
     """
     latest = _NEVER

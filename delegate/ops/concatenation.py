@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from delegate.model.graph import Activation, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
-from delegate.ops.shared import views
+from delegate.ops.shared import aliases
 from delegate.ops.shared.links import Link, axis_of, parts_along
 
 
@@ -46,5 +46,5 @@ OPERATOR = Operator(
     movement=Movement.JOIN,
     links=links,
     shapes=shapes,
-    rules=(*views.FIRST, *views.VIEW),
+    rules=(*aliases.FIRST, *aliases.ALIAS),
 )

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Chip
-from delegate.lower.first_layer import choose_fold
 from delegate.lower.grouped import widen_groups
+from delegate.lower.input_fold import choose_fold
 from delegate.lower.memory.tensors import View, view_of
 from delegate.lower.model_weights import device_weights
 from delegate.lower.operation import Operation, Plan, Planning

@@ -1,15 +1,23 @@
-"""MUL where both operands follow from one value: a table, as SiLU is one."""
+"""MUL: of two feature maps, or one and a constant, in the DPU; a function of one value, as SiLU is,
+is a table.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.numerics.multiplication import requantize_product
+from delegate.lower.numerics.pipeline import Pipeline
+from delegate.lower.numerics.tflite import activation_range
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Activation, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Operator, Role, Values
 from delegate.ops.shared.fixed_point import float32_product, multiplier_of, multiply
-from delegate.ops.shared.functions import RULES, activated, function_of_one_value, scale_of
+from delegate.ops.shared.functions import activated, scale_of
+from delegate.ops.shared.two_values import RULES, PairPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,20 +27,47 @@ class MulOptions(Options):
     activation: Activation = option(FieldKind.ACTIVATION, slot=0, offset=0)
 
 
+def _factor(graph: Graph, node: Node) -> float:
+    """From a product of values without zero points to the result."""
+    first, second, result = (scale_of(graph, t)[0] for t in (*node.inputs, node.outputs[0]))
+    return float32_product(first, second, over=result)
+
+
+def plan(planning: Planning, operation: Operation) -> Plan:
+    graph, node = planning.graph, operation.node
+    options = node.options_as(MulOptions)
+    assert options is not None
+
+    def requantize(
+        operands: Sequence[DeviceTensor], target: DeviceTensor, is_swapped: bool
+    ) -> Pipeline:
+        main, other = operands
+        return requantize_product(
+            node.index,
+            _factor(graph, node),
+            (main.zero_point, other.zero_point, target.zero_point),
+            activation_range(options.activation, target.scale, target.zero_point),
+        ).pipeline
+
+    return PairPlan(planning, operation, requantize)
+
+
 def product(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     options = node.options_as(MulOptions)
     assert options is not None
-    (first, first_zero), (second, second_zero) = (scale_of(graph, t) for t in node.inputs)
-    scale, zero = scale_of(graph, node.outputs[0])
-    factors = (operands[0] - first_zero) * (operands[1] - second_zero)
-    multiplier = multiplier_of(float32_product(first, second, over=scale))
-    return activated(graph, node, multiply(factors, multiplier) + zero, options.activation)
+    zero_points = [scale_of(graph, t)[1] for t in (*node.inputs, node.outputs[0])]
+    factors = (operands[0] - zero_points[0]) * (operands[1] - zero_points[1])
+    multiplier = multiplier_of(_factor(graph, node))
+    return activated(
+        graph, node, multiply(factors, multiplier) + zero_points[2], options.activation
+    )
 
 
 OPERATOR = Operator(
     name="MUL",
     options=MulOptions,
     inputs=(Role.OPERAND, Role.OPERAND),
+    plan=plan,
     function=product,
-    rules=(*RULES, function_of_one_value),
+    rules=RULES,
 )

@@ -62,7 +62,7 @@ class GraphFacts:
         return [self.graph.tensor(t) for t in node.outputs if t != ABSENT]
 
     def links(self, node: Node) -> tuple[Link, ...]:
-        """Which tensors of a node that moves nothing lie where in which. Raises ViewError."""
+        """Which tensors of a node that moves nothing lie where in which. Raises LinkError."""
         links = self.operator(node).links
         assert links is not None
         return links(self.graph, node)
@@ -214,6 +214,7 @@ class Operator:
     a ``plan``, the operator runs on the NPU where its operands follow from one value.
     ``shapes``: those of its outputs, which follow from its inputs alone (ValueError: from these
     none do); left out, they are what the operands of ``function`` broadcast to.
+    ``prefers_tasks``: than to be a function all by itself.
     ``fold``: how the host may fold its first input. ``pads``: the rows above and columns left of
     the image that a neighbour gives its reader.
     """
@@ -234,6 +235,7 @@ class Operator:
     plan: Callable[[Planning, Operation], Plan] | None = None
     function: Function | None = None
     shapes: Shapes | None = None
+    prefers_tasks: bool = False
     fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
     pads: Callable[[Graph, Node], tuple[int, int]] | None = None
 

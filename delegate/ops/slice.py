@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
-from delegate.ops.shared import views
+from delegate.ops.shared import aliases
 from delegate.ops.shared.links import Link, check_size, integers, part_at
 
 
@@ -19,7 +19,7 @@ def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
 
 
 def _box(graph: Graph, node: Node) -> tuple[Shape, Shape]:
-    """Begin and sizes, of which -1 is what is left. Raises ViewError."""
+    """Begin and sizes, of which -1 is what is left. Raises LinkError."""
     shape = graph.tensor(node.inputs[0]).shape
     begin, sizes = (integers(graph, index, len(shape)) for index in node.inputs[1:])
     left = (d - b if s == -1 else s for d, b, s in zip(shape, begin, sizes, strict=True))
@@ -33,5 +33,5 @@ OPERATOR = Operator(
     movement=Movement.CUT,
     links=links,
     shapes=shapes,
-    rules=(*views.FIRST, *views.VIEW),
+    rules=(*aliases.FIRST, *aliases.ALIAS),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
-from delegate.ops.shared import common, views
-from delegate.ops.shared.links import Link, ViewError, axis_of, integers, parts_along
+from delegate.ops.shared import aliases, common
+from delegate.ops.shared.links import Link, LinkError, axis_of, integers, parts_along
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
@@ -13,7 +13,7 @@ def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     shape, parts = graph.tensor(whole).shape, len(node.outputs)
     axis = axis_of(integers(graph, numbers, 1)[0], shape)
     if shape[axis] % parts:
-        raise ViewError(f"{parts} parts of {list(shape)} along axis {axis} are not equal")
+        raise LinkError(f"{parts} parts of {list(shape)} along axis {axis} are not equal")
     return ((*shape[:axis], shape[axis] // parts, *shape[axis + 1 :]),) * parts
 
 
@@ -30,5 +30,5 @@ OPERATOR = Operator(
     movement=Movement.CUT,
     links=links,
     shapes=shapes,
-    rules=(*views.FIRST, *views.VIEW),
+    rules=(*aliases.FIRST, *aliases.ALIAS),
 )

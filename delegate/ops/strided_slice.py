@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
-from delegate.ops.shared import views
-from delegate.ops.shared.links import Link, ViewError, check_size, integers, part_at
+from delegate.ops.shared import aliases
+from delegate.ops.shared.links import Link, LinkError, check_size, integers, part_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +35,17 @@ def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
 
 
 def _box(graph: Graph, node: Node) -> tuple[list[int], list[int]]:
-    """Begin and sizes. Raises ViewError."""
+    """Begin and sizes. Raises LinkError."""
     shape = graph.tensor(node.inputs[0]).shape
     options = node.options_as(StridedSliceOptions)
     assert options is not None  # options_known ran before
     begin = list(integers(graph, node.inputs[1], len(shape)))
     sizes = list(integers(graph, node.inputs[2], len(shape)))
     if options.ellipsis_mask or options.new_axis_mask or options.shrink_axis_mask:
-        raise ViewError("it changes the rank")
+        raise LinkError("it changes the rank")
     strides = integers(graph, node.inputs[3], len(shape))
     if any(stride != 1 for stride in strides):
-        raise ViewError(f"the strides are {list(strides)}")
+        raise LinkError(f"the strides are {list(strides)}")
     for axis, size in enumerate(shape):
         if options.begin_mask >> axis & 1:
             begin[axis] = 0
@@ -66,5 +66,5 @@ OPERATOR = Operator(
     movement=Movement.CUT,
     links=links,
     shapes=shapes,
-    rules=(*views.FIRST, *views.VIEW),
+    rules=(*aliases.FIRST, *aliases.ALIAS),
 )

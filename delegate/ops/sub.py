@@ -1,14 +1,18 @@
-"""SUB where both operands follow from one value: a table."""
+"""SUB: of two feature maps, or one and a constant, in the DPU; of one value a table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Activation, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Operator, Role, Values
-from delegate.ops.shared.functions import RULES, activated, function_of_one_value, weighted_sum
+from delegate.ops.shared.functions import activated, weighted_sum
+from delegate.ops.shared.two_values import RULES, sum_plan
+
+SIGNS = (1, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +22,16 @@ class SubOptions(Options):
     activation: Activation = option(FieldKind.ACTIVATION, slot=0, offset=0)
 
 
+def plan(planning: Planning, operation: Operation) -> Plan:
+    options = operation.node.options_as(SubOptions)
+    assert options is not None
+    return sum_plan(planning, operation, options.activation, SIGNS)
+
+
 def difference(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     options = node.options_as(SubOptions)
     assert options is not None  # options_known ran before
-    total = weighted_sum(graph, node, operands, (1, -1))
+    total = weighted_sum(graph, node, operands, SIGNS)
     return activated(graph, node, total, options.activation)
 
 
@@ -29,6 +39,7 @@ OPERATOR = Operator(
     name="SUB",
     options=SubOptions,
     inputs=(Role.OPERAND, Role.OPERAND),
+    plan=plan,
     function=difference,
-    rules=(*RULES, function_of_one_value),
+    rules=RULES,
 )

@@ -1,7 +1,7 @@
 """Concatenations, splits and slices by address: which tensors lie inside others, and where.
 
-Comes from: the view nodes of a partition, which compute nothing. Goes to: the partitioner (a
-rejection for every view node that would need a copy) and ``lower.memory``, which gives the tensors
+Comes from: the aliases of a partition, which compute nothing. Goes to: the partitioner (a
+rejection for every alias that would need a copy) and ``lower.memory``, which gives the tensors
 of a group one piece of memory. Free is what whole surfaces of 16 channels, rows or images of a
 larger tensor make; both tensors have the same quantisation, so results are exactly the same.
 """
@@ -25,8 +25,8 @@ MAX_GROUP = 256
 
 
 @dataclass(frozen=True, slots=True)
-class ViewPlan:
-    """A place for every tensor that shares memory, and the view nodes that would need a copy."""
+class AliasPlan:
+    """A place for every tensor that shares memory, and the aliases that would need a copy."""
 
     places: Mapping[int, Place]
     rejections: tuple[Rejection, ...]
@@ -51,25 +51,25 @@ def _difference(a: Sequence[int], b: Sequence[int]) -> Position:
     return _sum(a, [-y for y in b])
 
 
-def place_views(graph: Graph, partition: Partition) -> ViewPlan:
-    """Joins the tensors of every view node in turn; a node that contradicts the ones before it, or
+def place_aliases(graph: Graph, partition: Partition) -> AliasPlan:
+    """Joins the tensors of every alias in turn; a node that contradicts the ones before it, or
     whose tensors lie in different buffers, is rejected.
     """
     facts = facts_of(graph)
-    views = [graph.node(i) for i in partition.nodes if facts.movement(graph.node(i)) is not None]
-    if not views:
-        return ViewPlan({}, ())
-    if len(views) == len(partition.nodes):
+    aliases = [graph.node(i) for i in partition.nodes if facts.movement(graph.node(i)) is not None]
+    if not aliases:
+        return AliasPlan({}, ())
+    if len(aliases) == len(partition.nodes):
         reason = "no operator of its partition computes anything"
-        return ViewPlan({}, tuple(_rejection(node, reason) for node in views))
+        return AliasPlan({}, tuple(_rejection(node, reason) for node in aliases))
     planner = _Planner(facts, partition)
     rejections = []
-    for node in views:
+    for node in aliases:
         problem = planner.join(node)
         if problem is not None:
             rejections.append(_rejection(node, problem))
     rejections += planner.wasteful_slices()
-    return ViewPlan(planner.places(), tuple(rejections))
+    return AliasPlan(planner.places(), tuple(rejections))
 
 
 def _rejection(node: Node, problem: str) -> Rejection:

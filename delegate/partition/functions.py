@@ -18,7 +18,7 @@ from delegate.ops import OPERATORS
 from delegate.ops.operator import Values
 from delegate.ops.shared.common import TYPE_RANGES
 from delegate.ops.shared.fixed_point import UndefinedResultError
-from delegate.partition.rules import FUNCTION_IN_PARTITION, RESULTS_DEFINED, facts_of, refused
+from delegate.partition.rules import RESULTS_DEFINED, facts_of, refused
 from delegate.partition.types import Rejection
 
 MOST_NODES = 64
@@ -66,11 +66,7 @@ def plan_functions(graph: Graph, partition: Partition) -> FunctionPlan:
     joiner = _Joiner(graph, nodes, needed)
     while joiner.join():
         pass
-    refusals = {
-        node.index: Refusal(node, FUNCTION_IN_PARTITION, "its operands follow from several tensors")
-        for node in joiner.alone
-        if OPERATORS[node.op].plan is None
-    }
+    refusals = {}
     chains = {i: c for i, c in joiner.chains.items() if graph.node(i).outputs[0] in needed}
     tables = {}
     for index, chain in chains.items():
@@ -100,7 +96,7 @@ def smallest_partition(graph: Graph, node: Node) -> Partition:
     members = {node.index}
     operator = OPERATORS.get(node.op)
     inputs = _computed(graph, node)
-    if operator is not None and operator.plan is None and len(inputs) > 1:
+    if operator is not None and operator.function is not None and len(inputs) > 1:
         source = facts_of(graph).sources.get(node.outputs[0])
         producers = {tensor: other for other in graph.nodes for tensor in other.outputs}
         waiting = [tensor for tensor in inputs if tensor != source]
@@ -140,8 +136,8 @@ class _Joiner:
         for node in self._nodes:
             result = node.outputs[0]
             chain = self._chain(node, near, cut=True) or self._chain(node, far, cut=False)
-            has_tasks = OPERATORS[node.op].plan is not None
-            if chain is None or (has_tasks and len(chain.nodes) == 1 and result in self._needed):
+            is_task = OPERATORS[node.op].prefers_tasks and result in self._needed
+            if chain is None or (is_task and len(chain.nodes) == 1):
                 self.alone.append(node)
                 self._needed.update(node.inputs)
                 continue

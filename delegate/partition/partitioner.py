@@ -14,7 +14,7 @@ from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
 from delegate.ops.operator import ABSENT
-from delegate.partition.aliases import place_views
+from delegate.partition.aliases import place_aliases
 from delegate.partition.rules import (
     NOT_DENIED,
     PARTITION_AMONG_LARGEST,
@@ -57,9 +57,9 @@ def _denied(node: Node, denied: Collection[str]) -> Rejection | None:
     return refused(node, NOT_DENIED, f"it names {name}")
 
 
-def copying_views(graph: Graph, partitions: Sequence[Partition]) -> tuple[Rejection, ...]:
+def copying_aliases(graph: Graph, partitions: Sequence[Partition]) -> tuple[Rejection, ...]:
     """A rejection for every concatenation or slice that is not free in its partition."""
-    return tuple(r for p in partitions for r in place_views(graph, p).rejections)
+    return tuple(r for p in partitions for r in place_aliases(graph, p).rejections)
 
 
 def select_partitions(

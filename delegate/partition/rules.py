@@ -26,9 +26,6 @@ RESULT_USED = Rule("result_used", "Something must read the results of a partitio
 PAD_RESULT_HIDDEN = Rule(
     "pad_result_hidden", "No node outside the partition may read a padded image"
 )
-FUNCTION_IN_PARTITION = Rule(
-    "function_in_partition", "What makes a node a function of one value must be in its partition"
-)
 RESULTS_DEFINED = Rule(
     "results_defined", "TensorFlow Lite must define the results of all 256 values of a function"
 )
@@ -55,7 +52,6 @@ RULES = (
     ALIAS_IS_FREE,
     RESULT_USED,
     PAD_RESULT_HIDDEN,
-    FUNCTION_IN_PARTITION,
     RESULTS_DEFINED,
     PARTITION_LARGE_ENOUGH,
     PARTITION_AMONG_LARGEST,

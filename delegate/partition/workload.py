@@ -1,4 +1,4 @@
-"""What a partition's nodes become: operations with tasks, neighbours folded into them, aliases.
+"""What a partition's nodes become: operations with tasks and the neighbours in them, aliases.
 
 In: ``Graph`` and ``Partition``. Out: ``Workload``. Raises LoweringError for a node that cannot be
 what its operator's record says.
@@ -16,7 +16,7 @@ from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
 from delegate.ops.shared.functions import TablePlan
-from delegate.partition.aliases import place_views
+from delegate.partition.aliases import place_aliases
 from delegate.partition.functions import FunctionPlan, plan_functions
 from delegate.partition.rules import ALIAS_IS_FREE, PAD_RESULT_HIDDEN, RESULT_USED
 
@@ -25,8 +25,8 @@ def workload_of(graph: Graph, partition: Partition) -> Workload:
     """Operations in execution order."""
     if not partition.outputs:
         raise LoweringError(partition.nodes[0], RESULT_USED, "nothing does")
-    views = place_views(graph, partition)
-    for rejection in views.rejections:
+    joined = place_aliases(graph, partition)
+    for rejection in joined.rejections:
         raise LoweringError(rejection.node, ALIAS_IS_FREE, rejection.detail.partition(": ")[2])
     functions = plan_functions(graph, partition)
     for refusal in functions.refusals:
@@ -44,7 +44,7 @@ def workload_of(graph: Graph, partition: Partition) -> Workload:
             and (node.index in functions.chains or node.index not in functions.within)
         ),
         aliases=tuple(n for n in nodes if OPERATORS[n.op].lowering is Lowering.ALIAS),
-        places=views.places,
+        places=joined.places,
     )
 
 

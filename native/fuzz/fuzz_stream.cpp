@@ -96,11 +96,11 @@ bool is_cheap(const Run& run) {
   const std::vector<sim::Job> jobs{run.job};
   try {
     sim::Simulator simulator(settings);
-    const sim::Report report =
+    const sim::RunFacts facts =
         simulator.run({run.regions.data(), run.regions.size()}, {jobs.data(), jobs.size()});
     uint64_t macs = 0;
     uint64_t moved = 0;
-    for (const sim::TaskCounters& t : report.tasks) {
+    for (const sim::TaskCounters& t : facts.tasks) {
       macs += t.macs;
       moved += t.feature_bytes + t.operand_bytes + t.written_bytes;
     }

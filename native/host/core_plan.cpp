@@ -72,7 +72,7 @@ void check_independent(const Access& a, const Access& b, size_t job) {
       common(a.reads, b.writes).empty()) {
     return;
   }
-  refuse(job, "touches what another job of its stage writes");
+  refuse(job, "touches what another job of its epoch writes");
 }
 
 class Planner {
@@ -89,9 +89,9 @@ class Planner {
       add(0, count);
     } else {
       for (size_t first = 0, end = 0; first < count; first = end) {
-        while (end < count && submit_.jobs[end].stage == submit_.jobs[first].stage) ++end;
-        check_stage(first, end);
-        const size_t begin = plan_.stages.size();
+        while (end < count && submit_.jobs[end].epoch == submit_.jobs[first].epoch) ++end;
+        check_epoch(first, end);
+        const size_t begin = plan_.epochs.size();
         for (size_t job = first; job < end; ++job) add(job, job + 1, begin);
       }
       plan_copies();
@@ -103,7 +103,7 @@ class Planner {
   size_t worker_of(size_t job) const { return submit_.jobs[job].core % plan_.workers; }
 
   // Jobs [first, end) run side by side, on cores that may have run anything before.
-  void check_stage(size_t first, size_t end) const {
+  void check_epoch(size_t first, size_t end) const {
     std::vector<Access> accesses;
     for (size_t job = first; job < end; ++job) {
       if (verified_[job].front().reuses_cbuf) refuse(job, "needs what another one left in CBUF");
@@ -115,8 +115,8 @@ class Planner {
     }
   }
 
-  // Jobs [first, end), one after the other on one worker, in stages from `stage` on.
-  void add(size_t first, size_t end, size_t stage = 0) {
+  // Jobs [first, end), one after the other on one worker, in epochs from `epoch` on.
+  void add(size_t first, size_t end, size_t epoch = 0) {
     std::vector<const VerifiedTask*> tasks;
     std::vector<PlannedJob> places;  // of the tasks
     for (size_t job = first; job < end; ++job) {
@@ -126,8 +126,8 @@ class Planner {
       }
     }
     for (const ProvenTasks& piece : plan_proof(tasks, !submit_.outputs_hold_content)) {
-      if (stage == plan_.stages.size()) plan_.stages.emplace_back().workers.resize(plan_.workers);
-      auto& planned = plan_.stages[stage++].workers[worker_of(first)];
+      if (epoch == plan_.epochs.size()) plan_.epochs.emplace_back().workers.resize(plan_.workers);
+      auto& planned = plan_.epochs[epoch++].workers[worker_of(first)];
       for (size_t i = piece.first; i < piece.first + piece.count; ++i) {
         const bool continues = i > piece.first && planned.back().job == places[i].job;
         if (continues) {
@@ -144,23 +144,23 @@ class Planner {
   void plan_copies() {
     std::vector<Ranges> needed(plan_.workers);  // by what comes later
     if (submit_.host_output != nullptr) needed[0].push_back(range_of(*submit_.host_output));
-    for (size_t s = plan_.stages.size(); s-- > 0;) {
-      PlannedStage& stage = plan_.stages[s];
+    for (size_t s = plan_.epochs.size(); s-- > 0;) {
+      PlannedEpoch& epoch = plan_.epochs[s];
       for (size_t from = 0; from < plan_.workers; ++from) {
         Ranges written;
-        for (const PlannedJob& planned : stage.workers[from]) {
+        for (const PlannedJob& planned : epoch.workers[from]) {
           append(written, access_of(tasks_of(planned)).writes);
         }
         written = merged(std::move(written));
         for (size_t to = 0; to < plan_.workers; ++to) {
           if (to == from) continue;
           for (const AddressRange& range : common(written, needed[to])) {
-            stage.copies.push_back({from, to, range});
+            epoch.copies.push_back({from, to, range});
           }
         }
       }
       for (size_t worker = 0; worker < plan_.workers; ++worker) {
-        for (const PlannedJob& planned : stage.workers[worker]) {
+        for (const PlannedJob& planned : epoch.workers[worker]) {
           append(needed[worker], access_of(tasks_of(planned)).reads);
         }
         needed[worker] = merged(std::move(needed[worker]));

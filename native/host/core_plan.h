@@ -1,9 +1,9 @@
 // Which worker runs which job of a submit for several cores, and when.
 //
-// In: a verified submit whose jobs name stages and cores. Out: per stage and worker the jobs in
+// In: a verified submit whose jobs name epochs and cores. Out: per epoch and worker the jobs in
 // order, how to prove that each ran, and what a worker with a memory of its own has to be given. A
-// job that takes several marks takes several stages. Refuses what only works on one core: jobs of a
-// stage that touch what another one writes, or that need what another core left in registers or
+// job that takes several marks takes several epochs. Refuses what only works on one core: jobs of a
+// epoch that touch what another one writes, or that need what another core left in registers or
 // CBUF.
 #pragma once
 
@@ -29,20 +29,20 @@ struct PlannedCopy {
   sim::AddressRange range;  // in the submit's addresses
 };
 
-struct PlannedStage {
+struct PlannedEpoch {
   std::vector<std::vector<PlannedJob>> workers;
-  std::vector<PlannedCopy> copies;  // after the stage, if workers share no memory
+  std::vector<PlannedCopy> copies;  // after the epoch, if workers share no memory
 };
 
 struct CorePlan {
   size_t workers = 0;
-  std::vector<PlannedStage> stages;
+  std::vector<PlannedEpoch> epochs;
   // What each worker reads of the submit's host_input.
   std::vector<std::vector<sim::AddressRange>> host_input;
 
   // The mark of a plan that is a single run of all tasks on one worker, else kNoMark.
   uint64_t only_mark() const {
-    return workers == 1 && stages.size() == 1 ? stages[0].workers[0].back().mark : kNoMark;
+    return workers == 1 && epochs.size() == 1 ? epochs[0].workers[0].back().mark : kNoMark;
   }
 };
 

@@ -58,11 +58,11 @@ struct TaskRef {
   std::string layer;  // for messages only
 };
 
-// What one core does in one stage. The jobs of a stage are for different cores and independent of
+// What one core does in one epoch. The jobs of an epoch are for different cores and independent of
 // each other; running all jobs in order on one core is always right.
 struct JobRef {
   std::vector<TaskRef> tasks;
-  uint32_t stage = 0;
+  uint32_t epoch = 0;
   uint32_t core = 0;
 };
 

@@ -35,7 +35,7 @@ enum TaskField : unsigned {
   kNpuCycles,
   kDdrCycles,
   kBytes,
-  kStage,
+  kEpoch,
   kCore
 };
 enum BindingField : unsigned {
@@ -254,28 +254,28 @@ class Reader {
               "a task's commands lie outside REGCMD");
       require(task.enable_mask != 0 && task.int_mask != 0, "a task enables no unit");
       require(task.layer < program.layers.size(), "a task names an unknown layer");
-      task.stage = table.scalar<uint32_t>(kStage);
+      task.epoch = table.scalar<uint32_t>(kEpoch);
       task.core = table.scalar<uint32_t>(kCore);
       require(task.core < program.chip->cores, "a task names an unknown core");
-      require(i > 0 || task.stage == 0, "the first task is not in the first stage");
+      require(i > 0 || task.epoch == 0, "the first task is not in the first epoch");
       if (i > 0) check_order(program.tasks.back(), task);
       program.tasks.push_back(std::move(task));
     }
   }
 
-  // Jobs ascend; a job is one stage on one core; cores ascend within a stage. Programs for one core
-  // may have several jobs, which then run one after the other.
+  // Jobs ascend; a job is one epoch on one core; cores ascend within an epoch. Programs for one
+  // core may have several jobs, which then run one after the other.
   static void check_order(const ProgramTask& before, const ProgramTask& task) {
     require(before.job <= task.job, "jobs are not ascending");
     if (task.job == before.job) {
-      require(task.stage == before.stage && task.core == before.core,
-              "a job is in two stages or on two cores");
+      require(task.epoch == before.epoch && task.core == before.core,
+              "a job is in two epochs or on two cores");
       return;
     }
-    const bool follows = task.stage == before.stage + 1;
-    const bool is_beside = task.stage == before.stage && task.core > before.core;
-    const bool is_alone = (task.stage | before.stage | task.core | before.core) == 0;
-    require(follows || is_beside || is_alone, "stages are not ascending");
+    const bool follows = task.epoch == before.epoch + 1;
+    const bool is_beside = task.epoch == before.epoch && task.core > before.core;
+    const bool is_alone = (task.epoch | before.epoch | task.core | before.core) == 0;
+    require(follows || is_beside || is_alone, "epochs are not ascending");
   }
 
   void read_bindings(const FlatTable& root, unsigned field, BufferId buffer, const Program& program,

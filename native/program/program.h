@@ -44,7 +44,7 @@ struct ProgramTask {
   uint32_t layer = 0;
   uint32_t job = 0;
   std::string tile;
-  uint32_t stage = 0;
+  uint32_t epoch = 0;
   uint32_t core = 0;
 };
 

@@ -121,7 +121,7 @@ py::dict as_dict(const sim::TaskCounters& c) {
   return d;
 }
 
-py::dict as_dict(const sim::ElementTrace& t) {
+py::dict as_dict(const sim::ElementWrite& t) {
   py::dict d;
   d["task"] = t.task;
   d["layer"] = t.layer;
@@ -134,16 +134,16 @@ py::dict as_dict(const sim::ElementTrace& t) {
   return d;
 }
 
-py::dict as_dict(const sim::Report& report) {
+py::dict as_dict(const sim::RunFacts& facts) {
   py::list tasks;
-  for (const sim::TaskCounters& c : report.tasks) tasks.append(as_dict(c));
-  py::list traces;
-  for (const sim::ElementTrace& t : report.traces) traces.append(as_dict(t));
+  for (const sim::TaskCounters& c : facts.tasks) tasks.append(as_dict(c));
+  py::list writes;
+  for (const sim::ElementWrite& t : facts.writes) writes.append(as_dict(t));
   py::dict d;
-  d["complaints"] = report.complaints;
+  d["complaints"] = facts.complaints;
   d["tasks"] = tasks;
-  d["traces"] = traces;
-  d["earlier_traces"] = report.earlier_traces;
+  d["writes"] = writes;
+  d["earlier_writes"] = facts.earlier_writes;
   return d;
 }
 
@@ -172,19 +172,19 @@ py::dict simulate(const std::vector<py::tuple>& region_items,
   settings.counters = counters;
   settings.dry_run = dry_run;
   settings.probe = parse_probe(probe);
-  sim::Report report;
+  sim::RunFacts facts;
   std::optional<Fault> fault;
   {
     py::gil_scoped_release unlocked;
     try {
       Simulator simulator(settings);
-      report = simulator.run(regions, jobs);
+      facts = simulator.run(regions, jobs);
     } catch (const Fault& caught) {
       fault.emplace(caught);
     }
   }
   if (fault) throw_fault(*fault);
-  return as_dict(report);
+  return as_dict(facts);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ struct Mark {
   }
 };
 
-struct Stage {
+struct Epoch {
   std::vector<std::vector<rknpu::Submit>> workers;
   std::vector<Mark> marks;
 };
@@ -49,20 +49,20 @@ class RknpuSplitSubmission : public Submission {
       first_task.push_back(count);
       count += static_cast<uint32_t>(job.tasks.size());
     }
-    for (const PlannedStage& planned : plan.stages) {
-      Stage& stage = stages_.emplace_back();
-      stage.workers.resize(plan.workers);
+    for (const PlannedEpoch& planned : plan.epochs) {
+      Epoch& epoch = epochs_.emplace_back();
+      epoch.workers.resize(plan.workers);
       for (size_t worker = 0; worker < plan.workers; ++worker) {
         for (const PlannedJob& job : planned.workers[worker]) {
           const uint32_t base = first_task[job.job];
           const uint32_t first = base + static_cast<uint32_t>(job.first);
           for (const RknpuKick& kick : kicks_.plan(first, static_cast<uint32_t>(job.count))) {
             verify_alone(submit, job.job, kick.first - base, kick.count);
-            stage.workers[worker].push_back(kicks_.make_submit(kick));
+            epoch.workers[worker].push_back(kicks_.make_submit(kick));
           }
           if (job.mark == kNoMark) continue;
           const TaskRef& last = submit.jobs[job.job].tasks[job.first + job.count - 1];
-          stage.marks.push_back(mark_at(submit, job.mark, last.layer));
+          epoch.marks.push_back(mark_at(submit, job.mark, last.layer));
         }
       }
     }
@@ -80,13 +80,13 @@ class RknpuSplitSubmission : public Submission {
   void run() override {
     int64_t hardware_ns = 0;
     bool is_told = true;
-    for (const Stage& stage : stages_) {
-      put_marks(stage);
-      stage_ = &stage;
+    for (const Epoch& epoch : epochs_) {
+      put_marks(epoch);
+      epoch_ = &epoch;
       std::fill(hardware_ns_.begin(), hardware_ns_.end(), int64_t{-1});
-      pool_->run(stage.workers.size(), work_);
+      pool_->run(epoch.workers.size(), work_);
       throw_errors();
-      check_marks(stage);
+      check_marks(epoch);
       for (const int64_t ns : hardware_ns_) is_told = is_told && ns != 0;
       hardware_ns += *std::max_element(hardware_ns_.begin(), hardware_ns_.end());
     }
@@ -105,17 +105,17 @@ class RknpuSplitSubmission : public Submission {
   }
 
   // Nothing of the line may be lost: what others wrote there comes first.
-  void put_marks(const Stage& stage) {
+  void put_marks(const Epoch& epoch) {
     mark_.renew();
-    for (const Mark& mark : stage.marks) {
+    for (const Mark& mark : epoch.marks) {
       mark.synchronise(rknpu::kSyncFromDevice);
       mark_.put(mark.place());
       mark.synchronise(rknpu::kSyncToDevice);
     }
   }
 
-  void check_marks(const Stage& stage) const {
-    for (const Mark& mark : stage.marks) {
+  void check_marks(const Epoch& epoch) const {
+    for (const Mark& mark : epoch.marks) {
       mark.synchronise(rknpu::kSyncFromDevice);
       if (!mark_.is_at(mark.place())) continue;
       throw DeviceError("rknpu " + kicks_.file()->file.path() + ": nothing was written by " +
@@ -143,9 +143,9 @@ class RknpuSplitSubmission : public Submission {
   }
 
   void run_worker(size_t worker) {
-    int64_t total = stage_->workers[worker].empty() ? -1 : 0;
+    int64_t total = epoch_->workers[worker].empty() ? -1 : 0;
     try {
-      for (const rknpu::Submit& submit : stage_->workers[worker]) {
+      for (const rknpu::Submit& submit : epoch_->workers[worker]) {
         const int64_t ns = kicks_.run(submit, choices_[worker]);
         if (ns == 0) total = INT64_MIN;
         if (total >= 0) total += ns;
@@ -161,8 +161,8 @@ class RknpuSplitSubmission : public Submission {
   RknpuKicks kicks_;
   std::vector<RknpuCoreChoice> choices_;  // by worker
   std::unique_ptr<sim::ThreadPool> pool_;
-  std::vector<Stage> stages_;
-  const Stage* stage_ = nullptr;            // that the workers are in
+  std::vector<Epoch> epochs_;
+  const Epoch* epoch_ = nullptr;            // that the workers are in
   std::vector<std::string> errors_;         // by worker
   std::vector<std::string> interruptions_;  // by worker
   std::vector<int64_t> hardware_ns_;        // by worker; 0: not told, -1: it had nothing to do

@@ -2,8 +2,8 @@
 //
 // All cores share one memory. The driver's own submits for several cores are known to crash it when
 // they are made by hand, so each core gets submits of its own, from a thread of its own, as several
-// interpreters would make them. A stage ends when all of them have returned: only then has every
-// core written what the next stage reads.
+// interpreters would make them. An epoch ends when all of them have returned: only then has every
+// core written what the next epoch reads.
 #pragma once
 
 #include <memory>

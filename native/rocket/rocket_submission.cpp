@@ -47,7 +47,7 @@ struct Copy {
   size_t size = 0;
 };
 
-struct Stage {
+struct Epoch {
   std::vector<Launch> launches;
   std::vector<Copy> copies;
 };
@@ -152,7 +152,7 @@ class RocketSplitSubmission : public Submission {
       for (Buffer* buffer : submit.inputs) worker.inputs.push_back(rocket_buffer(buffer));
       for (Buffer* buffer : submit.outputs) worker.outputs.push_back(rocket_buffer(buffer));
     }
-    for (const PlannedStage& planned : plan.stages) add_stage(planned, submit, submits, verified);
+    for (const PlannedEpoch& planned : plan.epochs) add_epoch(planned, submit, submits, verified);
     for (size_t i = 1; i < plan.workers; ++i) add_input(plan.host_input[i], i, submit);
     // Only the first worker's memory is the submit's.
     for (const JobRef& job : submit.jobs) {
@@ -168,8 +168,8 @@ class RocketSplitSubmission : public Submission {
 
   void begin() override {
     workers_[0].file->file.require_mine("SUBMIT");
-    for (const Stage& stage : stages_) {
-      for (const Launch& launch : stage.launches) launch.job->wait_for_earlier(timeout_ms_);
+    for (const Epoch& epoch : epochs_) {
+      for (const Launch& launch : epoch.launches) launch.job->wait_for_earlier(timeout_ms_);
     }
   }
 
@@ -180,19 +180,19 @@ class RocketSplitSubmission : public Submission {
     for (RocketBuffer* buffer : input_buffers_) buffer->give_to_device();
     mark_.renew();
     int64_t waited_ns = 0;
-    for (Stage& stage : stages_) {
-      for (const Launch& launch : stage.launches) {
+    for (Epoch& epoch : epochs_) {
+      for (const Launch& launch : epoch.launches) {
         for (const Mark& mark : launch.marks) {
           hold(launch.worker, *mark.place.buffer);
           mark_.put(mark.place.bytes());
         }
       }
-      for (const Launch& launch : stage.launches) launch.job->submit(timeout_ms_);
+      for (const Launch& launch : epoch.launches) launch.job->submit(timeout_ms_);
       const int64_t start = monotonic_ns();
-      for (const Launch& launch : stage.launches) wait(launch);
+      for (const Launch& launch : epoch.launches) wait(launch);
       waited_ns += monotonic_ns() - start;
-      for (const Launch& launch : stage.launches) check_marks(launch);
-      for (const Copy& copy : stage.copies) {
+      for (const Launch& launch : epoch.launches) check_marks(launch);
+      for (const Copy& copy : epoch.copies) {
         hold_place(copy.from);
         hold_place(copy.to);
         std::memcpy(copy.to.bytes(), copy.from.bytes(), copy.size);
@@ -205,12 +205,12 @@ class RocketSplitSubmission : public Submission {
   std::string name() const { return "rocket " + workers_[0].file->file.path(); }
   int64_t deadline() const { return monotonic_ns() + timeout_ms_ * kNsPerMs; }
 
-  void add_stage(const PlannedStage& planned, const Submit& submit,
+  void add_epoch(const PlannedEpoch& planned, const Submit& submit,
                  const std::vector<Submit>& submits, const VerifiedJobs& verified) {
-    Stage& stage = stages_.emplace_back();
+    Epoch& epoch = epochs_.emplace_back();
     for (size_t w = 0; w < workers_.size(); ++w) {
       if (planned.workers[w].empty()) continue;
-      Launch& launch = stage.launches.emplace_back();
+      Launch& launch = epoch.launches.emplace_back();
       launch.worker = w;
       std::vector<RocketTask> tasks;
       for (const PlannedJob& job : planned.workers[w]) {
@@ -231,7 +231,7 @@ class RocketSplitSubmission : public Submission {
         const Place from = place(submit, copy.from, begin);
         const size_t size =
             std::min<uint64_t>(copy.range.end - begin, from.buffer->bytes().size() - from.offset);
-        stage.copies.push_back({from, place(submit, copy.to, begin), size});
+        epoch.copies.push_back({from, place(submit, copy.to, begin), size});
         begin += size;
       }
     }
@@ -291,7 +291,7 @@ class RocketSplitSubmission : public Submission {
 
   uint32_t timeout_ms_;
   std::vector<Worker> workers_;
-  std::vector<Stage> stages_;
+  std::vector<Epoch> epochs_;
   std::vector<Copy> input_copies_;
   std::vector<RocketBuffer*> input_buffers_;  // what they write
   std::vector<uint64_t> targets_;

@@ -2,7 +2,7 @@
 //
 // The kernel runs the jobs of one open file on one core at a time, and every file has an address
 // space and buffers of its own. So each core gets a file with copies of all buffers; after every
-// stage the host waits for all of them (PREP_BO) and copies what the others will read.
+// epoch the host waits for all of them (PREP_BO) and copies what the others will read.
 #pragma once
 
 #include <memory>

@@ -5,10 +5,10 @@
 
 #include "sim/counters.h"
 #include "sim/executor.h"
+#include "sim/explain.h"
 #include "sim/fast.h"
 #include "sim/fast_float.h"
 #include "sim/ppu.h"
-#include "sim/trace.h"
 
 namespace rk3588::sim {
 namespace {
@@ -83,7 +83,7 @@ struct Simulator::Impl {
     RegisterFile registers;
     LutTables tables;
     Cbuf cbuf;
-    Report report;
+    RunFacts facts;
     int task = 0;
     explicit Run(Span<const Region> regions) : memory(regions) {}
   };
@@ -102,9 +102,9 @@ struct Simulator::Impl {
       note(run, where, [&] { return count_task(plan, end.enable_mask, settings.chip); });
       note_access(run, [&] { return access_of(plan); });
       if (settings.probe) {
-        trace_task(plan, end.enable_mask, run.registers, *settings.probe, where,
-                   &run.report.traces);
-        bound_traces(&run.report, 2 * kMostTraces);
+        explain_task(plan, end.enable_mask, run.registers, *settings.probe, where,
+                     &run.facts.writes);
+        bound_writes(&run.facts, 2 * kMostWrites);
       }
       if (settings.dry_run) {
         // All checks are done.
@@ -126,17 +126,17 @@ struct Simulator::Impl {
     return end;
   }
 
-  // Drops the oldest traces, in portions.
-  static void bound_traces(Report* report, size_t most) {
-    std::vector<ElementTrace>& traces = report->traces;
-    if (traces.size() <= most) return;
-    const size_t extra = traces.size() - kMostTraces;
-    traces.erase(traces.begin(), traces.begin() + static_cast<ptrdiff_t>(extra));
-    report->earlier_traces += extra;
+  // Drops the oldest writes, in portions.
+  static void bound_writes(RunFacts* facts, size_t most) {
+    std::vector<ElementWrite>& writes = facts->writes;
+    if (writes.size() <= most) return;
+    const size_t extra = writes.size() - kMostWrites;
+    writes.erase(writes.begin(), writes.begin() + static_cast<ptrdiff_t>(extra));
+    facts->earlier_writes += extra;
   }
 
   Position position(Run& run, const std::string& layer) const {
-    return {run.task, layer, settings.lenient ? &run.report.complaints : nullptr};
+    return {run.task, layer, settings.lenient ? &run.facts.complaints : nullptr};
   }
 
   template <typename Count>
@@ -145,13 +145,13 @@ struct Simulator::Impl {
     TaskCounters counters = count();
     counters.task = where.task;
     counters.layer = where.layer;
-    run.report.tasks.push_back(std::move(counters));
+    run.facts.tasks.push_back(std::move(counters));
   }
 
   template <typename Access>
   void note_access(Run& run, Access access) const {
     if (!settings.accesses) return;
-    TaskAccess& found = run.report.accesses.emplace_back(access());
+    TaskAccess& found = run.facts.accesses.emplace_back(access());
     found.inherits = run.registers.inherits();
     found.loads_tables = run.tables.is_whole_load();
     found.looks_up = found.looks_up && !found.loads_tables;
@@ -166,10 +166,10 @@ struct Simulator::Impl {
     note(run, where, [&] { return count_pooling(config, enable_mask, settings.chip); });
     note_access(run, [&] { return access_of(plan); });
     if (settings.probe) {
-      trace_pooling(config, plan, enable_mask, run.registers, *settings.probe, where,
-                    &run.report.traces);
-      bound_traces(&run.report, 2 * kMostTraces);
-      bound_traces(&run.report, 2 * kMostTraces);
+      explain_pooling(config, plan, enable_mask, run.registers, *settings.probe, where,
+                      &run.facts.writes);
+      bound_writes(&run.facts, 2 * kMostWrites);
+      bound_writes(&run.facts, 2 * kMostWrites);
     }
     if (!settings.dry_run) run_pooling(config, plan, settings.plain ? nullptr : &pool);
   }
@@ -243,7 +243,7 @@ struct Simulator::Impl {
     }
   }
 
-  Report run(Span<const Region> memory, Span<const Job> jobs) {
+  RunFacts run(Span<const Region> memory, Span<const Job> jobs) {
     Run run(memory);
     if (settings.keeps_state && kept != nullptr) {
       run.registers = std::move(kept->registers);
@@ -264,10 +264,10 @@ struct Simulator::Impl {
         check_rocket(run, task, end.enable_mask);
       }
     }
-    bound_traces(&run.report, kMostTraces);
-    Report report = std::move(run.report);
+    bound_writes(&run.facts, kMostWrites);
+    RunFacts facts = std::move(run.facts);
     if (settings.keeps_state) kept = std::make_unique<Run>(std::move(run));
-    return report;
+    return facts;
   }
 
   std::unique_ptr<Run> kept;  // of the run before
@@ -278,7 +278,7 @@ struct Simulator::Impl {
 
 Simulator::Simulator(Settings settings) : impl_(std::make_unique<Impl>(settings)) {}
 Simulator::~Simulator() = default;
-Report Simulator::run(Span<const Region> memory, Span<const Job> jobs) {
+RunFacts Simulator::run(Span<const Region> memory, Span<const Job> jobs) {
   return impl_->run(memory, jobs);
 }
 

@@ -66,10 +66,10 @@ struct Settings {
   // Deviations that programs of other compilers have and that leave no doubt about what a task
   // computes are reported instead of ending the run.
   bool lenient = false;
-  bool counters = false;       // Report::tasks
-  bool accesses = false;       // Report::accesses
+  bool counters = false;       // RunFacts::tasks
+  bool accesses = false;       // RunFacts::accesses
   bool keeps_state = false;    // registers, tables and CBUF outlive a run, as they do a kick
-  std::optional<Probe> probe;  // Report::traces
+  std::optional<Probe> probe;  // RunFacts::writes
   Isa isa = Isa::kAuto;  // throws std::invalid_argument if the processor or the build lacks it
 };
 
@@ -118,9 +118,9 @@ struct TaskCounters {
 
 // How the element of Settings::probe got its value in one task.
 // Far more than tasks of any real program write one element.
-inline constexpr size_t kMostTraces = 256;
+inline constexpr size_t kMostWrites = 256;
 
-struct ElementTrace {
+struct ElementWrite {
   int task = 0;
   std::string layer;
   uint64_t address = 0;
@@ -153,12 +153,12 @@ struct TaskAccess {
 };
 
 // What a run reports besides the memory it leaves.
-struct Report {
+struct RunFacts {
   std::vector<TaskCounters> tasks;   // only with Settings::counters
   std::vector<TaskAccess> accesses;  // only with Settings::accesses
-  // Of the last kMostTraces tasks that wrote the element of Settings::probe, and how many more did.
-  std::vector<ElementTrace> traces;
-  uint64_t earlier_traces = 0;
+  // Of the last kMostWrites tasks that wrote the element of Settings::probe, and how many more did.
+  std::vector<ElementWrite> writes;
+  uint64_t earlier_writes = 0;
   std::vector<std::string> complaints;  // lenient mode: what would have been faults
 };
 
@@ -171,7 +171,7 @@ class Simulator {
   Simulator& operator=(const Simulator&) = delete;
   // Runs the jobs in order. Register groups persist between tasks and jobs of one run, and between
   // runs with Settings::keeps_state. Throws Fault.
-  Report run(Span<const Region> memory, Span<const Job> jobs);
+  RunFacts run(Span<const Region> memory, Span<const Job> jobs);
 
  private:
   struct Impl;

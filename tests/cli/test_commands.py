@@ -89,7 +89,7 @@ def test_compile_json_has_the_keys_of_the_design(run: Run) -> None:
     document = run("compile", MODEL, "--json").json
     assert set(document) == {
         "partitions", "rejections", "delegated_nodes", "total_nodes", "compile_seconds",
-        "costs", "suggestions",
+        "costs", "suggestions", "features",
     }  # fmt: skip
     assert document["delegated_nodes"] == DELEGATED
     assert document["total_nodes"] == TOTAL

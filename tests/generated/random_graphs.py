@@ -1,4 +1,4 @@
-"""Random graphs: convolutions, additions, views, padding, nodes of the CPU, in any combination.
+"""Random graphs: convolutions, additions, aliases, padding, nodes of the CPU, in any combination.
 
 Tensors are reused, several inputs and outputs, batches above 1, constants in every position of
 operands. One seed, one model.
@@ -19,7 +19,7 @@ from delegate.conformance.random_layers import (
     draw_quantization,
     fully_connected,
 )
-from delegate.model.builder import layers, options, views
+from delegate.model.builder import aliases, layers, options
 from delegate.model.builder.model_builder import ModelBuilder
 from delegate.model.builder.ranges import LIMITS
 from delegate.model.graph import Activation, DType, Padding, Quantization
@@ -219,7 +219,7 @@ def _concat(g: _Generator, x: int) -> list[int]:
     if len(parts) < 2 or sum(np.prod(g.shape(t)) for t in parts) > MOST_ELEMENTS:
         return []
     g.read.update(parts)
-    return [views.concatenation(g.builder, parts, axis, f"concat{len(g.words)}")]
+    return [aliases.concatenation(g.builder, parts, axis, f"concat{len(g.words)}")]
 
 
 def _split(g: _Generator, x: int) -> list[int]:
@@ -231,7 +231,7 @@ def _split(g: _Generator, x: int) -> list[int]:
         return []
     axis, count = axes[g.pick(len(axes))]
     g.read.add(x)
-    return list(views.split(g.builder, x, count, axis, f"split{len(g.words)}_"))
+    return list(aliases.split(g.builder, x, count, axis, f"split{len(g.words)}_"))
 
 
 def _slice(g: _Generator, x: int) -> list[int]:
@@ -246,7 +246,9 @@ def _slice(g: _Generator, x: int) -> list[int]:
     g.read.add(x)
     strided = g.chance(0.5)
     if not (g.is_resized or g.is_stretched):
-        return [views.slice_of(g.builder, x, begin, size, f"slice{len(g.words)}", strided=strided)]
+        return [
+            aliases.slice_of(g.builder, x, begin, size, f"slice{len(g.words)}", strided=strided)
+        ]
     spec = g.builder.spec(x)
     # Without a signature the runtime takes the shape of the output for fixed, and then reads beyond
     # an input that has become smaller.
@@ -289,13 +291,17 @@ def _pad(g: _Generator, x: int) -> list[int]:
 
 
 def _pool(g: _Generator, x: int) -> list[int]:
-    """A node of the CPU whose kernels all agree."""
+    """A pool; or a node of the CPU, TILE once, whose kernels all agree."""
     spec = g.builder.spec(x)
     _, h, w, _ = spec.shape
     rows, columns = min(h, g.pick((1, 2))), min(w, g.pick((1, 2)))
     y = g.builder.tensor(f"pool{len(g.words)}", spec.shape, spec.dtype, spec.quantization)
-    pooling = options.pool_2d(padding=Padding.SAME, filter_h=rows, filter_w=columns)
-    g.builder.operator("MAX_POOL_2D", (x,), (y,), pooling, version=2)
+    if g.chance(0.5):
+        pooling = options.pool_2d(padding=Padding.SAME, filter_h=rows, filter_w=columns)
+        g.builder.operator("MAX_POOL_2D", (x,), (y,), pooling, version=2)
+    else:
+        once = g.builder.constant("once", np.ones(len(spec.shape), np.int32))
+        g.builder.operator("TILE", (x, once), (y,), options.empty())
     g.read.add(x)
     return [y]
 

@@ -19,7 +19,7 @@ from delegate.model.builder import (
     depthwise_model,
     fully_connected_model,
 )
-from delegate.model.builder.views import concatenation
+from delegate.model.builder.aliases import concatenation
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options
 

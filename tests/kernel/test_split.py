@@ -25,7 +25,7 @@ def test_split_programs_give_the_same_bytes(board: Board, kernel: str, cores: st
         assert facts["equal"], name
         assert facts["violations"] == [], name
         assert facts["allocations"][1:3] == [0, 0], name  # the first run may start threads
-    # One submit per core and stage; a single row is not shared.
+    # One submit per core and epoch; a single row is not shared.
     assert answer["models"]["conv"]["requests"][1]["SUBMIT"] == workers
     assert answer["models"]["digits"]["requests"][1]["SUBMIT"] > 2 * workers
     assert answer["models"]["fully connected"]["requests"][1]["SUBMIT"] == 1
@@ -69,9 +69,9 @@ def test_jobs_that_depend_on_each_other_are_refused(board: Board, device: str):
     assert answer["one by one"] == "accepted"
     refused = [text for text in answer["dependent"] if text != "accepted"]
     assert refused
-    assert len(refused) < len(answer["dependent"])  # those that share a stage as compiled
+    assert len(refused) < len(answer["dependent"])  # those that share an epoch as compiled
     for text in refused:
-        assert "touches what another job of its stage writes" in text
+        assert "touches what another job of its epoch writes" in text
         assert text.endswith("SUBMITS 0")
     assert answer["live"] == [0, 0, 0]
     assert answer["violations"] == []

@@ -11,10 +11,10 @@ from tests.kernel.small_models import MODELS, programs
 from tests.kernel.standin_calls import arguments, calls, live, report, set_faults, take_violations
 
 
-def retimed(program: Program, stages: list[int], cores: list[int]) -> Program:
-    """The tasks with other stages and cores, the jobs as they were."""
+def retimed(program: Program, epochs: list[int], cores: list[int]) -> Program:
+    """The tasks with other epochs and cores, the jobs as they were."""
     tasks = tuple(
-        dataclasses.replace(task, stage=stages[task.job], core=cores[task.job])
+        dataclasses.replace(task, epoch=epochs[task.job], core=cores[task.job])
         for task in program.tasks
     )
     return dataclasses.replace(program, tasks=tasks)
@@ -44,9 +44,9 @@ def main() -> None:
     }
     # Every job beside the one before it.
     for job in range(1, jobs):
-        stages = [each if each < job else each - 1 for each in range(jobs)]
+        epochs = [each if each < job else each - 1 for each in range(jobs)]
         cores = [int(each == job) for each in range(jobs)]
-        answer["dependent"].append(outcome(retimed(program, stages, cores), device))
+        answer["dependent"].append(outcome(retimed(program, epochs, cores), device))
     answer["live"] = live()
     answer["violations"] = take_violations()
     report(answer)

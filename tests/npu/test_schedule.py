@@ -1,4 +1,4 @@
-"""Tasks of several cores: what shares a stage is independent, and what is worth it."""
+"""Tasks of several cores: what shares an epoch is independent, and what is worth it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from delegate.chip.rk3588 import RK3588
-from delegate.compile.compiler import compile_model, split_of
+from delegate.compile.compiler import compile_model, sharing_of
 from delegate.errors import ProgramError
 from delegate.lower.memory.footprint import accesses
-from delegate.lower.tiling.bands import Share, Split, bands, is_worth_it
+from delegate.lower.tiling.bands import RowSharing, Share, bands, is_worth_it
 from delegate.model.builder import conv_model, depthwise_model
 from delegate.npu.program import parse, serialize
 from delegate.npu.schedule import schedule
@@ -51,9 +51,9 @@ def test_tasks_of_a_stage_on_other_cores_are_independent(cores: str) -> None:
     compiled = compile_model(DIGITS, options).partitions[0]
     tasks = schedule(compiled.layers, SIZES)
     assert len({item.task.core for item in tasks}) == (3 if cores == "all" else 2)
-    assert tasks[-1].stage > 0
+    assert tasks[-1].epoch > 0
     for one, other in itertools.combinations(tasks, 2):
-        if one.stage != other.stage or one.task.core == other.task.core:
+        if one.epoch != other.epoch or one.task.core == other.task.core:
             continue
         assert not collide(one.task, other.task), (one, other)
 
@@ -71,8 +71,8 @@ def test_order_of_conflicting_tasks_is_that_of_the_layers() -> None:
 
 def test_without_the_option_programs_are_for_one_core() -> None:
     compiled = compile_model(DIGITS, Options.from_mapping({}, {})).partitions[0]
-    assert compiled.split == ""
-    assert {(task.stage, task.core, task.job) for task in parse(compiled.program).tasks} == {
+    assert compiled.sharing == ""
+    assert {(task.epoch, task.core, task.job) for task in parse(compiled.program).tasks} == {
         (0, 0, 0)
     }
 
@@ -81,10 +81,10 @@ def test_large_layers_are_shared_and_small_ones_are_not() -> None:
     rng = np.random.default_rng(3)
     options = Options.from_mapping({"split_rows": "auto", "device": "rknpu"}, {})
     large = compile_model(conv_model(rng, 160, 160, 64, 64, 3, 3), options).partitions[0]
-    assert "1 of 1 layers over 3 cores" in large.split
+    assert "1 of 1 layers over 3 cores" in large.sharing
     assert max(task.core for task in parse(large.program).tasks) == 2
     small = compile_model(depthwise_model(rng, 13, 9, 70, 3, 3), options).partitions[0]
-    assert small.split.startswith("one core")
+    assert small.sharing.startswith("one core")
     assert max(task.core for task in parse(small.program).tasks) == 0
 
 
@@ -93,25 +93,27 @@ def test_the_same_layer_on_rocket_stays_on_one_core() -> None:
     rng = np.random.default_rng(3)
     options = Options.from_mapping({"split_rows": "auto", "device": "rocket"}, {})
     large = compile_model(conv_model(rng, 160, 160, 64, 64, 3, 3), options).partitions[0]
-    assert large.split.startswith("one core")
+    assert large.sharing.startswith("one core")
 
 
 def test_one_core_cannot_share() -> None:
-    assert split_of(Options.from_mapping({"split_rows": "auto", "cores": "1"}, {})) is None
-    two = split_of(Options.from_mapping({"split_rows": "auto", "cores": "0,2", "device": "null"}))
-    assert two == Split(2, rates=RK3588.rates)
+    assert sharing_of(Options.from_mapping({"split_rows": "auto", "cores": "1"}, {})) is None
+    two = sharing_of(Options.from_mapping({"split_rows": "auto", "cores": "0,2", "device": "null"}))
+    assert two == RowSharing(2, rates=RK3588.rates)
 
 
 def test_a_single_band_is_never_worth_it() -> None:
     alone = Share(10**9, 10)
-    assert not is_worth_it(Split(3, always=True, rates=RK3588.rates), alone, [alone], 10)
-    assert is_worth_it(Split(3, rates=RK3588.rates), alone, [Share(10**8, 4)] * 3, 10)
-    assert not is_worth_it(Split(3, rates=RK3588.rates), Share(10**4, 4), [Share(10**3, 4)] * 3, 10)
+    assert not is_worth_it(RowSharing(3, always=True, rates=RK3588.rates), alone, [alone], 10)
+    assert is_worth_it(RowSharing(3, rates=RK3588.rates), alone, [Share(10**8, 4)] * 3, 10)
+    assert not is_worth_it(
+        RowSharing(3, rates=RK3588.rates), Share(10**4, 4), [Share(10**3, 4)] * 3, 10
+    )
 
 
 @pytest.mark.parametrize(
     ("field", "value", "words"),
-    [("core", 3, "for core 3 of 3"), ("stage", 7, "another stage"), ("core", 2, "another core")],
+    [("core", 3, "for core 3 of 3"), ("epoch", 7, "another epoch"), ("core", 2, "another core")],
 )
 def test_impossible_stages_and_cores_are_refused(field: str, value: int, words: str) -> None:
     compiled = compile_model(DIGITS, Options.from_mapping({"split_rows": "always"}, {}))

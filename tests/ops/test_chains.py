@@ -152,22 +152,31 @@ def test_constants_of_many_values_make_no_function() -> None:
     assert table_layers(run(builder.build())) == [(0,), (2,)]
 
 
-def test_products_of_two_values_stay_on_the_cpu() -> None:
+def test_products_of_two_values_have_tasks_of_their_own() -> None:
     builder, x = start(DType.INT8)
     y = product(builder, convolved(builder, x), x)
     builder.output(convolved(builder, y))
-    result = compile_model(builder.build(), Options())
-    assert [(r.node, r.rule) for r in result.rejections] == [(1, "function_of_one_value")]
+    result = run(builder.build())
+    assert table_layers(result) == []
+    assert len(result.partitions[0].layers) == 3
 
 
-def test_a_product_whose_gate_is_denied_stays_on_the_cpu() -> None:
+def test_a_product_whose_gate_is_denied_is_one_of_two_values() -> None:
     builder, x = start(DType.INT8)
     builder.output(convolved(builder, silu(builder, x)))
     result = compile_model(builder.build(), Options(deny_ops=("LOGISTIC",)))
-    assert [(r.node, r.rule) for r in result.rejections] == [
-        (0, "not_denied"),
-        (1, "function_in_partition"),
-    ]
+    assert [(r.node, r.rule) for r in result.rejections] == [(0, "not_denied")]
+    assert table_layers(result) == []
+
+
+def test_a_product_that_is_clamped_at_minus_one_is_a_function_or_stays_on_the_cpu() -> None:
+    builder, x = start(DType.INT8)
+    gate = logistic(builder, x)
+    y = product(builder, x, gate, Activation.RELU_N1_TO_1)
+    builder.output(product(builder, y, convolved(builder, x), Activation.RELU_N1_TO_1))
+    result = compile_model(builder.build(), Options())
+    assert [(r.node, r.rule) for r in result.rejections] == [(3, "product_clamped_at_zero")]
+    assert table_layers(result) == [(0, 1)]
 
 
 @pytest.mark.parametrize("count", [1, 4, 5, 9])

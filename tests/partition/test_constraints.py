@@ -13,16 +13,17 @@ from delegate.model.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,
+    aliases,
     conv_model,
     depthwise_model,
     fully_connected_model,
     layers,
     options,
-    views,
 )
 from delegate.model.builder.functions import function as function_of
 from delegate.model.builder.functions import function_model
 from delegate.model.builder.options import BuiltinOptions
+from delegate.model.builder.pooling import pool
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
@@ -100,7 +101,7 @@ def joined(axis: int = 3, parts: tuple[int, ...] = (16, 5), **changes: object) -
     """A concatenation of [1, 3, 2, parts] along the channels, or of what ``parts`` says."""
     b = ModelBuilder()
     inputs = [b.input(f"x{c}", (1, 3, 2, c), DType.INT8, per_tensor(0.5, 3)) for c in parts]
-    b.output(views.concatenation(b, inputs, 3))
+    b.output(aliases.concatenation(b, inputs, 3))
     graph = read_graph(b.build())
     return graph if axis == 3 and not changes else with_options(graph, axis=axis, **changes)
 
@@ -114,14 +115,14 @@ def cut(
     """A slice of [1, 3, 2, 32]."""
     b = ModelBuilder()
     x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
-    b.output(views.slice_of(b, x, begin, size, strided=strided))
+    b.output(aliases.slice_of(b, x, begin, size, strided=strided))
     return read_graph(b.build())
 
 
 def halves() -> Graph:
     b = ModelBuilder()
     x = b.input("x", (2, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
-    for part in views.split(b, x, 2, 3):
+    for part in aliases.split(b, x, 2, 3):
         b.output(part)
     return read_graph(b.build())
 
@@ -176,12 +177,15 @@ def two_operands(op: str) -> Graph:
     return read_graph(builder.build())
 
 
-def two_values() -> Graph:
-    return two_operands("MUL")
-
-
 def slopes() -> Graph:
     return two_operands("PRELU")
+
+
+def pooled(shape: tuple[int, ...] = (1, 9, 7, 5), size: int = 3) -> Graph:
+    builder = ModelBuilder()
+    x = builder.input("x", shape, DType.INT8, per_tensor(0.5, 3))
+    builder.output(pool(builder, "MAX_POOL_2D", x, size, size))
+    return read_graph(builder.build())
 
 
 def with_nodes(*nodes: Node) -> Graph:
@@ -384,15 +388,15 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: padding(top=3), "would lie wholly in the padding"),
         (lambda: padding(scheme=Padding.SAME), "node 1 (CONV_2D) pads again"),
     ],
-    "view_rank": [
+    "alias_rank": [
         (lambda: with_input(joined(), 0, shape=(1, 1, 3, 2, 16)), "[1, 1, 3, 2, 16]"),
         (lambda: with_output(cut(), shape=()), "[]"),
     ],
-    "view_keeps_quantization": [
+    "alias_keeps_quantization": [
         (lambda: with_input(joined(), 1, quantization=per_tensor(0.25, 3)), "differ"),
         (lambda: with_output(cut(), quantization=per_tensor(0.5, 4)), "differ"),
     ],
-    "view_position_known": [
+    "alias_position_known": [
         (lambda: joined(axis=4), "the axis is 4"),
         (lambda: with_output(joined(), shape=(1, 3, 2, 22)), "parts of 21 make"),
         (lambda: with_input(joined(), 1, shape=(1, 2, 2, 5)), "along axis 3"),
@@ -408,12 +412,12 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         ),
         (lambda: with_input(halves(), 0, constant=np.array([3, 3], np.int32)), "1 constants"),
     ],
-    "view_begins_at_surface": [
+    "alias_begins_at_surface": [
         (lambda: joined(parts=(5, 16)), "begins at channel 5"),
         (lambda: cut(begin=(0, 0, 0, 8)), "begins at channel 8"),
         (lambda: cut(begin=(0, 0, 1, 0), size=(1, 3, 1, 32)), "takes a part of the rows"),
     ],
-    "view_parts_differ": [
+    "alias_parts_differ": [
         (lambda: with_node(joined(parts=(16, 16)), inputs=(0, 0)), "is"),
     ],
     "weights_not_shuffled": [(lambda: with_options(fc(), weights_format=1), "shuffled")],
@@ -443,7 +447,6 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "same_shapes": [
         (lambda: with_output(function("RELU"), shape=(1, 2, 3)), "the output [1, 2, 3]"),
     ],
-    "function_of_one_value": [(two_values, "'other'")],
     "logistic_output_scale": [
         (lambda: function("LOGISTIC"), "has the scale 0.0078125 and the zero point 0"),
     ],
@@ -453,6 +456,27 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_options(leaky(), alpha=math.nan), "it is nan"),
     ],
     "one_slope": [(slopes, "is [1, 2, 3, 4]")],
+    "pool_rank": [
+        (lambda: with_input(pooled(), X, shape=(9, 7, 5)), "[9, 7, 5] and [1, 9, 7, 5]"),
+        (lambda: with_output(pooled(), shape=(1, 9, 7, 4)), "[1, 9, 7, 5] and [1, 9, 7, 4]"),
+        (lambda: with_output(pooled(), shape=(2, 9, 7, 5)), "[2, 9, 7, 5]"),
+    ],
+    "pool_keeps_quantization": [
+        (lambda: with_output(pooled(), quantization=per_tensor(0.25, 3)), "differ"),
+    ],
+    "window_in_range": [
+        (lambda: with_options(pooled(), filter_w=0), "it is 3 x 0, the strides 1 x 1"),
+        (lambda: with_options(pooled(), stride_h=8), "it is 3 x 3, the strides 8 x 1"),
+    ],
+    "pooled_sides_in_range": [
+        (lambda: pooled((1, 8192, 1, 1)), "they are [8192, 1, 1]"),
+        (lambda: pooled((1, 1, 1, 8192)), "they are [1, 1, 8192]"),
+    ],
+    "pooled_size_follows": [
+        (lambda: with_output(pooled(), shape=(1, 9, 6, 5)), "is 9 x 6, not 9 x 7"),
+        (lambda: with_options(pooled(), padding=Padding.VALID), "not 7 x 5"),
+    ],
+    "pool_padding_in_range": [(lambda: pooled(size=17), "16 and 16")],
 }
 
 

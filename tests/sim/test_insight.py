@@ -65,7 +65,7 @@ def conv_capture(t: Conv = CONV) -> tuple[Capture, oracle.Tensors, s.Registers]:
 @pytest.mark.parametrize("element", [(0, 0, 0), (20, 8, 6), (36, 4, 3)])
 def test_every_stage_of_a_convolution(element):
     capture, data, r = conv_capture()
-    trace = simulator.explain(capture, "expected_0", element).traces[-1]
+    trace = simulator.explain(capture, "expected_0", element).writes[-1]
     assert trace.element == element
     assert trace.output == capture.expected["expected_0"][(0, *element)]
     acc, sums = (x[element] for x in oracle.accumulate(CONV, data))
@@ -103,7 +103,7 @@ def test_pooling_shows_its_window():
                        stride=(2, 2), pads=(0, 0, 0, 1))  # fmt: skip
     program.add(r, s.POOL)
     capture = capture_of(memory, program.place(memory), (16, 3, 3))
-    trace = simulator.explain(capture, 0, (9, 2, 2)).traces[0]
+    trace = simulator.explain(capture, 0, (9, 2, 2)).writes[0]
     assert trace.value("PPU.input at 4, 4") == x[9, 4, 4]
     assert trace.value("PPU.input at 5, 5 (padding)") == 0
     assert trace.output == max(x[9, 4, 4], x[9, 5, 4])
@@ -189,7 +189,7 @@ def test_an_element_of_a_task(element):
 
 def test_channels_of_padding_can_be_explained():
     capture, _, _ = conv_capture()
-    (trace,) = simulator.explain_task(capture, 0, (37, 0, 0)).traces
+    (trace,) = simulator.explain_task(capture, 0, (37, 0, 0)).writes
     assert [stage for stage, _ in trace.values][-1] == "DPU.OFFSET_PEND"
 
 
@@ -245,11 +245,11 @@ def test_own_programs_are_explained(digits):
     for _ in range(10):
         h, w, c = (int(rng.integers(0, n)) for n in output.shape[1:])
         explanation = simulator.explain(program, 0, (c, h, w), inputs=inputs)
-        assert explanation.traces[-1].output == output[0, h, w, c]
-        assert explanation.traces[-1].address == explanation.address
-        last = explanation.traces[-1]
+        assert explanation.writes[-1].output == output[0, h, w, c]
+        assert explanation.writes[-1].address == explanation.address
+        last = explanation.writes[-1]
         again = simulator.explain_task(program, last.task, last.element, inputs=inputs)
-        assert again.traces == (last,)
+        assert again.writes == (last,)
 
 
 def test_a_program_is_not_explained_without_inputs(digits):
@@ -295,7 +295,7 @@ def test_floating_point_stages_with_tables():
     )
     for column in range(pixels):
         explanation = simulator.explain_task(capture, 1, (3, 0, column), chained=True)
-        (trace,) = explanation.traces
+        (trace,) = explanation.writes
         assert trace.output == written[column, 3]
         assert trace.value("OUT_CVT.scaled") == trace.value("EW.LUT") / 32768
         json.dumps(explanation.as_dict(), allow_nan=False)

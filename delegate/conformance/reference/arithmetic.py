@@ -20,6 +20,7 @@ Array = npt.NDArray[Any]
 Reference = Callable[[Graph, Node, Mapping[int, Array]], Array]
 """(graph, node, arrays by tensor) to output levels, wide and not yet clamped."""
 
+_SUM_SHIFT = 20
 LIMITS = {DType.INT8: (-128, 127), DType.UINT8: (0, 255)}
 _CLAMPS = {
     Activation.NONE: (None, None),
@@ -106,3 +107,32 @@ def operands(graph: Graph, node: Node, values: Mapping[int, Array]) -> tuple[Arr
     assert w.constant is not None
     features = values[node.inputs[0]].astype(np.float64) - quantization(x).zero_point
     return features, w.constant.astype(np.float64) - quantization(w).zero_points[0]
+
+
+def raw(graph: Graph, index: int, values: Mapping[int, Array]) -> Array:
+    """A computed or constant tensor's values as int64."""
+    array = values.get(index)
+    if array is None:
+        array = graph.tensor(index).constant
+        assert array is not None
+    return array.astype(np.int64)
+
+
+def less_zero_point(graph: Graph, index: int, values: Mapping[int, Array]) -> Array:
+    """``raw`` less the zero point."""
+    return raw(graph, index, values) - quantization(graph.tensor(index)).zero_point
+
+
+def sum_with_signs(
+    graph: Graph, node: Node, values: Mapping[int, Array], signs: tuple[int, int]
+) -> Array:
+    """The kernels scale both operands by 2^20 before they add or subtract them."""
+    output = quantization(graph.tensor(node.outputs[0]))
+    scales = [quantization(graph.tensor(index)).scale for index in node.inputs]
+    twice = 2 * max(scales)
+    total: Array = np.zeros((), np.int64)
+    for index, scale, sign in zip(node.inputs, scales, signs, strict=True):
+        shifted = less_zero_point(graph, index, values) << _SUM_SHIFT
+        total = total + sign * scale_by(shifted, *quantize_multiplier(scale / twice))
+    scaled = scale_by(total, *quantize_multiplier(twice / ((1 << _SUM_SHIFT) * output.scale)))
+    return scaled + output.zero_point

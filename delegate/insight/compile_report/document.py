@@ -15,6 +15,7 @@ from delegate.insight.compile_report.memory_plan import scratch_plan
 from delegate.insight.layer_counters import count_program, sum_counters
 from delegate.lower.task import BufferId, ConvTask, Layer, Task
 from delegate.model.graph import Graph
+from delegate.npu.features_used import features_of
 from delegate.npu.perf import estimate_task, total
 from delegate.npu.program_reader import parse
 from delegate.partition.partitioner import node_macs
@@ -40,9 +41,28 @@ def compile_document(result: CompileResult, *, counters: bool = False) -> dict[s
         "delegated_nodes": result.delegated_nodes,
         "total_nodes": result.total_nodes,
         "compile_seconds": result.compile_seconds,
+        "features": _features(result),
         "costs": costs(result),
         "suggestions": suggestions(result),
     }
+
+
+def _features(result: CompileResult) -> list[dict[str, Any]]:
+    """What the programs take the hardware to do, the least known first."""
+    programs = (parse(compiled.program) for compiled in result.partitions)
+    uses = sorted(features_of(result.chip, programs), key=lambda use: use.feature.rank)
+    return [
+        {
+            "name": use.feature.name,
+            "meaning": use.feature.meaning,
+            "rank": use.feature.rank.text,
+            "source": use.feature.source,
+            "deviations": list(use.feature.deviations),
+            "without": use.feature.without,
+            "tasks": use.tasks,
+        }
+        for use in uses
+    ]
 
 
 def page_document(result: CompileResult, title: str) -> dict[str, Any]:
@@ -77,7 +97,7 @@ def _partition(chip: Chip, graph: Graph, compiled: CompiledPartition) -> dict[st
             "cycles": estimate.cycles,
             "bytes": estimate.bytes,
         },
-        "split": compiled.split,
+        "split": compiled.sharing,
         "buffers_bytes": compiled.buffers_bytes,
         "live_bytes": compiled.live_bytes,
         "buffers": {

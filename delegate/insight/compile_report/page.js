@@ -195,11 +195,16 @@
     }
   };
 
+  const features = () => {
+    if (!report.features.length) { by("feature-view").append("Nothing: there is no program."); return; }
+    by("feature-view").append(table(["tasks", "evidence", "feature", "the hardware", "reported"], report.features.map((f) => [number(f.tasks), f.rank, f.name, f.meaning, f.deviations.join("; ")]), [0]));
+  };
+
   const cpu = () => {
     if (!report.rejections.length) { by("rejections").append("Nothing: the whole model runs on the NPU."); return; }
     by("rejections").append(table(["node", "operator", "rule", "reason"], report.rejections.map((r) => [String(r.node), r.op, r.rule, r.detail]), [0]));
   };
 
-  for (const part of [header, dominates, graph, layers, roofline, memory, cpu]) part();
+  for (const part of [header, dominates, graph, layers, roofline, memory, features, cpu]) part();
   document.documentElement.dataset.readyMs = performance.now();
 })();

@@ -141,7 +141,7 @@ def _never_written(aliases: Sequence[Node], operation: Footprint) -> LoweringErr
         f"node {operation.node.index} ({operation.node.op}) would read some behind a tensor of "
         "this node, in memory that nothing writes"
     )
-    node = _view_of_any(aliases, frozenset(tensor for tensor, _ in operation.reads))
+    node = _alias_of_any(aliases, frozenset(tensor for tensor, _ in operation.reads))
     return LoweringError(node, SPARE_LANES_WRITTEN, detail)
 
 
@@ -171,11 +171,11 @@ def _no_order(aliases: Sequence[Node], tensors: Set[int]) -> LoweringError:
         "those of a tensor of this node's memory would be written over a neighbour that must be "
         "there before it"
     )
-    node = _view_of_any(aliases, tensors)
+    node = _alias_of_any(aliases, tensors)
     return LoweringError(node, SPARE_LANES_WRITTEN_FIRST, detail)
 
 
-def _view_of_any(aliases: Sequence[Node], tensors: Set[int]) -> int:
+def _alias_of_any(aliases: Sequence[Node], tensors: Set[int]) -> int:
     """The last concatenation or slice that reads or writes one of ``tensors``, else the last."""
     touching = [n for n in aliases if not tensors.isdisjoint((*n.inputs, *n.outputs))]
     return (touching or aliases)[-1].index

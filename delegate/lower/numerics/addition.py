@@ -1,12 +1,12 @@
-"""Scales of an addition, with TensorFlow Lite's result for every pair of operands where there are
-such.
+"""Scales of an addition or subtraction, with TensorFlow Lite's result for every pair of operands
+where there are such.
 
     out = round_half_away((a * Ma + b * Mb) * SCALE / 2^SHIFT) + zero point
 
-with a and b counted from their zero points. TensorFlow Lite's result is nearly always the real sum
-rounded half away, so what matters is how near Ma * SCALE / 2^SHIFT comes to sa / so, and the same
-for b. One SCALE has to serve both: every 15-bit one is a candidate, nearest to the real ratios
-first.
+with a and b counted from their zero points, and a negative Ma or Mb where an operand is subtracted.
+TensorFlow Lite's result is nearly always the real sum rounded half away, so what matters is how
+near Ma * SCALE / 2^SHIFT comes to sa / so, and the same for b. One SCALE has to serve both: every
+15-bit one is a candidate, nearest to the real ratios first.
 
 Only pairs whose sum is near a tie can come out differently. A pair that one candidate gets wrong
 rules out every other that gets it wrong too; so the best candidate is checked with all its pairs
@@ -89,11 +89,12 @@ def requantize_sum(
     scales: tuple[float, float, float],
     zero_points: tuple[int, int, int],
     activation: Activation,
+    signs: tuple[int, int] = (1, 1),
 ) -> SumRequantization:
-    """``scales`` and int8 ``zero_points`` of first operand, second, result. Raises LoweringError
-    where no scales are within one LSB.
+    """``scales`` and int8 ``zero_points`` of first operand, second, result; ``signs`` with which
+    the operands count. Raises LoweringError where no scales are within one LSB.
     """
-    found = _requantize(scales, zero_points, activation)
+    found = _requantize(scales, zero_points, activation, signs)
     if found is not None and found.proof.is_within_one_lsb:
         return found
     first, second = scales[0] / scales[2], scales[1] / scales[2]
@@ -110,9 +111,10 @@ def _requantize(
     scales: tuple[float, float, float],
     zero_points: tuple[int, int, int],
     activation: Activation,
+    signs: tuple[int, int],
 ) -> SumRequantization | None:
     outputs = activation_range(activation, scales[2], zero_points[2])
-    target = SumTarget(scales, zero_points, outputs)
+    target = SumTarget(scales, zero_points, outputs, signs)
     candidates = _candidates(scales[0] / scales[2], scales[1] / scales[2])
     if not candidates.error_lsb.size:
         return None
@@ -143,7 +145,10 @@ def _search(target: SumTarget, candidates: _Candidates) -> int:
     """
     zero_points = target.zero_points
     limits = INT8_MIN - zero_points[2], INT8_MAX - zero_points[2]
-    a, b = (INT8_VALUES - zero_point for zero_point in zero_points[:2])
+    a, b = (
+        sign * (INT8_VALUES - zero_point)
+        for sign, zero_point in zip(target.signs, zero_points[:2], strict=True)
+    )
     real = np.add.outer(
         a * (target.scales[0] / target.scales[2]), b * (target.scales[1] / target.scales[2])
     )
@@ -196,9 +201,15 @@ def _pipeline(
         if target.outputs[1] < INT8_MAX or activation is Activation.RELU_N1_TO_1:
             relux = limit if limit <= INT32_MAX else None
     return Pipeline(
-        Bs(-zero_points[0], first),
+        Bs(-zero_points[0], target.signs[0] * first),
         # A lower bound off the zero point: BN takes it off, OUT_CVT puts it back.
         Bn(add=-round(low * steps_per_lsb)),
-        Ew(EwOperation.ADD, None, -zero_points[1], second, relu, relux),
+        Ew(
+            EwOperation.ADD,
+            offset=-zero_points[1],
+            scale=target.signs[1] * second,
+            relu=relu,
+            relux=relux,
+        ),
         OutCvt(scale, shift, zero_points[2] + low),
     )

@@ -34,6 +34,8 @@ LARGEST_FACTOR = (1 << FACTOR_BITS) - 1
 # OUT_CVT_SCALE as the vendor normalises it (0x4000..0x7fff); a pure shift is 2^14 >> 14.
 UNIT_SCALE = 1 << 14
 UNIT_SHIFT = 14
+# What comes out of BS and BN keeps within so many bits, so that rounding cannot reach 2^31.
+KEPT_BITS = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +61,9 @@ def pipeline_of(
     if activation is not Activation.NONE:
         relu = True
         if activation is Activation.RELU_N1_TO_1:
-            low = outputs[0] - zero_point
+            # No channel gets below -2^30: a bound beyond that is as good there, and fits int32.
+            least = max(1, (1 << KEPT_BITS) >> factors.unit_bits)
+            low = max(outputs[0] - zero_point, -least)
         limit = (outputs[1] - zero_point - low) << factors.unit_bits
         relux = limit if limit <= INT32_MAX else None  # beyond, int8 saturates anyway
     bn, ew = Bn(factors.second, shift=factors.bn_shift, relu=relu, relux=relux), None

@@ -10,11 +10,15 @@ import math
 
 import numpy as np
 
-from delegate.lower.numerics.factors import FACTOR_BITS, LARGEST_FACTOR, UNIT_SHIFT, Factors
+from delegate.lower.numerics.factors import (
+    FACTOR_BITS,
+    KEPT_BITS,
+    LARGEST_FACTOR,
+    UNIT_SHIFT,
+    Factors,
+)
 from delegate.lower.numerics.prover import Target
 
-# BS keeps so many bits, that its rounding cannot reach 2^31.
-_KEPT_BITS = 30
 # OUT_CVT_SHIFT: six bits.
 _MAX_SHIFT = 63 - UNIT_SHIFT
 
@@ -25,7 +29,7 @@ def propose(target: Target) -> Factors | None:
     bits = min(FACTOR_BITS - math.frexp(float(real.max()))[1], _MAX_SHIFT)
     first = np.minimum(np.rint(np.ldexp(real, bits)), LARGEST_FACTOR).astype(np.int64)
     magnitude = np.maximum(np.abs(target.low), np.abs(target.high))
-    bs_shift = max(0, int((magnitude * first).max()).bit_length() - _KEPT_BITS)
+    bs_shift = max(0, int((magnitude * first).max()).bit_length() - KEPT_BITS)
     if bits < bs_shift:
         return None
     return Factors(first, 1, bs_shift, 0, bits - bs_shift)

@@ -2,7 +2,8 @@
 
     BS       x = (x + add) * multiply >> shift          then ReLU, RELUX
     BN       x = (x * multiply + add) >> shift          then ReLU, RELUX
-    EW       x = x + operand  or  x * operand           then ReLU, RELUX
+    EW       x = x + operand  or  x * operand >> shift, or the larger or smaller of both
+                                                        then ReLU, RELUX
     OUT_CVT  x = (x * scale >> shift) + offset          saturated to int8
 
 BS adds before it multiplies, BN after. Shifts round half to even; OUT_CVT's rounds half away from
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-INT32_MAX = (1 << 31) - 1
+INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 INT8_MIN, INT8_MAX = -128, 127
 
 Int64Array = npt.NDArray[np.int64]
@@ -35,6 +36,8 @@ class EwOperation(enum.Enum):
 
     ADD = "add"
     MULTIPLY = "multiply"
+    MAX = "max"
+    MIN = "min"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,14 +64,29 @@ class Bn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ew:
-    """``operand`` None: another tensor, of which ``(e + offset) * scale`` is taken."""
+    """``operand`` None: another tensor, of which ``(e + offset) * scale`` is taken. ``shift``: of a
+    product.
+    """
 
     operation: EwOperation
     operand: Operand | None = None
     offset: int = 0
     scale: int = 1
+    shift: int = 0
     relu: bool = False
     relux: int | None = None
+
+    def of(self, x: FloatArray, operand: FloatArray | float) -> FloatArray:
+        """What it makes of ``x`` and its converted operand, before its clamps."""
+        match self.operation:
+            case EwOperation.ADD:
+                return x + operand
+            case EwOperation.MULTIPLY:
+                return np.asarray(np.rint(x * (operand * 2.0**-self.shift)))
+            case EwOperation.MAX:
+                return np.maximum(x, operand)
+            case EwOperation.MIN:
+                return np.minimum(x, operand)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +152,7 @@ class Pipeline:
         x = _clamped(x, bn.relu, bn.relux)
         if ew is not None:
             operand = (e + ew.offset) * ew.scale if ew.operand is None else _column(ew.operand)
-            x = x + operand if ew.operation is EwOperation.ADD else x * operand
+            x = ew.of(x, operand)
             yield x
             x = _clamped(x, ew.relu, ew.relux)
         x = x * (out.scale * 2.0**-out.shift)
@@ -151,7 +169,7 @@ class Pipeline:
         ends of a range speak for all between them.
         """
         *inner, _ = self.stages(x, e)
-        return all(bool(np.all(np.abs(value) <= INT32_MAX)) for value in inner)
+        return all(bool(np.all((value >= INT32_MIN) & (value <= INT32_MAX))) for value in inner)
 
 
 def _part(operand: Operand, channels: slice) -> Operand:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from delegate.lower.numerics.bounds import AccumulatorBounds
 from delegate.lower.numerics.factors import Factors, pipeline_of
 from delegate.lower.numerics.pipeline import INT32_MAX, Pipeline
 from delegate.lower.numerics.prover import Proof, Target, prove
+from delegate.lower.numerics.saturation import settled
 from delegate.lower.numerics.tflite import activation_range, quantize_multipliers, wraps
 from delegate.lower.rules import ACCUMULATOR_FITS_INT32, WITHIN_ONE_LSB
 from delegate.model.graph import Activation
@@ -36,7 +37,7 @@ class Requantization:
 
 def requantize(
     node: int,
-    multipliers: npt.NDArray[np.float64],
+    ratios: npt.NDArray[np.float64],
     bounds: AccumulatorBounds,
     *,
     per_channel: bool,
@@ -45,22 +46,27 @@ def requantize(
     output_zero_point: int,
     is_in_parts: bool = False,
 ) -> Requantization:
-    """``multipliers``: real sx * sw_c / sy, one per output channel (all equal if not
+    """``ratios``: real sx * sw_c / sy, one per output channel (all equal if not
     ``per_channel``); ``output_zero_point`` in int8. ``is_in_parts``: the sum is made of several,
     whose ranges are checked on their own. Raises LoweringError where TensorFlow Lite's int32 could
     wrap, or no pipeline is within one LSB.
     """
-    q, exponent = quantize_multipliers(multipliers)
+    q, exponent = quantize_multipliers(ratios)
     _check_int32(node, bounds, exponent, is_in_parts=is_in_parts)
     outputs = activation_range(activation, output_scale, output_zero_point)
     target = Target(q, exponent, bounds.low, bounds.high, output_zero_point, outputs)
+    near, moved = settled(target)
     if not per_channel:
-        target = target.widest()
+        near = near.widest()
+    if not moved.any():
+        target = near
     worst = "no stages could be found"
     for propose in PER_CHANNEL if per_channel else PER_TENSOR:
-        factors = propose(target)
+        factors = propose(near)
         if factors is None:
             continue
+        if moved.any():
+            factors = replace(factors, moved=factors.moved + moved)
         pipeline = pipeline_of(factors, activation, outputs, output_zero_point)
         proof = prove(pipeline, target)
         if proof.is_within_one_lsb:
@@ -72,8 +78,8 @@ def requantize(
     raise LoweringError(
         node,
         WITHIN_ONE_LSB,
-        f"{worst}; the multipliers are {float(multipliers.min()):.3g} to "
-        f"{float(multipliers.max()):.3g}: quantise the model with output scales nearer together",
+        f"{worst}; the ratios are {float(ratios.min()):.3g} to "
+        f"{float(ratios.max()):.3g}: quantise the model with output scales nearer together",
     )
 
 

@@ -1,4 +1,4 @@
-"""What ADD computes, and what a pipeline with the second operand in EW makes of every pair.
+"""What ADD and SUB compute, and what a pipeline with the second operand in EW makes of every pair.
 
 Two int8 operands make 65,536 pairs: they are all compared, so there is nothing to argue.
 """
@@ -21,14 +21,15 @@ _SUM_BITS = 20
 
 @dataclass(frozen=True, eq=False)
 class SumTarget:
-    """What TensorFlow Lite's ADD computes of two int8 operands: with 20 more bits, one rounded
-    multiplier per operand and one for the sum. ``scales`` and ``zero_points`` of first, second,
-    result.
+    """What TensorFlow Lite's ADD or SUB computes of two int8 operands: with 20 more bits, one
+    rounded multiplier per operand and one for the sum. ``scales`` and ``zero_points`` of first,
+    second, result; ``signs`` with which the operands count.
     """
 
     scales: tuple[float, float, float]
     zero_points: tuple[int, int, int]
     outputs: tuple[int, int]
+    signs: tuple[int, int] = (1, 1)
 
     @cached_property
     def results(self) -> Int64Array:
@@ -39,7 +40,8 @@ class SumTarget:
             for scale, zero_point in zip(self.scales[:2], self.zero_points[:2], strict=True)
         )
         output = quantize_multiplier(twice / ((1 << _SUM_BITS) * self.scales[2]))
-        return scaled(first[:, np.newaxis] + second, *output)
+        total = self.signs[0] * first[:, np.newaxis] + self.signs[1] * second
+        return scaled(total, *output)
 
 
 def prove_sum(pipeline: Pipeline, target: SumTarget) -> Proof:

@@ -17,7 +17,13 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, INT32_MAX, Int64Array
+from delegate.lower.numerics.pipeline import (
+    INT8_MAX,
+    INT8_MIN,
+    INT32_MAX,
+    INT32_MIN,
+    Int64Array,
+)
 from delegate.model.graph import Activation
 
 # Zero points are int8: a result this far inside int32 does not wrap when one is added.
@@ -57,10 +63,12 @@ def wraps(accumulators: Int64Array, exponent: Int64Array) -> npt.NDArray[np.bool
     """Whether int32 does not hold an accumulator, it shifted left, or the result with its zero
     point.
     """
+    is_shifted = exponent >= 0  # else results are halved: room for any zero point
     limit = np.where(
-        exponent >= 0, (INT32_MAX - _ROOM_FOR_ZERO_POINT) >> np.clip(exponent, 0, 31), INT32_MAX
+        is_shifted, (INT32_MAX - _ROOM_FOR_ZERO_POINT) >> np.clip(exponent, 0, 31), INT32_MAX
     )
-    return np.asarray(np.abs(accumulators) > limit)
+    least = np.where(is_shifted, -limit, INT32_MIN)
+    return np.asarray((accumulators < least) | (accumulators > limit))
 
 
 def activation_range(activation: Activation, scale: float, zero_point: int) -> tuple[int, int]:

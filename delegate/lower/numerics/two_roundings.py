@@ -18,21 +18,18 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.lower.numerics.factor_search import Search, search_factors
-from delegate.lower.numerics.factors import FACTOR_BITS, LARGEST_FACTOR, Factors
-from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, FloatArray, Int64Array
+from delegate.lower.numerics.factors import FACTOR_BITS, KEPT_BITS, LARGEST_FACTOR, Factors
+from delegate.lower.numerics.pipeline import FloatArray, Int64Array
 from delegate.lower.numerics.prover import Target
+from delegate.lower.numerics.saturation import OUTPUT_LSB
 from delegate.lower.numerics.tflite import scaled
 
 # The largest power of two in EW's signed 16-bit operand.
 _MAX_EW_BITS = 14
-# Behind BS and BN 30 bits are kept, so that rounding cannot reach 2^31.
-_KEPT_BITS = 30
 # Two factors of 15 bits, the first not below 2^14: what any product below this can be made of.
 _PRODUCT_BITS = 2 * FACTOR_BITS - 1
 # Of BN: six bits.
 _MAX_SHIFT = 63
-# Outputs span this many LSB; behind them results are saturated, whatever their distance.
-_OUTPUT_LSB = 2.0 * (INT8_MAX - INT8_MIN + 1)
 # Moved centres stay below this accumulator: half of int32 leaves room for what the inputs add.
 _CENTRE_LIMIT = 1 << 30
 
@@ -44,16 +41,20 @@ class _Units:
     unit_bits: int
     own_bits: Int64Array
     slope: FloatArray
-    multipliers: FloatArray
+    ratios: FloatArray
     magnitude: Int64Array
     is_varying: npt.NDArray[np.bool_]
 
 
 def propose(target: Target) -> Factors | None:
     """None where the channels' scales do not fit the stages."""
+    if not target.q.any():
+        # Multipliers below TensorFlow Lite's least: every result is the zero point.
+        nothing = np.zeros_like(target.q)
+        return Factors(nothing, nothing, 0, 0, 0, ew_bits=nothing, moved=nothing)
     units = _units(target)
-    shifts = None if units is None else _shifts(units)
-    if units is None or shifts is None:
+    shifts = _shifts(units)
+    if shifts is None:
         return None
     bs_shift, bn_shift = shifts
     products = np.ldexp(units.slope, bs_shift + bn_shift)
@@ -82,23 +83,23 @@ def propose_for_all(target: Target) -> Factors | None:
     return replace(found, first=first, second=second, moved=moved, ew_bits=None)
 
 
-def _units(target: Target) -> _Units | None:
-    """None without a channel that varies with the input."""
+def _units(target: Target) -> _Units:
+    """Channels with one result for every input have no say in the units, unless all are so."""
     q, exponent = target.q, target.exponent
-    multipliers = np.ldexp(q.astype(np.float64), (exponent - 31).astype(np.int32))
+    ratios = np.ldexp(q.astype(np.float64), (exponent - 31).astype(np.int32))
     magnitude = np.maximum(np.maximum(np.abs(target.low), np.abs(target.high)), 1)
     is_constant = (q > 0) & (_at(target, target.low) == _at(target, target.high))
     is_varying = (q > 0) & ~is_constant
     if not is_varying.any():
-        return None
+        is_varying, is_constant = is_constant, is_varying
     unit = -exponent
-    headroom = _KEPT_BITS - math.frexp(float((magnitude * multipliers).max()) + 1.0)[1]
+    headroom = KEPT_BITS - math.frexp(float((magnitude * ratios).max()) + 1.0)[1]
     finest, coarsest = int(unit[is_varying].max()), max(int(unit[is_varying].min()), 0)
     unit_bits = max(0, min(finest, coarsest + _MAX_EW_BITS, headroom))
     own_bits = np.clip(unit, max(0, unit_bits - _MAX_EW_BITS), unit_bits)
     own_bits[is_constant] = max(0, unit_bits - _MAX_EW_BITS)
-    slope = np.where(is_varying, np.ldexp(multipliers, own_bits.astype(np.int32)), 0.0)
-    return _Units(unit_bits, own_bits, slope, multipliers, magnitude, is_varying)
+    slope = np.where(is_varying, np.ldexp(ratios, own_bits.astype(np.int32)), 0.0)
+    return _Units(unit_bits, own_bits, slope, ratios, magnitude, is_varying)
 
 
 def _at(target: Target, accumulators: Int64Array) -> Int64Array:
@@ -108,7 +109,7 @@ def _at(target: Target, accumulators: Int64Array) -> Int64Array:
 
 def _largest_first(magnitude: Int64Array, bs_shift: int) -> Int64Array:
     """C with which BS stays within 30 bits; at least 1."""
-    return np.maximum((1 << (_KEPT_BITS + bs_shift)) // magnitude, 1)
+    return np.maximum((1 << (KEPT_BITS + bs_shift)) // magnitude, 1)
 
 
 def _shifts(units: _Units) -> tuple[int, int] | None:
@@ -117,15 +118,15 @@ def _shifts(units: _Units) -> tuple[int, int] | None:
     the products are as large as two factors can make them in every channel.
     """
     varying = units.is_varying
-    reach = np.ceil(_OUTPUT_LSB / units.multipliers[varying])
+    reach = np.ceil(OUTPUT_LSB / units.ratios[varying])
     relevant = np.minimum(units.magnitude[varying], reach)
-    bs_shift = max(0, int(relevant.max()).bit_length() + FACTOR_BITS - _KEPT_BITS)
+    bs_shift = max(0, int(relevant.max()).bit_length() + FACTOR_BITS - KEPT_BITS)
     largest = np.minimum(_largest_first(units.magnitude, bs_shift), LARGEST_FACTOR)
     room = largest[varying] * float(LARGEST_FACTOR) / units.slope[varying]
     # One bit of room: at the very limit only a few pairs fit.
     bits = int(np.floor(np.log2(room.min()))) - 1
     bits = min(bits, _PRODUCT_BITS - math.frexp(float(units.slope.max()))[1], bs_shift + _MAX_SHIFT)
-    if bits - bs_shift < 0 or bits < FACTOR_BITS:
+    if bits < bs_shift:
         return None
     return bs_shift, bits - bs_shift
 
@@ -146,7 +147,7 @@ def _centred(
     # Where the result is the same for every input, the centre lies in the middle of what rounds
     # to it.
     wanted = np.where(
-        units.is_varying[rows], centre * units.multipliers[rows], _at(target, target.low)[rows]
+        units.is_varying[rows], centre * units.ratios[rows], _at(target, target.low)[rows]
     )
     lsb = np.ldexp(1.0, (-sum(shifts) - units.own_bits[rows]).astype(np.int32))
     # A product so small that the centre would need an accumulator beyond int32 is raised.

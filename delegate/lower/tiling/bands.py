@@ -1,8 +1,8 @@
 """Which layers share their rows among the cores, and in which bands.
 
-A layer that is split costs a stage of its own: every core gets a submit, and the host waits for all
-of them before anything may read what another core wrote. So a layer is split only if that takes
-less time by estimate. Rows are contiguous per core: neighbours exchange little.
+A layer that is shared costs an epoch of its own: every core gets a submit, and the host waits for
+all of them before anything may read what another core wrote. So a layer is shared only if that
+takes less time by estimate. Rows are contiguous per core: neighbours exchange little.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from delegate.lower.cost import ceil_div
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class RowSharing:
     """Over how many cores layers may be spread.
 
     ``always``: also where the estimate loses. ``separate_memory``: cores have no memory in common
@@ -49,20 +49,20 @@ def bands(rows: int, cores: int) -> tuple[tuple[int, int], ...]:
     return tuple(result)
 
 
-def stage_cycles(rates: Rates, shares: list[Share]) -> int:
+def epoch_cycles(rates: Rates, shares: list[Share]) -> int:
     """Cores run side by side but share the memory."""
     moved = sum(share.moved_bytes for share in shares)
     bus = ceil_div(moved * 10, rates.shared_bus_decibytes_per_cycle)
     return max(bus, *(share.cost_cycles for share in shares))
 
 
-def is_worth_it(split: Split, alone: Share, shares: list[Share], output_bytes: int) -> bool:
+def is_worth_it(sharing: RowSharing, alone: Share, shares: list[Share], output_bytes: int) -> bool:
     """Whether a layer is faster in bands. ``output_bytes``: what it writes."""
     if len(shares) < 2:
         return False
-    if split.always:
+    if sharing.always:
         return True
-    cycles = stage_cycles(split.rates, shares) + len(shares) * split.rates.submit_cycles
-    if split.separate_memory:
-        cycles += ceil_div(output_bytes * len(shares), split.rates.host_bytes_per_cycle)
+    cycles = epoch_cycles(sharing.rates, shares) + len(shares) * sharing.rates.submit_cycles
+    if sharing.separate_memory:
+        cycles += ceil_div(output_bytes * len(shares), sharing.rates.host_bytes_per_cycle)
     return cycles < alone.cost_cycles

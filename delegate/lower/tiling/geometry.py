@@ -68,7 +68,7 @@ class Axis:
         last = (end - self.reach + self.pad) // self.stride
         return max(0, min(remaining, last - start + 1))
 
-    def split(self, size: int) -> tuple[Window, ...]:
+    def windows(self, size: int) -> tuple[Window, ...]:
         """Windows of ``size`` output rows each; the last one may be smaller."""
         return tuple(
             self.window(start, min(size, self.output_size - start))

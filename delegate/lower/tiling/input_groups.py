@@ -29,7 +29,7 @@ class InputGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class SplitCost:
+class SumCost:
     """Work that the geometry does not tell.
 
     ``sum_kernels``: kernels of the passes that sum. ``passes_per_group``: 2 or 3 where weights
@@ -45,7 +45,7 @@ class SplitCost:
 
 
 @dataclass(frozen=True, slots=True)
-class InputSplit:
+class InputGroups:
     """``cycles`` without, ``cost_cycles`` with the kicks, for all pixels of all images."""
 
     groups: tuple[InputGroup, ...]
@@ -55,7 +55,7 @@ class InputSplit:
     cost_cycles: int
 
 
-def plan_input_split(geometry: ConvGeometry, work: SplitCost) -> InputSplit | None:
+def plan_input_groups(geometry: ConvGeometry, work: SumCost) -> InputGroups | None:
     """The fewest groups of equal size that fit, or None if not even one surface does, or a cube
     does not hold the results.
 
@@ -99,7 +99,7 @@ def _groups(lanes: int, size: int, banks: int) -> tuple[InputGroup, ...]:
     )
 
 
-def _costed(geometry: ConvGeometry, groups: tuple[InputGroup, ...], work: SplitCost) -> InputSplit:
+def _costed(geometry: ConvGeometry, groups: tuple[InputGroup, ...], work: SumCost) -> InputGroups:
     pixels = geometry.images * geometry.rows.output_size * geometry.columns.output_size
     reach = min(geometry.rows.reach, geometry.rows.input_size)
     reach *= min(geometry.columns.reach, geometry.columns.input_size)
@@ -124,6 +124,6 @@ def _costed(geometry: ConvGeometry, groups: tuple[InputGroup, ...], work: SplitC
         moved += runs * (pixels * body + fetches * weights)
         cycles += runs * fetches * max(npu, ddr_cycles(geometry.chip, body + weights))
         cycles += runs * (pixels - fetches) * max(npu, ddr_cycles(geometry.chip, body))
-    return InputSplit(
+    return InputGroups(
         groups, tasks, cycles, moved, cycles + tasks * geometry.chip.rates.kick_cycles
     )

@@ -22,7 +22,7 @@ from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, INT32_MAX, Int6
 from delegate.lower.resolved import Convolution
 from delegate.lower.rules import ACCUMULATOR_FITS_INT32
 from delegate.lower.task import Weights
-from delegate.lower.tiling.input_groups import SUM_BYTES, InputGroup, InputSplit, SplitCost
+from delegate.lower.tiling.input_groups import SUM_BYTES, InputGroup, InputGroups, SumCost
 from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, pack_dense, padded_kernels
 
 # BRDMA blocks: summands in the first half, OW and multipliers in the second.
@@ -44,17 +44,17 @@ def blocks_per_copy(chip: Chip) -> int:
     return chip.limits.cube_size // CHANNELS_PER_SURFACE
 
 
-def split_cost(conv: Convolution) -> SplitCost:
+def sum_cost(conv: Convolution) -> SumCost:
     """What the layer's numbers add to the work that its geometry tells."""
     low, high = int(conv.weights.min()), int(conv.weights.max())
     low, high = low - conv.weight_zero_point, high - conv.weight_zero_point
     passes = max(ceil_div(low, INT8_MIN), ceil_div(high, INT8_MAX), 1)
     outputs = conv.output_view.channels
     if not conv.per_channel:
-        return SplitCost(padded_kernels(outputs), passes)
+        return SumCost(padded_kernels(outputs), passes)
     kernels = align(outputs, sorted_channels(conv.chip))
     blocks = kernels // OPERAND_BLOCK_CHANNELS
-    return SplitCost(
+    return SumCost(
         sum_kernels=kernels,
         passes_per_group=passes,
         last_sum_tasks=2,
@@ -105,14 +105,14 @@ def kernel_order(conv: Convolution) -> npt.NDArray[np.int64]:
 
 def sum_passes(
     conv: Convolution,
-    split: InputSplit,
+    plan: InputGroups,
     order: npt.NDArray[np.int64],
     constants: ConstantPool,
 ) -> tuple[list[Pass], Int64Array]:
     """The passes before the last, and per output channel how far their sums can get from 0."""
     passes, cbuf = [], conv.chip.cbuf
     reach = np.zeros(conv.output_view.channels, np.int64)
-    for group in split.groups[:-1]:
+    for group in plan.groups[:-1]:
         lanes = conv.weights[..., group.first : group.first + group.channels]
         terms = lanes.astype(np.int16) - np.int16(conv.weight_zero_point)
         parts = _int8_parts(terms)

@@ -92,7 +92,7 @@ def plan_tiles(geometry: ConvGeometry) -> TilePlan:
     _check_smallest(geometry)
     best: TilePlan | None = None
     tried = 0
-    for parts in _kernel_splits(geometry):
+    for parts in _kernel_parts(geometry):
         if best is not None and _at_least(geometry, len(parts)) > best.cost_cycles:
             break
         for plan in _plans(geometry, parts, best):
@@ -114,7 +114,7 @@ def _at_least(geometry: ConvGeometry, tiles: int) -> int:
     return geometry.images * (tiles * geometry.chip.rates.kick_cycles + npu)
 
 
-def _kernel_splits(geometry: ConvGeometry) -> Iterator[tuple[Part, ...]]:
+def _kernel_parts(geometry: ConvGeometry) -> Iterator[tuple[Part, ...]]:
     """All kernels, if a cube holds their results; and parts, ever more of them: of depthwise
     channels any number, of kernels those whose weights need a bank less (more parts than that only
     fetch the input more often).
@@ -157,14 +157,14 @@ def _plans(
     certain to cost more than ``best``.
     """
     widest = max(parts, key=lambda part: part.kernels)
-    for columns in _column_splits(geometry, widest):
+    for columns in _column_windows(geometry, widest):
         width = max(window.input_size for window in columns)
         entries = geometry.row_entries(width, geometry.input_channels(widest))
         for choices in _weight_bank_choices(geometry, widest):
             found = False
             for banks in choices:
                 height = (geometry.cbuf.banks - banks) * geometry.cbuf.bank_entries // entries
-                for rows in _row_splits(
+                for rows in _row_windows(
                     geometry, min(height, geometry.limits.feature_size), columns
                 ):
                     found = True
@@ -176,7 +176,7 @@ def _plans(
                 return
 
 
-def _column_splits(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window, ...]]:
+def _column_windows(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window, ...]]:
     """Ever more columns whose rows respect the limits of a single row; whole rows first."""
     axis = geometry.columns
     channels = geometry.input_channels(part)
@@ -193,7 +193,7 @@ def _column_splits(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window,
         if size == last:
             continue
         last = size
-        windows = axis.split(size)
+        windows = axis.windows(size)
         width = max(window.input_size for window in windows)
         entries = geometry.row_entries(width, channels)
         if (
@@ -215,7 +215,7 @@ def _weight_bank_choices(geometry: ConvGeometry, part: Part) -> tuple[tuple[int,
     return tuple(first), (one_group,) if one_group < geometry.cbuf.banks else ()
 
 
-def _row_splits(
+def _row_windows(
     geometry: ConvGeometry, input_rows: int, columns: tuple[Window, ...]
 ) -> Iterator[tuple[Window, ...]]:
     """Tiles of as many rows as fit, and evener ones of the same number; none if no row fits.
@@ -242,7 +242,7 @@ def _row_splits(
     pixels = geometry.chip.rates.step_pixels
     step = pixels // math.gcd(pixels, width)
     for size in dict.fromkeys((even, align(even, step))):
-        windows = axis.split(size)
+        windows = axis.windows(size)
         if (
             size <= most
             and len(windows) == len(greedy)

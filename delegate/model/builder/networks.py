@@ -147,7 +147,7 @@ def yolo_like(
     dtype: DType = DType.INT8,
     per_channel: bool = True,
 ) -> bytes:
-    """A detector for an image [1, h, w, 3], h and w multiples of 32: residual stages, a pyramid by
+    """A detector for an image [1, h, w, 3], h and w multiples of 32: residual levels, a pyramid by
     nearest-neighbour upsampling and addition, and grids [1, h/s, w/s, 3 (5 + classes)] for s = 8,
     16 and 32. Raises ValueError for other sizes.
     """
@@ -156,17 +156,17 @@ def yolo_like(
     net = _Network("yolo_like", rng, h, w, dtype, per_channel)
     builder = net.builder
     x = net.x
-    stages = []
+    levels = []
     for channels in _YOLO_CHANNELS:
         x = net.conv(x, scaled_channels(channels, width), 3, 2)
         y = net.conv(net.conv(x, builder.spec(x).shape[3] // 2), builder.spec(x).shape[3], 3)
         x = layers.add(builder, x, y)
-        stages.append(x)
+        levels.append(x)
     neck = scaled_channels(64, width)
     above: int | None = None
     heads = []
-    for stage in reversed(stages[2:]):
-        x = net.conv(stage, neck)
+    for level in reversed(levels[2:]):
+        x = net.conv(level, neck)
         if above is not None:
             x = layers.add(builder, x, _upsampled(builder, above))
         above = x

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from delegate.chip.rk3588 import RK3588
 from delegate.lower.convolution import PlannedConvolution, planned_convolution
-from delegate.lower.first_layer import fold_convolution, host_tensor
+from delegate.lower.input_fold import fold_convolution, host_tensor
 from delegate.lower.memory.tensors import View
-from delegate.lower.model_weights import DeviceWeights, leading_padding, real_multipliers
+from delegate.lower.model_weights import DeviceWeights, leading_padding, real_ratios
 from delegate.lower.operation import Operation, Planning, layer_name
 from delegate.lower.resolved import Convolution
 from delegate.model.graph import Activation, Graph, Node, Padding
@@ -168,7 +168,7 @@ def plan_convolution(
 ) -> PlannedConvolution:
     """``weights``: OHWI of all input channels, or HWC of a depthwise convolution. ``output_view``:
     the result as the convolution sees it, if that is not as its shape says. ``scales_in_float32``:
-    see ``real_multipliers``. Raises LoweringError.
+    see ``real_ratios``. Raises LoweringError.
     """
     graph, node = planning.graph, operation.node
     source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
@@ -188,7 +188,7 @@ def plan_convolution(
         weights=weights.values,
         weight_zero_point=weights.zero_point,
         bias=weights.bias,
-        multipliers=real_multipliers(
+        ratios=real_ratios(
             graph.tensor(node.inputs[0]),
             given,
             output,
@@ -213,7 +213,7 @@ def plan_convolution(
     )
     if source.fold is not None:
         conv = fold_convolution(conv, source)
-    return planned_convolution(operation, conv, planning.split)
+    return planned_convolution(operation, conv, planning.sharing)
 
 
 GEOMETRY = (

@@ -55,14 +55,6 @@ def same_shapes(facts: GraphFacts, node: Node) -> str | None:
     return None
 
 
-@constraint()
-def function_of_one_value(facts: GraphFacts, node: Node) -> str | None:
-    """Operands must follow from one and the same tensor, or be constants of one value."""
-    if node.outputs[0] in facts.sources:
-        return None
-    return ", ".join(named(tensor) for tensor in facts.features(node)[:-1])
-
-
 def scale_of(graph: Graph, tensor: int) -> tuple[float, int]:
     """Scale and zero point, the latter as the runtime has it."""
     quantization = graph.tensor(tensor).quantization

@@ -1,6 +1,6 @@
 """Tensors that are parts of others: what concatenations, splits and slices say of them.
 
-Goes to: the rules of those operators, and ``partition.views``, which gives the tensors of a
+Goes to: the rules of those operators, and ``partition.aliases``, which gives the tensors of a
 partition one piece of memory.
 """
 
@@ -19,8 +19,8 @@ Position = tuple[int, int, int, int]
 """Image, row, column and channel."""
 
 
-class ViewError(ValueError):
-    """The axis, the begin or the sizes of a view node are unknown or impossible."""
+class LinkError(ValueError):
+    """The axis, the begin or the sizes of an alias are unknown or impossible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,14 @@ def four_dimensions(shape: Sequence[int], fill: int = 1) -> Position:
 
 
 def axis_of(axis: int, shape: Sequence[int]) -> int:
-    """An axis that may count from the end, from the front. Raises ViewError."""
+    """An axis that may count from the end, from the front. Raises LinkError."""
     if not -len(shape) <= axis < len(shape):
-        raise ViewError(f"the axis is {axis}, the shape {list(shape)}")
+        raise LinkError(f"the axis is {axis}, the shape {list(shape)}")
     return axis % len(shape)
 
 
 def parts_along(graph: Graph, whole: int, parts: Sequence[int], axis: int) -> tuple[Link, ...]:
-    """``parts`` one after the other along ``axis`` of ``whole``. Raises ViewError."""
+    """``parts`` one after the other along ``axis`` of ``whole``. Raises LinkError."""
     shape = graph.tensor(whole).shape
     axis = axis_of(axis, shape)
     links = []
@@ -57,37 +57,37 @@ def parts_along(graph: Graph, whole: int, parts: Sequence[int], axis: int) -> tu
         links.append(part_at(graph, whole, part, begin))
         size = graph.tensor(part).shape
         if (*size[:axis], *size[axis + 1 :]) != (*shape[:axis], *shape[axis + 1 :]):
-            raise ViewError(f"{list(size)} is a part of {list(shape)} along axis {axis}")
+            raise LinkError(f"{list(size)} is a part of {list(shape)} along axis {axis}")
         end += size[axis]
     if end != shape[axis]:
-        raise ViewError(f"parts of {end} make a tensor of shape {list(shape)}")
+        raise LinkError(f"parts of {end} make a tensor of shape {list(shape)}")
     return tuple(links)
 
 
 def part_at(graph: Graph, whole: int, part: int, begin: Sequence[int]) -> Link:
-    """``part`` at ``begin`` of ``whole``. Raises ViewError where it is not inside."""
+    """``part`` at ``begin`` of ``whole``. Raises LinkError where it is not inside."""
     outer, inner = graph.tensor(whole).shape, graph.tensor(part).shape
     fits = len(outer) == len(inner) and all(
         first >= 0 and first + size <= most
         for first, size, most in zip(begin, inner, outer, strict=True)
     )
     if not fits:
-        raise ViewError(f"{list(inner)} from {list(begin)} on do not lie in {list(outer)}")
+        raise LinkError(f"{list(inner)} from {list(begin)} on do not lie in {list(outer)}")
     return Link(whole, part, four_dimensions(begin, 0))
 
 
 def check_size(graph: Graph, node: Node, sizes: Sequence[int]) -> None:
-    """Raises ViewError unless the output has the shape that a slice gives."""
+    """Raises LinkError unless the output has the shape that a slice gives."""
     found = graph.tensor(node.outputs[0]).shape
     if tuple(sizes) != found:
-        raise ViewError(f"it gives {list(sizes)}, the output is {list(found)}")
+        raise LinkError(f"it gives {list(sizes)}, the output is {list(found)}")
 
 
 def integers(graph: Graph, index: int, count: int) -> tuple[int, ...]:
-    """The ``count`` integers of a constant tensor. Raises ViewError."""
+    """The ``count`` integers of a constant tensor. Raises LinkError."""
     tensor = graph.tensor(index)
     if tensor.constant is None or tensor.constant.size != count:
-        raise ViewError(f"tensor {index} {tensor.name!r} does not hold {count} constants")
+        raise LinkError(f"tensor {index} {tensor.name!r} does not hold {count} constants")
     if not np.issubdtype(tensor.constant.dtype, np.integer):
-        raise ViewError(f"tensor {index} {tensor.name!r} is {tensor.dtype.name}")
+        raise LinkError(f"tensor {index} {tensor.name!r} is {tensor.dtype.name}")
     return tuple(int(value) for value in tensor.constant.reshape(-1))

@@ -6,16 +6,15 @@ is made of them does not depend on it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from delegate.errors import DelegateError
-from delegate.host.interruption import is_interrupted, kill_workers, starting_processes
+from delegate.host.workers import Failure, spread
 from delegate.model.files import MAX_MODEL_BYTES, read_file
 from delegate.vision.evaluation.evaluator import Evaluator, Record, Spec, evaluate_in_worker
 from delegate.vision.images import read_picture
@@ -31,36 +30,44 @@ def run_here(model: Path, spec: Spec, paths: Sequence[Path]) -> Iterator[Record]
         yield evaluator.evaluate(path.name, read_picture(path))
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    model: Path
+    spec: Spec
+
+    def __call__(self) -> Callable[[tuple[str, bytes]], Record]:
+        evaluator = Evaluator(self.model, self.spec)
+        return lambda item: evaluator.evaluate(*item)
+
+
 def run_in_processes(model: Path, spec: Spec, paths: Sequence[Path], jobs: int) -> Iterator[Record]:
     """In ``jobs`` processes. Raises DelegateError if workers keep dying."""
-    content = read_file(model, "file", MAX_MODEL_BYTES)
-    left = {path.name: path for path in paths}
-    attempts = 0
-    while left:
-        before = len(left)
-        pool = ProcessPoolExecutor(min(jobs, len(left)), get_context("spawn"))
-        try:
-            items = [(name, read_picture(path)) for name, path in left.items()]
-            with starting_processes():
-                waiting = {pool.submit(evaluate_in_worker, content, spec, [item]) for item in items}
-            for future in as_completed(waiting):
-                for record in future.result():
-                    del left[record["image"]]
-                    yield record
-        except BrokenProcessPool:
-            attempts = attempts + 1 if len(left) == before else 0
-            if attempts >= _ATTEMPTS:
-                name = next(iter(left))
-                raise DelegateError(
-                    f"a worker died {_ATTEMPTS} times, the last time before {name} was done; try "
-                    "--jobs 1"
-                ) from None
-        except BaseException:
-            if is_interrupted():
-                kill_workers()
-            raise
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    left, in_vain = list(paths), 0
+    for _ in range(_ATTEMPTS):
+        items = ((path.name, read_picture(path)) for path in left)
+        lost: list[Path] = []
+        with contextlib.closing(spread(_Work(model, spec), items, min(jobs, len(left)))) as results:
+            for number, result in results:
+                if not isinstance(result, Failure):
+                    in_vain = 0
+                    yield result
+                    continue
+                if not result.is_lost:
+                    raise result.error()
+                lost.append(left[number])
+                in_vain += 1
+                if in_vain == _ATTEMPTS * jobs:
+                    raise _dying(left[number])
+        left = lost
+        if not left:
+            return
+    raise _dying(left[0])
+
+
+def _dying(path: Path) -> DelegateError:
+    return DelegateError(
+        f"a worker died {_ATTEMPTS} times, the last time before {path.name} was done; try --jobs 1"
+    )
 
 
 def run_on_cluster(

@@ -17,8 +17,9 @@ import numpy.typing as npt
 import delegate
 from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime
-from delegate.lower import add, conv_stages
+from delegate.lower import conv_stages
 from delegate.lower.numerics.prover import Proof
+from delegate.ops.shared import two_values
 
 Array = npt.NDArray[Any]
 
@@ -95,6 +96,6 @@ def _proofs() -> Iterator[list[Proof]]:
 
     with (
         patch.object(conv_stages, "requantize", recorded(conv_stages.requantize)),
-        patch.object(add, "requantize_sum", recorded(add.requantize_sum)),
+        patch.object(two_values, "requantize_sum", recorded(two_values.requantize_sum)),
     ):
         yield found

@@ -16,6 +16,17 @@ from delegate.lower.numerics.tflite import quantize_multiplier
 from delegate.model.graph import Activation
 from tests.lower.numerics import oracle
 
+# Least and largest result by zero point, for an output scale of 0.05.
+RANGES = {
+    Activation.NONE: lambda zero_point: (-128, 127),
+    Activation.RELU: lambda zero_point: (zero_point, 127),
+    Activation.RELU6: lambda zero_point: (zero_point, min(127, zero_point + 120)),
+    Activation.RELU_N1_TO_1: lambda zero_point: (
+        max(-128, zero_point - 20),
+        min(127, zero_point + 20),
+    ),
+}
+
 
 def requantized(
     reals, low, high, *, per_channel=True, activation=Activation.NONE, scale=0.05, zero_point=0
@@ -39,7 +50,7 @@ def requantized(
     st.booleans(),
     st.integers(-(2**27), 2**27),
     st.integers(0, 2**24),
-    st.sampled_from([Activation.NONE, Activation.RELU, Activation.RELU_N1_TO_1]),
+    st.sampled_from(list(RANGES)),
     st.sampled_from([-128, -3, 127]),
     st.lists(st.floats(0, 1), min_size=1, max_size=12),
 )
@@ -60,11 +71,7 @@ def test_accepted_stages_are_within_one_lsb(
     except LoweringError as error:
         assert error.rule in ("within_one_lsb", "accumulator_fits_int32")
         return
-    outputs = {
-        Activation.NONE: (-128, 127),
-        Activation.RELU: (zero_point, 127),
-        Activation.RELU_N1_TO_1: (max(-128, zero_point - 20), min(127, zero_point + 20)),
-    }[activation]
+    outputs = RANGES[activation](zero_point)
     for channel, real in enumerate(reals):
         for position in positions:
             acc = low + int(position * width)
@@ -117,6 +124,92 @@ def test_an_activation_that_leaves_one_output_has_nothing_to_get_wrong(zero_poin
         [0.003, 0.0005], -(1 << 18), 0, activation=Activation.RELU, zero_point=zero_point
     )
     assert not found.proof.wrong.any()
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize(
+    ("real", "low", "high"),
+    [
+        (0.0155, 16472, 16472),  # no weight differs from the zero point
+        (0.0262, -9715, -9715),
+        (0.01, (1 << 31) - 1, (1 << 31) - 1),
+        (0.01, -(1 << 31), -(1 << 31)),
+        (1e-6, -220616, 220045),  # every result is the zero point
+        (1e-9, -264732, 258783),
+        (1e-9, -(1 << 31), -(1 << 31)),
+        (1e-11, -15938, 14152),  # TensorFlow Lite's multiplier is zero
+    ],
+)
+@pytest.mark.parametrize("activation", list(RANGES))
+def test_where_no_channel_varies_the_stages_are_equal(real, low, high, per_channel, activation):
+    found = requantized([real] * 2, low, high, per_channel=per_channel, activation=activation)
+    assert not found.proof.wrong.any()
+    for accumulator in (low, (low + high) // 2, high):
+        theirs = oracle.tflite(accumulator, *oracle.quantized(real), 0, RANGES[activation](0))
+        assert oracle.device(found.pipeline, 0, accumulator) == theirs
+
+
+@pytest.mark.parametrize("end", [-(1 << 31), (1 << 31) - 1])
+@pytest.mark.parametrize("activation", list(RANGES))
+def test_a_saturated_channel_takes_no_bits_from_those_with_the_same_multiplier(end, activation):
+    """Pruned: no weights, and a bias at the end of int32."""
+    low, high = [end, -74151, -60000], [end, 70000, 80000]
+    found = requantized([0.0116] * 3, low, high, per_channel=False, activation=activation)
+    assert found.proof.wrong.size == 3  # each channel is proven where it really is
+    if activation is not Activation.RELU_N1_TO_1:  # there ties are rounded up
+        assert not found.proof.wrong.any()
+    assert found.pipeline.bs.shift <= 1
+
+
+def test_large_multipliers_have_factors_of_few_bits():
+    found = requantized([64.0], -8445355, 4984440, per_channel=False, activation=Activation.RELU)
+    assert not found.proof.wrong.any()
+
+
+@given(
+    st.floats(-36, 9).map(lambda bits: 2.0**bits),
+    st.lists(
+        st.tuples(
+            st.one_of(
+                st.integers(-(2**31), 2**31 - 1),
+                st.sampled_from([-(2**31), 2**31 - 1]),
+                st.integers(-500, 500),  # LSB
+            ),
+            st.one_of(st.just(0), st.integers(0, 2**24)),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sampled_from(list(RANGES)),
+    st.sampled_from([-128, -3, 127]),
+)
+@settings(max_examples=400, deadline=None)
+def test_layers_with_one_multiplier_are_refused_only_where_int32_wraps(
+    real, ranges, activation, zero_point
+):
+    starts = [low if abs(low) > 500 else int(np.rint(low / real)) for low, _ in ranges]
+    low = [min(max(start, -(2**31)), 2**31 - 1) for start in starts]
+    high = [min(start + width, 2**31 - 1) for start, (_, width) in zip(low, ranges, strict=True)]
+    try:
+        found = requantized(
+            [real] * len(low),
+            low,
+            high,
+            per_channel=False,
+            activation=activation,
+            zero_point=zero_point,
+        )
+    except LoweringError as error:
+        assert error.rule == "accumulator_fits_int32"
+        return
+    outputs = RANGES[activation](zero_point)
+    q, exponent = oracle.quantized(real)
+    is_claimed_equal = not found.proof.wrong.any()
+    for channel, ends in enumerate(zip(low, high, strict=True)):
+        for accumulator in (*ends, sum(ends) // 2):
+            theirs = oracle.tflite(accumulator, q, exponent, zero_point, outputs)
+            off = abs(oracle.device(found.pipeline, channel, accumulator) - theirs)
+            assert off <= (0 if is_claimed_equal else 1)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from delegate.insight.benchmark import summary
+from delegate.insight.inferences import inference_of
 from delegate.insight.run_log import Run
-from delegate.insight.timeline import split_inference
 
 
 def a_run(first: int, last: int, start: int, end: int) -> Run:
@@ -18,7 +18,7 @@ def test_every_moment_of_an_inference_belongs_to_a_run_or_a_gap() -> None:
     runs = [a_run(7, 9, 200, 260), a_run(1, 3, 20, 50), a_run(1, 3, 1020, 1050)]
     order = [(0,), (1, 2, 3), (4, 5, 6), (7, 8, 9), (10,)]
     delegated = frozenset({1, 2, 3, 7, 8, 9})
-    inference = split_inference(10, 300, runs, order, delegated)
+    inference = inference_of(10, 300, runs, order, delegated)
     assert [run.first_node for run in inference.runs] == [1, 7]
     assert [(s.nodes, s.start_ns, s.end_ns) for s in inference.cpu] == [
         ((0,), 10, 20),
@@ -31,7 +31,7 @@ def test_every_moment_of_an_inference_belongs_to_a_run_or_a_gap() -> None:
 
 
 def test_a_model_without_partitions_is_one_gap() -> None:
-    inference = split_inference(0, 9, [], [(0, 1)], frozenset())
+    inference = inference_of(0, 9, [], [(0, 1)], frozenset())
     assert [(s.nodes, s.start_ns, s.end_ns) for s in inference.cpu] == [((0, 1), 0, 9)]
 
 

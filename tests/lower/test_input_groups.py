@@ -18,7 +18,7 @@ from delegate.insight.capture import replay
 from delegate.insight.program_capture import capture_of_program
 from delegate.lower.task import BufferId, ConvTask, ElementwiseTask
 from delegate.lower.tiling.geometry import Axis, ConvGeometry, entries_per_row
-from delegate.lower.tiling.input_groups import SplitCost, plan_input_split
+from delegate.lower.tiling.input_groups import SumCost, plan_input_groups
 from delegate.lower.tiling.tiles import plan_tiles
 from delegate.model.builder import Arithmetic, conv_model, fully_connected_model
 from delegate.model.graph import Activation, DType
@@ -53,13 +53,13 @@ def geometries(draw):
 @given(geometries(), st.integers(1, 2), st.integers(0, 1))
 @settings(max_examples=200, deadline=None)
 def test_groups_cover_the_channels_and_fit(geometry, passes, copies):
-    work = SplitCost(geometry.kernels, passes, copy_tasks=copies)
-    split = plan_input_split(geometry, work)
-    assert split is not None
-    assert len(split.groups) >= 2
+    work = SumCost(geometry.kernels, passes, copy_tasks=copies)
+    plan = plan_input_groups(geometry, work)
+    assert plan is not None
+    assert len(plan.groups) >= 2
     covered = 0
     rows, columns = (min(a.reach, a.input_size) for a in (geometry.rows, geometry.columns))
-    for group in split.groups:
+    for group in plan.groups:
         assert group.first == covered
         assert group.channels % 16 == 0
         assert group.channels > 0
@@ -72,7 +72,7 @@ def test_groups_cover_the_channels_and_fit(geometry, passes, copies):
         covered += group.channels
     assert covered == geometry.channels
     pixels = geometry.rows.output_size * geometry.columns.output_size
-    assert split.tasks == pixels * ((len(split.groups) - 1) * passes + 1 + copies)
+    assert plan.tasks == pixels * ((len(plan.groups) - 1) * passes + 1 + copies)
 
 
 def compiled(model):
@@ -123,12 +123,12 @@ def test_few_kernels_need_no_split(outputs):
 def test_the_output_is_split_only_where_that_costs_more():
     """Sixteen kernels of 12544 inputs fit, 63 times; two passes over all kernels are cheaper."""
     geometry = dense_geometry(12544, 1001)
-    split = plan_input_split(geometry, SplitCost(1002))
+    plan = plan_input_groups(geometry, SumCost(1002))
     tiles = plan_tiles(geometry)
-    assert split is not None
-    assert split.cost_cycles < tiles.cost_cycles
+    assert plan is not None
+    assert plan.cost_cycles < tiles.cost_cycles
     _, partition = compiled(fully_connected_model(RNG(2), (1, 12544), 1001))
-    assert partition.tasks == split.tasks
+    assert partition.tasks == plan.tasks
     _, partition = compiled(fully_connected_model(RNG(2), (1, 1280), 1001))
     assert partition.tasks == 1
 
@@ -142,7 +142,7 @@ def test_weights_beyond_int8_take_more_passes(weight_zero_point):
     ours, theirs = outputs_of(model)
     np.testing.assert_array_equal(ours, theirs)
     _, partition = compiled(model)
-    groups = len(plan_input_split(dense_geometry(25091, 35), SplitCost(36)).groups)
+    groups = len(plan_input_groups(dense_geometry(25091, 35), SumCost(36)).groups)
     # 255 is more than twice 127.
     passes = {0: 3, 1: 2, 128: 1, 255: 2}[weight_zero_point]
     assert partition.tasks == (groups - 1) * passes + 1
@@ -248,9 +248,9 @@ def test_sums_that_could_leave_int32_are_refused():
 
 def test_the_estimate_is_the_plans():
     _, partition = compiled(fully_connected_model(RNG(12), (1, 40007), 90))
-    split = plan_input_split(dense_geometry(40007, 90), SplitCost(90))
-    assert partition.estimate.cycles == split.cycles
-    assert partition.estimate.bytes == split.moved_bytes
+    plan = plan_input_groups(dense_geometry(40007, 90), SumCost(90))
+    assert partition.estimate.cycles == plan.cycles
+    assert partition.estimate.bytes == plan.moved_bytes
 
 
 def without(lowered, number):

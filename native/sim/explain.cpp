@@ -1,4 +1,4 @@
-#include "sim/trace.h"
+#include "sim/explain.h"
 
 #include <optional>
 
@@ -82,7 +82,7 @@ std::optional<Place> find(const TaskPlan& t, const Probe& probe, const Position&
   return computed_place(dpu, *written);
 }
 
-void add_registers(const RegisterFile& registers, uint32_t mask, ElementTrace* trace) {
+void add_registers(const RegisterFile& registers, uint32_t mask, ElementWrite* write) {
   for (const auto& [bit, block] :
        {std::pair{kEnableCna, Block::kCna}, std::pair{kEnableCore, Block::kCore},
         std::pair{kEnableDpu, Block::kDpu}, std::pair{kEnableDpuRdma, Block::kDpuRdma},
@@ -93,19 +93,19 @@ void add_registers(const RegisterFile& registers, uint32_t mask, ElementTrace* t
       Block owner;
       if (!block_of_target(reg.target, &owner) || owner != block) continue;
       if (!group.is_written(reg.offset)) continue;
-      trace->registers.push_back({reg.name, group.value_or_zero(reg.offset)});
+      write->registers.push_back({reg.name, group.value_or_zero(reg.offset)});
     }
-    trace->groups.push_back({block_name(block), registers.group(block)});
+    write->groups.push_back({block_name(block), registers.group(block)});
   }
 }
 
 class Recorder {
  public:
-  explicit Recorder(ElementTrace* trace) : trace_(trace) {}
-  void add(const std::string& name, double value) { trace_->values.push_back({name, value}); }
+  explicit Recorder(ElementWrite* write) : write_(write) {}
+  void add(const std::string& name, double value) { write_->values.push_back({name, value}); }
 
  private:
-  ElementTrace* trace_;
+  ElementWrite* write_;
 };
 
 XStage only_alu(XStage x) {
@@ -293,26 +293,26 @@ uint32_t output_bits(const TaskPlan& t, const Place& at, const ChannelOperands& 
   return run_integer_element(t.dpu, ops, value, ew);
 }
 
-ElementTrace start(const Position& where, uint64_t address, const Place& at) {
-  ElementTrace trace;
-  trace.task = where.task;
-  trace.layer = where.layer;
-  trace.address = address;
-  trace.channel = at.channel;
-  trace.y = at.y;
-  trace.x = at.x;
-  return trace;
+ElementWrite start(const Position& where, uint64_t address, const Place& at) {
+  ElementWrite write;
+  write.task = where.task;
+  write.layer = where.layer;
+  write.address = address;
+  write.channel = at.channel;
+  write.y = at.y;
+  write.x = at.x;
+  return write;
 }
 
 }  // namespace
 
-void trace_task(const TaskPlan& t, uint32_t enable_mask, const RegisterFile& registers,
-                const Probe& probe, const Position& where, std::vector<ElementTrace>* traces) {
+void explain_task(const TaskPlan& t, uint32_t enable_mask, const RegisterFile& registers,
+                  const Probe& probe, const Position& where, std::vector<ElementWrite>* writes) {
   const DpuConfig& dpu = t.dpu;
   const std::optional<Place> at = find(t, probe, where);
   if (!at) return;
-  ElementTrace trace = start(where, address_of(dpu, *at), *at);
-  Recorder r(&trace);
+  ElementWrite write = start(where, address_of(dpu, *at), *at);
+  Recorder r(&write);
   if (t.is_conv) {
     r.add("CBUF.data banks", t.cna.cbuf.data_banks);
     r.add("CBUF.weight banks", t.cna.cbuf.weight_banks);
@@ -321,7 +321,7 @@ void trace_task(const TaskPlan& t, uint32_t enable_mask, const RegisterFile& reg
   }
   if (at->channel >= dpu.real_channels) {
     r.add("DPU.OFFSET_PEND", output_number(dpu.out_element, pend_bits(dpu)));
-    trace.output = output_number(dpu.out_element, pend_bits(dpu));
+    write.output = output_number(dpu.out_element, pend_bits(dpu));
   } else {
     const ChannelOperands ops = channel_operands(dpu, t.operands, at->channel);
     const int32_t ew = ew_operand_of(t, at->channel, uint64_t{at->y} * dpu.width + at->x);
@@ -330,15 +330,15 @@ void trace_task(const TaskPlan& t, uint32_t enable_mask, const RegisterFile& reg
     } else {
       record_integers(t, *at, ops, ew, r);
     }
-    trace.output = output_number(dpu.out_element, output_bits(t, *at, ops, ew));
+    write.output = output_number(dpu.out_element, output_bits(t, *at, ops, ew));
   }
-  add_registers(registers, enable_mask, &trace);
-  traces->push_back(std::move(trace));
+  add_registers(registers, enable_mask, &write);
+  writes->push_back(std::move(write));
 }
 
-void trace_pooling(const PoolingConfig& c, const PoolingPlan& plan, uint32_t enable_mask,
-                   const RegisterFile& registers, const Probe& probe, const Position& where,
-                   std::vector<ElementTrace>* traces) {
+void explain_pooling(const PoolingConfig& c, const PoolingPlan& plan, uint32_t enable_mask,
+                     const RegisterFile& registers, const Probe& probe, const Position& where,
+                     std::vector<ElementWrite>* writes) {
   const uint32_t lanes = kAtomBytes / element_bytes(c.element);
   const Cube cube{plan.writes, c.dst_line_pitch, c.out_width, c.out_height, lanes};
   const std::optional<Place> at =
@@ -346,8 +346,8 @@ void trace_pooling(const PoolingConfig& c, const PoolingPlan& plan, uint32_t ena
           ? find(cube, probe.address)
           : named_place({c.surfaces * lanes, c.out_height, c.out_width}, probe, where);
   if (!at) return;
-  ElementTrace trace = start(where, address_of(cube, *at), *at);
-  Recorder r(&trace);
+  ElementWrite write = start(where, address_of(cube, *at), *at);
+  Recorder r(&write);
   const uint32_t bytes = kAtomBytes / lanes;
   for (uint32_t k = 0; k < c.kernel_h * c.kernel_w; ++k) {
     const int64_t y = int64_t{at->y} * c.stride_h + k / c.kernel_w - c.pad_top;
@@ -361,9 +361,9 @@ void trace_pooling(const PoolingConfig& c, const PoolingPlan& plan, uint32_t ena
     const int32_t value = load_element(atom + at->channel % lanes * bytes, bytes);
     r.add(name, output_number(c.element, static_cast<uint32_t>(value)));
   }
-  trace.output = pool_element(c, plan, at->channel, at->y, at->x);
-  add_registers(registers, enable_mask, &trace);
-  traces->push_back(std::move(trace));
+  write.output = pool_element(c, plan, at->channel, at->y, at->x);
+  add_registers(registers, enable_mask, &write);
+  writes->push_back(std::move(write));
 }
 
 }  // namespace rk3588::sim

@@ -1,7 +1,8 @@
 """Rules of operators that move no data: the tensors of a partition lie inside one another.
 
 A part of a tensor is free where it begins at a surface of 16 channels, or is whole rows or images.
-Whether the parts of several nodes can all be had at once is decided per partition, in ``views``.
+Whether the parts of several nodes can all be had at once is decided per partition, in
+``partition.aliases``.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 from delegate.model.graph import Node
 from delegate.ops.operator import GraphFacts, constraint, named
 from delegate.ops.shared import common
-from delegate.ops.shared.links import RANK, ViewError, four_dimensions
+from delegate.ops.shared.links import RANK, LinkError, four_dimensions
 
 SURFACE_CHANNELS = 16
 
 
 @constraint(most=RANK)
-def view_rank(facts: GraphFacts, node: Node) -> str | None:
+def alias_rank(facts: GraphFacts, node: Node) -> str | None:
     """Tensors must have rank 1 to {most}."""
     for tensor in facts.features(node):
         if not 1 <= len(tensor.shape) <= RANK:
@@ -24,7 +25,7 @@ def view_rank(facts: GraphFacts, node: Node) -> str | None:
 
 
 @constraint()
-def view_keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
+def alias_keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
     """All tensors must have the same scale and zero point."""
     first, *others = facts.features(node)
     other = next((t for t in others if t.quantization != first.quantization), None)
@@ -32,17 +33,17 @@ def view_keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
 
 
 @constraint()
-def view_position_known(facts: GraphFacts, node: Node) -> str | None:
+def alias_position_known(facts: GraphFacts, node: Node) -> str | None:
     """Axis, begin and sizes must be constant and inside the tensor, strides 1, the rank kept."""
     try:
         facts.links(node)
-    except ViewError as error:
+    except LinkError as error:
         return str(error)
     return None
 
 
 @constraint(channels=SURFACE_CHANNELS)
-def view_begins_at_surface(facts: GraphFacts, node: Node) -> str | None:
+def alias_begins_at_surface(facts: GraphFacts, node: Node) -> str | None:
     """Every part must have whole rows of pixels and begin at a multiple of {channels} channels."""
     for link in facts.links(node):
         part, whole = facts.graph.tensor(link.part), facts.graph.tensor(link.whole)
@@ -54,7 +55,7 @@ def view_begins_at_surface(facts: GraphFacts, node: Node) -> str | None:
 
 
 @constraint()
-def view_parts_differ(facts: GraphFacts, node: Node) -> str | None:
+def alias_parts_differ(facts: GraphFacts, node: Node) -> str | None:
     """No tensor may be a part twice."""
     parts = [link.part for link in facts.links(node)]
     if len(set(parts)) == len(parts):
@@ -64,13 +65,13 @@ def view_parts_differ(facts: GraphFacts, node: Node) -> str | None:
 
 
 # Operators without a task: what they join or cut are parts of one tensor in memory.
-VIEW = (
+ALIAS = (
     *common.QUANTIZATION,
-    view_rank,
-    view_keeps_quantization,
-    view_position_known,
-    view_begins_at_surface,
-    view_parts_differ,
+    alias_rank,
+    alias_keeps_quantization,
+    alias_position_known,
+    alias_begins_at_surface,
+    alias_parts_differ,
 )
 FIRST = tuple(
     common.no_activation if rule is common.activation_supported else rule for rule in common.FIRST

@@ -18,13 +18,13 @@ from delegate.conformance.random_layers import Numbers, Window, conv, depthwise
 from delegate.host.runtimes import find_runtime
 from delegate.lower.lowering import lower_partition
 from delegate.model.builder import ModelBuilder, layers
-from delegate.model.builder.views import concatenation, slice_of, split
+from delegate.model.builder.aliases import concatenation, slice_of, split
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
 from delegate.options import Options
-from delegate.partition.aliases import place_views
+from delegate.partition.aliases import place_aliases
 from delegate.partition.workload import workload_of
 from tests.lower.reference import whole_graph
 
@@ -270,7 +270,7 @@ def test_more_tensors_than_a_piece_of_memory_may_hold():
     x = net.input(16)
     slices = [net.channels(x, 0, 16) for _ in range(3000)]
     graph = read_graph(net.model(net.conv(slices[0], 8)))
-    plan = place_views(graph, whole_graph(graph))
+    plan = place_aliases(graph, whole_graph(graph))
     assert len(plan.places) == 256
     assert len(plan.rejections) == 3000 - 255
 
@@ -287,7 +287,7 @@ def test_positions_share_one_origin():
     inner = net.channels(x, 32, 32)
     model = net.model(net.conv(inner, 8), net.join(net.channels(inner, 16, 16), net.conv(x, 3)))
     graph = read_graph(model)
-    places = place_views(graph, whole_graph(graph)).places
+    places = place_aliases(graph, whole_graph(graph)).places
     assert sorted((p.channel, graph.tensor(t).shape[3]) for t, p in places.items()) == [
         (0, 64),
         (32, 32),

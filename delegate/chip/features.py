@@ -1,0 +1,121 @@
+"""What a feature of the hardware is: register settings with a meaning, and how that is known.
+
+A Program uses a feature when one of its tasks holds the feature's settings: nothing is declared by
+what makes tasks. A setting that no feature names is a mistake in the chip's table, which a test
+finds, so that no program can rest on something without a name.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from delegate.chip.register_model import Field
+from delegate.chip.registers import register
+
+Settings = Mapping[str, tuple[int, ...]]
+"""Fields, as "BLOCK.REGISTER.FIELD", to the numbers that they may hold in the register; ``NONZERO``
+for any but 0. An address register, as "BLOCK.REGISTER", holds the number of the buffer that it
+points into. ``FACTS`` are about a task as a whole."""
+
+NONZERO: tuple[int, ...] = ()
+
+FACTS = ("task.core", "task.keeps_table")
+"""The core that a task is for; 1 if it looks up what a task before the last one loaded."""
+
+
+class Rank(enum.IntEnum):
+    """How well a feature is known; the greater, the better the evidence."""
+
+    ASSUMED = 0
+    DOCUMENTED = 1
+    MEASURED = 2
+    VENDOR = 3
+    SILICON = 4
+
+    @property
+    def text(self) -> str:
+        """The rank in words."""
+        return _RANK_TEXTS[self]
+
+
+_RANK_TEXTS = {
+    Rank.SILICON: "run by a driver on silicon",
+    Rank.VENDOR: "in programs of the vendor's compiler",
+    Rank.MEASURED: "measured by others",
+    Rank.DOCUMENTED: "documented",
+    Rank.ASSUMED: "assumed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One thing that the hardware is taken to do. A task uses it when all ``settings`` hold.
+
+    ``source`` says where the rank comes from, ``without`` what can be done on a board that does not
+    have the feature, ``deviations`` what others have reported to be different.
+    """
+
+    name: str
+    meaning: str
+    rank: Rank
+    source: str
+    without: str
+    settings: Settings
+    deviations: tuple[str, ...] = field(default=())
+
+    def is_used(self, values: Mapping[str, int]) -> bool:
+        """Whether a task that leaves ``values`` in its fields uses it; absent fields are 0."""
+        return all(_holds(values.get(name, 0), numbers) for name, numbers in self.settings.items())
+
+
+def _holds(value: int, numbers: tuple[int, ...]) -> bool:
+    return value in numbers if numbers else value != 0
+
+
+def is_mode(item: Field) -> bool:
+    """Whether a field selects what the hardware does: a switch, or one of named values."""
+    return item.hi == item.lo or item.enum is not None
+
+
+def check_names(settings: Settings) -> None:
+    """Raises KeyError for a name that is no field, address register or fact of a task."""
+    for name in settings:
+        place, _, last = name.rpartition(".")
+        if name in FACTS:
+            continue
+        if "." in place:
+            register(place).field(last)
+        elif not register(name).is_address:
+            raise KeyError(f"{name} is neither a field nor an address register")
+
+
+def unnamed_settings(
+    values: Mapping[str, int], features: tuple[Feature, ...], everywhere: Settings
+) -> Iterator[str]:
+    """Modes that a task's fields hold and that neither a used feature nor ``everywhere`` names.
+
+    A switch whose name ends with BYPASS or DISABLE acts when it is 0, unless its stage is off.
+    """
+    named: dict[str, set[int]] = {name: set(numbers) for name, numbers in everywhere.items()}
+    for feature in features:
+        if feature.is_used(values):
+            for name, numbers in feature.settings.items():
+                named.setdefault(name, set()).update(numbers or {values[name]})
+    for name, value in values.items():
+        place, _, last = name.rpartition(".")
+        if "." not in place or name in FACTS or not is_mode(register(place).field(last)):
+            continue
+        if last.endswith(("BYPASS", "DISABLE")):
+            acts = value == 0 and not _stage_is_off(values, place)
+        else:
+            acts = value != 0
+        if acts and value not in named.get(name, ()):
+            yield f"{name} = {value}"
+
+
+def _stage_is_off(values: Mapping[str, int], place: str) -> bool:
+    """``place`` is the register of a DPU stage's switches: BS_CFG, BN_CFG or EW_CFG."""
+    stage = place.rpartition(".")[2].removesuffix("_CFG")
+    return values.get(f"{place}.{stage}_BYPASS", 0) == 1

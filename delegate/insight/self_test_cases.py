@@ -1,0 +1,242 @@
+"""The models of the self-test: each asks something of the hardware that those before it did not.
+
+Together they use every feature of the chip that programs use (a test holds them to that), so that
+a run of all on a board says of each feature whether it is there. Weights are random and fixed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization, Tensor
+from delegate.model.operator_options import Options
+from delegate.ops.add import AddOptions
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+from delegate.ops.fully_connected import FullyConnectedOptions
+from delegate.ops.leaky_relu import LeakyReluOptions
+from delegate.ops.mul import MulOptions
+
+_SEED = 588
+_INPUT_SCALE = 0.02
+_INPUT = Quantization((_INPUT_SCALE,), (-3,))
+_WEIGHT_SCALE = 0.01
+# Standard deviation of a value drawn evenly from int8, and the one that results should have, so
+# that few of them saturate.
+_DEVIATION = 74.0
+_TARGET_DEVIATION = 40.0
+_INT8 = np.iinfo(np.int8)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``what`` says in words what the case asks of the hardware for the first time."""
+
+    name: str
+    what: str
+    build: Callable[[], Graph]
+
+
+class _Builder:
+    """A graph of int8 tensors, one input, nodes in a row."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._rng = np.random.default_rng(_SEED)
+        self._tensors: list[Tensor] = []
+        self._nodes: list[Node] = []
+        self.last = self._tensor("input", shape, _INPUT)
+
+    def _tensor(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        quantization: Quantization,
+        dtype: DType = DType.INT8,
+        constant: npt.NDArray[np.generic] | None = None,
+    ) -> int:
+        index = len(self._tensors)
+        self._tensors.append(Tensor(index, name, shape, dtype, quantization, constant))
+        return index
+
+    def _constants(
+        self, shape: tuple[int, ...], channels: int, ratios: npt.NDArray[np.float64] | None = None
+    ) -> tuple[int, int]:
+        """Weights and a bias. ``ratios``: of the scales of the channels to the usual one."""
+        weights = self._rng.integers(_INT8.min + 1, _INT8.max + 1, shape, dtype=np.int8)
+        bias = self._rng.integers(-1000, 1000, channels, dtype=np.int32)
+        factors = [1.0] if ratios is None else ratios.tolist()
+        scales = tuple(float(np.float32(_WEIGHT_SCALE * factor)) for factor in factors)
+        zero_points = (0,) * len(scales)
+        filter_index = self._tensor(
+            "weights", shape, Quantization(scales, zero_points), constant=weights
+        )
+        biases = Quantization(tuple(self._scale(self.last) * x for x in scales), zero_points)
+        return filter_index, self._tensor("bias", (channels,), biases, DType.INT32, bias)
+
+    def _scale(self, tensor: int) -> float:
+        quantization = self._tensors[tensor].quantization
+        assert quantization is not None  # all tensors made here have one
+        return quantization.scale
+
+    def _conv_scale(self, products: int) -> float:
+        """Of a sum of ``products`` of the last tensor's values and weights."""
+        deviation = _DEVIATION * _DEVIATION * math.sqrt(products)
+        return self._scale(self.last) * _WEIGHT_SCALE * deviation / _TARGET_DEVIATION
+
+    def _node(
+        self,
+        op: str,
+        inputs: tuple[int, ...],
+        shape: tuple[int, ...],
+        options: Options,
+        scale: float,
+    ) -> _Builder:
+        output = self._tensor(f"{op} output", shape, Quantization((scale,), (5,)))
+        self._nodes.append(Node(len(self._nodes), op, inputs, (output,), options))
+        self.last = output
+        return self
+
+    def conv(
+        self,
+        channels: int,
+        kernel: int,
+        *,
+        dilation: int = 1,
+        activation: Activation = Activation.NONE,
+        spread: float | None = None,
+    ) -> _Builder:
+        """``spread``: of the channels' scales, the greatest over the least; None: one scale."""
+        n, h, w, c = self._tensors[self.last].shape
+        ratios = None if spread is None else spread ** self._rng.uniform(-0.5, 0.5, channels)
+        weights, bias = self._constants((channels, kernel, kernel, c), channels, ratios)
+        options = ConvOptions(Padding.SAME, 1, 1, dilation, dilation, activation)
+        scale = self._conv_scale(kernel * kernel * c)
+        shape = (n, h, w, channels)
+        return self._node("CONV_2D", (self.last, weights, bias), shape, options, scale)
+
+    def depthwise(self, kernel: int) -> _Builder:
+        shape = self._tensors[self.last].shape
+        weights, bias = self._constants((1, kernel, kernel, shape[3]), shape[3])
+        options = DepthwiseOptions(Padding.SAME, 1, 1, 1, 1, Activation.NONE, 1)
+        scale = self._conv_scale(kernel * kernel)
+        inputs = (self.last, weights, bias)
+        return self._node("DEPTHWISE_CONV_2D", inputs, shape, options, scale)
+
+    def fully_connected(self, outputs: int) -> _Builder:
+        n, inputs = self._tensors[self.last].shape
+        weights, bias = self._constants((outputs, inputs), outputs)
+        options = FullyConnectedOptions(Activation.NONE, False, 0, False)
+        scale = self._conv_scale(inputs)
+        operands = (self.last, weights, bias)
+        return self._node("FULLY_CONNECTED", operands, (n, outputs), options, scale)
+
+    def add(self, other: int, activation: Activation = Activation.NONE) -> _Builder:
+        shape = self._tensors[self.last].shape
+        scale = self._scale(self.last) + self._scale(other)
+        options = AddOptions(activation)
+        return self._node("ADD", (self.last, other), shape, options, scale)
+
+    def per_channel(self) -> int:
+        """A constant with a value per channel, quantised as the input."""
+        channels = self._tensors[self.last].shape[-1]
+        values = self._rng.integers(_INT8.min, _INT8.max, channels, dtype=np.int8, endpoint=True)
+        return self._tensor("per channel", (channels,), _INPUT, constant=values)
+
+    def multiply(self, other: int) -> _Builder:
+        shape = self._tensors[self.last].shape
+        scale = self._scale(self.last) * self._scale(other) * _DEVIATION
+        options = MulOptions(Activation.NONE)
+        return self._node("MUL", (self.last, other), shape, options, scale)
+
+    def choose(self, op: str, other: int) -> _Builder:
+        """``op``: MAXIMUM or MINIMUM, whose tensors are quantised alike."""
+        result = self._tensor("chosen", self._tensors[0].shape, _INPUT)
+        self._nodes.append(Node(len(self._nodes), op, (self.last, other), (result,), None))
+        self.last = result
+        return self
+
+    def leaky_relu(self, slope: float) -> _Builder:
+        shape = self._tensors[self.last].shape
+        options = LeakyReluOptions(slope)
+        scale = self._scale(self.last)
+        return self._node("LEAKY_RELU", (self.last,), shape, options, scale)
+
+    def graph(self, name: str) -> Graph:
+        return Graph(tuple(self._tensors), tuple(self._nodes), (0,), (self.last,), name)
+
+
+def _add() -> Graph:
+    return _Builder((1, 5, 7, 16)).add(0).graph("add")
+
+
+def _residual() -> Graph:
+    builder = _Builder((1, 9, 11, 32)).conv(32, 3)
+    first = builder.last
+    return builder.conv(32, 3).add(first).graph("residual")
+
+
+def _add_per_channel() -> Graph:
+    builder = _Builder((1, 5, 6, 32))
+    return builder.add(builder.per_channel()).graph("add per channel")
+
+
+def _choice(op: str) -> Graph:
+    builder = _Builder((1, 5, 6, 32))
+    return builder.choose(op, builder.per_channel()).choose(op, 0).graph(op.lower())
+
+
+def _tables() -> Graph:
+    builder = _Builder((1, 6, 7, 32)).leaky_relu(0.1).conv(32, 1).leaky_relu(0.3)
+    return builder.conv(32, 1).leaky_relu(0.7).graph("tables")
+
+
+CASES = (
+    Case("conv 1x1", "one convolution task, no padding",
+         lambda: _Builder((1, 4, 4, 32)).conv(32, 1).graph("conv 1x1")),
+    Case("add", "the element-wise units without a convolution", _add),
+    Case("conv 3x3", "padding, and a width that is not the height",
+         lambda: _Builder((1, 9, 7, 16)).conv(32, 3).graph("conv 3x3")),
+    Case("odd channels", "channel counts that fill no group",
+         lambda: _Builder((1, 6, 5, 19)).conv(37, 3).graph("odd channels")),
+    Case("depthwise", "the depthwise mode",
+         lambda: _Builder((1, 8, 9, 64)).depthwise(3).graph("depthwise")),
+    Case("fully connected", "a single pixel",
+         lambda: _Builder((1, 256)).fully_connected(64).graph("fully connected")),
+    Case("two layers", "a chain: the second task reads what the first wrote",
+         lambda: _Builder((1, 7, 9, 32)).conv(48, 1).conv(32, 3).graph("two layers")),
+    Case("residual", "a sum of two layers", _residual),
+    Case("row tiles", "several tasks per layer that keep weights in the NPU",
+         lambda: _Builder((1, 120, 96, 64)).conv(64, 3).graph("row tiles")),
+    Case("dilated", "kernels with gaps",
+         lambda: _Builder((1, 11, 9, 32)).conv(32, 3, dilation=2).graph("dilated")),
+    Case("relu6", "a clamp on both sides",
+         lambda: _Builder((1, 6, 7, 32)).conv(32, 1, activation=Activation.RELU6).graph("relu6")),
+    Case("per channel", "multipliers per channel in BS, BN and EW",
+         lambda: _Builder((1, 7, 6, 32)).conv(48, 3, spread=4.0).graph("per channel")),
+    Case("far scales", "multipliers per channel of 16 bits in EW",
+         lambda: _Builder((1, 5, 6, 32)).conv(32, 1, spread=4096.0).graph("far scales")),
+    Case("add per channel", "an operand per channel in EW",
+         _add_per_channel),
+    Case("product", "a product of two tensors",
+         lambda: _Builder((1, 5, 6, 32)).conv(32, 1).multiply(0).graph("product")),
+    Case("maximum", "the greater of two tensors, and of a tensor and a value per channel",
+         lambda: _choice("MAXIMUM")),
+    Case("minimum", "the smaller of two tensors, and of a tensor and a value per channel",
+         lambda: _choice("MINIMUM")),
+    Case("clamped sum", "a clamp between two limits in EW",
+         lambda: _Builder((1, 5, 7, 16)).add(0, Activation.RELU_N1_TO_1).graph("clamped sum")),
+    Case("clamped conv", "a clamp between two limits behind a convolution",
+         lambda: _Builder((1, 5, 6, 32)).conv(32, 1, activation=Activation.RELU_N1_TO_1)
+         .graph("clamped conv")),
+    Case("tables", "lookup tables: one load, three functions", _tables),
+    Case("columns", "windows narrower than the tensor, gaps between rows",
+         lambda: _Builder((1, 4, 2100, 16)).conv(16, 3).graph("columns")),
+    Case("input groups", "int32 sums in memory that the next task adds",
+         lambda: _Builder((1, 16384)).fully_connected(64).graph("input groups")),
+)  # fmt: skip
+"""From the safest to the riskiest."""

@@ -1,0 +1,131 @@
+"""Operators of two feature maps, or one and a constant: what their records share.
+
+Two 8-bit operands make 65,536 pairs. The stages are chosen from the quantisation alone, and proved
+for every pair when the node is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from delegate.lower.add import Requantize, lower_pair, surfaces_touched
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.memory.tensors import DeviceTensor, view_of
+from delegate.lower.numerics.addition import requantize_sum
+from delegate.lower.numerics.pipeline import Ew, EwOperation, Pipeline
+from delegate.lower.operation import Memory, Operation, Planning
+from delegate.lower.task import Layer
+from delegate.model.graph import Activation, Node, Tensor
+from delegate.ops.operator import GraphFacts, constraint, named
+from delegate.ops.shared import common
+
+MAX_RANK = 4
+
+
+@constraint(most=MAX_RANK)
+def operand_rank(facts: GraphFacts, node: Node) -> str | None:
+    """Operands must have rank 0 to {most}."""
+    for tensor in facts.features(node):
+        if len(tensor.shape) > MAX_RANK:
+            return f"{named(tensor)} is {list(tensor.shape)}"
+    return None
+
+
+@constraint()
+def one_operand_computed(facts: GraphFacts, node: Node) -> str | None:
+    """At least one operand must be computed by the model, not constant."""
+    constant = all(tensor.constant is not None for tensor in facts.inputs(node))
+    return "both are constants" if constant else None
+
+
+@constraint()
+def one_operand_has_output_shape(facts: GraphFacts, node: Node) -> str | None:
+    """A computed operand must have the output's shape; the other may be per channel, or a constant
+    that is broadcast to it.
+    """
+    shape = facts.outputs(node)[0].shape
+    operands = facts.inputs(node)
+    full = [t for t in operands if t.constant is None and _padded(t) == _pad(shape)]
+    if not full:
+        return ", ".join(str(list(tensor.shape)) for tensor in (*operands, *facts.outputs(node)))
+    other = operands[1] if full[0] is operands[0] else operands[0]
+    is_broadcast = all(d in (1, o) for d, o in zip(_padded(other), _pad(shape), strict=True))
+    if is_broadcast and other.constant is not None:
+        return None
+    images, height, width, channels = _pad(shape)
+    if _padded(other) in {
+        (i, h, w, channels) for i in (1, images) for h, w in ((1, 1), (height, width))
+    }:
+        return None
+    return f"{named(other)} of shape {list(other.shape)} is to be broadcast to {list(shape)}"
+
+
+def _padded(tensor: Tensor) -> tuple[int, ...]:
+    return _pad(tensor.shape)
+
+
+def _pad(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (1,) * (MAX_RANK - len(shape)) + shape
+
+
+RULES = (
+    *common.FIRST,
+    *common.QUANTIZATION,
+    operand_rank,
+    one_operand_computed,
+    one_operand_has_output_shape,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairPlan:
+    """``requantize`` gives the stages from the operands; tasks follow from the shape."""
+
+    planning: Planning
+    operation: Operation
+    requantize: Requantize
+
+    @property
+    def footprint(self) -> Footprint:
+        operation, graph, chip = self.operation, self.planning.graph, self.planning.chip
+        computed = [t for t in operation.operands if graph.tensor(t).constant is None]
+        reads = tuple((t, surfaces_touched(chip, self._channels(t))) for t in computed)
+        writes = surfaces_touched(chip, self._channels(operation.result))
+        return Footprint(operation.node, reads, operation.result, writes)
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        return lower_pair(self.planning, self.operation.node, self.requantize, memory)
+
+    def _channels(self, tensor: int) -> int:
+        return view_of(self.planning.graph.tensor(tensor).shape).channels
+
+
+def sum_plan(
+    planning: Planning, operation: Operation, activation: Activation, signs: tuple[int, int]
+) -> PairPlan:
+    """Of operands that count with ``signs``."""
+
+    def requantize(
+        operands: Sequence[DeviceTensor], target: DeviceTensor, is_swapped: bool
+    ) -> Pipeline:
+        main, other = operands
+        return requantize_sum(
+            operation.node.index,
+            (main.scale, other.scale, target.scale),
+            (main.zero_point, other.zero_point, target.zero_point),
+            activation,
+            (signs[1], signs[0]) if is_swapped else signs,
+        ).pipeline
+
+    return PairPlan(planning, operation, requantize)
+
+
+def extremum_plan(planning: Planning, operation: Operation, which: EwOperation) -> PairPlan:
+    """MAX or MIN of the raw values, as the kernels take it: nothing is scaled."""
+
+    def requantize(_: Sequence[DeviceTensor], __: DeviceTensor, ___: bool) -> Pipeline:
+        return Pipeline(ew=Ew(which))
+
+    return PairPlan(planning, operation, requantize)

@@ -1,0 +1,179 @@
+"""Operators of two feature maps against the reference kernels, through the simulator: all 65,536
+pairs of many quantisations, every way to broadcast, odd shapes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from tflite_runtime.interpreter import Interpreter, OpResolverType
+
+from delegate._native import Executable
+from delegate.compile.compiler import compile_model
+from delegate.lower.numerics.addition import requantize_sum
+from delegate.lower.numerics.multiplication import requantize_product
+from delegate.lower.numerics.tflite import activation_range
+from delegate.model.builder import options
+from delegate.model.builder.functions import function
+from delegate.model.builder.model_builder import ModelBuilder
+from delegate.model.builder.options import BuiltinOptions
+from delegate.model.graph import Activation, DType, Quantization
+from delegate.ops.shared.fixed_point import float32_product
+from delegate.options import Options
+from tests.ops.function_oracle import RANGES, quantization
+
+Array = npt.NDArray[np.generic]
+
+OPS = ("MUL", "SUB", "MAXIMUM", "MINIMUM")
+DRAWS = 12
+PAIRS = (1, 16, 16, 256)
+SHAPES = ((13,), (5, 17), (3, 4, 5), (1, 7, 5, 1), (2, 13, 3, 31), (1, 9, 4, 33), (3, 1, 1, 16))
+RELUS = (Activation.NONE, Activation.RELU, Activation.RELU6)
+
+
+def options_of(op: str, activation: Activation = Activation.NONE) -> BuiltinOptions | None:
+    return {"MUL": options.mul, "SUB": options.sub}.get(op, lambda _: None)(activation)
+
+
+def quantizations(
+    op: str, rng: np.random.Generator, dtype: DType
+) -> tuple[Quantization, Quantization, Quantization]:
+    first, second = (quantization(rng, dtype, 10 ** rng.uniform(-3, 0.3)) for _ in range(2))
+    if op == "MUL":
+        scale = first.scale * second.scale * 10 ** rng.uniform(-0.3, 2.5)
+    elif op == "SUB":
+        second = quantization(rng, dtype, first.scale * 10 ** rng.uniform(-1.5, 1.5))
+        scale = max(first.scale, second.scale) * 10 ** rng.uniform(-0.5, 1)
+    else:
+        return first, first, first
+    return first, second, quantization(rng, dtype, scale)
+
+
+def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    low, high = RANGES[dtype]
+    return rng.integers(low, high + 1, shape).astype(np.int8 if low else np.uint8)
+
+
+def all_pairs(dtype: DType) -> tuple[Array, Array]:
+    low, high = RANGES[dtype]
+    first, second = np.meshgrid(*(np.arange(low, high + 1),) * 2, indexing="ij")
+    kind = np.int8 if low else np.uint8
+    return first.astype(kind).reshape(PAIRS), second.astype(kind).reshape(PAIRS)
+
+
+def kernel_result(model: bytes, inputs: list[Array]) -> Array:
+    """By the order of the inputs."""
+    interpreter = Interpreter(
+        model_content=model, experimental_op_resolver_type=OpResolverType.BUILTIN_REF
+    )
+    interpreter.allocate_tensors()
+    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
+        interpreter.set_tensor(detail["index"], value)
+    interpreter.invoke()
+    found: Array = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    return found
+
+
+def simulated(model: bytes, inputs: list[Array]) -> Array:
+    result = compile_model(model, Options())
+    assert not result.rejections, result.rejections
+    (partition,) = result.partitions
+    (found,) = Executable(partition.program, "simulator").run(inputs)
+    return found
+
+
+def pair_model(
+    op: str,
+    types: tuple[Quantization, Quantization, Quantization],
+    dtype: DType,
+    shape: tuple[int, ...],
+    activation: Activation,
+) -> bytes:
+    builder = ModelBuilder(op.lower())
+    a, b = (builder.input(name, shape, dtype, q) for name, q in zip("ab", types[:2], strict=True))
+    builder.output(function(builder, op, (a, b), types[2], options_of(op, activation)))
+    return builder.build()
+
+
+def claimed_wrong(
+    op: str, types: tuple[Quantization, ...], dtype: DType, activation: Activation
+) -> int:
+    """Pairs with another result, as proved at compile time."""
+    zero_points = tuple(q.zero_point - RANGES[dtype][0] - 128 for q in types)
+    a, b, c = (q.scale for q in types)
+    if op == "SUB":
+        proof = requantize_sum(0, (a, b, c), zero_points, activation, (1, -1)).proof
+    elif op == "MUL":
+        factor = float32_product(a, b, over=c)
+        outputs = activation_range(activation, c, zero_points[2])
+        proof = requantize_product(0, factor, zero_points, outputs).proof
+    else:
+        return 0
+    return int(proof.wrong[0])
+
+
+@pytest.mark.parametrize("dtype", RANGES)
+@pytest.mark.parametrize("op", OPS)
+def test_all_pairs_are_the_reference_kernels(op: str, dtype: DType) -> None:
+    rng = np.random.default_rng(sum(op.encode()) + len(dtype.name))
+    pairs = all_pairs(dtype)
+    exact = 0
+    for draw in range(DRAWS):
+        types = quantizations(op, rng, dtype)
+        activation = Activation.NONE if op in ("MAXIMUM", "MINIMUM") else RELUS[draw % 3]
+        model = pair_model(op, types, dtype, PAIRS, activation)
+        off = simulated(model, list(pairs)).astype(int) - kernel_result(model, list(pairs))
+        assert abs(off).max() <= 1, f"draw {draw}: {types} {activation}"
+        assert np.count_nonzero(off) == claimed_wrong(op, types, dtype, activation)
+        exact += not off.any()
+    assert exact == DRAWS or (op == "SUB" and exact >= DRAWS / 2)
+
+
+@pytest.mark.parametrize("op", ["MUL", "SUB"])
+def test_simple_fractions_of_scales_are_within_one_lsb(op: str) -> None:
+    """Where products and sums lie on ties, and where a product is larger than its factors."""
+    pairs = all_pairs(DType.INT8)
+    for ratio in (0.25, 0.5, 1.0, 2.0, 3.0, 100.0):
+        units = [Quantization((scale,), (zero,)) for scale, zero in ((0.5, -128), (0.5, 3))]
+        result = Quantization((0.25 / ratio if op == "MUL" else 0.5 / ratio,), (5,))
+        types = (units[0], units[1], result)
+        model = pair_model(op, types, DType.INT8, PAIRS, Activation.NONE)
+        off = simulated(model, list(pairs)).astype(int) - kernel_result(model, list(pairs))
+        assert abs(off).max() <= 1, ratio
+        assert np.count_nonzero(off) == claimed_wrong(op, types, DType.INT8, Activation.NONE)
+
+
+ORIGINS = ("both", "constant", "per channel", "constant per channel", "constant pixels", "scalar")
+
+
+@pytest.mark.parametrize("dtype", RANGES)
+@pytest.mark.parametrize("order", ["first", "second"])
+@pytest.mark.parametrize("origin", ORIGINS)
+@pytest.mark.parametrize("op", OPS)
+def test_operands_of_any_shape_and_origin(op: str, origin: str, order: str, dtype: DType) -> None:
+    rng = np.random.default_rng(len(origin) + sum(op.encode()) + len(order))
+    for shape in SHAPES:
+        types = quantizations(op, rng, dtype)
+        other = {
+            "per channel": (1,) * (len(shape) - 1) + shape[-1:],
+            "constant per channel": shape[-1:],
+            "constant pixels": (*shape[:-1], 1),
+            "scalar": (),
+        }.get(origin, shape)
+        builder = ModelBuilder(op.lower())
+        a = builder.input("a", shape, dtype, types[order == "second"])
+        inputs = [values(rng, shape, dtype)]
+        if "constant" in origin or origin == "scalar":
+            b = builder.constant("b", values(rng, other, dtype), types[order == "first"])
+        else:
+            b = builder.input("b", other, dtype, types[order == "first"])
+            inputs.append(values(rng, other, dtype))
+        operands = (a, b) if order == "first" else (b, a)
+        result = builder.tensor("result", shape, dtype, types[2])
+        builder.operator(op, operands, (result,), options_of(op))
+        builder.output(result)
+        model = builder.build()
+        off = simulated(model, inputs).astype(int) - kernel_result(model, inputs)
+        allowed = 1 if claimed_wrong(op, types, dtype, Activation.NONE) else 0
+        assert abs(off).max() <= allowed, f"{shape} {other} {types}"
