@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from delegate import __version__
 from delegate.chip.chip import Chip
 from delegate.chip.rk3588 import RK3588
 from delegate.errors import EncodingError, LoweringError
@@ -38,6 +37,7 @@ from delegate.partition.partitioner import (
 from delegate.partition.rules import PARTITION_COMPILES, REGISTERS_HOLD_VALUES
 from delegate.partition.types import Rejection
 from delegate.partition.workload import workload_of
+from delegate.version import __version__
 
 logger = get_logger()
 

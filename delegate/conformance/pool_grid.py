@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from delegate.conformance.builder.aliases import concatenation
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.pooling import pool
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid
 from delegate.conformance.own_grid import dtype_of, pair
 from delegate.conformance.random_layers import draw_quantization
 from delegate.conformance.tolerance import NONE
-from delegate.model.builder.aliases import concatenation
-from delegate.model.builder.model_builder import ModelBuilder
-from delegate.model.builder.pooling import pool
 from delegate.model.graph import Activation, Padding
 
 _TYPES = ("uint8", "int8")

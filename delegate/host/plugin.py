@@ -156,11 +156,9 @@ def _warn_of_other_delegates(snapshot: Snapshot) -> None:
 
 
 def _has_own_shapes(graph: Graph, partition: Partition) -> bool:
-    """Whether the partition's results have the shapes that the model says, as far as is known."""
+    """Whether all results of its nodes have the shapes that the model says, as far as is known."""
     shapes = following_shapes(graph, partition)
-    return all(
-        shapes.get(t, graph.tensor(t).shape) == graph.tensor(t).shape for t in partition.outputs
-    )
+    return all(shape == graph.tensor(index).shape for index, shape in shapes.items())
 
 
 def _recompile_function(

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from delegate import __version__
 from delegate.chip.rk3588 import RK3588
 from delegate.errors import DeviceError
 from delegate.host.npu_presence import (
@@ -26,6 +25,7 @@ from delegate.host.npu_presence import (
     presence_findings,
 )
 from delegate.options import OPTIONS, Options
+from delegate.version import __version__
 
 _RUNTIMES = ("tflite-runtime", "ai-edge-litert", "tensorflow", "tensorflow-cpu", "numpy")
 # The NPU's clock after boot is 200 MHz, the slowest that vendor kernels use under load 300 MHz.

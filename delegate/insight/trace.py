@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from delegate import __version__
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import CompiledPartition, CompileResult
 from delegate.insight.inferences import Inference
@@ -23,6 +22,7 @@ from delegate.insight.simulated_run import TaskCounters, count
 from delegate.npu.perf import Estimate
 from delegate.npu.program_reader import parse
 from delegate.npu.program_types import Program
+from delegate.version import __version__
 
 CORES = RK3588.cores
 MODEL_CLOCK_HZ = 1_000_000_000

@@ -191,6 +191,7 @@ class Movement(enum.Enum):
 
     JOIN = "parts make one tensor"
     CUT = "parts are cut out of a tensor"
+    KEEP = "a tensor gets another shape"
 
 
 def no_macs(graph: Graph, node: Node) -> int:

@@ -14,9 +14,9 @@ import pytest
 
 from delegate.cli import main
 from delegate.compile.compiler import compile_model
+from delegate.conformance.builder import ModelBuilder, layers
 from delegate.insight.compile_report.document import page_document
 from delegate.insight.compile_report.html import render_page
-from delegate.model.builder import ModelBuilder, layers
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options
 from tests.cli.conftest import MODEL

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
+from delegate.conformance.builder import layers, options
+from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.random_layers import (
     Numbers,
     Window,
@@ -18,8 +20,6 @@ from delegate.conformance.random_layers import (
     depthwise,
     draw_quantization,
 )
-from delegate.model.builder import layers, options
-from delegate.model.builder.model_builder import ModelBuilder
 from delegate.model.graph import Activation, DType
 
 _ACTIVATIONS = (Activation.NONE, Activation.RELU, Activation.RELU6)

@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from delegate.conformance.builder import aliases, layers, options
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.random_layers import (
     Numbers,
     Window,
@@ -19,9 +22,6 @@ from delegate.conformance.random_layers import (
     draw_quantization,
     fully_connected,
 )
-from delegate.model.builder import aliases, layers, options
-from delegate.model.builder.model_builder import ModelBuilder
-from delegate.model.builder.ranges import LIMITS
 from delegate.model.graph import Activation, DType, Padding, Quantization
 
 CHANNELS = (1, 3, 8, 15, 16, 16, 17, 31, 32, 32, 33, 48, 48, 64, 65, 96)

@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 
 import delegate
+from delegate.conformance.builder import layers, options
+from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime
-from delegate.model.builder import layers, options
-from delegate.model.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
 
 SHAPE = (1, 7, 3, 48)

@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 
 import delegate
-import delegate.model.builder.layers as layers
+import delegate.conformance.builder.layers as layers
 from delegate import _native
 from delegate.compile.aot.tables import write_file
 from delegate.compile.compiler import compile_model
+from delegate.conformance.builder import ModelBuilder, conv_conv_add_model, conv_model, options
+from delegate.conformance.builder.ranges import random_quantization
 from delegate.errors import DeviceError, ProgramError, SimulatorFault
-from delegate.model.builder import ModelBuilder, conv_conv_add_model, conv_model, options
-from delegate.model.builder.ranges import random_quantization
 from delegate.model.graph import DType
 from delegate.model.tflite_schema import ModelSlot, SubGraphSlot, TensorSlot
 from delegate.npu.program_writer import checksum_position

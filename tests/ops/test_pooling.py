@@ -7,9 +7,9 @@ import pytest
 
 from delegate._native import Executable
 from delegate.compile.compiler import compile_model
-from delegate.model.builder.aliases import concatenation
-from delegate.model.builder.model_builder import ModelBuilder
-from delegate.model.builder.pooling import pool
+from delegate.conformance.builder.aliases import concatenation
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.pooling import pool
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.max_pool_2d import gaps_of

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from delegate.model.builder import (
+from delegate.conformance.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,
@@ -20,10 +20,10 @@ from delegate.model.builder import (
     layers,
     options,
 )
-from delegate.model.builder.functions import function as function_of
-from delegate.model.builder.functions import function_model
-from delegate.model.builder.options import BuiltinOptions
-from delegate.model.builder.pooling import pool
+from delegate.conformance.builder.functions import function as function_of
+from delegate.conformance.builder.functions import function_model
+from delegate.conformance.builder.options import BuiltinOptions
+from delegate.conformance.builder.pooling import pool
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
@@ -117,6 +117,24 @@ def cut(
     x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
     b.output(aliases.slice_of(b, x, begin, size, strided=strided))
     return read_graph(b.build())
+
+
+def reshaped(shape: tuple[int, ...] = (1, 6, 32)) -> Graph:
+    """Of [1, 3, 2, 32]."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
+    b.output(aliases.reshape(b, x, shape))
+    return read_graph(b.build())
+
+
+def shape_computed() -> Graph:
+    """A reshape whose shape is an input."""
+    graph = reshaped()
+    shape = graph.nodes[0].inputs[1]
+    tensors = (
+        dataclasses.replace(t, constant=None) if t.index == shape else t for t in graph.tensors
+    )
+    return Graph(tuple(tensors), graph.nodes, (*graph.inputs, shape), graph.outputs)
 
 
 def halves() -> Graph:
@@ -420,6 +438,8 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "alias_parts_differ": [
         (lambda: with_node(joined(parts=(16, 16)), inputs=(0, 0)), "is"),
     ],
+    "reshape_keeps_pixels": [(lambda: reshaped((1, 3, 4, 16)), "[1, 3, 4, 16]")],
+    "new_shape_constant": [(shape_computed, "is computed")],
     "weights_not_shuffled": [(lambda: with_options(fc(), weights_format=1), "shuffled")],
     "weights_rank": [(lambda: with_input(fc(), W, shape=(5, 3, 4)), "[5, 3, 4]")],
     "feature_rank": [(lambda: with_input(fc(), X, shape=(1, 1, 1, 2, 12)), "[1, 1, 1, 2, 12]")],

@@ -10,9 +10,9 @@ import pytest
 
 import delegate.compile.compiler
 from delegate.compile.compiler import compile_model
+from delegate.conformance.builder import ModelBuilder, layers, options
 from delegate.errors import EncodingError, LoweringError
 from delegate.lower.rules import RULES as LOWERING_RULES
-from delegate.model.builder import ModelBuilder, layers, options
 from delegate.model.graph import DType, Graph, Quantization
 from delegate.model.partition import Partition
 from delegate.model.tflite_reader import read_graph

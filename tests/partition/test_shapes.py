@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
+from delegate.conformance.builder import options
+from delegate.conformance.builder.aliases import reshape
+from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.host.runtimes import find_runtime
-from delegate.model.builder.model_builder import ModelBuilder
-from delegate.model.graph import DType, Graph
+from delegate.model.graph import DType, Graph, Padding, Quantization
 from delegate.model.partition import Partition
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
@@ -98,3 +102,56 @@ def test_shapes_end_where_none_follow() -> None:
     shapes = following_shapes(other, partition)
     assert shapes == {x: (4, 32)}
     assert first_unknown(other, partition, shapes) == graph.node(0)
+
+
+def pooled(builder: ModelBuilder, x: int, padding: Padding) -> int:
+    spec = builder.spec(x)
+    y = builder.tensor("pooled", spec.shape, spec.dtype, spec.quantization)
+    pooling = options.pool_2d(padding=padding, filter_h=3, filter_w=2, stride_h=2, stride_w=3)
+    builder.operator("MAX_POOL_2D", (x,), (y,), pooling, version=2)
+    return y
+
+
+def reshaped(builder: ModelBuilder, x: int, numbers: tuple[int, ...]) -> int:
+    spec = builder.spec(x)
+    shape = np.zeros(spec.shape).reshape(numbers).shape
+    y = builder.tensor("reshaped", shape, spec.dtype, spec.quantization)
+    constant = builder.constant("numbers", np.array(numbers, np.int32))
+    builder.operator("RESHAPE", (x, constant), (y,), options.empty())
+    return y
+
+
+MAKERS: dict[str, Callable[[ModelBuilder, int], int]] = {
+    "RESHAPE to what is left": lambda b, x: reshaped(b, x, (1, -1, 16)),
+    "RESHAPE to one image": lambda b, x: reshaped(b, x, (1, 1, -1, 16)),
+    "RESHAPE to a fixed shape": lambda b, x: reshaped(b, x, (1, 6, 16)),
+    "SQUEEZE": lambda b, x: reshape(b, x, (6, 16), "y", "SQUEEZE"),
+    "EXPAND_DIMS": lambda b, x: reshape(b, x, (1, 1, 1, 6, 16), "y", "EXPAND_DIMS"),
+    "SAME": lambda b, x: pooled(b, x, Padding.SAME),
+    "VALID": lambda b, x: pooled(b, x, Padding.VALID),
+}
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize("shape", [(1, 1, 6, 16), (3, 1, 6, 16), (1, 5, 6, 16), (2, 7, 4, 16)])
+def test_shapes_of_one_operator_follow_as_in_the_runtime(
+    maker: str, shape: tuple[int, ...]
+) -> None:
+    """Or none do, and the runtime says which."""
+    builder = ModelBuilder("one")
+    x = builder.input("x", (1, 1, 6, 16), DType.INT8, Quantization((0.1,), (0,)))
+    y = MAKERS[maker](builder, x)
+    builder.output(y)
+    content = builder.build()
+    graph = with_shapes(read_graph(content), {x: shape})
+    shapes = following_shapes(graph, Partition((0,), (x,), (y,)))
+    interpreter = find_runtime().interpreter(content, reference_kernels=True)
+    interpreter.resize_tensor_input(x, shape)
+    try:
+        interpreter.allocate_tensors()
+    except (RuntimeError, ValueError):
+        assert y not in shapes
+        return
+    expected = tuple(interpreter.get_output_details()[0]["shape"])
+    assert shapes.get(y, expected) == expected
+    assert y in shapes or maker == "SQUEEZE"

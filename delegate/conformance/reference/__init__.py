@@ -24,9 +24,17 @@ from delegate.partition.partitioner import node_macs
 
 @functools.cache
 def _module(op: str) -> Any:
-    """The module of an operator: ``reference``, and ``is_covered`` where it does not take all."""
+    """The module of an operator: ``reference``; ``is_covered`` where it does not take all,
+    ``is_undefined`` where the kernels do not define what they take; ``CARRIES_ERRORS`` where
+    operands that are a step off show in the result, scaled.
+    """
     name = f"{__name__}.{op.lower()}"
     return import_module(name) if op in OPERATORS and find_spec(name) is not None else None
+
+
+def has_reference(op: str) -> bool:
+    """Whether there is a reference for an operator."""
+    return _module(op) is not None
 
 
 def supports(graph: Graph) -> bool:
@@ -40,6 +48,17 @@ def _covers(graph: Graph, node: Node) -> bool:
         return False
     covered: bool = getattr(module, "is_covered", lambda *_: True)(graph, node)
     return covered
+
+
+def is_undefined(graph: Graph) -> bool:
+    """Whether a reference kernel does not define what a node of ``graph`` gives."""
+    nodes = ((_module(node.op), node) for node in graph.nodes)
+    return any(getattr(m, "is_undefined", lambda *_: False)(graph, node) for m, node in nodes)
+
+
+def carries_errors(node: Node) -> bool:
+    """Whether results are as far off as the operands together, each in units of the result."""
+    return getattr(_module(node.op), "CARRIES_ERRORS", False)
 
 
 def macs(graph: Graph) -> int:

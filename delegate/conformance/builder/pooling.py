@@ -6,8 +6,8 @@ the input's, as the kernels demand.
 
 from __future__ import annotations
 
-from delegate.model.builder import options
-from delegate.model.builder.model_builder import ModelBuilder
+from delegate.conformance.builder import options
+from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.model.graph import Activation, Padding
 
 
