@@ -29,11 +29,12 @@ ABSENT = -1
 
 
 class GraphFacts:
-    """A graph and what several rules derive from it, derived once."""
+    """A graph, the chip that is to run it, and what several rules derive, derived once."""
 
-    def __init__(self, graph: Graph, operators: Mapping[str, Operator]) -> None:
+    def __init__(self, graph: Graph, operators: Mapping[str, Operator], chip: Chip) -> None:
         self.graph = graph
         self.operators = operators
+        self.chip = chip
 
     def operator(self, node: Node) -> Operator:
         """The record of a node's operator, which must have one."""
@@ -146,24 +147,33 @@ Function = Callable[[Graph, Node, Sequence[Values]], Values]
 
 @dataclass(frozen=True, slots=True)
 class Constraint(Rule):
-    """A rule that the node and its graph decide. Ranges are filled in."""
+    """A rule that the node, its graph and the chip decide. ``ranges``: what the sentence leaves
+    open, values or functions of the chip.
+    """
 
     check: Check
+    ranges: Mapping[str, object]
+
+    def sentence_for(self, chip: Chip) -> str:
+        """The sentence with the ranges of ``chip``."""
+        ranges = {k: v(chip) if callable(v) else v for k, v in self.ranges.items()}
+        return self.sentence.format(**ranges)
 
     def violation(self, facts: GraphFacts, node: Node) -> str | None:
         """The sentence and the offending value, or None if the rule holds."""
         value = self.check(facts, node)
-        return None if value is None else f"{self.sentence}: {value}"
+        return None if value is None else f"{self.sentence_for(facts.chip)}: {value}"
 
 
 def constraint(**ranges: object) -> Callable[[Check], Constraint]:
-    """Makes a check a ``Constraint``; ``ranges`` are formatted into its docstring."""
+    """Makes a check a ``Constraint``; ``ranges``, values or functions of the chip, are formatted
+    into its docstring.
+    """
 
     def wrap(check: Check) -> Constraint:
         # Python's -OO removes docstrings; the rule's name still says what is meant.
         text = check.__doc__ or check.__name__.replace("_", " ")
-        sentence = " ".join(text.split()).rstrip(".").format(**ranges)
-        return Constraint(check.__name__, sentence, check)
+        return Constraint(check.__name__, " ".join(text.split()).rstrip("."), check, ranges)
 
     return wrap
 

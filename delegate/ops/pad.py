@@ -20,7 +20,7 @@ from delegate.ops.operator import (
     named,
 )
 from delegate.ops.shared import common
-from delegate.ops.shared.convolution import MAX_PADDING, ConvolutionOptions, kernel_size
+from delegate.ops.shared.convolution import ConvolutionOptions, kernel_size, most_padding
 
 AMOUNTS = 1
 RANK = 4
@@ -47,7 +47,7 @@ def pad_rank(facts: GraphFacts, node: Node) -> str | None:
     return None if wrong is None else f"{named(wrong)} has the shape {list(wrong.shape)}"
 
 
-@constraint(most=MAX_PADDING)
+@constraint(most=most_padding)
 def pad_amounts_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Padding must be constant, of height and width only, at most {most} at the top and left, and
     give the output's shape.
@@ -63,7 +63,7 @@ def pad_amounts_in_range(facts: GraphFacts, node: Node) -> str | None:
     (padded,) = shapes(facts.graph, node)
     if facts.outputs(node)[0].shape != padded:
         return f"it gives {list(padded)}, the output is {list(facts.outputs(node)[0].shape)}"
-    return f"top {top}, left {left}" if max(top, left) > MAX_PADDING else None
+    return f"top {top}, left {left}" if max(top, left) > most_padding(facts.chip) else None
 
 
 @constraint()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delegate.chip.rk3588 import RK3588
+from delegate.chip.chip import Chip
 from delegate.lower.convolution import PlannedConvolution, planned_convolution
 from delegate.lower.input_fold import fold_convolution, host_tensor
 from delegate.lower.memory.tensors import View
@@ -21,10 +21,6 @@ from delegate.ops.operator import GraphFacts, Shape, constraint, named
 from delegate.ops.shared.common import weights_of
 
 RANK = 4
-MAX_KERNEL = RK3588.limits.kernel_size
-MAX_STRIDE = RK3588.limits.stride
-MAX_DILATION = RK3588.limits.dilation
-MAX_PADDING = RK3588.limits.pad
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,27 +78,43 @@ def same_batch(facts: GraphFacts, node: Node) -> str | None:
     return f"they are {batches[0]} and {batches[1]}" if batches[0] != batches[1] else None
 
 
-@constraint(most=MAX_KERNEL)
+def _most_kernel(chip: Chip) -> int:
+    return chip.limits.kernel_size
+
+
+def most_stride(chip: Chip) -> int:
+    return chip.limits.stride
+
+
+def _most_dilation(chip: Chip) -> int:
+    return chip.limits.dilation
+
+
+def most_padding(chip: Chip) -> int:
+    return chip.limits.pad
+
+
+@constraint(most=_most_kernel)
 def kernel_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Kernel sides must be in the range 1 to {most}."""
     kh, kw = kernel_size(facts, node)
-    return f"the kernel is {kh} x {kw}" if max(kh, kw) > MAX_KERNEL else None
+    return f"the kernel is {kh} x {kw}" if max(kh, kw) > _most_kernel(facts.chip) else None
 
 
-@constraint(most=MAX_STRIDE)
+@constraint(most=most_stride)
 def strides_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Strides must be in the range 1 to {most}."""
     o = geometry(facts, node)
-    if all(1 <= s <= MAX_STRIDE for s in (o.stride_h, o.stride_w)):
+    if all(1 <= s <= most_stride(facts.chip) for s in (o.stride_h, o.stride_w)):
         return None
     return f"they are {o.stride_h} x {o.stride_w}"
 
 
-@constraint(most=MAX_DILATION)
+@constraint(most=_most_dilation)
 def dilation_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Dilations must be in the range 1 to {most}."""
     o = geometry(facts, node)
-    if all(1 <= d <= MAX_DILATION for d in (o.dilation_h, o.dilation_w)):
+    if all(1 <= d <= _most_dilation(facts.chip) for d in (o.dilation_h, o.dilation_w)):
         return None
     return f"they are {o.dilation_h} x {o.dilation_w}"
 
@@ -139,11 +151,11 @@ def output_size_follows(facts: GraphFacts, node: Node) -> str | None:
     return f"{named(output)} is {output.shape[1]} x {output.shape[2]}, not {rows} x {columns}"
 
 
-@constraint(most=MAX_PADDING)
+@constraint(most=most_padding)
 def padding_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Padding at the top and at the left must be at most {most}."""
     (_, top), (_, left) = _sides(facts.graph, node, geometry(facts, node))
-    return f"top {top}, left {left}" if max(top, left) > MAX_PADDING else None
+    return f"top {top}, left {left}" if max(top, left) > most_padding(facts.chip) else None
 
 
 def paddings(
