@@ -13,7 +13,7 @@ from delegate.lower.task import Layer
 from delegate.lower.tiling.pooling import PooledAxis
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Operator, Role
-from delegate.ops.shared.pooling import RULES, PoolOptions, pool_options, pooling_of
+from delegate.ops.shared.pooling import RULES, PoolOptions, pool_options, pooling_of, shapes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,5 +91,6 @@ OPERATOR = Operator(
     options=PoolOptions,
     inputs=(Role.FEATURE,),
     plan=plan,
+    shapes=shapes,
     rules=RULES,
 )

@@ -138,6 +138,9 @@ class GraphFacts:
 
 Check = Callable[[GraphFacts, Node], str | None]
 
+Shape = tuple[int, ...]
+Shapes = Callable[[Graph, Node], Sequence[Shape]]
+
 Values = npt.NDArray[np.int64]
 Function = Callable[[Graph, Node, Sequence[Values]], Values]
 
@@ -220,6 +223,8 @@ class Operator:
     ``function``: the results of elements, as the reference kernels compute them, from raw values of
     its feature maps (arrays that broadcast); what is beyond the result's type is clamped. Without
     a ``plan``, the operator runs on the NPU where its operands follow from one value.
+    ``shapes``: those of its outputs, which follow from its inputs alone (ValueError: from these
+    none do); left out, they are what the operands of ``function`` broadcast to.
     ``prefers_tasks``: than to be a function all by itself.
     ``fold``: how the host may fold its first input. ``pads``: the rows above and columns left of
     the image that a neighbour gives its reader.
@@ -240,6 +245,7 @@ class Operator:
     links: Callable[[Graph, Node], tuple[Link, ...]] | None = None
     plan: Callable[[Planning, Operation], Plan] | None = None
     function: Function | None = None
+    shapes: Shapes | None = None
     prefers_tasks: bool = False
     fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
     pads: Callable[[Graph, Node], tuple[int, int]] | None = None
@@ -247,6 +253,17 @@ class Operator:
     def role(self, position: int) -> Role:
         """The role of input number ``position``."""
         return self.inputs[min(position, len(self.inputs) - 1)]
+
+    def output_shapes(self, graph: Graph, node: Node) -> Sequence[Shape] | None:
+        """The shapes of what ``node`` writes, whatever ``graph`` says of them; None: nobody says.
+        Raises ValueError.
+        """
+        if self.shapes is not None:
+            return self.shapes(graph, node)
+        if self.function is None:
+            return None
+        operands = (graph.tensor(t).shape for t in self.feature_inputs(node))
+        return (np.broadcast_shapes(*operands),)
 
     def feature_inputs(self, node: Node) -> tuple[int, ...]:
         """The tensors of ``node`` that it reads as feature maps."""

@@ -15,9 +15,9 @@ from delegate.lower.memory.tensors import View
 from delegate.lower.model_weights import DeviceWeights, leading_padding, real_ratios
 from delegate.lower.operation import Operation, Planning, layer_name
 from delegate.lower.resolved import Convolution
-from delegate.model.graph import Activation, Node, Padding
+from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import Options
-from delegate.ops.operator import GraphFacts, constraint, named
+from delegate.ops.operator import GraphFacts, Shape, constraint, named
 from delegate.ops.shared.common import weights_of
 
 RANK = 4
@@ -119,21 +119,32 @@ def dilation_in_range(facts: GraphFacts, node: Node) -> str | None:
     return f"they are {o.dilation_h} x {o.dilation_w}"
 
 
-def _sides(facts: GraphFacts, node: Node) -> tuple[tuple[int, int], tuple[int, int]]:
+Side = tuple[int, int]
+
+
+def _sides(graph: Graph, node: Node, options: ConvolutionOptions) -> tuple[Side, Side]:
     """(rows, top) and (columns, left) as the geometry gives them."""
-    o = geometry(facts, node)
-    kh, kw = kernel_size(facts, node)
-    _, h, w, _ = facts.features(node)[0].shape
+    o = options
+    _, kh, kw, _ = graph.tensor(node.inputs[1]).shape
+    _, h, w, _ = graph.tensor(node.inputs[0]).shape
     return (
         output_and_padding(h, kh, o.stride_h, o.dilation_h, o.padding),
         output_and_padding(w, kw, o.stride_w, o.dilation_w, o.padding),
     )
 
 
+def convolved(
+    graph: Graph, node: Node, options: ConvolutionOptions, channels: int
+) -> tuple[Shape, ...]:
+    """The shape of the output, which has ``channels``."""
+    (rows, _), (columns, _) = _sides(graph, node, options)
+    return ((graph.tensor(node.inputs[0]).shape[0], rows, columns, channels),)
+
+
 @constraint()
 def output_size_follows(facts: GraphFacts, node: Node) -> str | None:
     """Height and width of the output must follow from input, kernel, strides, dilation, padding."""
-    (rows, _), (columns, _) = _sides(facts, node)
+    (rows, _), (columns, _) = _sides(facts.graph, node, geometry(facts, node))
     output = facts.outputs(node)[0]
     if output.shape[1:3] == (rows, columns):
         return None
@@ -143,7 +154,7 @@ def output_size_follows(facts: GraphFacts, node: Node) -> str | None:
 @constraint(most=most_padding)
 def padding_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Padding at the top and at the left must be at most {most}."""
-    (_, top), (_, left) = _sides(facts, node)
+    (_, top), (_, left) = _sides(facts.graph, node, geometry(facts, node))
     return f"top {top}, left {left}" if max(top, left) > most_padding(facts.chip) else None
 
 

@@ -8,7 +8,7 @@ from delegate.chip.chip import Chip
 from delegate.lower.tiling.pooling import PooledAxis, Pooling
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, Options, option
-from delegate.ops.operator import GraphFacts, constraint, named
+from delegate.ops.operator import GraphFacts, Shape, constraint, named
 from delegate.ops.shared import common
 from delegate.ops.shared.convolution import most_padding, most_stride, output_and_padding
 
@@ -49,6 +49,12 @@ def _sides(size: int, kernel: int, stride: int, padding: Padding) -> PooledAxis:
     output, before = output_and_padding(size, kernel, stride, 1, padding)
     after = max((output - 1) * stride + kernel - size - before, 0)
     return PooledAxis(size, output, kernel, stride, before, after)
+
+
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    images, _, _, channels = graph.tensor(node.inputs[0]).shape
+    pooling = pooling_of(graph, node)
+    return ((images, pooling.rows.output, pooling.columns.output, channels),)
 
 
 @constraint(rank=RANK)
