@@ -109,5 +109,6 @@ OPERATOR = Operator(
     options=ResizeNearestOptions,
     inputs=(Role.FEATURE, Role.NUMBERS),
     plan=RepeatPlan,
+    shapes=resizing.shapes,
     rules=(*resizing.RULES, pixels_repeated),
 )

@@ -511,7 +511,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     ],
     "new_size_known": [
         (lambda: with_input(enlarged(), 1, constant=None), "does not hold 2 constants"),
-        (lambda: with_output(enlarged(), shape=(1, 7, 4, 5)), "they are [6, 4], tensor"),
+        (lambda: with_output(enlarged(), shape=(1, 7, 4, 5)), "they give [1, 6, 4, 5], tensor"),
     ],
     "resized_sides_in_range": [(lambda: enlarged((1, 4096, 1, 1)), "they are [8192, 2, 1]")],
     "pixels_repeated": [

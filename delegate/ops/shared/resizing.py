@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from delegate.chip.rk3588 import RK3588
-from delegate.model.graph import Node
-from delegate.ops.operator import GraphFacts, constraint, named
+from delegate.model.graph import Graph, Node
+from delegate.ops.operator import GraphFacts, Shape, constraint, named
 from delegate.ops.shared import common
 from delegate.ops.shared.links import LinkError, integers
 from delegate.ops.shared.pooling import pool_keeps_quantization, pool_rank
@@ -13,17 +13,24 @@ SIZES = 1
 MAX_SIDE = RK3588.limits.cube_size
 
 
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    """The new height and width are constants. Raises LinkError where they are none."""
+    images, *_, channels = graph.tensor(node.inputs[0]).shape
+    rows, columns = integers(graph, node.inputs[SIZES], 2)
+    return ((images, rows, columns, channels),)
+
+
 @constraint()
 def new_size_known(facts: GraphFacts, node: Node) -> str | None:
     """The new height and width must be constants, those of the output."""
     try:
-        sizes = integers(facts.graph, node.inputs[SIZES], 2)
+        (shape,) = shapes(facts.graph, node)
     except LinkError as error:
         return str(error)
     output = facts.outputs(node)[0]
-    if output.shape[1:3] == sizes:
+    if output.shape == shape:
         return None
-    return f"they are {list(sizes)}, {named(output)} is {list(output.shape)}"
+    return f"they give {list(shape)}, {named(output)} is {list(output.shape)}"
 
 
 @constraint(most=MAX_SIDE)
