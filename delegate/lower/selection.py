@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.chip.limits import CHANNELS_PER_SURFACE, align
@@ -66,24 +67,65 @@ def selection_tasks(
     constants: ConstantPool,
 ) -> list[ConvTask]:
     """``target`` from ``source``, one image each. Raises LoweringError."""
-    channels = source.view.channels
-    depthwise = is_depthwise(chip, channels)
-    ones = np.ones(selection.taps, np.int8)
+    weights = np.ones(selection.taps, np.int8)
     if selection.tap is not None:
-        ones[:] = 0
-        ones[selection.tap] = 1
+        weights[:] = 0
+        weights[selection.tap] = 1
+    conv = replace(
+        unit_convolution(
+            chip,
+            node,
+            source,
+            target,
+            weights,
+            padding=selection.padding,
+            outside=selection.outside,
+            depthwise=is_depthwise(chip, source.view.channels),
+        ),
+        stride_h=selection.strides[0],
+        stride_w=selection.strides[1],
+        dilation_h=selection.dilations[0],
+        dilation_w=selection.dilations[1],
+        spread_h=selection.spread[0],
+        spread_w=selection.spread[1],
+    )
+    low, high = selection.clamp
+    is_clamped = (low, high) != (INT8_MIN, INT8_MAX)
+    bias = np.full(source.view.channels, -low if is_clamped else 0, np.int64)
+    operands = constants.add(pack_bias(bias, operand_channels(conv)))
+    bs = BsStage(alu=Source.MEMORY, operands=operands)
+    bn = BnStage(relu=is_clamped, relux_max=high - low if high < INT8_MAX else None)
+    out = OutConvert(scale=1, shift=0, offset=low if is_clamped else 0, ties_away=True)
+    return tile_tasks(conv, (bs, bn, None, out), constants)
+
+
+def unit_convolution(
+    chip: Chip,
+    node: Node,
+    source: DeviceTensor,
+    target: DeviceTensor,
+    weights: npt.NDArray[np.int8],
+    *,
+    padding: tuple[int, int],
+    outside: int,
+    depthwise: bool = True,
+) -> Convolution:
+    """Of every channel by itself, with the same ``weights`` [rows, columns]; stride 1. ``padding``:
+    above and left. ``outside``: the value of the padding. Not ``depthwise``: by the unit matrix.
+    """
+    channels = source.view.channels
     if depthwise:
-        weights = np.repeat(ones[:, :, np.newaxis], channels, axis=2)
+        kernels = np.repeat(weights[:, :, np.newaxis], channels, axis=2)
     else:
         unit = np.eye(channels, dtype=np.int8)
-        weights = unit[:, np.newaxis, np.newaxis] * ones[..., np.newaxis]
-    conv = Convolution(
+        kernels = unit[:, np.newaxis, np.newaxis] * weights[..., np.newaxis]
+    return Convolution(
         chip=chip,
         node=node.index,
         name="",
         op=node.op,
         nodes=(node.index,),
-        weights=weights,
+        weights=kernels,
         weight_zero_point=0,
         bias=np.zeros(channels, np.int64),
         ratios=np.ones(channels),
@@ -91,25 +133,15 @@ def selection_tasks(
         activation=Activation.NONE,
         output_scale=target.scale,
         output_zero_point=target.zero_point,
-        source=replace(source, zero_point=selection.outside),
+        source=replace(source, zero_point=outside),
         target=target,
         input_view=source.view,
         output_view=target.view,
-        stride_h=selection.strides[0],
-        stride_w=selection.strides[1],
-        dilation_h=selection.dilations[0],
-        dilation_w=selection.dilations[1],
-        pad_top=selection.padding[0],
-        pad_left=selection.padding[1],
+        stride_h=1,
+        stride_w=1,
+        dilation_h=1,
+        dilation_w=1,
+        pad_top=padding[0],
+        pad_left=padding[1],
         is_depthwise=depthwise,
-        spread_h=selection.spread[0],
-        spread_w=selection.spread[1],
     )
-    low, high = selection.clamp
-    is_clamped = (low, high) != (INT8_MIN, INT8_MAX)
-    bias = np.full(channels, -low if is_clamped else 0, np.int64)
-    operands = constants.add(pack_bias(bias, operand_channels(conv)))
-    bs = BsStage(alu=Source.MEMORY, operands=operands)
-    bn = BnStage(relu=is_clamped, relux_max=high - low if high < INT8_MAX else None)
-    out = OutConvert(scale=1, shift=0, offset=low if is_clamped else 0, ties_away=True)
-    return tile_tasks(conv, (bs, bn, None, out), constants)
