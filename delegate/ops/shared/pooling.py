@@ -80,8 +80,8 @@ def pool_keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
 
 @constraint(stride=most_stride)
 def window_in_range(facts: GraphFacts, node: Node) -> str | None:
-    """The window must have at least one row and column, and strides from 1 to {stride}; the stride
-    of a result of one row or column may be larger.
+    """The window must have a row and a column, and strides from 1 to {stride}, larger only where
+    they lead nowhere.
     """
     o = pool_options(node)
     strides = o.stride_h, o.stride_w

@@ -51,7 +51,7 @@ def test_a_setting_that_is_wrong_for_one_sum_is_no_average() -> None:
     assert pipeline is not None
     assert is_equal(pipeline, target)
     for out in (
-        replace(pipeline.out, scale=pipeline.out.scale - 1),
+        replace(pipeline.out, scale=pipeline.out.scale - 8),
         replace(pipeline.out, scale=pipeline.out.scale + 8),
         replace(pipeline.out, shift=pipeline.out.shift - 1),
         replace(pipeline.out, offset=1),
