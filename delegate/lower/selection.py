@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.chip.limits import CHANNELS_PER_SURFACE, align
@@ -74,6 +75,28 @@ def selection_tasks(
     else:
         weights = np.zeros((channels, kh, kw, channels), np.int8)
         weights[:, y, x] = np.eye(channels, dtype=np.int8)
+    return moving_tasks(
+        chip, node, source, target, weights, selection, constants, is_depthwise=depthwise
+    )
+
+
+def moving_tasks(
+    chip: Chip,
+    node: Node,
+    source: DeviceTensor,
+    target: DeviceTensor,
+    weights: npt.NDArray[np.int8],
+    selection: Selection,
+    constants: ConstantPool,
+    *,
+    is_depthwise: bool = False,
+    outside: npt.NDArray[np.int64] | None = None,
+) -> list[ConvTask]:
+    """``target`` from ``source`` by ``weights``, HWC or OHWI, of which each kernel has no more than
+    one that is 1, the others being 0; ``outside``: the results of kernels that have none. Taps are
+    those of ``weights``. Raises LoweringError.
+    """
+    channels = target.view.channels
     conv = Convolution(
         chip=chip,
         node=node.index,
@@ -98,11 +121,13 @@ def selection_tasks(
         dilation_w=selection.dilations[1],
         pad_top=selection.padding[0],
         pad_left=selection.padding[1],
-        is_depthwise=depthwise,
+        is_depthwise=is_depthwise,
     )
     low, high = selection.clamp
     is_clamped = (low, high) != (INT8_MIN, INT8_MAX)
     bias = np.full(channels, -low if is_clamped else 0, np.int64)
+    if outside is not None:
+        bias += outside
     operands = constants.add(pack_bias(bias, operand_channels(conv)))
     bs = BsStage(alu=Source.MEMORY, operands=operands)
     bn = BnStage(relu=is_clamped, relux_max=high - low if high < INT8_MAX else None)

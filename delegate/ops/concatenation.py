@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Activation, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Lowering, Movement, Operator, Role
 from delegate.ops.shared import aliases
 from delegate.ops.shared.links import Link, parts_along
+from delegate.ops.shared.moving import join_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,10 @@ def links(graph: Graph, node: Node) -> tuple[Link, ...]:
     return parts_along(graph, node.outputs[0], node.inputs, options.axis)
 
 
+def plan(planning: Planning, operation: Operation) -> Plan:
+    return join_plan(planning, operation, links(planning.graph, operation.node))
+
+
 OPERATOR = Operator(
     name="CONCATENATION",
     options=ConcatenationOptions,
@@ -34,5 +40,6 @@ OPERATOR = Operator(
     lowering=Lowering.ALIAS,
     movement=Movement.JOIN,
     links=links,
-    rules=(*aliases.FIRST, *aliases.ALIAS),
+    plan=plan,
+    rules=(*aliases.FIRST, *aliases.JOINS),
 )

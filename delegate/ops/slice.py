@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Lowering, Movement, Operator, Role
 from delegate.ops.shared import aliases
 from delegate.ops.shared.links import Link, check_size, integers, part_at
+from delegate.ops.shared.moving import cut_plan
 
 
 def links(graph: Graph, node: Node) -> tuple[Link, ...]:
@@ -19,11 +21,16 @@ def links(graph: Graph, node: Node) -> tuple[Link, ...]:
     return (part_at(graph, whole, node.outputs[0], begin),)
 
 
+def plan(planning: Planning, operation: Operation) -> Plan:
+    return cut_plan(planning, operation, links(planning.graph, operation.node))
+
+
 OPERATOR = Operator(
     name="SLICE",
     inputs=(Role.FEATURE, Role.NUMBERS, Role.NUMBERS),
     lowering=Lowering.ALIAS,
     movement=Movement.CUT,
     links=links,
-    rules=(*aliases.FIRST, *aliases.ALIAS),
+    plan=plan,
+    rules=(*aliases.FIRST, *aliases.CUTS),
 )

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Lowering, Movement, Operator, Role
 from delegate.ops.shared import aliases, common
 from delegate.ops.shared.links import Link, integers, parts_along
+from delegate.ops.shared.moving import cut_plan
 
 
 def links(graph: Graph, node: Node) -> tuple[Link, ...]:
     axis, whole = node.inputs
     return parts_along(graph, whole, node.outputs, integers(graph, axis, 1)[0])
+
+
+def plan(planning: Planning, operation: Operation) -> Plan:
+    return cut_plan(planning, operation, links(planning.graph, operation.node))
 
 
 OPERATOR = Operator(
@@ -20,5 +26,6 @@ OPERATOR = Operator(
     lowering=Lowering.ALIAS,
     movement=Movement.CUT,
     links=links,
-    rules=(*aliases.FIRST, *aliases.ALIAS),
+    plan=plan,
+    rules=(*aliases.FIRST, *aliases.CUTS),
 )

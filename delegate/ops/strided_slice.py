@@ -1,14 +1,18 @@
-"""STRIDED_SLICE: a box of its input, from a constant position on, with strides of 1."""
+"""STRIDED_SLICE: a box of its input, from a constant position on, of which rows and columns
+may be skipped.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Lowering, Movement, Operator, Role
 from delegate.ops.shared import aliases
 from delegate.ops.shared.links import Link, LinkError, check_size, integers, part_at
+from delegate.ops.shared.moving import cut_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +30,12 @@ class StridedSliceOptions(Options):
 
 def links(graph: Graph, node: Node) -> tuple[Link, ...]:
     whole = node.inputs[0]
-    begin = _begin(graph, node, graph.tensor(whole).shape)
-    return (part_at(graph, whole, node.outputs[0], begin),)
+    begin, steps = _begin(graph, node, graph.tensor(whole).shape)
+    return (part_at(graph, whole, node.outputs[0], begin, steps),)
 
 
-def _begin(graph: Graph, node: Node, shape: tuple[int, ...]) -> list[int]:
+def _begin(graph: Graph, node: Node, shape: tuple[int, ...]) -> tuple[list[int], tuple[int, ...]]:
+    """The first element and the strides."""
     options = node.options_as(StridedSliceOptions)
     assert options is not None  # options_known ran before
     begin = list(integers(graph, node.inputs[1], len(shape)))
@@ -38,7 +43,7 @@ def _begin(graph: Graph, node: Node, shape: tuple[int, ...]) -> list[int]:
     if options.ellipsis_mask or options.new_axis_mask or options.shrink_axis_mask:
         raise LinkError("it changes the rank")
     strides = integers(graph, node.inputs[3], len(shape))
-    if any(stride != 1 for stride in strides):
+    if any(stride < 1 for stride in strides):
         raise LinkError(f"the strides are {list(strides)}")
     for axis, size in enumerate(shape):
         if options.begin_mask >> axis & 1:
@@ -48,9 +53,13 @@ def _begin(graph: Graph, node: Node, shape: tuple[int, ...]) -> list[int]:
         end = sizes[axis] + size if sizes[axis] < 0 else sizes[axis]
         if options.end_mask >> axis & 1:
             end = size
-        sizes[axis] = min(end, size) - begin[axis]
+        sizes[axis] = -((begin[axis] - min(end, size)) // strides[axis])
     check_size(graph, node, sizes)
-    return begin
+    return begin, strides
+
+
+def plan(planning: Planning, operation: Operation) -> Plan:
+    return cut_plan(planning, operation, links(planning.graph, operation.node))
 
 
 OPERATOR = Operator(
@@ -60,5 +69,6 @@ OPERATOR = Operator(
     lowering=Lowering.ALIAS,
     movement=Movement.CUT,
     links=links,
-    rules=(*aliases.FIRST, *aliases.ALIAS),
+    plan=plan,
+    rules=(*aliases.FIRST, *aliases.CUTS),
 )
