@@ -31,6 +31,7 @@ _CONVOLUTION = (
         "Mesa: every depthwise convolution",
         "depthwise convolutions stay on the CPU",
         {
+            _CNA: _ON,
             "CNA.CONV_CON1.CONV_MODE": (3,),
             "CORE.MISC_CFG.DW_EN": _ON,
             "DPU.FEATURE_MODE_CFG.CONV_MODE": (3,),
@@ -52,6 +53,14 @@ _CONVOLUTION = (
         "vendor: dilated convolutions",
         "dilated convolutions stay on the CPU",
         {"CNA.CONV_CON3.ATROUS_Y_DILATION": NONZERO},
+    ),
+    Feature(
+        "transposed_convolution",
+        "convolution of pixels that are apart, with zeros between them",
+        Rank.VENDOR,
+        "vendor: transposed convolutions of stride 2, dense and depthwise",
+        "resizing stays on the CPU",
+        {"CNA.CONV_CON1.DECONV": _ON},
     ),
     Feature(
         "window_of_columns",
@@ -106,7 +115,12 @@ _BS = (
         Rank.SILICON,
         "Mesa: weights of uint8 models",
         "nodes whose weights have a zero point stay on the CPU",
-        {_CNA: _ON, "CORE.MISC_CFG.QD_EN": _ON, "DPU.BS_OW_CFG.OD_BYPASS": _OFF},
+        {
+            _CNA: _ON,
+            "CORE.MISC_CFG.QD_EN": _ON,
+            "DPU.BS_OW_CFG.OD_BYPASS": _OFF,
+            "DPU.BS_OW_OP.OW_OP": NONZERO,
+        },
     ),
     Feature(
         "input_sums_per_channel",
@@ -513,6 +527,7 @@ EVERYWHERE: Final[Settings] = {
     "CNA.DMA_CON0.DATA_BURST_LEN": (15,),
     "CNA.DMA_CON0.WEIGHT_BURST_LEN": (15,),
     "CORE.MISC_CFG.QD_EN": _ON,
+    "DPU.BS_OW_CFG.OD_BYPASS": _OFF,
     "DPU.FEATURE_MODE_CFG.BURST_LEN": (15,),
     "DPU.FEATURE_MODE_CFG.OUTPUT_MODE": (2,),
     "DPU.S_POINTER.POINTER_PP_MODE": _ON,

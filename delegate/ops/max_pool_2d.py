@@ -13,7 +13,7 @@ from delegate.lower.task import Layer
 from delegate.lower.tiling.pooling import PooledAxis
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Operator, Role
-from delegate.ops.shared.pooling import RULES, PoolOptions, pool_options, pooling_of
+from delegate.ops.shared.pooling import RULES, PoolOptions, pool_options, pooling_of, shapes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +53,14 @@ def plan(planning: Planning, operation: Operation) -> MaxPoolPlan:
     graph, node = planning.graph, operation.node
     target = planning.tensor(operation.result)
     clamp = activation_range(pool_options(node).activation, target.scale, target.zero_point)
-    pool = MaxPool(planning.chip, node, pooling_of(graph, node), gaps_of(graph, node), clamp)
+    pool = MaxPool(
+        planning.chip,
+        node,
+        pooling_of(graph, node),
+        gaps_of(graph, node),
+        clamp,
+        is_narrow=operation.result in planning.joined,
+    )
     return MaxPoolPlan(planning, operation, pool)
 
 
@@ -84,5 +91,6 @@ OPERATOR = Operator(
     options=PoolOptions,
     inputs=(Role.FEATURE,),
     plan=plan,
+    shapes=shapes,
     rules=RULES,
 )

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Graph, Node
-from delegate.ops.operator import Lowering, Movement, Operator, Role
+from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
 from delegate.ops.shared import aliases, common
-from delegate.ops.shared.links import Link, integers, parts_along
+from delegate.ops.shared.links import Link, LinkError, axis_of, integers, parts_along
 from delegate.ops.shared.moving import cut_plan
+
+
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    numbers, whole = node.inputs
+    shape, parts = graph.tensor(whole).shape, len(node.outputs)
+    axis = axis_of(integers(graph, numbers, 1)[0], shape)
+    if shape[axis] % parts:
+        raise LinkError(f"{parts} parts of {list(shape)} along axis {axis} are not equal")
+    return ((*shape[:axis], shape[axis] // parts, *shape[axis + 1 :]),) * parts
 
 
 def links(graph: Graph, node: Node) -> tuple[Link, ...]:
@@ -27,5 +36,6 @@ OPERATOR = Operator(
     movement=Movement.CUT,
     links=links,
     plan=plan,
+    shapes=shapes,
     rules=(*aliases.FIRST, *aliases.CUTS),
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
-from delegate.ops.operator import Lowering, Movement, Operator, Role
+from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
 from delegate.ops.shared import aliases
 from delegate.ops.shared.links import Link, LinkError, check_size, integers, part_at
 from delegate.ops.shared.moving import cut_plan
@@ -29,13 +29,18 @@ class StridedSliceOptions(Options):
 
 
 def links(graph: Graph, node: Node) -> tuple[Link, ...]:
-    whole = node.inputs[0]
-    begin, steps = _begin(graph, node, graph.tensor(whole).shape)
-    return (part_at(graph, whole, node.outputs[0], begin, steps),)
+    begin, sizes, steps = _box(graph, node)
+    check_size(graph, node, sizes)
+    return (part_at(graph, node.inputs[0], node.outputs[0], begin, steps),)
 
 
-def _begin(graph: Graph, node: Node, shape: tuple[int, ...]) -> tuple[list[int], tuple[int, ...]]:
-    """The first element and the strides."""
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    return (tuple(_box(graph, node)[1]),)
+
+
+def _box(graph: Graph, node: Node) -> tuple[list[int], list[int], tuple[int, ...]]:
+    """Begin, sizes and strides. Raises LinkError."""
+    shape = graph.tensor(node.inputs[0]).shape
     options = node.options_as(StridedSliceOptions)
     assert options is not None  # options_known ran before
     begin = list(integers(graph, node.inputs[1], len(shape)))
@@ -54,8 +59,7 @@ def _begin(graph: Graph, node: Node, shape: tuple[int, ...]) -> tuple[list[int],
         if options.end_mask >> axis & 1:
             end = size
         sizes[axis] = -((begin[axis] - min(end, size)) // strides[axis])
-    check_size(graph, node, sizes)
-    return begin, strides
+    return begin, sizes, strides
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
@@ -70,5 +74,6 @@ OPERATOR = Operator(
     movement=Movement.CUT,
     links=links,
     plan=plan,
+    shapes=shapes,
     rules=(*aliases.FIRST, *aliases.CUTS),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from delegate.chip.chip import Chip
+from delegate.chip.chips import DEFAULT
 from delegate.errors import Rule
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
@@ -66,9 +68,9 @@ TAKEN = "DELEGATE"
 """How the runtime calls a node that another delegate put in place of others."""
 
 
-def facts_of(graph: Graph) -> GraphFacts:
-    """What rules ask of ``graph``."""
-    return GraphFacts(graph, OPERATORS)
+def facts_of(graph: Graph, chip: Chip = DEFAULT) -> GraphFacts:
+    """What rules ask of ``graph`` and of the chip that is to run it."""
+    return GraphFacts(graph, OPERATORS, chip)
 
 
 def check_node(facts: GraphFacts, node: Node) -> Rejection | None:

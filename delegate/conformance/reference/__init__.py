@@ -18,8 +18,8 @@ import numpy as np
 from delegate.conformance.reference.arithmetic import Array, clamp
 from delegate.model.graph import Activation, DType, Graph, Node
 from delegate.ops import OPERATORS
-from delegate.ops.operator import GraphFacts
 from delegate.partition.partitioner import node_macs
+from delegate.partition.rules import facts_of
 
 
 @functools.cache
@@ -74,7 +74,7 @@ def compute(graph: Graph, inputs: Mapping[int, Array]) -> list[Array]:
 
 def compute_all(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
     """All tensors that are not constant, the inputs too, by index."""
-    facts = GraphFacts(graph, OPERATORS)
+    facts = facts_of(graph)
     values = dict(inputs)
     for node in graph.nodes:
         output = graph.tensor(node.outputs[0])

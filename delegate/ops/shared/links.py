@@ -44,6 +44,13 @@ def four_dimensions(shape: Sequence[int], fill: int = 1) -> Box:
     return images, height, width, channels
 
 
+def axis_of(axis: int, shape: Sequence[int]) -> int:
+    """An axis that may count from the end, from the front. Raises LinkError."""
+    if not -len(shape) <= axis < len(shape):
+        raise LinkError(f"the axis is {axis}, the shape {list(shape)}")
+    return axis % len(shape)
+
+
 def position(graph: Graph, link: Link) -> Position:
     """Where ``link.part`` begins in ``link.whole``."""
     _, _, width, _ = four_dimensions(graph.tensor(link.whole).shape)
@@ -60,9 +67,7 @@ def extent(shape: Sequence[int]) -> Position:
 def parts_along(graph: Graph, whole: int, parts: Sequence[int], axis: int) -> tuple[Link, ...]:
     """``parts`` one after the other along ``axis`` of ``whole``. Raises LinkError."""
     shape = graph.tensor(whole).shape
-    if not -len(shape) <= axis < len(shape):
-        raise LinkError(f"the axis is {axis}, the shape {list(shape)}")
-    axis %= len(shape)
+    axis = axis_of(axis, shape)
     links = []
     end = 0
     for part in parts:

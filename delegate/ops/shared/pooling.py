@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delegate.chip.rk3588 import RK3588
+from delegate.chip.chip import Chip
 from delegate.lower.tiling.pooling import PooledAxis, Pooling
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, Options, option
-from delegate.ops.operator import GraphFacts, constraint, named
+from delegate.ops.operator import GraphFacts, Shape, constraint, named
 from delegate.ops.shared import common
-from delegate.ops.shared.convolution import output_and_padding
+from delegate.ops.shared.convolution import most_padding, most_stride, output_and_padding
 
 RANK = 4
-MAX_PADDING = RK3588.limits.pad
-MAX_SIDE = RK3588.limits.cube_size - MAX_PADDING  # a border is part of what tasks write
-MAX_STRIDE = RK3588.limits.stride
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +51,12 @@ def _sides(size: int, kernel: int, stride: int, padding: Padding) -> PooledAxis:
     return PooledAxis(size, output, kernel, stride, before, after)
 
 
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    images, _, _, channels = graph.tensor(node.inputs[0]).shape
+    pooling = pooling_of(graph, node)
+    return ((images, pooling.rows.output, pooling.columns.output, channels),)
+
+
 @constraint(rank=RANK)
 def pool_rank(facts: GraphFacts, node: Node) -> str | None:
     """Input and output must have rank {rank}, and the same batch and channels."""
@@ -74,21 +77,26 @@ def pool_keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
     return f"{named(before)} and {named(after)} differ"
 
 
-@constraint(stride=MAX_STRIDE)
+@constraint(stride=most_stride)
 def window_in_range(facts: GraphFacts, node: Node) -> str | None:
     """The window must have at least one row and column, and strides from 1 to {stride}."""
     o = pool_options(node)
     strides = o.stride_h, o.stride_w
-    if min(o.filter_h, o.filter_w, *strides) < 1 or max(strides) > MAX_STRIDE:
+    if min(o.filter_h, o.filter_w, *strides) < 1 or max(strides) > most_stride(facts.chip):
         return f"it is {o.filter_h} x {o.filter_w}, the strides {o.stride_h} x {o.stride_w}"
     return None
 
 
-@constraint(most=MAX_SIDE)
+def _most_side(chip: Chip) -> int:
+    """A border is part of what tasks write."""
+    return chip.limits.cube_size - chip.limits.pad
+
+
+@constraint(most=_most_side)
 def pooled_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Height, width and channels must be at most {most}."""
     _, *sides = facts.features(node)[0].shape
-    return f"they are {sides}" if max(sides) > MAX_SIDE else None
+    return f"they are {sides}" if max(sides) > _most_side(facts.chip) else None
 
 
 @constraint()
@@ -102,12 +110,12 @@ def pooled_size_follows(facts: GraphFacts, node: Node) -> str | None:
     return f"{named(output)} is {output.shape[1]} x {output.shape[2]}, not {sizes[0]} x {sizes[1]}"
 
 
-@constraint(most=MAX_PADDING)
+@constraint(most=most_padding)
 def pool_padding_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Padding above and below, and left and right, must be at most {most} together."""
     pooling = pooling_of(facts.graph, node)
     totals = pooling.rows.padding, pooling.columns.padding
-    return f"{totals[0]} and {totals[1]}" if max(totals) > MAX_PADDING else None
+    return f"{totals[0]} and {totals[1]}" if max(totals) > most_padding(facts.chip) else None
 
 
 RULES = (

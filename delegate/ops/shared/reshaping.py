@@ -5,7 +5,16 @@ channels, one after the other.
 from __future__ import annotations
 
 from delegate.model.graph import Graph, Node
-from delegate.ops.operator import GraphFacts, Lowering, Movement, Operator, Role, constraint, named
+from delegate.ops.operator import (
+    GraphFacts,
+    Lowering,
+    Movement,
+    Operator,
+    Role,
+    Shapes,
+    constraint,
+    named,
+)
 from delegate.ops.shared import aliases, common
 from delegate.ops.shared.links import Link, extent
 
@@ -34,10 +43,8 @@ def new_shape_constant(facts: GraphFacts, node: Node) -> str | None:
     return None if wrong is None else f"{named(wrong)} is computed while running"
 
 
-def reshaping(name: str, *numbers: Role) -> Operator:
-    """The record of such an operator; ``numbers``: its inputs beside the feature map, which the
-    runtime has turned into the output's shape.
-    """
+def reshaping(name: str, shapes: Shapes, *numbers: Role) -> Operator:
+    """The record of such an operator; ``numbers``: its inputs beside the feature map."""
     return Operator(
         name=name,
         inputs=(Role.FEATURE, *numbers),
@@ -45,6 +52,7 @@ def reshaping(name: str, *numbers: Role) -> Operator:
         lowering=Lowering.ALIAS,
         movement=Movement.KEEP,
         links=links,
+        shapes=shapes,
         rules=(
             *common.FIRST,
             *common.QUANTIZATION,
