@@ -15,6 +15,8 @@ from delegate.compile.cache import CachedResult, compile_cached
 from delegate.compile.compiler import CompileResult, compile_context
 from delegate.errors import DelegateError, UnsupportedError
 from delegate.host.delegation import Delegation, announce, plural
+from delegate.host.kernels import for_runtime
+from delegate.host.runtimes import loaded_runtime
 from delegate.log import configure, get_logger
 from delegate.model.context_reader import graph_from_snapshot
 from delegate.model.graph import Graph
@@ -69,7 +71,7 @@ class Session:
         """
         _warn_of_other_delegates(snapshot)
         try:
-            result = self._compile(graph_from_snapshot(snapshot), preview)
+            result = self._compile(_graph(snapshot), preview)
         except Exception as error:
             if self.options.strict:
                 raise
@@ -138,6 +140,11 @@ class Session:
             )
 
 
+def _graph(snapshot: Snapshot) -> Graph:
+    """What the runtime of this process, if it is known, makes of ``snapshot``."""
+    return for_runtime(graph_from_snapshot(snapshot), loaded_runtime())
+
+
 def _warn_of_other_delegates(snapshot: Snapshot) -> None:
     """Runtimes that apply XNNPACK in the interpreter's constructor leave us nothing to claim."""
     taken = sum(node["builtin_code"] == DELEGATE_OPERATOR for node in snapshot["nodes"])
@@ -168,7 +175,7 @@ def _recompile_function(
         return [(list(wanted), *edge)]
 
     def recompile(tensors: list[dict[str, Any]]) -> bytes:
-        graph = graph_from_snapshot({"tensors": tensors, "nodes": nodes})
+        graph = _graph({"tensors": tensors, "nodes": nodes})
         result = compile_context(graph, options, preview)
         if len(result.partitions) != 1:
             rules = "; ".join(r.detail for r in result.rejections[:1])

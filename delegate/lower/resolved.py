@@ -18,9 +18,9 @@ class Convolution:
     """One convolution, resolved. ``weights``: int8 OHWI (dense) or HWC (depthwise), zero point not
     taken off.
 
-    ``ratios``: real sx * sw_c / sy, one per output channel. ``input_view``/``output_view`` say
-    how the convolution looks at its tensors: the tensors' own views, or a fully connected reading
-    of the same bytes.
+    ``ratios``: real sx * sw_c / sy, one per output channel; ``rounds_once``: the kernel takes them
+    as they are, see ``Graph``. ``input_view``/``output_view`` say how the convolution looks at its
+    tensors: the tensors' own views, or a fully connected reading of the same bytes.
     """
 
     chip: Chip
@@ -32,6 +32,7 @@ class Convolution:
     weight_zero_point: int
     bias: Int64Array
     ratios: npt.NDArray[np.float64]
+    rounds_once: bool
     per_channel: bool
     activation: Activation
     output_scale: float

@@ -211,7 +211,8 @@ class Operator:
     a ``plan``, the operator runs on the NPU where its operands follow from one value.
     ``prefers_tasks``: than to be a function all by itself.
     ``fold``: how the host may fold its first input. ``pads``: the rows above and columns left of
-    the image that a neighbour gives its reader.
+    the image that a neighbour gives its reader. ``follows_runtime``: reference kernels of runtimes
+    differ, see ``Graph.rounds_once``.
     """
 
     name: str
@@ -232,6 +233,7 @@ class Operator:
     prefers_tasks: bool = False
     fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
     pads: Callable[[Graph, Node], tuple[int, int]] | None = None
+    follows_runtime: bool = False
 
     def role(self, position: int) -> Role:
         """The role of input number ``position``."""
