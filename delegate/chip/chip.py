@@ -70,6 +70,10 @@ class Rates:
     submit_cycles: int
     clock_hz: int
 
+    def microseconds(self, cycles: int) -> float:
+        """How long cycles take at the nominal clock."""
+        return cycles * 1e6 / self.clock_hz
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -34,7 +34,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from delegate.chip.rk3588 import RK3588
+    from delegate.chip.chips import DEFAULT
     from delegate.insight.bring_up import (
         KINDS,
         Step,
@@ -58,7 +58,7 @@ def _run(arguments: argparse.Namespace) -> int:
             mark = "passed" if step.passed else "FAILED"
             print(f"{mark}  {step.name}" + (f": {step.error}" if step.error else ""), flush=True)
     verdict = diagnosis(steps, total)
-    features = feature_table(RK3588, steps)
+    features = feature_table(DEFAULT, steps)
     document = {
         "device": options.device,
         "steps": [asdict(step) for step in steps],

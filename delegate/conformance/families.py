@@ -15,6 +15,7 @@ from delegate.conformance import (
     graph_grid,
     model_files,
     pair_grid,
+    pool_grid,
     rejected_cases,
     teflon_grid,
 )
@@ -33,6 +34,7 @@ def all_families(models: Path | None) -> tuple[Family, ...]:
         *add_grid.families(),
         *pair_grid.families(),
         *arithmetic_grid.families(),
+        *pool_grid.families(),
         *graph_grid.families(),
         *rejected_cases.families(),
         *model_files.families(models),

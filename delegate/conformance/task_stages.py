@@ -124,8 +124,8 @@ class TaskRun:
     def elementwise(self, task: ElementwiseTask) -> None:
         o = task.output
         x = self._machine.rows(
-            task.source, o.height, o.width, o.channels, o.width * 16,
-            task.source_surface_stride_bytes,
+            task.source, o.height, o.width, o.channels,
+            task.source_line_stride_bytes or o.width * 16, task.source_surface_stride_bytes,
         )  # fmt: skip
         value = x[:, :, : self._real]
         self._note("RDMA", "first operand", value)
@@ -249,8 +249,9 @@ class TaskRun:
             values = self._machine.operand(place, kind, self._real).astype(np.int64)
             return np.broadcast_to(values, (o.height, o.width, self._real))
         read = self._machine.rows(
-            place, o.height, o.width, o.channels, o.width * 16, ew.surface_stride_bytes
-        )
+            place, o.height, o.width, o.channels,
+            ew.line_stride_bytes or o.width * 16, ew.surface_stride_bytes,
+        )  # fmt: skip
         return np.asarray(read[:, :, : self._real])
 
     def _out_convert(self, oc: OutConvert, value: Array, wide: bool) -> Array:

@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from delegate import __version__
-from delegate.chip.rk3588 import RK3588
+from delegate.chip.chips import DEFAULT
 from delegate.errors import DeviceError
 from delegate.host.npu_presence import (
     Cores,
@@ -26,11 +25,11 @@ from delegate.host.npu_presence import (
     presence_findings,
 )
 from delegate.options import OPTIONS, Options
+from delegate.version import __version__
 
 _RUNTIMES = ("tflite-runtime", "ai-edge-litert", "tensorflow", "tensorflow-cpu", "numpy")
 # The NPU's clock after boot is 200 MHz, the slowest that vendor kernels use under load 300 MHz.
 _SLOW_HZ = 300_000_000
-CORES = RK3588.cores
 _RESERVE_BYTES = 256 << 20
 """Free memory below which larger models may not find room."""
 
@@ -178,7 +177,7 @@ def _self_test(options: Options) -> SelfTest:
     problem = next((f"{r.name}: {r.error}" for r in results if not r.passed), None)
     passed = problem is None and len(results) == len(CASES)
     seconds = time.perf_counter() - start
-    features = tuple(feature_table(RK3588, results))
+    features = tuple(feature_table(DEFAULT, results))
     return SelfTest(device, passed, len(results), seconds, problem, features)
 
 

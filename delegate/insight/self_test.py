@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.errors import DelegateError, DeviceError
@@ -55,10 +56,7 @@ def run_case(case: Case, device: str, timeout_ms: int = 0) -> CaseResult:
             simulator = Executable(program, "simulator")
             for seed in range(2):
                 rng = np.random.default_rng(seed)
-                inputs = [
-                    rng.integers(-128, 127, shape, dtype=np.int8, endpoint=True)
-                    for _, _, shape, _ in simulator.inputs
-                ]
+                inputs = [_random(rng, shape, kind) for _, _, shape, kind in simulator.inputs]
                 pairs = zip(executable.run(inputs), simulator.run(inputs), strict=True)
                 for ours, expected in pairs:
                     wrong = int(np.count_nonzero(ours != expected))
@@ -70,6 +68,13 @@ def run_case(case: Case, device: str, timeout_ms: int = 0) -> CaseResult:
         error = str(problem)
     seconds = time.perf_counter() - start
     return CaseResult(case.name, case.what, error is None, seconds, tasks, error, features)
+
+
+def _random(
+    rng: np.random.Generator, shape: tuple[int, ...], kind: np.dtype[Any]
+) -> npt.NDArray[Any]:
+    ends = np.iinfo(kind)
+    return rng.integers(ends.min, ends.max, shape, kind, endpoint=True)
 
 
 def run_cases(device: str, timeout_ms: int = 0) -> Iterator[CaseResult]:

@@ -16,15 +16,16 @@ import numpy.typing as npt
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization, Tensor
 from delegate.model.operator_options import Options
 from delegate.ops.add import AddOptions
+from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mul import MulOptions
+from delegate.ops.shared.pooling import PoolOptions
 
 _SEED = 588
 _INPUT_SCALE = 0.02
-_INPUT = Quantization((_INPUT_SCALE,), (-3,))
 _WEIGHT_SCALE = 0.01
 # Standard deviation of a value drawn evenly from int8, and the one that results should have, so
 # that few of them saturate.
@@ -43,39 +44,49 @@ class Case:
 
 
 class _Builder:
-    """A graph of int8 tensors, one input, nodes in a row."""
+    """A graph of int8 tensors, one input, nodes in a row; of uint8 ones if weights have a zero
+    point.
+    """
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, shape: tuple[int, ...], weight_zero_point: int = 0) -> None:
         self._rng = np.random.default_rng(_SEED)
+        self._weight_zero_point = weight_zero_point
+        self._dtype = DType.UINT8 if weight_zero_point else DType.INT8
         self._tensors: list[Tensor] = []
         self._nodes: list[Node] = []
-        self.last = self._tensor("input", shape, _INPUT)
+        self._input = self._zero(_INPUT_SCALE, -3)
+        self.last = self._tensor("input", shape, self._input)
+
+    def _zero(self, scale: float, zero_point: int) -> Quantization:
+        """``zero_point`` as int8 counts."""
+        shift = 128 if self._dtype is DType.UINT8 else 0
+        return Quantization((scale,), (zero_point + shift,))
 
     def _tensor(
         self,
         name: str,
         shape: tuple[int, ...],
         quantization: Quantization,
-        dtype: DType = DType.INT8,
+        dtype: DType | None = None,
         constant: npt.NDArray[np.generic] | None = None,
     ) -> int:
         index = len(self._tensors)
-        self._tensors.append(Tensor(index, name, shape, dtype, quantization, constant))
+        kind = dtype or self._dtype
+        self._tensors.append(Tensor(index, name, shape, kind, quantization, constant))
         return index
 
     def _constants(
         self, shape: tuple[int, ...], channels: int, ratios: npt.NDArray[np.float64] | None = None
     ) -> tuple[int, int]:
         """Weights and a bias. ``ratios``: of the scales of the channels to the usual one."""
-        weights = self._rng.integers(_INT8.min + 1, _INT8.max + 1, shape, dtype=np.int8)
+        ends = np.iinfo(np.uint8 if self._weight_zero_point else np.int8)
+        weights = self._rng.integers(ends.min + 1, ends.max, shape, endpoint=True)
         bias = self._rng.integers(-1000, 1000, channels, dtype=np.int32)
         factors = [1.0] if ratios is None else ratios.tolist()
         scales = tuple(float(np.float32(_WEIGHT_SCALE * factor)) for factor in factors)
-        zero_points = (0,) * len(scales)
-        filter_index = self._tensor(
-            "weights", shape, Quantization(scales, zero_points), constant=weights
-        )
-        biases = Quantization(tuple(self._scale(self.last) * x for x in scales), zero_points)
+        filters = Quantization(scales, (self._weight_zero_point,) * len(scales))
+        filter_index = self._tensor("weights", shape, filters, constant=weights.astype(ends.dtype))
+        biases = Quantization(tuple(self._scale(self.last) * x for x in scales), (0,) * len(scales))
         return filter_index, self._tensor("bias", (channels,), biases, DType.INT32, bias)
 
     def _scale(self, tensor: int) -> float:
@@ -96,7 +107,7 @@ class _Builder:
         options: Options,
         scale: float,
     ) -> _Builder:
-        output = self._tensor(f"{op} output", shape, Quantization((scale,), (5,)))
+        output = self._tensor(f"{op} output", shape, self._zero(scale, 5))
         self._nodes.append(Node(len(self._nodes), op, inputs, (output,), options))
         self.last = output
         return self
@@ -145,7 +156,7 @@ class _Builder:
         """A constant with a value per channel, quantised as the input."""
         channels = self._tensors[self.last].shape[-1]
         values = self._rng.integers(_INT8.min, _INT8.max, channels, dtype=np.int8, endpoint=True)
-        return self._tensor("per channel", (channels,), _INPUT, constant=values)
+        return self._tensor("per channel", (channels,), self._input, constant=values)
 
     def multiply(self, other: int) -> _Builder:
         shape = self._tensors[self.last].shape
@@ -155,7 +166,7 @@ class _Builder:
 
     def choose(self, op: str, other: int) -> _Builder:
         """``op``: MAXIMUM or MINIMUM, whose tensors are quantised alike."""
-        result = self._tensor("chosen", self._tensors[0].shape, _INPUT)
+        result = self._tensor("chosen", self._tensors[0].shape, self._input)
         self._nodes.append(Node(len(self._nodes), op, (self.last, other), (result,), None))
         self.last = result
         return self
@@ -165,6 +176,24 @@ class _Builder:
         options = LeakyReluOptions(slope)
         scale = self._scale(self.last)
         return self._node("LEAKY_RELU", (self.last,), shape, options, scale)
+
+    def max_pool(self, size: int) -> _Builder:
+        shape = self._tensors[self.last].shape
+        options = PoolOptions(Padding.SAME, 1, 1, size, size, Activation.NONE)
+        result = self._tensor("pooled", shape, self._input)
+        self._nodes.append(Node(len(self._nodes), "MAX_POOL_2D", (self.last,), (result,), options))
+        self.last = result
+        return self
+
+    def concatenate(self, *parts: int) -> _Builder:
+        """Of tensors quantised as the input, along the channels."""
+        shapes = [self._tensors[part].shape for part in parts]
+        shape = (*shapes[0][:3], sum(shape[3] for shape in shapes))
+        result = self._tensor("joined", shape, self._input)
+        options = ConcatenationOptions(3, Activation.NONE)
+        self._nodes.append(Node(len(self._nodes), "CONCATENATION", parts, (result,), options))
+        self.last = result
+        return self
 
     def graph(self, name: str) -> Graph:
         return Graph(tuple(self._tensors), tuple(self._nodes), (0,), (self.last,), name)
@@ -178,6 +207,13 @@ def _residual() -> Graph:
     builder = _Builder((1, 9, 11, 32)).conv(32, 3)
     first = builder.last
     return builder.conv(32, 3).add(first).graph("residual")
+
+
+def _neighbours() -> Graph:
+    builder = _Builder((1, 5, 7, 16))
+    first = builder.choose("MAXIMUM", builder.per_channel()).last
+    second = builder.choose("MINIMUM", builder.per_channel()).last
+    return builder.concatenate(second, first).graph("neighbours")
 
 
 def _add_per_channel() -> Graph:
@@ -212,6 +248,9 @@ CASES = (
     Case("residual", "a sum of two layers", _residual),
     Case("row tiles", "several tasks per layer that keep weights in the NPU",
          lambda: _Builder((1, 120, 96, 64)).conv(64, 3).graph("row tiles")),
+    Case("zero points", "sums of inputs, for weights with a zero point",
+         lambda: _Builder((1, 6, 5, 32), weight_zero_point=101).conv(32, 3).graph("zero points")),
+    Case("neighbours", "writes of 16 channels that leave the next ones alone", _neighbours),
     Case("dilated", "kernels with gaps",
          lambda: _Builder((1, 11, 9, 32)).conv(32, 3, dilation=2).graph("dilated")),
     Case("relu6", "a clamp on both sides",
@@ -228,6 +267,8 @@ CASES = (
          lambda: _choice("MAXIMUM")),
     Case("minimum", "the smaller of two tensors, and of a tensor and a value per channel",
          lambda: _choice("MINIMUM")),
+    Case("pooling", "rows with gaps, read by both readers of the DPU",
+         lambda: _Builder((1, 9, 11, 32)).max_pool(3).graph("pooling")),
     Case("clamped sum", "a clamp between two limits in EW",
          lambda: _Builder((1, 5, 7, 16)).add(0, Activation.RELU_N1_TO_1).graph("clamped sum")),
     Case("clamped conv", "a clamp between two limits behind a convolution",

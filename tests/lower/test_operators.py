@@ -7,14 +7,14 @@ import itertools
 import numpy as np
 import pytest
 
-from delegate.errors import LoweringError
-from delegate.model.builder import (
+from delegate.conformance.builder import (
     Arithmetic,
     add_model,
     conv_model,
     depthwise_model,
     fully_connected_model,
 )
+from delegate.errors import LoweringError
 from delegate.model.graph import Activation, DType, Padding
 from delegate.model.tflite_reader import read_graph
 from delegate.partition.partitioner import select_nodes

@@ -20,6 +20,7 @@ from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
+from delegate.ops.shared.pooling import PoolOptions
 from delegate.ops.strided_slice import StridedSliceOptions
 
 
@@ -78,10 +79,6 @@ def _int32(slot: int, value: int, default: int = 0) -> Field:
     return Field(slot, FieldKind.INT32, value, default)
 
 
-def _padding(value: Padding) -> int:
-    return value.value - 1
-
-
 def conv_2d(
     padding: Padding = Padding.SAME,
     stride_h: int = 1,
@@ -137,18 +134,8 @@ def pool_2d(
     filter_w: int = 1,
     activation: Activation = Activation.NONE,
 ) -> BuiltinOptions:
-    """Pool2DOptions: padding, stride_w, stride_h, filter_width, filter_height, activation."""
-    return BuiltinOptions(
-        OptionsType.POOL_2D,
-        (
-            _int8(0, _padding(padding)),
-            _int32(1, stride_w),
-            _int32(2, stride_h),
-            _int32(3, filter_w),
-            _int32(4, filter_h),
-            _int8(5, activation.value),
-        ),
-    )
+    """Of MAX_POOL_2D and AVERAGE_POOL_2D."""
+    return of(PoolOptions(padding, stride_w, stride_h, filter_w, filter_h, activation))
 
 
 def softmax(beta: float = 1.0) -> BuiltinOptions:
