@@ -5,14 +5,16 @@ Asked of the kernels themselves, with a model of one node: versions are many, an
 
 from __future__ import annotations
 
+import base64
 import functools
+import zlib
 from dataclasses import replace
 
 import numpy as np
 
 from delegate.host.runtimes import Runtime
 from delegate.log import get_logger
-from delegate.model.graph import DType, Graph
+from delegate.model.graph import Graph
 from delegate.ops import OPERATORS
 
 logger = get_logger()
@@ -39,28 +41,24 @@ def _rounds_once(runtime: Runtime) -> bool:
 
 
 def _of_minus_half(runtime: Runtime) -> int:
-    """Input 1 times weight -1 in units of half an output step: rounded once it is -1; the first of
-    two roundings lifts it to 0.
+    """What the reference kernel makes of half an output step below zero: rounded once it is -1; the
+    first of two roundings lifts it to 0.
     """
-    from delegate.model.builder import Arithmetic, fully_connected_model
-
-    arithmetic = Arithmetic(
-        weight_scales=(1.0,),
-        weights=np.array([[-1]], np.int8),
-        has_bias=False,
-        output_scale=2.0,
-        output_zero_point=0,
-    )
-    model = fully_connected_model(
-        np.random.default_rng(0),
-        (1, 1),
-        1,
-        DType.INT8,
-        arithmetic=arithmetic,
-        input_scale=1.0,
-        input_zero_point=0,
-    )
-    interpreter = runtime.interpreter(model, reference_kernels=True)
+    interpreter = runtime.interpreter(half_step_model(), reference_kernels=True)
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], np.ones((1, 1), np.int8))
     interpreter.invoke()
     return int(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).item())
+
+
+def half_step_model() -> bytes:
+    """FULLY_CONNECTED, int8: one input, the weight -1, an output step of two accumulators."""
+    return zlib.decompress(base64.b64decode(_HALF_STEP))
+
+
+# A file of 656 bytes, compressed; the tests read it.
+_HALF_STEP = (
+    "eNqNUj1PAkEQnfsQjrDRTSRwBZUVhYmFlCZSGQtKe0LggEvgNPGIMbGw8Jf5w1zfzM5G/Ars5WU+bua9nbmzRHR3M74k"
+    "Pe/OuXFMZOEPgD78BPYEWGzX6+fJ7L6qilldzEMLRUBHvGPK4VkylFGKyOfPgZy5gBWQAptpWYXeWO1PLrbM1VYu60sy"
+    "o/7ww7nQn+z0YwSXaPCiemfIcYb7rnxpi+czyGeqGdH3o/Eo3C/6dw9dzJZTTyf3p4msp2Hu0Ref6L7t1X293tXt/da9"
+    "eCrK5ap+FH3e+ynP84c+7/1WtYdSY/wisRkj9vB7HAFl9bCtNbbCZ2Uvga+lO2c31v/IKzakpqHv5VupVioP0Sc0lDnb"
+)

@@ -32,7 +32,6 @@ class Convolution:
     weight_zero_point: int
     bias: Int64Array
     ratios: npt.NDArray[np.float64]
-    rounds_once: bool
     per_channel: bool
     activation: Activation
     output_scale: float
@@ -48,3 +47,4 @@ class Convolution:
     pad_top: int
     pad_left: int
     is_depthwise: bool
+    rounds_once: bool = False

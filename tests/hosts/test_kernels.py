@@ -12,10 +12,10 @@ import pytest
 
 import delegate
 from delegate.compile.compiler import compile_model
+from delegate.conformance.builder import Arithmetic, conv_model, fully_connected_model
 from delegate.host.delegation import collect_delegations
-from delegate.host.kernels import for_runtime
+from delegate.host.kernels import for_runtime, half_step_model
 from delegate.host.runtimes import find_runtime
-from delegate.model.builder import Arithmetic, conv_model, fully_connected_model
 from delegate.model.graph import DType
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
@@ -105,6 +105,17 @@ def test_a_process_without_a_runtime_asks_and_loads_none():
     assert result.stdout == "None []\n"
     graph = read_graph(model(0, DType.INT8, False))
     assert not for_runtime(graph, None).rounds_once
+
+
+def test_the_question_is_half_an_output_step_below_zero():
+    graph = read_graph(half_step_model())
+    (node,) = graph.nodes
+    x, weights, y = (graph.tensor(t) for t in (*node.inputs[:2], *node.outputs))
+    assert (node.op, x.shape, y.shape) == ("FULLY_CONNECTED", (1, 1), (1, 1))
+    assert weights.constant.tolist() == [[-1]]
+    scales = [tensor.quantization.scales for tensor in (x, weights, y)]
+    assert scales == [(1.0,), (1.0,), (2.0,)]
+    assert {tensor.quantization.zero_points for tensor in (x, weights, y)} == {(0,)}
 
 
 def test_graphs_without_the_operator_are_the_same_for_all_runtimes():
