@@ -88,6 +88,7 @@ class Limits:
     stride: int
     pad: int  # rows above, columns on the left
     dilation: int
+    spread: int  # rows, or columns, that a pixel of a transposed convolution's input takes
     bytes_per_kernel: int
     shift: int  # of BS, BN and OUT_CVT
     chain_tasks: int

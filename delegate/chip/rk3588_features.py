@@ -55,6 +55,14 @@ _CONVOLUTION = (
         {"CNA.CONV_CON3.ATROUS_Y_DILATION": NONZERO},
     ),
     Feature(
+        "transposed_convolution",
+        "convolution of pixels that are apart, with zeros between them",
+        Rank.VENDOR,
+        "vendor: transposed convolutions of stride 2, dense and depthwise",
+        "resizing stays on the CPU",
+        {"CNA.CONV_CON1.DECONV": _ON},
+    ),
+    Feature(
         "window_of_columns",
         "reading fewer columns than the tensor has: LINE_STRIDE counts pixels, rows one at a time",
         Rank.VENDOR,

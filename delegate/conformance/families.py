@@ -17,6 +17,7 @@ from delegate.conformance import (
     pair_grid,
     pool_grid,
     rejected_cases,
+    resize_grid,
     teflon_grid,
 )
 from delegate.conformance.case import Case, Family
@@ -35,6 +36,7 @@ def all_families(models: Path | None) -> tuple[Family, ...]:
         *pair_grid.families(),
         *arithmetic_grid.families(),
         *pool_grid.families(),
+        *resize_grid.families(),
         *graph_grid.families(),
         *rejected_cases.families(),
         *model_files.families(models),

@@ -22,6 +22,7 @@ from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mul import MulOptions
+from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.shared.pooling import PoolOptions
 
 _SEED = 588
@@ -166,24 +167,34 @@ class _Builder:
 
     def choose(self, op: str, other: int) -> _Builder:
         """``op``: MAXIMUM or MINIMUM, whose tensors are quantised alike."""
-        result = self._tensor("chosen", self._tensors[0].shape, self._input)
-        self._nodes.append(Node(len(self._nodes), op, (self.last, other), (result,), None))
+        return self._kept(op, (self.last, other), self._tensors[0].shape, None)
+
+    def _kept(
+        self, op: str, inputs: tuple[int, ...], shape: tuple[int, ...], options: Options | None
+    ) -> _Builder:
+        """An operator whose tensors are quantised alike."""
+        result = self._tensor(f"{op} output", shape, self._input)
+        self._nodes.append(Node(len(self._nodes), op, inputs, (result,), options))
         self.last = result
         return self
+
+    def max_pool(self, size: int) -> _Builder:
+        options = PoolOptions(Padding.SAME, 1, 1, size, size, Activation.NONE)
+        return self._kept("MAX_POOL_2D", (self.last,), self._tensors[self.last].shape, options)
+
+    def enlarge(self, factor: int) -> _Builder:
+        n, h, w, c = self._tensors[self.last].shape
+        shape = (n, h * factor, w * factor, c)
+        size = np.array(shape[1:3], np.int32)
+        sizes = self._tensor("size", size.shape, Quantization((1.0,), (0,)), DType.INT32, size)
+        options = ResizeNearestOptions(align_corners=False, half_pixel_centers=False)
+        return self._kept("RESIZE_NEAREST_NEIGHBOR", (self.last, sizes), shape, options)
 
     def leaky_relu(self, slope: float) -> _Builder:
         shape = self._tensors[self.last].shape
         options = LeakyReluOptions(slope)
         scale = self._scale(self.last)
         return self._node("LEAKY_RELU", (self.last,), shape, options, scale)
-
-    def max_pool(self, size: int) -> _Builder:
-        shape = self._tensors[self.last].shape
-        options = PoolOptions(Padding.SAME, 1, 1, size, size, Activation.NONE)
-        result = self._tensor("pooled", shape, self._input)
-        self._nodes.append(Node(len(self._nodes), "MAX_POOL_2D", (self.last,), (result,), options))
-        self.last = result
-        return self
 
     def concatenate(self, *parts: int) -> _Builder:
         """Of tensors quantised as the input, along the channels."""
@@ -269,6 +280,8 @@ CASES = (
          lambda: _choice("MINIMUM")),
     Case("pooling", "rows with gaps, read by both readers of the DPU",
          lambda: _Builder((1, 9, 11, 32)).max_pool(3).graph("pooling")),
+    Case("nearest", "pixels that are put apart",
+         lambda: _Builder((1, 5, 6, 32)).enlarge(2).graph("nearest")),
     Case("clamped sum", "a clamp between two limits in EW",
          lambda: _Builder((1, 5, 7, 16)).add(0, Activation.RELU_N1_TO_1).graph("clamped sum")),
     Case("clamped conv", "a clamp between two limits behind a convolution",

@@ -198,6 +198,8 @@ def _tasks_of_plan(
                         dilation_w=conv.dilation_w,
                         is_depthwise=conv.is_depthwise,
                         core=core,
+                        spread_h=conv.spread_h,
+                        spread_w=conv.spread_w,
                     )
                 )
     return tasks
@@ -251,8 +253,14 @@ def _pack_weights(conv: Convolution, kh: int, kw: int, constants: ConstantPool) 
 def geometry_of(conv: Convolution, kh: int, kw: int) -> ConvGeometry:
     """What the tiler sees of ``conv``."""
     view, out = conv.input_view, conv.output_view
-    rows = Axis(view.height, out.height, kh, conv.stride_h, conv.dilation_h, conv.pad_top)
-    columns = Axis(view.width, out.width, kw, conv.stride_w, conv.dilation_w, conv.pad_left)
+    rows = Axis(
+        *(view.height, out.height, kh, conv.stride_h, conv.dilation_h, conv.pad_top),
+        spread=conv.spread_h,
+    )
+    columns = Axis(
+        *(view.width, out.width, kw, conv.stride_w, conv.dilation_w, conv.pad_left),
+        spread=conv.spread_w,
+    )
     channels = programmed_channels(conv)
     kernels = channels if conv.is_depthwise else padded_kernels(out.channels)
     return ConvGeometry(

@@ -45,7 +45,7 @@ def lower_partition(
     """
     partition, places = workload.partition, workload.places
     folds = folded_inputs(chip, graph, workload)
-    planning = Planning(chip, graph, folds, sharing)
+    planning = Planning(chip, graph, folds, sharing, places.keys())
     plans = [operation.plan(planning, operation) for operation in workload.operations]
     order = in_write_order(
         graph, [plan.footprint for plan in plans], partition.inputs, workload.aliases, places

@@ -42,7 +42,7 @@ _ALL = (INT8_MIN, INT8_MAX)
 @dataclass(frozen=True, slots=True)
 class MaxPool:
     """``gaps``: rows and columns between the points of the window that count. ``clamp``: least and
-    largest result.
+    largest result. ``is_narrow``: no surfaces are written beyond the channels, as others lie there.
     """
 
     chip: Chip
@@ -50,6 +50,7 @@ class MaxPool:
     pooling: Pooling
     gaps: tuple[int, int] = (1, 1)
     clamp: tuple[int, int] = _ALL
+    is_narrow: bool = False
 
     @property
     def row_shifts(self) -> tuple[int, ...]:
@@ -83,13 +84,21 @@ class MaxPool:
         """Of the result, spare lanes included."""
         if self.ends_with_selection:
             return surfaces_written(self.chip, channels)
-        return max(surfaces.stop for surfaces in surface_ranges(self.chip, channels))
+        return self._surfaces(channels)[-1].stop
 
     def surfaces_read(self, channels: int) -> int:
         """Of the input."""
         if self.pooling.is_padded or not (self.row_shifts or self.column_shifts):
-            return surfaces_read(self.chip, channels)
-        return max(surfaces.stop for surfaces in surface_ranges(self.chip, channels))
+            return surfaces_read(channels)
+        return self._surfaces(channels)[-1].stop
+
+    def _surfaces(self, channels: int) -> list[range]:
+        """Of maps that maxima are taken of, in as many parts as cubes have to be: what readers may
+        fetch, or no more than there are.
+        """
+        ranges = surface_ranges(self.chip, channels)
+        end = surfaces_read(channels) if self.is_narrow else channels
+        return [range(part.start, min(part.stop, end)) for part in ranges if part.start < end]
 
     def map_bytes(self, channels: int) -> int:
         """The largest map in between, of one image."""
@@ -104,7 +113,7 @@ class MaxPool:
         """Of every image. ``work``: room for two maps. Raises LoweringError."""
         rooms = itertools.cycle((work, work.moved(self.map_bytes(source.view.channels))))
         for image in range(source.view.images):
-            now, result = _image(source, image), _image(target, image)
+            now, result = source.image(image), target.image(image)
             if self.pooling.is_padded:
                 bordered = _map(now, next(rooms), self.pooling.padded)
                 yield from self._selected(now, bordered, self._border(), constants)
@@ -146,7 +155,12 @@ class MaxPool:
         y, x = (side.after // dilation for side, dilation in pairs)
         padding = sides[0].padding, sides[1].padding
         return Selection(
-            (kh, kw), (y, x), (1, 1), (dilations[0], dilations[1]), padding, self.clamp
+            taps=(kh, kw),
+            tap=(y, x),
+            dilations=(dilations[0], dilations[1]),
+            padding=padding,
+            outside=INT8_MIN,
+            clamp=self.clamp,
         )
 
     def _selected(
@@ -156,8 +170,7 @@ class MaxPool:
         selection: Selection,
         constants: ConstantPool,
     ) -> Iterator[Task]:
-        outside = replace(source, zero_point=INT8_MIN)
-        yield from selection_tasks(self.chip, self.node, outside, target, selection, constants)
+        yield from selection_tasks(self.chip, self.node, source, target, selection, constants)
 
     def _maxima(
         self, name: str, source: DeviceTensor, target: DeviceTensor, step: _Step
@@ -168,7 +181,7 @@ class MaxPool:
             surface_stride_bytes=source.surface_stride_bytes,
             line_stride_bytes=line,
         )
-        for surfaces in surface_ranges(self.chip, target.view.channels):
+        for surfaces in self._surfaces(target.view.channels):
             first = source.location.moved(surfaces.start * source.surface_stride_bytes)
             channels = len(surfaces) * CHANNELS_PER_SURFACE
             yield ElementwiseTask(
@@ -204,12 +217,6 @@ class _Step:
 
 def _shifts(side: PooledAxis, gap: int) -> tuple[int, ...]:
     return tuple(doublings((side.kernel - 1) // gap + 1, gap))
-
-
-def _image(tensor: DeviceTensor, number: int) -> DeviceTensor:
-    """One image of ``tensor``."""
-    view = replace(tensor.view, images=1)
-    return replace(tensor, view=view, location=tensor.pixel(number * view.pixels))
 
 
 def _map(like: DeviceTensor, place: Ref, size: tuple[int, int]) -> DeviceTensor:

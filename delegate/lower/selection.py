@@ -1,5 +1,5 @@
-"""Convolutions that compute nothing: each result is the one input that a kernel's only weight, 1,
-lies on, or the value outside the image.
+"""Convolutions that compute nothing: each result is the one input that a weight of 1 meets, or the
+value outside the image.
 
 What they move: maps into larger ones with a border, every second pixel, pixels apart from one
 another. Depthwise, or dense with the unit matrix where a depthwise task would be widened and fetch
@@ -8,7 +8,7 @@ channels that do not belong to the map.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,15 +26,18 @@ from delegate.model.graph import Activation, Node
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """``taps``: rows and columns of the kernel, ``tap``: where its weight lies; the padding above
-    and left. ``clamp``: least and largest result.
+    """``taps``: rows and columns of the kernel, ``tap``: where its weight lies (None: everywhere);
+    the padding above and left. ``spread``: rows and columns that a pixel of the source takes.
+    ``outside``: the value around the image and between pixels. ``clamp``: least and largest result.
     """
 
     taps: tuple[int, int] = (1, 1)
-    tap: tuple[int, int] = (0, 0)
+    tap: tuple[int, int] | None = (0, 0)
     strides: tuple[int, int] = (1, 1)
     dilations: tuple[int, int] = (1, 1)
     padding: tuple[int, int] = (0, 0)
+    spread: tuple[int, int] = (1, 1)
+    outside: int = 0
     clamp: tuple[int, int] = (INT8_MIN, INT8_MAX)
 
 
@@ -43,7 +46,7 @@ def is_depthwise(chip: Chip, channels: int) -> bool:
     return depthwise_channels(channels, chip.groups) == align(channels, CHANNELS_PER_SURFACE)
 
 
-def surfaces_read(chip: Chip, channels: int) -> int:
+def surfaces_read(channels: int) -> int:
     """Whole surfaces, and no more than there are."""
     return align(channels, CHANNELS_PER_SURFACE) // CHANNELS_PER_SURFACE
 
@@ -62,18 +65,18 @@ def selection_tasks(
     selection: Selection,
     constants: ConstantPool,
 ) -> list[ConvTask]:
-    """``target`` from ``source``, whose zero point is the value outside the image. Raises
-    LoweringError.
-    """
+    """``target`` from ``source``, one image each. Raises LoweringError."""
     channels = source.view.channels
     depthwise = is_depthwise(chip, channels)
-    (kh, kw), (y, x) = selection.taps, selection.tap
+    ones = np.ones(selection.taps, np.int8)
+    if selection.tap is not None:
+        ones[:] = 0
+        ones[selection.tap] = 1
     if depthwise:
-        weights = np.zeros((kh, kw, channels), np.int8)
-        weights[y, x] = 1
+        weights = np.repeat(ones[:, :, np.newaxis], channels, axis=2)
     else:
-        weights = np.zeros((channels, kh, kw, channels), np.int8)
-        weights[:, y, x] = np.eye(channels, dtype=np.int8)
+        unit = np.eye(channels, dtype=np.int8)
+        weights = unit[:, np.newaxis, np.newaxis] * ones[..., np.newaxis]
     conv = Convolution(
         chip=chip,
         node=node.index,
@@ -88,7 +91,7 @@ def selection_tasks(
         activation=Activation.NONE,
         output_scale=target.scale,
         output_zero_point=target.zero_point,
-        source=source,
+        source=replace(source, zero_point=selection.outside),
         target=target,
         input_view=source.view,
         output_view=target.view,
@@ -99,6 +102,8 @@ def selection_tasks(
         pad_top=selection.padding[0],
         pad_left=selection.padding[1],
         is_depthwise=depthwise,
+        spread_h=selection.spread[0],
+        spread_w=selection.spread[1],
     )
     low, high = selection.clamp
     is_clamped = (low, high) != (INT8_MIN, INT8_MAX)

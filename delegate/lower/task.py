@@ -239,7 +239,9 @@ class OutConvert:
 class ConvTask:
     """A tile of a dense or depthwise convolution, optionally with a fused element-wise operand.
 
-    ``core``: which of the cores that share a layer's rows runs it; 0 where none do.
+    ``core``: which of the cores that share a layer's rows runs it; 0 where none do. ``spread``:
+    from one row, or pixel, of the input to the next; those between hold the padding's value. The
+    padding at the top and left is in front of them.
     """
 
     tile: str
@@ -257,6 +259,8 @@ class ConvTask:
     bn: BnStage = field(default_factory=BnStage)
     ew: EwStage | None = None
     core: int = 0
+    spread_h: int = 1
+    spread_w: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,14 @@ def plan(planning: Planning, operation: Operation) -> MaxPoolPlan:
     graph, node = planning.graph, operation.node
     target = planning.tensor(operation.result)
     clamp = activation_range(pool_options(node).activation, target.scale, target.zero_point)
-    pool = MaxPool(planning.chip, node, pooling_of(graph, node), gaps_of(graph, node), clamp)
+    pool = MaxPool(
+        planning.chip,
+        node,
+        pooling_of(graph, node),
+        gaps_of(graph, node),
+        clamp,
+        is_narrow=operation.result in planning.joined,
+    )
     return MaxPoolPlan(planning, operation, pool)
 
 

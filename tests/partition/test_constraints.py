@@ -24,6 +24,7 @@ from delegate.conformance.builder.functions import function as function_of
 from delegate.conformance.builder.functions import function_model
 from delegate.conformance.builder.options import BuiltinOptions
 from delegate.conformance.builder.pooling import pool
+from delegate.conformance.builder.resizing import resize
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
@@ -204,6 +205,18 @@ def pooled(shape: tuple[int, ...] = (1, 9, 7, 5), size: int = 3) -> Graph:
     x = builder.input("x", shape, DType.INT8, per_tensor(0.5, 3))
     builder.output(pool(builder, "MAX_POOL_2D", x, size, size))
     return read_graph(builder.build())
+
+
+def enlarged(shape: tuple[int, ...] = (1, 3, 2, 5), factor: int = 2) -> Graph:
+    return enlarged_to(shape[1] * factor, shape[2] * factor, shape)
+
+
+def enlarged_to(rows: int, columns: int, shape: tuple[int, ...] = (1, 3, 2, 5)) -> Graph:
+    b = ModelBuilder()
+    x = b.input("x", shape, DType.INT8, per_tensor(0.5, 3))
+    table = options.resize_nearest()
+    b.output(resize(b, "RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table))
+    return read_graph(b.build())
 
 
 def with_nodes(*nodes: Node) -> Graph:
@@ -495,6 +508,17 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "pooled_size_follows": [
         (lambda: with_output(pooled(), shape=(1, 9, 6, 5)), "is 9 x 6, not 9 x 7"),
         (lambda: with_options(pooled(), padding=Padding.VALID), "not 7 x 5"),
+    ],
+    "new_size_known": [
+        (lambda: with_input(enlarged(), 1, constant=None), "does not hold 2 constants"),
+        (lambda: with_output(enlarged(), shape=(1, 7, 4, 5)), "they give [1, 6, 4, 5], tensor"),
+    ],
+    "resized_sides_in_range": [(lambda: enlarged((1, 4096, 1, 1)), "they are [8192, 2, 1]")],
+    "pixels_repeated": [
+        (lambda: enlarged(factor=9), "from [3, 2] to [27, 18]"),
+        (lambda: with_options(enlarged(factor=3), align_corners=True), "from [3, 2] to [9, 6]"),
+        (lambda: enlarged_to(5, 4), "from [3, 2] to [5, 4]"),
+        (lambda: enlarged_to(2, 4), "from [3, 2] to [2, 4]"),
     ],
     "pool_padding_in_range": [(lambda: pooled(size=17), "16 and 16")],
 }

@@ -20,6 +20,7 @@ from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
+from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.shared.pooling import PoolOptions
 from delegate.ops.strided_slice import StridedSliceOptions
 
@@ -171,13 +172,7 @@ def leaky_relu(alpha: float) -> BuiltinOptions:
 
 
 def resize_nearest(align_corners: bool = False, half_pixel_centers: bool = False) -> BuiltinOptions:
-    return BuiltinOptions(
-        OptionsType.RESIZE_NEAREST_NEIGHBOR,
-        (
-            Field(0, FieldKind.BOOL, align_corners, False),
-            Field(1, FieldKind.BOOL, half_pixel_centers, False),
-        ),
-    )
+    return of(ResizeNearestOptions(align_corners, half_pixel_centers))
 
 
 def empty(union_type: int = OptionsType.NONE) -> BuiltinOptions:
