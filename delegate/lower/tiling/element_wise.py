@@ -10,7 +10,7 @@ from delegate.chip.limits import CHANNELS_PER_SURFACE
 from delegate.lower.cost import ddr_cycles
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.task import OutputCube, Ref
-from delegate.lower.tiling.bands import RowSharing, Share, bands, is_worth_it
+from delegate.lower.tiling.bands import RowSharing, Share, over_cores
 from delegate.lower.weights import depthwise_channels
 
 
@@ -120,19 +120,15 @@ def _chunks_of_cores(
     chip: Chip, view: View, sharing: RowSharing | None
 ) -> tuple[tuple[PixelChunk, ...], ...]:
     """The chunks of one core, or rows of the image for each of several."""
-    alone = (tuple(pixel_chunks(chip, view)),)
-    if sharing is None or len(alone[0]) > 1:
-        return alone
-    shared = tuple(
-        (PixelChunk(begin * view.width, end - begin, view.width),)
-        for begin, end in bands(view.height, sharing.cores)
-    )
+    alone = tuple(pixel_chunks(chip, view))
     row_bytes = view.images * view.width * depthwise_channels(view.channels, chip.groups)
 
-    def share(rows: int) -> Share:
-        moved = 3 * rows * row_bytes  # two operands and the result
+    def part(begin: int, end: int) -> tuple[PixelChunk, ...]:
+        return (PixelChunk(begin * view.width, end - begin, view.width),)
+
+    def share(chunks: tuple[PixelChunk, ...]) -> Share:
+        moved = 3 * chunks[0].height * row_bytes  # two operands and the result
         return Share(chip.rates.kick_cycles * view.images + ddr_cycles(chip, moved), moved)
 
-    shares = [share(chunks[0].height) for chunks in shared]
-    gains = is_worth_it(sharing, share(view.height), shares, view.height * row_bytes)
-    return shared if gains else alone
+    shares_rows = sharing if len(alone) == 1 else None
+    return over_cores(shares_rows, view.height, alone, part, share, view.height * row_bytes)
