@@ -15,7 +15,6 @@ import numpy as np
 
 from delegate.chip.chip import Chip
 from delegate.chip.limits import CHANNELS_PER_SURFACE, align
-from delegate.lower.add import surfaces_touched
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
@@ -28,6 +27,7 @@ from delegate.lower.selection import (
 )
 from delegate.lower.tables import copy_tasks, table_tasks
 from delegate.lower.task import ElementwiseTask, Task
+from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Node
 
 

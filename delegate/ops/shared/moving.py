@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from delegate.lower.add import surfaces_touched
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.moves import Cut, Join, Part
 from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_name
 from delegate.lower.task import Layer, Task
+from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import DType, Graph
 from delegate.ops.shared.common import TYPE_RANGES
 from delegate.ops.shared.links import Link
