@@ -17,6 +17,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from multiprocessing import resource_tracker
 from types import FrameType, TracebackType
@@ -111,6 +112,7 @@ def starting_processes() -> Iterator[None]:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     _State.is_interrupted = True
+    warnings.simplefilter("ignore")  # extension modules warn of what interrupts their imports
     if _State.is_ending or _State.deferrals:
         return
     while frame is not None:

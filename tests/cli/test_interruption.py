@@ -174,7 +174,7 @@ def test_processes_of_a_command_do_not_know_ctrl_c(name: str, places: dict[str, 
 
 
 TWICE = """
-import os, signal, sys, time
+import os, signal, sys, time, warnings
 from delegate.host import interruption
 
 def say():
@@ -197,12 +197,13 @@ try:
     Item()
     time.sleep(20)
 except KeyboardInterrupt:
+    warnings.warn("a module could not be imported", RuntimeWarning)
     interruption.end(say)
 """
 
 
 def test_ctrl_c_while_python_tells_of_an_earlier_one() -> None:
-    """A destructor is interrupted, and so is the hook that Python calls then."""
+    """A destructor is interrupted, and so is the hook that Python calls then; a module warns."""
     done = subprocess.run(
         [sys.executable, "-c", TWICE], cwd=ROOT, capture_output=True, text=True, check=False,
         timeout=PATIENCE_S,

@@ -68,7 +68,8 @@ def assert_close(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
         assert a.shape == b.shape
         difference = np.abs(a.astype(np.float64) - b.astype(np.float64))
         step = 1.0 if a.dtype == np.int8 else np.abs(np.diff(np.unique(b))).min(initial=np.inf)
-        assert difference.max(initial=0) <= 2 * step
+        print('DIFF', a.dtype, np.count_nonzero(difference), difference.size, difference.max(initial=0)/step)
+        assert difference.max(initial=0) == 0
 
 
 def conv_model(*, signature: bool = False) -> bytes:
@@ -220,7 +221,7 @@ def test_control_flow(prepared: Prepared):
     mine, expected = run(ours, *values), run(theirs, *values)
     assert mine[0] == expected[0] == 3
     # Three convolutions in a row: a difference of one step grows.
-    assert np.mean(mine[1] == expected[1]) > 0.9
+    assert_close(mine[1:], expected[1:])
 
 
 @as_it_is_and_compiled

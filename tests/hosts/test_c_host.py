@@ -60,7 +60,8 @@ def test_public_models_give_the_outputs_of_python(host, name, least_equal):
     ran = host(compiled(path), content, device="simulator")
     assert len(ran.output) == len(expected)
     ours, theirs = (np.frombuffer(part, np.int8) for part in (ran.output, expected))
-    assert np.mean(ours == theirs) >= least_equal
+    print('CH', name, np.count_nonzero(ours!=theirs), ours.size, np.abs(ours.astype(int)-theirs).max())
+    assert np.mean(ours == theirs) >= 1
     assert ours.argmax() == theirs.argmax()
 
 
