@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from delegate.compile.compiler import compile_model
-from delegate.model.builder import ModelBuilder
-from delegate.model.builder.layers import conv
-from delegate.model.builder.ranges import random_quantization
+from delegate.conformance.builder import ModelBuilder
+from delegate.conformance.builder.layers import conv
+from delegate.conformance.builder.ranges import random_quantization
 from delegate.model.graph import DType, Graph
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from delegate.version import __version__
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from delegate.host.device_list import DeviceInfo
     from delegate.partition.supported import SupportedOperator
     from delegate.vision.class_ranking import Ranked
-
-__version__ = "0.1.0"
 
 __all__ = [
     "__version__",
@@ -32,8 +32,6 @@ __all__ = [
     "supported_ops",
 ]
 
-_LIBRARY = "librk3588_delegate.so"
-
 
 def library_path() -> str:
     """The absolute path of the delegate's shared object, to give to any TensorFlow Lite runtime.
@@ -41,22 +39,9 @@ def library_path() -> str:
     The same file serves Python processes and C hosts. Raises DelegateError if the native part is
     not built.
     """
-    from importlib.util import find_spec
-    from pathlib import Path
+    from delegate.host import library
 
-    from delegate.errors import DelegateError
-
-    # In an editable installation the native part lies elsewhere than this file.
-    spec = find_spec("delegate._native")
-    found = [spec.origin] if spec is not None and spec.origin else []
-    for place in [*found, __file__]:
-        library = Path(place).resolve().with_name(_LIBRARY)
-        if library.is_file():
-            return str(library)
-    raise DelegateError(
-        "the native library of rk3588-delegate is not built: install the package with pip, or "
-        "run make native in its source tree"
-    )
+    return library.library_path()
 
 
 def load_delegate(**options: object) -> Any:

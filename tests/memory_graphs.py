@@ -11,10 +11,10 @@ import os
 
 import numpy as np
 
+from delegate.conformance.builder import layers
+from delegate.conformance.builder.aliases import concatenation, slice_of
+from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.random_layers import Numbers, Window, conv, depthwise
-from delegate.model.builder import layers
-from delegate.model.builder.aliases import concatenation, slice_of
-from delegate.model.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Padding, Quantization
 
 QUANTIZATION = Quantization((0.05,), (3,))

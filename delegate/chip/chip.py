@@ -70,6 +70,10 @@ class Rates:
     submit_cycles: int
     clock_hz: int
 
+    def microseconds(self, cycles: int) -> float:
+        """How long cycles take at the nominal clock."""
+        return cycles * 1e6 / self.clock_hz
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -84,6 +88,7 @@ class Limits:
     stride: int
     pad: int  # rows above, columns on the left
     dilation: int
+    spread: int  # rows, or columns, that a pixel of a transposed convolution's input takes
     bytes_per_kernel: int
     shift: int  # of BS, BN and OUT_CVT
     chain_tasks: int

@@ -10,12 +10,11 @@ import sys
 from pathlib import Path
 
 from delegate.chip.chip import Chip
+from delegate.chip.chips import CHIPS, DEFAULT
 from delegate.chip.element import Element
-from delegate.chip.rk3588 import RK3588
 
 HEADER_PATH = Path("native/chip/chip_gen.h")
 
-CHIPS = (RK3588,)
 """The chips that programs can be compiled for."""
 
 _PREAMBLE = """\
@@ -56,7 +55,7 @@ def native_chip(chip: Chip) -> dict[str, str | int]:
 
 def cpp_header() -> str:
     """The header: the struct, a visitor of its fields, and one value per chip."""
-    fields = [name for name in native_chip(RK3588) if name != "name"]
+    fields = [name for name in native_chip(DEFAULT) if name != "name"]
     lines = [_PREAMBLE]
     lines += [f"  uint32_t {name};" for name in fields]
     lines += ["};", "", "// Calls visit(name, number) for every number of `chip`."]
@@ -72,7 +71,7 @@ def cpp_header() -> str:
     names = ", ".join(f"&k{chip.name.capitalize()}" for chip in CHIPS)
     lines += [f"inline constexpr const Chip* kChips[] = {{{names}}};", ""]
     lines += ["// The atom is the same in all of them, and the kernels' vectors have its size."]
-    lines += [f"inline constexpr size_t kAtomBytes = {RK3588.atom_bytes};", ""]
+    lines += [f"inline constexpr size_t kAtomBytes = {DEFAULT.atom_bytes};", ""]
     return "\n".join([*lines, *_elements(), "}  // namespace rk3588", ""])
 
 

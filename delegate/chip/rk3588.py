@@ -36,6 +36,7 @@ def _limits() -> Limits:
         stride=_most("CNA.CONV_CON3", "CONV_X_STRIDE"),
         pad=_most("CNA.PAD_CON0", "PAD_LEFT"),
         dilation=_most("CNA.CONV_CON3", "ATROUS_X_DILATION"),
+        spread=_most("CNA.CONV_CON3", "DECONV_X_STRIDE"),
         bytes_per_kernel=_most("CNA.WEIGHT_SIZE1", "WEIGHT_BYTES_PER_KERNEL"),
         shift=_most("DPU.BS_MUL_CFG", "BS_MUL_SHIFT_VALUE"),
         chain_tasks=_most("PC.TASK_CON", "TASK_NUMBER"),

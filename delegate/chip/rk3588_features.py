@@ -31,6 +31,7 @@ _CONVOLUTION = (
         "Mesa: every depthwise convolution",
         "depthwise convolutions stay on the CPU",
         {
+            _CNA: _ON,
             "CNA.CONV_CON1.CONV_MODE": (3,),
             "CORE.MISC_CFG.DW_EN": _ON,
             "DPU.FEATURE_MODE_CFG.CONV_MODE": (3,),
@@ -52,6 +53,14 @@ _CONVOLUTION = (
         "vendor: dilated convolutions",
         "dilated convolutions stay on the CPU",
         {"CNA.CONV_CON3.ATROUS_Y_DILATION": NONZERO},
+    ),
+    Feature(
+        "transposed_convolution",
+        "convolution of pixels that are apart, with zeros between them",
+        Rank.VENDOR,
+        "vendor: transposed convolutions of stride 2, dense and depthwise",
+        "resizing stays on the CPU",
+        {"CNA.CONV_CON1.DECONV": _ON},
     ),
     Feature(
         "window_of_columns",
@@ -106,7 +115,12 @@ _BS = (
         Rank.SILICON,
         "Mesa: weights of uint8 models",
         "nodes whose weights have a zero point stay on the CPU",
-        {_CNA: _ON, "CORE.MISC_CFG.QD_EN": _ON, "DPU.BS_OW_CFG.OD_BYPASS": _OFF},
+        {
+            _CNA: _ON,
+            "CORE.MISC_CFG.QD_EN": _ON,
+            "DPU.BS_OW_CFG.OD_BYPASS": _OFF,
+            "DPU.BS_OW_OP.OW_OP": NONZERO,
+        },
     ),
     Feature(
         "input_sums_per_channel",
@@ -474,6 +488,22 @@ _OUTPUT = (
         {"DPU.DATA_CUBE_NOTCH_ADDR.NOTCH_ADDR_0": NONZERO},
     ),
     Feature(
+        "gap_between_rows_read",
+        "the DPU's readers skip pixels behind every row of the main operand",
+        Rank.VENDOR,
+        "vendor: copies of borders",
+        "pooling of columns stays on the CPU",
+        {"DPU_RDMA.RDMA_SRC_DMA_CFG.LINE_NOTCH_ADDR": NONZERO},
+    ),
+    Feature(
+        "gap_between_rows_of_operand",
+        "the DPU's readers skip pixels behind every row of EW's operand",
+        Rank.DOCUMENTED,
+        "manual",
+        "pooling of columns stays on the CPU",
+        {"DPU_RDMA.RDMA_DATA_CUBE_HEIGHT.EW_LINE_NOTCH_ADDR": NONZERO},
+    ),
+    Feature(
         "several_cores",
         "cores compute jobs of one program at the same time",
         Rank.SILICON,
@@ -497,6 +527,7 @@ EVERYWHERE: Final[Settings] = {
     "CNA.DMA_CON0.DATA_BURST_LEN": (15,),
     "CNA.DMA_CON0.WEIGHT_BURST_LEN": (15,),
     "CORE.MISC_CFG.QD_EN": _ON,
+    "DPU.BS_OW_CFG.OD_BYPASS": _OFF,
     "DPU.FEATURE_MODE_CFG.BURST_LEN": (15,),
     "DPU.FEATURE_MODE_CFG.OUTPUT_MODE": (2,),
     "DPU.S_POINTER.POINTER_PP_MODE": _ON,

@@ -14,7 +14,6 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
-import delegate
 from delegate.cli import (
     bench,
     bring_up,
@@ -37,6 +36,7 @@ from delegate.cli import (
 from delegate.cli.command import PROGRAM, Command, print_error
 from delegate.errors import DelegateError
 from delegate.host.interruption import EXIT_INTERRUPTED, is_interrupted
+from delegate.version import __version__
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
@@ -78,7 +78,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="Every delegate option is also an environment variable RK3588_DELEGATE_<KEY>.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {delegate.__version__}")
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     commands = parser.add_subparsers(
         dest="command", metavar="COMMAND", required=True, parser_class=_Parser
     )
@@ -93,7 +93,7 @@ def build_parser() -> argparse.ArgumentParser:
         )
         command.add_arguments(sub)
         sub.add_argument("--debug", action="store_true", help="show tracebacks of errors")
-        sub.set_defaults(run=command.run)
+        sub.set_defaults(run=command.run, parser=parser)
     return parser
 
 

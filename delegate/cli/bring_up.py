@@ -34,8 +34,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from delegate.insight.bring_up import KINDS, Step, bring_up, diagnosis, total_steps
+    from delegate.chip.chips import DEFAULT
+    from delegate.insight.bring_up import (
+        KINDS,
+        Step,
+        bring_up,
+        diagnosis,
+        total_steps,
+    )
     from delegate.insight.doctor import examine
+    from delegate.insight.self_test import feature_table
 
     options = options_from(arguments)
     if options.device == "null":
@@ -50,11 +58,13 @@ def _run(arguments: argparse.Namespace) -> int:
             mark = "passed" if step.passed else "FAILED"
             print(f"{mark}  {step.name}" + (f": {step.error}" if step.error else ""), flush=True)
     verdict = diagnosis(steps, total)
+    features = feature_table(DEFAULT, steps)
     document = {
         "device": options.device,
         "steps": [asdict(step) for step in steps],
         "not_tried": total - len(steps),
         "verdict": verdict,
+        "features": features,
     }
     if arguments.output is not None:
         facts = examine(options, self_test=False)
@@ -66,6 +76,10 @@ def _run(arguments: argparse.Namespace) -> int:
         tried = {kind: [s.passed for s in steps if s.kind == kind] for kind in KINDS}
         rows = [(kind, sum(passed), len(passed)) for kind, passed in tried.items()]
         print(format_table(("kind", "passed", "tried"), rows, right=(1, 2)))
+        for here in ("agreed", "suspect", "not tried"):
+            names = [feature["name"] for feature in features if feature["here"] == here]
+            if names:
+                print(f"features {here}: {', '.join(names)}")
         print(verdict)
     complete = len(steps) == total and all(step.passed for step in steps)
     return 0 if complete else EXIT_MISMATCH

@@ -26,9 +26,6 @@ from delegate.progress import progress
 if TYPE_CHECKING:
     from delegate.compile.compiler import CompileResult
 
-# The clock that RK3588 boards give the NPU at most; only to say what cycles mean in time.
-_NPU_CLOCK_HZ = 1_000_000_000
-
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="a .tflite file")
@@ -149,6 +146,7 @@ def _layer_rows(partition: dict[str, Any]) -> list[tuple[object, ...]]:
 
 def _print_tables(path: Path, result: CompileResult, document: dict[str, Any]) -> None:
     cycles = sum(compiled.estimate.cycles for compiled in result.partitions)
+    rates = result.chip.rates
     commands = sum(partition["buffers"]["regcmd"] for partition in document["partitions"])
     print(
         format_pairs(
@@ -161,7 +159,8 @@ def _print_tables(path: Path, result: CompileResult, document: dict[str, Any]) -
                 ("compiled in", f"{result.compile_seconds:.2f} s"),
                 (
                     "estimate",
-                    f"{thousands(cycles)} cycles, {1e3 * cycles / _NPU_CLOCK_HZ:.2f} ms at 1 GHz: "
+                    f"{thousands(cycles)} cycles, {rates.microseconds(cycles) / 1e3:.2f} ms at "
+                    f"{rates.clock_hz / 1e9:g} GHz: "
                     "modelled, without launches and host",
                 ),
             ]

@@ -14,12 +14,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json_argument(parser)
 
 
-def _words() -> dict[str, list[str]]:
+def _words(whole: argparse.ArgumentParser) -> dict[str, list[str]]:
     """Every command with its options, read from the parser itself."""
-    from delegate.cli import build_parser
-
     words: dict[str, list[str]] = {}
-    for action in build_parser()._actions:
+    for action in whole._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, parser in action.choices.items():
                 options = [o for a in parser._actions for o in a.option_strings if o[:2] == "--"]
@@ -59,7 +57,7 @@ def _fish(words: dict[str, list[str]]) -> str:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    words = _words()
+    words = _words(arguments.parser)
     if arguments.shell == "fish":
         script = _fish(words)
     elif arguments.shell == "zsh":

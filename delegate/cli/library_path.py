@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from delegate import library_path
 from delegate.cli.command import Command, add_json_argument, print_json
+from delegate.host.library import library_path
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

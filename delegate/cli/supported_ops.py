@@ -7,6 +7,7 @@ import textwrap
 
 from delegate.cli.command import Command, add_json_argument, print_json
 from delegate.cli.table import WIDTH
+from delegate.partition.supported import supported_operators
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,23 +15,22 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from delegate.ops import OPERATORS
-
+    operators = supported_operators()
     if arguments.json:
         print_json(
             {
                 "operators": [
                     {
-                        "op": op,
+                        "op": operator.op,
                         "rules": [{"rule": r.name, "sentence": r.sentence} for r in operator.rules],
                     }
-                    for op, operator in OPERATORS.items()
+                    for operator in operators
                 ]
             }
         )
         return 0
-    for number, (op, operator) in enumerate(OPERATORS.items()):
-        print(op if number == 0 else f"\n{op}")
+    for number, operator in enumerate(operators):
+        print(operator.op if number == 0 else f"\n{operator.op}")
         for rule in operator.rules:
             print(
                 textwrap.fill(rule.sentence, WIDTH, initial_indent="  ", subsequent_indent="    ")

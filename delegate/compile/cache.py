@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 
-from delegate import __version__
 from delegate.compile.compiler import CompileResult, sharing_of
 from delegate.errors import ProgramError
 from delegate.log import get_logger
@@ -38,6 +37,7 @@ from delegate.npu.program import FORMAT_VERSION
 from delegate.options import Options
 from delegate.partition.rules import facts_of
 from delegate.partition.types import Rejection
+from delegate.version import __version__
 
 logger = get_logger()
 

@@ -11,9 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from delegate import __version__
 from delegate.chip.chip import Chip
-from delegate.chip.rk3588 import RK3588
+from delegate.chip.chips import DEFAULT
 from delegate.errors import EncodingError, LoweringError
 from delegate.log import get_logger
 from delegate.lower.kick_state import TRUSTED, KickState
@@ -38,6 +37,7 @@ from delegate.partition.partitioner import (
 from delegate.partition.rules import PARTITION_COMPILES, REGISTERS_HOLD_VALUES
 from delegate.partition.types import Rejection
 from delegate.partition.workload import workload_of
+from delegate.version import __version__
 
 logger = get_logger()
 
@@ -85,7 +85,7 @@ def compile_model(
     model: PathOrBytes | Graph,
     options: Options,
     kick_state: KickState = TRUSTED,
-    chip: Chip = RK3588,
+    chip: Chip = DEFAULT,
 ) -> CompileResult:
     """Compiles the first subgraph of a .tflite file (a path, or its content), partitioned as TFLite
     would. ``kick_state``: what programs may rely on between two kicks of a job.
@@ -108,7 +108,7 @@ def compile_context(graph: Graph, options: Options, preview: Preview) -> Compile
     return _compile(graph, options, partitions)
 
 
-def sharing_of(options: Options, chip: Chip = RK3588) -> RowSharing | None:
+def sharing_of(options: Options, chip: Chip = DEFAULT) -> RowSharing | None:
     """How rows may be shared among cores; None: not at all."""
     cores = chip.cores if options.cores in ("auto", "all") else len(options.cores.split(","))
     if options.split_rows == "off" or cores == 1:
@@ -132,7 +132,7 @@ def compile_partition(
     partition: Partition,
     sharing: RowSharing | None = None,
     kick_state: KickState = TRUSTED,
-    chip: Chip = RK3588,
+    chip: Chip = DEFAULT,
 ) -> CompiledPartition:
     """Lowers, encodes and serialises one partition, for several cores if ``sharing`` is given and
     that is faster by estimate. Raises LoweringError naming the node.
@@ -166,11 +166,11 @@ def _compile(
     options: Options,
     partitions_of: Callable[[frozenset[int]], Sequence[Partition]],
     kick_state: KickState = TRUSTED,
-    chip: Chip = RK3588,
+    chip: Chip = DEFAULT,
 ) -> CompileResult:
     start = time.perf_counter()
     sharing = sharing_of(options, chip)
-    supported, rejections = select_nodes(graph, options.deny_ops)
+    supported, rejections = select_nodes(graph, options.deny_ops, chip)
     compiled: dict[Partition, CompiledPartition] = {}
     while True:
         partitions = partitions_of(frozenset(supported))

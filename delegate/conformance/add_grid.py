@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from delegate.conformance.builder import layers
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Grid
 from delegate.conformance.own_grid import constant, dtype_of, shape_of, window_of
 from delegate.conformance.random_layers import Numbers, conv, depthwise, draw_quantization
 from delegate.conformance.tolerance import SUM, SUM_ALONE, TIES
-from delegate.model.builder import layers
-from delegate.model.builder.model_builder import ModelBuilder
-from delegate.model.builder.ranges import LIMITS
 from delegate.model.graph import Activation, Quantization
 
 _TYPES = ("uint8", "int8")

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from delegate.conformance.builder import layers
+from delegate.conformance.builder.layers import Arithmetic
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid
 from delegate.conformance.own_grid import TYPES, dtype_of, is_per_channel, one_layer, window_of
 from delegate.conformance.random_layers import Numbers, conv, depthwise
 from delegate.conformance.tolerance import EXTREME, LOWER_CLAMP, PER_CHANNEL, PER_TENSOR
-from delegate.model.builder import layers
-from delegate.model.builder.layers import Arithmetic
-from delegate.model.builder.model_builder import ModelBuilder
-from delegate.model.builder.ranges import LIMITS
 from delegate.model.graph import Activation, DType, Quantization
 
 IntArray = npt.NDArray[Any]

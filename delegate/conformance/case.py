@@ -11,11 +11,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from delegate import ops
+from delegate.conformance.reference import has_reference
 from delegate.conformance.tolerance import PER_TENSOR
 
-OPERATORS = frozenset(
-    {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "MUL", "SUB", "MAXIMUM", "MINIMUM"}
-)
+OPERATORS = frozenset(name for name in ops.OPERATORS if has_reference(name))
 """What the suite is about."""
 
 Build = Callable[[np.random.Generator], bytes]

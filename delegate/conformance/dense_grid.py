@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid
 from delegate.conformance.own_grid import TYPES, numbers_of, one_layer
 from delegate.conformance.random_layers import fully_connected
-from delegate.model.builder.model_builder import ModelBuilder
 from delegate.model.graph import Activation
 
 # Leading dimensions by rank and number of rows.

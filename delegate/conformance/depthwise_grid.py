@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid
 from delegate.conformance.own_grid import (
@@ -15,7 +16,6 @@ from delegate.conformance.own_grid import (
     window_of,
 )
 from delegate.conformance.random_layers import Window, depthwise
-from delegate.model.builder.model_builder import ModelBuilder
 
 
 def _case(

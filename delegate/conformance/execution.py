@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import delegate
 from delegate.conformance import reference
 from delegate.conformance.case import OPERATORS, Case
 from delegate.conformance.families import find_case
@@ -26,6 +25,7 @@ from delegate.conformance.skips import FILE_ABSENT, OTHER_OPERATORS, RUNTIME_REF
 from delegate.conformance.tolerance import most_differing
 from delegate.errors import DelegateError, ModelError, UsageError
 from delegate.host.delegation import Delegation, collect_delegations
+from delegate.host.library import library_path
 from delegate.host.runtimes import Interpreter, find_runtime, invoke
 from delegate.insight.comparison import MAX_ABS_DIFF, Comparer, Tally
 from delegate.model.files import MAX_MODEL_BYTES, read_file
@@ -252,7 +252,7 @@ def _load(model: bytes, options: Options) -> tuple[Interpreter, Delegation]:
     runtime = find_runtime()
     strings = options.to_strings()
     given = {k: v for k, v in strings.items() if options.origins.get(k) != ORIGIN_DEFAULT}
-    plugin = runtime.load_delegate(delegate.library_path(), given)
+    plugin = runtime.load_delegate(library_path(), given)
     with collect_delegations() as found:
         interpreter = runtime.interpreter(model, [plugin], threads=1)
     if len(found) != 1:
@@ -283,21 +283,9 @@ def expected(prepared: Prepared) -> tuple[Oracle, list[Array]]:
     """
     graph = prepared.graph
     takes_long = reference.macs(graph) > TFLITE_MACS
-    if (takes_long or _is_undefined(graph)) and reference.supports(graph):
+    if (takes_long or reference.is_undefined(graph)) and reference.supports(graph):
         return Oracle.NUMPY, reference.compute(graph, prepared.inputs)
     return Oracle.TFLITE, tflite_outputs(prepared)
-
-
-def _is_undefined(graph: Graph) -> bool:
-    """The reference kernel of FULLY_CONNECTED with scales per channel takes the output's first two
-    dimensions for rows and outputs, whatever its rank, and leaves the rest unwritten.
-    """
-    for node in graph.nodes:
-        if node.op == "FULLY_CONNECTED" and len(graph.tensor(node.outputs[0]).shape) > 2:
-            quantization = graph.tensor(node.inputs[1]).quantization
-            if quantization is not None and quantization.is_per_channel:
-                return True
-    return False
 
 
 def tflite_outputs(prepared: Prepared) -> list[Array]:

@@ -15,7 +15,9 @@ from delegate.conformance import (
     graph_grid,
     model_files,
     pair_grid,
+    pool_grid,
     rejected_cases,
+    resize_grid,
     teflon_grid,
 )
 from delegate.conformance.case import Case, Family
@@ -33,6 +35,8 @@ def all_families(models: Path | None) -> tuple[Family, ...]:
         *add_grid.families(),
         *pair_grid.families(),
         *arithmetic_grid.families(),
+        *pool_grid.families(),
+        *resize_grid.families(),
         *graph_grid.families(),
         *rejected_cases.families(),
         *model_files.families(models),

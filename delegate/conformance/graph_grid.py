@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from delegate.conformance.builder import layers, options
+from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid
 from delegate.conformance.own_grid import TYPES, differing_of, dtype_of, numbers_of, pair, window_of
 from delegate.conformance.random_layers import conv, depthwise, draw_quantization
 from delegate.conformance.tolerance import SUM
-from delegate.model.builder import layers, options
-from delegate.model.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType
 
 

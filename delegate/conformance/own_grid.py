@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.case import Case
 from delegate.conformance.random_layers import Numbers, Window, draw_quantization
 from delegate.conformance.tolerance import PER_CHANNEL, PER_TENSOR
-from delegate.model.builder.model_builder import ModelBuilder
-from delegate.model.builder.ranges import LIMITS
 from delegate.model.graph import DType, Padding, Quantization
 
 TYPES = ("uint8", "int8", "per_channel")

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from delegate.cli.table import thousands
 from delegate.conformance.summary import TOTAL
 
 _HEAD = """\
@@ -57,7 +56,8 @@ def _row(label: str, n: Mapping[str, int]) -> str:
         n["cases"], n["passed"], n["refused"], n["skipped"], n["failed"], n["tflite_reference"],
         n["numpy"], n["max_abs_diff"],
     )  # fmt: skip
-    return f"| {label} | {' | '.join(thousands(count) for count in counts)} | {equal} |"
+    numbers = " | ".join(f"{count:,}".replace(",", " ") for count in counts)
+    return f"| {label} | {numbers} | {equal} |"
 
 
 def main() -> int:

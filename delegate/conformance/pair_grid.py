@@ -9,15 +9,15 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from delegate.conformance.builder import options
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.options import BuiltinOptions
+from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Grid
 from delegate.conformance.own_grid import constant, dtype_of, shape_of
 from delegate.conformance.random_layers import draw_quantization, draw_zero_point
 from delegate.conformance.tolerance import NONE, SUM_ALONE
-from delegate.model.builder import options
-from delegate.model.builder.model_builder import ModelBuilder
-from delegate.model.builder.options import BuiltinOptions
-from delegate.model.builder.ranges import LIMITS
 from delegate.model.graph import Activation, DType, Quantization
 
 _OPS = ("MUL", "SUB", "MAXIMUM", "MINIMUM")

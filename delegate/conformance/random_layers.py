@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from delegate.model.builder import layers
-from delegate.model.builder.layers import Arithmetic
-from delegate.model.builder.model_builder import ModelBuilder
-from delegate.model.builder.ranges import LIMITS, uniform_moments
+from delegate.conformance.builder import layers
+from delegate.conformance.builder.layers import Arithmetic
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.ranges import LIMITS, uniform_moments
 from delegate.model.graph import Activation, DType, Padding, Quantization
 
 LEVELS = 255  # values 0..254

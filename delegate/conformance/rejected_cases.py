@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from delegate.conformance.builder import layers, options
+from delegate.conformance.builder.layers import DEFAULT_ARITHMETIC, Arithmetic
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.single_op import add_model, conv_model, fully_connected_model
 from delegate.conformance.case import Build, Case, Family
 from delegate.conformance.grid import Named
-from delegate.model.builder import layers, options
-from delegate.model.builder.layers import DEFAULT_ARITHMETIC, Arithmetic
-from delegate.model.builder.model_builder import ModelBuilder
-from delegate.model.builder.single_op import add_model, conv_model, fully_connected_model
 from delegate.model.graph import Activation, DType, Padding, Quantization
 
 _Q = Quantization((0.05,), (3,))

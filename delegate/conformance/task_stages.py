@@ -93,11 +93,12 @@ class TaskRun:
         x = self._machine.rows(
             f.source, f.height, f.width, f.channels, f.line_stride_bytes, f.surface_stride_bytes
         )
+        x = _spread(x, task.spread_h, task.spread_w, f.pad_value)
         reach_h = (o.height - 1) * task.stride_h + (w.kh - 1) * task.dilation_h + 1
         reach_w = (o.width - 1) * task.stride_w + (w.kw - 1) * task.dilation_w + 1
         pads = (
-            (f.pad_top, max(reach_h - f.pad_top - f.height, 0)),
-            (f.pad_left, max(reach_w - f.pad_left - f.width, 0)),
+            (f.pad_top, max(reach_h - f.pad_top - x.shape[0], 0)),
+            (f.pad_left, max(reach_w - f.pad_left - x.shape[1], 0)),
             (0, 0),
         )
         x = np.pad(x, pads, constant_values=f.pad_value)
@@ -124,8 +125,8 @@ class TaskRun:
     def elementwise(self, task: ElementwiseTask) -> None:
         o = task.output
         x = self._machine.rows(
-            task.source, o.height, o.width, o.channels, o.width * 16,
-            task.source_surface_stride_bytes,
+            task.source, o.height, o.width, o.channels,
+            task.source_line_stride_bytes or o.width * 16, task.source_surface_stride_bytes,
         )  # fmt: skip
         value = x[:, :, : self._real]
         self._note("RDMA", "first operand", value)
@@ -249,8 +250,9 @@ class TaskRun:
             values = self._machine.operand(place, kind, self._real).astype(np.int64)
             return np.broadcast_to(values, (o.height, o.width, self._real))
         read = self._machine.rows(
-            place, o.height, o.width, o.channels, o.width * 16, ew.surface_stride_bytes
-        )
+            place, o.height, o.width, o.channels,
+            ew.line_stride_bytes or o.width * 16, ew.surface_stride_bytes,
+        )  # fmt: skip
         return np.asarray(read[:, :, : self._real])
 
     def _out_convert(self, oc: OutConvert, value: Array, wide: bool) -> Array:
@@ -288,6 +290,15 @@ class TaskRun:
             value = np.minimum(value, maximum)
             self._note(stage, f"at most {maximum}", value)
         return value
+
+
+def _spread(x: Array, rows: int, columns: int, value: int) -> Array:
+    """Pixels that many rows and columns apart, ``value`` between them."""
+    height, width, channels = x.shape
+    shape = ((height - 1) * rows + 1, (width - 1) * columns + 1, channels)
+    wide = np.full(shape, value, np.int64)
+    wide[::rows, ::columns] = x
+    return wide
 
 
 def _fits_int32(value: Array, stage: str) -> Array:

@@ -10,6 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from delegate.conformance.builder import layers
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid, Numbered
 from delegate.conformance.random_layers import (
@@ -22,9 +25,6 @@ from delegate.conformance.random_layers import (
     fully_connected,
 )
 from delegate.conformance.tolerance import PER_CHANNEL, PER_TENSOR, SUM
-from delegate.model.builder import layers
-from delegate.model.builder.model_builder import ModelBuilder
-from delegate.model.builder.ranges import LIMITS
 from delegate.model.graph import DType, Padding, Quantization
 
 INPUT_SIZES = (3, 5, 8, 80, 112)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-import delegate
 from delegate.errors import DelegateError, ModelError
 from delegate.host.delegation import Delegation, collect_delegations, require_all
+from delegate.host.library import library_path
 from delegate.host.runtimes import Interpreter, find_runtime, invoke
 from delegate.model.tflite_reader import read_graph
 from delegate.options import ORIGIN_DEFAULT, Options
@@ -65,7 +65,7 @@ class DelegatedModel:
         strings = options.to_strings()
         # Defaults stay unsaid, so that the plugin's own view of origins is the same.
         given = {k: v for k, v in strings.items() if options.origins.get(k) != ORIGIN_DEFAULT}
-        plugin = runtime.load_delegate(delegate.library_path(), given)
+        plugin = runtime.load_delegate(library_path(), given)
         with collect_delegations() as found:
             try:
                 interpreter = runtime.interpreter(

@@ -7,8 +7,8 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from delegate import __version__
 from delegate.host.runtimes import Runtime
+from delegate.version import __version__
 
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 _TEMPERATURE = Path("/sys/class/thermal/thermal_zone0/temp")

@@ -19,10 +19,13 @@ from delegate.log import configure, get_logger
 from delegate.model.context_reader import graph_from_snapshot
 from delegate.model.graph import Graph
 from delegate.model.operator_options import struct_bytes
+from delegate.model.partition import Partition
 from delegate.model.tflite_operators import BUILTIN_OPERATORS
 from delegate.ops import OPERATORS
+from delegate.ops.operator import Shape
 from delegate.options import Options
 from delegate.partition.rules import facts_of
+from delegate.partition.shapes import first_unknown, following_shapes, with_shapes
 
 logger = get_logger()
 
@@ -36,7 +39,8 @@ PreviewedPartition = tuple[list[int], list[int], list[int]]
 """Nodes, non-constant inputs and outputs of a partition that the runtime would make."""
 
 Preview = Callable[[list[int]], list[PreviewedPartition]]
-Recompile = Callable[[list[dict[str, Any]]], bytes]
+Upload = Callable[[bytes], None]
+Recompile = Callable[[list[dict[str, Any]], Upload], dict[int, Shape]]
 Prepared = tuple[tuple[int, ...], bytes, Recompile]
 
 
@@ -61,15 +65,17 @@ class Session:
         }
 
     def prepare(self, snapshot: Snapshot, preview: Preview) -> list[Prepared]:
-        """The partitions to delegate: nodes, program, and how to compile it for other shapes.
+        """The partitions to delegate: nodes, program, and how to compile it for other shapes. No
+        bytes of a program: the model says other shapes than follow from the partition's inputs.
 
         Announces what is delegated and what is not. Raises DelegateError if the runtime must not
         go on: with option ``strict``, on any failure. Otherwise a failure of the compiler leaves
         the graph to the CPU.
         """
         _warn_of_other_delegates(snapshot)
+        graph = graph_from_snapshot(snapshot)
         try:
-            result = self._compile(graph_from_snapshot(snapshot), preview)
+            result = self._compile(graph, preview)
         except Exception as error:
             if self.options.strict:
                 raise
@@ -94,10 +100,10 @@ class Session:
         return [
             (
                 tuple(item.partition.nodes),
-                item.program,
+                item.program if _has_own_shapes(graph, item.partition) else b"",
                 _recompile_function(
                     [nodes_by_index[index] for index in item.partition.nodes],
-                    (list(item.partition.inputs), list(item.partition.outputs)),
+                    item.partition,
                     self.options,
                 ),
             )
@@ -149,30 +155,54 @@ def _warn_of_other_delegates(snapshot: Snapshot) -> None:
         )
 
 
-def _recompile_function(
-    nodes: list[dict[str, Any]], edge: tuple[list[int], list[int]], options: Options
-) -> Recompile:
-    """Compiles the same nodes for the shapes that the tensors have now, all or nothing.
+def _has_own_shapes(graph: Graph, partition: Partition) -> bool:
+    """Whether all results of its nodes have the shapes that the model says, as far as is known."""
+    shapes = following_shapes(graph, partition)
+    return all(shape == graph.tensor(index).shape for index, shape in shapes.items())
 
-    ``edge``: the partition's inputs and outputs.
+
+def _recompile_function(
+    nodes: list[dict[str, Any]], partition: Partition, options: Options
+) -> Recompile:
+    """Compiles the same nodes for the shapes that the partition's inputs have now, all or nothing.
+
+    Hands over the program; where there is none, the nodes are left to the CPU (under ``strict``
+    DelegateError is raised). Returns the shapes of the partition's tensors, as far as they follow.
     """
-    indices = sorted(node["index"] for node in nodes)
-    refusal = (
-        f"nodes {indices} do not compile for the new shapes; load the model with these shapes "
-        "from the start, or without the delegate"
-    )
+    indices = sorted(partition.nodes)
 
     def preview(wanted: Sequence[int]) -> list[PreviewedPartition]:
         if sorted(wanted) != indices:
             return []
-        return [(list(wanted), *edge)]
+        return [(list(wanted), list(partition.inputs), list(partition.outputs))]
 
-    def recompile(tensors: list[dict[str, Any]]) -> bytes:
-        graph = graph_from_snapshot({"tensors": tensors, "nodes": nodes})
-        result = compile_context(graph, options, preview)
+    def compiled(graph: Graph, shapes: Mapping[int, Shape]) -> bytes:
+        unknown = first_unknown(graph, partition, shapes)
+        if unknown is not None:
+            given = [list(graph.tensor(t).shape) for t in partition.inputs]
+            raise DelegateError(
+                f"node {unknown.index} ({unknown.op}): no shape of its result follows from inputs "
+                f"of shapes {given}"
+            )
+        result = compile_context(with_shapes(graph, shapes), options, preview)
         if len(result.partitions) != 1:
-            rules = "; ".join(r.detail for r in result.rejections[:1])
-            raise DelegateError(f"{refusal} ({rules})" if rules else refusal)
+            raise DelegateError("; ".join(r.detail for r in result.rejections[:1]))
         return result.partitions[0].program
+
+    def recompile(tensors: list[dict[str, Any]], upload: Upload) -> dict[int, Shape]:
+        graph = graph_from_snapshot({"tensors": tensors, "nodes": nodes})
+        shapes = following_shapes(graph, partition)
+        try:
+            upload(compiled(graph, shapes))
+        except Exception as error:  # of the compiler, or of the device
+            text = f"nodes {indices} do not compile for the new shapes"
+            reason = f" ({error})" if str(error) else ""
+            if options.strict:
+                raise DelegateError(
+                    f"strict: {text}; load the model with these shapes from the start, or without "
+                    f"the delegate{reason}"
+                ) from error
+            logger.warning("%s and run on the CPU%s", text, reason)
+        return dict(shapes)
 
     return recompile

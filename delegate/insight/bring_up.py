@@ -12,20 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from delegate.insight.capture import Capture, load_capture, replay
-from delegate.insight.self_test import CASES, run_case
+from delegate.insight.self_test import run_case
+from delegate.insight.self_test_cases import CASES
 
 KINDS = ("self-test", "capture")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One case as it went. ``kind`` is one of ``KINDS``."""
+    """One case as it went. ``kind`` is one of ``KINDS``; ``features``, of a self-test: names."""
 
     kind: str
     name: str
     passed: bool
     tasks: int
     error: str | None
+    features: tuple[str, ...] = ()
 
 
 # Words of errors after which the NPU may be stuck: nothing more is sent to it.
@@ -46,15 +48,22 @@ def risk(capture: Capture) -> tuple[int, int, int]:
 def bring_up(device: str, captures: Sequence[Path], timeout_ms: int = 0) -> Iterator[Step]:
     """Runs everything in order and stops behind the first step that ``must_stop``.
 
-    A self-test case that computes something wrong stops it, too: captures only ask for more.
+    After a self-test case that computes something wrong the others still tell which features are
+    there; captures, which only ask for more, are left out.
     Raises CaptureError before anything runs if a file cannot be read.
     """
     loaded = sorted((load_capture(path) for path in captures), key=risk)
+    is_right = True
     for case in CASES:
         result = run_case(case, device, timeout_ms)
-        yield Step("self-test", case.name, result.passed, result.tasks, result.error)
-        if not result.passed:
+        yield Step(
+            "self-test", case.name, result.passed, result.tasks, result.error, result.features
+        )
+        is_right = is_right and result.passed
+        if must_stop(result.error):
             return
+    if not is_right:
+        return
     for capture in loaded:
         outcome = replay(capture, device, timeout_ms=timeout_ms)
         tasks = sum(len(job.tasks) for job in capture.jobs)

@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from delegate import __version__
-from delegate.chip.rk3588 import RK3588
+from delegate.chip.chips import DEFAULT
 from delegate.errors import DeviceError
 from delegate.host.npu_presence import (
     Cores,
@@ -26,11 +25,11 @@ from delegate.host.npu_presence import (
     presence_findings,
 )
 from delegate.options import OPTIONS, Options
+from delegate.version import __version__
 
 _RUNTIMES = ("tflite-runtime", "ai-edge-litert", "tensorflow", "tensorflow-cpu", "numpy")
 # The NPU's clock after boot is 200 MHz, the slowest that vendor kernels use under load 300 MHz.
 _SLOW_HZ = 300_000_000
-CORES = RK3588.cores
 _RESERVE_BYTES = 256 << 20
 """Free memory below which larger models may not find room."""
 
@@ -42,6 +41,7 @@ class SelfTest:
     cases: int
     seconds: float
     problem: str | None
+    features: tuple[dict[str, Any], ...] = ()  # what it says of each (self_test.feature_table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,8 @@ def _packages() -> dict[str, str]:
 
 def _self_test(options: Options) -> SelfTest:
     from delegate._native import open_device_name
-    from delegate.insight.self_test import CASES, run_cases
+    from delegate.insight.self_test import feature_table, run_cases
+    from delegate.insight.self_test_cases import CASES
 
     start = time.perf_counter()
     try:
@@ -175,7 +176,9 @@ def _self_test(options: Options) -> SelfTest:
     results = list(run_cases(options.device, options.timeout_ms))
     problem = next((f"{r.name}: {r.error}" for r in results if not r.passed), None)
     passed = problem is None and len(results) == len(CASES)
-    return SelfTest(device, passed, len(results), time.perf_counter() - start, problem)
+    seconds = time.perf_counter() - start
+    features = tuple(feature_table(DEFAULT, results))
+    return SelfTest(device, passed, len(results), seconds, problem, features)
 
 
 def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
@@ -197,7 +200,12 @@ def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
             "see dmesg; `bring-up -o results.json` finds out more and writes a file to send",
         )  # fmt: skip
     elif test is not None and test.cases:
-        yield Finding("ok", f"self-test on {test.device}: {test.cases} programs, bit for bit")
+        agreed = sum(feature["here"] == "agreed" for feature in test.features)
+        yield Finding(
+            "ok",
+            f"self-test on {test.device}: {test.cases} programs, bit for bit; {agreed} of "
+            f"{len(test.features)} features of the hardware (--json lists them)",
+        )
 
 
 def _sharing_findings(options: Options) -> Iterator[Finding]:

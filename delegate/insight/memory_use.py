@@ -96,7 +96,7 @@ def _main() -> None:
     start = _resident_bytes("VmRSS")
     delegates = []
     if request["options"] is not None:
-        from delegate import library_path
+        from delegate.host.library import library_path
 
         delegates = [runtime.load_delegate(library_path(), request["options"])]
     interpreter = runtime.interpreter(Path(request["model"]), delegates, threads=request["threads"])

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.rk3588 import RK3588
+from delegate.chip.chips import DEFAULT, chip_named
 from delegate.errors import UsageError
 from delegate.insight.capture import Capture, CaptureCheck
 from delegate.lower.task import TensorBinding
@@ -57,6 +57,7 @@ class TaskCounters:
     cbuf_weight_bytes: int
     npu_cycles: int
     ddr_cycles: int
+    bank_bytes: int
 
     @property
     def cycles(self) -> int:
@@ -68,11 +69,13 @@ class TaskCounters:
         """The share of its banks that the task fills; 0 for tasks without CBUF."""
         banks = self.data_banks + self.weight_banks
         used = self.cbuf_data_bytes + self.cbuf_weight_bytes
-        return used / (banks * RK3588.cbuf.bank_bytes) if banks else 0.0
+        return used / (banks * self.bank_bytes) if banks else 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """All of it for JSON."""
-        return {**asdict(self), "cycles": self.cycles, "cbuf_fill": round(self.cbuf_fill, 4)}
+        facts = asdict(self)
+        del facts["bank_bytes"]
+        return {**facts, "cycles": self.cycles, "cbuf_fill": round(self.cbuf_fill, 4)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +167,13 @@ def count(source: Capture | Program, *, chained: bool | None = None) -> tuple[Ta
 
     Nothing is computed: the work of a task does not depend on values. Raises SimulatorFault.
     """
+    chip = DEFAULT
     if isinstance(source, Program):
+        chip = chip_named(source.chip)
         source = _capture(source, [_zeros(b) for b in source.inputs])
     facts = _run(source, chained, counters=True, dry_run=True)
-    return tuple(TaskCounters(**task) for task in facts["tasks"])
+    bank_bytes = chip.cbuf.bank_bytes
+    return tuple(TaskCounters(**task, bank_bytes=bank_bytes) for task in facts["tasks"])
 
 
 def explain(

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from delegate import __version__
-from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import CompiledPartition, CompileResult
 from delegate.insight.inferences import Inference
 from delegate.insight.layer_counters import tasks_in_order
@@ -23,10 +21,7 @@ from delegate.insight.simulated_run import TaskCounters, count
 from delegate.npu.perf import Estimate
 from delegate.npu.program_reader import parse
 from delegate.npu.program_types import Program
-
-CORES = RK3588.cores
-MODEL_CLOCK_HZ = 1_000_000_000
-"""The clock that turns modelled cycles into time: what RK3588 boards give the NPU at most."""
+from delegate.version import __version__
 
 _HOST, _NPU = 1, 2
 _INVOKES, _OPERATORS = 1, 2
@@ -59,7 +54,7 @@ def chrome_trace(
         compiled.partition.nodes[0]: _place(number, compiled)
         for number, compiled in enumerate(result.partitions)
     }
-    events = list(_names(is_modelled))
+    events = list(_names(result.chip.cores, is_modelled))
     origin = inferences[0].start_ns if inferences else 0
     modelled_us = 0.0
     flow = 0
@@ -81,12 +76,12 @@ def chrome_trace(
             if is_modelled:
                 start_us = modelled_us
                 cycles = part.compiled.estimate.cycles
-                modelled_us += _cycles_us(cycles)
-                length_us = _cycles_us(cycles)
+                modelled_us += result.chip.rates.microseconds(cycles)
+                length_us = result.chip.rates.microseconds(cycles)
             else:
                 start_us, length_us = begin / 1e3, (end - begin) / 1e3
             events += _flow(flow, begin / 1e3, start_us)
-            events += _npu(part, start_us, length_us, is_modelled)
+            events += _npu(part, result.chip.cores, start_us, length_us, is_modelled)
     return {
         "traceEvents": events,
         "displayTimeUnit": "ms",
@@ -96,8 +91,8 @@ def chrome_trace(
             "version": __version__,
             "npu_times": "modelled" if is_modelled else "jobs measured, tasks shared by estimate",
             "assumptions": (
-                f"modelled cycles at {MODEL_CLOCK_HZ // 1_000_000} MHz, without the launching of "
-                "tasks (about 8 us in a chain, 22 us each otherwise) and without the host"
+                f"modelled cycles at {result.chip.rates.clock_hz // 1_000_000} MHz, without the "
+                "launching of tasks (about 8 us in a chain, 22 us each otherwise) and the host"
             ),
         },
     }
@@ -109,11 +104,7 @@ def _place(number: int, compiled: CompiledPartition) -> _Placed:
     return _Placed(number, compiled, program, dict(zip(offsets, count(program), strict=True)))
 
 
-def _cycles_us(cycles: int) -> float:
-    return cycles * 1e6 / MODEL_CLOCK_HZ
-
-
-def _names(is_modelled: bool) -> Iterator[Event]:
+def _names(cores: int, is_modelled: bool) -> Iterator[Event]:
     kind = "modelled, not measured" if is_modelled else "jobs measured, tasks by estimate"
     yield _metadata("process_name", _HOST, 0, {"name": "host (measured)"})
     yield _metadata("process_name", _NPU, 0, {"name": f"NPU ({kind})"})
@@ -122,7 +113,7 @@ def _names(is_modelled: bool) -> Iterator[Event]:
     yield _metadata("thread_name", _HOST, _INVOKES, {"name": "invoke and delegate"})
     yield _metadata("thread_name", _HOST, _OPERATORS, {"name": "CPU operators"})
     yield _metadata("thread_name", _NPU, _PARTITIONS, {"name": "partitions"})
-    for core in range(CORES):
+    for core in range(cores):
         yield _metadata("thread_name", _NPU, _FIRST_CORE + core, {"name": f"core {core}"})
 
 
@@ -184,7 +175,9 @@ def _flow(number: int, submit_us: float, start_us: float) -> Iterator[Event]:
     yield {**common, "ph": "f", "bp": "e", "pid": _NPU, "tid": _PARTITIONS, "ts": start_us}
 
 
-def _npu(part: _Placed, start_us: float, length_us: float, is_modelled: bool) -> Iterator[Event]:
+def _npu(
+    part: _Placed, cores: int, start_us: float, length_us: float, is_modelled: bool
+) -> Iterator[Event]:
     """The partition, its jobs, their layers and tasks. Jobs go to the core that is free first."""
     program = part.program
     total = max(program.estimate.cycles, 1)
@@ -194,7 +187,7 @@ def _npu(part: _Placed, start_us: float, length_us: float, is_modelled: bool) ->
         part.title, _NPU, _PARTITIONS, start_us, length_us,
         {**label, **_estimate_args(program.estimate), "nodes": list(part.compiled.partition.nodes)},
     )  # fmt: skip
-    free = [start_us] * CORES
+    free = [start_us] * cores
     for job in dict.fromkeys(task.job for task in program.tasks):
         core = free.index(min(free))
         moment = free[core]

@@ -126,9 +126,7 @@ def _lower(conv: Convolution, plans: tuple[TilePlan, ...] | InputGroups, memory:
     if isinstance(plans, InputGroups):
         return lower_input_groups(conv, geometry_of(conv, kh, kw), plans, constants, memory.work)
     weights = _pack_weights(conv, kh, kw, constants)
-    # Parts of the kernels may end a surface after the cube of all of them.
-    operand_channels = align(conv.output_view.channels, _group(conv)) + CHANNELS_PER_SURFACE
-    stages = conv_stages(conv, operand_channels, constants)
+    stages = conv_stages(conv, operand_channels(conv), constants)
     tasks = [
         task
         for core, plan in enumerate(plans)
@@ -138,6 +136,29 @@ def _lower(conv: Convolution, plans: tuple[TilePlan, ...] | InputGroups, memory:
     if len(plans) > 1:
         choice = f"rows over {len(plans)} cores; the first: {choice}"
     return Layer(conv.name, conv.op, conv.nodes, tuple(tasks), choice)
+
+
+def operand_channels(conv: Convolution) -> int:
+    """Channels that operands of the stages are packed for: parts of the kernels may end a surface
+    after the cube of all of them.
+    """
+    return align(conv.output_view.channels, _group(conv)) + CHANNELS_PER_SURFACE
+
+
+def tile_tasks(
+    conv: Convolution,
+    stages: tuple[BsStage, BnStage, EwStage | None, OutConvert],
+    constants: ConstantPool,
+) -> list[ConvTask]:
+    """The tasks of ``conv`` on one core, with stages that are no requantisation. Raises
+    LoweringError.
+    """
+    kh, kw = _kernel_size(conv)
+    try:
+        plan = plan_tiles(geometry_of(conv, kh, kw))
+    except TilingError as error:
+        raise LoweringError(conv.node, error.rule, str(error)) from error
+    return _tasks_of_plan(conv, plan, _pack_weights(conv, kh, kw, constants), stages, core=0)
 
 
 def _tasks_of_plan(
@@ -177,6 +198,8 @@ def _tasks_of_plan(
                         dilation_w=conv.dilation_w,
                         is_depthwise=conv.is_depthwise,
                         core=core,
+                        spread_h=conv.spread_h,
+                        spread_w=conv.spread_w,
                     )
                 )
     return tasks
@@ -230,8 +253,14 @@ def _pack_weights(conv: Convolution, kh: int, kw: int, constants: ConstantPool) 
 def geometry_of(conv: Convolution, kh: int, kw: int) -> ConvGeometry:
     """What the tiler sees of ``conv``."""
     view, out = conv.input_view, conv.output_view
-    rows = Axis(view.height, out.height, kh, conv.stride_h, conv.dilation_h, conv.pad_top)
-    columns = Axis(view.width, out.width, kw, conv.stride_w, conv.dilation_w, conv.pad_left)
+    rows = Axis(
+        *(view.height, out.height, kh, conv.stride_h, conv.dilation_h, conv.pad_top),
+        spread=conv.spread_h,
+    )
+    columns = Axis(
+        *(view.width, out.width, kw, conv.stride_w, conv.dilation_w, conv.pad_left),
+        spread=conv.spread_w,
+    )
     channels = programmed_channels(conv)
     kernels = channels if conv.is_depthwise else padded_kernels(out.channels)
     return ConvGeometry(

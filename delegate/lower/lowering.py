@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from delegate.chip.chip import Chip
+from delegate.chip.chips import DEFAULT
 from delegate.chip.limits import ATOM_BYTES
-from delegate.chip.rk3588 import RK3588
 from delegate.lower.constants import ConstantPool
 from delegate.lower.kick_state import TRUSTED, KickState, keep_only
 from delegate.lower.memory.check import check_memory
@@ -37,7 +37,7 @@ def lower_partition(
     name: str,
     sharing: RowSharing | None = None,
     kick_state: KickState = TRUSTED,
-    chip: Chip = RK3588,
+    chip: Chip = DEFAULT,
 ) -> LoweredPartition:
     """Lowers all operations of ``workload`` for ``chip``, for several of its cores if ``sharing``
     is given, relying on no more than ``kick_state`` between the kicks of a job. Raises
@@ -45,7 +45,7 @@ def lower_partition(
     """
     partition, places = workload.partition, workload.places
     folds = folded_inputs(chip, graph, workload)
-    planning = Planning(chip, graph, folds, sharing)
+    planning = Planning(chip, graph, folds, sharing, places.keys())
     plans = [operation.plan(planning, operation) for operation in workload.operations]
     order = in_write_order(
         graph, [plan.footprint for plan in plans], partition.inputs, workload.aliases, places

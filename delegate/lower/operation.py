@@ -6,7 +6,7 @@ A plan says what its tasks will touch before any tensor has a place; with places
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,13 +25,15 @@ from delegate.model.partition import Partition
 @dataclass(frozen=True, slots=True)
 class Planning:
     """What plans may look at. ``folds``: inputs of the partition that the host folds. ``sharing``:
-    how rows may be shared among cores; None: not at all.
+    how rows may be shared among cores; None: not at all. ``joined``: tensors that lie beside others
+    in one piece of memory.
     """
 
     chip: Chip
     graph: Graph
     folds: Mapping[int, tuple[View, Fold]]
     sharing: RowSharing | None
+    joined: Collection[int] = ()
 
     def tensor(self, index: int) -> DeviceTensor:
         """A tensor as the device will see it, without its place."""

@@ -20,7 +20,8 @@ class Convolution:
 
     ``ratios``: real sx * sw_c / sy, one per output channel. ``input_view``/``output_view`` say
     how the convolution looks at its tensors: the tensors' own views, or a fully connected reading
-    of the same bytes.
+    of the same bytes. ``spread``: rows and columns that an input pixel takes, of which the others
+    hold its zero point (a transposed convolution).
     """
 
     chip: Chip
@@ -47,3 +48,5 @@ class Convolution:
     pad_top: int
     pad_left: int
     is_depthwise: bool
+    spread_h: int = 1
+    spread_w: int = 1

@@ -197,7 +197,8 @@ class EwStage:
     then ReLU, and RELUX if ``relux_max`` is given.
 
     ``operand``: int8 feature map read per pixel by the DPU_RDMA, at the tile's first row of surface
-    0, with ``surface_stride_bytes`` between surfaces. In a convolution the even surfaces are read
+    0, with ``surface_stride_bytes`` between surfaces and, in tasks from memory,
+    ``line_stride_bytes`` between rows (None: no gap). In a convolution the even surfaces are read
     by MRDMA and the odd ones by ERDMA (COMB_USE 5). ``per_channel``: ``operand`` holds one integer
     of ``operand_bytes`` (1 or 2) per channel, dense, the same for every pixel. ``truncate``: how
     far a product is shifted, round half even, before it saturates to int32. MAX and MIN convert
@@ -211,6 +212,7 @@ class EwStage:
     operation: EwOperation = EwOperation.ADD
     truncate: int = 0
     surface_stride_bytes: int = 0
+    line_stride_bytes: int | None = None
     offset: int = 0
     scale: int = 1
     shift: int = 0
@@ -237,7 +239,9 @@ class OutConvert:
 class ConvTask:
     """A tile of a dense or depthwise convolution, optionally with a fused element-wise operand.
 
-    ``core``: which of the cores that share a layer's rows runs it; 0 where none do.
+    ``core``: which of the cores that share a layer's rows runs it; 0 where none do. ``spread``:
+    from one row, or pixel, of the input to the next; those between hold the padding's value. The
+    padding at the top and left is in front of them.
     """
 
     tile: str
@@ -255,6 +259,8 @@ class ConvTask:
     bn: BnStage = field(default_factory=BnStage)
     ew: EwStage | None = None
     core: int = 0
+    spread_h: int = 1
+    spread_w: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +276,8 @@ class TableUse:
 @dataclass(frozen=True, slots=True)
 class ElementwiseTask:
     """DPU only ("flying"): the main operand comes from memory through MRDMA, the second through
-    EW. With a ``table``, what comes out of BN is looked up.
+    EW. With a ``table``, what comes out of BN is looked up. ``source_line_stride_bytes``: between
+    rows of the main operand; None: no gap.
     """
 
     tile: str
@@ -283,6 +290,7 @@ class ElementwiseTask:
     ew: EwStage | None = None
     core: int = 0
     table: TableUse | None = None
+    source_line_stride_bytes: int | None = None
 
 
 Task = ConvTask | ElementwiseTask

@@ -175,6 +175,12 @@ class Node:
     options: StoredOptions | None = None
     version: int = 1
 
+    @property
+    def custom_name(self) -> str | None:
+        """The name of a custom operator; None: it is a builtin."""
+        _, separator, name = self.op.partition(":")
+        return name if separator else None
+
     def options_as(self, kind: type[T]) -> T | None:
         """Its options as those of operator class ``kind``; None: missing or unknown."""
         return None if self.options is None else self.options.decode(kind)

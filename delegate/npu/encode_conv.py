@@ -145,7 +145,12 @@ def _write_cbuf(writer: RegCmdWriter, task: ConvTask, *, again: bool = False) ->
 def _write_mode(writer: RegCmdWriter, task: ConvTask, *, again: bool = False) -> None:
     mode = ConvMode.DEPTHWISE if task.is_depthwise else ConvMode.DENSE
     write = writer.rewrite if again else writer.write
-    write("CNA.CONV_CON1", GROUP_LINE_OFF=is_window(task.feature), CONV_MODE=mode)
+    write(
+        "CNA.CONV_CON1",
+        GROUP_LINE_OFF=is_window(task.feature),
+        DECONV=max(task.spread_h, task.spread_w) > 1,
+        CONV_MODE=mode,
+    )
 
 
 def is_window(feature: FeatureInput) -> bool:
@@ -176,8 +181,8 @@ def _write_geometry(writer: RegCmdWriter, task: ConvTask) -> None:
         "CNA.CONV_CON3",
         ATROUS_Y_DILATION=task.dilation_h,
         ATROUS_X_DILATION=task.dilation_w,
-        DECONV_Y_STRIDE=1,
-        DECONV_X_STRIDE=1,
+        DECONV_Y_STRIDE=task.spread_h,
+        DECONV_X_STRIDE=task.spread_w,
         CONV_Y_STRIDE=task.stride_h,
         CONV_X_STRIDE=task.stride_w,
     )

@@ -73,8 +73,8 @@ INT32_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class DpuTask:
-    """What the DPU does in one task. ``main``/``main_surface_stride_bytes``: flying only, as is
-    ``looks_up``: tables behind BN.
+    """What the DPU does in one task. ``main`` and its strides: flying only, as is ``looks_up``:
+    tables behind BN.
     """
 
     mode: DpuMode
@@ -85,6 +85,7 @@ class DpuTask:
     out_convert: OutConvert
     main: Ref | None = None
     main_surface_stride_bytes: int = 0
+    main_line_stride_bytes: int | None = None
     looks_up: bool = False
 
     @property
@@ -168,6 +169,10 @@ def _check_stages(writer: RegCmdWriter, task: DpuTask) -> None:
     if task.output.row_gap_bytes and (task.main is not None or per_pixel):
         problem = "between output rows, while operands are read without, is no known program"
         raise writer.fail("DPU.DATA_CUBE_NOTCH_ADDR.NOTCH_ADDR_0", problem)
+    is_flying = task.mode is DpuMode.FLYING
+    if ew is not None and ew.line_stride_bytes is not None and not (is_flying and per_pixel):
+        problem = "is known of operands per pixel in tasks from memory only"
+        raise writer.fail("DPU_RDMA.RDMA_DATA_CUBE_HEIGHT.EW_LINE_NOTCH_ADDR", problem)
     if ew is not None and ew.operand is not None and ew.register_operand:
         raise writer.fail("DPU.EW_CFG.EW_OP_SRC", "is memory or register, not both")
 

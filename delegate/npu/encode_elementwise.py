@@ -35,6 +35,7 @@ def write_elementwise(writer: RegCmdWriter, task: ElementwiseTask) -> None:
         out_convert=task.out_convert,
         main=task.source,
         main_surface_stride_bytes=task.source_surface_stride_bytes,
+        main_line_stride_bytes=task.source_line_stride_bytes,
         looks_up=task.table is not None,
     )
     channels, group = task.output.channels, CHANNEL_GROUP * task.output.surfaces_per_group

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from delegate.chip.element import ATOM_BYTES
 from delegate.chip.register_model import BurstLength, CombinedRead, OperandData
-from delegate.lower.task import BsStage, Ref, Source
+from delegate.lower.task import BsStage, OutputCube, Ref, Source
 from delegate.npu.encode_dpu import DpuMode, DpuTask, data_mode, element_size
 from delegate.npu.regcmd import RegCmdWriter
 
@@ -21,9 +21,13 @@ def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
     per_pixel = ew is not None and not ew.per_channel
     rows_bytes = output.height * output.width * ATOM_BYTES
     main, main_notch, ew_base, ew_notch = task.main, 0, operand, 0
+    main_gap = _row_gap(writer, output, task.main_line_stride_bytes)
+    ew_gap = _row_gap(writer, output, None if ew is None else ew.line_stride_bytes)
+    gaps = (output.height - 1) * ATOM_BYTES  # a surface's notch counts from its last row's end
     if is_flying:
-        main_notch = task.main_surface_stride_bytes - rows_bytes
-        ew_notch = stride - rows_bytes if operand is not None and per_pixel else 0
+        main_notch = task.main_surface_stride_bytes - rows_bytes - gaps * main_gap
+        if operand is not None and per_pixel:
+            ew_notch = stride - rows_bytes - gaps * ew_gap
     elif operand is not None and per_pixel:
         # One cube for two readers: MRDMA takes the even surfaces, ERDMA the odd ones, and each
         # skips the other's surface after its own rows.
@@ -36,7 +40,7 @@ def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
         if notch < 0:
             raise writer.fail(f"DPU_RDMA.{field}", f"= {notch} makes surfaces overlap")
     writer.write("DPU_RDMA.RDMA_DATA_CUBE_WIDTH", WIDTH=output.width)
-    writer.write("DPU_RDMA.RDMA_DATA_CUBE_HEIGHT", HEIGHT=output.height)
+    writer.write("DPU_RDMA.RDMA_DATA_CUBE_HEIGHT", EW_LINE_NOTCH_ADDR=ew_gap, HEIGHT=output.height)
     writer.write("DPU_RDMA.RDMA_DATA_CUBE_CHANNEL", CHANNEL=output.channels)
     _write_optional_address(writer, "DPU_RDMA.RDMA_SRC_BASE_ADDR", main)
     writer.write("DPU_RDMA.RDMA_BRDMA_CFG", BRDMA_DATA_USE=_operand_data(task.bs))
@@ -68,7 +72,7 @@ def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
         CONV_MODE=task.mode.conv_mode,
         FLYING_MODE=is_flying,
     )
-    writer.write("DPU_RDMA.RDMA_SRC_DMA_CFG")
+    writer.write("DPU_RDMA.RDMA_SRC_DMA_CFG", LINE_NOTCH_ADDR=main_gap)
     writer.write("DPU_RDMA.RDMA_SURF_NOTCH", SURF_NOTCH_ADDR=main_notch)
     writer.write("DPU_RDMA.RDMA_PAD_CFG")
     writer.write(
@@ -79,6 +83,17 @@ def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
         M_WEIGHT=ARBITER_WEIGHT,
     )
     writer.write("DPU_RDMA.RDMA_EW_SURF_NOTCH", EW_SURF_NOTCH=ew_notch)
+
+
+def _row_gap(writer: RegCmdWriter, output: OutputCube, line_stride_bytes: int | None) -> int:
+    """Pixels between the end of an operand's row and the start of the next."""
+    if line_stride_bytes is None or output.height == 1:
+        return 0
+    gap, rest = divmod(line_stride_bytes - output.width * ATOM_BYTES, ATOM_BYTES)
+    if rest or gap < 0:
+        problem = f"from {line_stride_bytes} bytes per row of {output.width} pixels"
+        raise writer.fail("DPU_RDMA.RDMA_SRC_DMA_CFG.LINE_NOTCH_ADDR", problem)
+    return gap
 
 
 def _operand_data(bs: BsStage) -> int:

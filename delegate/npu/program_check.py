@@ -12,8 +12,8 @@ from collections.abc import Collection
 import numpy as np
 import numpy.typing as npt
 
+from delegate.chip.chips import CHIPS
 from delegate.chip.element import ATOM_BYTES
-from delegate.chip.header import CHIPS
 from delegate.chip.limits import MAX_BUFFER_BYTES, MAX_TOTAL_BYTES
 from delegate.chip.registers import BY_ADDRESS
 from delegate.errors import ProgramError

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from delegate.model.graph import Activation, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
-from delegate.ops.operator import Lowering, Movement, Operator, Role
+from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
 from delegate.ops.shared import aliases
-from delegate.ops.shared.links import Link, parts_along
+from delegate.ops.shared.links import Link, axis_of, parts_along
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +19,21 @@ class ConcatenationOptions(Options):
     activation: Activation = option(FieldKind.ACTIVATION, slot=1, offset=4)
 
 
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    first, *others = (graph.tensor(t).shape for t in node.inputs)
+    axis = axis_of(_axis(node), first)
+    size = first[axis] + sum(other[axis] for other in others)
+    return ((*first[:axis], size, *first[axis + 1 :]),)
+
+
 def links(graph: Graph, node: Node) -> tuple[Link, ...]:
+    return parts_along(graph, node.outputs[0], node.inputs, _axis(node))
+
+
+def _axis(node: Node) -> int:
     options = node.options_as(ConcatenationOptions)
     assert options is not None  # options_known ran before
-    return parts_along(graph, node.outputs[0], node.inputs, options.axis)
+    return options.axis
 
 
 OPERATOR = Operator(
@@ -34,5 +45,6 @@ OPERATOR = Operator(
     lowering=Lowering.ALIAS,
     movement=Movement.JOIN,
     links=links,
+    shapes=shapes,
     rules=(*aliases.FIRST, *aliases.ALIAS),
 )

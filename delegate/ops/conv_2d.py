@@ -15,7 +15,7 @@ from delegate.lower.task import Fold
 from delegate.lower.tiling.geometry import Axis
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, option
-from delegate.ops.operator import GraphFacts, Operator, Role, constraint
+from delegate.ops.operator import GraphFacts, Operator, Role, Shape, constraint
 from delegate.ops.shared import common, convolution
 from delegate.ops.shared.common import weights_of
 
@@ -50,6 +50,12 @@ def filter_gives_output_channels(facts: GraphFacts, node: Node) -> str | None:
     channels = facts.outputs(node)[0].shape[3]
     given = weights_of(facts, node).shape[0]
     return None if given == channels else f"it gives {given}, the output has {channels}"
+
+
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    options = node.options_as(ConvOptions)
+    assert options is not None
+    return convolution.convolved(graph, node, options, graph.tensor(node.inputs[1]).shape[0])
 
 
 def macs(graph: Graph, node: Node) -> int:
@@ -92,6 +98,7 @@ OPERATOR = Operator(
     options=ConvOptions,
     inputs=(Role.FEATURE, Role.WEIGHTS, Role.BIAS),
     needed=2,
+    shapes=shapes,
     macs=macs,
     plan=plan,
     fold=fold,

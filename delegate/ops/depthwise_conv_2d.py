@@ -11,7 +11,7 @@ from delegate.lower.model_weights import device_weights
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, option
-from delegate.ops.operator import GraphFacts, Operator, Role, constraint
+from delegate.ops.operator import GraphFacts, Operator, Role, Shape, constraint
 from delegate.ops.shared import common, convolution
 from delegate.ops.shared.common import weights_of
 
@@ -46,6 +46,12 @@ def depth_multiplier_follows(facts: GraphFacts, node: Node) -> str | None:
     return None
 
 
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    options = node.options_as(DepthwiseOptions)
+    assert options is not None
+    return convolution.convolved(graph, node, options, graph.tensor(node.inputs[1]).shape[3])
+
+
 def macs(graph: Graph, node: Node) -> int:
     """One per output element and tap of the kernel."""
     _, kh, kw, _ = graph.tensor(node.inputs[1]).shape
@@ -74,6 +80,7 @@ OPERATOR = Operator(
     options=DepthwiseOptions,
     inputs=(Role.FEATURE, Role.WEIGHTS, Role.BIAS),
     needed=2,
+    shapes=shapes,
     weights_axis=3,
     macs=macs,
     plan=plan,

@@ -12,7 +12,7 @@ from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.rules import ROWS_MATCH_PIXELS
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, Options, option
-from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
+from delegate.ops.operator import GraphFacts, Operator, Role, Shape, constraint, named
 from delegate.ops.shared import common
 from delegate.ops.shared.common import weights_of
 from delegate.ops.shared.convolution import ConvolutionOptions, plan_convolution
@@ -56,6 +56,18 @@ def feature_rank(facts: GraphFacts, node: Node) -> str | None:
     return None
 
 
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    """Rows of values for every output, or the input's shape with another last dimension."""
+    options = node.options_as(FullyConnectedOptions)
+    assert options is not None
+    source = graph.tensor(node.inputs[0]).shape
+    outputs, inputs = graph.tensor(node.inputs[1]).shape
+    rows, rest = divmod(math.prod(source), inputs)
+    if rest or (options.keep_num_dims and source[-1] != inputs):
+        raise ValueError(f"{list(source)} holds no rows of {inputs}")
+    return ((*source[:-1], outputs) if options.keep_num_dims else (rows, outputs),)
+
+
 @constraint()
 def rows_divide_input(facts: GraphFacts, node: Node) -> str | None:
     """The input must hold a whole number of weight rows, and the output one value per row and
@@ -63,11 +75,15 @@ def rows_divide_input(facts: GraphFacts, node: Node) -> str | None:
     """
     x = facts.features(node)[0]
     y = facts.outputs(node)[0]
-    outputs, inputs = weights_of(facts, node).shape
-    batch, rest = divmod(math.prod(x.shape), inputs)
-    if rest or y.shape[-1] != outputs or math.prod(y.shape) != batch * outputs:
-        return f"{list(x.shape)} to {list(y.shape)} with weights {[outputs, inputs]}"
-    return None
+    weights = weights_of(facts, node).shape
+    try:
+        (shape,) = shapes(facts.graph, node)
+    except ValueError:
+        shape = ()
+    # Models may have other dimensions of 1 than the runtime gives the output.
+    if y.shape[-1:] == shape[-1:] and math.prod(y.shape) == math.prod(shape):
+        return None
+    return f"{list(x.shape)} to {list(y.shape)} with weights {list(weights)}"
 
 
 def macs(graph: Graph, node: Node) -> int:
@@ -114,6 +130,7 @@ OPERATOR = Operator(
     options=FullyConnectedOptions,
     inputs=(Role.FEATURE, Role.WEIGHTS, Role.BIAS),
     needed=2,
+    shapes=shapes,
     macs=macs,
     plan=plan,
     rules=(

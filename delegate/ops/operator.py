@@ -29,11 +29,12 @@ ABSENT = -1
 
 
 class GraphFacts:
-    """A graph and what several rules derive from it, derived once."""
+    """A graph, the chip that is to run it, and what several rules derive, derived once."""
 
-    def __init__(self, graph: Graph, operators: Mapping[str, Operator]) -> None:
+    def __init__(self, graph: Graph, operators: Mapping[str, Operator], chip: Chip) -> None:
         self.graph = graph
         self.operators = operators
+        self.chip = chip
 
     def operator(self, node: Node) -> Operator:
         """The record of a node's operator, which must have one."""
@@ -137,30 +138,42 @@ class GraphFacts:
 
 Check = Callable[[GraphFacts, Node], str | None]
 
+Shape = tuple[int, ...]
+Shapes = Callable[[Graph, Node], Sequence[Shape]]
+
 Values = npt.NDArray[np.int64]
 Function = Callable[[Graph, Node, Sequence[Values]], Values]
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint(Rule):
-    """A rule that the node and its graph decide. Ranges are filled in."""
+    """A rule that the node, its graph and the chip decide. ``ranges``: what the sentence leaves
+    open, values or functions of the chip.
+    """
 
     check: Check
+    ranges: Mapping[str, object]
+
+    def sentence_for(self, chip: Chip) -> str:
+        """The sentence with the ranges of ``chip``."""
+        ranges = {k: v(chip) if callable(v) else v for k, v in self.ranges.items()}
+        return self.sentence.format(**ranges)
 
     def violation(self, facts: GraphFacts, node: Node) -> str | None:
         """The sentence and the offending value, or None if the rule holds."""
         value = self.check(facts, node)
-        return None if value is None else f"{self.sentence}: {value}"
+        return None if value is None else f"{self.sentence_for(facts.chip)}: {value}"
 
 
 def constraint(**ranges: object) -> Callable[[Check], Constraint]:
-    """Makes a check a ``Constraint``; ``ranges`` are formatted into its docstring."""
+    """Makes a check a ``Constraint``; ``ranges``, values or functions of the chip, are formatted
+    into its docstring.
+    """
 
     def wrap(check: Check) -> Constraint:
         # Python's -OO removes docstrings; the rule's name still says what is meant.
         text = check.__doc__ or check.__name__.replace("_", " ")
-        sentence = " ".join(text.split()).rstrip(".").format(**ranges)
-        return Constraint(check.__name__, sentence, check)
+        return Constraint(check.__name__, " ".join(text.split()).rstrip("."), check, ranges)
 
     return wrap
 
@@ -188,6 +201,7 @@ class Movement(enum.Enum):
 
     JOIN = "parts make one tensor"
     CUT = "parts are cut out of a tensor"
+    KEEP = "a tensor gets another shape"
 
 
 def no_macs(graph: Graph, node: Node) -> int:
@@ -209,6 +223,8 @@ class Operator:
     ``function``: the results of elements, as the reference kernels compute them, from raw values of
     its feature maps (arrays that broadcast); what is beyond the result's type is clamped. Without
     a ``plan``, the operator runs on the NPU where its operands follow from one value.
+    ``shapes``: those of its outputs, which follow from its inputs alone (ValueError: from these
+    none do); left out, they are what the operands of ``function`` broadcast to.
     ``prefers_tasks``: than to be a function all by itself.
     ``fold``: how the host may fold its first input. ``pads``: the rows above and columns left of
     the image that a neighbour gives its reader.
@@ -229,6 +245,7 @@ class Operator:
     links: Callable[[Graph, Node], tuple[Link, ...]] | None = None
     plan: Callable[[Planning, Operation], Plan] | None = None
     function: Function | None = None
+    shapes: Shapes | None = None
     prefers_tasks: bool = False
     fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
     pads: Callable[[Graph, Node], tuple[int, int]] | None = None
@@ -236,6 +253,17 @@ class Operator:
     def role(self, position: int) -> Role:
         """The role of input number ``position``."""
         return self.inputs[min(position, len(self.inputs) - 1)]
+
+    def output_shapes(self, graph: Graph, node: Node) -> Sequence[Shape] | None:
+        """The shapes of what ``node`` writes, whatever ``graph`` says of them; None: nobody says.
+        Raises ValueError.
+        """
+        if self.shapes is not None:
+            return self.shapes(graph, node)
+        if self.function is None:
+            return None
+        operands = (graph.tensor(t).shape for t in self.feature_inputs(node))
+        return (np.broadcast_shapes(*operands),)
 
     def feature_inputs(self, node: Node) -> tuple[int, ...]:
         """The tensors of ``node`` that it reads as feature maps."""

@@ -9,9 +9,18 @@ from __future__ import annotations
 import numpy as np
 
 from delegate.model.graph import Graph, Node, Padding
-from delegate.ops.operator import ABSENT, GraphFacts, Lowering, Operator, Role, constraint, named
+from delegate.ops.operator import (
+    ABSENT,
+    GraphFacts,
+    Lowering,
+    Operator,
+    Role,
+    Shape,
+    constraint,
+    named,
+)
 from delegate.ops.shared import common
-from delegate.ops.shared.convolution import MAX_PADDING, ConvolutionOptions, kernel_size
+from delegate.ops.shared.convolution import ConvolutionOptions, kernel_size, most_padding
 
 AMOUNTS = 1
 RANK = 4
@@ -24,6 +33,12 @@ def pad_amounts(graph: Graph, node: Node) -> tuple[tuple[int, int], ...]:
     return tuple((int(a), int(b)) for a, b in np.asarray(constant).reshape(RANK, 2))
 
 
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    source = graph.tensor(node.inputs[0]).shape
+    amounts = pad_amounts(graph, node)
+    return (tuple(d + sum(added) for d, added in zip(source, amounts, strict=True)),)
+
+
 @constraint(rank=RANK)
 def pad_rank(facts: GraphFacts, node: Node) -> str | None:
     """Input and output must have rank {rank}."""
@@ -32,7 +47,7 @@ def pad_rank(facts: GraphFacts, node: Node) -> str | None:
     return None if wrong is None else f"{named(wrong)} has the shape {list(wrong.shape)}"
 
 
-@constraint(most=MAX_PADDING)
+@constraint(most=most_padding)
 def pad_amounts_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Padding must be constant, of height and width only, at most {most} at the top and left, and
     give the output's shape.
@@ -45,11 +60,10 @@ def pad_amounts_in_range(facts: GraphFacts, node: Node) -> str | None:
     batch, (top, bottom), (left, right), channels = pad_amounts(facts.graph, node)
     if any((*batch, *channels)) or min(top, bottom, left, right) < 0:
         return f"it is {[list(batch), [top, bottom], [left, right], list(channels)]}"
-    images, height, width, depth = facts.graph.tensor(node.inputs[0]).shape
-    padded = (images, height + top + bottom, width + left + right, depth)
+    (padded,) = shapes(facts.graph, node)
     if facts.outputs(node)[0].shape != padded:
         return f"it gives {list(padded)}, the output is {list(facts.outputs(node)[0].shape)}"
-    return f"top {top}, left {left}" if max(top, left) > MAX_PADDING else None
+    return f"top {top}, left {left}" if max(top, left) > most_padding(facts.chip) else None
 
 
 @constraint()
@@ -105,6 +119,7 @@ OPERATOR = Operator(
     name="PAD",
     inputs=(Role.FEATURE, Role.NUMBERS),
     lowering=Lowering.NEIGHBOUR,
+    shapes=shapes,
     pads=pads,
     rules=(
         *FIRST,

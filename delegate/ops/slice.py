@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from delegate.model.graph import Graph, Node
-from delegate.ops.operator import Lowering, Movement, Operator, Role
+from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
 from delegate.ops.shared import aliases
 from delegate.ops.shared.links import Link, check_size, integers, part_at
 
 
 def links(graph: Graph, node: Node) -> tuple[Link, ...]:
-    whole = node.inputs[0]
-    shape = graph.tensor(whole).shape
+    begin, sizes = _box(graph, node)
+    check_size(graph, node, sizes)
+    return (part_at(graph, node.inputs[0], node.outputs[0], begin),)
+
+
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    return (_box(graph, node)[1],)
+
+
+def _box(graph: Graph, node: Node) -> tuple[Shape, Shape]:
+    """Begin and sizes, of which -1 is what is left. Raises LinkError."""
+    shape = graph.tensor(node.inputs[0]).shape
     begin, sizes = (integers(graph, index, len(shape)) for index in node.inputs[1:])
-    # A size of -1 is what is left.
-    check_size(
-        graph, node, [d - b if s == -1 else s for d, b, s in zip(shape, begin, sizes, strict=True)]
-    )
-    return (part_at(graph, whole, node.outputs[0], begin),)
+    left = (d - b if s == -1 else s for d, b, s in zip(shape, begin, sizes, strict=True))
+    return begin, tuple(left)
 
 
 OPERATOR = Operator(
@@ -25,5 +32,6 @@ OPERATOR = Operator(
     lowering=Lowering.ALIAS,
     movement=Movement.CUT,
     links=links,
+    shapes=shapes,
     rules=(*aliases.FIRST, *aliases.ALIAS),
 )

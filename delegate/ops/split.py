@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from delegate.model.graph import Graph, Node
-from delegate.ops.operator import Lowering, Movement, Operator, Role
+from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
 from delegate.ops.shared import aliases, common
-from delegate.ops.shared.links import Link, integers, parts_along
+from delegate.ops.shared.links import Link, LinkError, axis_of, integers, parts_along
+
+
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    numbers, whole = node.inputs
+    shape, parts = graph.tensor(whole).shape, len(node.outputs)
+    axis = axis_of(integers(graph, numbers, 1)[0], shape)
+    if shape[axis] % parts:
+        raise LinkError(f"{parts} parts of {list(shape)} along axis {axis} are not equal")
+    return ((*shape[:axis], shape[axis] // parts, *shape[axis + 1 :]),) * parts
 
 
 def links(graph: Graph, node: Node) -> tuple[Link, ...]:
@@ -20,5 +29,6 @@ OPERATOR = Operator(
     lowering=Lowering.ALIAS,
     movement=Movement.CUT,
     links=links,
+    shapes=shapes,
     rules=(*aliases.FIRST, *aliases.ALIAS),
 )

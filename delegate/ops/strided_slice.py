@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
-from delegate.ops.operator import Lowering, Movement, Operator, Role
+from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
 from delegate.ops.shared import aliases
 from delegate.ops.shared.links import Link, LinkError, check_size, integers, part_at
 
@@ -25,12 +25,18 @@ class StridedSliceOptions(Options):
 
 
 def links(graph: Graph, node: Node) -> tuple[Link, ...]:
-    whole = node.inputs[0]
-    begin = _begin(graph, node, graph.tensor(whole).shape)
-    return (part_at(graph, whole, node.outputs[0], begin),)
+    begin, sizes = _box(graph, node)
+    check_size(graph, node, sizes)
+    return (part_at(graph, node.inputs[0], node.outputs[0], begin),)
 
 
-def _begin(graph: Graph, node: Node, shape: tuple[int, ...]) -> list[int]:
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    return (tuple(_box(graph, node)[1]),)
+
+
+def _box(graph: Graph, node: Node) -> tuple[list[int], list[int]]:
+    """Begin and sizes. Raises LinkError."""
+    shape = graph.tensor(node.inputs[0]).shape
     options = node.options_as(StridedSliceOptions)
     assert options is not None  # options_known ran before
     begin = list(integers(graph, node.inputs[1], len(shape)))
@@ -49,8 +55,7 @@ def _begin(graph: Graph, node: Node, shape: tuple[int, ...]) -> list[int]:
         if options.end_mask >> axis & 1:
             end = size
         sizes[axis] = min(end, size) - begin[axis]
-    check_size(graph, node, sizes)
-    return begin
+    return begin, sizes
 
 
 OPERATOR = Operator(
@@ -60,5 +65,6 @@ OPERATOR = Operator(
     lowering=Lowering.ALIAS,
     movement=Movement.CUT,
     links=links,
+    shapes=shapes,
     rules=(*aliases.FIRST, *aliases.ALIAS),
 )

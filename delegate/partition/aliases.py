@@ -1,9 +1,10 @@
-"""Concatenations, splits and slices by address: which tensors lie inside others, and where.
+"""Concatenations, splits, slices and reshapes by address: which tensors lie in others, and where.
 
 Comes from: the aliases of a partition, which compute nothing. Goes to: the partitioner (a
 rejection for every alias that would need a copy) and ``lower.memory``, which gives the tensors
-of a group one piece of memory. Free is what whole surfaces of 16 channels, rows or images of a
-larger tensor make; both tensors have the same quantisation, so results are exactly the same.
+of a group one piece of memory. Free is what whole surfaces of 16 channels, consecutive pixels
+or images of a larger tensor make; both tensors have the same quantisation, so results are exactly
+the same.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from delegate.lower.memory.places import Place
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
 from delegate.ops.operator import GraphFacts, Movement
-from delegate.ops.shared.links import RANK, Position, four_dimensions
+from delegate.ops.shared.links import Position, extent, position
 from delegate.partition.rules import ALIAS_IS_FREE, facts_of, refused
 from delegate.partition.types import Rejection
 
 # More tensors in one piece of memory than any network has; their pairs are compared.
 MAX_GROUP = 256
+ORIGIN = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,8 @@ class _Group:
 
 
 def _sum(a: Sequence[int], b: Sequence[int]) -> Position:
-    images, rows, columns, channels = (x + y for x, y in zip(a, b, strict=True))
-    return images, rows, columns, channels
+    images, pixels, channels = (x + y for x, y in zip(a, b, strict=True))
+    return images, pixels, channels
 
 
 def _difference(a: Sequence[int], b: Sequence[int]) -> Position:
@@ -99,14 +101,14 @@ class _Planner:
         joined: dict[int, Position] = {}
         for link in self._facts.links(node):
             for tensor, wanted in (
-                (link.whole, (0, 0, 0, 0)),
-                (link.part, link.begin),
+                (link.whole, ORIGIN),
+                (link.part, position(self._graph, link)),
             ):
                 if tensor in joined:
                     if joined[tensor] != wanted:
                         return f"tensor {tensor} is needed in two places"
                     continue
-                group = self._groups.get(tensor) or _Group({tensor: (0, 0, 0, 0)})
+                group = self._groups.get(tensor) or _Group({tensor: ORIGIN})
                 if len(joined) + len(group.begins) > MAX_GROUP:
                     return f"more than {MAX_GROUP} tensors share memory"
                 added = group.shifted(_difference(wanted, group.begins[tensor]))
@@ -131,7 +133,7 @@ class _Planner:
         return None
 
     def _overlap(self, one: int, first: Position, other: int, second: Position) -> bool:
-        sizes = (four_dimensions(self._graph.tensor(t).shape) for t in (one, other))
+        sizes = (extent(self._graph.tensor(t).shape) for t in (one, other))
         return all(
             a < b + size_b and b < a + size_a
             for a, b, size_a, size_b in zip(first, second, *sizes, strict=True)
@@ -168,8 +170,8 @@ class _Planner:
             if tensor in places:
                 continue
             begins = self._groups[tensor].begins
-            origin = tuple(min(begin[axis] for begin in begins.values()) for axis in range(RANK))
+            origin = tuple(map(min, zip(*begins.values(), strict=True)))
             for member in sorted(begins):
-                image, row, _, channel = _difference(begins[member], origin)
-                places[member] = Place(min(begins), image, row, channel)
+                image, pixel, channel = _difference(begins[member], origin)
+                places[member] = Place(min(begins), image, pixel, channel)
         return places

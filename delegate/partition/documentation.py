@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from delegate.chip.chips import DEFAULT
 from delegate.errors import Rule
 from delegate.lower.rules import RULES as LOWERING_RULES
 from delegate.ops import OPERATORS
@@ -48,8 +49,13 @@ def supported_operators_page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _section(title: str, rules: Sequence[Constraint | Rule]) -> list[str]:
-    rows = [f"| `{rule.name}` | {rule.sentence}. |" for rule in rules]
+def sentence_of(rule: Rule) -> str:
+    """A rule's sentence, with the default chip's ranges."""
+    return rule.sentence_for(DEFAULT) if isinstance(rule, Constraint) else rule.sentence
+
+
+def _section(title: str, rules: Sequence[Rule]) -> list[str]:
+    rows = [f"| `{rule.name}` | {sentence_of(rule)}. |" for rule in rules]
     return [f"## {title}", "", "| rule | |", "| --- | --- |", *rows, ""]
 
 

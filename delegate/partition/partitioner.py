@@ -10,6 +10,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Mapping, Sequence
 
+from delegate.chip.chip import Chip
+from delegate.chip.chips import DEFAULT
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
@@ -29,13 +31,13 @@ NEVER = -1  # the epoch of a node whose inputs are never computed
 
 
 def select_nodes(
-    graph: Graph, deny_ops: Sequence[str] = ()
+    graph: Graph, deny_ops: Sequence[str] = (), chip: Chip = DEFAULT
 ) -> tuple[frozenset[int], tuple[Rejection, ...]]:
     """The indices of nodes that pass all constraints, and a rejection for every other node.
 
     ``deny_ops``: operator names ("ADD", "CUSTOM" for all custom ones) or node indices ("12").
     """
-    facts = facts_of(graph)
+    facts = facts_of(graph, chip)
     denied = {name.upper() for name in deny_ops}
     supported: set[int] = set()
     rejections: list[Rejection] = []

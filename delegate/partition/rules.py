@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from delegate.chip.chip import Chip
+from delegate.chip.chips import DEFAULT
 from delegate.errors import Rule
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
@@ -19,7 +21,8 @@ NOT_TAKEN_ALREADY = Rule(
 NOT_DENIED = Rule("not_denied", "The option deny_ops must not name the node or its operator")
 ALIAS_IS_FREE = Rule(
     "view_is_free",
-    "The tensors of a concatenation, split or slice must be parts of one another in memory, "
+    "The tensors of a concatenation, split, slice or reshape must be parts of one another in "
+    "memory, "
     "without a copy",
 )
 RESULT_USED = Rule("result_used", "Something must read the results of a partition")
@@ -65,9 +68,9 @@ TAKEN = "DELEGATE"
 """How the runtime calls a node that another delegate put in place of others."""
 
 
-def facts_of(graph: Graph) -> GraphFacts:
-    """What rules ask of ``graph``."""
-    return GraphFacts(graph, OPERATORS)
+def facts_of(graph: Graph, chip: Chip = DEFAULT) -> GraphFacts:
+    """What rules ask of ``graph`` and of the chip that is to run it."""
+    return GraphFacts(graph, OPERATORS, chip)
 
 
 def check_node(facts: GraphFacts, node: Node) -> Rejection | None:

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """``name`` is what a rejection gives as its rule, ``sentence`` the rule in words."""
-
-    name: str
-    sentence: str
+from delegate.errors import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +17,10 @@ class SupportedOperator:
 
 def supported_operators() -> tuple[SupportedOperator, ...]:
     """All operators of this version."""
+    from delegate.chip.chips import DEFAULT
     from delegate.ops import OPERATORS
 
     return tuple(
-        SupportedOperator(op, tuple(Rule(rule.name, rule.sentence) for rule in operator.rules))
+        SupportedOperator(op, tuple(Rule(r.name, r.sentence_for(DEFAULT)) for r in operator.rules))
         for op, operator in OPERATORS.items()
     )

@@ -266,6 +266,7 @@ bool Core::simulate(const Kick& kick, uint32_t* enabled) {
     settings.threads = 1;
     settings.keeps_state = true;
     settings.chained = kick.tasks > 1;
+    if (const char* deviations = std::getenv("RK3588_SIM_BREAK")) settings.deviations = deviations;
     simulator_ = std::make_unique<sim::Simulator>(settings);
     simulator_generation_ = kick.generation;
   }

@@ -98,13 +98,16 @@ std::shared_ptr<Device> DeviceStreams::next() {
   return stream != nullptr ? stream : device_;
 }
 
-std::vector<int> parse_cores(const std::string& cores) {
-  if (cores == "auto") return {};
-  if (cores == "all") return {0, 1, 2};
+std::vector<int> parse_cores(const std::string& cores, const Chip& chip) {
   std::vector<int> list;
+  if (cores == "auto") return list;
+  if (cores == "all") {
+    for (unsigned core = 0; core < chip.cores; ++core) list.push_back(static_cast<int>(core));
+    return list;
+  }
   bool expects_core = true;
   for (const char c : cores) {
-    const bool is_core = c >= '0' && c <= '2';
+    const bool is_core = c >= '0' && c < static_cast<char>('0' + chip.cores);
     if (is_core != expects_core || (!is_core && c != ',')) {
       expects_core = true;
       break;
@@ -112,7 +115,10 @@ std::vector<int> parse_cores(const std::string& cores) {
     if (is_core) list.push_back(c - '0');
     expects_core = !expects_core;
   }
-  if (expects_core) throw DeviceError("cores \"" + cores + "\" is not auto, all or a list of 0..2");
+  if (expects_core) {
+    throw DeviceError("cores \"" + cores + "\" is not auto, all or a list of 0.." +
+                      std::to_string(chip.cores - 1));
+  }
   return list;
 }
 

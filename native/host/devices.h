@@ -24,6 +24,6 @@ inline constexpr char kRknpuDriver[] = "rknpu";
 std::string find_npu_node(const std::string& root);
 
 // The core numbers that `cores` ("auto", "all", "0,2") names; empty for "auto". Throws DeviceError.
-std::vector<int> parse_cores(const std::string& cores);
+std::vector<int> parse_cores(const std::string& cores, const Chip& chip);
 
 }  // namespace rk3588

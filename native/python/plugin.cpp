@@ -231,7 +231,9 @@ class PythonSession : public Session {
       kernel.nodes = partition[0].cast<std::vector<int32_t>>();
       std::sort(kernel.nodes.begin(), kernel.nodes.end());
       const auto program = partition[1].cast<py::bytes>();
-      kernel.executable = std::make_unique<Executable>(content(program), settings);
+      if (!content(program).empty()) {
+        kernel.executable = std::make_unique<Executable>(content(program), settings);
+      }
       kernel.recompile = recompile_function(settings, partition[2]);
       kernel.constants = WatchedConstants(context, kernel.nodes);
       pending.push_back(std::move(kernel));
@@ -244,9 +246,13 @@ class PythonSession : public Session {
     auto handle = std::make_shared<PyHandle>(std::move(callable));
     return [settings, handle](Context* context) {
       const py::gil_scoped_acquire gil;
+      const auto result = std::make_shared<Recompiled>();
+      const py::cpp_function upload([result, settings](const py::bytes& program) {
+        result->executable = std::make_unique<Executable>(content(program), settings);
+      });
       try {
-        const py::bytes program = handle->get()(snapshot_tensors(*context));
-        return std::make_unique<Executable>(content(program), settings);
+        result->shapes = handle->get()(snapshot_tensors(*context), upload).cast<Shapes>();
+        return std::move(*result);
       } catch (const py::error_already_set& error) {
         throw std::runtime_error(error_text(error));
       }

@@ -69,10 +69,10 @@ uint32_t mask_of(const std::vector<int>& cores) {
 }
 
 // Streams take the listed cores in turn; without a list, every submit takes any that is free.
-RknpuCoreChoice next_choice(const std::string& cores) {
+RknpuCoreChoice next_choice(const std::string& cores, const Chip& chip) {
   static std::atomic<size_t> turn{0};
-  const std::vector<int> list = parse_cores(cores);
-  if (list.empty()) return {mask_of(parse_cores("all")), 0};
+  const std::vector<int> list = parse_cores(cores, chip);
+  if (list.empty()) return {mask_of(parse_cores("all", chip)), 0};
   return {1u << list[turn++ % list.size()], mask_of(list)};
 }
 
@@ -102,8 +102,8 @@ void RknpuDevice::sync_for_cpu(Buffer& buffer) {
 
 std::unique_ptr<Submission> RknpuDevice::prepare(const Submit& submit) {
   const VerifiedJobs verified = verify_streams(submit);
-  std::vector<int> cores = parse_cores(cores_);
-  if (cores.empty()) cores = parse_cores("all");
+  std::vector<int> cores = parse_cores(cores_, chip());
+  if (cores.empty()) cores = parse_cores("all", chip());
   std::vector<RknpuCoreChoice> choices;
   if (uses_cores(submit) && cores.size() > 1) {
     for (const int core : cores) choices.push_back({1u << core, mask_of(cores)});
@@ -123,7 +123,7 @@ std::shared_ptr<Device> RknpuDevice::open_stream() {
 }
 
 std::shared_ptr<Device> make_rknpu_device(const std::string& node, const std::string& cores) {
-  return std::make_shared<RknpuDevice>(RknpuFile::open(node), next_choice(cores), cores);
+  return std::make_shared<RknpuDevice>(RknpuFile::open(node), next_choice(cores, kRk3588), cores);
 }
 
 }  // namespace rk3588

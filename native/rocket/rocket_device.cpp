@@ -79,7 +79,7 @@ void RocketDevice::sync_for_cpu(Buffer& buffer) {
 
 std::unique_ptr<Submission> RocketDevice::prepare(const Submit& submit) {
   const VerifiedJobs verified = verify_streams(submit);
-  const size_t listed = parse_cores(cores_).size();
+  const size_t listed = parse_cores(cores_, chip()).size();
   const size_t cores = listed == 0 ? chip().cores : listed;
   const size_t workers = uses_cores(submit) ? cores : 1;
   const CorePlan plan = plan_cores(submit, verified, workers);
@@ -106,7 +106,7 @@ std::shared_ptr<Device> RocketDevice::open_stream() {
 }
 
 std::shared_ptr<Device> make_rocket_device(const std::string& node, const std::string& cores) {
-  const size_t limit = parse_cores(cores).size();
+  const size_t limit = parse_cores(cores, kRk3588).size();
   if (limit == 0) {
     return std::make_shared<RocketDevice>(RocketFile::open(node), cores);
   }

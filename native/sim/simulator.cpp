@@ -4,6 +4,7 @@
 #include <set>
 
 #include "sim/counters.h"
+#include "sim/deviation.h"
 #include "sim/executor.h"
 #include "sim/explain.h"
 #include "sim/fast.h"
@@ -75,7 +76,13 @@ TaskAccess access_of(const PoolingPlan& plan) {
 }  // namespace
 
 struct Simulator::Impl {
-  explicit Impl(const Settings& s) : settings(checked(s)), pool(s.threads), fast(s.isa, pool) {}
+  explicit Impl(const Settings& s)
+      : settings(checked(s)),
+        pool(s.threads),
+        fast(s.isa, pool),
+        deviations(parse_deviations(s.deviations)) {
+    if (!deviations.empty()) scratch = std::make_unique<DeviationScratch>();
+  }
 
   // State of one run.
   struct Run {
@@ -97,8 +104,8 @@ struct Simulator::Impl {
     if (is_pooling(end.enable_mask, where)) {
       run_pooling_task(run, end.enable_mask, where);
     } else {
-      const TaskPlan plan = plan_task(end.enable_mask, run.registers, run.tables, run.memory,
-                                      run.cbuf, settings.chip, where);
+      TaskPlan plan = plan_task(end.enable_mask, run.registers, run.tables, run.memory, run.cbuf,
+                                settings.chip, where);
       note(run, where, [&] { return count_task(plan, end.enable_mask, settings.chip); });
       note_access(run, [&] { return access_of(plan); });
       if (settings.probe) {
@@ -106,6 +113,7 @@ struct Simulator::Impl {
                      &run.facts.writes);
         bound_writes(&run.facts, 2 * kMostWrites);
       }
+      if (!deviations.empty()) deviate(deviations, !is_chained(), scratch.get(), &plan);
       if (settings.dry_run) {
         // All checks are done.
       } else if (settings.plain) {
@@ -113,6 +121,7 @@ struct Simulator::Impl {
       } else {
         fast.run(plan);
       }
+      if (!deviations.empty()) write_more(deviations, plan, run.memory, where);
     }
     for (const auto& [bit, block] : {std::pair{kEnableCna, Block::kCna},
                                      {kEnableCore, Block::kCore},
@@ -124,6 +133,10 @@ struct Simulator::Impl {
     }
     ++run.task;
     return end;
+  }
+
+  bool is_chained() const {
+    return settings.kernel == Kernel::kNone ? settings.chained : settings.kernel == Kernel::kRknpu;
   }
 
   // Drops the oldest writes, in portions.
@@ -250,8 +263,7 @@ struct Simulator::Impl {
       run.tables = std::move(kept->tables);
       run.cbuf = std::move(kept->cbuf);
     }
-    const bool chained =
-        settings.kernel == Kernel::kNone ? settings.chained : settings.kernel == Kernel::kRknpu;
+    const bool chained = is_chained();
     fast.start_run();
     for (const Job& job : jobs) {
       if (job.tasks.empty()) continue;
@@ -274,6 +286,8 @@ struct Simulator::Impl {
   Settings settings;
   ThreadPool pool;
   FastPath fast;
+  std::vector<Deviation> deviations;
+  std::unique_ptr<DeviationScratch> scratch;  // only with deviations
 };
 
 Simulator::Simulator(Settings settings) : impl_(std::make_unique<Impl>(settings)) {}

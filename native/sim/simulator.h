@@ -66,9 +66,12 @@ struct Settings {
   // Deviations that programs of other compilers have and that leave no doubt about what a task
   // computes are reported instead of ending the run.
   bool lenient = false;
-  bool counters = false;       // RunFacts::tasks
-  bool accesses = false;       // RunFacts::accesses
-  bool keeps_state = false;    // registers, tables and CBUF outlive a run, as they do a kick
+  bool counters = false;     // RunFacts::tasks
+  bool accesses = false;     // RunFacts::accesses
+  bool keeps_state = false;  // registers, tables and CBUF outlive a run, as they do a kick
+  // A chip that deviates, for tests ("table:spikes,..."; sim/deviation.h). Simulator's constructor
+  // throws std::invalid_argument for a name that it does not know.
+  std::string deviations;
   std::optional<Probe> probe;  // RunFacts::writes
   Isa isa = Isa::kAuto;  // throws std::invalid_argument if the processor or the build lacks it
 };

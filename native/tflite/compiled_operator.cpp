@@ -96,9 +96,10 @@ Recompile upload_function(int32_t node, Program program, Span<const uint8_t> byt
   return [node, shared, bytes, settings](Context* context) {
     check_shapes(context, node, shared->inputs);
     check_shapes(context, node, shared->outputs);
-    auto executable = std::make_unique<Executable>(*shared, settings);
+    Recompiled result;
+    result.executable = std::make_unique<Executable>(*shared, settings);
     release_file_pages(bytes);
-    return executable;
+    return result;
   };
 }
 
@@ -127,9 +128,9 @@ Claim install_compiled_operators(Context* context, Delegate* delegate,
     kernel.nodes = {index};
     kernel.recompile =
         upload_function(index, read_verified(context, index, *node), content(*node), settings);
-    // The runtime prepares the original plan before the delegated one (the delegate asks for that
-    // with kRequirePropagatedShapes) and refuses custom operators that it cannot prepare. The
-    // registration is this node's own copy.
+    // Where another delegate asks for it (kRequirePropagatedShapes), the runtime prepares the
+    // original plan too, and refuses custom operators that it cannot prepare. The registration is
+    // this node's own copy.
     registration->prepare = keep_shapes;
     kernels.push_back(std::move(kernel));
   }

@@ -1,9 +1,7 @@
 #include "tflite/delegate_kernel.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <exception>
-#include <new>
 
 namespace rk3588 {
 namespace {
@@ -30,31 +28,38 @@ class DelegateKernel {
   DelegateKernel(Context* context, const tflite::DelegateParams& params, PendingKernel pending)
       : inputs_(non_constant(context, *params.input_tensors)),
         outputs_(params.output_tensors->begin(), params.output_tensors->end()),
+        replaced_(context, *params.nodes_to_replace),
         recompile_(std::move(pending.recompile)),
         constants_(std::move(pending.constants)) {
     if (pending.executable != nullptr) adopt(std::move(pending.executable));
   }
 
-  // Compares the shapes with the compiled ones; compiles again after a resize. Throws. Compiling
-  // takes the GIL, so it must not happen under the kernel's lock.
-  void prepare(Context* context) {
-    if (!fits(context)) follow_shapes(context);
-    allocate_dynamic_outputs(context);
-  }
-
-  // Throws.
-  void follow_shapes(Context* context) {
-    if (!recompile_) throw std::runtime_error("the shapes differ from the compiled ones");
-    std::unique_ptr<Executable> executable = recompile_(context);
-    {
+  // Follows the shapes of the inputs: compiles again if they are not the compiled ones, and leaves
+  // the nodes to the CPU where that fails. Throws. Compiling takes the GIL, so it must not happen
+  // under the kernel's lock.
+  void prepare(Context* context, tflite::Node& node) {
+    leave_cpu(context, node);
+    if (!fits(context)) {
+      Recompiled found = compile_again("the shapes differ from the compiled ones", context);
+      if (found.executable == nullptr) {
+        temporaries_ = replaced_.prepare(context, found.shapes, outputs_);
+        set_temporaries(node, temporaries_);
+        is_on_cpu_ = true;
+        return;
+      }
       const std::lock_guard<std::mutex> lock(mutex_);
-      adopt(std::move(executable));
+      adopt(std::move(found.executable));
     }
     if (!fits(context)) throw std::runtime_error("the new program is not for the new shapes");
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const Binding& binding : executable_->outputs()) {
+      set_shape(context, binding.tensor, binding.shape);
+    }
   }
 
   // Throws. Reads the tensors' addresses each time: the runtime moves them.
   void invoke(Context* context) {
+    if (is_on_cpu_) return replaced_.invoke(context);
     follow_constants(context);
     const std::lock_guard<std::mutex> lock(mutex_);
     if (executable_ == nullptr) throw std::runtime_error("the partition was not prepared");
@@ -69,6 +74,12 @@ class DelegateKernel {
   }
 
  private:
+  // Throws.
+  Recompiled compile_again(const char* why, Context* context) {
+    if (!recompile_) throw std::runtime_error(why);
+    return recompile_(context);
+  }
+
   // Compiles again if the host has overwritten a constant. Throws.
   void follow_constants(Context* context) {
     {
@@ -76,10 +87,26 @@ class DelegateKernel {
       if (!constants_.changed()) return;
       executable_.reset();
     }
-    if (!recompile_) throw std::runtime_error("constants differ from the compiled ones");
-    std::unique_ptr<Executable> executable = recompile_(context);
+    Recompiled found = compile_again("constants differ from the compiled ones", context);
+    if (found.executable == nullptr) {
+      throw std::runtime_error(
+          "the partition does not compile with the constants it has now; allocate the tensors "
+          "again, and it runs on the CPU");
+    }
     const std::lock_guard<std::mutex> lock(mutex_);
-    adopt(std::move(executable));
+    adopt(std::move(found.executable));
+  }
+
+  // The planner moves what it gave memory to; nobody may find the old places.
+  void leave_cpu(Context* context, tflite::Node& node) {
+    if (!is_on_cpu_) return;
+    is_on_cpu_ = false;
+    for (const int32_t index : temporaries_) {
+      tflite::Tensor* tensor = find_tensor(context, index);
+      if (tensor != nullptr && tensor->allocation_type == tflite::kArenaRw) tensor->data = nullptr;
+    }
+    temporaries_.clear();
+    set_temporaries(node, temporaries_);
   }
 
   static std::vector<int32_t> non_constant(Context* context, const IntArray& tensors) {
@@ -116,36 +143,15 @@ class DelegateKernel {
     }
   }
 
-  // Whether all tensors at the edge have the compiled shapes.
+  // Whether the inputs have the compiled shapes.
   bool fits(Context* context) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (executable_ == nullptr) return false;
-    for (const auto* bindings : {&executable_->inputs(), &executable_->outputs()}) {
-      for (const Binding& binding : *bindings) {
-        const tflite::Tensor* tensor = find_tensor(context, binding.tensor);
-        if (tensor == nullptr || !has_shape(*tensor, binding.shape)) return false;
-      }
-    }
-    return true;
-  }
-
-  // Some operators make their results dynamic though their shapes are known; the memory of those is
-  // for the kernel in their place to ask for. Throws.
-  void allocate_dynamic_outputs(Context* context) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (const Binding& binding : executable_->outputs()) {
-      tflite::Tensor* tensor = find_tensor(context, binding.tensor);
-      if (tensor == nullptr || tensor->allocation_type != tflite::kDynamic) continue;
-      // The runtime takes the array over, and frees it as C memory.
-      const size_t count = binding.shape.size();
-      auto* shape = static_cast<IntArray*>(std::malloc((count + 1) * sizeof(int32_t)));
-      if (shape == nullptr) throw std::bad_alloc();
-      shape->size = static_cast<int32_t>(count);
-      std::copy(binding.shape.begin(), binding.shape.end(), &shape->size + 1);
-      if (context->resize_tensor(context, tensor, shape) != Status::kOk) {
-        throw std::runtime_error(tensor_text(binding) + " gets no memory");
-      }
-    }
+    const std::vector<Binding>& inputs = executable_->inputs();
+    return std::all_of(inputs.begin(), inputs.end(), [context](const Binding& binding) {
+      const tflite::Tensor* tensor = find_tensor(context, binding.tensor);
+      return tensor != nullptr && has_shape(*tensor, binding.shape);
+    });
   }
 
   static uint8_t* data(Context* context, const Binding& binding) {
@@ -165,6 +171,7 @@ class DelegateKernel {
   std::mutex mutex_;
   std::vector<int32_t> inputs_;
   std::vector<int32_t> outputs_;
+  ReplacedNodes replaced_;
   Recompile recompile_;
   WatchedConstants constants_;
   std::unique_ptr<Executable> executable_;
@@ -172,6 +179,8 @@ class DelegateKernel {
   std::vector<uint8_t*> output_data_;
   // Room for results that nobody reads: the runtime gives those of a compiled model no memory.
   std::vector<std::vector<uint8_t>> unread_;
+  bool is_on_cpu_ = false;
+  std::vector<int32_t> temporaries_;  // of the nodes, while they are on the CPU
 };
 
 // Runs `body`, turning any exception into a reported error: none may cross the C boundary.
@@ -216,7 +225,7 @@ DelegateKernel& kernel_of(tflite::Node* node) {
 }
 
 Status kernel_prepare(Context* context, tflite::Node* node) {
-  return guarded(context, [&] { kernel_of(node).prepare(context); });
+  return guarded(context, [&] { kernel_of(node).prepare(context, *node); });
 }
 
 Status kernel_invoke(Context* context, tflite::Node* node) {

@@ -1,6 +1,7 @@
 // One delegated partition inside a TensorFlow Lite graph: init, prepare, invoke, free.
 //
-// Invoke uses no Python and no GIL. Only prepare may compile again, after a resize.
+// Invoke uses no Python and no GIL. Only prepare may compile again, after a resize; the runtime
+// prepares a kernel when the shapes of its inputs are known, the kernel says those of its outputs.
 #pragma once
 
 #include <cstdarg>
@@ -11,14 +12,21 @@
 #include <vector>
 
 #include "program/executable.h"
+#include "tflite/replaced_nodes.h"
 #include "tflite/tflite_abi.h"
 #include "tflite/watched_constants.h"
 
 namespace rk3588 {
 
-// Compiles the partition again for the shapes that the context's tensors have now. Throws on
-// failure.
-using Recompile = std::function<std::unique_ptr<Executable>(tflite::Context*)>;
+// A partition for the shapes that its inputs have now: without an executable, its nodes run on the
+// CPU. `shapes`: of its tensors, as far as they follow from those of its inputs.
+struct Recompiled {
+  std::unique_ptr<Executable> executable;
+  Shapes shapes;
+};
+
+// Compiles the partition again. Throws if the graph cannot go on.
+using Recompile = std::function<Recompiled(tflite::Context*)>;
 
 // A partition claimed in the delegate's prepare, waiting for the kernel that will own it. Without
 // an executable, `recompile` makes it when tensors are allocated.

@@ -59,7 +59,7 @@ class RefusingSession : public Session {
 Delegate* make_delegate(SessionPointer session) {
   auto delegate = std::make_unique<Delegate>();
   delegate->prepare = prepare;
-  delegate->flags = tflite::kAllowDynamicTensors | tflite::kRequirePropagatedShapes;
+  delegate->flags = tflite::kAllowDynamicTensors;
   delegate->data = std::make_unique<SessionPointer>(std::move(session)).release();
   return delegate.release();
 }

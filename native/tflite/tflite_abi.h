@@ -41,9 +41,10 @@ enum BuiltinOperator : int32_t { kCustomOp = 32, kDelegateOp = 51 };
 
 enum QuantizationType : int32_t { kNoQuantization = 0, kAffineQuantization = 1 };
 
-// Runtime prepares the original plan first, so that shapes are known in the kernel's prepare, and
-// graphs with dynamic tensors are not refused.
-enum DelegateFlags : int64_t { kAllowDynamicTensors = 1, kRequirePropagatedShapes = 2 };
+// Graphs with dynamic tensors are not refused, and kernels outlive a resize. The other flag of this
+// kind, kRequirePropagatedShapes, would be of no use: the runtime then prepares the original plan
+// too, but only up to the first kernel that tells its shapes while it runs.
+enum DelegateFlags : int64_t { kAllowDynamicTensors = 1 };
 
 // `size` elements follow the header.
 struct IntArray {

@@ -12,6 +12,8 @@ from delegate.chip.features import NONZERO, Rank, check_names, unnamed_settings
 from delegate.chip.rk3588 import RK3588
 from delegate.chip.rk3588_features import EVERYWHERE, FEATURES
 from delegate.compile.compiler import compile_model
+from delegate.insight.self_test import CaseResult, feature_table
+from delegate.insight.self_test_cases import CASES
 from delegate.npu.features_used import features_of, task_values
 from delegate.npu.program_reader import parse
 from delegate.npu.program_types import Program
@@ -21,6 +23,9 @@ from tests.shared_folder import model_files, whole_models
 
 ROOT = Path(__file__).resolve().parents[2]
 RANDOM_GRAPHS = 60
+WITHOUT_CASE = {
+    "several_cores": "the self-test runs on one core",
+}
 BY_NAME = {feature.name: feature for feature in FEATURES}
 
 
@@ -104,6 +109,28 @@ def test_tables_are_kept_by_those_behind_the_one_after_the_load():
         pytest.skip("no whole model here has a function of one value")
     assert used["kept_table"] > 0
     assert used["table"] == used["table_load"] + used["kept_table"]
+
+
+def test_the_self_test_asks_for_every_feature():
+    asked: set[str] = set()
+    for case in CASES:
+        compiled = compile_model(case.build(), Options()).partitions
+        found = (parse(item.program) for item in compiled)
+        asked.update(use.feature.name for use in features_of(RK3588, found))
+    assert set(BY_NAME) - asked == set(WITHOUT_CASE)
+
+
+def test_what_results_say_of_features():
+    seconds, tasks = 0.0, 1
+    results = [
+        CaseResult("a", "", True, seconds, tasks, None, ("convolution", "summand")),
+        CaseResult("b", "", False, seconds, tasks, "differs", ("convolution", "table")),
+    ]
+    rows = {row["name"]: row for row in feature_table(RK3588, results)}
+    assert rows["convolution"]["here"] == rows["summand"]["here"] == "agreed"
+    assert rows["convolution"]["cases"] == ["a", "b"]
+    assert rows["table"]["here"] == "suspect"
+    assert rows["several_cores"]["here"] == "not tried"
 
 
 def test_ranks_are_ordered_by_evidence():

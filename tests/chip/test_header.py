@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from delegate import _native
-from delegate.chip.header import CHIPS, HEADER_PATH, cpp_header, native_chip
+from delegate.chip.chips import CHIPS
+from delegate.chip.header import HEADER_PATH, cpp_header, native_chip
 from delegate.chip.rk3588 import RK3588
 
 ROOT = Path(__file__).resolve().parents[2]

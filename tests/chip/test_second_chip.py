@@ -6,13 +6,17 @@ chips nor registers; and one operator alone is within one step of the reference 
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+
 import numpy as np
 import pytest
 
 from delegate import _native
+from delegate.chip.chips import CHIPS
 from delegate.chip.header import native_chip
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model, compile_partition
+from delegate.conformance.builder import conv_model
 from delegate.errors import LoweringError, ModelError, ProgramError, SimulatorFault
 from delegate.host.runtimes import find_runtime
 from delegate.insight.program_capture import capture_of_program
@@ -21,7 +25,7 @@ from delegate.model.exposed_tensors import expose_tensors
 from delegate.model.partition import Partition
 from delegate.npu.program_reader import parse
 from delegate.npu.tensor_layout import load
-from delegate.options import Options
+from delegate.options import Cores, Options
 from tests.chip.second_chip import SECOND
 from tests.shared_folder import DIGITS, SHARED
 
@@ -128,3 +132,22 @@ def test_devices_refuse_programs_of_another_chip():
     (compiled, *_) = compile_model(DIGITS, Options(), chip=SECOND).partitions
     with pytest.raises(ProgramError, match='for chip "second", which this library does not know'):
         _native.Executable(compiled.program, device="simulator")
+
+
+def test_rules_and_their_sentences_follow_the_chip():
+    narrow = replace(SECOND, limits=replace(SECOND.limits, kernel_size=3, stride=2))
+    rng = np.random.default_rng(1)
+    for model, rule, sentence in (
+        (conv_model(rng, 9, 9, 16, 16, 5, 5), "kernel_in_range", "1 to 3: the kernel is 5 x 5"),
+        (conv_model(rng, 9, 9, 16, 16, 1, 1, 3, 3), "strides_in_range", "1 to 2: they are 3"),
+    ):
+        assert compile_model(model, Options()).rejections == ()
+        (rejection,) = compile_model(model, Options(), chip=narrow).rejections
+        assert rejection.rule == rule
+        assert sentence in rejection.detail
+
+
+def test_the_option_cores_takes_those_of_every_chip():
+    kinds = (field.metadata["row"][0] for field in fields(Options) if "row" in field.metadata)
+    (count,) = (kind.count for kind in kinds if isinstance(kind, Cores))
+    assert count == max(chip.cores for chip in CHIPS)

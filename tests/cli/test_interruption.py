@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.model.builder import conv_model
+from delegate.conformance.builder import conv_model
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "models" / "digits" / "digits_int8.tflite"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from delegate.chip.chips import DEFAULT
 from delegate.cli.table import WIDTH
-from delegate.insight.trace import CORES
 from tests.cli.conftest import MODEL, Run
 
 PARTITIONS = 2
@@ -131,7 +131,7 @@ def test_trace_holds_what_it_promises(run: Run, tmp_path: Path) -> None:
     assert outcome.json["events"] == len(events)
     assert document["otherData"]["npu_times"] == "modelled"
     names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
-    assert sum(name.startswith("core ") for name in names.values()) == CORES
+    assert sum(name.startswith("core ") for name in names.values()) == DEFAULT.cores
     processes = [e["args"]["name"] for e in events if e["name"] == "process_name"]
     assert any("modelled, not measured" in name for name in processes)
     tracks = defaultdict(list)

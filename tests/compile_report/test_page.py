@@ -14,9 +14,9 @@ import pytest
 
 from delegate.cli import main
 from delegate.compile.compiler import compile_model
+from delegate.conformance.builder import ModelBuilder, layers
 from delegate.insight.compile_report.document import page_document
 from delegate.insight.compile_report.html import render_page
-from delegate.model.builder import ModelBuilder, layers
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options
 from tests.cli.conftest import MODEL
@@ -122,7 +122,8 @@ def test_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
 def test_suggestions_are_what_partitioning_gives() -> None:
     """Each claims what denying all other rejected operators would leave; recount one by hand."""
     path = MODELS / "yolov8n_224_int8.tflite"
-    result = compile_model(path, Options.from_mapping({}, {}))
+    denied = {"deny_ops": "MAX_POOL_2D,RESIZE_NEAREST_NEIGHBOR"}
+    result = compile_model(path, Options.from_mapping(denied, {}))
     document = page_document(result, "")["compile"]
     best = document["suggestions"][0]
     assert set(best["ops"]) == {"MAX_POOL_2D", "RESIZE_NEAREST_NEIGHBOR"}

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
+from delegate.conformance.builder import layers, options
+from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.random_layers import (
     Numbers,
     Window,
@@ -18,8 +20,6 @@ from delegate.conformance.random_layers import (
     depthwise,
     draw_quantization,
 )
-from delegate.model.builder import layers, options
-from delegate.model.builder.model_builder import ModelBuilder
 from delegate.model.graph import Activation, DType
 
 _ACTIVATIONS = (Activation.NONE, Activation.RELU, Activation.RELU6)
@@ -38,7 +38,7 @@ class Step:
     activation: Activation
 
 
-KINDS = ("conv", "conv", "depthwise", "add", "add", "pool", "reshape")
+KINDS = ("conv", "conv", "depthwise", "add", "add", "tile", "reshape")
 
 
 @st.composite
@@ -126,11 +126,11 @@ def _append(
         return depthwise(builder, rng, x, window, numbers, name=name)
     if step.kind == "add":
         return layers.add(builder, *operands, activation=step.activation, name=name)
-    if step.kind == "pool":  # of one pixel: keeps the values, and is not for the NPU
+    if step.kind == "tile":  # once: keeps the values, and is not for the NPU
         spec = builder.spec(x)
         y = builder.tensor(name, spec.shape, spec.dtype, spec.quantization)
-        pooling = options.pool_2d(filter_h=1, filter_w=1)
-        builder.operator("MAX_POOL_2D", (x,), (y,), pooling, version=2)
+        times = builder.constant(f"{name}/times", np.ones(len(spec.shape), np.int32))
+        builder.operator("TILE", (x, times), (y,), options.empty())
         return y
     if step.kind == "reshape":
         spec = builder.spec(x)

@@ -13,7 +13,7 @@ from delegate.conformance.reference.arithmetic import quantize_multiplier
 
 # What both can run: no groups, no PAD, and FULLY_CONNECTED of any rank only per tensor.
 COMMON = Filter.parse(
-    "*-ConvGroups*:Padding*:Rejected*:DenseShapes*keep_num_dims_1*per_channel:"
+    "*-ConvGroups*:Padding*:PoolPyramids*:Rejected*:DenseShapes*keep_num_dims_1*per_channel:"
     "*weight_size_5*padding_same_0*"
 )
 SIZE_LIMIT_MACS = 300_000_000

@@ -2,7 +2,7 @@
 workers, with progress.
 
 A case is its seed: what failed is repeated by running that seed alone. A case passes, is skipped
-(there is nothing to compare), is refused with a clear error, breaks the contract, crashes or hangs.
+(there is nothing to compare), is refused with an error, breaks the contract, crashes or hangs.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 PASSED, SKIPPED, BROKEN, CRASHED, HUNG = "passed", "skipped", "broken", "crashed", "hung"
-# A clear error where the runtime alone goes on: shapes that a partition does not compile for.
+# An error of the delegate where the runtime alone goes on.
 REFUSED = "refused"
 # Results differ in a way that the reference kernels cannot judge: only the runtime reads the file,
 # or it reads beyond its tensors.
 UNJUDGED = "unjudged"
-REFUSAL = "do not compile for the new shapes"
-BAD = (BROKEN, CRASHED, HUNG)
+REFUSAL = "rk3588 delegate: "
+BAD = (BROKEN, CRASHED, HUNG, REFUSED)
 
 
 @dataclass(frozen=True)

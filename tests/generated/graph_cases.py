@@ -8,26 +8,33 @@ from typing import Any
 import numpy as np
 
 from delegate.model.tflite_reader import read_graph
-from tests.generated.campaign import PASSED, Outcome, in_child
-from tests.generated.judge import judge_model
+from tests.generated.campaign import PASSED, SKIPPED, Outcome, in_child
+from tests.generated.judge import Run, judge_left_to_cpu, judge_model
 from tests.generated.random_graphs import RandomGraph, random_graph
 
 SECONDS = 60.0
+LEFT_TO_CPU = 4  # one graph in so many also runs where no partition compiles
 
 
 def inferences(graph: RandomGraph, seed: int) -> list[Mapping[int, Any]]:
     """Values for every input: uniform over the type, or its ends alone."""
     rng = np.random.default_rng([seed, 1])
     found = read_graph(graph.content)
+    image = found.tensor(found.inputs[0]).shape[1:3]
     made = []
-    for batch in graph.batches:
+    for batch, (rows, columns) in zip(graph.batches, graph.stretches, strict=True):
         feeds = {}
         for index in found.inputs:
             tensor = found.tensor(index)
             kind = np.dtype(tensor.dtype.name.lower())
             limits = np.iinfo(kind)
             is_resized = bool(tensor.shape_signature)
-            shape = (batch, *tensor.shape[1:]) if is_resized else tensor.shape
+            images, h, w, channels = tensor.shape
+            if is_resized:
+                images = batch
+            if (h, w) == image:
+                h, w = max(h + rows, 1), max(w + columns, 1)
+            shape = (images, h, w, channels)
             values = rng.integers(limits.min, limits.max + 1, shape)
             if rng.random() < 0.15:
                 values = rng.choice((limits.min, limits.max), shape)
@@ -40,7 +47,21 @@ def judge(seed: int, seconds: float = SECONDS) -> Outcome:
     graph = random_graph(seed)
     made = inferences(graph, seed)
     result = in_child(lambda: judge_model(graph.content, made), seconds)
+    counts = {} if result.value is None else result.value
+    if result.kind == PASSED and seed % LEFT_TO_CPU == 0:
+        result = in_child(lambda: judge_left_to_cpu(graph.content, made), seconds)
+        counts = {**counts, **result.value} if result.kind == PASSED else {}
     if result.kind == PASSED:
-        counts = {**result.value, "models_resized": int(len(set(graph.batches)) > 1)}
-        return Outcome(seed, PASSED, counts=counts)
+        resized = len(set(zip(graph.batches, graph.stretches, strict=True))) > 1
+        return Outcome(seed, PASSED, counts={**counts, "models_resized": int(resized)})
+    if in_child(lambda: _run_alone(graph.content, made), seconds).kind != PASSED:
+        return Outcome(seed, SKIPPED, "the runtime alone does not survive it")
     return Outcome(seed, result.kind, f"{graph.description}\n{result.text}")
+
+
+def _run_alone(content: bytes, made: list[Mapping[int, Any]]) -> None:
+    """With both kinds of kernels: the default ones divide by the size of images, which may be 0."""
+    for reference_kernels in (False, True):
+        alone = Run(content, is_delegated=False, reference_kernels=reference_kernels)
+        for feeds in made:
+            alone.refuses(feeds)

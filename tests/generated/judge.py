@@ -18,9 +18,11 @@ import numpy.typing as npt
 
 import delegate
 import delegate.host.plugin  # before any fork: every case would import it anew
+from delegate.errors import LoweringError
 from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime
 from delegate.model.tflite_reader import read_graph
+from delegate.partition.rules import PARTITION_COMPILES
 from tests.generated.cut_model import CutModel, cut_model, exposed_model
 
 find_runtime()
@@ -41,20 +43,43 @@ class CpuNodeError(Exception):
 class Run:
     """An interpreter of one model, whose inputs change their shapes between inferences."""
 
-    def __init__(self, model: bytes, *, is_delegated: bool, reference_kernels: bool = True) -> None:
+    def __init__(
+        self,
+        model: bytes,
+        *,
+        is_delegated: bool,
+        reference_kernels: bool = True,
+        kernels_of_the_cpu: bool = False,
+    ) -> None:
+        """``kernels_of_the_cpu``: partitions are made, but no program of theirs is used."""
         runtime = find_runtime()
         plugins = []
+        if kernels_of_the_cpu:
+            _use_no_programs()
         if is_delegated:
             options = {"device": "simulator", "log_level": "error"}
             plugins.append(runtime.load_delegate(delegate.library_path(), options))
         with collect_delegations() as found:
             self.interpreter: Any = runtime.interpreter(
-                model, plugins, reference_kernels=reference_kernels and not is_delegated
+                model,
+                plugins,
+                reference_kernels=reference_kernels and (not is_delegated or kernels_of_the_cpu),
             )
-        rejected = {r.node for d in found for r in d.rejections}
-        self.rejected = rejected
+        self.rejected = {r.node for d in found for r in d.rejections}
+        self._is_allocated = True
         self.delegated_nodes = sum(d.delegated_nodes for d in found)
         self.outputs = [int(d["index"]) for d in self.interpreter.get_output_details()]
+
+    def attempt(self, feeds: Mapping[int, Array]) -> dict[int, Array] | None:
+        """The outputs by tensor; None: these shapes are an error."""
+        try:
+            return self.run(feeds)
+        except (RuntimeError, ValueError):
+            return None
+
+    def refuses(self, feeds: Mapping[int, Array]) -> bool:
+        """Whether these shapes are an error."""
+        return self.attempt(feeds) is None
 
     def run(self, feeds: Mapping[int, Array]) -> dict[int, Array]:
         """One inference: the outputs by tensor."""
@@ -62,12 +87,29 @@ class Run:
         changed = [t for t, value in feeds.items() if shapes[t] != value.shape]
         for tensor in changed:
             self.interpreter.resize_tensor_input(tensor, feeds[tensor].shape)
-        if changed:
+        if changed or not self._is_allocated:
+            self._is_allocated = False
             self.interpreter.allocate_tensors()
+            self._is_allocated = True
         for tensor, value in feeds.items():
             self.interpreter.set_tensor(tensor, value)
         self.interpreter.invoke()
         return {tensor: self.interpreter.get_tensor(tensor) for tensor in self.outputs}
+
+
+def _use_no_programs() -> None:
+    """Models are compiled to find their partitions, which then do not compile for any shapes."""
+    compile_context = delegate.host.plugin.compile_context
+
+    def compile_once(*arguments: Any) -> Any:
+        delegate.host.plugin.compile_context = refuse
+        return compile_context(*arguments)
+
+    def refuse(*_: Any) -> Any:
+        raise LoweringError(0, PARTITION_COMPILES, "asked not to")
+
+    delegate.host.plugin.compile_context = compile_once
+    delegate.host.plugin._has_own_shapes = lambda *_: False
 
 
 def largest_difference(ours: Array, theirs: Array) -> float:
@@ -86,7 +128,8 @@ def judge_model(
     model: bytes, inferences: Sequence[Mapping[int, Array]], *, judged: frozenset[int] | None = None
 ) -> dict[str, int]:
     """Runs ``inferences`` (values by input tensor) and compares. ``judged``: the operators that the
-    contract speaks of; None: all. Counts of what was compared. Raises BrokenContractError.
+    contract speaks of; None: all. Shapes that the runtime alone refuses must be an error, too.
+    Counts of what was compared. Raises BrokenContractError.
     """
     graph = read_graph(model)
     ours = Run(bytes(bytearray(model)), is_delegated=True)  # a copy, which hosts may write into
@@ -99,6 +142,12 @@ def judge_model(
     for number, feeds in enumerate(inferences):
         counts["inferences"] += 1
         where = f"inference {number}"
+        theirs = whole.attempt(feeds)
+        if theirs is None:
+            if not (ours.refuses(feeds) and exposed.refuses(feeds)):
+                raise BrokenContractError(f"{where}: the runtime alone refuses the shapes")
+            counts["inferences_refused_by_the_runtime"] += 1
+            continue
         results = ours.run(feeds)
         values = exposed.run(feeds)
         for tensor, result in results.items():
@@ -115,7 +164,6 @@ def judge_model(
             cut = cut_model(model, {t: value.shape for t, value in values.items()})
             apart = Run(cut.content, is_delegated=False)
         is_equal = _judge_nodes(graph, cut, apart, values, judged, counts, where)
-        theirs = whole.run(feeds)
         if is_equal and judged is None:
             for tensor, result in results.items():
                 if largest_difference(result, theirs[tensor]) != 0:
@@ -124,6 +172,28 @@ def judge_model(
                     )
             counts["inferences_equal_throughout"] += 1
     return dict(counts)
+
+
+def judge_left_to_cpu(model: bytes, inferences: Sequence[Mapping[int, Array]]) -> dict[str, int]:
+    """Runs ``inferences`` where no partition compiles for the shapes it meets, not even the first:
+    what the runtime's own kernels give in place of the delegate must be what they give alone.
+    Changes this process for good. Raises BrokenContractError.
+    """
+    ours = Run(model, is_delegated=True, kernels_of_the_cpu=True)
+    alone = Run(model, is_delegated=False)
+    for number, feeds in enumerate(inferences):
+        theirs = alone.attempt(feeds)
+        if theirs is None:
+            if not ours.refuses(feeds):
+                raise BrokenContractError(f"left to the CPU, inference {number}: no error")
+            continue
+        for tensor, result in ours.run(feeds).items():
+            if largest_difference(result, theirs[tensor]) != 0:
+                raise BrokenContractError(
+                    f"left to the CPU, inference {number}: output {tensor}: "
+                    f"{_first_difference(result, theirs[tensor])}"
+                )
+    return {"models_left_to_the_cpu": 1, "nodes_left_to_the_cpu": ours.delegated_nodes}
 
 
 def _judge_nodes(

@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from delegate.conformance.builder import aliases, layers, options
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.random_layers import (
     Numbers,
     Window,
@@ -19,28 +22,28 @@ from delegate.conformance.random_layers import (
     draw_quantization,
     fully_connected,
 )
-from delegate.model.builder import aliases, layers, options
-from delegate.model.builder.model_builder import ModelBuilder
-from delegate.model.builder.ranges import LIMITS
 from delegate.model.graph import Activation, DType, Padding, Quantization
 
 CHANNELS = (1, 3, 8, 15, 16, 16, 17, 31, 32, 32, 33, 48, 48, 64, 65, 96)
 SIDES = (1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 17)
 ACTIVATIONS = (Activation.NONE, Activation.NONE, Activation.RELU, Activation.RELU6,
                Activation.RELU_N1_TO_1)  # fmt: skip
+STRETCHES = (-3, -1, 0, 0, 1, 2, 6)
 MOST_NODES = 9
 MOST_ELEMENTS = 40_000  # of a tensor: the simulator takes milliseconds
 
 
 @dataclass(frozen=True)
 class RandomGraph:
-    """``batches``: of each inference, in order; the inputs are resized between them.
+    """``batches``: of each inference, in order; the inputs are resized between them. ``stretches``:
+    rows and columns that the images then have more than the model says.
 
     ``description`` is what a report shows.
     """
 
     content: bytes
     batches: tuple[int, ...]
+    stretches: tuple[tuple[int, int], ...]
     description: str
 
 
@@ -51,6 +54,7 @@ class _Generator:
         self.dtype = DType.INT8 if self.chance(0.6) else DType.UINT8
         self.per_channel = self.dtype is DType.INT8 and self.chance(0.6)
         self.is_resized = self.chance(0.3)
+        self.is_stretched = bool(np.random.default_rng([seed, 1]).random() < 0.3)
         self.batch = int(self.rng.choice((1, 1, 1, 2, 3)))
         # Views need one quantisation for all that they join.
         self.shared = draw_quantization(self.rng, self.dtype) if self.chance(0.7) else None
@@ -234,19 +238,20 @@ def _slice(g: _Generator, x: int) -> list[int]:
     shape = g.shape(x)
     begin, size = [0] * 4, list(shape)
     for axis in {g.pick((3, 3, 1, 2, 0)) for _ in range(g.pick((1, 1, 2)))}:
-        if axis == 0 and g.is_resized:
+        if axis == 0 and (g.is_resized or g.is_stretched):
             continue
         step = 16 if axis == 3 and g.chance(0.8) else 1
         begin[axis] = g.pick(range(0, shape[axis], step))
         size[axis] = g.pick(range(1, shape[axis] - begin[axis] + 1))
     g.read.add(x)
     strided = g.chance(0.5)
-    if not g.is_resized:
+    if not (g.is_resized or g.is_stretched):
         return [
             aliases.slice_of(g.builder, x, begin, size, f"slice{len(g.words)}", strided=strided)
         ]
     spec = g.builder.spec(x)
-    # Without a signature the runtime takes the shape of the output for fixed.
+    # Without a signature the runtime takes the shape of the output for fixed, and then reads beyond
+    # an input that has become smaller.
     y = g.builder.tensor(
         f"slice{len(g.words)}", size, spec.dtype, spec.quantization,
         shape_signature=(-1, *size[1:]),
@@ -286,13 +291,17 @@ def _pad(g: _Generator, x: int) -> list[int]:
 
 
 def _pool(g: _Generator, x: int) -> list[int]:
-    """A node of the CPU whose kernels all agree."""
+    """A pool; or a node of the CPU, TILE once, whose kernels all agree."""
     spec = g.builder.spec(x)
     _, h, w, _ = spec.shape
     rows, columns = min(h, g.pick((1, 2))), min(w, g.pick((1, 2)))
     y = g.builder.tensor(f"pool{len(g.words)}", spec.shape, spec.dtype, spec.quantization)
-    pooling = options.pool_2d(padding=Padding.SAME, filter_h=rows, filter_w=columns)
-    g.builder.operator("MAX_POOL_2D", (x,), (y,), pooling, version=2)
+    if g.chance(0.5):
+        pooling = options.pool_2d(padding=Padding.SAME, filter_h=rows, filter_w=columns)
+        g.builder.operator("MAX_POOL_2D", (x,), (y,), pooling, version=2)
+    else:
+        once = g.builder.constant("once", np.ones(len(spec.shape), np.int32))
+        g.builder.operator("TILE", (x, once), (y,), options.empty())
     g.read.add(x)
     return [y]
 
@@ -328,5 +337,9 @@ def random_graph(seed: int) -> RandomGraph:
     batches = [g.batch, g.batch]
     if g.is_resized:
         batches += [g.pick((1, 2, 3, 4)) for _ in range(3)]
-    words = f"{g.dtype.name} batches {batches}: {' '.join(g.words)}"
-    return RandomGraph(g.builder.build(), tuple(batches), words)
+    stretches = [(0, 0) for _ in batches]
+    if g.is_stretched:
+        stretches += [(g.pick(STRETCHES), g.pick(STRETCHES)) for _ in range(3)]
+        batches += 3 * batches[-1:]
+    words = f"{g.dtype.name} batches {batches} stretches {stretches}: {' '.join(g.words)}"
+    return RandomGraph(g.builder.build(), tuple(batches), tuple(stretches), words)

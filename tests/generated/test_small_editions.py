@@ -21,7 +21,8 @@ def test_random_graphs_keep_the_contract(first: int) -> None:
     outcomes = [graph_cases.judge(seed) for seed in range(first, first + 8)]
     assert [o for o in outcomes if o.kind in BAD] == []
     assert sum(o.kind == PASSED for o in outcomes) >= 6
-    assert sum(o.counts.get("delegated_nodes", 0) for o in outcomes) > 0
+    for count in ("delegated_nodes", "nodes_left_to_the_cpu"):
+        assert sum(o.counts.get(count, 0) for o in outcomes) > 0
 
 
 @pytest.mark.parametrize("first", MUTANTS[::16])
@@ -43,15 +44,17 @@ def test_a_seed_is_a_model() -> None:
 def test_random_graphs_have_what_is_promised() -> None:
     """Views, reuse, padding, several inputs and outputs, batches, resizing, constant operands."""
     words: set[str] = set()
-    resized = batched = 0
+    resized = stretched = batched = 0
     for seed in range(150):
         graph = random_graph(seed)
         words.update(graph.description.split(": ")[1].split())
         resized += len(set(graph.batches)) > 1
+        stretched += len(set(graph.stretches)) > 1
         batched += graph.batches[0] > 1
     assert words == {"conv", "depthwise", "dense", "add", "concat", "split", "slice", "pad", "pool",
                      "input"}  # fmt: skip
     assert resized > 20
+    assert stretched > 20
     assert batched > 20
 
 

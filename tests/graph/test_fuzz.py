@@ -15,8 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from delegate.errors import ModelError
-from delegate.model.builder import (
+from delegate.conformance.builder import (
     Arithmetic,
     ModelBuilder,
     conv_conv_add_model,
@@ -24,6 +23,7 @@ from delegate.model.builder import (
     fully_connected_model,
     options,
 )
+from delegate.errors import ModelError
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import Model, read_model
 from delegate.partition.partitioner import partition_graph, select_nodes

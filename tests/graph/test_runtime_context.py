@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.model.builder import (
+from delegate.conformance.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.errors import ModelError
-from delegate.model.builder import (
+from delegate.conformance.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,
@@ -20,6 +19,7 @@ from delegate.model.builder import (
     fully_connected_model,
     options,
 )
+from delegate.errors import ModelError
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph, read_model
 from delegate.ops.add import AddOptions

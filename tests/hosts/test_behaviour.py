@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import delegate
-import delegate.model.builder.layers as layers
+import delegate.conformance.builder.layers as layers
+from delegate.conformance.builder import ModelBuilder, options
+from delegate.conformance.builder.options import BuiltinOptions, Field, FieldKind
+from delegate.conformance.builder.ranges import random_quantization
 from delegate.host.runtimes import find_runtime
-from delegate.model.builder import ModelBuilder, options
-from delegate.model.builder.options import BuiltinOptions, Field, FieldKind
-from delegate.model.builder.ranges import random_quantization
 from delegate.model.graph import DType
 from tests.aot.models import rich_model
 from tests.hosts.conftest import compiled, outputs_of_first_program

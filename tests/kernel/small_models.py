@@ -9,8 +9,7 @@ import numpy as np
 
 from delegate import _native
 from delegate.compile.compiler import compile_model
-from delegate.conformance.random_layers import Numbers, Window, conv
-from delegate.model.builder import (
+from delegate.conformance.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,
@@ -19,7 +18,8 @@ from delegate.model.builder import (
     depthwise_model,
     fully_connected_model,
 )
-from delegate.model.builder.aliases import concatenation
+from delegate.conformance.builder.aliases import concatenation
+from delegate.conformance.random_layers import Numbers, Window, conv
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options
 

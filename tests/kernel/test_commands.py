@@ -9,6 +9,7 @@ import zipfile
 
 import pytest
 
+from delegate.insight.self_test_cases import CASES
 from tests.kernel.board import CORES, ROCKET_NODE, ROOT, Board, add_cores, bind
 from tests.shared_folder import capture_files
 
@@ -68,7 +69,8 @@ def test_doctor_finds_a_healthy_board(board: Board, driver: str, tmp_path):
     assert facts["verdict"] == "the NPU works"
     assert facts["nodes"][0]["driver"] == driver
     assert facts["self_test"]["passed"]
-    assert facts["self_test"]["cases"] == 10
+    assert facts["self_test"]["cases"] == len(CASES)
+    assert {f["here"] for f in facts["self_test"]["features"]} == {"agreed", "not tried"}
     assert facts["options"]["timeout_ms"] == ["9000", "option"]
     with zipfile.ZipFile(report) as archive:
         assert json.loads(archive.read("doctor.json"))["verdict"] == facts["verdict"]
@@ -117,14 +119,18 @@ def test_bring_up_goes_from_safe_to_risky_and_stops_at_the_first_that_hangs(boar
     done = command(board, "bring-up", "--device", "rocket", "-o", str(output), "--json")
     assert done.returncode == 0, done.stderr
     healthy = json.loads(output.read_text())
-    assert [step["passed"] for step in healthy["steps"]] == [True] * 10
+    assert [step["passed"] for step in healthy["steps"]] == [True] * len(CASES)
+    assert not [f["name"] for f in healthy["features"] if f["here"] == "suspect"]
     assert healthy["system"]["nodes"][0]["driver"] == "rocket"
 
     done = command(board, "bring-up", "--device", "rocket", "--json", faults="SUBMIT@4=hang:0")
     assert done.returncode == 1
     stopped = json.loads(done.stdout)
     assert [step["passed"] for step in stopped["steps"]] == [True, False]
-    assert stopped["not_tried"] == 8
+    assert stopped["not_tried"] == len(CASES) - 2
+    suspects = [f["name"] for f in stopped["features"] if f["here"] == "suspect"]
+    assert "ew_addition" in suspects
+    assert "convolution" not in suspects
     assert "did not finish" in stopped["verdict"]
 
 

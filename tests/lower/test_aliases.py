@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import delegate
 from delegate.compile.compiler import compile_model
+from delegate.conformance.builder import ModelBuilder, layers
+from delegate.conformance.builder.aliases import concatenation, slice_of, split
 from delegate.conformance.random_layers import Numbers, Window, conv, depthwise
 from delegate.host.runtimes import find_runtime
 from delegate.lower.lowering import lower_partition
-from delegate.model.builder import ModelBuilder, layers
-from delegate.model.builder.aliases import concatenation, slice_of, split
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from delegate._native import Executable
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model
+from delegate.conformance.builder import Arithmetic, conv_model, fully_connected_model
 from delegate.conformance.task_machine import Machine
 from delegate.conformance.task_stages import StageOverflowError
 from delegate.insight.capture import replay
@@ -20,7 +21,6 @@ from delegate.lower.task import BufferId, ConvTask, ElementwiseTask
 from delegate.lower.tiling.geometry import Axis, ConvGeometry, entries_per_row
 from delegate.lower.tiling.input_groups import SumCost, plan_input_groups
 from delegate.lower.tiling.tiles import plan_tiles
-from delegate.model.builder import Arithmetic, conv_model, fully_connected_model
 from delegate.model.graph import Activation, DType
 from delegate.model.tflite_reader import read_graph
 from delegate.npu.program import parse

@@ -7,16 +7,16 @@ import itertools
 import numpy as np
 import pytest
 
-from delegate.conformance.task_machine import Machine
-from delegate.errors import LoweringError
-from delegate.lower.numerics.addition import requantize_sum
-from delegate.model.builder import (
+from delegate.conformance.builder import (
     Arithmetic,
     add_model,
     conv_model,
     depthwise_model,
     fully_connected_model,
 )
+from delegate.conformance.task_machine import Machine
+from delegate.errors import LoweringError
+from delegate.lower.numerics.addition import requantize_sum
 from delegate.model.graph import Activation, DType, Graph, Padding
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.add import AddOptions

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from delegate.model.builder import (
+from delegate.conformance.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.insight.comparison import Comparer
-from delegate.model.builder.networks import (
+from delegate.conformance.builder.networks import (
     mobilenet_v1,
     mobilenet_v2,
     scaled_channels,
     yolo_like,
 )
+from delegate.insight.comparison import Comparer
 from delegate.model.graph import DType
 from delegate.model.tensor_details import model_details
 from delegate.model.tflite_reader import read_graph

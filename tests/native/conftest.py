@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import delegate
-import delegate.model.builder.layers as layers
-from delegate.model.builder import ModelBuilder
-from delegate.model.builder.ranges import random_quantization
+import delegate.conformance.builder.layers as layers
+from delegate.conformance.builder import ModelBuilder
+from delegate.conformance.builder.ranges import random_quantization
 from delegate.model.graph import DType, Graph
 from tests.native.program_builder import INPUT, INT8, OUTPUT, UINT8, Binding, ProgramSpec, nhwc
 

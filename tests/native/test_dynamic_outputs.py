@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 
 import delegate
+from delegate.conformance.builder import layers, options
+from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime
-from delegate.model.builder import layers, options
-from delegate.model.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
 
 SHAPE = (1, 7, 3, 48)
@@ -29,7 +29,8 @@ def two_slices() -> bytes:
         builder.operator("SLICE", (y, begin, size), (part,), options.empty(), version=2)
         y = part
     z = builder.tensor("z", builder.spec(y).shape, DType.INT8, quantization)
-    builder.operator("MAX_POOL_2D", (y,), (z,), options.pool_2d(), version=2)
+    once = builder.constant("once", np.ones(4, np.int32))
+    builder.operator("TILE", (y, once), (z,), options.empty())
     builder.output(z)
     return builder.build()
 

@@ -16,12 +16,18 @@ import numpy as np
 import pytest
 
 import delegate
+import delegate.conformance.builder.layers as layers
 from delegate import _native
+from delegate.compile.aot.tables import write_file
 from delegate.compile.compiler import compile_model
+from delegate.conformance.builder import ModelBuilder, conv_conv_add_model, conv_model, options
+from delegate.conformance.builder.ranges import random_quantization
 from delegate.errors import DeviceError, ProgramError, SimulatorFault
-from delegate.model.builder import conv_conv_add_model, conv_model
+from delegate.model.graph import DType
+from delegate.model.tflite_schema import ModelSlot, SubGraphSlot, TensorSlot
 from delegate.npu.program_writer import checksum_position
 from delegate.options import Options
+from tests.generated.cut_model import parse
 from tests.shared_folder import MODELS, needs_models
 
 MOBILENET = MODELS / "mobilenet_v1_0.25_128_quant.tflite"
@@ -118,6 +124,59 @@ def test_a_resized_image_is_compiled_again(simulated, reference):
         each.resize_tensor_input(each.get_input_details()[0]["index"], (1, 6, 13, 5))
         each.allocate_tensors()
     assert_close(run(interpreter, 1), run(expected, 1))
+
+
+def sliced_model() -> bytes:
+    """conv -> SLICE -> conv -> SLICE -> conv: the first slice is the CPU's, as it takes a part of
+    the rows; both tell their shapes only while they run.
+    """
+    rng = np.random.default_rng(8)
+    builder = ModelBuilder("slices")
+    quantization = random_quantization(rng, DType.INT8, None, None)
+    x = builder.input("x", (1, 6, 7, 5), DType.INT8, quantization, shape_signature=(-1, 6, 7, 5))
+    for begin, size in (((0, 0, 1, 0), (-1, 6, 4, 32)), ((0, 0, 0, 16), (-1, 6, 4, 16))):
+        x = layers.conv(builder, rng, x, oc=32, kh=3, kw=3)
+        spec = builder.spec(x)
+        y = builder.tensor(
+            f"slice{x}", (1, *size[1:]), spec.dtype, spec.quantization, shape_signature=size
+        )
+        numbers = (builder.constant(f"n{x}_{v}", np.array(v, np.int32)) for v in (begin, size))
+        builder.operator("SLICE", (x, *numbers), (y,), options.empty(), version=2)
+        x = y
+    builder.output(layers.conv(builder, rng, x, oc=9, kh=1, kw=1))
+    return builder.build()
+
+
+def test_a_resize_reaches_partitions_behind_shapes_that_are_told_late(simulated, reference):
+    model = sliced_model()
+    interpreter, expected = simulated(model_content=model), reference(model_content=model)
+    for batch in (1, 3, 2):
+        for each in (interpreter, expected):
+            each.resize_tensor_input(each.get_input_details()[0]["index"], (batch, 6, 7, 5))
+            each.allocate_tensors()
+        before = _native.submit_count()
+        assert_close(run(interpreter, batch), run(expected, batch))
+        assert _native.submit_count() == before + 2
+
+
+def test_results_have_the_shapes_that_the_runtime_gives_whatever_the_file_says(
+    simulated, reference
+):
+    builder = ModelBuilder("dense")
+    rng = np.random.default_rng(4)
+    quantization = random_quantization(rng, DType.INT8, None, None)
+    x = builder.input("x", (2, 1, 1, 24), DType.INT8, quantization)
+    y = layers.fully_connected(builder, rng, x, outputs=7)
+    builder.output(y)
+    root = parse(builder.build())
+    (graph,) = root.children(ModelSlot.SUBGRAPHS)
+    graph.children(SubGraphSlot.TENSORS)[y].set_integers(TensorSlot.SHAPE, (2, 1, 1, 7))
+    model = write_file(root, b"TFL3")
+    before = _native.submit_count()
+    result = run(simulated(model_content=model), 5)
+    assert _native.submit_count() == before + 1
+    assert result.shape == (2, 7)
+    assert_close(result, run(reference(model_content=model), 5))
 
 
 def test_executable_gives_the_same_bytes_as_the_runtime(simulated, tmp_path):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from delegate.model.builder import options
-from delegate.model.builder.model_builder import ModelBuilder
+from delegate.conformance.builder import options
+from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
 
 SHAPE = (1, 4, 4, 16)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import delegate
+from delegate.conformance.builder import layers
+from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime
-from delegate.model.builder import layers
-from delegate.model.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
 
 SHAPE = (2, 3, 5, 24)

@@ -11,7 +11,7 @@ import pytest
 
 from delegate._native import Executable
 from delegate.compile.compiler import compile_model
-from delegate.model.builder import conv_model
+from delegate.conformance.builder import conv_model
 from delegate.npu.program import parse
 from delegate.options import Options
 

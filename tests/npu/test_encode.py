@@ -11,8 +11,15 @@ from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, OutConvert, Ref, Source
 from delegate.npu.encode import encode_task
 from delegate.npu.encode_conv import feature_grains
-from delegate.npu.regcmd import fetch_amount, segment_stride_words, unpack_word
+from delegate.npu.regcmd import (
+    fetch_amount,
+    read_commands,
+    segment_stride_words,
+    unpack_word,
+)
 from tests.npu.sample_tasks import add_task, conv_task, surface_bytes
+from tests.npu.test_encode_captures import streams
+from tests.shared_folder import stream_files
 
 OPERANDS = Ref(BufferId.CONSTANTS, 256)
 PER_CHANNEL = BsStage(
@@ -303,3 +310,33 @@ def test_an_operand_per_channel_has_surfaces_of_one_pixel():
     ew = EwStage(operand=place, per_channel=True, operation=EwOperation.MULTIPLY)
     found = values(conv_task(ew=ew))[0]
     assert found["DPU_RDMA.RDMA_EW_SURF_STRIDE"] == 16
+
+
+MAXIMA = [path for path in stream_files() if path.stem == "max5_ew"]
+
+
+@pytest.mark.parametrize(("number", "height", "width"), [(0, 20, 20), (3, 20, 20), (5, 16, 16)])
+def test_maxima_are_those_of_a_stream_that_two_simulators_agree_on(number, height, width):
+    """Of 20 x 28 pixels with a border; the last ones read rows of 20 pixels, 16 of each."""
+    if not MAXIMA:
+        pytest.skip("no folder of streams")
+    words = list(streams(MAXIMA[0]))[number]
+    theirs = {c.register.full_name: c.value for c in read_commands(words) if c.register}
+    target = theirs["DPU.DST_SURF_STRIDE"]
+    task = dataclasses.replace(
+        add_task(h=height, w=width, c=32, bs=BsStage(), out=OutConvert(1, 0, 0)),
+        source_surface_stride_bytes=28 * 20 * 16,
+        source_line_stride_bytes=20 * 16,
+        ew=EwStage(
+            operand=Ref(BufferId.INPUT, 16),
+            operation=EwOperation.MAX,
+            surface_stride_bytes=28 * 20 * 16,
+            line_stride_bytes=20 * 16,
+        ),
+    )
+    cube = dataclasses.replace(task.output, surface_stride_bytes=target)
+    ours = values(dataclasses.replace(task, output=cube))[0]
+    skipped = ("PC.", "ENABLE.", "SYNC.")
+    for name, value in theirs.items():
+        if not name.endswith("BASE_ADDR") and not name.startswith(skipped):
+            assert ours[name] == value, name

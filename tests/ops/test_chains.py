@@ -9,10 +9,10 @@ import pytest
 
 from delegate._native import Executable
 from delegate.compile.compiler import CompileResult, compile_model
+from delegate.conformance.builder import layers, options
+from delegate.conformance.builder.functions import function
+from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.lower.task import BufferId
-from delegate.model.builder import layers, options
-from delegate.model.builder.functions import function
-from delegate.model.builder.model_builder import ModelBuilder
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.options import Options

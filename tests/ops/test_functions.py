@@ -9,8 +9,8 @@ import pytest
 
 from delegate._native import Executable
 from delegate.compile.compiler import compile_model
-from delegate.model.builder.functions import function_model
-from delegate.model.builder.options import BuiltinOptions, of
+from delegate.conformance.builder.functions import function_model
+from delegate.conformance.builder.options import BuiltinOptions, of
 from delegate.model.graph import DType, Quantization
 from delegate.ops import OPERATORS
 from delegate.ops.gelu import GeluOptions

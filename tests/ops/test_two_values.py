@@ -11,13 +11,13 @@ from tflite_runtime.interpreter import Interpreter, OpResolverType
 
 from delegate._native import Executable
 from delegate.compile.compiler import compile_model
+from delegate.conformance.builder import options
+from delegate.conformance.builder.functions import function
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.options import BuiltinOptions
 from delegate.lower.numerics.addition import requantize_sum
 from delegate.lower.numerics.multiplication import requantize_product
 from delegate.lower.numerics.tflite import activation_range
-from delegate.model.builder import options
-from delegate.model.builder.functions import function
-from delegate.model.builder.model_builder import ModelBuilder
-from delegate.model.builder.options import BuiltinOptions
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.ops.shared.fixed_point import float32_product
 from delegate.options import Options

@@ -15,8 +15,8 @@ import pytest
 from delegate.compile import cache as compile_cache
 from delegate.compile.cache import SUFFIX, cache_key, compile_cached
 from delegate.compile.compiler import compile_model
+from delegate.conformance.builder import conv_model
 from delegate.log import LOGGER_NAME
-from delegate.model.builder import conv_model
 from delegate.model.tflite_reader import read_graph
 from delegate.options import OPTIONS, Choice, ChoiceOrPath, Options
 from tests.shared_folder import MODELS, needs_models

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from delegate.model.builder import (
+from delegate.conformance.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,
@@ -20,9 +20,11 @@ from delegate.model.builder import (
     layers,
     options,
 )
-from delegate.model.builder.functions import function as function_of
-from delegate.model.builder.functions import function_model
-from delegate.model.builder.options import BuiltinOptions
+from delegate.conformance.builder.functions import function as function_of
+from delegate.conformance.builder.functions import function_model
+from delegate.conformance.builder.options import BuiltinOptions
+from delegate.conformance.builder.pooling import pool
+from delegate.conformance.builder.resizing import resize
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
@@ -118,6 +120,24 @@ def cut(
     return read_graph(b.build())
 
 
+def reshaped(shape: tuple[int, ...] = (1, 6, 32)) -> Graph:
+    """Of [1, 3, 2, 32]."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
+    b.output(aliases.reshape(b, x, shape))
+    return read_graph(b.build())
+
+
+def shape_computed() -> Graph:
+    """A reshape whose shape is an input."""
+    graph = reshaped()
+    shape = graph.nodes[0].inputs[1]
+    tensors = (
+        dataclasses.replace(t, constant=None) if t.index == shape else t for t in graph.tensors
+    )
+    return Graph(tuple(tensors), graph.nodes, (*graph.inputs, shape), graph.outputs)
+
+
 def halves() -> Graph:
     b = ModelBuilder()
     x = b.input("x", (2, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
@@ -178,6 +198,25 @@ def two_operands(op: str) -> Graph:
 
 def slopes() -> Graph:
     return two_operands("PRELU")
+
+
+def pooled(shape: tuple[int, ...] = (1, 9, 7, 5), size: int = 3) -> Graph:
+    builder = ModelBuilder()
+    x = builder.input("x", shape, DType.INT8, per_tensor(0.5, 3))
+    builder.output(pool(builder, "MAX_POOL_2D", x, size, size))
+    return read_graph(builder.build())
+
+
+def enlarged(shape: tuple[int, ...] = (1, 3, 2, 5), factor: int = 2) -> Graph:
+    return enlarged_to(shape[1] * factor, shape[2] * factor, shape)
+
+
+def enlarged_to(rows: int, columns: int, shape: tuple[int, ...] = (1, 3, 2, 5)) -> Graph:
+    b = ModelBuilder()
+    x = b.input("x", shape, DType.INT8, per_tensor(0.5, 3))
+    table = options.resize_nearest()
+    b.output(resize(b, "RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table))
+    return read_graph(b.build())
 
 
 def with_nodes(*nodes: Node) -> Graph:
@@ -412,6 +451,8 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "alias_parts_differ": [
         (lambda: with_node(joined(parts=(16, 16)), inputs=(0, 0)), "is"),
     ],
+    "reshape_keeps_pixels": [(lambda: reshaped((1, 3, 4, 16)), "[1, 3, 4, 16]")],
+    "new_shape_constant": [(shape_computed, "is computed")],
     "weights_not_shuffled": [(lambda: with_options(fc(), weights_format=1), "shuffled")],
     "weights_rank": [(lambda: with_input(fc(), W, shape=(5, 3, 4)), "[5, 3, 4]")],
     "feature_rank": [(lambda: with_input(fc(), X, shape=(1, 1, 1, 2, 12)), "[1, 1, 1, 2, 12]")],
@@ -448,6 +489,38 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_options(leaky(), alpha=math.nan), "it is nan"),
     ],
     "one_slope": [(slopes, "is [1, 2, 3, 4]")],
+    "pool_rank": [
+        (lambda: with_input(pooled(), X, shape=(9, 7, 5)), "[9, 7, 5] and [1, 9, 7, 5]"),
+        (lambda: with_output(pooled(), shape=(1, 9, 7, 4)), "[1, 9, 7, 5] and [1, 9, 7, 4]"),
+        (lambda: with_output(pooled(), shape=(2, 9, 7, 5)), "[2, 9, 7, 5]"),
+    ],
+    "pool_keeps_quantization": [
+        (lambda: with_output(pooled(), quantization=per_tensor(0.25, 3)), "differ"),
+    ],
+    "window_in_range": [
+        (lambda: with_options(pooled(), filter_w=0), "it is 3 x 0, the strides 1 x 1"),
+        (lambda: with_options(pooled(), stride_h=8), "it is 3 x 3, the strides 8 x 1"),
+    ],
+    "pooled_sides_in_range": [
+        (lambda: pooled((1, 8192, 1, 1)), "they are [8192, 1, 1]"),
+        (lambda: pooled((1, 1, 1, 8192)), "they are [1, 1, 8192]"),
+    ],
+    "pooled_size_follows": [
+        (lambda: with_output(pooled(), shape=(1, 9, 6, 5)), "is 9 x 6, not 9 x 7"),
+        (lambda: with_options(pooled(), padding=Padding.VALID), "not 7 x 5"),
+    ],
+    "new_size_known": [
+        (lambda: with_input(enlarged(), 1, constant=None), "does not hold 2 constants"),
+        (lambda: with_output(enlarged(), shape=(1, 7, 4, 5)), "they give [1, 6, 4, 5], tensor"),
+    ],
+    "resized_sides_in_range": [(lambda: enlarged((1, 4096, 1, 1)), "they are [8192, 2, 1]")],
+    "pixels_repeated": [
+        (lambda: enlarged(factor=9), "from [3, 2] to [27, 18]"),
+        (lambda: with_options(enlarged(factor=3), align_corners=True), "from [3, 2] to [9, 6]"),
+        (lambda: enlarged_to(5, 4), "from [3, 2] to [5, 4]"),
+        (lambda: enlarged_to(2, 4), "from [3, 2] to [2, 4]"),
+    ],
+    "pool_padding_in_range": [(lambda: pooled(size=17), "16 and 16")],
 }
 
 

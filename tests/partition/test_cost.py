@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delegate.compile.compiler import compile_model
-from delegate.model.builder import conv_model
+from delegate.conformance.builder import conv_model
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from delegate.partition.cost import PartitionCost, slower_partitions

@@ -9,6 +9,7 @@ from delegate.partition.documentation import (
     PAGE_PATH,
     common_rules,
     main,
+    sentence_of,
     supported_operators_page,
 )
 
@@ -36,9 +37,9 @@ def test_sentences_are_sentences() -> None:
         names = [rule.name for rule in operator.rules]
         assert len(set(names)) == len(names)
         for rule in operator.rules:
-            assert "{" not in rule.sentence
-            assert not rule.sentence.endswith(".")
-            assert len(rule.sentence) < 130
+            assert "{" not in sentence_of(rule)
+            assert not sentence_of(rule).endswith(".")
+            assert len(sentence_of(rule)) < 130
 
 
 def test_main_writes_the_page(tmp_path: Path) -> None:

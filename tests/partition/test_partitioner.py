@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from delegate.compile.compiler import CompileResult, compile_model
-from delegate.model.builder import (
+from delegate.conformance.builder import (
     ModelBuilder,
     conv_conv_add_model,
     conv_model,
@@ -17,7 +17,7 @@ from delegate.model.builder import (
     fully_connected_model,
     layers,
 )
-from delegate.model.builder.ranges import random_quantization
+from delegate.conformance.builder.ranges import random_quantization
 from delegate.model.graph import DType, Graph, Node
 from delegate.model.partition import Partition
 from delegate.model.tflite_reader import read_graph

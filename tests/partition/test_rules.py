@@ -10,14 +10,14 @@ import pytest
 
 import delegate.compile.compiler
 from delegate.compile.compiler import compile_model
+from delegate.conformance.builder import ModelBuilder, layers, options
 from delegate.errors import EncodingError, LoweringError
 from delegate.lower.rules import RULES as LOWERING_RULES
-from delegate.model.builder import ModelBuilder, layers, options
 from delegate.model.graph import DType, Graph, Quantization
 from delegate.model.partition import Partition
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
-from delegate.partition.documentation import supported_operators_page
+from delegate.partition.documentation import sentence_of, supported_operators_page
 from delegate.partition.rules import RULES as PARTITION_RULES
 from delegate.partition.workload import workload_of
 
@@ -27,7 +27,7 @@ SCALING = Quantization((0.5,), (3,))
 
 @pytest.mark.parametrize("rule", [*LOWERING_RULES, *PARTITION_RULES], ids=lambda rule: rule.name)
 def test_a_rule_is_on_the_page_and_in_a_test(rule) -> None:
-    assert f"| `{rule.name}` | {rule.sentence}. |" in supported_operators_page()
+    assert f"| `{rule.name}` | {sentence_of(rule)}. |" in supported_operators_page()
     asserted = [f'"{rule.name}"', rule.name.upper() + ".name"]
     found = [
         path

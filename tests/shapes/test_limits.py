@@ -9,7 +9,7 @@ import pytest
 
 from delegate._native import Executable
 from delegate.compile.compiler import compile_model
-from delegate.model.builder import (
+from delegate.conformance.builder import (
     add_model,
     conv_model,
     depthwise_model,

@@ -17,10 +17,10 @@ import pytest
 from delegate._native import Executable
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model
+from delegate.conformance.builder import Arithmetic, conv_model, depthwise_model
+from delegate.conformance.builder.layers import output_size
 from delegate.lower.tiling.geometry import Axis, ConvGeometry
 from delegate.lower.tiling.tiles import plan_tiles
-from delegate.model.builder import Arithmetic, conv_model, depthwise_model
-from delegate.model.builder.layers import output_size
 from delegate.model.graph import DType, Padding
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options

@@ -27,7 +27,7 @@ def prepare(share: Path) -> None:
         return
     import numpy as np
 
-    from delegate.model.builder import conv_model
+    from delegate.conformance.builder import conv_model
 
     shutil.copy(PROBE, share / "probe.py")
     with tempfile.TemporaryDirectory() as folder:

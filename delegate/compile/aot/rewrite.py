@@ -72,7 +72,7 @@ def compile_ahead_of_time(source: PathOrBytes, options: Options) -> AheadOfTime:
 
 
 def _refuse_compiled(model: Model) -> None:
-    if any(n.op == f"CUSTOM:{OPERATOR_NAME}" for g in model.subgraphs for n in g.nodes):
+    if any(n.custom_name == OPERATOR_NAME for g in model.subgraphs for n in g.nodes):
         raise ModelError(
             f"{model.source}: was compiled ahead of time already; give the original model"
         )

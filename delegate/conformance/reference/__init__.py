@@ -18,15 +18,23 @@ import numpy as np
 from delegate.conformance.reference.arithmetic import Array, clamp
 from delegate.model.graph import Activation, DType, Graph, Node
 from delegate.ops import OPERATORS
-from delegate.ops.operator import GraphFacts
 from delegate.partition.partitioner import node_macs
+from delegate.partition.rules import facts_of
 
 
 @functools.cache
 def _module(op: str) -> Any:
-    """The module of an operator: ``reference``, and ``is_covered`` where it does not take all."""
+    """The module of an operator: ``reference``; ``is_covered`` where it does not take all,
+    ``is_undefined`` where the kernels do not define what they take; ``CARRIES_ERRORS`` where
+    operands that are a step off show in the result, scaled.
+    """
     name = f"{__name__}.{op.lower()}"
     return import_module(name) if op in OPERATORS and find_spec(name) is not None else None
+
+
+def has_reference(op: str) -> bool:
+    """Whether there is a reference for an operator."""
+    return _module(op) is not None
 
 
 def supports(graph: Graph) -> bool:
@@ -42,6 +50,17 @@ def _covers(graph: Graph, node: Node) -> bool:
     return covered
 
 
+def is_undefined(graph: Graph) -> bool:
+    """Whether a reference kernel does not define what a node of ``graph`` gives."""
+    nodes = ((_module(node.op), node) for node in graph.nodes)
+    return any(getattr(m, "is_undefined", lambda *_: False)(graph, node) for m, node in nodes)
+
+
+def carries_errors(node: Node) -> bool:
+    """Whether results are as far off as the operands together, each in units of the result."""
+    return getattr(_module(node.op), "CARRIES_ERRORS", False)
+
+
 def macs(graph: Graph) -> int:
     """Multiplications of all convolutions and fully connected layers."""
     return sum(node_macs(graph, node) for node in graph.nodes)
@@ -55,7 +74,7 @@ def compute(graph: Graph, inputs: Mapping[int, Array]) -> list[Array]:
 
 def compute_all(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
     """All tensors that are not constant, the inputs too, by index."""
-    facts = GraphFacts(graph, OPERATORS)
+    facts = facts_of(graph)
     values = dict(inputs)
     for node in graph.nodes:
         output = graph.tensor(node.outputs[0])

@@ -14,3 +14,12 @@ def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
     features, weights = operands(graph, node, values)
     acc = features.reshape(-1, weights.shape[1]) @ weights.T
     return requantize(graph, node, np.rint(acc).astype(np.int64), in_float=True)
+
+
+def is_undefined(graph: Graph, node: Node) -> bool:
+    """With scales per channel the kernel takes the output's first two dimensions for rows and
+    outputs, whatever its rank, and leaves the rest unwritten.
+    """
+    quantization = graph.tensor(node.inputs[1]).quantization
+    is_per_channel = quantization is not None and quantization.is_per_channel
+    return is_per_channel and len(graph.tensor(node.outputs[0]).shape) > 2

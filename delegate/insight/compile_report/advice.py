@@ -14,7 +14,6 @@ from delegate.compile.compiler import CompileResult
 from delegate.npu.perf import estimate_task, total
 from delegate.partition.partitioner import partition_graph
 
-MODEL_CLOCK_HZ = 1_000_000_000
 LAUNCH_US = 8.0
 """Of a task inside a chain; a driver that kicks every task takes about 22 us (observed)."""
 
@@ -39,10 +38,10 @@ def costs(result: CompileResult) -> dict[str, Any]:
                 ddr += estimate.cycles
             layers.append((estimate.cycles, number, layer.op, layer.name))
     layers.sort(key=lambda item: -item[0])
-    cycles = npu + ddr
+    cycles, rates = npu + ddr, result.chip.rates
     parts = {
-        "npu_limited_us": npu * 1e6 / MODEL_CLOCK_HZ,
-        "ddr_limited_us": ddr * 1e6 / MODEL_CLOCK_HZ,
+        "npu_limited_us": rates.microseconds(npu),
+        "ddr_limited_us": rates.microseconds(ddr),
         "launches_us": tasks * LAUNCH_US,
     }
     return {

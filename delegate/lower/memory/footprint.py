@@ -84,8 +84,8 @@ def accesses(task: Task | TableLoad) -> Iterator[Access]:
         yield _feature(task)
         yield Access("the weights", task.weights.source, task.weights.total_bytes)
     else:
-        stride = task.source_surface_stride_bytes
-        yield _map("the main operand", task, task.source, surfaces, stride)
+        strides = task.source_line_stride_bytes, task.source_surface_stride_bytes
+        yield _map("the main operand", task, task.source, surfaces, *strides)
     if task.bs.operands is not None:
         yield _bs_operands(task, task.bs.operands)
     if task.bn.operands is not None:
@@ -95,8 +95,8 @@ def accesses(task: Task | TableLoad) -> Iterator[Access]:
             size = output.channels * task.ew.operand_bytes
             yield Access("the EW operand", task.ew.operand, size)
         else:
-            stride = task.ew.surface_stride_bytes
-            yield _map("the EW operand", task, task.ew.operand, surfaces, stride)
+            strides = task.ew.line_stride_bytes, task.ew.surface_stride_bytes
+            yield _map("the EW operand", task, task.ew.operand, surfaces, *strides)
     row_bytes = output.width * ATOM_BYTES
     yield Access(
         "the output",
@@ -124,10 +124,14 @@ def _feature(task: ConvTask) -> Access:
     )
 
 
-def _map(what: str, task: Task, start: Ref, surfaces: int, stride_bytes: int) -> Access:
-    """An operand with the pixels of the output, without gaps between rows."""
-    size = task.output.height * task.output.width * ATOM_BYTES
-    return Access(what, start, size, surfaces=surfaces, surface_stride_bytes=stride_bytes)
+def _map(
+    what: str, task: Task, start: Ref, surfaces: int, line_bytes: int | None, stride_bytes: int
+) -> Access:
+    """An operand with the pixels of the output."""
+    rows, row_bytes = task.output.height, task.output.width * ATOM_BYTES
+    if line_bytes in (None, row_bytes):
+        rows, row_bytes, line_bytes = 1, rows * row_bytes, 0
+    return Access(what, start, row_bytes, rows, line_bytes or 0, surfaces, stride_bytes)
 
 
 def _bs_operands(task: Task, start: Ref) -> Access:

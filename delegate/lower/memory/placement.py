@@ -67,13 +67,12 @@ class _Piece:
 
     uses: tuple[TensorUse, ...]
     images: int
-    rows: int
-    width: int
+    pixels: int
     surfaces: int
 
     @property
     def strides(self) -> Strides:
-        surface = self.rows * self.width * ATOM_BYTES
+        surface = self.pixels * ATOM_BYTES
         return Strides(surface, align(self.surfaces * surface, DMA_ALIGN_BYTES))
 
     @property
@@ -95,15 +94,14 @@ def _pieces(graph: Graph, uses: Iterable[TensorUse]) -> list[_Piece]:
 
 
 def _piece(graph: Graph, uses: tuple[TensorUse, ...]) -> _Piece:
-    images, rows, width, surfaces = 0, 0, 0, 0
+    images, pixels, surfaces = 0, 0, 0
     for use in uses:
         view = use.folded[0] if use.folded else view_of(graph.tensor(use.index).shape)
         place = use.place or Place(use.index, 0, 0, 0)
         images = max(images, place.image + view.images)
-        rows = max(rows, place.row + view.height)
-        width = view.width
+        pixels = max(pixels, place.pixel + view.pixels)
         surfaces = max(surfaces, place.channel // CHANNELS_PER_SURFACE + use.surfaces)
-    return _Piece(uses, images, rows, width, surfaces)
+    return _Piece(uses, images, pixels, surfaces)
 
 
 def place_tensors(graph: Graph, uses: Iterable[TensorUse]) -> MemoryPlan:
@@ -187,7 +185,7 @@ def _device_tensors(graph: Graph, piece: _Piece, offset: int) -> dict[int, Devic
         if use.place is not None:
             start += use.place.image * strides.image_bytes
             start += use.place.channel // CHANNELS_PER_SURFACE * strides.surface_bytes
-            start += use.place.row * tensor.line_stride_bytes
+            start += use.place.pixel * ATOM_BYTES
         placed[use.index] = replace(
             tensor,
             surfaces=use.surfaces,

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a tensor begins in the piece of memory of its group, named by one of its tensors."""
+    """Where a tensor begins in the piece of memory of its group, named by one of its tensors.
+    ``pixel``: of the image, counted row by row.
+    """
 
     group: int
     image: int
-    row: int
+    pixel: int
     channel: int

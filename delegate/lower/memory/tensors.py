@@ -7,7 +7,7 @@ share memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Groups
 from delegate.chip.limits import (
@@ -77,6 +77,11 @@ class DeviceTensor:
         if self.within is not None:
             return self.within.image_bytes
         return align(self.surfaces * self.surface_stride_bytes, DMA_ALIGN_BYTES)
+
+    def image(self, number: int) -> DeviceTensor:
+        """One of its images."""
+        view = replace(self.view, images=1)
+        return replace(self, view=view, location=self.pixel(number * view.pixels))
 
     def pixel(self, number: int) -> Ref:
         """The first byte of pixel ``number`` in surface 0; pixels are counted row by row over all

@@ -23,10 +23,10 @@ from delegate.model.graph import Graph, Node
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """Images, rows and surfaces that a tensor takes of shared memory, ends excluded."""
+    """Images, pixels and surfaces that a tensor takes of shared memory, ends excluded."""
 
     images: tuple[int, int]
-    rows: tuple[int, int]
+    pixels: tuple[int, int]
     surfaces: tuple[int, int]
 
     def meets(self, other: _Box) -> bool:
@@ -34,7 +34,7 @@ class _Box:
             first < other_end and other_first < end
             for (first, end), (other_first, other_end) in (
                 (self.images, other.images),
-                (self.rows, other.rows),
+                (self.pixels, other.pixels),
                 (self.surfaces, other.surfaces),
             )
         )
@@ -103,7 +103,7 @@ def _box(graph: Graph, tensor: int, place: Place) -> _Box:
     count = -(-view.channels // CHANNELS_PER_SURFACE)
     return _Box(
         (place.image, place.image + view.images),
-        (place.row, place.row + view.height),
+        (place.pixel, place.pixel + view.pixels),
         (surface, surface + count),
     )
 
@@ -111,28 +111,28 @@ def _box(graph: Graph, tensor: int, place: Place) -> _Box:
 def _widened(box: _Box, surfaces: int) -> _Box:
     """``box`` with so many surfaces, or with its own if it has more."""
     first, end = box.surfaces
-    return _Box(box.images, box.rows, (first, max(end, first + surfaces)))
+    return _Box(box.images, box.pixels, (first, max(end, first + surfaces)))
 
 
 def _beyond(widened: _Box, box: _Box) -> _Box:
     """The surfaces that ``widened`` has behind those of ``box``."""
-    return _Box(box.images, box.rows, (box.surfaces[1], widened.surfaces[1]))
+    return _Box(box.images, box.pixels, (box.surfaces[1], widened.surfaces[1]))
 
 
 def _covered(box: _Box, parts: Sequence[_Box]) -> bool:
-    """Whether every row of every surface of ``box`` lies in one of ``parts``."""
-    lengths = [end - first for first, end in (box.images, box.rows, box.surfaces)]
+    """Whether every pixel of every surface of ``box`` lies in one of ``parts``."""
+    lengths = [end - first for first, end in (box.images, box.pixels, box.surfaces)]
     written = np.zeros(lengths, np.bool_)
     for part in parts:
-        image, row, surface = (
+        image, pixel, surface = (
             slice(max(first - start, 0), max(end - start, 0))
             for (first, end), (start, _) in zip(
-                (part.images, part.rows, part.surfaces),
-                (box.images, box.rows, box.surfaces),
+                (part.images, part.pixels, part.surfaces),
+                (box.images, box.pixels, box.surfaces),
                 strict=True,
             )
         )
-        written[image, row, surface] = True
+        written[image, pixel, surface] = True
     return bool(written.all())
 
 

@@ -29,7 +29,8 @@ class Window:
 @dataclass(frozen=True, slots=True)
 class Axis:
     """One dimension of a convolution. ``pad`` is the padding before the image; the one after it
-    follows from ``output_size``. Output rows before ``begin`` are somebody else's.
+    follows from ``output_size``. Output rows before ``begin`` are somebody else's. ``spread``: how
+    many rows an input row takes, itself and such as hold nothing.
     """
 
     input_size: int
@@ -39,6 +40,7 @@ class Axis:
     dilation: int = 1
     pad: int = 0
     begin: int = 0
+    spread: int = 1
 
     @property
     def wanted(self) -> int:
@@ -54,18 +56,19 @@ class Axis:
         """The input of output rows [start, + size), clipped to the image."""
         first = start * self.stride - self.pad
         last = (start + size - 1) * self.stride - self.pad + self.reach - 1
-        begin, end = max(first, 0), min(last, self.input_size - 1)
-        return Window(start, size, begin, end - begin + 1, begin - first)
+        begin = ceil_div(max(first, 0), self.spread)
+        end = min(last // self.spread, self.input_size - 1)
+        return Window(start, size, begin, end - begin + 1, begin * self.spread - first)
 
     def outputs_within(self, start: int, input_rows: int) -> int:
         """The most output rows from ``start`` that need at most ``input_rows``; 0: not even one."""
         remaining = self.output_size - start
         # Input rows end at row `end`, exclusive, unless the image ends before.
-        end = max(start * self.stride - self.pad, 0) + input_rows
+        end = ceil_div(max(start * self.stride - self.pad, 0), self.spread) + input_rows
         if end >= self.input_size:
             return remaining
         # Row o ends at o * stride - pad + reach, exclusive.
-        last = (end - self.reach + self.pad) // self.stride
+        last = (end * self.spread - self.reach + self.pad) // self.stride
         return max(0, min(remaining, last - start + 1))
 
     def windows(self, size: int) -> tuple[Window, ...]:

@@ -187,7 +187,8 @@ def _column_windows(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window
         * geometry.cbuf.entry_bytes
         // (channels * geometry.element_bytes)
     )
-    most = (min(pixels, geometry.limits.feature_size) + 2 * axis.reach) // axis.stride + 1
+    widest = min(pixels, geometry.limits.feature_size) * axis.spread
+    most = (widest + 2 * axis.reach) // axis.stride + 1
     for count in range(ceil_div(axis.output_size, most), axis.output_size + 1):
         size = ceil_div(axis.output_size, count)
         if size == last:

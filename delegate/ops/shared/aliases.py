@@ -1,6 +1,7 @@
 """Rules of operators that move no data: the tensors of a partition lie inside one another.
 
-A part of a tensor is free where it begins at a surface of 16 channels, or is whole rows or images.
+A part of a tensor is free where it begins at a surface of 16 channels, or is consecutive pixels or
+whole images.
 Whether the parts of several nodes can all be had at once is decided per partition, in
 ``partition.aliases``.
 """
@@ -44,10 +45,11 @@ def alias_position_known(facts: GraphFacts, node: Node) -> str | None:
 
 @constraint(channels=SURFACE_CHANNELS)
 def alias_begins_at_surface(facts: GraphFacts, node: Node) -> str | None:
-    """Every part must have whole rows of pixels and begin at a multiple of {channels} channels."""
+    """Every part must be consecutive pixels and begin at a multiple of {channels} channels."""
     for link in facts.links(node):
         part, whole = facts.graph.tensor(link.part), facts.graph.tensor(link.whole)
-        if four_dimensions(part.shape)[2] != four_dimensions(whole.shape)[2]:
+        _, height, width, _ = four_dimensions(part.shape)
+        if height > 1 and width != four_dimensions(whole.shape)[2]:
             return f"{named(part)} takes a part of the rows of {named(whole)}"
         if link.begin[3] % SURFACE_CHANNELS:
             return f"{named(part)} begins at channel {link.begin[3]} of {named(whole)}"

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delegate.chip.rk3588 import RK3588
+from delegate.chip.chip import Chip
 from delegate.lower.convolution import PlannedConvolution, planned_convolution
 from delegate.lower.input_fold import fold_convolution, host_tensor
 from delegate.lower.memory.tensors import View
 from delegate.lower.model_weights import DeviceWeights, leading_padding, real_ratios
 from delegate.lower.operation import Operation, Planning, layer_name
 from delegate.lower.resolved import Convolution
-from delegate.model.graph import Activation, Node, Padding
+from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import Options
-from delegate.ops.operator import GraphFacts, constraint, named
+from delegate.ops.operator import GraphFacts, Shape, constraint, named
 from delegate.ops.shared.common import weights_of
 
 RANK = 4
-MAX_KERNEL = RK3588.limits.kernel_size
-MAX_STRIDE = RK3588.limits.stride
-MAX_DILATION = RK3588.limits.dilation
-MAX_PADDING = RK3588.limits.pad
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,57 +78,84 @@ def same_batch(facts: GraphFacts, node: Node) -> str | None:
     return f"they are {batches[0]} and {batches[1]}" if batches[0] != batches[1] else None
 
 
-@constraint(most=MAX_KERNEL)
+def _most_kernel(chip: Chip) -> int:
+    return chip.limits.kernel_size
+
+
+def most_stride(chip: Chip) -> int:
+    return chip.limits.stride
+
+
+def _most_dilation(chip: Chip) -> int:
+    return chip.limits.dilation
+
+
+def most_padding(chip: Chip) -> int:
+    return chip.limits.pad
+
+
+@constraint(most=_most_kernel)
 def kernel_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Kernel sides must be in the range 1 to {most}."""
     kh, kw = kernel_size(facts, node)
-    return f"the kernel is {kh} x {kw}" if max(kh, kw) > MAX_KERNEL else None
+    return f"the kernel is {kh} x {kw}" if max(kh, kw) > _most_kernel(facts.chip) else None
 
 
-@constraint(most=MAX_STRIDE)
+@constraint(most=most_stride)
 def strides_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Strides must be in the range 1 to {most}."""
     o = geometry(facts, node)
-    if all(1 <= s <= MAX_STRIDE for s in (o.stride_h, o.stride_w)):
+    if all(1 <= s <= most_stride(facts.chip) for s in (o.stride_h, o.stride_w)):
         return None
     return f"they are {o.stride_h} x {o.stride_w}"
 
 
-@constraint(most=MAX_DILATION)
+@constraint(most=_most_dilation)
 def dilation_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Dilations must be in the range 1 to {most}."""
     o = geometry(facts, node)
-    if all(1 <= d <= MAX_DILATION for d in (o.dilation_h, o.dilation_w)):
+    if all(1 <= d <= _most_dilation(facts.chip) for d in (o.dilation_h, o.dilation_w)):
         return None
     return f"they are {o.dilation_h} x {o.dilation_w}"
 
 
-def _sides(facts: GraphFacts, node: Node) -> tuple[tuple[int, int], tuple[int, int]]:
+Side = tuple[int, int]
+
+
+def _sides(graph: Graph, node: Node, options: ConvolutionOptions) -> tuple[Side, Side]:
     """(rows, top) and (columns, left) as the geometry gives them."""
-    o = geometry(facts, node)
-    kh, kw = kernel_size(facts, node)
-    _, h, w, _ = facts.features(node)[0].shape
+    o = options
+    _, kh, kw, _ = graph.tensor(node.inputs[1]).shape
+    _, h, w, _ = graph.tensor(node.inputs[0]).shape
     return (
         output_and_padding(h, kh, o.stride_h, o.dilation_h, o.padding),
         output_and_padding(w, kw, o.stride_w, o.dilation_w, o.padding),
     )
 
 
+def convolved(
+    graph: Graph, node: Node, options: ConvolutionOptions, channels: int
+) -> tuple[Shape, ...]:
+    """The shape of the output, which has ``channels``."""
+    (rows, _), (columns, _) = _sides(graph, node, options)
+    return ((graph.tensor(node.inputs[0]).shape[0], rows, columns, channels),)
+
+
 @constraint()
 def output_size_follows(facts: GraphFacts, node: Node) -> str | None:
     """Height and width of the output must follow from input, kernel, strides, dilation, padding."""
-    (rows, _), (columns, _) = _sides(facts, node)
+    (rows, _), (columns, _) = _sides(facts.graph, node, geometry(facts, node))
     output = facts.outputs(node)[0]
     if output.shape[1:3] == (rows, columns):
         return None
     return f"{named(output)} is {output.shape[1]} x {output.shape[2]}, not {rows} x {columns}"
 
 
-@constraint(most=MAX_PADDING)
+@constraint(most=most_padding)
 def padding_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Padding at the top and at the left must be at most {most}."""
-    (_, top), (_, left) = _sides(facts, node)
-    return f"top {top}, left {left}" if max(top, left) > MAX_PADDING else None
+    (_, top), (_, left) = _sides(facts.graph, node, geometry(facts, node))
+    return f"top {top}, left {left}" if max(top, left) > most_padding(facts.chip) else None
 
 
 def paddings(

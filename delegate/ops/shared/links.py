@@ -15,8 +15,11 @@ from delegate.model.graph import Graph, Node
 
 RANK = 4
 
-Position = tuple[int, int, int, int]
-"""Image, row, column and channel."""
+Box = tuple[int, int, int, int]
+"""Images, rows, columns and channels: a position or size."""
+
+Position = tuple[int, int, int]
+"""Image, pixel of it, counted row by row, and channel."""
 
 
 class LinkError(ValueError):
@@ -25,25 +28,45 @@ class LinkError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """``part`` is a box of ``whole``; ``begin`` is its first element there."""
+    """``part`` is a box of ``whole``, or as many pixels of as many channels in other rows;
+    ``begin`` is its first element there.
+    """
 
     whole: int
     part: int
-    begin: Position
+    begin: Box
 
 
-def four_dimensions(shape: Sequence[int], fill: int = 1) -> Position:
+def four_dimensions(shape: Sequence[int], fill: int = 1) -> Box:
     """A shape or position of rank 0 to 4 with leading ``fill``."""
     images, height, width, channels = (fill,) * (RANK - len(shape)) + tuple(shape)
     return images, height, width, channels
 
 
+def axis_of(axis: int, shape: Sequence[int]) -> int:
+    """An axis that may count from the end, from the front. Raises LinkError."""
+    if not -len(shape) <= axis < len(shape):
+        raise LinkError(f"the axis is {axis}, the shape {list(shape)}")
+    return axis % len(shape)
+
+
+def position(graph: Graph, link: Link) -> Position:
+    """Where ``link.part`` begins in ``link.whole``."""
+    _, _, width, _ = four_dimensions(graph.tensor(link.whole).shape)
+    image, row, column, channel = link.begin
+    return image, row * width + column, channel
+
+
+def extent(shape: Sequence[int]) -> Position:
+    """Images, pixels and channels of a shape of rank 0 to 4."""
+    images, height, width, channels = four_dimensions(shape)
+    return images, height * width, channels
+
+
 def parts_along(graph: Graph, whole: int, parts: Sequence[int], axis: int) -> tuple[Link, ...]:
     """``parts`` one after the other along ``axis`` of ``whole``. Raises LinkError."""
     shape = graph.tensor(whole).shape
-    if not -len(shape) <= axis < len(shape):
-        raise LinkError(f"the axis is {axis}, the shape {list(shape)}")
-    axis %= len(shape)
+    axis = axis_of(axis, shape)
     links = []
     end = 0
     for part in parts:

@@ -37,7 +37,7 @@ DECODERS = (
     "yolov5-grids", "yolov8-grids", "yolox-grids", "yolo-fastest",
 )  # fmt: skip
 
-POST_PROCESS = "CUSTOM:TFLite_Detection_PostProcess"
+POST_PROCESS = "TFLite_Detection_PostProcess"
 
 _COCO_CLASSES = 80
 _STRIDES = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32), (8, 16), (16, 32), (32,))
@@ -95,7 +95,7 @@ def _ssd(
     graph: Graph, outputs: Sequence[OutputTensor], input_h: int, input_w: int, hints: Hints
 ) -> Head | None:
     for node in graph.nodes:
-        if node.op == POST_PROCESS and _wanted(hints, "ssd") and len(node.outputs) >= 4:
+        if node.custom_name == POST_PROCESS and _wanted(hints, "ssd") and len(node.outputs) >= 4:
             try:
                 order = [graph.outputs.index(tensor) for tensor in node.outputs[:4]]
             except ValueError:

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delegate import __version__
 from delegate.host.delegated import DelegatedModel
 from delegate.host.reference import ReferenceModel
 from delegate.options import Options
+from delegate.version import __version__
 from delegate.vision.class_ranking import probabilities
 from delegate.vision.detection.boxes import Detections
 from delegate.vision.detection.detector import DetectorPlan, Thresholds, detect

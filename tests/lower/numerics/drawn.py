@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.model.builder import (
+from delegate.conformance.builder import (
     Arithmetic,
     add_model,
     conv_model,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.model.builder import layers, options
-from delegate.model.builder.layers import Arithmetic
-from delegate.model.builder.model_builder import ModelBuilder
-from delegate.model.builder.ranges import LIMITS
+from delegate.conformance.builder import layers, options
+from delegate.conformance.builder.layers import Arithmetic
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.ranges import LIMITS
 from delegate.model.graph import Activation, DType, Padding, Quantization
 
 _CHANNEL_STEP = 8

@@ -14,8 +14,8 @@ import flatbuffers
 import numpy as np
 import numpy.typing as npt
 
-from delegate.model.builder.options import BuiltinOptions, empty
-from delegate.model.builder.table_writer import (
+from delegate.conformance.builder.options import BuiltinOptions, empty
+from delegate.conformance.builder.table_writer import (
     BUFFER_ALIGNMENT_BYTES,
     OperatorSpec,
     SubGraphSpec,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import flatbuffers
 import numpy as np
 
-from delegate.model.builder.options import BuiltinOptions, FieldKind
+from delegate.conformance.builder.options import BuiltinOptions, FieldKind
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_operators import PLACEHOLDER_FOR_GREATER_OP_CODES
 from delegate.model.tflite_schema import (

@@ -1,9 +1,9 @@
 """Small .tflite models built in memory for tests, conformance and benchmarks."""
 
-from delegate.model.builder.layers import Arithmetic
-from delegate.model.builder.model_builder import ModelBuilder
-from delegate.model.builder.networks import mobilenet_v1, mobilenet_v2, yolo_like
-from delegate.model.builder.single_op import (
+from delegate.conformance.builder.layers import Arithmetic
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.networks import mobilenet_v1, mobilenet_v2, yolo_like
+from delegate.conformance.builder.single_op import (
     add_model,
     conv_conv_add_model,
     conv_model,

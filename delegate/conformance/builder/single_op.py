@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from delegate.model.builder import layers
-from delegate.model.builder.layers import DEFAULT_ARITHMETIC, Arithmetic
-from delegate.model.builder.model_builder import ModelBuilder
-from delegate.model.builder.ranges import LIMITS, add_operand_scale, random_quantization
+from delegate.conformance.builder import layers
+from delegate.conformance.builder.layers import DEFAULT_ARITHMETIC, Arithmetic
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.ranges import LIMITS, add_operand_scale, random_quantization
 from delegate.model.graph import Activation, DType, Padding
 
 

@@ -20,6 +20,8 @@ from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
+from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
+from delegate.ops.shared.pooling import PoolOptions
 from delegate.ops.strided_slice import StridedSliceOptions
 
 
@@ -78,10 +80,6 @@ def _int32(slot: int, value: int, default: int = 0) -> Field:
     return Field(slot, FieldKind.INT32, value, default)
 
 
-def _padding(value: Padding) -> int:
-    return value.value - 1
-
-
 def conv_2d(
     padding: Padding = Padding.SAME,
     stride_h: int = 1,
@@ -137,18 +135,8 @@ def pool_2d(
     filter_w: int = 1,
     activation: Activation = Activation.NONE,
 ) -> BuiltinOptions:
-    """Pool2DOptions: padding, stride_w, stride_h, filter_width, filter_height, activation."""
-    return BuiltinOptions(
-        OptionsType.POOL_2D,
-        (
-            _int8(0, _padding(padding)),
-            _int32(1, stride_w),
-            _int32(2, stride_h),
-            _int32(3, filter_w),
-            _int32(4, filter_h),
-            _int8(5, activation.value),
-        ),
-    )
+    """Of MAX_POOL_2D and AVERAGE_POOL_2D."""
+    return of(PoolOptions(padding, stride_w, stride_h, filter_w, filter_h, activation))
 
 
 def softmax(beta: float = 1.0) -> BuiltinOptions:
@@ -184,13 +172,7 @@ def leaky_relu(alpha: float) -> BuiltinOptions:
 
 
 def resize_nearest(align_corners: bool = False, half_pixel_centers: bool = False) -> BuiltinOptions:
-    return BuiltinOptions(
-        OptionsType.RESIZE_NEAREST_NEIGHBOR,
-        (
-            Field(0, FieldKind.BOOL, align_corners, False),
-            Field(1, FieldKind.BOOL, half_pixel_centers, False),
-        ),
-    )
+    return of(ResizeNearestOptions(align_corners, half_pixel_centers))
 
 
 def empty(union_type: int = OptionsType.NONE) -> BuiltinOptions:

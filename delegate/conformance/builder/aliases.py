@@ -1,4 +1,4 @@
-"""Adds operators that only move data: concatenations, splits and slices.
+"""Adds operators that only move data: concatenations, splits, slices and reshapes.
 
 Comes from: a builder and tensors of it, all of one quantisation. Goes to: the indices of the new
 tensors, whose quantisation is the first input's. Version 2 of the operators is the first with int8.
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from delegate.model.builder import options
-from delegate.model.builder.model_builder import ModelBuilder
+from delegate.conformance.builder import options
+from delegate.conformance.builder.model_builder import ModelBuilder
 
 
 def concatenation(
@@ -64,4 +64,21 @@ def slice_of(
     builder.operator(
         "STRIDED_SLICE", (x, start, ends, strides), (y,), options.strided_slice(), version=2
     )
+    return y
+
+
+def reshape(
+    builder: ModelBuilder, x: int, shape: Sequence[int], name: str = "reshaped", op: str = "RESHAPE"
+) -> int:
+    """``x`` in another shape, by RESHAPE, SQUEEZE (of dimensions of 1) or EXPAND_DIMS (of the first
+    dimension that is new).
+    """
+    spec = builder.spec(x)
+    y = builder.tensor(name, tuple(shape), spec.dtype, spec.quantization)
+    if op == "SQUEEZE":
+        builder.operator(op, (x,), (y,), options.empty())
+        return y
+    same = sum(a == b for a, b in zip(spec.shape, shape, strict=False))
+    numbers = np.array(shape if op == "RESHAPE" else same, np.int32)
+    builder.operator(op, (x, builder.constant(f"{name}/numbers", numbers)), (y,), options.empty())
     return y

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from delegate.model.builder import options
-from delegate.model.builder.model_builder import ModelBuilder
-from delegate.model.builder.ranges import (
+from delegate.conformance.builder import options
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.ranges import (
     ADD_COVERED_DEVIATIONS,
     REAL_DEVIATION,
     accumulator_deviation,
@@ -28,8 +28,6 @@ from delegate.model.graph import Activation, DType, Padding, Quantization
 # Largest over smallest scale of a per-channel layer unless told: what trained networks usually
 # show.
 CHANNEL_SPREAD = 8.0
-
-_INT8_VERSION = {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 4, "ADD": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +99,7 @@ def conv(
         rng,
         x,
         op="CONV_2D",
+        int8_version=3,
         filter_shape=(oc, kh, kw, c // groups),
         axis=0,
         output_shape=shape,
@@ -143,6 +142,7 @@ def depthwise(
         rng,
         x,
         op="DEPTHWISE_CONV_2D",
+        int8_version=3,
         filter_shape=(1, kh, kw, oc),
         axis=3,
         output_shape=shape,
@@ -175,6 +175,8 @@ def fully_connected(
         rng,
         x,
         op="FULLY_CONNECTED",
+        int8_version=4,
+        names_absent_bias=True,
         filter_shape=(outputs, k),
         axis=0,
         output_shape=(*lead, outputs),
@@ -218,7 +220,7 @@ def add(
     )
     shape = np.broadcast_shapes(specs[0].shape, specs[1].shape)
     y = builder.tensor(name, shape, specs[0].dtype, quantization)
-    version = _INT8_VERSION["ADD"] if specs[0].dtype is DType.INT8 else 1
+    version = 2 if specs[0].dtype is DType.INT8 else 1
     builder.operator("ADD", (a, b), (y,), options.add(activation), version=version)
     return y
 
@@ -244,6 +246,8 @@ def _weighted(
     x: int,
     *,
     op: str,
+    int8_version: int,
+    names_absent_bias: bool = False,
     filter_shape: tuple[int, ...],
     axis: int,
     output_shape: tuple[int, ...],
@@ -289,10 +293,10 @@ def _weighted(
             bias = _random_bias(rng, deviation)
         bias_quantization = Quantization(tuple(products.tolist()), (0,) * len(scales), 0)
         inputs.append(builder.constant(f"{name}/bias", bias, bias_quantization))
-    elif op == "FULLY_CONNECTED":
-        inputs.append(-1)  # as the converter does; the convolutions take two inputs instead
+    elif names_absent_bias:  # as the converter does; convolutions have two inputs instead
+        inputs.append(-1)
     y = builder.tensor(name, output_shape, dtype, quantization)
-    version = _INT8_VERSION[op] if dtype is DType.INT8 else 1
+    version = int8_version if dtype is DType.INT8 else 1
     builder.operator(op, inputs, (y,), operator_options, version=version)
     return y
 

@@ -1,0 +1,17 @@
+"""The chips that programs can be compiled for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from delegate.chip.chip import Chip
+from delegate.chip.rk3588 import RK3588
+
+CHIPS: Final = (RK3588,)
+DEFAULT: Final = RK3588
+"""Of who names no other."""
+
+
+def chip_named(name: str) -> Chip:
+    """The chip of a Program. Raises KeyError."""
+    return {chip.name: chip for chip in CHIPS}[name]

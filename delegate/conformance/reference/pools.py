@@ -1,0 +1,33 @@
+"""The windows of MAX_POOL_2D and AVERAGE_POOL_2D, cut off where the image ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from delegate.conformance.reference.arithmetic import Array
+from delegate.model.graph import Node, Padding
+from delegate.ops.shared.pooling import PoolOptions
+
+
+def pooled(node: Node, features: Array, reduce: Callable[[Array], Array]) -> Array:
+    """``reduce`` of every window: from [images, rows, columns, channels] to [images, channels]."""
+    options = node.options_as(PoolOptions)
+    assert options is not None
+    images, height, width, channels = features.shape
+    is_same = options.padding is Padding.SAME
+    rows = _windows(height, options.filter_h, options.stride_h, is_same)
+    columns = _windows(width, options.filter_w, options.stride_w, is_same)
+    results = np.empty((images, len(rows), len(columns), channels), np.int64)
+    for y, row in enumerate(rows):
+        for x, column in enumerate(columns):
+            results[:, y, x] = reduce(features[:, row, column].astype(np.int64))
+    return results
+
+
+def _windows(size: int, kernel: int, stride: int, is_same: bool) -> list[slice]:
+    count = -(-size // stride) if is_same else (size - kernel) // stride + 1
+    before = max((count - 1) * stride + kernel - size, 0) // 2
+    starts = [number * stride - before for number in range(count)]
+    return [slice(max(start, 0), min(start + kernel, size)) for start in starts]

@@ -1,0 +1,225 @@
+"""Maxima under windows by the DPU alone: EW MAX of a map and itself shifted.
+
+A maximum of n neighbours takes ceil(log2 n) tasks per direction: of two, of four and so on, the
+last one overlapping. Rows first, where the last task skips the rows that the stride skips. What
+lies outside the image has to be the least value: a convolution that only moves pixels copies the
+image into a map with such a border, and a last one skips columns.
+
+Windows whose points are further apart do where the input is made of maxima already: a 5 x 5 window
+over results of a 5 x 5 window is the maximum of every second one, as two neighbours of these
+overlap.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import gcd
+
+from delegate.chip.chip import Chip
+from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
+from delegate.lower.add import surface_ranges
+from delegate.lower.constants import ConstantPool
+from delegate.lower.memory.tensors import DeviceTensor, View
+from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation
+from delegate.lower.selection import Selection, selection_tasks, surfaces_read, surfaces_written
+from delegate.lower.task import (
+    BsStage,
+    ElementwiseTask,
+    EwStage,
+    OutConvert,
+    OutputCube,
+    Ref,
+    Task,
+)
+from delegate.lower.tiling.pooling import PooledAxis, Pooling, doublings
+from delegate.model.graph import Node
+
+_ALL = (INT8_MIN, INT8_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class MaxPool:
+    """``gaps``: rows and columns between the points of the window that count. ``clamp``: least and
+    largest result. ``is_narrow``: no surfaces are written beyond the channels, as others lie there.
+    """
+
+    chip: Chip
+    node: Node
+    pooling: Pooling
+    gaps: tuple[int, int] = (1, 1)
+    clamp: tuple[int, int] = _ALL
+    is_narrow: bool = False
+
+    @property
+    def row_shifts(self) -> tuple[int, ...]:
+        return _shifts(self.pooling.rows, self.gaps[0])
+
+    @property
+    def column_shifts(self) -> tuple[int, ...]:
+        return _shifts(self.pooling.columns, self.gaps[1])
+
+    @property
+    def skips_rows(self) -> bool:
+        """Whether the last maximum of rows is taken where the stride leads only."""
+        rows, columns = self.pooling.rows, self.pooling.columns
+        notch = (rows.stride - 1) * columns.padded
+        return bool(self.row_shifts) and notch <= self.chip.limits.notch
+
+    @property
+    def strides_left(self) -> tuple[int, int]:
+        """What is left for a convolution that skips pixels."""
+        rows, columns = self.pooling.rows, self.pooling.columns
+        return 1 if self.skips_rows else rows.stride, columns.stride
+
+    @property
+    def ends_with_selection(self) -> bool:
+        """Whether a convolution skips pixels, clamps where no border's did, or only copies."""
+        shifts = self.row_shifts + self.column_shifts
+        is_clamped = self.clamp != _ALL and not self.pooling.is_padded
+        return self.strides_left != (1, 1) or is_clamped or not shifts
+
+    def surfaces_written(self, channels: int) -> int:
+        """Of the result, spare lanes included."""
+        if self.ends_with_selection:
+            return surfaces_written(self.chip, channels)
+        return self._surfaces(channels)[-1].stop
+
+    def surfaces_read(self, channels: int) -> int:
+        """Of the input."""
+        if self.pooling.is_padded or not (self.row_shifts or self.column_shifts):
+            return surfaces_read(channels)
+        return self._surfaces(channels)[-1].stop
+
+    def _surfaces(self, channels: int) -> list[range]:
+        """Of maps that maxima are taken of, in as many parts as cubes have to be: what readers may
+        fetch, or no more than there are.
+        """
+        ranges = surface_ranges(self.chip, channels)
+        end = surfaces_read(channels) if self.is_narrow else channels
+        return [range(part.start, min(part.stop, end)) for part in ranges if part.start < end]
+
+    def map_bytes(self, channels: int) -> int:
+        """The largest map in between, of one image."""
+        pixels = self.pooling.rows.padded * self.pooling.columns.padded
+        group = self.chip.groups.depthwise_channels
+        surfaces = align(channels, group) // CHANNELS_PER_SURFACE
+        return align(surfaces * pixels * ATOM_BYTES, DMA_ALIGN_BYTES)
+
+    def tasks(
+        self, source: DeviceTensor, target: DeviceTensor, work: Ref, constants: ConstantPool
+    ) -> Iterator[Task]:
+        """Of every image. ``work``: room for two maps. Raises LoweringError."""
+        rooms = itertools.cycle((work, work.moved(self.map_bytes(source.view.channels))))
+        for image in range(source.view.images):
+            now, result = source.image(image), target.image(image)
+            if self.pooling.is_padded:
+                bordered = _map(now, next(rooms), self.pooling.padded)
+                yield from self._selected(now, bordered, self._border(), constants)
+                now = bordered
+            steps = list(self._steps())
+            for number, step in enumerate(steps, start=1):
+                is_last = number == len(steps) and not self.ends_with_selection
+                maxima = result if is_last else _map(now, next(rooms), step.size)
+                name = f"image {image} maxima {number} of {len(steps)}"
+                yield from self._maxima(name, now, maxima, step)
+                now = maxima
+            if self.ends_with_selection:
+                clamp = _ALL if self.pooling.is_padded else self.clamp
+                skipping = Selection(strides=self.strides_left, clamp=clamp)
+                yield from self._selected(now, result, skipping, constants)
+
+    def _steps(self) -> Iterator[_Step]:
+        rows, columns = self.pooling.padded
+        last = len(self.row_shifts) - 1
+        for number, shift in enumerate(self.row_shifts):
+            is_skipping = number == last and self.skips_rows
+            stride = self.pooling.rows.stride if is_skipping else 1
+            left = self.pooling.rows.output if is_skipping else rows - shift
+            yield _Step(shift * columns, stride * columns, (left, columns))
+            rows = left
+        for shift in self.column_shifts:
+            yield _Step(shift, columns, (rows, columns - shift))
+            columns -= shift
+
+    def _border(self) -> Selection:
+        """The kernel reaches over as many pixels as the border has, so that it meets the image
+        everywhere; its weight lies where the border behind the image begins. Clamps here, as the
+        maximum of clamped values is the clamped maximum.
+        """
+        sides = self.pooling.rows, self.pooling.columns
+        dilations = [gcd(side.before, side.after) or 1 for side in sides]
+        pairs = list(zip(sides, dilations, strict=True))
+        kh, kw = (side.padding // dilation + 1 for side, dilation in pairs)
+        y, x = (side.after // dilation for side, dilation in pairs)
+        padding = sides[0].padding, sides[1].padding
+        return Selection(
+            taps=(kh, kw),
+            tap=(y, x),
+            dilations=(dilations[0], dilations[1]),
+            padding=padding,
+            outside=INT8_MIN,
+            clamp=self.clamp,
+        )
+
+    def _selected(
+        self,
+        source: DeviceTensor,
+        target: DeviceTensor,
+        selection: Selection,
+        constants: ConstantPool,
+    ) -> Iterator[Task]:
+        yield from selection_tasks(self.chip, self.node, source, target, selection, constants)
+
+    def _maxima(
+        self, name: str, source: DeviceTensor, target: DeviceTensor, step: _Step
+    ) -> Iterator[Task]:
+        line = step.line_pixels * ATOM_BYTES
+        ew = EwStage(
+            operation=EwOperation.MAX,
+            surface_stride_bytes=source.surface_stride_bytes,
+            line_stride_bytes=line,
+        )
+        for surfaces in self._surfaces(target.view.channels):
+            first = source.location.moved(surfaces.start * source.surface_stride_bytes)
+            channels = len(surfaces) * CHANNELS_PER_SURFACE
+            yield ElementwiseTask(
+                tile=name,
+                source=first,
+                source_surface_stride_bytes=source.surface_stride_bytes,
+                source_line_stride_bytes=line,
+                output=OutputCube(
+                    target=target.location.moved(surfaces.start * target.surface_stride_bytes),
+                    height=target.view.height,
+                    width=target.view.width,
+                    channels=channels,
+                    channels_real=channels,
+                    surface_stride_bytes=target.surface_stride_bytes,
+                    surfaces_per_group=1,
+                ),
+                bs=BsStage(),
+                ew=replace(ew, operand=first.moved(step.shift_pixels * ATOM_BYTES)),
+                out_convert=OutConvert(scale=1, shift=0, offset=0),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Maxima of a map's rows, ``line_pixels`` apart, and itself shifted. ``size``: rows and columns
+    of the result.
+    """
+
+    shift_pixels: int
+    line_pixels: int
+    size: tuple[int, int]
+
+
+def _shifts(side: PooledAxis, gap: int) -> tuple[int, ...]:
+    return tuple(doublings((side.kernel - 1) // gap + 1, gap))
+
+
+def _map(like: DeviceTensor, place: Ref, size: tuple[int, int]) -> DeviceTensor:
+    """A map at ``place``, without gaps."""
+    view = View(1, *size, like.view.channels)
+    return replace(like, view=view, location=place, within=None)

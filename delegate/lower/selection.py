@@ -1,0 +1,115 @@
+"""Convolutions that compute nothing: each result is the one input that a weight of 1 meets, or the
+value outside the image.
+
+What they move: maps into larger ones with a border, every second pixel, pixels apart from one
+another. Depthwise, or dense with the unit matrix where a depthwise task would be widened and fetch
+channels that do not belong to the map.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from delegate.chip.chip import Chip
+from delegate.chip.limits import CHANNELS_PER_SURFACE, align
+from delegate.lower.constants import ConstantPool
+from delegate.lower.convolution import operand_channels, tile_tasks
+from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN
+from delegate.lower.resolved import Convolution
+from delegate.lower.task import BnStage, BsStage, ConvTask, OutConvert, Source
+from delegate.lower.weights import depthwise_channels, pack_bias
+from delegate.model.graph import Activation, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """``taps``: rows and columns of the kernel, ``tap``: where its weight lies (None: everywhere);
+    the padding above and left. ``spread``: rows and columns that a pixel of the source takes.
+    ``outside``: the value around the image and between pixels. ``clamp``: least and largest result.
+    """
+
+    taps: tuple[int, int] = (1, 1)
+    tap: tuple[int, int] | None = (0, 0)
+    strides: tuple[int, int] = (1, 1)
+    dilations: tuple[int, int] = (1, 1)
+    padding: tuple[int, int] = (0, 0)
+    spread: tuple[int, int] = (1, 1)
+    outside: int = 0
+    clamp: tuple[int, int] = (INT8_MIN, INT8_MAX)
+
+
+def is_depthwise(chip: Chip, channels: int) -> bool:
+    """Whether a depthwise task fetches no more surfaces than there are."""
+    return depthwise_channels(channels, chip.groups) == align(channels, CHANNELS_PER_SURFACE)
+
+
+def surfaces_read(channels: int) -> int:
+    """Whole surfaces, and no more than there are."""
+    return align(channels, CHANNELS_PER_SURFACE) // CHANNELS_PER_SURFACE
+
+
+def surfaces_written(chip: Chip, channels: int) -> int:
+    """Whole groups."""
+    group = chip.groups.outputs(is_depthwise(chip, channels))
+    return align(channels, group) // CHANNELS_PER_SURFACE
+
+
+def selection_tasks(
+    chip: Chip,
+    node: Node,
+    source: DeviceTensor,
+    target: DeviceTensor,
+    selection: Selection,
+    constants: ConstantPool,
+) -> list[ConvTask]:
+    """``target`` from ``source``, one image each. Raises LoweringError."""
+    channels = source.view.channels
+    depthwise = is_depthwise(chip, channels)
+    ones = np.ones(selection.taps, np.int8)
+    if selection.tap is not None:
+        ones[:] = 0
+        ones[selection.tap] = 1
+    if depthwise:
+        weights = np.repeat(ones[:, :, np.newaxis], channels, axis=2)
+    else:
+        unit = np.eye(channels, dtype=np.int8)
+        weights = unit[:, np.newaxis, np.newaxis] * ones[..., np.newaxis]
+    conv = Convolution(
+        chip=chip,
+        node=node.index,
+        name="",
+        op=node.op,
+        nodes=(node.index,),
+        weights=weights,
+        weight_zero_point=0,
+        bias=np.zeros(channels, np.int64),
+        ratios=np.ones(channels),
+        per_channel=False,
+        activation=Activation.NONE,
+        output_scale=target.scale,
+        output_zero_point=target.zero_point,
+        source=replace(source, zero_point=selection.outside),
+        target=target,
+        input_view=source.view,
+        output_view=target.view,
+        stride_h=selection.strides[0],
+        stride_w=selection.strides[1],
+        dilation_h=selection.dilations[0],
+        dilation_w=selection.dilations[1],
+        pad_top=selection.padding[0],
+        pad_left=selection.padding[1],
+        is_depthwise=depthwise,
+        spread_h=selection.spread[0],
+        spread_w=selection.spread[1],
+    )
+    low, high = selection.clamp
+    is_clamped = (low, high) != (INT8_MIN, INT8_MAX)
+    bias = np.full(channels, -low if is_clamped else 0, np.int64)
+    operands = constants.add(pack_bias(bias, operand_channels(conv)))
+    bs = BsStage(alu=Source.MEMORY, operands=operands)
+    bn = BnStage(relu=is_clamped, relux_max=high - low if high < INT8_MAX else None)
+    out = OutConvert(scale=1, shift=0, offset=low if is_clamped else 0, ties_away=True)
+    return tile_tasks(conv, (bs, bn, None, out), constants)

@@ -1,0 +1,56 @@
+"""Windows that slide over a map, of pooling and reductions: sizes, strides and borders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PooledAxis:
+    """Rows (or columns): those of the image and of the result, of the window and its stride, and
+    those added ``before`` and ``after`` the image.
+    """
+
+    size: int
+    output: int
+    kernel: int
+    stride: int
+    before: int
+    after: int
+
+    @property
+    def padding(self) -> int:
+        return self.before + self.after
+
+    @property
+    def padded(self) -> int:
+        return self.size + self.padding
+
+
+@dataclass(frozen=True, slots=True)
+class Pooling:
+    """What is pooled over rows and columns."""
+
+    rows: PooledAxis
+    columns: PooledAxis
+
+    @property
+    def padded(self) -> tuple[int, int]:
+        """Rows and columns of the image with its border."""
+        return self.rows.padded, self.columns.padded
+
+    @property
+    def is_padded(self) -> bool:
+        return self.rows.padding + self.columns.padding > 0
+
+
+def doublings(points: int, gap: int = 1) -> Iterator[int]:
+    """Shifts that make the maximum of ``points`` values, ``gap`` apart, from single ones: each is
+    the maximum so far and itself shifted.
+    """
+    covered = 1
+    while covered < points:
+        step = min(covered, points - covered)
+        yield step * gap
+        covered += step

@@ -1,0 +1,96 @@
+"""MAX_POOL_2D: maxima of the map and itself shifted, in the DPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from delegate.lower.max_pool import MaxPool
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.memory.tensors import view_of
+from delegate.lower.numerics.tflite import activation_range
+from delegate.lower.operation import Memory, Operation, Planning, layer_name
+from delegate.lower.task import Layer
+from delegate.lower.tiling.pooling import PooledAxis
+from delegate.model.graph import Graph, Node
+from delegate.ops.operator import Operator, Role
+from delegate.ops.shared.pooling import RULES, PoolOptions, pool_options, pooling_of, shapes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MaxPoolPlan:
+    """Reads and writes whole surfaces."""
+
+    planning: Planning
+    operation: Operation
+    pool: MaxPool
+
+    @property
+    def footprint(self) -> Footprint:
+        operation = self.operation
+        channels = self._channels
+        written = self.pool.surfaces_written(channels)
+        reads = ((operation.operands[0], self.pool.surfaces_read(channels)),)
+        return Footprint(operation.node, reads, operation.result, written)
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        operation, pool = self.operation, self.pool
+        tasks = pool.tasks(
+            memory.tensors[operation.operands[0]],
+            memory.tensors[operation.result],
+            memory.work.take(2 * pool.map_bytes(self._channels)),
+            memory.constants,
+        )
+        name = layer_name(self.planning.graph, operation.node)
+        return Layer(name, operation.node.op, operation.nodes, tuple(tasks))
+
+    @property
+    def _channels(self) -> int:
+        return view_of(self.planning.graph.tensor(self.operation.result).shape).channels
+
+
+def plan(planning: Planning, operation: Operation) -> MaxPoolPlan:
+    graph, node = planning.graph, operation.node
+    target = planning.tensor(operation.result)
+    clamp = activation_range(pool_options(node).activation, target.scale, target.zero_point)
+    pool = MaxPool(
+        planning.chip,
+        node,
+        pooling_of(graph, node),
+        gaps_of(graph, node),
+        clamp,
+        is_narrow=operation.result in planning.joined,
+    )
+    return MaxPoolPlan(planning, operation, pool)
+
+
+def gaps_of(graph: Graph, node: Node) -> tuple[int, int]:
+    """How far apart the points of the window may lie, as its input may hold maxima already."""
+    found = (n for n in graph.nodes if n.op == node.op and node.inputs[0] in n.outputs)
+    before = next(found, None)
+    if before is None:
+        return 1, 1
+    ours, theirs = pooling_of(graph, node), pooling_of(graph, before)
+    return _gap(ours.rows, theirs.rows), _gap(ours.columns, theirs.columns)
+
+
+def _gap(side: PooledAxis, before: PooledAxis) -> int:
+    """Results of ``before``, which reach to both sides alike, cover what lies between points that
+    are no further apart than this reach and one more: also at a border, where the point beyond it
+    is missing and the next one lies less than a gap away. One of them has to lie in the image.
+    """
+    is_even = before.stride == 1 and before.before == before.after == before.kernel // 2
+    if not is_even:
+        return 1
+    most = min(before.before + 1, side.size)
+    return max(gap for gap in range(1, most + 1) if (side.kernel - 1) % gap == 0)
+
+
+OPERATOR = Operator(
+    name="MAX_POOL_2D",
+    options=PoolOptions,
+    inputs=(Role.FEATURE,),
+    plan=plan,
+    shapes=shapes,
+    rules=RULES,
+)

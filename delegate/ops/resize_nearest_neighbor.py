@@ -1,0 +1,114 @@
+"""RESIZE_NEAREST_NEIGHBOR by whole factors: a transposed convolution whose weights are 1 puts the
+pixels apart and repeats them in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.chip.rk3588 import RK3588
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.memory.tensors import view_of
+from delegate.lower.operation import Memory, Operation, Planning, layer_name
+from delegate.lower.selection import Selection, selection_tasks, surfaces_read, surfaces_written
+from delegate.lower.task import Layer
+from delegate.model.graph import Graph, Node
+from delegate.model.operator_options import FieldKind, Options, option
+from delegate.ops.operator import GraphFacts, Operator, Role, constraint
+from delegate.ops.shared import resizing
+
+MAX_FACTOR = RK3588.limits.spread
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeNearestOptions(Options):
+    UNION_TYPE = 74
+
+    align_corners: bool = option(FieldKind.BOOL, slot=0, offset=0)
+    half_pixel_centers: bool = option(FieldKind.BOOL, slot=1, offset=1)
+
+
+def sources(options: ResizeNearestOptions, size: int, output: int) -> npt.NDArray[np.int64]:
+    """The row of the image that each row of the result repeats, as the kernels compute it."""
+    is_aligned = options.align_corners and output > 1
+    wide = (size - 1, output - 1) if is_aligned else (size, output)
+    scale = np.float32(wide[0]) / np.float32(wide[1])
+    offset = np.float32(0.5 if options.half_pixel_centers else 0)
+    places = (np.arange(output, dtype=np.float32) + offset) * scale
+    half = 0.5 if options.align_corners else 0.0
+    rounded = np.floor(places.astype(np.float64) + half)
+    return np.asarray(np.minimum(rounded, size - 1).astype(np.int64))
+
+
+def _factors(graph: Graph, node: Node) -> tuple[int, int]:
+    """Rows and columns that a pixel becomes; the rules have checked that they are whole."""
+    _, height, width, _ = graph.tensor(node.inputs[0]).shape
+    _, rows, columns, _ = graph.tensor(node.outputs[0]).shape
+    return rows // height, columns // width
+
+
+@constraint(most=MAX_FACTOR)
+def pixels_repeated(facts: GraphFacts, node: Node) -> str | None:
+    """Every row must be repeated the same number of times, 1 to {most}, and every column."""
+    options = facts.options(node)
+    assert isinstance(options, ResizeNearestOptions)
+    before, after = (tensor.shape for tensor in facts.features(node))
+    for size, output in zip(before[1:3], after[1:3], strict=True):
+        factor = output // size
+        repeated = np.arange(output) // max(factor, 1)
+        is_whole = factor * size == output and 1 <= factor <= MAX_FACTOR
+        if not is_whole or (sources(options, size, output) != repeated).any():
+            return f"from {list(before[1:3])} to {list(after[1:3])}"
+    return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RepeatPlan:
+    """Whole groups of channels, image by image."""
+
+    planning: Planning
+    operation: Operation
+
+    @property
+    def footprint(self) -> Footprint:
+        operation, chip = self.operation, self.planning.chip
+        channels = view_of(self.planning.graph.tensor(operation.result).shape).channels
+        reads = ((operation.operands[0], surfaces_read(channels)),)
+        return Footprint(operation.node, reads, operation.result, surfaces_written(chip, channels))
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        operation, planning = self.operation, self.planning
+        factors = _factors(planning.graph, operation.node)
+        selection = Selection(
+            taps=factors, tap=None, padding=(factors[0] - 1, factors[1] - 1), spread=factors
+        )
+        source = memory.tensors[operation.operands[0]]
+        target = memory.tensors[operation.result]
+        tasks = [
+            task
+            for image in range(source.view.images)
+            for task in selection_tasks(
+                planning.chip,
+                operation.node,
+                source.image(image),
+                target.image(image),
+                selection,
+                memory.constants,
+            )
+        ]
+        name = layer_name(planning.graph, operation.node)
+        return Layer(name, operation.node.op, operation.nodes, tuple(tasks))
+
+
+OPERATOR = Operator(
+    name="RESIZE_NEAREST_NEIGHBOR",
+    options=ResizeNearestOptions,
+    inputs=(Role.FEATURE, Role.NUMBERS),
+    plan=RepeatPlan,
+    shapes=resizing.shapes,
+    rules=(*resizing.RULES, pixels_repeated),
+)

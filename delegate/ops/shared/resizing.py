@@ -1,0 +1,50 @@
+"""What operators that resize images share: their rules."""
+
+from __future__ import annotations
+
+from delegate.chip.rk3588 import RK3588
+from delegate.model.graph import Graph, Node
+from delegate.ops.operator import GraphFacts, Shape, constraint, named
+from delegate.ops.shared import common
+from delegate.ops.shared.links import LinkError, integers
+from delegate.ops.shared.pooling import pool_keeps_quantization, pool_rank
+
+SIZES = 1
+MAX_SIDE = RK3588.limits.cube_size
+
+
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    """The new height and width are constants. Raises LinkError where they are none."""
+    images, *_, channels = graph.tensor(node.inputs[0]).shape
+    rows, columns = integers(graph, node.inputs[SIZES], 2)
+    return ((images, rows, columns, channels),)
+
+
+@constraint()
+def new_size_known(facts: GraphFacts, node: Node) -> str | None:
+    """The new height and width must be constants, those of the output."""
+    try:
+        (shape,) = shapes(facts.graph, node)
+    except LinkError as error:
+        return str(error)
+    output = facts.outputs(node)[0]
+    if output.shape == shape:
+        return None
+    return f"they give {list(shape)}, {named(output)} is {list(output.shape)}"
+
+
+@constraint(most=MAX_SIDE)
+def resized_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """Height, width and channels of the output must be at most {most}."""
+    _, *sides = facts.outputs(node)[0].shape
+    return f"they are {sides}" if max(sides) > MAX_SIDE else None
+
+
+RULES = (
+    *common.FIRST,
+    *common.QUANTIZATION,
+    pool_rank,
+    pool_keeps_quantization,
+    new_size_known,
+    resized_sides_in_range,
+)

@@ -1,0 +1,58 @@
+"""What shapes the tensors of a partition have, from those of its inputs on.
+
+The runtime knows the shapes of a partition's inputs when it prepares the kernel that stands for
+the nodes; those of the tensors beyond are old after a resize, and some kernels tell theirs only
+while they run. The operators' records tell them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from delegate.model.graph import Graph, Node
+from delegate.model.partition import Partition
+from delegate.ops import OPERATORS
+from delegate.ops.operator import ABSENT, Shape
+
+
+def following_shapes(graph: Graph, partition: Partition) -> Mapping[int, Shape]:
+    """Of the partition's inputs and of what its nodes write, up to the first node from whose inputs
+    no shape follows. What ``graph`` says of results does not count.
+    """
+    known = {index: graph.tensor(index).shape for index in partition.inputs}
+    for node in map(graph.node, partition.nodes):
+        graph = with_shapes(graph, {t: known[t] for t in node.inputs if t in known})
+        shapes = _shapes(graph, node)
+        if shapes is None:
+            break
+        known.update(zip(node.outputs, shapes, strict=True))
+    return known
+
+
+def _shapes(graph: Graph, node: Node) -> tuple[Shape, ...] | None:
+    try:
+        found = OPERATORS[node.op].output_shapes(graph, node)
+    except (ValueError, IndexError):  # also ranks that the rules do not allow
+        return None
+    return None if found is None or len(found) != len(node.outputs) else tuple(found)
+
+
+def first_unknown(graph: Graph, partition: Partition, known: Mapping[int, Shape]) -> Node | None:
+    """The first node whose results have no shapes in ``known``."""
+    for node in map(graph.node, partition.nodes):
+        if any(t not in known for t in node.outputs if t != ABSENT):
+            return node
+    return None
+
+
+def with_shapes(graph: Graph, shapes: Mapping[int, Shape]) -> Graph:
+    """``graph`` with these fixed shapes of tensors."""
+    changed = {
+        index: replace(graph.tensor(index), shape=shape, shape_signature=())
+        for index, shape in shapes.items()
+        if graph.tensor(index).shape != shape or graph.tensor(index).shape_signature
+    }
+    if not changed:
+        return graph
+    return replace(graph, tensors=tuple(changed.get(t.index, t) for t in graph.tensors))

@@ -1,0 +1,55 @@
+"""Resizing against the reference kernels, through the simulator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from delegate.compile.compiler import compile_model
+from delegate.conformance.builder import options
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.resizing import resize
+from delegate.model.graph import DType, Quantization
+from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions, sources
+from delegate.options import Options
+from tests.ops.function_oracle import kernel_results
+from tests.ops.test_pooling import CHANNELS, compare
+
+
+def nearest(shape: tuple[int, ...], rows: int, columns: int, *convention: bool) -> bytes:
+    builder = ModelBuilder("nearest")
+    x = builder.input("x", shape, DType.INT8, Quantization((0.05,), (7,)))
+    table = options.resize_nearest(*convention)
+    builder.output(resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table))
+    return builder.build()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_pixel_is_repeated_as_by_the_reference_kernels(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    height, width = (int(n) for n in rng.choice((1, 2, 3, 5, 7, 11, 17, 20), 2))
+    y, x = (int(n) for n in rng.integers(1, 9, 2))
+    shape = (int(rng.integers(1, 3)), height, width, int(rng.choice(CHANNELS)))
+    model = nearest(shape, height * y, width * x, False, bool(rng.integers(2)))
+    compare(model, rng)
+
+
+@pytest.mark.parametrize("convention", [(False, False), (True, False), (False, True), (True, True)])
+def test_the_rule_knows_what_the_kernels_repeat(convention: tuple[bool, bool]) -> None:
+    """All sizes up to 12 in one direction: the very rows, and those that are taken."""
+    table = ResizeNearestOptions(*convention)
+    for size in range(1, 13):
+        ramp = np.arange(size, dtype=np.int8).reshape(1, size, 1, 1)
+        for output in range(1, 2 * size + 2):
+            model = nearest((1, size, 1, 1), output, 1, *convention)
+            expected = kernel_results(model, ramp).ravel()
+            np.testing.assert_array_equal(sources(table, size, output), expected)
+            is_repeated = output % size == 0 and np.array_equal(
+                expected, np.arange(output) // (output // size)
+            )
+            assert bool(compile_model(model, Options()).partitions) == is_repeated
+
+
+def test_one_task_resizes_all_channels() -> None:
+    (partition,) = compile_model(nearest((1, 20, 20, 256), 40, 40), Options()).partitions
+    assert partition.tasks == 1

@@ -1,0 +1,192 @@
+"""The floors of the package, and what has one home: rooms import downwards, and nothing in circles.
+
+What stands here is docs/architecture.md's picture. Imports inside functions count like others.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from delegate.model.tflite_operators import BUILTIN_OPERATORS
+
+ROOT = Path(__file__).resolve().parents[2]
+FLOORS = (
+    ("errors", "log", "progress", "version", "_native"),
+    ("chip", "model", "options"),
+    ("lower",),
+    ("ops", "npu"),
+    ("partition", "compile"),
+    ("host",),
+    ("vision", "insight", "conformance"),
+    ("__init__", "cli", "__main__"),
+)
+"""From the ground up; on one floor a room may use those that stand before it."""
+NATIVE_FLOORS = (
+    ("span", "chip"),
+    ("sim",),
+    ("host", "rocket", "rknpu"),
+    ("program",),
+    ("tflite",),
+    ("python", "loader", "board", "fuzz"),
+)
+
+
+def modules() -> dict[str, ast.Module]:
+    """The package's files by name ("delegate.npu.program")."""
+    found = {}
+    for path in sorted((ROOT / "delegate").rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 2 else parts)
+        found[name] = ast.parse(path.read_text(encoding="utf-8"))
+    return found
+
+
+MODULES = modules()
+
+
+def imports(tree: ast.Module, *, deferred: bool) -> Iterator[str]:
+    """What of the package a file imports; not ``deferred``: while it is loaded."""
+    for node in ast.walk(tree) if deferred else at_load(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            assert node.level == 0, "imports are absolute"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            if name.split(".")[0] == "delegate":
+                yield file_of(name)
+
+
+def at_load(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        yield child
+        yield from at_load(child)
+
+
+def file_of(name: str) -> str:
+    """The file that ``name`` means: itself, or the file that defines it."""
+    if name.startswith("delegate._native"):
+        return "delegate._native"
+    while name not in MODULES:
+        name = name.rpartition(".")[0]
+        if name in ("delegate", ""):
+            return "delegate.__init__"
+    return name
+
+
+def room(name: str) -> str:
+    return name.split(".")[1]
+
+
+def test_every_room_has_a_floor() -> None:
+    rooms = {room(name) for name in MODULES} | {"_native"}
+    assert rooms == {name for floor in FLOORS for name in floor}
+    assert len(FLOORS) <= 8
+    assert len([name for name in rooms if (ROOT / f"delegate/{name}.py").is_file()]) <= 8
+
+
+def test_no_arrow_between_rooms_runs_up() -> None:
+    order = [name for floor in FLOORS for name in floor]
+    for name, tree in MODULES.items():
+        for other in imports(tree, deferred=True):
+            assert order.index(room(other)) <= order.index(room(name)), f"{name} imports {other}"
+
+
+@pytest.mark.parametrize("deferred", [False, True])
+def test_no_files_import_each_other_in_a_circle(deferred: bool) -> None:
+    graph = {name: set(imports(tree, deferred=deferred)) - {name} for name, tree in MODULES.items()}
+    assert circle(graph) is None
+
+
+def circle(graph: dict[str, set[str]]) -> object:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return None
+
+
+def native_includes() -> dict[Path, set[Path]]:
+    """Which files of the native part include which."""
+    found = {}
+    for path in (ROOT / "native").rglob("*"):
+        if path.suffix in (".cpp", ".h", ".inc", ".c"):
+            named = re.findall(r'^#include "(.+)"', path.read_text(encoding="utf-8"), re.MULTILINE)
+            places = {p / n for n in named for p in (ROOT / "native", path.parent)}
+            found[path] = {place for place in places if place.is_file()}
+    assert len(found) > 100
+    return found
+
+
+def test_native_rooms_include_downwards_and_files_in_no_circle() -> None:
+    includes = native_includes()
+    assert circle({str(p): {str(q) for q in found} for p, found in includes.items()}) is None
+    order = [name for floor in NATIVE_FLOORS for name in floor]
+    for path, found in includes.items():
+        for other in found:
+            above, below = (p.relative_to(ROOT / "native").parts[0] for p in (path, other))
+            above, below = (name.partition(".")[0] for name in (above, below))
+            assert order.index(below) <= order.index(above), f"{path} includes {other}"
+
+
+def operator_names_decided_by(tree: ast.Module) -> Iterator[ast.AST]:
+    """Where code depends on an operator's name: comparisons, sets, keys and patterns with the name
+    of a builtin, and every comparison for equality with a node's ``op``.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            is_equality = any(isinstance(op, ast.Eq | ast.NotEq) for op in node.ops)
+            if is_equality and any(isinstance(s, ast.Attribute) and s.attr == "op" for s in sides):
+                yield node
+            places: list[ast.AST] = list(sides)
+        elif isinstance(node, ast.Set):
+            places = list(node.elts)
+        elif isinstance(node, ast.Dict):
+            places = [key for key in node.keys if key is not None]
+        elif isinstance(node, ast.Subscript):
+            places = [node.slice]
+        elif isinstance(node, ast.MatchValue):
+            places = [node.value]
+        else:
+            continue
+        for place in places:
+            for leaf in ast.walk(place):
+                if isinstance(leaf, ast.Constant) and leaf.value in BUILTIN_OPERATORS:
+                    yield node
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'node.op == "ADD"',
+        "n.op != NAME",
+        'x in ("CONV_2D", y)',
+        '{"PAD": 1}',
+        '{"PAD"}',
+        't["MUL"]',
+    ],
+)
+def test_a_decision_by_name_would_be_found(text: str) -> None:
+    assert list(operator_names_decided_by(ast.parse(text)))
+
+
+def test_only_operators_files_decide_by_an_operators_name() -> None:
+    for name, tree in MODULES.items():
+        # The suite's grids, and what builds models, say which operator a model shall have.
+        makes_models = name.endswith("_grid") or name.startswith("delegate.conformance.builder.")
+        if room(name) != "ops" and not makes_models:
+            found = [ast.unparse(node) for node in operator_names_decided_by(tree)]
+            assert not found, f"{name}: {found}"
