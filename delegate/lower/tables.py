@@ -13,19 +13,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from delegate.chip.chip import Chip
-from delegate.chip.limits import CHANNELS_PER_SURFACE
-from delegate.lower.add import PixelChunk, pixel_chunks, surface_ranges
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.task import (
     BsStage,
     ElementwiseTask,
     Layer,
     OutConvert,
-    OutputCube,
     Source,
     TableUse,
     Task,
 )
+from delegate.lower.tiling.element_wise import map_parts
 
 INDEX_STEP = 32
 """Units between entries."""
@@ -45,46 +43,17 @@ def table_tasks(
     """Tasks for every image: ``target`` becomes ``function`` (its results for -128 to 127, as
     int8) of ``source``, whose shape is the same. They may lie in one place.
     """
-    use = TableUse((function,), 0)
     return tuple(
-        _task(source, target, use, image, chunk, surfaces)
-        for image in range(target.view.images)
-        for chunk in pixel_chunks(chip, target.view)
-        for surfaces in surface_ranges(chip, target.view.channels)
-    )
-
-
-def _task(
-    source: DeviceTensor,
-    target: DeviceTensor,
-    use: TableUse,
-    image: int,
-    chunk: PixelChunk,
-    surfaces: range,
-) -> ElementwiseTask:
-    pixel = image * target.view.pixels + chunk.first
-    # All lanes count as real: the element-wise cube may not end a surface earlier than it says.
-    channels = len(surfaces) * CHANNELS_PER_SURFACE
-    name = f"image {image} pixels {chunk.first}..{chunk.first + chunk.height * chunk.width - 1}"
-    if channels < target.view.channels:
-        first = surfaces.start * CHANNELS_PER_SURFACE
-        name += f" channels {first}..{first + channels - 1}"
-    return ElementwiseTask(
-        tile=name,
-        source=source.pixel(pixel).moved(surfaces.start * source.surface_stride_bytes),
-        source_surface_stride_bytes=source.surface_stride_bytes,
-        output=OutputCube(
-            target=target.pixel(pixel).moved(surfaces.start * target.surface_stride_bytes),
-            height=chunk.height,
-            width=chunk.width,
-            channels=channels,
-            channels_real=channels,
-            surface_stride_bytes=target.surface_stride_bytes,
-            surfaces_per_group=1,
-        ),
-        bs=_index(use.slot),
-        out_convert=_OUT,
-        table=use,
+        ElementwiseTask(
+            tile=part.name(target.view),
+            source=part.place(source),
+            source_surface_stride_bytes=source.surface_stride_bytes,
+            output=part.cube(target),
+            bs=_index(0),
+            out_convert=_OUT,
+            table=TableUse((function,), 0),
+        )
+        for part in map_parts(chip, target.view)
     )
 
 
