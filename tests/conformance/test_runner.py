@@ -96,7 +96,7 @@ def test_names_without_a_file_are_skipped_and_say_so():
 def test_names_of_teflon_run_the_public_files(name, status, rules):
     outcome = run_case(name, MODELS, Options.from_mapping({"device": "simulator"}, {}))
     assert (outcome.status, outcome.rules) == (status, rules), outcome.message
-    assert outcome.max_abs_diff <= 1
+    assert outcome.max_abs_diff == 0
     assert judge(outcome, read_skips()) == outcome
 
 

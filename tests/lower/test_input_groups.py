@@ -180,7 +180,7 @@ def test_convolutions(name, per_channel, activation):
         # A lower clamp off the zero point turns ties of negative values around: one in 2^R.
         difference = np.abs(ours.astype(int) - theirs.astype(int))
         assert difference.max() <= 1
-        assert np.count_nonzero(difference) <= 0.005 * difference.size + 1
+        assert np.count_nonzero(difference) <= 2
     else:
         np.testing.assert_array_equal(ours, theirs)
 
