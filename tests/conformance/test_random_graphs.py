@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 import delegate
 from delegate._native import Executable, submit_count
 from delegate.compile.compiler import compile_model, compile_partition
-from delegate.conformance.task_machine import Machine
 from delegate.conformance.tolerance import PER_CHANNEL, SUM_ALONE, most_differing
 from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime
@@ -24,6 +23,7 @@ from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from delegate.partition.workload import workload_of
 from tests.conformance.graph_strategies import Plan, build, plans
+from tests.machine.task_machine import Machine
 
 OPTIONS = Options.from_mapping({"device": "simulator", "log_level": "error"})
 ON_THE_NPU = {"CONV_2D", "DEPTHWISE_CONV_2D", "ADD"}

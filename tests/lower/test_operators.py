@@ -14,7 +14,6 @@ from delegate.conformance.builder import (
     depthwise_model,
     fully_connected_model,
 )
-from delegate.conformance.task_machine import Machine
 from delegate.errors import LoweringError
 from delegate.lower.numerics.addition import requantize_sum
 from delegate.model.graph import Activation, DType, Graph, Padding
@@ -22,6 +21,7 @@ from delegate.model.tflite_reader import read_graph
 from delegate.ops.add import AddOptions
 from delegate.partition.partitioner import select_nodes
 from tests.lower.reference import differences, lower_model, random_inputs, tflite_outputs
+from tests.machine.task_machine import Machine
 from tests.shared_folder import model_files, needs_models
 
 CONVOLUTIONS = [
