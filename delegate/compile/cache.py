@@ -110,7 +110,7 @@ def cache_key(graph: Graph, options: Options, context: str = "") -> str:
     # The device that is meant and how many cores it has count only where rows are shared.
     chosen = (options.compiling(), repr(sharing_of(options)))
     facts = (__version__, FORMAT_VERSION, _compiler_fingerprint(), np.__version__, context)
-    _update(digest, (facts, chosen, graph.name, graph.inputs, graph.outputs))
+    _update(digest, (facts, chosen, graph.name, graph.inputs, graph.outputs, graph.rounds_once))
     facts_of_nodes = facts_of(graph)
     for node in graph.nodes:
         _update(digest, (node.index, node.op, node.version, node.inputs, node.outputs))

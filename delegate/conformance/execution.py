@@ -25,6 +25,7 @@ from delegate.conformance.skips import FILE_ABSENT, OTHER_OPERATORS, RUNTIME_REF
 from delegate.conformance.tolerance import most_differing
 from delegate.errors import DelegateError, ModelError, UsageError
 from delegate.host.delegation import Delegation, collect_delegations
+from delegate.host.kernels import for_runtime
 from delegate.host.library import library_path
 from delegate.host.runtimes import Interpreter, find_runtime, invoke
 from delegate.insight.comparison import MAX_ABS_DIFF, Comparer, Tally
@@ -61,7 +62,7 @@ def prepare(name: str, models: Path | None) -> Prepared:
         if case.path is None:
             raise UsageError(f"{name}: no file of that name among the public models (--models)")
         model = read_file(case.path, "file", MAX_MODEL_BYTES, error=ModelError)
-    graph = read_graph(model)
+    graph = for_runtime(read_graph(model), find_runtime())
     inputs: dict[int, Array] = {}
     if case.inputs is not None:
         return Prepared(case, model, graph, dict(zip(graph.inputs, case.inputs(), strict=True)))

@@ -15,6 +15,8 @@ from delegate.compile.cache import CachedResult, compile_cached
 from delegate.compile.compiler import CompileResult, compile_context
 from delegate.errors import DelegateError, UnsupportedError
 from delegate.host.delegation import Delegation, announce, plural
+from delegate.host.kernels import for_runtime
+from delegate.host.runtimes import loaded_runtime
 from delegate.log import configure, get_logger
 from delegate.model.context_reader import graph_from_snapshot
 from delegate.model.graph import Graph
@@ -73,7 +75,7 @@ class Session:
         the graph to the CPU.
         """
         _warn_of_other_delegates(snapshot)
-        graph = graph_from_snapshot(snapshot)
+        graph = _graph(snapshot)
         try:
             result = self._compile(graph, preview)
         except Exception as error:
@@ -144,6 +146,11 @@ class Session:
             )
 
 
+def _graph(snapshot: Snapshot) -> Graph:
+    """What the runtime of this process, if it is known, makes of ``snapshot``."""
+    return for_runtime(graph_from_snapshot(snapshot), loaded_runtime())
+
+
 def _warn_of_other_delegates(snapshot: Snapshot) -> None:
     """Runtimes that apply XNNPACK in the interpreter's constructor leave us nothing to claim."""
     taken = sum(node["builtin_code"] == DELEGATE_OPERATOR for node in snapshot["nodes"])
@@ -190,7 +197,7 @@ def _recompile_function(
         return result.partitions[0].program
 
     def recompile(tensors: list[dict[str, Any]], upload: Upload) -> dict[int, Shape]:
-        graph = graph_from_snapshot({"tensors": tensors, "nodes": nodes})
+        graph = _graph({"tensors": tensors, "nodes": nodes})
         shapes = following_shapes(graph, partition)
         try:
             upload(compiled(graph, shapes))

@@ -118,14 +118,22 @@ def installed_runtimes() -> list[str]:
     return found
 
 
+def loaded_runtime() -> Runtime | None:
+    """The runtime that the process already uses; the first of them, if there are several."""
+    for name, module_name in _MODULES.items():
+        if module_name in sys.modules:
+            return Runtime(name, sys.modules[module_name])
+    return None
+
+
 def find_runtime() -> Runtime:
     """The runtime that the process already uses, otherwise the first that can be imported.
 
     Raises DelegateError naming what to install, or why an installed one does not load.
     """
-    for name, module_name in _MODULES.items():
-        if module_name in sys.modules:
-            return Runtime(name, sys.modules[module_name])
+    loaded = loaded_runtime()
+    if loaded is not None:
+        return loaded
     failures = []
     for name in installed_runtimes():
         try:

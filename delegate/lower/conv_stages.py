@@ -50,6 +50,7 @@ def choose_requantization(
         conv.ratios,
         accumulator_bounds(terms, conv.bias, conv.source.zero_point),
         per_channel=conv.per_channel,
+        rounds_once=conv.rounds_once,
         activation=conv.activation,
         output_scale=conv.output_scale,
         output_zero_point=conv.output_zero_point,

@@ -32,7 +32,7 @@ from delegate.lower.task import (
     Source,
     Weights,
 )
-from delegate.lower.tiling.bands import RowSharing, Share, bands, is_worth_it
+from delegate.lower.tiling.bands import RowSharing, Share, over_cores
 from delegate.lower.tiling.geometry import Axis, ConvGeometry, Part
 from delegate.lower.tiling.input_groups import InputGroups, plan_input_groups
 from delegate.lower.tiling.pixel_rows import other_rows, rows_text
@@ -325,17 +325,17 @@ def _bands(
     conv: Convolution, geometry: ConvGeometry, alone: TilePlan, sharing: RowSharing | None
 ) -> tuple[TilePlan, ...]:
     """The tiles of one core, or of each of several."""
-    if sharing is None:
-        return (alone,)
-    shared = tuple(
-        plan_tiles(replace(geometry, rows=replace(geometry.rows, begin=begin, output_size=end)))
-        for begin, end in bands(geometry.rows.output_size, sharing.cores)
-    )
+
+    def part(begin: int, end: int) -> TilePlan:
+        rows = replace(geometry.rows, begin=begin, output_size=end)
+        return plan_tiles(replace(geometry, rows=rows))
+
+    def share(plan: TilePlan) -> Share:
+        return Share(plan.cost_cycles, plan.moved_bytes)
+
     out = conv.output_view
     output_bytes = out.images * out.pixels * out.channels
-    shares = [Share(plan.cost_cycles, plan.moved_bytes) for plan in shared]
-    whole = Share(alone.cost_cycles, alone.moved_bytes)
-    return shared if is_worth_it(sharing, whole, shares, output_bytes) else (alone,)
+    return over_cores(sharing, geometry.rows.output_size, alone, part, share, output_bytes)
 
 
 def _weights_of_part(conv: Convolution, weights: Weights, part: Part) -> Weights:

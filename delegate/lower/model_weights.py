@@ -45,18 +45,24 @@ def device_weights(
 
 
 def real_ratios(
-    source: Tensor, weights: Tensor, target: Tensor, channels: int, *, in_float32: bool = False
+    source: Tensor,
+    weights: Tensor,
+    target: Tensor,
+    channels: int,
+    *,
+    in_float32: bool | None = None,
 ) -> npt.NDArray[np.float64]:
-    """sx * sw_c / sy as TFLite's kernels compute it: in double, but for weights of one scale
-    sx * sw is a product of float32 where the tensors are uint8 or, whatever they are, where
-    ``in_float32`` says so (FULLY_CONNECTED: GetQuantizedConvolutionMultipler).
+    """sx * sw_c / sy as TFLite's kernels compute it: in double, but with weights of one scale
+    sx * sw is a product of float32 where ``in_float32`` (None: where the tensors are uint8).
     """
     assert source.quantization is not None
     assert weights.quantization is not None
     assert target.quantization is not None
     input_scale, output_scale = source.quantization.scale, target.quantization.scale
     scales = np.array(weights.quantization.scales, np.float64)
-    if scales.size == 1 and (in_float32 or source.dtype is DType.UINT8):
+    if in_float32 is None:
+        in_float32 = source.dtype is DType.UINT8
+    if scales.size == 1 and in_float32:
         product = (np.float32(input_scale) * scales.astype(np.float32)).astype(np.float64)
     else:
         product = input_scale * scales

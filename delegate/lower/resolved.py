@@ -18,10 +18,11 @@ class Convolution:
     """One convolution, resolved. ``weights``: int8 OHWI (dense) or HWC (depthwise), zero point not
     taken off.
 
-    ``ratios``: real sx * sw_c / sy, one per output channel. ``input_view``/``output_view`` say
-    how the convolution looks at its tensors: the tensors' own views, or a fully connected reading
-    of the same bytes. ``spread``: rows and columns that an input pixel takes, of which the others
-    hold its zero point (a transposed convolution).
+    ``ratios``: real sx * sw_c / sy, one per output channel; ``rounds_once``: the kernel takes them
+    as they are, see ``Graph``. ``input_view``/``output_view`` say how the convolution looks at its
+    tensors: the tensors' own views, or a fully connected reading of the same bytes. ``spread``:
+    rows and columns that an input pixel takes, of which the others hold its zero point (a
+    transposed convolution).
     """
 
     chip: Chip
@@ -48,5 +49,6 @@ class Convolution:
     pad_top: int
     pad_left: int
     is_depthwise: bool
+    rounds_once: bool = False
     spread_h: int = 1
     spread_w: int = 1

@@ -67,31 +67,42 @@ def selection_tasks(
     constants: ConstantPool,
 ) -> list[ConvTask]:
     """``target`` from ``source``, one image each. Raises LoweringError."""
-    weights = np.ones(selection.taps, np.int8)
+    channels = source.view.channels
+    depthwise = is_depthwise(chip, channels)
+    ones = np.ones(selection.taps, np.int8)
     if selection.tap is not None:
-        weights[:] = 0
-        weights[selection.tap] = 1
-    conv = replace(
-        unit_convolution(
-            chip,
-            node,
-            source,
-            target,
-            weights,
-            padding=selection.padding,
-            outside=selection.outside,
-            depthwise=is_depthwise(chip, source.view.channels),
-        ),
-        stride_h=selection.strides[0],
-        stride_w=selection.strides[1],
-        dilation_h=selection.dilations[0],
-        dilation_w=selection.dilations[1],
-        spread_h=selection.spread[0],
-        spread_w=selection.spread[1],
+        ones[:] = 0
+        ones[selection.tap] = 1
+    if depthwise:
+        weights = np.repeat(ones[:, :, np.newaxis], channels, axis=2)
+    else:
+        unit = np.eye(channels, dtype=np.int8)
+        weights = unit[:, np.newaxis, np.newaxis] * ones[..., np.newaxis]
+    return moving_tasks(
+        chip, node, source, target, weights, selection, constants, is_depthwise=depthwise
+    )
+
+
+def moving_tasks(
+    chip: Chip,
+    node: Node,
+    source: DeviceTensor,
+    target: DeviceTensor,
+    weights: npt.NDArray[np.int8],
+    selection: Selection,
+    constants: ConstantPool,
+    *,
+    is_depthwise: bool = False,
+) -> list[ConvTask]:
+    """``target`` from ``source`` by ``weights`` instead of taps, HWC or OHWI, all of them 0 but one
+    of each kernel, which is 1. Raises LoweringError.
+    """
+    conv = whole_convolution(
+        chip, node, source, target, weights, selection, is_depthwise=is_depthwise
     )
     low, high = selection.clamp
     is_clamped = (low, high) != (INT8_MIN, INT8_MAX)
-    bias = np.full(source.view.channels, -low if is_clamped else 0, np.int64)
+    bias = np.full(target.view.channels, -low if is_clamped else 0, np.int64)
     operands = constants.add(pack_bias(bias, operand_channels(conv)))
     bs = BsStage(alu=Source.MEMORY, operands=operands)
     bn = BnStage(relu=is_clamped, relux_max=high - low if high < INT8_MAX else None)
@@ -99,33 +110,25 @@ def selection_tasks(
     return tile_tasks(conv, (bs, bn, None, out), constants)
 
 
-def unit_convolution(
+def whole_convolution(
     chip: Chip,
     node: Node,
     source: DeviceTensor,
     target: DeviceTensor,
     weights: npt.NDArray[np.int8],
+    selection: Selection,
     *,
-    padding: tuple[int, int],
-    outside: int,
-    depthwise: bool = True,
+    is_depthwise: bool,
 ) -> Convolution:
-    """Of every channel by itself, with the same ``weights`` [rows, columns]; stride 1. ``padding``:
-    above and left. ``outside``: the value of the padding. Not ``depthwise``: by the unit matrix.
-    """
-    channels = source.view.channels
-    if depthwise:
-        kernels = np.repeat(weights[:, :, np.newaxis], channels, axis=2)
-    else:
-        unit = np.eye(channels, dtype=np.int8)
-        kernels = unit[:, np.newaxis, np.newaxis] * weights[..., np.newaxis]
+    """Of whole numbers, without a requantisation: ``selection`` without its taps and clamp."""
+    channels = target.view.channels
     return Convolution(
         chip=chip,
         node=node.index,
         name="",
         op=node.op,
         nodes=(node.index,),
-        weights=kernels,
+        weights=weights,
         weight_zero_point=0,
         bias=np.zeros(channels, np.int64),
         ratios=np.ones(channels),
@@ -133,15 +136,17 @@ def unit_convolution(
         activation=Activation.NONE,
         output_scale=target.scale,
         output_zero_point=target.zero_point,
-        source=replace(source, zero_point=outside),
+        source=replace(source, zero_point=selection.outside),
         target=target,
         input_view=source.view,
         output_view=target.view,
-        stride_h=1,
-        stride_w=1,
-        dilation_h=1,
-        dilation_w=1,
-        pad_top=padding[0],
-        pad_left=padding[1],
-        is_depthwise=depthwise,
+        stride_h=selection.strides[0],
+        stride_w=selection.strides[1],
+        dilation_h=selection.dilations[0],
+        dilation_w=selection.dilations[1],
+        pad_top=selection.padding[0],
+        pad_left=selection.padding[1],
+        is_depthwise=is_depthwise,
+        spread_h=selection.spread[0],
+        spread_w=selection.spread[1],
     )

@@ -8,7 +8,7 @@ tasks.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -19,7 +19,7 @@ from delegate.lower.conv_stages import requantizing_stages
 from delegate.lower.convolution import operand_channels, tile_tasks
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.pipeline import Pipeline
-from delegate.lower.selection import unit_convolution
+from delegate.lower.selection import Selection, whole_convolution
 from delegate.lower.task import Task
 from delegate.lower.tiling.pooling import PooledAxis, Pooling
 from delegate.lower.weights import pack_bias
@@ -40,14 +40,13 @@ class WindowSums:
     ) -> Iterator[Task]:
         """Of one image. What lies around the image counts as 0. Raises LoweringError."""
         rows, columns = self.pooling.rows, self.pooling.columns
-        weights = np.ones((rows.kernel, columns.kernel), np.int8)
-        padding = rows.before, columns.before
-        conv = replace(
-            unit_convolution(
-                self.chip, self.node, source, target, weights, padding=padding, outside=0
-            ),
-            stride_h=rows.stride,
-            stride_w=columns.stride,
+        shape = (rows.kernel, columns.kernel, source.view.channels)
+        window = Selection(
+            padding=(rows.before, columns.before), strides=(rows.stride, columns.stride)
+        )
+        conv = whole_convolution(
+            *(self.chip, self.node, source, target, np.ones(shape, np.int8), window),
+            is_depthwise=True,
         )
         channels = operand_channels(conv)
         for (row, high), (column, wide) in product(regions(rows), regions(columns)):

@@ -190,7 +190,13 @@ class Node:
 class Graph:
     """One subgraph. ``nodes`` are in execution order; ``Node.index`` is the index Netron and TFLite
     show, which need not be the position in ``nodes``. ``inputs``/``outputs`` are empty for a graph
-    read from a context, which does not tell them."""
+    read from a context, which does not tell them.
+
+    ``rounds_once``: the reference kernel of FULLY_CONNECTED in the runtime that holds the graph
+    multiplies accumulators by a double and rounds once (ai-edge-litert from 1.4 on), not twice in
+    integers as that of other runtimes and all other kernels do. Which runtime will hold a file
+    nobody knows: False.
+    """
 
     tensors: tuple[Tensor, ...]
     nodes: tuple[Node, ...]
@@ -198,6 +204,7 @@ class Graph:
     outputs: tuple[int, ...] = ()
     name: str = ""
     source: str = ""
+    rounds_once: bool = False
     nodes_by_index: Mapping[int, Node] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -121,7 +121,13 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     weights = device_weights(graph, node, outputs, (outputs, *kernel, view.channels))
     unit = ConvolutionOptions(Padding.VALID, 1, 1, 1, 1, options.activation)
     return plan_convolution(
-        planning, operation, unit, weights, output_view=output_view, scales_in_float32=True
+        planning,
+        operation,
+        unit,
+        weights,
+        output_view=output_view,
+        scales_in_float32=not graph.rounds_once,
+        rounds_once=graph.rounds_once,
     )
 
 
@@ -133,6 +139,7 @@ OPERATOR = Operator(
     shapes=shapes,
     macs=macs,
     plan=plan,
+    follows_runtime=True,
     rules=(
         *common.FIRST,
         weights_not_shuffled,

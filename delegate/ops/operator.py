@@ -227,7 +227,8 @@ class Operator:
     none do); left out, they are what the operands of ``function`` broadcast to.
     ``prefers_tasks``: than to be a function all by itself.
     ``fold``: how the host may fold its first input. ``pads``: the rows above and columns left of
-    the image that a neighbour gives its reader.
+    the image that a neighbour gives its reader. ``follows_runtime``: reference kernels of runtimes
+    differ, see ``Graph.rounds_once``.
     """
 
     name: str
@@ -249,6 +250,7 @@ class Operator:
     prefers_tasks: bool = False
     fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
     pads: Callable[[Graph, Node], tuple[int, int]] | None = None
+    follows_runtime: bool = False
 
     def role(self, position: int) -> Role:
         """The role of input number ``position``."""

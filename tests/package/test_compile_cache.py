@@ -7,6 +7,7 @@ import os
 import shutil
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -70,10 +71,11 @@ def test_another_graph_or_option_has_another_key(options):
         cache_key(graph, options),
         cache_key(graph_of(2), options),
         cache_key(graph, options, "another runtime"),
+        cache_key(replace(graph, rounds_once=True), options),
         cache_key(graph, Options.from_mapping({"deny_ops": "ADD"}, {})),
         cache_key(graph, Options.from_mapping({"min_nodes": "2"}, {})),
     }
-    assert len(keys) == 5
+    assert len(keys) == 6
     assert cache_key(graph_of(), options) in keys
 
 

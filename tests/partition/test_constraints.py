@@ -112,10 +112,11 @@ def cut(
     size: tuple[int, ...] = (1, 3, 2, 9),
     *,
     strided: bool = False,
+    width: int = 2,
 ) -> Graph:
-    """A slice of [1, 3, 2, 32]."""
+    """A slice of [1, 3, width, 32]."""
     b = ModelBuilder()
-    x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
+    x = b.input("x", (1, 3, width, 32), DType.INT8, per_tensor(0.5, 3))
     b.output(aliases.slice_of(b, x, begin, size, strided=strided))
     return read_graph(b.build())
 
@@ -136,6 +137,21 @@ def shape_computed() -> Graph:
         dataclasses.replace(t, constant=None) if t.index == shape else t for t in graph.tensors
     )
     return Graph(tuple(tensors), graph.nodes, (*graph.inputs, shape), graph.outputs)
+
+
+def side_by_side() -> Graph:
+    """A concatenation of columns."""
+    b = ModelBuilder()
+    inputs = [b.input(n, (1, 3, 2, 16), DType.INT8, per_tensor(0.5, 3)) for n in "ab"]
+    b.output(aliases.concatenation(b, inputs, 2))
+    return read_graph(b.build())
+
+
+def skipping(rows: int) -> Graph:
+    """The first of three rows, every so many."""
+    graph = cut(begin=(0, 0, 0, 0), size=(1, 1, 2, 32), strided=True)
+    strides, end = np.array((1, rows, 1, 1), np.int32), np.array((1, 3, 2, 32), np.int32)
+    return with_input(with_input(graph, 3, constant=strides), 2, constant=end)
 
 
 def halves() -> Graph:
@@ -437,8 +453,10 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_input(joined(), 0, shape=(1, 1, 3, 2, 16)), "[1, 1, 3, 2, 16]"),
         (lambda: with_output(cut(), shape=()), "[]"),
     ],
-    "alias_keeps_quantization": [
+    "int8_parts_keep_quantization": [
         (lambda: with_input(joined(), 1, quantization=per_tensor(0.25, 3)), "differ"),
+    ],
+    "alias_keeps_quantization": [
         (lambda: with_output(cut(), quantization=per_tensor(0.5, 4)), "differ"),
     ],
     "alias_position_known": [
@@ -452,18 +470,18 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_output(cut(), shape=(1, 3, 2, 8)), "it gives [1, 3, 2, 9]"),
         (lambda: with_output(cut(strided=True), shape=(1, 3, 2, 8)), "it gives [1, 3, 2, 9]"),
         (
-            lambda: with_input(cut(strided=True), 3, constant=np.array([1, 1, 1, 2], np.int32)),
+            lambda: with_output(
+                with_input(cut(strided=True), 3, constant=np.array([1, 1, 1, 2], np.int32)),
+                shape=(1, 3, 2, 5),
+            ),
             "the strides are [1, 1, 1, 2]",
         ),
         (lambda: with_input(halves(), 0, constant=np.array([3, 3], np.int32)), "1 constants"),
     ],
-    "alias_begins_at_surface": [
-        (lambda: joined(parts=(5, 16)), "begins at channel 5"),
-        (lambda: cut(begin=(0, 0, 0, 8)), "begins at channel 8"),
-        (lambda: cut(begin=(0, 0, 1, 0), size=(1, 3, 1, 32)), "takes a part of the rows"),
-    ],
-    "alias_parts_differ": [
-        (lambda: with_node(joined(parts=(16, 16)), inputs=(0, 0)), "is"),
+    "parts_are_consecutive": [(side_by_side, "takes a part of the rows")],
+    "part_is_reached": [
+        (lambda: cut(begin=(0, 0, 40, 0), size=(1, 3, 2, 32), width=50), "begins at column 40"),
+        (lambda: skipping(9), "the strides are [9, 1]"),
     ],
     "reshape_keeps_pixels": [(lambda: reshaped((1, 3, 4, 16)), "[1, 3, 4, 16]")],
     "new_shape_constant": [(shape_computed, "is computed")],

@@ -101,6 +101,18 @@ def requantize(graph: Graph, node: Node, acc: Array, *, in_float: bool = False) 
     return scale_by(acc, mantissas, exponents) + output.zero_point
 
 
+def round_once(graph: Graph, node: Node, acc: Array) -> Array:
+    """``acc`` [..., channels] to output levels by a real factor, rounded half away from zero."""
+    x, w = (quantization(graph.tensor(index)) for index in node.inputs[:2])
+    output = quantization(graph.tensor(node.outputs[0]))
+    if len(node.inputs) > 2 and node.inputs[2] >= 0:
+        acc = acc + graph.tensor(node.inputs[2]).constant
+    real = acc * (x.scale * np.array(w.scales) / output.scale)
+    fraction, whole = np.modf(real)
+    whole = whole + np.where(np.abs(fraction) >= 0.5, np.sign(real), 0)
+    return np.asarray(whole.astype(np.int64) + output.zero_point)
+
+
 def operands(graph: Graph, node: Node, values: Mapping[int, Array]) -> tuple[Array, Array]:
     """Input and weights less their zero points, as float64."""
     x, w = graph.tensor(node.inputs[0]), graph.tensor(node.inputs[1])

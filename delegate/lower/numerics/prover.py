@@ -23,6 +23,10 @@ For d > 0: out >= k just where N >= n = d * 2^r - 2^(r-1) (d where r = 0), that 
 acc * Q + 2^30 >= n * 2^31. For d <= 0, with m = 1 - d >= 1: out < k just where
 -N >= n = m * 2^r - 2^(r-1), that is where -acc * Q + 2^30 - 1 >= n * 2^31.
 
+FULLY_CONNECTED of some runtimes computes round(acc * m) in double instead, half away from zero
+(``Graph.rounds_once``). It rises with acc, too; first(k) is then the least acc with
+acc * m >= d - 1/2 for d > 0, and with -acc * m < m' - 1/2 for the m' = 1 - d of d <= 0.
+
 What the proof assumes is checked: int32 holds all of TensorFlow Lite's own steps (``wraps``, before
 a node gets here), no multiplier of the pipeline is negative, no stage of it saturates.
 """
@@ -33,8 +37,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from delegate.lower.numerics.pipeline import INT32_MAX, FloatArray, Int64Array, Pipeline
+from delegate.lower.numerics.tflite import rounded_products, scaled
 
 # Channels at a time: what a core's cache holds of their outputs.
 _CHANNELS_AT_ONCE = 32
@@ -46,7 +52,8 @@ _FAR = 1 << 33
 class Target:
     """What TensorFlow Lite computes, [channels]: the multiplier (``q``, ``exponent``) and the range
     ``low`` to ``high`` of the accumulator over every input, bias included. ``outputs``: least and
-    largest int8 result (the activation), around ``zero_point``.
+    largest int8 result (the activation), around ``zero_point``. ``ratios``: of a kernel that
+    multiplies by them in double and rounds once; ``q`` and ``exponent`` are near them then.
     """
 
     q: Int64Array
@@ -55,19 +62,45 @@ class Target:
     high: Int64Array
     zero_point: int
     outputs: tuple[int, int]
+    ratios: FloatArray | None = None
 
     @cached_property
     def firsts(self) -> Int64Array:
         """[channels, outputs but the least]: the least accumulator that gives each or more."""
         outputs = np.arange(self.outputs[0] + 1, self.outputs[1] + 1, dtype=np.int64)
-        return first_accumulators(self.q, self.exponent, outputs - self.zero_point)
+        return self.first(outputs - self.zero_point)
+
+    def first(self, distances: Int64Array) -> Int64Array:
+        """[channels, distances]: the least accumulator whose result is ``distances`` from the zero
+        point or more; +-2^33 where int32 has none.
+        """
+        if self.ratios is not None:
+            return first_products(self.ratios, distances)
+        return first_accumulators(self.q, self.exponent, distances)
+
+    def results(self, accumulators: Int64Array) -> Int64Array:
+        """[channels]: of an accumulator each, before the zero point is added."""
+        if self.ratios is not None:
+            return rounded_products(accumulators, self.ratios)
+        return scaled(accumulators, self.q, self.exponent)
+
+    def of(self, channels: npt.NDArray[np.intp] | slice) -> Target:
+        """What some channels compute."""
+        return replace(
+            self,
+            q=self.q[channels],
+            exponent=self.exponent[channels],
+            low=self.low[channels],
+            high=self.high[channels],
+            ratios=None if self.ratios is None else self.ratios[channels],
+        )
 
     def widest(self) -> Target:
         """Of channels that share one multiplier: one channel with the accumulators of all. What is
         true for each of its accumulators is true in every channel.
         """
         low, high = self.low.min(keepdims=True), self.high.max(keepdims=True)
-        return replace(self, q=self.q[:1], exponent=self.exponent[:1], low=low, high=high)
+        return replace(self.of(slice(1)), low=low, high=high)
 
 
 def first_accumulators(q: Int64Array, exponent: Int64Array, distances: Int64Array) -> Int64Array:
@@ -85,6 +118,20 @@ def first_accumulators(q: Int64Array, exponent: Int64Array, distances: Int64Arra
     above_tie = np.where(distances > 0, 0, 1)
     first = -((-((n << 31) - (1 << 30) + above_tie)) // q_shifted)
     first = np.where(is_far, _FAR, first)
+    return np.where(distances > 0, first, 1 - first)
+
+
+def first_products(ratios: FloatArray, distances: Int64Array) -> Int64Array:
+    """The same of a kernel that rounds once."""
+    magnitude = np.where(distances > 0, distances, 1 - distances) - 0.5
+    real = ratios[:, np.newaxis]
+    is_far = magnitude / real > INT32_MAX
+    near = np.where(is_far, 0, np.rint(magnitude / np.where(is_far, 1.0, real)))
+    # The product rises with the accumulator, and is off by less than one of them.
+    first = near - 1.0
+    for _ in range(2):
+        first = np.where(first * real < magnitude, first + 1.0, first)
+    first = np.where(is_far, _FAR, first).astype(np.int64)
     return np.where(distances > 0, first, 1 - first)
 
 

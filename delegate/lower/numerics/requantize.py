@@ -41,20 +41,29 @@ def requantize(
     bounds: AccumulatorBounds,
     *,
     per_channel: bool,
+    rounds_once: bool = False,
     activation: Activation,
     output_scale: float,
     output_zero_point: int,
     is_in_parts: bool = False,
 ) -> Requantization:
-    """``ratios``: real sx * sw_c / sy, one per output channel (all equal if not
-    ``per_channel``); ``output_zero_point`` in int8. ``is_in_parts``: the sum is made of several,
-    whose ranges are checked on their own. Raises LoweringError where TensorFlow Lite's int32 could
-    wrap, or no pipeline is within one LSB.
+    """``ratios``: real sx * sw_c / sy, one per output channel (all equal if not ``per_channel``);
+    ``rounds_once``: the kernel takes them as they are. ``output_zero_point`` in int8.
+    ``is_in_parts``: the sum is made of several, whose ranges are checked on their own. Raises
+    LoweringError where TensorFlow Lite's int32 could wrap, or no pipeline is within one LSB.
     """
     q, exponent = quantize_multipliers(ratios)
     _check_int32(node, bounds, exponent, is_in_parts=is_in_parts)
     outputs = activation_range(activation, output_scale, output_zero_point)
-    target = Target(q, exponent, bounds.low, bounds.high, output_zero_point, outputs)
+    target = Target(
+        q,
+        exponent,
+        bounds.low,
+        bounds.high,
+        output_zero_point,
+        outputs,
+        ratios if rounds_once else None,
+    )
     near, moved = settled(target)
     if not per_channel:
         near = near.widest()

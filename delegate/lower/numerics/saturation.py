@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array
-from delegate.lower.numerics.prover import Target, first_accumulators
+from delegate.lower.numerics.prover import Target
 
 # Results this far from zero are saturated wherever the zero point is: twice the outputs' span.
 OUTPUT_LSB = 2 * (INT8_MAX - INT8_MIN + 1)
@@ -29,8 +29,7 @@ def settled(target: Target) -> tuple[Target, Int64Array]:
     moved = np.zeros_like(target.q)
     if not rows.size:
         return target, moved
-    distances = np.array([1 - OUTPUT_LSB, OUTPUT_LSB])
-    ends = first_accumulators(target.q[rows], target.exponent[rows], distances)
+    ends = target.of(rows).first(np.array([1 - OUTPUT_LSB, OUTPUT_LSB]))
     to_below, to_above = ends[:, 0] - 1 - target.high[rows], ends[:, 1] - target.low[rows]
     moved[rows] = np.where(target.low[rows] > 0, to_above, to_below)
     return replace(target, low=target.low + moved, high=target.high + moved), moved

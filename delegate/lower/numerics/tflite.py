@@ -59,6 +59,15 @@ def scaled(accumulators: Int64Array, q: int | Int64Array, exponent: int | Int64A
     return result
 
 
+def rounded_products(accumulators: Int64Array, ratios: npt.NDArray[np.float64]) -> Int64Array:
+    """round(accumulator * ratio), half away from zero: FULLY_CONNECTED of ``Graph.rounds_once``."""
+    product = accumulators * ratios
+    whole = np.trunc(product)
+    away = np.where(np.abs(product - whole) >= 0.5, np.sign(product), 0.0)
+    rounded: Int64Array = (whole + away).astype(np.int64)
+    return rounded
+
+
 def wraps(accumulators: Int64Array, exponent: Int64Array) -> npt.NDArray[np.bool_]:
     """Whether int32 does not hold an accumulator, it shifted left, or the result with its zero
     point.

@@ -22,7 +22,6 @@ from delegate.lower.numerics.factors import FACTOR_BITS, KEPT_BITS, LARGEST_FACT
 from delegate.lower.numerics.pipeline import FloatArray, Int64Array
 from delegate.lower.numerics.prover import Target
 from delegate.lower.numerics.saturation import OUTPUT_LSB
-from delegate.lower.numerics.tflite import scaled
 
 # The largest power of two in EW's signed 16-bit operand.
 _MAX_EW_BITS = 14
@@ -30,6 +29,9 @@ _MAX_EW_BITS = 14
 _PRODUCT_BITS = 2 * FACTOR_BITS - 1
 # Of BN: six bits.
 _MAX_SHIFT = 63
+# Of a kernel that rounds once, which has no N: channels with ratios so many powers of two above the
+# smallest have its unit, larger ones a coarser unit instead of factors with fewer bits.
+_SAME_UNIT_BITS = 4
 # Moved centres stay below this accumulator: half of int32 leaves room for what the inputs add.
 _CENTRE_LIMIT = 1 << 30
 
@@ -88,12 +90,14 @@ def _units(target: Target) -> _Units:
     q, exponent = target.q, target.exponent
     ratios = np.ldexp(q.astype(np.float64), (exponent - 31).astype(np.int32))
     magnitude = np.maximum(np.maximum(np.abs(target.low), np.abs(target.high)), 1)
-    is_constant = (q > 0) & (_at(target, target.low) == _at(target, target.high))
+    is_constant = (q > 0) & (target.results(target.low) == target.results(target.high))
     is_varying = (q > 0) & ~is_constant
     if not is_varying.any():
         is_varying, is_constant = is_constant, is_varying
-    unit = -exponent
     headroom = KEPT_BITS - math.frexp(float((magnitude * ratios).max()) + 1.0)[1]
+    unit = -exponent
+    if target.ratios is not None:
+        unit = _finest(ratios, exponent, magnitude, is_varying, headroom)
     finest, coarsest = int(unit[is_varying].max()), max(int(unit[is_varying].min()), 0)
     unit_bits = max(0, min(finest, coarsest + _MAX_EW_BITS, headroom))
     own_bits = np.clip(unit, max(0, unit_bits - _MAX_EW_BITS), unit_bits)
@@ -102,9 +106,39 @@ def _units(target: Target) -> _Units:
     return _Units(unit_bits, own_bits, slope, ratios, magnitude, is_varying)
 
 
-def _at(target: Target, accumulators: Int64Array) -> Int64Array:
-    """TensorFlow Lite's results, before the zero point is added."""
-    return scaled(accumulators, target.q, target.exponent)
+def _finest(
+    ratios: FloatArray,
+    exponent: Int64Array,
+    magnitude: Int64Array,
+    is_varying: npt.NDArray[np.bool_],
+    headroom: int,
+) -> Int64Array:
+    """Units for which BS and BN still find factors: of a kernel that rounds once, the finer the
+    nearer.
+    """
+    above = exponent - int(exponent[is_varying].min())
+    coarser = np.maximum(above - _SAME_UNIT_BITS, 0)
+    slope = np.ldexp(ratios, -coarser.astype(np.int32))[is_varying]
+    bs_shift = _bs_shift(ratios[is_varying], magnitude[is_varying])
+    room = _product_bits(slope, magnitude[is_varying], bs_shift) - bs_shift
+    return np.asarray(min(headroom, room) - coarser)
+
+
+def _bs_shift(ratios: FloatArray, magnitude: Int64Array) -> int:
+    """As few bits dropped as int32 allows for accumulators that are not saturated anyway, with all
+    bits of C; channels that can leave this range (by a large bias) take a smaller C.
+    """
+    relevant = np.minimum(magnitude, np.ceil(OUTPUT_LSB / ratios))
+    return max(0, int(relevant.max()).bit_length() + FACTOR_BITS - KEPT_BITS)
+
+
+def _product_bits(slope: FloatArray, magnitude: Int64Array, bs_shift: int) -> int:
+    """The powers of two by which two factors can multiply ``slope`` in every channel."""
+    largest = np.minimum(_largest_first(magnitude, bs_shift), LARGEST_FACTOR)
+    room = largest * float(LARGEST_FACTOR) / slope
+    # One bit of room: at the very limit only a few pairs fit.
+    bits = int(np.floor(np.log2(room.min()))) - 1
+    return min(bits, _PRODUCT_BITS - math.frexp(float(slope.max()))[1])
 
 
 def _largest_first(magnitude: Int64Array, bs_shift: int) -> Int64Array:
@@ -113,19 +147,11 @@ def _largest_first(magnitude: Int64Array, bs_shift: int) -> Int64Array:
 
 
 def _shifts(units: _Units) -> tuple[int, int] | None:
-    """s1: as few bits dropped as int32 allows for accumulators that are not saturated anyway, with
-    all bits of C; channels that can leave this range (by a large bias) take a smaller C. s1 + s2:
-    the products are as large as two factors can make them in every channel.
-    """
+    """s1, and s2 with which products are as large as two factors can make them."""
     varying = units.is_varying
-    reach = np.ceil(OUTPUT_LSB / units.ratios[varying])
-    relevant = np.minimum(units.magnitude[varying], reach)
-    bs_shift = max(0, int(relevant.max()).bit_length() + FACTOR_BITS - KEPT_BITS)
-    largest = np.minimum(_largest_first(units.magnitude, bs_shift), LARGEST_FACTOR)
-    room = largest[varying] * float(LARGEST_FACTOR) / units.slope[varying]
-    # One bit of room: at the very limit only a few pairs fit.
-    bits = int(np.floor(np.log2(room.min()))) - 1
-    bits = min(bits, _PRODUCT_BITS - math.frexp(float(units.slope.max()))[1], bs_shift + _MAX_SHIFT)
+    bs_shift = _bs_shift(units.ratios[varying], units.magnitude[varying])
+    bits = _product_bits(units.slope[varying], units.magnitude[varying], bs_shift)
+    bits = min(bits, bs_shift + _MAX_SHIFT)
     if bits < bs_shift:
         return None
     return bs_shift, bits - bs_shift
@@ -147,7 +173,7 @@ def _centred(
     # Where the result is the same for every input, the centre lies in the middle of what rounds
     # to it.
     wanted = np.where(
-        units.is_varying[rows], centre * units.ratios[rows], _at(target, target.low)[rows]
+        units.is_varying[rows], centre * units.ratios[rows], target.results(target.low)[rows]
     )
     lsb = np.ldexp(1.0, (-sum(shifts) - units.own_bits[rows]).astype(np.int32))
     # A product so small that the centre would need an accumulator beyond int32 is raised.

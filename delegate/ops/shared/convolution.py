@@ -176,11 +176,12 @@ def plan_convolution(
     *,
     is_depthwise: bool = False,
     output_view: View | None = None,
-    scales_in_float32: bool = False,
+    scales_in_float32: bool | None = None,
+    rounds_once: bool = False,
 ) -> PlannedConvolution:
     """``weights``: OHWI of all input channels, or HWC of a depthwise convolution. ``output_view``:
     the result as the convolution sees it, if that is not as its shape says. ``scales_in_float32``:
-    see ``real_ratios``. Raises LoweringError.
+    see ``real_ratios``; ``rounds_once``: see ``Graph``. Raises LoweringError.
     """
     graph, node = planning.graph, operation.node
     source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
@@ -207,6 +208,7 @@ def plan_convolution(
             result.channels,
             in_float32=scales_in_float32,
         ),
+        rounds_once=rounds_once,
         per_channel=given.quantization.is_per_channel,
         activation=options.activation,
         output_scale=output.quantization.scale,

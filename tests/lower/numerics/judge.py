@@ -54,7 +54,7 @@ def judge(case: Case) -> Verdict:
     plugin = runtime.load_delegate(
         delegate.library_path(), {"device": "simulator", "log_level": "error"}
     )
-    with collect_delegations() as found, _proofs() as proofs:
+    with collect_delegations() as found, recorded_proofs() as proofs:
         ours = runtime.interpreter(case.model, [plugin])
     if sum(facts.delegated_nodes for facts in found) == 0:
         (rejection,) = (r for facts in found for r in facts.rejections)
@@ -82,7 +82,7 @@ def judge(case: Case) -> Verdict:
 
 
 @contextmanager
-def _proofs() -> Iterator[list[Proof]]:
+def recorded_proofs() -> Iterator[list[Proof]]:
     """The proofs of what is compiled meanwhile, for what they claim."""
     found: list[Proof] = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -37,6 +38,14 @@ def tflite(accumulator: int, q: int, exponent: int, zero_point: int, outputs: tu
     threshold = (mask >> 1) + (high < 0)
     scaled = (high >> right) + ((high & mask) > threshold)
     return min(max(wrapped(scaled + zero_point), outputs[0]), outputs[1])
+
+
+def rounded_once(accumulator: int, ratio: float, zero_point: int, outputs: tuple) -> int:
+    """Of a kernel that multiplies by a double: C's round, exact, half away from zero."""
+    product = Fraction(float(accumulator) * ratio)
+    scaled = math.floor(abs(product) + Fraction(1, 2))
+    scaled = scaled if product >= 0 else -scaled
+    return min(max(scaled + zero_point, outputs[0]), outputs[1])
 
 
 def half_even(value: int, shift: int) -> int:

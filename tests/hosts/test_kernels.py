@@ -1,0 +1,123 @@
+"""FULLY_CONNECTED is what the reference kernel of the runtime at hand makes of it: kernels of
+runtimes differ."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import delegate
+from delegate.compile.compiler import compile_model
+from delegate.conformance.builder import Arithmetic, conv_model, fully_connected_model
+from delegate.host.delegation import collect_delegations
+from delegate.host.kernels import for_runtime, half_step_model
+from delegate.host.runtimes import find_runtime
+from delegate.model.graph import DType
+from delegate.model.tflite_reader import read_graph
+from delegate.options import Options
+from tests.lower.numerics.judge import recorded_proofs
+
+OUTPUTS = 33
+ROWS = np.arange(256).reshape(256, 1)
+
+
+def model(seed: int, dtype: DType, per_channel: bool) -> bytes:
+    """One input that takes all values, so that every accumulator is met. With such ratios the first
+    of two roundings lifts many results onto a tie.
+    """
+    rng = np.random.default_rng(seed)
+    zero_point, kind = (0, np.int8) if dtype is DType.INT8 else (128, np.uint8)
+    steps = rng.choice([0.4, 0.13, 0.33, 0.021], OUTPUTS if per_channel else 1)
+    return fully_connected_model(
+        rng,
+        ROWS.shape,
+        OUTPUTS,
+        dtype,
+        arithmetic=Arithmetic(
+            per_channel=per_channel,
+            weight_scales=tuple(float(step) for step in steps),
+            weights=(rng.integers(-3, 4, (OUTPUTS, 1)) + zero_point).astype(kind),
+            weight_zero_point=zero_point,
+            bias=rng.integers(-40, 40, OUTPUTS).astype(np.int32),
+            output_scale=0.5,
+            output_zero_point=zero_point + 3,
+        ),
+        input_scale=0.5,
+        input_zero_point=zero_point - 5,
+    )
+
+
+def run(content: bytes, dtype: DType, **arguments: object) -> np.ndarray:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the runtimes', of their age
+        interpreter = find_runtime().module.Interpreter(model_content=content, **arguments)
+    interpreter.allocate_tensors()
+    values = ROWS.astype(np.uint8) if dtype is DType.UINT8 else (ROWS - 128).astype(np.int8)
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], values)
+    interpreter.invoke()
+    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).astype(int)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("dtype", "per_channel"), [(DType.INT8, False), (DType.INT8, True), (DType.UINT8, False)]
+)
+def test_fully_connected_equals_the_reference_kernel_of_this_runtime(dtype, per_channel, seed):
+    content = model(seed, dtype, per_channel)
+    runtime = find_runtime()
+    with collect_delegations() as found, recorded_proofs() as proofs:
+        plugin = runtime.load_delegate(
+            delegate.library_path(), {"device": "simulator", "log_level": "error"}
+        )
+        ours = run(content, dtype, experimental_delegates=[plugin])
+    assert [facts.delegated_nodes for facts in found] == [1]
+    resolver = runtime.module.OpResolverType.BUILTIN_REF
+    theirs = run(content, dtype, experimental_op_resolver_type=resolver)
+    assert np.abs(ours - theirs).max() <= 1
+    is_equal = np.broadcast_to(proofs[0].wrong == 0, OUTPUTS)
+    assert np.count_nonzero(is_equal) >= 0.9 * OUTPUTS
+    assert np.array_equal(ours[:, is_equal], theirs[:, is_equal])
+
+
+def test_what_a_kernel_that_rounds_once_computes_has_another_program():
+    content = model(0, DType.INT8, False)
+    graph = read_graph(content)
+    assert not graph.rounds_once
+    once = type(graph)(graph.tensors, graph.nodes, graph.inputs, graph.outputs, rounds_once=True)
+    programs = [compile_model(g, Options()).partitions[0].program for g in (graph, once)]
+    assert programs[0] != programs[1]
+
+
+def test_a_process_without_a_runtime_asks_and_loads_none():
+    code = (
+        "import sys\n"
+        "from delegate.host.plugin import Session\n"
+        "from delegate.host.runtimes import loaded_runtime\n"
+        "print(loaded_runtime(), [n for n in sys.modules if n.endswith('.interpreter')])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert result.stdout == "None []\n"
+    graph = read_graph(model(0, DType.INT8, False))
+    assert not for_runtime(graph, None).rounds_once
+
+
+def test_the_question_is_half_an_output_step_below_zero():
+    graph = read_graph(half_step_model())
+    (node,) = graph.nodes
+    x, weights, y = (graph.tensor(t) for t in (*node.inputs[:2], *node.outputs))
+    assert (node.op, x.shape, y.shape) == ("FULLY_CONNECTED", (1, 1), (1, 1))
+    assert weights.constant.tolist() == [[-1]]
+    scales = [tensor.quantization.scales for tensor in (x, weights, y)]
+    assert scales == [(1.0,), (1.0,), (2.0,)]
+    assert {tensor.quantization.zero_points for tensor in (x, weights, y)} == {(0,)}
+
+
+def test_graphs_without_the_operator_are_the_same_for_all_runtimes():
+    graph = read_graph(conv_model(np.random.default_rng(1), 4, 4, 3, 5, 1, 1))
+    assert for_runtime(graph, find_runtime()) is graph
