@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from delegate.chip.chip import Chip
 from delegate.lower.model_weights import device_weights
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Activation, Graph, Node, Padding
@@ -84,10 +85,26 @@ def transposed_size_known(facts: GraphFacts, node: Node) -> str | None:
     return None if output.shape == shape else f"it is {list(shape)}, not {list(output.shape)}"
 
 
-@constraint()
+def _most_spread(chip: Chip) -> int:
+    return chip.limits.spread
+
+
+@constraint(most=_most_spread)
+def transposed_strides(facts: GraphFacts, node: Node) -> str | None:
+    """Strides must be in the range 1 to {most}, and no more than the kernel's sides."""
+    options = _options(node)
+    _, kh, kw, _ = weights_of(facts, node).shape
+    most = _most_spread(facts.chip)
+    strides = options.stride_h, options.stride_w
+    if all(1 <= s <= min(k, most) for s, k in zip(strides, (kh, kw), strict=True)):
+        return None
+    return f"they are {list(strides)}, the kernel is {kh} x {kw}"
+
+
+@constraint(most=convolution.most_padding)
 def transposed_reaches_outputs(facts: GraphFacts, node: Node) -> str | None:
-    """Strides must be at least 1, no more than the kernel's sides and 8, and every output row and
-    column must have an input under the kernel, which is at most 16 less what SAME leaves out.
+    """Every output row and column must have an input under the kernel, which may overlap the image
+    by at most {most} more.
     """
     options = _options(node)
     _, kh, kw, _ = weights_of(facts, node).shape
@@ -95,9 +112,7 @@ def transposed_reaches_outputs(facts: GraphFacts, node: Node) -> str | None:
     strides, cropped = (options.stride_h, options.stride_w), _cropped(facts.graph, node)
     for axis, kernel, stride, crop in zip((1, 2), (kh, kw), strides, cropped, strict=True):
         pad = kernel - 1 - crop
-        if not 1 <= stride <= min(kernel, facts.chip.limits.spread):
-            return f"the strides are {list(strides)}, the kernel {kh} x {kw}"
-        if not 0 <= pad <= facts.chip.limits.pad:
+        if not 0 <= pad <= convolution.most_padding(facts.chip):
             return f"the kernel is {kh} x {kw}, {crop} of it left out"
         if output.shape[axis] - 1 - pad > (feature.shape[axis] - 1) * stride:
             return f"from {list(feature.shape)} to {list(output.shape)}"
@@ -144,6 +159,7 @@ OPERATOR = Operator(
         *common.WITH_WEIGHTS,
         convolution.kernel_in_range,
         transposed_size_known,
+        transposed_strides,
         transposed_reaches_outputs,
     ),
 )

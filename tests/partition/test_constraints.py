@@ -507,8 +507,8 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: transposed((1, 8, 12, 4)), "from 5 to 3 channels"),
         (lambda: with_output(transposed(), shape=(1, 7, 12, 3)), "not [1, 7, 12, 3]"),
     ],
+    "transposed_strides": [(lambda: transposed(stride=4), "they are [4, 4]")],
     "transposed_reaches_outputs": [
-        (lambda: transposed(stride=4), "the strides are [4, 4]"),
         (lambda: transposed((1, 11, 12, 3)), "to [1, 11, 12, 3]"),
         (lambda: transposed((1, 8, 12, 3), kernel=31), "the kernel is 31 x 31"),
     ],
