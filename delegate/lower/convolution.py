@@ -318,7 +318,10 @@ def _plan(conv: Convolution, kh: int, kw: int) -> tuple[Convolution, TilePlan | 
 
 
 def _input_groups(conv: Convolution, geometry: ConvGeometry) -> InputGroups | None:
-    return None if conv.is_depthwise else plan_input_groups(geometry, sum_cost(conv))
+    """None of a depthwise or transposed convolution, whose sums are not known in parts."""
+    if conv.is_depthwise or max(conv.spread_h, conv.spread_w) > 1:
+        return None
+    return plan_input_groups(geometry, sum_cost(conv))
 
 
 def _bands(

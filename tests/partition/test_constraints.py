@@ -31,6 +31,8 @@ from delegate.ops import OPERATORS
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.operator import Constraint, constraint
 from delegate.ops.shared.convolution import output_and_padding
+from delegate.ops.space_to_depth import SpaceToDepthOptions
+from delegate.ops.transpose_conv import TransposeConvOptions
 from delegate.partition.partitioner import select_nodes
 
 X, W, B = 0, 1, 2
@@ -118,6 +120,30 @@ def cut(
     b = ModelBuilder()
     x = b.input("x", (1, 3, width, 32), DType.INT8, per_tensor(0.5, 3))
     b.output(aliases.slice_of(b, x, begin, size, strided=strided))
+    return read_graph(b.build())
+
+
+def blocks(block: int = 2, after: tuple[int, ...] = (1, 2, 3, 20)) -> Graph:
+    """SPACE_TO_DEPTH of [1, 4, 6, 5]."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 4, 6, 5), DType.INT8, per_tensor(0.5, 3))
+    y = b.tensor("y", after, DType.INT8, per_tensor(0.5, 3))
+    b.operator("SPACE_TO_DEPTH", (x,), (y,), options.of(SpaceToDepthOptions(block)))
+    b.output(y)
+    return read_graph(b.build())
+
+
+def transposed(size: tuple[int, ...] = (1, 8, 12, 3), stride: int = 2, kernel: int = 3) -> Graph:
+    """TRANSPOSE_CONV of [1, 4, 6, 5]."""
+    b = ModelBuilder()
+    shape = b.constant("shape", np.array(size, np.int32))
+    weights = np.ones((3, kernel, kernel, 5), np.int8)
+    w = b.constant("w", weights, per_tensor(0.1, 0))
+    x = b.input("x", (1, 4, 6, 5), DType.INT8, per_tensor(0.5, 3))
+    y = b.tensor("y", size, DType.INT8, per_tensor(0.5, 3))
+    table = options.of(TransposeConvOptions(Padding.SAME, stride, stride, Activation.NONE))
+    b.operator("TRANSPOSE_CONV", (shape, w, x), (y,), table)
+    b.output(y)
     return read_graph(b.build())
 
 
@@ -482,6 +508,23 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "part_is_reached": [
         (lambda: cut(begin=(0, 0, 40, 0), size=(1, 3, 2, 32), width=50), "begins at column 40"),
         (lambda: skipping(9), "the strides are [9, 1]"),
+    ],
+    "block_rank": [(lambda: with_input(blocks(), X, shape=(4, 6, 5)), "[4, 6, 5]")],
+    "block_keeps_quantization": [
+        (lambda: with_output(blocks(), quantization=per_tensor(0.5, 4)), "differ"),
+    ],
+    "block_in_range": [(lambda: blocks(0), "it is 0"), (lambda: blocks(9), "it is 9")],
+    "blocks_fit": [(lambda: blocks(2, (1, 2, 3, 19)), "[1, 2, 3, 19]")],
+    "transposed_rank": [(lambda: with_input(transposed(), 2, shape=(4, 6, 5)), "[4, 6, 5]")],
+    "transposed_size_known": [
+        (lambda: with_input(transposed(), 0, constant=None), "does not hold 4 constants"),
+        (lambda: transposed((1, 8, 12, 4)), "from 5 to 3 channels"),
+        (lambda: with_output(transposed(), shape=(1, 7, 12, 3)), "not [1, 7, 12, 3]"),
+    ],
+    "transposed_strides": [(lambda: transposed(stride=4), "they are [4, 4]")],
+    "transposed_reaches_outputs": [
+        (lambda: transposed((1, 11, 12, 3)), "to [1, 11, 12, 3]"),
+        (lambda: transposed((1, 8, 12, 3), kernel=31), "the kernel is 31 x 31"),
     ],
     "reshape_keeps_pixels": [(lambda: reshaped((1, 3, 4, 16)), "[1, 3, 4, 16]")],
     "new_shape_constant": [(shape_computed, "is computed")],

@@ -178,10 +178,12 @@ def plan_convolution(
     output_view: View | None = None,
     scales_in_float32: bool | None = None,
     rounds_once: bool = False,
+    spread: tuple[int, int] = (1, 1),
 ) -> PlannedConvolution:
     """``weights``: OHWI of all input channels, or HWC of a depthwise convolution. ``output_view``:
     the result as the convolution sees it, if that is not as its shape says. ``scales_in_float32``:
-    see ``real_ratios``; ``rounds_once``: see ``Graph``. Raises LoweringError.
+    see ``real_ratios``; ``rounds_once``: see ``Graph``; ``spread``: see ``Convolution``. Raises
+    LoweringError.
     """
     graph, node = planning.graph, operation.node
     source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
@@ -224,6 +226,8 @@ def plan_convolution(
         pad_top=padding[0],
         pad_left=padding[1],
         is_depthwise=is_depthwise,
+        spread_h=spread[0],
+        spread_w=spread[1],
     )
     if source.fold is not None:
         conv = fold_convolution(conv, source)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from delegate.chip.limits import CHANNELS_PER_SURFACE, align
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.moves import Cut, Join, Part
 from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_name
+from delegate.lower.selection import Selection, moving_tasks, surfaces_read
 from delegate.lower.task import Layer, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import DType, Graph
@@ -104,3 +107,41 @@ def _function(graph: Graph, link: Link) -> bytes | None:
     results = np.clip(rounded.astype(np.int64) + after.zero_point, low, high)
     offset = whole.dtype.element.offset
     return (results - offset).astype(np.int8).tobytes()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RearrangePlan:
+    """Every element of the result is one of the operand's, by a dense convolution with ``weights``
+    (OHWI) that are 0 but for one of each kernel.
+    """
+
+    planning: Planning
+    operation: Operation
+    weights: npt.NDArray[np.int8]
+    selection: Selection
+
+    @property
+    def footprint(self) -> Footprint:
+        operation = self.operation
+        outputs, _, _, inputs = self.weights.shape
+        group = self.planning.chip.groups.dense_kernels
+        written = align(outputs, group) // CHANNELS_PER_SURFACE
+        reads = ((operation.operands[0], surfaces_read(inputs)),)
+        return Footprint(operation.node, reads, operation.result, written)
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        operation = self.operation
+        source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
+        tasks: list[Task] = [
+            *moving_tasks(
+                self.planning.chip,
+                operation.node,
+                source,
+                target,
+                self.weights,
+                self.selection,
+                memory.constants,
+            )
+        ]
+        return _layer(self.planning.graph, operation, tasks)
