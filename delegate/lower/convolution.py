@@ -149,13 +149,22 @@ def tile_tasks(
     conv: Convolution,
     stages: tuple[BsStage, BnStage, EwStage | None, OutConvert],
     constants: ConstantPool,
+    region: tuple[range, range] | None = None,
 ) -> list[ConvTask]:
-    """The tasks of ``conv`` on one core, with stages that are no requantisation. Raises
-    LoweringError.
+    """The tasks of ``conv`` on one core, with stages that are no requantisation. ``region``: rows
+    and columns of the output that are wanted; None: all. Raises LoweringError.
     """
     kh, kw = _kernel_size(conv)
+    geometry = geometry_of(conv, kh, kw)
+    if region is not None:
+        rows, columns = region
+        geometry = replace(
+            geometry,
+            rows=replace(geometry.rows, begin=rows.start, output_size=rows.stop),
+            columns=replace(geometry.columns, begin=columns.start, output_size=columns.stop),
+        )
     try:
-        plan = plan_tiles(geometry_of(conv, kh, kw))
+        plan = plan_tiles(geometry)
     except TilingError as error:
         raise LoweringError(conv.node, error.rule, str(error)) from error
     return _tasks_of_plan(conv, plan, _pack_weights(conv, kh, kw, constants), stages, core=0)

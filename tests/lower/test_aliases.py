@@ -223,7 +223,7 @@ def test_spare_lanes_never_destroy_what_the_host_wrote():
 def test_a_slice_that_needs_little_of_a_tensor_from_the_cpu_stays_there():
     net = Net()
     part = net.channels(net.input(64), 16, 16)
-    check(net.model(net.conv(part, 8)), refused=[(0, "view_is_free")])
+    check(net.model(net.conv(part, 8)), refused=[(0, "alias_is_free")])
 
 
 def test_writers_wait_for_the_spare_lanes_of_their_neighbour():
@@ -278,7 +278,7 @@ def test_more_tensors_than_a_piece_of_memory_may_hold():
 def test_a_partition_of_views_alone_stays_on_the_cpu():
     net = Net()
     joined = net.join(net.input(16), net.input(21))
-    check(net.model(joined), refused=[(0, "view_is_free")])
+    check(net.model(joined), refused=[(0, "alias_is_free")])
 
 
 def test_positions_share_one_origin():

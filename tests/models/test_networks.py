@@ -17,7 +17,7 @@ from delegate.options import Options
 from delegate.vision.detection.head import OutputTensor
 from delegate.vision.detection.recognise import Hints, recognise
 from delegate.vision.model_inputs import random_sample
-from tests.models.networks import (
+from models.networks import (
     mobilenet_v1,
     mobilenet_v2,
     scaled_channels,

@@ -23,7 +23,7 @@ from delegate.conformance.builder import (
 from delegate.conformance.builder.functions import function as function_of
 from delegate.conformance.builder.functions import function_model
 from delegate.conformance.builder.options import BuiltinOptions
-from delegate.conformance.builder.pooling import pool
+from delegate.conformance.builder.pooling import mean, pool
 from delegate.conformance.builder.resizing import resize
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
@@ -247,6 +247,20 @@ def pooled(shape: tuple[int, ...] = (1, 9, 7, 5), size: int = 3) -> Graph:
     x = builder.input("x", shape, DType.INT8, per_tensor(0.5, 3))
     builder.output(pool(builder, "MAX_POOL_2D", x, size, size))
     return read_graph(builder.build())
+
+
+def tall_average() -> Graph:
+    b = ModelBuilder()
+    x = b.input("x", (1, 40, 2, 1), DType.INT8, per_tensor(0.5, 3))
+    b.output(pool(b, "AVERAGE_POOL_2D", x, 32, 1, padding=Padding.VALID))
+    return read_graph(b.build())
+
+
+def averaged(shape: tuple[int, ...] = (1, 9, 7, 5), axes: tuple[int, ...] = (1, 2)) -> Graph:
+    b = ModelBuilder()
+    x = b.input("x", shape, DType.INT8, per_tensor(0.5, 3))
+    b.output(mean(b, x, per_tensor(0.25, 3), keep_dims=False, axes=axes))
+    return read_graph(b.build())
 
 
 def enlarged(shape: tuple[int, ...] = (1, 3, 2, 5), factor: int = 2) -> Graph:
@@ -570,6 +584,19 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_output(pooled(), shape=(1, 9, 6, 5)), "is 9 x 6, not 9 x 7"),
         (lambda: with_options(pooled(), padding=Padding.VALID), "not 7 x 5"),
     ],
+    "summed_window_in_range": [
+        (tall_average, "it is 32 x 1"),
+    ],
+    "reduced_over_pixels": [
+        (lambda: with_input(averaged(), X, shape=(9, 7, 5)), "it is [9, 7, 5]"),
+        (lambda: with_input(averaged(), 1, constant=None), "the axes are computed"),
+        (lambda: averaged(axes=(1, 3)), "the axes are [1, 3]"),
+        (lambda: averaged(axes=(1, 6)), "the axes are [1, 6]"),
+    ],
+    "reduced_shape_follows": [
+        (lambda: with_options(averaged(), keep_dims=True), "is [1, 5], not [1, 1, 1, 5]"),
+    ],
+    "reduced_sides_in_range": [(lambda: averaged((1, 32, 3, 5)), "they are 32 x 3")],
     "new_size_known": [
         (lambda: with_input(enlarged(), 1, constant=None), "does not hold 2 constants"),
         (lambda: with_output(enlarged(), shape=(1, 7, 4, 5)), "they give [1, 6, 4, 5], tensor"),

@@ -78,7 +78,7 @@ def same_batch(facts: GraphFacts, node: Node) -> str | None:
     return f"they are {batches[0]} and {batches[1]}" if batches[0] != batches[1] else None
 
 
-def _most_kernel(chip: Chip) -> int:
+def most_kernel(chip: Chip) -> int:
     return chip.limits.kernel_size
 
 
@@ -94,11 +94,11 @@ def most_padding(chip: Chip) -> int:
     return chip.limits.pad
 
 
-@constraint(most=_most_kernel)
+@constraint(most=most_kernel)
 def kernel_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Kernel sides must be in the range 1 to {most}."""
     kh, kw = kernel_size(facts, node)
-    return f"the kernel is {kh} x {kw}" if max(kh, kw) > _most_kernel(facts.chip) else None
+    return f"the kernel is {kh} x {kw}" if max(kh, kw) > most_kernel(facts.chip) else None
 
 
 @constraint(most=most_stride)
