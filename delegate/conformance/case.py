@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from delegate import ops
 from delegate.conformance.reference import has_reference
-from delegate.conformance.tolerance import PER_TENSOR
+from delegate.conformance.tolerance import NONE
 
 OPERATORS = frozenset(name for name in ops.OPERATORS if has_reference(name))
 """What the suite is about."""
@@ -39,7 +39,7 @@ class Case:
     label: str
     build: Build | None = None
     path: Path | None = None
-    differing: float = PER_TENSOR
+    differing: float = NONE
     inputs: Inputs | None = None
     input_levels: int = 256
     rejected_by: tuple[str, ...] = ()

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from delegate.conformance.case import OPERATORS, Case, Family
 from delegate.conformance.reference import carries_errors
-from delegate.conformance.tolerance import PER_TENSOR, TIES
-from delegate.insight.comparison import MIN_EQUAL_PER_OP
+from delegate.conformance.tolerance import NONE, PER_CHANNEL, TIES
 from delegate.model.tflite_reader import read_graph
 
 
@@ -70,7 +69,7 @@ class TeflonModels:
         if network not in TEFLON_LAYERS or f"{network}_{number}" not in self.parameters():
             raise KeyError(parameter)
         path = self._file(f"layers/{TEFLON_LAYERS[network][1]}-{number}.tflite")
-        share = PER_TENSOR if path is None else _differing(path)
+        share = NONE if path is None else _differing(path)
         return Case(self.prefix + parameter, "Models.Op", path=path, differing=share)
 
     def _file(self, name: str) -> Path | None:
@@ -83,9 +82,9 @@ def _parameter(path: Path) -> str:
 
 
 def _differing(path: Path) -> float:
-    """The contract's share; sums of converted models have scales that make ties."""
+    """Sums of converted models have scales that make ties."""
     is_sum = any(map(carries_errors, read_graph(path).nodes))
-    return TIES if is_sum else 1 - MIN_EQUAL_PER_OP[0] / MIN_EQUAL_PER_OP[1]
+    return TIES if is_sum else PER_CHANNEL
 
 
 def families(models: Path | None) -> tuple[Family, ...]:

@@ -24,7 +24,7 @@ from delegate.conformance.random_layers import (
     draw_quantization,
     fully_connected,
 )
-from delegate.conformance.tolerance import PER_CHANNEL, PER_TENSOR, SUM
+from delegate.conformance.tolerance import NONE, PER_CHANNEL, SUM
 from delegate.model.graph import DType, Padding, Quantization
 
 INPUT_SIZES = (3, 5, 8, 80, 112)
@@ -49,7 +49,7 @@ def _label(suite: str, is_signed: int, per_channel: bool) -> str:
 
 
 def _differing(per_channel: bool) -> float:
-    return PER_CHANNEL if per_channel else PER_TENSOR
+    return PER_CHANNEL if per_channel else NONE
 
 
 def _dtype(is_signed: int) -> DType:

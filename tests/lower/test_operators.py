@@ -82,7 +82,7 @@ def test_activations_clamp_whatever_the_zero_point(activation, zero_point, per_c
     if activation is Activation.RELU_N1_TO_1:
         # A lower clamp off the zero point turns ties of negative values around: one in 2^R.
         assert difference.max() <= 1
-        assert np.count_nonzero(difference) <= 0.02 * difference.size
+        assert np.count_nonzero(difference) <= 2
     else:
         assert not difference.any()
 
