@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from delegate import ops
 from delegate.conformance.case import OPERATORS, Case, Family
 from delegate.conformance.reference import carries_errors
-from delegate.conformance.tolerance import NONE, PER_CHANNEL, TIES
+from delegate.conformance.tolerance import LOWER_CLAMP, NONE, PER_CHANNEL, TIES
+from delegate.model.graph import Activation, Node
 from delegate.model.tflite_reader import read_graph
 
 
@@ -83,8 +85,17 @@ def _parameter(path: Path) -> str:
 
 def _differing(path: Path) -> float:
     """Sums of converted models have scales that make ties."""
-    is_sum = any(map(carries_errors, read_graph(path).nodes))
-    return TIES if is_sum else PER_CHANNEL
+    nodes = read_graph(path).nodes
+    if any(map(carries_errors, nodes)):
+        return TIES
+    return LOWER_CLAMP if any(map(_turns_ties, nodes)) else PER_CHANNEL
+
+
+def _turns_ties(node: Node) -> bool:
+    operator = ops.OPERATORS.get(node.op)
+    kind = None if operator is None else operator.options
+    options = None if kind is None else node.options_as(kind)
+    return getattr(options, "activation", None) is Activation.RELU_N1_TO_1
 
 
 def families(models: Path | None) -> tuple[Family, ...]:
