@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.conformance.builder.networks import mobilenet_v1, mobilenet_v2, yolo_like
+from models.networks import mobilenet_v1, mobilenet_v2, yolo_like
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 MODELS = SHARED / "models"

@@ -61,7 +61,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-cpu", action="store_true", help="only the delegate")
     parser.add_argument(
         "--reference", choices=("reference", "builtin"), default="builtin",
-        help="the CPU's kernels: TensorFlow Lite's fast ones (default) or its reference ones",
+        help="kernels of what runs on the CPU, on both sides: TensorFlow Lite's fast ones "
+        "(default) or its reference ones",
     )  # fmt: skip
     add_decoder_arguments(parser)
     add_option_arguments(parser)

@@ -11,11 +11,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from delegate import ops
 from delegate.conformance.reference import has_reference
 from delegate.conformance.tolerance import NONE
+from delegate.ops import OPERATORS as NPU_OPERATORS
 
-OPERATORS = frozenset(name for name in ops.OPERATORS if has_reference(name))
+OPERATORS = frozenset(name for name in NPU_OPERATORS if has_reference(name))
 """What the suite is about."""
 
 Build = Callable[[np.random.Generator], bytes]

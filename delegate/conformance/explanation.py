@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,17 +10,12 @@ import numpy as np
 from delegate.compile.compiler import compile_model
 from delegate.conformance.execution import Array, Prepared, expected, load_and_invoke, prepare
 from delegate.conformance.outcome import Oracle, Outcome
-from delegate.conformance.task_machine import Machine, Watch, place_of
-from delegate.conformance.task_stages import ElementSteps, Step
+from delegate.insight import simulated_run
 from delegate.insight.comparison import MAX_ABS_DIFF
-from delegate.lower.lowering import lower_partition
-from delegate.lower.task import ElementwiseTask, LoweredPartition, Ref, Task, TensorBinding
+from delegate.lower.task import TensorBinding
 from delegate.model.graph import Graph
+from delegate.npu.program_reader import parse
 from delegate.options import Options
-from delegate.partition.workload import workload_of
-
-_MAX_DEPTH = 8
-"""Layers followed back from an output; longer chains are cut."""
 
 
 def explain(outcome: Outcome, models: Path | None, options: Options) -> Iterator[str]:
@@ -76,64 +71,31 @@ def _stages_of_first_difference(
 
 
 def _way(prepared: Prepared, tensor: int, position: int, options: Options) -> Iterator[str]:
-    """The stages of one element of an output that a partition computes from the model's inputs."""
-    graph = prepared.graph
-    for compiled in compile_model(graph, options).partitions:
+    """The stages of one element of an output that a partition computes from the model's inputs, on
+    the simulator.
+    """
+    for compiled in compile_model(prepared.graph, options).partitions:
         partition = compiled.partition
         if tensor in partition.outputs and set(partition.inputs) <= prepared.inputs.keys():
-            lowered = lower_partition(graph, workload_of(graph, partition), "explained")
-            arrays = [prepared.inputs[binding.tensor] for binding in lowered.inputs]
-            binding = next(b for b in lowered.outputs if b.tensor == tensor)
-            place = _place(binding, position)
-            count = sum(len(layer.tasks) for layer in lowered.layers)
-            yield from _follow(lowered, arrays, Watch(place, count), depth=0)
+            program = parse(compiled.program)
+            inputs = [prepared.inputs[binding.tensor] for binding in program.inputs]
+            check, element = _place(program.outputs, tensor, position)
+            yield from (
+                simulated_run.explain(program, check, element, inputs=inputs).text().splitlines()
+            )
             return
     yield "its partition reads what another part of the model computes: no stages to show"
 
 
-def _place(binding: TensorBinding, position: int) -> Ref:
-    pixels = binding.height * binding.width
-    image, rest = divmod(position, pixels * binding.channels)
-    return place_of(binding, image, *divmod(rest, binding.channels))
-
-
-def _follow(
-    lowered: LoweredPartition, arrays: list[Array], watch: Watch, depth: int
-) -> Iterator[str]:
-    machine = Machine(lowered, watch)
-    machine.run(arrays)
-    watched = machine.watched
-    indent = "  " * depth
-    if watched is None:
-        yield f"{indent}an input of the partition"
-        return
-    row, column, channel = watched.element
-    yield (
-        f"{indent}layer {watched.layer}, task {watched.index} ({watched.task.tile}): row {row}, "
-        f"column {column}, channel {channel}"
-    )
-    yield from (f"{indent}  {_line(step)}" for step in watched.steps)
-    if depth == _MAX_DEPTH:
-        return
-    for what, place in _operands(watched.task, watched):
-        yield f"{indent}  {what}:"
-        yield from _follow(lowered, arrays, Watch(place, watched.index), depth + 1)
-
-
-def _line(step: Step) -> str:
-    return f"{step.stage:8}{step.action:48}{step.value:>14}"
-
-
-def _operands(task: Task, watched: ElementSteps) -> Iterator[tuple[str, Ref]]:
-    """Where the element-wise operands of the watched element lie."""
-    row, column, channel = watched.element
-    pixel = (row * task.output.width + column) * 16
-
-    def at(start: Ref, surface_stride_bytes: int) -> Ref:
-        offset = start.offset + channel // 16 * surface_stride_bytes + pixel + channel % 16
-        return Ref(start.buffer, offset)
-
-    if isinstance(task, ElementwiseTask):
-        yield "first operand", at(task.source, task.source_surface_stride_bytes)
-    if task.ew is not None and task.ew.operand is not None and not task.ew.per_channel:
-        yield "second operand", at(task.ew.operand, task.ew.surface_stride_bytes)
+def _place(
+    outputs: Sequence[TensorBinding], tensor: int, position: int
+) -> tuple[int, tuple[int, int, int]]:
+    """The image among those of all outputs, and channel, row, column, of an element."""
+    before = 0
+    for binding in outputs:
+        if binding.tensor == tensor:
+            sizes = binding.images, binding.height, binding.width, binding.channels
+            image, row, column, channel = map(int, np.unravel_index(position, sizes))
+            return before + image, (channel, row, column)
+        before += binding.images
+    raise KeyError(tensor)

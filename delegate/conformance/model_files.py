@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from delegate import ops
 from delegate.conformance.case import OPERATORS, Case, Family
 from delegate.conformance.reference import carries_errors
 from delegate.conformance.tolerance import LOWER_CLAMP, NONE, PER_CHANNEL, TIES
 from delegate.model.graph import Activation, Node
 from delegate.model.tflite_reader import read_graph
+from delegate.ops import OPERATORS as NPU_OPERATORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def _differing(path: Path) -> float:
 
 
 def _turns_ties(node: Node) -> bool:
-    operator = ops.OPERATORS.get(node.op)
+    operator = NPU_OPERATORS.get(node.op)
     kind = None if operator is None else operator.options
     options = None if kind is None else node.options_as(kind)
     return getattr(options, "activation", None) is Activation.RELU_N1_TO_1

@@ -9,16 +9,16 @@ import numpy as np
 
 from delegate.conformance.builder.aliases import concatenation
 from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.pooling import pool
+from delegate.conformance.builder.pooling import mean, pool
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid
 from delegate.conformance.own_grid import dtype_of, pair
 from delegate.conformance.random_layers import draw_quantization
 from delegate.conformance.tolerance import NONE
-from delegate.model.graph import Activation, Padding
+from delegate.model.graph import Activation, Padding, Quantization
 
 _TYPES = ("uint8", "int8")
-_OPERATORS = {"max": "MAX_POOL_2D"}
+_OPERATORS = {"max": "MAX_POOL_2D", "average": "AVERAGE_POOL_2D"}
 _PADDINGS = {"same": Padding.SAME, "valid": Padding.VALID}
 
 
@@ -97,6 +97,10 @@ def _clamps() -> Grid:
             name, "PoolClamps", (1, 7, 9, 21), type, operator, "3x2", stride, "same", activation
         )
 
+    def is_in(*, operator: str, activation: str, stride: str, zero_point: int, type: str) -> bool:
+        # Of int8, whose averages may be negative, not every clamped one has a setting.
+        return operator == "max" or activation == "NONE" or type == "uint8"
+
     axes: Axes = {
         "operator": tuple(_OPERATORS),
         "activation": ("NONE", "RELU", "RELU6", "RELU_N1_TO_1"),
@@ -104,7 +108,7 @@ def _clamps() -> Grid:
         "zero_point": tuple(range(8)),  # drawn: by the name
         "type": _TYPES,
     }
-    return Grid("PoolClamps.Op/", axes, make)
+    return Grid("PoolClamps.Op/", axes, make, is_in)
 
 
 def _pyramids() -> Grid:
@@ -137,6 +141,35 @@ def _pyramids() -> Grid:
     return Grid("PoolPyramids.Op/", axes, make)
 
 
+def _means() -> Grid:
+    ratios = {"equal": 1.0, "0_3": 0.3, "2_7": 2.7}
+
+    def make(
+        name: str, *, size: str, channels: int, images: int, ratio: str, keep_dims: int, type: str
+    ) -> Case:
+        def build(rng: np.random.Generator) -> bytes:
+            builder = ModelBuilder("mean")
+            dtype = dtype_of(type)
+            before, after = (draw_quantization(rng, dtype) for _ in range(2))
+            scale = float(np.float32(before.scale * ratios[ratio]))
+            result = Quantization((scale,), after.zero_points)
+            x = builder.input("input", (images, *pair(size), channels), dtype, before)
+            builder.output(mean(builder, x, result, keep_dims=keep_dims == 1))
+            return builder.build()
+
+        return Case(name, "Means", build, differing=NONE)
+
+    axes: Axes = {
+        "size": ("1x1", "2x2", "7x7", "8x8", "16x16", "13x29", "31x31"),
+        "channels": (1, 15, 16, 17, 33, 48, 64, 130),
+        "images": (1, 3),
+        "ratio": tuple(ratios),
+        "keep_dims": (0, 1),
+        "type": _TYPES,
+    }
+    return Grid("Means.Op/", axes, make)
+
+
 def families() -> tuple[Family, ...]:
     """All families of this file."""
-    return (_windows(), _channels(), _clamps(), _pyramids())
+    return (_windows(), _channels(), _clamps(), _pyramids(), _means())

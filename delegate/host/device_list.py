@@ -24,17 +24,17 @@ def find_devices(root: str = "/") -> tuple[DeviceInfo, ...]:
     ``device=auto`` takes the first usable one, unless there are only NPUs that cannot be used.
     ``root``: the directory that holds dev/ and sys/. Opens the NPUs' nodes.
     """
-    from delegate import _native
+    from delegate._native import find_npu_nodes, open_device_name
 
     found = []
-    for node, _, _, state, problem in _native.find_npu_nodes(root):
+    for node, _, _, state, problem in find_npu_nodes(root):
         if state == "foreign":
             continue
         if state != "usable":
             found.append(DeviceInfo(node, True, False, problem))
             continue
         try:
-            found.append(DeviceInfo(node, True, True, _native.open_device_name(node)))
+            found.append(DeviceInfo(node, True, True, open_device_name(node)))
         except DeviceError as error:
             found.append(DeviceInfo(node, True, False, str(error)))
     found.append(

@@ -17,6 +17,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from multiprocessing import resource_tracker
 from types import FrameType, TracebackType
@@ -111,16 +112,30 @@ def starting_processes() -> Iterator[None]:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     _State.is_interrupted = True
-    if not (_State.is_ending or _State.deferrals):
-        raise KeyboardInterrupt
+    warnings.simplefilter("ignore")  # extension modules warn of what interrupts their imports
+    if _State.is_ending or _State.deferrals:
+        return
+    while frame is not None:
+        if frame.f_code in _HOOKS:  # which Python reports an error of, and goes on
+            _interrupt_again()
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
+def _interrupt_again() -> None:
+    """Soon, where it can be raised."""
+
+    def interrupt() -> None:
+        time.sleep(_AGAIN_S)
+        _thread.interrupt_main()
+
+    _thread.start_new_thread(interrupt, ())
 
 
 def _unraisable(problem: sys.UnraisableHookArgs) -> None:
     if isinstance(problem.exc_value, KeyboardInterrupt):
-        # Once more, where it can be raised.
-        again = threading.Timer(_AGAIN_S, _thread.interrupt_main)
-        again.daemon = True
-        again.start()
+        _interrupt_again()
     elif not _State.is_interrupted:
         sys.__unraisablehook__(problem)
 
@@ -131,6 +146,9 @@ def _printed(
     """Extension modules print what interrupts their own imports, and raise another error."""
     if not (_State.is_interrupted and issubclass(kind, KeyboardInterrupt)):
         sys.__excepthook__(kind, error, traceback)
+
+
+_HOOKS = (_unraisable.__code__, _printed.__code__)
 
 
 def _watch(reader: int, say: Callable[[], None]) -> None:

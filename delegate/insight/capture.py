@@ -207,10 +207,10 @@ def replay(
     """
     if device == "null":
         raise UsageError("captures cannot be replayed on device 'null', which computes nothing")
-    from delegate import _native
+    from delegate._native import find_npu_node, simulate
 
     images = capture.memory()
-    if device != "simulator" and (device != "auto" or _native.find_npu_node()):
+    if device != "simulator" and (device != "auto" or find_npu_node()):
         problem = _run_on_npu(capture, images, device, threads, timeout_ms)
         if problem is not None:
             return ReplayResult(capture.name, False, None, None, problem)
@@ -220,7 +220,7 @@ def replay(
         [(task.regcmd, task.regcmd_count, task.layer) for task in job.tasks] for job in capture.jobs
     ]
     try:
-        report = _native.simulate(
+        facts = simulate(
             regions,
             jobs,
             chained=capture.chained if chained is None else chained,
@@ -230,7 +230,7 @@ def replay(
         )
     except SimulatorFault as fault:
         return ReplayResult(capture.name, False, None, None, str(fault))
-    return replace(_compare(capture, images), complaints=tuple(report["complaints"]))
+    return replace(_compare(capture, images), complaints=tuple(facts["complaints"]))
 
 
 def _differences(found: npt.NDArray[Any], expected: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -250,7 +250,7 @@ def _run_on_npu(
     capture: Capture, images: dict[str, Bytes], device: str, threads: int, timeout_ms: int
 ) -> str | None:
     """Leaves in ``images`` what the NPU wrote. Returns what went wrong."""
-    from delegate import _native
+    from delegate._native import run_on_device, simulate
 
     before, simulated = capture.memory(), capture.memory()
     jobs = [
@@ -262,8 +262,8 @@ def _run_on_npu(
 
     try:
         # What the simulator refuses must not reach the NPU.
-        _native.simulate(regions(simulated), jobs, threads=threads)
-        written = _native.run_on_device(regions(images), jobs, device, timeout_ms)
+        simulate(regions(simulated), jobs, threads=threads)
+        written = run_on_device(regions(images), jobs, device, timeout_ms)
     except DeviceError as error:
         return str(error)
     for name in written:

@@ -281,10 +281,10 @@ def _offset(check: CaptureCheck, element: tuple[int, int, int]) -> int:
 
 
 def _run(capture: Capture, chained: bool | None, **how: Any) -> dict[str, Any]:
-    from delegate import _native
+    from delegate._native import simulate
 
     images = capture.memory()
     regions = [(b.name, b.dma_address, images[b.name]) for b in capture.buffers]
     jobs = [[(t.regcmd, t.regcmd_count, t.layer) for t in job.tasks] for job in capture.jobs]
     order = capture.chained if chained is None else chained
-    return _native.simulate(regions, jobs, chained=order, **how)
+    return simulate(regions, jobs, chained=order, **how)

@@ -142,7 +142,8 @@ def _bs_stage(conv: Convolution, pipeline: Pipeline, operands: Ref) -> BsStage:
 
 def _bn_stage(pipeline: Pipeline, cube_channels: int, constants: ConstantPool) -> BnStage:
     bn = pipeline.bn
-    stage = BnStage(relu=bn.relu, relux_max=bn.relux)
+    assert isinstance(bn.add, int)
+    stage = BnStage(alu_operand=bn.add or None, relu=bn.relu, relux_max=bn.relux)
     if isinstance(bn.multiply, int):
         if bn.multiply == 1 and bn.shift == 0:
             return stage

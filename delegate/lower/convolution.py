@@ -32,7 +32,7 @@ from delegate.lower.task import (
     Source,
     Weights,
 )
-from delegate.lower.tiling.bands import RowSharing, Share, bands, is_worth_it
+from delegate.lower.tiling.bands import RowSharing, Share, over_cores
 from delegate.lower.tiling.geometry import Axis, ConvGeometry, Part
 from delegate.lower.tiling.input_groups import InputGroups, plan_input_groups
 from delegate.lower.tiling.pixel_rows import other_rows, rows_text
@@ -149,13 +149,22 @@ def tile_tasks(
     conv: Convolution,
     stages: tuple[BsStage, BnStage, EwStage | None, OutConvert],
     constants: ConstantPool,
+    region: tuple[range, range] | None = None,
 ) -> list[ConvTask]:
-    """The tasks of ``conv`` on one core, with stages that are no requantisation. Raises
-    LoweringError.
+    """The tasks of ``conv`` on one core, with stages that are no requantisation. ``region``: rows
+    and columns of the output that are wanted; None: all. Raises LoweringError.
     """
     kh, kw = _kernel_size(conv)
+    geometry = geometry_of(conv, kh, kw)
+    if region is not None:
+        rows, columns = region
+        geometry = replace(
+            geometry,
+            rows=replace(geometry.rows, begin=rows.start, output_size=rows.stop),
+            columns=replace(geometry.columns, begin=columns.start, output_size=columns.stop),
+        )
     try:
-        plan = plan_tiles(geometry_of(conv, kh, kw))
+        plan = plan_tiles(geometry)
     except TilingError as error:
         raise LoweringError(conv.node, error.rule, str(error)) from error
     return _tasks_of_plan(conv, plan, _pack_weights(conv, kh, kw, constants), stages, core=0)
@@ -309,24 +318,27 @@ def _plan(conv: Convolution, kh: int, kw: int) -> tuple[Convolution, TilePlan | 
 
 
 def _input_groups(conv: Convolution, geometry: ConvGeometry) -> InputGroups | None:
-    return None if conv.is_depthwise else plan_input_groups(geometry, sum_cost(conv))
+    """None of a depthwise or transposed convolution, whose sums are not known in parts."""
+    if conv.is_depthwise or max(conv.spread_h, conv.spread_w) > 1:
+        return None
+    return plan_input_groups(geometry, sum_cost(conv))
 
 
 def _bands(
     conv: Convolution, geometry: ConvGeometry, alone: TilePlan, sharing: RowSharing | None
 ) -> tuple[TilePlan, ...]:
     """The tiles of one core, or of each of several."""
-    if sharing is None:
-        return (alone,)
-    shared = tuple(
-        plan_tiles(replace(geometry, rows=replace(geometry.rows, begin=begin, output_size=end)))
-        for begin, end in bands(geometry.rows.output_size, sharing.cores)
-    )
+
+    def part(begin: int, end: int) -> TilePlan:
+        rows = replace(geometry.rows, begin=begin, output_size=end)
+        return plan_tiles(replace(geometry, rows=rows))
+
+    def share(plan: TilePlan) -> Share:
+        return Share(plan.cost_cycles, plan.moved_bytes)
+
     out = conv.output_view
     output_bytes = out.images * out.pixels * out.channels
-    shares = [Share(plan.cost_cycles, plan.moved_bytes) for plan in shared]
-    whole = Share(alone.cost_cycles, alone.moved_bytes)
-    return shared if is_worth_it(sharing, whole, shares, output_bytes) else (alone,)
+    return over_cores(sharing, geometry.rows.output_size, alone, part, share, output_bytes)
 
 
 def _weights_of_part(conv: Convolution, weights: Weights, part: Part) -> Weights:

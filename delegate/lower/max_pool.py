@@ -19,7 +19,6 @@ from math import gcd
 
 from delegate.chip.chip import Chip
 from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
-from delegate.lower.add import surface_ranges
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation
@@ -29,10 +28,10 @@ from delegate.lower.task import (
     ElementwiseTask,
     EwStage,
     OutConvert,
-    OutputCube,
     Ref,
     Task,
 )
+from delegate.lower.tiling.element_wise import element_wise_cube, surface_ranges
 from delegate.lower.tiling.pooling import PooledAxis, Pooling, doublings
 from delegate.model.graph import Node
 
@@ -183,20 +182,16 @@ class MaxPool:
         )
         for surfaces in self._surfaces(target.view.channels):
             first = source.location.moved(surfaces.start * source.surface_stride_bytes)
-            channels = len(surfaces) * CHANNELS_PER_SURFACE
             yield ElementwiseTask(
                 tile=name,
                 source=first,
                 source_surface_stride_bytes=source.surface_stride_bytes,
                 source_line_stride_bytes=line,
-                output=OutputCube(
-                    target=target.location.moved(surfaces.start * target.surface_stride_bytes),
-                    height=target.view.height,
-                    width=target.view.width,
-                    channels=channels,
-                    channels_real=channels,
-                    surface_stride_bytes=target.surface_stride_bytes,
-                    surfaces_per_group=1,
+                output=element_wise_cube(
+                    target.location.moved(surfaces.start * target.surface_stride_bytes),
+                    (target.view.height, target.view.width),
+                    surfaces,
+                    target.surface_stride_bytes,
                 ),
                 bs=BsStage(),
                 ew=replace(ew, operand=first.moved(step.shift_pixels * ATOM_BYTES)),

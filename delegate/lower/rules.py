@@ -21,6 +21,11 @@ PRODUCT_CLAMPED_AT_ZERO = Rule(
     "product_clamped_at_zero",
     "A product of two feature maps can be clamped below at zero only: no fused RELU_N1_TO_1",
 )
+AVERAGE_IS_EQUAL = Rule(
+    "average_is_equal",
+    "For every sum of values the average must be proven equal to TensorFlow Lite's reference "
+    "kernels'",
+)
 KERNEL_SIZE_IN_RANGE = Rule(
     "kernel_size_in_range",
     "The kernel's sides must fit the register fields, also where a fully connected node reads "
@@ -61,6 +66,7 @@ ROWS_MATCH_PIXELS = Rule(
 RULES = (
     ACCUMULATOR_FITS_INT32,
     WITHIN_ONE_LSB,
+    AVERAGE_IS_EQUAL,
     PRODUCT_CLAMPED_AT_ZERO,
     KERNEL_SIZE_IN_RANGE,
     ROW_FITS_CBUF,

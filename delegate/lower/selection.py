@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.chip.limits import CHANNELS_PER_SURFACE, align
@@ -77,7 +78,51 @@ def selection_tasks(
     else:
         unit = np.eye(channels, dtype=np.int8)
         weights = unit[:, np.newaxis, np.newaxis] * ones[..., np.newaxis]
-    conv = Convolution(
+    return moving_tasks(
+        chip, node, source, target, weights, selection, constants, is_depthwise=depthwise
+    )
+
+
+def moving_tasks(
+    chip: Chip,
+    node: Node,
+    source: DeviceTensor,
+    target: DeviceTensor,
+    weights: npt.NDArray[np.int8],
+    selection: Selection,
+    constants: ConstantPool,
+    *,
+    is_depthwise: bool = False,
+) -> list[ConvTask]:
+    """``target`` from ``source`` by ``weights`` instead of taps, HWC or OHWI, all of them 0 but one
+    of each kernel, which is 1. Raises LoweringError.
+    """
+    conv = whole_convolution(
+        chip, node, source, target, weights, selection, is_depthwise=is_depthwise
+    )
+    low, high = selection.clamp
+    is_clamped = (low, high) != (INT8_MIN, INT8_MAX)
+    bias = np.full(target.view.channels, -low if is_clamped else 0, np.int64)
+    operands = constants.add(pack_bias(bias, operand_channels(conv)))
+    bs = BsStage(alu=Source.MEMORY, operands=operands)
+    bn = BnStage(relu=is_clamped, relux_max=high - low if high < INT8_MAX else None)
+    out = OutConvert(scale=1, shift=0, offset=low if is_clamped else 0, ties_away=True)
+    return tile_tasks(conv, (bs, bn, None, out), constants)
+
+
+def whole_convolution(
+    chip: Chip,
+    node: Node,
+    source: DeviceTensor,
+    target: DeviceTensor,
+    weights: npt.NDArray[np.int8],
+    selection: Selection,
+    *,
+    is_depthwise: bool,
+) -> Convolution:
+    """Of whole numbers, without a requantisation: ``selection`` without its taps and clamp."""
+    channels = target.view.channels
+    return Convolution(
         chip=chip,
         node=node.index,
         name="",
@@ -101,15 +146,7 @@ def selection_tasks(
         dilation_w=selection.dilations[1],
         pad_top=selection.padding[0],
         pad_left=selection.padding[1],
-        is_depthwise=depthwise,
+        is_depthwise=is_depthwise,
         spread_h=selection.spread[0],
         spread_w=selection.spread[1],
     )
-    low, high = selection.clamp
-    is_clamped = (low, high) != (INT8_MIN, INT8_MAX)
-    bias = np.full(channels, -low if is_clamped else 0, np.int64)
-    operands = constants.add(pack_bias(bias, operand_channels(conv)))
-    bs = BsStage(alu=Source.MEMORY, operands=operands)
-    bn = BnStage(relu=is_clamped, relux_max=high - low if high < INT8_MAX else None)
-    out = OutConvert(scale=1, shift=0, offset=low if is_clamped else 0, ties_away=True)
-    return tile_tasks(conv, (bs, bn, None, out), constants)

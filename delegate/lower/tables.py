@@ -11,21 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import repeat
 
 from delegate.chip.chip import Chip
-from delegate.chip.limits import CHANNELS_PER_SURFACE
-from delegate.lower.add import PixelChunk, pixel_chunks, surface_ranges
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.task import (
     BsStage,
     ElementwiseTask,
     Layer,
     OutConvert,
-    OutputCube,
     Source,
     TableUse,
     Task,
 )
+from delegate.lower.tiling.element_wise import map_parts
 
 INDEX_STEP = 32
 """Units between entries."""
@@ -36,6 +35,7 @@ ENTRY_SCALE = 256
 ENTRY_OFFSET = -64
 """An entry is ``f * scale + offset``, or the least int16."""
 
+_AS_IT_IS = OutConvert(scale=1, shift=0, offset=0)
 _OUT = OutConvert(scale=1, shift=ENTRY_SCALE.bit_length() - 1, offset=0)
 
 
@@ -45,46 +45,30 @@ def table_tasks(
     """Tasks for every image: ``target`` becomes ``function`` (its results for -128 to 127, as
     int8) of ``source``, whose shape is the same. They may lie in one place.
     """
-    use = TableUse((function,), 0)
+    return _tasks(chip, source, target, TableUse((function,), 0))
+
+
+def copy_tasks(
+    chip: Chip, source: DeviceTensor, target: DeviceTensor
+) -> tuple[ElementwiseTask, ...]:
+    """Tasks for every image: ``target`` becomes ``source``, whose shape is the same."""
+    return _tasks(chip, source, target, None)
+
+
+def _tasks(
+    chip: Chip, source: DeviceTensor, target: DeviceTensor, use: TableUse | None
+) -> tuple[ElementwiseTask, ...]:
     return tuple(
-        _task(source, target, use, image, chunk, surfaces)
-        for image in range(target.view.images)
-        for chunk in pixel_chunks(chip, target.view)
-        for surfaces in surface_ranges(chip, target.view.channels)
-    )
-
-
-def _task(
-    source: DeviceTensor,
-    target: DeviceTensor,
-    use: TableUse,
-    image: int,
-    chunk: PixelChunk,
-    surfaces: range,
-) -> ElementwiseTask:
-    pixel = image * target.view.pixels + chunk.first
-    # All lanes count as real: the element-wise cube may not end a surface earlier than it says.
-    channels = len(surfaces) * CHANNELS_PER_SURFACE
-    name = f"image {image} pixels {chunk.first}..{chunk.first + chunk.height * chunk.width - 1}"
-    if channels < target.view.channels:
-        first = surfaces.start * CHANNELS_PER_SURFACE
-        name += f" channels {first}..{first + channels - 1}"
-    return ElementwiseTask(
-        tile=name,
-        source=source.pixel(pixel).moved(surfaces.start * source.surface_stride_bytes),
-        source_surface_stride_bytes=source.surface_stride_bytes,
-        output=OutputCube(
-            target=target.pixel(pixel).moved(surfaces.start * target.surface_stride_bytes),
-            height=chunk.height,
-            width=chunk.width,
-            channels=channels,
-            channels_real=channels,
-            surface_stride_bytes=target.surface_stride_bytes,
-            surfaces_per_group=1,
-        ),
-        bs=_index(use.slot),
-        out_convert=_OUT,
-        table=use,
+        ElementwiseTask(
+            tile=part.name(target.view),
+            source=part.place(source),
+            source_surface_stride_bytes=source.surface_stride_bytes,
+            output=part.cube(target),
+            bs=BsStage() if use is None else _index(use.slot),
+            out_convert=_AS_IT_IS if use is None else _OUT,
+            table=use,
+        )
+        for part in map_parts(chip, target.view)
     )
 
 
@@ -100,41 +84,38 @@ def _index(slot: int) -> BsStage:
 
 
 def share_loads(layers: Sequence[Layer]) -> tuple[Layer, ...]:
-    """Layers that follow one another use the same load, as far as their functions fit into one."""
-    shared: list[Layer] = []
-    for functions, group in _groups(layers):
-        for layer in group:
-            tasks = tuple(_within(task, functions) for task in layer.tasks)
-            shared.append(replace(layer, tasks=tasks))
-    return tuple(shared)
+    """Tasks that follow one another use the same load, as far as their functions fit into one."""
+    loads = _loads([task for layer in layers for task in layer.tasks])
+    return tuple(
+        replace(layer, tasks=tuple(_within(task, next(loads)) for task in layer.tasks))
+        for layer in layers
+    )
 
 
 def uses_tables(layers: Sequence[Layer]) -> bool:
     """Whether any task needs a load before it."""
-    return any(_functions(layer) for layer in layers)
+    return any(_function(task) is not None for layer in layers for task in layer.tasks)
 
 
-def _groups(layers: Sequence[Layer]) -> Iterator[tuple[tuple[bytes, ...], list[Layer]]]:
-    """Runs of layers with all functions of each."""
+def _loads(tasks: Sequence[Task]) -> Iterator[tuple[bytes, ...]]:
+    """For every task, all functions of the load that it may use."""
     functions: list[bytes] = []
-    group: list[Layer] = []
-    for layer in layers:
-        new = [f for f in _functions(layer) if f not in functions]
-        if len(functions) + len(new) > FUNCTIONS_PER_LOAD:
-            yield tuple(functions), group
-            functions, group = [], []
-            new = _functions(layer)
-        functions += new
-        group.append(layer)
-    yield tuple(functions), group
+    count = 0
+    for task in tasks:
+        function = _function(task)
+        if function is not None and function not in functions:
+            if len(functions) == FUNCTIONS_PER_LOAD:
+                yield from repeat(tuple(functions), count)
+                functions, count = [], 0
+            functions.append(function)
+        count += 1
+    yield from repeat(tuple(functions), count)
 
 
-def _functions(layer: Layer) -> list[bytes]:
-    found: dict[bytes, None] = {}
-    for task in layer.tasks:
-        if isinstance(task, ElementwiseTask) and task.table is not None:
-            found[task.table.functions[task.table.slot]] = None
-    return list(found)
+def _function(task: Task) -> bytes | None:
+    if not isinstance(task, ElementwiseTask) or task.table is None:
+        return None
+    return task.table.functions[task.table.slot]
 
 
 def _within(task: Task, functions: tuple[bytes, ...]) -> Task:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Activation, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
 from delegate.ops.shared import aliases
 from delegate.ops.shared.links import Link, axis_of, parts_along
+from delegate.ops.shared.moving import join_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,10 @@ def _axis(node: Node) -> int:
     return options.axis
 
 
+def plan(planning: Planning, operation: Operation) -> Plan:
+    return join_plan(planning, operation, links(planning.graph, operation.node))
+
+
 OPERATOR = Operator(
     name="CONCATENATION",
     options=ConcatenationOptions,
@@ -45,6 +51,7 @@ OPERATOR = Operator(
     lowering=Lowering.ALIAS,
     movement=Movement.JOIN,
     links=links,
+    plan=plan,
     shapes=shapes,
-    rules=(*aliases.FIRST, *aliases.ALIAS),
+    rules=(*aliases.FIRST, *aliases.JOINS),
 )

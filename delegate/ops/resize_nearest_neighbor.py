@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.rk3588 import RK3588
+from delegate.chip.chip import Chip
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.operation import Memory, Operation, Planning, layer_name
@@ -19,8 +19,6 @@ from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import resizing
-
-MAX_FACTOR = RK3588.limits.spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,11 @@ def _factors(graph: Graph, node: Node) -> tuple[int, int]:
     return rows // height, columns // width
 
 
-@constraint(most=MAX_FACTOR)
+def _most_factor(chip: Chip) -> int:
+    return chip.limits.spread
+
+
+@constraint(most=_most_factor)
 def pixels_repeated(facts: GraphFacts, node: Node) -> str | None:
     """Every row must be repeated the same number of times, 1 to {most}, and every column."""
     options = facts.options(node)
@@ -59,7 +61,7 @@ def pixels_repeated(facts: GraphFacts, node: Node) -> str | None:
     for size, output in zip(before[1:3], after[1:3], strict=True):
         factor = output // size
         repeated = np.arange(output) // max(factor, 1)
-        is_whole = factor * size == output and 1 <= factor <= MAX_FACTOR
+        is_whole = factor * size == output and 1 <= factor <= _most_factor(facts.chip)
         if not is_whole or (sources(options, size, output) != repeated).any():
             return f"from {list(before[1:3])} to {list(after[1:3])}"
     return None

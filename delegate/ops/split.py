@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
 from delegate.ops.shared import aliases, common
 from delegate.ops.shared.links import Link, LinkError, axis_of, integers, parts_along
+from delegate.ops.shared.moving import cut_plan
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
@@ -22,6 +24,10 @@ def links(graph: Graph, node: Node) -> tuple[Link, ...]:
     return parts_along(graph, whole, node.outputs, integers(graph, axis, 1)[0])
 
 
+def plan(planning: Planning, operation: Operation) -> Plan:
+    return cut_plan(planning, operation, links(planning.graph, operation.node))
+
+
 OPERATOR = Operator(
     name="SPLIT",
     inputs=(Role.NUMBERS, Role.FEATURE),
@@ -29,6 +35,7 @@ OPERATOR = Operator(
     lowering=Lowering.ALIAS,
     movement=Movement.CUT,
     links=links,
+    plan=plan,
     shapes=shapes,
-    rules=(*aliases.FIRST, *aliases.ALIAS),
+    rules=(*aliases.FIRST, *aliases.CUTS),
 )

@@ -1,14 +1,18 @@
-"""STRIDED_SLICE: a box of its input, from a constant position on, with strides of 1."""
+"""STRIDED_SLICE: a box of its input, from a constant position on, of which rows and columns
+may be skipped.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
 from delegate.ops.shared import aliases
 from delegate.ops.shared.links import Link, LinkError, check_size, integers, part_at
+from delegate.ops.shared.moving import cut_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +29,17 @@ class StridedSliceOptions(Options):
 
 
 def links(graph: Graph, node: Node) -> tuple[Link, ...]:
-    begin, sizes = _box(graph, node)
+    begin, sizes, steps = _box(graph, node)
     check_size(graph, node, sizes)
-    return (part_at(graph, node.inputs[0], node.outputs[0], begin),)
+    return (part_at(graph, node.inputs[0], node.outputs[0], begin, steps),)
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     return (tuple(_box(graph, node)[1]),)
 
 
-def _box(graph: Graph, node: Node) -> tuple[list[int], list[int]]:
-    """Begin and sizes. Raises LinkError."""
+def _box(graph: Graph, node: Node) -> tuple[list[int], list[int], tuple[int, ...]]:
+    """Begin, sizes and strides. Raises LinkError."""
     shape = graph.tensor(node.inputs[0]).shape
     options = node.options_as(StridedSliceOptions)
     assert options is not None  # options_known ran before
@@ -44,7 +48,7 @@ def _box(graph: Graph, node: Node) -> tuple[list[int], list[int]]:
     if options.ellipsis_mask or options.new_axis_mask or options.shrink_axis_mask:
         raise LinkError("it changes the rank")
     strides = integers(graph, node.inputs[3], len(shape))
-    if any(stride != 1 for stride in strides):
+    if any(stride < 1 for stride in strides):
         raise LinkError(f"the strides are {list(strides)}")
     for axis, size in enumerate(shape):
         if options.begin_mask >> axis & 1:
@@ -54,8 +58,12 @@ def _box(graph: Graph, node: Node) -> tuple[list[int], list[int]]:
         end = sizes[axis] + size if sizes[axis] < 0 else sizes[axis]
         if options.end_mask >> axis & 1:
             end = size
-        sizes[axis] = min(end, size) - begin[axis]
-    return begin, sizes
+        sizes[axis] = -((begin[axis] - min(end, size)) // strides[axis])
+    return begin, sizes, strides
+
+
+def plan(planning: Planning, operation: Operation) -> Plan:
+    return cut_plan(planning, operation, links(planning.graph, operation.node))
 
 
 OPERATOR = Operator(
@@ -65,6 +73,7 @@ OPERATOR = Operator(
     lowering=Lowering.ALIAS,
     movement=Movement.CUT,
     links=links,
+    plan=plan,
     shapes=shapes,
-    rules=(*aliases.FIRST, *aliases.ALIAS),
+    rules=(*aliases.FIRST, *aliases.CUTS),
 )

@@ -10,13 +10,15 @@ the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from delegate.lower.memory.places import Place
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
+from delegate.ops import OPERATORS
 from delegate.ops.operator import GraphFacts, Movement
+from delegate.ops.shared.aliases import are_free
 from delegate.ops.shared.links import Position, extent, position
 from delegate.partition.rules import ALIAS_IS_FREE, facts_of, refused
 from delegate.partition.types import Rejection
@@ -28,10 +30,13 @@ ORIGIN = (0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class AliasPlan:
-    """A place for every tensor that shares memory, and the aliases that would need a copy."""
+    """A place for every tensor that shares memory; the nodes that are free, and those that
+    stay on the CPU. All others that move data need tasks.
+    """
 
     places: Mapping[int, Place]
     rejections: tuple[Rejection, ...]
+    aliases: tuple[Node, ...] = ()
 
 
 @dataclass(slots=True)
@@ -54,24 +59,40 @@ def _difference(a: Sequence[int], b: Sequence[int]) -> Position:
 
 
 def place_aliases(graph: Graph, partition: Partition) -> AliasPlan:
-    """Joins the tensors of every alias in turn; a node that contradicts the ones before it, or
-    whose tensors lie in different buffers, is rejected.
+    """Joins the tensors of every alias in turn. A node that contradicts the ones before it becomes
+    tasks if it can, else it is rejected, as is one that is not worth it.
     """
     facts = facts_of(graph)
-    aliases = [graph.node(i) for i in partition.nodes if facts.movement(graph.node(i)) is not None]
-    if not aliases:
+    moving = [graph.node(i) for i in partition.nodes if facts.movement(graph.node(i)) is not None]
+    if not moving:
         return AliasPlan({}, ())
-    if len(aliases) == len(partition.nodes):
+    if len(moving) == len(partition.nodes):
         reason = "no operator of its partition computes anything"
-        return AliasPlan({}, tuple(_rejection(node, reason) for node in aliases))
-    planner = _Planner(facts, partition)
-    rejections = []
-    for node in aliases:
-        problem = planner.join(node)
-        if problem is not None:
+        return AliasPlan({}, tuple(_rejection(node, reason) for node in moving))
+    copied: set[int] = {
+        node.index for node in moving if _can_copy(node) and not are_free(graph, facts.links(node))
+    }
+    while True:
+        planner = _Planner(facts, partition, copied)
+        rejections, more = [], set()
+        for node in moving:
+            problem = None if node.index in copied else planner.join(node)
+            if problem is None:
+                continue
+            if _can_copy(node) and not planner.is_at_edges(node):
+                more.add(node.index)
+                continue
             rejections.append(_rejection(node, problem))
+        if not more:
+            break
+        copied |= more
     rejections += planner.wasteful_slices()
-    return AliasPlan(planner.places(), tuple(rejections))
+    aliases = tuple(node for node in moving if node.index not in copied)
+    return AliasPlan(planner.places(), tuple(rejections), aliases)
+
+
+def _can_copy(node: Node) -> bool:
+    return OPERATORS[node.op].plan is not None
 
 
 def _rejection(node: Node, problem: str) -> Rejection:
@@ -79,7 +100,9 @@ def _rejection(node: Node, problem: str) -> Rejection:
 
 
 class _Planner:
-    def __init__(self, facts: GraphFacts, partition: Partition) -> None:
+    """``copied``: nodes that become tasks, by index."""
+
+    def __init__(self, facts: GraphFacts, partition: Partition, copied: Collection[int]) -> None:
         graph = facts.graph
         self._facts, self._graph = facts, graph
         self._inputs = frozenset(partition.inputs)
@@ -88,7 +111,7 @@ class _Planner:
         self._written = self._inputs | {
             tensor
             for index in partition.nodes
-            if facts.movement(graph.node(index)) is None
+            if facts.movement(graph.node(index)) is None or index in copied
             for tensor in graph.node(index).outputs
         }
         self._readers: dict[int, list[Node]] = {}
@@ -144,6 +167,11 @@ class _Planner:
         if inputs and tensors.keys() & self._outputs:
             return f"tensor {min(inputs)} comes from the CPU and a part of it goes back there"
         return None
+
+    def is_at_edges(self, node: Node) -> bool:
+        """Whether it only brings from the CPU what goes back there: not worth tasks."""
+        tensors = {t for link in self._facts.links(node) for t in (link.whole, link.part)}
+        return bool(tensors & self._inputs) and tensors <= self._inputs | self._outputs
 
     def wasteful_slices(self) -> list[Rejection]:
         """Slices of tensors from the CPU of which less than half is read: the host would convert

@@ -20,7 +20,7 @@ NOT_TAKEN_ALREADY = Rule(
 )
 NOT_DENIED = Rule("not_denied", "The option deny_ops must not name the node or its operator")
 ALIAS_IS_FREE = Rule(
-    "view_is_free",
+    "alias_is_free",
     "The tensors of a concatenation, split, slice or reshape must be parts of one another in "
     "memory, "
     "without a copy",

@@ -33,19 +33,25 @@ def workload_of(graph: Graph, partition: Partition) -> Workload:
         raise LoweringError(refusal.node.index, refusal.rule, refusal.problem)
     nodes = [graph.node(index) for index in partition.nodes]
     neighbours = _neighbours(partition, nodes)
-    return Workload(
-        partition=partition,
-        operations=tuple(
-            _function(graph, node, functions)
-            if node.index in functions.chains
-            else _operation(graph, node, neighbours)
-            for node in nodes
-            if OPERATORS[node.op].lowering is Lowering.TASKS
-            and (node.index in functions.chains or node.index not in functions.within)
-        ),
-        aliases=tuple(n for n in nodes if OPERATORS[n.op].lowering is Lowering.ALIAS),
-        places=joined.places,
-    )
+    free = {node.index for node in joined.aliases}
+    operations: list[Operation] = []
+    for node in nodes:
+        if node.index in functions.chains:
+            operations.append(_function(graph, node, functions))
+        elif OPERATORS[node.op].lowering is Lowering.TASKS:
+            if node.index not in functions.within:
+                operations.append(_operation(graph, node, neighbours))
+        elif OPERATORS[node.op].lowering is Lowering.ALIAS and node.index not in free:
+            operations += [_move(node, result) for result in node.outputs]
+    return Workload(partition, tuple(operations), joined.aliases, joined.places)
+
+
+def _move(node: Node, result: int) -> Operation:
+    """One result of a node that brings data elsewhere."""
+    operator = OPERATORS[node.op]
+    assert operator.plan is not None, node.op
+    operands = operator.feature_inputs(node)
+    return Operation(node, (node.index,), operands, result, operator.plan)
 
 
 def _function(graph: Graph, node: Node, functions: FunctionPlan) -> Operation:

@@ -6,6 +6,7 @@ OpenCV is the optional extra ``video`` and is imported only here, when a video i
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,20 +23,51 @@ if TYPE_CHECKING:
 WRITTEN_SUFFIXES = {".mp4": "mp4v", ".avi": "MJPG"}
 """Suffix of a written video, and the code of its codec; both are in every build of OpenCV."""
 
+CONTAINERS = (
+    "mov", "matroska", "avi", "mpegts", "mpeg", "mpegvideo", "h264", "hevc", "flv", "asf", "ogg",
+    "gif", "mjpeg", "ivf", "yuv4mpegpipe",
+)  # fmt: skip
+"""What video files may be, by FFmpeg's names: formats that hold the pictures themselves. Playlists
+and scripts name other files or addresses, which a stranger's file must not open.
+"""
+
+FILE_OPTIONS = f"format_whitelist;{','.join(CONTAINERS)}|protocol_whitelist;file"
+"""As OpenCV hands them to FFmpeg."""
+OPTIONS_VARIABLE = "OPENCV_FFMPEG_CAPTURE_OPTIONS"
+
 DEFAULT_FRAMES_PER_SECOND = 25.0
 """Of a written video whose source does not say its own, as many cameras do not."""
 
 
 def _opencv() -> Any:
+    os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")  # AV_LOG_QUIET
     try:
         import cv2
     except ImportError:
         raise DelegateError(
             "reading videos and cameras needs OpenCV: pip install rk3588-delegate[video]"
         ) from None
-    if hasattr(cv2, "setLogLevel"):
-        cv2.setLogLevel(0)  # what fails is reported by this module, once
+    # What fails is reported by this module, once. OpenCV 5 has the function elsewhere.
+    for place in (cv2, getattr(getattr(cv2, "utils", None), "logging", None)):
+        set_level = getattr(place, "setLogLevel", None)
+        if set_level is not None:
+            set_level(0)
     return cv2
+
+
+def _open_file(cv2: Any, path: Path) -> Any:
+    """By FFmpeg alone, which can be told what to refuse; a name that begins with / is not taken for
+    an address.
+    """
+    before = os.environ.get(OPTIONS_VARIABLE)
+    os.environ[OPTIONS_VARIABLE] = FILE_OPTIONS
+    try:
+        return cv2.VideoCapture(str(path.absolute()), cv2.CAP_FFMPEG)
+    finally:
+        if before is None:
+            del os.environ[OPTIONS_VARIABLE]
+        else:
+            os.environ[OPTIONS_VARIABLE] = before
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,10 +90,14 @@ class VideoSource:
     def __init__(self, name: str) -> None:
         cv2 = _opencv()
         is_camera = name.isascii() and name.isdigit()
-        if not is_camera and "://" not in name and not Path(name).is_file():
+        is_stream = "://" in name and not name.lower().startswith("file:")
+        if not is_camera and not is_stream and not Path(name).is_file():
             reason = "is a directory, not a video" if Path(name).is_dir() else "no such video file"
             raise UsageError(f"{name}: {reason}")
-        self._capture = cv2.VideoCapture(int(name) if is_camera else name)
+        if is_camera or is_stream:
+            self._capture = cv2.VideoCapture(int(name) if is_camera else name)
+        else:
+            self._capture = _open_file(cv2, Path(name))
         if not self._capture.isOpened():
             self._capture.release()
             if is_camera:

@@ -138,7 +138,7 @@ void Core::write(uint32_t offset, uint32_t value) {
       operation_enable_ = value;
       if ((value & 1) == 0) return;
       if (is_busy_ || is_kicked_) return complain("VIOLATION: started while a task runs");
-      is_kicked_ = true;
+      is_kicked_ = computes_ = true;
       changed_.notify_all();
       return;
     case kPcBaseAddress:
@@ -175,7 +175,7 @@ void Core::write(uint32_t offset, uint32_t value) {
 void Core::reset() {
   complain(is_busy_ ? "reset while a task is on it" : "reset");
   ++generation_;
-  is_busy_ = is_kicked_ = false;
+  is_busy_ = is_kicked_ = computes_ = false;
   base_address_ = register_amounts_ = interrupt_mask_ = raw_interrupts_ = 0;
   task_con_ = task_dma_base_ = operation_enable_ = cna_pointer_ = core_pointer_ = 0;
   for (Iommu& iommu : iommus_) iommu.reset();
@@ -194,12 +194,22 @@ void Core::work() {
     const Kick kick = take_kick();
     if (!iommus_[1].translates()) {
       complain("HANGS: its IOMMU does not translate");
+      stop_computing();
       continue;
     }
+    if (kick.fault.kind == FaultKind::kSlow) stop_computing();  // its time is the NPU's
     lock.unlock();
     run(kick);
     lock.lock();
+    stop_computing();
   }
+}
+
+// With the mutex held.
+void Core::stop_computing() {
+  // Kicked again behind the interrupt: that task is still to be computed.
+  computes_ = is_kicked_;
+  board_.lines_changed();
 }
 
 Core::Kick Core::take_kick() {

@@ -41,6 +41,8 @@ class Core {
   void write(uint32_t offset, uint32_t value);
   void reset();
   bool interrupt() const;
+  // Whether the simulator is at work: no time of the NPU's.
+  bool computes() const { return computes_; }
 
  private:
   struct Kick {
@@ -59,6 +61,7 @@ class Core {
   // the blocks of the last task.
   bool simulate(const Kick& kick, uint32_t* enabled);
   void finish(const Kick& kick, uint32_t enabled);
+  void stop_computing();
   void page_fault(const Kick& kick, uint64_t address, bool is_write);
   void complain(const std::string& text) const;
   Iommu* iommu_at(uint32_t offset, uint32_t* within);
@@ -78,6 +81,7 @@ class Core {
   uint32_t core_pointer_ = 0;
   bool is_kicked_ = false;
   bool is_busy_ = false;
+  bool computes_ = false;
   bool ends_ = false;
   uint32_t group_ = 0;       // whose interrupts the next task raises
   uint64_t generation_ = 0;  // of resets

@@ -134,6 +134,7 @@ class Board {
     answer.sequence = ++sequence_;
     for (unsigned i = 0; i < kCores; ++i) {
       answer.levels |= (cores_[i]->interrupt() ? 1u : 0u) << i;
+      answer.computes |= cores_[i]->computes() ? 1u : 0u;
     }
     return answer;
   }

@@ -29,5 +29,5 @@ struct board_answer {
   uint64_t value;
   uint64_t sequence;
   uint32_t levels;
-  uint32_t padding;
+  uint32_t computes;  // whether the simulator is at work: the guest's clock waits
 };

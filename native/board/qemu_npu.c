@@ -62,6 +62,8 @@ extern __attribute__((weak)) Object* object_resolve_path_component(Object*, cons
 extern __attribute__((weak)) Object* object_resolve_path_type(const char*, const char*, bool*);
 extern __attribute__((weak)) void* qdev_get_gpio_in(void*, int);
 extern __attribute__((weak)) void qemu_set_irq(void*, int);
+extern __attribute__((weak)) void cpu_disable_ticks(void);
+extern __attribute__((weak)) void cpu_enable_ticks(void);
 extern __attribute__((weak)) void qemu_set_fd_handler(int, void (*)(void*), void (*)(void*), void*);
 // ----
 
@@ -71,6 +73,7 @@ static int g_requests = -1;
 static int g_levels_socket = -1;
 static void* g_lines[kLines];
 static uint32_t g_levels;
+static uint32_t g_computes;
 static uint64_t g_sequence;
 
 static void die(const char* what) {
@@ -101,6 +104,16 @@ static void take_levels(const struct board_answer* answer) {
     if (level != (int)(g_levels >> i & 1)) qemu_set_irq(g_lines[i], level);
   }
   g_levels = answer->levels;
+  // The simulator is slower than the NPU, on a machine with other work a hundred times: no time of
+  // the guest passes meanwhile, or the driver would reset cores that are at work.
+  if (answer->computes != g_computes) {
+    if (answer->computes) {
+      cpu_disable_ticks();
+    } else {
+      cpu_enable_ticks();
+    }
+  }
+  g_computes = answer->computes;
 }
 
 static uint64_t ask(uint32_t operation, uintptr_t window, uint64_t offset, uint64_t value) {
@@ -200,6 +213,8 @@ static const char* missing_function(void) {
   CHECK(qdev_get_gpio_in);
   CHECK(qemu_set_irq);
   CHECK(qemu_set_fd_handler);
+  CHECK(cpu_disable_ticks);
+  CHECK(cpu_enable_ticks);
 #undef CHECK
   return NULL;
 }

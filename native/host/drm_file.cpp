@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <array>
@@ -77,6 +78,23 @@ std::string remedy(const std::string& path, int number) {
   }
 }
 
+const char* kind_of(mode_t mode) {
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISDIR(mode)) return "a directory";
+  return S_ISREG(mode) ? "a plain file" : "another device";
+}
+
+// Opening alone can wait (pipes, serial lines) or do something (watchdogs, tapes): only what may be
+// an NPU is opened. Plain files, which only fail to answer, stand for nodes in tests.
+void require_node(const std::string& path, const struct stat& status) {
+  const unsigned number = major(status.st_rdev);
+  const bool may_answer = number == drm::kDrmMajor || number == drm::kAccelMajor;
+  if (S_ISREG(status.st_mode) || (S_ISCHR(status.st_mode) && may_answer)) return;
+  throw DeviceError(path + " is " + kind_of(status.st_mode) +
+                    ", not the node of an NPU; try device=auto, or see `doctor`");
+}
+
 }  // namespace
 
 std::string DriverVersion::number() const {
@@ -92,9 +110,11 @@ int64_t monotonic_ns() {
 }
 
 DrmFile::DrmFile(std::string path) : path_(std::move(path)), owner_(getpid()) {
+  struct stat status{};
+  if (stat(path_.c_str(), &status) == 0) require_node(path_, status);
   const int64_t deadline = monotonic_ns() + kRetryNs;
   do {
-    fd_ = open(path_.c_str(), O_RDWR | O_CLOEXEC);
+    fd_ = open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY);
   } while (fd_ < 0 && (errno == EINTR || errno == EAGAIN) && monotonic_ns() < deadline);
   if (fd_ < 0) fail("open", errno);
 }

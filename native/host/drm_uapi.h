@@ -9,6 +9,10 @@
 
 namespace rk3588::drm {
 
+// Device numbers of nodes, Documentation/admin-guide/devices.txt.
+inline constexpr unsigned kDrmMajor = 226;
+inline constexpr unsigned kAccelMajor = 261;
+
 inline constexpr uint32_t kWrite = 1;  // the kernel reads the argument
 inline constexpr uint32_t kRead = 2;   // the kernel writes the argument
 inline constexpr uint32_t kType = 'd';

@@ -1,8 +1,10 @@
 #include "python_process.h"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
 
@@ -121,6 +123,13 @@ std::string start_python(const char* libpython) {
   static std::mutex mutex;
   const std::lock_guard<std::mutex> lock(mutex);
   if (is_python_running()) return {};
+  // A name without a folder is one that the loader looks for.
+  if (std::strchr(libpython, '/') != nullptr) {
+    struct stat status{};
+    if (stat(libpython, &status) == 0 && !S_ISREG(status.st_mode)) {
+      return std::string(libpython) + " is no plain file";  // which the loader would wait for
+    }
+  }
   // Extension modules look for Python's symbols among the global ones.
   void* library = dlopen(libpython, RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) return dlerror();

@@ -62,7 +62,6 @@ class DelegateKernel {
     if (is_on_cpu_) return replaced_.invoke(context);
     follow_constants(context);
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (executable_ == nullptr) throw std::runtime_error("the partition was not prepared");
     for (size_t i = 0; i < input_data_.size(); ++i) {
       input_data_[i] = data(context, executable_->inputs()[i]);
     }
@@ -80,18 +79,19 @@ class DelegateKernel {
     return recompile_(context);
   }
 
-  // Compiles again if the host has overwritten a constant. Throws.
+  // Compiles again if the host has overwritten a constant. Throws: while it runs, the runtime plans
+  // no memory for nodes on the CPU.
   void follow_constants(Context* context) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (!constants_.changed()) return;
+      if (!constants_.changed() && executable_ != nullptr) return;
       executable_.reset();
     }
     Recompiled found = compile_again("constants differ from the compiled ones", context);
     if (found.executable == nullptr) {
       throw std::runtime_error(
-          "the partition does not compile with the constants it has now; allocate the tensors "
-          "again, and it runs on the CPU");
+          "the partition does not compile with the constants it has now; set them back, or load "
+          "the model without the delegate");
     }
     const std::lock_guard<std::mutex> lock(mutex_);
     adopt(std::move(found.executable));

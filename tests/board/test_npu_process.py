@@ -78,7 +78,7 @@ class Kernel:
 
     def ask(self, operation: int, window: int, offset: int, value: int = 0) -> int:
         self.requests.sendall(struct.pack("<IIQQ", operation, window, offset, value))
-        value, _, self.levels, _ = struct.unpack("<QQII", self.receive(24))
+        value, _, self.levels, self.computes = struct.unpack("<QQII", self.receive(24))
         return value
 
     def read(self, offset: int, window: int = CORE) -> int:
@@ -203,6 +203,23 @@ def test_a_task_hangs_until_its_core_is_reset(kernel):
     assert kernel.read(0x14) == 0
     loaded.run()
     assert loaded.output() == loaded.expected
+
+
+@pytest.mark.parametrize("fault", ["", "hang 1", "slow 1 5000", "page 1"])
+def test_the_guests_clock_waits_for_the_simulator_and_for_nothing_else(kernel, fault):
+    """From the kick on, until the task is done or will never be."""
+    loaded = Loaded(kernel)
+    kernel.faults.write_text(fault + "\n")
+    assert kernel.read(0x00)
+    assert not kernel.computes
+    kernel.start(loaded.tasks[0].regcmd, loaded.tasks[0].regcmd_count)
+    assert kernel.computes
+    end = time.monotonic() + 20
+    while kernel.computes and time.monotonic() < end:
+        kernel.read(0x00)
+        time.sleep(0.01)
+    assert not kernel.computes
+    assert bool(kernel.read(0x2C)) == (fault == "")
 
 
 def test_an_access_to_nothing_is_a_page_fault(kernel):

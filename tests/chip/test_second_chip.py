@@ -35,6 +35,8 @@ if SHARED.is_dir():
     MODELS += sorted((SHARED / "models" / "layers").glob("*.tflite"))
 """All with int8 or uint8 tensors; others compile to nothing."""
 
+PARTS_OF_OTHERS = ("PAD", "CONCATENATION", "STRIDED_SLICE")
+
 
 def simulate(program, inputs, chip):
     """The outputs of a serialised program on the simulator of ``chip``, in the host's types."""
@@ -93,7 +95,8 @@ def test_operators_are_within_a_step_of_the_reference(path, tmp_path):
                 alone = compile_partition(
                     graph, Partition((index,), inputs, node.outputs), chip=SECOND
                 )
-            except LoweringError:  # parts of others, such as PAD, are no programs alone
+            except LoweringError:  # parts of others are no programs alone
+                assert node.op in PARTS_OF_OTHERS
                 continue
             program = parse(alone.program)
             given = [values[b.tensor].reshape(b.shape) for b in program.inputs]
@@ -103,7 +106,7 @@ def test_operators_are_within_a_step_of_the_reference(path, tmp_path):
             assert off.max(initial=0) <= 1, (path.name, node.op, index)
             different += int(np.count_nonzero(off))
             total += off.size
-    assert different <= total * 1e-3
+    assert different <= total * 1e-4  # the contract's share on real models
 
 
 @pytest.mark.parametrize("path", MODELS[:4], ids=lambda path: path.stem)

@@ -185,7 +185,7 @@ def test_compare_json_has_the_keys_of_the_design(run: Run) -> None:
     assert all(
         set(op) == {"node", "op", "max_abs_diff", "equal", "elements"} for op in document["ops"]
     )
-    assert max(op["max_abs_diff"] for op in document["ops"]) <= 1
+    assert max(op["max_abs_diff"] for op in document["ops"]) == 0
 
 
 def test_compare_does_not_depend_on_the_number_of_processes(run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import types
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from delegate.cli.table import WIDTH
+from delegate.vision.video import CONTAINERS, FILE_OPTIONS, OPTIONS_VARIABLE
 from tests.cli.conftest import Run
 from tests.cli.odd_models import constant_detector
 
@@ -31,6 +33,7 @@ class StandIn(types.ModuleType):
     """What is used of OpenCV. The "camera" 0 gives ``FRAMES`` pictures, or is interrupted."""
 
     CAP_PROP_FPS = 5
+    CAP_FFMPEG = 1900
 
     def __init__(self) -> None:
         super().__init__("cv2")
@@ -40,9 +43,11 @@ class StandIn(types.ModuleType):
         self.written: list[np.ndarray] = []
         self.writers: list[tuple[Any, ...]] = []
         self.retrieved = 0
+        self.opened: list[tuple[int | str, int, str]] = []
 
-    def VideoCapture(self, source: int | str) -> Any:  # noqa: N802
+    def VideoCapture(self, source: int | str, backend: int = 0) -> Any:  # noqa: N802
         stand_in, number = self, 0
+        self.opened.append((source, backend, os.environ.get(OPTIONS_VARIABLE, "")))
 
         class Capture:
             def isOpened(self) -> bool:  # noqa: N802
@@ -185,6 +190,48 @@ def test_missing_extra_is_named(run: Run, model: Path, monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "cv2", None)
     outcome = run("detect", "--video", 0, "--model", model)
     outcome.assert_refused("pip install rk3588-delegate[video]", code=1)
+
+
+def test_files_are_opened_by_what_can_refuse_playlists(
+    run: Run, model: Path, camera: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name with a colon is a file's, not an address's; what the user sets is for streams."""
+    monkeypatch.setenv(OPTIONS_VARIABLE, "rtsp_transport;tcp")
+    monkeypatch.chdir(model.parent)
+    Path("concat:a").touch()
+    run("detect", "--video", "concat:a", "--model", model)
+    run("detect", "--video", "rtsp://camera/1", "--model", model)
+    path = str(Path("concat:a").absolute())
+    assert camera.opened == [
+        (path, StandIn.CAP_FFMPEG, FILE_OPTIONS),
+        ("rtsp://camera/1", 0, "rtsp_transport;tcp"),
+    ]
+    address = f"file://{path}"
+    run("detect", "--video", address, "--model", model).assert_refused("no such video file")
+    assert not {"hls", "concat", "dash", "sdp", "image2", "lavfi"}.intersection(CONTAINERS)
+
+
+PLAYLISTS = {
+    "list.m3u8": "#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\nreal.avi\n#EXT-X-ENDLIST\n",
+    "script.mp4": "ffconcat version 1.0\nfile real.avi\n",
+    "session.avi": "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\n"
+    "m=video 5004 RTP/AVP 26\n",
+}
+
+
+@pytest.mark.parametrize("name", PLAYLISTS)
+def test_files_that_name_others_are_not_followed(run: Run, model: Path, name: str) -> None:
+    cv2 = pytest.importorskip("cv2", reason="the extra 'video' (OpenCV) is not installed")
+    real = model.parent / "real.avi"
+    writer = cv2.VideoWriter(str(real), cv2.VideoWriter_fourcc(*"MJPG"), RATE, (W, H))
+    for _ in range(3):
+        writer.write(np.zeros((H, W, 3), np.uint8))
+    writer.release()
+    assert run("detect", "--video", real, "--model", model).code == 0
+    path = model.parent / name
+    path.write_text(PLAYLISTS[name])
+    outcome = run("detect", "--video", path, "--model", model)
+    outcome.assert_refused("not a video that this OpenCV can read")
 
 
 def test_a_real_video_in_and_out(run: Run, model: Path, tmp_path: Path) -> None:

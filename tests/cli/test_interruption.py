@@ -171,3 +171,41 @@ def test_processes_of_a_command_do_not_know_ctrl_c(name: str, places: dict[str, 
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
+
+
+TWICE = """
+import os, signal, sys, time, warnings
+from delegate.host import interruption
+
+def say():
+    sys.stderr.write("interrupted\\n")
+
+def signal_first():
+    interruption._interrupt_again = again
+    os.kill(os.getpid(), signal.SIGINT)
+    again()
+
+interruption.install(say)
+again, interruption._interrupt_again = interruption._interrupt_again, signal_first
+
+class Item:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+
+try:
+    Item()
+    time.sleep(20)
+except KeyboardInterrupt:
+    warnings.warn("a module could not be imported", RuntimeWarning)
+    interruption.end(say)
+"""
+
+
+def test_ctrl_c_while_python_tells_of_an_earlier_one() -> None:
+    """A destructor is interrupted, and so is the hook that Python calls then; a module warns."""
+    done = subprocess.run(
+        [sys.executable, "-c", TWICE], cwd=ROOT, capture_output=True, text=True, check=False,
+        timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")

@@ -11,10 +11,11 @@ from delegate.conformance.families import case_names
 from delegate.conformance.gtest_filter import Filter, sampled
 from delegate.conformance.reference.arithmetic import quantize_multiplier
 
-# What both can run: no groups, no PAD, and FULLY_CONNECTED of any rank only per tensor.
+# What both can run: no groups, no PAD, and FULLY_CONNECTED of any rank only per tensor. Functions,
+# concatenations, slices and reshapes are small: the kernels themselves are always asked.
 COMMON = Filter.parse(
     "*-ConvGroups*:Padding*:PoolPyramids*:Rejected*:DenseShapes*keep_num_dims_1*per_channel:"
-    "*weight_size_5*padding_same_0*"
+    "*weight_size_5*padding_same_0*:Function*:Joins*:Cuts*:Splits*:Reshapes*"
 )
 SIZE_LIMIT_MACS = 300_000_000
 

@@ -1,9 +1,7 @@
-"""The delegate's AP50 on labelled photographs is the CPU's, to 0.01.
+"""The delegate's AP50 on labelled photographs is the CPU's.
 
-The CPU computes with TensorFlow Lite's reference kernels, as in ``test_detectors``. By default
-small models on a part of the photographs; with the marker ``exhaustive`` all on all 64, where the
-differences were 0.0 (SSD MobileNetV1, YOLOv8n 224), -0.00003 (MobileDet), +0.002 (Yolo-Fastest,
-YOLOv8n 640), +0.007 (YOLOv5n) and -0.008 (YOLOX nano).
+Both sides compute with TensorFlow Lite's reference kernels on the CPU, as in ``test_detectors``. By
+default small models on a part of the photographs; with the marker ``exhaustive`` all on all 64.
 """
 
 from __future__ import annotations
@@ -25,7 +23,8 @@ pytestmark = needs_models
 
 IMAGES = SHARED / "images"
 PHOTOGRAPHS = IMAGES / "coco"
-LARGEST_DIFFERENCE = 0.01
+# Models in which one output of a hundred thousand is a step off (yolov5n_640 measured: 7e-6).
+LARGEST_DIFFERENCE = {"yolov5n_640_int8_per_channel": 1e-4, "yolov8n_640_int8_per_channel": 1e-4}
 
 # The classes that the model tells apart, by name; None: those of the labels.
 LABELS = {
@@ -65,7 +64,7 @@ def average_precisions(name: str, photographs: list[Path]) -> tuple[float, float
 def test_average_precision_is_the_cpus(name: str, step: int) -> None:
     ours, theirs = average_precisions(name, find_images(PHOTOGRAPHS)[::step])
     assert theirs > 0.2
-    assert abs(ours - theirs) <= LARGEST_DIFFERENCE
+    assert ours == theirs
 
 
 @pytest.mark.exhaustive
@@ -75,4 +74,4 @@ def test_average_precision_is_the_cpus_everywhere(name: str) -> None:
     assert len(photographs) == 64
     ours, theirs = average_precisions(name, photographs)
     assert theirs > 0.2
-    assert abs(ours - theirs) <= LARGEST_DIFFERENCE
+    assert abs(ours - theirs) <= LARGEST_DIFFERENCE.get(name, 0.0)

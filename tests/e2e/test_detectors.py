@@ -30,8 +30,6 @@ pytestmark = needs_models
 PHOTOGRAPHS = SHARED / "images" / "coco"
 SURE = 0.4
 MARGIN = 0.05  # a detection just above the threshold on one side may be just below it on the other
-# Every node of these models equals the reference kernels, so every detection is found again.
-LEAST_FOUND = 1.0
 
 
 @dataclass(frozen=True)
@@ -39,6 +37,9 @@ class Case:
     file: str
     decoder: str
     classes: int | None = None
+    is_equal: bool = True
+    """Whether every detection of all photographs is the CPU's to the bit. In others one output of a
+    hundred thousand is a step off, and with it a score or a side of a box."""
     step: int = 16
     """Of the photographs of the default run; the reference kernels take seconds for the large."""
 
@@ -47,15 +48,15 @@ CASES = [
     Case("ssdlite_mobiledet_coco_qat_postprocess.tflite", "ssd", step=32),
     Case("ssd_mobilenet_v1_300_quant.tflite", "ssd"),
     Case("yolov8n_224_int8.tflite", "yolov8"),
-    Case("yolov8n_640_int8_per_channel.tflite", "yolov8", step=32),
-    Case("yolov5n_640_int8_per_channel.tflite", "yolov5", step=32),
+    Case("yolov8n_640_int8_per_channel.tflite", "yolov8", is_equal=False, step=32),
+    Case("yolov5n_640_int8_per_channel.tflite", "yolov5", is_equal=False, step=32),
     Case("yolox_nano_320_int8_per_channel.tflite", "yolox"),
     Case("yolo_fastest_160_person_int8.tflite", "yolo-fastest", 1),
 ]
 
 
-def shares_found(case: Case, photographs: list[Path]) -> tuple[float, int]:
-    """The smaller share found on the other side, both ways, and the sure detections of the CPU."""
+def detections(case: Case, photographs: list[Path], *, is_equal: bool) -> int:
+    """How many the CPU makes, after each was found to be the delegate's too."""
     path = MODELS / case.file
     plan = DetectorPlan.read(path, Hints(classes=case.classes))
     assert plan.head.name == case.decoder
@@ -63,22 +64,25 @@ def shares_found(case: Case, photographs: list[Path]) -> tuple[float, int]:
     ours = DelegatedModel.load(path, options, reference_kernels=True)
     assert ours.delegation.delegated_nodes > 0
     theirs = ReferenceModel.load(path, reference_kernels=True)
-    thresholds = Thresholds(SURE - MARGIN)
-    tally = np.zeros((2, 2), dtype=int)
+    count = 0
     for photograph in photographs:
         image = open_image(photograph)
-        mine = detect(plan, ours, image, thresholds)
-        other = detect(plan, theirs, image, thresholds)
-        tally[0] += found_again(other.above(SURE), mine, image.height, image.width)
-        tally[1] += found_again(mine.above(SURE), other, image.height, image.width)
-    return float(np.min(tally[:, 0] / tally[:, 1])), int(tally[0, 1])
+        mine = detect(plan, ours, image, Thresholds(SURE - MARGIN))
+        other = detect(plan, theirs, image, Thresholds(SURE - MARGIN))
+        if is_equal:
+            for field in ("classes", "scores", "boxes"):
+                np.testing.assert_array_equal(getattr(mine, field), getattr(other, field))
+        for wanted, among in ((other, mine), (mine, other)):
+            same, sure = found_again(wanted.above(SURE), among, image.height, image.width)
+            assert same == sure, photograph.name
+        count += len(other.above(SURE))
+    return count
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.file)
 def test_delegate_finds_what_the_cpu_finds(case: Case) -> None:
-    share, sure = shares_found(case, find_images(PHOTOGRAPHS)[:: case.step])
-    assert sure >= 1
-    assert share >= LEAST_FOUND
+    photographs = find_images(PHOTOGRAPHS)[:: case.step]
+    assert detections(case, photographs, is_equal=True) >= 1
 
 
 @pytest.mark.exhaustive
@@ -86,9 +90,7 @@ def test_delegate_finds_what_the_cpu_finds(case: Case) -> None:
 def test_delegate_finds_what_the_cpu_finds_everywhere(case: Case) -> None:
     photographs = find_images(PHOTOGRAPHS)
     assert len(photographs) == 64
-    share, sure = shares_found(case, photographs)
-    assert sure >= 20
-    assert share >= LEAST_FOUND
+    assert detections(case, photographs, is_equal=case.is_equal) >= 20
 
 
 @pytest.mark.parametrize("case", CASES[:2], ids=lambda c: c.file)

@@ -34,12 +34,17 @@ def runtime() -> Any:
 
 
 class Detector:
-    """Raises ValueError if the library cannot be used; ``library`` None: the CPU."""
+    """Raises ValueError if the library cannot be used; ``library`` None: the CPU, which may compute
+    with TensorFlow Lite's reference kernels."""
 
-    def __init__(self, library: str | None, model: str) -> None:
+    def __init__(self, library: str | None, model: str, *, reference_kernels: bool = False) -> None:
         module = runtime()
         delegates = [] if library is None else [module.load_delegate(library, {})]
-        self._interpreter = module.Interpreter(model_path=model, experimental_delegates=delegates)
+        kernels = module.OpResolverType.BUILTIN_REF if reference_kernels else None
+        more = {"experimental_op_resolver_type": kernels} if reference_kernels else {}
+        self._interpreter = module.Interpreter(
+            model_path=model, experimental_delegates=delegates, **more
+        )
         self._interpreter.allocate_tensors()
         self._input = self._interpreter.get_input_details()[0]
         self._outputs = [item["index"] for item in self._interpreter.get_output_details()]
@@ -119,18 +124,26 @@ def read_image(path: Path, shape: tuple[int, ...]) -> np.ndarray:
         return np.asarray(resized, np.uint8)[None]
 
 
+def detections(rows: np.ndarray) -> list[dict[str, Any]]:
+    """For people to read: what ``Detector.detect`` found."""
+    return [
+        {
+            "class": int(row[0]),
+            "score": round(float(row[1]), 3),
+            "box": [round(float(value), 3) for value in row[2:]],
+        }
+        for row in rows
+        if row[1] > 0
+    ]
+
+
 def main() -> None:
     library, model, *paths = sys.argv[1:]
     # As configured in Frigate (width, height); here from the model, with the same library.
     shape = Detector(library, model).input_shape
     images = [read_image(Path(path), shape) for path in paths]
     for path, rows in zip(paths, detect_in_process(library, model, images), strict=True):
-        found = [
-            {"class": int(row[0]), "score": round(float(row[1]), 3),
-             "box": [round(float(value), 3) for value in row[2:]]}
-            for row in rows if row[1] > 0
-        ]  # fmt: skip
-        print(json.dumps({"image": path, "detections": found}))
+        print(json.dumps({"image": path, "detections": detections(rows)}))
 
 
 if __name__ == "__main__":

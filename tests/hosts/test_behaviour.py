@@ -62,13 +62,10 @@ def image(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return rng.integers(-128, 128, shape).astype(np.int8)
 
 
-def assert_close(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
-    """At most one step apart per operator; floats are dequantised int8 values."""
+def assert_equal(ours: list[np.ndarray], theirs: list[np.ndarray]) -> None:
+    """What is proven for these models' operators, whatever their inputs."""
     for a, b in zip(ours, theirs, strict=True):
-        assert a.shape == b.shape
-        difference = np.abs(a.astype(np.float64) - b.astype(np.float64))
-        step = 1.0 if a.dtype == np.int8 else np.abs(np.diff(np.unique(b))).min(initial=np.inf)
-        assert difference.max(initial=0) <= 2 * step
+        np.testing.assert_array_equal(a, b)
 
 
 def conv_model(*, signature: bool = False) -> bytes:
@@ -91,7 +88,7 @@ def test_resize_before_and_after_allocating():
         for made in (ours, theirs):
             made.resize_tensor_input(made.get_input_details()[0]["index"], x.shape)
             made.allocate_tensors()
-        assert_close(run(ours, x), run(theirs, x))
+        assert_equal(run(ours, x), run(theirs, x))
 
 
 def test_signature_runner_with_batches():
@@ -100,7 +97,7 @@ def test_signature_runner_with_batches():
     theirs = reference(conv_model(signature=True)).get_signature_runner()
     for batch in (1, 4, 2):
         x = image(rng, batch, 6, 5, 4)
-        assert_close([ours(x=x)["y"]], [theirs(x=x)["y"]])
+        assert_equal([ours(x=x)["y"]], [theirs(x=x)["y"]])
 
 
 def test_compiled_signature_keeps_its_names():
@@ -169,7 +166,7 @@ def test_dynamic_shapes_inside_the_graph(prepared: Prepared):
         made.allocate_tensors()
     for h, w in ((4, 6), (12, 2), (4, 6)):
         values = (image(rng, 1, 24, 1, 4), np.array([1, h, w, 4], np.int32))
-        assert_close(run(ours, *values), run(theirs, *values))
+        assert_equal(run(ours, *values), run(theirs, *values))
 
 
 def loop_model() -> bytes:
@@ -217,10 +214,9 @@ def test_control_flow(prepared: Prepared):
     values = (np.array([0], np.int32), image(rng, 1, 5, 4, 6))
     for made in (ours, theirs):
         made.allocate_tensors()
-    mine, expected = run(ours, *values), run(theirs, *values)
-    assert mine[0] == expected[0] == 3
-    # Three convolutions in a row: a difference of one step grows.
-    assert np.mean(mine[1] == expected[1]) > 0.9
+    expected = run(theirs, *values)
+    assert expected[0] == 3
+    assert_equal(run(ours, *values), expected)
 
 
 @as_it_is_and_compiled
@@ -234,8 +230,7 @@ def test_several_interpreters_share_a_delegate(prepared: Prepared):
     gc.collect()
     first, *others = [run(item, x) for item in made]
     for other in others:
-        for a, b in zip(first, other, strict=True):
-            np.testing.assert_array_equal(a, b)
+        assert_equal(first, other)
 
 
 @as_it_is_and_compiled
@@ -245,8 +240,7 @@ def test_all_tensors_preserved(prepared: Prepared):
     plain = interpreter(prepared(rich_model()))
     for item in (made, plain):
         item.allocate_tensors()
-    for a, b in zip(run(made, x), run(plain, x), strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_equal(run(made, x), run(plain, x))
 
 
 @as_it_is_and_compiled
@@ -259,20 +253,22 @@ def test_every_choice_of_kernels(prepared: Prepared, resolver: str):
     theirs = reference(rich_model())
     for item in (made, theirs):
         item.allocate_tensors()
-    assert_close(run(made, x), run(theirs, x))
+    assert_equal(run(made, x), run(theirs, x))
 
 
 def test_xnnpack_before_the_delegate():
-    """Some runtimes can apply XNNPACK in the constructor: what it takes is gone for us."""
+    """Some runtimes can apply XNNPACK in the constructor: what it takes is gone for us. Its results
+    may be a step beside the reference kernels'; with us they stay what they are."""
     x = image(np.random.default_rng(10), 1, 7, 5, 3)
+    first = {"experimental_default_delegate_latest_features": True}
     try:
-        made = interpreter(rich_model(), experimental_default_delegate_latest_features=True)
+        made = interpreter(rich_model(), **first)
     except TypeError:
         pytest.skip(f"{RUNTIME.name} {RUNTIME.version} applies no delegate before ours")
-    theirs = reference(rich_model())
+    theirs = interpreter(rich_model(), experimental_delegates=[], **first)
     for item in (made, theirs):
         item.allocate_tensors()
-    assert_close(run(made, x), run(theirs, x))
+    assert_equal(run(made, x), run(theirs, x))
 
 
 @as_it_is_and_compiled
@@ -284,8 +280,7 @@ def test_delegate_deleted_early(prepared: Prepared):
     with contextlib.suppress(AttributeError):
         made._delegates = None
     gc.collect()
-    for a, b in zip(run(made, x), expected, strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_equal(run(made, x), expected)
 
 
 @as_it_is_and_compiled
@@ -298,8 +293,7 @@ def test_copied_delegate(prepared: Prepared):
     expected = run(made, x)
     del original, twin
     gc.collect()
-    for a, b in zip(run(made, x), expected, strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_equal(run(made, x), expected)
 
 
 def test_damaged_compiled_model_is_an_error_of_the_interpreter():

@@ -75,6 +75,14 @@ def test_library_that_is_no_python_is_named(host, path, text):
     assert text in ran.err
 
 
+def test_a_pipe_that_is_no_python_is_not_waited_for(host, tmp_path):
+    os.mkfifo(tmp_path / "libpython3.so")
+    environment = {"RK3588_LIBPYTHON": str(tmp_path / "libpython3.so")}
+    ran = host(rich_model(), environment=environment)
+    assert not ran.report["ok"]
+    assert "libpython3.so is no plain file" in ran.err
+
+
 def test_python_without_the_package_is_named(host, embedding, tmp_path):
     """Of another version, or of another environment: programs that are compiled still run."""
     (tmp_path / "delegate").mkdir()

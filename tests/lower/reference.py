@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.conformance.task_machine import Machine
 from delegate.host.runtimes import find_runtime
 from delegate.lower.lowering import lower_partition
 from delegate.lower.task import LoweredPartition
@@ -12,6 +11,7 @@ from delegate.model.graph import Graph
 from delegate.model.partition import Partition
 from delegate.model.tflite_reader import read_graph
 from delegate.partition.workload import workload_of
+from tests.machine.task_machine import Machine
 
 
 def whole_graph(graph: Graph) -> Partition:

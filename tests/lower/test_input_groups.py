@@ -13,8 +13,6 @@ from delegate._native import Executable
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model
 from delegate.conformance.builder import Arithmetic, conv_model, fully_connected_model
-from delegate.conformance.task_machine import Machine
-from delegate.conformance.task_stages import StageOverflowError
 from delegate.insight.capture import replay
 from delegate.insight.program_capture import capture_of_program
 from delegate.lower.task import BufferId, ConvTask, ElementwiseTask
@@ -26,6 +24,8 @@ from delegate.model.tflite_reader import read_graph
 from delegate.npu.program import parse
 from delegate.options import Options
 from tests.lower.reference import lower_model, random_inputs, tflite_outputs
+from tests.machine.task_machine import Machine
+from tests.machine.task_stages import StageOverflowError
 
 RNG = np.random.default_rng
 PER_CHANNEL = Arithmetic(per_channel=True)
@@ -180,7 +180,7 @@ def test_convolutions(name, per_channel, activation):
         # A lower clamp off the zero point turns ties of negative values around: one in 2^R.
         difference = np.abs(ours.astype(int) - theirs.astype(int))
         assert difference.max() <= 1
-        assert np.count_nonzero(difference) <= 0.005 * difference.size + 1
+        assert np.count_nonzero(difference) <= 2
     else:
         np.testing.assert_array_equal(ours, theirs)
 

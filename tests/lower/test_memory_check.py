@@ -8,6 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
+from delegate.chip.limits import CHANNELS_PER_SURFACE
 from delegate.compile import compiler
 from delegate.compile.compiler import compile_model
 from delegate.errors import EncodingError, LoweringError, ProgramError, Rule
@@ -40,6 +41,14 @@ def moved(task, surfaces):
     return dataclasses.replace(task, output=dataclasses.replace(output, target=target))
 
 
+def spare_lanes_take_in(task, tensor):
+    """Whether a task that is a surface early still writes atoms of its own tensor only, and all
+    that count: those it leaves are the spare surface of the tensor's last channels.
+    """
+    is_inside = task.output.target.offset >= tensor.location.offset
+    return is_inside and -(-tensor.view.channels // CHANNELS_PER_SURFACE) < tensor.surfaces
+
+
 @pytest.mark.parametrize("change", [-1, 1])
 def test_results_in_another_place_are_refused(monkeypatch, change):
     """One task of any layer writes a surface before or behind its place."""
@@ -57,6 +66,10 @@ def test_results_in_another_place_are_refused(monkeypatch, change):
         if tasks[place].output.element_bytes > 1:
             continue
         tasks[place] = moved(tasks[place], change)
+        if change < 0 and spare_lanes_take_in(
+            tasks[place], rest[0].tensors[footprints[which].result]
+        ):
+            continue
         wrong = (
             *layers[:which],
             dataclasses.replace(layers[which], tasks=tuple(tasks)),
@@ -65,7 +78,7 @@ def test_results_in_another_place_are_refused(monkeypatch, change):
         with pytest.raises(LoweringError, match=TASKS_KEEP_MEMORY.name):
             check_memory(partition, footprints, wrong, *rest)
         tried += 1
-    assert tried > GRAPHS // 2
+    assert tried > GRAPHS // (2 if change > 0 else 5)
 
 
 def test_a_task_left_out_is_refused(monkeypatch):

@@ -70,7 +70,7 @@ def check(number: int) -> int:
     return result.delegated_nodes
 
 
-EXPECTED = {"view_is_free", "spare_lanes_written", "spare_lanes_written_first"}
+EXPECTED = {"alias_is_free", "spare_lanes_written", "spare_lanes_written_first"}
 
 
 @pytest.mark.parametrize("first", range(0, GRAPHS, CHUNK))

@@ -9,12 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.conformance.builder.networks import (
-    mobilenet_v1,
-    mobilenet_v2,
-    scaled_channels,
-    yolo_like,
-)
 from delegate.insight.comparison import Comparer
 from delegate.model.graph import DType
 from delegate.model.tensor_details import model_details
@@ -23,6 +17,12 @@ from delegate.options import Options
 from delegate.vision.detection.head import OutputTensor
 from delegate.vision.detection.recognise import Hints, recognise
 from delegate.vision.model_inputs import random_sample
+from models.networks import (
+    mobilenet_v1,
+    mobilenet_v2,
+    scaled_channels,
+    yolo_like,
+)
 
 Build = Callable[..., bytes]
 

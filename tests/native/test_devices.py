@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,30 @@ def test_a_file_that_is_no_device(tmp_path):
     (tmp_path / "accel0").touch()
     with pytest.raises(DeviceError, match=r"VERSION: Inappropriate ioctl for device"):
         _native.open_device_name(str(tmp_path / "accel0"))
+
+
+def other_files(folder: Path) -> dict[str, str]:
+    """Paths that must not even be opened, and what they are called."""
+    os.mkfifo(folder / "pipe")
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(folder / "socket"))
+    return {
+        str(folder / "pipe"): "a pipe",
+        str(folder / "socket"): "a socket",
+        str(folder): "a directory",
+        "/dev/null": "another device",
+        "/dev/tty": "another device",
+        "/dev/ptmx": "another device",
+    }
+
+
+def test_what_is_no_node_of_a_device_is_not_opened(tmp_path):
+    """Opening some of these waits, or does something; /dev/ptmx makes a terminal, for one."""
+    for path, kind in other_files(tmp_path).items():
+        if not Path(path).exists():
+            continue
+        with pytest.raises(DeviceError, match=f"^{path} is {kind}, not the node of an NPU"):
+            _native.open_device_name(path)
 
 
 @pytest.mark.parametrize("name", ["", "gpu", "Simulator"])

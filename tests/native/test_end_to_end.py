@@ -102,7 +102,7 @@ def test_every_invoke_reads_its_own_input(simulated, reference):
     interpreter, expected = simulated(model_content=model), reference(model_content=model)
     for seed in range(4):
         actual = run(interpreter, seed)
-        assert np.abs(actual.astype(np.int32) - run(expected, seed)).max() <= 2
+        assert_close(actual, run(expected, seed))
 
 
 def test_a_resized_batch_is_compiled_again(simulated, reference):
@@ -127,14 +127,14 @@ def test_a_resized_image_is_compiled_again(simulated, reference):
 
 
 def sliced_model() -> bytes:
-    """conv -> SLICE -> conv -> SLICE -> conv: the first slice is the CPU's, as it takes a part of
-    the rows; both tell their shapes only while they run.
+    """conv -> SLICE -> conv -> SLICE -> conv: the first slice is the CPU's, as it begins too far
+    to the right; both tell their shapes only while they run.
     """
     rng = np.random.default_rng(8)
     builder = ModelBuilder("slices")
     quantization = random_quantization(rng, DType.INT8, None, None)
-    x = builder.input("x", (1, 6, 7, 5), DType.INT8, quantization, shape_signature=(-1, 6, 7, 5))
-    for begin, size in (((0, 0, 1, 0), (-1, 6, 4, 32)), ((0, 0, 0, 16), (-1, 6, 4, 16))):
+    x = builder.input("x", (1, 6, 40, 5), DType.INT8, quantization, shape_signature=(-1, 6, 40, 5))
+    for begin, size in (((0, 0, 33, 0), (-1, 6, 4, 32)), ((0, 0, 0, 16), (-1, 6, 4, 16))):
         x = layers.conv(builder, rng, x, oc=32, kh=3, kw=3)
         spec = builder.spec(x)
         y = builder.tensor(
@@ -152,7 +152,7 @@ def test_a_resize_reaches_partitions_behind_shapes_that_are_told_late(simulated,
     interpreter, expected = simulated(model_content=model), reference(model_content=model)
     for batch in (1, 3, 2):
         for each in (interpreter, expected):
-            each.resize_tensor_input(each.get_input_details()[0]["index"], (batch, 6, 7, 5))
+            each.resize_tensor_input(each.get_input_details()[0]["index"], (batch, 6, 40, 5))
             each.allocate_tensors()
         before = _native.submit_count()
         assert_close(run(interpreter, batch), run(expected, batch))
@@ -305,7 +305,7 @@ def test_mobilenet_v1_equals_the_reference(simulated, reference):
         before = _native.submit_count()
         actual = run(interpreter, seed)
         submits = _native.submit_count() - before
-        assert submits == 2  # the body, and the classifier behind the average pooling
+        assert submits == 1
         assert actual.argmax() == run(expected, seed).argmax()
 
 

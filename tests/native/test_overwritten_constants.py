@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 import delegate
+import delegate.host.plugin
 from delegate.conformance.builder import layers
 from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.errors import LoweringError
 from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization
+from delegate.partition.rules import PARTITION_COMPILES
 
 SHAPE = (2, 3, 5, 24)
 
@@ -64,6 +67,30 @@ def test_a_constant_that_is_set_counts(make) -> None:
                 interpreter.set_tensor(constant, constants)
             interpreter.invoke()
             outputs.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
-        assert np.abs(outputs[0].astype(int) - outputs[1].astype(int)).max() <= 1
+        np.testing.assert_array_equal(*outputs)
         seen.append(outputs[1])
     assert not np.array_equal(seen[0], seen[1])
+
+
+def test_constants_that_do_not_compile_are_an_error_until_they_are_set_back(monkeypatch) -> None:
+    builder, constant = addition()
+    builder._graph.inputs += (constant,)
+    interpreter = interpreter_of(bytes(bytearray(builder.build())), is_delegated=True)
+    first = interpreter.get_tensor(constant)
+    interpreter.set_tensor(0, np.ones(SHAPE, np.int8))
+    interpreter.invoke()
+    output = interpreter.get_output_details()[0]["index"]
+    expected = interpreter.get_tensor(output)
+
+    def refuse(*_: object) -> None:
+        raise LoweringError(0, PARTITION_COMPILES, "asked not to")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(delegate.host.plugin, "compile_context", refuse)
+        interpreter.set_tensor(constant, first + 1)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="does not compile with the constants it has"):
+                interpreter.invoke()
+    interpreter.set_tensor(constant, first)
+    interpreter.invoke()
+    np.testing.assert_array_equal(interpreter.get_tensor(output), expected)

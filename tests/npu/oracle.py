@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.conformance.dpu_arithmetic import bn, bs, rounded
+from tests.machine.dpu_arithmetic import bn, bs, rounded
 
 
 def align(value, multiple):

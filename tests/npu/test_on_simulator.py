@@ -7,7 +7,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from delegate.conformance.dpu_arithmetic import half_even
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -18,6 +17,7 @@ from delegate.lower.task import (
     Ref,
     Source,
 )
+from tests.machine.dpu_arithmetic import half_even
 from tests.npu import oracle
 from tests.npu.sample_tasks import add_task, align, conv_task, surface_bytes
 from tests.npu.simulated import Constants, run_and_compare

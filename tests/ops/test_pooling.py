@@ -9,7 +9,7 @@ from delegate._native import Executable
 from delegate.compile.compiler import compile_model
 from delegate.conformance.builder.aliases import concatenation
 from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.pooling import pool
+from delegate.conformance.builder.pooling import mean, pool
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.max_pool_2d import gaps_of
@@ -38,6 +38,8 @@ def drawn(rng: np.random.Generator, op: str) -> bytes:
             window = [min(window[0], height), min(window[1], width)]
         strides = [int(n) for n in rng.choice((1, 1, 1, 2, 3), 2)]
         activation = ACTIVATIONS[rng.integers(4)]
+        if op == "AVERAGE_POOL_2D" and dtype is DType.INT8:
+            activation = Activation.NONE  # of int8 not every clamped average has a setting
         x = pool(builder, op, x, *window, *strides, padding, activation)
     builder.output(x)
     return builder.build()
@@ -58,11 +60,42 @@ def compare(model: bytes, rng: np.random.Generator) -> None:
         np.testing.assert_array_equal(ours, kernel_results(model, image))
 
 
-@pytest.mark.parametrize("op", ["MAX_POOL_2D"])
+@pytest.mark.parametrize("op", ["MAX_POOL_2D", "AVERAGE_POOL_2D"])
 @pytest.mark.parametrize("seed", range(60))
 def test_every_result_is_the_reference_kernels(op: str, seed: int) -> None:
     rng = np.random.default_rng([seed, len(op)])
     compare(drawn(rng, op), rng)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_mean_is_the_reference_kernels(seed: int) -> None:
+    rng = np.random.default_rng([seed, 7])
+    height, width = (int(n) for n in rng.integers(1, 32, 2))
+    if seed % 5 == 0:
+        height = width = int(rng.choice((1, 2, 4, 8, 16)))
+    shape = (int(rng.integers(1, 4)), height, width, int(rng.choice(CHANNELS)))
+    dtype = (DType.INT8, DType.UINT8)[rng.integers(2)]
+    low, high = RANGES[dtype]
+    scale = 10 ** rng.uniform(-3, 0)
+    before, after = (
+        Quantization((float(np.float32(scale * ratio)),), (int(rng.integers(low, high + 1)),))
+        for ratio in (1.0, rng.choice((1.0, 0.5, 10 ** rng.uniform(-1, 1))))
+    )
+    builder = ModelBuilder("mean")
+    x = builder.input("x", shape, dtype, before)
+    axes = ((1, 2), (2, 1), (-3, -2))[rng.integers(3)]
+    builder.output(mean(builder, x, after, keep_dims=bool(rng.integers(2)), axes=axes))
+    compare(builder.build(), rng)
+
+
+def test_a_clamped_average_that_no_setting_makes_stays_on_the_cpu() -> None:
+    """Halves below zero and a bound below zero: ties would go the other way."""
+    builder = ModelBuilder("clamped")
+    x = builder.input("x", (1, 4, 4, 16), DType.INT8, Quantization((0.05,), (-30,)))
+    y = pool(builder, "AVERAGE_POOL_2D", x, 2, 2, 2, 2, Padding.VALID, Activation.RELU)
+    builder.output(y)
+    (rejection,) = compile_model(builder.build(), Options()).rejections
+    assert rejection.rule == "average_is_equal"
 
 
 def pyramid(size: int, channels: int) -> bytes:

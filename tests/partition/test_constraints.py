@@ -23,7 +23,7 @@ from delegate.conformance.builder import (
 from delegate.conformance.builder.functions import function as function_of
 from delegate.conformance.builder.functions import function_model
 from delegate.conformance.builder.options import BuiltinOptions
-from delegate.conformance.builder.pooling import pool
+from delegate.conformance.builder.pooling import mean, pool
 from delegate.conformance.builder.resizing import resize
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
@@ -31,6 +31,8 @@ from delegate.ops import OPERATORS
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.operator import Constraint, constraint
 from delegate.ops.shared.convolution import output_and_padding
+from delegate.ops.space_to_depth import SpaceToDepthOptions
+from delegate.ops.transpose_conv import TransposeConvOptions
 from delegate.partition.partitioner import select_nodes
 
 X, W, B = 0, 1, 2
@@ -112,11 +114,36 @@ def cut(
     size: tuple[int, ...] = (1, 3, 2, 9),
     *,
     strided: bool = False,
+    width: int = 2,
 ) -> Graph:
-    """A slice of [1, 3, 2, 32]."""
+    """A slice of [1, 3, width, 32]."""
     b = ModelBuilder()
-    x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
+    x = b.input("x", (1, 3, width, 32), DType.INT8, per_tensor(0.5, 3))
     b.output(aliases.slice_of(b, x, begin, size, strided=strided))
+    return read_graph(b.build())
+
+
+def blocks(block: int = 2, after: tuple[int, ...] = (1, 2, 3, 20)) -> Graph:
+    """SPACE_TO_DEPTH of [1, 4, 6, 5]."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 4, 6, 5), DType.INT8, per_tensor(0.5, 3))
+    y = b.tensor("y", after, DType.INT8, per_tensor(0.5, 3))
+    b.operator("SPACE_TO_DEPTH", (x,), (y,), options.of(SpaceToDepthOptions(block)))
+    b.output(y)
+    return read_graph(b.build())
+
+
+def transposed(size: tuple[int, ...] = (1, 8, 12, 3), stride: int = 2, kernel: int = 3) -> Graph:
+    """TRANSPOSE_CONV of [1, 4, 6, 5]."""
+    b = ModelBuilder()
+    shape = b.constant("shape", np.array(size, np.int32))
+    weights = np.ones((3, kernel, kernel, 5), np.int8)
+    w = b.constant("w", weights, per_tensor(0.1, 0))
+    x = b.input("x", (1, 4, 6, 5), DType.INT8, per_tensor(0.5, 3))
+    y = b.tensor("y", size, DType.INT8, per_tensor(0.5, 3))
+    table = options.of(TransposeConvOptions(Padding.SAME, stride, stride, Activation.NONE))
+    b.operator("TRANSPOSE_CONV", (shape, w, x), (y,), table)
+    b.output(y)
     return read_graph(b.build())
 
 
@@ -136,6 +163,21 @@ def shape_computed() -> Graph:
         dataclasses.replace(t, constant=None) if t.index == shape else t for t in graph.tensors
     )
     return Graph(tuple(tensors), graph.nodes, (*graph.inputs, shape), graph.outputs)
+
+
+def side_by_side() -> Graph:
+    """A concatenation of columns."""
+    b = ModelBuilder()
+    inputs = [b.input(n, (1, 3, 2, 16), DType.INT8, per_tensor(0.5, 3)) for n in "ab"]
+    b.output(aliases.concatenation(b, inputs, 2))
+    return read_graph(b.build())
+
+
+def skipping(rows: int) -> Graph:
+    """The first of three rows, every so many."""
+    graph = cut(begin=(0, 0, 0, 0), size=(1, 1, 2, 32), strided=True)
+    strides, end = np.array((1, rows, 1, 1), np.int32), np.array((1, 3, 2, 32), np.int32)
+    return with_input(with_input(graph, 3, constant=strides), 2, constant=end)
 
 
 def halves() -> Graph:
@@ -205,6 +247,20 @@ def pooled(shape: tuple[int, ...] = (1, 9, 7, 5), size: int = 3) -> Graph:
     x = builder.input("x", shape, DType.INT8, per_tensor(0.5, 3))
     builder.output(pool(builder, "MAX_POOL_2D", x, size, size))
     return read_graph(builder.build())
+
+
+def tall_average() -> Graph:
+    b = ModelBuilder()
+    x = b.input("x", (1, 40, 2, 1), DType.INT8, per_tensor(0.5, 3))
+    b.output(pool(b, "AVERAGE_POOL_2D", x, 32, 1, padding=Padding.VALID))
+    return read_graph(b.build())
+
+
+def averaged(shape: tuple[int, ...] = (1, 9, 7, 5), axes: tuple[int, ...] = (1, 2)) -> Graph:
+    b = ModelBuilder()
+    x = b.input("x", shape, DType.INT8, per_tensor(0.5, 3))
+    b.output(mean(b, x, per_tensor(0.25, 3), keep_dims=False, axes=axes))
+    return read_graph(b.build())
 
 
 def enlarged(shape: tuple[int, ...] = (1, 3, 2, 5), factor: int = 2) -> Graph:
@@ -423,8 +479,10 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_input(joined(), 0, shape=(1, 1, 3, 2, 16)), "[1, 1, 3, 2, 16]"),
         (lambda: with_output(cut(), shape=()), "[]"),
     ],
-    "alias_keeps_quantization": [
+    "int8_parts_keep_quantization": [
         (lambda: with_input(joined(), 1, quantization=per_tensor(0.25, 3)), "differ"),
+    ],
+    "alias_keeps_quantization": [
         (lambda: with_output(cut(), quantization=per_tensor(0.5, 4)), "differ"),
     ],
     "alias_position_known": [
@@ -438,18 +496,35 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_output(cut(), shape=(1, 3, 2, 8)), "it gives [1, 3, 2, 9]"),
         (lambda: with_output(cut(strided=True), shape=(1, 3, 2, 8)), "it gives [1, 3, 2, 9]"),
         (
-            lambda: with_input(cut(strided=True), 3, constant=np.array([1, 1, 1, 2], np.int32)),
+            lambda: with_output(
+                with_input(cut(strided=True), 3, constant=np.array([1, 1, 1, 2], np.int32)),
+                shape=(1, 3, 2, 5),
+            ),
             "the strides are [1, 1, 1, 2]",
         ),
         (lambda: with_input(halves(), 0, constant=np.array([3, 3], np.int32)), "1 constants"),
     ],
-    "alias_begins_at_surface": [
-        (lambda: joined(parts=(5, 16)), "begins at channel 5"),
-        (lambda: cut(begin=(0, 0, 0, 8)), "begins at channel 8"),
-        (lambda: cut(begin=(0, 0, 1, 0), size=(1, 3, 1, 32)), "takes a part of the rows"),
+    "parts_are_consecutive": [(side_by_side, "takes a part of the rows")],
+    "part_is_reached": [
+        (lambda: cut(begin=(0, 0, 40, 0), size=(1, 3, 2, 32), width=50), "begins at column 40"),
+        (lambda: skipping(9), "the strides are [9, 1]"),
     ],
-    "alias_parts_differ": [
-        (lambda: with_node(joined(parts=(16, 16)), inputs=(0, 0)), "is"),
+    "block_rank": [(lambda: with_input(blocks(), X, shape=(4, 6, 5)), "[4, 6, 5]")],
+    "block_keeps_quantization": [
+        (lambda: with_output(blocks(), quantization=per_tensor(0.5, 4)), "differ"),
+    ],
+    "block_in_range": [(lambda: blocks(0), "it is 0"), (lambda: blocks(9), "it is 9")],
+    "blocks_fit": [(lambda: blocks(2, (1, 2, 3, 19)), "[1, 2, 3, 19]")],
+    "transposed_rank": [(lambda: with_input(transposed(), 2, shape=(4, 6, 5)), "[4, 6, 5]")],
+    "transposed_size_known": [
+        (lambda: with_input(transposed(), 0, constant=None), "does not hold 4 constants"),
+        (lambda: transposed((1, 8, 12, 4)), "from 5 to 3 channels"),
+        (lambda: with_output(transposed(), shape=(1, 7, 12, 3)), "not [1, 7, 12, 3]"),
+    ],
+    "transposed_strides": [(lambda: transposed(stride=4), "they are [4, 4]")],
+    "transposed_reaches_outputs": [
+        (lambda: transposed((1, 11, 12, 3)), "to [1, 11, 12, 3]"),
+        (lambda: transposed((1, 8, 12, 3), kernel=31), "the kernel is 31 x 31"),
     ],
     "reshape_keeps_pixels": [(lambda: reshaped((1, 3, 4, 16)), "[1, 3, 4, 16]")],
     "new_shape_constant": [(shape_computed, "is computed")],
@@ -509,6 +584,19 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_output(pooled(), shape=(1, 9, 6, 5)), "is 9 x 6, not 9 x 7"),
         (lambda: with_options(pooled(), padding=Padding.VALID), "not 7 x 5"),
     ],
+    "summed_window_in_range": [
+        (tall_average, "it is 32 x 1"),
+    ],
+    "reduced_over_pixels": [
+        (lambda: with_input(averaged(), X, shape=(9, 7, 5)), "it is [9, 7, 5]"),
+        (lambda: with_input(averaged(), 1, constant=None), "the axes are computed"),
+        (lambda: averaged(axes=(1, 3)), "the axes are [1, 3]"),
+        (lambda: averaged(axes=(1, 6)), "the axes are [1, 6]"),
+    ],
+    "reduced_shape_follows": [
+        (lambda: with_options(averaged(), keep_dims=True), "is [1, 5], not [1, 1, 1, 5]"),
+    ],
+    "reduced_sides_in_range": [(lambda: averaged((1, 32, 3, 5)), "they are 32 x 3")],
     "new_size_known": [
         (lambda: with_input(enlarged(), 1, constant=None), "does not hold 2 constants"),
         (lambda: with_output(enlarged(), shape=(1, 7, 4, 5)), "they give [1, 6, 4, 5], tensor"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.conformance.dpu_arithmetic import (
+from tests.machine.dpu_arithmetic import (
     bn,
     bs,
     half_away,
@@ -12,7 +12,7 @@ from delegate.conformance.dpu_arithmetic import (
     rounded,
     shift_by_sign,
 )
-from delegate.conformance.dpu_arithmetic import saturate as sat32
+from tests.machine.dpu_arithmetic import saturate as sat32
 from tests.sim import stream as s
 from tests.sim.programs import Conv, Elementwise, Int8, Int64, Tensors, align
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from delegate.insight.capture import Capture, CaptureBuffer, CaptureCheck, Captu
 from delegate.insight.layer_counters import count_program
 from delegate.npu.program_reader import parse
 from delegate.options import Options
+from tests.generated.campaign import in_child
 from tests.sim import oracle
 from tests.sim import stream as s
 from tests.sim.programs import (
@@ -31,6 +34,8 @@ from tests.sim.programs import (
 from tests.sim.test_float_oracle import HALF_FORMAT
 from tests.sim.test_lut import SIGMOID_RANGE, sigmoid_tables, upload
 from tests.sim.wide_programs import MAX, half_surfaces, lut_registers, pool_registers
+
+MOST_WRITES = 256  # that explanations keep
 
 
 def capture_of(memory: s.Memory, tasks: list[tuple[int, int, str]], shape: tuple) -> Capture:
@@ -202,6 +207,35 @@ def test_unknown_elements_of_tasks(task, element):
     capture, _, _ = conv_capture()
     with pytest.raises(UsageError):
         simulator.explain_task(capture, task, element)
+
+
+def repeated_capture(times: int) -> Capture:
+    """One small task that runs ``times`` times."""
+    capture, _, _ = conv_capture(Conv(c=16, oc=16, h=1, w=1, oh=1, ow=1))
+    (job,) = capture.jobs
+    return replace(capture, jobs=(CaptureJob(job.tasks * times),))
+
+
+@pytest.mark.parametrize("times", [1, 255, 256, 257, 600])
+def test_the_last_writes_of_an_element_are_kept_and_the_others_counted(times: int) -> None:
+    explanation = simulator.explain(repeated_capture(times), 0, (3, 0, 0))
+    kept = min(times, MOST_WRITES)
+    assert [write.task for write in explanation.writes] == list(range(times - kept, times))
+    assert explanation.earlier == times - kept
+
+
+def test_an_explanation_takes_bounded_memory() -> None:
+    """Each write has every register of its task: without a bound, that of many tasks fills memory,
+    and a capture may have a million.
+    """
+
+    def peak_kilobytes(times: int) -> int:
+        capture = repeated_capture(times)
+        simulator.explain(capture, 0, (3, 0, 0))
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    few, many = (in_child(partial(peak_kilobytes, times), 120).value for times in (600, 12_000))
+    assert 0 < many - few < 48_000
 
 
 DIGITS = Path(__file__).resolve().parents[2] / "models" / "digits" / "digits_int8.tflite"

@@ -37,7 +37,7 @@ CACHE = Path(os.environ.get("BOARD_CACHE", PROJECT / ".cache/board"))
 SHARED = PROJECT / ".." / "shared"
 KERNEL = Path(os.environ.get("BOARD_KERNEL", SHARED / "board/kernel"))
 EXIT_UNAVAILABLE = 3
-TIMEOUT_S = float(os.environ.get("BOARD_TIMEOUT", "1800"))
+TIMEOUT_S = float(os.environ.get("BOARD_TIMEOUT", "3600"))
 
 
 @contextlib.contextmanager
@@ -48,7 +48,8 @@ def step(title: str) -> Iterator[None]:
 
 
 def ninja_build(folder: Path, targets: tuple[str, ...], *defines: str, **environ: str) -> None:
-    environment = {**os.environ, **environ}
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # cmake and ninja
+    environment = {**os.environ, "PATH": path, **environ}
     run(["cmake", "-S", str(PROJECT), "-B", str(folder), "-G", "Ninja",
          *(f"-D{define}" for define in defines)], environment)  # fmt: skip
     run(["cmake", "--build", str(folder), "--target", *targets], environment)
@@ -83,12 +84,11 @@ def make_share(folder: Path, cases: list[str]) -> None:
     for model in sorted((SHARED / "models").glob("*.tflite")):
         if model.stat().st_size < 1 << 20:
             shutil.copy(model, folder / "models")
-    if cases:
-        (folder / "plan.json").write_text(json.dumps(cases))
+    (folder / "plan.json").write_text(json.dumps(cases))
 
 
-def judge(folder: Path) -> int:
-    """Prints the guest's results; the number of failures."""
+def judge(folder: Path, cases: list[str]) -> int:
+    """Prints the guest's results; the number of failures. ``cases``: those that were asked for."""
     results = folder / "host/results.jsonl"
     if not results.exists():
         print((folder / "console.log").read_text(errors="replace")[-3000:])
@@ -102,6 +102,9 @@ def judge(folder: Path) -> int:
         for line in row.get("kernel", ()):
             print(f"           {line}")
     failures = sum(not row["passed"] for row in rows)
+    if missing := set(cases) - {row["case"] for row in rows}:
+        print(f"not run: {', '.join(sorted(missing))}; see console.log and host/guest.log")
+        failures += len(missing)
     asked = next((row["detail"] for row in rows if row["case"] == "answers" and row["passed"]), "")
     for line in differences(parse(asked), folder / "host") if asked else ():
         print(f"           {line}")
@@ -116,7 +119,11 @@ def judge(folder: Path) -> int:
 
 
 def main() -> int:
-    cases = sys.argv[1:]
+    from tools.board.guest import CASES
+
+    cases = sys.argv[1:] or list(CASES)
+    if unknown := sorted(set(cases) - set(CASES)):
+        raise SystemExit(f"no case {', '.join(unknown)}; there are {', '.join(CASES)}")
     if not (KERNEL / "Image").exists():
         raise UnavailableError(
             f"no kernel: {KERNEL}/Image does not exist; docs/emulated_board.md says how to build "
@@ -152,7 +159,7 @@ def main() -> int:
                       here / "initrd.gz", here)  # fmt: skip
     with step("the guest, from power on to power off"):
         machine.boot(machine.device_tree(PROJECT / "native/board/npu.dtso"), TIMEOUT_S)
-    failures = judge(here)
+    failures = judge(here, cases)
     print(f"{time.monotonic() - start:7.1f} s in all")
     return 1 if failures else 0
 

@@ -1,7 +1,7 @@
 """What runs in the guest: the product against the kernel's own driver. One JSON line per case.
 
 Needs /host: ``models``, ``images`` and ``faults`` (native/board/faults.h) from outside,
-``results.jsonl`` goes back. ``plan.json`` names the cases; all if it is missing.
+``results.jsonl`` goes back. ``plan.json`` names the cases.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ SMALL = (
 )  # fmt: skip
 COMPLAINTS = ("WARNING:", "BUG:", "BUG at", "Oops", "not clean during takedown", "use-after-free",
               "soft lockup", "Unable to handle", "possible recursive locking")  # fmt: skip
+
+# Of this machine, by how long it took to come here: deadlines are those of a quiet one.
+SLOWNESS = max(1.0, float(Path("/proc/uptime").read_text().split()[0]) / 10)
 
 runtime = find_runtime()
 
@@ -81,7 +84,7 @@ def in_child(body: Callable[[], None], timeout_s: float = 300) -> tuple[int, str
 
                 sys.stdout.flush()
         os._exit(code)
-    end = time.monotonic() + timeout_s
+    end = time.monotonic() + timeout_s * SLOWNESS
     while time.monotonic() < end:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
@@ -285,7 +288,7 @@ def answers() -> object:
         return None
     done = subprocess.run(
         ["python3", str(HOST / "probe.py"), NODE, str(HOST / "probe.npz")],
-        capture_output=True, text=True, check=False, timeout=300,
+        capture_output=True, text=True, check=False, timeout=300 * SLOWNESS,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-500:]
     return done.stdout
@@ -327,8 +330,7 @@ TOLERANT = ("answers", "fault_killed")
 
 
 def main() -> None:
-    plan = HOST / "plan.json"
-    names = json.loads(plan.read_text()) if plan.exists() else list(CASES)
+    names = json.loads((HOST / "plan.json").read_text())
     with open(HOST / "results.jsonl", "w") as results:
         for name in names:
             start, before = time.monotonic(), len(complaints())

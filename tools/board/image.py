@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.board.packages import run
+from tools.board.packages import fetch
 
 PROJECT = Path(__file__).resolve().parents[2]
 _WHEELS = ("tflite-runtime==2.14.0", "numpy<2", "flatbuffers", "pillow")
@@ -28,7 +28,7 @@ def fetch_site(folder: Path) -> None:
     if (folder / ".complete").exists():
         return
     platforms = [word for name in _PLATFORMS for word in ("--platform", name)]
-    run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+    fetch([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
          "--target", str(folder), "--only-binary=:all:", "--python-version", "3.11",
          "--implementation", "cp", *platforms, *_WHEELS])  # fmt: skip
     (folder / ".complete").touch()

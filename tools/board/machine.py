@@ -6,12 +6,42 @@ import os
 import platform
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools.board.packages import run
 
 RAM = "2560M"
+_POLL_S = 0.25
+# A boot takes five seconds on a quiet machine, the longest silence of a case half a minute.
+_SILENCE_S = 120.0
+_BOOTS = 24
+
+
+class Patience:
+    """How long a guest may be silent: longer on a machine that took longer to boot it."""
+
+    def __init__(self, timeout_s: float, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._start = self._last = clock()
+        self._seen: tuple[int, ...] = ()
+        self._boot_s: float | None = None
+
+    def look(self, progress: tuple[int, ...], is_up: bool) -> None:
+        """Raises SystemExit when it is at its end. ``progress``: changes whenever anything does."""
+        now = self._clock()
+        if progress != self._seen:
+            self._seen, self._last = progress, now
+        if is_up and self._boot_s is None:
+            self._boot_s = now - self._start
+        silence_s = max(_SILENCE_S, _BOOTS * (self._boot_s or 0))
+        words = "is up" if is_up else "boots"
+        if now - self._last > silence_s:
+            raise SystemExit(f"the guest {words} but was silent for {silence_s:.0f} s")
+        if now - self._start > self._timeout_s:
+            raise SystemExit(f"the guest {words} but was not done after {self._timeout_s:.0f} s")
 
 
 @dataclass(frozen=True)
@@ -62,7 +92,9 @@ class Machine:
         return result
 
     def boot(self, tree: Path, timeout_s: float) -> None:
-        """Until the guest powers off. Raises SystemExit when it does not in time."""
+        """Until the guest powers off. Raises SystemExit when it makes no progress any more, or is
+        not done after ``timeout_s``.
+        """
         share = self.folder / "host"
         socket = self.folder / "npu.sock"
         socket.unlink(missing_ok=True)
@@ -97,8 +129,22 @@ class Machine:
         with open(self.folder / "qemu.log", "wb") as log:
             qemu = subprocess.Popen(command, env=environment, stderr=log, stdout=log)
             try:
-                qemu.wait(timeout_s)
-            except subprocess.TimeoutExpired:
+                patience = Patience(timeout_s)
+                while qemu.poll() is None:
+                    patience.look(self._progress(share), self._is_up())
+                    time.sleep(_POLL_S)
+            finally:
                 qemu.kill()
                 qemu.wait()
-                raise SystemExit(f"the guest did not end within {timeout_s:.0f} s") from None
+
+    def _progress(self, share: Path) -> tuple[int, ...]:
+        """Grows while anything goes on: the guest speaks, ends a case, or a core ends a task."""
+        files = (
+            self.folder / "console.log", self.folder / "npu.log", share / "results.jsonl",
+            share / "guest.log",
+        )  # fmt: skip
+        return tuple(file.stat().st_size if file.exists() else 0 for file in files)
+
+    def _is_up(self) -> bool:
+        console = self.folder / "console.log"
+        return console.exists() and b"guest is up" in console.read_bytes()

@@ -30,6 +30,14 @@ def run(command: list[str], env: dict[str, str] | None = None) -> str:
     return done.stdout
 
 
+def fetch(command: list[str], env: dict[str, str] | None = None) -> None:
+    """As ``run``; raises UnavailableError if it fails."""
+    try:
+        run(command, env)
+    except SystemExit as error:
+        raise UnavailableError(f"what the guest needs cannot be fetched: {error}") from None
+
+
 def unpack(names: tuple[str, ...], root: Path, state: Path, architecture: str) -> None:
     """Unpacks packages and what they depend on into ``root``, once.
 
@@ -59,14 +67,8 @@ def unpack(names: tuple[str, ...], root: Path, state: Path, architecture: str) -
     environment = {**os.environ, "APT_CONFIG": str(state / "apt.conf")}
     if shutil.which("apt-get") is None:
         raise UnavailableError("the packages come from Debian: there is no apt-get here")
-    try:
-        run(["apt-get", "-qq", "update"], env=environment)
-        run(
-            ["apt-get", "-qq", "-y", "-d", "--no-install-recommends", "install", *names],
-            env=environment,
-        )
-    except SystemExit as error:
-        raise UnavailableError(f"{', '.join(names)} cannot be fetched: {error}") from None
+    fetch(["apt-get", "-qq", "update"], environment)
+    fetch(["apt-get", "-qq", "-y", "-d", "--no-install-recommends", "install", *names], environment)
     root.mkdir(parents=True, exist_ok=True)
     for package in sorted((state / "cache/archives").glob("*.deb")):
         run(["dpkg-deb", "-x", str(package), str(root)])

@@ -2,7 +2,6 @@
 
 from delegate.conformance.builder.layers import Arithmetic
 from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.networks import mobilenet_v1, mobilenet_v2, yolo_like
 from delegate.conformance.builder.single_op import (
     add_model,
     conv_conv_add_model,
@@ -19,7 +18,4 @@ __all__ = [
     "conv_model",
     "depthwise_model",
     "fully_connected_model",
-    "mobilenet_v1",
-    "mobilenet_v2",
-    "yolo_like",
 ]

@@ -20,6 +20,7 @@ from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
+from delegate.ops.mean import ReducerOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.shared.pooling import PoolOptions
 from delegate.ops.strided_slice import StridedSliceOptions
@@ -154,7 +155,7 @@ def reshape(new_shape: Sequence[int]) -> BuiltinOptions:
 
 
 def reducer(keep_dims: bool = False) -> BuiltinOptions:
-    return BuiltinOptions(OptionsType.REDUCER, (Field(0, FieldKind.BOOL, keep_dims, False),))
+    return of(ReducerOptions(keep_dims))
 
 
 def split(num_splits: int) -> BuiltinOptions:

@@ -1,14 +1,18 @@
-"""Adds MAX_POOL_2D and AVERAGE_POOL_2D.
+"""Adds MAX_POOL_2D, AVERAGE_POOL_2D and MEAN.
 
 Comes from: a builder and a tensor of it. Goes to: the index of the result, whose quantisation is
-the input's, as the kernels demand.
+the input's, as the kernels of pooling demand.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from delegate.conformance.builder import options
 from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.model.graph import Activation, Padding
+from delegate.model.graph import Activation, Padding, Quantization
 
 
 def pool(
@@ -31,6 +35,24 @@ def pool(
     y = builder.tensor(op.lower(), shape, spec.dtype, spec.quantization)
     table = options.pool_2d(padding, stride_h, stride_w, filter_h, filter_w, activation)
     builder.operator(op, (x,), (y,), table, version=2)
+    return y
+
+
+def mean(
+    builder: ModelBuilder,
+    x: int,
+    quantization: Quantization,
+    *,
+    keep_dims: bool,
+    axes: Sequence[int] = (1, 2),
+) -> int:
+    """Over the pixels of ``x``."""
+    spec = builder.spec(x)
+    images, _, _, channels = spec.shape
+    shape = (images, 1, 1, channels) if keep_dims else (images, channels)
+    y = builder.tensor("mean", shape, spec.dtype, quantization)
+    numbers = builder.constant("mean/axes", np.array(axes, np.int32))
+    builder.operator("MEAN", (x, numbers), (y,), options.reducer(keep_dims), version=2)
     return y
 
 

@@ -80,8 +80,16 @@ class DeviceTensor:
 
     def image(self, number: int) -> DeviceTensor:
         """One of its images."""
-        view = replace(self.view, images=1)
-        return replace(self, view=view, location=self.pixel(number * view.pixels))
+        return self.part(number * self.view.pixels, self.view.height, self.view.width)
+
+    def part(self, first: int, height: int, width: int) -> DeviceTensor:
+        """The pixels of an image from number ``first`` on, as a map of its own."""
+        return replace(
+            self,
+            view=View(1, height, width, self.view.channels),
+            location=self.pixel(first),
+            within=Strides(self.surface_stride_bytes, self.image_stride_bytes),
+        )
 
     def pixel(self, number: int) -> Ref:
         """The first byte of pixel ``number`` in surface 0; pixels are counted row by row over all

@@ -7,10 +7,14 @@ takes less time by estimate. Rows are contiguous per core: neighbours exchange l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from delegate.chip.chip import Rates
 from delegate.lower.cost import ceil_div
+
+Work = TypeVar("Work")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +70,22 @@ def is_worth_it(sharing: RowSharing, alone: Share, shares: list[Share], output_b
     if sharing.separate_memory:
         cycles += ceil_div(output_bytes * len(shares), sharing.rates.host_bytes_per_cycle)
     return cycles < alone.cost_cycles
+
+
+def over_cores(
+    sharing: RowSharing | None,
+    rows: int,
+    alone: Work,
+    part: Callable[[int, int], Work],
+    share: Callable[[Work], Share],
+    output_bytes: int,
+) -> tuple[Work, ...]:
+    """``alone``, or where that is faster what each of several cores does instead: ``part`` of the
+    output rows [begin, end). ``share``: what such work costs. ``output_bytes``: what all of it
+    writes.
+    """
+    if sharing is None:
+        return (alone,)
+    parts = tuple(part(begin, end) for begin, end in bands(rows, sharing.cores))
+    gains = is_worth_it(sharing, share(alone), [share(work) for work in parts], output_bytes)
+    return parts if gains else (alone,)

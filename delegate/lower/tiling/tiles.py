@@ -108,7 +108,7 @@ def plan_tiles(geometry: ConvGeometry) -> TilePlan:
 def _at_least(geometry: ConvGeometry, tiles: int) -> int:
     """No plan of so many tiles costs less: every tile is a kick, splitting never saves cycles."""
     window = Window(0, geometry.rows.wanted, 0, 0, 0)
-    column = Window(0, geometry.columns.output_size, 0, 0, 0)
+    column = Window(0, geometry.columns.wanted, 0, 0, 0)
     whole = Part(0, geometry.kernels, geometry.outputs)
     npu = _tile_cycles(geometry, window, column, whole)
     return geometry.images * (tiles * geometry.chip.rates.kick_cycles + npu)
@@ -189,8 +189,8 @@ def _column_windows(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window
     )
     widest = min(pixels, geometry.limits.feature_size) * axis.spread
     most = (widest + 2 * axis.reach) // axis.stride + 1
-    for count in range(ceil_div(axis.output_size, most), axis.output_size + 1):
-        size = ceil_div(axis.output_size, count)
+    for count in range(ceil_div(axis.wanted, most), axis.wanted + 1):
+        size = ceil_div(axis.wanted, count)
         if size == last:
             continue
         last = size

@@ -1,19 +1,24 @@
-"""Rules of operators that move no data: the tensors of a partition lie inside one another.
+"""Rules of operators that join or cut tensors: where they can, these lie inside one another.
 
 A part of a tensor is free where it begins at a surface of 16 channels, or is consecutive pixels or
 whole images.
 Whether the parts of several nodes can all be had at once is decided per partition, in
-``partition.aliases``.
+``partition.aliases``. Others are moved by tasks.
 """
 
 from __future__ import annotations
 
-from delegate.model.graph import Node
+from collections.abc import Sequence
+
+from delegate.chip.rk3588 import RK3588
+from delegate.model.graph import DType, Graph, Node, Tensor
 from delegate.ops.operator import GraphFacts, constraint, named
 from delegate.ops.shared import common
-from delegate.ops.shared.links import RANK, LinkError, four_dimensions
+from delegate.ops.shared.links import RANK, Link, LinkError, four_dimensions
 
 SURFACE_CHANNELS = 16
+MAX_COLUMN = RK3588.limits.kernel_size - 1
+MAX_STRIDE = RK3588.limits.stride
 
 
 @constraint(most=RANK)
@@ -34,8 +39,18 @@ def alias_keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
 
 
 @constraint()
+def int8_parts_keep_quantization(facts: GraphFacts, node: Node) -> str | None:
+    """All tensors of int8 must have the same scale and zero point, as the runtime demands."""
+    if facts.features(node)[0].dtype is DType.UINT8:
+        return None
+    return alias_keeps_quantization.check(facts, node)
+
+
+@constraint()
 def alias_position_known(facts: GraphFacts, node: Node) -> str | None:
-    """Axis, begin and sizes must be constant and inside the tensor, strides 1, the rank kept."""
+    """Axis, begin, sizes and strides must be constant and inside the tensor, the rank kept, images
+    and channels not skipped.
+    """
     try:
         facts.links(node)
     except LinkError as error:
@@ -43,37 +58,65 @@ def alias_position_known(facts: GraphFacts, node: Node) -> str | None:
     return None
 
 
-@constraint(channels=SURFACE_CHANNELS)
-def alias_begins_at_surface(facts: GraphFacts, node: Node) -> str | None:
-    """Every part must be consecutive pixels and begin at a multiple of {channels} channels."""
+@constraint()
+def parts_are_consecutive(facts: GraphFacts, node: Node) -> str | None:
+    """Every part must be consecutive pixels, or all pixels, of what is joined."""
     for link in facts.links(node):
         part, whole = facts.graph.tensor(link.part), facts.graph.tensor(link.whole)
-        _, height, width, _ = four_dimensions(part.shape)
-        if height > 1 and width != four_dimensions(whole.shape)[2]:
+        if not _is_consecutive(part, whole):
             return f"{named(part)} takes a part of the rows of {named(whole)}"
-        if link.begin[3] % SURFACE_CHANNELS:
-            return f"{named(part)} begins at channel {link.begin[3]} of {named(whole)}"
     return None
 
 
-@constraint()
-def alias_parts_differ(facts: GraphFacts, node: Node) -> str | None:
-    """No tensor may be a part twice."""
-    parts = [link.part for link in facts.links(node)]
-    if len(set(parts)) == len(parts):
-        return None
-    twice = next(part for part in parts if parts.count(part) > 1)
-    return f"{named(facts.graph.tensor(twice))} is"
+@constraint(columns=MAX_COLUMN, stride=MAX_STRIDE)
+def part_is_reached(facts: GraphFacts, node: Node) -> str | None:
+    """A part that is no consecutive pixels must begin at most {columns} columns from the left, and
+    strides must be at most {stride}.
+    """
+    for link in facts.links(node):
+        part, whole = facts.graph.tensor(link.part), facts.graph.tensor(link.whole)
+        if max(link.steps) > MAX_STRIDE:
+            return f"the strides are {list(link.steps)}"
+        if link.begin[2] > MAX_COLUMN and not _is_free(link, part, whole):
+            return f"{named(part)} begins at column {link.begin[2]}"
+    return None
 
 
-# Operators without a task: what they join or cut are parts of one tensor in memory.
-ALIAS = (
+def _is_consecutive(part: Tensor, whole: Tensor) -> bool:
+    _, height, width, _ = four_dimensions(part.shape)
+    return height == 1 or width == four_dimensions(whole.shape)[2]
+
+
+def _is_free(link: Link, part: Tensor, whole: Tensor) -> bool:
+    return (
+        link.steps == (1, 1)
+        and link.begin[3] % SURFACE_CHANNELS == 0
+        and part.quantization == whole.quantization
+        and _is_consecutive(part, whole)
+    )
+
+
+def are_free(graph: Graph, links: Sequence[Link]) -> bool:
+    """Whether all parts can lie in the whole, as far as a node can tell."""
+    tensors = [link.part for link in links]
+    return len(set(tensors)) == len(tensors) and all(
+        _is_free(link, graph.tensor(link.part), graph.tensor(link.whole)) for link in links
+    )
+
+
+JOINS = (
+    *common.QUANTIZATION,
+    alias_rank,
+    int8_parts_keep_quantization,
+    alias_position_known,
+    parts_are_consecutive,
+)
+CUTS = (
     *common.QUANTIZATION,
     alias_rank,
     alias_keeps_quantization,
     alias_position_known,
-    alias_begins_at_surface,
-    alias_parts_differ,
+    part_is_reached,
 )
 FIRST = tuple(
     common.no_activation if rule is common.activation_supported else rule for rule in common.FIRST

@@ -78,7 +78,7 @@ def same_batch(facts: GraphFacts, node: Node) -> str | None:
     return f"they are {batches[0]} and {batches[1]}" if batches[0] != batches[1] else None
 
 
-def _most_kernel(chip: Chip) -> int:
+def most_kernel(chip: Chip) -> int:
     return chip.limits.kernel_size
 
 
@@ -94,11 +94,11 @@ def most_padding(chip: Chip) -> int:
     return chip.limits.pad
 
 
-@constraint(most=_most_kernel)
+@constraint(most=most_kernel)
 def kernel_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Kernel sides must be in the range 1 to {most}."""
     kh, kw = kernel_size(facts, node)
-    return f"the kernel is {kh} x {kw}" if max(kh, kw) > _most_kernel(facts.chip) else None
+    return f"the kernel is {kh} x {kw}" if max(kh, kw) > most_kernel(facts.chip) else None
 
 
 @constraint(most=most_stride)
@@ -178,10 +178,12 @@ def plan_convolution(
     output_view: View | None = None,
     scales_in_float32: bool | None = None,
     rounds_once: bool = False,
+    spread: tuple[int, int] = (1, 1),
 ) -> PlannedConvolution:
     """``weights``: OHWI of all input channels, or HWC of a depthwise convolution. ``output_view``:
     the result as the convolution sees it, if that is not as its shape says. ``scales_in_float32``:
-    see ``real_ratios``; ``rounds_once``: see ``Graph``. Raises LoweringError.
+    see ``real_ratios``; ``rounds_once``: see ``Graph``; ``spread``: see ``Convolution``. Raises
+    LoweringError.
     """
     graph, node = planning.graph, operation.node
     source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
@@ -224,6 +226,8 @@ def plan_convolution(
         pad_top=padding[0],
         pad_left=padding[1],
         is_depthwise=is_depthwise,
+        spread_h=spread[0],
+        spread_w=spread[1],
     )
     if source.fold is not None:
         conv = fold_convolution(conv, source)

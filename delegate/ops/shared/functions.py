@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from delegate.lower.add import surfaces_touched
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.operation import Memory, Operation, Planning, layer_name
 from delegate.lower.tables import table_tasks
 from delegate.lower.task import Layer
+from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Activation, Graph, Node
 from delegate.ops.operator import Function, GraphFacts, Values, constraint, named
 from delegate.ops.shared import common

@@ -29,12 +29,13 @@ class LinkError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Link:
     """``part`` is a box of ``whole``, or as many pixels of as many channels in other rows;
-    ``begin`` is its first element there.
+    ``begin`` is its first element there. ``steps``: every how many rows and columns are taken.
     """
 
     whole: int
     part: int
     begin: Box
+    steps: tuple[int, int] = (1, 1)
 
 
 def four_dimensions(shape: Sequence[int], fill: int = 1) -> Box:
@@ -82,16 +83,24 @@ def parts_along(graph: Graph, whole: int, parts: Sequence[int], axis: int) -> tu
     return tuple(links)
 
 
-def part_at(graph: Graph, whole: int, part: int, begin: Sequence[int]) -> Link:
-    """``part`` at ``begin`` of ``whole``. Raises LinkError where it is not inside."""
+def part_at(
+    graph: Graph, whole: int, part: int, begin: Sequence[int], steps: Sequence[int] | None = None
+) -> Link:
+    """``part`` at ``begin`` of ``whole``, one of every ``steps`` elements. Raises LinkError where
+    it is not inside, or where images or channels are left out.
+    """
     outer, inner = graph.tensor(whole).shape, graph.tensor(part).shape
+    steps = steps or [1] * len(inner)
     fits = len(outer) == len(inner) and all(
-        first >= 0 and first + size <= most
-        for first, size, most in zip(begin, inner, outer, strict=True)
+        first >= 0 and first + (size - 1) * step < most
+        for first, size, step, most in zip(begin, inner, steps, outer, strict=True)
     )
     if not fits:
         raise LinkError(f"{list(inner)} from {list(begin)} on do not lie in {list(outer)}")
-    return Link(whole, part, four_dimensions(begin, 0))
+    images, rows, columns, channels = four_dimensions(steps)
+    if images != 1 or channels != 1:
+        raise LinkError(f"the strides are {list(steps)}")
+    return Link(whole, part, four_dimensions(begin, 0), (rows, columns))
 
 
 def check_size(graph: Graph, node: Node, sizes: Sequence[int]) -> None:

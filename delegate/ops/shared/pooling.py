@@ -48,7 +48,8 @@ def pooling_of(graph: Graph, node: Node) -> Pooling:
 def _sides(size: int, kernel: int, stride: int, padding: Padding) -> PooledAxis:
     output, before = output_and_padding(size, kernel, stride, 1, padding)
     after = max((output - 1) * stride + kernel - size - before, 0)
-    return PooledAxis(size, output, kernel, stride, before, after)
+    # A stride that leads nowhere may be of any size.
+    return PooledAxis(size, output, kernel, stride if output > 1 else 1, before, after)
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
@@ -79,10 +80,14 @@ def pool_keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
 
 @constraint(stride=most_stride)
 def window_in_range(facts: GraphFacts, node: Node) -> str | None:
-    """The window must have at least one row and column, and strides from 1 to {stride}."""
+    """The window must have a row and a column, and strides from 1 to {stride}, larger only where
+    they lead nowhere.
+    """
     o = pool_options(node)
     strides = o.stride_h, o.stride_w
-    if min(o.filter_h, o.filter_w, *strides) < 1 or max(strides) > most_stride(facts.chip):
+    sides = zip(strides, facts.outputs(node)[0].shape[1:3], strict=True)
+    is_large = any(stride > most_stride(facts.chip) and size > 1 for stride, size in sides)
+    if min(o.filter_h, o.filter_w, *strides) < 1 or is_large:
         return f"it is {o.filter_h} x {o.filter_w}, the strides {o.stride_h} x {o.stride_w}"
     return None
 

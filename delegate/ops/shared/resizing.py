@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from delegate.chip.rk3588 import RK3588
+from delegate.chip.chip import Chip
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
 from delegate.ops.shared import common
@@ -10,7 +10,6 @@ from delegate.ops.shared.links import LinkError, integers
 from delegate.ops.shared.pooling import pool_keeps_quantization, pool_rank
 
 SIZES = 1
-MAX_SIDE = RK3588.limits.cube_size
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
@@ -33,11 +32,15 @@ def new_size_known(facts: GraphFacts, node: Node) -> str | None:
     return f"they give {list(shape)}, {named(output)} is {list(output.shape)}"
 
 
-@constraint(most=MAX_SIDE)
+def _most_side(chip: Chip) -> int:
+    return chip.limits.cube_size
+
+
+@constraint(most=_most_side)
 def resized_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
     """Height, width and channels of the output must be at most {most}."""
     _, *sides = facts.outputs(node)[0].shape
-    return f"they are {sides}" if max(sides) > MAX_SIDE else None
+    return f"they are {sides}" if max(sides) > _most_side(facts.chip) else None
 
 
 RULES = (

@@ -75,7 +75,12 @@ class Evaluator:
                 std=spec.std,
                 is_bgr=spec.is_bgr,
             )
-        self._ours = DelegatedModel.load(path, Options.from_mapping(dict(spec.options), {}))
+        # The same kernels on both sides: only the NPU makes a difference.
+        self._ours = DelegatedModel.load(
+            path,
+            Options.from_mapping(dict(spec.options), {}),
+            reference_kernels=spec.with_cpu and spec.reference_kernels,
+        )
         self._theirs = (
             ReferenceModel.load(path, reference_kernels=spec.reference_kernels)
             if spec.with_cpu

@@ -27,13 +27,15 @@ def test_extreme_channels_are_within_one_lsb_or_refused_by_a_rule(generator):
     assert rules <= {"within_one_lsb", "accumulator_fits_int32"}
 
 
-@pytest.mark.parametrize("seed", [500_377, 500_529, 500_871, 501_096])
-def test_fully_connected_multiplies_its_scales_in_float32(seed):
+@pytest.mark.parametrize(
+    ("seed", "most"), [(500_377, 0), (500_529, 0), (500_871, 4), (501_096, 0)]
+)  # of 8,448 elements
+def test_fully_connected_multiplies_its_scales_in_float32(seed, most):
     """int8 layers whose multiplier is another one in double, at accumulators where it shows."""
     verdict = judge(drawn.draw(seed))
     assert verdict.rule is None
     assert verdict.is_as_claimed
-    assert verdict.different <= 4
+    assert verdict.different <= most
 
 
 def test_the_coarse_channel_that_was_off_by_255():

@@ -274,7 +274,7 @@ def test_a_sums_proof_holds_for_pairs_and_notices_changes(scales, zero_points, a
         outputs = max(-128, low), min(127, zero_points[2] + reach)
     target = SumTarget(scales, zero_points, outputs)
     assert prove_sum(chosen.pipeline, target).is_within_one_lsb
-    assert int(chosen.proof.wrong[0]) <= 1  # of 65,536
+    assert not chosen.proof.wrong.any()
     rng = np.random.default_rng(1)
     pairs = rng.integers(-128, 128, (600, 2)).tolist()
     for field, changed in [("", chosen.pipeline), *mutations(chosen.pipeline)]:

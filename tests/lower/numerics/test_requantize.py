@@ -100,7 +100,7 @@ def test_most_layers_equal_tflite_for_every_accumulator(per_channel):
         wrong = np.concatenate(
             [requantized([r], -reach, reach, per_channel=False).proof.wrong for r in reals[:60]]
         )
-    assert np.count_nonzero(wrong) <= 3
+    assert int(wrong.sum()) <= (2 if per_channel else 0)  # of the ends of 300 channels
 
 
 @pytest.mark.parametrize("per_channel", [False, True])
@@ -108,12 +108,12 @@ def test_both_roundings_of_tflite_are_reproduced(per_channel):
     """With a multiplier of 0.4 one exact rounding would differ on a quarter of all values."""
     reals = [0.4, 0.13] if per_channel else [0.4, 0.4]
     found = requantized(reals, -1000, 1000, per_channel=per_channel)
-    assert int(found.proof.wrong.sum()) <= 1
+    assert not found.proof.wrong.any()
     for channel, real in enumerate(reals):
         q, exponent = oracle.quantized(real)
         theirs = [oracle.tflite(a, q, exponent, 0, (-128, 127)) for a in range(-300, 300)]
         ours = [oracle.device(found.pipeline, channel, a) for a in range(-300, 300)]
-        assert sum(a != b for a, b in zip(ours, theirs, strict=True)) <= 1
+        assert ours == theirs
         exact = [min(max(round(a * real), -128), 127) for a in range(-300, 300)]
         assert sum(a != b for a, b in zip(exact, theirs, strict=True)) > 20
 

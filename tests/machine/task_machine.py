@@ -1,19 +1,15 @@
 """Executes lowered tasks in plain NumPy, as the text of ``delegate.lower.task`` reads them.
 
-Shares no code with lowering, encoding or the simulator. So a third opinion, and, for one element,
-the values between the stages: the way that ``--verbose`` shows.
+Shares no code with lowering, encoding or the simulator: a third opinion.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from delegate.conformance.dpu_arithmetic import Array
-from delegate.conformance.task_stages import Element, ElementSteps, TaskRun
 from delegate.lower.task import (
     ATOM_BYTES,
     BufferId,
@@ -24,27 +20,17 @@ from delegate.lower.task import (
     Ref,
     TensorBinding,
 )
+from tests.machine.dpu_arithmetic import Array
+from tests.machine.task_stages import TaskRun
 
 _UNWRITTEN = 0x55
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """A byte of device memory. Of all tasks before ``until`` (an index), the last that writes it
-    is the one of interest.
-    """
-
-    place: Ref
-    until: int
-
-
 class Machine:
-    """Memory and arithmetic of one partition. ``watch``: an element whose steps are recorded."""
+    """Memory and arithmetic of one partition."""
 
-    def __init__(self, lowered: LoweredPartition, watch: Watch | None = None) -> None:
-        self.watched: ElementSteps | None = None
+    def __init__(self, lowered: LoweredPartition) -> None:
         self._lowered = lowered
-        self._watch = watch
         self._memory: dict[BufferId, npt.NDArray[np.uint8]] = {}
         for spec in lowered.buffers:
             memory = np.full(spec.size_bytes, _UNWRITTEN, np.uint8)
@@ -55,29 +41,11 @@ class Machine:
         """Outputs for the partition's inputs. Raises StageOverflowError."""
         for binding, array in zip(self._lowered.inputs, arrays, strict=True):
             self._write(binding, array)
-        index = 0
         for layer in self._lowered.layers:
             for task in layer.tasks:
-                element = self._watched_element(task.output, index)
-                if element is not None:
-                    self.watched = ElementSteps(index, layer.name, task, element, [])
-                run = TaskRun(self, task, None if element is None else self.watched)
+                run = TaskRun(self, task)
                 run.convolution(task) if isinstance(task, ConvTask) else run.elementwise(task)
-                index += 1
         return [self._read(binding) for binding in self._lowered.outputs]
-
-    def _watched_element(self, cube: OutputCube, index: int) -> Element | None:
-        watch = self._watch
-        if watch is None or index >= watch.until or watch.place.buffer is not cube.target.buffer:
-            return None
-        surface, inside = divmod(
-            watch.place.offset - cube.target.offset, max(cube.surface_stride_bytes, 1)
-        )
-        row, rest = divmod(inside, cube.width * ATOM_BYTES + cube.row_gap_bytes)
-        column, lane = divmod(rest, ATOM_BYTES)
-        channel = surface * ATOM_BYTES + lane
-        is_inside = surface >= 0 and row < cube.height and column < cube.width
-        return (row, column, channel) if is_inside and channel < cube.channels_real else None
 
     def _write(self, b: TensorBinding, array: Array) -> None:
         values = array.astype(np.int64) - b.element.offset

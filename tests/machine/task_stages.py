@@ -6,12 +6,10 @@ strides and applies the stages in int64.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from delegate.conformance.dpu_arithmetic import Array, half_even, rounded, shift_by_sign
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.task import (
     BnStage,
@@ -26,28 +24,7 @@ from delegate.lower.task import (
     TableUse,
     Task,
 )
-
-Element = tuple[int, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What a stage did to the watched element."""
-
-    stage: str
-    action: str
-    value: int
-
-
-@dataclass(slots=True)
-class ElementSteps:
-    """How the watched byte came about. ``element`` is row, column, channel in the task's cube."""
-
-    index: int
-    layer: str
-    task: Task
-    element: Element
-    steps: list[Step]
+from tests.machine.dpu_arithmetic import Array, half_even, rounded, shift_by_sign
 
 
 class StageOverflowError(ArithmeticError):
@@ -70,23 +47,11 @@ class Memory(Protocol):
 
 
 class TaskRun:
-    """One task. ``watched`` collects the steps of its element, if it has the watched one."""
+    """One task."""
 
-    def __init__(self, machine: Memory, task: Task, watched: ElementSteps | None) -> None:
+    def __init__(self, machine: Memory, task: Task) -> None:
         self._machine = machine
-        self._watched = watched
         self._real = task.output.channels_real
-
-    def _note(self, stage: str, action: str, value: Array) -> None:
-        if self._watched is not None:
-            number = int(np.broadcast_to(value, value.shape)[self._watched.element])
-            self._watched.steps.append(Step(stage, action, number))
-
-    def _of_channel(self, operand: Array | int | None) -> int:
-        """The operand that the watched element meets."""
-        if self._watched is None or operand is None:
-            return 0
-        return int(np.broadcast_to(operand, self._real)[self._watched.element[2]])
 
     def convolution(self, task: ConvTask) -> None:
         f, w, o = task.feature, task.weights, task.output
@@ -119,7 +84,6 @@ class TaskRun:
                     matrix = weights[: self._real, ky, kx].T.astype(np.float64)
                     acc += np.rint(part.astype(np.float64) @ matrix).astype(np.int64)
                     window += part.sum(axis=2, keepdims=True)
-        self._note("CORE", "sum of products", acc)
         self._stages(task, acc, window)
 
     def elementwise(self, task: ElementwiseTask) -> None:
@@ -129,7 +93,6 @@ class TaskRun:
             task.source_line_stride_bytes or o.width * 16, task.source_surface_stride_bytes,
         )  # fmt: skip
         value = x[:, :, : self._real]
-        self._note("RDMA", "first operand", value)
         self._stages(task, value, None)
 
     def _unpack(self, task: ConvTask) -> Array:
@@ -179,13 +142,11 @@ class TaskRun:
             alu = operand[: self._real].astype(np.int64)
         if window is not None and ow is not None:
             value = value + ow * window
-            self._note("BS", f"+ {self._of_channel(ow)} * sum of inputs (OW)", value)
         if alu is not None:
             value = _fits_int32(value + alu, "BS ALU")
-            self._note("BS", f"+ {self._of_channel(alu)}", value)
         if mul is not None:
             value = self._multiply("BS", value, mul, bs.shift, bs.shift_negative)
-        return self._clamp("BS", value, bs.relu, bs.relux_max)
+        return _clamp(value, bs.relu, bs.relux_max)
 
     def _lanes(self, raw: Array, dtype: str) -> Array:
         lanes = np.ascontiguousarray(raw).view(dtype).ravel()
@@ -202,8 +163,7 @@ class TaskRun:
             value = self._multiply("BN", value, mul, bn.shift, bn.shift_negative, summand)
         elif bn.alu_operand is not None:
             value = _fits_int32(value + summand, "BN ALU")
-            self._note("BN", f"+ {summand}", value)
-        return self._clamp("BN", value, bn.relu, bn.relux_max)
+        return _clamp(value, bn.relu, bn.relux_max)
 
     def _look_up(self, table: TableUse, value: Array) -> Array:
         """Every 32 units from -16384 on, 256 of each function: ``256 f - 64`` as int16."""
@@ -212,37 +172,24 @@ class TaskRun:
         if between.any() or step.min() < 0 or step.max() >= results.size:
             raise StageOverflowError("table: a value lies between or beside the entries")
         entries = np.maximum(256 * results - 64, -32768)[step]
-        self._note("LUT", f"entry of function {table.slot}", entries)
         return np.asarray(entries)
 
     def _ew(self, ew: EwStage, o: OutputCube, value: Array) -> Array:
         if ew.operand is None:
             value = _fits_int32(value + ew.register_operand, "EW")
-            self._note("EW", f"+ {ew.register_operand}", value)
         else:
-            operand = self._ew_operand(ew, ew.operand, o)
-            self._note("EW", "second operand", operand)
-            value = self._combined(ew, value, operand)
-        return self._clamp("EW", value, ew.relu, ew.relux_max)
+            value = self._combined(ew, value, self._ew_operand(ew, ew.operand, o))
+        return _clamp(value, ew.relu, ew.relux_max)
 
     def _combined(self, ew: EwStage, value: Array, operand: Array) -> Array:
         if ew.operation is EwOperation.MAX:
-            larger = np.maximum(value, operand)
-            self._note("EW", "the larger", larger)
-            return larger
+            return np.maximum(value, operand)
         if ew.operation is EwOperation.MIN:
-            smaller = np.minimum(value, operand)
-            self._note("EW", "the smaller", smaller)
-            return smaller
+            return np.minimum(value, operand)
         scaled = half_even((operand + ew.offset) * ew.scale, ew.shift)
-        self._note("EW", f"(operand + {ew.offset}) * {ew.scale} >> {ew.shift}", scaled)
         if ew.operation is EwOperation.MULTIPLY:
-            product = _fits_int32(half_even(value * scaled, ew.truncate), "EW MUL")
-            self._note("EW", f"product >> {ew.truncate}", product)
-            return product
-        total = _fits_int32(value + scaled, "EW")
-        self._note("EW", "sum", total)
-        return total
+            return _fits_int32(half_even(value * scaled, ew.truncate), "EW MUL")
+        return _fits_int32(value + scaled, "EW")
 
     def _ew_operand(self, ew: EwStage, place: Ref, o: OutputCube) -> Array:
         if ew.per_channel:
@@ -258,13 +205,8 @@ class TaskRun:
     def _out_convert(self, oc: OutConvert, value: Array, wide: bool) -> Array:
         scaled = rounded(value * oc.scale, oc.shift, oc.ties_away)
         if wide:
-            sums = _fits_int32(scaled + oc.offset, "OUT_CVT").astype("<i4")
-            self._note("OUT_CVT", "int32", sums)
-            return sums
-        out = np.clip(scaled + oc.offset, -128, 127).astype(np.int8)
-        ties = "ties away" if oc.ties_away else "ties to even"
-        self._note("OUT_CVT", f"* {oc.scale} >> {oc.shift} ({ties}) + {oc.offset}, int8", out)
-        return out
+            return _fits_int32(scaled + oc.offset, "OUT_CVT").astype("<i4")
+        return np.clip(scaled + oc.offset, -128, 127).astype(np.int8)
 
     def _multiply(
         self,
@@ -276,20 +218,13 @@ class TaskRun:
         summand: int = 0,
     ) -> Array:
         product = value * mul + summand
-        result = _fits_int32(shift_by_sign(product, shift, negative), f"{stage} MUL")
-        shifts = f"{shift}" if shift == negative else f"{shift} ({negative} if negative)"
-        added = f" + {summand}" if summand else ""
-        self._note(stage, f"* {self._of_channel(mul)}{added} >> {shifts}", result)
-        return result
+        return _fits_int32(shift_by_sign(product, shift, negative), f"{stage} MUL")
 
-    def _clamp(self, stage: str, value: Array, relu: bool, maximum: int | None) -> Array:
-        if relu:
-            value = np.maximum(value, 0)
-            self._note(stage, "ReLU", value)
-        if maximum is not None:
-            value = np.minimum(value, maximum)
-            self._note(stage, f"at most {maximum}", value)
-        return value
+
+def _clamp(value: Array, relu: bool, maximum: int | None) -> Array:
+    if relu:
+        value = np.maximum(value, 0)
+    return value if maximum is None else np.minimum(value, maximum)
 
 
 def _spread(x: Array, rows: int, columns: int, value: int) -> Array:

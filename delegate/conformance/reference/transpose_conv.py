@@ -1,0 +1,48 @@
+"""TRANSPOSE_CONV: every input element is scattered over the outputs that its kernel reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from delegate.conformance.reference.arithmetic import Array, operands, requantize
+from delegate.model.graph import Graph, Node, Padding
+from delegate.ops.transpose_conv import TransposeConvOptions
+
+
+def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
+    options = node.options_as(TransposeConvOptions)
+    assert options is not None
+    as_convolution = replace(node, inputs=(node.inputs[2], node.inputs[1], *node.inputs[3:]))
+    features, weights = operands(graph, as_convolution, values)
+    outputs, kh, kw, _ = weights.shape
+    images, height, width, _ = features.shape
+    _, rows, columns, _ = graph.tensor(node.outputs[0]).shape
+    top = _left_out(options.padding, rows, kh, options.stride_h)
+    left = _left_out(options.padding, columns, kw, options.stride_w)
+    # Room for all that kernels reach; the output is cut out of it.
+    reach = (height - 1) * options.stride_h + kh, (width - 1) * options.stride_w + kw
+    room = max(reach[0], top + rows), max(reach[1], left + columns)
+    acc = np.zeros((images, *room, outputs))
+    for y in range(kh):
+        for x in range(kw):
+            last_row = y + (height - 1) * options.stride_h + 1
+            last_column = x + (width - 1) * options.stride_w + 1
+            place = (
+                slice(None),
+                slice(y, last_row, options.stride_h),
+                slice(x, last_column, options.stride_w),
+            )
+            acc[place] += features @ weights[:, y, x].T
+    cut = acc[:, top : top + rows, left : left + columns]
+    return requantize(graph, as_convolution, np.rint(cut).astype(np.int64))
+
+
+def _left_out(padding: Padding, size: int, kernel: int, stride: int) -> int:
+    """Before the first result: SAME's padding of the convolution that is transposed."""
+    if padding is Padding.VALID:
+        return 0
+    steps = -(-size // stride)
+    return max((steps - 1) * stride + kernel - size, 0) // 2

@@ -1,0 +1,199 @@
+"""Tensors as parts of one another by copies, where they cannot lie inside one another.
+
+Parts that begin at a surface are copied by the DPU alone, through a table where the quantisation
+changes. Others are copied to whole surfaces side by side first; a convolution with a permutation
+for weights brings their channels together. Parts are cut out by such a convolution too, which also
+skips rows and columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from delegate.chip.chip import Chip
+from delegate.chip.limits import CHANNELS_PER_SURFACE, align
+from delegate.lower.constants import ConstantPool
+from delegate.lower.memory.placement import WorkArea
+from delegate.lower.memory.tensors import DeviceTensor, Strides, View
+from delegate.lower.selection import (
+    Selection,
+    is_depthwise,
+    moving_tasks,
+    selection_tasks,
+    surfaces_written,
+)
+from delegate.lower.tables import copy_tasks, table_tasks
+from delegate.lower.task import ElementwiseTask, Task
+from delegate.lower.tiling.element_wise import surfaces_touched
+from delegate.model.graph import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Where a part of a tensor begins: image, row, column, channel. ``steps``: every how many rows
+    and columns are taken. ``function``: results for -128 to 127, as int8; None: the same values.
+    """
+
+    begin: tuple[int, int, int, int]
+    steps: tuple[int, int] = (1, 1)
+    function: bytes | None = None
+
+
+def _surface(channel: int) -> int:
+    return channel // CHANNELS_PER_SURFACE
+
+
+def _surfaces(channels: int) -> int:
+    return align(channels, CHANNELS_PER_SURFACE) // CHANNELS_PER_SURFACE
+
+
+def _window(tensor: DeviceTensor, begin: tuple[int, int, int, int], view: View) -> DeviceTensor:
+    """A box of ``tensor`` that begins at a surface, as a tensor of its own."""
+    image, row, column, channel = begin
+    first = (image * tensor.view.height + row) * tensor.view.width + column
+    place = tensor.pixel(first).moved(_surface(channel) * tensor.surface_stride_bytes)
+    strides = Strides(tensor.surface_stride_bytes, tensor.image_stride_bytes)
+    return replace(tensor, view=view, location=place, within=strides)
+
+
+def _copies(
+    chip: Chip, source: DeviceTensor, target: DeviceTensor, function: bytes | None
+) -> tuple[ElementwiseTask, ...]:
+    if function is None:
+        return copy_tasks(chip, source, target)
+    return table_tasks(chip, source, target, function)
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """How ``parts``, with as many channels as ``channels`` says, make a tensor of ``total``."""
+
+    chip: Chip
+    parts: tuple[Part, ...]
+    channels: tuple[int, ...]
+    total: int
+
+    @property
+    def at_surfaces(self) -> bool:
+        """Whether every part begins at one."""
+        return all(part.begin[3] % CHANNELS_PER_SURFACE == 0 for part in self.parts)
+
+    @property
+    def surfaces_written(self) -> int:
+        """Of the result."""
+        if not self.at_surfaces:
+            return align(self.total, self.chip.groups.dense_kernels) // CHANNELS_PER_SURFACE
+        ends = (
+            _surface(part.begin[3]) + surfaces_touched(self.chip, channels)
+            for part, channels in zip(self.parts, self.channels, strict=True)
+        )
+        return max(*ends, surfaces_touched(self.chip, self.total))
+
+    def tasks(
+        self,
+        node: Node,
+        sources: Sequence[DeviceTensor],
+        target: DeviceTensor,
+        work: WorkArea,
+        constants: ConstantPool,
+    ) -> list[Task]:
+        """Raises LoweringError."""
+        if self.at_surfaces:
+            return self._directly(sources, target)
+        return self._permuted(node, sources, target, work, constants)
+
+    def _directly(self, sources: Sequence[DeviceTensor], target: DeviceTensor) -> list[Task]:
+        """In ascending order, so that what is written beyond a part is overwritten by the next."""
+        tasks: list[Task] = []
+        end = 0
+        for part, source in zip(self.parts, sources, strict=True):
+            window = _window(target, part.begin, source.view)
+            tasks += _copies(self.chip, source, window, part.function)
+            touched = surfaces_touched(self.chip, source.view.channels)
+            end = max(end, _surface(part.begin[3]) + touched)
+        # What readers of whole groups fetch behind the last part: any values.
+        for surface in range(end, surfaces_touched(self.chip, self.total)):
+            view = replace(sources[0].view, channels=CHANNELS_PER_SURFACE)
+            begin = (0, 0, 0, surface * CHANNELS_PER_SURFACE)
+            source = _window(sources[0], (0, 0, 0, 0), view)
+            tasks += copy_tasks(self.chip, source, _window(target, begin, view))
+        return tasks
+
+    def _permuted(
+        self,
+        node: Node,
+        sources: Sequence[DeviceTensor],
+        target: DeviceTensor,
+        work: WorkArea,
+        constants: ConstantPool,
+    ) -> list[Task]:
+        """Through whole surfaces side by side."""
+        firsts = np.cumsum([0, *map(_surfaces, self.channels)])
+        lanes = int(firsts[-1]) * CHANNELS_PER_SURFACE
+        room = max(
+            int(first) + surfaces_touched(self.chip, channels)
+            for first, channels in zip(firsts[:-1], self.channels, strict=True)
+        )
+        view = replace(target.view, channels=lanes)
+        staged = replace(target, view=view, surfaces=room, within=None)
+        size = view.images * staged.image_stride_bytes
+        staged = replace(staged, location=work.take(size))
+        tasks: list[Task] = []
+        weights = np.zeros((self.total, 1, 1, lanes), np.int8)
+        for part, source, first in zip(self.parts, sources, firsts[:-1], strict=True):
+            lane = int(first) * CHANNELS_PER_SURFACE
+            window = _window(staged, (0, 0, 0, lane), source.view)
+            tasks += _copies(self.chip, source, window, part.function)
+            count = np.arange(source.view.channels)
+            weights[part.begin[3] + count, 0, 0, lane + count] = 1
+        tasks += moving_tasks(self.chip, node, staged, target, weights, Selection(), constants)
+        return tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How a part of ``channels`` channels is taken out of a tensor."""
+
+    chip: Chip
+    part: Part
+    channels: int
+
+    @property
+    def _lane(self) -> int:
+        """In its first surface."""
+        return self.part.begin[3] % CHANNELS_PER_SURFACE
+
+    @property
+    def _is_selection(self) -> bool:
+        return self._lane == 0 and is_depthwise(self.chip, self.channels)
+
+    @property
+    def surfaces_read(self) -> int:
+        """Of the whole, from its first one on."""
+        return _surface(self.part.begin[3]) + _surfaces(self._lane + self.channels)
+
+    @property
+    def surfaces_written(self) -> int:
+        if self._is_selection:
+            return surfaces_written(self.chip, self.channels)
+        return align(self.channels, self.chip.groups.dense_kernels) // CHANNELS_PER_SURFACE
+
+    def tasks(
+        self, node: Node, source: DeviceTensor, target: DeviceTensor, constants: ConstantPool
+    ) -> list[Task]:
+        """Columns left of the part lie under weights that count as zero. Raises LoweringError."""
+        image, row, column, channel = self.part.begin
+        rows = (target.view.height - 1) * self.part.steps[0] + 1
+        lanes = self._lane + self.channels
+        view = View(target.view.images, rows, source.view.width, lanes)
+        window = _window(source, (image, row, 0, channel), view)
+        selection = Selection((1, column + 1), (0, column), self.part.steps)
+        if self._is_selection:
+            return [*selection_tasks(self.chip, node, window, target, selection, constants)]
+        weights = np.zeros((self.channels, 1, column + 1, lanes), np.int8)
+        count = np.arange(self.channels)
+        weights[count, 0, column, self._lane + count] = 1
+        return [*moving_tasks(self.chip, node, window, target, weights, selection, constants)]

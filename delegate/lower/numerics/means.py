@@ -1,0 +1,71 @@
+"""MEAN over an image: what the kernel computes, and stages for it.
+
+The reference kernels put the division by the number of values into the multiplier of the scales:
+q * 2^(e - 31) becomes (q << s) / n * 2^(e - s - 31), its fraction dropped, with the largest s of
+log2 n at most for which the exponent stays representable. The rest is a requantisation of the sum
+without zero points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from delegate.errors import LoweringError
+from delegate.lower.numerics.factors import UNIT_SCALE, UNIT_SHIFT, pipeline_of
+from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Bn, Bs, OutCvt, Pipeline
+from delegate.lower.numerics.prover import Target, prove
+from delegate.lower.numerics.tflite import quantize_multiplier, wraps
+from delegate.lower.numerics.two_roundings import propose_for_all
+from delegate.lower.rules import ACCUMULATOR_FITS_INT32, WITHIN_ONE_LSB
+from delegate.model.graph import Activation
+
+_MOST_SHIFT = 32
+_LEAST_EXPONENT = -31
+
+
+def mean_target(count: int, scales: tuple[float, float], zero_points: tuple[int, int]) -> Target:
+    """Of ``count`` values; scales and zero points (int8) of input and output."""
+    q, exponent = quantize_multiplier(scales[0] / scales[1])
+    shift = min(count.bit_length() - 1, _MOST_SHIFT, exponent - _LEAST_EXPONENT)
+    low, high = (count * (end - zero_points[0]) for end in (INT8_MIN, INT8_MAX))
+    return Target(
+        q=np.array([(q << shift) // count]),
+        exponent=np.array([exponent - shift]),
+        low=np.array([low]),
+        high=np.array([high]),
+        zero_point=zero_points[1],
+        outputs=(INT8_MIN, INT8_MAX),
+    )
+
+
+def requantize_mean(node: int, target: Target) -> Pipeline:
+    """Raises LoweringError where TensorFlow Lite's int32 could wrap, or no stages are within one
+    step.
+    """
+    ends = np.concatenate([target.low, target.high])
+    if wraps(ends, np.repeat(target.exponent, 2)).any():
+        problem = f"sums reach from {int(target.low[0])} to {int(target.high[0])}"
+        raise LoweringError(node, ACCUMULATOR_FITS_INT32, problem)
+    best: tuple[int, Pipeline] | None = None
+    for pipeline in _candidates(target):
+        proof = prove(pipeline, target)
+        wrong = int(proof.wrong[0])
+        if proof.is_within_one_lsb and (best is None or wrong < best[0]):
+            best = wrong, pipeline
+    if best is None:
+        raise LoweringError(node, WITHIN_ONE_LSB, "no stages could be found for the mean")
+    return best[1]
+
+
+def _candidates(target: Target) -> Iterator[Pipeline]:
+    q, exponent = int(target.q[0]), int(target.exponent[0])
+    if q.bit_count() == 1 and exponent <= 0:
+        # The first rounding is a shift by so many bits, ties up: a summand of half a unit.
+        bits = 32 - q.bit_length()
+        out = OutCvt(UNIT_SCALE, UNIT_SHIFT - exponent, target.zero_point)
+        yield Pipeline(Bs(), Bn(2, 1, bits + 1), None, out)
+    factors = propose_for_all(target)
+    if factors is not None:
+        yield pipeline_of(factors, Activation.NONE, target.outputs, target.zero_point)

@@ -1,0 +1,128 @@
+"""Operators of two feature maps as tasks of their own: the DPU alone ("flying"), one operand
+through MRDMA and BS, the other through ERDMA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from delegate.chip.chip import Chip
+from delegate.chip.limits import ATOM_BYTES
+from delegate.lower.constants import ConstantPool
+from delegate.lower.memory.tensors import DeviceTensor, View
+from delegate.lower.numerics.pipeline import EwOperation, Pipeline
+from delegate.lower.operands import Operand, computed_operand, constant_operand
+from delegate.lower.operation import Memory, Planning, layer_name
+from delegate.lower.task import (
+    BnStage,
+    BsStage,
+    ElementwiseTask,
+    EwStage,
+    Layer,
+    OutConvert,
+    Source,
+)
+from delegate.lower.tiling.element_wise import MapPart, map_parts
+from delegate.model.graph import Graph, Node
+
+Requantize = Callable[[Sequence[DeviceTensor], DeviceTensor, bool], Pipeline]
+"""Stages from the operands, the one that MRDMA reads first, and the result; whether those are in
+the other order than the node's."""
+
+
+def lower_pair(planning: Planning, node: Node, requantize: Requantize, memory: Memory) -> Layer:
+    """Tasks for every image, in bands for several cores where that gains. Raises LoweringError."""
+    chip, graph, sharing = planning.chip, planning.graph, planning.sharing
+    tensors = memory.tensors
+    target = tensors[node.outputs[0]]
+    main, other = _operands(chip, graph, node, tensors, target.view, memory.constants)
+    is_swapped = main.index != node.inputs[0]
+    stages = _stages(other, requantize((main, other.tensor), target, is_swapped))
+    parts = map_parts(chip, target.view, sharing)
+    tasks = tuple(_task(main, other, target, stages, part) for part in parts)
+    return Layer(name=layer_name(graph, node), op=node.op, nodes=(node.index,), tasks=tasks)
+
+
+def _operands(
+    chip: Chip,
+    graph: Graph,
+    node: Node,
+    tensors: Mapping[int, DeviceTensor],
+    output: View,
+    constants: ConstantPool,
+) -> tuple[DeviceTensor, Operand]:
+    """The operand MRDMA reads, computed and of the output's shape, and the other one."""
+    first, second = node.inputs
+    if first not in tensors or tensors[first].view != output:
+        first, second = second, first
+    if second in tensors:
+        return tensors[first], computed_operand(tensors[second], output)
+    return tensors[first], constant_operand(chip, graph.tensor(second), output, constants)
+
+
+def _stages(other: Operand, pipeline: Pipeline) -> tuple[BsStage, BnStage, EwStage, OutConvert]:
+    """``pipeline`` with registers for BS and BN, and ``other`` in EW."""
+    bs, bn, ew, out = pipeline.bs, pipeline.bn, pipeline.ew, pipeline.out
+    assert isinstance(bs.add, int)
+    assert isinstance(bs.multiply, int)
+    assert isinstance(bn.add, int)
+    assert isinstance(bn.multiply, int)
+    assert ew is not None
+    is_bypassed = ew.operation in (EwOperation.MAX, EwOperation.MIN)
+    return (
+        BsStage()
+        if is_bypassed
+        else BsStage(
+            alu=Source.REGISTER,
+            alu_operand=bs.add,
+            mul=Source.REGISTER,
+            mul_operand=bs.multiply,
+        ),
+        BnStage(alu_operand=bn.add or None)
+        if bn.multiply == 1
+        else BnStage(
+            mul=Source.REGISTER,
+            mul_operand=bn.multiply,
+            shift=bn.shift,
+            shift_negative=bn.shift,
+        ),
+        EwStage(
+            per_channel=other.per_channel,
+            surface_stride_bytes=(
+                ATOM_BYTES if other.per_channel else other.tensor.surface_stride_bytes
+            ),
+            operation=ew.operation,
+            offset=ew.offset,
+            scale=ew.scale,
+            truncate=ew.shift,
+            relu=ew.relu,
+            relux_max=ew.relux,
+        ),
+        OutConvert(scale=out.scale, shift=out.shift, offset=out.offset, ties_away=not is_bypassed),
+    )
+
+
+def _task(
+    main: DeviceTensor,
+    other: Operand,
+    target: DeviceTensor,
+    stages: tuple[BsStage, BnStage, EwStage, OutConvert],
+    part: MapPart,
+) -> ElementwiseTask:
+    bs, bn, ew, convert = stages
+    pixel = 0 if other.is_shared else part.image * other.tensor.view.pixels
+    if not other.per_channel:
+        pixel += part.chunk.first
+    operand = other.tensor.pixel(pixel).moved(part.surfaces.start * ew.surface_stride_bytes)
+    return ElementwiseTask(
+        tile=part.name(target.view),
+        source=part.place(main),
+        source_surface_stride_bytes=main.surface_stride_bytes,
+        output=part.cube(target),
+        bs=bs,
+        bn=bn,
+        ew=replace(ew, operand=operand),
+        out_convert=convert,
+        core=part.core,
+    )

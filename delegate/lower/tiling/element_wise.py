@@ -1,0 +1,134 @@
+"""What tasks of the DPU alone compute of a map: any pixels of it, as they see no neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from delegate.chip.chip import Chip
+from delegate.chip.limits import CHANNELS_PER_SURFACE
+from delegate.lower.cost import ddr_cycles
+from delegate.lower.memory.tensors import DeviceTensor, View
+from delegate.lower.task import OutputCube, Ref
+from delegate.lower.tiling.bands import RowSharing, Share, over_cores
+from delegate.lower.weights import depthwise_channels
+
+
+@dataclass(frozen=True, slots=True)
+class PixelChunk:
+    """Consecutive pixels of an image, as rows: from ``first`` on, ``height`` x ``width``."""
+
+    first: int
+    height: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class MapPart:
+    """What one task computes on ``core``."""
+
+    image: int
+    chunk: PixelChunk
+    surfaces: range
+    core: int
+
+    def name(self, view: View) -> str:
+        first, pixels = self.chunk.first, self.chunk.height * self.chunk.width
+        text = f"image {self.image} pixels {first}..{first + pixels - 1}"
+        channels = len(self.surfaces) * CHANNELS_PER_SURFACE
+        if channels < view.channels:
+            begin = self.surfaces.start * CHANNELS_PER_SURFACE
+            text += f" channels {begin}..{begin + channels - 1}"
+        return text
+
+    def place(self, tensor: DeviceTensor) -> Ref:
+        """Where the part of ``tensor`` begins."""
+        pixel = self.image * tensor.view.pixels + self.chunk.first
+        return tensor.pixel(pixel).moved(self.surfaces.start * tensor.surface_stride_bytes)
+
+    def cube(self, target: DeviceTensor) -> OutputCube:
+        """What is written of ``target``."""
+        return element_wise_cube(
+            self.place(target),
+            (self.chunk.height, self.chunk.width),
+            self.surfaces,
+            target.surface_stride_bytes,
+        )
+
+
+def element_wise_cube(
+    place: Ref, size: tuple[int, int], surfaces: range, surface_stride_bytes: int
+) -> OutputCube:
+    """``size`` (rows, columns) of ``surfaces``, all of whose lanes count as real: the element-wise
+    cube may not end a surface earlier than it says.
+    """
+    channels = len(surfaces) * CHANNELS_PER_SURFACE
+    return OutputCube(
+        target=place,
+        height=size[0],
+        width=size[1],
+        channels=channels,
+        channels_real=channels,
+        surface_stride_bytes=surface_stride_bytes,
+        surfaces_per_group=1,
+    )
+
+
+def map_parts(chip: Chip, view: View, sharing: RowSharing | None = None) -> Iterator[MapPart]:
+    """Every pixel of every image once, by core and image."""
+    for core, chunks in enumerate(_chunks_of_cores(chip, view, sharing)):
+        for image in range(view.images):
+            for chunk in chunks:
+                for surfaces in surface_ranges(chip, view.channels):
+                    yield MapPart(image, chunk, surfaces, core)
+
+
+def pixel_chunks(chip: Chip, view: View) -> Iterator[PixelChunk]:
+    """An image as one cube if its sides fit the DPU's fields, else its pixels in a row, in pieces.
+
+    Any rectangle of the right size will do.
+    """
+    if max(view.height, view.width) <= chip.limits.cube_size:
+        yield PixelChunk(0, view.height, view.width)
+        return
+    first = 0
+    while first < view.pixels:
+        left = view.pixels - first
+        width = min(left, chip.limits.cube_size)
+        height = min(left // width, chip.limits.cube_size)
+        yield PixelChunk(first, height, width)
+        first += height * width
+
+
+def surface_ranges(chip: Chip, channels: int) -> Iterator[range]:
+    """All surfaces that a reader may fetch, in as many parts as cubes have to be.
+
+    That is whole surfaces, and one more where a depthwise convolution would widen its last group.
+    """
+    count = depthwise_channels(channels, chip.groups) // CHANNELS_PER_SURFACE
+    most = chip.limits.cube_size // CHANNELS_PER_SURFACE
+    for first in range(0, count, most):
+        yield range(first, min(first + most, count))
+
+
+def surfaces_touched(chip: Chip, channels: int) -> int:
+    """Surfaces of operands and result that the tasks read and write."""
+    return max(surfaces.stop for surfaces in surface_ranges(chip, channels))
+
+
+def _chunks_of_cores(
+    chip: Chip, view: View, sharing: RowSharing | None
+) -> tuple[tuple[PixelChunk, ...], ...]:
+    """The chunks of one core, or rows of the image for each of several."""
+    alone = tuple(pixel_chunks(chip, view))
+    row_bytes = view.images * view.width * depthwise_channels(view.channels, chip.groups)
+
+    def part(begin: int, end: int) -> tuple[PixelChunk, ...]:
+        return (PixelChunk(begin * view.width, end - begin, view.width),)
+
+    def share(chunks: tuple[PixelChunk, ...]) -> Share:
+        moved = 3 * chunks[0].height * row_bytes  # two operands and the result
+        return Share(chip.rates.kick_cycles * view.images + ddr_cycles(chip, moved), moved)
+
+    shares_rows = sharing if len(alone) == 1 else None
+    return over_cores(shares_rows, view.height, alone, part, share, view.height * row_bytes)

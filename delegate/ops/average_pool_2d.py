@@ -1,0 +1,52 @@
+"""AVERAGE_POOL_2D: sums by a convolution, divided by how many values the window holds."""
+
+from __future__ import annotations
+
+from delegate.errors import LoweringError
+from delegate.lower.numerics.averages import AverageTarget, average
+from delegate.lower.numerics.pipeline import Pipeline
+from delegate.lower.numerics.tflite import activation_range
+from delegate.lower.operation import Operation, Planning
+from delegate.lower.rules import AVERAGE_IS_EQUAL
+from delegate.lower.window_sums import WindowSums, counts
+from delegate.model.graph import Node
+from delegate.ops.operator import GraphFacts, Operator, Role, constraint
+from delegate.ops.shared import pooling
+from delegate.ops.shared.convolution import most_kernel
+from delegate.ops.shared.window_sums import WindowSumsPlan
+
+
+@constraint(most=most_kernel)
+def summed_window_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """The window must have at most {most} rows and columns."""
+    o = pooling.pool_options(node)
+    sides = o.filter_h, o.filter_w
+    return f"it is {sides[0]} x {sides[1]}" if max(sides) > most_kernel(facts.chip) else None
+
+
+def plan(planning: Planning, operation: Operation) -> WindowSumsPlan:
+    """Raises LoweringError where an average is not equal for some sum."""
+    graph, node = planning.graph, operation.node
+    target = planning.tensor(operation.result)
+    clamp = activation_range(pooling.pool_options(node).activation, target.scale, target.zero_point)
+    offset = graph.tensor(operation.result).dtype.element.offset
+    windows = pooling.pooling_of(graph, node)
+    stages: dict[int, tuple[int, Pipeline]] = {}
+    for count in sorted(counts(windows)):
+        found = average(AverageTarget(count, offset, clamp))
+        if found is None:
+            problem = f"no setting is, of {count} values between {clamp[0]} and {clamp[1]}"
+            raise LoweringError(node.index, AVERAGE_IS_EQUAL, problem)
+        stages[count] = 0, found
+    sums = WindowSums(planning.chip, node, windows, stages)
+    return WindowSumsPlan(planning, operation, sums)
+
+
+OPERATOR = Operator(
+    name="AVERAGE_POOL_2D",
+    options=pooling.PoolOptions,
+    inputs=(Role.FEATURE,),
+    plan=plan,
+    shapes=pooling.shapes,
+    rules=(*pooling.RULES, summed_window_in_range),
+)

@@ -1,0 +1,56 @@
+"""DEPTH_TO_SPACE: a transposed convolution whose weights are a permutation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from delegate.lower.memory.tensors import view_of
+from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.selection import Selection
+from delegate.model.graph import Graph, Node
+from delegate.ops.operator import Operator, Role, Shape
+from delegate.ops.shared.blocks import RULES, BlockOptions, block_of
+from delegate.ops.shared.moving import RearrangePlan
+
+
+@dataclass(frozen=True, slots=True)
+class DepthToSpaceOptions(BlockOptions):
+    UNION_TYPE = 94
+
+
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    """Raises ValueError where blocks do not fit."""
+    images, height, width, channels = graph.tensor(node.inputs[0]).shape
+    block = block_of(node, DepthToSpaceOptions)
+    if channels % block**2:
+        raise ValueError(f"{channels} channels are no blocks of {block} x {block}")
+    return ((images, height * block, width * block, channels // block**2),)
+
+
+def plan(planning: Planning, operation: Operation) -> Plan:
+    """Pixels lie a block apart: the kernel sees one of them, the further to its end the nearer the
+    result lies to the block's begin.
+    """
+    block = block_of(operation.node, DepthToSpaceOptions)
+    channels = view_of(planning.graph.tensor(operation.result).shape).channels
+    weights = np.zeros((channels, block, block, block, block, channels), np.int8)
+    unit = np.eye(channels, dtype=np.int8)
+    for row in range(block):
+        for column in range(block):
+            weights[:, block - 1 - row, block - 1 - column, row, column] = unit
+    dense = weights.reshape(channels, block, block, -1)
+    size = (block, block)
+    selection = Selection(padding=(block - 1, block - 1), spread=size)
+    return RearrangePlan(planning, operation, dense, selection)
+
+
+OPERATOR = Operator(
+    name="DEPTH_TO_SPACE",
+    options=DepthToSpaceOptions,
+    inputs=(Role.FEATURE,),
+    plan=plan,
+    shapes=shapes,
+    rules=RULES,
+)

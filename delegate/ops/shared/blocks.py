@@ -1,0 +1,72 @@
+"""Operators that bring blocks of pixels into channels and back: options and rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from delegate.model.graph import Node
+from delegate.model.operator_options import FieldKind, Options, option
+from delegate.ops.operator import GraphFacts, constraint, named
+from delegate.ops.shared import common
+from delegate.ops.shared.convolution import most_stride
+
+RANK = 4
+
+
+@dataclass(frozen=True, slots=True)
+class BlockOptions(Options):
+    """What both have; each class says its number."""
+
+    block: int = option(FieldKind.INT32, slot=0, offset=0)
+
+
+def block_of(node: Node, kind: type[BlockOptions]) -> int:
+    """Rows, and columns, of a block."""
+    options = node.options_as(kind)
+    assert options is not None  # options_known ran before
+    return options.block
+
+
+@constraint()
+def block_rank(facts: GraphFacts, node: Node) -> str | None:
+    """Input and output must have rank 4."""
+    wrong = next((t for t in facts.features(node) if len(t.shape) != RANK), None)
+    return None if wrong is None else f"{named(wrong)} has the shape {list(wrong.shape)}"
+
+
+@constraint()
+def block_keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
+    """Input and output must have the same scale and zero point."""
+    before, after = facts.features(node)
+    if before.quantization == after.quantization:
+        return None
+    return f"{named(before)} and {named(after)} differ"
+
+
+@constraint(most=most_stride)
+def block_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """The block must be 1 to {most} pixels high and wide."""
+    options = facts.options(node)
+    assert isinstance(options, BlockOptions)
+    most = most_stride(facts.chip)
+    return None if 1 <= options.block <= most else f"it is {options.block}"
+
+
+@constraint()
+def blocks_fit(facts: GraphFacts, node: Node) -> str | None:
+    """Pixels, or channels, must be whole blocks, and the output's shape follow."""
+    before, after = facts.features(node)
+    shapes = facts.operator(node).output_shapes(facts.graph, node)
+    if shapes is not None and after.shape == tuple(shapes[0]):
+        return None
+    return f"{named(before)} is {list(before.shape)}, {named(after)} {list(after.shape)}"
+
+
+RULES = (
+    *common.FIRST,
+    *common.QUANTIZATION,
+    block_rank,
+    block_keeps_quantization,
+    block_in_range,
+    blocks_fit,
+)

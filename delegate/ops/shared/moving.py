@@ -1,0 +1,147 @@
+"""Parts of tensors by tasks, where they cannot lie inside one another: plans of aliases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.chip.limits import CHANNELS_PER_SURFACE, align
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.memory.tensors import view_of
+from delegate.lower.moves import Cut, Join, Part
+from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_name
+from delegate.lower.selection import Selection, moving_tasks, surfaces_read
+from delegate.lower.task import Layer, Task
+from delegate.lower.tiling.element_wise import surfaces_touched
+from delegate.model.graph import DType, Graph
+from delegate.ops.shared.common import TYPE_RANGES
+from delegate.ops.shared.links import Link
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinPlan:
+    """``links`` of the operation's operands to its result."""
+
+    planning: Planning
+    operation: Operation
+    join: Join
+
+    @property
+    def footprint(self) -> Footprint:
+        operation, chip = self.operation, self.planning.chip
+        touched = (surfaces_touched(chip, channels) for channels in self.join.channels)
+        reads = tuple(dict(zip(operation.operands, touched, strict=True)).items())
+        return Footprint(operation.node, reads, operation.result, self.join.surfaces_written)
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        operation = self.operation
+        sources = [memory.tensors[tensor] for tensor in operation.operands]
+        target = memory.tensors[operation.result]
+        tasks = self.join.tasks(operation.node, sources, target, memory.work, memory.constants)
+        return _layer(self.planning.graph, operation, tasks)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CutPlan:
+    """The operation's result is a part of its operand."""
+
+    planning: Planning
+    operation: Operation
+    cut: Cut
+
+    @property
+    def footprint(self) -> Footprint:
+        operation = self.operation
+        reads = ((operation.operands[0], self.cut.surfaces_read),)
+        return Footprint(operation.node, reads, operation.result, self.cut.surfaces_written)
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        operation = self.operation
+        source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
+        tasks = self.cut.tasks(operation.node, source, target, memory.constants)
+        return _layer(self.planning.graph, operation, tasks)
+
+
+def _layer(graph: Graph, operation: Operation, tasks: list[Task]) -> Layer:
+    name = layer_name(graph, operation.node)
+    return Layer(name, operation.node.op, operation.nodes, tuple(tasks))
+
+
+def join_plan(planning: Planning, operation: Operation, links: tuple[Link, ...]) -> Plan:
+    """The operands, in the order of ``links``, become parts of the result."""
+    graph, chip = planning.graph, planning.chip
+    parts = tuple(Part(link.begin, link.steps, _function(graph, link)) for link in links)
+    channels = tuple(view_of(graph.tensor(link.part).shape).channels for link in links)
+    total = view_of(graph.tensor(operation.result).shape).channels
+    return JoinPlan(planning, operation, Join(chip, parts, channels, total))
+
+
+def cut_plan(planning: Planning, operation: Operation, links: tuple[Link, ...]) -> Plan:
+    """The result is that part of the operand which one of ``links`` says."""
+    link = next(link for link in links if link.part == operation.result)
+    channels = view_of(planning.graph.tensor(operation.result).shape).channels
+    cut = Cut(planning.chip, Part(link.begin, link.steps), channels)
+    return CutPlan(planning, operation, cut)
+
+
+def _function(graph: Graph, link: Link) -> bytes | None:
+    """How the kernels of CONCATENATION requantise uint8: in float32, rounded half away from
+    zero.
+    """
+    part, whole = graph.tensor(link.part), graph.tensor(link.whole)
+    before, after = part.quantization, whole.quantization
+    assert before is not None
+    assert after is not None
+    if before == after:
+        return None
+    assert part.dtype is DType.UINT8
+    low, high = TYPE_RANGES[part.dtype]
+    scale = np.float32(before.scale) * (np.float32(1.0) / np.float32(after.scale))
+    bias = np.float32(-before.zero_point) * scale
+    values = np.arange(low, high + 1).astype(np.float32) * scale + bias
+    rounded = np.copysign(np.floor(np.abs(values) + np.float32(0.5)), values)
+    results = np.clip(rounded.astype(np.int64) + after.zero_point, low, high)
+    offset = whole.dtype.element.offset
+    return (results - offset).astype(np.int8).tobytes()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RearrangePlan:
+    """Every element of the result is one of the operand's, by a dense convolution with ``weights``
+    (OHWI) that are 0 but for one of each kernel.
+    """
+
+    planning: Planning
+    operation: Operation
+    weights: npt.NDArray[np.int8]
+    selection: Selection
+
+    @property
+    def footprint(self) -> Footprint:
+        operation = self.operation
+        outputs, _, _, inputs = self.weights.shape
+        group = self.planning.chip.groups.dense_kernels
+        written = align(outputs, group) // CHANNELS_PER_SURFACE
+        reads = ((operation.operands[0], surfaces_read(inputs)),)
+        return Footprint(operation.node, reads, operation.result, written)
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        operation = self.operation
+        source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
+        tasks: list[Task] = [
+            *moving_tasks(
+                self.planning.chip,
+                operation.node,
+                source,
+                target,
+                self.weights,
+                self.selection,
+                memory.constants,
+            )
+        ]
+        return _layer(self.planning.graph, operation, tasks)

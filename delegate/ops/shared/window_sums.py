@@ -1,0 +1,49 @@
+"""How operators that sum under windows become tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from delegate.chip.limits import CHANNELS_PER_SURFACE, align
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.operation import Memory, Operation, Planning, layer_name
+from delegate.lower.task import Layer
+from delegate.lower.weights import depthwise_channels
+from delegate.lower.window_sums import WindowSums
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowSumsPlan:
+    """Image by image, of which the result has as many as the input, whatever its rank."""
+
+    planning: Planning
+    operation: Operation
+    sums: WindowSums
+
+    @property
+    def footprint(self) -> Footprint:
+        operation, planning = self.operation, self.planning
+        channels = planning.tensor(operation.operands[0]).view.channels
+        groups = planning.chip.groups
+        read = depthwise_channels(channels, groups) // CHANNELS_PER_SURFACE
+        written = align(channels, groups.depthwise_channels) // CHANNELS_PER_SURFACE
+        reads = ((operation.operands[0], read),)
+        return Footprint(operation.node, reads, operation.result, written)
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        operation, pooling = self.operation, self.sums.pooling
+        source = memory.tensors[operation.operands[0]]
+        target = memory.tensors[operation.result]
+        height, width = pooling.rows.output, pooling.columns.output
+        tasks = tuple(
+            task
+            for image in range(source.view.images)
+            for task in self.sums.tasks(
+                source.image(image),
+                target.part(image * height * width, height, width),
+                memory.constants,
+            )
+        )
+        name = layer_name(self.planning.graph, operation.node)
+        return Layer(name, operation.node.op, operation.nodes, tasks)

@@ -1,0 +1,52 @@
+"""SPACE_TO_DEPTH: a convolution with strides whose weights are a permutation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from delegate.lower.memory.tensors import view_of
+from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.selection import Selection
+from delegate.model.graph import Graph, Node
+from delegate.ops.operator import Operator, Role, Shape
+from delegate.ops.shared.blocks import RULES, BlockOptions, block_of
+from delegate.ops.shared.moving import RearrangePlan
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceToDepthOptions(BlockOptions):
+    UNION_TYPE = 19
+
+
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    """Raises ValueError where blocks do not fit."""
+    images, height, width, channels = graph.tensor(node.inputs[0]).shape
+    block = block_of(node, SpaceToDepthOptions)
+    if height % block or width % block:
+        raise ValueError(f"{height} x {width} pixels are no blocks of {block}")
+    return ((images, height // block, width // block, channels * block**2),)
+
+
+def plan(planning: Planning, operation: Operation) -> Plan:
+    """A channel of the result is a pixel of the block, row by row, and a channel of that."""
+    block = block_of(operation.node, SpaceToDepthOptions)
+    channels = view_of(planning.graph.tensor(operation.operands[0]).shape).channels
+    weights = np.zeros((block, block, channels, block, block, channels), np.int8)
+    unit = np.eye(channels, dtype=np.int8)
+    for row in range(block):
+        for column in range(block):
+            weights[row, column, :, row, column] = unit
+    dense = weights.reshape(-1, block, block, channels)
+    return RearrangePlan(planning, operation, dense, Selection(strides=(block, block)))
+
+
+OPERATOR = Operator(
+    name="SPACE_TO_DEPTH",
+    options=SpaceToDepthOptions,
+    inputs=(Role.FEATURE,),
+    plan=plan,
+    shapes=shapes,
+    rules=RULES,
+)

@@ -1,0 +1,165 @@
+"""TRANSPOSE_CONV: a convolution of the input with its pixels apart, by the kernel turned round.
+
+Filters are OHWI. Between the pixels CNA puts the zero point, so the sums are TensorFlow Lite's.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from delegate.chip.chip import Chip
+from delegate.lower.model_weights import device_weights
+from delegate.lower.operation import Operation, Plan, Planning
+from delegate.model.graph import Activation, Graph, Node, Padding
+from delegate.model.operator_options import FieldKind, Options, option
+from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role, Shape, constraint, named
+from delegate.ops.shared import common, convolution
+from delegate.ops.shared.common import weights_of
+from delegate.ops.shared.links import LinkError, integers
+
+OUTPUT_SHAPE, FEATURE = 0, 2
+RANK = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TransposeConvOptions(Options):
+    UNION_TYPE = 49
+    NEEDS_TABLE = True
+
+    padding: Padding = option(FieldKind.PADDING, slot=0, offset=0)
+    stride_h: int = option(FieldKind.INT32, slot=2, offset=8)
+    stride_w: int = option(FieldKind.INT32, slot=1, offset=4)
+    activation: Activation = option(FieldKind.ACTIVATION, slot=3, offset=12)
+
+
+def _options(node: Node) -> TransposeConvOptions:
+    options = node.options_as(TransposeConvOptions)
+    assert options is not None  # options_known ran before
+    return options
+
+
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    """A constant. Raises LinkError where it is none."""
+    return (integers(graph, node.inputs[OUTPUT_SHAPE], RANK),)
+
+
+def _cropped(graph: Graph, node: Node) -> tuple[int, int]:
+    """Rows above and columns left that the result leaves out: SAME's padding of the convolution
+    that this one transposes, whose input is the result here.
+    """
+    options = _options(node)
+    if options.padding is Padding.VALID:
+        return 0, 0
+    _, height, width, _ = graph.tensor(node.outputs[0]).shape
+    _, kh, kw, _ = graph.tensor(node.inputs[1]).shape
+    sides = ((height, kh, options.stride_h), (width, kw, options.stride_w))
+    top, left = (
+        max((-(-size // stride) - 1) * stride + kernel - size, 0) // 2
+        for size, kernel, stride in sides
+    )
+    return top, left
+
+
+@constraint()
+def transposed_rank(facts: GraphFacts, node: Node) -> str | None:
+    """Input, weights and output must have rank 4."""
+    tensors = (*facts.features(node), weights_of(facts, node))
+    wrong = next((t for t in tensors if len(t.shape) != RANK), None)
+    return None if wrong is None else f"{named(wrong)} has the shape {list(wrong.shape)}"
+
+
+@constraint()
+def transposed_size_known(facts: GraphFacts, node: Node) -> str | None:
+    """The output's shape must be constant, with the input's images and the filter's channels."""
+    try:
+        (shape,) = shapes(facts.graph, node)
+    except LinkError as error:
+        return str(error)
+    feature, output = facts.features(node)
+    outputs, _, _, inputs = weights_of(facts, node).shape
+    if (feature.shape[0], outputs, inputs) != (shape[0], shape[3], feature.shape[3]):
+        return f"it is {list(shape)}, the filter is from {inputs} to {outputs} channels"
+    return None if output.shape == shape else f"it is {list(shape)}, not {list(output.shape)}"
+
+
+def _most_spread(chip: Chip) -> int:
+    return chip.limits.spread
+
+
+@constraint(most=_most_spread)
+def transposed_strides(facts: GraphFacts, node: Node) -> str | None:
+    """Strides must be in the range 1 to {most}, and no more than the kernel's sides."""
+    options = _options(node)
+    _, kh, kw, _ = weights_of(facts, node).shape
+    most = _most_spread(facts.chip)
+    strides = options.stride_h, options.stride_w
+    if all(1 <= s <= min(k, most) for s, k in zip(strides, (kh, kw), strict=True)):
+        return None
+    return f"they are {list(strides)}, the kernel is {kh} x {kw}"
+
+
+@constraint(most=convolution.most_padding)
+def transposed_reaches_outputs(facts: GraphFacts, node: Node) -> str | None:
+    """Every output row and column must have an input under the kernel, which may overlap the image
+    by at most {most} more.
+    """
+    options = _options(node)
+    _, kh, kw, _ = weights_of(facts, node).shape
+    feature, output = facts.features(node)
+    strides, cropped = (options.stride_h, options.stride_w), _cropped(facts.graph, node)
+    for axis, kernel, stride, crop in zip((1, 2), (kh, kw), strides, cropped, strict=True):
+        pad = kernel - 1 - crop
+        if not 0 <= pad <= convolution.most_padding(facts.chip):
+            return f"the kernel is {kh} x {kw}, {crop} of it left out"
+        if output.shape[axis] - 1 - pad > (feature.shape[axis] - 1) * stride:
+            return f"from {list(feature.shape)} to {list(output.shape)}"
+    return None
+
+
+def macs(graph: Graph, node: Node) -> int:
+    """One per input element and weight that meets it."""
+    outputs, kh, kw, _ = graph.tensor(node.inputs[1]).shape
+    return math.prod(graph.tensor(node.inputs[FEATURE]).shape) * outputs * kh * kw
+
+
+def plan(planning: Planning, operation: Operation) -> Plan:
+    """As CONV_2D of the same weights, turned round, sees it."""
+    graph, node = planning.graph, operation.node
+    options = _options(node)
+    shape = graph.tensor(node.inputs[1]).shape
+    bias = node.inputs[FEATURE + 1 :] or (ABSENT,)
+    convolved = replace(node, inputs=(node.inputs[FEATURE], node.inputs[1], *bias))
+    given = device_weights(graph, convolved, shape[0], shape)
+    turned = replace(given, values=np.ascontiguousarray(given.values[:, ::-1, ::-1]))
+    top, left = _cropped(graph, node)
+    padding = shape[1] - 1 - top, shape[2] - 1 - left
+    return convolution.plan_convolution(
+        planning,
+        replace(operation, node=convolved, padding=padding),
+        convolution.ConvolutionOptions(Padding.VALID, 1, 1, 1, 1, options.activation),
+        turned,
+        spread=(options.stride_h, options.stride_w),
+    )
+
+
+OPERATOR = Operator(
+    name="TRANSPOSE_CONV",
+    options=TransposeConvOptions,
+    inputs=(Role.NUMBERS, Role.WEIGHTS, Role.FEATURE, Role.BIAS),
+    needed=3,
+    macs=macs,
+    plan=plan,
+    shapes=shapes,
+    rules=(
+        *common.FIRST,
+        transposed_rank,
+        *common.WITH_WEIGHTS,
+        convolution.kernel_in_range,
+        transposed_size_known,
+        transposed_strides,
+        transposed_reaches_outputs,
+    ),
+)

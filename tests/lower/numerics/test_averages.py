@@ -1,0 +1,71 @@
+"""Averages and means: their stages against the definition of the reference kernels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+import pytest
+
+from delegate.lower.numerics.averages import AverageTarget, average, is_equal
+from delegate.lower.numerics.means import mean_target, requantize_mean
+from delegate.lower.numerics.prover import prove
+from tests.lower.numerics.oracle import device
+
+ALL = (-128, 127)
+
+
+def divided(total: int, count: int) -> int:
+    """To the nearest, halves away from zero."""
+    magnitude = floor(Fraction(abs(total), count) + Fraction(1, 2))
+    return magnitude if total >= 0 else -magnitude
+
+
+@pytest.mark.parametrize("offset", [0, 128])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 6, 9, 16, 25, 49, 64, 81, 100, 169, 256, 400, 961])
+def test_averages_are_those_of_the_definition(count: int, offset: int) -> None:
+    pipeline = average(AverageTarget(count, offset, ALL))
+    assert pipeline is not None
+    rng = np.random.default_rng(count)
+    ends = (-128 * count, 127 * count, -1, 0, 1, -offset * count, count // 2, -count // 2)
+    for total in (*ends, *rng.integers(-128 * count, 127 * count + 1, 300).tolist()):
+        assert device(pipeline, 0, total) == divided(total + offset * count, count) - offset
+
+
+@pytest.mark.parametrize("outputs", [(-128, 50), (3, 127), (3, 90), (-40, 60)])
+@pytest.mark.parametrize("count", [3, 9, 49])
+def test_averages_are_clamped(count: int, outputs: tuple[int, int]) -> None:
+    for offset in (0, 128):
+        pipeline = average(AverageTarget(count, offset, outputs))
+        assert pipeline is not None
+        for total in range(-128 * count, 127 * count + 1, 7):
+            wanted = divided(total + offset * count, count) - offset
+            assert device(pipeline, 0, total) == min(max(wanted, outputs[0]), outputs[1])
+
+
+def test_a_setting_that_is_wrong_for_one_sum_is_no_average() -> None:
+    target = AverageTarget(49, 0, ALL)
+    pipeline = average(target)
+    assert pipeline is not None
+    assert is_equal(pipeline, target)
+    for out in (
+        replace(pipeline.out, scale=pipeline.out.scale - 8),
+        replace(pipeline.out, scale=pipeline.out.scale + 8),
+        replace(pipeline.out, shift=pipeline.out.shift - 1),
+        replace(pipeline.out, offset=1),
+    ):
+        assert not is_equal(replace(pipeline, out=out), target)
+    assert not is_equal(pipeline, AverageTarget(48, 0, ALL))
+
+
+@pytest.mark.parametrize("ratio", [1.0, 0.5, 2.0, 0.37, 1.7, 4.0])
+@pytest.mark.parametrize("count", [1, 2, 4, 9, 16, 49, 64, 77, 256, 400, 961])
+def test_means_are_proven_equal(count: int, ratio: float) -> None:
+    scale = float(np.float32(0.037))
+    for zero_points in ((0, 0), (-128, -128), (17, -9)):
+        target = mean_target(count, (scale * ratio, scale), zero_points)
+        proof = prove(requantize_mean(0, target), target)
+        assert proof.is_within_one_lsb
+        assert proof.wrong[0] == 0

@@ -1,0 +1,136 @@
+"""Concatenations and slices that are no parts of one another in memory: bit for bit what TensorFlow
+Lite's copies give, at any border and with any strides.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from delegate.conformance.builder import options
+from delegate.conformance.builder.aliases import concatenation
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.model.graph import DType, Quantization
+from delegate.model.tflite_reader import read_graph
+from delegate.ops.concatenation import links
+from delegate.ops.shared.aliases import are_free
+from tests.lower.test_aliases import SAME, TYPES, Net, check
+
+BORDERS = [(4, 1, 80), (1, 1), (15, 17), (16, 15, 33), (31, 1, 16), (3, 3, 3, 3), (48, 16, 16)]
+
+
+def quantized(net: Net, x: int, quantization: Quantization) -> int:
+    """A function of ``x`` with another quantisation, and nobody's part yet."""
+    spec = net.builder.spec(x)
+    y = net.builder.tensor(net.name(), spec.shape, spec.dtype, quantization)
+    net.builder.operator("QUANTIZE", (x,), (y,), options.empty())
+    return y
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("parts", BORDERS, ids=str)
+def test_parts_at_any_channel(parts: tuple[int, ...], dtype: DType) -> None:
+    net = Net(5, 7, 19, dtype=dtype)
+    x = net.input()
+    joined = net.join(*(net.conv(x, channels) for channels in parts))
+    check(net.model(net.depthwise(joined), net.conv(joined, 24), joined))
+
+
+@pytest.mark.parametrize("images", [1, 2])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 37), (11, 3)])
+def test_parts_of_odd_images(shape: tuple[int, int], images: int) -> None:
+    net = Net(*shape, 19, images=images)
+    x = net.input()
+    a, b = net.conv(x, 21), net.conv(x, 5)
+    check(net.model(net.conv(net.join(a, b, a), 9), net.join(b, a)))
+
+
+@pytest.mark.parametrize("channels", [16, 21, 91])
+@pytest.mark.parametrize("axis", [1, 3])
+def test_uint8_parts_are_requantised(axis: int, channels: int) -> None:
+    """As in the heads of SSD; TensorFlow Lite takes it of uint8 only."""
+    rng = np.random.default_rng(channels)
+    net = Net(3, 5, 19, dtype=DType.UINT8)
+    x = net.input()
+    parts = []
+    for _ in range(5):
+        scale = float(np.float32(10 ** rng.uniform(-2.3, -0.7)))
+        quantization = Quantization((scale,), (int(rng.integers(256)),))
+        parts.append(quantized(net, net.conv(x, channels), quantization))
+    parts.append(net.conv(x, channels))
+    joined = net.builder.spec(parts[0])
+    shape = list(joined.shape)
+    shape[axis] *= len(parts)
+    y = net.builder.tensor("joined", shape, DType.UINT8, SAME)
+    net.builder.operator("CONCATENATION", tuple(parts), (y,), options.concatenation(axis))
+    check(net.model(net.conv(y, 8), y))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("channels", "count"), [(6, 2), (34, 2), (96, 3), (45, 3), (120, 5)])
+def test_split_at_any_channel(channels: int, count: int, dtype: DType) -> None:
+    net = Net(4, 9, 19, dtype=dtype)
+    x = net.conv(net.input(), channels)
+    parts = net.split(x, count)
+    check(net.model(*(net.conv(part, 11) for part in parts), parts[-1]))
+
+
+@pytest.mark.parametrize(
+    ("begin", "size"),
+    [
+        ((0, 0, 0, 5), (1, 9, 11, 20)),
+        ((0, 2, 3, 0), (1, 5, 6, 40)),
+        ((0, 1, 0, 16), (1, 8, 11, 24)),
+        ((0, 3, 7, 33), (1, 1, 4, 7)),
+        ((0, 0, 10, 39), (1, 9, 1, 1)),
+    ],
+)
+@pytest.mark.parametrize("strided", [False, True])
+def test_boxes_anywhere(begin: tuple[int, ...], size: tuple[int, ...], strided: bool) -> None:
+    net = Net(9, 11, 19)
+    x = net.conv(net.input(), 40)
+    y = net.slice(x, begin, size, strided=strided)
+    check(net.model(net.conv(y, 8), y, net.conv(x, 3)))
+
+
+def strided(net: Net, x: int, begin: tuple[int, int], steps: tuple[int, int]) -> int:
+    """Every so many rows and columns, from a corner on."""
+    images, height, width, channels = net.builder.spec(x).shape
+    size = [-((b - s) // step) for b, s, step in zip(begin, (height, width), steps, strict=True)]
+    name = net.name()
+    y = net.builder.tensor(name, (images, *size, channels), net.dtype, SAME)
+    numbers = ((0, *begin, 0), (0, height, width, 0), (1, *steps, 1))
+    constants = [
+        net.builder.constant(f"{name}/{i}", np.array(n, np.int32)) for i, n in enumerate(numbers)
+    ]
+    masks = options.strided_slice(begin_mask=0b1001, end_mask=0b1001)
+    net.builder.operator("STRIDED_SLICE", (x, *constants), (y,), masks, version=2)
+    return y
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("channels", [3, 16, 33])
+def test_the_focus_layer(channels: int, dtype: DType) -> None:
+    """Every second row and column, from each of four corners, one behind the other."""
+    net = Net(10, 14, channels, dtype=dtype)
+    x = net.input()
+    parts = [strided(net, x, (row, column), (2, 2)) for column in (0, 1) for row in (0, 1)]
+    check(net.model(net.conv(net.join(*parts), 8)))
+
+
+@pytest.mark.parametrize("steps", [(2, 1), (1, 3), (5, 4), (7, 6)])
+def test_rows_and_columns_are_skipped(steps: tuple[int, int]) -> None:
+    net = Net(17, 19, 21)
+    x = net.conv(net.input(), 20)
+    check(net.model(net.conv(strided(net, x, (1, 2), steps), 5), strided(net, x, (0, 0), steps)))
+
+
+def test_what_is_free_needs_no_task() -> None:
+    """16, 32 and 5 channels lie in the joined tensor, 5 and 16 do not."""
+    for parts, expected in (((16, 32, 5), True), ((5, 16), False)):
+        builder = ModelBuilder()
+        shape = (1, 3, 2)
+        tensors = [builder.input(f"x{n}", (*shape, n), DType.INT8, SAME) for n in parts]
+        builder.output(concatenation(builder, tensors, 3))
+        graph = read_graph(builder.build())
+        assert are_free(graph, links(graph, graph.nodes[0])) is expected
