@@ -9,7 +9,7 @@ import numpy as np
 
 from delegate.conformance.builder.aliases import concatenation
 from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.pooling import mean, pool
+from delegate.conformance.builder.pooling import mean, pool, reduce_max
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid
 from delegate.conformance.own_grid import dtype_of, pair
@@ -170,6 +170,30 @@ def _means() -> Grid:
     return Grid("Means.Op/", axes, make)
 
 
+def _maxima() -> Grid:
+    def make(
+        name: str, *, size: str, channels: int, images: int, keep_dims: int, type: str
+    ) -> Case:
+        def build(rng: np.random.Generator) -> bytes:
+            builder = ModelBuilder("maximum of pixels")
+            dtype = dtype_of(type)
+            shape = (images, *pair(size), channels)
+            x = builder.input("input", shape, dtype, draw_quantization(rng, dtype))
+            builder.output(reduce_max(builder, x, keep_dims=keep_dims == 1))
+            return builder.build()
+
+        return Case(name, "ReducedMaxima", build, differing=NONE)
+
+    axes: Axes = {
+        "size": ("1x1", "2x2", "7x7", "13x29", "1x17", "40x3"),
+        "channels": (1, 16, 17, 33, 48, 130),
+        "images": (1, 3),
+        "keep_dims": (0, 1),
+        "type": _TYPES,
+    }
+    return Grid("ReducedMaxima.Op/", axes, make)
+
+
 def families() -> tuple[Family, ...]:
     """All families of this file."""
-    return (_windows(), _channels(), _clamps(), _pyramids(), _means())
+    return (_windows(), _channels(), _clamps(), _pyramids(), _means(), _maxima())

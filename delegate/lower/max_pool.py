@@ -111,8 +111,10 @@ class MaxPool:
     ) -> Iterator[Task]:
         """Of every image. ``work``: room for two maps. Raises LoweringError."""
         rooms = itertools.cycle((work, work.moved(self.map_bytes(source.view.channels))))
+        rows, columns = self.pooling.rows.output, self.pooling.columns.output
         for image in range(source.view.images):
-            now, result = source.image(image), target.image(image)
+            now = source.image(image)
+            result = target.part(image * rows * columns, rows, columns)
             if self.pooling.is_padded:
                 bordered = _map(now, next(rooms), self.pooling.padded)
                 yield from self._selected(now, bordered, self._border(), constants)

@@ -2,51 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from delegate.lower.max_pool import MaxPool
-from delegate.lower.memory.footprint import Footprint
-from delegate.lower.memory.tensors import view_of
 from delegate.lower.numerics.tflite import activation_range
-from delegate.lower.operation import Memory, Operation, Planning, layer_name
-from delegate.lower.task import Layer
+from delegate.lower.operation import Operation, Planning
 from delegate.lower.tiling.pooling import PooledAxis
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Operator, Role
+from delegate.ops.shared.max_pool import MaxPoolPlan
 from delegate.ops.shared.pooling import RULES, PoolOptions, pool_options, pooling_of, shapes
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MaxPoolPlan:
-    """Reads and writes whole surfaces."""
-
-    planning: Planning
-    operation: Operation
-    pool: MaxPool
-
-    @property
-    def footprint(self) -> Footprint:
-        operation = self.operation
-        channels = self._channels
-        written = self.pool.surfaces_written(channels)
-        reads = ((operation.operands[0], self.pool.surfaces_read(channels)),)
-        return Footprint(operation.node, reads, operation.result, written)
-
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
-        operation, pool = self.operation, self.pool
-        tasks = pool.tasks(
-            memory.tensors[operation.operands[0]],
-            memory.tensors[operation.result],
-            memory.work.take(2 * pool.map_bytes(self._channels)),
-            memory.constants,
-        )
-        name = layer_name(self.planning.graph, operation.node)
-        return Layer(name, operation.node.op, operation.nodes, tuple(tasks))
-
-    @property
-    def _channels(self) -> int:
-        return view_of(self.planning.graph.tensor(self.operation.result).shape).channels
 
 
 def plan(planning: Planning, operation: Operation) -> MaxPoolPlan:

@@ -9,7 +9,7 @@ from delegate._native import Executable
 from delegate.compile.compiler import compile_model
 from delegate.conformance.builder.aliases import concatenation
 from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.pooling import mean, pool
+from delegate.conformance.builder.pooling import mean, pool, reduce_max
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.max_pool_2d import gaps_of
@@ -85,6 +85,18 @@ def test_every_mean_is_the_reference_kernels(seed: int) -> None:
     x = builder.input("x", shape, dtype, before)
     axes = ((1, 2), (2, 1), (-3, -2))[rng.integers(3)]
     builder.output(mean(builder, x, after, keep_dims=bool(rng.integers(2)), axes=axes))
+    compare(builder.build(), rng)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_maximum_of_pixels_is_the_reference_kernels(seed: int) -> None:
+    rng = np.random.default_rng([seed, 8])
+    height, width = (int(n) for n in rng.integers(1, 50, 2))
+    shape = (int(rng.integers(1, 4)), height, width, int(rng.choice(CHANNELS)))
+    dtype = (DType.INT8, DType.UINT8)[rng.integers(2)]
+    builder = ModelBuilder("maximum")
+    x = builder.input("x", shape, dtype, Quantization((0.1,), (5,)))
+    builder.output(reduce_max(builder, x, keep_dims=bool(rng.integers(2))))
     compare(builder.build(), rng)
 
 

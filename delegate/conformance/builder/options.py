@@ -20,9 +20,9 @@ from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
-from delegate.ops.mean import ReducerOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.shared.pooling import PoolOptions
+from delegate.ops.shared.reductions import ReducerOptions
 from delegate.ops.strided_slice import StridedSliceOptions
 
 

@@ -1,4 +1,4 @@
-"""Adds MAX_POOL_2D, AVERAGE_POOL_2D and MEAN.
+"""Adds MAX_POOL_2D, AVERAGE_POOL_2D, MEAN and REDUCE_MAX.
 
 Comes from: a builder and a tensor of it. Goes to: the index of the result, whose quantisation is
 the input's, as the kernels of pooling demand.
@@ -47,12 +47,33 @@ def mean(
     axes: Sequence[int] = (1, 2),
 ) -> int:
     """Over the pixels of ``x``."""
+    return _reduced(builder, "MEAN", x, quantization, axes, keep_dims=keep_dims)
+
+
+def reduce_max(
+    builder: ModelBuilder, x: int, *, keep_dims: bool, axes: Sequence[int] = (1, 2)
+) -> int:
+    """Over the pixels of ``x``."""
+    quantization = builder.spec(x).quantization
+    assert quantization is not None
+    return _reduced(builder, "REDUCE_MAX", x, quantization, axes, keep_dims=keep_dims)
+
+
+def _reduced(
+    builder: ModelBuilder,
+    op: str,
+    x: int,
+    quantization: Quantization,
+    axes: Sequence[int],
+    *,
+    keep_dims: bool,
+) -> int:
     spec = builder.spec(x)
     images, _, _, channels = spec.shape
     shape = (images, 1, 1, channels) if keep_dims else (images, channels)
-    y = builder.tensor("mean", shape, spec.dtype, quantization)
-    numbers = builder.constant("mean/axes", np.array(axes, np.int32))
-    builder.operator("MEAN", (x, numbers), (y,), options.reducer(keep_dims), version=2)
+    y = builder.tensor(op.lower(), shape, spec.dtype, quantization)
+    numbers = builder.constant(f"{op.lower()}/axes", np.array(axes, np.int32))
+    builder.operator(op, (x, numbers), (y,), options.reducer(keep_dims), version=2)
     return y
 
 

@@ -1,0 +1,31 @@
+"""REDUCE_MAX over the pixels of images: the maximum of a window as large as the image."""
+
+from __future__ import annotations
+
+from delegate.lower.max_pool import MaxPool
+from delegate.lower.operation import Operation, Planning
+from delegate.ops.operator import Operator, Role
+from delegate.ops.shared import reductions
+from delegate.ops.shared.max_pool import MaxPoolPlan
+from delegate.ops.shared.pooling import pool_keeps_quantization, pooled_sides_in_range
+
+
+def plan(planning: Planning, operation: Operation) -> MaxPoolPlan:
+    image = planning.tensor(operation.operands[0]).view
+    pool = MaxPool(
+        planning.chip,
+        operation.node,
+        reductions.pooled_image(image),
+        is_narrow=operation.result in planning.joined,
+    )
+    return MaxPoolPlan(planning, operation, pool)
+
+
+OPERATOR = Operator(
+    name="REDUCE_MAX",
+    options=reductions.ReducerOptions,
+    inputs=(Role.FEATURE, Role.NUMBERS),
+    plan=plan,
+    shapes=reductions.shapes,
+    rules=(*reductions.RULES, pool_keeps_quantization, pooled_sides_in_range),
+)

@@ -1,0 +1,43 @@
+"""How maxima under windows become tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from delegate.lower.max_pool import MaxPool
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.operation import Memory, Operation, Planning, layer_name
+from delegate.lower.task import Layer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MaxPoolPlan:
+    """Reads and writes whole surfaces."""
+
+    planning: Planning
+    operation: Operation
+    pool: MaxPool
+
+    @property
+    def footprint(self) -> Footprint:
+        operation = self.operation
+        channels = self._channels
+        written = self.pool.surfaces_written(channels)
+        reads = ((operation.operands[0], self.pool.surfaces_read(channels)),)
+        return Footprint(operation.node, reads, operation.result, written)
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        operation, pool = self.operation, self.pool
+        tasks = pool.tasks(
+            memory.tensors[operation.operands[0]],
+            memory.tensors[operation.result],
+            memory.work.take(2 * pool.map_bytes(self._channels)),
+            memory.constants,
+        )
+        name = layer_name(self.planning.graph, operation.node)
+        return Layer(name, operation.node.op, operation.nodes, tuple(tasks))
+
+    @property
+    def _channels(self) -> int:
+        return self.planning.tensor(self.operation.result).view.channels
