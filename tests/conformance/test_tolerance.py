@@ -19,7 +19,7 @@ def test_what_is_proven_equal_has_no_element_that_differs(elements):
     assert most_differing(tolerance.NONE, elements) == 0
 
 
-@pytest.mark.parametrize("share", [tolerance.PER_CHANNEL, tolerance.SUM_ALONE, tolerance.SUM])
+@pytest.mark.parametrize("share", [tolerance.LARGE_SUMS, tolerance.SUM_ALONE, tolerance.SUM])
 def test_a_multiplier_that_is_off_by_one_is_seen(share):
     assert most_differing(share, ELEMENTS) < WRONG_MULTIPLIER
 
