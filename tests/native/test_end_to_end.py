@@ -21,9 +21,10 @@ from delegate import _native
 from delegate.compile.aot.tables import write_file
 from delegate.compile.compiler import compile_model
 from delegate.conformance.builder import ModelBuilder, conv_conv_add_model, conv_model, options
+from delegate.conformance.builder.aliases import concatenation
 from delegate.conformance.builder.ranges import random_quantization
 from delegate.errors import DeviceError, ProgramError, SimulatorFault
-from delegate.model.graph import DType
+from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_schema import ModelSlot, SubGraphSlot, TensorSlot
 from delegate.npu.program_writer import checksum_position
 from delegate.options import Options
@@ -157,6 +158,27 @@ def test_a_resize_reaches_partitions_behind_shapes_that_are_told_late(simulated,
         before = _native.submit_count()
         assert_close(run(interpreter, batch), run(expected, batch))
         assert _native.submit_count() == before + 2
+
+
+@pytest.mark.parametrize("channels", [16, 17, 48, 64])
+def test_a_value_per_channel_that_lies_in_a_larger_tensor(simulated, reference, channels):
+    """Its surfaces are then apart, which the reader of such operands does not know."""
+    builder = ModelBuilder("parts")
+    quantization = Quantization((0.5,), (3,))
+    image, channel = (
+        builder.input(name, (1, h, 1, channels), DType.INT8, quantization)
+        for name, h in (("image", 5), ("channel", 1))
+    )
+    scale = {"output_scale": 0.5, "output_zero_point": 3}
+    total = layers.add(builder, image, channel, **scale)
+    parts = (layers.add(builder, image, image, **scale, name="twice"), channel, total)
+    joined = concatenation(builder, parts, 1, "joined")
+    builder.output(layers.add(builder, joined, joined, **scale, name="last"))
+    model = builder.build()
+    before = _native.submit_count()
+    result = run(simulated(model_content=model), 5)
+    assert _native.submit_count() > before
+    assert_close(result, run(reference(model_content=model), 5))
 
 
 def test_results_have_the_shapes_that_the_runtime_gives_whatever_the_file_says(

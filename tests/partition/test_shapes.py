@@ -10,6 +10,8 @@ import pytest
 from delegate.conformance.builder import options
 from delegate.conformance.builder.aliases import reshape
 from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.pooling import mean, pool, reduce_max
+from delegate.conformance.builder.resizing import resize
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Graph, Padding, Quantization
 from delegate.model.partition import Partition
@@ -104,14 +106,6 @@ def test_shapes_end_where_none_follow() -> None:
     assert first_unknown(other, partition, shapes) == graph.node(0)
 
 
-def pooled(builder: ModelBuilder, x: int, padding: Padding) -> int:
-    spec = builder.spec(x)
-    y = builder.tensor("pooled", spec.shape, spec.dtype, spec.quantization)
-    pooling = options.pool_2d(padding=padding, filter_h=3, filter_w=2, stride_h=2, stride_w=3)
-    builder.operator("MAX_POOL_2D", (x,), (y,), pooling, version=2)
-    return y
-
-
 def reshaped(builder: ModelBuilder, x: int, numbers: tuple[int, ...]) -> int:
     spec = builder.spec(x)
     shape = np.zeros(spec.shape).reshape(numbers).shape
@@ -127,8 +121,14 @@ MAKERS: dict[str, Callable[[ModelBuilder, int], int]] = {
     "RESHAPE to a fixed shape": lambda b, x: reshaped(b, x, (1, 6, 16)),
     "SQUEEZE": lambda b, x: reshape(b, x, (6, 16), "y", "SQUEEZE"),
     "EXPAND_DIMS": lambda b, x: reshape(b, x, (1, 1, 1, 6, 16), "y", "EXPAND_DIMS"),
-    "SAME": lambda b, x: pooled(b, x, Padding.SAME),
-    "VALID": lambda b, x: pooled(b, x, Padding.VALID),
+    "SAME": lambda b, x: pool(b, "MAX_POOL_2D", x, 3, 2, 2, 3),
+    "VALID": lambda b, x: pool(b, "AVERAGE_POOL_2D", x, 1, 2, 2, 3, Padding.VALID),
+    "MEAN": lambda b, x: mean(b, x, Quantization((0.1,), (0,)), keep_dims=True),
+    "MEAN without pixels": lambda b, x: mean(b, x, Quantization((0.1,), (0,)), keep_dims=False),
+    "REDUCE_MAX": lambda b, x: reduce_max(b, x, keep_dims=False, axes=(-2, 1)),
+    "RESIZE_NEAREST_NEIGHBOR": lambda b, x: resize(
+        b, "RESIZE_NEAREST_NEIGHBOR", x, 4, 12, options.resize_nearest()
+    ),
 }
 
 
