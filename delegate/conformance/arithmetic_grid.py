@@ -15,9 +15,16 @@ from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid
-from delegate.conformance.own_grid import TYPES, dtype_of, is_per_channel, one_layer, window_of
+from delegate.conformance.own_grid import (
+    TYPES,
+    differing_of,
+    dtype_of,
+    is_per_channel,
+    one_layer,
+    window_of,
+)
 from delegate.conformance.random_layers import Numbers, conv, depthwise
-from delegate.conformance.tolerance import EXTREME, LOWER_CLAMP, PER_CHANNEL, PER_TENSOR
+from delegate.conformance.tolerance import LOWER_CLAMP
 from delegate.model.graph import Activation, DType, Quantization
 
 IntArray = npt.NDArray[Any]
@@ -117,10 +124,6 @@ def _extreme_arithmetic(
     )
 
 
-def _multiplier_tolerance(kind: str) -> float:
-    return EXTREME if is_per_channel(kind) else PER_TENSOR
-
-
 def _multipliers() -> Grid:
     """From 1e-11 to 100, and channels that differ by up to 7e8."""
 
@@ -143,7 +146,7 @@ def _multipliers() -> Grid:
             builder.output(layers.conv(builder, rng, x, oc=13, kh=1, kw=1, arithmetic=arithmetic))
             return builder.build()
 
-        return Case(name, "Multipliers", build, differing=_multiplier_tolerance(type))
+        return Case(name, "Multipliers", build, differing=differing_of(type))
 
     def is_in(*, multiplier: str, ratio: str, inputs: int, type: str) -> bool:
         return is_per_channel(type) or ratio == "1"
@@ -217,7 +220,7 @@ def _biases() -> Grid:
             builder.output(y)
             return builder.build()
 
-        return Case(name, "Biases", build, differing=PER_CHANNEL)
+        return Case(name, "Biases", build, differing=differing_of(type))
 
     def is_in(*, operator: str, bias: str, activation: str, type: str) -> bool:
         return operator == "depthwise" or bias != "absent"

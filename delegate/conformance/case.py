@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.conformance.reference import has_reference
-from delegate.conformance.tolerance import PER_TENSOR
+from delegate.conformance.tolerance import NONE
 from delegate.ops import OPERATORS as NPU_OPERATORS
 
 OPERATORS = frozenset(name for name in NPU_OPERATORS if has_reference(name))
@@ -39,7 +39,7 @@ class Case:
     label: str
     build: Build | None = None
     path: Path | None = None
-    differing: float = PER_TENSOR
+    differing: float = NONE
     inputs: Inputs | None = None
     input_levels: int = 256
     rejected_by: tuple[str, ...] = ()

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from delegate.conformance.case import OPERATORS, Case, Family
 from delegate.conformance.reference import carries_errors
-from delegate.conformance.tolerance import PER_TENSOR, TIES
-from delegate.insight.comparison import MIN_EQUAL_PER_OP
+from delegate.conformance.tolerance import LOWER_CLAMP, NONE, PER_CHANNEL, TIES
+from delegate.model.graph import Activation, Node
 from delegate.model.tflite_reader import read_graph
+from delegate.ops import OPERATORS as NPU_OPERATORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class TeflonModels:
         if network not in TEFLON_LAYERS or f"{network}_{number}" not in self.parameters():
             raise KeyError(parameter)
         path = self._file(f"layers/{TEFLON_LAYERS[network][1]}-{number}.tflite")
-        share = PER_TENSOR if path is None else _differing(path)
+        share = NONE if path is None else _differing(path)
         return Case(self.prefix + parameter, "Models.Op", path=path, differing=share)
 
     def _file(self, name: str) -> Path | None:
@@ -83,9 +84,18 @@ def _parameter(path: Path) -> str:
 
 
 def _differing(path: Path) -> float:
-    """The contract's share; sums of converted models have scales that make ties."""
-    is_sum = any(map(carries_errors, read_graph(path).nodes))
-    return TIES if is_sum else 1 - MIN_EQUAL_PER_OP[0] / MIN_EQUAL_PER_OP[1]
+    """Sums of converted models have scales that make ties."""
+    nodes = read_graph(path).nodes
+    if any(map(carries_errors, nodes)):
+        return TIES
+    return LOWER_CLAMP if any(map(_turns_ties, nodes)) else PER_CHANNEL
+
+
+def _turns_ties(node: Node) -> bool:
+    operator = NPU_OPERATORS.get(node.op)
+    kind = None if operator is None else operator.options
+    options = None if kind is None else node.options_as(kind)
+    return getattr(options, "activation", None) is Activation.RELU_N1_TO_1
 
 
 def families(models: Path | None) -> tuple[Family, ...]:

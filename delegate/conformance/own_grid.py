@@ -10,7 +10,7 @@ from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.case import Case
 from delegate.conformance.random_layers import Numbers, Window, draw_quantization
-from delegate.conformance.tolerance import PER_CHANNEL, PER_TENSOR
+from delegate.conformance.tolerance import NONE, PER_CHANNEL
 from delegate.model.graph import DType, Padding, Quantization
 
 TYPES = ("uint8", "int8", "per_channel")
@@ -77,7 +77,7 @@ def fits(window: Window, h: int, w: int) -> bool:
 
 def differing_of(kind: str) -> float:
     """The share of elements of a convolution or FULLY_CONNECTED that may differ."""
-    return PER_CHANNEL if is_per_channel(kind) else PER_TENSOR
+    return PER_CHANNEL if is_per_channel(kind) else NONE
 
 
 def one_layer(name: str, label: str, shape: Sequence[int], kind: str, layer: Layer) -> Case:
