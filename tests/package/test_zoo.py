@@ -183,7 +183,7 @@ def test_demo_falls_back_to_the_digits(
     out, err = capsys.readouterr()
     assert "cannot download it" in err
     assert out.count("device      simulator") == 10
-    assert out.count("11 of 13 nodes") == 10
+    assert out.count("12 of 13 nodes") == 10
 
 
 def test_list_and_info_for_machines(capsys: pytest.CaptureFixture[str], cache: Path) -> None:
