@@ -51,10 +51,10 @@ SMALLER = {
         "conformance --gtest_output=json:result.json --device rocket --gtest_filter=AddQuant.Op/7"
     ),
     "explain captures/partition_0.npz --element 3,10,12": (
-        "explain captures/partition_0.npz --element 0,0,3"
+        "explain captures/partition_0.npz --element 0,0,7"
     ),
     "explain captures/partition_0.npz --element 3,10,12 --tensor expected_1 --registers": (
-        "explain captures/partition_0.npz --element 0,0,3 --tensor expected_0 --registers"
+        "explain captures/partition_0.npz --element 0,0,7 --tensor expected_0 --registers"
     ),
     "compile detector.tflite --html report.html": "compile yolov8n.tflite --html report.html",
     "detect models/digits/images/digit_7.png --model detector.tflite --threshold 0.5 --max 3 "

@@ -267,9 +267,12 @@ def test_every_task_is_needed(arithmetic):
     graph, partition, lowered = lower_model(model)
     arrays = random_inputs(graph, partition.inputs, RNG(0))
     (right,) = Machine(lowered).run(arrays)
+    compared = 0
     for number in range(len(lowered.layers[0].tasks)):
         try:
             (wrong,) = Machine(without(lowered, number)).run(arrays)
         except StageOverflowError:  # what is never written leaves int32
             continue
+        compared += 1
         assert np.count_nonzero(wrong != right) > right.size // 4, number
+    assert compared > 0
