@@ -15,6 +15,7 @@ from delegate.errors import EncodingError, LoweringError, ProgramError, Rule
 from delegate.lower import lowering
 from delegate.lower.memory import placement
 from delegate.lower.memory.check import check_memory
+from delegate.lower.memory.footprint import accesses
 from delegate.lower.rules import TASKS_KEEP_MEMORY
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
@@ -49,6 +50,21 @@ def spare_lanes_take_in(task, tensor):
     return is_inside and -(-tensor.view.channels // CHANNELS_PER_SURFACE) < tensor.surfaces
 
 
+def first_surface_is_spare(tasks, place):
+    """Whether another copy of the layer writes the first surface of this one, too: copies side by
+    side overwrite what the one before wrote beyond its channels, and an element-wise task does not
+    tell those lanes from channels.
+    """
+    output = tasks[place].output
+    first = output.target.offset
+    return any(
+        access.is_write and any(begin <= first < end for begin, end in access.spans())
+        for number, task in enumerate(tasks)
+        if number != place and task.output.target.buffer is output.target.buffer
+        for access in accesses(task)
+    )
+
+
 @pytest.mark.parametrize("change", [-1, 1])
 def test_results_in_another_place_are_refused(monkeypatch, change):
     """One task of any layer writes a surface before or behind its place."""
@@ -64,6 +80,8 @@ def test_results_in_another_place_are_refused(monkeypatch, change):
         tasks = list(layers[which].tasks)
         place = int(rng.integers(len(tasks)))
         if tasks[place].output.element_bytes > 1:
+            continue
+        if change > 0 and first_surface_is_spare(tasks, place):
             continue
         tasks[place] = moved(tasks[place], change)
         if change < 0 and spare_lanes_take_in(
