@@ -68,6 +68,14 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def commands_hear_of_ctrl_c():
+    """Who starts the tests in the background may ignore the signal, and children inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def threads(pid: int) -> int:
     try:
         return len(os.listdir(f"/proc/{pid}/task"))
