@@ -24,7 +24,7 @@ from delegate.conformance.random_layers import (
     draw_quantization,
     fully_connected,
 )
-from delegate.conformance.tolerance import LARGE_SUMS, SUM
+from delegate.conformance.tolerance import LARGE_SUMS, REPEATED_SUM, SUM
 from delegate.model.graph import DType, Padding, Quantization
 
 INPUT_SIZES = (3, 5, 8, 80, 112)
@@ -190,7 +190,7 @@ def _add_family(test: str) -> Grid:
 
         has_output = _has_output(input_size, weight_size, padding_same)
         label = _label("Add", is_signed, per_channel)
-        return _spatial_case(name, label, has_output, build, SUM)
+        return _spatial_case(name, label, has_output, build, REPEATED_SUM)
 
     return Grid(f"Add.{test}/", _convolution_axes(test), make)
 
