@@ -38,6 +38,11 @@ class Executable:
 def check_program(program: bytes) -> None:
     """Raises ProgramError unless a device could take the serialised Program."""
 
+def release_memory(constants: Sequence[npt.NDArray[Any]]) -> None:
+    """Gives memory that was freed back to the system, and the physical memory of those contiguous
+    ``constants`` that lie in a mapped file.
+    """
+
 def submit_count() -> int:
     """Submits to devices by this process so far."""
 

@@ -17,14 +17,14 @@ from delegate.errors import EncodingError, LoweringError
 from delegate.log import get_logger
 from delegate.lower.kick_state import TRUSTED, KickState
 from delegate.lower.lowering import lower_partition
-from delegate.lower.task import Layer
+from delegate.lower.task import BufferId, Layer
 from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph
 from delegate.model.partition import Partition
 from delegate.model.tflite_reader import PathOrBytes, read_graph
 from delegate.npu.band_cost import decide
 from delegate.npu.perf import Estimate, total
-from delegate.npu.program import build_program, serialize
+from delegate.npu.program import Program, build_program, serialize
 from delegate.options import Options
 from delegate.partition.cost import PartitionCost, partition_cost, slower_partitions
 from delegate.partition.functions import broken_functions
@@ -40,6 +40,9 @@ from delegate.partition.workload import workload_of
 from delegate.version import __version__
 
 logger = get_logger()
+
+_LARGE_BYTES = 1 << 20
+"""Of constants: below it there is nothing worth giving back."""
 
 COMPILER = f"rk3588-delegate {__version__}"
 
@@ -149,6 +152,7 @@ def compile_partition(
         text = decision.text
         if decision.is_shared:
             lowered, program = for_cores, shared
+    _make_room(graph, partition, program)
     return CompiledPartition(
         partition=partition,
         program=serialize(program),
@@ -159,6 +163,21 @@ def compile_partition(
         live_bytes=lowered.live_bytes,
         sharing=text,
     )
+
+
+def _make_room(graph: Graph, partition: Partition, program: Program) -> None:
+    """Before a large program is copied into its file: what lowering took, and the model's weights,
+    which are in the program and are read no more, need not be in memory at the same time.
+    """
+    if len(program.buffers[BufferId.CONSTANTS].content) < _LARGE_BYTES:
+        return
+    from delegate._native import release_memory
+
+    constants = (
+        graph.tensor(t).constant for node in partition.nodes for t in graph.node(node).inputs
+        if t >= 0
+    )  # fmt: skip
+    release_memory([c for c in constants if c is not None and c.flags.c_contiguous and c.size])
 
 
 def _compile(

@@ -109,7 +109,8 @@ def _hardware_bias(conv: Convolution, terms: npt.NDArray[np.int16]) -> Int64Arra
 
 def _terms(conv: Convolution) -> npt.NDArray[np.int16]:
     """Weights without their zero point as [output channels, terms]; 9 bits, so int16 is enough."""
-    weights = conv.weights.astype(np.int16) - np.int16(conv.weight_zero_point)
+    weights = conv.weights.astype(np.int16)
+    weights -= np.int16(conv.weight_zero_point)
     if conv.is_depthwise:
         return weights.reshape(-1, weights.shape[-1]).T
     return weights.reshape(weights.shape[0], -1)

@@ -52,8 +52,10 @@ def pack_dense(
     outputs, kh, kw, inputs = weights.shape
     kernels = padded_kernels(outputs)
     lanes = align(inputs, CHANNELS_PER_SURFACE)
-    padded = np.full((kernels, kh, kw, lanes), zero_point, np.int8)
-    padded[:outputs, :, :, :inputs] = weights
+    padded = weights
+    if (outputs, inputs) != (kernels, lanes):
+        padded = np.full((kernels, kh, kw, lanes), zero_point, np.int8)
+        padded[:outputs, :, :, :inputs] = weights
     whole_lanes = lanes - lanes % block
     whole_kernels = kernels - kernels % group
     parts = []
@@ -69,9 +71,10 @@ def _pack_kernel_groups(groups: Int8Array, whole_lanes: int, block: int) -> byte
     """[G][o][kh][kw][lanes] -> per G: [I/L][kh][kw][o][L], then the tail block of fewer lanes."""
     count, size, kh, kw, lanes = groups.shape
     head = groups[..., :whole_lanes].reshape(count, size, kh, kw, -1, block)
-    head = head.transpose(0, 4, 2, 3, 1, 5).reshape(count, -1)
+    head = head.transpose(0, 4, 2, 3, 1, 5)
     if whole_lanes == lanes:
-        return head.tobytes()
+        return bytes(head.tobytes())
+    head = head.reshape(count, -1)
     tail = groups[..., whole_lanes:].transpose(0, 2, 3, 1, 4).reshape(count, -1)
     return bytes(np.concatenate([head, tail], axis=1).tobytes())
 

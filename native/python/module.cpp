@@ -18,6 +18,7 @@
 #include "program/executable.h"
 #include "program/layout.h"
 #include "program/program.h"
+#include "tflite/file_pages.h"
 #include "time_layout.h"
 
 namespace py = pybind11;
@@ -238,6 +239,18 @@ PYBIND11_MODULE(_native, module) {
         static_cast<void>(rk3588::read_program(rk3588::view(program)));
       },
       py::arg("program"), "Raises ProgramError unless a device could take the serialised Program.");
+  module.def(
+      "release_memory",
+      [](const std::vector<py::buffer>& constants) {
+        for (const py::buffer& constant : constants) {
+          const py::buffer_info info = constant.request();
+          rk3588::release_file_pages({static_cast<const uint8_t*>(info.ptr),
+                                      static_cast<size_t>(info.size * info.itemsize)});
+        }
+        rk3588::release_freed_memory();
+      },
+      py::arg("constants"),
+      "Gives freed memory back to the system, and the pages of `constants` that are of a file.");
   module.def("submit_count", &rk3588::submit_count, "Submits of this process so far.");
   module.def("start_run_log", &rk3588::start_run_log, py::arg("capacity"),
              "Times the phases of up to `capacity` runs of this process from now on.");

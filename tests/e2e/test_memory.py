@@ -30,11 +30,6 @@ print(len(os.listdir("/proc/self/task")) - before)
 """
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="since averages run on the NPU MobileNetV1 is one program of 4.4 MB instead of two, and "
-    "three copies of it meet while it is serialised: 5 MB beyond",
-)
 @needs_models
 def test_a_process_stays_below_the_model_and_64_megabytes() -> None:
     if "tflite_runtime" not in sys.modules and not _has_tflite_runtime():
