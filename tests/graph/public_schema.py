@@ -60,6 +60,27 @@ _STRUCTS: dict[str, tuple[str, type, tuple[str, ...]]] = {
     "LEAKY_RELU": ("<f", tflite.LeakyReluOptions, ("alpha",)),
     "GELU": ("<?", tflite.GeluOptions, ("approximate",)),
     "CONCATENATION": ("<2i", tflite.ConcatenationOptions, ("axis", "activation")),
+    **dict.fromkeys(
+        ("AVERAGE_POOL_2D", "MAX_POOL_2D"),
+        (
+            "<6i",
+            tflite.Pool2DOptions,
+            ("padding", "stride_w", "stride_h", "filter_w", "filter_h", "activation"),
+        ),
+    ),
+    **dict.fromkeys(("MEAN", "REDUCE_MAX"), ("<?", tflite.ReducerOptions, ("keep_dims",))),
+    "RESIZE_NEAREST_NEIGHBOR": (
+        "<2?",
+        tflite.ResizeNearestNeighborOptions,
+        ("align_corners", "half_pixel_centers"),
+    ),
+    "SPACE_TO_DEPTH": ("<i", tflite.SpaceToDepthOptions, ("block_size",)),
+    "DEPTH_TO_SPACE": ("<i", tflite.DepthToSpaceOptions, ("block_size",)),
+    "TRANSPOSE_CONV": (
+        "<4i",
+        tflite.TransposeConvOptions,
+        ("padding", "stride_w", "stride_h", "activation"),
+    ),
     "STRIDED_SLICE": (
         "<5i",
         tflite.StridedSliceOptions,
@@ -70,6 +91,8 @@ _GETTERS = {
     "activation": "FusedActivationFunction",
     "dilation_w": "DilationWFactor",
     "dilation_h": "DilationHFactor",
+    "filter_w": "FilterWidth",
+    "filter_h": "FilterHeight",
 }
 
 

@@ -112,4 +112,4 @@ def test_installed_wheel_classifies(wheel: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     document = json.loads(out)
     assert document["top"][0]["index"] == 4
-    assert document["delegated_nodes"] == 11
+    assert document["delegated_nodes"] == 12
