@@ -74,8 +74,8 @@ _STRUCTS: dict[str, tuple[str, type, tuple[str, ...]]] = {
         tflite.ResizeNearestNeighborOptions,
         ("align_corners", "half_pixel_centers"),
     ),
-    "SPACE_TO_DEPTH": ("<i", tflite.SpaceToDepthOptions, ("block_size",)),
-    "DEPTH_TO_SPACE": ("<i", tflite.DepthToSpaceOptions, ("block_size",)),
+    "SPACE_TO_DEPTH": ("<i", tflite.SpaceToDepthOptions, ("block",)),
+    "DEPTH_TO_SPACE": ("<i", tflite.DepthToSpaceOptions, ("block",)),
     "TRANSPOSE_CONV": (
         "<4i",
         tflite.TransposeConvOptions,
@@ -91,6 +91,7 @@ _GETTERS = {
     "activation": "FusedActivationFunction",
     "dilation_w": "DilationWFactor",
     "dilation_h": "DilationHFactor",
+    "block": "BlockSize",
     "filter_w": "FilterWidth",
     "filter_h": "FilterHeight",
 }

@@ -34,8 +34,8 @@ def test_spans_that_meet_in_time_do_not_overlap(found):
     assert live_bytes(found) <= peak <= sum(span.size_bytes for span in found)
 
 
-# Partitions that need more: tensors are copied side by side there before they are permuted, and that
-# room is not among the live bytes.
+# Partitions that need more: tensors are copied side by side there before they are permuted, and
+# that room is not among the live bytes.
 STAGED = {"yolov5n_640_int8_per_channel": 1, "yolov8n_224_int8": 1}
 
 
