@@ -52,18 +52,20 @@ def pack_dense(
     outputs, kh, kw, inputs = weights.shape
     kernels = padded_kernels(outputs)
     lanes = align(inputs, CHANNELS_PER_SURFACE)
-    padded = weights
-    if (outputs, inputs) != (kernels, lanes):
-        padded = np.full((kernels, kh, kw, lanes), zero_point, np.int8)
-        padded[:outputs, :, :, :inputs] = weights
     whole_lanes = lanes - lanes % block
-    whole_kernels = kernels - kernels % group
+    whole_kernels = outputs - outputs % group
+    if inputs != lanes:
+        padded = np.full((outputs, kh, kw, lanes), zero_point, np.int8)
+        padded[..., :inputs] = weights
+        weights = padded
     parts = []
     if whole_kernels:
-        whole = padded[:whole_kernels].reshape(-1, group, kh, kw, lanes)
+        whole = weights[:whole_kernels].reshape(-1, group, kh, kw, lanes)
         parts.append(_pack_kernel_groups(whole, whole_lanes, block))
     if whole_kernels < kernels:
-        parts.append(_pack_kernel_groups(padded[None, whole_kernels:], whole_lanes, block))
+        rest = np.full((1, kernels - whole_kernels, kh, kw, lanes), zero_point, np.int8)
+        rest[0, : outputs - whole_kernels] = weights[whole_kernels:]
+        parts.append(_pack_kernel_groups(rest, whole_lanes, block))
     return b"".join(parts)
 
 
