@@ -13,6 +13,7 @@ __all__ = [
     "MAX_BUFFER_BYTES",
     "MAX_TOTAL_BYTES",
     "align",
+    "surfaces_of",
 ]
 
 # Channels of a surface of int8 (C2 of NC1HWC2).
@@ -31,3 +32,8 @@ DMA_ALIGN_BYTES: Final = 64
 def align(value: int, granule: int) -> int:
     """``value`` rounded up to a multiple of ``granule``."""
     return -(-value // granule) * granule
+
+
+def surfaces_of(channels: int) -> int:
+    """Surfaces that hold ``channels`` channels of int8."""
+    return -(-channels // CHANNELS_PER_SURFACE)

@@ -18,11 +18,17 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from delegate.chip.chip import Chip
-from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
+from delegate.chip.limits import (
+    ATOM_BYTES,
+    CHANNELS_PER_SURFACE,
+    DMA_ALIGN_BYTES,
+    align,
+    surfaces_of,
+)
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation
-from delegate.lower.selection import Selection, selection_tasks, surfaces_read, surfaces_written
+from delegate.lower.selection import Selection, selection_tasks, surfaces_written
 from delegate.lower.task import (
     BsStage,
     ElementwiseTask,
@@ -88,7 +94,7 @@ class MaxPool:
     def surfaces_read(self, channels: int) -> int:
         """Of the input."""
         if self.pooling.is_padded or not (self.row_shifts or self.column_shifts):
-            return surfaces_read(channels)
+            return surfaces_of(channels)
         return self._surfaces(channels)[-1].stop
 
     def _surfaces(self, channels: int) -> list[range]:
@@ -96,7 +102,9 @@ class MaxPool:
         fetch, or no more than there are.
         """
         ranges = surface_ranges(self.chip, channels)
-        end = surfaces_read(channels) if self.is_narrow else channels
+        if not self.is_narrow:
+            return list(ranges)
+        end = surfaces_of(channels)
         return [range(part.start, min(part.stop, end)) for part in ranges if part.start < end]
 
     def map_bytes(self, channels: int) -> int:

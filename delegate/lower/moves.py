@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from delegate.chip.chip import Chip
-from delegate.chip.limits import CHANNELS_PER_SURFACE, align
+from delegate.chip.limits import CHANNELS_PER_SURFACE, align, surfaces_of
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
@@ -44,10 +44,6 @@ class Part:
 
 def _surface(channel: int) -> int:
     return channel // CHANNELS_PER_SURFACE
-
-
-def _surfaces(channels: int) -> int:
-    return align(channels, CHANNELS_PER_SURFACE) // CHANNELS_PER_SURFACE
 
 
 def _window(tensor: DeviceTensor, begin: tuple[int, int, int, int], view: View) -> DeviceTensor:
@@ -131,7 +127,7 @@ class Join:
         constants: ConstantPool,
     ) -> list[Task]:
         """Through whole surfaces side by side."""
-        firsts = np.cumsum([0, *map(_surfaces, self.channels)])
+        firsts = np.cumsum([0, *map(surfaces_of, self.channels)])
         lanes = int(firsts[-1]) * CHANNELS_PER_SURFACE
         room = max(
             int(first) + surfaces_touched(self.chip, channels)
@@ -173,7 +169,7 @@ class Cut:
     @property
     def surfaces_read(self) -> int:
         """Of the whole, from its first one on."""
-        return _surface(self.part.begin[3]) + _surfaces(self._lane + self.channels)
+        return _surface(self.part.begin[3]) + surfaces_of(self._lane + self.channels)
 
     @property
     def surfaces_written(self) -> int:

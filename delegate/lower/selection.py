@@ -47,11 +47,6 @@ def is_depthwise(chip: Chip, channels: int) -> bool:
     return depthwise_channels(channels, chip.groups) == align(channels, CHANNELS_PER_SURFACE)
 
 
-def surfaces_read(channels: int) -> int:
-    """Whole surfaces, and no more than there are."""
-    return align(channels, CHANNELS_PER_SURFACE) // CHANNELS_PER_SURFACE
-
-
 def surfaces_written(chip: Chip, channels: int) -> int:
     """Whole groups."""
     group = chip.groups.outputs(is_depthwise(chip, channels))

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
+from delegate.chip.limits import surfaces_of
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.operation import Memory, Operation, Planning, layer_name
-from delegate.lower.selection import Selection, selection_tasks, surfaces_read, surfaces_written
+from delegate.lower.selection import Selection, selection_tasks, surfaces_written
 from delegate.lower.task import Layer
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
@@ -78,7 +79,7 @@ class RepeatPlan:
     def footprint(self) -> Footprint:
         operation, chip = self.operation, self.planning.chip
         channels = view_of(self.planning.graph.tensor(operation.result).shape).channels
-        reads = ((operation.operands[0], surfaces_read(channels)),)
+        reads = ((operation.operands[0], surfaces_of(channels)),)
         return Footprint(operation.node, reads, operation.result, surfaces_written(chip, channels))
 
     def lower(self, memory: Memory) -> Layer:

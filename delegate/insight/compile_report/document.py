@@ -6,6 +6,7 @@ In: a CompileResult. Out: plain values for JSON. Everything about time in it is 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from delegate.chip.chip import Chip
@@ -18,6 +19,7 @@ from delegate.model.graph import Graph
 from delegate.npu.features_used import features_of
 from delegate.npu.perf import estimate_task, total
 from delegate.npu.program_reader import parse
+from delegate.npu.program_types import Program
 from delegate.partition.partitioner import node_macs
 
 _ROWS = re.compile(r"rows (\d+)\.\.(\d+)")
@@ -28,11 +30,12 @@ def compile_document(result: CompileResult, *, counters: bool = False) -> dict[s
 
     With ``counters`` also what each task does, counted by the simulator.
     """
+    programs = [parse(compiled.program) for compiled in result.partitions]
     return {
         "partitions": [
-            _partition(result.chip, result.graph, compiled)
+            _partition(result.chip, result.graph, compiled, program)
             | (_counters(compiled) if counters else {})
-            for compiled in result.partitions
+            for compiled, program in zip(result.partitions, programs, strict=True)
         ],
         "rejections": [
             {"node": r.node, "op": r.op, "rule": r.rule, "detail": r.detail}
@@ -41,16 +44,15 @@ def compile_document(result: CompileResult, *, counters: bool = False) -> dict[s
         "delegated_nodes": result.delegated_nodes,
         "total_nodes": result.total_nodes,
         "compile_seconds": result.compile_seconds,
-        "features": _features(result),
+        "features": _features(result.chip, programs),
         "costs": costs(result),
         "suggestions": suggestions(result),
     }
 
 
-def _features(result: CompileResult) -> list[dict[str, Any]]:
+def _features(chip: Chip, programs: Sequence[Program]) -> list[dict[str, Any]]:
     """What the programs take the hardware to do, the least known first."""
-    programs = (parse(compiled.program) for compiled in result.partitions)
-    uses = sorted(features_of(result.chip, programs), key=lambda use: use.feature.rank)
+    uses = sorted(features_of(chip, programs), key=lambda use: use.feature.rank)
     return [
         {
             "name": use.feature.name,
@@ -85,9 +87,10 @@ def page_document(result: CompileResult, title: str) -> dict[str, Any]:
     }
 
 
-def _partition(chip: Chip, graph: Graph, compiled: CompiledPartition) -> dict[str, Any]:
+def _partition(
+    chip: Chip, graph: Graph, compiled: CompiledPartition, program: Program
+) -> dict[str, Any]:
     estimate = compiled.estimate
-    program = parse(compiled.program)
     return {
         "nodes": list(compiled.partition.nodes),
         "tasks": compiled.tasks,

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE
+from delegate.chip.limits import ATOM_BYTES, surfaces_of
 from delegate.errors import LoweringError
 from delegate.lower.memory.footprint import Access, Footprint, accesses
 from delegate.lower.memory.placement import MemoryPlan, WorkArea
@@ -135,7 +135,7 @@ class _Checker:
             yield self._strided(
                 tensor.location.buffer,
                 tensor.location.offset + image * tensor.image_stride_bytes,
-                (-(-view.channels // CHANNELS_PER_SURFACE), 1, view.pixels),
+                (surfaces_of(view.channels), 1, view.pixels),
                 (tensor.surface_stride_bytes, 0),
             )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE
+from delegate.chip.limits import ATOM_BYTES, surfaces_of
 from delegate.lower.task import ConvTask, Ref, Source, TableLoad, Task
 from delegate.model.graph import Node
 
@@ -79,7 +79,7 @@ def accesses(task: Task | TableLoad) -> Iterator[Access]:
         yield Access("the copy", task.target, ATOM_BYTES, is_write=True)
         return
     output = task.output
-    surfaces = -(-output.channels // CHANNELS_PER_SURFACE)
+    surfaces = surfaces_of(output.channels)
     if isinstance(task, ConvTask):
         yield _feature(task)
         yield Access("the weights", task.weights.source, task.weights.total_bytes)
@@ -119,7 +119,7 @@ def _feature(task: ConvTask) -> Access:
         feature.width * ATOM_BYTES,
         feature.height,
         feature.line_stride_bytes,
-        -(-feature.channels // CHANNELS_PER_SURFACE),
+        surfaces_of(feature.channels),
         feature.surface_stride_bytes,
     )
 

@@ -15,6 +15,7 @@ from delegate.chip.limits import (
     CHANNELS_PER_SURFACE,
     DMA_ALIGN_BYTES,
     align,
+    surfaces_of,
 )
 from delegate.lower.task import BufferId, Fold, Ref, TensorBinding
 from delegate.lower.weights import depthwise_channels
@@ -136,7 +137,7 @@ def unplaced(graph: Graph, index: int, folded: tuple[View, Fold] | None = None) 
         view=view,
         scale=tensor.quantization.scale,
         zero_point=device_zero_point(tensor),
-        surfaces=-(-view.channels // CHANNELS_PER_SURFACE),
+        surfaces=surfaces_of(view.channels),
         location=NOWHERE,
         fold=fold,
     )
@@ -147,7 +148,7 @@ def binding_of(graph: Graph, tensor: DeviceTensor) -> TensorBinding:
     source = graph.tensor(tensor.index)
     surfaces = tensor.surfaces
     if tensor.within is not None:  # what follows belongs to another tensor
-        surfaces = -(-tensor.view.channels // CHANNELS_PER_SURFACE)
+        surfaces = surfaces_of(tensor.view.channels)
     return TensorBinding(
         tensor=tensor.index,
         name=source.name,

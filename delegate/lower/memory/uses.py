@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from delegate.chip.limits import CHANNELS_PER_SURFACE
+from delegate.chip.limits import surfaces_of
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.placement import TensorUse
 from delegate.lower.memory.places import Place
@@ -46,7 +46,7 @@ def tensor_uses(
         touch(operation.result, operation.writes, when)
     for tensor in (*partition.inputs, *partition.outputs):
         if tensor in places and tensor not in first:  # only its parts, or the whole, are touched
-            touch(tensor, _surfaces(view_of(graph.tensor(tensor).shape).channels), 0)
+            touch(tensor, surfaces_of(view_of(graph.tensor(tensor).shape).channels), 0)
     for result, operand in (*in_place.items(), *reversed(tuple(in_place.items()))):
         surfaces[result] = surfaces[operand] = max(surfaces[result], surfaces[operand])
     buffers = _buffers(partition, places)
@@ -54,7 +54,7 @@ def tensor_uses(
     for tensor in (*partition.inputs, *(t for t in first if t not in partition.inputs)):
         folded = folds.get(tensor)
         if folded is not None:
-            surfaces[tensor] = _surfaces(folded[0].channels)
+            surfaces[tensor] = surfaces_of(folded[0].channels)
         place = places.get(tensor)
         buffer = buffers.get((place is not None, tensor if place is None else place.group))
         uses.append(
@@ -85,7 +85,3 @@ def _buffers(
             place = places.get(tensor)
             found[place is not None, tensor if place is None else place.group] = buffer
     return found
-
-
-def _surfaces(channels: int) -> int:
-    return -(-channels // CHANNELS_PER_SURFACE)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from delegate.chip.limits import CHANNELS_PER_SURFACE
+from delegate.chip.limits import CHANNELS_PER_SURFACE, surfaces_of
 from delegate.errors import LoweringError
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.places import Place
@@ -100,7 +100,7 @@ def in_write_order(
 def _box(graph: Graph, tensor: int, place: Place) -> _Box:
     view = view_of(graph.tensor(tensor).shape)
     surface = place.channel // CHANNELS_PER_SURFACE
-    count = -(-view.channels // CHANNELS_PER_SURFACE)
+    count = surfaces_of(view.channels)
     return _Box(
         (place.image, place.image + view.images),
         (place.pixel, place.pixel + view.pixels),

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from delegate.chip.rk3588 import RK3588
+from delegate.chip.chip import Chip
+from delegate.chip.limits import CHANNELS_PER_SURFACE
 from delegate.model.graph import DType, Graph, Node, Tensor
 from delegate.ops.operator import GraphFacts, constraint, named
 from delegate.ops.shared import common
+from delegate.ops.shared.convolution import most_kernel, most_stride
 from delegate.ops.shared.links import RANK, Link, LinkError, four_dimensions
-
-SURFACE_CHANNELS = 16
-MAX_COLUMN = RK3588.limits.kernel_size - 1
-MAX_STRIDE = RK3588.limits.stride
 
 
 @constraint(most=RANK)
@@ -68,16 +66,21 @@ def parts_are_consecutive(facts: GraphFacts, node: Node) -> str | None:
     return None
 
 
-@constraint(columns=MAX_COLUMN, stride=MAX_STRIDE)
+def _most_columns(chip: Chip) -> int:
+    """A kernel reaches over what is left out."""
+    return most_kernel(chip) - 1
+
+
+@constraint(columns=_most_columns, stride=most_stride)
 def part_is_reached(facts: GraphFacts, node: Node) -> str | None:
     """A part that is no consecutive pixels must begin at most {columns} columns from the left, and
     strides must be at most {stride}.
     """
     for link in facts.links(node):
         part, whole = facts.graph.tensor(link.part), facts.graph.tensor(link.whole)
-        if max(link.steps) > MAX_STRIDE:
+        if max(link.steps) > most_stride(facts.chip):
             return f"the strides are {list(link.steps)}"
-        if link.begin[2] > MAX_COLUMN and not _is_free(link, part, whole):
+        if link.begin[2] > _most_columns(facts.chip) and not _is_free(link, part, whole):
             return f"{named(part)} begins at column {link.begin[2]}"
     return None
 
@@ -90,7 +93,7 @@ def _is_consecutive(part: Tensor, whole: Tensor) -> bool:
 def _is_free(link: Link, part: Tensor, whole: Tensor) -> bool:
     return (
         link.steps == (1, 1)
-        and link.begin[3] % SURFACE_CHANNELS == 0
+        and link.begin[3] % CHANNELS_PER_SURFACE == 0
         and part.quantization == whole.quantization
         and _is_consecutive(part, whole)
     )

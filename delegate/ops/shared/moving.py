@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.limits import CHANNELS_PER_SURFACE, align
+from delegate.chip.limits import CHANNELS_PER_SURFACE, align, surfaces_of
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.moves import Cut, Join, Part
 from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_name
-from delegate.lower.selection import Selection, moving_tasks, surfaces_read
+from delegate.lower.selection import Selection, moving_tasks
 from delegate.lower.task import Layer, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import DType, Graph
@@ -126,7 +126,7 @@ class RearrangePlan:
         outputs, _, _, inputs = self.weights.shape
         group = self.planning.chip.groups.dense_kernels
         written = align(outputs, group) // CHANNELS_PER_SURFACE
-        reads = ((operation.operands[0], surfaces_read(inputs)),)
+        reads = ((operation.operands[0], surfaces_of(inputs)),)
         return Footprint(operation.node, reads, operation.result, written)
 
     def lower(self, memory: Memory) -> Layer:
