@@ -25,6 +25,11 @@ ALIAS_IS_FREE = Rule(
     "memory, "
     "without a copy",
 )
+HOST_CONVERTS = Rule(
+    "host_converts",
+    "A float32 tensor must be an input of a partition that one QUANTIZE of it reads, or an output: "
+    "the host converts there",
+)
 RESULT_USED = Rule("result_used", "Something must read the results of a partition")
 PAD_RESULT_HIDDEN = Rule(
     "pad_result_hidden", "No node outside the partition may read a padded image"
@@ -53,6 +58,7 @@ RULES = (
     NOT_TAKEN_ALREADY,
     NOT_DENIED,
     ALIAS_IS_FREE,
+    HOST_CONVERTS,
     RESULT_USED,
     PAD_RESULT_HIDDEN,
     RESULTS_DEFINED,

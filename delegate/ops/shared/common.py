@@ -301,6 +301,19 @@ FIRST = (
     features_computed,
 )
 
+BEHIND_TYPES = (
+    options_known,
+    activation_supported,
+    static_shapes,
+    not_behind_dynamic_shapes,
+    no_empty_tensors,
+    no_variables,
+    constants_unchanged,
+    per_tensor_features,
+    features_computed,
+)
+"""Those of ``FIRST`` behind an operator's own rules for tensors of different types."""
+
 QUANTIZATION = (scales_positive, zero_points_in_range)
 
 # After the ranks are known, since they index the weights' shape.
