@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,11 @@ from delegate.compile.aot.rewrite import compile_ahead_of_time
 from delegate.compile.compiler import compile_model
 from delegate.conformance.builder.host_values import edged_model
 from delegate.conformance.edge_grid import float_values
+from delegate.conformance.reference import compute_all
 from delegate.host.library import library_path
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization
+from delegate.model.tflite_reader import read_graph
 from delegate.npu.program import parse
 from delegate.npu.tensor_layout import device_values
 from delegate.options import Options
@@ -38,6 +41,12 @@ def test_rounding_saturation_and_odd_numbers_are_the_kernels(scale: float, dtype
         (ours,) = Executable(compiled.program, "simulator").run([values])
         expected = kernel_results(model, values)
         np.testing.assert_array_equal(ours.view(np.int32), expected.view(np.int32))
+        tensors = {0: values}
+        for node in (graph := read_graph(model)).nodes:
+            if node.op in ("QUANTIZE", "DEQUANTIZE"):  # the suite's own oracles
+                found = compute_all(replace(graph, nodes=(node,)), tensors)
+                tensors[2 if node.op == "QUANTIZE" else 3] = found[node.outputs[0]]
+        np.testing.assert_array_equal(tensors[3].view(np.int32), expected.view(np.int32))
         (binding,) = parse(compiled.program).inputs
         levels = np.rint(expected / np.float32(inner[1].scale)) + zero_point
         np.testing.assert_array_equal(  # the reference of dumps
