@@ -143,7 +143,9 @@ def _multipliers() -> Grid:
             arithmetic = _extreme_arithmetic(
                 rng, type, (13, 1, 1, inputs), values[multiplier], ratios[ratio]
             )
-            builder.output(layers.conv(builder, rng, x, oc=13, kh=1, kw=1, arithmetic=arithmetic))
+            builder.output(
+                layers.conv(builder, rng, x, 13, layers.Window(1, 1), arithmetic=arithmetic)
+            )
             return builder.build()
 
         return Case(name, "Multipliers", build, differing=differing_of(type))
@@ -214,9 +216,11 @@ def _biases() -> Grid:
                 output_scale=0.03,
             )
             if is_dense:
-                y = layers.conv(builder, rng, x, oc=_CHANNELS, kh=3, kw=3, arithmetic=arithmetic)
+                y = layers.conv(
+                    builder, rng, x, _CHANNELS, layers.Window(3, 3), arithmetic=arithmetic
+                )
             else:
-                y = layers.depthwise(builder, rng, x, kh=3, kw=3, arithmetic=arithmetic)
+                y = layers.depthwise(builder, rng, x, layers.Window(3, 3), arithmetic=arithmetic)
             builder.output(y)
             return builder.build()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from delegate.conformance.builder.layers import Window
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Grid
@@ -16,7 +17,7 @@ from delegate.conformance.own_grid import (
     one_layer,
     window_of,
 )
-from delegate.conformance.random_layers import Window, conv
+from delegate.conformance.random_layers import conv
 
 _ODD_CHANNELS = (1, 3, 7, 16, 17, 31, 37, 67)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from delegate.conformance.builder.layers import Window
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid
@@ -15,7 +16,7 @@ from delegate.conformance.own_grid import (
     one_layer,
     window_of,
 )
-from delegate.conformance.random_layers import Window, depthwise
+from delegate.conformance.random_layers import depthwise
 
 
 def _case(

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from delegate.conformance.builder.layers import Window
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.case import Case
-from delegate.conformance.random_layers import Numbers, Window, draw_quantization
+from delegate.conformance.random_layers import Numbers, draw_quantization
 from delegate.conformance.tolerance import NONE, PER_CHANNEL
 from delegate.model.graph import DType, Padding, Quantization
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from delegate.conformance.builder import layers
+from delegate.conformance.builder.layers import Window
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
@@ -18,7 +19,6 @@ from delegate.conformance.grid import Axes, Grid, Numbered
 from delegate.conformance.random_layers import (
     LEVELS,
     Numbers,
-    Window,
     conv,
     depthwise,
     draw_quantization,

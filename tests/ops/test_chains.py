@@ -33,7 +33,7 @@ def start(dtype: DType, shape: tuple[int, ...] = SHAPES[0]) -> tuple[ModelBuilde
 
 
 def convolved(builder: ModelBuilder, x: int, channels: int = 24) -> int:
-    return layers.conv(builder, np.random.default_rng(3), x, oc=channels, kh=1, kw=1)
+    return layers.conv(builder, np.random.default_rng(3), x, channels, layers.Window(1, 1))
 
 
 def scaled(builder: ModelBuilder, x: int, factor: float = 1.0, shift: int = 0) -> Quantization:
@@ -232,7 +232,9 @@ def test_a_value_that_is_read_again_is_not_written_over() -> None:
 def test_every_job_loads_what_it_uses(cores: str) -> None:
     builder, x = start(DType.INT8, (1, 64, 48, 24))
     for _ in range(3):
-        x = silu(builder, layers.conv(builder, np.random.default_rng(1), x, oc=24, kh=3, kw=3))
+        x = silu(
+            builder, layers.conv(builder, np.random.default_rng(1), x, 24, layers.Window(3, 3))
+        )
     builder.output(convolved(builder, x))
     model = builder.build()
     split = Options(cores=cores, split_rows="always" if cores == "all" else "auto")
