@@ -137,8 +137,8 @@ def add_model(
         quantization = random_quantization(rng, dtype, scales[1], zero_points[1])
         if is_constant:
             low, high = LIMITS[dtype]
-            kind = np.int8 if dtype is DType.INT8 else np.uint8
-            b = builder.constant("b", rng.integers(low, high + 1, dims, dtype=kind), quantization)
+            values = rng.integers(low, high + 1, dims, dtype.element.dtype)
+            b = builder.constant("b", values, quantization)
         else:
             b = builder.input("b", dims, dtype, quantization)
     y = layers.add(
