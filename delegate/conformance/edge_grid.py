@@ -13,17 +13,17 @@ import numpy.typing as npt
 
 from delegate.conformance.builder import layers
 from delegate.conformance.builder.host_values import Body, edged_model, same_values
+from delegate.conformance.builder.layers import Window
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Grid
-from delegate.conformance.own_grid import dtype_of, shape_of
+from delegate.conformance.own_grid import EIGHT_BITS, dtype_of, shape_of, values_of
 from delegate.conformance.random_layers import draw_quantization
 from delegate.conformance.tolerance import NONE
 from delegate.model.graph import DType, Quantization
 
-_TYPES = ("uint8", "int8")
-_EDGES = ("float32", *_TYPES)
+_EDGES = ("float32", *EIGHT_BITS)
 _SHAPES = ("1x1x1x1", "1x7x5x3", "1x9x4x16", "2x3x11x33", "1x13x17x70", "3x5", "1x640")
 _SCALES = ("1e-30", "0.003", "0.5", "1", "7.3")
 _VALUES = 4096
@@ -39,7 +39,7 @@ def _convolution(rng: np.random.Generator) -> Body:
     """With a stride, so that the host folds pixels into channels."""
 
     def body(builder: ModelBuilder, x: int) -> int:
-        return layers.conv(builder, rng, x, oc=9, kh=3, kw=3, sh=2, sw=2)
+        return layers.conv(builder, rng, x, 9, Window(3, 3, 2, 2))
 
     return body
 
@@ -59,7 +59,7 @@ def _shapes() -> Grid:
     def is_in(*, before: str, shape: str, type: str, body: str) -> bool:
         return body == "values" or (shape.count("x") == 3 and shape != "1x1x1x1")
 
-    axes = {"before": _EDGES, "shape": _SHAPES, "type": _TYPES, "body": ("values", "conv")}
+    axes = {"before": _EDGES, "shape": _SHAPES, "type": EIGHT_BITS, "body": ("values", "conv")}
     return Grid("Edges.Shapes/", axes, make, is_in)
 
 
@@ -102,7 +102,7 @@ def _values() -> Grid:
         made, given = partial(build, scale, zero, type), partial(inputs, scale, zero, type)
         return Case(name, "Edges", made, differing=NONE, inputs=given)
 
-    axes = {"scale": _SCALES, "zero": ("low", "mid", "odd", "high"), "type": _TYPES}
+    axes = {"scale": _SCALES, "zero": ("low", "mid", "odd", "high"), "type": EIGHT_BITS}
     return Grid("Edges.Float/", axes, make)
 
 
@@ -114,15 +114,15 @@ def _bytes() -> Grid:
         return edged_model(shape, inner, before=_edge(before, rng))
 
     def inputs(before: str) -> Sequence[npt.NDArray[np.generic]]:
-        low, high = LIMITS[dtype_of(before)]
-        kind = np.int8 if before == "int8" else np.uint8
-        return [np.arange(low, high + 1).astype(kind).reshape(shape)]
+        return [values_of(dtype_of(before)).reshape(shape)]
 
     def make(name: str, *, before: str, type: str, draw: int) -> Case:
         made, given = partial(build, before, type), partial(inputs, before)
         return Case(name, "Edges", made, differing=NONE, inputs=given)
 
-    return Grid("Edges.Bytes/", {"before": _TYPES, "type": _TYPES, "draw": tuple(range(12))}, make)
+    return Grid(
+        "Edges.Bytes/", {"before": EIGHT_BITS, "type": EIGHT_BITS, "draw": tuple(range(12))}, make
+    )
 
 
 def families() -> tuple[Family, ...]:

@@ -25,9 +25,9 @@ from delegate.lower.task import (
     Ref,
     Source,
 )
+from delegate.npu.format_version import FORMAT_VERSION
 from delegate.npu.program import build_program, parse, serialize
 from delegate.npu.program_reader import open_program
-from delegate.npu.program_types import FORMAT_VERSION
 from delegate.npu.program_writer import checksum_position
 from delegate.npu.regcmd import unpack_word
 from tests.npu.sample_programs import chain_partition

@@ -95,7 +95,7 @@ def padding(
     y = b.tensor("y", (1, 10 + top, 9, 5 + channels), DType.INT8, per_tensor(0.5, 3))
     b.operator("PAD", (x, b.constant("amounts", amounts)), (y,), options.empty())
     if reader:
-        y = layers.conv(b, np.random.default_rng(0), y, oc=4, kh=3, kw=3, padding=scheme)
+        y = layers.conv(b, np.random.default_rng(0), y, 4, layers.Window(3, 3, padding=scheme))
     b.output(y)
     return read_graph(b.build())
 
