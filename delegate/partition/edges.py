@@ -15,8 +15,8 @@ from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
 from delegate.ops.operator import HostValues, Lowering, Side
 from delegate.ops.shared.host_values import is_float32
-from delegate.partition.rules import HOST_CONVERTS, refused
-from delegate.partition.types import Refusal, Rejection
+from delegate.partition.rules import HOST_CONVERTS, Refusal, refused
+from delegate.partition.types import Rejection
 
 
 @dataclass(frozen=True, slots=True)

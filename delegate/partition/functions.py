@@ -18,8 +18,8 @@ from delegate.ops.operator import Values
 from delegate.ops.shared.common import TYPE_RANGES
 from delegate.ops.shared.fixed_point import UndefinedResultError
 from delegate.partition.edges import plan_edges
-from delegate.partition.rules import RESULTS_DEFINED, facts_of, refused
-from delegate.partition.types import Refusal, Rejection
+from delegate.partition.rules import RESULTS_DEFINED, Refusal, facts_of, refused
+from delegate.partition.types import Rejection
 
 MOST_NODES = 64
 """Of a chain: more than any network has in a row; every one more is looked at again and again."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
 from delegate.errors import Rule
@@ -72,6 +74,15 @@ RULES = (
 
 TAKEN = "DELEGATE"
 """How the runtime calls a node that another delegate put in place of others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why ``node`` cannot be what its operator's record says, in its partition."""
+
+    node: Node
+    rule: Rule
+    problem: str
 
 
 def facts_of(graph: Graph, chip: Chip = DEFAULT) -> GraphFacts:

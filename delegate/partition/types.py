@@ -4,18 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delegate.errors import Rule
-from delegate.model.graph import Node
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why ``node`` cannot be what its operator's record says, in its partition."""
-
-    node: Node
-    rule: Rule
-    problem: str
-
 
 @dataclass(frozen=True, slots=True)
 class Rejection:

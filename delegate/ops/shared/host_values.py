@@ -5,34 +5,26 @@ from __future__ import annotations
 from delegate.lower.task import Affine
 from delegate.model.graph import DType, Graph, Node, Tensor
 from delegate.ops.operator import GraphFacts, constraint, named
-from delegate.ops.shared.common import FEATURE_TYPES
-
-
-def _wrong_type(tensor: Tensor) -> str | None:
-    if tensor.dtype not in FEATURE_TYPES:
-        return f"{named(tensor)} is {tensor.dtype.name}"
-    if tensor.quantization is None:
-        return f"{named(tensor)} is {tensor.dtype.name} without quantisation parameters"
-    return None
+from delegate.ops.shared.common import no_eight_bits
 
 
 @constraint()
 def quantised_input(facts: GraphFacts, node: Node) -> str | None:
     """The input must be quantised to int8 or uint8."""
-    return _wrong_type(facts.features(node)[0])
+    return no_eight_bits(facts.features(node)[0])
 
 
 @constraint()
 def quantised_or_float32_input(facts: GraphFacts, node: Node) -> str | None:
     """The input must be float32, or quantised to int8 or uint8."""
     source = facts.features(node)[0]
-    return None if source.dtype is DType.FLOAT32 else _wrong_type(source)
+    return None if source.dtype is DType.FLOAT32 else no_eight_bits(source)
 
 
 @constraint()
 def quantised_output(facts: GraphFacts, node: Node) -> str | None:
     """The output must be quantised to int8 or uint8."""
-    return _wrong_type(facts.outputs(node)[0])
+    return no_eight_bits(facts.outputs(node)[0])
 
 
 @constraint()
