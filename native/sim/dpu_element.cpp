@@ -101,12 +101,20 @@ int32_t ew_operand_of(const TaskPlan& task, uint32_t channel, uint64_t pixel) {
   return operands.ew ? operands.ew.element(channel, pixel) : 0;
 }
 
-uint32_t run_integer_element(const DpuConfig& dpu, const ChannelOperands& operands, int32_t value,
-                             int32_t ew_operand) {
-  int32_t x = run_bs_stage(dpu.bs, value, operands);
+// All stages before OUT_CVT.
+template <typename Number>
+static Number run_stages(const DpuConfig& dpu, const ChannelOperands& operands, Number x,
+                         int32_t ew_operand) {
+  x = run_bs_stage(dpu.bs, x, operands);
   x = run_bn_stage(dpu.bn, x, operands);
   if (dpu.lut.is_on) x = look_up(dpu.lut, x);
   x = run_ew_stage(dpu.ew, x, ew_operand);
+  return x;
+}
+
+uint32_t run_integer_element(const DpuConfig& dpu, const ChannelOperands& operands, int32_t value,
+                             int32_t ew_operand) {
+  const int32_t x = run_stages(dpu, operands, value, ew_operand);
   const int64_t result = scale_output(dpu.out, x);
   switch (dpu.out_element) {
     case Element::kInt8:
@@ -124,10 +132,7 @@ uint32_t run_integer_element(const DpuConfig& dpu, const ChannelOperands& operan
 
 uint32_t run_float_element(const DpuConfig& dpu, const ChannelOperands& operands, float value,
                            int32_t ew_operand) {
-  float x = run_bs_stage(dpu.bs, value, operands);
-  x = run_bn_stage(dpu.bn, x, operands);
-  if (dpu.lut.is_on) x = look_up(dpu.lut, x);
-  x = run_ew_stage(dpu.ew, x, ew_operand);
+  const float x = run_stages(dpu, operands, value, ew_operand);
   return float_output(dpu, scale_float(dpu.out, x));
 }
 
