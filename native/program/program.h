@@ -60,6 +60,10 @@ struct Fold {
   uint32_t top = 0;
   uint32_t left = 0;
 };
+// In the order of the fields of program.fbs.
+inline constexpr uint32_t Fold::* kFoldMembers[] = {
+    &Fold::height, &Fold::width,  &Fold::channels, &Fold::window_h, &Fold::window_w,
+    &Fold::step_h, &Fold::step_w, &Fold::top,      &Fold::left};
 
 // float32 on the host: scale * (q - zero_point), q of type `element` (Affine of
 // delegate/lower/task.py).
