@@ -100,6 +100,13 @@ def smallest_partition(graph: Graph, node: Node) -> Partition:
     return Partition(nodes, inputs, node.outputs)
 
 
+def partition_of(graph: Graph, nodes: Sequence[Node]) -> Partition:
+    """``nodes``, in execution order, of which the last one's result is wanted."""
+    written = {tensor for node in nodes for tensor in node.outputs}
+    read = dict.fromkeys(t for node in nodes for t in _computed(graph, node) if t not in written)
+    return Partition(tuple(node.index for node in nodes), tuple(read), nodes[-1].outputs)
+
+
 def _computed(graph: Graph, node: Node) -> tuple[int, ...]:
     found = (t for t in node.inputs if t >= 0 and graph.tensor(t).constant is None)
     return tuple(dict.fromkeys(found))
