@@ -60,10 +60,11 @@ def conv_stages(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FusedStages:
-    """Stages that compute more than the convolution; what the BS ALU adds to the array's sums, per
-    channel; and how far the results are from TensorFlow Lite's.
+    """Stages that compute ``following`` behind the convolution; what the BS ALU adds to the array's
+    sums, per channel; and how far the results are from TensorFlow Lite's.
     """
 
+    following: Following
     pipeline: Pipeline
     bias: Int64Array
     difference: Difference
@@ -83,7 +84,8 @@ def fused_stages(conv: Convolution, following: Following) -> FusedStages | None:
     if found is None:
         return None
     bias = _hardware_bias(conv, terms) + found.pipeline.bs.add
-    return FusedStages(found.pipeline, bias, Difference(found.proof.worst, found.proof.share))
+    difference = Difference(found.proof.worst, found.proof.share)
+    return FusedStages(following, found.pipeline, bias, difference)
 
 
 def choose_requantization(
@@ -144,6 +146,7 @@ def _ew_stage(
             surface_stride_bytes=other.surface_stride_bytes,
             offset=ew.offset,
             scale=ew.scale,
+            shift=ew.operand_shift,
         )
     if isinstance(ew.operand, int):
         assert ew.operation is EwOperation.ADD
@@ -177,25 +180,25 @@ def _terms(conv: Convolution) -> npt.NDArray[np.int16]:
 def _bs_stage(conv: Convolution, pipeline: Pipeline, operands: Ref) -> BsStage:
     """BS with the bias from memory, and the multiplier from memory where channels differ."""
     bs = pipeline.bs
-    if isinstance(bs.multiply, int):
-        return BsStage(
-            alu=Source.MEMORY,
-            mul=Source.REGISTER,
-            mul_operand=bs.multiply,
-            shift=bs.shift,
-            shift_negative=bs.shift,
-            ow=Source.REGISTER,
-            ow_operand=-conv.weight_zero_point,
-            operands=operands,
-        )
-    # Per-channel weights have zero point 0 (TFLite), so the OW operands of the blocks are 0.
-    return BsStage(
+    stage = BsStage(
         alu=Source.MEMORY,
         mul=Source.MEMORY,
         shift=bs.shift,
         shift_negative=bs.shift,
         ow=Source.MEMORY,
+        relu=bs.relu,
+        relux_max=bs.relux,
         operands=operands,
+    )
+    if not isinstance(bs.multiply, int):
+        # Per-channel weights have zero point 0 (TFLite), so the OW operands of the blocks are 0.
+        return stage
+    return replace(
+        stage,
+        mul=Source.REGISTER,
+        mul_operand=bs.multiply,
+        ow=Source.REGISTER,
+        ow_operand=-conv.weight_zero_point,
     )
 
 

@@ -18,6 +18,7 @@ from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_stages import FusedStages, conv_stages, fused_stages
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.numerics.fused_prover import Added, LookedUp, LookedUpAndAdded
 from delegate.lower.operation import Follower, Memory, Operation, Plan, Planning
 from delegate.lower.partial_sums import lower_input_groups
 from delegate.lower.resolved import Convolution
@@ -76,9 +77,14 @@ class PlannedConvolution:
 
     def followed_by(self, planning: Planning, plan: Follower, tensor: int) -> Plan | None:
         """Both in one task per tile."""
-        if self.fused is not None or isinstance(self.plan, InputGroups):
+        if isinstance(self.plan, InputGroups):
             return None
         following, other = plan.following(tensor)
+        if self.fused is not None:
+            before = self.fused.following
+            if not (isinstance(before, LookedUp) and isinstance(following, Added)):
+                return None
+            following = LookedUpAndAdded(before, following)
         result, writes = plan.operation.result, plan.footprint.writes
         if result in planning.joined and writes != self.surfaces_written:
             return None

@@ -208,15 +208,19 @@ def test_a_function_joins_the_convolution_before_it(
 
 
 def assert_nearer(tensor, wanted: Floats, fast, exact) -> None:
-    """The mean distance to the real number, of results that int8 can hold."""
+    """The mean distance to the real number, of results that int8 can hold: no larger where many
+    results differ, and else no larger by more than these few.
+    """
+    share = float((off(fast, exact) > 0).mean())
+    share_if_rounded = share if share < 0.05 else 0.0
     limits = real(np.array([LOWEST[tensor.dtype], LOWEST[tensor.dtype] + 255]), tensor.quantization)
     wanted = np.clip(wanted, *limits)
     errors = [
         np.abs(real(found, tensor.quantization) - wanted).mean() / tensor.quantization.scale
         for found in (fast, exact)
     ]
-    # Of so many results by chance; a rounding less is worth some hundredths of an LSB.
-    assert errors[0] <= errors[1] + 0.3 / np.sqrt(wanted.size)
+    # By chance, of so many results and of those that differ: 0.29 is the deviation of a rounding.
+    assert errors[0] <= errors[1] + 0.29 / np.sqrt(wanted.size) + MOST_LSB * share_if_rounded
 
 
 def two_convolutions(
@@ -287,15 +291,19 @@ def test_a_difference_joins_what_is_not_subtracted() -> None:
         within_bound(builder.build(), (0 if is_first else 1, 2))
 
 
-def within_bound(model: bytes, nodes: tuple[int, ...]) -> None:
-    """One task computes ``nodes``, as near to the reference kernels as it says."""
+def within_bound(model: bytes, nodes: tuple[int, ...]) -> Arrays:
+    """One task computes ``nodes``, as near to the reference kernels as it says; their results and
+    its.
+    """
     arrays = inputs_of(model)
     result, ours = run(model, FAST, arrays)
     (layer,) = joined(result)
     assert layer.nodes == nodes
     assert layer.difference is not None
     assert layer.difference.most_lsb <= MOST_LSB
-    assert off(ours[0], references(model, arrays)[0]).max() <= layer.difference.most_lsb
+    theirs = references(model, arrays)[0]
+    assert off(ours[0], theirs).max() <= layer.difference.most_lsb
+    return [ours[0], theirs]
 
 
 def equal_and_apart(model: bytes) -> None:
@@ -336,6 +344,36 @@ def test_a_residual_block_adds_in_the_task_of_its_convolution() -> None:
     y = convolution(builder, x, shape, arithmetic(DType.INT8), False)
     builder.output(summed(builder, x, y))
     within_bound(builder.build(), (0, 1))
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("scale", [0.036, 0.03, 0.05], ids=lambda s: f"scale {s}")
+@pytest.mark.parametrize("factor", [1.0, 1.37], ids=lambda f: f"by {f}")
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_and_an_addition_join_together(
+    name: str, factor: float, scale: float, dtype: DType
+) -> None:
+    """Scales that are simple ratios of one another, too: nothing may be left over that moves
+    results to one side, but for exact ties.
+    """
+    shape = (1, 19, 13, 40, 40, 1, 3)
+    builder, x = start(dtype, shape[:4])
+    y = FUNCTIONS[name][0](builder, convolution(builder, x, shape, arithmetic(dtype), False))
+    other = more(builder, dtype, shape[:4], scale, "other")
+    spec = builder.spec(y).quantization
+    assert spec is not None
+    target = Quantization((max(spec.scale, scale) * factor,), (middle(dtype, -31),))
+    z = builder.tensor("sum", shape[:4], dtype, target)
+    builder.operator("ADD", (other, y), (z,), options.add())
+    builder.output(z)
+    model = builder.build()
+    nodes = tuple(range(len(read_graph(model).nodes)))
+    ours, theirs = within_bound(model, nodes)
+    moved = float((ours.astype(np.int64) - theirs.astype(np.int64)).mean())
+    steps = np.arange(-128, 128)
+    sums = np.add.outer(steps * (spec.scale / target.scale), steps * (scale / target.scale))
+    ties = float((np.abs(sums - np.floor(sums) - 0.5) < 1e-4).mean())
+    assert abs(moved) <= ties / 2 + 0.01 + 2 / np.sqrt(ours.size)
 
 
 @pytest.mark.parametrize("spread", [4.0, 1e3, 1e6, 1e9])
@@ -392,8 +430,8 @@ def even_convolution(builder: ModelBuilder, x: int, dtype: DType, steps: float) 
 def test_as_many_results_differ_as_modelled(name: str) -> None:
     """Of accumulators that are even over the range, as the model takes them. What is not even is
     counted by result of the convolution: the same number of each is the model's assumption, so each
-    has the weight of one. The tolerance: five standard deviations of such a mean, by the spread
-    among inputs of their own, and a hundredth for the model's own sample.
+    has the weight of one. The tolerance: five standard deviations of the mean, by the spread among
+    inputs of their own, and a tenth for the model's own sample.
     """
     builder, x = start(DType.INT8, (1, 64, 64, 8))
     y = even_convolution(builder, x, DType.INT8, 1.0)
@@ -421,9 +459,9 @@ def test_as_many_results_differ_as_modelled(name: str) -> None:
         assert np.count_nonzero(counts) > 200
         shares.append(float((wrong[counts > 0] / counts[counts > 0]).mean()))
     assert layer.difference is not None
-    tolerance = 5 * float(np.std(shares)) / np.sqrt(len(shares)) + 0.01
+    tolerance = 5 * float(np.std(shares)) / np.sqrt(len(shares)) + 0.1 * layer.difference.share
     assert abs(float(np.mean(shares)) - layer.difference.share) <= tolerance
-    assert layer.difference.share > 0.05
+    assert layer.difference.share > 0
 
 
 def inner(model: bytes, node: int, arrays: Arrays) -> npt.NDArray[np.generic]:

@@ -1,23 +1,30 @@
-"""A table or an addition in the convolution's own task: one rounding less than TensorFlow Lite.
+"""A table or an addition in the convolution's own task: fewer roundings than TensorFlow Lite.
 
     BS       t = round((acc + moved) * C >> s1)
-    BN       u = round(t * D >> s2), clamped       counted from the least result of the convolution
+    BN       u = round(t * D >> s2)                counted from the least result of the convolution
     table    T = f(u)                              in units of 1/32 LSB, interpolated
     EW       v = T + 64, or u + (e + offset) * M   in units of 1/256 LSB, or 2^-R LSB of the sum
     OUT_CVT  out = round_half_away(v >> R) + offset
 
-TensorFlow Lite rounds to int8 before it looks up or adds; here that rounding is left out, so the
-result is nearer to the real numbers, and not TensorFlow Lite's. The clamps of int8, or of the
-activation, stay: they are BN's ReLU and its upper limit, and ``moved`` puts the least result at 0.
-What that adds is taken off again by the place of the table's first entry, or by EW and OUT_CVT
-together: EW's operand is moved by whole steps, the result by whole LSBs, and among 256 ways of both
-one leaves a rest of some thousandths of an LSB, by which the clamps are moved.
+TensorFlow Lite rounds to int8, twice, before it looks up or adds. There are two ways:
+
+* **rounded**: BS rounds to LSBs and clamps, BN multiplies by the unit. A result differs where one
+  rounding, or the 15 bits of C, give another LSB than TensorFlow Lite's two do: seldom, but where a
+  function is steep by as much as it rises there.
+* **unrounded**: C and D together have some 28 bits, and BN clamps. The result is nearer to the real
+  numbers and often another one than TensorFlow Lite's, but never by much.
+
+The clamps of int8, or of the activation, stay: ReLU and its upper limit, and ``moved`` puts the
+least result at 0. What that adds is taken off again by the place of the table's first entry, or by
+EW and OUT_CVT together: EW's operand is moved by whole steps, the result by whole LSBs, and among
+many ways of both one leaves hardly a rest, by which the clamps are moved.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,7 +36,15 @@ from delegate.lower.numerics.factors import (
     UNIT_SCALE,
     UNIT_SHIFT,
 )
-from delegate.lower.numerics.fused_prover import Added, Following, FusedProof, LookedUp, prove_fused
+from delegate.lower.numerics.fused_prover import (
+    Added,
+    Following,
+    FusedProof,
+    LookedUp,
+    LookedUpAndAdded,
+    prove_fused,
+)
+from delegate.lower.numerics.pair_prover import SumTarget
 from delegate.lower.numerics.pipeline import (
     ENTRY_OFFSET,
     ENTRY_SCALE,
@@ -55,7 +70,12 @@ MOST_LSB = 2
 _MAX_SHIFT = 63
 # OUT_CVT_SHIFT has six bits.
 _MAX_UNIT_BITS = 63 - UNIT_SHIFT
+# Below the point of a TensorFlow Lite multiplier's mantissa.
+_Q_BITS = 31
 _TRIED_FACTORS = 256
+_FAR_STEPS = 1 << 13
+# Of an int8 operand, on average.
+_MEAN_OPERAND = 64
 _OPERAND_STEPS = 128
 
 
@@ -70,77 +90,166 @@ class FusedRequantization:
 def requantize_fused(
     target: Target, following: Following, *, per_channel: bool
 ) -> FusedRequantization | None:
-    """None where no stages are proven within MOST_LSB."""
+    """Of both ways the one whose results differ more seldom, by the prover's model. None where no
+    stages are proven within MOST_LSB.
+    """
     near = target if per_channel else target.widest()
-    pipeline = (
-        _looking_up(near, following, per_channel=per_channel)
-        if isinstance(following, LookedUp)
-        else _adding(near, following, per_channel=per_channel)
-    )
-    if pipeline is None:
-        return None
-    proof = prove_fused(pipeline, near, following)
-    if not proof.is_sound or proof.worst > MOST_LSB:
-        return None
-    return FusedRequantization(pipeline, proof)
+    found = []
+    for front in (_rounded, _unrounded):
+        pipeline = _pipeline(_Convolution(near, per_channel, front), following)
+        if pipeline is None:
+            continue
+        proof = prove_fused(pipeline, near, following)
+        if proof.is_sound and proof.worst <= MOST_LSB:
+            found.append(FusedRequantization(pipeline, proof))
+    return min(found, key=lambda one: one.proof.share, default=None)
 
 
-def _looking_up(target: Target, function: LookedUp, *, per_channel: bool) -> Pipeline | None:
-    front = _counted_from_least(target, INDEX_STEP, 0.0, per_channel=per_channel)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Convolution:
+    """``front``: BS and BN that give so many units per LSB from the least result on, and a rest
+    more; None where they do not fit.
+    """
+
+    target: Target
+    per_channel: bool
+    front: Callable[[_Convolution, float, float], tuple[Bs, Bn] | None]
+
+    @property
+    def ratios(self) -> FloatArray:
+        """LSB per accumulator."""
+        shift = (self.target.exponent - _Q_BITS).astype(np.int32)
+        return np.asarray(np.ldexp(self.target.q.astype(np.float64), shift))
+
+    @property
+    def below_zero(self) -> int:
+        """From the least result to the zero point."""
+        return self.target.zero_point - self.target.outputs[0]
+
+    @property
+    def span(self) -> int:
+        """From the least result to the largest."""
+        return self.target.outputs[1] - self.target.outputs[0]
+
+    def operand(self, values: Int64Array) -> Operand:
+        """Per channel from memory, else from a register."""
+        return values if self.per_channel else int(values[0])
+
+
+def _pipeline(conv: _Convolution, following: Following) -> Pipeline | None:
+    match following:
+        case LookedUp():
+            return _looking_up(conv, following)
+        case Added():
+            return _adding(conv, following.target)
+        case LookedUpAndAdded():
+            return _looking_up_and_adding(conv, following)
+
+
+def _looking_up(conv: _Convolution, function: LookedUp) -> Pipeline | None:
+    front = conv.front(conv, INDEX_STEP, 0.0)
     if front is None:
         return None
     return Pipeline(
         *front,
         Ew(EwOperation.ADD, -ENTRY_OFFSET),
         OutCvt(1, ENTRY_SCALE.bit_length() - 1),
-        Table(function.results, target.outputs[0] - INT8_MIN),
+        Table(function.results, conv.target.outputs[0] - INT8_MIN),
     )
 
 
-def _adding(target: Target, following: Added, *, per_channel: bool) -> Pipeline | None:
-    """None where the sum has an activation that int8 does not make by itself, or the convolution's
-    result is subtracted.
+def _looking_up_and_adding(conv: _Convolution, following: LookedUpAndAdded) -> Pipeline | None:
+    """EW adds the other tensor in units of an entry. The zero points, and what entries are less
+    than their results, become whole LSBs of the sum: some number of steps by which the operand is
+    moved, and a multiplier next to the nearest, leave hardly a rest.
     """
-    total = following.target
+    looked_up, total = _looking_up(conv, following.function), following.total.target
+    if looked_up is None or not _has_own_clamps(total):
+        return None
     first, second = (scale / total.scales[2] for scale in total.scales[:2])
-    if total.outputs != (INT8_MIN, INT8_MAX) or total.signs[0] < 0:
+    ratio = second / first * ENTRY_SCALE
+    shift = math.floor(math.log2((MAX_OPERAND_MULTIPLIER - 1) / ratio))
+    out_bits = FACTOR_BITS - math.frexp(first / ENTRY_SCALE)[1]
+    if not (0 <= shift <= _MAX_SHIFT and 0 <= out_bits <= _MAX_SHIFT):
+        return None
+    multiplier = min(round(math.ldexp(first / ENTRY_SCALE, out_bits)), LARGEST_FACTOR)
+    lsb = math.ldexp(multiplier, -out_bits)  # of the sum, per unit: as OUT_CVT has it
+    exact = math.ldexp(ratio, shift)
+    scales = round(exact) + np.arange(-1, 2)[:, np.newaxis]
+    steps = np.arange(-_FAR_STEPS, _FAR_STEPS)
+    per_step = np.ldexp(scales * lsb, -shift) * total.signs[1]
+    added = (total.zero_points[0] * ENTRY_SCALE + ENTRY_OFFSET) * lsb + steps * per_step
+    off = np.abs(scales / exact - 1.0) * (second * _MEAN_OPERAND)
+    best = np.unravel_index(np.argmin(np.abs(added - np.rint(added)) + off), added.shape)
+    ew = Ew(
+        EwOperation.ADD,
+        offset=int(steps[best[1]]) - total.zero_points[1],
+        scale=total.signs[1] * int(scales[best[0], 0]),
+        operand_shift=shift,
+    )
+    out = OutCvt(multiplier, out_bits, total.zero_points[2] - round(float(added[best])))
+    return replace(looked_up, ew=ew, out=out)
+
+
+def _has_own_clamps(total: SumTarget) -> bool:
+    """Whether int8 clamps the sum as its activation does, and the first operand is not
+    subtracted.
+    """
+    return total.outputs == (INT8_MIN, INT8_MAX) and total.signs[0] > 0
+
+
+def _adding(conv: _Convolution, total: SumTarget) -> Pipeline | None:
+    first, second = (scale / total.scales[2] for scale in total.scales[:2])
+    if not _has_own_clamps(total):
         return None
     bits = min(
-        math.floor(math.log2((MAX_OPERAND_MULTIPLIER + 0.49) / second)),
-        KEPT_BITS - math.frexp(first * (INT8_MAX - INT8_MIN) + 1.0)[1],
+        math.floor(math.log2((MAX_OPERAND_MULTIPLIER + 0.49) / max(first, second))),
         _MAX_UNIT_BITS,
     )
     if bits < 0:
         return None
     unit = math.ldexp(1.0, bits)
-    scale = round(second * unit)
+    scale = total.signs[1] * round(second * unit)
     # What BN is to give at the zero point of the convolution's result.
-    base = (target.zero_point - target.outputs[0]) * first * unit
-    steps = np.arange(-_OPERAND_STEPS, _OPERAND_STEPS) * (total.signs[1] * scale)
+    base = conv.below_zero * first * unit
+    steps = np.arange(-_OPERAND_STEPS, _OPERAND_STEPS) * scale
     whole = np.rint((base + steps) / unit)
     rest = whole * unit - steps - base
     best = int(np.argmin(np.abs(rest)))
-    front = _counted_from_least(target, first * unit, float(rest[best]), per_channel=per_channel)
+    front = conv.front(conv, first * unit, float(rest[best]))
     if front is None:
         return None
     offset = (best - _OPERAND_STEPS) - total.zero_points[1]
-    ew = Ew(EwOperation.ADD, offset=offset, scale=total.signs[1] * scale)
+    ew = Ew(EwOperation.ADD, offset=offset, scale=scale)
     out = OutCvt(UNIT_SCALE, UNIT_SHIFT + bits, total.zero_points[2] - int(whole[best]))
     return Pipeline(*front, ew, out)
 
 
-def _counted_from_least(
-    target: Target, unit: float, rest: float, *, per_channel: bool
-) -> tuple[Bs, Bn] | None:
-    """BS and BN that give ``unit`` per LSB from the least result on, and ``rest`` more; clamped at
-    both ends. None where the shifts do not fit.
-    """
+def _rounded(conv: _Convolution, unit: float, rest: float) -> tuple[Bs, Bn] | None:
+    """BS rounds to LSBs and clamps: one rounding where TensorFlow Lite has two."""
+    ratios = conv.ratios
+    bits = FACTOR_BITS - math.frexp(float(ratios.max()))[1]
+    if not 0 <= bits <= _MAX_SHIFT or not round(unit) or round(unit) > LARGEST_FACTOR:
+        return None
+    first = np.minimum(np.rint(np.ldexp(ratios, bits)), LARGEST_FACTOR).astype(np.int64)
+    if not first.all():
+        return None
+    moved = np.rint(conv.below_zero / ratios)
+    if np.abs(moved).max() >= 1 << KEPT_BITS:
+        return None
+    bs = Bs(conv.operand(moved.astype(np.int64)), conv.operand(first), bits, True, conv.span)
+    # The least result at the place that the exact unit gives it.
+    summand = round(conv.below_zero * (unit - round(unit)) + rest)
+    return bs, Bn(round(unit), summand)
+
+
+def _unrounded(conv: _Convolution, unit: float, rest: float) -> tuple[Bs, Bn] | None:
+    """BS and BN together multiply; nothing is rounded to LSBs."""
+    target = conv.target
     if not (target.q > 0).all():
         return None
-    ratios = np.ldexp(target.q.astype(np.float64), (target.exponent - 31).astype(np.int32))
-    slope = ratios * unit
-    at_zero = (target.zero_point - target.outputs[0]) * unit + rest
-    moved = np.rint(at_zero / slope)
+    slope = conv.ratios * unit
+    moved = np.rint((conv.below_zero * unit + rest) / slope)
     magnitude = np.maximum(np.abs(target.low + moved), np.abs(target.high + moved))
     if magnitude.max() >= 1 << KEPT_BITS or (magnitude * slope).max() >= 1 << KEPT_BITS:
         return None
@@ -150,15 +259,9 @@ def _counted_from_least(
     if bits < bs_shift:
         return None
     first, second = _factors(np.ldexp(slope, bits))
-    limit = round((target.outputs[1] - target.outputs[0]) * unit)
-    adds: Operand = moved.astype(np.int64)
-    multiplies: Operand = first
-    scales: Operand = second
-    if not per_channel:
-        adds, multiplies, scales = int(moved[0]), int(first[0]), int(second[0])
     return (
-        Bs(adds, multiplies, bs_shift),
-        Bn(scales, shift=bits - bs_shift, relu=True, relux=limit),
+        Bs(conv.operand(moved.astype(np.int64)), conv.operand(first), bs_shift),
+        Bn(conv.operand(second), shift=bits - bs_shift, relu=True, relux=round(conv.span * unit)),
     )
 
 

@@ -24,10 +24,13 @@ from delegate.lower.numerics.pipeline import FloatArray, Int64Array, Pipeline
 from delegate.lower.numerics.prover import Target
 
 _INTERPOLATION_ERROR = 1
-# Of the model: channels, accumulators of a result, and every so many values of the other tensor.
+# Of the model: channels, every so many values of the other tensor, and how many results are looked
+# at for a channel and a result of the convolution, at accumulators as far from one another. Where
+# the first one is goes by the golden ratio, which is even over all of them.
 _CHANNELS = 8
-_PLACES = 8
 _OTHER_STEP = 5
+_SAMPLES = 256
+_GOLDEN = (5.0**0.5 - 1.0) / 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +65,24 @@ class Added:
         return INT8_VALUES.astype(np.float64)
 
 
-Following = LookedUp | Added
+@dataclass(frozen=True, eq=False)
+class LookedUpAndAdded:
+    """The result of ``function`` is the first operand of ``total``."""
+
+    function: LookedUp
+    total: Added
+
+    def wanted(self, firsts: Sequence[int] | Int64Array) -> Int64Array:
+        """[firsts, 256]: as ``Added``."""
+        return self.total.wanted(self.function.wanted(firsts)[:, 0])
+
+    @property
+    def others(self) -> FloatArray:
+        """Values of the other tensor."""
+        return self.total.others
+
+
+Following = LookedUp | Added | LookedUpAndAdded
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,18 +162,21 @@ def _share(
     """Of some channels, of every result some accumulators."""
     channels = np.unique(np.linspace(0, len(first) - 1, _CHANNELS).astype(np.int64))
     first, last = first[channels], last[channels]
-    places = (np.arange(_PLACES) + 0.5) / _PLACES
+    others = following.others[::_OTHER_STEP]
+    count_of_places = -(-_SAMPLES // others.size)
     differing, count = 0, 0
     for number, channel in enumerate(channels):
         stages = pipeline.of(slice(int(channel), int(channel) + 1))
         rows = np.flatnonzero(first[number] <= last[number])
+        starts = ((rows + number * wanted.shape[0]) * _GOLDEN % 1.0)[:, np.newaxis]
+        places = (np.arange(count_of_places) + starts) / count_of_places
         start = first[number, rows, np.newaxis]
         inside = np.floor((last[number, rows, np.newaxis] - start + 1) * places).astype(np.int64)
         x = _before_table(stages, (start + inside).reshape(1, -1))
         if stages.table is not None:
             x = stages.table.of(x)
         x = x.reshape(rows.size, -1, 1)
-        results = pipeline.finish(x, following.others[::_OTHER_STEP])
+        results = pipeline.finish(x, others)
         off = results != wanted[rows, np.newaxis, ::_OTHER_STEP]
         differing, count = differing + int(np.count_nonzero(off)), count + off.size
     return differing / count

@@ -8,7 +8,7 @@
 
 BS adds before it multiplies, BN after. Shifts round half to even; OUT_CVT's rounds half away from
 zero. An operand is a number (a register) or an array with one value per channel (memory); EW's can
-also be another tensor, which then passes a conversion: (e + offset) * scale. A lookup table stands
+also be another tensor, converted before: (e + offset) * scale >> shift. A lookup table stands
 between BN and EW.
 
 Every stage but a table rises with its input as long as no multiplier is negative, and so does a
@@ -103,8 +103,8 @@ def table_entries(results: Int64Array) -> Int64Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ew:
-    """``operand`` None: another tensor, of which ``(e + offset) * scale`` is taken. ``shift``: of a
-    product.
+    """``operand`` None: another tensor, of which ``(e + offset) * scale >> operand_shift`` is
+    taken, rounded half to even. ``shift``: of a product.
     """
 
     operation: EwOperation
@@ -114,6 +114,14 @@ class Ew:
     shift: int = 0
     relu: bool = False
     relux: int | None = None
+    operand_shift: int = 0
+
+    def converted(self, e: FloatArray | float) -> FloatArray | float:
+        """The operation's operand, of values of the other tensor."""
+        if self.operand is not None:
+            return _column(self.operand)
+        wide = (e + self.offset) * self.scale
+        return np.rint(wide * 2.0**-self.operand_shift) if self.operand_shift else wide
 
     def of(self, x: FloatArray, operand: FloatArray | float) -> FloatArray:
         """What it makes of ``x`` and its converted operand, before its clamps."""
@@ -206,8 +214,7 @@ class Pipeline:
         """What EW computes before its clamps; OUT_CVT, without its offset."""
         ew, out = self.ew, self.out
         if ew is not None:
-            operand = (e + ew.offset) * ew.scale if ew.operand is None else _column(ew.operand)
-            x = ew.of(x, operand)
+            x = ew.of(x, ew.converted(e))
             yield x
             x = _clamped(x, ew.relu, ew.relux)
         x = x * (out.scale * 2.0**-out.shift)
