@@ -91,6 +91,18 @@ _BS: Final = (
         "one rounding by OUT_CVT",
         {"DPU.DATA_FORMAT.BS_MUL_SHIFT_VALUE_NEG": NONZERO},
     ),
+    Feature(
+        "bs_clamp",
+        "BS clamps at 0 and above, behind its multiplication",
+        Rank.DOCUMENTED,
+        "manual; vendor: the same in BN",
+        "numerics=fast clamps in BN",
+        {
+            "DPU.BS_CFG.BS_BYPASS": _OFF,
+            "DPU.BS_CFG.BS_RELU_BYPASS": _OFF,
+            "DPU.BS_CFG.BS_RELUX_EN": _ON,
+        },
+    ),
 )
 
 _BN_ON: Settings = {"DPU.BN_CFG.BN_BYPASS": _OFF}
