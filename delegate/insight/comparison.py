@@ -27,6 +27,7 @@ from delegate.host.samples import Sample
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
+from delegate.ops.shared.host_values import is_float32
 from delegate.options import Options
 from delegate.partition.functions import smallest_partition
 
@@ -265,7 +266,7 @@ class _Operators:
         self._nodes = [
             _Operator(result.graph, node, options)
             for node in nodes
-            if OPERATORS[node.op].lowering is Lowering.TASKS
+            if OPERATORS[node.op].lowering is Lowering.TASKS and not is_float32(result.graph, node)
         ]
         tensors = [tensor for node in self._nodes for tensor in node.tensors]
         self._reference = ReferenceModel.load(path, reference_kernels=True, tensors=tensors)
