@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from delegate.conformance.builder import options
-from delegate.conformance.builder.aliases import concatenation, reshape, slice_of, split
+from delegate.conformance.builder.aliases import concatenation, reshape, slice_of, split, transpose
 from delegate.conformance.builder.functions import function
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.options import BuiltinOptions
@@ -22,6 +22,9 @@ from delegate.ops.space_to_depth import SpaceToDepthOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
 
 _TYPES = ("uint8", "int8")
+_ORDERS = {
+    "columns": (0, 2, 1, 3), "channels": (0, 1, 3, 2), "first": (0, 3, 1, 2), "head": (0, 3, 1, 2),
+}  # fmt: skip
 
 
 def _computed(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
@@ -126,6 +129,37 @@ def _reshapes() -> Grid:
     )
 
 
+def _reorders() -> Grid:
+    """Reshapes that change channels, transposes, and one behind the other."""
+    sizes = {
+        "1x5x7x12": "1x35x3x4", "1x4x5x85": "1x20x17x5", "1x3x20x16": "1x3x4x80",
+        "1x1x33x1": "1x1x1x33", "1x6x4x273": "1x24x3x91", "1x4x16x37": "1x4x8x74",
+    }  # fmt: skip
+
+    def make(name: str, *, shape: str, by: str, type: str) -> Case:
+        def build(rng: np.random.Generator) -> bytes:
+            builder, dtype = ModelBuilder("reorder"), dtype_of(type)
+            given = shape_of(shape)
+            x = builder.input("x", given, dtype, draw_quantization(rng, dtype))
+            y = _computed(builder, rng, x)
+            if by == "reshape":
+                y = reshape(builder, y, shape_of(sizes[shape]))
+            else:
+                y = transpose(builder, y, _ORDERS[by])
+            if by == "head":
+                y = reshape(builder, y, (1, given[3], given[1] * given[2]))
+            builder.output(_computed(builder, rng, y))
+            return builder.build()
+
+        return Case(name, "Reorders", build, differing=NONE)
+
+    return Grid(
+        "Reorders.Op/",
+        {"shape": tuple(sizes), "by": ("reshape", *_ORDERS), "type": _TYPES},
+        make,
+    )
+
+
 def _blocks() -> Grid:
     def make(name: str, *, op: str, block: int, channels: int, size: str, type: str) -> Case:
         def build(rng: np.random.Generator) -> bytes:
@@ -223,4 +257,4 @@ def _transposed() -> Grid:
 
 def families() -> tuple[Family, ...]:
     """All families of this file."""
-    return (_joins(), _cuts(), _splits(), _reshapes(), _blocks(), _transposed())
+    return (_joins(), _cuts(), _splits(), _reshapes(), _reorders(), _blocks(), _transposed())

@@ -20,6 +20,7 @@ from delegate.chip.chip import Chip
 from delegate.errors import Rule
 from delegate.lower.memory.tensors import View
 from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.order import Order
 from delegate.lower.task import Fold
 from delegate.model.graph import Graph, Node, Tensor
 from delegate.model.operator_options import Options
@@ -77,6 +78,20 @@ class GraphFacts:
     def computed(self) -> frozenset[int]:
         """Tensors that a node writes."""
         return frozenset(t for node in self.graph.nodes for t in node.outputs if t != ABSENT)
+
+    @cached_property
+    def makers(self) -> Mapping[int, Node]:
+        """The node that writes each computed tensor."""
+        return {t: node for node in self.graph.nodes for t in node.outputs if t != ABSENT}
+
+    @cached_property
+    def readers(self) -> Mapping[int, tuple[Node, ...]]:
+        """The nodes that read each tensor, one for each time."""
+        found: dict[int, list[Node]] = {}
+        for node in self.graph.nodes:
+            for tensor in node.inputs:
+                found.setdefault(tensor, []).append(node)
+        return {tensor: tuple(nodes) for tensor, nodes in found.items()}
 
     @cached_property
     def sources(self) -> Mapping[int, int]:
@@ -140,6 +155,8 @@ Check = Callable[[GraphFacts, Node], str | None]
 
 Shape = tuple[int, ...]
 Shapes = Callable[[Graph, Node], Sequence[Shape]]
+
+Reordering = Callable[[Graph, Node, Order], Order | None]
 
 Values = npt.NDArray[np.int64]
 Function = Callable[[Graph, Node, Sequence[Values]], Values]
@@ -225,6 +242,8 @@ class Operator:
     a ``plan``, the operator runs on the NPU where its operands follow from one value.
     ``shapes``: those of its outputs, which follow from its inputs alone (ValueError: from these
     none do); left out, they are what the operands of ``function`` broadcast to.
+    ``order``: of its result's elements in what its operand's were made of, where it computes
+    nothing; None: unknown.
     ``prefers_tasks``: than to be a function all by itself.
     ``fold``: how the host may fold its first input. ``pads``: the rows above and columns left of
     the image that a neighbour gives its reader. ``follows_runtime``: reference kernels of runtimes
@@ -247,6 +266,7 @@ class Operator:
     plan: Callable[[Planning, Operation], Plan] | None = None
     function: Function | None = None
     shapes: Shapes | None = None
+    order: Reordering | None = None
     prefers_tasks: bool = False
     fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
     pads: Callable[[Graph, Node], tuple[int, int]] | None = None

@@ -16,9 +16,10 @@ from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
 from delegate.ops.shared.functions import TablePlan
+from delegate.ops.shared.reshaping import reorder_operations
 from delegate.partition.aliases import place_aliases
 from delegate.partition.functions import FunctionPlan, plan_functions
-from delegate.partition.rules import ALIAS_IS_FREE, PAD_RESULT_HIDDEN, RESULT_USED
+from delegate.partition.rules import ALIAS_IS_FREE, PAD_RESULT_HIDDEN, RESULT_USED, facts_of
 
 
 def workload_of(graph: Graph, partition: Partition) -> Workload:
@@ -34,10 +35,17 @@ def workload_of(graph: Graph, partition: Partition) -> Workload:
     nodes = [graph.node(index) for index in partition.nodes]
     neighbours = _neighbours(partition, nodes)
     free = {node.index for node in joined.aliases}
+    moved = [
+        node for node in nodes if OPERATORS[node.op].order is not None and node.index not in free
+    ]
+    reordered = reorder_operations(facts_of(graph), moved, {node.index for node in moved})
     operations: list[Operation] = []
     for node in nodes:
         if node.index in functions.chains:
             operations.append(_function(graph, node, functions))
+        elif OPERATORS[node.op].order is not None:
+            if node.index in reordered:
+                operations.append(reordered[node.index])
         elif OPERATORS[node.op].lowering is Lowering.TASKS:
             if node.index not in functions.within:
                 operations.append(_operation(graph, node, neighbours))

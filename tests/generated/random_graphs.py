@@ -306,6 +306,35 @@ def _pool(g: _Generator, x: int) -> list[int]:
     return [y]
 
 
+def _transpose(g: _Generator, x: int) -> list[int]:
+    """Also with a reshape behind it, as heads have it."""
+    axes = [(0, 2, 1, 3), (0, 3, 1, 2), (0, 1, 3, 2), (0, 2, 3, 1)][g.pick(range(4))]
+    g.read.add(x)
+    y = aliases.transpose(g.builder, x, axes, f"transposed{len(g.words)}")
+    if g.is_resized or g.is_stretched or g.chance(0.6):
+        return [y]
+    _, h, w, c = g.shape(y)
+    shape = (g.shape(y)[0], 1, h, w * c) if g.chance(0.5) else (g.shape(y)[0], h, 1, w * c)
+    z = aliases.reshape(g.builder, y, shape, f"reshaped{len(g.words)}")
+    g.read.add(y)
+    return [y, z] if g.chance(0.3) else [z]
+
+
+def _reshape(g: _Generator, x: int) -> list[int]:
+    """Pixels that become channels, or the other way round."""
+    n, h, w, c = g.shape(x)
+    if g.is_resized or g.is_stretched:
+        return []
+    parts = [k for k in range(2, 9) if c % k == 0]
+    if parts and g.chance(0.6):
+        k = parts[g.pick(len(parts))]
+        shape = (n, h, w * k, c // k)
+    else:
+        shape = (n, h, 1, w * c) if g.chance(0.5) else (n, w, h, c)
+    g.read.add(x)
+    return [aliases.reshape(g.builder, x, shape, f"reshaped{len(g.words)}")]
+
+
 def _more_input(g: _Generator, x: int) -> list[int]:
     return [g.input(g.shape(x))]
 
@@ -320,10 +349,13 @@ MAKERS: dict[str, Callable[[_Generator, int], list[int]]] = {
     "slice": _slice,
     "pad": _pad,
     "pool": _pool,
+    "transpose": _transpose,
+    "reshape": _reshape,
     "input": _more_input,
 }
 STEPS = (*3 * ("conv",), *2 * ("depthwise",), "dense", *4 * ("add",), *3 * ("concat",),
-         *2 * ("split",), *2 * ("slice",), *2 * ("pad",), "pool", "input")  # fmt: skip
+         *2 * ("split",), *2 * ("slice",), *2 * ("pad",), "pool", "input",
+         *2 * ("transpose",), "reshape")  # fmt: skip
 
 
 def random_graph(seed: int) -> RandomGraph:

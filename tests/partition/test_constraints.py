@@ -155,6 +155,14 @@ def reshaped(shape: tuple[int, ...] = (1, 6, 32)) -> Graph:
     return read_graph(b.build())
 
 
+def turned(axes: tuple[int, ...]) -> Graph:
+    """TRANSPOSE of [1, 3, 2, 32]."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
+    b.output(aliases.transpose(b, x, axes))
+    return read_graph(b.build())
+
+
 def shape_computed() -> Graph:
     """A reshape whose shape is an input."""
     graph = reshaped()
@@ -526,7 +534,15 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: transposed((1, 11, 12, 3)), "to [1, 11, 12, 3]"),
         (lambda: transposed((1, 8, 12, 3), kernel=31), "the kernel is 31 x 31"),
     ],
-    "reshape_keeps_pixels": [(lambda: reshaped((1, 3, 4, 16)), "[1, 3, 4, 16]")],
+    "order_possible": [
+        (lambda: reshaped((3, 1, 2, 32)), "[3, 1, 2, 32]"),
+        (lambda: reshaped((1, 1, 4, 48)), "[1, 1, 4, 48]"),
+    ],
+    "transposed_axes": [
+        (lambda: turned((0, 1, 1, 2)), "the axes are [0, 1, 1, 2]"),
+        (lambda: with_input(turned((0, 3, 1, 2)), 1, constant=None), "does not hold 4 constants"),
+        (lambda: with_output(turned((0, 3, 1, 2)), shape=(1, 32, 2, 3)), "[1, 32, 2, 3]"),
+    ],
     "new_shape_constant": [(shape_computed, "is computed")],
     "weights_not_shuffled": [(lambda: with_options(fc(), weights_format=1), "shuffled")],
     "weights_rank": [(lambda: with_input(fc(), W, shape=(5, 3, 4)), "[5, 3, 4]")],

@@ -82,3 +82,13 @@ def reshape(
     numbers = np.array(shape if op == "RESHAPE" else same, np.int32)
     builder.operator(op, (x, builder.constant(f"{name}/numbers", numbers)), (y,), options.empty())
     return y
+
+
+def transpose(builder: ModelBuilder, x: int, axes: Sequence[int], name: str = "transposed") -> int:
+    """``x`` with its dimensions in another order."""
+    spec = builder.spec(x)
+    shape = [spec.shape[axis] for axis in axes]
+    y = builder.tensor(name, shape, spec.dtype, spec.quantization)
+    numbers = builder.constant(f"{name}/axes", np.array(axes, np.int32))
+    builder.operator("TRANSPOSE", (x, numbers), (y,), options.empty(), version=2)
+    return y
