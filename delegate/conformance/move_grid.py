@@ -7,10 +7,21 @@ from __future__ import annotations
 import numpy as np
 
 from delegate.conformance.builder import options
-from delegate.conformance.builder.aliases import concatenation, reshape, slice_of, split, transpose
+from delegate.conformance.builder.aliases import (
+    concatenation,
+    pack,
+    reshape,
+    slice_of,
+    split,
+    split_v,
+    transpose,
+    unpack,
+)
 from delegate.conformance.builder.functions import function
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.options import BuiltinOptions
+from delegate.conformance.builder.padding import pad
+from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Grid
 from delegate.conformance.own_grid import TYPES, constant, dtype_of, pair, shape_of
@@ -18,6 +29,7 @@ from delegate.conformance.random_layers import draw_quantization
 from delegate.conformance.tolerance import NONE, PER_CHANNEL
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.ops.depth_to_space import DepthToSpaceOptions
+from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from delegate.ops.space_to_depth import SpaceToDepthOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
 
@@ -107,6 +119,54 @@ def _splits() -> Grid:
     )
 
 
+def _uneven_splits() -> Grid:
+    def make(name: str, *, sizes: str, axis: int, type: str) -> Case:
+        def build(rng: np.random.Generator) -> bytes:
+            builder, dtype = ModelBuilder("split_v"), dtype_of(type)
+            shape = [1, 4, 9, 19]
+            shape[axis] = sum(shape_of(sizes))
+            x = builder.input("x", shape, dtype, draw_quantization(rng, dtype))
+            for part in split_v(builder, _computed(builder, rng, x), shape_of(sizes), axis):
+                builder.output(part)
+            return builder.build()
+
+        return Case(name, "UnevenSplits", build, differing=NONE)
+
+    return Grid(
+        "UnevenSplits.Op/",
+        {"sizes": ("16x3x16", "1x34x64", "32x48", "5x2", "80x4x1"), "axis": (1, 3), "type": _TYPES},
+        make,
+    )
+
+
+def _packs() -> Grid:
+    """A dimension more, and away again."""
+
+    def make(name: str, *, shape: str, count: int, type: str) -> Case:
+        def build(rng: np.random.Generator) -> bytes:
+            builder, dtype = ModelBuilder("pack"), dtype_of(type)
+            quantization = draw_quantization(rng, dtype)
+            parts = [
+                _computed(
+                    builder, rng, builder.input(f"x{n}", shape_of(shape), dtype, quantization)
+                )
+                for n in range(count)
+            ]
+            axis = 1 if len(shape_of(shape)) == 3 else 0
+            packed = _computed(builder, rng, pack(builder, parts, axis))
+            for part in unpack(builder, packed, axis):
+                builder.output(part)
+            return builder.build()
+
+        return Case(name, "Packs", build, differing=NONE)
+
+    return Grid(
+        "Packs.Op/",
+        {"shape": ("1x7x20", "5x33", "16", "1x3x16"), "count": (1, 2, 3), "type": _TYPES},
+        make,
+    )
+
+
 def _reshapes() -> Grid:
     def make(name: str, *, to: str, channels: int, type: str) -> Case:
         def build(rng: np.random.Generator) -> bytes:
@@ -157,6 +217,40 @@ def _reorders() -> Grid:
         "Reorders.Op/",
         {"shape": tuple(sizes), "by": ("reshape", *_ORDERS), "type": _TYPES},
         make,
+    )
+
+
+def _borders() -> Grid:
+    """Of zero points, of any value, mirrored with the outermost pixels and without."""
+    modes = {"reflect": REFLECT, "symmetric": SYMMETRIC}
+
+    def make(name: str, *, by: str, amounts: str, channels: str, type: str) -> Case:
+        def build(rng: np.random.Generator) -> bytes:
+            builder, dtype = ModelBuilder("border"), dtype_of(type)
+            (top, bottom, left, right), (own, more) = shape_of(amounts), pair(channels)
+            shape = (1 + more % 2, 9, 7, own)
+            x = builder.input("x", shape, dtype, draw_quantization(rng, dtype))
+            sides = [[0, 0], [top, bottom], [left, right], [more, more // 2]]
+            value = int(rng.integers(*LIMITS[dtype])) if by == "value" else None
+            y = pad(builder, x, sides, value=value, mode=modes.get(by))
+            builder.output(_computed(builder, rng, y))
+            return builder.build()
+
+        return Case(name, "Borders", build, differing=NONE)
+
+    def is_in(*, by: str, amounts: str, channels: str, type: str) -> bool:
+        return by not in modes or (max(shape_of(amounts)) < 7 and pair(channels)[1] == 0)
+
+    return Grid(
+        "Borders.Op/",
+        {
+            "by": ("zero", "value", *modes),
+            "amounts": ("1x1x1x1", "0x3x2x0", "6x5x4x3", "0x0x0x1", "17x1x0x33"),
+            "channels": ("1x0", "16x0", "21x0", "64x0", "16x5", "3x16"),
+            "type": _TYPES,
+        },
+        make,
+        is_in,
     )
 
 
@@ -257,4 +351,15 @@ def _transposed() -> Grid:
 
 def families() -> tuple[Family, ...]:
     """All families of this file."""
-    return (_joins(), _cuts(), _splits(), _reshapes(), _reorders(), _blocks(), _transposed())
+    return (
+        _joins(),
+        _cuts(),
+        _splits(),
+        _uneven_splits(),
+        _packs(),
+        _borders(),
+        _reshapes(),
+        _reorders(),
+        _blocks(),
+        _transposed(),
+    )

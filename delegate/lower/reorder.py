@@ -129,9 +129,9 @@ class Reorder:
             for begin, end in spots(loops):
                 view = View(1, rows.size, columns.size + reach - 1, lanes)
                 surface = first_channel // CHANNELS_PER_SURFACE
-                window = _window(source, begin, surface, view, rows.source)
+                window = window_of(source, begin, surface, view, rows.source)
                 view = View(1, *size, self.channels)
-                result = _window(target, end + part, 0, view, rows.target)
+                result = window_of(target, end + part, 0, view, rows.target)
                 if _is_unit(weights) and is_depthwise(self.chip, lanes):
                     given = (self.chip, node, window, result, Selection(), constants)
                     yield from selection_tasks(*given)
@@ -187,8 +187,8 @@ class Reorder:
         for surface in range(surfaces_of(self.channels), self.surfaces_written):
             # What readers of whole groups fetch behind the last channels: any values.
             view = replace(target.view, channels=CHANNELS_PER_SURFACE)
-            first = _window(target, 0, 0, view, view.width)
-            spare = _window(target, 0, surface, view, view.width)
+            first = window_of(target, 0, 0, view, view.width)
+            spare = window_of(target, 0, surface, view, view.width)
             yield from copy_tasks(self.chip, first, spare)
 
     def _blocks(
@@ -211,10 +211,10 @@ class Reorder:
                 for number in range(loops[0], loops[0] + loops[1]):
                     at = (rows[0], number) if along_pixels else (number, rows[0])
                     view = View(1, rows[1], block[0], block[1])
-                    window = _window(source, begin + at[0] * BLOCK, at[1], view, apart[0])
+                    window = window_of(source, begin + at[0] * BLOCK, at[1], view, apart[0])
                     place = end + at[1] * BLOCK * cut.target
                     lanes = align(block[1], 2) * BLOCK
-                    result = _window(target, place, at[0], View(1, rows[1], 1, lanes), apart[1])
+                    result = window_of(target, place, at[0], View(1, rows[1], 1, lanes), apart[1])
                     assert result.within is not None
                     strides = replace(result.within, surface_bytes=cut.target * ATOM_BYTES)
                     result = replace(result, within=strides)
@@ -266,7 +266,7 @@ def _grid(steps: tuple[Step, ...], reach: int) -> tuple[Step, Step, list[Step]]:
     return rows, columns, left
 
 
-def _window(
+def window_of(
     tensor: DeviceTensor, pixel: int, surface: int, view: View, row_pixels: int
 ) -> DeviceTensor:
     """A map of ``view`` from a pixel of a surface on, its rows ``row_pixels`` apart."""

@@ -210,7 +210,6 @@ class Lowering(enum.Enum):
 
     TASKS = "tasks of its own"
     ALIAS = "nothing: its tensors lie inside one another in memory"
-    NEIGHBOUR = "a part of the node that reads it"
 
 
 class Movement(enum.Enum):
@@ -246,7 +245,8 @@ class Operator:
     nothing; None: unknown.
     ``prefers_tasks``: than to be a function all by itself.
     ``fold``: how the host may fold its first input. ``pads``: the rows above and columns left of
-    the image that a neighbour gives its reader. ``follows_runtime``: reference kernels of runtimes
+    the image that a neighbour gives its reader; ``hides``: whether all readers of the graph do what
+    the node does, so that it needs no tasks. ``follows_runtime``: reference kernels of runtimes
     differ, see ``Graph.rounds_once``.
     """
 
@@ -270,6 +270,7 @@ class Operator:
     prefers_tasks: bool = False
     fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
     pads: Callable[[Graph, Node], tuple[int, int]] | None = None
+    hides: Callable[[GraphFacts, Node], bool] | None = None
     follows_runtime: bool = False
 
     def role(self, position: int) -> Role:

@@ -26,9 +26,6 @@ ALIAS_IS_FREE = Rule(
     "without a copy",
 )
 RESULT_USED = Rule("result_used", "Something must read the results of a partition")
-PAD_RESULT_HIDDEN = Rule(
-    "pad_result_hidden", "No node outside the partition may read a padded image"
-)
 RESULTS_DEFINED = Rule(
     "results_defined", "TensorFlow Lite must define the results of all 256 values of a function"
 )
@@ -54,7 +51,6 @@ RULES = (
     NOT_DENIED,
     ALIAS_IS_FREE,
     RESULT_USED,
-    PAD_RESULT_HIDDEN,
     RESULTS_DEFINED,
     PARTITION_LARGE_ENOUGH,
     PARTITION_AMONG_LARGEST,

@@ -10,8 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delegate.conformance.builder.aliases import reshape, transpose
+from delegate.errors import LoweringError
 from delegate.lower.order import Order, spots
 from delegate.model.graph import DType
+from delegate.model.partition import Partition
+from delegate.model.tflite_reader import read_graph
+from delegate.partition.workload import workload_of
 from tests.lower.test_aliases import TYPES, Net, check
 
 
@@ -80,6 +84,20 @@ def test_a_chain_that_somebody_looks_into_is_two() -> None:
     between = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
     y = reshape(net.builder, between, (1, 16, 15))
     check(net.model(net.add(y, y), between))
+
+
+def test_a_chain_that_is_cut_may_be_too_much_for_one_node() -> None:
+    """Both together are a few convolutions, the first alone is one for every row."""
+    net = Net(130, 40, 16)
+    y = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
+    y = reshape(net.builder, y, (1, 16, 5200))
+    model = net.model(net.add(y, y))
+    check(model)
+    graph = read_graph(model)
+    alone = Partition((0, 1), graph.inputs, graph.nodes[1].outputs)
+    with pytest.raises(LoweringError) as caught:
+        workload_of(graph, alone)
+    assert (caught.value.node, caught.value.rule) == (1, "reordered_alone")
 
 
 def test_of_several_images_nothing_is_moved() -> None:

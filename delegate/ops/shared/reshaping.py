@@ -125,9 +125,8 @@ def new_shape_constant(facts: GraphFacts, node: Node) -> str | None:
 
 @constraint(most=MOST_TASKS)
 def order_possible(facts: GraphFacts, node: Node) -> str | None:
-    """Where channels change, or the order, there must be one image, and at most {most} convolutions
-    must do it, those of its neighbours included: channels in equal parts that become pixels, pixels
-    next to each other that become channels, or both in each other's place.
+    """Where channels or the order change, at most {most} convolutions must be able to do it, of one
+    image.
     """
     if is_free(facts, node) or reorder_of(facts, (node,)) is not None:
         return None
