@@ -116,9 +116,11 @@ def moving_tasks(
     *,
     is_depthwise: bool = False,
     summands: Int64Array | None = None,
+    out: OutConvert | None = None,
 ) -> list[ConvTask]:
     """``target`` from ``source`` by ``weights`` instead of taps, HWC or OHWI, all of them 0 but one
-    of each kernel, which is 1. ``summands``: what is added to each channel. Raises LoweringError.
+    of each kernel, which is 1, unless ``out`` divides their sum. ``summands``: what is added to
+    each channel before. Raises LoweringError.
     """
     conv = whole_convolution(
         chip, node, source, target, weights, selection, is_depthwise=is_depthwise
@@ -131,8 +133,8 @@ def moving_tasks(
     operands = constants.add(pack_bias(bias, operand_channels(conv)))
     bs = BsStage(alu=Source.MEMORY, operands=operands)
     bn = BnStage(relu=is_clamped, relux_max=high - low if high < INT8_MAX else None)
-    out = OutConvert(scale=1, shift=0, offset=low if is_clamped else 0, ties_away=True)
-    return tile_tasks(conv, (bs, bn, None, out), constants)
+    plain = OutConvert(scale=1, shift=0, offset=low if is_clamped else 0, ties_away=True)
+    return tile_tasks(conv, (bs, bn, None, out or plain), constants)
 
 
 def whole_convolution(
