@@ -29,7 +29,7 @@ from delegate.lower.selection import (
     surfaces_written,
 )
 from delegate.lower.tables import copy_tasks
-from delegate.lower.task import Task
+from delegate.lower.task import ConvTask, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Node
 
@@ -112,9 +112,13 @@ class Reorder:
     ) -> Iterator[Task]:
         """Raises LoweringError."""
         if self.is_turn:
-            yield from self._turned(node, source, target, work, constants)
+            tasks = self._turned(node, source, target, work, constants)
         else:
-            yield from self._moved(node, source, target, constants)
+            tasks = self._moved(node, source, target, constants)
+        before: Task | None = None
+        for task in tasks:
+            before = _keeping_weights(self.chip, task, before)
+            yield before
 
     def _moved(
         self, node: Node, source: DeviceTensor, target: DeviceTensor, constants: ConstantPool
@@ -203,8 +207,8 @@ class Reorder:
         """Blocks in a column of pixels, or of surfaces, whichever are more, are rows of a task."""
         pixels_apart = (BLOCK, target.surface_stride_bytes // ATOM_BYTES)
         surfaces_apart = (source.surface_stride_bytes // ATOM_BYTES, BLOCK * cut.target)
-        for begin, end in spots(pixels):
-            for high, wide, block in _quarters(self.channels, cut.size):
+        for high, wide, block in _quarters(self.channels, cut.size):
+            for begin, end in spots(pixels):
                 along_pixels = high[1] >= wide[1]
                 apart = pixels_apart if along_pixels else surfaces_apart
                 rows, loops = (high, wide) if along_pixels else (wide, high)
@@ -221,6 +225,21 @@ class Reorder:
                     weights = _turning_weights(*block)
                     moved = (self.chip, node, window, result, weights, Selection(), constants)
                     yield from moving_tasks(*moved)
+
+
+def _keeping_weights(chip: Chip, task: Task, before: Task | None) -> Task:
+    """``task`` with the weights that the one before it fetched, if they are its own and fit."""
+    if not (isinstance(task, ConvTask) and isinstance(before, ConvTask)):
+        return task
+    split = task.cbuf.data_banks, task.cbuf.weight_banks
+    if task.weights != before.weights or split != (
+        before.cbuf.data_banks,
+        before.cbuf.weight_banks,
+    ):
+        return task
+    if task.weights.total_bytes > task.cbuf.weight_banks * chip.cbuf.bank_bytes:
+        return task
+    return replace(task, cbuf=replace(task.cbuf, weight_reuse=True))
 
 
 def _turning_weights(pixels: int, channels: int) -> npt.NDArray[np.int8]:
