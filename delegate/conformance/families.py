@@ -19,6 +19,7 @@ from delegate.conformance import (
     pair_grid,
     pool_grid,
     rejected_cases,
+    reorder_grid,
     resize_grid,
     teflon_grid,
 )
@@ -38,6 +39,7 @@ def all_families(models: Path | None) -> tuple[Family, ...]:
         *pair_grid.families(),
         *function_grid.families(),
         *move_grid.families(),
+        *reorder_grid.families(),
         *arithmetic_grid.families(),
         *pool_grid.families(),
         *resize_grid.families(),

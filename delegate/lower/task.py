@@ -111,7 +111,8 @@ class OutputCube:
 
     ``surfaces_per_group`` is 2 (dense), 4 (depthwise), 1 (element-wise). Lanes from
     ``channels_real`` on are written too, with unspecified values; the target must have room for
-    them. ``line_stride_bytes`` None: rows follow each other without a gap.
+    them. Element-wise tasks may write such lanes only, for readers of whole groups.
+    ``line_stride_bytes`` None: rows follow each other without a gap.
 
     ``element_bytes`` 4 (dense convolutions only): int32 sums as BS gives them, not saturated to
     int8; a surface then has 4 channels and a group 8 surfaces.

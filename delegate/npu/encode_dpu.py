@@ -125,8 +125,9 @@ def write_dpu(writer: RegCmdWriter, task: DpuTask) -> None:
 
 def _check_stages(writer: RegCmdWriter, task: DpuTask) -> None:
     bs, bn, ew = task.bs, task.bn, task.ew
-    if not 0 < task.output.channels_real <= task.output.channels:
-        problem = f"= {task.output.channels_real} exceeds the limit 1..{task.output.channels}"
+    least = 0 if task.mode is DpuMode.FLYING else 1
+    if not least <= task.output.channels_real <= task.output.channels:
+        problem = f"= {task.output.channels_real} exceeds the limit {least}..{task.output.channels}"
         raise writer.fail("DPU.DATA_CUBE_CHANNEL.ORIG_CHANNEL", problem)
     if task.output.element_bytes not in (1, INT32_BYTES):
         problem = f"for elements of {task.output.element_bytes} bytes is used by no known program"
@@ -205,9 +206,9 @@ def _write_cube(writer: RegCmdWriter, task: DpuTask) -> None:
         raise writer.fail("DPU.DATA_CUBE_NOTCH_ADDR.NOTCH_ADDR_0", problem)
     # Both fields hold the same skip (observed in resizing programs).
     writer.write("DPU.DATA_CUBE_NOTCH_ADDR", NOTCH_ADDR_1=gap, NOTCH_ADDR_0=gap)
-    writer.write(
-        "DPU.DATA_CUBE_CHANNEL", ORIG_CHANNEL=output.channels_real, CHANNEL=output.channels
-    )
+    # Data from memory has whole surfaces: its cube may not end earlier than what is read.
+    real = output.channels if task.mode is DpuMode.FLYING else output.channels_real
+    writer.write("DPU.DATA_CUBE_CHANNEL", ORIG_CHANNEL=real, CHANNEL=output.channels)
 
 
 def _write_bs(writer: RegCmdWriter, task: DpuTask) -> None:

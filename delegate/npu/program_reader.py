@@ -15,9 +15,9 @@ from delegate.chip.element import Element
 from delegate.errors import ProgramError
 from delegate.lower.task import BufferId, Fold, Ref, TensorBinding
 from delegate.model.flatbuffer_reader import FlatbufferReader, Table
+from delegate.npu.format_version import FORMAT_VERSION
 from delegate.npu.program_check import check_program
 from delegate.npu.program_types import (
-    FORMAT_VERSION,
     Program,
     ProgramBuffer,
     ProgramLayer,

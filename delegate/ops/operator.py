@@ -24,9 +24,10 @@ from delegate.lower.order import Order
 from delegate.lower.task import Fold
 from delegate.model.graph import Graph, Node, Tensor
 from delegate.model.operator_options import Options
+from delegate.model.order import ABSENT as ABSENT
+from delegate.model.order import computed_tensors, find_disorder
+from delegate.model.order import named as named
 from delegate.ops.shared.links import Link
-
-ABSENT = -1
 
 
 class GraphFacts:
@@ -77,7 +78,7 @@ class GraphFacts:
     @cached_property
     def computed(self) -> frozenset[int]:
         """Tensors that a node writes."""
-        return frozenset(t for node in self.graph.nodes for t in node.outputs if t != ABSENT)
+        return computed_tensors(self.graph)
 
     @cached_property
     def makers(self) -> Mapping[int, Node]:
@@ -113,26 +114,8 @@ class GraphFacts:
 
     @cached_property
     def disorder(self) -> str | None:
-        """What keeps the nodes from running one after the other as they stand; None: nothing.
-
-        The runtime finds partitions by which results are ready, not by the order of the nodes, and
-        writes out of bounds where an output of the model never gets ready.
-        """
-        done: set[int] = set()
-        ends = frozenset(self.graph.inputs)
-        for node in self.graph.nodes:
-            where = f"node {node.index} ({node.op})"
-            for tensor in self.inputs(node):
-                if tensor.index in self.computed and tensor.index not in done:
-                    return f"{where} reads {named(tensor)} before it is written"
-            for tensor in self.outputs(node):
-                if tensor.index in done:
-                    return f"{where} writes {named(tensor)} again"
-                if tensor.is_variable or tensor.index in ends:
-                    kind = "a variable" if tensor.is_variable else "an input of the model"
-                    return f"{where} writes {named(tensor)}, {kind}"
-                done.add(tensor.index)
-        return None
+        """What keeps the nodes from running one after the other as they stand; None: nothing."""
+        return find_disorder(self.graph)
 
     @cached_property
     def changing_constants(self) -> tuple[npt.NDArray[np.generic], ...]:
@@ -243,7 +226,6 @@ class Operator:
     none do); left out, they are what the operands of ``function`` broadcast to.
     ``order``: of its result's elements in what its operand's were made of, where it computes
     nothing; None: unknown.
-    ``prefers_tasks``: than to be a function all by itself.
     ``fold``: how the host may fold its first input. ``pads``: the rows above and columns left of
     the image that a neighbour gives its reader; ``hides``: whether all readers of the graph do what
     the node does, so that it needs no tasks. ``follows_runtime``: reference kernels of runtimes
@@ -267,7 +249,6 @@ class Operator:
     function: Function | None = None
     shapes: Shapes | None = None
     order: Reordering | None = None
-    prefers_tasks: bool = False
     fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
     pads: Callable[[Graph, Node], tuple[int, int]] | None = None
     hides: Callable[[GraphFacts, Node], bool] | None = None
@@ -303,8 +284,3 @@ class Operator:
 
     def _inputs_of(self, node: Node, *roles: Role) -> tuple[int, ...]:
         return tuple(t for i, t in enumerate(node.inputs) if self.role(i) in roles)
-
-
-def named(tensor: Tensor) -> str:
-    """How messages call a tensor."""
-    return f"tensor {tensor.index} {tensor.name!r}"

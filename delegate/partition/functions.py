@@ -125,20 +125,17 @@ class _Joiner:
         self._order = {node.index: place for place, node in enumerate(self._nodes)}
         self._needed = needed
         self.chains: dict[int, Chain] = {}
-        self.alone: list[Node] = []
 
     def join(self) -> bool:
         """Makes all chains; whether more tensors are needed than before, so that some change."""
         before = len(self._needed)
-        self.chains, self.alone = {}, []
+        self.chains = {}
         near: dict[int, Chain] = {}
         far: dict[int, Chain] = {}
         for node in self._nodes:
             result = node.outputs[0]
             chain = self._chain(node, near, cut=True) or self._chain(node, far, cut=False)
-            is_task = OPERATORS[node.op].prefers_tasks and result in self._needed
-            if chain is None or (is_task and len(chain.nodes) == 1):
-                self.alone.append(node)
+            if chain is None:
                 self._needed.update(node.inputs)
                 continue
             self.chains[node.index] = near[result] = chain

@@ -74,6 +74,11 @@ _STRUCTS: dict[str, tuple[str, type, tuple[str, ...]]] = {
         tflite.ResizeNearestNeighborOptions,
         ("align_corners", "half_pixel_centers"),
     ),
+    "RESIZE_BILINEAR": (
+        "<2?",
+        tflite.ResizeBilinearOptions,
+        ("align_corners", "half_pixel_centers"),
+    ),
     "PACK": ("<2i", tflite.PackOptions, ("values_count", "axis")),
     "UNPACK": ("<2i", tflite.UnpackOptions, ("num", "axis")),
     "MIRROR_PAD": ("<i", tflite.MirrorPadOptions, ("mode",)),

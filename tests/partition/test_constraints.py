@@ -33,6 +33,7 @@ from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from delegate.ops.operator import Constraint, constraint
 from delegate.ops.pad import hides
+from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.ops.shared.convolution import output_and_padding
 from delegate.ops.space_to_depth import SpaceToDepthOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
@@ -99,7 +100,7 @@ def padding(
     y = b.tensor("y", (1, 10 + top, 9, 5 + channels), DType.INT8, per_tensor(0.5, 3))
     b.operator("PAD", (x, b.constant("amounts", amounts)), (y,), options.empty())
     if reader:
-        y = layers.conv(b, np.random.default_rng(0), y, oc=4, kh=3, kw=3, padding=scheme)
+        y = layers.conv(b, np.random.default_rng(0), y, 4, layers.Window(3, 3, padding=scheme))
     b.output(y)
     return read_graph(b.build())
 
@@ -118,6 +119,15 @@ def mirrored(top: int = 1, mode: int = REFLECT) -> Graph:
     x = b.input("x", (1, 9, 7, 5), DType.INT8, per_tensor(0.5, 3))
     right = 7 if mode == SYMMETRIC or top > 1 else 6
     b.output(pad(b, x, [[0, 0], [top, 0], [0, right], [0, 0]], mode=mode))
+    return read_graph(b.build())
+
+
+def interpolated() -> Graph:
+    """RESIZE_BILINEAR of [1, 3, 2, 5]."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 3, 2, 5), DType.INT8, per_tensor(0.5, 3))
+    table = options.of(ResizeBilinearOptions(False, True))
+    b.output(resize(b, "RESIZE_BILINEAR", x, 7, 4, table))
     return read_graph(b.build())
 
 
@@ -542,6 +552,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: cut(begin=(0, 0, 40, 0), size=(1, 3, 2, 32), width=50), "begins at column 40"),
         (lambda: skipping(9), "the strides are [9, 1]"),
     ],
+    "resized_to_twice": [(interpolated, "from [3, 2] to [7, 4]")],
     "block_rank": [(lambda: with_input(blocks(), X, shape=(4, 6, 5)), "[4, 6, 5]")],
     "block_keeps_quantization": [
         (lambda: with_output(blocks(), quantization=per_tensor(0.5, 4)), "differ"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,8 @@ from delegate.errors import LoweringError
 from delegate.lower.numerics import one_rounding, two_roundings
 from delegate.lower.numerics.bounds import AccumulatorBounds
 from delegate.lower.numerics.factors import Factors, pipeline_of
-from delegate.lower.numerics.pipeline import INT32_MAX, Pipeline
-from delegate.lower.numerics.prover import Proof, Target, prove
+from delegate.lower.numerics.pipeline import INT32_MAX
+from delegate.lower.numerics.prover import Requantization, Target, prove
 from delegate.lower.numerics.saturation import settled
 from delegate.lower.numerics.tflite import activation_range, quantize_multipliers, wraps
 from delegate.lower.rules import ACCUMULATOR_FITS_INT32, WITHIN_ONE_LSB
@@ -23,16 +23,6 @@ Chooser = Callable[[Target], Factors | None]
 
 PER_TENSOR: tuple[Chooser, ...] = (two_roundings.propose_for_all,)
 PER_CHANNEL: tuple[Chooser, ...] = (two_roundings.propose, one_rounding.propose)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Requantization:
-    """Stages for the accumulator that TensorFlow Lite computes, bias included, and their proof; one
-    for all channels of a per-tensor node.
-    """
-
-    pipeline: Pipeline
-    proof: Proof
 
 
 def requantize(
