@@ -10,8 +10,6 @@ from delegate.chip.features import Rank
 from delegate.cli.argument_types import natural_number
 from delegate.cli.command import (
     Command,
-    add_json_argument,
-    add_option_arguments,
     options_from,
     print_json,
     warn,
@@ -59,8 +57,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what tasks do, counted by the simulator: MACs, bytes by port, CBUF, cycles; per "
         "layer, with --json per task, too",
     )  # fmt: skip
-    add_option_arguments(parser)
-    add_json_argument(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -282,4 +278,5 @@ COMMAND = Command(
     ),
     add_arguments=_add_arguments,
     run=_run,
+    takes_options=True,
 )

@@ -53,15 +53,7 @@ enum BindingField : unsigned {
   kBuffer,
   kOffset,
   kFill,
-  kFoldHeight,
-  kFoldWidth,
-  kFoldChannels,
-  kFoldWindowH,
-  kFoldWindowW,
-  kFoldStepH,
-  kFoldStepW,
-  kFoldTop,
-  kFoldLeft
+  kFold  // the first of kFoldMembers
 };
 
 constexpr char kFileIdentifier[] = "RKNP";
@@ -320,23 +312,16 @@ class Reader {
 
   static Fold read_fold(const FlatTable& table) {
     Fold fold;
-    fold.height = table.scalar<uint32_t>(kFoldHeight);
-    fold.width = table.scalar<uint32_t>(kFoldWidth);
-    fold.channels = table.scalar<uint32_t>(kFoldChannels);
-    fold.window_h = table.scalar<uint32_t>(kFoldWindowH);
-    fold.window_w = table.scalar<uint32_t>(kFoldWindowW);
-    fold.step_h = table.scalar<uint32_t>(kFoldStepH);
-    fold.step_w = table.scalar<uint32_t>(kFoldStepW);
-    fold.top = table.scalar<uint32_t>(kFoldTop);
-    fold.left = table.scalar<uint32_t>(kFoldLeft);
+    unsigned field = kFold;
+    for (const auto member : kFoldMembers) fold.*member = table.scalar<uint32_t>(field++);
     return fold;
   }
 
   // A host image has at most kMaxBufferBytes, a window at most kMaxFoldedLanes.
   static void check_fold(const Binding& binding) {
     const Fold& fold = binding.fold;
-    const uint32_t all = fold.height | fold.width | fold.channels | fold.window_h | fold.window_w |
-                         fold.step_h | fold.step_w | fold.top | fold.left;
+    uint32_t all = 0;
+    for (const auto member : kFoldMembers) all |= fold.*member;
     if (all == 0) return;
     require(binding.buffer == BufferId::kInput, "a tensor is folded, which only inputs can be");
     require(fold.height > 0 && fold.width > 0 && fold.channels > 0 && fold.window_h > 0 &&

@@ -60,6 +60,10 @@ struct Fold {
   uint32_t top = 0;
   uint32_t left = 0;
 };
+// In the order of the fields of program.fbs.
+inline constexpr uint32_t Fold::* kFoldMembers[] = {
+    &Fold::height, &Fold::width,  &Fold::channels, &Fold::window_h, &Fold::window_w,
+    &Fold::step_h, &Fold::step_w, &Fold::top,      &Fold::left};
 
 // A tensor at the partition's edge: NHWC on the host, NC1HWC2 (atoms of 16 bytes) on the device.
 struct Binding {
