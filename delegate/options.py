@@ -282,6 +282,11 @@ class Options:
         "share the rows of an inference's layers among the cores: auto = where the estimate gains",
         changes_programs=True,
     )  # fmt: skip
+    numerics: str = _option(
+        Choice(("exact", "fast")), "exact",
+        "fast = functions and additions in the tasks of convolutions, at most 2 steps off",
+        changes_programs=True,
+    )  # fmt: skip
     cache_dir: str = _option(PathOrOff(), "off", "a folder where compiled programs are kept")
     min_nodes: int = _option(
         Integer(1, MAX_COUNT), "1", "smallest partition worth delegating, in nodes",

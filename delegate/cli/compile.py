@@ -180,6 +180,7 @@ def _print_tables(path: Path, result: CompileResult, document: dict[str, Any]) -
                 last="elide",
             )
         )
+    _print_differences(document)
     _print_features(document)
     _print_advice(document)
     if result.rejections:
@@ -187,6 +188,22 @@ def _print_tables(path: Path, result: CompileResult, document: dict[str, Any]) -
         print("left to the CPU:")
         rejected = [(r.node, r.op, r.rule, r.detail) for r in result.rejections]
         print(format_table(("node", "op", "rule", "reason"), rejected, right=(0,)))
+
+
+def _print_differences(document: dict[str, Any]) -> None:
+    """What numerics=fast made one task, and what that changes."""
+    rows = [
+        (nodes_text(layer["nodes"]), found["most_lsb"], f"{found['share']:.1%}", layer["name"])
+        for partition in document["partitions"]
+        for layer in partition["layers"]
+        if (found := layer["difference"]) is not None
+    ]
+    if not rows:
+        return
+    print()
+    print("one task instead of several (numerics=fast), by proof at most so many LSB off:")
+    headings = ("nodes", "most LSB", "differ, modelled", "layer")
+    print(format_table(headings, rows, right=(1, 2), last="elide"))
 
 
 def _print_features(document: dict[str, Any]) -> None:

@@ -136,13 +136,16 @@ def compile_partition(
     sharing: RowSharing | None = None,
     kick_state: KickState = TRUSTED,
     chip: Chip = DEFAULT,
+    *,
+    is_fast: bool = False,
 ) -> CompiledPartition:
     """Lowers, encodes and serialises one partition, for several cores if ``sharing`` is given and
-    that is faster by estimate. Raises LoweringError naming the node.
+    that is faster by estimate. ``is_fast``: see ``lower_partition``. Raises LoweringError naming
+    the node.
     """
     name = _name(graph, partition)
     workload = workload_of(graph, partition)
-    lowered = lower_partition(graph, workload, name, None, kick_state, chip)
+    lowered = lower_partition(graph, workload, name, None, kick_state, chip, is_fast=is_fast)
     program = build_program(lowered, COMPILER)
     text = ""
     if sharing is not None:
@@ -204,7 +207,9 @@ def _compile(
             if partition in compiled:
                 continue
             try:
-                compiled[partition] = compile_partition(graph, partition, sharing, kick_state, chip)
+                compiled[partition] = compile_partition(
+                    graph, partition, sharing, kick_state, chip, is_fast=options.numerics == "fast"
+                )
             except Exception as error:
                 failed += _rejections(graph, partition, error)
         if not failed and options.only_faster:

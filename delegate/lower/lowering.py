@@ -12,6 +12,7 @@ from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
 from delegate.chip.limits import ATOM_BYTES
 from delegate.lower.constants import ConstantPool
+from delegate.lower.fusion import fuse
 from delegate.lower.kick_state import TRUSTED, KickState, keep_only
 from delegate.lower.memory.check import check_memory
 from delegate.lower.memory.in_place import results_in_place
@@ -38,15 +39,20 @@ def lower_partition(
     sharing: RowSharing | None = None,
     kick_state: KickState = TRUSTED,
     chip: Chip = DEFAULT,
+    *,
+    is_fast: bool = False,
 ) -> LoweredPartition:
     """Lowers all operations of ``workload`` for ``chip``, for several of its cores if ``sharing``
-    is given, relying on no more than ``kick_state`` between the kicks of a job. Raises
-    LoweringError for a node that does not fit the hardware.
+    is given, relying on no more than ``kick_state`` between the kicks of a job. ``is_fast``: with
+    operations joined to convolutions where that changes results a little. Raises LoweringError for
+    a node that does not fit the hardware.
     """
     partition, places = workload.partition, workload.places
     folds = folded_inputs(chip, graph, workload)
     planning = Planning(chip, graph, folds, sharing, places.keys())
     plans = [operation.plan(planning, operation) for operation in workload.operations]
+    if is_fast and sharing is None:  # tables are loaded by the core that uses them
+        plans = fuse(planning, plans, (*partition.outputs, *places))
     order = in_write_order(
         graph, [plan.footprint for plan in plans], partition.inputs, workload.aliases, places
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from delegate.chip.chip import Chip
 from delegate.lower.constants import ConstantPool
@@ -16,6 +16,7 @@ from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import DeviceTensor, View, unplaced
+from delegate.lower.numerics.fused_prover import Following
 from delegate.lower.task import Fold, Layer
 from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph, Node
@@ -57,6 +58,29 @@ class Plan(Protocol):
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
+
+
+@runtime_checkable
+class Follower(Plan, Protocol):
+    """A plan that computes a result element by element."""
+
+    @property
+    def operation(self) -> Operation: ...
+
+    @property
+    def follows(self) -> tuple[int, ...]:
+        """The operands behind which it can be computed."""
+
+    def following(self, tensor: int) -> tuple[Following, int | None]:
+        """What it computes of ``tensor``, one of those, and the other tensor, if there is one."""
+
+
+@runtime_checkable
+class Leader(Plan, Protocol):
+    """A plan whose tasks can compute more behind their own result."""
+
+    def followed_by(self, planning: Planning, plan: Follower, tensor: int) -> Plan | None:
+        """Both in one; ``tensor`` is the result, and vanishes. None: not within the bound."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

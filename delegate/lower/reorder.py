@@ -193,7 +193,8 @@ class Reorder:
             view = replace(target.view, channels=CHANNELS_PER_SURFACE)
             first = window_of(target, 0, 0, view, view.width)
             spare = window_of(target, 0, surface, view, view.width)
-            yield from copy_tasks(self.chip, first, spare)
+            for task in copy_tasks(self.chip, first, spare):
+                yield replace(task, output=replace(task.output, channels_real=0))
 
     def _blocks(
         self,
@@ -217,7 +218,7 @@ class Reorder:
                     view = View(1, rows[1], block[0], block[1])
                     window = window_of(source, begin + at[0] * BLOCK, at[1], view, apart[0])
                     place = end + at[1] * BLOCK * cut.target
-                    lanes = align(block[1], 2) * BLOCK
+                    lanes = block[1] * BLOCK
                     result = window_of(target, place, at[0], View(1, rows[1], 1, lanes), apart[1])
                     assert result.within is not None
                     strides = replace(result.within, surface_bytes=cut.target * ATOM_BYTES)
@@ -244,7 +245,7 @@ def _keeping_weights(chip: Chip, task: Task, before: Task | None) -> Task:
 
 def _turning_weights(pixels: int, channels: int) -> npt.NDArray[np.int8]:
     """Lane ``p`` of surface ``c`` is pixel ``p``'s channel ``c``."""
-    weights = np.zeros((align(channels, 2), BLOCK, 1, pixels, channels), np.int8)
+    weights = np.zeros((channels, BLOCK, 1, pixels, channels), np.int8)
     for channel in range(channels):
         for pixel in range(pixels):
             weights[channel, pixel, 0, pixel, channel] = 1

@@ -237,8 +237,23 @@ class OutConvert:
 
 
 @dataclass(frozen=True, slots=True)
+class TableUse:
+    """A function of one int8 value, looked up behind BN: ``functions[slot]`` are its results for
+    -128 to 127, as int8. All ``functions`` lie in the DPU's tables at a time, one behind the other.
+
+    ``first``: the function's entry where BN gives 0, and others every 32 units from there. None: BS
+    makes the place in all of the tables.
+    """
+
+    functions: tuple[bytes, ...]
+    slot: int
+    first: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ConvTask:
-    """A tile of a dense or depthwise convolution, optionally with a fused element-wise operand.
+    """A tile of a dense or depthwise convolution, optionally with a table, and with a fused
+    element-wise operand.
 
     ``core``: which of the cores that share a layer's rows runs it; 0 where none do. ``spread``:
     from one row, or pixel, of the input to the next; those between hold the padding's value. The
@@ -262,16 +277,7 @@ class ConvTask:
     core: int = 0
     spread_h: int = 1
     spread_w: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class TableUse:
-    """A function of one int8 value, looked up behind BN: ``functions[slot]`` are its results for
-    -128 to 127, as int8. All ``functions`` lie in the DPU's tables at a time, one behind the other.
-    """
-
-    functions: tuple[bytes, ...]
-    slot: int
+    table: TableUse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,9 +317,19 @@ class TableLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class Difference:
+    """From TensorFlow Lite's results, of nodes that are one task instead of several: at most so
+    many LSB for any input, and in which share of the results by the model of ``fused_prover``.
+    """
+
+    most_lsb: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class Layer:
     """One NPU operation and the TFLite nodes it computes. ``name`` is what errors and traces
-    show, ``choice`` why it is tiled as it is.
+    show, ``choice`` why it is tiled as it is. ``difference`` None: as the numeric contract says.
     """
 
     name: str
@@ -321,6 +337,7 @@ class Layer:
     nodes: tuple[int, ...]
     tasks: tuple[Task, ...]
     choice: str = ""
+    difference: Difference | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,11 +89,11 @@ def quarters(
 
 
 def stencil(options: ResizeBilinearOptions, size: int, output: int) -> Stencil | None:
-    """What gives the very quarters; None: nothing here does."""
+    """What gives the very quarters from as few rows as that takes; None: nothing here does."""
     wanted = quarters(options, size, output)
     if wanted is None:
         return None
-    known = (SAME, CENTRES, CORNERS, ALIGNED)
+    known = (SAME, ALIGNED, CORNERS, CENTRES)
     return next((s for s in known if (s.rows(size, output) == wanted).all()), None)
 
 

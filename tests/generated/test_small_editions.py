@@ -55,7 +55,7 @@ def test_random_graphs_have_what_is_promised() -> None:
         stretched += len(set(graph.stretches)) > 1
         batched += graph.batches[0] > 1
     assert words == {"conv", "depthwise", "dense", "add", "concat", "split", "slice", "pad", "pool",
-                     "input"}  # fmt: skip
+                     "transpose", "reshape", "input"}  # fmt: skip
     assert resized > 20
     assert stretched > 20
     assert batched > 20

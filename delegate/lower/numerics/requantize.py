@@ -42,18 +42,9 @@ def requantize(
     ``is_in_parts``: the sum is made of several, whose ranges are checked on their own. Raises
     LoweringError where TensorFlow Lite's int32 could wrap, or no pipeline is within one LSB.
     """
-    q, exponent = quantize_multipliers(ratios)
-    _check_int32(node, bounds, exponent, is_in_parts=is_in_parts)
     outputs = activation_range(activation, output_scale, output_zero_point)
-    target = Target(
-        q,
-        exponent,
-        bounds.low,
-        bounds.high,
-        output_zero_point,
-        outputs,
-        ratios if rounds_once else None,
-    )
+    target = target_of(ratios, bounds, output_zero_point, outputs, rounds_once=rounds_once)
+    _check_int32(node, bounds, target.exponent, is_in_parts=is_in_parts)
     near, moved = settled(target)
     if not per_channel:
         near = near.widest()
@@ -79,6 +70,27 @@ def requantize(
         WITHIN_ONE_LSB,
         f"{worst}; the ratios are {float(ratios.min()):.3g} to "
         f"{float(ratios.max()):.3g}: quantise the model with output scales nearer together",
+    )
+
+
+def target_of(
+    ratios: npt.NDArray[np.float64],
+    bounds: AccumulatorBounds,
+    zero_point: int,
+    outputs: tuple[int, int],
+    *,
+    rounds_once: bool,
+) -> Target:
+    """What TensorFlow Lite computes; see ``requantize``."""
+    q, exponent = quantize_multipliers(ratios)
+    return Target(
+        q,
+        exponent,
+        bounds.low,
+        bounds.high,
+        zero_point,
+        outputs,
+        ratios if rounds_once else None,
     )
 
 
