@@ -27,6 +27,7 @@ from delegate.npu.perf import Estimate, total
 from delegate.npu.program import Program, build_program, serialize
 from delegate.options import Options
 from delegate.partition.cost import PartitionCost, partition_cost, slower_partitions
+from delegate.partition.edges import broken_edges
 from delegate.partition.functions import broken_functions
 from delegate.partition.partitioner import (
     copying_aliases,
@@ -196,7 +197,8 @@ def _compile(
     compiled: dict[Partition, CompiledPartition] = {}
     while True:
         partitions = partitions_of(frozenset(supported))
-        failed: list[Rejection] = list(copying_aliases(graph, partitions))
+        failed: list[Rejection] = list(broken_edges(graph, partitions))
+        failed += copying_aliases(graph, partitions)
         failed += broken_functions(graph, partitions)
         if not failed:
             partitions, too_small = select_partitions(

@@ -7,6 +7,7 @@ does not fit.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
@@ -21,9 +22,9 @@ from delegate.lower.memory.placement import MemoryPlan, WorkArea, place_tensors
 from delegate.lower.memory.tensors import View, binding_of
 from delegate.lower.memory.uses import tensor_uses
 from delegate.lower.memory.write_order import in_write_order
-from delegate.lower.operation import Memory, Operation, Planning, Workload
+from delegate.lower.operation import Edge, Memory, Operation, Planning, Workload
 from delegate.lower.tables import share_loads, uses_tables
-from delegate.lower.task import BufferId, BufferSpec, Fold, LoweredPartition
+from delegate.lower.task import BufferId, BufferSpec, Fold, LoweredPartition, TensorBinding
 from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph
 
@@ -80,11 +81,16 @@ def lower_partition(
         name=name,
         layers=layers,
         buffers=buffers,
-        inputs=tuple(binding_of(graph, memory.tensors[t]) for t in partition.inputs),
-        outputs=tuple(binding_of(graph, memory.tensors[t]) for t in partition.outputs),
+        inputs=tuple(_binding(graph, memory, edge) for edge in workload.inputs),
+        outputs=tuple(_binding(graph, memory, edge) for edge in workload.outputs),
         live_bytes=memory.live_bytes,
         table_atoms=table_atoms,
     )
+
+
+def _binding(graph: Graph, memory: MemoryPlan, edge: Edge) -> TensorBinding:
+    found = binding_of(graph.tensor(edge.outer), memory.tensors[edge.inner])
+    return replace(found, affine=edge.affine, table=edge.table)
 
 
 def folded_inputs(chip: Chip, graph: Graph, workload: Workload) -> Mapping[int, tuple[View, Fold]]:

@@ -17,7 +17,7 @@ from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import DeviceTensor, View, unplaced
 from delegate.lower.numerics.fused_prover import Following
-from delegate.lower.task import Fold, Layer
+from delegate.lower.task import Affine, Fold, Layer
 from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
@@ -102,13 +102,25 @@ class Operation:
     fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """``outer``: the tensor that the host has for the device's ``inner``, see ``TensorBinding``."""
+
+    outer: int
+    inner: int
+    affine: Affine | None = None
+    table: bytes = b""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
-    """A partition to lower: its operations in an order in which they can run, its nodes that are
-    aliases, and the places of the tensors that those join.
+    """A partition to lower, between its ``inputs`` and ``outputs``: its operations in an order in
+    which they can run, its nodes that are aliases, and the places of the tensors that those join.
     """
 
     partition: Partition
+    inputs: tuple[Edge, ...]
+    outputs: tuple[Edge, ...]
     operations: tuple[Operation, ...]
     aliases: tuple[Node, ...]
     places: Mapping[int, Place]

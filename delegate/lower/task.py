@@ -374,6 +374,17 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
+class Affine:
+    """float32 on the host for the device's integers: ``scale * (q - zero_point)``, q of type
+    ``element``. The host converts as TensorFlow Lite's kernels of QUANTIZE and DEQUANTIZE do.
+    """
+
+    scale: float
+    zero_point: int
+    element: Element
+
+
+@dataclass(frozen=True, slots=True)
 class TensorBinding:
     """A tensor of the model that the host converts at the partition's edge.
 
@@ -381,7 +392,8 @@ class TensorBinding:
     width x channels. ``surfaces`` are allocated and, for inputs, filled: lanes from ``channels`` on
     with ``fill`` (int8). ``element``: the host's type. Image n lies at
     ``offset + n * image_stride_bytes``. With a ``fold`` (inputs only) height, width and channels
-    are the folded ones.
+    are the folded ones. ``affine``: the host has float32. ``table`` (inputs only): the device's
+    byte for each of the host's 256; empty: the value is the same.
     """
 
     tensor: int
@@ -398,6 +410,14 @@ class TensorBinding:
     location: Ref
     fill: int = 0
     fold: Fold | None = None
+    affine: Affine | None = None
+    table: bytes = b""
+
+    @property
+    def laid_out(self) -> Element:
+        """The type whose layout is converted: int8 where the values are converted first."""
+        is_converted = self.affine is not None or bool(self.table)
+        return Element.INT8 if is_converted else self.element
 
 
 @dataclass(frozen=True, slots=True)

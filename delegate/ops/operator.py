@@ -21,7 +21,7 @@ from delegate.errors import Rule
 from delegate.lower.memory.tensors import View
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.order import Order
-from delegate.lower.task import Fold
+from delegate.lower.task import Affine, Fold
 from delegate.model.graph import Graph, Node, Tensor
 from delegate.model.operator_options import Options
 from delegate.model.order import ABSENT as ABSENT
@@ -193,6 +193,24 @@ class Lowering(enum.Enum):
 
     TASKS = "tasks of its own"
     ALIAS = "nothing: its tensors lie inside one another in memory"
+    HOST = "a part of the host's conversion"
+
+
+class Side(enum.Enum):
+    """An edge of a partition, where the host converts."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+
+
+@dataclass(frozen=True, slots=True)
+class HostValues:
+    """What the host's conversion does to values, see ``TensorBinding``. Neither: the device's are
+    the host's.
+    """
+
+    affine: Affine | None = None
+    table: bytes = b""
 
 
 class Movement(enum.Enum):
@@ -228,8 +246,9 @@ class Operator:
     nothing; None: unknown.
     ``fold``: how the host may fold its first input. ``pads``: the rows above and columns left of
     the image that a neighbour gives its reader; ``hides``: whether all readers of the graph do what
-    the node does, so that it needs no tasks. ``follows_runtime``: reference kernels of runtimes
-    differ, see ``Graph.rounds_once``.
+    the node does, so that it needs no tasks. ``host_values``: what the host's conversion at an
+    edge of the partition does so that the node needs no task; None: it cannot.
+    ``follows_runtime``: reference kernels of runtimes differ, see ``Graph.rounds_once``.
     """
 
     name: str
@@ -252,6 +271,7 @@ class Operator:
     fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
     pads: Callable[[Graph, Node], tuple[int, int]] | None = None
     hides: Callable[[GraphFacts, Node], bool] | None = None
+    host_values: Callable[[Graph, Node, Side], HostValues | None] | None = None
     follows_runtime: bool = False
 
     def role(self, position: int) -> Role:
