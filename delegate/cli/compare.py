@@ -19,6 +19,7 @@ from delegate.cli.command import (
 )
 from delegate.cli.table import format_pairs, format_table, share, thousands
 from delegate.host.delegation import plural
+from delegate.host.samples import Details, Sample, load_sample, random_sample
 from delegate.insight.comparison import (
     MAX_ABS_DIFF,
     MIN_EQUAL_IN_TOTAL,
@@ -29,8 +30,7 @@ from delegate.insight.comparison import (
 )
 from delegate.insight.parallel_comparison import compare_in_processes
 from delegate.progress import progress
-from delegate.vision.images import find_images
-from delegate.vision.model_inputs import Details, Sample, image_sample, load_sample, random_sample
+from delegate.vision.images import find_images, image_sample
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
