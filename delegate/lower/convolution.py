@@ -19,7 +19,7 @@ from delegate.lower.conv_stages import FusedStages, conv_stages, fused_stages
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.operation import Follower, Memory, Operation, Plan, Planning
-from delegate.lower.partial_sums import lower_input_groups
+from delegate.lower.partial_sums import lower_input_groups, work_bytes
 from delegate.lower.resolved import Convolution
 from delegate.lower.rules import KERNEL_SIZE_IN_RANGE, TASKS_IN_RANGE
 from delegate.lower.task import (
@@ -72,7 +72,9 @@ class PlannedConvolution:
         operation = self.operation
         source, *others = operation.operands
         reads = ((source, self.surfaces_read), *((t, self.surfaces_written) for t in others))
-        return Footprint(operation.node, reads, operation.result, self.surfaces_written)
+        written = self.surfaces_written
+        work = work_bytes(self.conv) if isinstance(self.plan, InputGroups) else 0
+        return Footprint(operation.node, reads, operation.result, written, work_bytes=work)
 
     def followed_by(self, planning: Planning, plan: Follower, tensor: int) -> Plan | None:
         """Both in one task per tile."""
@@ -173,7 +175,9 @@ def _lower(
     kh, kw = _kernel_size(conv)
     constants = memory.constants
     if isinstance(plans, InputGroups):
-        return lower_input_groups(conv, geometry_of(conv, kh, kw), plans, constants, memory.work)
+        return lower_input_groups(
+            conv, geometry_of(conv, kh, kw), plans, constants, memory.work.place
+        )
     weights = _pack_weights(conv, kh, kw, constants)
     stages = conv_stages(conv, operand_channels(conv), constants, fused, other)
     tasks = [
