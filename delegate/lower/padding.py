@@ -46,6 +46,11 @@ class Border:
             return align(channels, self.chip.groups.dense_kernels) // CHANNELS_PER_SURFACE
         return surfaces_written(self.chip, channels)
 
+    def work_bytes(self, image: View, channels: int) -> int:
+        """Of memory for maps in between."""
+        is_one = len(list(self._steps())) + any(self.sides[2]) == 1
+        return 0 if is_one else 2 * self.map_bytes(image, channels)
+
     def map_bytes(self, image: View, channels: int) -> int:
         """The largest map in between."""
         lanes = align(channels, self.chip.groups.depthwise_channels)

@@ -16,9 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
-from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, align, surfaces_of
+from delegate.chip.limits import (
+    ATOM_BYTES,
+    CHANNELS_PER_SURFACE,
+    DMA_ALIGN_BYTES,
+    align,
+    surfaces_of,
+)
 from delegate.lower.constants import ConstantPool
-from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
 from delegate.lower.order import Moves, Step, spots
 from delegate.lower.selection import (
@@ -29,7 +34,7 @@ from delegate.lower.selection import (
     surfaces_written,
 )
 from delegate.lower.tables import copy_tasks
-from delegate.lower.task import ConvTask, Task
+from delegate.lower.task import ConvTask, Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Node
 
@@ -70,6 +75,15 @@ class Reorder:
         return max(surfaces_of(self.channels), surfaces_touched(self.chip, self.channels))
 
     @property
+    def work_bytes(self) -> int:
+        """Of memory beside operand and result."""
+        if not (self.is_turn and self._is_staged):
+            return 0
+        cut = self.moves.cut[0] if self.moves.cut else _POINT
+        pixels = align(cut.size, 2) * math.prod(step.size for step in self.moves.pixels)
+        return align(surfaces_of(self.channels) * pixels * ATOM_BYTES, DMA_ALIGN_BYTES)
+
+    @property
     def _is_staged(self) -> bool:
         """Whether blocks end within a surface."""
         return self.source_channels % BLOCK > 0
@@ -107,7 +121,7 @@ class Reorder:
         node: Node,
         source: DeviceTensor,
         target: DeviceTensor,
-        work: WorkArea,
+        work: Ref,
         constants: ConstantPool,
     ) -> Iterator[Task]:
         """Raises LoweringError."""
@@ -161,7 +175,7 @@ class Reorder:
         node: Node,
         source: DeviceTensor,
         target: DeviceTensor,
-        work: WorkArea,
+        work: Ref,
         constants: ConstantPool,
     ) -> Iterator[Task]:
         """Rows of pixels become channels. Blocks that end within a surface are written to a map of
@@ -178,7 +192,7 @@ class Reorder:
                 pixels *= found.size
             view = View(1, 1, pixels, self.channels)
             staged = replace(target, view=view, surfaces=surfaces_of(self.channels), within=None)
-            staged = replace(staged, location=work.take(staged.image_stride_bytes))
+            staged = replace(staged, location=work)
             close = replace(cut, target=1)
             yield from self._blocks(node, source, staged, close, tuple(apart), constants)
             back = [Step(cut.size, 1, cut.target)]

@@ -127,18 +127,18 @@ class BilinearPlan:
     @property
     def footprint(self) -> Footprint:
         operation, planning = self.operation, self.planning
-        channels = planning.tensor(operation.result).view.channels
-        reads = ((operation.operands[0], surfaces_of(channels)),)
-        written = surfaces_written(planning.chip, channels)
-        return Footprint(operation.node, reads, operation.result, written)
+        view = planning.tensor(operation.operands[0]).view
+        reads = ((operation.operands[0], surfaces_of(view.channels)),)
+        written = surfaces_written(planning.chip, view.channels)
+        lanes = align(view.channels, planning.chip.groups.depthwise_channels)
+        work = align((view.height + 2) * (view.width + 2) * lanes, DMA_ALIGN_BYTES)
+        return Footprint(operation.node, reads, operation.result, written, work_bytes=work)
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
         operation, planning = self.operation, self.planning
         source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
-        lanes = align(source.view.channels, planning.chip.groups.depthwise_channels)
-        pixels = (source.view.height + 2) * (source.view.width + 2)
-        work = memory.work.take(align(pixels * lanes, DMA_ALIGN_BYTES))
+        work = memory.work.place
         tasks = tuple(
             task
             for image in range(source.view.images)

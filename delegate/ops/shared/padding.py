@@ -109,13 +109,14 @@ class PadPlan:
         views = [planning.tensor(t).view for t in (operation.operands[0], operation.result)]
         reads = ((operation.operands[0], surfaces_of(views[0].channels)),)
         written = self._border.surfaces_written(views[1].channels)
-        return Footprint(operation.node, reads, operation.result, written)
+        work = self._border.work_bytes(views[1], views[0].channels)
+        return Footprint(operation.node, reads, operation.result, written, work_bytes=work)
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
         operation, border = self.operation, self._border
         source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
-        work = memory.work.take(2 * border.map_bytes(target.view, source.view.channels))
+        work = memory.work.place
         tasks = tuple(
             task
             for image in range(source.view.images)

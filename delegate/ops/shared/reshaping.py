@@ -148,13 +148,14 @@ class ReorderPlan:
     def footprint(self) -> Footprint:
         operation = self.operation
         reads = ((operation.operands[0], surfaces_of(self.reorder.source_channels)),)
-        return Footprint(operation.node, reads, operation.result, self.reorder.surfaces_written)
+        written, work = self.reorder.surfaces_written, self.reorder.work_bytes
+        return Footprint(operation.node, reads, operation.result, written, work_bytes=work)
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
         operation = self.operation
         source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
-        given = (operation.node, source, target, memory.work, memory.constants)
+        given = (operation.node, source, target, memory.work.place, memory.constants)
         name = layer_name(self.planning.graph, operation.node)
         return Layer(name, operation.node.op, operation.nodes, tuple(self.reorder.tasks(*given)))
 
