@@ -17,7 +17,7 @@ from delegate.errors import LoweringError
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_stages import FusedStages, conv_stages, fused_stages
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.fused_prover import Added, LookedUp, LookedUpAndAdded
 from delegate.lower.operation import Follower, Memory, Operation, Plan, Planning
 from delegate.lower.partial_sums import lower_input_groups, work_bytes
@@ -460,7 +460,7 @@ def _feature(conv: Convolution, image: int, tile: Tile) -> FeatureInput:
         width=tile.columns.input_size,
         channels=channels,
         channels_real=channels if is_widened else real,
-        line_stride_bytes=view.width * ATOM_BYTES,
+        line_stride_bytes=_line_stride_bytes(conv.source, view),
         surface_stride_bytes=conv.source.surface_stride_bytes,
         entries_per_row=tile.entries_per_row,
         pad_top=tile.rows.pad,
@@ -478,17 +478,25 @@ def _output(conv: Convolution, image: int, tile: Tile) -> OutputCube:
     surfaces = tile.part.surfaces(_group(conv))
     stride = conv.target.surface_stride_bytes
     target = conv.target.pixel(_first_output_pixel(conv, image, tile))
-    width = conv.output_view.width
+    width, line_bytes = tile.columns.output_size, _line_stride_bytes(conv.target, conv.output_view)
     return OutputCube(
         target=target.moved(surfaces.start * stride),
         height=tile.rows.output_size,
-        width=tile.columns.output_size,
+        width=width,
         channels=len(surfaces) * CHANNELS_PER_SURFACE,
         channels_real=tile.part.outputs,
         surface_stride_bytes=stride,
         surfaces_per_group=_group(conv) // CHANNELS_PER_SURFACE,
-        line_stride_bytes=width * ATOM_BYTES if tile.columns.output_size < width else None,
+        line_stride_bytes=line_bytes if line_bytes > width * ATOM_BYTES else None,
     )
+
+
+def _line_stride_bytes(tensor: DeviceTensor, view: View) -> int:
+    """From a row of ``view`` to the next. Where rows lie apart, it is the tensor's own."""
+    if tensor.view == view:
+        return tensor.line_stride_bytes
+    assert tensor.within is None or tensor.within.line_bytes is None
+    return view.width * ATOM_BYTES
 
 
 def _operand_of_tile(
