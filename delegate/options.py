@@ -308,6 +308,11 @@ class Options:
         "off",
         "run every partition twice, on the simulator too, and compare",
     )
+    prove: str = _option(
+        Choice(("auto", "off", "always")), "auto",
+        "prove what a program asks of an NPU before its first use there; always = of the simulator "
+        "too",
+    )  # fmt: skip
     log_level: str = _option(
         Choice(("error", "warning", "info", "debug")), "warning", "how much is logged to stderr"
     )

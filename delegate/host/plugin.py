@@ -11,6 +11,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from delegate.chip.chip import Chip
+from delegate.chip.chips import DEFAULT
 from delegate.compile.cache import CachedResult, compile_cached
 from delegate.compile.compiler import CompileResult, compile_context
 from delegate.errors import DelegateError, UnsupportedError
@@ -41,9 +43,16 @@ PreviewedPartition = tuple[list[int], list[int], list[int]]
 """Nodes, non-constant inputs and outputs of a partition that the runtime would make."""
 
 Preview = Callable[[list[int]], list[PreviewedPartition]]
+Missing = Callable[[bytes], Sequence[tuple[str, str]]]
+"""Features that a program uses and the device lacks: names and reasons."""
+
 Upload = Callable[[bytes], None]
 Recompile = Callable[[list[dict[str, Any]], Upload], dict[int, Shape]]
 Prepared = tuple[tuple[int, ...], bytes, Recompile]
+
+
+def _nothing_missing(_: bytes) -> Sequence[tuple[str, str]]:
+    return ()
 
 
 class Session:
@@ -66,9 +75,12 @@ class Session:
             if operator.options is not None
         }
 
-    def prepare(self, snapshot: Snapshot, preview: Preview) -> list[Prepared]:
+    def prepare(
+        self, snapshot: Snapshot, preview: Preview, missing: Missing = _nothing_missing
+    ) -> list[Prepared]:
         """The partitions to delegate: nodes, program, and how to compile it for other shapes. No
         bytes of a program: the model says other shapes than follow from the partition's inputs.
+        Programs use nothing of the device that it is ``missing``.
 
         Announces what is delegated and what is not. Raises DelegateError if the runtime must not
         go on: with option ``strict``, on any failure. Otherwise a failure of the compiler leaves
@@ -77,7 +89,7 @@ class Session:
         _warn_of_other_delegates(snapshot)
         graph = _graph(snapshot)
         try:
-            result = self._compile(graph, preview)
+            result, chip = self._compile_for_board(graph, preview, missing)
         except Exception as error:
             if self.options.strict:
                 raise
@@ -107,14 +119,34 @@ class Session:
                     [nodes_by_index[index] for index in item.partition.nodes],
                     item.partition,
                     self.options,
+                    chip,
                 ),
             )
             for item in result.partitions
         ]
 
-    def _compile(self, graph: Graph, preview: Preview) -> CompileResult | CachedResult:
+    def _compile_for_board(
+        self, graph: Graph, preview: Preview, missing: Missing
+    ) -> tuple[CompileResult | CachedResult, Chip]:
+        """Compiles again while programs use what the board turns out not to have. Also says what
+        chip that leaves.
+        """
+        chip = DEFAULT
+        while True:
+            result = self._compile(graph, preview, chip)
+            found = {
+                name: reason
+                for item in result.partitions
+                for name, reason in missing(item.program)
+                if name not in chip.missing
+            }
+            if not found:
+                return result, chip
+            chip = chip.without({**chip.missing, **found})
+
+    def _compile(self, graph: Graph, preview: Preview, chip: Chip) -> CompileResult | CachedResult:
         if self.options.cache_dir == "off":
-            return compile_context(graph, self.options, preview)
+            return compile_context(graph, self.options, preview, chip)
         # Whatever the runtime would make of all nodes stands for how it partitions; of a graph out
         # of order it may not be asked.
         is_ordered = facts_of(graph).disorder is None
@@ -122,8 +154,8 @@ class Session:
         return compile_cached(
             graph,
             self.options,
-            lambda: compile_context(graph, self.options, preview),
-            context=everything,
+            lambda: compile_context(graph, self.options, preview, chip),
+            context=f"{everything} without {sorted(chip.missing)}",
         )
 
     def announce_compiled(self, compiled: int, total: int) -> None:
@@ -169,7 +201,7 @@ def _has_own_shapes(graph: Graph, partition: Partition) -> bool:
 
 
 def _recompile_function(
-    nodes: list[dict[str, Any]], partition: Partition, options: Options
+    nodes: list[dict[str, Any]], partition: Partition, options: Options, chip: Chip
 ) -> Recompile:
     """Compiles the same nodes for the shapes that the partition's inputs have now, all or nothing.
 
@@ -191,7 +223,7 @@ def _recompile_function(
                 f"node {unknown.index} ({unknown.op}): no shape of its result follows from inputs "
                 f"of shapes {given}"
             )
-        result = compile_context(with_shapes(graph, shapes), options, preview)
+        result = compile_context(with_shapes(graph, shapes), options, preview, chip)
         if len(result.partitions) != 1:
             raise DelegateError("; ".join(r.detail for r in result.rejections[:1]))
         return result.partitions[0].program

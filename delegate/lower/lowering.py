@@ -12,7 +12,7 @@ from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
 from delegate.chip.limits import ATOM_BYTES
 from delegate.lower.constants import ConstantPool
-from delegate.lower.kick_state import TRUSTED, KickState, keep_only
+from delegate.lower.kick_state import NOTHING_KEPT, TRUSTED, KickState, keep_only
 from delegate.lower.memory.check import check_memory
 from delegate.lower.memory.in_place import results_in_place
 from delegate.lower.memory.limits import check_sizes
@@ -62,6 +62,8 @@ def lower_partition(
     constants, work = ConstantPool(), WorkArea(memory)
     check_sizes(graph, nodes, _buffers(memory, constants, work))
     placed = Memory(memory.tensors, constants, work)
+    if not chip.has("kept_weights"):
+        kick_state = NOTHING_KEPT
     layers = share_loads([keep_only(plan.lower(placed), kick_state) for plan in plans])
     table_atoms = None
     if uses_tables(layers):

@@ -47,6 +47,9 @@ PARTITION_COMPILES = Rule("partition_compiles", "The compiler must not fail")
 REGISTERS_HOLD_VALUES = Rule(
     "registers_hold_values", "Every value must fit the register field that holds it"
 )
+BOARD_HAS_FEATURES = Rule(
+    "board_has_features", "Every feature of the NPU that its tasks use must have proved itself"
+)
 
 RULES = (
     OPERATOR_SUPPORTED,
@@ -61,6 +64,7 @@ RULES = (
     PARTITION_FASTER_ON_NPU,
     PARTITION_COMPILES,
     REGISTERS_HOLD_VALUES,
+    BOARD_HAS_FEATURES,
 )
 """Those that speak of nodes in their partition, or of the user's options."""
 

@@ -8,6 +8,7 @@ namespace {
 class NullDevice : public Device {
  public:
   std::string name() const override { return "null"; }
+  bool computes() const override { return false; }
   std::unique_ptr<Buffer> allocate(size_t size, BufferId id) override {
     return std::make_unique<HostBuffer>(space_, size, id);
   }

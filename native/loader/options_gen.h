@@ -42,6 +42,8 @@ inline constexpr std::array kOptions = {
               "an integer from 0 to 3600000"},
     OptionRow{"verify", OptionKind::kChoice, "off", 0, 0, "off,sim",
               "off or sim"},
+    OptionRow{"prove", OptionKind::kChoice, "auto", 0, 0, "auto,off,always",
+              "auto, off or always"},
     OptionRow{"log_level", OptionKind::kChoice, "warning", 0, 0, "error,warning,info,debug",
               "error, warning, info or debug"},
 };
