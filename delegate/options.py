@@ -281,7 +281,9 @@ class Options:
         "share the rows of an inference's layers among the cores: auto = where the estimate gains",
         changes_programs=True,
     )  # fmt: skip
-    cache_dir: str = _option(PathOrOff(), "off", "a folder where compiled programs are kept")
+    cache_dir: str = _option(
+        PathOrOff(), "off", "a folder where compiled programs and results of proofs are kept"
+    )
     min_nodes: int = _option(
         Integer(1, MAX_COUNT), "1", "smallest partition worth delegating, in nodes",
         changes_programs=True,
