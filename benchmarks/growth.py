@@ -9,7 +9,7 @@ import numpy as np
 
 from delegate.compile.compiler import compile_model
 from delegate.conformance.builder import ModelBuilder
-from delegate.conformance.builder.layers import conv
+from delegate.conformance.builder.layers import Window, conv
 from delegate.conformance.builder.ranges import random_quantization
 from delegate.model.graph import DType, Graph
 from delegate.model.tflite_reader import read_graph
@@ -26,7 +26,7 @@ def chain(count: int) -> Graph:
     quantization = random_quantization(rng, DType.INT8, 0.02, 3)
     x = builder.input("x", (1, 14, 13, CHANNELS), DType.INT8, quantization)
     for layer in range(count):
-        x = conv(builder, rng, x, oc=CHANNELS, kh=KERNEL, kw=KERNEL, name=f"layer_{layer}")
+        x = conv(builder, rng, x, CHANNELS, Window(KERNEL, KERNEL), name=f"layer_{layer}")
     builder.output(x)
     return read_graph(builder.build())
 

@@ -16,7 +16,6 @@ letters and digits are letters and digits.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -46,6 +45,8 @@ OptionValue = str | int | bool | tuple[str, ...]
 
 
 def _closest(word: str, candidates: tuple[str, ...]) -> str:
+    import difflib
+
     found = difflib.get_close_matches(word, candidates, n=1)
     return f" (did you mean {found[0]!r}?)" if found else ""
 
@@ -279,6 +280,11 @@ class Options:
     split_rows: str = _option(
         Choice(("off", "auto", "always")), "off",
         "share the rows of an inference's layers among the cores: auto = where the estimate gains",
+        changes_programs=True,
+    )  # fmt: skip
+    numerics: str = _option(
+        Choice(("exact", "fast")), "exact",
+        "fast = functions and additions in the tasks of convolutions, at most 2 steps off",
         changes_programs=True,
     )  # fmt: skip
     cache_dir: str = _option(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from delegate.conformance.builder import layers, options
-from delegate.conformance.builder.layers import Arithmetic
+from delegate.conformance.builder.layers import Arithmetic, Window
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.ranges import LIMITS
 from delegate.model.graph import Activation, DType, Padding, Quantization
@@ -59,16 +59,13 @@ class _Network:
     def conv(
         self, x: int, channels: int, kernel: int = 1, stride: int = 1, *, linear: bool = False
     ) -> int:
-        return layers.conv(
-            self.builder, self.rng, x, oc=channels, kh=kernel, kw=kernel, sh=stride, sw=stride,
-            padding=Padding.SAME, arithmetic=self.linear if linear else self.relu6,
-        )  # fmt: skip
+        arithmetic = self.linear if linear else self.relu6
+        window = Window(kernel, kernel, stride, stride)
+        return layers.conv(self.builder, self.rng, x, channels, window, arithmetic=arithmetic)
 
     def depthwise(self, x: int, stride: int = 1) -> int:
-        return layers.depthwise(
-            self.builder, self.rng, x, kh=3, kw=3, sh=stride, sw=stride,
-            padding=Padding.SAME, arithmetic=self.relu6,
-        )  # fmt: skip
+        window = Window(3, 3, stride, stride)
+        return layers.depthwise(self.builder, self.rng, x, window, arithmetic=self.relu6)
 
     def classifier(self, x: int, classes: int) -> bytes:
         """Mean over the image, a 1x1 convolution to the classes, softmax."""

@@ -13,8 +13,9 @@ import numpy as np
 
 from delegate.conformance.builder import layers
 from delegate.conformance.builder.aliases import concatenation, slice_of
+from delegate.conformance.builder.layers import Window
 from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.random_layers import Numbers, Window, conv, depthwise
+from delegate.conformance.random_layers import Numbers, conv, depthwise
 from delegate.model.graph import DType, Padding, Quantization
 
 QUANTIZATION = Quantization((0.05,), (3,))

@@ -79,8 +79,8 @@ MUTATIONS = (
              "best = c.method == PoolingMethod::kMax ? std::max(best, value) : "
              "std::min(best, value);\n        found = true;\n      },\n"
              "      [&] { sum += c.pad_value; });"),
-    Mutation("order of BN", "dpu_stages.cpp", "int64_t{value} * mul + sum,",
-             "(int64_t{value} + sum) * mul,"),
+    Mutation("order of BN", "dpu_stages.cpp", "int64_t{value} * operands.bn_mul + sum,",
+             "(int64_t{value} + sum) * operands.bn_mul,"),
     Mutation("order of BN in the fast path", "kernels_stages.inc",
              "if (t.has_bn_mul) v = mul(v, load(s.bn_ge + i * Vec::kWidth));\n"
              "    v = add(v, load(s.bn_alu + i * Vec::kWidth));",

@@ -91,7 +91,7 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        command.add_arguments(sub)
+        command.declare(sub)
         sub.add_argument("--debug", action="store_true", help="show tracebacks of errors")
         sub.set_defaults(run=command.run, parser=parser)
     return parser

@@ -11,11 +11,10 @@ from typing import Any
 from delegate.cli.argument_types import natural_number, positive_integer
 from delegate.cli.command import (
     Command,
-    add_json_argument,
-    add_option_arguments,
     options_from,
     print_json,
     warn,
+    warn_if_on_cpu,
 )
 from delegate.cli.files import check_writable, write_file
 from delegate.cli.nodes import nodes_text
@@ -56,8 +55,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seed", type=natural_number, default=0, metavar="N", help="of random inputs (default 0)"
     )
     parser.add_argument("--save", type=Path, metavar="FILE.json", help="also write the JSON there")
-    add_option_arguments(parser)
-    add_json_argument(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -88,9 +85,8 @@ def _run(arguments: argparse.Namespace) -> int:
         print_json(document)
     else:
         _print_tables(document)
-    if document["delegate"]["delegated_nodes"] == 0:
-        warn(f"{arguments.model}: no operator of this model can run on the NPU; it ran on the CPU")
-    elif document["delegate"]["is_simulated"]:
+    warn_if_on_cpu(arguments.model, document["delegate"]["delegated_nodes"])
+    if document["delegate"]["delegated_nodes"] and document["delegate"]["is_simulated"]:
         warn("measured on the simulator: these times say nothing about an NPU, the estimates do")
     return 0
 
@@ -310,4 +306,5 @@ COMMAND = Command(
     ),
     add_arguments=_add_arguments,
     run=_run,
+    takes_options=True,
 )

@@ -10,8 +10,6 @@ from pathlib import Path
 from delegate.cli.command import (
     EXIT_MISMATCH,
     Command,
-    add_json_argument,
-    add_option_arguments,
     options_from,
     print_json,
 )
@@ -29,8 +27,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, metavar="FILE.json",
         help="write results and the facts about this system into one file to send",
     )  # fmt: skip
-    add_option_arguments(parser)
-    add_json_argument(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -94,4 +90,5 @@ COMMAND = Command(
     ),
     add_arguments=_add_arguments,
     run=_run,
+    takes_options=True,
 )

@@ -12,14 +12,11 @@ from typing import Any
 from delegate.cli.argument_types import finite_float, nonzero_float, positive_integer
 from delegate.cli.command import (
     Command,
-    add_json_argument,
-    add_option_arguments,
     options_from,
     print_json,
-    warn,
 )
 from delegate.cli.files import write_file
-from delegate.cli.pictures import delegation_facts, picture_paths
+from delegate.cli.pictures import delegation_facts, picture_paths, warn_of_meaning
 from delegate.cli.table import format_pairs, format_table
 from delegate.host.delegated import DelegatedModel
 from delegate.host.delegation import plural
@@ -57,8 +54,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--csv", type=Path, metavar="FILE", help="also write image, rank, class, label, score there"
     )
-    add_option_arguments(parser)
-    add_json_argument(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -83,10 +78,7 @@ def _run(arguments: argparse.Namespace) -> int:
         print_json(_document(model, results))
     else:
         _print_tables(arguments.model, model, results)
-    if model.delegation.delegated_nodes == 0:
-        warn(f"{arguments.model}: no operator of this model can run on the NPU; it ran on the CPU")
-    if model.device == "null" and model.delegation.delegated_nodes:
-        warn("the device null computes nothing: the scores mean nothing")
+    warn_of_meaning(arguments.model, model, "scores")
     return 0
 
 
@@ -142,4 +134,5 @@ COMMAND = Command(
     ),
     add_arguments=_add_arguments,
     run=_run,
+    takes_options=True,
 )

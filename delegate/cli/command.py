@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from delegate.errors import OptionError
@@ -20,43 +21,61 @@ PROGRAM = "rk3588-delegate"
 EXIT_MISMATCH = 1
 
 
+def _nothing(_: argparse.ArgumentParser) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One subcommand. ``run`` takes the parsed arguments and returns the exit code."""
+    """One subcommand. ``run`` takes the parsed arguments and returns the exit code.
+    ``takes_options``: those of the delegate, too (see ``options_from``).
+    """
 
     name: str
     summary: str
     examples: tuple[str, ...]
-    add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
+    add_arguments: Callable[[argparse.ArgumentParser], None] = _nothing
+    takes_options: bool = False
+
+    def declare(self, parser: argparse.ArgumentParser) -> None:
+        """Adds all its arguments to ``parser``."""
+        self.add_arguments(parser)
+        if self.takes_options:
+            _add_option_arguments(parser)
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
 
     def examples_text(self, program: str) -> str:
         """The examples as they stand at the end of ``--help``."""
         return "\n".join(["examples:", *(f"  {program} {example}" for example in self.examples)])
 
 
-def add_json_argument(parser: argparse.ArgumentParser) -> None:
-    """``--json``: one JSON document on stdout instead of tables."""
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-
-
-def add_option_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_option_arguments(parser: argparse.ArgumentParser) -> None:
     """``--device`` and ``-O KEY=VALUE`` for every option of the delegate."""
     keys = ", ".join(option.key for option in OPTIONS)
     devices = OPTIONS_BY_KEY["device"]
     parser.add_argument("--device", metavar="NAME", help=f"{devices.kind.values}: {devices.help}")
     parser.add_argument(
-        "-O",
-        "--option",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
+        "-O", "--option", metavar="KEY=VALUE", action="append", default=[],
         help=f"an option of the delegate, repeatable; keys: {keys}",
-    )
+    )  # fmt: skip
+
+
+def add_order_arguments(
+    parser: argparse.ArgumentParser,
+) -> argparse._MutuallyExclusiveGroup:
+    """``--chained`` and ``--kicked``: how a capture's tasks follow each other."""
+    order = parser.add_mutually_exclusive_group()
+    order.add_argument(
+        "--chained", dest="chained", action="store_true", default=None,
+        help="one kick per job, the program counter follows the links",
+    )  # fmt: skip
+    order.add_argument("--kicked", dest="chained", action="store_false", help="one kick per task")
+    return order
 
 
 def options_from(arguments: argparse.Namespace) -> Options:
-    """Effective options of ``add_option_arguments``, with logging set up as they say.
+    """Effective options of a command that ``takes_options``, with logging set up as they say.
 
     Raises OptionError for a pair without "=", a repeated, unknown or malformed one.
     """
@@ -84,6 +103,12 @@ def print_json(document: Mapping[str, Any]) -> None:
 def warn(text: str) -> None:
     """One line on stderr that is no error."""
     _print_line("note", text)
+
+
+def warn_if_on_cpu(model: Path, delegated_nodes: int) -> None:
+    """Says so if nothing of a model that ran was for the NPU."""
+    if delegated_nodes == 0:
+        warn(f"{model}: no operator of this model can run on the NPU; it ran on the CPU")
 
 
 def print_error(text: str) -> None:

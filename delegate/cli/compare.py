@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,9 @@ from delegate.cli.argument_types import natural_number, positive_integer
 from delegate.cli.command import (
     EXIT_MISMATCH,
     Command,
-    add_json_argument,
-    add_option_arguments,
     options_from,
     print_json,
-    warn,
+    warn_if_on_cpu,
 )
 from delegate.cli.table import format_pairs, format_table, share, thousands
 from delegate.host.delegation import plural
@@ -26,6 +25,7 @@ from delegate.insight.comparison import (
     MIN_EQUAL_PER_OP,
     MIN_TOP1_AGREEMENT,
     Comparison,
+    Tally,
 )
 from delegate.insight.parallel_comparison import compare_in_processes
 from delegate.progress import progress
@@ -65,42 +65,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--jobs", type=positive_integer, default=os.cpu_count() or 1, metavar="N",
         help="processes for several inputs (default: one per processor)",
     )  # fmt: skip
-    add_option_arguments(parser)
-    add_json_argument(parser)
 
 
 def _samples(arguments: argparse.Namespace) -> list[Callable[[Details], Sample]]:
     """Functions that make the samples; picklable, so that other processes can load their own."""
     if arguments.images is not None:
         paths = find_images(arguments.images)[: arguments.limit]
-        return [_ImageSource(path) for path in paths]
+        return [partial(image_sample, path) for path in paths]
     if arguments.input is not None:
-        return [_FileSource(arguments.input)]
-    return [_RandomSource(arguments.seed + i) for i in range(arguments.random)]
-
-
-class _ImageSource:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __call__(self, inputs: Details) -> Sample:
-        return image_sample(self.path, inputs)
-
-
-class _FileSource:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __call__(self, inputs: Details) -> Sample:
-        return load_sample(self.path, inputs)
-
-
-class _RandomSource:
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-
-    def __call__(self, inputs: Details) -> Sample:
-        return random_sample(inputs, self.seed)
+        return [partial(load_sample, arguments.input)]
+    return [partial(random_sample, seed=arguments.seed + i) for i in range(arguments.random)]
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -127,8 +101,7 @@ def _run(arguments: argparse.Namespace) -> int:
         print_json(_document(result, broken, arguments.per_op))
     else:
         _print_tables(result, arguments.per_op)
-    if not delegated:
-        warn(f"{arguments.model}: no operator of this model can run on the NPU; it ran on the CPU")
+    warn_if_on_cpu(arguments.model, delegated)
     if not arguments.json:
         print()
         for sentence in broken:
@@ -137,9 +110,10 @@ def _run(arguments: argparse.Namespace) -> int:
     return EXIT_MISMATCH if broken else 0
 
 
-def _number(value: float) -> Any:
+def _counts(tally: Tally) -> dict[str, Any]:
     """JSON has no infinity; a difference that is one is given as null."""
-    return None if value == float("inf") else value
+    worst = None if tally.max_abs_diff == float("inf") else tally.max_abs_diff
+    return {"max_abs_diff": worst, "equal": tally.equal, "elements": tally.elements}
 
 
 def _verdict(result: Comparison, broken: list[str]) -> str:
@@ -153,26 +127,8 @@ def _verdict(result: Comparison, broken: list[str]) -> str:
 def _document(result: Comparison, broken: list[str], per_op: bool) -> dict[str, Any]:
     agreement = None if result.top1_agreed is None else result.top1_agreed / result.samples
     return {
-        "outputs": [
-            {
-                "name": output.name,
-                "max_abs_diff": _number(output.max_abs_diff),
-                "equal": output.equal,
-                "elements": output.elements,
-            }
-            for output in result.outputs
-        ],
-        "ops": [
-            {
-                "node": op.node,
-                "op": op.op,
-                "max_abs_diff": _number(op.max_abs_diff),
-                "equal": op.equal,
-                "elements": op.elements,
-            }
-            for op in result.ops
-            if per_op
-        ],
+        "outputs": [{"name": output.name, **_counts(output)} for output in result.outputs],
+        "ops": [{"node": op.node, "op": op.op, **_counts(op)} for op in result.ops if per_op],
         "top1_agreement": agreement,
         "images": result.samples,
         "verdict": _verdict(result, broken),
@@ -226,4 +182,5 @@ COMMAND = Command(
     ),
     add_arguments=_add_arguments,
     run=_run,
+    takes_options=True,
 )

@@ -10,8 +10,6 @@ from delegate.chip.features import Rank
 from delegate.cli.argument_types import natural_number
 from delegate.cli.command import (
     Command,
-    add_json_argument,
-    add_option_arguments,
     options_from,
     print_json,
     warn,
@@ -59,8 +57,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what tasks do, counted by the simulator: MACs, bytes by port, CBUF, cycles; per "
         "layer, with --json per task, too",
     )  # fmt: skip
-    add_option_arguments(parser)
-    add_json_argument(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -184,6 +180,7 @@ def _print_tables(path: Path, result: CompileResult, document: dict[str, Any]) -
                 last="elide",
             )
         )
+    _print_differences(document)
     _print_features(document)
     _print_advice(document)
     if result.rejections:
@@ -191,6 +188,22 @@ def _print_tables(path: Path, result: CompileResult, document: dict[str, Any]) -
         print("left to the CPU:")
         rejected = [(r.node, r.op, r.rule, r.detail) for r in result.rejections]
         print(format_table(("node", "op", "rule", "reason"), rejected, right=(0,)))
+
+
+def _print_differences(document: dict[str, Any]) -> None:
+    """What numerics=fast made one task, and what that changes."""
+    rows = [
+        (nodes_text(layer["nodes"]), found["most_lsb"], f"{found['share']:.1%}", layer["name"])
+        for partition in document["partitions"]
+        for layer in partition["layers"]
+        if (found := layer["difference"]) is not None
+    ]
+    if not rows:
+        return
+    print()
+    print("one task instead of several (numerics=fast), by proof at most so many LSB off:")
+    headings = ("nodes", "most LSB", "differ, modelled", "layer")
+    print(format_table(headings, rows, right=(1, 2), last="elide"))
 
 
 def _print_features(document: dict[str, Any]) -> None:
@@ -282,4 +295,5 @@ COMMAND = Command(
     ),
     add_arguments=_add_arguments,
     run=_run,
+    takes_options=True,
 )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from delegate.cli.command import PROGRAM, Command, add_json_argument, print_json
+from delegate.cli.command import PROGRAM, Command, print_json
 
 _SHELLS = ("bash", "zsh", "fish")
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=_SHELLS, help="prints the script for this shell")
-    add_json_argument(parser)
 
 
 def _words(whole: argparse.ArgumentParser) -> dict[str, list[str]]:

@@ -16,8 +16,6 @@ from delegate.cli.argument_types import natural_number, positive_integer
 from delegate.cli.command import (
     EXIT_MISMATCH,
     Command,
-    add_json_argument,
-    add_option_arguments,
     options_from,
     print_json,
     warn,
@@ -101,8 +99,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--summary", type=Path, metavar="PATH", help="write counts per family as JSON"
     )
-    add_option_arguments(parser)
-    add_json_argument(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -236,4 +232,5 @@ COMMAND = Command(
     ),
     add_arguments=_add_arguments,
     run=_run,
+    takes_options=True,
 )

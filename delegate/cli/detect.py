@@ -9,14 +9,12 @@ from typing import Any
 from delegate.cli.argument_types import finite_float, nonzero_float, positive_integer, share_of_one
 from delegate.cli.command import (
     Command,
-    add_json_argument,
-    add_option_arguments,
     options_from,
     print_json,
 )
 from delegate.cli.detect_video import add_video_arguments, run_video
-from delegate.cli.detections import FORMATS, detection_list, save_picture, warn_of_meaning
-from delegate.cli.pictures import delegation_facts, picture_paths
+from delegate.cli.detections import FORMATS, detection_list, save_picture
+from delegate.cli.pictures import delegation_facts, picture_paths, warn_of_meaning
 from delegate.cli.table import format_pairs, format_table
 from delegate.errors import UsageError
 from delegate.host.delegated import DelegatedModel
@@ -118,8 +116,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_video_arguments(parser)
     add_decoder_arguments(parser)
-    add_option_arguments(parser)
-    add_json_argument(parser)
 
 
 def _check_labels(path: Path, labels: list[str], plan: DetectorPlan) -> None:
@@ -162,7 +158,7 @@ def _run(arguments: argparse.Namespace) -> int:
         _print_tables(arguments.model, plan, model, results, labels)
         for target in targets:
             print(f"wrote {target}")
-    warn_of_meaning(arguments.model, model)
+    warn_of_meaning(arguments.model, model, "boxes")
     return 0
 
 
@@ -243,4 +239,5 @@ COMMAND = Command(
     ),
     add_arguments=_add_arguments,
     run=_run,
+    takes_options=True,
 )

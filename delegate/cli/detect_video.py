@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from delegate.cli.argument_types import positive_integer
 from delegate.cli.command import print_json
-from delegate.cli.detections import FORMATS, detection_list, save_picture, warn_of_meaning
-from delegate.cli.pictures import delegation_facts
+from delegate.cli.detections import FORMATS, detection_list, save_picture
+from delegate.cli.pictures import delegation_facts, warn_of_meaning
 from delegate.cli.table import WIDTH, format_pairs
 from delegate.errors import UsageError
 from delegate.host.delegated import DelegatedModel
@@ -116,7 +116,7 @@ def run_video(
         print(f"{plural(count, 'frame')}")
         if target is not None:
             print(f"wrote {target}")
-    warn_of_meaning(arguments.model, model)
+    warn_of_meaning(arguments.model, model, "boxes")
     return 0
 
 

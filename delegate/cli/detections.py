@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from delegate.cli.command import warn
 from delegate.cli.files import write_file
 from delegate.errors import UsageError
-from delegate.host.delegated import DelegatedModel
 from delegate.vision.detection.boxes import Detections
 from delegate.vision.detection.draw import label_of
 
@@ -42,11 +40,3 @@ def detection_list(found: Detections, labels: Sequence[str] | None) -> list[dict
         }
         for box, index, score in zip(found.boxes, found.classes, found.scores, strict=True)
     ]
-
-
-def warn_of_meaning(path: Path, model: DelegatedModel) -> None:
-    """Says on stderr if nothing ran on the NPU, or nothing was computed."""
-    if model.delegation.delegated_nodes == 0:
-        warn(f"{path}: no operator of this model can run on the NPU; it ran on the CPU")
-    elif model.device == "null":
-        warn("the device null computes nothing: the boxes mean nothing")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from delegate.cli.command import Command, add_json_argument, print_json
+from delegate.cli.command import Command, print_json
 from delegate.cli.files import write_file
 from delegate.errors import CaptureError, UsageError
 from delegate.model.files import read_file
@@ -30,7 +30,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--assemble", type=Path, metavar="OUT",
         help="the other way: FILE is text, its little-endian words go to OUT",
     )  # fmt: skip
-    add_json_argument(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from delegate.cli.command import (
     EXIT_MISMATCH,
     Command,
-    add_json_argument,
-    add_option_arguments,
     options_from,
     print_json,
 )
@@ -30,8 +28,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--report", type=Path, metavar="FILE.zip", help="write everything into a file for a report"
     )
     parser.add_argument("--no-self-test", action="store_true", help="run nothing on the device")
-    add_option_arguments(parser)
-    add_json_argument(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -110,4 +106,5 @@ COMMAND = Command(
     examples=("doctor", "doctor --device rocket --report report.zip"),
     add_arguments=_add_arguments,
     run=_run,
+    takes_options=True,
 )

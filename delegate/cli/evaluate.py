@@ -11,8 +11,6 @@ from typing import Any
 from delegate.cli.argument_types import positive_integer
 from delegate.cli.command import (
     Command,
-    add_json_argument,
-    add_option_arguments,
     options_from,
     print_json,
 )
@@ -65,8 +63,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default) or its reference ones",
     )  # fmt: skip
     add_decoder_arguments(parser)
-    add_option_arguments(parser)
-    add_json_argument(parser)
 
 
 def _task(arguments: argparse.Namespace) -> str:
@@ -193,4 +189,5 @@ COMMAND = Command(
     ),
     add_arguments=_add_arguments,
     run=_run,
+    takes_options=True,
 )

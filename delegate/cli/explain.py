@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from delegate.cli.argument_types import natural_number
-from delegate.cli.command import Command, add_json_argument, print_json
+from delegate.cli.command import Command, add_order_arguments, print_json
 from delegate.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,16 +41,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="instead: of what this task writes, counted from 0 over all jobs; H,W,C count from "
         "the corner of the task's own output",
     )  # fmt: skip
-    order = parser.add_mutually_exclusive_group()
-    order.add_argument(
-        "--chained", dest="chained", action="store_true", default=None,
-        help="one kick per job, the program counter follows the links",
-    )  # fmt: skip
-    order.add_argument("--kicked", dest="chained", action="store_false", help="one kick per task")
+    add_order_arguments(parser)
     parser.add_argument(
         "--registers", action="store_true", help="show every register that the task has"
     )
-    add_json_argument(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:

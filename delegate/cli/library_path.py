@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from delegate.cli.command import Command, add_json_argument, print_json
+from delegate.cli.command import Command, print_json
 from delegate.host.library import library_path
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_json_argument(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -28,6 +24,5 @@ COMMAND = Command(
         "library-path",
         "library-path --json",
     ),
-    add_arguments=_add_arguments,
     run=_run,
 )

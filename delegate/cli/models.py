@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from delegate.cli.command import Command, add_json_argument, print_json
+from delegate.cli.command import Command, print_json
 from delegate.cli.table import format_pairs, format_table, thousands
 from delegate.errors import UsageError
 from delegate.vision.zoo import Entry, fetch, find, read_manifest
@@ -18,7 +18,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="list: what there is; fetch: download, verify, print the paths; info: all facts",
     )  # fmt: skip
     parser.add_argument("names", nargs="*", metavar="NAME", help="models (list, info: default all)")
-    add_json_argument(parser)
 
 
 def _chosen(names: list[str]) -> list[Entry]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from delegate.cli.command import warn, warn_if_on_cpu
 from delegate.host.delegated import DelegatedModel
 from delegate.vision.images import find_images
 
@@ -16,6 +17,13 @@ def picture_paths(arguments: Sequence[Path]) -> list[Path]:
     for path in arguments:
         paths += find_images(path) if path.is_dir() else [path]
     return paths
+
+
+def warn_of_meaning(path: Path, model: DelegatedModel, results: str) -> None:
+    """Says on stderr if nothing ran on the NPU, or nothing was computed."""
+    warn_if_on_cpu(path, model.delegation.delegated_nodes)
+    if model.device == "null" and model.delegation.delegated_nodes:
+        warn(f"the device null computes nothing: the {results} mean nothing")
 
 
 def delegation_facts(model: DelegatedModel) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,7 @@ from delegate.cli.argument_types import natural_number
 from delegate.cli.command import (
     EXIT_MISMATCH,
     Command,
-    add_json_argument,
-    add_option_arguments,
+    add_order_arguments,
     options_from,
     print_error,
     print_json,
@@ -29,13 +29,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "captures", type=Path, nargs="+", metavar="CAPTURE", help="npu-capture-1 files (.npz)"
     )
-    order = parser.add_mutually_exclusive_group()
-    order.add_argument(
-        "--chained", dest="chained", action="store_true", default=None,
-        help="one kick per job, the program counter follows the links",
-    )  # fmt: skip
-    order.add_argument("--kicked", dest="chained", action="store_false", help="one kick per task")
-    order.add_argument(
+    add_order_arguments(parser).add_argument(
         "--kernel", choices=("rocket", "rknpu"), default="",
         help="as that kernel driver would run it: rocket kicks every task and waits for the DPU "
         "only, rknpu kicks jobs",
@@ -48,8 +42,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--threads", type=natural_number, default=0, metavar="N",
         help="of the simulator (default 0: one per processor)",
     )  # fmt: skip
-    add_option_arguments(parser)
-    add_json_argument(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -79,21 +71,7 @@ def _run(arguments: argparse.Namespace) -> int:
                 )
             bar.advance()
     if arguments.json:
-        print_json(
-            {
-                "captures": [
-                    {
-                        "name": r.name,
-                        "passed": r.passed,
-                        "max_abs_diff": r.max_abs_diff,
-                        "equal": r.equal,
-                        "error": r.error,
-                        "complaints": list(r.complaints),
-                    }
-                    for r in results
-                ]
-            }
-        )
+        print_json({"captures": [asdict(result) for result in results]})
     elif unreadable is None or len(results) > 1:
         _print_table(results)
     if unreadable is not None:
@@ -133,4 +111,5 @@ COMMAND = Command(
     ),
     add_arguments=_add_arguments,
     run=_run,
+    takes_options=True,
 )

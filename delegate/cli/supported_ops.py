@@ -5,13 +5,9 @@ from __future__ import annotations
 import argparse
 import textwrap
 
-from delegate.cli.command import Command, add_json_argument, print_json
+from delegate.cli.command import Command, print_json
 from delegate.cli.table import WIDTH
 from delegate.partition.supported import supported_operators
-
-
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_json_argument(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -42,6 +38,5 @@ COMMAND = Command(
     name="supported-ops",
     summary="List the operators the NPU takes and the rules a node must meet.",
     examples=("supported-ops", "supported-ops --json"),
-    add_arguments=_add_arguments,
     run=_run,
 )

@@ -9,11 +9,9 @@ from pathlib import Path
 from delegate.cli.argument_types import natural_number, positive_integer
 from delegate.cli.command import (
     Command,
-    add_json_argument,
-    add_option_arguments,
     options_from,
     print_json,
-    warn,
+    warn_if_on_cpu,
 )
 from delegate.cli.files import check_writable, write_file
 from delegate.cli.table import format_pairs
@@ -39,8 +37,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=natural_number, default=0, metavar="N", help="of random inputs (default 0)"
     )
-    add_option_arguments(parser)
-    add_json_argument(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -78,8 +74,7 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         print(format_pairs([(name.replace("_", " "), value) for name, value in facts.items()]))
         print("open it at https://ui.perfetto.dev or chrome://tracing")
-    if model.delegation.delegated_nodes == 0:
-        warn(f"{arguments.model}: no operator of this model can run on the NPU; it ran on the CPU")
+    warn_if_on_cpu(arguments.model, model.delegation.delegated_nodes)
     return 0
 
 
@@ -92,4 +87,5 @@ COMMAND = Command(
     ),
     add_arguments=_add_arguments,
     run=_run,
+    takes_options=True,
 )

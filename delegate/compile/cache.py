@@ -18,30 +18,32 @@ import json
 import marshal
 import os
 import stat
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from delegate.compile.compiler import CompileResult, sharing_of
 from delegate.errors import ProgramError
 from delegate.log import get_logger
 from delegate.model.files import open_plain
 from delegate.model.graph import Graph
+from delegate.model.operator_options import RuntimeOptions
 from delegate.model.partition import Partition
-from delegate.npu.program import FORMAT_VERSION
+from delegate.model.stored_options import STORED
+from delegate.npu.format_version import FORMAT_VERSION
 from delegate.options import Options
-from delegate.partition.rules import facts_of
 from delegate.partition.types import Rejection
 from delegate.version import __version__
 
+if TYPE_CHECKING:
+    from delegate.compile.compiler import CompileResult
+    from delegate.model.graph import Node
+
 logger = get_logger()
 
-MAGIC = b"RK3588 programs 2\n"
+MAGIC = b"RK3588 programs 3\n"
 SUFFIX = ".rkc"
 DIGEST_BYTES = 32
 # Far above real entries; a larger file is not read.
@@ -52,8 +54,11 @@ _WRITABLE_BY_OTHERS = 0o022
 
 @dataclass(frozen=True, slots=True)
 class CachedPartition:
+    """``has_own_shapes``: what its nodes write has the shapes that the model says."""
+
     partition: Partition
     program: bytes
+    has_own_shapes: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +71,17 @@ class CachedResult:
 
 
 def compile_cached(
-    graph: Graph, options: Options, compile_graph: Callable[[], CompileResult], context: str = ""
+    graph: Graph,
+    options: Options,
+    compile_graph: Callable[[], CompileResult],
+    context: str = "",
+    has_own_shapes: Callable[[Partition], bool] = lambda _: True,
 ) -> CachedResult:
     """The partitions of ``graph``: from ``options.cache_dir``, or by ``compile_graph`` and kept.
 
-    ``context``: what else the result depends on, for example who partitions. A folder that cannot
-    be used costs a warning, never the result.
+    ``context``: what else the result depends on, for example who partitions. ``has_own_shapes``:
+    asked of every partition that is compiled. A folder that cannot be used costs a warning, never
+    the result.
     """
     key = cache_key(graph, options, context)
     folder = Path(options.cache_dir)
@@ -81,7 +91,9 @@ def compile_cached(
         _check_folder(folder)
     except (OSError, ValueError) as error:
         logger.warning("the cache folder %s is not used: %s", folder, error)
-        return _cached(compile_graph())
+        return running_part(compile_graph(), has_own_shapes)
+    if os.path.lexists(path):
+        _release_constants(graph)
     try:
         found = _read(path, key)
     except (OSError, ValueError, ProgramError) as error:
@@ -89,7 +101,7 @@ def compile_cached(
         found = None
     if found is not None:
         return found
-    compiled = _cached(compile_graph())
+    compiled = running_part(compile_graph(), has_own_shapes)
     try:
         _write(path, key, compiled)
     except OSError as error:
@@ -97,26 +109,35 @@ def compile_cached(
     return compiled
 
 
-def _cached(result: CompileResult) -> CachedResult:
-    return CachedResult(
-        tuple(CachedPartition(item.partition, item.program) for item in result.partitions),
-        tuple(result.rejections),
+def _release_constants(graph: Graph) -> None:
+    """The key has read them; they need not be in memory beside the programs that hold them."""
+    from delegate._native import release_memory
+
+    constants = (tensor.constant for tensor in graph.tensors)
+    release_memory([c for c in constants if c is not None and c.flags.c_contiguous and c.size])
+
+
+def running_part(
+    result: CompileResult, has_own_shapes: Callable[[Partition], bool]
+) -> CachedResult:
+    """What running needs of ``result``."""
+    found = (
+        CachedPartition(item.partition, item.program, has_own_shapes(item.partition))
+        for item in result.partitions
     )
+    return CachedResult(tuple(found), tuple(result.rejections))
 
 
 def cache_key(graph: Graph, options: Options, context: str = "") -> str:
     """A digest of all that a compiled program depends on."""
     digest = hashlib.sha256()
     # The device that is meant and how many cores it has count only where rows are shared.
-    chosen = (options.compiling(), repr(sharing_of(options)))
+    chosen = (options.compiling(), _sharing(options))
     facts = (__version__, FORMAT_VERSION, _compiler_fingerprint(), np.__version__, context)
     _update(digest, (facts, chosen, graph.name, graph.inputs, graph.outputs, graph.rounds_once))
-    facts_of_nodes = facts_of(graph)
     for node in graph.nodes:
         _update(digest, (node.index, node.op, node.version, node.inputs, node.outputs))
-        # Options of operators that stay on the CPU change no program.
-        settings = facts_of_nodes.options(node) if node.op in facts_of_nodes.operators else None
-        _update(digest, (repr(settings),))
+        _update(digest, (_settings(node),))
     for tensor in graph.tensors:
         scaling = tensor.quantization
         _update(
@@ -133,6 +154,29 @@ def cache_key(graph: Graph, options: Options, context: str = "") -> str:
     return digest.hexdigest()
 
 
+def _sharing(options: Options) -> str:
+    if options.split_rows == "off":
+        return ""
+    from delegate.compile.compiler import sharing_of
+
+    return repr(sharing_of(options))
+
+
+def _settings(node: Node) -> tuple[bytes, ...] | str:
+    """The options that count, of an operator that the NPU may take: of others none change a
+    program. What lies between the fields of the runtime's structs is anything.
+    """
+    spans = STORED.get(node.op, ())
+    stored = node.options
+    if not spans or stored is None:
+        return ""
+    if not isinstance(stored, RuntimeOptions):  # of a file: who reads it has the records, too
+        from delegate.partition.rules import facts_of
+
+        return repr(facts_of(Graph((), ())).options(node))
+    return tuple(stored.content[offset : offset + size] for offset, size in spans)
+
+
 def _update(digest: hashlib._Hash, value: tuple[Any, ...]) -> None:
     """Version 2 of the format writes equal values as equal bytes, each with its length."""
     digest.update(marshal.dumps(value, 2))
@@ -145,9 +189,10 @@ def _compiler_fingerprint() -> str:
     """
     root = Path(__file__).parents[1]
     found = {str(path.relative_to(root)): path for path in root.rglob("*") if path.is_file()}
-    native = find_spec("delegate._native")
-    if native is not None and native.origin is not None:
-        found["delegate._native"] = Path(native.origin)  # elsewhere in an editable installation
+    import delegate._native
+
+    # Elsewhere in an editable installation.
+    found["delegate._native"] = Path(delegate._native.__file__)
     digest = hashlib.sha256()
     for name, path in sorted(found.items()):
         if "__pycache__" not in name:
@@ -183,44 +228,44 @@ def _read(path: Path, key: str) -> CachedResult | None:
         status = os.fstat(file.fileno())
         if status.st_uid not in (os.getuid(), 0) or status.st_mode & _WRITABLE_BY_OTHERS:
             raise ValueError("others could have written it")
-        content = file.read(MAX_ENTRY_BYTES)
-    start = len(MAGIC) + DIGEST_BYTES
-    if not content.startswith(MAGIC) or len(content) < start + _LENGTH_BYTES:
-        raise ValueError("it is not a cache entry")
-    return _decode(memoryview(content)[start:], content[len(MAGIC) : start], key)
+        return _decode(file, status.st_size, key)
 
 
-def _digest(payload: memoryview | bytes) -> bytes:
+def _digest(payload: bytes) -> bytes:
     return hashlib.sha256(payload).digest()
 
 
-def _decode(payload: memoryview, digest: bytes, key: str) -> CachedResult:
+def _decode(file: BinaryIO, size: int, key: str) -> CachedResult:
+    """Reads an entry of ``size`` bytes part by part: a program is in memory once."""
     from delegate._native import check_program
 
-    length = int.from_bytes(payload[:_LENGTH_BYTES], "little")
-    end = _LENGTH_BYTES + length
-    if end > len(payload):
+    if file.read(len(MAGIC)) != MAGIC:
+        raise ValueError("it is not a cache entry")
+    digest = file.read(DIGEST_BYTES)
+    prefix = file.read(_LENGTH_BYTES)
+    length = int.from_bytes(prefix, "little")
+    if file.tell() + length > size:
         raise ValueError("its description is cut off")
-    if _digest(payload[:end]) != digest:
+    text = file.read(length)
+    if _digest(prefix + text) != digest:
         raise ValueError("its digest does not match its description")
     try:
-        document = json.loads(bytes(payload[_LENGTH_BYTES:end]))
+        document = json.loads(text)
         if document["key"] != key:
             raise ValueError("it was made for another model, other options or another version")
         partitions = []
         for item in document["partitions"]:
-            size = int(item["bytes"])
-            program = bytes(payload[end : end + size])
-            end += size
-            if size < 0 or _digest(program).hex() != item["sha256"]:
+            program = file.read(min(max(int(item["bytes"]), 0), size))
+            if _digest(program).hex() != item["sha256"]:
                 raise ValueError("a program in it is not the one it was written with")
             check_program(program)
             edges = (tuple(map(int, item[key])) for key in ("nodes", "inputs", "outputs"))
-            partitions.append(CachedPartition(Partition(*edges), program))
+            own = item["has_own_shapes"] is True
+            partitions.append(CachedPartition(Partition(*edges), program, own))
         rejections = tuple(Rejection(**_texts(item)) for item in document["rejections"])
     except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"its description is malformed ({error})") from None
-    if end != len(payload):
+    if file.read(1):
         raise ValueError("its programs have another length than it says")
     return CachedResult(tuple(partitions), rejections, from_cache=True)
 
@@ -236,6 +281,7 @@ def _write(path: Path, key: str, result: CachedResult) -> None:
         "partitions": [
             {
                 **asdict(item.partition),
+                "has_own_shapes": item.has_own_shapes,
                 "bytes": len(item.program),
                 "sha256": _digest(item.program).hex(),
             }
@@ -246,6 +292,8 @@ def _write(path: Path, key: str, result: CachedResult) -> None:
     text = json.dumps(document, sort_keys=True).encode()
     description = len(text).to_bytes(_LENGTH_BYTES, "little") + text
     programs = [item.program for item in result.partitions]
+    import tempfile
+
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-", suffix=SUFFIX)
     try:
         with os.fdopen(descriptor, "wb") as file:

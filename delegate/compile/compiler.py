@@ -28,6 +28,7 @@ from delegate.npu.perf import Estimate, total
 from delegate.npu.program import Program, build_program, serialize
 from delegate.options import Options
 from delegate.partition.cost import PartitionCost, partition_cost, slower_partitions
+from delegate.partition.edges import broken_edges
 from delegate.partition.functions import broken_functions
 from delegate.partition.partitioner import (
     copying_aliases,
@@ -143,13 +144,16 @@ def compile_partition(
     sharing: RowSharing | None = None,
     kick_state: KickState = TRUSTED,
     chip: Chip = DEFAULT,
+    *,
+    is_fast: bool = False,
 ) -> CompiledPartition:
     """Lowers, encodes and serialises one partition, for several cores if ``sharing`` is given and
-    that is faster by estimate. Raises LoweringError naming the node.
+    that is faster by estimate. ``is_fast``: see ``lower_partition``. Raises LoweringError naming
+    the node.
     """
     name = _name(graph, partition)
     workload = workload_of(graph, partition)
-    lowered = lower_partition(graph, workload, name, None, kick_state, chip)
+    lowered = lower_partition(graph, workload, name, None, kick_state, chip, is_fast=is_fast)
     program = build_program(lowered, COMPILER)
     text = ""
     if sharing is not None:
@@ -216,7 +220,8 @@ def _compile(
     compiled: dict[Partition, CompiledPartition] = {}
     while True:
         partitions = partitions_of(frozenset(supported))
-        failed: list[Rejection] = list(copying_aliases(graph, partitions))
+        failed: list[Rejection] = list(broken_edges(graph, partitions))
+        failed += copying_aliases(graph, partitions)
         failed += broken_functions(graph, partitions)
         if not failed:
             partitions, too_small = select_partitions(
@@ -227,7 +232,9 @@ def _compile(
             if partition in compiled:
                 continue
             try:
-                compiled[partition] = compile_partition(graph, partition, sharing, kick_state, chip)
+                compiled[partition] = compile_partition(
+                    graph, partition, sharing, kick_state, chip, is_fast=options.numerics == "fast"
+                )
             except Exception as error:
                 failed += _rejections(graph, partition, error)
         if not failed and options.only_faster:

@@ -10,29 +10,47 @@ from delegate.conformance.builder import layers
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
-from delegate.conformance.grid import Grid
-from delegate.conformance.own_grid import constant, dtype_of, shape_of, window_of
+from delegate.conformance.grid import Grid, Value
+from delegate.conformance.own_grid import (
+    EIGHT_BITS,
+    constant,
+    dtype_of,
+    model,
+    one_layer,
+    shape_of,
+    window_of,
+)
 from delegate.conformance.random_layers import Numbers, conv, depthwise, draw_quantization
 from delegate.conformance.tolerance import SUM, SUM_ALONE, TIES
 from delegate.model.graph import Activation, Quantization
 
-_TYPES = ("uint8", "int8")
 _ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
+
+
+def _constant(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, shape: tuple[int, ...] | None = None
+) -> int:
+    """A constant operand beside ``x``, of its shape unless told."""
+    spec = builder.spec(x)
+    return constant(builder, rng, shape or spec.shape, spec.dtype)
+
+
+def _other_input(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, shape: tuple[int, ...] | None = None
+) -> int:
+    """An input beside ``x``, of its shape unless told."""
+    spec = builder.spec(x)
+    quantization = draw_quantization(rng, spec.dtype)
+    return builder.input("other", shape or spec.shape, spec.dtype, quantization)
 
 
 def _shapes() -> Grid:
     def make(name: str, *, shape: str, activation: str, type: str) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            builder = ModelBuilder("add")
-            dtype = dtype_of(type)
-            a, b = (
-                builder.input(n, shape_of(shape), dtype, draw_quantization(rng, dtype))
-                for n in "ab"
-            )
-            builder.output(layers.add(builder, a, b, activation=Activation[activation]))
-            return builder.build()
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+            other = _other_input(builder, rng, x)
+            return layers.add(builder, x, other, activation=Activation[activation])
 
-        return Case(name, "AddShapes", build, differing=SUM_ALONE)
+        return one_layer(name, "AddShapes", shape_of(shape), type, layer, differing=SUM_ALONE)
 
     return Grid(
         "AddShapes.Op/",
@@ -40,7 +58,7 @@ def _shapes() -> Grid:
             "shape": ("13", "5x17", "3x4x5", "1x1x1x1", "1x7x5x3", "1x31x1x130", "2x3x11x40",
                       "1x13x17x16", "1x9x4x33", "1x1x1x1000", "1x37x41x64"),
             "activation": _ACTIVATIONS,
-            "type": _TYPES,
+            "type": EIGHT_BITS,
         },
         make,
     )  # fmt: skip
@@ -54,8 +72,7 @@ def _scales() -> Grid:
     def make(
         name: str, *, first: str, second: str, zero_points: str, activation: str, type: str
     ) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            builder = ModelBuilder("add scales")
+        def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
             dtype = dtype_of(type)
             low, high = LIMITS[dtype]
             zeros = {"ends": (low, high), "drawn": tuple(rng.integers(low, high + 1, 2))}
@@ -66,14 +83,12 @@ def _scales() -> Grid:
                 )
                 for n, ratio, zero in zip("ab", (first, second), zeros[zero_points], strict=True)
             )  # fmt: skip
-            y = layers.add(
+            return layers.add(
                 builder, a, b, activation=Activation[activation], output_scale=0.037,
                 output_zero_point=int(rng.integers(low, high + 1)),
             )  # fmt: skip
-            builder.output(y)
-            return builder.build()
 
-        return Case(name, "AddScales", build, differing=TIES)
+        return Case(name, "AddScales", model("add scales", body), differing=TIES)
 
     return Grid(
         "AddScales.Op/",
@@ -82,7 +97,7 @@ def _scales() -> Grid:
             "second": tuple(ratios),
             "zero_points": ("ends", "drawn"),
             "activation": ("NONE", "RELU6"),
-            "type": _TYPES,
+            "type": EIGHT_BITS,
         },
         make,
     )
@@ -97,19 +112,12 @@ def _broadcast() -> Grid:
     }  # fmt: skip
 
     def make(name: str, *, other: str, origin: str, order: str, type: str) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            builder = ModelBuilder("add broadcast")
-            dtype = dtype_of(type)
-            a = builder.input("a", (1, 11, 7, 19), dtype, draw_quantization(rng, dtype))
-            if origin == "constant":
-                b = constant(builder, rng, shapes[other], dtype)
-            else:
-                b = builder.input("b", shapes[other], dtype, draw_quantization(rng, dtype))
-            pair = (a, b) if order == "first" else (b, a)
-            builder.output(layers.add(builder, *pair))
-            return builder.build()
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+            operand = _constant if origin == "constant" else _other_input
+            y = operand(builder, rng, x, shapes[other])
+            return layers.add(builder, *((x, y) if order == "first" else (y, x)))
 
-        return Case(name, "AddBroadcast", build, differing=SUM_ALONE)
+        return one_layer(name, "AddBroadcast", (1, 11, 7, 19), type, layer, differing=SUM_ALONE)
 
     return Grid(
         "AddBroadcast.Op/",
@@ -117,7 +125,7 @@ def _broadcast() -> Grid:
             "other": tuple(shapes),
             "origin": ("constant", "input"),
             "order": ("first", "second"),
-            "type": _TYPES,
+            "type": EIGHT_BITS,
         },
         make,
     )
@@ -139,36 +147,24 @@ def _origins() -> Grid:
         numbers = Numbers(activation=Activation.RELU6)
         return conv(builder, rng, x, 24, window_of("1x1"), numbers)
 
-    def whole_constant(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-        spec = builder.spec(x)
-        return constant(builder, rng, spec.shape, spec.dtype)
-
-    def other_input(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-        spec = builder.spec(x)
-        return builder.input("other", spec.shape, spec.dtype, draw_quantization(rng, spec.dtype))
-
     operands: dict[str, _Operand] = {
         "input": lambda _builder, _rng, x: x,
-        "other": other_input,
-        "constant": whole_constant,
+        "other": _other_input,
+        "constant": _constant,
         "conv": convolution,
         "relu6": relu6,
         "depthwise": depthwise_convolution,
     }
 
     def make(name: str, *, first: str, second: str, activation: str, type: str) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            builder = ModelBuilder("add origins")
-            dtype = dtype_of(type)
-            x = builder.input("input", (1, 9, 13, 24), dtype, draw_quantization(rng, dtype))
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
             a = operands[first](builder, rng, x)
             b = operands[second](builder, rng, x)
-            builder.output(layers.add(builder, a, b, activation=Activation[activation]))
-            return builder.build()
+            return layers.add(builder, a, b, activation=Activation[activation])
 
-        return Case(name, "AddOrigins", build, differing=SUM)
+        return one_layer(name, "AddOrigins", (1, 9, 13, 24), type, layer, differing=SUM)
 
-    def is_in(*, first: str, second: str, activation: str, type: str) -> bool:
+    def is_in(*, first: str, second: str, **_: Value) -> bool:
         return (first, second) != ("constant", "constant") and first != "other"
 
     return Grid(
@@ -177,7 +173,7 @@ def _origins() -> Grid:
             "first": tuple(operands),
             "second": tuple(operands),
             "activation": ("NONE", "RELU", "RELU6"),
-            "type": _TYPES,
+            "type": EIGHT_BITS,
         },
         make,
         is_in,

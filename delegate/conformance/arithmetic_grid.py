@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,13 @@ from delegate.conformance.builder.layers import Arithmetic
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
-from delegate.conformance.grid import Axes, Grid
+from delegate.conformance.grid import Axes, Grid, Value
 from delegate.conformance.own_grid import (
     TYPES,
     differing_of,
     dtype_of,
     is_per_channel,
+    model,
     one_layer,
     window_of,
 )
@@ -81,15 +82,12 @@ def _zero_points() -> Grid:
     """uint8 with zero points at the ends; padding must be the input's zero point."""
 
     def make(name: str, *, operator: str, input: int, weights: int) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            builder = ModelBuilder("zero points")
+        def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
             quantization = Quantization((float(np.float32(0.02)),), (input,))
             x = builder.input("input", (1, 8, 11, _CHANNELS), DType.UINT8, quantization)
-            numbers = Numbers(weight_zero_point=weights)
-            builder.output(_layer(operator, builder, rng, x, numbers))
-            return builder.build()
+            return _layer(operator, builder, rng, x, Numbers(weight_zero_point=weights))
 
-        return Case(name, "ZeroPoints", build)
+        return Case(name, "ZeroPoints", model("zero points", body))
 
     axes: Axes = {"operator": _OPERATORS, "input": _LEVELS, "weights": _LEVELS}
     return Grid("ZeroPoints.Op/", axes, make)
@@ -114,7 +112,7 @@ def _extreme_arithmetic(
         spread[0], spread[-1] = 1.0, 1 / ratio
     base = multiplier * 0.05 / 0.02
     return Arithmetic(
-        weights=values.astype(np.int8 if dtype is DType.INT8 else np.uint8),
+        weights=values.astype(dtype.element.dtype),
         weight_zero_point=zero_point,
         per_channel=is_per_channel(kind),
         weight_scales=tuple(float(base * s) for s in spread),
@@ -135,20 +133,19 @@ def _multipliers() -> Grid:
     ratios = {"1": 1.0, "50": 50.0, "1e4": 1e4, "7e8": 7e8}
 
     def make(name: str, *, multiplier: str, ratio: str, inputs: int, type: str) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            builder = ModelBuilder("multipliers")
+        def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
             dtype = dtype_of(type)
             quantization = Quantization((float(np.float32(0.02)),), (LIMITS[dtype][0] + 120,))
             x = builder.input("input", (1, 7, 9, inputs), dtype, quantization)
             arithmetic = _extreme_arithmetic(
                 rng, type, (13, 1, 1, inputs), values[multiplier], ratios[ratio]
             )
-            builder.output(layers.conv(builder, rng, x, oc=13, kh=1, kw=1, arithmetic=arithmetic))
-            return builder.build()
+            return layers.conv(builder, rng, x, 13, layers.Window(), arithmetic=arithmetic)
 
+        build = model("multipliers", body)
         return Case(name, "Multipliers", build, differing=differing_of(type))
 
-    def is_in(*, multiplier: str, ratio: str, inputs: int, type: str) -> bool:
+    def is_in(*, ratio: str, type: str, **_: Value) -> bool:
         return is_per_channel(type) or ratio == "1"
 
     axes: Axes = {
@@ -160,24 +157,31 @@ def _multipliers() -> Grid:
     return Grid("Multipliers.Op/", axes, make, is_in)
 
 
-def _drawn(_: np.random.Generator, bias: IntArray) -> IntArray:
-    return bias
-
-
-def _largest(rng: np.random.Generator, bias: IntArray) -> IntArray:
+def _near_ends(rng: np.random.Generator, bias: IntArray) -> IntArray:
     """Half of the channels near the ends of int32, as far as 2^24 products allow."""
     room = 1 << 24
     ends = rng.choice([_INT32.max - room, _INT32.min + room], bias.shape)
     return np.where(rng.random(bias.shape) < 0.5, ends, bias).astype(np.int32)
 
 
-_BIASES: dict[str, Callable[[np.random.Generator, IntArray], IntArray] | None] = {
-    "absent": None,
-    "zero": lambda _, bias: np.zeros_like(bias),
-    "drawn": _drawn,
-    "near_ends": _largest,
-    "max_of_dead_channels": _drawn,
-    "min_of_dead_channels": _drawn,
+@dataclass(frozen=True, slots=True)
+class _Bias:
+    """``change``: of the drawn values. ``of_dead``: that of channels whose weights are all zero;
+    None: there are no such channels.
+    """
+
+    is_there: bool = True
+    change: Callable[[np.random.Generator, IntArray], IntArray] = lambda _, bias: bias
+    of_dead: int | None = None
+
+
+_BIASES = {
+    "absent": _Bias(is_there=False),
+    "zero": _Bias(change=lambda _, bias: np.zeros_like(bias)),
+    "drawn": _Bias(),
+    "near_ends": _Bias(change=_near_ends),
+    "max_of_dead_channels": _Bias(of_dead=_INT32.max),
+    "min_of_dead_channels": _Bias(of_dead=_INT32.min),
 }
 
 
@@ -187,42 +191,37 @@ def _biases() -> Grid:
     """
 
     def make(name: str, *, operator: str, bias: str, activation: str, type: str) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            builder = ModelBuilder("biases")
+        kind, is_dense = _BIASES[bias], operator == "conv"
+
+        def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
             dtype = dtype_of(type)
             quantization = Quantization((float(np.float32(0.02)),), (LIMITS[dtype][0] + 131,))
             x = builder.input("input", (1, 6, 7, _CHANNELS), dtype, quantization)
-            is_dense = operator == "conv"
-            shape = (_CHANNELS, 3, 3, _CHANNELS) if is_dense else (1, 3, 3, _CHANNELS)
+            shape = (_CHANNELS if is_dense else 1, 3, 3, _CHANNELS)
             zero_point = 0 if dtype is DType.INT8 else 119
             weights = rng.integers(-100, 101, shape) + zero_point
-            values = rng.integers(-20000, 20000, _CHANNELS).astype(np.int32)
-            change = _BIASES[bias]
-            if change is not None:
-                values = change(rng, values)
-            if bias.endswith("dead_channels"):
+            values = kind.change(rng, rng.integers(-20000, 20000, _CHANNELS).astype(np.int32))
+            if kind.of_dead is not None:
                 dead = np.arange(0, _CHANNELS, 5)
                 weights[dead if is_dense else (..., dead)] = zero_point
-                values[dead] = _INT32.max if bias.startswith("max") else _INT32.min
+                values[dead] = kind.of_dead
             arithmetic = Arithmetic(
                 activation=Activation[activation],
                 per_channel=is_per_channel(type),
-                weights=weights.astype(np.int8 if dtype is DType.INT8 else np.uint8),
+                weights=weights.astype(dtype.element.dtype),
                 weight_zero_point=zero_point,
                 bias=values,
-                has_bias=change is not None,
+                has_bias=kind.is_there,
                 output_scale=0.03,
             )
+            window = layers.Window(3, 3)
             if is_dense:
-                y = layers.conv(builder, rng, x, oc=_CHANNELS, kh=3, kw=3, arithmetic=arithmetic)
-            else:
-                y = layers.depthwise(builder, rng, x, kh=3, kw=3, arithmetic=arithmetic)
-            builder.output(y)
-            return builder.build()
+                return layers.conv(builder, rng, x, _CHANNELS, window, arithmetic=arithmetic)
+            return layers.depthwise(builder, rng, x, window, arithmetic=arithmetic)
 
-        return Case(name, "Biases", build, differing=differing_of(type))
+        return Case(name, "Biases", model("biases", body), differing=differing_of(type))
 
-    def is_in(*, operator: str, bias: str, activation: str, type: str) -> bool:
+    def is_in(*, operator: str, bias: str, **_: Value) -> bool:
         return operator == "depthwise" or bias != "absent"
 
     axes: Axes = {

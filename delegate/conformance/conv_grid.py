@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from delegate.conformance.builder.layers import Window
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.case import Case, Family
-from delegate.conformance.grid import Grid
+from delegate.conformance.grid import Grid, Value
 from delegate.conformance.own_grid import (
     PADDINGS,
     TYPES,
     differing_of,
+    dtype_of,
     fits,
+    model,
     numbers_of,
     one_layer,
     window_of,
 )
-from delegate.conformance.random_layers import Window, conv
+from delegate.conformance.random_layers import conv, draw_quantization
 
 _ODD_CHANNELS = (1, 3, 7, 16, 17, 31, 37, 67)
 
@@ -37,19 +40,18 @@ def _shapes() -> Grid:
     def make(
         name: str, *, h: int, w: int, kernel: str, stride: str, padding: str, type: str
     ) -> Case:
-        window = window_of(kernel, stride, padding=padding)
+        dtype, window = dtype_of(type), window_of(kernel, stride, padding=padding)
 
-        def build(rng: np.random.Generator) -> bytes:
+        def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
             ic, oc = (int(c) for c in rng.choice(_ODD_CHANNELS, 2))
-            case = _case(name, label, (1, h, w, ic), oc, window, type)
-            assert case.build is not None
-            return case.build(rng)
+            x = builder.input("input", (1, h, w, ic), dtype, draw_quantization(rng, dtype))
+            return conv(builder, rng, x, oc, window, numbers_of(type))
 
-        label = "ConvShapes"
-        return Case(name, label, build, differing=differing_of(type))
+        build = model("ConvShapes", body)
+        return Case(name, "ConvShapes", build, differing=differing_of(type))
 
-    def is_in(*, h: int, w: int, kernel: str, stride: str, padding: str, type: str) -> bool:
-        return fits(window_of(kernel, stride, padding=padding), h, w)
+    def is_in(*, h: int, w: int, kernel: str, padding: str, **_: Value) -> bool:
+        return fits(window_of(kernel, padding=padding), h, w)
 
     return Grid(
         "ConvShapes.Op/",
@@ -58,7 +60,7 @@ def _shapes() -> Grid:
             "w": (1, 5, 11, 31),
             "kernel": ("1x1", "3x3", "5x3", "1x7", "2x4"),
             "stride": ("1x1", "2x1", "2x3"),
-            "padding": PADDINGS,
+            "padding": tuple(PADDINGS),
             "type": TYPES,
         },
         make,
@@ -100,7 +102,7 @@ def _dilation() -> Grid:
             "dilation": ("2x2", "1x3", "5x2", "3x1", "9x8"),
             "kernel": ("3x3", "2x5"),
             "stride": ("1x1", "2x1"),
-            "padding": PADDINGS,
+            "padding": tuple(PADDINGS),
             "type": TYPES,
         },
         make,
@@ -118,7 +120,7 @@ def _batch() -> Grid:
             "batch": (2, 3, 5),
             "kernel": ("1x1", "3x3", "5x2"),
             "stride": ("1x1", "2x2"),
-            "padding": PADDINGS,
+            "padding": tuple(PADDINGS),
             "type": TYPES,
         },
         make,
@@ -157,7 +159,9 @@ def _kernels() -> Grid:
         return _case(name, "ConvKernels", (1, 37, 33, 5), 6, window, type)
 
     kernels = ("4x4", "6x6", "7x7", "11x3", "2x9", "9x8", "15x15", "31x1", "1x31", "31x31")
-    return Grid("ConvKernels.Op/", {"kernel": kernels, "padding": PADDINGS, "type": TYPES}, make)
+    return Grid(
+        "ConvKernels.Op/", {"kernel": kernels, "padding": tuple(PADDINGS), "type": TYPES}, make
+    )
 
 
 def _strides() -> Grid:
@@ -170,7 +174,7 @@ def _strides() -> Grid:
         {
             "stride": ("3x3", "4x1", "1x4", "5x5", "7x6"),
             "kernel": ("1x1", "3x3", "5x4", "8x8"),
-            "padding": PADDINGS,
+            "padding": tuple(PADDINGS),
             "type": TYPES,
         },
         make,
@@ -189,7 +193,7 @@ def _many_inputs() -> Grid:
         {
             "input_channels": (2801, 4099),
             "stride": ("1x1", "2x3"),
-            "padding": PADDINGS,
+            "padding": tuple(PADDINGS),
             "type": TYPES,
         },
         make,

@@ -8,7 +8,7 @@ import numpy as np
 
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.case import Case, Family
-from delegate.conformance.grid import Axes, Grid
+from delegate.conformance.grid import Axes, Grid, Value
 from delegate.conformance.own_grid import TYPES, numbers_of, one_layer
 from delegate.conformance.random_layers import fully_connected
 from delegate.conformance.tolerance import LOWER_CLAMP
@@ -35,7 +35,7 @@ def _shapes() -> Grid:
         shape = (*_LEADING[rows], inputs)
         return one_layer(name, "DenseShapes", shape, type, layer)
 
-    def is_in(*, rows: str, inputs: int, outputs: int, keep_num_dims: int, type: str) -> bool:
+    def is_in(*, rows: str, keep_num_dims: int, **_: Value) -> bool:
         return bool(_LEADING[rows]) or not keep_num_dims
 
     return Grid(

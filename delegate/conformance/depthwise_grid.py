@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from delegate.conformance.builder.layers import Window
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.case import Case, Family
-from delegate.conformance.grid import Axes, Grid
+from delegate.conformance.grid import Axes, Grid, Value
 from delegate.conformance.own_grid import (
     PADDINGS,
     TYPES,
     fits,
     numbers_of,
     one_layer,
+    pair,
     window_of,
 )
-from delegate.conformance.random_layers import Window, depthwise
+from delegate.conformance.random_layers import depthwise
 
 
 def _case(
@@ -31,15 +33,11 @@ def _shapes() -> Grid:
     def make(
         name: str, *, size: str, channels: int, kernel: str, stride: str, padding: str, type: str
     ) -> Case:
-        h, w = (int(part) for part in size.split("x"))
         window = window_of(kernel, stride, padding=padding)
-        return _case(name, "DepthwiseShapes", (1, h, w, channels), window, type)
+        return _case(name, "DepthwiseShapes", (1, *pair(size), channels), window, type)
 
-    def is_in(
-        *, size: str, channels: int, kernel: str, stride: str, padding: str, type: str
-    ) -> bool:
-        h, w = (int(part) for part in size.split("x"))
-        return fits(window_of(kernel, stride, padding=padding), h, w)
+    def is_in(*, size: str, kernel: str, padding: str, **_: Value) -> bool:
+        return fits(window_of(kernel, padding=padding), *pair(size))
 
     return Grid(
         "DepthwiseShapes.Op/",
@@ -48,7 +46,7 @@ def _shapes() -> Grid:
             "channels": (2, 17, 64, 65, 97, 130),
             "kernel": ("1x1", "3x3", "5x2"),
             "stride": ("1x1", "2x1", "3x2"),
-            "padding": PADDINGS,
+            "padding": tuple(PADDINGS),
             "type": TYPES,
         },
         make,
@@ -83,7 +81,7 @@ def _dilation() -> Grid:
         {
             "dilation": ("2x2", "1x3", "4x5"),
             "kernel": ("3x3", "2x5"),
-            "padding": PADDINGS,
+            "padding": tuple(PADDINGS),
             "type": TYPES,
         },
         make,
@@ -106,7 +104,7 @@ def _kernels() -> Grid:
 
     kernels = ("2x2", "4x7", "7x7", "11x11", "31x1", "1x31", "31x31")
     return Grid(
-        "DepthwiseKernels.Op/", {"kernel": kernels, "padding": PADDINGS, "type": TYPES}, make
+        "DepthwiseKernels.Op/", {"kernel": kernels, "padding": tuple(PADDINGS), "type": TYPES}, make
     )
 
 

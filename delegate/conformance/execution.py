@@ -31,6 +31,7 @@ from delegate.host.runtimes import Interpreter, find_runtime, invoke
 from delegate.insight.comparison import MAX_ABS_DIFF, Comparer, Tally
 from delegate.model.files import MAX_MODEL_BYTES, read_file
 from delegate.model.graph import Graph
+from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_reader import read_graph
 from delegate.options import ORIGIN_DEFAULT, Options
 from delegate.partition.types import Rejection
@@ -68,7 +69,7 @@ def prepare(name: str, models: Path | None) -> Prepared:
         return Prepared(case, model, graph, dict(zip(graph.inputs, case.inputs(), strict=True)))
     for index in graph.inputs:
         tensor = graph.tensor(index)
-        kind = np.dtype(tensor.dtype.name.lower())
+        kind: np.dtype[Any] = NUMPY_TYPES[tensor.dtype]
         if kind.kind == "f":
             inputs[index] = rng.uniform(-1, 1, tensor.shape).astype(kind)
         else:

@@ -5,7 +5,8 @@ The DPU looks results up, so all of them have to be equal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -17,100 +18,111 @@ from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.options import BuiltinOptions
 from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
-from delegate.conformance.grid import Grid
-from delegate.conformance.own_grid import dtype_of, shape_of
+from delegate.conformance.grid import Axes, Grid
+from delegate.conformance.own_grid import EIGHT_BITS, dtype_of, one_layer, shape_of, values_of
 from delegate.conformance.random_layers import draw_quantization
 from delegate.conformance.tolerance import NONE
 from delegate.model.graph import DType, Quantization
 from delegate.ops.gelu import GeluOptions
 
-_BOTH = ("LOGISTIC", "TANH", "RELU", "RELU6", "RELU_N1_TO_1", "LEAKY_RELU", "HARD_SWISH", "GELU",
-         "QUANTIZE", "PRELU")  # fmt: skip
-_INT8 = ("ABS", "EXP", "RELU_0_TO_1")
-"""Those that the runtime has for int8 only."""
-
-_TYPES = ("uint8", "int8")
 _VALUES = (1, 1, 1, 256)
-_LOGISTIC_SCALE = 1 / 256
 
 
-def _options(op: str, rng: np.random.Generator) -> BuiltinOptions | None:
-    if op == "LEAKY_RELU":
-        return options.leaky_relu(float(np.float32(rng.choice((0.0, 0.01, 0.1, 0.3, 1.7)))))
-    if op == "GELU":
-        return options.of(GeluOptions(bool(rng.integers(2))))
-    return None
-
-
-def _result(op: str, rng: np.random.Generator, dtype: DType, source: Quantization) -> Quantization:
+def _drawn_result(rng: np.random.Generator, dtype: DType, source: Quantization) -> Quantization:
     low, high = LIMITS[dtype]
-    if op == "LOGISTIC":
-        return Quantization((_LOGISTIC_SCALE,), (low,))
-    if op == "TANH":
-        return Quantization((1 / 128,), ((low + high + 1) // 2,))
     ratio = 10 ** rng.uniform(-1, 1) if rng.integers(8) else 1.0
     scale = float(np.float32(source.scale * ratio))
     return Quantization((scale,), (int(rng.integers(low, high + 1)),))
 
 
-def _apply(builder: ModelBuilder, rng: np.random.Generator, op: str, x: int) -> int:
-    spec = builder.spec(x)
-    assert spec.quantization is not None
-    operands = [x]
-    if op == "PRELU":
-        slope = np.array([[[rng.integers(1, 100)]]])
-        kind = np.int8 if spec.dtype is DType.INT8 else np.uint8
-        operands.append(
-            builder.constant("slope", slope.astype(kind), draw_quantization(rng, spec.dtype))
-        )
-    result = _result(op, rng, spec.dtype, spec.quantization)
-    return function(builder, op, operands, result, _options(op, rng))
+def _probability(_: np.random.Generator, dtype: DType, __: Quantization) -> Quantization:
+    return Quantization((1 / 256,), (LIMITS[dtype][0],))
 
 
-def _build(
-    ops: Sequence[str], dtype: DType, shape: Sequence[int], rng: np.random.Generator
-) -> bytes:
-    builder = ModelBuilder("functions")
-    x = builder.input("input", shape, dtype, draw_quantization(rng, dtype))
-    for op in ops:
-        x = _apply(builder, rng, op, x)
-    builder.output(x)
-    return builder.build()
+def _symmetric_unit(_: np.random.Generator, dtype: DType, __: Quantization) -> Quantization:
+    return Quantization((1 / 128,), ((sum(LIMITS[dtype]) + 1) // 2,))
+
+
+def _any_slope(rng: np.random.Generator) -> BuiltinOptions:
+    return options.leaky_relu(float(np.float32(rng.choice((0.0, 0.01, 0.1, 0.3, 1.7)))))
+
+
+def _either_formula(rng: np.random.Generator) -> BuiltinOptions:
+    return options.of(GeluOptions(bool(rng.integers(2))))
+
+
+def _no_options(_: np.random.Generator) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """``result``: its quantisation. ``has_slope``: a second operand of one value. ``types``: those
+    that the runtime has it for.
+    """
+
+    name: str
+    result: Callable[[np.random.Generator, DType, Quantization], Quantization] = _drawn_result
+    options: Callable[[np.random.Generator], BuiltinOptions | None] = _no_options
+    has_slope: bool = False
+    types: tuple[str, ...] = EIGHT_BITS
+
+    def add(self, builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+        """The function of ``x``."""
+        spec = builder.spec(x)
+        assert spec.quantization is not None
+        operands = [x]
+        if self.has_slope:
+            slope = rng.integers(1, 100, (1, 1, 1)).astype(spec.dtype.element.dtype)
+            operands.append(builder.constant("slope", slope, draw_quantization(rng, spec.dtype)))
+        result = self.result(rng, spec.dtype, spec.quantization)
+        return function(builder, self.name, operands, result, self.options(rng))
+
+
+_ALL = (
+    _Function("LOGISTIC", _probability),
+    _Function("TANH", _symmetric_unit),
+    *map(_Function, ("RELU", "RELU6", "RELU_N1_TO_1")),
+    _Function("LEAKY_RELU", options=_any_slope),
+    _Function("HARD_SWISH"),
+    _Function("GELU", options=_either_formula),
+    _Function("QUANTIZE"),
+    _Function("PRELU", has_slope=True),
+    *(_Function(name, types=("int8",)) for name in ("ABS", "EXP", "RELU_0_TO_1")),
+)
+_FUNCTIONS = {function.name: function for function in _ALL}
+
+
+def _case(
+    name: str, label: str, ops: Sequence[str], type: str, shape: Sequence[int] = _VALUES
+) -> Case:
+    def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+        for op in ops:
+            x = _FUNCTIONS[op].add(builder, rng, x)
+        return x
+
+    inputs = partial(_all_values, dtype_of(type)) if shape == _VALUES else None
+    return one_layer(name, label, shape, type, layer, differing=NONE, inputs=inputs)
 
 
 def _all_values(dtype: DType) -> Sequence[npt.NDArray[np.generic]]:
-    low, high = LIMITS[dtype]
-    kind = np.int8 if dtype is DType.INT8 else np.uint8
-    return [np.arange(low, high + 1).astype(kind).reshape(_VALUES)]
-
-
-def _is_taken(op: str, type: str) -> bool:
-    return op in _BOTH or type == "int8"
+    return [values_of(dtype).reshape(_VALUES)]
 
 
 def _values() -> Grid:
     def make(name: str, *, op: str, draw: int, type: str) -> Case:
-        dtype = dtype_of(type)
-        build = partial(_build, (op,), dtype, _VALUES)
-        return Case(
-            name, "FunctionValues", build, differing=NONE, inputs=partial(_all_values, dtype)
-        )
+        return _case(name, "FunctionValues", (op,), type)
 
     def is_in(*, op: str, draw: int, type: str) -> bool:
-        return _is_taken(op, type)
+        return type in _FUNCTIONS[op].types
 
-    return Grid(
-        "FunctionValues.Op/",
-        {"op": _BOTH + _INT8, "draw": tuple(range(12)), "type": _TYPES},
-        make,
-        is_in,
-    )
+    axes: Axes = {"op": tuple(_FUNCTIONS), "draw": tuple(range(12)), "type": EIGHT_BITS}
+    return Grid("FunctionValues.Op/", axes, make, is_in)
 
 
 def _shapes() -> Grid:
     def make(name: str, *, op: str, shape: str, type: str) -> Case:
-        build = partial(_build, (op,), dtype_of(type), shape_of(shape))
-        return Case(name, "FunctionShapes", build, differing=NONE)
+        return _case(name, "FunctionShapes", (op,), type, shape_of(shape))
 
     return Grid(
         "FunctionShapes.Op/",
@@ -118,7 +130,7 @@ def _shapes() -> Grid:
             "op": ("LOGISTIC", "RELU"),
             "shape": ("13", "5x17", "3x4x5", "1x1x1x1", "1x7x5x15", "1x31x1x130", "2x3x11x33",
                       "1x13x17x16", "1x9x4x31", "1x1x1x1000", "1x37x41x64", "3x1x23x17"),
-            "type": _TYPES,
+            "type": EIGHT_BITS,
         },
         make,
     )  # fmt: skip
@@ -126,18 +138,15 @@ def _shapes() -> Grid:
 
 def _chains() -> Grid:
     def make(name: str, *, first: str, second: str, type: str) -> Case:
-        dtype = dtype_of(type)
-        build = partial(_build, (first, second), dtype, _VALUES)
-        return Case(
-            name, "FunctionChains", build, differing=NONE, inputs=partial(_all_values, dtype)
-        )
+        return _case(name, "FunctionChains", (first, second), type)
 
     def is_in(*, first: str, second: str, type: str) -> bool:
-        return _is_taken(first, type) and _is_taken(second, type)
+        return all(type in _FUNCTIONS[op].types for op in (first, second))
 
-    ops = _BOTH + _INT8
-    axes = {"first": ops, "second": ops, "type": _TYPES}
-    return Grid("FunctionChains.Op/", axes, make, is_in)
+    ops = tuple(_FUNCTIONS)
+    return Grid(
+        "FunctionChains.Op/", {"first": ops, "second": ops, "type": EIGHT_BITS}, make, is_in
+    )
 
 
 def families() -> tuple[Family, ...]:

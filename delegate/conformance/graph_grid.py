@@ -13,11 +13,10 @@ import numpy as np
 from delegate.conformance.builder import layers, options
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.case import Case, Family
-from delegate.conformance.grid import Axes, Grid
-from delegate.conformance.own_grid import TYPES, differing_of, dtype_of, numbers_of, pair, window_of
-from delegate.conformance.random_layers import conv, depthwise, draw_quantization
+from delegate.conformance.grid import Axes, Grid, Value
+from delegate.conformance.own_grid import TYPES, numbers_of, one_layer, pair, window_of
+from delegate.conformance.random_layers import conv, depthwise
 from delegate.conformance.tolerance import SUM
-from delegate.model.graph import DType
 
 
 def _pad(builder: ModelBuilder, x: int, amounts: tuple[int, int, int, int]) -> int:
@@ -38,23 +37,18 @@ def _padding() -> Grid:
     def make(
         name: str, *, amounts: str, operator: str, kernel: str, stride: str, type: str
     ) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            builder = ModelBuilder("pad")
-            dtype = dtype_of(type)
-            x = builder.input("input", (1, 13, 10, 20), dtype, draw_quantization(rng, dtype))
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
             top, bottom, left, right = (int(digit) for digit in amounts)
             padded = _pad(builder, x, (top, bottom, left, right))
             window = window_of(kernel, stride, padding="valid")
             numbers = numbers_of(type)
             if operator == "conv":
-                builder.output(conv(builder, rng, padded, 23, window, numbers))
-            else:
-                builder.output(depthwise(builder, rng, padded, window, numbers))
-            return builder.build()
+                return conv(builder, rng, padded, 23, window, numbers)
+            return depthwise(builder, rng, padded, window, numbers)
 
-        return Case(name, "Padding", build, differing=differing_of(type))
+        return one_layer(name, "Padding", (1, 13, 10, 20), type, layer)
 
-    def is_in(*, amounts: str, operator: str, kernel: str, stride: str, type: str) -> bool:
+    def is_in(*, amounts: str, kernel: str, **_: Value) -> bool:
         kh, kw = pair(kernel)  # no window may lie wholly in the padding
         top, bottom, left, right = (int(digit) for digit in amounts)
         return max(top, bottom) < kh and max(left, right) < kw
@@ -127,16 +121,10 @@ _BODIES: dict[str, Body] = {
 
 def _graphs() -> Grid:
     def make(name: str, *, body: str, size: str, type: str) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            builder = ModelBuilder(body)
-            dtype: DType = dtype_of(type)
-            h, w = pair(size)
-            x = builder.input("input", (1, h, w, 24), dtype, draw_quantization(rng, dtype))
-            for y in _BODIES[body](builder, rng, x, type):
-                builder.output(y)
-            return builder.build()
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> tuple[int, ...]:
+            return _BODIES[body](builder, rng, x, type)
 
-        return Case(name, "Graphs", build, differing=SUM)
+        return one_layer(name, "Graphs", (1, *pair(size), 24), type, layer, differing=SUM)
 
     axes: Axes = {"body": tuple(_BODIES), "size": ("1x1", "7x12", "31x19"), "type": TYPES}
     return Grid("Graphs.Op/", axes, make)

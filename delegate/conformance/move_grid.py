@@ -4,24 +4,36 @@ convolutions, which bring pixels apart. All but these have to be equal.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 
 from delegate.conformance.builder import options
 from delegate.conformance.builder.aliases import concatenation, reshape, slice_of, split
 from delegate.conformance.builder.functions import function
 from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.options import BuiltinOptions
 from delegate.conformance.case import Case, Family
-from delegate.conformance.grid import Grid
-from delegate.conformance.own_grid import TYPES, constant, dtype_of, pair, shape_of
+from delegate.conformance.grid import Grid, Value
+from delegate.conformance.own_grid import (
+    EIGHT_BITS,
+    PADDINGS,
+    TYPES,
+    constant,
+    dtype_of,
+    is_per_channel,
+    model,
+    one_layer,
+    pair,
+    shape_of,
+)
 from delegate.conformance.random_layers import draw_quantization
 from delegate.conformance.tolerance import NONE, PER_CHANNEL
 from delegate.model.graph import Activation, DType, Padding, Quantization
+from delegate.model.operator_options import Options
 from delegate.ops.depth_to_space import DepthToSpaceOptions
 from delegate.ops.space_to_depth import SpaceToDepthOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
-
-_TYPES = ("uint8", "int8")
 
 
 def _computed(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
@@ -35,8 +47,8 @@ def _computed(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
 
 def _joins() -> Grid:
     def make(name: str, *, parts: str, axis: int, type: str) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            builder, dtype = ModelBuilder("join"), dtype_of(type)
+        def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
+            dtype = dtype_of(type)
             quantization = draw_quantization(rng, dtype)
             tensors = []
             for number, size in enumerate(shape_of(parts)):
@@ -44,17 +56,16 @@ def _joins() -> Grid:
                 shape[axis] = size
                 x = builder.input(f"x{number}", shape, dtype, quantization)
                 tensors.append(_computed(builder, rng, x))
-            builder.output(concatenation(builder, tensors, axis))
-            return builder.build()
+            return concatenation(builder, tensors, axis)
 
-        return Case(name, "Joins", build, differing=NONE)
+        return Case(name, "Joins", model("join", body), differing=NONE)
 
     return Grid(
         "Joins.Op/",
         {
             "parts": ("16x5", "1x1", "4x1x80", "15x17", "31x33x16", "3x3x3x3", "48x16", "2x40"),
             "axis": (1, 3),
-            "type": _TYPES,
+            "type": EIGHT_BITS,
         },
         make,
     )
@@ -62,16 +73,13 @@ def _joins() -> Grid:
 
 def _cuts() -> Grid:
     def make(name: str, *, begin: str, size: str, by: str, type: str) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            builder, dtype = ModelBuilder("cut"), dtype_of(type)
-            x = builder.input("x", (1, 9, 11, 40), dtype, draw_quantization(rng, dtype))
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
             y = _computed(builder, rng, x)
             box = (0, *shape_of(begin)), (1, *shape_of(size))
             y = slice_of(builder, y, *box, strided=by == "strided")
-            builder.output(_computed(builder, rng, y))
-            return builder.build()
+            return _computed(builder, rng, y)
 
-        return Case(name, "Cuts", build, differing=NONE)
+        return one_layer(name, "Cuts", (1, 9, 11, 40), type, layer, differing=NONE)
 
     return Grid(
         "Cuts.Op/",
@@ -79,7 +87,7 @@ def _cuts() -> Grid:
             "begin": ("0x0x0", "2x0x16", "1x3x5", "3x1x33", "0x7x1"),
             "size": ("5x4x7", "1x1x1", "6x3x6", "3x4x5"),
             "by": ("slice", "strided"),
-            "type": _TYPES,
+            "type": EIGHT_BITS,
         },
         make,
     )
@@ -87,73 +95,76 @@ def _cuts() -> Grid:
 
 def _splits() -> Grid:
     def make(name: str, *, channels: int, count: int, type: str) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            builder, dtype = ModelBuilder("split"), dtype_of(type)
-            shape = (1, 4, 9, channels * count)
-            x = builder.input("x", shape, dtype, draw_quantization(rng, dtype))
-            for part in split(builder, _computed(builder, rng, x), count, 3):
-                builder.output(part)
-            return builder.build()
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> tuple[int, ...]:
+            return split(builder, _computed(builder, rng, x), count, 3)
 
-        return Case(name, "Splits", build, differing=NONE)
+        shape = (1, 4, 9, channels * count)
+        return one_layer(name, "Splits", shape, type, layer, differing=NONE)
 
     return Grid(
         "Splits.Op/",
-        {"channels": (1, 15, 16, 17, 33, 64), "count": (2, 3, 5), "type": _TYPES},
+        {"channels": (1, 15, 16, 17, 33, 64), "count": (2, 3, 5), "type": EIGHT_BITS},
         make,
     )
 
 
 def _reshapes() -> Grid:
     def make(name: str, *, to: str, channels: int, type: str) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            builder, dtype = ModelBuilder("reshape"), dtype_of(type)
-            x = builder.input("x", (1, 6, 10, channels), dtype, draw_quantization(rng, dtype))
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
             y = reshape(builder, _computed(builder, rng, x), (*shape_of(to), channels))
-            builder.output(_computed(builder, rng, y))
-            return builder.build()
+            return _computed(builder, rng, y)
 
-        return Case(name, "Reshapes", build, differing=NONE)
+        return one_layer(name, "Reshapes", (1, 6, 10, channels), type, layer, differing=NONE)
 
     return Grid(
         "Reshapes.Op/",
         {
             "to": ("1x10x6", "1x60", "60", "1x1x60", "1x4x15"),
             "channels": (1, 16, 33),
-            "type": _TYPES,
+            "type": EIGHT_BITS,
         },
         make,
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    name: str
+    options: Callable[[int], Options]
+    joins: bool  # pixels become channels
+
+
+_BLOCKS = {
+    blocks.name: blocks
+    for blocks in (
+        _Blocks("SPACE_TO_DEPTH", SpaceToDepthOptions, joins=True),
+        _Blocks("DEPTH_TO_SPACE", DepthToSpaceOptions, joins=False),
+    )
+}
+
+
 def _blocks() -> Grid:
     def make(name: str, *, op: str, block: int, channels: int, size: str, type: str) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            builder, dtype = ModelBuilder(op.lower()), dtype_of(type)
-            height, width = pair(size)
-            quantization = draw_quantization(rng, dtype)
-            spatial = (1, height * block, width * block, channels)
-            flat = (1, height, width, channels * block**2)
-            before, after = (spatial, flat) if op == "SPACE_TO_DEPTH" else (flat, spatial)
-            table: BuiltinOptions = options.of(
-                SpaceToDepthOptions(block) if op == "SPACE_TO_DEPTH" else DepthToSpaceOptions(block)
-            )
-            x = builder.input("x", before, dtype, quantization)
-            y = builder.tensor("y", after, dtype, quantization)
-            builder.operator(op, (x,), (y,), table)
-            builder.output(y)
-            return builder.build()
+        (height, width), operator = pair(size), _BLOCKS[op]
+        spatial = (1, height * block, width * block, channels)
+        flat = (1, height, width, channels * block**2)
+        before, after = (spatial, flat) if operator.joins else (flat, spatial)
 
-        return Case(name, "Blocks", build, differing=NONE)
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+            y = builder.tensor("y", after, builder.spec(x).dtype, builder.spec(x).quantization)
+            builder.operator(op, (x,), (y,), options.of(operator.options(block)))
+            return y
+
+        return one_layer(name, "Blocks", before, type, layer, differing=NONE)
 
     return Grid(
         "Blocks.Op/",
         {
-            "op": ("SPACE_TO_DEPTH", "DEPTH_TO_SPACE"),
+            "op": tuple(_BLOCKS),
             "block": (2, 3, 4),
             "channels": (1, 3, 16, 17, 33),
             "size": ("1x1", "3x5", "7x1", "11x13"),
-            "type": _TYPES,
+            "type": EIGHT_BITS,
         },
         make,
     )
@@ -163,47 +174,40 @@ def _transposed() -> Grid:
     def make(
         name: str, *, kernel: str, stride: str, padding: str, channels: str, size: str, type: str
     ) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            (kh, kw), (sh, sw) = pair(kernel), pair(stride)
-            (height, width), (inputs, outputs) = pair(size), pair(channels)
-            is_same = padding == "same"
-            out = height * sh, width * sw
-            if not is_same:
-                out = (height - 1) * sh + kh, (width - 1) * sw + kw
-            builder, dtype = ModelBuilder("transposed"), dtype_of(type)
-            quantization = draw_quantization(rng, dtype)
-            x = builder.input("x", (1, height, width, inputs), dtype, quantization)
-            count = outputs if type == "per_channel" else 1
+        (kh, kw), (sh, sw) = pair(kernel), pair(stride)
+        (height, width), (inputs, outputs) = pair(size), pair(channels)
+        scheme = PADDINGS[padding]
+        rows, columns = (
+            n * s if scheme is Padding.SAME else (n - 1) * s + k
+            for n, s, k in ((height, sh, kh), (width, sw, kw))
+        )
+
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+            dtype, given = builder.spec(x).dtype, builder.spec(x).quantization
+            assert given is not None
+            count = outputs if is_per_channel(type) else 1
             scales = tuple(float(np.float32(s)) for s in 0.01 * 2 ** rng.uniform(-2, 1, count))
             zero = int(rng.integers(100, 150)) if dtype is DType.UINT8 else 0
-            given = Quantization(scales, (zero,) * count)
             values = rng.integers(-127, 128, (outputs, kh, kw, inputs))
-            if dtype is DType.UINT8:
-                weights = builder.constant("w", (values + 127).astype(np.uint8), given)
-            else:
-                weights = builder.constant("w", values.astype(np.int8), given)
-            numbers = builder.constant("shape", np.array((1, *out, outputs), np.int32))
-            scale = Quantization(tuple(quantization.scale * s for s in scales), (0,) * count)
+            stored = (values + (127 if dtype is DType.UINT8 else 0)).astype(dtype.element.dtype)
+            weights = builder.constant("w", stored, Quantization(scales, (zero,) * count))
+            numbers = builder.constant("shape", np.array((1, rows, columns, outputs), np.int32))
+            scale = Quantization(tuple(given.scale * s for s in scales), (0,) * count)
             bias = rng.integers(-20000, 20000, outputs).astype(np.int32)
             b = builder.constant("b", bias, scale)
             terms = inputs * kh * kw / (sh * sw)
-            spread = quantization.scale * max(scales) * 75 * 75 * max(terms, 1.0) ** 0.5
-            result = Quantization((float(np.float32(spread / 40)),), draw_zero(rng, dtype))
-            y = builder.tensor("y", (1, *out, outputs), dtype, result)
-            scheme = Padding.SAME if is_same else Padding.VALID
+            spread = given.scale * max(scales) * 75 * 75 * max(terms, 1.0) ** 0.5
+            zero_points = draw_quantization(rng, dtype).zero_points
+            result = Quantization((float(np.float32(spread / 40)),), zero_points)
+            y = builder.tensor("y", (1, rows, columns, outputs), dtype, result)
             table = options.of(TransposeConvOptions(scheme, sh, sw, Activation.NONE))
             builder.operator("TRANSPOSE_CONV", (numbers, weights, x, b), (y,), table, version=3)
-            builder.output(y)
-            return builder.build()
+            return y
 
-        return Case(name, "TransposeConv", build, differing=PER_CHANNEL)
+        shape = (1, height, width, inputs)
+        return one_layer(name, "TransposeConv", shape, type, layer, differing=PER_CHANNEL)
 
-    def draw_zero(rng: np.random.Generator, dtype: DType) -> tuple[int, ...]:
-        return draw_quantization(rng, dtype).zero_points
-
-    def is_in(
-        *, kernel: str, stride: str, padding: str, channels: str, size: str, type: str
-    ) -> bool:
+    def is_in(*, kernel: str, stride: str, **_: Value) -> bool:
         return all(k >= s for k, s in zip(pair(kernel), pair(stride), strict=True))
 
     return Grid(
@@ -211,7 +215,7 @@ def _transposed() -> Grid:
         {
             "kernel": ("2x2", "3x3", "4x4", "5x3"),
             "stride": ("2x2", "1x1", "3x2"),
-            "padding": ("same", "valid"),
+            "padding": tuple(PADDINGS),
             "channels": ("1x1", "16x17", "33x15", "40x64"),
             "size": ("1x7", "5x4", "13x11"),
             "type": TYPES,

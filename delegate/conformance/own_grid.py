@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
+from delegate.conformance.builder.layers import Window
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.ranges import LIMITS
-from delegate.conformance.case import Case
-from delegate.conformance.random_layers import Numbers, Window, draw_quantization
+from delegate.conformance.case import Build, Case, Inputs
+from delegate.conformance.random_layers import Numbers, draw_quantization
 from delegate.conformance.tolerance import NONE, PER_CHANNEL
 from delegate.model.graph import DType, Padding, Quantization
 
 TYPES = ("uint8", "int8", "per_channel")
-PADDINGS = ("same", "valid")
+PADDINGS = {"same": Padding.SAME, "valid": Padding.VALID}
 
-Layer = Callable[[ModelBuilder, np.random.Generator, int], int]
+EIGHT_BITS = ("uint8", "int8")
+
+Outputs = int | Sequence[int]
+Body = Callable[[ModelBuilder, np.random.Generator], Outputs]
+Layer = Callable[[ModelBuilder, np.random.Generator, int], Outputs]
 
 
 def dtype_of(kind: str) -> DType:
@@ -39,6 +45,12 @@ def shape_of(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split("x"))
 
 
+def values_of(dtype: DType) -> npt.NDArray[np.generic]:
+    """All 256 values of an 8-bit type, ascending."""
+    low, high = LIMITS[dtype]
+    return np.arange(low, high + 1).astype(dtype.element.dtype)
+
+
 def constant(
     builder: ModelBuilder,
     rng: np.random.Generator,
@@ -48,8 +60,7 @@ def constant(
 ) -> int:
     """Random values."""
     low, high = LIMITS[dtype]
-    kind = np.int8 if dtype is DType.INT8 else np.uint8
-    values = rng.integers(low, high + 1, shape).astype(kind)
+    values = rng.integers(low, high + 1, shape).astype(dtype.element.dtype)
     return builder.constant("constant", values, quantization or draw_quantization(rng, dtype))
 
 
@@ -64,8 +75,7 @@ def window_of(
 ) -> Window:
     """A window of pairs "height x width"."""
     (kh, kw), (sh, sw), (dh, dw) = pair(kernel), pair(stride), pair(dilation)
-    scheme = Padding.SAME if padding == "same" else Padding.VALID
-    return Window(kh=kh, kw=kw, sh=sh, sw=sw, dh=dh, dw=dw, padding=scheme)
+    return Window(kh, kw, sh, sw, dh, dw, PADDINGS[padding])
 
 
 def fits(window: Window, h: int, w: int) -> bool:
@@ -80,14 +90,39 @@ def differing_of(kind: str) -> float:
     return PER_CHANNEL if is_per_channel(kind) else NONE
 
 
-def one_layer(name: str, label: str, shape: Sequence[int], kind: str, layer: Layer) -> Case:
-    """An input of ``shape``, one layer, its output. ``kind``: of ``TYPES``."""
-    dtype, differing = dtype_of(kind), differing_of(kind)
+def model(description: str, body: Body) -> Build:
+    """What builds a model whose outputs ``body`` gives."""
 
     def build(rng: np.random.Generator) -> bytes:
-        builder = ModelBuilder(label)
-        x = builder.input("input", tuple(shape), dtype, draw_quantization(rng, dtype))
-        builder.output(layer(builder, rng, x))
+        builder = ModelBuilder(description)
+        outputs = body(builder, rng)
+        for output in (outputs,) if isinstance(outputs, int) else outputs:
+            builder.output(output)
         return builder.build()
 
-    return Case(name, label, build, differing=differing)
+    return build
+
+
+def one_layer(
+    name: str,
+    label: str,
+    shape: Sequence[int],
+    kind: str,
+    layer: Layer,
+    *,
+    differing: float | None = None,
+    inputs: Inputs | None = None,
+    input_levels: int = 256,
+) -> Case:
+    """An input of ``shape`` and of one of ``TYPES``, and what ``layer`` makes of it. ``differing``:
+    None for that of a convolution.
+    """
+    dtype = dtype_of(kind)
+
+    def body(builder: ModelBuilder, rng: np.random.Generator) -> Outputs:
+        x = builder.input("input", tuple(shape), dtype, draw_quantization(rng, dtype))
+        return layer(builder, rng, x)
+
+    share = differing_of(kind) if differing is None else differing
+    build = model(label, body)
+    return Case(name, label, build, differing=share, inputs=inputs, input_levels=input_levels)

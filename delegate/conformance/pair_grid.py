@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -12,92 +13,111 @@ import numpy.typing as npt
 from delegate.conformance.builder import options
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.options import BuiltinOptions
-from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
-from delegate.conformance.grid import Grid
-from delegate.conformance.own_grid import constant, dtype_of, shape_of
+from delegate.conformance.grid import Axes, Grid, Value
+from delegate.conformance.own_grid import EIGHT_BITS, constant, dtype_of, model, shape_of, values_of
 from delegate.conformance.random_layers import draw_quantization, draw_zero_point
 from delegate.conformance.tolerance import NONE, SUM_ALONE
 from delegate.model.graph import Activation, DType, Quantization
 
-_OPS = ("MUL", "SUB", "MAXIMUM", "MINIMUM")
-_SCALED_OPS = ("MUL", "SUB")
-_TYPES = ("uint8", "int8")
 _ACTIVATIONS = ("NONE", "RELU", "RELU6")
 _PAIRS = (1, 16, 16, 256)
+_SHAPE = (1, 11, 7, 19)
+
+Quantizations = tuple[Quantization, Quantization, Quantization]
 
 
-def _options(op: str, activation: str = "NONE") -> BuiltinOptions | None:
-    """The kernels of MAXIMUM and MINIMUM know none."""
-    makers = {"MUL": options.mul, "SUB": options.sub}
-    return makers[op](Activation[activation]) if op in makers else None
+@dataclass(frozen=True, slots=True)
+class _Operator:
+    """``largest``: what a result's scale times 128 should about reach, by the operands' scales;
+    None where operands and result have one quantisation. ``options``: None where the kernels know
+    no activation.
+    """
+
+    name: str
+    largest: Callable[[float, float], float] | None = None
+    options: Callable[[Activation], BuiltinOptions] | None = None
+    differing: float = NONE
+
+    def quantizations(self, rng: np.random.Generator, dtype: DType) -> Quantizations:
+        """Operands and a result that holds most of theirs."""
+        first, second = draw_quantization(rng, dtype), draw_quantization(rng, dtype)
+        if self.largest is None:
+            return first, first, first
+        largest = self.largest(first.scale, second.scale)
+        scale = float(np.float32(largest * math.exp(rng.uniform(-1.5, 0.7))))
+        return first, second, Quantization((scale,), (draw_zero_point(rng, dtype),))
+
+    def add(
+        self,
+        builder: ModelBuilder,
+        operands: tuple[int, int],
+        shape: Sequence[int],
+        result: Quantization,
+        activation: str = "NONE",
+    ) -> int:
+        """The operator of two tensors."""
+        y = builder.tensor("y", shape, builder.spec(operands[0]).dtype, result)
+        table = self.options(Activation[activation]) if self.options is not None else None
+        builder.operator(self.name, operands, (y,), table)
+        return y
 
 
-def _quantizations(
-    op: str, rng: np.random.Generator, dtype: DType
-) -> tuple[Quantization, Quantization, Quantization]:
-    """Operands and a result that holds most of theirs."""
-    first, second = draw_quantization(rng, dtype), draw_quantization(rng, dtype)
-    if op not in _SCALED_OPS:
-        return first, first, first
-    largest = 128 * first.scale * second.scale if op == "MUL" else first.scale + second.scale
-    scale = float(np.float32(largest * math.exp(rng.uniform(-1.5, 0.7))))
-    return first, second, Quantization((scale,), (draw_zero_point(rng, dtype),))
-
-
-def _differing(op: str) -> float:
-    return SUM_ALONE if op == "SUB" else NONE
+_ALL = (
+    _Operator("MUL", lambda a, b: 128 * a * b, options.mul),
+    _Operator("SUB", lambda a, b: a + b, options.sub, SUM_ALONE),
+    _Operator("MAXIMUM"),
+    _Operator("MINIMUM"),
+)
+_OPERATORS = {operator.name: operator for operator in _ALL}
 
 
 def _all_pairs(dtype: DType) -> Sequence[npt.NDArray[np.generic]]:
-    low, high = LIMITS[dtype]
-    grid = np.meshgrid(*(np.arange(low, high + 1),) * 2, indexing="ij")
-    kind = np.int8 if dtype is DType.INT8 else np.uint8
-    return [operand.astype(kind).reshape(_PAIRS) for operand in grid]
+    return [a.reshape(_PAIRS) for a in np.meshgrid(*(values_of(dtype),) * 2, indexing="ij")]
 
 
-def _build(
-    op: str, dtype: DType, shape: Sequence[int], activation: str, rng: np.random.Generator
-) -> bytes:
-    builder = ModelBuilder(op.lower())
-    first, second, result = _quantizations(op, rng, dtype)
-    a, b = (builder.input(n, shape, dtype, q) for n, q in (("a", first), ("b", second)))
-    y = builder.tensor("y", shape, dtype, result)
-    builder.operator(op, (a, b), (y,), _options(op, activation))
-    builder.output(y)
-    return builder.build()
+def _case(
+    name: str, label: str, op: str, type: str, shape: Sequence[int], activation: str = "NONE"
+) -> Case:
+    """Two inputs of one shape."""
+    operator, dtype = _OPERATORS[op], dtype_of(type)
+
+    def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
+        first, second, result = operator.quantizations(rng, dtype)
+        a, b = (builder.input(n, shape, dtype, q) for n, q in (("a", first), ("b", second)))
+        return operator.add(builder, (a, b), shape, result, activation)
+
+    inputs = partial(_all_pairs, dtype) if shape == _PAIRS else None
+    return Case(name, label, model(label, body), differing=operator.differing, inputs=inputs)
 
 
 def _pairs() -> Grid:
     def make(name: str, *, op: str, draw: int, activation: str, type: str) -> Case:
-        dtype = dtype_of(type)
-        build = partial(_build, op, dtype, _PAIRS, activation)
-        inputs = partial(_all_pairs, dtype)
-        return Case(name, "Pairs", build, differing=_differing(op), inputs=inputs)
+        return _case(name, "Pairs", op, type, _PAIRS, activation)
 
-    def is_in(*, op: str, draw: int, activation: str, type: str) -> bool:
-        return op in _SCALED_OPS or (activation == "NONE" and draw == 0)
+    def is_in(*, op: str, draw: int, activation: str, **_: Value) -> bool:
+        return _OPERATORS[op].largest is not None or (activation == "NONE" and draw == 0)
 
-    return Grid(
-        "Pairs.Op/",
-        {"op": _OPS, "draw": tuple(range(12)), "activation": _ACTIVATIONS, "type": _TYPES},
-        make,
-        is_in,
-    )
+    axes: Axes = {
+        "op": tuple(_OPERATORS),
+        "draw": tuple(range(12)),
+        "activation": _ACTIVATIONS,
+        "type": EIGHT_BITS,
+    }
+    return Grid("Pairs.Op/", axes, make, is_in)
 
 
 def _shapes() -> Grid:
     def make(name: str, *, op: str, shape: str, type: str) -> Case:
-        build = partial(_build, op, dtype_of(type), shape_of(shape), "NONE")
-        return Case(name, "PairShapes", build, differing=_differing(op))
+        return _case(name, "PairShapes", op, type, shape_of(shape))
 
     return Grid(
         "PairShapes.Op/",
         {
-            "op": _OPS,
+            "op": tuple(_OPERATORS),
             "shape": ("13", "5x17", "3x4x5", "1x1x1x1", "1x7x5x15", "1x31x1x130", "2x3x11x33",
                       "1x13x17x16", "1x9x4x31", "1x1x1x1000", "1x37x41x64", "3x1x23x17"),
-            "type": _TYPES,
+            "type": EIGHT_BITS,
         },
         make,
     )  # fmt: skip
@@ -108,43 +128,36 @@ def _broadcast() -> Grid:
 
     shapes = {
         "scalar": (1,), "channels": (19,), "channels4": (1, 1, 1, 19), "row": (1, 1, 7, 19),
-        "pixels": (1, 11, 7, 1), "whole": (1, 11, 7, 19),
+        "pixels": (1, 11, 7, 1), "whole": _SHAPE,
     }  # fmt: skip
 
     def make(name: str, *, op: str, other: str, origin: str, order: str, type: str) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            builder = ModelBuilder(op.lower())
-            dtype = dtype_of(type)
-            first, second, result = _quantizations(op, rng, dtype)
-            shape = (1, 11, 7, 19)
-            a = builder.input("a", shape, dtype, first)
+        operator, dtype = _OPERATORS[op], dtype_of(type)
+
+        def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
+            first, second, result = operator.quantizations(rng, dtype)
+            a = builder.input("a", _SHAPE, dtype, first)
             if origin == "constant":
                 b = constant(builder, rng, shapes[other], dtype, second)
             else:
                 b = builder.input("b", shapes[other], dtype, second)
-            y = builder.tensor("y", shape, dtype, result)
             operands = (a, b) if order == "first" else (b, a)
-            builder.operator(op, operands, (y,), _options(op))
-            builder.output(y)
-            return builder.build()
+            return operator.add(builder, operands, _SHAPE, result)
 
-        return Case(name, "PairBroadcast", build, differing=_differing(op))
+        build = model(op.lower(), body)
+        return Case(name, "PairBroadcast", build, differing=operator.differing)
 
-    def is_in(*, op: str, other: str, origin: str, order: str, type: str) -> bool:
+    def is_in(*, other: str, origin: str, **_: Value) -> bool:
         return origin == "constant" or other in ("channels4", "whole")
 
-    return Grid(
-        "PairBroadcast.Op/",
-        {
-            "op": _OPS,
-            "other": tuple(shapes),
-            "origin": ("constant", "input"),
-            "order": ("first", "second"),
-            "type": _TYPES,
-        },
-        make,
-        is_in,
-    )
+    axes: Axes = {
+        "op": tuple(_OPERATORS),
+        "other": tuple(shapes),
+        "origin": ("constant", "input"),
+        "order": ("first", "second"),
+        "type": EIGHT_BITS,
+    }
+    return Grid("PairBroadcast.Op/", axes, make, is_in)
 
 
 def families() -> tuple[Family, ...]:

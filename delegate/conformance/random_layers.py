@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.conformance.builder import layers
-from delegate.conformance.builder.layers import Arithmetic
+from delegate.conformance.builder.layers import Arithmetic, Window
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.ranges import LIMITS, uniform_moments
-from delegate.model.graph import Activation, DType, Padding, Quantization
+from delegate.model.graph import Activation, DType, Quantization
 
 LEVELS = 255  # values 0..254
 BIAS_LOW, BIAS_HIGH = -20000, 20000
@@ -136,23 +136,6 @@ def _arithmetic(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """Kernel, strides, dilations and padding of a convolution.
-
-    ``declared_size``: height and width the file claims for the output, where it has none.
-    """
-
-    kh: int = 1
-    kw: int = 1
-    sh: int = 1
-    sw: int = 1
-    dh: int = 1
-    dw: int = 1
-    padding: Padding = Padding.SAME
-    declared_size: tuple[int, int] | None = None
-
-
 def conv(
     builder: ModelBuilder,
     rng: np.random.Generator,
@@ -165,14 +148,9 @@ def conv(
     name: str = "conv",
 ) -> int:
     """CONV_2D; returns its output tensor."""
-    channels = builder.spec(x).shape[3]
-    shape = (oc, window.kh, window.kw, channels // groups)
-    return layers.conv(
-        builder, rng, x, oc=oc, kh=window.kh, kw=window.kw, sh=window.sh, sw=window.sw,
-        dh=window.dh, dw=window.dw, padding=window.padding, groups=groups, name=name,
-        declared_size=window.declared_size,
-        arithmetic=_arithmetic(rng, builder, x, shape, 0, numbers),
-    )  # fmt: skip
+    shape = (oc, window.kh, window.kw, builder.spec(x).shape[3] // groups)
+    arithmetic = _arithmetic(rng, builder, x, shape, 0, numbers)
+    return layers.conv(builder, rng, x, oc, window, groups=groups, arithmetic=arithmetic, name=name)
 
 
 def depthwise(
@@ -187,12 +165,10 @@ def depthwise(
 ) -> int:
     """DEPTHWISE_CONV_2D; returns its output tensor."""
     shape = (1, window.kh, window.kw, builder.spec(x).shape[3] * multiplier)
+    arithmetic = _arithmetic(rng, builder, x, shape, 3, numbers)
     return layers.depthwise(
-        builder, rng, x, kh=window.kh, kw=window.kw, sh=window.sh, sw=window.sw, dh=window.dh,
-        dw=window.dw, padding=window.padding, multiplier=multiplier, name=name,
-        declared_size=window.declared_size,
-        arithmetic=_arithmetic(rng, builder, x, shape, 3, numbers),
-    )  # fmt: skip
+        builder, rng, x, window, multiplier=multiplier, arithmetic=arithmetic, name=name
+    )
 
 
 def fully_connected(

@@ -92,7 +92,7 @@ def _dynamic_conv(rng: np.random.Generator) -> bytes:
     builder = ModelBuilder("dynamic")
     shape, signature = (1, 5, 7, 3), (1, -1, -1, 3)
     x = builder.input("x", shape, DType.INT8, _Q, shape_signature=signature)
-    y = layers.conv(builder, rng, x, oc=4, kh=3, kw=3)
+    y = layers.conv(builder, rng, x, 4, layers.Window(3, 3))
     builder.output(y)
     return builder.build()
 

@@ -8,12 +8,10 @@ from delegate.conformance.builder import options
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.resizing import resize
 from delegate.conformance.case import Case, Family
-from delegate.conformance.grid import Axes, Grid
-from delegate.conformance.own_grid import dtype_of, pair
-from delegate.conformance.random_layers import draw_quantization
+from delegate.conformance.grid import Axes, Grid, Value
+from delegate.conformance.own_grid import EIGHT_BITS, one_layer, pair
 from delegate.conformance.tolerance import NONE
 
-_TYPES = ("uint8", "int8")
 _CONVENTIONS = {"corner": (False, False), "aligned": (True, False), "centre": (False, True)}
 
 
@@ -21,22 +19,16 @@ def _nearest() -> Grid:
     def make(
         name: str, *, factor: str, convention: str, size: str, channels: int, images: int, type: str
     ) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            builder = ModelBuilder("nearest")
-            dtype = dtype_of(type)
-            (h, w), (y, x) = pair(size), pair(factor)
-            shape = (images, h, w, channels)
-            source = builder.input("input", shape, dtype, draw_quantization(rng, dtype))
+        (h, w), (rows, columns) = pair(size), pair(factor)
+
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
             table = options.resize_nearest(*_CONVENTIONS[convention])
-            result = resize(builder, "RESIZE_NEAREST_NEIGHBOR", source, h * y, w * x, table)
-            builder.output(result)
-            return builder.build()
+            return resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, h * rows, w * columns, table)
 
-        return Case(name, "ResizeNearest", build, differing=NONE)
+        shape = (images, h, w, channels)
+        return one_layer(name, "ResizeNearest", shape, type, layer, differing=NONE)
 
-    def is_in(
-        *, factor: str, convention: str, size: str, channels: int, images: int, type: str
-    ) -> bool:
+    def is_in(*, factor: str, convention: str, size: str, **_: Value) -> bool:
         # With aligned corners pixels are repeated alike by a factor of 2, or if there is one.
         return convention != "aligned" or factor == "2x2" or size == "1x1"
 
@@ -46,7 +38,7 @@ def _nearest() -> Grid:
         "size": ("1x1", "7x5", "1x13", "20x20"),
         "channels": (1, 15, 16, 17, 33, 48, 64, 130),
         "images": (1, 2),
-        "type": _TYPES,
+        "type": EIGHT_BITS,
     }
     return Grid("ResizeNearest.Op/", axes, make, is_in)
 

@@ -6,19 +6,21 @@ weights (int8) under a test of their own, ``PerChannel``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from delegate.conformance.builder import layers
+from delegate.conformance.builder.layers import Window
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid, Numbered
+from delegate.conformance.own_grid import model, one_layer
 from delegate.conformance.random_layers import (
     LEVELS,
     Numbers,
-    Window,
     conv,
     depthwise,
     draw_quantization,
@@ -55,36 +57,24 @@ def _dtype(is_signed: int) -> DType:
 def _window(size: int, kernel: int, stride: int, padding_same: int) -> Window:
     padding = Padding.SAME if padding_same else Padding.VALID
     declared = None if _has_output(size, kernel, padding_same) else (1, 1)
-    return Window(
-        kh=kernel, kw=kernel, sh=stride, sw=stride, padding=padding, declared_size=declared
-    )
+    return Window(kernel, kernel, stride, stride, padding=padding, declared_size=declared)
 
 
 def _has_output(size: int, kernel: int, padding_same: int) -> bool:
     return bool(padding_same) or kernel <= size
 
 
-def _input(
-    builder: ModelBuilder, rng: np.random.Generator, size: int, channels: int, dtype: DType
-) -> int:
-    shape = (1, size, size, channels)
-    return builder.input("input", shape, dtype, draw_quantization(rng, dtype))
+SpatialLayer = Callable[[ModelBuilder, np.random.Generator, int, int, Window, Numbers], int]
+"""(builder, generator, input, output channels, window, numbers) to the output."""
 
 
-def _spatial_case(
-    name: str,
-    label: str,
-    has_output: bool,
-    build: Callable[[np.random.Generator], bytes],
-    differing: float,
-) -> Case:
-    """Where VALID leaves no pixel, TensorFlow Lite refuses the model, and so must the compiler."""
-    if has_output:
-        return Case(name, label, build, differing=differing, input_levels=LEVELS)
-    return Case(name, label, build, rejected_by=NO_OUTPUT_RULES, runs_on_cpu=False)
-
-
-def _conv_family(test: str) -> Grid:
+def _spatial_family(
+    suite: str, test: str, channels: Axes, kernels: Sequence[int], differing: float,
+    layer: SpatialLayer,
+) -> Grid:  # fmt: skip
+    """Square images and windows. Where VALID leaves no pixel, TensorFlow Lite refuses the model,
+    and so must the compiler.
+    """
     per_channel = test == "PerChannel"
 
     def make(
@@ -92,107 +82,70 @@ def _conv_family(test: str) -> Grid:
         *,
         input_size: int,
         weight_size: int,
-        input_channels: int,
-        output_channels: int,
         stride: int,
         padding_same: int,
         is_signed: int,
+        input_channels: int = 0,
+        channels: int = 0,
+        output_channels: int = 0,
     ) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            builder = ModelBuilder("conv_2d")
-            x = _input(builder, rng, input_size, input_channels, _dtype(is_signed))
+        def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
+            shape = (1, input_size, input_size, input_channels or channels)
+            dtype = _dtype(is_signed)
+            x = builder.input("input", shape, dtype, draw_quantization(rng, dtype))
             window = _window(input_size, weight_size, stride, padding_same)
-            builder.output(
-                conv(builder, rng, x, output_channels, window, Numbers(per_channel=per_channel))
-            )
-            return builder.build()
+            numbers = Numbers(per_channel=per_channel)
+            return layer(builder, rng, x, output_channels, window, numbers)
 
-        has_output = _has_output(input_size, weight_size, padding_same)
-        label = _label("Conv2D", is_signed, per_channel)
-        return _spatial_case(name, label, has_output, build, LARGE_SUMS)
-
-    return Grid(f"Conv2D.{test}/", _convolution_axes(test), make)
-
-
-def _convolution_axes(test: str) -> Axes:
-    return {
-        "input_size": INPUT_SIZES,
-        "weight_size": WEIGHT_SIZES,
-        "input_channels": INPUT_CHANNELS,
-        "output_channels": OUTPUT_CHANNELS,
-        "stride": STRIDES,
-        "padding_same": (0, 1),
-        "is_signed": _IS_SIGNED[test],
-    }
-
-
-def _depthwise_family(test: str) -> Grid:
-    per_channel = test == "PerChannel"
-
-    def make(
-        name: str,
-        *,
-        input_size: int,
-        weight_size: int,
-        channels: int,
-        stride: int,
-        padding_same: int,
-        is_signed: int,
-    ) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            builder = ModelBuilder("depthwise_conv_2d")
-            x = _input(builder, rng, input_size, channels, _dtype(is_signed))
-            window = _window(input_size, weight_size, stride, padding_same)
-            builder.output(depthwise(builder, rng, x, window, Numbers(per_channel=per_channel)))
-            return builder.build()
-
-        label = _label("DepthwiseConv2D", is_signed, per_channel)
-        has_output = _has_output(input_size, weight_size, padding_same)
-        return _spatial_case(name, label, has_output, build, LARGE_SUMS)
+        label, build = _label(suite, is_signed, per_channel), model(suite, body)
+        if _has_output(input_size, weight_size, padding_same):
+            return Case(name, label, build, differing=differing, input_levels=LEVELS)
+        return Case(name, label, build, rejected_by=NO_OUTPUT_RULES, runs_on_cpu=False)
 
     axes: Axes = {
         "input_size": INPUT_SIZES,
-        "weight_size": DEPTHWISE_WEIGHT_SIZES,
-        "channels": INPUT_CHANNELS,
+        "weight_size": kernels,
+        **channels,
         "stride": STRIDES,
         "padding_same": (0, 1),
         "is_signed": _IS_SIGNED[test],
     }
-    return Grid(f"DepthwiseConv2D.{test}/", axes, make)
+    return Grid(f"{suite}.{test}/", axes, make)
 
 
-def _add_family(test: str) -> Grid:
+def _depthwise(
+    builder: ModelBuilder,
+    rng: np.random.Generator,
+    x: int,
+    _: int,
+    window: Window,
+    numbers: Numbers,
+) -> int:
+    return depthwise(builder, rng, x, window, numbers)
+
+
+def _sum_of_two(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, oc: int, window: Window,
+    numbers: Numbers,
+) -> int:  # fmt: skip
     """Two convolutions of the same input, and their sum."""
-    per_channel = test == "PerChannel"
+    first, second = (
+        conv(builder, rng, x, oc, window, numbers, name=part) for part in ("first", "second")
+    )
+    return layers.add(builder, first, second)
 
-    def make(
-        name: str,
-        *,
-        input_size: int,
-        weight_size: int,
-        input_channels: int,
-        output_channels: int,
-        stride: int,
-        padding_same: int,
-        is_signed: int,
-    ) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            builder = ModelBuilder("conv_conv_add")
-            x = _input(builder, rng, input_size, input_channels, _dtype(is_signed))
-            window = _window(input_size, weight_size, stride, padding_same)
-            numbers = Numbers(per_channel=per_channel)
-            first, second = (
-                conv(builder, rng, x, output_channels, window, numbers, name=part)
-                for part in ("first", "second")
-            )
-            builder.output(layers.add(builder, first, second))
-            return builder.build()
 
-        has_output = _has_output(input_size, weight_size, padding_same)
-        label = _label("Add", is_signed, per_channel)
-        return _spatial_case(name, label, has_output, build, REPEATED_SUM)
-
-    return Grid(f"Add.{test}/", _convolution_axes(test), make)
+def _spatial_families() -> Iterator[Grid]:
+    dense: Axes = {"input_channels": INPUT_CHANNELS, "output_channels": OUTPUT_CHANNELS}
+    alone: Axes = {"channels": INPUT_CHANNELS}
+    kernels = DEPTHWISE_WEIGHT_SIZES
+    for suite, channels, sizes, differing, layer in (
+        ("Conv2D", dense, WEIGHT_SIZES, LARGE_SUMS, conv),
+        ("DepthwiseConv2D", alone, kernels, LARGE_SUMS, _depthwise),
+        ("Add", dense, WEIGHT_SIZES, REPEATED_SUM, _sum_of_two),
+    ):
+        for test in _IS_SIGNED:
+            yield _spatial_family(suite, test, channels, sizes, differing, layer)
 
 
 def _add_quant_family(test: str, is_signed: int, per_channel: bool) -> Numbered:
@@ -206,22 +159,19 @@ def _add_quant_family(test: str, is_signed: int, per_channel: bool) -> Numbered:
             zero_point = int(rng.integers(ADD_QUANT_ZERO_POINTS)) + LIMITS[dtype][0]
             return Quantization((scale,), (zero_point,))
 
-        def build(rng: np.random.Generator) -> bytes:
-            builder = ModelBuilder("add_quant")
-            x = _input(builder, rng, 40, 1, dtype)
-            window = Window(padding=Padding.VALID)
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
             first, second = (
                 conv(
-                    builder, rng, x, 1, window,
+                    builder, rng, x, 1, Window(padding=Padding.VALID),
                     Numbers(per_channel=per_channel, output=operand(rng)), name=part,
                 )
                 for part in ("first", "second")
             )  # fmt: skip
-            builder.output(layers.add(builder, first, second))
-            return builder.build()
+            return layers.add(builder, first, second)
 
-        label = _label("AddQuant", is_signed, per_channel)
-        return Case(name, label, build, differing=SUM, input_levels=LEVELS)
+        kind = ("uint8", "int8")[is_signed]
+        case = one_layer(name, "AddQuant", (1, 40, 40, 1), kind, layer, differing=SUM)
+        return replace(case, label=_label("AddQuant", is_signed, per_channel), input_levels=LEVELS)
 
     return Numbered(f"AddQuant.{test}/", ADD_QUANT_CASES, make)
 
@@ -230,16 +180,14 @@ def _fully_connected_family(test: str) -> Grid:
     per_channel = test == "PerChannel"
 
     def make(name: str, *, input_size: int, output_channels: int, is_signed: int) -> Case:
-        def build(rng: np.random.Generator) -> bytes:
-            builder = ModelBuilder("fully_connected")
-            dtype = _dtype(is_signed)
-            x = builder.input("input", (1, input_size), dtype, draw_quantization(rng, dtype))
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
             numbers = Numbers(per_channel=per_channel)
-            builder.output(fully_connected(builder, rng, x, output_channels, numbers))
-            return builder.build()
+            return fully_connected(builder, rng, x, output_channels, numbers)
 
+        kind = ("uint8", "int8")[is_signed]
+        case = one_layer(name, "FC", (1, input_size), kind, layer, differing=LARGE_SUMS)
         label = _label("FullyConnected", is_signed, per_channel)
-        return Case(name, label, build, differing=LARGE_SUMS, input_levels=LEVELS)
+        return replace(case, label=label, input_levels=LEVELS)
 
     axes: Axes = {
         "input_size": FULLY_CONNECTED_SIZES,
@@ -252,9 +200,7 @@ def _fully_connected_family(test: str) -> Grid:
 def families() -> tuple[Family, ...]:
     """Conv2D, DepthwiseConv2D, Add, AddQuant and FullyConnected."""
     return (
-        *(_conv_family(test) for test in _IS_SIGNED),
-        *(_depthwise_family(test) for test in _IS_SIGNED),
-        *(_add_family(test) for test in _IS_SIGNED),
+        *_spatial_families(),
         _add_quant_family("Op", 0, False),
         _add_quant_family("Signed", 1, False),
         _add_quant_family("PerChannel", 1, True),

@@ -110,6 +110,7 @@ class Bench:
         dilation: tuple[int, int] = (1, 1),
         spread: int = 1,
         keeps_weights: bool = False,
+        table: TableUse | None = None,
         sums: bool = False,
         target: Ref | None = None,
         line_pixels: int = 0,
@@ -174,8 +175,10 @@ class Bench:
             ew=ew,
             spread_h=spread,
             spread_w=spread,
+            table=table,
         )
         self.tasks.append(task)
+        self.uses_tables = self.uses_tables or table is not None
         return task.output.target
 
     def map(
@@ -225,28 +228,30 @@ class Bench:
         result: npt.ArrayLike,
         out: OutConvert = AS_IT_IS,
         *,
+        add: int = 0,
         mul: int | None = None,
         shift: int = 0,
         shift_of_negatives: int = 0,
         bn: BnStage | None = None,
         ew: EwStage | None = None,
+        table: TableUse | None = None,
     ) -> None:
-        """``x`` through the stages behind a convolution that leaves it as it is; ``mul`` and its
-        shifts: of BS.
+        """``x`` through the stages behind a convolution that leaves it as it is; ``add`` (with
+        ``mul``), ``mul`` and its shifts: of BS.
         """
         channels = len(x)
         bs = None
         if mul is not None:
             bs = BsStage(
                 alu=Source.MEMORY,
-                operands=self.constants.add(pack_bias(np.zeros(0, np.int64), channels)),
+                operands=self.constants.add(pack_bias(np.full(channels, add), channels)),
                 mul=Source.REGISTER,
                 mul_operand=mul,
                 shift=shift,
                 shift_negative=shift_of_negatives,
             )
         kernels = np.eye(channels, dtype=np.int64).reshape(channels, 1, 1, channels)
-        self.conv(x, kernels, whole(result), bs, out, bn=bn, ew=ew)
+        self.conv(x, kernels, whole(result), bs, out, bn=bn, ew=ew, table=table)
 
     def plain(self) -> None:
         """A convolution without anything else: what others leave behind."""

@@ -8,9 +8,10 @@ from typing import Final
 import numpy as np
 
 from delegate.chip.element import ATOM_BYTES
-from delegate.evidence.arithmetic import dense, half_away, half_even, int8, padded, whole
+from delegate.evidence.arithmetic import Whole, dense, half_away, half_even, int8, padded, whole
 from delegate.evidence.bench import Bench, Describe, cube, small_kernels
-from delegate.lower.tables import FUNCTION_STEPS, INDEX_STEP, TABLE_STEPS
+from delegate.lower.numerics.pipeline import FUNCTION_STEPS, INDEX_STEP
+from delegate.lower.tables import TABLE_STEPS
 from delegate.lower.task import BsStage, EwStage, OutConvert, Source, TableUse
 
 _FROM_ENTRY: Final = OutConvert(1, 8, 0)
@@ -42,6 +43,50 @@ def _lookup(b: Bench, functions: tuple[bytes, ...], slot: int) -> None:
         mul_operand=INDEX_STEP,
     )
     b.map(x, result, _FROM_ENTRY, bs=bs, table=TableUse(functions, slot))
+
+
+def _found(functions: tuple[bytes, ...], places: Whole) -> Whole:
+    """What lies at ``places`` of all tables, in units of which an entry takes 32; a straight line
+    leads from one entry to the next.
+    """
+    results = np.frombuffer(b"".join(functions), np.int8).astype(np.int64)
+    entries = np.append(np.maximum(results * 256 - 64, -(1 << 15)), 0)
+    entries[-1] = entries[-2]
+    index, rest = places // INDEX_STEP, places % INDEX_STEP
+    rise = entries[np.minimum(index + 1, len(entries) - 1)] - entries[index]
+    return whole(entries[index] + half_even(rise * rest, 5))
+
+
+def _behind_convolution(start: int, use: TableUse, places: tuple[tuple[int, int], ...]) -> Describe:
+    """``start``: the value that selects the first entry. ``places``: what BS adds and multiplies
+    with, so that values fall on entries and between them, on both sides of where LO begins.
+    """
+
+    def describe(b: Bench) -> None:
+        x = b.values(32, 4, 8)
+        for add, multiplier in places:
+            found = _found(use.functions, (x + add) * multiplier - start)
+            result = int8(half_even(found, 8))
+            b.through(x, result, _FROM_ENTRY, add=add, mul=multiplier, table=use)
+
+    return describe
+
+
+_SHARED: Final = TableUse(_functions(1), 0)
+_MIDDLE: Final = -TABLE_STEPS // 2 * INDEX_STEP
+_ELSEWHERE: Final = TableUse(_functions(2), 1, 40)
+_ELSEWHERE_START: Final = -(FUNCTION_STEPS + 40) * INDEX_STEP
+
+
+def _sum_behind_table(b: Bench) -> None:
+    """What was found, in its own scale, and a second tensor brought to it."""
+    x, e = b.values(32, 4, 8), b.values(32, 4, 8, seed=3)
+    ew = EwStage(b.constants.add(cube(e)), surface_stride_bytes=32 * ATOM_BYTES, offset=9, scale=77)
+    for add, multiplier in ((0, 32), (300, 7)):
+        total = _found(_SHARED.functions, (x + add) * multiplier - _MIDDLE) + (e + 9) * 77
+        out = OutConvert(1, 9, 0)
+        result = int8(half_even(total, 9))
+        b.through(x, result, out, add=add, mul=multiplier, table=_SHARED, ew=ew)
 
 
 def _table(*slots: int) -> Describe:
@@ -142,6 +187,13 @@ def _several_cores(b: Bench) -> None:
 OUTPUT: Final[dict[str, Describe]] = {
     "table_load": _table(0, 3),
     "table": _table(1, 2),
+    "table_behind_convolution": _behind_convolution(
+        _MIDDLE, _SHARED, ((0, 32), (0, 7), (1500, 9), (-1500, 10))
+    ),
+    "table_elsewhere": _behind_convolution(
+        _ELSEWHERE_START, _ELSEWHERE, ((128, 32), (0, 11), (700, 13))
+    ),
+    "sum_behind_table": _sum_behind_table,
     "kept_table": _kept_table,
     "ties_away": _ties_away,
     "sums_written": _sums_written,

@@ -5,9 +5,7 @@ Asked of the kernels themselves, with a model of one node: versions are many, an
 
 from __future__ import annotations
 
-import base64
 import functools
-import zlib
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +13,7 @@ import numpy as np
 from delegate.host.runtimes import Runtime
 from delegate.log import get_logger
 from delegate.model.graph import Graph
-from delegate.ops import OPERATORS
+from delegate.model.stored_options import FOLLOW_RUNTIME
 
 logger = get_logger()
 
@@ -24,8 +22,7 @@ def for_runtime(graph: Graph, runtime: Runtime | None) -> Graph:
     """``graph`` with ``rounds_once`` as ``runtime`` has it, if it is of concern. None: a process
     without a runtime's Python module.
     """
-    operators = (OPERATORS.get(node.op) for node in graph.nodes)
-    if not any(operator is not None and operator.follows_runtime for operator in operators):
+    if FOLLOW_RUNTIME.isdisjoint(node.op for node in graph.nodes):
         return graph
     return replace(graph, rounds_once=runtime is not None and _rounds_once(runtime))
 
@@ -52,6 +49,9 @@ def _of_minus_half(runtime: Runtime) -> int:
 
 def half_step_model() -> bytes:
     """FULLY_CONNECTED, int8: one input, the weight -1, an output step of two accumulators."""
+    import base64
+    import zlib
+
     return zlib.decompress(base64.b64decode(_HALF_STEP))
 
 

@@ -2,34 +2,28 @@
 
 Called by ``native/python/plugin.cpp`` with the GIL held: once per delegate (:class:`Session`), once
 per interpreter and subgraph (:meth:`Session.prepare`), and after a resize (the returned
-``Recompile``).
+``Recompile``). A process whose programs come from the cache or from the model itself loads neither
+the compiler nor the operators' records.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from delegate.chip.chip import Chip
-from delegate.chip.chips import DEFAULT
-from delegate.compile.cache import CachedResult, compile_cached
-from delegate.compile.compiler import CompileResult, compile_context
 from delegate.errors import DelegateError, UnsupportedError
 from delegate.host.delegation import Delegation, announce, plural
-from delegate.host.kernels import for_runtime
-from delegate.host.runtimes import loaded_runtime
 from delegate.log import configure, get_logger
-from delegate.model.context_reader import graph_from_snapshot
-from delegate.model.graph import Graph
-from delegate.model.operator_options import struct_bytes
-from delegate.model.partition import Partition
+from delegate.model.stored_options import STORED
 from delegate.model.tflite_operators import BUILTIN_OPERATORS
-from delegate.ops import OPERATORS
-from delegate.ops.operator import Shape
 from delegate.options import Options
-from delegate.partition.rules import facts_of
-from delegate.partition.shapes import first_unknown, following_shapes, with_shapes
+
+if TYPE_CHECKING:
+    from delegate.compile.cache import CachedResult
+    from delegate.compile.compiler import CompileResult
+    from delegate.model.graph import Graph
+    from delegate.model.partition import Partition
 
 logger = get_logger()
 
@@ -47,7 +41,7 @@ Missing = Callable[[bytes], Sequence[tuple[str, str]]]
 """Features that a program uses and the device lacks: names and reasons."""
 
 Upload = Callable[[bytes], None]
-Recompile = Callable[[list[dict[str, Any]], Upload], dict[int, Shape]]
+Recompile = Callable[[list[dict[str, Any]], Upload], dict[int, tuple[int, ...]]]
 Prepared = tuple[tuple[int, ...], bytes, Recompile]
 
 
@@ -70,9 +64,9 @@ class Session:
     def option_bytes(self) -> dict[int, int]:
         """How many bytes of the runtime's options each operator reads, by builtin code."""
         return {
-            BUILTIN_OPERATORS.index(operator.name): struct_bytes(operator.options)
-            for operator in OPERATORS.values()
-            if operator.options is not None
+            BUILTIN_OPERATORS.index(name): max(offset + size for offset, size in fields)
+            for name, fields in STORED.items()
+            if fields
         }
 
     def prepare(
@@ -89,7 +83,7 @@ class Session:
         _warn_of_other_delegates(snapshot)
         graph = _graph(snapshot)
         try:
-            result, chip = self._compile_for_board(graph, preview, missing)
+            result, without = self._compile_for_board(graph, preview, missing)
         except Exception as error:
             if self.options.strict:
                 raise
@@ -114,12 +108,12 @@ class Session:
         return [
             (
                 tuple(item.partition.nodes),
-                item.program if _has_own_shapes(graph, item.partition) else b"",
+                item.program if item.has_own_shapes else b"",
                 _recompile_function(
                     [nodes_by_index[index] for index in item.partition.nodes],
                     item.partition,
                     self.options,
-                    chip,
+                    without,
                 ),
             )
             for item in result.partitions
@@ -127,35 +121,43 @@ class Session:
 
     def _compile_for_board(
         self, graph: Graph, preview: Preview, missing: Missing
-    ) -> tuple[CompileResult | CachedResult, Chip]:
-        """Compiles again while programs use what the board turns out not to have. Also says what
-        chip that leaves.
+    ) -> tuple[CachedResult, dict[str, str]]:
+        """Compiles again while programs use what the board turns out not to have, of which it gives
+        the names and reasons.
         """
-        chip = DEFAULT
+        without: dict[str, str] = {}
         while True:
-            result = self._compile(graph, preview, chip)
+            result = self._compile(graph, preview, without)
             found = {
                 name: reason
                 for item in result.partitions
                 for name, reason in missing(item.program)
-                if name not in chip.missing
+                if name not in without
             }
             if not found:
-                return result, chip
-            chip = chip.without({**chip.missing, **found})
+                return result, without
+            without = {**without, **found}
 
-    def _compile(self, graph: Graph, preview: Preview, chip: Chip) -> CompileResult | CachedResult:
+    def _compile(self, graph: Graph, preview: Preview, without: Mapping[str, str]) -> CachedResult:
+        from delegate.compile.cache import compile_cached, running_part
+        from delegate.model.order import find_disorder
+
+        def has_own_shapes(partition: Partition) -> bool:
+            return _has_own_shapes(graph, partition)
+
         if self.options.cache_dir == "off":
-            return compile_context(graph, self.options, preview, chip)
+            compiled = compile_context(graph, self.options, preview, without)
+            return running_part(compiled, has_own_shapes)
         # Whatever the runtime would make of all nodes stands for how it partitions; of a graph out
         # of order it may not be asked.
-        is_ordered = facts_of(graph).disorder is None
+        is_ordered = find_disorder(graph) is None
         everything = json.dumps(preview([n.index for n in graph.nodes]) if is_ordered else [])
         return compile_cached(
             graph,
             self.options,
-            lambda: compile_context(graph, self.options, preview, chip),
-            context=f"{everything} without {sorted(chip.missing)}",
+            lambda: compile_context(graph, self.options, preview, without),
+            context=f"{everything} without {sorted(without)}",
+            has_own_shapes=has_own_shapes,
         )
 
     def announce_compiled(self, compiled: int, total: int) -> None:
@@ -178,8 +180,24 @@ class Session:
             )
 
 
+def compile_context(
+    graph: Graph, options: Options, preview: Preview, without: Mapping[str, str]
+) -> CompileResult:
+    """``delegate.compile.compiler``'s, loaded when there is something to compile, for a board
+    ``without`` some features.
+    """
+    from delegate.chip.chips import DEFAULT
+    from delegate.compile import compiler
+
+    return compiler.compile_context(graph, options, preview, DEFAULT.without(without))
+
+
 def _graph(snapshot: Snapshot) -> Graph:
     """What the runtime of this process, if it is known, makes of ``snapshot``."""
+    from delegate.host.kernels import for_runtime
+    from delegate.host.runtimes import loaded_runtime
+    from delegate.model.context_reader import graph_from_snapshot
+
     return for_runtime(graph_from_snapshot(snapshot), loaded_runtime())
 
 
@@ -196,12 +214,17 @@ def _warn_of_other_delegates(snapshot: Snapshot) -> None:
 
 def _has_own_shapes(graph: Graph, partition: Partition) -> bool:
     """Whether all results of its nodes have the shapes that the model says, as far as is known."""
+    from delegate.partition.shapes import following_shapes
+
     shapes = following_shapes(graph, partition)
     return all(shape == graph.tensor(index).shape for index, shape in shapes.items())
 
 
 def _recompile_function(
-    nodes: list[dict[str, Any]], partition: Partition, options: Options, chip: Chip
+    nodes: list[dict[str, Any]],
+    partition: Partition,
+    options: Options,
+    without: Mapping[str, str],
 ) -> Recompile:
     """Compiles the same nodes for the shapes that the partition's inputs have now, all or nothing.
 
@@ -215,7 +238,9 @@ def _recompile_function(
             return []
         return [(list(wanted), list(partition.inputs), list(partition.outputs))]
 
-    def compiled(graph: Graph, shapes: Mapping[int, Shape]) -> bytes:
+    def compiled(graph: Graph, shapes: Mapping[int, tuple[int, ...]]) -> bytes:
+        from delegate.partition.shapes import first_unknown, with_shapes
+
         unknown = first_unknown(graph, partition, shapes)
         if unknown is not None:
             given = [list(graph.tensor(t).shape) for t in partition.inputs]
@@ -223,12 +248,14 @@ def _recompile_function(
                 f"node {unknown.index} ({unknown.op}): no shape of its result follows from inputs "
                 f"of shapes {given}"
             )
-        result = compile_context(with_shapes(graph, shapes), options, preview, chip)
+        result = compile_context(with_shapes(graph, shapes), options, preview, without)
         if len(result.partitions) != 1:
             raise DelegateError("; ".join(r.detail for r in result.rejections[:1]))
         return result.partitions[0].program
 
-    def recompile(tensors: list[dict[str, Any]], upload: Upload) -> dict[int, Shape]:
+    def recompile(tensors: list[dict[str, Any]], upload: Upload) -> dict[int, tuple[int, ...]]:
+        from delegate.partition.shapes import following_shapes
+
         graph = _graph({"tensors": tensors, "nodes": nodes})
         shapes = following_shapes(graph, partition)
         try:

@@ -19,7 +19,7 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -112,15 +112,7 @@ class Capture:
 
     def manifest(self) -> Manifest:
         """The part of the capture that the file holds as JSON."""
-        return Manifest(
-            name=self.name,
-            source=self.source,
-            chained=self.chained,
-            buffers=self.buffers,
-            jobs=self.jobs,
-            checks=self.checks,
-            inputs=self.inputs,
-        )
+        return Manifest(**{field.name: getattr(self, field.name) for field in fields(Manifest)})
 
     def memory(self) -> dict[str, Bytes]:
         """Fresh buffers with the initial content, zero-filled to their size, by name."""
@@ -131,6 +123,15 @@ class Capture:
             image[: content.size] = content
             images[buffer.name] = image
         return images
+
+    def regions(self, memory: Mapping[str, Bytes]) -> list[tuple[str, int, Bytes]]:
+        """Buffers with their bytes, as the native part takes them."""
+        return [(b.name, b.dma_address, memory[b.name]) for b in self.buffers]
+
+    @property
+    def task_rows(self) -> list[list[tuple[int, int, str]]]:
+        """The tasks of all jobs, as the native part takes them."""
+        return [[(t.regcmd, t.regcmd_count, t.layer) for t in job.tasks] for job in self.jobs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,14 +216,10 @@ def replay(
         if problem is not None:
             return ReplayResult(capture.name, False, None, None, problem)
         return _compare(capture, images)
-    regions = [(b.name, b.dma_address, images[b.name]) for b in capture.buffers]
-    jobs = [
-        [(task.regcmd, task.regcmd_count, task.layer) for task in job.tasks] for job in capture.jobs
-    ]
     try:
         facts = simulate(
-            regions,
-            jobs,
+            capture.regions(images),
+            capture.task_rows,
             chained=capture.chained if chained is None else chained,
             threads=threads,
             kernel=kernel,
@@ -252,18 +249,11 @@ def _run_on_npu(
     """Leaves in ``images`` what the NPU wrote. Returns what went wrong."""
     from delegate._native import run_on_device, simulate
 
-    before, simulated = capture.memory(), capture.memory()
-    jobs = [
-        [(task.regcmd, task.regcmd_count, task.layer) for task in job.tasks] for job in capture.jobs
-    ]
-
-    def regions(memory: Mapping[str, Bytes]) -> list[tuple[str, int, Bytes]]:
-        return [(b.name, b.dma_address, memory[b.name]) for b in capture.buffers]
-
+    before, simulated, jobs = capture.memory(), capture.memory(), capture.task_rows
     try:
         # What the simulator refuses must not reach the NPU.
-        simulate(regions(simulated), jobs, threads=threads)
-        written = run_on_device(regions(images), jobs, device, timeout_ms)
+        simulate(capture.regions(simulated), jobs, threads=threads)
+        written = run_on_device(capture.regions(images), jobs, device, timeout_ms)
     except DeviceError as error:
         return str(error)
     for name in written:
@@ -336,17 +326,9 @@ def _read_archive(archive: zipfile.ZipFile, where: Path) -> Capture:
             values = read_member(archive, check.expected, min(limit, left))
             left -= values.nbytes
             expected[check.expected] = values
-    return Capture(
-        name=manifest.name or where.stem,
-        source=manifest.source,
-        chained=manifest.chained,
-        buffers=manifest.buffers,
-        contents=contents,
-        jobs=manifest.jobs,
-        checks=manifest.checks,
-        expected=expected,
-        inputs=manifest.inputs,
-    )
+    known = {field.name: getattr(manifest, field.name) for field in fields(Manifest)}
+    known["name"] = manifest.name or where.stem
+    return Capture(**known, contents=contents, expected=expected)
 
 
 def _entries(capture: Capture) -> list[tuple[str, npt.NDArray[Any]]]:

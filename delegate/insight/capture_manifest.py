@@ -7,11 +7,13 @@ tasks and checks outside the buffers.
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -76,10 +78,7 @@ class CaptureCheck:
 
     @property
     def elements(self) -> int:
-        count = 1
-        for size in self.shape_nchw:
-            count *= size
-        return count
+        return math.prod(self.shape_nchw)
 
     @property
     def end(self) -> int:
@@ -87,6 +86,9 @@ class CaptureCheck:
         _, channels, height, width = self.shape_nchw
         surfaces = -(-channels // self.c2)
         return self.offset + ((surfaces - 1) * self.surface_pixels + height * width) * _ATOM_BYTES
+
+
+Record = TypeVar("Record", CaptureBuffer, CaptureTask, CaptureCheck)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,42 +166,48 @@ def _validate_check(check: CaptureCheck, what: str, buffers: Mapping[str, Captur
         )
 
 
-class _Fields:
-    """Typed access to one JSON object; every mistake names the object and the key."""
+_KINDS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
+    "int": (int, "an integer"),
+    "float": ((int, float), "a number"),
+    "str": (str, "a string"),
+    "bool": (bool, "true or false"),
+    "list": (list, "a list"),
+    "tuple[int, ...]": (list, "a list"),
+}
+"""By the types of the records' fields: those of JSON, and what messages call them."""
 
-    def __init__(self, value: object, what: str) -> None:
-        if not isinstance(value, dict):
-            raise CaptureError(f"{what} is not a JSON object")
-        self._value: dict[str, Any] = value
-        self._what = what
 
-    def _get(self, key: str, default: object, kind: type | tuple[type, ...], kind_name: str) -> Any:
-        value = self._value.get(key, default)
-        is_bool = isinstance(value, bool)
-        if not isinstance(value, kind) or (is_bool and kind is not bool):
-            raise CaptureError(f"{self._what}: {key} is missing or not {kind_name}")
-        return value
+def _object(value: object, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise CaptureError(f"{what} is not a JSON object")
+    return value
 
-    def integer(self, key: str, default: int | None = None) -> int:
-        value: int = self._get(key, default, int, "an integer")
-        return value
 
-    def text(self, key: str, default: str | None = None) -> str:
-        value: str = self._get(key, default, str, "a string")
-        return value
+def _member(item: dict[str, Any], what: str, key: str, kind: str, default: object = None) -> Any:
+    """One of an object, of a kind of _KINDS."""
+    types, name = _KINDS[kind]
+    value = item.get(key, default)
+    if not isinstance(value, types) or (isinstance(value, bool) and kind != "bool"):
+        raise CaptureError(f"{what}: {key} is missing or not {name}")
+    if isinstance(value, list) and len(value) > _MAX_ITEMS:
+        raise CaptureError(f"{what}: {key} has {len(value)} entries")
+    return value
 
-    def flag(self, key: str, default: bool) -> bool:
-        value: bool = self._get(key, default, bool, "true or false")
-        return value
 
-    def share(self, key: str, default: float) -> float:
-        return float(self._get(key, default, (int, float), "a number"))
-
-    def items(self, key: str, default: list[Any] | None = None) -> list[Any]:
-        value: list[Any] = self._get(key, default, list, "a list")
-        if len(value) > _MAX_ITEMS:
-            raise CaptureError(f"{self._what}: {key} has {len(value)} entries")
-        return value
+def _record(kind: type[Record], value: object, what: str) -> Record:
+    """An object as one of the records above, by the names and types of its fields."""
+    item = _object(value, what)
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):
+        assert isinstance(field.type, str)
+        default = None if field.default is dataclasses.MISSING else field.default
+        content = _member(item, what, field.name, field.type, default)
+        if isinstance(content, list):
+            if not all(isinstance(size, int) and not isinstance(size, bool) for size in content):
+                raise CaptureError(f"{what}: {field.name} holds something that is no integer")
+            content = tuple(content)
+        found[field.name] = float(content) if field.type == "float" else content
+    return kind(**found)
 
 
 def manifest_from_json(text: bytes) -> Manifest:
@@ -207,102 +215,45 @@ def manifest_from_json(text: bytes) -> Manifest:
 
     Raises CaptureError.
     """
+    what = "the manifest"
     try:
-        top = _Fields(json.loads(text), "the manifest")
+        top = _object(json.loads(text), what)
     except (ValueError, RecursionError) as error:
         raise CaptureError(f"its manifest is no JSON: {error}") from None
-    found = top.text("format", "")
+    found = _member(top, what, "format", "str", "")
     if found != FORMAT:
         raise CaptureError(f"its format is {found!r}; known is {FORMAT!r}")
-    buffers = []
-    for i, item in enumerate(top.items("buffers")):
-        f = _Fields(item, f"buffer {i}")
-        buffers.append(CaptureBuffer(f.text("name"), f.integer("dma_address"), f.integer("size")))
+    buffers = tuple(
+        _record(CaptureBuffer, item, f"buffer {i}")
+        for i, item in enumerate(_member(top, what, "buffers", "list"))
+    )
     jobs = []
-    for i, item in enumerate(top.items("jobs")):
-        tasks = _Fields(item, f"job {i}").items("tasks")
-        jobs.append(CaptureJob(tuple(_task(t, f"job {i} task {k}") for k, t in enumerate(tasks))))
-    checks = tuple(_check(item, f"check {i}") for i, item in enumerate(top.items("checks", [])))
-    inputs = top.items("inputs", [])
+    for i, item in enumerate(_member(top, what, "jobs", "list")):
+        tasks = _member(_object(item, f"job {i}"), f"job {i}", "tasks", "list")
+        records = (_record(CaptureTask, t, f"job {i} task {k}") for k, t in enumerate(tasks))
+        jobs.append(CaptureJob(tuple(records)))
+    checks = []
+    for i, item in enumerate(_member(top, what, "checks", "list", [])):
+        checks.append(
+            _record(CaptureCheck, {"offset": 0, **_object(item, f"check {i}")}, f"check {i}")
+        )
+    inputs = _member(top, what, "inputs", "list", [])
     if not all(isinstance(item, dict) for item in inputs):
         raise CaptureError("the manifest: inputs holds something that is no JSON object")
     return Manifest(
-        name=top.text("name", ""),
-        source=top.text("source", ""),
-        chained=top.flag("chained", False),
-        buffers=tuple(buffers),
+        name=_member(top, what, "name", "str", ""),
+        source=_member(top, what, "source", "str", ""),
+        chained=_member(top, what, "chained", "bool", False),
+        buffers=buffers,
         jobs=tuple(jobs),
-        checks=checks,
+        checks=tuple(checks),
         inputs=tuple(inputs),
     )
 
 
-def _task(item: object, what: str) -> CaptureTask:
-    f = _Fields(item, what)
-    return CaptureTask(
-        regcmd=f.integer("regcmd"),
-        regcmd_count=f.integer("regcmd_count"),
-        layer=f.text("layer", ""),
-        op=f.text("op", ""),
-        tile=f.text("tile", ""),
-        enable_mask=f.integer("enable_mask", 0),
-    )
-
-
-def _check(item: object, what: str) -> CaptureCheck:
-    f = _Fields(item, what)
-    shape = f.items("shape_nchw")
-    if not all(isinstance(size, int) and not isinstance(size, bool) for size in shape):
-        raise CaptureError(f"{what}: shape_nchw holds something that is no integer")
-    return CaptureCheck(
-        buffer=f.text("buffer"),
-        offset=f.integer("offset", 0),
-        shape_nchw=tuple(shape),
-        surface_pixels=f.integer("surface_pixels"),
-        expected=f.text("expected"),
-        c2=f.integer("c2", 16),
-        dtype=f.text("dtype", "int8"),
-        layout=f.text("layout", "NC1HWC2"),
-        max_abs_diff=f.integer("max_abs_diff", 0),
-        min_equal=f.share("min_equal", 1.0),
-    )
-
-
 def manifest_to_json(manifest: Manifest) -> dict[str, Any]:
-    """The JSON object of a manifest, as the file holds it."""
-    return {
-        "format": FORMAT,
-        "name": manifest.name,
-        "source": manifest.source,
-        "chained": manifest.chained,
-        "buffers": [
-            {"name": b.name, "dma_address": b.dma_address, "size": b.size} for b in manifest.buffers
-        ],
-        "jobs": [{"tasks": [_task_to_json(t) for t in job.tasks]} for job in manifest.jobs],
-        "checks": [_check_to_json(c) for c in manifest.checks],
-        "inputs": [dict(item) for item in manifest.inputs],
-    }
-
-
-def _task_to_json(task: CaptureTask) -> dict[str, Any]:
-    item: dict[str, Any] = {"regcmd": task.regcmd, "regcmd_count": task.regcmd_count}
-    for key in ("layer", "op", "tile", "enable_mask"):
-        value = getattr(task, key)
-        if value:
-            item[key] = value
-    return item
-
-
-def _check_to_json(check: CaptureCheck) -> dict[str, Any]:
-    return {
-        "buffer": check.buffer,
-        "offset": check.offset,
-        "layout": check.layout,
-        "shape_nchw": list(check.shape_nchw),
-        "c2": check.c2,
-        "dtype": check.dtype,
-        "surface_pixels": check.surface_pixels,
-        "expected": check.expected,
-        "max_abs_diff": check.max_abs_diff,
-        "min_equal": check.min_equal,
-    }
+    """The JSON object of a manifest, as the file holds it: without what is unknown of a task."""
+    document = {"format": FORMAT, **dataclasses.asdict(manifest)}
+    for job in document["jobs"]:
+        job["tasks"] = [{k: v for k, v in t.items() if v or k == "regcmd"} for t in job["tasks"]]
+    return document

@@ -26,6 +26,7 @@ from delegate.host.reference import ReferenceModel
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
+from delegate.ops.shared.host_values import is_float32
 from delegate.options import Options
 from delegate.partition.functions import smallest_partition
 from delegate.vision.model_inputs import Sample
@@ -265,7 +266,7 @@ class _Operators:
         self._nodes = [
             _Operator(result.graph, node, options)
             for node in nodes
-            if OPERATORS[node.op].lowering is Lowering.TASKS
+            if OPERATORS[node.op].lowering is Lowering.TASKS and not is_float32(result.graph, node)
         ]
         tensors = [tensor for node in self._nodes for tensor in node.tensors]
         self._reference = ReferenceModel.load(path, reference_kernels=True, tensors=tensors)

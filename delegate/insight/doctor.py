@@ -10,7 +10,7 @@ import importlib.metadata
 import platform
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ class Examination:
     packages: dict[str, str]
     options: dict[str, tuple[str, str]]  # value, origin
     self_test: SelfTest | None
-    findings: tuple[Finding, ...] = field(default=())
+    findings: tuple[Finding, ...] = ()
 
     @property
     def is_healthy(self) -> bool:
@@ -112,13 +112,7 @@ def examine(options: Options, root: Path = Path("/"), self_test: bool = True) ->
         },
         self_test=_self_test(options) if self_test else None,
     )
-    findings = tuple(_findings(facts, options))
-    return Examination(**{**_shallow(facts), "findings": findings})
-
-
-def _shallow(facts: Examination) -> dict[str, Any]:
-    names = Examination.__dataclass_fields__
-    return {name: getattr(facts, name) for name in names if name != "findings"}
+    return replace(facts, findings=tuple(_findings(facts, options)))
 
 
 def _read(path: Path) -> str:

@@ -46,7 +46,8 @@ def run_case(case: Case, device: str, timeout_ms: int = 0) -> CaseResult:
     error: str | None = None
     features: tuple[str, ...] = ()
     try:
-        result = compile_model(case.build(), Options.from_mapping({}, {}))
+        options = Options.from_mapping({"numerics": case.numerics}, {})
+        result = compile_model(case.build(), options)
         programs = [parse(compiled.program) for compiled in result.partitions]
         features = tuple(use.feature.name for use in features_of(result.chip, programs))
         for compiled in result.partitions:

@@ -37,11 +37,14 @@ _INT8 = np.iinfo(np.int8)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``what`` says in words what the case asks of the hardware for the first time."""
+    """``what`` says in words what the case asks of the hardware for the first time. ``numerics``:
+    the option it is compiled with.
+    """
 
     name: str
     what: str
     build: Callable[[], Graph]
+    numerics: str = "exact"
 
 
 class _Builder:
@@ -220,6 +223,12 @@ def _residual() -> Graph:
     return builder.conv(32, 3).add(first).graph("residual")
 
 
+def _joined() -> Graph:
+    builder = _Builder((1, 7, 6, 32)).conv(32, 3).leaky_relu(0.1)
+    first = builder.last
+    return builder.conv(48, 1).leaky_relu(0.3).conv(32, 1).add(first).graph("joined")
+
+
 def _neighbours() -> Graph:
     builder = _Builder((1, 5, 7, 16))
     first = builder.choose("MAXIMUM", builder.per_channel()).last
@@ -288,6 +297,7 @@ CASES = (
          lambda: _Builder((1, 5, 6, 32)).conv(32, 1, activation=Activation.RELU_N1_TO_1)
          .graph("clamped conv")),
     Case("tables", "lookup tables: one load, three functions", _tables),
+    Case("joined", "lookup tables and a sum in the tasks of convolutions", _joined, "fast"),
     Case("columns", "windows narrower than the tensor, gaps between rows",
          lambda: _Builder((1, 4, 2100, 16)).conv(16, 3).graph("columns")),
     Case("input groups", "int32 sums in memory that the next task adds",

@@ -9,7 +9,7 @@ tasks and elements that do not exist; faults of the simulated NPU are raised as 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -224,22 +224,11 @@ def explain_task(
 
 
 def _writes(facts: dict[str, Any]) -> tuple[ElementWrite, ...]:
-    def pairs(items: Iterable[Any]) -> tuple[Any, ...]:
-        return tuple(tuple(item) for item in items)
+    def write(found: dict[str, Any]) -> ElementWrite:
+        lists = {k: tuple(found[k]) for k in ("element", "values", "registers", "groups")}
+        return ElementWrite(**{**found, **lists})
 
-    return tuple(
-        ElementWrite(
-            task=t["task"],
-            layer=t["layer"],
-            address=t["address"],
-            element=tuple(t["element"]),
-            values=pairs(t["values"]),
-            output=t["output"],
-            registers=pairs(t["registers"]),
-            groups=pairs(t["groups"]),
-        )
-        for t in facts["writes"]
-    )
+    return tuple(map(write, facts["writes"]))
 
 
 def _capture(source: Capture | Program, inputs: Sequence[npt.NDArray[Any]] | None) -> Capture:
@@ -283,8 +272,5 @@ def _offset(check: CaptureCheck, element: tuple[int, int, int]) -> int:
 def _run(capture: Capture, chained: bool | None, **how: Any) -> dict[str, Any]:
     from delegate._native import simulate
 
-    images = capture.memory()
-    regions = [(b.name, b.dma_address, images[b.name]) for b in capture.buffers]
-    jobs = [[(t.regcmd, t.regcmd_count, t.layer) for t in job.tasks] for job in capture.jobs]
     order = capture.chained if chained is None else chained
-    return simulate(regions, jobs, chained=order, **how)
+    return simulate(capture.regions(capture.memory()), capture.task_rows, chained=order, **how)

@@ -6,17 +6,29 @@ with their constants in the pool.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from delegate.lower.constants import ConstantPool
+from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.bounds import accumulator_bounds
+from delegate.lower.numerics.fused import requantize_fused
+from delegate.lower.numerics.fused_prover import Following
 from delegate.lower.numerics.pipeline import Ew, EwOperation, Int64Array, Pipeline
-from delegate.lower.numerics.requantize import requantize
+from delegate.lower.numerics.requantize import requantize, target_of
+from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.resolved import Convolution
-from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, Ref, Source
+from delegate.lower.task import (
+    BnStage,
+    BsStage,
+    Difference,
+    EwStage,
+    OutConvert,
+    Ref,
+    Source,
+)
 from delegate.lower.weights import (
     pack_bias,
     pack_bn_multipliers,
@@ -35,16 +47,52 @@ _TWO_ROUNDINGS = (
 
 
 def conv_stages(
-    conv: Convolution, cube_channels: int, constants: ConstantPool
+    conv: Convolution,
+    cube_channels: int,
+    constants: ConstantPool,
+    fused: FusedStages | None = None,
+    other: DeviceTensor | None = None,
 ) -> tuple[BsStage, BnStage, EwStage | None, OutConvert]:
-    """The DPU stages. Raises LoweringError."""
-    pipeline, bias = choose_requantization(conv)
+    """The DPU stages. ``other``: what ``fused`` adds. Raises LoweringError."""
+    if fused is None:
+        pipeline, bias = choose_requantization(conv)
+    else:
+        pipeline, bias = fused.pipeline, fused.bias
     packed = (
         pack_operand_blocks(bias, bs_multipliers(pipeline), cube_channels)
         if conv.per_channel
         else pack_bias(bias, cube_channels)
     )
-    return requantizing_stages(conv, pipeline, constants.add(packed), cube_channels, constants)
+    operands = constants.add(packed)
+    return requantizing_stages(conv, pipeline, operands, cube_channels, constants, other)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FusedStages:
+    """Stages that compute more than the convolution; what the BS ALU adds to the array's sums, per
+    channel; and how far the results are from TensorFlow Lite's.
+    """
+
+    pipeline: Pipeline
+    bias: Int64Array
+    difference: Difference
+
+
+def fused_stages(conv: Convolution, following: Following) -> FusedStages | None:
+    """None where no stages are proven near enough."""
+    terms = _terms(conv)
+    target = target_of(
+        conv.ratios,
+        accumulator_bounds(terms, conv.bias, conv.source.zero_point),
+        conv.output_zero_point,
+        activation_range(conv.activation, conv.output_scale, conv.output_zero_point),
+        rounds_once=conv.rounds_once,
+    )
+    found = requantize_fused(target, following, per_channel=conv.per_channel)
+    if found is None:
+        return None
+    bias = _hardware_bias(conv, terms) + found.pipeline.bs.add
+    return FusedStages(found.pipeline, bias, Difference(found.proof.worst, found.proof.share))
 
 
 def choose_requantization(
@@ -81,25 +129,35 @@ def requantizing_stages(
     bs_operands: Ref,
     cube_channels: int,
     constants: ConstantPool,
+    other: DeviceTensor | None = None,
 ) -> tuple[BsStage, BnStage, EwStage | None, OutConvert]:
     """The stages of ``pipeline``. ``bs_operands``: what BS adds, and multiplies with per
-    channel.
+    channel. ``other``: the tensor that EW takes.
     """
     out = pipeline.out
     return (
         _bs_stage(conv, pipeline, bs_operands),
         _bn_stage(pipeline, cube_channels, constants),
-        None if pipeline.ew is None else _ew_stage(pipeline.ew, cube_channels, constants),
+        None if pipeline.ew is None else _ew_stage(pipeline.ew, cube_channels, constants, other),
         OutConvert(scale=out.scale, shift=out.shift, offset=out.offset, ties_away=True),
     )
 
 
-def _ew_stage(ew: Ew, cube_channels: int, constants: ConstantPool) -> EwStage:
-    """A power of two per channel from memory, or a constant from a register."""
+def _ew_stage(
+    ew: Ew, cube_channels: int, constants: ConstantPool, other: DeviceTensor | None
+) -> EwStage:
+    """A power of two per channel from memory, a constant from a register, or another tensor."""
+    if ew.operand is None:
+        assert other is not None
+        return EwStage(
+            operand=other.location,
+            surface_stride_bytes=other.surface_stride_bytes,
+            offset=ew.offset,
+            scale=ew.scale,
+        )
     if isinstance(ew.operand, int):
         assert ew.operation is EwOperation.ADD
         return EwStage(register_operand=ew.operand, relu=ew.relu, relux_max=ew.relux)
-    assert ew.operand is not None
     packed, operand_bytes = pack_ew_multipliers(ew.operand, cube_channels)
     return EwStage(
         operand=constants.add(packed),

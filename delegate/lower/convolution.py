@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, align
 from delegate.errors import LoweringError
 from delegate.lower.constants import ConstantPool
-from delegate.lower.conv_stages import conv_stages
+from delegate.lower.conv_stages import FusedStages, conv_stages, fused_stages
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.operation import Memory, Operation
+from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.operation import Follower, Memory, Operation, Plan, Planning
 from delegate.lower.partial_sums import lower_input_groups
 from delegate.lower.resolved import Convolution
 from delegate.lower.rules import KERNEL_SIZE_IN_RANGE, TASKS_IN_RANGE
@@ -30,6 +33,7 @@ from delegate.lower.task import (
     OutConvert,
     OutputCube,
     Source,
+    TableUse,
     Weights,
 )
 from delegate.lower.tiling.bands import RowSharing, Share, over_cores
@@ -61,19 +65,58 @@ class PlannedConvolution:
     operation: Operation
     conv: Convolution
     plan: tuple[TilePlan, ...] | InputGroups
+    fused: FusedStages | None = None
 
     @property
     def footprint(self) -> Footprint:
         operation = self.operation
-        reads = ((operation.operands[0], self.surfaces_read),)
+        source, *others = operation.operands
+        reads = ((source, self.surfaces_read), *((t, self.surfaces_written) for t in others))
         return Footprint(operation.node, reads, operation.result, self.surfaces_written)
+
+    def followed_by(self, planning: Planning, plan: Follower, tensor: int) -> Plan | None:
+        """Both in one task per tile."""
+        if self.fused is not None or isinstance(self.plan, InputGroups):
+            return None
+        following, other = plan.following(tensor)
+        result, writes = plan.operation.result, plan.footprint.writes
+        if result in planning.joined and writes != self.surfaces_written:
+            return None
+        if other is not None and not self._can_read(planning.tensor(other)):
+            return None
+        fused = fused_stages(self.conv, following)
+        if fused is None:
+            return None
+        after = plan.operation
+        operation = replace(
+            self.operation,
+            nodes=(*self.operation.nodes, *after.nodes),
+            operands=(self.operation.operands[0], *(() if other is None else (other,))),
+            result=after.result,
+        )
+        conv = replace(self.conv, nodes=operation.nodes)
+        return replace(self, operation=operation, conv=conv, fused=fused)
+
+    def _can_read(self, other: DeviceTensor) -> bool:
+        """Whether tasks read what they add: whole rows of whole groups of channels, which is known
+        of dense convolutions.
+        """
+        assert not isinstance(self.plan, InputGroups)
+        if self.conv.is_depthwise:
+            return False
+        out, group = self.conv.output_view, _group(self.conv)
+        return (other.view.images, other.view.pixels) == (out.images, out.pixels) and all(
+            tile.columns.output_size == out.width and tile.part.first % group == 0
+            for plan in self.plan
+            for tile in plan.tiles
+        )
 
     def lower(self, memory: Memory) -> Layer:
         """Packs the constants, chooses the stages and makes the tasks. Raises LoweringError."""
-        source = memory.tensors[self.operation.operands[0]]
+        source, *others = (memory.tensors[t] for t in self.operation.operands)
         target = memory.tensors[self.operation.result]
         conv = replace(self.conv, source=source, target=target)
-        return _lower(conv, self.plan, memory)
+        return _lower(conv, self.plan, memory, self.fused, others[0] if others else None)
 
     @property
     def surfaces_read(self) -> int:
@@ -120,22 +163,33 @@ def planned_convolution(
     return PlannedConvolution(operation, conv, plan)
 
 
-def _lower(conv: Convolution, plans: tuple[TilePlan, ...] | InputGroups, memory: Memory) -> Layer:
+def _lower(
+    conv: Convolution,
+    plans: tuple[TilePlan, ...] | InputGroups,
+    memory: Memory,
+    fused: FusedStages | None,
+    other: DeviceTensor | None,
+) -> Layer:
     kh, kw = _kernel_size(conv)
     constants = memory.constants
     if isinstance(plans, InputGroups):
         return lower_input_groups(conv, geometry_of(conv, kh, kw), plans, constants, memory.work)
     weights = _pack_weights(conv, kh, kw, constants)
-    stages = conv_stages(conv, operand_channels(conv), constants)
+    stages = conv_stages(conv, operand_channels(conv), constants, fused, other)
     tasks = [
         task
         for core, plan in enumerate(plans)
-        for task in _tasks_of_plan(conv, plan, weights, stages, core)
+        for task in _tasks_of_plan(conv, plan, weights, stages, core, other)
     ]
+    if fused is not None and fused.pipeline.table is not None:
+        table = fused.pipeline.table
+        use = TableUse((table.results.astype(np.int8).tobytes(),), 0, table.first)
+        tasks = [replace(task, table=use) for task in tasks]
     choice = _folded_text(conv) + rows_text(conv) + plans[0].choice
     if len(plans) > 1:
         choice = f"rows over {len(plans)} cores; the first: {choice}"
-    return Layer(conv.name, conv.op, conv.nodes, tuple(tasks), choice)
+    difference = None if fused is None else fused.difference
+    return Layer(conv.name, conv.op, conv.nodes, tuple(tasks), choice, difference)
 
 
 def operand_channels(conv: Convolution) -> int:
@@ -176,6 +230,7 @@ def _tasks_of_plan(
     weights: Weights,
     stages: tuple[BsStage, BnStage, EwStage | None, OutConvert],
     core: int,
+    other: DeviceTensor | None = None,
 ) -> list[ConvTask]:
     bs, bn, ew, convert = stages
     tasks = []
@@ -199,7 +254,11 @@ def _tasks_of_plan(
                         output=_output(conv, image, tile),
                         bs=part_bs,
                         bn=part_bn,
-                        ew=_operand_of_part(ew, part),
+                        ew=(
+                            _operand_of_part(ew, part)
+                            if other is None
+                            else _operand_of_tile(conv, ew, other, image, tile)
+                        ),
                         out_convert=convert,
                         stride_h=conv.stride_h,
                         stride_w=conv.stride_w,
@@ -420,6 +479,15 @@ def _output(conv: Convolution, image: int, tile: Tile) -> OutputCube:
         surfaces_per_group=_group(conv) // CHANNELS_PER_SURFACE,
         line_stride_bytes=width * ATOM_BYTES if tile.columns.output_size < width else None,
     )
+
+
+def _operand_of_tile(
+    conv: Convolution, ew: EwStage | None, other: DeviceTensor, image: int, tile: Tile
+) -> EwStage:
+    assert ew is not None
+    operand = other.pixel(_first_output_pixel(conv, image, tile))
+    offset = _surface_offset(tile.part, other.surface_stride_bytes)
+    return replace(ew, operand=operand.moved(offset))
 
 
 def _operand_of_part(ew: EwStage | None, part: Part) -> EwStage | None:

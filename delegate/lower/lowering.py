@@ -7,11 +7,13 @@ does not fit.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
 from delegate.chip.limits import ATOM_BYTES
 from delegate.lower.constants import ConstantPool
+from delegate.lower.fusion import fuse
 from delegate.lower.kick_state import NOTHING_KEPT, TRUSTED, KickState, keep_only
 from delegate.lower.memory.check import check_memory
 from delegate.lower.memory.in_place import results_in_place
@@ -20,11 +22,19 @@ from delegate.lower.memory.placement import MemoryPlan, WorkArea, place_tensors
 from delegate.lower.memory.tensors import View, binding_of
 from delegate.lower.memory.uses import tensor_uses
 from delegate.lower.memory.write_order import in_write_order
-from delegate.lower.operation import Memory, Operation, Planning, Workload
+from delegate.lower.operation import Edge, Memory, Operation, Planning, Workload
 from delegate.lower.tables import share_loads, uses_tables
-from delegate.lower.task import BufferId, BufferSpec, Fold, LoweredPartition
+from delegate.lower.task import BufferId, BufferSpec, Fold, LoweredPartition, TensorBinding
 from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph
+
+_FUSING = (
+    "ew_addition_behind_convolution",
+    "table_behind_convolution",
+    "sum_behind_table",
+    "table_elsewhere",
+)
+"""What tasks use that take in the functions and additions behind them."""
 
 SHARING_SLACK = 2
 """A core that is a layer ahead of another would have to wait before it may overwrite what that one
@@ -38,15 +48,21 @@ def lower_partition(
     sharing: RowSharing | None = None,
     kick_state: KickState = TRUSTED,
     chip: Chip = DEFAULT,
+    *,
+    is_fast: bool = False,
 ) -> LoweredPartition:
     """Lowers all operations of ``workload`` for ``chip``, for several of its cores if ``sharing``
-    is given, relying on no more than ``kick_state`` between the kicks of a job. Raises
-    LoweringError for a node that does not fit the hardware.
+    is given, relying on no more than ``kick_state`` between the kicks of a job. ``is_fast``: with
+    operations joined to convolutions where that changes results a little. Raises LoweringError for
+    a node that does not fit the hardware.
     """
     partition, places = workload.partition, workload.places
     folds = folded_inputs(chip, graph, workload)
     planning = Planning(chip, graph, folds, sharing, places.keys())
     plans = [operation.plan(planning, operation) for operation in workload.operations]
+    # Tables are loaded by the core that uses them.
+    if is_fast and sharing is None and chip.has(*_FUSING):
+        plans = fuse(planning, plans, (*partition.outputs, *places))
     order = in_write_order(
         graph, [plan.footprint for plan in plans], partition.inputs, workload.aliases, places
     )
@@ -76,11 +92,16 @@ def lower_partition(
         name=name,
         layers=layers,
         buffers=buffers,
-        inputs=tuple(binding_of(graph, memory.tensors[t]) for t in partition.inputs),
-        outputs=tuple(binding_of(graph, memory.tensors[t]) for t in partition.outputs),
+        inputs=tuple(_binding(graph, memory, edge) for edge in workload.inputs),
+        outputs=tuple(_binding(graph, memory, edge) for edge in workload.outputs),
         live_bytes=memory.live_bytes,
         table_atoms=table_atoms,
     )
+
+
+def _binding(graph: Graph, memory: MemoryPlan, edge: Edge) -> TensorBinding:
+    found = binding_of(graph.tensor(edge.outer), memory.tensors[edge.inner])
+    return replace(found, affine=edge.affine, table=edge.table)
 
 
 def folded_inputs(chip: Chip, graph: Graph, workload: Workload) -> Mapping[int, tuple[View, Fold]]:

@@ -201,7 +201,7 @@ class MaxPool:
                     target.location.moved(surfaces.start * target.surface_stride_bytes),
                     (target.view.height, target.view.width),
                     surfaces,
-                    target.surface_stride_bytes,
+                    target,
                 ),
                 bs=BsStage(),
                 ew=replace(ew, operand=first.moved(step.shift_pixels * ATOM_BYTES)),

@@ -115,7 +115,8 @@ class Join:
             view = replace(sources[0].view, channels=CHANNELS_PER_SURFACE)
             begin = (0, 0, 0, surface * CHANNELS_PER_SURFACE)
             source = _window(sources[0], (0, 0, 0, 0), view)
-            tasks += copy_tasks(self.chip, source, _window(target, begin, view))
+            copies = copy_tasks(self.chip, source, _window(target, begin, view))
+            tasks += [replace(t, output=replace(t.output, channels_real=0)) for t in copies]
         return tasks
 
     def _permuted(

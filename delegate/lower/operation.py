@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from delegate.chip.chip import Chip
 from delegate.lower.constants import ConstantPool
@@ -16,7 +16,8 @@ from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import DeviceTensor, View, unplaced
-from delegate.lower.task import Fold, Layer
+from delegate.lower.numerics.fused_prover import Following
+from delegate.lower.task import Affine, Fold, Layer
 from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
@@ -59,6 +60,29 @@ class Plan(Protocol):
         """Raises LoweringError."""
 
 
+@runtime_checkable
+class Follower(Plan, Protocol):
+    """A plan that computes a result element by element."""
+
+    @property
+    def operation(self) -> Operation: ...
+
+    @property
+    def follows(self) -> tuple[int, ...]:
+        """The operands behind which it can be computed."""
+
+    def following(self, tensor: int) -> tuple[Following, int | None]:
+        """What it computes of ``tensor``, one of those, and the other tensor, if there is one."""
+
+
+@runtime_checkable
+class Leader(Plan, Protocol):
+    """A plan whose tasks can compute more behind their own result."""
+
+    def followed_by(self, planning: Planning, plan: Follower, tensor: int) -> Plan | None:
+        """Both in one; ``tensor`` is the result, and vanishes. None: not within the bound."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
     """What becomes one layer: ``node``, and others that are part of it (``nodes``, in execution
@@ -78,13 +102,25 @@ class Operation:
     fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """``outer``: the tensor that the host has for the device's ``inner``, see ``TensorBinding``."""
+
+    outer: int
+    inner: int
+    affine: Affine | None = None
+    table: bytes = b""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
-    """A partition to lower: its operations in an order in which they can run, its nodes that are
-    aliases, and the places of the tensors that those join.
+    """A partition to lower, between its ``inputs`` and ``outputs``: its operations in an order in
+    which they can run, its nodes that are aliases, and the places of the tensors that those join.
     """
 
     partition: Partition
+    inputs: tuple[Edge, ...]
+    outputs: tuple[Edge, ...]
     operations: tuple[Operation, ...]
     aliases: tuple[Node, ...]
     places: Mapping[int, Place]

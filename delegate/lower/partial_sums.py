@@ -124,6 +124,8 @@ class _Builder:
         self._pixels = tuple(self._all_pixels())
         count = len(self._pixels)
         channels = align(conv.output_view.channels, sorted_channels(conv.chip))
+        # Of which operands are read; those behind them only make two halves of whole groups.
+        self._operand_channels = align(conv.output_view.channels, conv.chip.groups.dense_kernels)
         self._block_bytes = channels // OPERAND_BLOCK_CHANNELS * BLOCK_BYTES
         vectors = min(sum_count, 2) * count * self._vector_bytes
         self._vectors = work.take(vectors + (self._block_bytes * count if conv.per_channel else 0))
@@ -159,12 +161,13 @@ class _Builder:
             before = before.moved(part * one.weights.kernels * SUM_BYTES)
             target, stride = self._block(pixel).moved(part * ATOM_BYTES), BLOCK_BYTES
         kernels = one.weights.kernels
+        real = kernels if part is None else self._operand_channels // 2
         output = OutputCube(
             target=target,
             height=1,
             width=1,
             channels=align(kernels, self._conv.chip.groups.dense_kernels),
-            channels_real=kernels,
+            channels_real=real,
             surface_stride_bytes=stride,
             surfaces_per_group=self._conv.chip.groups.dense_kernels // SUM_LANES,
             element_bytes=SUM_BYTES,
@@ -217,7 +220,8 @@ class _Builder:
         for pixel in self._pixels:
             target = self._block(pixel).moved(HALF_BLOCK_BYTES)
             for first in range(0, blocks, most):
-                lanes = min(most, blocks - first) * CHANNELS_PER_SURFACE
+                count = min(most, blocks - first)
+                needed = self._operand_channels // OPERAND_BLOCK_CHANNELS - first
                 yield ElementwiseTask(
                     tile=f"pixel {pixel.number} multipliers",
                     source=source.moved(first * BLOCK_BYTES),
@@ -226,8 +230,8 @@ class _Builder:
                         target=target.moved(first * BLOCK_BYTES),
                         height=1,
                         width=HALF_BLOCK_BYTES // ATOM_BYTES,
-                        channels=lanes,
-                        channels_real=lanes,
+                        channels=count * CHANNELS_PER_SURFACE,
+                        channels_real=min(count, max(needed, 0)) * CHANNELS_PER_SURFACE,
                         surface_stride_bytes=BLOCK_BYTES,
                         surfaces_per_group=1,
                     ),

@@ -15,8 +15,10 @@ from itertools import repeat
 
 from delegate.chip.chip import Chip
 from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.numerics.pipeline import ENTRY_SCALE, FUNCTION_STEPS, INDEX_STEP
 from delegate.lower.task import (
     BsStage,
+    ConvTask,
     ElementwiseTask,
     Layer,
     OutConvert,
@@ -26,14 +28,8 @@ from delegate.lower.task import (
 )
 from delegate.lower.tiling.element_wise import map_parts
 
-INDEX_STEP = 32
-"""Units between entries."""
 TABLE_STEPS = 1024
-FUNCTION_STEPS = 256
 FUNCTIONS_PER_LOAD = TABLE_STEPS // FUNCTION_STEPS
-ENTRY_SCALE = 256
-ENTRY_OFFSET = -64
-"""An entry is ``f * scale + offset``, or the least int16."""
 
 _AS_IT_IS = OutConvert(scale=1, shift=0, offset=0)
 _OUT = OutConvert(scale=1, shift=ENTRY_SCALE.bit_length() - 1, offset=0)
@@ -113,13 +109,14 @@ def _loads(tasks: Sequence[Task]) -> Iterator[tuple[bytes, ...]]:
 
 
 def _function(task: Task) -> bytes | None:
-    if not isinstance(task, ElementwiseTask) or task.table is None:
-        return None
-    return task.table.functions[task.table.slot]
+    return None if task.table is None else task.table.functions[task.table.slot]
 
 
 def _within(task: Task, functions: tuple[bytes, ...]) -> Task:
-    if not isinstance(task, ElementwiseTask) or task.table is None:
+    if task.table is None:
         return task
     slot = functions.index(task.table.functions[task.table.slot])
-    return replace(task, bs=_index(slot), table=TableUse(functions, slot))
+    table = replace(task.table, functions=functions, slot=slot)
+    if isinstance(task, ConvTask):
+        return replace(task, table=table)
+    return replace(task, bs=_index(slot), table=table)

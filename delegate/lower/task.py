@@ -111,7 +111,8 @@ class OutputCube:
 
     ``surfaces_per_group`` is 2 (dense), 4 (depthwise), 1 (element-wise). Lanes from
     ``channels_real`` on are written too, with unspecified values; the target must have room for
-    them. ``line_stride_bytes`` None: rows follow each other without a gap.
+    them. Element-wise tasks may write such lanes only, for readers of whole groups.
+    ``line_stride_bytes`` None: rows follow each other without a gap.
 
     ``element_bytes`` 4 (dense convolutions only): int32 sums as BS gives them, not saturated to
     int8; a surface then has 4 channels and a group 8 surfaces.
@@ -236,8 +237,23 @@ class OutConvert:
 
 
 @dataclass(frozen=True, slots=True)
+class TableUse:
+    """A function of one int8 value, looked up behind BN: ``functions[slot]`` are its results for
+    -128 to 127, as int8. All ``functions`` lie in the DPU's tables at a time, one behind the other.
+
+    ``first``: the function's entry where BN gives 0, and others every 32 units from there. None: BS
+    makes the place in all of the tables.
+    """
+
+    functions: tuple[bytes, ...]
+    slot: int
+    first: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ConvTask:
-    """A tile of a dense or depthwise convolution, optionally with a fused element-wise operand.
+    """A tile of a dense or depthwise convolution, optionally with a table, and with a fused
+    element-wise operand.
 
     ``core``: which of the cores that share a layer's rows runs it; 0 where none do. ``spread``:
     from one row, or pixel, of the input to the next; those between hold the padding's value. The
@@ -261,16 +277,7 @@ class ConvTask:
     core: int = 0
     spread_h: int = 1
     spread_w: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class TableUse:
-    """A function of one int8 value, looked up behind BN: ``functions[slot]`` are its results for
-    -128 to 127, as int8. All ``functions`` lie in the DPU's tables at a time, one behind the other.
-    """
-
-    functions: tuple[bytes, ...]
-    slot: int
+    table: TableUse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,9 +317,19 @@ class TableLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class Difference:
+    """From TensorFlow Lite's results, of nodes that are one task instead of several: at most so
+    many LSB for any input, and in which share of the results by the model of ``fused_prover``.
+    """
+
+    most_lsb: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class Layer:
     """One NPU operation and the TFLite nodes it computes. ``name`` is what errors and traces
-    show, ``choice`` why it is tiled as it is.
+    show, ``choice`` why it is tiled as it is. ``difference`` None: as the numeric contract says.
     """
 
     name: str
@@ -320,6 +337,7 @@ class Layer:
     nodes: tuple[int, ...]
     tasks: tuple[Task, ...]
     choice: str = ""
+    difference: Difference | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +374,17 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
+class Affine:
+    """float32 on the host for the device's integers: ``scale * (q - zero_point)``, q of type
+    ``element``. The host converts as TensorFlow Lite's kernels of QUANTIZE and DEQUANTIZE do.
+    """
+
+    scale: float
+    zero_point: int
+    element: Element
+
+
+@dataclass(frozen=True, slots=True)
 class TensorBinding:
     """A tensor of the model that the host converts at the partition's edge.
 
@@ -363,7 +392,8 @@ class TensorBinding:
     width x channels. ``surfaces`` are allocated and, for inputs, filled: lanes from ``channels`` on
     with ``fill`` (int8). ``element``: the host's type. Image n lies at
     ``offset + n * image_stride_bytes``. With a ``fold`` (inputs only) height, width and channels
-    are the folded ones.
+    are the folded ones. ``affine``: the host has float32. ``table`` (inputs only): the device's
+    byte for each of the host's 256; empty: the value is the same.
     """
 
     tensor: int
@@ -380,6 +410,14 @@ class TensorBinding:
     location: Ref
     fill: int = 0
     fold: Fold | None = None
+    affine: Affine | None = None
+    table: bytes = b""
+
+    @property
+    def laid_out(self) -> Element:
+        """The type whose layout is converted: int8 where the values are converted first."""
+        is_converted = self.affine is not None or bool(self.table)
+        return Element.INT8 if is_converted else self.element
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,9 +100,14 @@ def fields_of(kind: type[Any]) -> tuple[tuple[str, OptionField], ...]:
     return tuple((field.name, field.metadata["option"]) for field in dataclasses.fields(kind))
 
 
+def stored_bytes(field: OptionField) -> int:
+    """How many bytes of the runtime's struct a field takes."""
+    return _IN_STRUCT[field.kind].size
+
+
 def struct_bytes(kind: type[Any]) -> int:
     """How many bytes of the runtime's struct the fields reach."""
-    ends = (field.offset + _IN_STRUCT[field.kind].size for _, field in fields_of(kind))
+    ends = (field.offset + stored_bytes(field) for _, field in fields_of(kind))
     return max(ends, default=0)
 
 

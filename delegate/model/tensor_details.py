@@ -10,23 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from delegate.model.graph import DType, Graph
+from delegate.model.graph import Graph
+from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_reader import read_graph
-
-_NUMPY_TYPES = {
-    DType.FLOAT32: np.float32,
-    DType.INT32: np.int32,
-    DType.UINT8: np.uint8,
-    DType.INT64: np.int64,
-    DType.BOOL: np.bool_,
-    DType.INT16: np.int16,
-    DType.INT8: np.int8,
-    DType.FLOAT16: np.float16,
-    DType.FLOAT64: np.float64,
-    DType.UINT64: np.uint64,
-    DType.UINT32: np.uint32,
-    DType.UINT16: np.uint16,
-}
 
 
 def tensor_details(graph: Graph, index: int) -> dict[str, Any]:
@@ -43,7 +29,7 @@ def tensor_details(graph: Graph, index: int) -> dict[str, Any]:
         "index": index,
         "shape": tensor.shape,
         "shape_signature": tensor.shape_signature or tensor.shape,
-        "dtype": _NUMPY_TYPES.get(tensor.dtype, np.object_),
+        "dtype": NUMPY_TYPES.get(tensor.dtype, np.dtype(np.object_)).type,
         "quantization": quantization,
     }
 

@@ -9,7 +9,7 @@ from delegate.chip.chip import Cbuf, Chip
 from delegate.chip.element import ATOM_BYTES
 from delegate.chip.register_model import BurstLength, ConvMode, CvtOrder, Precision
 from delegate.lower.task import ConvTask, FeatureInput, Source
-from delegate.npu.encode_dpu import DpuMode, DpuTask, write_dpu, write_pointers
+from delegate.npu.encode_dpu import DpuMode, DpuTask, table_start, write_dpu, write_pointers
 from delegate.npu.encode_rdma import write_rdma
 from delegate.npu.regcmd import RegCmdWriter, Segment
 
@@ -48,6 +48,7 @@ def encode_conv(chip: Chip, layer: str, task: ConvTask) -> Segment:
         bn=task.bn,
         ew=task.ew,
         out_convert=task.out_convert,
+        table_start=None if task.table is None else table_start(task.table),
     )
     # The order is that of the vendor's streams, which write four registers ahead of the pointers
     # and again in their places.
@@ -55,7 +56,7 @@ def encode_conv(chip: Chip, layer: str, task: ConvTask) -> Segment:
     writer.write("CNA.DCOMP_REGNUM")
     writer.write("CNA.DCOMP_CTRL")
     _write_mode(writer, task)
-    write_pointers(writer)
+    write_pointers(writer, is_cleared=dpu.table_start is not None)
     _write_mode(writer, task, again=True)
     _write_geometry(writer, task)
     _write_cbuf(writer, task, again=True)

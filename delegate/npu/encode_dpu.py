@@ -24,8 +24,8 @@ from delegate.chip.register_model import (
     OperandType,
     OutputMode,
 )
-from delegate.lower.numerics.pipeline import EwOperation
-from delegate.lower.tables import INDEX_STEP, TABLE_STEPS
+from delegate.lower.numerics.pipeline import FUNCTION_STEPS, INDEX_STEP, EwOperation
+from delegate.lower.tables import TABLE_STEPS
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -34,6 +34,7 @@ from delegate.lower.task import (
     OutputCube,
     Ref,
     Source,
+    TableUse,
 )
 from delegate.npu.regcmd import RegCmdWriter
 
@@ -73,8 +74,8 @@ INT32_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class DpuTask:
-    """What the DPU does in one task. ``main`` and its strides: flying only, as is ``looks_up``:
-    tables behind BN.
+    """What the DPU does in one task. ``main`` and its strides: flying only. ``table_start``: what
+    BN gives for the first entry of the tables; None: they are off.
     """
 
     mode: DpuMode
@@ -86,12 +87,19 @@ class DpuTask:
     main: Ref | None = None
     main_surface_stride_bytes: int = 0
     main_line_stride_bytes: int | None = None
-    looks_up: bool = False
+    table_start: int | None = None
 
     @property
     def writes_sums(self) -> bool:
         """int32 as the stages give it, instead of int8."""
         return self.output.element_bytes == INT32_BYTES
+
+
+def table_start(use: TableUse) -> int:
+    """The value that selects the first entry of the tables."""
+    if use.first is None:
+        return -TABLE_STEPS // 2 * INDEX_STEP
+    return -(FUNCTION_STEPS * use.slot + use.first) * INDEX_STEP
 
 
 def write_pointers(writer: RegCmdWriter, *, is_cleared: bool = False) -> None:
@@ -120,13 +128,14 @@ def write_dpu(writer: RegCmdWriter, task: DpuTask) -> None:
     stride = task.output.surface_stride_bytes * task.output.surfaces_per_group
     writer.write("DPU.SURFACE_ADD", SURF_ADD=stride)
     writer.write("DPU.UNDOCUMENTED_40C4")
-    _write_tables(writer, task.looks_up)
+    _write_tables(writer, task.table_start)
 
 
 def _check_stages(writer: RegCmdWriter, task: DpuTask) -> None:
     bs, bn, ew = task.bs, task.bn, task.ew
-    if not 0 < task.output.channels_real <= task.output.channels:
-        problem = f"= {task.output.channels_real} exceeds the limit 1..{task.output.channels}"
+    least = 0 if task.mode is DpuMode.FLYING else 1
+    if not least <= task.output.channels_real <= task.output.channels:
+        problem = f"= {task.output.channels_real} exceeds the limit {least}..{task.output.channels}"
         raise writer.fail("DPU.DATA_CUBE_CHANNEL.ORIG_CHANNEL", problem)
     if task.output.element_bytes not in (1, INT32_BYTES):
         problem = f"for elements of {task.output.element_bytes} bytes is used by no known program"
@@ -141,8 +150,10 @@ def _check_stages(writer: RegCmdWriter, task: DpuTask) -> None:
     if (memory > 0) != (bs.operands is not None):
         problem = "and the stage's operands disagree: both or none"
         raise writer.fail("DPU_RDMA.RDMA_BS_BASE_ADDR.BS_BASE_ADDR", problem)
-    if task.looks_up and (task.mode is not DpuMode.FLYING or ew is not None):
-        problem = "= 0 is known of tasks from memory without an element-wise operation only"
+    is_plain = ew is None or (ew.operation is EwOperation.ADD and not (ew.relu or ew.per_channel))
+    is_alone = ew is not None and task.mode is DpuMode.FLYING
+    if task.table_start is not None and (is_alone or not is_plain):
+        problem = "= 0 is known without an element-wise operation; behind convolutions with a sum"
         raise writer.fail("DPU.EW_CFG.EW_LUT_BYPASS", problem)
     if task.mode is DpuMode.FLYING and bs.ow is not Source.OFF:
         raise writer.fail("DPU.BS_OW_CFG.OD_BYPASS", "= 0 needs sums of inputs, i.e. a convolution")
@@ -205,9 +216,9 @@ def _write_cube(writer: RegCmdWriter, task: DpuTask) -> None:
         raise writer.fail("DPU.DATA_CUBE_NOTCH_ADDR.NOTCH_ADDR_0", problem)
     # Both fields hold the same skip (observed in resizing programs).
     writer.write("DPU.DATA_CUBE_NOTCH_ADDR", NOTCH_ADDR_1=gap, NOTCH_ADDR_0=gap)
-    writer.write(
-        "DPU.DATA_CUBE_CHANNEL", ORIG_CHANNEL=output.channels_real, CHANNEL=output.channels
-    )
+    # Data from memory has whole surfaces: its cube may not end earlier than what is read.
+    real = output.channels if task.mode is DpuMode.FLYING else output.channels_real
+    writer.write("DPU.DATA_CUBE_CHANNEL", ORIG_CHANNEL=real, CHANNEL=output.channels)
 
 
 def _write_bs(writer: RegCmdWriter, task: DpuTask) -> None:
@@ -276,15 +287,15 @@ def _write_bn(writer: RegCmdWriter, bn: BnStage) -> None:
 
 
 def _write_ew(writer: RegCmdWriter, task: DpuTask) -> None:
-    ew = task.ew
+    ew, looks_up = task.ew, task.table_start is not None
     if ew is None:
         writer.write(
             "DPU.EW_CFG",
             EW_RELU_BYPASS=1,
             EW_OP_CVT_BYPASS=1,
-            EW_LUT_BYPASS=not task.looks_up,
+            EW_LUT_BYPASS=not looks_up,
             EW_OP_BYPASS=1,
-            EW_BYPASS=not task.looks_up,
+            EW_BYPASS=not looks_up,
         )
     elif ew.operand is None:
         writer.write(
@@ -294,7 +305,7 @@ def _write_ew(writer: RegCmdWriter, task: DpuTask) -> None:
             EW_RELUX_EN=ew.relux_max is not None,
             EW_RELU_BYPASS=not ew.relu,
             EW_OP_CVT_BYPASS=1,
-            EW_LUT_BYPASS=1,
+            EW_LUT_BYPASS=not looks_up,
             EW_OP_SRC=OperandSource.REGISTER,
         )
     else:
@@ -310,7 +321,7 @@ def _write_ew(writer: RegCmdWriter, task: DpuTask) -> None:
             EW_RELUX_EN=ew.relux_max is not None,
             EW_RELU_BYPASS=not ew.relu,
             EW_OP_CVT_BYPASS=compares,
-            EW_LUT_BYPASS=1,
+            EW_LUT_BYPASS=not looks_up,
             EW_OP_SRC=OperandSource.MEMORY,
             EW_OP_TYPE=OperandType.MUL if multiplies else OperandType.ALU,
         )
@@ -326,21 +337,22 @@ def _write_ew(writer: RegCmdWriter, task: DpuTask) -> None:
     writer.write("DPU.EW_RELUX_CMP_VALUE", EW_RELUX_CMP_DAT=limit or 0)
 
 
-def _write_tables(writer: RegCmdWriter, is_used: bool) -> None:
-    """Nothing to load, and the ranges: LE up to 0, LO from 0 on, LO where both match and above
-    (settings of the vendor's programs).
+def _write_tables(writer: RegCmdWriter, start: int | None) -> None:
+    """Nothing to load, and the ranges: LE from ``start`` on, LO where LE ends, LO where both match
+    and above (settings of the vendor's programs, where LE ends at 0).
     """
     writer.write("DPU.LUT_ACCESS_CFG")
     writer.write("DPU.LUT_ACCESS_DATA")
     priorities = {"LUT_HYBRID_PRIORITY": 1, "LUT_OFLOW_PRIORITY": 1, "LUT_LO_LE_MUX": _LUT_BOTH}
-    writer.write("DPU.LUT_CFG", **priorities if is_used else {})
-    shift = INDEX_STEP.bit_length() - 1 if is_used else 0
+    writer.write("DPU.LUT_CFG", **({} if start is None else priorities))
+    shift = 0 if start is None else INDEX_STEP.bit_length() - 1
     writer.write("DPU.LUT_INFO", LUT_LO_INDEX_SELECT=shift, LUT_LE_INDEX_SELECT=shift)
-    reach = TABLE_STEPS // 2 * INDEX_STEP if is_used else 0
-    writer.write("DPU.LUT_LE_START", LUT_LE_START=-reach)
-    writer.write("DPU.LUT_LE_END")
-    writer.write("DPU.LUT_LO_START")
-    writer.write("DPU.LUT_LO_END", LUT_LO_END=reach)
+    reach = 0 if start is None else TABLE_STEPS // 2 * INDEX_STEP
+    begin = start or 0
+    writer.write("DPU.LUT_LE_START", LUT_LE_START=begin)
+    writer.write("DPU.LUT_LE_END", LUT_LE_END=begin + reach)
+    writer.write("DPU.LUT_LO_START", LUT_LO_START=begin + reach)
+    writer.write("DPU.LUT_LO_END", LUT_LO_END=begin + 2 * reach)
     for name in ("LE_SLOPE_SCALE", "LE_SLOPE_SHIFT", "LO_SLOPE_SCALE", "LO_SLOPE_SHIFT"):
         writer.write(f"DPU.LUT_{name}")
 

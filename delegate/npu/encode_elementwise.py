@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from delegate.lower.task import ElementwiseTask
-from delegate.npu.encode_dpu import DpuMode, DpuTask, write_dpu, write_pointers
+from delegate.npu.encode_dpu import DpuMode, DpuTask, table_start, write_dpu, write_pointers
 from delegate.npu.encode_rdma import write_rdma
 from delegate.npu.regcmd import RegCmdWriter, Segment
 
@@ -36,12 +36,12 @@ def write_elementwise(writer: RegCmdWriter, task: ElementwiseTask) -> None:
         main=task.source,
         main_surface_stride_bytes=task.source_surface_stride_bytes,
         main_line_stride_bytes=task.source_line_stride_bytes,
-        looks_up=task.table is not None,
+        table_start=None if task.table is None else table_start(task.table),
     )
     channels, group = task.output.channels, CHANNEL_GROUP * task.output.surfaces_per_group
     if channels % CHANNEL_GROUP or group != CHANNEL_GROUP:
         problem = f"= {channels} is not whole groups of {CHANNEL_GROUP}"
         raise writer.fail("DPU.DATA_CUBE_CHANNEL.CHANNEL", problem)
-    write_pointers(writer, is_cleared=dpu.looks_up)
+    write_pointers(writer, is_cleared=dpu.table_start is not None)
     write_dpu(writer, dpu)
     write_rdma(writer, dpu)

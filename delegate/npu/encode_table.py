@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from delegate.lower.tables import ENTRY_OFFSET, ENTRY_SCALE, FUNCTIONS_PER_LOAD
+from delegate.lower.numerics.pipeline import table_entries
+from delegate.lower.tables import FUNCTIONS_PER_LOAD
 from delegate.lower.task import BsStage, ElementwiseTask, OutConvert, OutputCube, TableLoad
 from delegate.npu.encode_elementwise import ENABLE_MASK, INT_MASK, write_elementwise
 from delegate.npu.regcmd import TAIL_WORDS, RegCmdWriter, Segment
@@ -14,7 +15,6 @@ from delegate.npu.regcmd import TAIL_WORDS, RegCmdWriter, Segment
 TABLES = 2
 ENTRIES = 513
 """LE and LO, of int16 each. LE ends where LO begins."""
-_INT16_MIN = -(1 << 15)
 _MASK16 = 0xFFFF
 _MASK32 = 0xFFFF_FFFF
 _ELEMENTWISE_WORDS = 69
@@ -50,7 +50,7 @@ def _copy(task: TableLoad) -> ElementwiseTask:
 def _entries(functions: tuple[bytes, ...]) -> Iterator[list[int]]:
     """The content of LE, then of LO; steps that no function needs repeat the last entry."""
     results = np.frombuffer(b"".join(functions), np.int8).astype(np.int64)
-    steps = np.maximum(results * ENTRY_SCALE + ENTRY_OFFSET, _INT16_MIN)
+    steps = table_entries(results)
     steps = np.pad(steps, (0, TABLES * (ENTRIES - 1) + 1 - steps.size), mode="edge")
     for table in range(TABLES):
         first = table * (ENTRIES - 1)

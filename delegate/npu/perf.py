@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from delegate.chip.chip import Chip
 from delegate.chip.element import ATOM_BYTES
 from delegate.lower.cost import ceil_div, ddr_cycles, dense_cycles, depthwise_cycles
-from delegate.lower.task import ConvTask, OutputCube, TableLoad, Task
+from delegate.lower.task import ConvTask, TableLoad, Task
 from delegate.npu.encode_table import LOAD_WORDS
 
 WORD_BYTES = 8
@@ -57,22 +57,26 @@ def _npu_cycles(chip: Chip, task: ConvTask) -> int:
     return dense_cycles(chip, pixels, task.output.channels_real, inputs, taps)
 
 
-def _cube_bytes(output: OutputCube) -> int:
-    surfaces = ceil_div(output.channels_real * output.element_bytes, ATOM_BYTES)
+def _cube_bytes(task: Task) -> int:
+    """Of the output: whole surfaces, without those that only complete a convolution's group."""
+    output = task.output
+    surfaces = output.surfaces
+    if isinstance(task, ConvTask):
+        surfaces = ceil_div(output.channels_real * output.element_bytes, ATOM_BYTES)
     return output.height * output.width * surfaces * ATOM_BYTES
 
 
 def _bytes_moved(task: Task | TableLoad) -> int:
     if isinstance(task, TableLoad):  # the only task whose commands are more than its data
         return LOAD_WORDS * WORD_BYTES + 2 * ATOM_BYTES
-    moved = _cube_bytes(task.output)
+    moved = _cube_bytes(task)
     if isinstance(task, ConvTask):
         feature = task.feature
         moved += feature.height * feature.width * feature.channels
         if not task.cbuf.weight_reuse:
             moved += task.weights.total_bytes
     else:
-        moved += _cube_bytes(task.output)
+        moved += _cube_bytes(task)
     if task.ew is not None and task.ew.operand is not None and not task.ew.per_channel:
-        moved += _cube_bytes(task.output)
+        moved += _cube_bytes(task)
     return moved

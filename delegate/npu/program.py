@@ -21,7 +21,6 @@ from delegate.npu.perf import estimate_task
 from delegate.npu.program_check import check_program
 from delegate.npu.program_reader import parse
 from delegate.npu.program_types import (
-    FORMAT_VERSION,
     WORD_BYTES,
     Program,
     ProgramBuffer,
@@ -34,7 +33,6 @@ from delegate.npu.regcmd import TAIL_WORDS, Segment, segment_stride_words, tail_
 from delegate.npu.schedule import ScheduledTask, schedule, with_table_loads
 
 __all__ = [
-    "FORMAT_VERSION",
     "Program",
     "ProgramBuffer",
     "ProgramLayer",

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chips import CHIPS
-from delegate.chip.element import ATOM_BYTES
+from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.limits import MAX_BUFFER_BYTES, MAX_TOTAL_BYTES
 from delegate.chip.registers import BY_ADDRESS
 from delegate.errors import ProgramError
@@ -32,6 +32,11 @@ _CORES = {chip.name: chip.cores for chip in CHIPS}
 
 MAX_FOLDED_BYTES = 64
 """Bytes that one pixel of a folded input may have: what native conversion has room for."""
+
+BYTE_VALUES = 256
+
+_RANGES = {Element.INT8: (-128, 127), Element.UINT8: (0, 255)}
+"""Of quantised tensors that the host has as float32."""
 
 MAX_FOLD = 1 << 12
 """Far above windows, steps and offsets of real folds, and small enough never to overflow."""
@@ -213,7 +218,8 @@ def _check_binding(program: Program, kind: str, binding: TensorBinding, buffer: 
     positive = all(size >= 1 for size in binding.shape)
     same = positive and math.prod(binding.shape) == elements
     _require(same, f"{place} has shape {binding.shape} but {elements} elements")
-    enough = binding.surfaces * binding.element.lanes >= binding.channels
+    _check_values(place, binding, is_input=buffer is BufferId.INPUT)
+    enough = binding.surfaces * binding.laid_out.lanes >= binding.channels
     _require(enough, f"{place} has {binding.surfaces} surfaces for {binding.channels} channels")
     stride = binding.surface_stride_bytes
     surface_bytes = binding.height * binding.width * ATOM_BYTES
@@ -231,8 +237,20 @@ def _check_binding(program: Program, kind: str, binding: TensorBinding, buffer: 
     steps = (binding.location.offset, stride, binding.image_stride_bytes)
     aligned = all(step % ATOM_BYTES == 0 for step in steps)
     _require(aligned, f"{place} has an offset or stride that is no multiple of 16")
-    narrow = binding.element.bytes == 1 or binding.fill == 0
+    narrow = binding.laid_out.bytes == 1 or binding.fill == 0
     _require(narrow and -128 <= binding.fill <= 127, f"{place} has fill {binding.fill}")
+
+
+def _check_values(place: str, binding: TensorBinding, *, is_input: bool) -> None:
+    affine, table = binding.affine, binding.table
+    if table:
+        bytewise = binding.element.bytes == 1 and affine is None and is_input
+        _require(bytewise and len(table) == BYTE_VALUES, f"{place} has an impossible table")
+    if affine is not None:
+        low, high = _RANGES.get(affine.element, (0, -1))
+        sane = math.isfinite(affine.scale) and affine.scale > 0 and low <= affine.zero_point <= high
+        whole = sane and binding.element is Element.FP32
+        _require(whole, f"{place} has an impossible quantisation")
 
 
 def _check_fold(place: str, binding: TensorBinding, fold: Fold, *, is_input: bool) -> None:
@@ -241,6 +259,6 @@ def _check_fold(place: str, binding: TensorBinding, fold: Fold, *, is_input: boo
     window = (fold.window_h, fold.window_w, fold.step_h, fold.step_w)
     sane = min(*image, *window) >= 1 and max(*window, fold.top, fold.left) <= MAX_FOLD
     _require(sane and min(fold.top, fold.left) >= 0, f"{place} has an impossible fold")
-    room = fold.lanes * binding.element.bytes <= MAX_FOLDED_BYTES
+    room = fold.lanes * binding.laid_out.bytes <= MAX_FOLDED_BYTES
     lanes = fold.lanes == binding.channels and room
     _require(lanes, f"{place} folds {fold.lanes} lanes into {binding.channels} channels")

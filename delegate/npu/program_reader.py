@@ -13,11 +13,11 @@ import numpy as np
 
 from delegate.chip.element import Element
 from delegate.errors import ProgramError
-from delegate.lower.task import BufferId, Fold, Ref, TensorBinding
+from delegate.lower.task import Affine, BufferId, Fold, Ref, TensorBinding
 from delegate.model.flatbuffer_reader import FlatbufferReader, Table
+from delegate.npu.format_version import FORMAT_VERSION
 from delegate.npu.program_check import check_program
 from delegate.npu.program_types import (
-    FORMAT_VERSION,
     Program,
     ProgramBuffer,
     ProgramLayer,
@@ -25,19 +25,21 @@ from delegate.npu.program_types import (
     Reloc,
 )
 from delegate.npu.program_writer import (
+    AFFINE_SLOT,
     CHECKSUM_BYTES,
     CHECKSUM_SLOT,
     CHIP_SLOT,
     FILE_IDENTIFIER,
     FOLD_FIELDS,
     FOLD_SLOT,
+    TABLE_SLOT,
 )
 
 RELOC_BYTES = 16
 
 _UINT8, _INT8 = struct.Struct("<B"), struct.Struct("<b")
 _UINT32, _INT32 = struct.Struct("<I"), struct.Struct("<i")
-_UINT64 = struct.Struct("<Q")
+_UINT64, _FLOAT32 = struct.Struct("<Q"), struct.Struct("<f")
 _INT32S = np.dtype("<i4")
 
 
@@ -161,7 +163,17 @@ def _binding(table: Table) -> TensorBinding:
         location=Ref(_buffer_id(table, table.number(11, _UINT32)), table.number(12, _UINT64)),
         fill=table.number(13, _INT8),
         fold=_fold(table),
+        affine=_affine(table),
+        table=bytes(table.raw_vector(TABLE_SLOT, 1)),
     )
+
+
+def _affine(table: Table) -> Affine | None:
+    scale = float(table.value(AFFINE_SLOT, _FLOAT32, 0.0))
+    if scale == 0:
+        return None
+    zero_point = table.number(AFFINE_SLOT + 1, _INT32)
+    return Affine(scale, zero_point, _element(table, AFFINE_SLOT + 2))
 
 
 def _fold(table: Table) -> Fold | None:

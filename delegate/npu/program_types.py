@@ -16,9 +16,6 @@ from delegate.errors import ProgramError
 from delegate.lower.task import BufferId, TensorBinding
 from delegate.npu.perf import Estimate, total
 
-FORMAT_VERSION = 3
-"""Of the serialised form; readers accept exactly their own."""
-
 WORD_BYTES = 8
 
 

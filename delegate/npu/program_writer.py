@@ -11,9 +11,9 @@ import flatbuffers
 import numpy as np
 
 from delegate.lower.task import TensorBinding
+from delegate.npu.format_version import FORMAT_VERSION
 from delegate.npu.program_check import check_program
 from delegate.npu.program_types import (
-    FORMAT_VERSION,
     Program,
     ProgramBuffer,
     ProgramLayer,
@@ -45,6 +45,12 @@ FOLD_FIELDS = (
     "top",
     "left",
 )
+
+AFFINE_SLOT = FOLD_SLOT + len(FOLD_FIELDS)
+"""Id of Binding.affine_scale; zero point and element follow."""
+
+TABLE_SLOT = AFFINE_SLOT + 3
+"""Id of Binding.table."""
 
 _MOST_RECORD_BYTES = 256
 """Of a table with its vtable, without the strings and vectors in it."""
@@ -92,6 +98,7 @@ def _size_bytes(program: Program) -> int:
     records = len(program.tasks) + len(program.layers) + len(program.relocs) + bindings
     names_bytes = sum(len(layer.name) + 8 * len(layer.nodes) for layer in program.layers)
     names_bytes += sum(len(task.tile) for task in program.tasks)
+    content_bytes += sum(len(binding.table) for binding in program.inputs)
     return content_bytes + 4 * names_bytes + _MOST_RECORD_BYTES * (records + 16)
 
 
@@ -181,8 +188,9 @@ def _task(builder: flatbuffers.Builder, task: ProgramTask) -> int:
 def _binding(builder: flatbuffers.Builder, binding: TensorBinding) -> int:
     name = builder.CreateString(binding.name)
     shape = _int32_vector(builder, binding.shape)
-    fold = binding.fold
-    builder.StartObject(14 + len(FOLD_FIELDS))
+    fold, affine = binding.fold, binding.affine
+    table = builder.CreateByteVector(binding.table) if binding.table else 0
+    builder.StartObject(TABLE_SLOT + 1)
     builder.PrependInt32Slot(0, binding.tensor, 0)
     builder.PrependUOffsetTRelativeSlot(1, name, 0)
     builder.PrependUOffsetTRelativeSlot(2, shape, 0)
@@ -200,4 +208,9 @@ def _binding(builder: flatbuffers.Builder, binding: TensorBinding) -> int:
     if fold is not None:
         for slot, field in enumerate(FOLD_FIELDS, start=FOLD_SLOT):
             builder.PrependUint32Slot(slot, getattr(fold, field), 0)
+    if affine is not None:
+        builder.PrependFloat32Slot(AFFINE_SLOT, affine.scale, 0.0)
+        builder.PrependInt32Slot(AFFINE_SLOT + 1, affine.zero_point, 0)
+        builder.PrependUint8Slot(AFFINE_SLOT + 2, int(affine.element), 0)
+    builder.PrependUOffsetTRelativeSlot(TABLE_SLOT, table, 0)
     return _end_table(builder)

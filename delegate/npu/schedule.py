@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from delegate.chip.limits import ATOM_BYTES
 from delegate.lower.memory.footprint import accesses
-from delegate.lower.task import BufferId, ElementwiseTask, Layer, Ref, TableLoad, Task
+from delegate.lower.task import BufferId, Layer, Ref, TableLoad, Task
 
 _NEVER = -1
 _SHARED = (BufferId.SCRATCH, BufferId.INPUT, BufferId.OUTPUT)
@@ -87,7 +87,7 @@ def with_table_loads(
         if item.job != job:
             job, loaded = item.job, None
         task = item.task
-        use = task.table if isinstance(task, ElementwiseTask) else None
+        use = None if isinstance(task, TableLoad) else task.table
         if use is not None and (use.functions != loaded or not are_kept):
             loaded = use.functions
             load = TableLoad(f"table load, functions {len(loaded)}", loaded, *atoms, task.core)

@@ -6,11 +6,13 @@ int8 (value - 128) on the device.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import UsageError
-from delegate.lower.task import Fold, TensorBinding
+from delegate.lower.task import Affine, Fold, TensorBinding
 
 ATOM_BYTES = 16
 
@@ -18,8 +20,8 @@ Int8 = npt.NDArray[np.int8]
 
 
 def device_values(binding: TensorBinding, values: npt.NDArray[np.generic]) -> Int8:
-    """``values`` (the binding's shape, int8 or uint8) as int8 images [n, h, w, c], folded if the
-    binding is.
+    """``values`` (the binding's shape and type) as int8 images [n, h, w, c], folded if the binding
+    is.
 
     Raises UsageError on another shape or type.
     """
@@ -29,11 +31,35 @@ def device_values(binding: TensorBinding, values: npt.NDArray[np.generic]) -> In
             f"tensor {binding.tensor} ({binding.name}) is {dtype} of shape {binding.shape}, "
             f"not {values.dtype} of shape {values.shape}"
         )
-    signed = values.astype(np.int16) - binding.element.offset
+    signed = _signed(binding, values)
     if binding.fold is not None:
-        return _folded(binding, binding.fold, signed.astype(np.int8))
-    shape = (binding.images, binding.height, binding.width, binding.channels)
-    return signed.astype(np.int8).reshape(shape)
+        return _folded(binding, binding.fold, signed)
+    return signed.reshape(binding.images, binding.height, binding.width, binding.channels)
+
+
+def _signed(binding: TensorBinding, values: npt.NDArray[Any]) -> Int8:
+    """The device's value of each element."""
+    if binding.affine is not None:
+        return _quantized(binding.affine, values)
+    if binding.table:
+        found: Int8 = np.frombuffer(binding.table, np.int8)[values.view(np.uint8)]
+        return found
+    return (values.astype(np.int16) - binding.element.offset).astype(np.int8)
+
+
+def _quantized(affine: Affine, values: npt.NDArray[np.float32]) -> Int8:
+    """float32 throughout, halves away from zero; what has no int32 becomes what the processor
+    makes of it, and the sum with the zero point wraps.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        steps = values / np.float32(affine.scale)
+        whole = np.trunc(steps)
+        rest = steps - whole
+        whole += (rest >= 0.5).astype(np.float32) - (rest <= -0.5).astype(np.float32)
+        total = whole.astype(np.int32) + np.int32(affine.zero_point)
+    limits = np.iinfo(affine.element.dtype)
+    limited: npt.NDArray[Any] = np.clip(total, limits.min, limits.max)
+    return (limited - affine.element.offset).astype(np.int8)
 
 
 def _folded(binding: TensorBinding, fold: Fold, values: Int8) -> Int8:

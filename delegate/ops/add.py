@@ -38,7 +38,6 @@ OPERATOR = Operator(
     name="ADD",
     options=AddOptions,
     plan=plan,
-    prefers_tasks=True,
     function=add,
     inputs=(Role.OPERAND, Role.OPERAND),
     rules=RULES,

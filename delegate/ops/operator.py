@@ -20,12 +20,13 @@ from delegate.chip.chip import Chip
 from delegate.errors import Rule
 from delegate.lower.memory.tensors import View
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.task import Fold
+from delegate.lower.task import Affine, Fold
 from delegate.model.graph import Graph, Node, Tensor
 from delegate.model.operator_options import Options
+from delegate.model.order import ABSENT as ABSENT
+from delegate.model.order import computed_tensors, find_disorder
+from delegate.model.order import named as named
 from delegate.ops.shared.links import Link
-
-ABSENT = -1
 
 
 class GraphFacts:
@@ -76,7 +77,7 @@ class GraphFacts:
     @cached_property
     def computed(self) -> frozenset[int]:
         """Tensors that a node writes."""
-        return frozenset(t for node in self.graph.nodes for t in node.outputs if t != ABSENT)
+        return computed_tensors(self.graph)
 
     @cached_property
     def sources(self) -> Mapping[int, int]:
@@ -98,26 +99,8 @@ class GraphFacts:
 
     @cached_property
     def disorder(self) -> str | None:
-        """What keeps the nodes from running one after the other as they stand; None: nothing.
-
-        The runtime finds partitions by which results are ready, not by the order of the nodes, and
-        writes out of bounds where an output of the model never gets ready.
-        """
-        done: set[int] = set()
-        ends = frozenset(self.graph.inputs)
-        for node in self.graph.nodes:
-            where = f"node {node.index} ({node.op})"
-            for tensor in self.inputs(node):
-                if tensor.index in self.computed and tensor.index not in done:
-                    return f"{where} reads {named(tensor)} before it is written"
-            for tensor in self.outputs(node):
-                if tensor.index in done:
-                    return f"{where} writes {named(tensor)} again"
-                if tensor.is_variable or tensor.index in ends:
-                    kind = "a variable" if tensor.is_variable else "an input of the model"
-                    return f"{where} writes {named(tensor)}, {kind}"
-                done.add(tensor.index)
-        return None
+        """What keeps the nodes from running one after the other as they stand; None: nothing."""
+        return find_disorder(self.graph)
 
     @cached_property
     def changing_constants(self) -> tuple[npt.NDArray[np.generic], ...]:
@@ -194,6 +177,24 @@ class Lowering(enum.Enum):
     TASKS = "tasks of its own"
     ALIAS = "nothing: its tensors lie inside one another in memory"
     NEIGHBOUR = "a part of the node that reads it"
+    HOST = "a part of the host's conversion"
+
+
+class Side(enum.Enum):
+    """An edge of a partition, where the host converts."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+
+
+@dataclass(frozen=True, slots=True)
+class HostValues:
+    """What the host's conversion does to values, see ``TensorBinding``. Neither: the device's are
+    the host's.
+    """
+
+    affine: Affine | None = None
+    table: bytes = b""
 
 
 class Movement(enum.Enum):
@@ -225,10 +226,10 @@ class Operator:
     a ``plan``, the operator runs on the NPU where its operands follow from one value.
     ``shapes``: those of its outputs, which follow from its inputs alone (ValueError: from these
     none do); left out, they are what the operands of ``function`` broadcast to.
-    ``prefers_tasks``: than to be a function all by itself.
     ``fold``: how the host may fold its first input. ``pads``: the rows above and columns left of
-    the image that a neighbour gives its reader. ``follows_runtime``: reference kernels of runtimes
-    differ, see ``Graph.rounds_once``.
+    the image that a neighbour gives its reader. ``host_values``: what the host's conversion at an
+    edge of the partition does so that the node needs no task; None: it cannot.
+    ``follows_runtime``: reference kernels of runtimes differ, see ``Graph.rounds_once``.
     """
 
     name: str
@@ -247,9 +248,9 @@ class Operator:
     plan: Callable[[Planning, Operation], Plan] | None = None
     function: Function | None = None
     shapes: Shapes | None = None
-    prefers_tasks: bool = False
     fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
     pads: Callable[[Graph, Node], tuple[int, int]] | None = None
+    host_values: Callable[[Graph, Node, Side], HostValues | None] | None = None
     follows_runtime: bool = False
 
     def role(self, position: int) -> Role:
@@ -282,8 +283,3 @@ class Operator:
 
     def _inputs_of(self, node: Node, *roles: Role) -> tuple[int, ...]:
         return tuple(t for i, t in enumerate(node.inputs) if self.role(i) in roles)
-
-
-def named(tensor: Tensor) -> str:
-    """How messages call a tensor."""
-    return f"tensor {tensor.index} {tensor.name!r}"

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from delegate.errors import Rule
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Values
 from delegate.ops.shared.common import TYPE_RANGES
 from delegate.ops.shared.fixed_point import UndefinedResultError
-from delegate.partition.rules import RESULTS_DEFINED, facts_of, refused
+from delegate.partition.edges import plan_edges
+from delegate.partition.rules import RESULTS_DEFINED, Refusal, facts_of, refused
 from delegate.partition.types import Rejection
 
 MOST_NODES = 64
@@ -31,15 +31,6 @@ class Chain:
 
     source: int
     nodes: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why ``node`` cannot be part of a function."""
-
-    node: Node
-    rule: Rule
-    problem: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +75,7 @@ def broken_functions(graph: Graph, partitions: Sequence[Partition]) -> tuple[Rej
     rejections: list[Rejection] = []
     for partition in partitions:
         try:
-            refusals = plan_functions(graph, partition).refusals
+            refusals = plan_functions(graph, plan_edges(graph, partition).inner).refusals
         except Exception:  # compiling the partition meets it again, and rejects its nodes
             continue
         rejections += [refused(found.node, found.rule, found.problem) for found in refusals]
@@ -125,20 +116,17 @@ class _Joiner:
         self._order = {node.index: place for place, node in enumerate(self._nodes)}
         self._needed = needed
         self.chains: dict[int, Chain] = {}
-        self.alone: list[Node] = []
 
     def join(self) -> bool:
         """Makes all chains; whether more tensors are needed than before, so that some change."""
         before = len(self._needed)
-        self.chains, self.alone = {}, []
+        self.chains = {}
         near: dict[int, Chain] = {}
         far: dict[int, Chain] = {}
         for node in self._nodes:
             result = node.outputs[0]
             chain = self._chain(node, near, cut=True) or self._chain(node, far, cut=False)
-            is_task = OPERATORS[node.op].prefers_tasks and result in self._needed
-            if chain is None or (is_task and len(chain.nodes) == 1):
-                self.alone.append(node)
+            if chain is None:
                 self._needed.update(node.inputs)
                 continue
             self.chains[node.index] = near[result] = chain

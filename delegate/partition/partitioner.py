@@ -17,6 +17,7 @@ from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
 from delegate.ops.operator import ABSENT
 from delegate.partition.aliases import place_aliases
+from delegate.partition.edges import plan_edges
 from delegate.partition.rules import (
     NOT_DENIED,
     PARTITION_AMONG_LARGEST,
@@ -61,7 +62,8 @@ def _denied(node: Node, denied: Collection[str]) -> Rejection | None:
 
 def copying_aliases(graph: Graph, partitions: Sequence[Partition]) -> tuple[Rejection, ...]:
     """A rejection for every concatenation or slice that is not free in its partition."""
-    return tuple(r for p in partitions for r in place_aliases(graph, p).rejections)
+    inner = (plan_edges(graph, partition).inner for partition in partitions)
+    return tuple(r for p in inner for r in place_aliases(graph, p).rejections)
 
 
 def select_partitions(

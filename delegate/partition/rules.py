@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
 from delegate.errors import Rule
@@ -24,6 +26,11 @@ ALIAS_IS_FREE = Rule(
     "The tensors of a concatenation, split, slice or reshape must be parts of one another in "
     "memory, "
     "without a copy",
+)
+HOST_CONVERTS = Rule(
+    "host_converts",
+    "A float32 tensor must be an input of a partition that one QUANTIZE of it reads, or an output: "
+    "the host converts there",
 )
 RESULT_USED = Rule("result_used", "Something must read the results of a partition")
 PAD_RESULT_HIDDEN = Rule(
@@ -56,6 +63,7 @@ RULES = (
     NOT_TAKEN_ALREADY,
     NOT_DENIED,
     ALIAS_IS_FREE,
+    HOST_CONVERTS,
     RESULT_USED,
     PAD_RESULT_HIDDEN,
     RESULTS_DEFINED,
@@ -70,6 +78,15 @@ RULES = (
 
 TAKEN = "DELEGATE"
 """How the runtime calls a node that another delegate put in place of others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why ``node`` cannot be what its operator's record says, in its partition."""
+
+    node: Node
+    rule: Rule
+    problem: str
 
 
 def facts_of(graph: Graph, chip: Chip = DEFAULT) -> GraphFacts:

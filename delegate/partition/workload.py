@@ -17,6 +17,7 @@ from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
 from delegate.ops.shared.functions import TablePlan
 from delegate.partition.aliases import place_aliases
+from delegate.partition.edges import plan_edges
 from delegate.partition.functions import FunctionPlan, plan_functions
 from delegate.partition.rules import ALIAS_IS_FREE, PAD_RESULT_HIDDEN, RESULT_USED
 
@@ -25,6 +26,10 @@ def workload_of(graph: Graph, partition: Partition) -> Workload:
     """Operations in execution order."""
     if not partition.outputs:
         raise LoweringError(partition.nodes[0], RESULT_USED, "nothing does")
+    edges = plan_edges(graph, partition)
+    for refusal in edges.refusals:
+        raise LoweringError(refusal.node.index, refusal.rule, refusal.problem)
+    partition = edges.inner
     joined = place_aliases(graph, partition)
     for rejection in joined.rejections:
         raise LoweringError(rejection.node, ALIAS_IS_FREE, rejection.detail.partition(": ")[2])
@@ -43,7 +48,9 @@ def workload_of(graph: Graph, partition: Partition) -> Workload:
                 operations.append(_operation(graph, node, neighbours))
         elif OPERATORS[node.op].lowering is Lowering.ALIAS and node.index not in free:
             operations += [_move(node, result) for result in node.outputs]
-    return Workload(partition, tuple(operations), joined.aliases, joined.places)
+    return Workload(
+        partition, edges.inputs, edges.outputs, tuple(operations), joined.aliases, joined.places
+    )
 
 
 def _move(node: Node, result: int) -> Operation:

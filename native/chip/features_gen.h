@@ -105,6 +105,14 @@ inline constexpr std::array kFeatureSettings = {
     FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 1, 0x1, 0x1},  // DPU.EW_CFG.EW_OP_BYPASS
     FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 6, 0x1, 0x2},  // DPU.EW_CFG.EW_OP_SRC
     FeatureSetting{FeatureSetting::Kind::kField, 0x2001, 0x5034, 0, 0x1, 0x1},  // DPU_RDMA.RDMA_ERDMA_CFG.ERDMA_DISABLE
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 28, 0x3, 0x2},  // DPU.EW_CFG.EW_DATA_MODE
+    FeatureSetting{FeatureSetting::Kind::kField, 0x81, 0x8, 0, 0x1, 0x2},  // ENABLE.OPERATION_ENABLE.CNA
+    FeatureSetting{FeatureSetting::Kind::kField, 0x2001, 0x5044, 8, 0x7, 0x20},  // DPU_RDMA.RDMA_FEATURE_MODE_CFG.COMB_USE
+    FeatureSetting{FeatureSetting::Kind::kField, 0x2001, 0x5044, 4, 0x1, 0x1},  // DPU_RDMA.RDMA_FEATURE_MODE_CFG.MRDMA_DISABLE
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 0, 0x1, 0x1},  // DPU.EW_CFG.EW_BYPASS
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 1, 0x1, 0x1},  // DPU.EW_CFG.EW_OP_BYPASS
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 6, 0x1, 0x2},  // DPU.EW_CFG.EW_OP_SRC
+    FeatureSetting{FeatureSetting::Kind::kField, 0x2001, 0x5034, 0, 0x1, 0x1},  // DPU_RDMA.RDMA_ERDMA_CFG.ERDMA_DISABLE
     FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 28, 0x3, 0x1},  // DPU.EW_CFG.EW_DATA_MODE
     FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 2, 0x1, 0x1},  // DPU.EW_CFG.EW_OP_TYPE
     FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 16, 0xf, 0x4},  // DPU.EW_CFG.EW_ALU_ALGO
@@ -184,6 +192,14 @@ inline constexpr std::array kFeatureSettings = {
     FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4004, 5, 0x1, 0x2},  // DPU.S_POINTER.EXECUTER_PP_CLEAR
     FeatureSetting{FeatureSetting::Kind::kField, 0x2001, 0x5004, 4, 0x1, 0x2},  // DPU_RDMA.RDMA_S_POINTER.POINTER_PP_CLEAR
     FeatureSetting{FeatureSetting::Kind::kField, 0x2001, 0x5004, 5, 0x1, 0x2},  // DPU_RDMA.RDMA_S_POINTER.EXECUTER_PP_CLEAR
+    FeatureSetting{FeatureSetting::Kind::kField, 0x81, 0x8, 0, 0x1, 0x2},  // ENABLE.OPERATION_ENABLE.CNA
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 0, 0x1, 0x1},  // DPU.EW_CFG.EW_BYPASS
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 7, 0x1, 0x1},  // DPU.EW_CFG.EW_LUT_BYPASS
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 0, 0x1, 0x1},  // DPU.EW_CFG.EW_BYPASS
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 7, 0x1, 0x1},  // DPU.EW_CFG.EW_LUT_BYPASS
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 1, 0x1, 0x1},  // DPU.EW_CFG.EW_OP_BYPASS
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 7, 0x1, 0x1},  // DPU.EW_CFG.EW_LUT_BYPASS
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4114, 0, 0xffffffff, 0x0},  // DPU.LUT_LE_END.LUT_LE_END
     FeatureSetting{FeatureSetting::Kind::kKeepsTable, 0, 0, 0, 0xffffffff, 0x2},  // task.keeps_table
     FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4088, 30, 0x1, 0x2},  // DPU.OUT_CVT_SHIFT.CVT_ROUND
     FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4010, 29, 0x7, 0x10},  // DPU.DATA_FORMAT.OUT_PRECISION
@@ -218,29 +234,33 @@ inline constexpr std::array kFeatures = {
     Feature{"element_wise_alone", "element-wise operators stay on the CPU", 3, 53, 5},
     Feature{"operand_conversion", "element-wise operators of two tensors stay on the CPU", 4, 58, 6},
     Feature{"ew_addition", "additions stay on the CPU", 4, 64, 8},
-    Feature{"ew_addition_per_channel", "nodes that use it stay on the CPU", 3, 72, 7},
-    Feature{"ew_maximum", "pooling and maxima stay on the CPU", 2, 79, 8},
-    Feature{"ew_minimum", "minima stay on the CPU", 2, 87, 8},
-    Feature{"ew_maximum_per_channel", "such a MAXIMUM stays on the CPU", 1, 95, 7},
-    Feature{"ew_minimum_per_channel", "such a MINIMUM stays on the CPU", 1, 102, 7},
-    Feature{"ew_product", "products stay on the CPU", 3, 109, 7},
-    Feature{"ew_product_per_channel", "one rounding per channel, within one step", 3, 116, 6},
-    Feature{"ew_product_behind_convolution", "one rounding per channel, within one step", 1, 122, 7},
-    Feature{"wide_ew_operand", "one rounding per channel, within one step", 1, 129, 6},
-    Feature{"ew_register_operand", "nodes that are clamped so stay on the CPU", 3, 135, 6},
-    Feature{"ew_truncation", "products that need two roundings stay on the CPU", 1, 141, 1},
-    Feature{"ew_relu", "nodes that use it stay on the CPU", 3, 142, 2},
-    Feature{"ew_upper_limit", "nodes that use it stay on the CPU", 1, 144, 2},
-    Feature{"table_load", "functions of one value stay on the CPU", 3, 146, 1},
-    Feature{"table", "functions of one value stay on the CPU", 3, 147, 8},
-    Feature{"kept_table", "every task loads its tables", 3, 155, 1},
-    Feature{"ties_away", "nodes that use it stay on the CPU", 2, 156, 1},
-    Feature{"sums_written", "convolutions of too many input channels stay on the CPU", 2, 157, 1},
-    Feature{"results_as_summands", "convolutions of too many input channels stay on the CPU", 0, 158, 2},
-    Feature{"gap_between_rows", "nodes that use it stay on the CPU", 3, 160, 1},
-    Feature{"gap_between_rows_read", "pooling of columns stays on the CPU", 3, 161, 1},
-    Feature{"gap_between_rows_of_operand", "pooling of columns stays on the CPU", 1, 162, 1},
-    Feature{"several_cores", "one core", 4, 163, 1},
+    Feature{"ew_addition_behind_convolution", "additions are tasks of their own", 4, 72, 8},
+    Feature{"ew_addition_per_channel", "nodes that use it stay on the CPU", 3, 80, 7},
+    Feature{"ew_maximum", "pooling and maxima stay on the CPU", 2, 87, 8},
+    Feature{"ew_minimum", "minima stay on the CPU", 2, 95, 8},
+    Feature{"ew_maximum_per_channel", "such a MAXIMUM stays on the CPU", 1, 103, 7},
+    Feature{"ew_minimum_per_channel", "such a MINIMUM stays on the CPU", 1, 110, 7},
+    Feature{"ew_product", "products stay on the CPU", 3, 117, 7},
+    Feature{"ew_product_per_channel", "one rounding per channel, within one step", 3, 124, 6},
+    Feature{"ew_product_behind_convolution", "one rounding per channel, within one step", 1, 130, 7},
+    Feature{"wide_ew_operand", "one rounding per channel, within one step", 1, 137, 6},
+    Feature{"ew_register_operand", "nodes that are clamped so stay on the CPU", 3, 143, 6},
+    Feature{"ew_truncation", "products that need two roundings stay on the CPU", 1, 149, 1},
+    Feature{"ew_relu", "nodes that use it stay on the CPU", 3, 150, 2},
+    Feature{"ew_upper_limit", "nodes that use it stay on the CPU", 1, 152, 2},
+    Feature{"table_load", "functions of one value stay on the CPU", 3, 154, 1},
+    Feature{"table", "functions of one value stay on the CPU", 3, 155, 8},
+    Feature{"table_behind_convolution", "numerics=fast makes tasks of their own of functions", 3, 163, 3},
+    Feature{"sum_behind_table", "numerics=fast makes tasks of their own of functions", 1, 166, 3},
+    Feature{"table_elsewhere", "one function per load, or none in a convolution's own task", 1, 169, 2},
+    Feature{"kept_table", "every task loads its tables", 3, 171, 1},
+    Feature{"ties_away", "nodes that use it stay on the CPU", 2, 172, 1},
+    Feature{"sums_written", "convolutions of too many input channels stay on the CPU", 2, 173, 1},
+    Feature{"results_as_summands", "convolutions of too many input channels stay on the CPU", 0, 174, 2},
+    Feature{"gap_between_rows", "nodes that use it stay on the CPU", 3, 176, 1},
+    Feature{"gap_between_rows_read", "pooling of columns stays on the CPU", 3, 177, 1},
+    Feature{"gap_between_rows_of_operand", "pooling of columns stays on the CPU", 1, 178, 1},
+    Feature{"several_cores", "one core", 4, 179, 1},
 };
 
 }  // namespace rk3588

@@ -102,4 +102,21 @@ class HostBuffer : public Buffer {
   uint64_t address_;
 };
 
+// A device whose memory this is: nothing needs to be synchronised.
+class HostDevice : public Device {
+ public:
+  std::unique_ptr<Buffer> allocate(size_t size, BufferId id) override {
+    return std::make_unique<HostBuffer>(space_, size, id);
+  }
+  std::shared_ptr<Buffer> constants(Span<const uint8_t> content, size_t size) override {
+    return std::make_shared<HostBuffer>(space_, shared_host_constants(content, size),
+                                        BufferId::kConstants);
+  }
+  void sync_for_device(Buffer&) override {}
+  void sync_for_cpu(Buffer&) override {}
+
+ private:
+  std::shared_ptr<AddressSpace> space_ = std::make_shared<AddressSpace>();
+};
+
 }  // namespace rk3588

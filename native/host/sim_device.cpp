@@ -74,21 +74,9 @@ class SimulatorPool {
   std::map<unsigned, std::vector<std::unique_ptr<sim::Simulator>>> idle_;
 };
 
-class SimDevice : public Device {
+class SimDevice : public HostDevice {
  public:
   std::string name() const override { return "simulator"; }
-
-  std::unique_ptr<Buffer> allocate(size_t size, BufferId id) override {
-    return std::make_unique<HostBuffer>(space_, size, id);
-  }
-
-  std::shared_ptr<Buffer> constants(Span<const uint8_t> content, size_t size) override {
-    return std::make_shared<HostBuffer>(space_, shared_host_constants(content, size),
-                                        BufferId::kConstants);
-  }
-
-  void sync_for_device(Buffer&) override {}
-  void sync_for_cpu(Buffer&) override {}
 
   void submit(const Submit& submit) override {
     std::vector<sim::Region> memory;
@@ -129,7 +117,6 @@ class SimDevice : public Device {
     return region;
   }
 
-  std::shared_ptr<AddressSpace> space_ = std::make_shared<AddressSpace>();
   SimulatorPool pool_;
 };
 

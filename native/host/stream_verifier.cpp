@@ -4,6 +4,8 @@
 #include <cstring>
 #include <string>
 
+#include "sim/fault.h"
+#include "sim/pc.h"
 #include "sim/register_file.h"
 #include "sim/simulator.h"
 
@@ -11,6 +13,9 @@ namespace rk3588 {
 namespace {
 
 namespace regs = sim::regs;
+using sim::decode;
+using sim::hex;
+using sim::Word;
 
 constexpr uint32_t kWordBytes = 8;
 constexpr uint32_t kTailWords = 4;
@@ -20,36 +25,6 @@ constexpr uint64_t kSegmentAlignment = 64;
 constexpr uint32_t kMaxTaskWords = 131072;
 // More than any program has; a kernel driver multiplies this by the size of its records.
 constexpr size_t kMaxTasks = size_t{1} << 20;
-// Both ping-pong enables by pointer, before every task; pointers cleared, after a LUT upload.
-constexpr uint32_t kPointerRearm = 0x0e;
-constexpr uint32_t kPointerClear = 0x30;
-constexpr uint32_t kTargetFiller = 0;
-// The blocks that a task may start together.
-constexpr uint32_t kEnableConv = 0x0d;
-constexpr uint32_t kEnableConvRdma = 0x1d;
-constexpr uint32_t kEnableFlying = 0x18;
-constexpr uint32_t kEnablePpu = 0x60;
-
-struct Word {
-  uint32_t target;
-  uint32_t value;
-  uint32_t offset;
-};
-
-Word decode(uint64_t word) {
-  return {static_cast<uint32_t>(word >> 48), static_cast<uint32_t>(word >> 16),
-          static_cast<uint32_t>(word & 0xffff)};
-}
-
-std::string hex(uint64_t value) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  do {
-    text.insert(text.begin(), kDigits[value & 0xf]);
-    value >>= 4;
-  } while (value != 0);
-  return "0x" + text;
-}
 
 struct Range {
   uint64_t begin;
@@ -214,7 +189,7 @@ class Verifier {
   }
 
   void check_body(const Word& word, uint32_t index, VerifiedTask* result) {
-    if (word.target == kTargetFiller) {
+    if (word.target == sim::kTargetFiller) {
       if (word.value != 0 || word.offset != 0)
         refuse("command " + std::to_string(index) + " has no target");
       return;
@@ -240,7 +215,7 @@ class Verifier {
              " may be written by the kernel only: a stream that does hangs "
              "the NPU");
     }
-    if (word.value != kPointerRearm && word.value != kPointerClear) {
+    if (word.value != sim::kPointerRearm && word.value != sim::kPointerClear) {
       refuse(std::string(reg.name) + " = " + hex(word.value) + "; known are 0xe and 0x30");
     }
   }
@@ -303,10 +278,7 @@ class Verifier {
   }
 
   void check_start(uint32_t mask) const {
-    if (mask == kEnableConv || mask == kEnableConvRdma || mask == kEnableFlying ||
-        mask == kEnablePpu) {
-      return;
-    }
+    if (sim::is_known_mask(mask)) return;
     refuse("it starts the blocks " + hex(mask) + "; known are 0x1d, 0x0d, 0x18 and 0x60");
   }
 

@@ -26,6 +26,8 @@ inline constexpr std::array kOptions = {
               "auto, all, or cores 0 to 2 as a list (0,2), a range (0-2) or a mask (0x5)"},
     OptionRow{"split_rows", OptionKind::kChoice, "off", 0, 0, "off,auto,always",
               "off, auto or always"},
+    OptionRow{"numerics", OptionKind::kChoice, "exact", 0, 0, "exact,fast",
+              "exact or fast"},
     OptionRow{"cache_dir", OptionKind::kPathOrOff, "off", 0, 0, "",
               "a path, or off"},
     OptionRow{"min_nodes", OptionKind::kInteger, "1", 1, 1000000, "",

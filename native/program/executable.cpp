@@ -6,6 +6,7 @@
 
 #include "chip/registers_gen.h"
 #include "host/run_log.h"
+#include "program/host_values.h"
 #include "program/layout.h"
 
 namespace rk3588 {
@@ -15,33 +16,20 @@ std::atomic<uint64_t> g_submits{0};
 
 ImageLayout image_layout(const Binding& binding) {
   return {size_t{binding.height} * binding.width, binding.channels,
-          static_cast<size_t>(binding.surface_stride_bytes), binding.element, binding.fill};
+          static_cast<size_t>(binding.surface_stride_bytes), binding.laid_out(), binding.fill};
 }
 
-void to_device(const Binding& binding, const uint8_t* host, uint8_t* buffer) {
+// One image; `readable` bytes of the host may be read from its first byte on.
+void lay_out(const Binding& binding, const uint8_t* host, size_t readable, uint8_t* device) {
   const ImageLayout layout = image_layout(binding);
-  const size_t image_bytes = binding.host_image_bytes();
-  if (binding.is_folded()) {
-    const FoldLayout fold{layout, binding.height, binding.width, binding.fold};
-    for (size_t n = 0; n < binding.images; ++n) {
-      to_folded_layout(fold, host + n * image_bytes, (binding.images - n) * image_bytes,
-                       buffer + binding.offset + n * binding.image_stride_bytes);
-    }
-    return;
-  }
-  for (size_t n = 0; n < binding.images; ++n) {
-    to_device_layout(layout, host + n * image_bytes, (binding.images - n) * image_bytes,
-                     buffer + binding.offset + n * binding.image_stride_bytes);
-  }
+  if (!binding.is_folded()) return to_device_layout(layout, host, readable, device);
+  to_folded_layout({layout, binding.height, binding.width, binding.fold}, host, readable, device);
 }
 
-void from_device(const Binding& binding, const uint8_t* buffer, uint8_t* host) {
-  const ImageLayout layout = image_layout(binding);
-  const size_t image_bytes = layout.pixels * layout.pixel_bytes();
-  for (size_t n = 0; n < binding.images; ++n) {
-    from_device_layout(layout, buffer + binding.offset + n * binding.image_stride_bytes,
-                       host + n * image_bytes, (binding.images - n) * image_bytes);
-  }
+void to_device_values(const Binding& binding, const uint8_t* host, uint8_t* values) {
+  const size_t count = binding.image_elements();
+  if (binding.is_affine()) return quantize(binding.affine, host, count, values);
+  look_up(binding.table.data(), host, count, values);
 }
 
 void require_chip(const Program& program, const Device& device) {
@@ -68,6 +56,7 @@ Executable::Executable(const Program& program, const RunSettings& settings)
   allocate_and_upload(program);
   relocate(program);
   fill_unused_surfaces();
+  make_room_for_values();
   build_submit(program);
   submit_.timeout_ms = settings.timeout_ms;
   submit_.threads = settings.threads;
@@ -143,6 +132,47 @@ void Executable::fill_unused_surfaces() {
   }
 }
 
+void Executable::make_room_for_values() {
+  size_t most = 0;
+  for (const auto* bindings : {&inputs_, &outputs_}) {
+    for (const Binding& binding : *bindings) {
+      if (binding.is_converted()) most = std::max(most, binding.image_elements());
+    }
+  }
+  values_.resize(most);
+}
+
+void Executable::to_device(const Binding& binding, const uint8_t* host) {
+  const size_t image_bytes = binding.host_image_bytes();
+  uint8_t* device = buffer(BufferId::kInput)->bytes().data() + binding.offset;
+  for (size_t n = 0; n < binding.images; ++n) {
+    const uint8_t* image = host + n * image_bytes;
+    if (binding.is_converted()) {
+      to_device_values(binding, image, values_.data());
+      lay_out(binding, values_.data(), values_.size(), device);
+    } else {
+      lay_out(binding, image, (binding.images - n) * image_bytes, device);
+    }
+    device += binding.image_stride_bytes;
+  }
+}
+
+void Executable::from_device(const Binding& binding, uint8_t* host) {
+  const ImageLayout layout = image_layout(binding);
+  const size_t image_bytes = binding.host_image_bytes();
+  const uint8_t* device = buffer(BufferId::kOutput)->bytes().data() + binding.offset;
+  for (size_t n = 0; n < binding.images; ++n) {
+    uint8_t* image = host + n * image_bytes;
+    if (binding.is_affine()) {
+      from_device_layout(layout, device, values_.data(), values_.size());
+      dequantize(binding.affine, values_.data(), binding.image_elements(), image);
+    } else {
+      from_device_layout(layout, device, image, (binding.images - n) * image_bytes);
+    }
+    device += binding.image_stride_bytes;
+  }
+}
+
 // Parts of a concatenation beside an input of the program are computed into its memory.
 bool Executable::writes_inputs(const Program& program) const {
   namespace dpu = sim::regs::dpu;
@@ -214,7 +244,7 @@ void Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> out
   }
   was_run_ = true;
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    from_device(outputs_[i], output->bytes().data(), outputs[i]);
+    from_device(outputs_[i], outputs[i]);
   }
   if (logged) {
     entry.end = run_clock_ns();
@@ -226,9 +256,7 @@ void Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> out
 void Executable::give_inputs(Span<const uint8_t* const> inputs) {
   submission_->begin();
   Buffer* input = buffer(BufferId::kInput);
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    to_device(inputs_[i], inputs[i], input->bytes().data());
-  }
+  for (size_t i = 0; i < inputs_.size(); ++i) to_device(inputs_[i], inputs[i]);
   if (proof_ != nullptr) give_marked();
   if (input != nullptr) device_->sync_for_device(*input);
 }

@@ -54,6 +54,9 @@ class Executable {
   void allocate_and_upload(const Program& program);
   void relocate(const Program& program);
   void fill_unused_surfaces();
+  void make_room_for_values();
+  void to_device(const Binding& binding, const uint8_t* host);
+  void from_device(const Binding& binding, uint8_t* host);
   bool writes_inputs(const Program& program) const;
   void build_submit(const Program& program);
   void require_proof();
@@ -68,6 +71,8 @@ class Executable {
   std::vector<Binding> inputs_;
   std::vector<Binding> outputs_;
   std::array<std::shared_ptr<Buffer>, kBufferCount> buffers_;
+  // One image with the device's values in the host's order, between both conversions.
+  std::vector<uint8_t> values_;
   Submit submit_;
   std::unique_ptr<Submission> submission_;
   std::unique_ptr<RunProof> proof_;  // only for devices that do not prove completion

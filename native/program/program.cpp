@@ -1,5 +1,7 @@
 #include "program/program.h"
 
+#include <cmath>
+#include <iterator>
 #include <unordered_set>
 
 #include "program/flatbuffer_view.h"
@@ -53,20 +55,17 @@ enum BindingField : unsigned {
   kBuffer,
   kOffset,
   kFill,
-  kFoldHeight,
-  kFoldWidth,
-  kFoldChannels,
-  kFoldWindowH,
-  kFoldWindowW,
-  kFoldStepH,
-  kFoldStepW,
-  kFoldTop,
-  kFoldLeft
+  kFold,  // the first of kFoldMembers
+  kAffineScale = kFold + std::size(kFoldMembers),
+  kAffineZeroPoint,
+  kAffineElement,
+  kTable
 };
 
 constexpr char kFileIdentifier[] = "RKNP";
 constexpr size_t kRelocBytes = 16;  // struct Reloc: uint32, uint32, uint64
 constexpr size_t kRegcmdAlignment = 64;
+constexpr size_t kByteValues = 256;
 constexpr uint32_t kMaxFold = 1 << 12;  // steps and offsets: far above real ones
 
 // Limits of sanity, far above real programs (an RK3588 partition has some hundred tasks and some
@@ -315,28 +314,51 @@ class Reader {
     binding.offset = table.scalar<uint64_t>(kOffset);
     binding.fill = table.scalar<int8_t>(kFill);
     binding.fold = read_fold(table);
+    binding.affine = read_affine(table);
+    const Span<const uint8_t> bytes = table.vector(kTable, 1, 1).bytes();
+    binding.table.assign(bytes.data(), bytes.data() + bytes.size());
+    check_values(binding);
     return binding;
+  }
+
+  static Affine read_affine(const FlatTable& table) {
+    Affine affine;
+    affine.scale = table.scalar<float>(kAffineScale);
+    affine.zero_point = table.scalar<int32_t>(kAffineZeroPoint);
+    const auto element = table.scalar<uint8_t>(kAffineElement);
+    require(element < kElementCount, "a tensor has an unknown element type");
+    affine.element = static_cast<Element>(element);
+    return affine;
+  }
+
+  // The device has int8 wherever the host has other values.
+  static void check_values(const Binding& binding) {
+    const Affine& affine = binding.affine;
+    require(binding.table.empty() ||
+                (binding.table.size() == kByteValues && facts(binding.element).bytes == 1 &&
+                 !binding.is_affine() && binding.buffer == BufferId::kInput),
+            "a tensor has an impossible table");
+    if (!binding.is_affine()) return;
+    const bool is_unsigned = affine.element == Element::kUint8;
+    const int32_t least = is_unsigned ? 0 : INT8_MIN;
+    require(binding.element == Element::kFp32 && affine.scale > 0 && std::isfinite(affine.scale) &&
+                (is_unsigned || affine.element == Element::kInt8) && affine.zero_point >= least &&
+                affine.zero_point < least + static_cast<int32_t>(kByteValues),
+            "a tensor has an impossible quantisation");
   }
 
   static Fold read_fold(const FlatTable& table) {
     Fold fold;
-    fold.height = table.scalar<uint32_t>(kFoldHeight);
-    fold.width = table.scalar<uint32_t>(kFoldWidth);
-    fold.channels = table.scalar<uint32_t>(kFoldChannels);
-    fold.window_h = table.scalar<uint32_t>(kFoldWindowH);
-    fold.window_w = table.scalar<uint32_t>(kFoldWindowW);
-    fold.step_h = table.scalar<uint32_t>(kFoldStepH);
-    fold.step_w = table.scalar<uint32_t>(kFoldStepW);
-    fold.top = table.scalar<uint32_t>(kFoldTop);
-    fold.left = table.scalar<uint32_t>(kFoldLeft);
+    unsigned field = kFold;
+    for (const auto member : kFoldMembers) fold.*member = table.scalar<uint32_t>(field++);
     return fold;
   }
 
   // A host image has at most kMaxBufferBytes, a window at most kMaxFoldedLanes.
   static void check_fold(const Binding& binding) {
     const Fold& fold = binding.fold;
-    const uint32_t all = fold.height | fold.width | fold.channels | fold.window_h | fold.window_w |
-                         fold.step_h | fold.step_w | fold.top | fold.left;
+    uint32_t all = 0;
+    for (const auto member : kFoldMembers) all |= fold.*member;
     if (all == 0) return;
     require(binding.buffer == BufferId::kInput, "a tensor is folded, which only inputs can be");
     require(fold.height > 0 && fold.width > 0 && fold.channels > 0 && fold.window_h > 0 &&
@@ -348,7 +370,7 @@ class Reader {
                 fold.height <= kMaxBufferBytes && fold.width <= kMaxBufferBytes,
             "a tensor has an impossible fold");
     const uint64_t lanes = uint64_t{fold.window_h} * fold.window_w * fold.channels;
-    const uint64_t bytes = lanes * facts(binding.element).bytes;
+    const uint64_t bytes = lanes * facts(binding.laid_out()).bytes;
     require(lanes == binding.channels && bytes <= kMaxFoldedLanes,
             "a tensor's fold and channels differ");
     require(uint64_t{fold.height} * fold.width <= kMaxBufferBytes / fold.channels,
@@ -367,7 +389,7 @@ class Reader {
                 binding.surface_stride_bytes <= buffer_bytes &&
                 binding.image_stride_bytes <= buffer_bytes,
             "a tensor exceeds its buffer");
-    const uint64_t bytes = facts(binding.element).bytes;
+    const uint64_t bytes = facts(binding.laid_out()).bytes;
     require(bytes == 1 || binding.fill == 0, "a tensor's fill is wider than a byte");
     require(binding.surfaces >= (binding.channels * bytes + kAtomBytes - 1) / kAtomBytes,
             "a tensor has too few surfaces for its channels");
@@ -395,7 +417,8 @@ class Reader {
       require(elements <= kMaxBufferBytes, "a tensor's shape is too large");
       elements *= static_cast<uint64_t>(dimension);
     }
-    require(elements * bytes == binding.host_bytes(), "a tensor's shape and device size differ");
+    require(elements * facts(binding.element).bytes == binding.host_bytes(),
+            "a tensor's shape and device size differ");
   }
 
   Span<const uint8_t> raw_;

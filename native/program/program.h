@@ -18,7 +18,7 @@
 namespace rk3588 {
 
 // The one format that this version writes and reads.
-inline constexpr uint32_t kProgramFormatVersion = 3;
+inline constexpr uint32_t kProgramFormatVersion = 4;
 
 class ProgramError : public std::runtime_error {
  public:
@@ -60,6 +60,18 @@ struct Fold {
   uint32_t top = 0;
   uint32_t left = 0;
 };
+// In the order of the fields of program.fbs.
+inline constexpr uint32_t Fold::* kFoldMembers[] = {
+    &Fold::height, &Fold::width,  &Fold::channels, &Fold::window_h, &Fold::window_w,
+    &Fold::step_h, &Fold::step_w, &Fold::top,      &Fold::left};
+
+// float32 on the host: scale * (q - zero_point), q of type `element` (Affine of
+// delegate/lower/task.py).
+struct Affine {
+  float scale = 0;  // 0: the host has q itself
+  int32_t zero_point = 0;
+  Element element = Element::kInt8;
+};
 
 // A tensor at the partition's edge: NHWC on the host, NC1HWC2 (atoms of 16 bytes) on the device.
 struct Binding {
@@ -78,13 +90,19 @@ struct Binding {
   uint64_t offset = 0;
   int8_t fill = 0;
   Fold fold;
+  Affine affine;
+  std::vector<uint8_t> table;  // of an input: the device's byte for each of the host's; or empty
 
   bool is_folded() const { return fold.height != 0; }
-  size_t host_image_bytes() const {
-    const size_t elements = is_folded() ? size_t{fold.height} * fold.width * fold.channels
-                                        : size_t{height} * width * channels;
-    return elements * facts(element).bytes;
+  bool is_affine() const { return affine.scale != 0; }
+  // Whether the device has other values than the host, not only in another order.
+  bool is_converted() const { return is_affine() || !table.empty(); }
+  Element laid_out() const { return is_converted() ? Element::kInt8 : element; }
+  size_t image_elements() const {
+    return is_folded() ? size_t{fold.height} * fold.width * fold.channels
+                       : size_t{height} * width * channels;
   }
+  size_t host_image_bytes() const { return image_elements() * facts(element).bytes; }
   size_t host_bytes() const { return images * host_image_bytes(); }
 };
 

@@ -98,7 +98,6 @@ struct DpuConfig {
     return proc == Element::kInt8 && in == Element::kInt8 && out_element == Element::kInt8 &&
            !lut.is_on;
   }
-  bool is_plain_int8() const { return is_int8_without_table() && ew.operand_bytes == 1; }
   bool writes_as_computed() const { return write_height == height && write_width == width; }
   uint64_t write_groups() const {
     return uint64_t{surfaces()} * height * width /

@@ -38,7 +38,7 @@ int32_t to_index(float value) {
 
 }  // namespace
 
-float look_up_float(const LutConfig& lut, float value) {
+float look_up(const LutConfig& lut, float value) {
   return static_cast<float>(look_up(lut, to_index(value)));
 }
 
@@ -46,25 +46,25 @@ float scale_float(const OutStage& out, float value) {
   return std::ldexp(value * static_cast<float>(out.scale), -static_cast<int>(out.minus_exp));
 }
 
-float run_bs_stage_float(const XStage& stage, float value, int32_t alu, int16_t mul) {
+float run_bs_stage(const XStage& stage, float value, const ChannelOperands& operands) {
   float x = value;
-  if (stage.alu != Operand::kOff) x += summand_float(stage, alu);
+  if (stage.alu != Operand::kOff) x += summand_float(stage, operands.bs_alu);
   if (stage.mul != Operand::kOff && !(stage.mul_prelu && x >= 0)) {
-    x *= half_to_float(static_cast<uint16_t>(mul));
+    x *= half_to_float(static_cast<uint16_t>(operands.bs_mul));
   }
   return relu_float(x, stage.relu, stage.relux, stage.relux_max);
 }
 
-float run_bn_stage_float(const XStage& stage, float value, int32_t alu, int16_t mul) {
+float run_bn_stage(const XStage& stage, float value, const ChannelOperands& operands) {
   float x = value;
   if (stage.mul != Operand::kOff && !(stage.mul_prelu && x >= 0)) {
-    x *= half_to_float(static_cast<uint16_t>(mul));
+    x *= half_to_float(static_cast<uint16_t>(operands.bn_mul));
   }
-  if (stage.alu != Operand::kOff) x += summand_float(stage, alu);
+  if (stage.alu != Operand::kOff) x += summand_float(stage, operands.bn_alu);
   return relu_float(x, stage.relu, stage.relux, stage.relux_max);
 }
 
-float run_ew_stage_float(const EwStage& stage, float value, int32_t operand) {
+float run_ew_stage(const EwStage& stage, float value, int32_t operand) {
   if (stage.operation == EwOperation::kOff) {
     return relu_float(value, stage.relu, stage.relux, stage.relux_max);
   }
@@ -101,12 +101,20 @@ int32_t ew_operand_of(const TaskPlan& task, uint32_t channel, uint64_t pixel) {
   return operands.ew ? operands.ew.element(channel, pixel) : 0;
 }
 
-uint32_t run_integer_element(const DpuConfig& dpu, const ChannelOperands& operands, int32_t value,
-                             int32_t ew_operand) {
-  int32_t x = run_bs_stage(dpu.bs, value, operands.bs_alu, operands.bs_mul);
-  x = run_bn_stage(dpu.bn, x, operands.bn_alu, operands.bn_mul);
+// All stages before OUT_CVT.
+template <typename Number>
+static Number run_stages(const DpuConfig& dpu, const ChannelOperands& operands, Number x,
+                         int32_t ew_operand) {
+  x = run_bs_stage(dpu.bs, x, operands);
+  x = run_bn_stage(dpu.bn, x, operands);
   if (dpu.lut.is_on) x = look_up(dpu.lut, x);
   x = run_ew_stage(dpu.ew, x, ew_operand);
+  return x;
+}
+
+uint32_t run_integer_element(const DpuConfig& dpu, const ChannelOperands& operands, int32_t value,
+                             int32_t ew_operand) {
+  const int32_t x = run_stages(dpu, operands, value, ew_operand);
   const int64_t result = scale_output(dpu.out, x);
   switch (dpu.out_element) {
     case Element::kInt8:
@@ -124,10 +132,7 @@ uint32_t run_integer_element(const DpuConfig& dpu, const ChannelOperands& operan
 
 uint32_t run_float_element(const DpuConfig& dpu, const ChannelOperands& operands, float value,
                            int32_t ew_operand) {
-  float x = run_bs_stage_float(dpu.bs, value, operands.bs_alu, operands.bs_mul);
-  x = run_bn_stage_float(dpu.bn, x, operands.bn_alu, operands.bn_mul);
-  if (dpu.lut.is_on) x = look_up_float(dpu.lut, x);
-  x = run_ew_stage_float(dpu.ew, x, ew_operand);
+  const float x = run_stages(dpu, operands, value, ew_operand);
   return float_output(dpu, scale_float(dpu.out, x));
 }
 
@@ -150,6 +155,29 @@ void store_element(const TaskPlan& task, uint32_t channel, uint32_t y, uint32_t 
   for (uint32_t i = 0; i < bytes; ++i) out[i] = static_cast<int8_t>(bits >> 8 * i & 0xff);
 }
 
+int32_t integer_input(const TaskPlan& task, const ChannelOperands& operands, uint32_t channel,
+                      uint32_t y, uint32_t x) {
+  if (!task.is_conv) return task.operands.main.element(channel, uint64_t{y} * task.dpu.width + x);
+  const Accumulated sum = accumulate(task.cna, task.feature, task.weights, channel, y, x);
+  return finish_accumulator(task.core, sum, operands.ow);
+}
+
+float float_input(const TaskPlan& task, uint32_t channel, uint32_t y, uint32_t x) {
+  if (task.is_conv) return accumulate_float(task.cna, task.feature, task.weights, channel, y, x);
+  const int32_t bits = task.operands.main.element(channel, uint64_t{y} * task.dpu.width + x);
+  return half_to_float(static_cast<uint16_t>(bits));
+}
+
+uint32_t run_element(const TaskPlan& task, const ChannelOperands& operands, uint32_t channel,
+                     uint32_t y, uint32_t x) {
+  const DpuConfig& dpu = task.dpu;
+  const int32_t ew = ew_operand_of(task, channel, uint64_t{y} * dpu.width + x);
+  if (dpu.computes_in_float()) {
+    return run_float_element(dpu, operands, float_input(task, channel, y, x), ew);
+  }
+  return run_integer_element(dpu, operands, integer_input(task, operands, channel, y, x), ew);
+}
+
 void run_elements(const TaskPlan& task, ThreadPool* pool) {
   const DpuConfig& dpu = task.dpu;
   const auto run_channel = [&](size_t index) {
@@ -159,29 +187,7 @@ void run_elements(const TaskPlan& task, ThreadPool* pool) {
     if (is_real) operands = channel_operands(dpu, task.operands, channel);
     for (uint32_t y = 0; y < dpu.height; ++y) {
       for (uint32_t x = 0; x < dpu.width; ++x) {
-        if (!is_real) {
-          store_element(task, channel, y, x, pend_bits(dpu));
-          continue;
-        }
-        const uint64_t pixel = uint64_t{y} * dpu.width + x;
-        const int32_t ew = ew_operand_of(task, channel, pixel);
-        uint32_t bits;
-        if (dpu.computes_in_float()) {
-          const float value =
-              task.is_conv ? accumulate_float(task.cna, task.feature, task.weights, channel, y, x)
-                           : half_to_float(
-                                 static_cast<uint16_t>(task.operands.main.element(channel, pixel)));
-          bits = run_float_element(dpu, operands, value, ew);
-        } else {
-          int32_t value;
-          if (task.is_conv) {
-            const Accumulated sum = accumulate(task.cna, task.feature, task.weights, channel, y, x);
-            value = finish_accumulator(task.core, sum, operands.ow);
-          } else {
-            value = task.operands.main.element(channel, pixel);
-          }
-          bits = run_integer_element(dpu, operands, value, ew);
-        }
+        const uint32_t bits = is_real ? run_element(task, operands, channel, y, x) : pend_bits(dpu);
         store_element(task, channel, y, x, bits);
       }
     }

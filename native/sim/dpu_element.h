@@ -9,13 +9,13 @@ namespace rk3588::sim {
 
 // BS and BN in fp32: ALU operands and limits are fp32 bits, multipliers fp16 bits. BN's product and
 // sum are rounded one after the other (assumed).
-float run_bs_stage_float(const XStage& stage, float value, int32_t alu, int16_t mul);
-float run_bn_stage_float(const XStage& stage, float value, int32_t alu, int16_t mul);
+float run_bs_stage(const XStage& stage, float value, const ChannelOperands& operands);
+float run_bn_stage(const XStage& stage, float value, const ChannelOperands& operands);
 // `operand` is what ERDMA read: fp16 or fp32 bits by the stage's operand size.
-float run_ew_stage_float(const EwStage& stage, float value, int32_t operand);
+float run_ew_stage(const EwStage& stage, float value, int32_t operand);
 
 // What the tables hold for a value: its nearest integer (ties to even) indexes them.
-float look_up_float(const LutConfig& lut, float value);
+float look_up(const LutConfig& lut, float value);
 // OUT_CVT of a floating point task: table results are integers, MINUS_EXP makes numbers of them.
 float scale_float(const OutStage& out, float value);
 
@@ -28,11 +28,19 @@ uint32_t run_integer_element(const DpuConfig& dpu, const ChannelOperands& operan
 // The same for a floating point task.
 uint32_t run_float_element(const DpuConfig& dpu, const ChannelOperands& operands, float value,
                            int32_t ew_operand);
+// All stages of the element (channel, y, x), from the sum or the main operand on.
+uint32_t run_element(const TaskPlan& task, const ChannelOperands& operands, uint32_t channel,
+                     uint32_t y, uint32_t x);
+// What goes into the stages.
+int32_t integer_input(const TaskPlan& task, const ChannelOperands& operands, uint32_t channel,
+                      uint32_t y, uint32_t x);
+float float_input(const TaskPlan& task, uint32_t channel, uint32_t y, uint32_t x);
 // Stores the element (channel, y, x); lanes that no channel has get OFFSET_PEND.
 void store_element(const TaskPlan& task, uint32_t channel, uint32_t y, uint32_t x, uint32_t bits);
 uint32_t pend_bits(const DpuConfig& dpu);
 
-// The whole task element by element, channels shared out over threads.
+// The literal path: the whole task element by element, integers in 64 bits; channels are shared out
+// over threads if there is a pool.
 void run_elements(const TaskPlan& task, class ThreadPool* pool);
 
 }  // namespace rk3588::sim

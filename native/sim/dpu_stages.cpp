@@ -37,24 +37,24 @@ ChannelOperands channel_operands(const DpuConfig& dpu, const Operands& operands,
   return c;
 }
 
-int32_t run_bs_stage(const XStage& stage, int32_t value, int32_t alu, int16_t mul) {
+int32_t run_bs_stage(const XStage& stage, int32_t value, const ChannelOperands& operands) {
   int32_t x = value;
-  if (stage.alu != Operand::kOff) x = saturate32(int64_t{value} + summand(stage, alu));
+  if (stage.alu != Operand::kOff) x = saturate32(int64_t{value} + summand(stage, operands.bs_alu));
   // PReLU: values >= 0 pass unchanged, neither multiplied nor shifted (assumed: shifts are 0 in
   // known programs).
   if (stage.mul != Operand::kOff && !(stage.mul_prelu && x >= 0)) {
-    x = shift_by_sign(int64_t{x} * mul, stage.shift, stage.shift_negative);
+    x = shift_by_sign(int64_t{x} * operands.bs_mul, stage.shift, stage.shift_negative);
   }
   return relu(x, stage.relu, stage.relux, stage.relux_max);
 }
 
-int32_t run_bn_stage(const XStage& stage, int32_t value, int32_t alu, int16_t mul) {
+int32_t run_bn_stage(const XStage& stage, int32_t value, const ChannelOperands& operands) {
   int32_t x = value;
-  const int64_t sum = stage.alu == Operand::kOff ? 0 : summand(stage, alu);
+  const int64_t sum = stage.alu == Operand::kOff ? 0 : summand(stage, operands.bn_alu);
   if (stage.mul == Operand::kOff) {
     x = saturate32(value + sum);
   } else if (!(stage.mul_prelu && value >= 0)) {
-    x = shift_by_sign(int64_t{value} * mul + sum, stage.shift, stage.shift_negative);
+    x = shift_by_sign(int64_t{value} * operands.bn_mul + sum, stage.shift, stage.shift_negative);
   }
   return relu(x, stage.relu, stage.relux, stage.relux_max);
 }
@@ -95,21 +95,6 @@ int32_t run_ew_stage(const EwStage& stage, int32_t value, int32_t operand) {
 int64_t scale_output(const OutStage& stage, int32_t value) {
   const int64_t product = int64_t{value} * stage.scale;
   return shift_rounded(product, stage.shift, stage.half_away) + stage.offset;
-}
-
-int8_t run_out_stage(const OutStage& stage, int32_t value) {
-  return saturate8(scale_output(stage, value));
-}
-
-int8_t run_stages(const DpuConfig& dpu, const ChannelOperands& operands, uint32_t channel,
-                  int32_t value, int8_t ew_operand) {
-  int32_t x = run_bs_stage(dpu.bs, value, operands.bs_alu, operands.bs_mul);
-  x = run_bn_stage(dpu.bn, x, operands.bn_alu, operands.bn_mul);
-  const int32_t e = dpu.ew.source == Operand::kMemory
-                        ? ew_operand
-                        : dpu.ew.values[channel % dpu.ew.values.size()];
-  x = run_ew_stage(dpu.ew, x, e);
-  return run_out_stage(dpu.out, x);
 }
 
 }  // namespace rk3588::sim

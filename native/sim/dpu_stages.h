@@ -18,21 +18,15 @@ struct ChannelOperands {
 ChannelOperands channel_operands(const DpuConfig& dpu, const Operands& operands, uint32_t channel);
 
 // BS: ALU, MUL, ReLU/RELUX; 64-bit inside, saturated to 32 bits after each step.
-int32_t run_bs_stage(const XStage& stage, int32_t value, int32_t alu, int16_t mul);
+int32_t run_bs_stage(const XStage& stage, int32_t value, const ChannelOperands& operands);
 // BN: (value * mul + alu) >> shift, the shift by the sign of the sum, saturated to 32 bits, then
 // ReLU/RELUX. The summand counts in units of the product.
-int32_t run_bn_stage(const XStage& stage, int32_t value, int32_t alu, int16_t mul);
+int32_t run_bn_stage(const XStage& stage, int32_t value, const ChannelOperands& operands);
 // The converted operand of EW.
 int32_t convert_ew_operand(const EwStage& stage, int32_t operand);
 int32_t run_ew_stage(const EwStage& stage, int32_t value, int32_t operand);
-int8_t run_out_stage(const OutStage& stage, int32_t value);
 
 // The integer result before the output's type: scaled, rounded, offset added.
 int64_t scale_output(const OutStage& stage, int32_t value);
-
-// All stages of int8 tasks. `value` is the finished accumulator (or the main operand), `ew_operand`
-// what ERDMA read (ignored unless EW takes its operand from memory).
-int8_t run_stages(const DpuConfig& dpu, const ChannelOperands& operands, uint32_t channel,
-                  int32_t value, int8_t ew_operand);
 
 }  // namespace rk3588::sim

@@ -8,15 +8,8 @@
 namespace rk3588::sim {
 namespace {
 
-constexpr uint32_t kConvMask = kEnableCna | kEnableCore | kEnableDpu;
-constexpr uint32_t kConvRdmaMask = kConvMask | kEnableDpuRdma;
-constexpr uint32_t kFlyingMask = kEnableDpu | kEnableDpuRdma;
-constexpr uint32_t kPoolingMask = kEnablePpu | kEnablePpuRdma;
-
 void check_enable(uint32_t mask, const Position& where) {
-  if (mask == kConvMask || mask == kConvRdmaMask || mask == kFlyingMask || mask == kPoolingMask) {
-    return;
-  }
+  if (is_known_mask(mask)) return;
   raise(fault::kBadEnableMask, where, "ENABLE.OPERATION_ENABLE",
         "mask " + hex(mask) +
             " starts no known set of blocks; known are 0x1d (convolution), 0x0d "

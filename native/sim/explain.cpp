@@ -130,17 +130,8 @@ double operand_number(int32_t alu, float) { return float_of_bits(static_cast<uin
 double factor_number(int16_t mul, int32_t) { return mul; }
 double factor_number(int16_t mul, float) { return half_to_float(static_cast<uint16_t>(mul)); }
 
-int32_t run_bs(const XStage& x, int32_t v, const ChannelOperands& o) {
-  return run_bs_stage(x, v, o.bs_alu, o.bs_mul);
-}
-float run_bs(const XStage& x, float v, const ChannelOperands& o) {
-  return run_bs_stage_float(x, v, o.bs_alu, o.bs_mul);
-}
-int32_t run_bn(const XStage& x, int32_t v, const ChannelOperands& o) {
-  return run_bn_stage(x, v, o.bn_alu, o.bn_mul);
-}
-float run_bn(const XStage& x, float v, const ChannelOperands& o) {
-  return run_bn_stage_float(x, v, o.bn_alu, o.bn_mul);
+const char* input_name(const TaskPlan& t) {
+  return t.is_conv ? "CORE.accumulator" : "DPU_RDMA.main operand";
 }
 
 // One stage in its parts, by running it with the others switched off.
@@ -149,15 +140,15 @@ Number record_bs(Recorder& r, const XStage& x, Number value, const ChannelOperan
   Number v = value;
   if (x.alu != Operand::kOff) {
     r.add("BS.ALU operand", operand_number(ops.bs_alu, v));
-    v = run_bs(only_alu(x), v, ops);
+    v = run_bs_stage(only_alu(x), v, ops);
     r.add("BS.ALU", v);
   }
   if (x.mul != Operand::kOff) {
     r.add("BS.MUL operand", factor_number(ops.bs_mul, v));
-    v = run_bs(only_mul(x), v, ops);
+    v = run_bs_stage(only_mul(x), v, ops);
     r.add("BS.MUL", v);
   }
-  v = run_bs(x, value, ops);
+  v = run_bs_stage(x, value, ops);
   if (x.relu) r.add("BS.RELU", v);
   return v;
 }
@@ -172,14 +163,14 @@ Number record_bn(Recorder& r, const XStage& x, Number value, const ChannelOperan
     if (has_both) {
       r.add("BN.product", static_cast<double>(value) * factor);
     } else {
-      r.add("BN.MUL", run_bn(only_mul(x), value, ops));
+      r.add("BN.MUL", run_bn_stage(only_mul(x), value, ops));
     }
   }
   if (x.alu != Operand::kOff) {
     r.add("BN.ALU operand", operand_number(ops.bn_alu, value));
-    r.add("BN.ALU", run_bn(without_relu(x), value, ops));
+    r.add("BN.ALU", run_bn_stage(without_relu(x), value, ops));
   }
-  value = run_bn(x, value, ops);
+  value = run_bn_stage(x, value, ops);
   if (x.relu) r.add("BN.RELU", value);
   return value;
 }
@@ -209,23 +200,10 @@ double output_number(Element e, uint32_t bits) {
   }
 }
 
-void record_integers(const TaskPlan& t, const Place& at, const ChannelOperands& ops, int32_t ew,
+// The stages behind the sum or the main operand; what OUT_CVT takes.
+template <typename Number>
+Number record_stages(const DpuConfig& dpu, Number x, const ChannelOperands& ops, int32_t ew,
                      Recorder& r) {
-  const DpuConfig& dpu = t.dpu;
-  int32_t x;
-  if (t.is_conv) {
-    const Accumulated sum = accumulate(t.cna, t.feature, t.weights, at.channel, at.y, at.x);
-    r.add("CORE.sum of products", sum.products);
-    if (dpu.ow != Operand::kOff) {
-      r.add("CORE.sum of inputs", sum.inputs);
-      r.add("BS.OW operand", ops.ow);
-    }
-    x = finish_accumulator(t.core, sum, ops.ow);
-    r.add("CORE.accumulator", x);
-  } else {
-    x = t.operands.main.element(at.channel, uint64_t{at.y} * dpu.width + at.x);
-    r.add("DPU_RDMA.main operand", x);
-  }
   x = record_bs(r, dpu.bs, x, ops);
   x = record_bn(r, dpu.bn, x, ops);
   if (dpu.lut.is_on) {
@@ -233,8 +211,10 @@ void record_integers(const TaskPlan& t, const Place& at, const ChannelOperands& 
     r.add("EW.LUT", x);
   }
   if (dpu.ew.operation != EwOperation::kOff) {
-    r.add("EW.operand", ew);
-    r.add("EW.converted operand", convert_ew_operand(dpu.ew, ew));
+    if (!dpu.computes_in_float()) {
+      r.add("EW.operand", ew);
+      r.add("EW.converted operand", convert_ew_operand(dpu.ew, ew));
+    }
     x = run_ew_stage(without_relu(dpu.ew), x, ew);
     r.add("EW", x);
   }
@@ -242,55 +222,33 @@ void record_integers(const TaskPlan& t, const Place& at, const ChannelOperands& 
     x = run_ew_stage(only_relu(dpu.ew), x, ew);
     r.add("EW.RELU", x);
   }
+  return x;
+}
+
+void record_integers(const TaskPlan& t, const Place& at, const ChannelOperands& ops, int32_t ew,
+                     Recorder& r) {
+  const DpuConfig& dpu = t.dpu;
+  int32_t x = integer_input(t, ops, at.channel, at.y, at.x);
+  if (t.is_conv) {
+    const Accumulated sum = accumulate(t.cna, t.feature, t.weights, at.channel, at.y, at.x);
+    r.add("CORE.sum of products", sum.products);
+    if (dpu.ow != Operand::kOff) {
+      r.add("CORE.sum of inputs", sum.inputs);
+      r.add("BS.OW operand", ops.ow);
+    }
+  }
+  r.add(input_name(t), x);
+  x = record_stages(dpu, x, ops, ew, r);
   r.add("OUT_CVT.scaled", static_cast<double>(scale_output(dpu.out, x) - dpu.out.offset));
   r.add("OUT_CVT.with offset", static_cast<double>(scale_output(dpu.out, x)));
 }
 
 void record_floats(const TaskPlan& t, const Place& at, const ChannelOperands& ops, int32_t ew,
                    Recorder& r) {
-  const DpuConfig& dpu = t.dpu;
-  float x;
-  if (t.is_conv) {
-    x = accumulate_float(t.cna, t.feature, t.weights, at.channel, at.y, at.x);
-    r.add("CORE.accumulator", x);
-  } else {
-    const int32_t bits = t.operands.main.element(at.channel, uint64_t{at.y} * dpu.width + at.x);
-    x = half_to_float(static_cast<uint16_t>(bits));
-    r.add("DPU_RDMA.main operand", x);
-  }
-  x = record_bs(r, dpu.bs, x, ops);
-  x = record_bn(r, dpu.bn, x, ops);
-  if (dpu.lut.is_on) {
-    x = look_up_float(dpu.lut, x);
-    r.add("EW.LUT", x);
-  }
-  if (dpu.ew.operation != EwOperation::kOff) {
-    x = run_ew_stage_float(without_relu(dpu.ew), x, ew);
-    r.add("EW", x);
-  }
-  if (dpu.ew.relu) {
-    x = run_ew_stage_float(only_relu(dpu.ew), x, ew);
-    r.add("EW.RELU", x);
-  }
-  r.add("OUT_CVT.scaled", scale_float(dpu.out, x));
-}
-
-uint32_t output_bits(const TaskPlan& t, const Place& at, const ChannelOperands& ops, int32_t ew) {
-  if (t.dpu.computes_in_float()) {
-    const float value = t.is_conv
-                            ? accumulate_float(t.cna, t.feature, t.weights, at.channel, at.y, at.x)
-                            : half_to_float(static_cast<uint16_t>(t.operands.main.element(
-                                  at.channel, uint64_t{at.y} * t.dpu.width + at.x)));
-    return run_float_element(t.dpu, ops, value, ew);
-  }
-  int32_t value;
-  if (t.is_conv) {
-    const Accumulated sum = accumulate(t.cna, t.feature, t.weights, at.channel, at.y, at.x);
-    value = finish_accumulator(t.core, sum, ops.ow);
-  } else {
-    value = t.operands.main.element(at.channel, uint64_t{at.y} * t.dpu.width + at.x);
-  }
-  return run_integer_element(t.dpu, ops, value, ew);
+  float x = float_input(t, at.channel, at.y, at.x);
+  r.add(input_name(t), x);
+  x = record_stages(t.dpu, x, ops, ew, r);
+  r.add("OUT_CVT.scaled", scale_float(t.dpu.out, x));
 }
 
 ElementWrite start(const Position& where, uint64_t address, const Place& at) {
@@ -330,7 +288,7 @@ void explain_task(const TaskPlan& t, uint32_t enable_mask, const RegisterFile& r
     } else {
       record_integers(t, *at, ops, ew, r);
     }
-    write.output = output_number(dpu.out_element, output_bits(t, *at, ops, ew));
+    write.output = output_number(dpu.out_element, run_element(t, ops, at->channel, at->y, at->x));
   }
   add_registers(registers, enable_mask, &write);
   writes->push_back(std::move(write));

@@ -1,5 +1,5 @@
-// The vectorised path: the same results as run_plain, by blocks of pixels and channels on several
-// threads.
+// The vectorised path: the same results as run_elements, by blocks of pixels and channels on
+// several threads.
 #pragma once
 
 #include <vector>

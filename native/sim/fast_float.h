@@ -1,4 +1,4 @@
-// fp16 tasks by blocks of channels on several threads; the same results as run_plain.
+// fp16 tasks by blocks of channels on several threads; the same results as run_elements.
 #pragma once
 
 #include "sim/task.h"

@@ -5,15 +5,9 @@
 namespace rk3588::sim {
 namespace {
 
-constexpr uint32_t kTargetFiller = 0x0000;
 constexpr uint32_t kWordBytes = 8;
 // BASE_ADDRESS holds bits 31..4 of the next segment's address.
 constexpr uint64_t kSegmentAlignment = 16;
-// Both ping-pong enables and "ping-pong by pointer": what every known program writes before each
-// task. Without it later tasks of a chain repeat the first one's output (observed).
-constexpr uint32_t kPointerRearm = 0x0000000e;
-// Pointer and executer cleared: used after a LUT upload only.
-constexpr uint32_t kPointerClear = 0x00000030;
 
 // S_POINTER of the blocks that a stream has to re-arm.
 struct Rearmed {
@@ -23,17 +17,10 @@ struct Rearmed {
   bool ppu_rdma = false;
 };
 
-struct Word {
-  uint32_t target;
-  uint32_t value;
-  uint32_t offset;
-};
-
-Word decode(const uint8_t* bytes) {
+uint64_t load(const uint8_t* bytes) {
   uint64_t word = 0;
   for (int i = kWordBytes - 1; i >= 0; --i) word = word << 8 | bytes[i];
-  return {static_cast<uint32_t>(word >> 48), static_cast<uint32_t>(word >> 16),
-          static_cast<uint32_t>(word & 0xffff)};
+  return word;
 }
 
 class SegmentReader {
@@ -214,7 +201,7 @@ SegmentEnd run_segment(const Memory& memory, RegisterFile& registers, LutTables&
   SegmentReader reader(registers, tables, where);
   bool started = false;
   for (uint32_t i = 0; i < words; ++i) {
-    const Word word = decode(bytes + uint64_t{i} * kWordBytes);
+    const Word word = decode(load(bytes + uint64_t{i} * kWordBytes));
     const uint64_t word_address = address + uint64_t{i} * kWordBytes;
     if (started) {
       if (word.target == kTargetFiller && word.value == 0 && word.offset == 0) continue;

@@ -7,6 +7,25 @@
 
 namespace rk3588::sim {
 
+// A 64-bit command: `value` goes to the register at `offset` of the block with this target.
+struct Word {
+  uint32_t target;
+  uint32_t value;
+  uint32_t offset;
+};
+inline Word decode(uint64_t word) {
+  return {static_cast<uint32_t>(word >> 48), static_cast<uint32_t>(word >> 16),
+          static_cast<uint32_t>(word & 0xffff)};
+}
+
+// A word of zeros, which does nothing.
+inline constexpr uint32_t kTargetFiller = 0;
+// S_POINTER. Both ping-pong enables and "ping-pong by pointer": what every known program writes
+// before each task. Without it later tasks of a chain repeat the first one's output (observed).
+inline constexpr uint32_t kPointerRearm = 0x0e;
+// Pointer and executer cleared: used after a LUT upload only.
+inline constexpr uint32_t kPointerClear = 0x30;
+
 // What a segment asks for at its end.
 struct SegmentEnd {
   uint32_t enable_mask = 0;
@@ -28,5 +47,13 @@ inline constexpr uint32_t kEnableDpu = 0x08;
 inline constexpr uint32_t kEnableDpuRdma = 0x10;
 inline constexpr uint32_t kEnablePpu = 0x20;
 inline constexpr uint32_t kEnablePpuRdma = 0x40;
+// Those that a task may start together.
+inline constexpr uint32_t kConvMask = kEnableCna | kEnableCore | kEnableDpu;
+inline constexpr uint32_t kConvRdmaMask = kConvMask | kEnableDpuRdma;
+inline constexpr uint32_t kFlyingMask = kEnableDpu | kEnableDpuRdma;
+inline constexpr uint32_t kPoolingMask = kEnablePpu | kEnablePpuRdma;
+inline bool is_known_mask(uint32_t mask) {
+  return mask == kConvMask || mask == kConvRdmaMask || mask == kFlyingMask || mask == kPoolingMask;
+}
 
 }  // namespace rk3588::sim

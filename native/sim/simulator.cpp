@@ -5,6 +5,7 @@
 
 #include "sim/counters.h"
 #include "sim/deviation.h"
+#include "sim/dpu_element.h"
 #include "sim/executor.h"
 #include "sim/explain.h"
 #include "sim/fast.h"
@@ -122,7 +123,7 @@ struct Simulator::Impl {
       if (settings.dry_run) {
         // All checks are done.
       } else if (settings.plain) {
-        run_plain(plan);
+        run_elements(plan, nullptr);
       } else {
         fast.run(plan);
       }
@@ -204,7 +205,6 @@ struct Simulator::Impl {
     if (settings.probe) {
       explain_pooling(config, plan, enable_mask, run.registers, *settings.probe, where,
                       &run.facts.writes);
-      bound_writes(&run.facts, 2 * kMostWrites);
       bound_writes(&run.facts, 2 * kMostWrites);
     }
     if (!settings.dry_run) run_pooling(config, plan, settings.plain ? nullptr : &pool);

@@ -29,7 +29,4 @@ struct TaskPlan {
   }
 };
 
-// The literal path: one output element after the other, every stage in 64-bit integers.
-void run_plain(const TaskPlan& task);
-
 }  // namespace rk3588::sim

@@ -21,13 +21,13 @@ def rich_model(*, dtype: DType = DType.INT8, is_external: bool = False) -> bytes
     rng = np.random.default_rng(5)
     builder = ModelBuilder("rich model", name="classifier")
     x = builder.input("image", (1, 7, 5, 3), dtype, random_quantization(rng, dtype, None, None))
-    a = layers.conv(builder, rng, x, oc=19, kh=3, kw=3, name="first")
+    a = layers.conv(builder, rng, x, 19, layers.Window(3, 3), name="first")
     a_spec = builder.spec(a)
     flat = builder.tensor("flat", (1, 7 * 5 * 19), dtype, a_spec.quantization)
     shape = builder.constant("shape", np.array([1, 665], np.int32), is_external=is_external)
     builder.operator("RESHAPE", [a, shape], [flat], options.reshape([1, 665]))
     scores = layers.fully_connected(builder, rng, flat, outputs=4, name="scores")
-    b = layers.conv(builder, rng, x, oc=6, kh=1, kw=1, name="second")
+    b = layers.conv(builder, rng, x, 6, layers.Window(1, 1), name="second")
     real = builder.tensor("map", (1, 7, 5, 6), DType.FLOAT32)
     builder.operator("DEQUANTIZE", [b], [real])
     builder.output(scores)
@@ -43,7 +43,7 @@ def single_operator_model(oc: int = 16) -> bytes:
     builder = ModelBuilder("single")
     quantization = Quantization((0.05,), (-3,))
     x = builder.input("x", (1, 6, 5, 8), DType.INT8, quantization)
-    builder.output(layers.conv(builder, rng, x, oc=oc, kh=3, kw=3))
+    builder.output(layers.conv(builder, rng, x, oc, layers.Window(3, 3)))
     return builder.build()
 
 
@@ -53,7 +53,7 @@ def two_programs_model() -> bytes:
     builder = ModelBuilder("two programs")
     quantization = Quantization((0.05,), (-3,))
     x = builder.input("x", (1, 4, 5, 3), DType.INT8, quantization)
-    a = layers.conv(builder, rng, x, oc=17, kh=3, kw=3)
+    a = layers.conv(builder, rng, x, 17, layers.Window(3, 3))
     flat = builder.tensor("flat", (1, 340), DType.INT8, builder.spec(a).quantization)
     shape = builder.constant("shape", np.array([1, 340], np.int32))
     builder.operator("RESHAPE", [a, shape], [flat], options.reshape([1, 340]))
@@ -68,7 +68,7 @@ def two_subgraphs() -> bytes:
     quantization = Quantization((0.05,), (-3,))
     for channels in (8, 5):
         x = builder.input("x", (1, 6, 5, channels), DType.INT8, quantization)
-        builder.output(layers.conv(builder, rng, x, oc=7, kh=3, kw=1))
+        builder.output(layers.conv(builder, rng, x, 7, layers.Window(3, 1)))
         if channels == 8:
             builder.subgraph("other")
     return builder.build()

@@ -64,13 +64,18 @@ def test_wrong_names_are_noticed():
 
 
 @pytest.mark.parametrize("seed", range(RANDOM_GRAPHS))
-def test_random_programs_rest_on_named_features(seed):
-    assert unnamed(random_graph(seed).content) == set()
+@pytest.mark.parametrize("numerics", ["exact", "fast"])
+def test_random_programs_rest_on_named_features(seed, numerics):
+    assert unnamed(random_graph(seed).content, numerics=numerics) == set()
 
 
-def test_models_rest_on_named_features():
-    models = [*whole_models(), *model_files("layers", "single_op")]
-    assert {model.name: unnamed(model) for model in models if unnamed(model)} == {}
+@pytest.mark.parametrize("numerics", ["exact", "fast"])
+def test_models_rest_on_named_features(numerics):
+    models = whole_models()
+    if numerics == "exact":
+        models = [*models, *model_files("layers", "single_op")]
+    found = {model.name: unnamed(model, numerics=numerics) for model in models}
+    assert {name: modes for name, modes in found.items() if modes} == {}
 
 
 def test_rows_on_several_cores_rest_on_named_features():
@@ -114,7 +119,8 @@ def test_tables_are_kept_by_those_behind_the_one_after_the_load():
 def test_the_self_test_asks_for_every_feature():
     asked: set[str] = set()
     for case in CASES:
-        compiled = compile_model(case.build(), Options()).partitions
+        options = Options.from_mapping({"numerics": case.numerics})
+        compiled = compile_model(case.build(), options).partitions
         found = (parse(item.program) for item in compiled)
         asked.update(use.feature.name for use in features_of(RK3588, found))
     assert set(BY_NAME) - asked == set(WITHOUT_CASE)

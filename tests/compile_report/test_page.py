@@ -86,7 +86,7 @@ def hostile_model() -> bytes:
     rng = np.random.default_rng(0)
     builder = ModelBuilder("hostile")
     x = builder.input(HOSTILE, (1, 9, 13, 3), DType.INT8, Quantization((0.02,), (3,)))
-    y = layers.conv(builder, rng, x, oc=5, kh=3, kw=3)
+    y = layers.conv(builder, rng, x, 5, layers.Window(3, 3))
     z = builder.tensor(HOSTILE, (1, 9, 13, 5), DType.INT8, Quantization((1 / 256,), (-128,)))
     builder.operator("LOGISTIC", [y], [z])
     builder.output(z)

@@ -15,7 +15,8 @@ from delegate.conformance.reference.arithmetic import quantize_multiplier
 # concatenations, slices and reshapes are small: the kernels themselves are always asked.
 COMMON = Filter.parse(
     "*-ConvGroups*:Padding*:PoolPyramids*:Rejected*:DenseShapes*keep_num_dims_1*per_channel:"
-    "*weight_size_5*padding_same_0*:Function*:Joins*:Cuts*:Splits*:Reshapes*"
+    "*weight_size_5*padding_same_0*:Function*:Edges*body_values:Edges.Float*:Edges.Bytes*:"
+    "Joins*:Cuts*:Splits*:Reshapes*"
 )
 SIZE_LIMIT_MACS = 300_000_000
 

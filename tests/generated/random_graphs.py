@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from delegate.conformance.builder import aliases, layers, options
+from delegate.conformance.builder.layers import Window
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.random_layers import (
     Numbers,
-    Window,
     conv,
     depthwise,
     draw_quantization,

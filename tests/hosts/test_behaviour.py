@@ -73,7 +73,7 @@ def conv_model(*, signature: bool = False) -> bytes:
     builder = ModelBuilder("conv")
     quantization = random_quantization(rng, DType.INT8, None, None)
     x = builder.input("x", (1, 6, 5, 4), DType.INT8, quantization, shape_signature=(-1, 6, 5, 4))
-    y = layers.conv(builder, rng, x, oc=7, kh=3, kw=3)
+    y = layers.conv(builder, rng, x, 7, layers.Window(3, 3))
     builder.output(y)
     if signature:
         builder.signature("serving_default", {"x": x}, {"y": y})
@@ -134,8 +134,8 @@ def dynamic_model() -> bytes:
         "dynamic", (1, 1, 1, 4), DType.INT8, quantization, shape_signature=(1, -1, -1, 4)
     )
     builder.operator("RESHAPE", [x, shape], [dynamic], options.reshape([]))
-    first = layers.conv(builder, rng, x, oc=5, kh=1, kw=1, name="still")
-    second = layers.conv(builder, rng, dynamic, oc=3, kh=1, kw=1, name="moving")
+    first = layers.conv(builder, rng, x, 5, layers.Window(1, 1), name="still")
+    second = layers.conv(builder, rng, dynamic, 3, layers.Window(1, 1), name="moving")
     builder.output(first)
     builder.output(second)
     return builder.build()
@@ -147,7 +147,7 @@ def test_a_result_of_a_compiled_model_that_nobody_reads():
     quantization = random_quantization(rng, DType.INT8, None, None)
     x = builder.input("x", (1, 6, 5, 4), DType.INT8, quantization)
     for channels in (7, 3):
-        builder.output(layers.conv(builder, rng, x, oc=channels, kh=3, kw=3))
+        builder.output(layers.conv(builder, rng, x, channels, layers.Window(3, 3)))
     both = compiled(builder.build())
     values = image(rng, 1, 6, 5, 4)
     results = []
@@ -203,7 +203,7 @@ def loop_model() -> bytes:
     following = builder.tensor("following", (1,), DType.INT32)
     builder.operator("ADD", [counter, one], [following], options.add())
     builder.output(following)
-    builder.output(layers.conv(builder, rng, x, oc=6, kh=3, kw=3))
+    builder.output(layers.conv(builder, rng, x, 6, layers.Window(3, 3)))
     return builder.build()
 
 

@@ -19,7 +19,8 @@ from delegate.conformance.builder import (
     fully_connected_model,
 )
 from delegate.conformance.builder.aliases import concatenation
-from delegate.conformance.random_layers import Numbers, Window, conv
+from delegate.conformance.builder.layers import Window
+from delegate.conformance.random_layers import Numbers, conv
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options
 

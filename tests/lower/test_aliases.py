@@ -16,7 +16,8 @@ import delegate
 from delegate.compile.compiler import compile_model
 from delegate.conformance.builder import ModelBuilder, layers
 from delegate.conformance.builder.aliases import concatenation, slice_of, split
-from delegate.conformance.random_layers import Numbers, Window, conv, depthwise
+from delegate.conformance.builder.layers import Window
+from delegate.conformance.random_layers import Numbers, conv, depthwise
 from delegate.host.runtimes import find_runtime
 from delegate.lower.lowering import lower_partition
 from delegate.model.graph import DType, Quantization

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder.aliases import reshape
+from delegate.conformance.builder.aliases import expand_dims, reshape, squeeze
 from delegate.model.graph import DType
 from delegate.options import Options
 from tests.lower.test_aliases import Net, check
@@ -37,8 +37,8 @@ def test_detections_of_several_sizes_are_joined_by_pixels(channels: int) -> None
 def test_squeezed_and_expanded() -> None:
     net = Net(1, 9, 33)
     x = net.conv(net.input(), 17)
-    y = reshape(net.builder, x, (9, 17), "squeezed", "SQUEEZE")
-    z = reshape(net.builder, y, (1, 9, 17), "expanded", "EXPAND_DIMS")
+    y = squeeze(net.builder, x, (9, 17))
+    z = expand_dims(net.builder, y, (1, 9, 17))
     again = reshape(net.builder, z, (1, 3, 3, 17), "again")
     check(net.model(net.conv(again, 5), reshape(net.builder, z, (9, 1, 17), "list")))
 

@@ -32,6 +32,9 @@ class Binding:
     fill: int = 0
     # height, width, channels, window_h, window_w, step_h, step_w, top, left
     fold: tuple[int, ...] = ()
+    # scale, zero point, element
+    affine: tuple[float, int, int] | None = None
+    table: bytes = b""
 
     def __post_init__(self) -> None:
         if self.surfaces is None:
@@ -66,7 +69,7 @@ class ProgramSpec:
     )
     tasks: list[dict[str, Any]] = field(default_factory=lambda: [{}])
     layers: list[str] = field(default_factory=lambda: ["layer"])
-    version: int = 3
+    version: int = 4
     chip: str = "rk3588"
     checksum: int | None = None
 
@@ -125,7 +128,8 @@ class ProgramSpec:
         for dimension in reversed(x.shape):
             b.PrependInt32(dimension)
         shape = b.EndVector()
-        b.StartObject(23)
+        table = b.CreateByteVector(x.table) if x.table else 0
+        b.StartObject(27)
         b.PrependInt32Slot(0, x.tensor, 0)
         b.PrependUOffsetTRelativeSlot(1, name, 0)
         b.PrependUOffsetTRelativeSlot(2, shape, 0)
@@ -139,6 +143,11 @@ class ProgramSpec:
         b.PrependInt8Slot(13, x.fill, 0)
         for slot, value in enumerate(x.fold, 14):
             b.PrependUint32Slot(slot, value, 0)
+        if x.affine is not None:
+            b.PrependFloat32Slot(23, x.affine[0], 0.0)
+            b.PrependInt32Slot(24, x.affine[1], 0)
+            b.PrependUint8Slot(25, x.affine[2], 0)
+        b.PrependUOffsetTRelativeSlot(26, table, 0)
         return int(b.EndObject())
 
     def _relocs(self, b: Any) -> int:

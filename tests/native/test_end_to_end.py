@@ -136,7 +136,7 @@ def sliced_model() -> bytes:
     quantization = random_quantization(rng, DType.INT8, None, None)
     x = builder.input("x", (1, 6, 40, 5), DType.INT8, quantization, shape_signature=(-1, 6, 40, 5))
     for begin, size in (((0, 0, 33, 0), (-1, 6, 4, 32)), ((0, 0, 0, 16), (-1, 6, 4, 16))):
-        x = layers.conv(builder, rng, x, oc=32, kh=3, kw=3)
+        x = layers.conv(builder, rng, x, 32, layers.Window(3, 3))
         spec = builder.spec(x)
         y = builder.tensor(
             f"slice{x}", (1, *size[1:]), spec.dtype, spec.quantization, shape_signature=size
@@ -144,7 +144,7 @@ def sliced_model() -> bytes:
         numbers = (builder.constant(f"n{x}_{v}", np.array(v, np.int32)) for v in (begin, size))
         builder.operator("SLICE", (x, *numbers), (y,), options.empty(), version=2)
         x = y
-    builder.output(layers.conv(builder, rng, x, oc=9, kh=1, kw=1))
+    builder.output(layers.conv(builder, rng, x, 9, layers.Window(1, 1)))
     return builder.build()
 
 

@@ -30,7 +30,7 @@ def addition() -> tuple[ModelBuilder, int]:
 def convolution() -> tuple[ModelBuilder, int]:
     builder = ModelBuilder()
     x = builder.input("x", SHAPE, DType.INT8, Quantization((0.5,), (3,)))
-    builder.output(layers.conv(builder, np.random.default_rng(0), x, oc=19, kh=3, kw=3))
+    builder.output(layers.conv(builder, np.random.default_rng(0), x, 19, layers.Window(3, 3)))
     return builder, x + 1  # the weights
 
 

@@ -12,12 +12,15 @@ from delegate.errors import DeviceError, ProgramError, UsageError
 from tests.native.program_builder import (
     CONSTANTS,
     FP16,
+    FP32,
     INPUT,
     INT8,
+    INT16,
     INT32,
     OUTPUT,
     REGCMD,
     SCRATCH,
+    UINT8,
     Binding,
     ProgramSpec,
     checksum_place,
@@ -99,7 +102,36 @@ def test_a_folded_input_is_taken_in_its_own_shape():
     assert executable.inputs == ((1, "tensor1", (1, 9, 7, 3), np.dtype(np.uint8)),)
 
 
+def test_float32_edges_are_taken_in_their_own_type():
+    edges = {"element": FP32, "affine": (0.5, 130, UINT8)}
+    spec = ProgramSpec(
+        [nhwc(1, (1, 5, 3, 19), INPUT, **edges)], [nhwc(2, (2, 3, 17), OUTPUT, **edges)]
+    )
+    (output,) = _native.Executable(spec.build(), "null").run([np.zeros((1, 5, 3, 19), np.float32)])
+    assert output.dtype == np.float32
+    assert (output == -1).all()  # of 0 on the device, 128 as uint8
+
+
 VIOLATIONS = {
+    "table short": (in_binding(table=bytes(255)), "impossible table"),
+    "table of an output": (
+        small(outputs=[nhwc(2, (1, 5, 3, 7), OUTPUT, table=bytes(256))]), "impossible table"),
+    "table of wide elements": (in_binding(element=FP16, table=bytes(256)), "impossible table"),
+    "table and scale": (
+        in_binding(element=FP32, affine=(0.5, 0, INT8), table=bytes(256)), "impossible table"),
+    "scale of bytes": (in_binding(affine=(0.5, 0, INT8)), "impossible quantisation"),
+    "scale negative": (
+        in_binding(element=FP32, affine=(-0.5, 0, INT8)), "impossible quantisation"),
+    "scale infinite": (
+        in_binding(element=FP32, affine=(np.inf, 0, INT8)), "impossible quantisation"),
+    "scale no number": (
+        in_binding(element=FP32, affine=(np.nan, 0, INT8)), "impossible quantisation"),
+    "zero point of int8": (
+        in_binding(element=FP32, affine=(0.5, 128, INT8)), "impossible quantisation"),
+    "zero point of uint8": (
+        in_binding(element=FP32, affine=(0.5, -1, UINT8)), "impossible quantisation"),
+    "wide levels": (in_binding(element=FP32, affine=(0.5, 0, INT16)), "impossible quantisation"),
+    "levels of no type": (in_binding(element=FP32, affine=(0.5, 0, 6)), "unknown element type"),
     "fold lanes": (folded((9, 7, 3, 2, 3, 2, 2, 1, 0)), "fold and channels differ"),
     "fold window 0": (folded((9, 7, 3, 0, 2, 2, 2, 1, 0)), "impossible fold"),
     "fold step 0": (folded((9, 7, 3, 2, 2, 0, 2, 1, 0)), "impossible fold"),

@@ -25,6 +25,7 @@ from delegate.lower.task import (
     Ref,
     Source,
 )
+from delegate.npu.format_version import FORMAT_VERSION
 from delegate.npu.program import build_program, parse, serialize
 from delegate.npu.program_reader import open_program
 from delegate.npu.program_writer import checksum_position
@@ -280,8 +281,8 @@ def test_a_flipped_bit_is_refused_by_the_checksum(data):
 
 
 def test_another_version_is_refused(program, data, monkeypatch):
-    monkeypatch.setattr("delegate.npu.program_writer.FORMAT_VERSION", 4)
-    with pytest.raises(ProgramError, match="format version 4"):
+    monkeypatch.setattr("delegate.npu.program_writer.FORMAT_VERSION", FORMAT_VERSION + 1)
+    with pytest.raises(ProgramError, match=f"format version {FORMAT_VERSION + 1}"):
         parse(serialize(program))
 
 

@@ -33,7 +33,7 @@ def start(dtype: DType, shape: tuple[int, ...] = SHAPES[0]) -> tuple[ModelBuilde
 
 
 def convolved(builder: ModelBuilder, x: int, channels: int = 24) -> int:
-    return layers.conv(builder, np.random.default_rng(3), x, oc=channels, kh=1, kw=1)
+    return layers.conv(builder, np.random.default_rng(3), x, channels, layers.Window(1, 1))
 
 
 def scaled(builder: ModelBuilder, x: int, factor: float = 1.0, shift: int = 0) -> Quantization:
@@ -100,6 +100,43 @@ def test_hard_swish_of_four_nodes_is_one_table(dtype: DType) -> None:
     part = function(builder, "MUL", (relu6, sixth), scaled(builder, x, 0.2), options.mul())
     builder.output(product(builder, x, part, Activation.RELU6))
     assert table_layers(run(builder.build())) == [(0, 1, 2, 3)]
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("other", ["itself", "constant"])
+def test_additions_of_one_value_are_equal_for_all_its_values(dtype: DType, other: str) -> None:
+    """Also where one of them lies between two results: no setting of the registers is equal to the
+    kernels' own roundings then.
+    """
+    rng = np.random.default_rng(7)
+    low, high = RANGES[dtype]
+    for _ in range(40):
+        builder = ModelBuilder("addition")
+        scales = np.exp(rng.uniform(-6, 1, 2)).tolist()
+        zeros = rng.integers(low, high + 1, 3).tolist()
+        kind = np.int8 if dtype is DType.INT8 else np.uint8
+        some, fixed = rng.integers(low, high + 1, 2).tolist()
+        a = b = builder.input(
+            "input", (1, 16, 16, 1), dtype, Quantization((scales[0],), (zeros[0],))
+        )
+        total = 2 * scales[0] * (some - zeros[0])
+        if other == "constant":
+            quantization = Quantization((scales[1],), (zeros[1],))
+            b = builder.constant("constant", np.array([fixed], kind), quantization)
+            total = total / 2 + scales[1] * (fixed - zeros[1])
+        output_scale = max(abs(total), min(scales)) / (int(rng.integers(1, 128)) + 0.5)
+        pair = (a, b) if rng.random() < 0.5 else (b, a)
+        activation = list(Activation)[int(rng.integers(3))]
+        y = layers.add(
+            builder, *pair, activation=activation, output_scale=output_scale,
+            output_zero_point=zeros[2],
+        )  # fmt: skip
+        builder.output(y)
+        model = builder.build()
+        (compiled,) = compile_model(model, Options()).partitions
+        values = (np.arange(256) + low).astype(kind).reshape(1, 16, 16, 1)
+        results = Executable(compiled.program, "simulator").run([values])
+        np.testing.assert_array_equal(results[0], kernel_results(model, values))
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
@@ -232,7 +269,9 @@ def test_a_value_that_is_read_again_is_not_written_over() -> None:
 def test_every_job_loads_what_it_uses(cores: str) -> None:
     builder, x = start(DType.INT8, (1, 64, 48, 24))
     for _ in range(3):
-        x = silu(builder, layers.conv(builder, np.random.default_rng(1), x, oc=24, kh=3, kw=3))
+        x = silu(
+            builder, layers.conv(builder, np.random.default_rng(1), x, 24, layers.Window(3, 3))
+        )
     builder.output(convolved(builder, x))
     model = builder.build()
     split = Options(cores=cores, split_rows="always" if cores == "all" else "auto")

@@ -185,8 +185,6 @@ def test_a_decision_by_name_would_be_found(text: str) -> None:
 
 def test_only_operators_files_decide_by_an_operators_name() -> None:
     for name, tree in MODULES.items():
-        # The suite's grids, and what builds models, say which operator a model shall have.
-        makes_models = name.endswith("_grid") or name.startswith("delegate.conformance.builder.")
-        if room(name) != "ops" and not makes_models:
+        if room(name) != "ops":
             found = [ast.unparse(node) for node in operator_names_decided_by(tree)]
             assert not found, f"{name}: {found}"

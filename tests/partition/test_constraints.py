@@ -95,7 +95,7 @@ def padding(
     y = b.tensor("y", (1, 10 + top, 9, 5 + channels), DType.INT8, per_tensor(0.5, 3))
     b.operator("PAD", (x, b.constant("amounts", amounts)), (y,), options.empty())
     if reader:
-        y = layers.conv(b, np.random.default_rng(0), y, oc=4, kh=3, kw=3, padding=scheme)
+        y = layers.conv(b, np.random.default_rng(0), y, 4, layers.Window(3, 3, padding=scheme))
     b.output(y)
     return read_graph(b.build())
 
@@ -323,6 +323,19 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_input(addition(), 1, dtype=DType.INT32), "is INT32"),
         (lambda: with_input(conv(), X, quantization=None), "INT8 without quantisation"),
     ],
+    "quantised_or_float32_input": [
+        (lambda: with_input(function("QUANTIZE"), X, dtype=DType.INT16), "is INT16"),
+        (lambda: with_input(function("QUANTIZE"), X, quantization=None), "without quantisation"),
+    ],
+    "quantised_output": [
+        (lambda: with_output(function("QUANTIZE"), dtype=DType.INT16), "is INT16"),
+        (lambda: with_output(function("QUANTIZE"), quantization=None), "without quantisation"),
+    ],
+    "quantised_input": [
+        (lambda: with_input(function("DEQUANTIZE"), X, dtype=DType.FLOAT16), "is FLOAT16"),
+        (lambda: with_input(function("DEQUANTIZE"), X, quantization=None), "without quantisation"),
+    ],
+    "float32_output": [(lambda: function("DEQUANTIZE"), "is INT8")],
     "options_known": [(lambda: with_node(conv(), options=None), "missing")],
     "activation_supported": [
         (lambda: with_options(conv(), activation=Activation.TANH), "it is TANH"),

@@ -218,15 +218,15 @@ def three_partitions() -> Graph:
     rng = np.random.default_rng(0)
     b = ModelBuilder()
     x = b.input("x", (1, 6, 5, 4), DType.INT8, random_quantization(rng, DType.INT8))
-    x = layers.conv(b, rng, x, oc=4, kh=1, kw=1)
+    x = layers.conv(b, rng, x, 4, layers.Window(1, 1))
     for stage in range(2):
         y = b.tensor(f"y{stage}", b.spec(x).shape, DType.INT8, b.spec(x).quantization)
         b.operator("NEG", (x,), (y,))
         if stage == 0:
-            x = layers.conv(b, rng, y, oc=4, kh=3, kw=3)
-            x = layers.conv(b, rng, x, oc=4, kh=1, kw=1)
+            x = layers.conv(b, rng, y, 4, layers.Window(3, 3))
+            x = layers.conv(b, rng, x, 4, layers.Window(1, 1))
         else:
-            x = layers.conv(b, rng, y, oc=64, kh=1, kw=1)
+            x = layers.conv(b, rng, y, 64, layers.Window(1, 1))
     b.output(x)
     return read_graph(b.build())
 

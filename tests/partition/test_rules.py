@@ -66,7 +66,9 @@ def padded() -> Graph:
     y = b.tensor("y", (1, 7, 8, 4), DType.INT8, SCALING)
     b.operator("PAD", (x, b.constant("amounts", amounts)), (y,), options.empty())
     b.output(
-        layers.conv(b, np.random.default_rng(0), y, oc=4, kh=3, kw=3, padding=layers.Padding.VALID)
+        layers.conv(
+            b, np.random.default_rng(0), y, 4, layers.Window(3, 3, padding=layers.Padding.VALID)
+        )
     )
     return read_graph(b.build())
 

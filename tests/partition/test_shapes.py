@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from delegate.conformance.builder import options
-from delegate.conformance.builder.aliases import reshape
+from delegate.conformance.builder.aliases import expand_dims, squeeze
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.pooling import mean, pool, reduce_max
 from delegate.conformance.builder.resizing import resize
@@ -119,8 +119,8 @@ MAKERS: dict[str, Callable[[ModelBuilder, int], int]] = {
     "RESHAPE to what is left": lambda b, x: reshaped(b, x, (1, -1, 16)),
     "RESHAPE to one image": lambda b, x: reshaped(b, x, (1, 1, -1, 16)),
     "RESHAPE to a fixed shape": lambda b, x: reshaped(b, x, (1, 6, 16)),
-    "SQUEEZE": lambda b, x: reshape(b, x, (6, 16), "y", "SQUEEZE"),
-    "EXPAND_DIMS": lambda b, x: reshape(b, x, (1, 1, 1, 6, 16), "y", "EXPAND_DIMS"),
+    "SQUEEZE": lambda b, x: squeeze(b, x, (6, 16)),
+    "EXPAND_DIMS": lambda b, x: expand_dims(b, x, (1, 1, 1, 6, 16)),
     "SAME": lambda b, x: pool(b, "MAX_POOL_2D", x, 3, 2, 2, 3),
     "VALID": lambda b, x: pool(b, "AVERAGE_POOL_2D", x, 1, 2, 2, 3, Padding.VALID),
     "MEAN": lambda b, x: mean(b, x, Quantization((0.1,), (0,)), keep_dims=True),

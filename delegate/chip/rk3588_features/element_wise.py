@@ -55,6 +55,20 @@ ELEMENT_WISE: Final = (
         },
     ),
     Feature(
+        "ew_addition_behind_convolution",
+        "the same in a convolution's own task: two readers take turns with the tensor's surfaces",
+        Rank.SILICON,
+        "Mesa: additions, behind a convolution",
+        "additions are tasks of their own",
+        {
+            **_EW_MEMORY,
+            **_PER_PIXEL,
+            _CNA: _ON,
+            "DPU_RDMA.RDMA_FEATURE_MODE_CFG.COMB_USE": (5,),
+            "DPU_RDMA.RDMA_FEATURE_MODE_CFG.MRDMA_DISABLE": _OFF,
+        },
+    ),
+    Feature(
         "ew_addition_per_channel",
         "EW adds a number per channel from memory",
         Rank.VENDOR,

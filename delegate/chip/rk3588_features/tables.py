@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from delegate.chip.features import Feature, Rank
+from delegate.chip.features import NONZERO, Feature, Rank
 
 _ON, _OFF = (1,), (0,)
+_CNA: Final = "ENABLE.OPERATION_ENABLE.CNA"
 
 TABLES: Final = (
     Feature(
@@ -37,6 +38,34 @@ TABLES: Final = (
             "128 too much in runs of equal entries and near 0, in fp16 (entries here bear that)",
             "a quotient of 0 read as 4",
         ),
+    ),
+    Feature(
+        "table_behind_convolution",
+        "the tables are looked up in a convolution's own task, between entries too",
+        Rank.VENDOR,
+        "vendor: activations behind convolutions",
+        "numerics=fast makes tasks of their own of functions",
+        {_CNA: _ON, "DPU.EW_CFG.EW_BYPASS": _OFF, "DPU.EW_CFG.EW_LUT_BYPASS": _OFF},
+    ),
+    Feature(
+        "sum_behind_table",
+        "EW adds to what was found in the tables",
+        Rank.DOCUMENTED,
+        "manual; vendor: EW's operation behind the table, with a register as operand",
+        "numerics=fast makes tasks of their own of functions",
+        {
+            "DPU.EW_CFG.EW_BYPASS": _OFF,
+            "DPU.EW_CFG.EW_LUT_BYPASS": _OFF,
+            "DPU.EW_CFG.EW_OP_BYPASS": _OFF,
+        },
+    ),
+    Feature(
+        "table_elsewhere",
+        "the tables' ranges begin at any value, not with LO at 0",
+        Rank.DOCUMENTED,
+        "manual",
+        "one function per load, or none in a convolution's own task",
+        {"DPU.EW_CFG.EW_LUT_BYPASS": _OFF, "DPU.LUT_LE_END.LUT_LE_END": NONZERO},
     ),
     Feature(
         "kept_table",

@@ -67,18 +67,34 @@ def slice_of(
     return y
 
 
-def reshape(
-    builder: ModelBuilder, x: int, shape: Sequence[int], name: str = "reshaped", op: str = "RESHAPE"
+def reshape(builder: ModelBuilder, x: int, shape: Sequence[int], name: str = "reshaped") -> int:
+    """``x`` in another shape."""
+    return _reshaped(builder, "RESHAPE", x, shape, name, shape)
+
+
+def squeeze(builder: ModelBuilder, x: int, shape: Sequence[int], name: str = "squeezed") -> int:
+    """``x`` without its dimensions of 1, which gives ``shape``."""
+    return _reshaped(builder, "SQUEEZE", x, shape, name, None)
+
+
+def expand_dims(builder: ModelBuilder, x: int, shape: Sequence[int], name: str = "expanded") -> int:
+    """``x`` with one more dimension of 1, where ``shape`` has the first that is new."""
+    same = sum(a == b for a, b in zip(builder.spec(x).shape, shape, strict=False))
+    return _reshaped(builder, "EXPAND_DIMS", x, shape, name, same)
+
+
+def _reshaped(
+    builder: ModelBuilder,
+    op: str,
+    x: int,
+    shape: Sequence[int],
+    name: str,
+    numbers: int | Sequence[int] | None,
 ) -> int:
-    """``x`` in another shape, by RESHAPE, SQUEEZE (of dimensions of 1) or EXPAND_DIMS (of the first
-    dimension that is new).
-    """
     spec = builder.spec(x)
     y = builder.tensor(name, tuple(shape), spec.dtype, spec.quantization)
-    if op == "SQUEEZE":
-        builder.operator(op, (x,), (y,), options.empty())
-        return y
-    same = sum(a == b for a, b in zip(spec.shape, shape, strict=False))
-    numbers = np.array(shape if op == "RESHAPE" else same, np.int32)
-    builder.operator(op, (x, builder.constant(f"{name}/numbers", numbers)), (y,), options.empty())
+    inputs = [x]
+    if numbers is not None:
+        inputs.append(builder.constant(f"{name}/numbers", np.array(numbers, np.int32)))
+    builder.operator(op, inputs, (y,), options.empty())
     return y

@@ -66,44 +66,58 @@ def output_size(
     return rows
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Kernel, strides, dilations and padding of a convolution, height before width.
+
+    ``declared_size``: height and width that the file shall claim for the output, right or not.
+    """
+
+    kh: int = 1
+    kw: int = 1
+    sh: int = 1
+    sw: int = 1
+    dh: int = 1
+    dw: int = 1
+    padding: Padding = Padding.SAME
+    declared_size: tuple[int, int] | None = None
+
+    def output_size(self, h: int, w: int) -> tuple[int, int]:
+        """Height and width of what a convolution of h x w produces. Raises ValueError."""
+        return self.declared_size or (
+            output_size(h, self.kh, self.sh, self.dh, self.padding),
+            output_size(w, self.kw, self.sw, self.dw, self.padding),
+        )
+
+    @property
+    def option_values(self) -> tuple[Padding, int, int, int, int]:
+        """Padding, strides and dilations, in the order of the operators' options."""
+        return self.padding, self.sh, self.sw, self.dh, self.dw
+
+
 def conv(
     builder: ModelBuilder,
     rng: np.random.Generator,
     x: int,
-    *,
     oc: int,
-    kh: int,
-    kw: int,
-    sh: int = 1,
-    sw: int = 1,
-    dh: int = 1,
-    dw: int = 1,
-    padding: Padding = Padding.SAME,
+    window: Window,
+    *,
     groups: int = 1,
     arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
     name: str = "conv",
-    declared_size: tuple[int, int] | None = None,
 ) -> int:
-    """CONV_2D: filter OHWI [oc, kh, kw, c / groups], per-channel along axis 0.
-
-    ``declared_size``: height and width that the file shall claim for the output, right or not.
-    """
+    """CONV_2D: filter OHWI [oc, kh, kw, c / groups], per-channel along axis 0."""
     n, h, w, c = builder.spec(x).shape
-    rows, columns = declared_size or (
-        output_size(h, kh, sh, dh, padding),
-        output_size(w, kw, sw, dw, padding),
-    )
-    shape = (n, rows, columns, oc)
     return _weighted(
         builder,
         rng,
         x,
         op="CONV_2D",
         int8_version=3,
-        filter_shape=(oc, kh, kw, c // groups),
+        filter_shape=(oc, window.kh, window.kw, c // groups),
         axis=0,
-        output_shape=shape,
-        operator_options=options.conv_2d(padding, sh, sw, dh, dw, arithmetic.activation),
+        output_shape=(n, *window.output_size(h, w), oc),
+        operator_options=options.conv_2d(*window.option_values, arithmetic.activation),
         arithmetic=arithmetic,
         name=name,
     )
@@ -113,41 +127,26 @@ def depthwise(
     builder: ModelBuilder,
     rng: np.random.Generator,
     x: int,
+    window: Window,
     *,
-    kh: int,
-    kw: int,
-    sh: int = 1,
-    sw: int = 1,
-    dh: int = 1,
-    dw: int = 1,
-    padding: Padding = Padding.SAME,
     multiplier: int = 1,
     arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
     name: str = "depthwise",
-    declared_size: tuple[int, int] | None = None,
 ) -> int:
-    """DEPTHWISE_CONV_2D: filter 1HWO [1, kh, kw, c * multiplier], per-channel along axis 3.
-
-    ``declared_size``: as for ``conv``.
-    """
+    """DEPTHWISE_CONV_2D: filter 1HWO [1, kh, kw, c * multiplier], per-channel along axis 3."""
     n, h, w, c = builder.spec(x).shape
     oc = c * multiplier
-    rows, columns = declared_size or (
-        output_size(h, kh, sh, dh, padding),
-        output_size(w, kw, sw, dw, padding),
-    )
-    shape = (n, rows, columns, oc)
     return _weighted(
         builder,
         rng,
         x,
         op="DEPTHWISE_CONV_2D",
         int8_version=3,
-        filter_shape=(1, kh, kw, oc),
+        filter_shape=(1, window.kh, window.kw, oc),
         axis=3,
-        output_shape=shape,
+        output_shape=(n, *window.output_size(h, w), oc),
         operator_options=options.depthwise_conv_2d(
-            padding, sh, sw, dh, dw, arithmetic.activation, multiplier
+            *window.option_values, arithmetic.activation, multiplier
         ),
         arithmetic=arithmetic,
         name=name,

@@ -28,19 +28,11 @@ from delegate.conformance.builder.table_writer import (
     write_subgraph,
 )
 from delegate.model.graph import DType, Quantization
+from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_operators import BUILTIN_OPERATORS, CUSTOM
 from delegate.model.tflite_schema import FILE_IDENTIFIER, SCHEMA_VERSION, ModelSlot
 
-_NUMPY_TYPES: dict[np.dtype[np.generic], DType] = {
-    np.dtype(np.float32): DType.FLOAT32,
-    np.dtype(np.float16): DType.FLOAT16,
-    np.dtype(np.int32): DType.INT32,
-    np.dtype(np.uint8): DType.UINT8,
-    np.dtype(np.int64): DType.INT64,
-    np.dtype(np.bool_): DType.BOOL,
-    np.dtype(np.int16): DType.INT16,
-    np.dtype(np.int8): DType.INT8,
-}
+_DTYPES = {kind: dtype for dtype, kind in NUMPY_TYPES.items()}
 
 
 class ModelBuilder:
@@ -126,7 +118,7 @@ class ModelBuilder:
             self._external[buffer] = content
         else:
             self._buffers.append(content)
-        kind = dtype if dtype is not None else _NUMPY_TYPES[values.dtype]
+        kind = dtype if dtype is not None else _DTYPES[values.dtype]
         dims = tuple(values.shape) if shape is None else tuple(shape)
         return self._add_tensor(name, dims, kind, quantization, buffer, (), False, is_sparse)
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from delegate.conformance.builder import layers
-from delegate.conformance.builder.layers import DEFAULT_ARITHMETIC, Arithmetic
+from delegate.conformance.builder.layers import DEFAULT_ARITHMETIC, Arithmetic, Window
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.ranges import LIMITS, add_operand_scale, random_quantization
 from delegate.model.graph import Activation, DType, Padding
@@ -43,21 +43,8 @@ def conv_model(
     builder = ModelBuilder("conv_2d")
     quantization = random_quantization(rng, dtype, input_scale, input_zero_point)
     x = builder.input("input", (batch, h, w, ic), dtype, quantization)
-    y = layers.conv(
-        builder,
-        rng,
-        x,
-        oc=oc,
-        kh=kh,
-        kw=kw,
-        sh=sh,
-        sw=sw,
-        dh=dh,
-        dw=dw,
-        padding=padding,
-        groups=groups,
-        arithmetic=arithmetic,
-    )
+    window = Window(kh, kw, sh, sw, dh, dw, padding)
+    y = layers.conv(builder, rng, x, oc, window, groups=groups, arithmetic=arithmetic)
     builder.output(y)
     return builder.build()
 
@@ -86,20 +73,8 @@ def depthwise_model(
     builder = ModelBuilder("depthwise_conv_2d")
     quantization = random_quantization(rng, dtype, input_scale, input_zero_point)
     x = builder.input("input", (batch, h, w, c), dtype, quantization)
-    y = layers.depthwise(
-        builder,
-        rng,
-        x,
-        kh=kh,
-        kw=kw,
-        sh=sh,
-        sw=sw,
-        dh=dh,
-        dw=dw,
-        padding=padding,
-        multiplier=multiplier,
-        arithmetic=arithmetic,
-    )
+    window = Window(kh, kw, sh, sw, dh, dw, padding)
+    y = layers.depthwise(builder, rng, x, window, multiplier=multiplier, arithmetic=arithmetic)
     builder.output(y)
     return builder.build()
 
@@ -162,8 +137,8 @@ def add_model(
         quantization = random_quantization(rng, dtype, scales[1], zero_points[1])
         if is_constant:
             low, high = LIMITS[dtype]
-            kind = np.int8 if dtype is DType.INT8 else np.uint8
-            b = builder.constant("b", rng.integers(low, high + 1, dims, dtype=kind), quantization)
+            values = rng.integers(low, high + 1, dims, dtype.element.dtype)
+            b = builder.constant("b", values, quantization)
         else:
             b = builder.input("b", dims, dtype, quantization)
     y = layers.add(
@@ -203,20 +178,9 @@ def conv_conv_add_model(
     builder = ModelBuilder("conv_conv_add")
     quantization = random_quantization(rng, dtype, input_scale, input_zero_point)
     x = builder.input("input", (1, h, w, ic), dtype, quantization)
+    window = Window(kh, kw, sh, sw, padding=padding)
     first, second = (
-        layers.conv(
-            builder,
-            rng,
-            x,
-            oc=oc,
-            kh=kh,
-            kw=kw,
-            sh=sh,
-            sw=sw,
-            padding=padding,
-            arithmetic=arithmetic,
-            name=name,
-        )
+        layers.conv(builder, rng, x, oc, window, arithmetic=arithmetic, name=name)
         for name in ("first", "second")
     )
     a, b = (second, first) if is_swapped else (first, second)

@@ -138,6 +138,7 @@
           row.addEventListener("toggle", () => { 
             if (row.childElementCount > 1) return;
             if (layer.tiling) row.append(el("p", { class: "detail" }, `Tiling: ${layer.tiling}`));
+            if (layer.difference) row.append(el("p", { class: "detail" }, `One task for nodes ${layer.nodes.join(", ")}: at most ${layer.difference.most_lsb} LSB from TensorFlow Lite, ${(100 * layer.difference.share).toFixed(1)} % of the results differ by model`));
             row.append(tiles(data.tiles[number_of][i]));
           });
           box.append(row);

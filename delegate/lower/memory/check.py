@@ -3,8 +3,9 @@
 In: the layers in execution order, with all addresses. Every 16 bytes of memory have a content: a
 tensor, spare lanes, or nothing yet. Tasks write as ``footprint.accesses`` says. Before a layer
 runs, and after it, all of its operands must be there; in the end all of the partition's outputs.
-This knows where tensors lie, but nothing of why: a mistake in the plan, in the order or in the
-placement shows here and not in a result.
+Of what a layer writes for itself, a later task of it must read some of every surface. This knows
+where tensors lie, but nothing of why: a mistake in the plan, in the order or in the placement shows
+here and not in a result.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from delegate.model.partition import Partition
 NOTHING = -1
 SPARE = -2
 WORK = -3
-"""Contents that are no tensor's: nobody wrote yet; lanes without a value; a layer's own sums."""
+"""Contents that are no tensor's: nobody wrote yet; lanes without a value; and, from ``WORK`` down,
+the surfaces that a layer writes for itself, one number each.
+"""
 
 _WRITABLE = (BufferId.SCRATCH, BufferId.INPUT, BufferId.OUTPUT)
 
@@ -75,6 +78,8 @@ class _Checker:
             buffer: np.full(-(-sizes[buffer] // ATOM_BYTES), NOTHING, np.int32)
             for buffer in _WRITABLE
         }
+        self._unread: dict[int, str] = {}  # tiles by the numbers of surfaces in the work area
+        self._next = WORK
         # The host's buffer has content everywhere.
         self._content[BufferId.INPUT][:] = SPARE
 
@@ -93,12 +98,15 @@ class _Checker:
         for tensor, _ in footprint.reads:
             self.require(tensor, node, "is not there when it is read")
         self._content[BufferId.SCRATCH][self._work.start // ATOM_BYTES :] = NOTHING
+        self._unread = {}
         result = self._tensors[footprint.result]
         replaced = self._in_place.get(footprint.result)
         for task in layer.tasks:
             if replaced is not None and not _is_byte_by_byte(task):
                 raise _refusal(node, f"{task.tile} overwrites bytes before it reads them")
             self._run(node, task, result)
+        for tile in self._unread.values():
+            raise _refusal(node, f"{tile} writes what no task reads where it lies")
         for tensor, _ in footprint.reads:
             if tensor != replaced:
                 self.require(tensor, node, "is overwritten while it is read")
@@ -107,13 +115,19 @@ class _Checker:
     def _run(self, node: int, task: Task, result: DeviceTensor) -> None:
         for access in accesses(task):
             if access.is_write:
-                self._write(node, access, result)
-                continue
-            is_constant = access.start.buffer not in _WRITABLE
-            if not is_constant and (self._window(node, access) == NOTHING).any():
-                raise _refusal(node, f"{access.what} of {task.tile} is read before it is written")
+                self._write(node, task.tile, access, result)
+            elif access.start.buffer in _WRITABLE:
+                self._read(node, task.tile, access)
 
-    def _write(self, node: int, access: Access, result: DeviceTensor) -> None:
+    def _read(self, node: int, tile: str, access: Access) -> None:
+        window = self._window(node, access)
+        if (window == NOTHING).any():
+            raise _refusal(node, f"{access.what} of {tile} is read before it is written")
+        if self._unread:
+            for content in np.unique(window).tolist():
+                self._unread.pop(content, None)
+
+    def _write(self, node: int, tile: str, access: Access, result: DeviceTensor) -> None:
         buffer, first = access.start.buffer, access.start.offset
         in_work = buffer is BufferId.SCRATCH and first >= self._work.start
         begin, end = (self._work.start, self._work.end) if in_work else _extent(result)
@@ -125,8 +139,14 @@ class _Checker:
                 f"tensor {result.index}, {begin}..{end - 1} of {result.location.buffer.name}",
             )
         window = self._window(node, access)
-        window[: access.real] = WORK if in_work else self._names[result.index]
         window[access.real :] = SPARE
+        if not in_work:
+            window[: access.real] = self._names[result.index]
+            return
+        for surface in window[: access.real]:
+            surface[...] = self._next
+            self._unread[self._next] = tile
+            self._next -= 1
 
     def _windows(self, tensor: DeviceTensor) -> Iterable[Content]:
         """Its channels, image by image."""

@@ -143,14 +143,15 @@ def unplaced(graph: Graph, index: int, folded: tuple[View, Fold] | None = None) 
     )
 
 
-def binding_of(graph: Graph, tensor: DeviceTensor) -> TensorBinding:
-    """What the host needs to convert ``tensor`` at the partition's edge."""
-    source = graph.tensor(tensor.index)
+def binding_of(source: Tensor, tensor: DeviceTensor) -> TensorBinding:
+    """What the host needs to convert ``source``, which it has for ``tensor``, at the partition's
+    edge.
+    """
     surfaces = tensor.surfaces
     if tensor.within is not None:  # what follows belongs to another tensor
         surfaces = surfaces_of(tensor.view.channels)
     return TensorBinding(
-        tensor=tensor.index,
+        tensor=source.index,
         name=source.name,
         shape=source.shape,
         element=source.dtype.element,

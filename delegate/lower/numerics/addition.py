@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import LoweringError
+from delegate.lower.numerics.pair_prover import INT8_VALUES, SumTarget, prove_pairs
 from delegate.lower.numerics.pipeline import (
     INT8_MAX,
     INT8_MIN,
@@ -37,8 +38,7 @@ from delegate.lower.numerics.pipeline import (
     OutCvt,
     Pipeline,
 )
-from delegate.lower.numerics.prover import Proof
-from delegate.lower.numerics.sum_prover import INT8_VALUES, SumTarget, prove_sum
+from delegate.lower.numerics.prover import Requantization
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.rules import WITHIN_ONE_LSB
 from delegate.model.graph import Activation
@@ -55,14 +55,6 @@ _OPERAND_RANGE = INT8_MAX - INT8_MIN
 _TFLITE_ERROR = 2.0 ** (9 - 20)
 # Pairs that are tried on the candidates at a time.
 _PAIRS_AT_ONCE = 16
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SumRequantization:
-    """Stages for the first operand, the second in EW, and their proof over all pairs."""
-
-    pipeline: Pipeline
-    proof: Proof
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +82,7 @@ def requantize_sum(
     zero_points: tuple[int, int, int],
     activation: Activation,
     signs: tuple[int, int] = (1, 1),
-) -> SumRequantization:
+) -> Requantization:
     """``scales`` and int8 ``zero_points`` of first operand, second, result; ``signs`` with which
     the operands count. Raises LoweringError where no scales are within one LSB.
     """
@@ -112,7 +104,7 @@ def _requantize(
     zero_points: tuple[int, int, int],
     activation: Activation,
     signs: tuple[int, int],
-) -> SumRequantization | None:
+) -> Requantization | None:
     outputs = activation_range(activation, scales[2], zero_points[2])
     target = SumTarget(scales, zero_points, outputs, signs)
     candidates = _candidates(scales[0] / scales[2], scales[1] / scales[2])
@@ -120,7 +112,7 @@ def _requantize(
         return None
     best = _search(target, candidates)
     pipeline = _pipeline(candidates, best, target, activation)
-    return SumRequantization(pipeline, prove_sum(pipeline, target))
+    return Requantization(pipeline, prove_pairs(pipeline, target))
 
 
 def _candidates(first: float, second: float) -> _Candidates:

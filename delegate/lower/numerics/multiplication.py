@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import LoweringError
+from delegate.lower.numerics.pair_prover import INT8_VALUES, ProductTarget, prove_pairs
 from delegate.lower.numerics.pipeline import (
     INT8_MAX,
     INT8_MIN,
@@ -35,9 +36,7 @@ from delegate.lower.numerics.pipeline import (
     OutCvt,
     Pipeline,
 )
-from delegate.lower.numerics.product_prover import ProductTarget, prove_product
-from delegate.lower.numerics.prover import Proof
-from delegate.lower.numerics.sum_prover import INT8_VALUES
+from delegate.lower.numerics.prover import Requantization
 from delegate.lower.numerics.tflite import quantize_multiplier
 from delegate.lower.rules import ACCUMULATOR_FITS_INT32, PRODUCT_CLAMPED_AT_ZERO, WITHIN_ONE_LSB
 
@@ -51,20 +50,12 @@ _MOST_COMPARED = 128
 _NEAR_TIE = 2
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ProductRequantization:
-    """Stages for the first operand, the second in EW, and their proof over all pairs."""
-
-    pipeline: Pipeline
-    proof: Proof
-
-
 def requantize_product(
     node: int,
     multiplier: float,
     zero_points: tuple[int, int, int],
     outputs: tuple[int, int],
-) -> ProductRequantization:
+) -> Requantization:
     """``multiplier``: the operands' scales over the result's, as TensorFlow Lite computes it.
     int8 ``zero_points`` of first operand, second, result. ``outputs``: least and largest result,
     the least being that of int8 or the zero point. Raises LoweringError where it is not, where no
@@ -94,7 +85,7 @@ def requantize_product(
 @functools.lru_cache(maxsize=256)
 def _requantize(
     q: int, exponent: int, zero_points: tuple[int, int, int], outputs: tuple[int, int]
-) -> ProductRequantization | None:
+) -> Requantization | None:
     """None: the multiplier is too small for any shift."""
     if not q:
         return None
@@ -103,7 +94,7 @@ def _requantize(
     if not candidates.first.size:
         return None
     pipeline = _pipeline(target, candidates, _search(target, candidates))
-    return ProductRequantization(pipeline, prove_product(pipeline, target))
+    return Requantization(pipeline, prove_pairs(pipeline, target))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,7 +139,7 @@ def _search(target: ProductTarget, candidates: _Candidates) -> int:
     real = np.multiply.outer(a, b) * (target.q * 2.0 ** (target.exponent - _MULTIPLIER_BITS))
     to_tie = np.abs(real - np.floor(real) - 0.5)
     near = np.flatnonzero(to_tie.ravel() <= _NEAR_TIE * 2.0**-rounding)
-    wanted = target.results.ravel()
+    wanted = target.wanted.ravel()
     limits = target.outputs
 
     def wrong(row: int, pairs: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:

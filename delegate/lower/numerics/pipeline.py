@@ -8,16 +8,17 @@
 
 BS adds before it multiplies, BN after. Shifts round half to even; OUT_CVT's rounds half away from
 zero. An operand is a number (a register) or an array with one value per channel (memory); EW's can
-also be another tensor, which then passes a conversion: (e + offset) * scale. A lookup table would
-stand between BN and EW.
+also be another tensor, which then passes a conversion: (e + offset) * scale. A lookup table stands
+between BN and EW.
 
-Every stage rises with its input as long as no multiplier is negative, and so does a pipeline.
+Every stage but a table rises with its input as long as no multiplier is negative, and so does a
+pipeline without one.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -29,6 +30,15 @@ INT8_MIN, INT8_MAX = -128, 127
 Int64Array = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 Operand = int | Int64Array
+
+
+INDEX_STEP = 32
+"""Units between the entries of a table."""
+ENTRY_SCALE = 256
+ENTRY_OFFSET = -64
+"""An entry is ``result * scale + offset``, or the least int16."""
+FUNCTION_STEPS = INT8_MAX - INT8_MIN + 1
+"""Entries of a function of one int8 value."""
 
 
 class EwOperation(enum.Enum):
@@ -60,6 +70,35 @@ class Bn:
     shift: int = 0
     relu: bool = False
     relux: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A function of an int8 value, its ``results`` for -128 to 127, looked up where 0 is the entry
+    number ``first``; between entries the DPU interpolates.
+    """
+
+    results: Int64Array
+    first: int
+
+    @property
+    def end(self) -> int:
+        """The largest value that is looked up within the function; the least is 0."""
+        return (FUNCTION_STEPS - 1 - self.first) * INDEX_STEP
+
+    def of(self, x: FloatArray) -> FloatArray:
+        """``x``: whole numbers from 0 to ``end``."""
+        entries = table_entries(self.results).astype(np.float64)
+        place, fraction = np.divmod(x + self.first * INDEX_STEP, INDEX_STEP)
+        index = place.astype(np.int64)
+        start = entries[index]
+        rise = entries[np.minimum(index + 1, FUNCTION_STEPS - 1)] - start
+        return np.asarray(start + np.rint(rise * (fraction / INDEX_STEP)))
+
+
+def table_entries(results: Int64Array) -> Int64Array:
+    """What lies in the DPU's memory."""
+    return np.maximum(results * ENTRY_SCALE + ENTRY_OFFSET, np.iinfo(np.int16).min)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,12 +139,13 @@ class OutCvt:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pipeline:
-    """All stages of a task. ``ew`` None: bypassed."""
+    """All stages of a task. ``table`` and ``ew`` None: bypassed."""
 
     bs: Bs = field(default_factory=Bs)
     bn: Bn = field(default_factory=Bn)
     ew: Ew | None = None
     out: OutCvt = field(default_factory=OutCvt)
+    table: Table | None = None
 
     def of(self, channels: slice) -> Pipeline:
         """The stages of some channels."""
@@ -120,15 +160,18 @@ class Pipeline:
         )
 
     def rises(self) -> bool:
-        """Whether no multiplier is negative: then the result rises with the input, and with EW's
-        other tensor.
+        """Whether no multiplier is negative, and there is no table: then the result rises with the
+        input, and with EW's other tensor.
         """
+        falls = self.ew is not None and self.ew.scale < 0
+        return self.table is None and not falls and self.rises_but_for_table()
+
+    def rises_but_for_table(self) -> bool:
+        """Whether what is looked up rises with the input, and the result with what is found."""
         ew = self.ew
         factors = [self.bs.multiply, self.bn.multiply, self.out.scale]
-        if ew is not None:
-            factors.append(ew.scale)
-            if ew.operation is EwOperation.MULTIPLY:
-                factors.append(-1 if ew.operand is None else ew.operand)
+        if ew is not None and ew.operation is EwOperation.MULTIPLY:
+            factors.append(-1 if ew.operand is None else ew.operand)
         return all(bool(np.all(factor >= 0)) for factor in factors)
 
     def stages(self, x: FloatArray, e: FloatArray | float = 0.0) -> Iterator[FloatArray]:
@@ -138,7 +181,15 @@ class Pipeline:
         In doubles, which is exact as long as every stage stays within int32: products of 32 and 15
         bits take 47 of 53. The hardware saturates there; see ``fits_int32``.
         """
-        bs, bn, ew, out = self.bs, self.bn, self.ew, self.out
+        x = yield from self.before_table(x)
+        if self.table is not None:
+            x = self.table.of(x)
+            yield x
+        yield from self.behind_table(x, e)
+
+    def before_table(self, x: FloatArray) -> Generator[FloatArray, None, FloatArray]:
+        """What BS and BN compute before their clamps; returns the clamped result."""
+        bs, bn = self.bs, self.bn
         x = x + _column(bs.add) if np.any(bs.add) else x
         yield x
         x = np.rint(x * (_column(bs.multiply) * 2.0**-bs.shift))
@@ -149,7 +200,11 @@ class Pipeline:
         else:
             x = np.rint(x * (_column(bn.multiply) * 2.0**-bn.shift))
         yield x
-        x = _clamped(x, bn.relu, bn.relux)
+        return _clamped(x, bn.relu, bn.relux)
+
+    def behind_table(self, x: FloatArray, e: FloatArray | float = 0.0) -> Iterator[FloatArray]:
+        """What EW computes before its clamps; OUT_CVT, without its offset."""
+        ew, out = self.ew, self.out
         if ew is not None:
             operand = (e + ew.offset) * ew.scale if ew.operand is None else _column(ew.operand)
             x = ew.of(x, operand)
@@ -160,7 +215,14 @@ class Pipeline:
 
     def run(self, x: FloatArray, e: FloatArray | float = 0.0) -> FloatArray:
         """The int8 results; see ``stages``."""
-        for value in self.stages(x, e):
+        return self._last(self.stages(x, e))
+
+    def finish(self, x: FloatArray, e: FloatArray | float = 0.0) -> FloatArray:
+        """The int8 results of what BN gave, or was found in the table."""
+        return self._last(self.behind_table(x, e))
+
+    def _last(self, stages: Iterator[FloatArray]) -> FloatArray:
+        for value in stages:
             result = value
         return np.asarray(np.clip(result + self.out.offset, INT8_MIN, INT8_MAX))
 

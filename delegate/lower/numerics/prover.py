@@ -17,8 +17,8 @@ first(k) to first(k + 1) - 1. There it is constant and the pipeline rises, so th
 distance from k is at one of these two ends. The at most 2 * 256 ends inside the range tell the
 largest distance over every input, exactly, without looking at any accumulator between.
 
-first(k), the least accumulator whose output is k or more (``first_accumulators``), is the inverse
-of the two roundings. Let d = k - zero point and Q = 2^max(e,0) * q, r = max(-e,0).
+first(k), the least accumulator whose output is k or more (``tflite.first_accumulators``), is the
+inverse of the two roundings. Let d = k - zero point and Q = 2^max(e,0) * q, r = max(-e,0).
 For d > 0: out >= k just where N >= n = d * 2^r - 2^(r-1) (d where r = 0), that is where
 acc * Q + 2^30 >= n * 2^31. For d <= 0, with m = 1 - d >= 1: out < k just where
 -N >= n = m * 2^r - 2^(r-1), that is where -acc * Q + 2^30 - 1 >= n * 2^31.
@@ -39,13 +39,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from delegate.lower.numerics.pipeline import INT32_MAX, FloatArray, Int64Array, Pipeline
-from delegate.lower.numerics.tflite import rounded_products, scaled
+from delegate.lower.numerics import tflite
+from delegate.lower.numerics.pipeline import FloatArray, Int64Array, Pipeline
 
 # Channels at a time: what a core's cache holds of their outputs.
 _CHANNELS_AT_ONCE = 32
-# Beyond int32: no accumulator reaches this.
-_FAR = 1 << 33
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,25 +73,19 @@ class Target:
         point or more; +-2^33 where int32 has none.
         """
         if self.ratios is not None:
-            return first_products(self.ratios, distances)
-        return first_accumulators(self.q, self.exponent, distances)
+            return tflite.first_products(self.ratios, distances)
+        return tflite.first_accumulators(self.q, self.exponent, distances)
 
     def results(self, accumulators: Int64Array) -> Int64Array:
         """[channels]: of an accumulator each, before the zero point is added."""
         if self.ratios is not None:
-            return rounded_products(accumulators, self.ratios)
-        return scaled(accumulators, self.q, self.exponent)
+            return tflite.rounded_products(accumulators, self.ratios)
+        return tflite.scaled(accumulators, self.q, self.exponent)
 
     def of(self, channels: npt.NDArray[np.intp] | slice) -> Target:
         """What some channels compute."""
-        return replace(
-            self,
-            q=self.q[channels],
-            exponent=self.exponent[channels],
-            low=self.low[channels],
-            high=self.high[channels],
-            ratios=None if self.ratios is None else self.ratios[channels],
-        )
+        each = {name: getattr(self, name) for name in ("q", "exponent", "low", "high", "ratios")}
+        return replace(self, **{n: v[channels] for n, v in each.items() if v is not None})
 
     def widest(self) -> Target:
         """Of channels that share one multiplier: one channel with the accumulators of all. What is
@@ -101,38 +93,6 @@ class Target:
         """
         low, high = self.low.min(keepdims=True), self.high.max(keepdims=True)
         return replace(self.of(slice(1)), low=low, high=high)
-
-
-def first_accumulators(q: Int64Array, exponent: Int64Array, distances: Int64Array) -> Int64Array:
-    """[channels, distances]: the least accumulator whose result is ``distances`` from the zero
-    point or more; +-2^33 where int32 has none.
-    """
-    real = np.ldexp(q.astype(np.float64), (exponent - 31).astype(np.int32))[:, np.newaxis]
-    magnitude = np.where(distances > 0, distances, 1 - distances)
-    with np.errstate(divide="ignore"):
-        is_far = (magnitude - 0.5) / real > INT32_MAX
-    # Where the step is near, n * 2^31 ~ acc * Q < 2^62: no overflow.
-    right = np.clip(-exponent, 0, 31)[:, np.newaxis]
-    n = np.where(is_far, 0, (magnitude << right) - (np.left_shift(1, right) >> 1))
-    q_shifted = np.maximum(q << np.clip(exponent, 0, 31), 1)[:, np.newaxis]
-    above_tie = np.where(distances > 0, 0, 1)
-    first = -((-((n << 31) - (1 << 30) + above_tie)) // q_shifted)
-    first = np.where(is_far, _FAR, first)
-    return np.where(distances > 0, first, 1 - first)
-
-
-def first_products(ratios: FloatArray, distances: Int64Array) -> Int64Array:
-    """The same of a kernel that rounds once."""
-    magnitude = np.where(distances > 0, distances, 1 - distances) - 0.5
-    real = ratios[:, np.newaxis]
-    is_far = magnitude / real > INT32_MAX
-    near = np.where(is_far, 0, np.rint(magnitude / np.where(is_far, 1.0, real)))
-    # The product rises with the accumulator, and is off by less than one of them.
-    first = near - 1.0
-    for _ in range(2):
-        first = np.where(first * real < magnitude, first + 1.0, first)
-    first = np.where(is_far, _FAR, first).astype(np.int64)
-    return np.where(distances > 0, first, 1 - first)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,6 +109,14 @@ class Proof:
     @property
     def is_within_one_lsb(self) -> bool:
         return self.is_sound and int(self.worst.max()) <= 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Requantization:
+    """Stages of a node and their proof; one for all channels of a per-tensor node."""
+
+    pipeline: Pipeline
+    proof: Proof
 
 
 def prove(pipeline: Pipeline, target: Target) -> Proof:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,8 @@ from delegate.errors import LoweringError
 from delegate.lower.numerics import one_rounding, two_roundings
 from delegate.lower.numerics.bounds import AccumulatorBounds
 from delegate.lower.numerics.factors import Factors, pipeline_of
-from delegate.lower.numerics.pipeline import INT32_MAX, Pipeline
-from delegate.lower.numerics.prover import Proof, Target, prove
+from delegate.lower.numerics.pipeline import INT32_MAX
+from delegate.lower.numerics.prover import Requantization, Target, prove
 from delegate.lower.numerics.saturation import settled
 from delegate.lower.numerics.tflite import activation_range, quantize_multipliers, wraps
 from delegate.lower.rules import ACCUMULATOR_FITS_INT32, WITHIN_ONE_LSB
@@ -23,16 +23,6 @@ Chooser = Callable[[Target], Factors | None]
 
 PER_TENSOR: tuple[Chooser, ...] = (two_roundings.propose_for_all,)
 PER_CHANNEL: tuple[Chooser, ...] = (two_roundings.propose, one_rounding.propose)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Requantization:
-    """Stages for the accumulator that TensorFlow Lite computes, bias included, and their proof; one
-    for all channels of a per-tensor node.
-    """
-
-    pipeline: Pipeline
-    proof: Proof
 
 
 def requantize(
@@ -54,18 +44,9 @@ def requantize(
     ``rounds_in_bn``: BN may make the first of two roundings, and EW bring units together. Raises
     LoweringError where TensorFlow Lite's int32 could wrap, or no pipeline is within one LSB.
     """
-    q, exponent = quantize_multipliers(ratios)
-    _check_int32(node, bounds, exponent, is_in_parts=is_in_parts)
     outputs = activation_range(activation, output_scale, output_zero_point)
-    target = Target(
-        q,
-        exponent,
-        bounds.low,
-        bounds.high,
-        output_zero_point,
-        outputs,
-        ratios if rounds_once else None,
-    )
+    target = target_of(ratios, bounds, output_zero_point, outputs, rounds_once=rounds_once)
+    _check_int32(node, bounds, target.exponent, is_in_parts=is_in_parts)
     near, moved = settled(target)
     if not per_channel:
         near = near.widest()
@@ -94,6 +75,27 @@ def requantize(
         WITHIN_ONE_LSB,
         f"{worst}; the ratios are {float(ratios.min()):.3g} to "
         f"{float(ratios.max()):.3g}: quantise the model with output scales nearer together",
+    )
+
+
+def target_of(
+    ratios: npt.NDArray[np.float64],
+    bounds: AccumulatorBounds,
+    zero_point: int,
+    outputs: tuple[int, int],
+    *,
+    rounds_once: bool,
+) -> Target:
+    """What TensorFlow Lite computes; see ``requantize``."""
+    q, exponent = quantize_multipliers(ratios)
+    return Target(
+        q,
+        exponent,
+        bounds.low,
+        bounds.high,
+        zero_point,
+        outputs,
+        ratios if rounds_once else None,
     )
 
 

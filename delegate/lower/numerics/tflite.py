@@ -22,10 +22,13 @@ from delegate.lower.numerics.pipeline import (
     INT8_MIN,
     INT32_MAX,
     INT32_MIN,
+    FloatArray,
     Int64Array,
 )
 from delegate.model.graph import Activation
 
+# Beyond int32: no accumulator reaches this.
+_FAR = 1 << 33
 # Zero points are int8: a result this far inside int32 does not wrap when one is added.
 _ROOM_FOR_ZERO_POINT = 256
 
@@ -66,6 +69,38 @@ def rounded_products(accumulators: Int64Array, ratios: npt.NDArray[np.float64]) 
     away = np.where(np.abs(product - whole) >= 0.5, np.sign(product), 0.0)
     rounded: Int64Array = (whole + away).astype(np.int64)
     return rounded
+
+
+def first_accumulators(q: Int64Array, exponent: Int64Array, distances: Int64Array) -> Int64Array:
+    """[channels, distances]: the least accumulator whose result is ``distances`` from the zero
+    point or more; +-2^33 where int32 has none.
+    """
+    real = np.ldexp(q.astype(np.float64), (exponent - 31).astype(np.int32))[:, np.newaxis]
+    magnitude = np.where(distances > 0, distances, 1 - distances)
+    with np.errstate(divide="ignore"):
+        is_far = (magnitude - 0.5) / real > INT32_MAX
+    # Where the step is near, n * 2^31 ~ acc * Q < 2^62: no overflow.
+    right = np.clip(-exponent, 0, 31)[:, np.newaxis]
+    n = np.where(is_far, 0, (magnitude << right) - (np.left_shift(1, right) >> 1))
+    q_shifted = np.maximum(q << np.clip(exponent, 0, 31), 1)[:, np.newaxis]
+    above_tie = np.where(distances > 0, 0, 1)
+    first = -((-((n << 31) - (1 << 30) + above_tie)) // q_shifted)
+    first = np.where(is_far, _FAR, first)
+    return np.where(distances > 0, first, 1 - first)
+
+
+def first_products(ratios: FloatArray, distances: Int64Array) -> Int64Array:
+    """The same of a kernel that rounds once."""
+    magnitude = np.where(distances > 0, distances, 1 - distances) - 0.5
+    real = ratios[:, np.newaxis]
+    is_far = magnitude / real > INT32_MAX
+    near = np.where(is_far, 0, np.rint(magnitude / np.where(is_far, 1.0, real)))
+    # The product rises with the accumulator, and is off by less than one of them.
+    first = near - 1.0
+    for _ in range(2):
+        first = np.where(first * real < magnitude, first + 1.0, first)
+    first = np.where(is_far, _FAR, first).astype(np.int64)
+    return np.where(distances > 0, first, 1 - first)
 
 
 def wraps(accumulators: Int64Array, exponent: Int64Array) -> npt.NDArray[np.bool_]:

@@ -52,24 +52,23 @@ class MapPart:
             self.place(target),
             (self.chunk.height, self.chunk.width),
             self.surfaces,
-            target.surface_stride_bytes,
+            target,
         )
 
 
 def element_wise_cube(
-    place: Ref, size: tuple[int, int], surfaces: range, surface_stride_bytes: int
+    place: Ref, size: tuple[int, int], surfaces: range, target: DeviceTensor
 ) -> OutputCube:
-    """``size`` (rows, columns) of ``surfaces``, all of whose lanes count as real: the element-wise
-    cube may not end a surface earlier than it says.
-    """
+    """``size`` (rows, columns) of ``surfaces`` of ``target``, from ``place`` on."""
     channels = len(surfaces) * CHANNELS_PER_SURFACE
+    left = target.view.channels - surfaces.start * CHANNELS_PER_SURFACE
     return OutputCube(
         target=place,
         height=size[0],
         width=size[1],
         channels=channels,
-        channels_real=channels,
-        surface_stride_bytes=surface_stride_bytes,
+        channels_real=min(max(left, 0), channels),
+        surface_stride_bytes=target.surface_stride_bytes,
         surfaces_per_group=1,
     )
 

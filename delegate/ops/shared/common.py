@@ -134,11 +134,15 @@ def eight_bit_features(facts: GraphFacts, node: Node) -> str | None:
     """Inputs and outputs must be quantised to int8 or uint8; convert the model with full integer
     quantisation.
     """
-    for tensor in facts.features(node):
-        if tensor.dtype not in FEATURE_TYPES:
-            return f"{named(tensor)} is {tensor.dtype.name}"
-        if tensor.quantization is None:
-            return f"{named(tensor)} is {tensor.dtype.name} without quantisation parameters"
+    return next(filter(None, map(no_eight_bits, facts.features(node))), None)
+
+
+def no_eight_bits(tensor: Tensor) -> str | None:
+    """Why ``tensor`` is no quantised int8 or uint8; None: it is."""
+    if tensor.dtype not in FEATURE_TYPES:
+        return f"{named(tensor)} is {tensor.dtype.name}"
+    if tensor.quantization is None:
+        return f"{named(tensor)} is {tensor.dtype.name} without quantisation parameters"
     return None
 
 
@@ -300,6 +304,13 @@ FIRST = (
     per_tensor_features,
     features_computed,
 )
+
+BEHIND_TYPES = tuple(
+    rule
+    for rule in FIRST
+    if rule not in (tensors_as_defined, nodes_in_order, eight_bit_features, same_feature_types)
+)
+"""Those of ``FIRST`` behind an operator's own rules for tensors of different types."""
 
 QUANTIZATION = (scales_positive, zero_points_in_range)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
+from delegate.lower.numerics.fused_prover import LookedUp
 from delegate.lower.operation import Memory, Operation, Planning, layer_name
 from delegate.lower.tables import table_tasks
 from delegate.lower.task import Layer
@@ -164,6 +165,13 @@ class TablePlan:
         touched = surfaces_touched(self.planning.chip, view.channels)
         reads = ((operation.operands[0], touched),)
         return Footprint(operation.node, reads, operation.result, touched, byte_by_byte=True)
+
+    @property
+    def follows(self) -> tuple[int, ...]:
+        return self.operation.operands
+
+    def following(self, tensor: int) -> tuple[LookedUp, None]:
+        return LookedUp(np.frombuffer(self.function, np.int8).astype(np.int64)), None
 
     def lower(self, memory: Memory) -> Layer:
         operation = self.operation

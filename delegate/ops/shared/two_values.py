@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, view_of
 from delegate.lower.numerics.addition import requantize_sum
+from delegate.lower.numerics.fused_prover import Added
+from delegate.lower.numerics.pair_prover import SumTarget
 from delegate.lower.numerics.pipeline import Ew, EwOperation, Pipeline
+from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.operation import Memory, Operation, Planning
 from delegate.lower.pairs import Requantize, lower_pair
 from delegate.lower.task import Layer
@@ -103,9 +106,38 @@ class PairPlan:
         return view_of(self.planning.graph.tensor(tensor).shape).channels
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SumPlan(PairPlan):
+    """Of operands that count with ``signs``."""
+
+    activation: Activation
+    signs: tuple[int, int]
+
+    @property
+    def follows(self) -> tuple[int, ...]:
+        """Both operands, if they are computed: the one that is left is read pixel by pixel."""
+        graph = self.planning.graph
+        is_computed = all(graph.tensor(t).constant is None for t in self.operation.operands)
+        return self.operation.operands if is_computed else ()
+
+    def following(self, tensor: int) -> tuple[Added, int]:
+        first, second = self.operation.operands
+        signs = self.signs
+        if tensor != first:
+            first, second, signs = second, first, (signs[1], signs[0])
+        a, b, result = (self.planning.tensor(t) for t in (first, second, self.operation.result))
+        target = SumTarget(
+            (a.scale, b.scale, result.scale),
+            (a.zero_point, b.zero_point, result.zero_point),
+            activation_range(self.activation, result.scale, result.zero_point),
+            signs,
+        )
+        return Added(target), second
+
+
 def sum_plan(
     planning: Planning, operation: Operation, activation: Activation, signs: tuple[int, int]
-) -> PairPlan:
+) -> SumPlan:
     """Of operands that count with ``signs``."""
 
     def requantize(
@@ -120,7 +152,7 @@ def sum_plan(
             (signs[1], signs[0]) if is_swapped else signs,
         ).pipeline
 
-    return PairPlan(planning, operation, requantize)
+    return SumPlan(planning, operation, requantize, activation, signs)
 
 
 def extremum_plan(planning: Planning, operation: Operation, which: EwOperation) -> PairPlan:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,12 +28,6 @@ _LARGEST_SHARE = 2.0
 _LARGEST_LOGARITHM = 7.0
 
 
-def rows_of(values: Floats, *, channels_first: bool) -> Floats:
-    """[1, n, channels] or [1, channels, n] as [n, channels]."""
-    rows: Floats = values[0].T if channels_first else values[0]
-    return rows
-
-
 def _to_pixels(boxes: Floats, output: OutputTensor, input_h: int, input_w: int) -> Floats:
     highest = output.highest if output.highest is not None else float(boxes.max(initial=0.0))
     if highest > _LARGEST_SHARE:
@@ -42,75 +37,74 @@ def _to_pixels(boxes: Floats, output: OutputTensor, input_h: int, input_w: int) 
 
 
 @dataclass(frozen=True, slots=True)
-class YoloV8Head:
+class _RowsHead:
+    """One tensor with a row per box: [1, n, channels], or [1, channels, n] (``channels_first``)."""
+
+    name: ClassVar[str]
+    preparation: ClassVar[Preparation] = YOLO_PREPARATION
+    needs_suppression: ClassVar[bool] = True
+    box_channels: ClassVar[int] = 5
+    """Of a row, those in front of the classes' scores."""
+
+    input_h: int
+    input_w: int
+    output: OutputTensor
+    channels_first: bool
+
+    @property
+    def classes(self) -> int:
+        return self.output.shape[1 if self.channels_first else 2] - self.box_channels
+
+    def rows(self, outputs: Sequence[Floats]) -> Floats:
+        """[n, channels]"""
+        rows: Floats = outputs[0][0].T if self.channels_first else outputs[0][0]
+        return rows
+
+    def pixels(self, rows: Floats) -> Floats:
+        """The corners of boxes whose centres and sizes rows begin with."""
+        return _to_pixels(from_centres(rows[:, :4]), self.output, self.input_h, self.input_w)
+
+
+@dataclass(frozen=True, slots=True)
+class YoloV8Head(_RowsHead):
     """v8, v11 and relatives: per cell a box (centre, size) and a probability per class."""
 
-    input_h: int
-    input_w: int
-    output: OutputTensor
-    channels_first: bool
-    name: str = "yolov8"
-    preparation: Preparation = YOLO_PREPARATION
-    needs_suppression: bool = True
-
-    @property
-    def classes(self) -> int:
-        return self.output.shape[1 if self.channels_first else 2] - 4
+    name: ClassVar[str] = "yolov8"
+    box_channels: ClassVar[int] = 4
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
-        rows = rows_of(outputs[0], channels_first=self.channels_first)
-        boxes = _to_pixels(from_centres(rows[:, :4]), self.output, self.input_h, self.input_w)
-        return best_classes(boxes, rows[:, 4:], threshold)
+        rows = self.rows(outputs)
+        return best_classes(self.pixels(rows), rows[:, 4:], threshold)
 
 
 @dataclass(frozen=True, slots=True)
-class YoloV5Head:
+class YoloV5Head(_RowsHead):
     """v5 and v7: per anchor a box (centre, size), objectness and a probability per class."""
 
-    input_h: int
-    input_w: int
-    output: OutputTensor
-    channels_first: bool
-    name: str = "yolov5"
-    preparation: Preparation = YOLO_PREPARATION
-    needs_suppression: bool = True
-
-    @property
-    def classes(self) -> int:
-        return self.output.shape[1 if self.channels_first else 2] - 5
+    name: ClassVar[str] = "yolov5"
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
-        rows = rows_of(outputs[0], channels_first=self.channels_first)
-        boxes = _to_pixels(from_centres(rows[:, :4]), self.output, self.input_h, self.input_w)
-        return best_classes(boxes, rows[:, 4:5] * rows[:, 5:], threshold)
+        rows = self.rows(outputs)
+        return best_classes(self.pixels(rows), rows[:, 4:5] * rows[:, 5:], threshold)
 
 
 @dataclass(frozen=True, slots=True)
-class YoloXHead:
+class YoloXHead(_RowsHead):
     """YOLOX: per cell offsets and logarithms of sizes, in strides; objectness and classes.
 
     Models exported with the decoding inside give pixels instead, which their size tells.
     """
 
-    input_h: int
-    input_w: int
-    output: OutputTensor
-    channels_first: bool
-    strides: tuple[int, ...]
-    name: str = "yolox"
-    preparation: Preparation = YOLOX_PREPARATION
-    needs_suppression: bool = True
+    name: ClassVar[str] = "yolox"
+    preparation: ClassVar[Preparation] = YOLOX_PREPARATION
 
-    @property
-    def classes(self) -> int:
-        return self.output.shape[1 if self.channels_first else 2] - 5
+    strides: tuple[int, ...]
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
-        rows = rows_of(outputs[0], channels_first=self.channels_first)
-        sizes = rows[:, 2:4]
+        rows = self.rows(outputs)
         highest = self.output.highest
         if highest is None:
-            highest = float(sizes.max(initial=0.0))
+            highest = float(rows[:, 2:4].max(initial=0.0))
         boxes = rows[:, :4]
         if highest <= _LARGEST_LOGARITHM:
             boxes = decode_yolox(boxes, self.strides, self.input_h, self.input_w)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -57,37 +58,51 @@ def group_by_stride(outputs: Sequence[GridOutput]) -> dict[int, list[GridOutput]
 
 
 @dataclass(frozen=True, slots=True)
-class AnchorGridHead:
+class _GridHead:
+    """``outputs``: one or several of every grid."""
+
+    needs_suppression: ClassVar[bool] = True
+
+    input_h: int
+    input_w: int
+    outputs: tuple[GridOutput, ...]
+
+    @property
+    def grids(self) -> dict[int, list[GridOutput]]:
+        """The outputs of every grid by its stride, finest grid first."""
+        return group_by_stride(self.outputs)
+
+    def places(self, stride: int) -> Floats:
+        """Column and row [n, 2] of every cell of a grid."""
+        return cells((stride,), self.input_h, self.input_w)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorGridHead(_GridHead):
     """v3, v4, v5, v7 and Yolo-Fastest: per cell and anchor a box, objectness and classes.
 
     ``is_v5``: offsets of 2 sigmoid - 0.5 and sizes of (2 sigmoid)^2 anchors instead of sigmoid and
     e^t.
     """
 
-    input_h: int
-    input_w: int
-    outputs: tuple[GridOutput, ...]
     anchors: Anchors
     is_v5: bool
     name: str
     preparation: Preparation = YOLO_PREPARATION
-    needs_suppression: bool = True
 
     @property
     def classes(self) -> int:
-        grids = len({grid.stride for grid in self.outputs})
-        return self.outputs[0].channels // (len(self.anchors) // grids) - 5
+        return self.outputs[0].channels // (len(self.anchors) // len(self.grids)) - 5
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
         boxes, scores = [], []
-        grids = group_by_stride(self.outputs)
-        per_cell = len(self.anchors) // len(grids)
-        for number, (stride, members) in enumerate(grids.items()):
+        per_cell = len(self.anchors) // len(self.grids)
+        for number, (stride, members) in enumerate(self.grids.items()):
             grid = members[0]
             anchors = np.array(self.anchors[number * per_cell : (number + 1) * per_cell])
             values = grid.rows(outputs).reshape(-1, per_cell, grid.channels // per_cell)
-            places, _ = cells((stride,), self.input_h, self.input_w)
-            centres, sizes = self._boxes(values[:, :, :4], places[:, np.newaxis], grid.output)
+            places = self.places(stride)[:, np.newaxis]
+            centres, sizes = self._boxes(values[:, :, :4], places, grid.output)
             pixels = np.concatenate([centres * stride, sizes * anchors], axis=2)
             boxes.append(from_centres(pixels.reshape(-1, 4)))
             likely = as_probability(values[:, :, 4:], grid.output).reshape(-1, values.shape[2] - 4)
@@ -102,23 +117,18 @@ class AnchorGridHead:
 
 
 @dataclass(frozen=True, slots=True)
-class DflGridHead:
+class DflGridHead(_GridHead):
     """v8 and v11: per cell 16 bins for each side of the box, and a score per class.
 
     Boxes and classes in one tensor per grid (bins first), or in one each.
     """
 
-    input_h: int
-    input_w: int
-    outputs: tuple[GridOutput, ...]
-    name: str = "yolov8-grids"
-    preparation: Preparation = YOLO_PREPARATION
-    needs_suppression: bool = True
+    name: ClassVar[str] = "yolov8-grids"
+    preparation: ClassVar[Preparation] = YOLO_PREPARATION
 
     @property
     def classes(self) -> int:
-        grids = len({grid.stride for grid in self.outputs})
-        if len(self.outputs) == grids:
+        if len(self.outputs) == len(self.grids):
             return self.outputs[0].channels - 4 * DFL_BINS
         return next(
             grid.channels for grid in self.outputs if grid.channels not in (1, 4 * DFL_BINS)
@@ -126,10 +136,10 @@ class DflGridHead:
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
         boxes, scores = [], []
-        for stride, members in group_by_stride(self.outputs).items():
+        for stride, members in self.grids.items():
             bins, likely = self._split(members, outputs)
             sides = _expected_bin(bins)
-            places, _ = cells((stride,), self.input_h, self.input_w)
+            places = self.places(stride)
             corners = np.concatenate([places + 0.5 - sides[:, :2], places + 0.5 + sides[:, 2:]], 1)
             boxes.append(corners * stride)
             scores.append(likely)
@@ -155,15 +165,11 @@ def _expected_bin(bins: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class YoloXGridHead:
+class YoloXGridHead(_GridHead):
     """YOLOX: per grid one tensor of 5 + classes channels, or box, objectness and classes apart."""
 
-    input_h: int
-    input_w: int
-    outputs: tuple[GridOutput, ...]
-    name: str = "yolox-grids"
-    preparation: Preparation = YOLOX_PREPARATION
-    needs_suppression: bool = True
+    name: ClassVar[str] = "yolox-grids"
+    preparation: ClassVar[Preparation] = YOLOX_PREPARATION
 
     @property
     def classes(self) -> int:
@@ -172,7 +178,7 @@ class YoloXGridHead:
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
         boxes, scores = [], []
-        for stride, members in group_by_stride(self.outputs).items():
+        for stride, members in self.grids.items():
             if len(members) == 1:
                 rows = members[0].rows(outputs)
                 box, likely = rows[:, :4], as_probability(rows[:, 4:])

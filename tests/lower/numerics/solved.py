@@ -110,8 +110,8 @@ def _model(
         output_zero_point=output[1],
     )
     if is_depthwise:
-        y = layers.depthwise(builder, rng, x, kh=1, kw=1, arithmetic=arithmetic)
+        y = layers.depthwise(builder, rng, x, layers.Window(1, 1), arithmetic=arithmetic)
     else:
-        y = layers.conv(builder, rng, x, oc=count, kh=1, kw=1, arithmetic=arithmetic)
+        y = layers.conv(builder, rng, x, count, layers.Window(1, 1), arithmetic=arithmetic)
     builder.output(y)
     return Case(builder.build(), (np.ascontiguousarray(np.repeat(values, lanes, axis=3)),))

@@ -10,10 +10,15 @@ import pytest
 from delegate.lower.numerics import one_rounding, two_roundings
 from delegate.lower.numerics.addition import requantize_sum
 from delegate.lower.numerics.factors import pipeline_of
+from delegate.lower.numerics.pair_prover import SumTarget, prove_pairs
 from delegate.lower.numerics.pipeline import Bn, Bs, Ew, EwOperation, OutCvt, Pipeline
-from delegate.lower.numerics.prover import Target, first_accumulators, first_products, prove
-from delegate.lower.numerics.sum_prover import SumTarget, prove_sum
-from delegate.lower.numerics.tflite import quantize_multipliers, wraps
+from delegate.lower.numerics.prover import Target, prove
+from delegate.lower.numerics.tflite import (
+    first_accumulators,
+    first_products,
+    quantize_multipliers,
+    wraps,
+)
 from delegate.model.graph import Activation
 from tests.lower.numerics import oracle
 
@@ -273,15 +278,15 @@ def test_a_sums_proof_holds_for_pairs_and_notices_changes(scales, zero_points, a
         low = zero_points[2] - (reach if activation is Activation.RELU_N1_TO_1 else 0)
         outputs = max(-128, low), min(127, zero_points[2] + reach)
     target = SumTarget(scales, zero_points, outputs)
-    assert prove_sum(chosen.pipeline, target).is_within_one_lsb
+    assert prove_pairs(chosen.pipeline, target).is_within_one_lsb
     assert not chosen.proof.wrong.any()
     rng = np.random.default_rng(1)
     pairs = rng.integers(-128, 128, (600, 2)).tolist()
     for field, changed in [("", chosen.pipeline), *mutations(chosen.pipeline)]:
-        proof = prove_sum(changed, target)
+        proof = prove_pairs(changed, target)
         worst = max(
             abs(oracle.device(changed, 0, a, b) - tflite_sum(target, a, b)) for a, b in pairs
         )
         assert not proof.is_sound or worst <= int(proof.worst[0]), field
-    silent = [f for f, p in mutations(chosen.pipeline) if prove_sum(p, target).is_within_one_lsb]
+    silent = [f for f, p in mutations(chosen.pipeline) if prove_pairs(p, target).is_within_one_lsb]
     assert set(silent) <= {"bs.relu", "bn.relu", "ew.relu"}, silent

@@ -1,4 +1,5 @@
-"""What ADD and SUB compute, and what a pipeline with the second operand in EW makes of every pair.
+"""What ADD, SUB and MUL compute, and what a pipeline with the second operand in EW makes of every
+pair.
 
 Two int8 operands make 65,536 pairs: they are all compared, so there is nothing to argue.
 """
@@ -43,14 +44,36 @@ class SumTarget:
         total = self.signs[0] * first[:, np.newaxis] + self.signs[1] * second
         return scaled(total, *output)
 
+    @property
+    def wanted(self) -> Int64Array:
+        """[first, second]: the int8 results."""
+        return np.asarray(np.clip(self.results + self.zero_points[2], *self.outputs))
 
-def prove_sum(pipeline: Pipeline, target: SumTarget) -> Proof:
+
+@dataclass(frozen=True, eq=False)
+class ProductTarget:
+    """What TensorFlow Lite's MUL computes of two int8 operands. ``q`` and ``exponent``: its
+    multiplier; ``zero_points`` of first, second, result; ``outputs``: least and largest result.
+    """
+
+    q: int
+    exponent: int
+    zero_points: tuple[int, int, int]
+    outputs: tuple[int, int]
+
+    @cached_property
+    def wanted(self) -> Int64Array:
+        """[first, second]: the int8 results of all 65,536 pairs."""
+        first, second = (INT8_VALUES - zero_point for zero_point in self.zero_points[:2])
+        products = scaled(np.multiply.outer(first, second), self.q, self.exponent)
+        return np.asarray(np.clip(products + self.zero_points[2], *self.outputs))
+
+
+def prove_pairs(pipeline: Pipeline, target: SumTarget | ProductTarget) -> Proof:
     """Compares ``pipeline``, with the second operand in EW, with ``target`` for every pair.
     ``wrong``: pairs with another result.
     """
-    wanted = np.clip(target.results + target.zero_points[2], *target.outputs)
     x, e = INT8_VALUES[:, np.newaxis].astype(np.float64), INT8_VALUES.astype(np.float64)
-    off = np.abs(pipeline.run(x, e) - wanted)
-    is_sound = pipeline.fits_int32(x, e)
+    off = np.abs(pipeline.run(x, e) - target.wanted)
     worst, wrong = int(off.max()), int(np.count_nonzero(off))
-    return Proof(is_sound, np.array([worst]), np.array([wrong]))
+    return Proof(pipeline.fits_int32(x, e), np.array([worst]), np.array([wrong]))

@@ -1,0 +1,37 @@
+"""QUANTIZE from float32 or another 8-bit type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from delegate.conformance.reference.arithmetic import (
+    Array,
+    quantization,
+    quantize_multiplier,
+    scale_by,
+)
+from delegate.model.graph import DType, Graph, Node
+
+
+def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
+    source, target = graph.tensor(node.inputs[0]), quantization(graph.tensor(node.outputs[0]))
+    found = values[node.inputs[0]]
+    if source.dtype is DType.FLOAT32:
+        return _from_float(found, target.scale, target.zero_point)
+    given = quantization(source)
+    multiplier = quantize_multiplier(given.scale / target.scale)
+    return scale_by(found.astype(np.int64) - given.zero_point, *multiplier) + target.zero_point
+
+
+def _from_float(values: Array, scale: float, zero_point: int) -> Array:
+    """C's ``round`` of a quotient of float32, as int32: the processor decides about what is none
+    (NumPy uses its instruction too), and the sum wraps.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        quotient = values / np.float32(scale)
+        distance = np.abs(quotient.astype(np.float64))
+        rounded = np.copysign(np.floor(distance + 0.5), quotient)  # exact: 24 bits and one more
+        whole = rounded.astype(np.float32).astype(np.int32)
+        return np.asarray(whole + np.int32(zero_point))

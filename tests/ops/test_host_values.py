@@ -1,0 +1,82 @@
+"""QUANTIZE and DEQUANTIZE in the host's conversion, against the reference kernels, bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from delegate._native import Executable
+from delegate.compile.aot.rewrite import compile_ahead_of_time
+from delegate.compile.compiler import compile_model
+from delegate.conformance.builder.host_values import edged_model
+from delegate.conformance.edge_grid import float_values
+from delegate.conformance.reference import compute_all
+from delegate.host.library import library_path
+from delegate.host.runtimes import find_runtime
+from delegate.model.graph import DType, Quantization
+from delegate.model.tflite_reader import read_graph
+from delegate.npu.program import parse
+from delegate.npu.tensor_layout import device_values
+from delegate.options import Options
+from tests.ops.function_oracle import kernel_results
+
+FLOAT = DType.FLOAT32, None
+
+
+def ends(dtype: DType) -> tuple[int, ...]:
+    return (0, 9, 255) if dtype is DType.UINT8 else (-128, -3, 0, 127)
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("scale", [1e-38, 3.1e-5, 0.5, 1.0, 1 / 3, 217.0])
+def test_rounding_saturation_and_odd_numbers_are_the_kernels(scale: float, dtype: DType) -> None:
+    for zero_point in ends(dtype):
+        inner = dtype, Quantization((float(np.float32(scale)),), (zero_point,))
+        values = float_values(inner[1].scale, zero_point, dtype).reshape(1, 16, 16, 16)
+        model = edged_model(values.shape, inner, before=FLOAT, after=FLOAT)
+        (compiled,) = compile_model(model, Options()).partitions
+        (ours,) = Executable(compiled.program, "simulator").run([values])
+        expected = kernel_results(model, values)
+        np.testing.assert_array_equal(ours.view(np.int32), expected.view(np.int32))
+        tensors = {0: values}
+        for node in (graph := read_graph(model)).nodes:
+            if node.op in ("QUANTIZE", "DEQUANTIZE"):  # the suite's own oracles
+                found = compute_all(replace(graph, nodes=(node,)), tensors)
+                tensors[2 if node.op == "QUANTIZE" else 3] = found[node.outputs[0]]
+        np.testing.assert_array_equal(tensors[3].view(np.int32), expected.view(np.int32))
+        (binding,) = parse(compiled.program).inputs
+        levels = np.rint(expected / np.float32(inner[1].scale)) + zero_point
+        np.testing.assert_array_equal(  # the reference of dumps
+            device_values(binding, values), levels.reshape(values.shape) - dtype.element.offset
+        )
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (3, 5), (2, 7, 3, 33), (1, 23, 29, 16), (513,)])
+def test_any_shape_and_unaligned_memory(shape: tuple[int, ...]) -> None:
+    inner = DType.INT8, Quantization((0.1,), (5,))
+    model = edged_model(shape, inner, before=FLOAT, after=FLOAT)
+    (compiled,) = compile_model(model, Options()).partitions
+    rng = np.random.default_rng(1)
+    memory = np.empty(int(np.prod(shape)) * 4 + 1, np.uint8)
+    values = memory[1:].view(np.float32).reshape(shape)
+    values[...] = rng.normal(0, 9, shape)
+    (ours,) = Executable(compiled.program, "simulator").run([values])
+    np.testing.assert_array_equal(ours, kernel_results(model, values))
+
+
+def test_a_compiled_model_converts_as_well(tmp_path: Path) -> None:
+    inner = DType.UINT8, Quantization((0.1,), (5,))
+    model = edged_model((1, 9, 7, 5), inner, before=FLOAT, after=FLOAT)
+    path = tmp_path / "compiled.tflite"
+    path.write_bytes(compile_ahead_of_time(model, Options()).content)
+    runtime = find_runtime()
+    plugin = runtime.load_delegate(library_path(), {"device": "simulator"})
+    interpreter = runtime.interpreter(path, [plugin])
+    values = np.random.default_rng(1).normal(0, 9, (1, 9, 7, 5)).astype(np.float32)
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], values)
+    interpreter.invoke()
+    ours = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    np.testing.assert_array_equal(ours, kernel_results(model, values))

@@ -1,0 +1,125 @@
+"""What a process loads that only runs programs: from the cache, or compiled ahead of time.
+
+On small boards every module counts: neither the compiler nor the operators' records may be loaded.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from delegate.compile.cache import cache_key
+from delegate.host.runtimes import find_runtime
+from delegate.model.context_reader import graph_from_snapshot
+from delegate.model.operator_options import RuntimeOptions, fields_of, stored_bytes
+from delegate.model.stored_options import FOLLOW_RUNTIME, STORED
+from delegate.ops import OPERATORS
+from delegate.options import Options
+from delegate.partition.stored_options import PATH, stored_options_module
+from tests.aot.models import rich_model
+from tests.hosts.conftest import compiled
+
+ROOT = Path(__file__).resolve().parents[2]
+# Of the package; a hit reads the interpreter's tensors and nodes as a graph, for the entry's key.
+COMPILED = {
+    "delegate", "delegate._native", "delegate.errors", "delegate.host",
+    "delegate.host.delegation", "delegate.host.library", "delegate.host.plugin", "delegate.log",
+    "delegate.model", "delegate.model.stored_options", "delegate.model.tflite_operators",
+    "delegate.options", "delegate.partition", "delegate.partition.types", "delegate.version",
+}  # fmt: skip
+FROM_CACHE = COMPILED | {
+    "delegate.chip", "delegate.chip.element", "delegate.compile", "delegate.compile.cache",
+    "delegate.host.kernels", "delegate.host.runtimes", "delegate.model.context_reader",
+    "delegate.model.files", "delegate.model.flatbuffer_reader", "delegate.model.graph",
+    "delegate.model.operator_options", "delegate.model.order", "delegate.model.partition",
+    "delegate.model.tensor_content", "delegate.npu", "delegate.npu.format_version",
+}  # fmt: skip
+LOADING = """
+import json, sys
+from {module} import Interpreter, load_delegate
+before = set(sys.modules)
+import delegate
+options = {{"device": "simulator", "log_level": "error", "cache_dir": sys.argv[2]}}
+plugin = load_delegate(delegate.library_path(), options)
+interpreter = Interpreter(sys.argv[1], experimental_delegates=[plugin])
+interpreter.allocate_tensors()
+interpreter.invoke()
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+
+
+@pytest.fixture
+def loaded(tmp_path):
+    """Modules that a process loads beside the runtime's own, for the bytes of a model."""
+
+    def run(content: bytes, cache: str) -> set[str]:
+        model = tmp_path / "model.tflite"
+        model.write_bytes(content)
+        source = LOADING.format(module=find_runtime().module.__name__)
+        done = subprocess.run(
+            [sys.executable, "-c", source, str(model), cache],
+            capture_output=True, text=True, check=False, cwd=ROOT, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "rk3588-delegate" not in done.stderr
+        return set(json.loads(done.stdout))
+
+    return run
+
+
+def own(modules: set[str]) -> set[str]:
+    return {name for name in modules if name.split(".")[0] in ("delegate", "flatbuffers")}
+
+
+def test_a_cache_hit_loads_no_compiler(loaded, tmp_path):
+    cache = tmp_path / "cache"
+    first = loaded(rich_model(), str(cache))
+    assert "delegate.compile.compiler" in first
+    assert list(cache.glob("*.rkc"))
+    second = loaded(rich_model(), str(cache))
+    assert own(second) == FROM_CACHE
+    assert not {"tempfile", "difflib", "base64"} & second
+
+
+def test_a_compiled_model_loads_no_reader(loaded):
+    assert own(loaded(compiled(rich_model()), "off")) == COMPILED
+
+
+def test_the_table_of_stored_options_is_up_to_date():
+    stale = f"{PATH} is stale: run python -m delegate.partition.stored_options"
+    assert (ROOT / PATH).read_text(encoding="utf-8") == stored_options_module(), stale
+
+
+def test_the_table_has_every_operator():
+    assert list(STORED) == list(OPERATORS)
+    assert {n for n, item in OPERATORS.items() if item.follows_runtime} == FOLLOW_RUNTIME
+
+
+@pytest.mark.parametrize("name", [n for n, item in OPERATORS.items() if item.options is not None])
+def test_every_field_is_in_the_key_and_nothing_between(name):
+    kind = OPERATORS[name].options
+    size = max(offset + bytes_ for offset, bytes_ in STORED[name]) if STORED[name] else 0
+
+    def key(content: bytes) -> str:
+        snapshot = {"tensors": [], "nodes": [{
+            "index": 0, "builtin_code": 0, "custom_name": "", "version": 1, "inputs": [],
+            "outputs": [], "options": content,
+        }]}  # fmt: skip
+        graph = graph_from_snapshot(snapshot)
+        node = graph.nodes[0]
+        changed = type(node)(0, name, (), (), RuntimeOptions(content))
+        return cache_key(type(graph)((), (changed,)), Options())
+
+    plain = bytes(size + 8)
+    fields = [
+        range(field.offset, field.offset + stored_bytes(field)) for _, field in fields_of(kind)
+    ]
+    inside = {position for field in fields for position in field}
+    for position in range(size + 8):
+        content = bytearray(plain)
+        content[position] = 1
+        assert (key(bytes(content)) != key(plain)) == (position in inside), position
