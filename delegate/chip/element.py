@@ -40,11 +40,6 @@ class Element(enum.IntEnum):
         return ATOM_BYTES // self.bytes
 
     @property
-    def in_cubes(self) -> Element:
-        """The type as which the NPU holds it."""
-        return Element.INT8 if self is Element.UINT8 else self
-
-    @property
     def offset(self) -> int:
         """What the host's numbers are larger by than those in cubes."""
         return 128 if self is Element.UINT8 else 0

@@ -62,22 +62,17 @@ def _run(arguments: argparse.Namespace) -> int:
         raise UsageError("bench needs a MODEL, or --compare A.json B.json")
     if arguments.compare is not None:
         return _compare(arguments)
+    from delegate.cli.pictures import sample_source
     from delegate.insight.benchmark import Plan, benchmark
-    from delegate.vision.model_inputs import image_sample, random_sample
 
     if arguments.save is not None:
         check_writable(arguments.save)
     options = options_from(arguments)
     plan = Plan(arguments.warmup, arguments.runs, arguments.threads, not arguments.no_cpu)
 
-    def sample_of(details: Any) -> Any:
-        if arguments.image is not None:
-            return image_sample(arguments.image, details)
-        return random_sample(details, arguments.seed)
-
     inferences = (1 + plan.warmup + plan.runs) * (2 if plan.with_cpu else 1)
     with progress("measuring", inferences) as bar:
-        document = benchmark(arguments.model, options, sample_of, plan, bar.advance)
+        document = benchmark(arguments.model, options, sample_source(arguments), plan, bar.advance)
     if arguments.save is not None:
         text = json.dumps(document, indent=2, allow_nan=False) + "\n"
         write_file(arguments.save, text.encode())

@@ -19,6 +19,7 @@ from delegate.cli.command import (
 )
 from delegate.cli.table import format_pairs, format_table, share, thousands
 from delegate.host.delegation import plural
+from delegate.host.samples import Details, Sample, load_sample, random_sample
 from delegate.insight.comparison import (
     MAX_ABS_DIFF,
     MIN_EQUAL_IN_TOTAL,
@@ -29,8 +30,7 @@ from delegate.insight.comparison import (
 )
 from delegate.insight.parallel_comparison import compare_in_processes
 from delegate.progress import progress
-from delegate.vision.images import find_images
-from delegate.vision.model_inputs import Details, Sample, image_sample, load_sample, random_sample
+from delegate.vision.images import find_images, image_sample
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -97,8 +97,9 @@ def _run(arguments: argparse.Namespace) -> int:
         and result.top1_agreed * MIN_TOP1_AGREEMENT[1] < result.samples * MIN_TOP1_AGREEMENT[0]
     ):
         broken.append(f"the best class agrees for {result.top1_agreed} of {result.samples}")
+    verdict = _verdict(result, broken, delegated)
     if arguments.json:
-        print_json(_document(result, broken, arguments.per_op))
+        print_json(_document(result, verdict, broken, arguments.per_op))
     else:
         _print_tables(result, arguments.per_op)
     warn_if_on_cpu(arguments.model, delegated)
@@ -106,7 +107,7 @@ def _run(arguments: argparse.Namespace) -> int:
         print()
         for sentence in broken:
             print(f"BROKEN: {sentence}")
-        print(format_pairs([("verdict", _verdict(result, broken))]))
+        print(format_pairs([("verdict", verdict)]))
     return EXIT_MISMATCH if broken else 0
 
 
@@ -116,22 +117,24 @@ def _counts(tally: Tally) -> dict[str, Any]:
     return {"max_abs_diff": worst, "equal": tally.equal, "elements": tally.elements}
 
 
-def _verdict(result: Comparison, broken: list[str]) -> str:
+def _verdict(result: Comparison, broken: list[str], delegated: int) -> str:
     if broken:
         return "beyond the contract"
     if result.is_equal:
         return "equal"
+    if not delegated:
+        return "nothing was delegated: the runtime's own results differ from run to run"
     return "within the contract: no operator is off by more than one step"
 
 
-def _document(result: Comparison, broken: list[str], per_op: bool) -> dict[str, Any]:
+def _document(result: Comparison, verdict: str, broken: list[str], per_op: bool) -> dict[str, Any]:
     agreement = None if result.top1_agreed is None else result.top1_agreed / result.samples
     return {
         "outputs": [{"name": output.name, **_counts(output)} for output in result.outputs],
         "ops": [{"node": op.node, "op": op.op, **_counts(op)} for op in result.ops if per_op],
         "top1_agreement": agreement,
         "images": result.samples,
-        "verdict": _verdict(result, broken),
+        "verdict": verdict,
         "violations": broken,
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,16 +82,19 @@ def _run(arguments: argparse.Namespace) -> int:
         write_file(arguments.output, ahead.content)
         files.append(arguments.output)
     if arguments.dump is not None:
+        from delegate.cli.pictures import sample_source
+        from delegate.host.samples import load_sample
         from delegate.insight.capture_files import dump_partitions
 
+        source = sample_source(arguments)
+        if arguments.input is not None:
+            source = partial(load_sample, arguments.input)
         with progress("dumping", 1 + len(result.partitions)) as bar:
             files += dump_partitions(
                 arguments.model,
                 result,
                 arguments.dump,
-                image=arguments.image,
-                array=arguments.input,
-                seed=arguments.seed,
+                source,
                 done=bar.advance,
             )
     if arguments.html is not None:

@@ -1,14 +1,19 @@
-"""What the commands that take pictures share: which files they mean, and the facts they report."""
+"""What the commands that take pictures share: which files they mean, inputs, the facts they
+report.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from delegate.cli.command import warn, warn_if_on_cpu
 from delegate.host.delegated import DelegatedModel
-from delegate.vision.images import find_images
+from delegate.host.samples import Details, Sample, random_sample
+from delegate.vision.images import find_images, image_sample
 
 
 def picture_paths(arguments: Sequence[Path]) -> list[Path]:
@@ -17,6 +22,13 @@ def picture_paths(arguments: Sequence[Path]) -> list[Path]:
     for path in arguments:
         paths += find_images(path) if path.is_dir() else [path]
     return paths
+
+
+def sample_source(arguments: argparse.Namespace) -> Callable[[Details], Sample]:
+    """What --image or --seed says: makes the input of a model."""
+    if arguments.image is not None:
+        return partial(image_sample, arguments.image)
+    return partial(random_sample, seed=arguments.seed)
 
 
 def warn_of_meaning(path: Path, model: DelegatedModel, results: str) -> None:

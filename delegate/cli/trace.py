@@ -40,20 +40,17 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from delegate.cli.pictures import sample_source
     from delegate.compile.compiler import compile_model
     from delegate.host.delegated import DelegatedModel
     from delegate.insight.inferences import run_inferences
     from delegate.insight.trace import chrome_trace
-    from delegate.vision.model_inputs import image_sample, random_sample
 
     check_writable(arguments.output)
     options = options_from(arguments)
     result = compile_model(arguments.model, options)
     model = DelegatedModel.load(arguments.model, options)
-    if arguments.image is not None:
-        sample = image_sample(arguments.image, model.inputs)
-    else:
-        sample = random_sample(model.inputs, arguments.seed)
+    sample = sample_source(arguments)(model.inputs)
     count = arguments.warmup + arguments.runs
     with progress("running", count) as bar:
         inferences = run_inferences(model, result, sample, count, bar.advance)

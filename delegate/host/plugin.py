@@ -16,7 +16,7 @@ from delegate.errors import DelegateError, UnsupportedError
 from delegate.host.delegation import Delegation, announce, plural
 from delegate.log import configure, get_logger
 from delegate.model.stored_options import STORED
-from delegate.model.tflite_operators import BUILTIN_OPERATORS
+from delegate.model.tflite_operators import BUILTIN_OPERATORS, DELEGATE
 from delegate.options import Options
 
 if TYPE_CHECKING:
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from delegate.model.partition import Partition
 
 logger = get_logger()
-
-DELEGATE_OPERATOR = 51
-"""BuiltinOperator DELEGATE: a partition that some delegate has replaced already."""
 
 Snapshot = Mapping[str, Any]
 """{"tensors": [dict, ...], "nodes": [dict, ...]}, see ``native/python/snapshot.cpp``."""
@@ -203,7 +200,7 @@ def _graph(snapshot: Snapshot) -> Graph:
 
 def _warn_of_other_delegates(snapshot: Snapshot) -> None:
     """Runtimes that apply XNNPACK in the interpreter's constructor leave us nothing to claim."""
-    taken = sum(node["builtin_code"] == DELEGATE_OPERATOR for node in snapshot["nodes"])
+    taken = sum(node["builtin_code"] == DELEGATE for node in snapshot["nodes"])
     if taken:
         logger.warning(
             "another delegate, perhaps XNNPACK, has taken nodes before this one could (%d "

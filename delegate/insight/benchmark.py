@@ -20,12 +20,12 @@ from delegate.host.delegated import DelegatedModel
 from delegate.host.host_facts import host_facts
 from delegate.host.reference import ReferenceModel
 from delegate.host.runtimes import find_runtime, invoke
+from delegate.host.samples import Sample
 from delegate.insight.inferences import Inference, run_inferences
 from delegate.insight.layer_counters import count_program, sum_counters
 from delegate.insight.memory_use import memory_document
 from delegate.insight.run_log import Run
 from delegate.options import Options
-from delegate.vision.model_inputs import Sample
 
 FORMAT = "rk3588-bench-1"
 

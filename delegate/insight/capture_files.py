@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from delegate.errors import CaptureError
 from delegate.host.reference import ReferenceModel
+from delegate.host.samples import Details, Sample
 from delegate.insight.comparison import Tally
 from delegate.model.tensor_details import tensor_details
-from delegate.vision.model_inputs import image_sample, load_sample, random_sample
 
 if TYPE_CHECKING:
     from delegate.compile.compiler import CompiledPartition, CompileResult
@@ -34,25 +34,16 @@ def dump_partitions(
     path: Path,
     result: CompileResult,
     folder: Path,
+    source: Callable[[Details], Sample],
     *,
-    image: Path | None = None,
-    array: Path | None = None,
-    seed: int = 0,
     done: Callable[[], None] = lambda: None,
 ) -> list[Path]:
     """Writes the captures of all partitions of the model ``path`` and returns their paths.
 
-    The input is a picture, a .npy or .npz file, or random with ``seed``. ``done`` is called after
-    the reference inference and after every partition. Raises CaptureError if the files cannot be
-    written, and what the sources of inputs raise.
+    ``source`` makes the input. ``done`` is called after the reference inference and after every
+    partition. Raises CaptureError if the files cannot be written, and what ``source`` raises.
     """
-    details = [tensor_details(result.graph, index) for index in result.graph.inputs]
-    if image is not None:
-        sample = image_sample(image, details)
-    elif array is not None:
-        sample = load_sample(array, details)
-    else:
-        sample = random_sample(details, seed)
+    sample = source([tensor_details(result.graph, index) for index in result.graph.inputs])
     if not result.partitions:
         return []
     from delegate.insight.capture import save_capture

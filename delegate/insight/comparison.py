@@ -23,13 +23,13 @@ import numpy.typing as npt
 from delegate.errors import ModelError
 from delegate.host.delegated import DelegatedModel
 from delegate.host.reference import ReferenceModel
+from delegate.host.samples import Sample
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
 from delegate.ops.shared.host_values import is_float32
 from delegate.options import Options
 from delegate.partition.functions import smallest_partition
-from delegate.vision.model_inputs import Sample
 
 # The numeric contract: no element off by more than one step; shares of equal elements at least
 # these.

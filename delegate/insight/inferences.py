@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from delegate.compile.compiler import CompileResult
 from delegate.host.delegated import DelegatedModel
 from delegate.host.runtimes import invoke
+from delegate.host.samples import Sample
 from delegate.insight.run_log import Run, run_log
 from delegate.partition.partitioner import execution_order
-from delegate.vision.model_inputs import Sample
 
 
 @dataclass(frozen=True, slots=True)

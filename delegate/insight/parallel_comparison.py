@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from delegate.errors import DelegateError
+from delegate.host.samples import Details, Sample
 from delegate.host.workers import Failure, in_order, spread
 from delegate.insight.comparison import Comparer, Comparison
 from delegate.options import Options
-from delegate.vision.model_inputs import Details, Sample
 
 Source = Callable[[Details], Sample]
 Done = Callable[[], None]

@@ -139,10 +139,6 @@ class Tensor:
     is_sparse: bool = False
 
     @property
-    def is_dynamic(self) -> bool:
-        return any(d < 0 for d in self.shape_signature) or any(d < 0 for d in self.shape)
-
-    @property
     def has_fixed_image(self) -> bool:
         """All dimensions but the first (the batch) are fixed, and the shape is known for now.
 

@@ -5,6 +5,8 @@ int8 feature maps in NC1HWC2, dense or depthwise, optionally with a fused elemen
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from delegate.chip.chip import Cbuf, Chip
 from delegate.chip.element import ATOM_BYTES
 from delegate.chip.register_model import BurstLength, ConvMode, CvtOrder, Precision
@@ -40,7 +42,7 @@ DCOMP_AMOUNTS = 16
 def encode_conv(chip: Chip, layer: str, task: ConvTask) -> Segment:
     """The segment of ``task``. Raises EncodingError."""
     writer = RegCmdWriter(layer, task.tile)
-    _check(writer, chip, task)
+    writer.refuse(_problems(chip, task))
     dpu = DpuTask(
         mode=DpuMode.DEPTHWISE if task.is_depthwise else DpuMode.DENSE,
         output=task.output,
@@ -72,64 +74,61 @@ def encode_conv(chip: Chip, layer: str, task: ConvTask) -> Segment:
     return writer.finish(ENABLE_MASK, INT_MASK)
 
 
-def _check(writer: RegCmdWriter, chip: Chip, task: ConvTask) -> None:
-    """What no single field can see."""
-    _check_cbuf(writer, chip.cbuf, task)
-    feature, weights = task.feature, task.weights
-    if feature.channels % CHANNEL_GROUP or feature.channels < 1:
-        problem = f"= {feature.channels} is not a multiple of {CHANNEL_GROUP}"
-        raise writer.fail("CNA.DATA_SIZE1.DATAIN_CHANNEL", problem)
-    if not 0 < feature.channels_real <= feature.channels:
-        problem = f"= {feature.channels_real} exceeds the limit 1..{feature.channels}"
-        raise writer.fail("CNA.DATA_SIZE1.DATAIN_CHANNEL_REAL", problem)
-    if weights.total_bytes != weights.bytes_per_kernel * weights.kernels:
-        problem = (
-            f"= {weights.total_bytes} is not {weights.kernels} kernels "
-            f"of {weights.bytes_per_kernel} bytes"
-        )
-        raise writer.fail("CNA.WEIGHT_SIZE0.WEIGHT_BYTES", problem)
-    if task.is_depthwise and weights.kernels != 1:
-        problem = f"= {weights.kernels} must be 1 for a depthwise convolution"
-        raise writer.fail("CNA.WEIGHT_SIZE2.WEIGHT_KERNELS", problem)
+def _problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
+    """What no single field can see: BLOCK.REGISTER.FIELD, and what is wrong there."""
+    yield from _cbuf_problems(chip.cbuf, task)
+    feature, weights, output = task.feature, task.weights, task.output
+    channels, real = feature.channels, feature.channels_real
+    if channels % CHANNEL_GROUP or channels < 1:
+        problem = f"= {channels} is not a multiple of {CHANNEL_GROUP}"
+        yield "CNA.DATA_SIZE1.DATAIN_CHANNEL", problem
+    if not 0 < real <= channels:
+        yield "CNA.DATA_SIZE1.DATAIN_CHANNEL_REAL", f"= {real} exceeds the limit 1..{channels}"
+    kernels, per_kernel = weights.kernels, weights.bytes_per_kernel
+    if weights.total_bytes != per_kernel * kernels:
+        problem = f"= {weights.total_bytes} is not {kernels} kernels of {per_kernel} bytes"
+        yield "CNA.WEIGHT_SIZE0.WEIGHT_BYTES", problem
+    if task.is_depthwise and kernels != 1:
+        problem = f"= {kernels} must be 1 for a depthwise convolution"
+        yield "CNA.WEIGHT_SIZE2.WEIGHT_KERNELS", problem
     if not -128 <= feature.pad_value <= 127:
-        raise writer.fail("CNA.PAD_CON1.PAD_VALUE", f"= {feature.pad_value} is not an int8")
+        yield "CNA.PAD_CON1.PAD_VALUE", f"= {feature.pad_value} is not an int8"
     if min(task.stride_h, task.stride_w) < 1:
-        raise writer.fail("CNA.CONV_CON3.CONV_Y_STRIDE", "is at least 1")
+        yield "CNA.CONV_CON3.CONV_Y_STRIDE", "is at least 1"
     if task.bs.alu is not Source.MEMORY:
         problem = (
             "must be memory: a convolution without bias operands in memory is no known program"
         )
-        raise writer.fail("DPU.BS_CFG.BS_ALU_SRC", problem)
-    output = task.output
+        yield "DPU.BS_CFG.BS_ALU_SRC", problem
     # The writer works in whole groups; partial ones hang (observed).
     group = chip.groups.outputs(task.is_depthwise)
     group_bytes = output.surfaces_per_group * CHANNEL_GROUP
     if output.channels % group or group_bytes != group * output.element_bytes:
         problem = f"= {output.channels} is not whole groups of {group}"
-        raise writer.fail("DPU.DATA_CUBE_CHANNEL.CHANNEL", problem)
-    if not task.is_depthwise and weights.kernels > output.channels:
-        problem = f"= {weights.kernels} exceeds the {output.channels} channels of the output"
-        raise writer.fail("CNA.WEIGHT_SIZE2.WEIGHT_KERNELS", problem)
+        yield "DPU.DATA_CUBE_CHANNEL.CHANNEL", problem
+    if not task.is_depthwise and kernels > output.channels:
+        problem = f"= {kernels} exceeds the {output.channels} channels of the output"
+        yield "CNA.WEIGHT_SIZE2.WEIGHT_KERNELS", problem
 
 
-def _check_cbuf(writer: RegCmdWriter, chip: Cbuf, task: ConvTask) -> None:
+def _cbuf_problems(chip: Cbuf, task: ConvTask) -> Iterator[tuple[str, str]]:
     """All rows of the tile fit the data banks; weights may stream, unless they are reused."""
-    feature, cbuf, weights = task.feature, task.cbuf, task.weights
+    cbuf, weight_bytes, entries = task.cbuf, task.weights.total_bytes, task.feature.entries_per_row
     if min(cbuf.data_banks, cbuf.weight_banks) < 1:
-        raise writer.fail("CNA.CBUF_CON0", "gives no bank to the data or to the weights")
-    if cbuf.data_banks + cbuf.weight_banks > chip.banks:
-        banks = cbuf.data_banks + cbuf.weight_banks
-        raise writer.fail("CNA.CBUF_CON0", f"uses {banks} banks; the limit is {chip.banks}")
-    if not 1 <= feature.entries_per_row <= chip.max_row_entries:
-        problem = f"= {feature.entries_per_row} exceeds the limit 1..{chip.max_row_entries}"
-        raise writer.fail("CNA.CBUF_CON1.DATA_ENTRIES", problem)
-    needed = feature.entries_per_row * feature.height * chip.entry_bytes
+        yield "CNA.CBUF_CON0", "gives no bank to the data or to the weights"
+    banks = cbuf.data_banks + cbuf.weight_banks
+    if banks > chip.banks:
+        yield "CNA.CBUF_CON0", f"uses {banks} banks; the limit is {chip.banks}"
+    if not 1 <= entries <= chip.max_row_entries:
+        problem = f"= {entries} exceeds the limit 1..{chip.max_row_entries}"
+        yield "CNA.CBUF_CON1.DATA_ENTRIES", problem
+    needed = entries * task.feature.height * chip.entry_bytes
     if needed > cbuf.data_banks * chip.bank_bytes:
         problem = f"= {cbuf.data_banks} cannot hold {needed} bytes of input rows"
-        raise writer.fail("CNA.CBUF_CON0.DATA_BANK", problem)
-    if cbuf.weight_reuse and weights.total_bytes > cbuf.weight_banks * chip.bank_bytes:
-        problem = f"needs {weights.total_bytes} bytes of weights in {cbuf.weight_banks} banks"
-        raise writer.fail("CNA.CBUF_CON0.WEIGHT_REUSE", problem)
+        yield "CNA.CBUF_CON0.DATA_BANK", problem
+    if cbuf.weight_reuse and weight_bytes > cbuf.weight_banks * chip.bank_bytes:
+        problem = f"needs {weight_bytes} bytes of weights in {cbuf.weight_banks} banks"
+        yield "CNA.CBUF_CON0.WEIGHT_REUSE", problem
 
 
 def _write_cbuf(writer: RegCmdWriter, task: ConvTask, *, again: bool = False) -> None:

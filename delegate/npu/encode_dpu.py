@@ -8,6 +8,7 @@ EncodingError.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from delegate.chip.element import ATOM_BYTES
@@ -115,11 +116,11 @@ def write_pointers(writer: RegCmdWriter, *, is_cleared: bool = False) -> None:
 
 def write_dpu(writer: RegCmdWriter, task: DpuTask) -> None:
     """All DPU registers from FEATURE_MODE_CFG to the end of the tables."""
-    _check_stages(writer, task)
+    writer.refuse(_problems(task))
     _write_cube(writer, task)
-    _write_bs(writer, task)
+    _write_x(writer, "BS", task.bs)
     _write_write_out(writer, task)
-    _write_bn(writer, task.bn)
+    _write_x(writer, "BN", task.bn)
     _write_ew(writer, task)
     _write_out_convert(writer, task.out_convert)
     operand = 0 if task.ew is None or task.ew.operand is not None else task.ew.register_operand
@@ -131,61 +132,59 @@ def write_dpu(writer: RegCmdWriter, task: DpuTask) -> None:
     _write_tables(writer, task.table_start)
 
 
-def _check_stages(writer: RegCmdWriter, task: DpuTask) -> None:
-    bs, bn, ew = task.bs, task.bn, task.ew
-    least = 0 if task.mode is DpuMode.FLYING else 1
-    if not least <= task.output.channels_real <= task.output.channels:
-        problem = f"= {task.output.channels_real} exceeds the limit {least}..{task.output.channels}"
-        raise writer.fail("DPU.DATA_CUBE_CHANNEL.ORIG_CHANNEL", problem)
-    if task.output.element_bytes not in (1, INT32_BYTES):
-        problem = f"for elements of {task.output.element_bytes} bytes is used by no known program"
-        raise writer.fail("DPU.DATA_FORMAT.OUT_PRECISION", problem)
+def _problems(task: DpuTask) -> Iterator[tuple[str, str]]:
+    """Combinations that no known program has: BLOCK.REGISTER.FIELD, and what is wrong there."""
+    bs, bn, ew, output = task.bs, task.bn, task.ew, task.output
+    is_flying = task.mode is DpuMode.FLYING
+    least = 0 if is_flying else 1
+    if not least <= output.channels_real <= output.channels:
+        limits = f"{least}..{output.channels}"
+        yield (
+            "DPU.DATA_CUBE_CHANNEL.ORIG_CHANNEL",
+            f"= {output.channels_real} exceeds the limit {limits}",
+        )
+    precision = "DPU.DATA_FORMAT.OUT_PRECISION"
+    if output.element_bytes not in (1, INT32_BYTES):
+        yield precision, f"for elements of {output.element_bytes} bytes is used by no known program"
     if task.writes_sums and (task.mode is not DpuMode.DENSE or bs.ow is not Source.OFF):
-        problem = "= int32 is known of dense convolutions without the sum of inputs only"
-        raise writer.fail("DPU.DATA_FORMAT.OUT_PRECISION", problem)
+        yield precision, "= int32 is known of dense convolutions without the sum of inputs only"
     memory = [bs.alu, bs.ow, bs.mul].count(Source.MEMORY)
     if bs.alu is not Source.MEMORY and memory:
         problem = "from memory without a summand from memory has no known operand layout"
-        raise writer.fail("DPU.BS_MUL_CFG.BS_MUL_SRC", problem)
+        yield "DPU.BS_MUL_CFG.BS_MUL_SRC", problem
+    disagree = "and the stage's operands disagree: both or none"
     if (memory > 0) != (bs.operands is not None):
-        problem = "and the stage's operands disagree: both or none"
-        raise writer.fail("DPU_RDMA.RDMA_BS_BASE_ADDR.BS_BASE_ADDR", problem)
-    is_plain = ew is None or (ew.operation is EwOperation.ADD and not (ew.relu or ew.per_channel))
-    is_alone = ew is not None and task.mode is DpuMode.FLYING
-    if task.table_start is not None and (is_alone or not is_plain):
-        problem = "= 0 is known without an element-wise operation; behind convolutions with a sum"
-        raise writer.fail("DPU.EW_CFG.EW_LUT_BYPASS", problem)
-    if task.mode is DpuMode.FLYING and bs.ow is not Source.OFF:
-        raise writer.fail("DPU.BS_OW_CFG.OD_BYPASS", "= 0 needs sums of inputs, i.e. a convolution")
-    clamps: list[tuple[str, BsStage | BnStage | EwStage]] = [("BS", bs), ("BN", bn)]
-    if ew is not None:
-        clamps.append(("EW", ew))
-    for name, stage in clamps:
-        if stage.relux_max is not None and not stage.relu:
-            problem = "without RELU is not used by any known program"
-            raise writer.fail(f"DPU.{name}_CFG.{name}_RELUX_EN", problem)
-    if bs.mul is Source.OFF and (bs.shift or bs.shift_negative):
-        raise writer.fail("DPU.BS_MUL_CFG.BS_MUL_SHIFT_VALUE", "needs a multiplier")
-    if bn.mul is Source.OFF and (bn.shift or bn.shift_negative):
-        raise writer.fail("DPU.BN_MUL_CFG.BN_MUL_SHIFT_VALUE", "needs a multiplier")
+        yield "DPU_RDMA.RDMA_BS_BASE_ADDR.BS_BASE_ADDR", disagree
     if (bn.mul is Source.MEMORY) != (bn.operands is not None):
-        problem = "and the stage's operands disagree: both or none"
-        raise writer.fail("DPU_RDMA.RDMA_BN_BASE_ADDR.BN_BASE_ADDR", problem)
-    if ew is not None and ew.truncate and ew.operation is not EwOperation.MULTIPLY:
-        raise writer.fail("DPU.EW_CVT_SCALE_VALUE.EW_TRUNCATE", "needs a multiplication")
-    if ew is not None and ew.operand_bytes != 1 and not ew.per_channel:
-        problem = f"for {ew.operand_bytes} bytes per pixel is not used by any known program"
-        raise writer.fail("DPU.EW_CFG.EDATA_SIZE", problem)
+        yield "DPU_RDMA.RDMA_BN_BASE_ADDR.BN_BASE_ADDR", disagree
+    is_plain = ew is None or (ew.operation is EwOperation.ADD and not (ew.relu or ew.per_channel))
+    if task.table_start is not None and (not is_plain or (is_flying and ew is not None)):
+        problem = "= 0 is known without an element-wise operation; behind convolutions with a sum"
+        yield "DPU.EW_CFG.EW_LUT_BYPASS", problem
+    if is_flying and bs.ow is not Source.OFF:
+        yield "DPU.BS_OW_CFG.OD_BYPASS", "= 0 needs sums of inputs, i.e. a convolution"
+    for name, stage in (("BS", bs), ("BN", bn), ("EW", ew)):
+        if stage is not None and stage.relux_max is not None and not stage.relu:
+            yield f"DPU.{name}_CFG.{name}_RELUX_EN", "without RELU is not used by any known program"
+    for name, x in (("BS", bs), ("BN", bn)):
+        if x.mul is Source.OFF and (x.shift or x.shift_negative):
+            yield f"DPU.{name}_MUL_CFG.{name}_MUL_SHIFT_VALUE", "needs a multiplier"
     per_pixel = ew is not None and ew.operand is not None and not ew.per_channel
-    if task.output.row_gap_bytes and (task.main is not None or per_pixel):
+    if output.row_gap_bytes and (task.main is not None or per_pixel):
         problem = "between output rows, while operands are read without, is no known program"
-        raise writer.fail("DPU.DATA_CUBE_NOTCH_ADDR.NOTCH_ADDR_0", problem)
-    is_flying = task.mode is DpuMode.FLYING
-    if ew is not None and ew.line_stride_bytes is not None and not (is_flying and per_pixel):
+        yield "DPU.DATA_CUBE_NOTCH_ADDR.NOTCH_ADDR_0", problem
+    if ew is None:
+        return
+    if ew.truncate and ew.operation is not EwOperation.MULTIPLY:
+        yield "DPU.EW_CVT_SCALE_VALUE.EW_TRUNCATE", "needs a multiplication"
+    if ew.operand_bytes != 1 and not ew.per_channel:
+        problem = f"for {ew.operand_bytes} bytes per pixel is not used by any known program"
+        yield "DPU.EW_CFG.EDATA_SIZE", problem
+    if ew.line_stride_bytes is not None and not (is_flying and per_pixel):
         problem = "is known of operands per pixel in tasks from memory only"
-        raise writer.fail("DPU_RDMA.RDMA_DATA_CUBE_HEIGHT.EW_LINE_NOTCH_ADDR", problem)
-    if ew is not None and ew.operand is not None and ew.register_operand:
-        raise writer.fail("DPU.EW_CFG.EW_OP_SRC", "is memory or register, not both")
+        yield "DPU_RDMA.RDMA_DATA_CUBE_HEIGHT.EW_LINE_NOTCH_ADDR", problem
+    if ew.operand is not None and ew.register_operand:
+        yield "DPU.EW_CFG.EW_OP_SRC", "is memory or register, not both"
 
 
 def _write_cube(writer: RegCmdWriter, task: DpuTask) -> None:
@@ -221,29 +220,37 @@ def _write_cube(writer: RegCmdWriter, task: DpuTask) -> None:
     writer.write("DPU.DATA_CUBE_CHANNEL", ORIG_CHANNEL=real, CHANNEL=output.channels)
 
 
-def _write_bs(writer: RegCmdWriter, task: DpuTask) -> None:
-    bs = task.bs
-    has_alu, has_mul = bs.alu is not Source.OFF, bs.mul is not Source.OFF
-    writer.write(
-        "DPU.BS_CFG",
-        BS_ALU_ALGO=AluAlgorithm.ADD if has_alu else 0,
-        BS_ALU_SRC=_source(bs.alu),
-        BS_RELUX_EN=bs.relux_max is not None,
-        BS_RELU_BYPASS=not bs.relu,
-        BS_MUL_BYPASS=not has_mul,
-        BS_ALU_BYPASS=not has_alu,
-        BS_BYPASS=not (has_alu or has_mul or bs.relu),
+def _write_x(writer: RegCmdWriter, name: str, stage: BsStage | BnStage) -> None:
+    """BS or BN: registers at other places, fields with other prefixes."""
+    if isinstance(stage, BsStage):
+        alu = None if stage.alu is Source.OFF else stage.alu_operand
+        alu_source = _source(stage.alu)
+    else:
+        alu, alu_source = stage.alu_operand, OperandSource.REGISTER
+    has_mul = stage.mul is not Source.OFF
+
+    def write(register: str, **fields: int) -> None:
+        named = {f"{name}_{field}": value for field, value in fields.items()}
+        writer.write(f"DPU.{name}_{register}", **named)
+
+    write(
+        "CFG",
+        ALU_ALGO=AluAlgorithm.ADD if alu is not None else 0,
+        ALU_SRC=alu_source,
+        RELUX_EN=stage.relux_max is not None,
+        RELU_BYPASS=not stage.relu,
+        MUL_BYPASS=not has_mul,
+        ALU_BYPASS=alu is None,
+        BYPASS=not (alu is not None or has_mul or stage.relu),
     )
-    alu = bs.alu_operand if bs.alu is Source.REGISTER else 0
-    mul = bs.mul_operand if bs.mul is Source.REGISTER else 0
-    writer.write("DPU.BS_ALU_CFG", BS_ALU_OPERAND=alu)
-    writer.write(
-        "DPU.BS_MUL_CFG",
-        BS_MUL_OPERAND=mul,
-        BS_MUL_SHIFT_VALUE=bs.shift,
-        BS_MUL_SRC=_source(bs.mul),
+    write("ALU_CFG", ALU_OPERAND=(alu or 0) if alu_source is OperandSource.REGISTER else 0)
+    write(
+        "MUL_CFG",
+        MUL_OPERAND=stage.mul_operand if stage.mul is Source.REGISTER else 0,
+        MUL_SHIFT_VALUE=stage.shift,
+        MUL_SRC=_source(stage.mul),
     )
-    writer.write("DPU.BS_RELUX_CMP_VALUE", BS_RELUX_CMP_DAT=bs.relux_max or 0)
+    write("RELUX_CMP_VALUE", RELUX_CMP_DAT=stage.relux_max or 0)
 
 
 def _write_write_out(writer: RegCmdWriter, task: DpuTask) -> None:
@@ -263,27 +270,6 @@ def _write_write_out(writer: RegCmdWriter, task: DpuTask) -> None:
     writer.write("DPU.BS_OW_OP", OW_OP=ow)
     writer.write("DPU.WDMA_SIZE_0", CHANNEL_WDMA=output.channels)
     writer.write("DPU.WDMA_SIZE_1", HEIGHT_WDMA=output.height, WIDTH_WDMA=output.width)
-
-
-def _write_bn(writer: RegCmdWriter, bn: BnStage) -> None:
-    has_alu, has_mul = bn.alu_operand is not None, bn.mul is not Source.OFF
-    writer.write(
-        "DPU.BN_CFG",
-        BN_ALU_ALGO=AluAlgorithm.ADD if has_alu else 0,
-        BN_RELUX_EN=bn.relux_max is not None,
-        BN_RELU_BYPASS=not bn.relu,
-        BN_MUL_BYPASS=not has_mul,
-        BN_ALU_BYPASS=not has_alu,
-        BN_BYPASS=not (has_alu or has_mul or bn.relu),
-    )
-    writer.write("DPU.BN_ALU_CFG", BN_ALU_OPERAND=bn.alu_operand or 0)
-    writer.write(
-        "DPU.BN_MUL_CFG",
-        BN_MUL_OPERAND=bn.mul_operand if bn.mul is Source.REGISTER else 0,
-        BN_MUL_SHIFT_VALUE=bn.shift,
-        BN_MUL_SRC=_source(bn.mul),
-    )
-    writer.write("DPU.BN_RELUX_CMP_VALUE", BN_RELUX_CMP_DAT=bn.relux_max or 0)
 
 
 def _write_ew(writer: RegCmdWriter, task: DpuTask) -> None:

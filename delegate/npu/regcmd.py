@@ -122,6 +122,11 @@ class RegCmdWriter:
         tile = f", tile {self._tile}" if self._tile else ""
         return EncodingError(f"layer {self._layer}{tile}: {place} {problem}")
 
+    def refuse(self, problems: Iterable[tuple[str, str]]) -> None:
+        """Raises the error about the first of them, if there is any: place and problem."""
+        for place, problem in problems:
+            raise self.fail(place, problem)
+
     def write(self, name: str, /, **fields: int) -> None:
         """One register from its fields' true values; fields not given are 0 in the register.
 

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import DelegateError, ModelError, UsageError
+from delegate.host.samples import Details, Sample
 from delegate.model.files import open_plain, read_file
 
 if TYPE_CHECKING:
@@ -230,3 +231,10 @@ def find_images(folder: Path) -> list[Path]:
     if not found:
         raise UsageError(f"{folder}: holds no image files ({', '.join(IMAGE_SUFFIXES)})")
     return found
+
+
+def image_sample(path: Path, inputs: Details) -> Sample:
+    """One sample from a picture, for models with one image input. Raises ModelError, UsageError."""
+    if len(inputs) != 1:
+        raise ModelError(f"the model has {len(inputs)} inputs; pictures need a model with one")
+    return [load_image(path, ImageInput.from_details(inputs[0]))]

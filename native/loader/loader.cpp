@@ -87,18 +87,4 @@ void destroy(Delegate* delegate) {
 }  // namespace
 }  // namespace rk3588
 
-extern "C" {
-
-// Python passes a C int for the number of options: the upper half of the register is undefined.
-__attribute__((visibility("default"))) rk3588::tflite::Delegate* tflite_plugin_create_delegate(
-    const char* const* keys, const char* const* values, size_t num_options,
-    rk3588::tflite::ReportError report_error) {
-  return rk3588::create(keys, values, static_cast<uint32_t>(num_options), report_error);
-}
-
-__attribute__((visibility("default"))) void tflite_plugin_destroy_delegate(
-    rk3588::tflite::Delegate* delegate) {
-  rk3588::destroy(delegate);
-}
-
-}  // extern "C"
+#include "tflite/plugin_entry.inc"

@@ -8,6 +8,8 @@
 #include <memory>
 #include <mutex>
 
+#include "tflite/package_parent.h"
+
 namespace rk3588 {
 namespace {
 
@@ -67,22 +69,6 @@ struct Python {
     return result;
   }
 };
-
-// Folder that contains the package this library belongs to, links resolved.
-std::string package_parent() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&package_parent), &info) == 0) return {};
-  const std::unique_ptr<char, decltype(&std::free)> real(realpath(info.dli_fname, nullptr),
-                                                         &std::free);
-  if (real == nullptr) return {};
-  std::string path = real.get();
-  for (int level = 0; level < 2; ++level) {
-    const size_t slash = path.rfind('/');
-    if (slash == std::string::npos) return {};
-    path.resize(slash);
-  }
-  return path;
-}
 
 // Path of the module's file; "" with `problem` set if it cannot be imported.
 std::string module_path(const Python& python, std::string* problem) {

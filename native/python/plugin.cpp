@@ -1,12 +1,9 @@
 // The external delegate's two C functions in a Python process: asks Python to compile, installs
 // kernels.
-#include <dlfcn.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,6 +19,7 @@
 #include "tflite/delegate_kernel.h"
 #include "tflite/delegate_object.h"
 #include "tflite/file_pages.h"
+#include "tflite/package_parent.h"
 #include "tflite/plan_order.h"
 #include "tflite/tflite_abi.h"
 
@@ -72,22 +70,6 @@ std::string error_text(const py::error_already_set& error) {
   if (error.matches(base)) return text;
   return "internal error: " + py::type::of(error.value()).attr("__name__").cast<std::string>() +
          ": " + text;
-}
-
-// Folder that contains the package this library belongs to, links resolved.
-std::string package_parent() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&package_parent), &info) == 0) return {};
-  const std::unique_ptr<char, decltype(&std::free)> real(realpath(info.dli_fname, nullptr),
-                                                         &std::free);
-  if (real == nullptr) return {};
-  std::string path = real.get();
-  for (int level = 0; level < 2; ++level) {
-    const size_t slash = path.rfind('/');
-    if (slash == std::string::npos) return {};
-    path.resize(slash);
-  }
-  return path;
 }
 
 // The package may be absent from sys.path when the library is loaded by path alone.
@@ -323,21 +305,9 @@ Delegate* create(const char* const* keys, const char* const* values, size_t coun
   return refuse_delegate(text, report);
 }
 
+void destroy(Delegate* delegate) { destroy_delegate(delegate); }
+
 }  // namespace
 }  // namespace rk3588
 
-extern "C" {
-
-// Python passes a C int for the number of options: the upper half of the register is undefined.
-__attribute__((visibility("default"))) rk3588::tflite::Delegate* tflite_plugin_create_delegate(
-    const char* const* keys, const char* const* values, size_t num_options,
-    rk3588::tflite::ReportError report_error) {
-  return rk3588::create(keys, values, static_cast<uint32_t>(num_options), report_error);
-}
-
-__attribute__((visibility("default"))) void tflite_plugin_destroy_delegate(
-    rk3588::tflite::Delegate* delegate) {
-  rk3588::destroy_delegate(delegate);
-}
-
-}  // extern "C"
+#include "tflite/plugin_entry.inc"

@@ -183,22 +183,6 @@ class DelegateKernel {
   std::vector<int32_t> temporaries_;  // of the nodes, while they are on the CPU
 };
 
-// Runs `body`, turning any exception into a reported error: none may cross the C boundary.
-template <typename Body>
-Status guarded(Context* context, Body body) {
-  std::string text;
-  try {
-    body();
-    return Status::kOk;
-  } catch (const std::exception& error) {
-    text = error.what();
-  } catch (...) {
-    text = "unknown failure";
-  }
-  report_error(context, "rk3588 delegate: " + text + "\n");
-  return Status::kError;
-}
-
 void* kernel_init(Context* context, const char* buffer, size_t) {
   if (t_pending == nullptr) return nullptr;
   try {

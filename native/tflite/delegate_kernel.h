@@ -73,4 +73,20 @@ bool has_shape(const tflite::Tensor& tensor, const std::vector<int32_t>& shape);
 // otherwise.
 void report_error(tflite::Context* context, const std::string& text);
 
+// Runs `body`, turning any exception into a reported error: none may cross the C boundary.
+template <typename Body>
+tflite::Status guarded(tflite::Context* context, Body body) {
+  std::string text;
+  try {
+    body();
+    return tflite::Status::kOk;
+  } catch (const std::exception& error) {
+    text = error.what();
+  } catch (...) {
+    text = "unknown failure";
+  }
+  report_error(context, "rk3588 delegate: " + text + "\n");
+  return tflite::Status::kError;
+}
+
 }  // namespace rk3588

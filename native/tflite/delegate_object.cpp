@@ -28,17 +28,7 @@ SessionPointer session_of(const Delegate* delegate) {
 Status prepare(Context* context, Delegate* delegate) {
   const SessionPointer session = session_of(delegate);
   if (session == nullptr) return Status::kOk;
-  std::string text;
-  try {
-    session->prepare(context, delegate);
-    return Status::kOk;
-  } catch (const std::exception& error) {
-    text = error.what();
-  } catch (...) {
-    text = "unknown failure";
-  }
-  report_error(context, "rk3588 delegate: " + text + "\n");
-  return Status::kError;
+  return guarded(context, [&] { session->prepare(context, delegate); });
 }
 
 Status inert_prepare(Context*, Delegate*) { return Status::kOk; }

@@ -16,9 +16,9 @@ from delegate.cli import COMMANDS
 from delegate.cli.table import WIDTH
 from delegate.host.delegated import DelegatedModel
 from delegate.host.reference import ReferenceModel
+from delegate.host.samples import random_sample
 from delegate.insight.comparison import Comparer
 from delegate.options import Options
-from delegate.vision.model_inputs import random_sample
 from tests.cli.conftest import DIGITS, IMAGE, LABELS, MODEL, Run
 from tests.cli.odd_models import sum_and_float_layer
 
@@ -249,10 +249,11 @@ def test_compare_blames_no_difference_between_kernels_on_the_delegate(
     sample = random_sample(reference.inputs, 0)
     fast = DelegatedModel.load(model, Options.from_mapping({}, {})).run(sample)
     assert (fast[0] != reference.run(sample)[0]).any(), "this runtime's kernels do not differ"
-    outcome = run("compare", model, "--json")
-    assert outcome.json["verdict"] == "equal"
-    assert outcome.json["outputs"][0]["equal"] == outcome.json["outputs"][0]["elements"]
-    assert outcome.code == 0
+    for arguments in ((), ("--reference", "builtin")):
+        outcome = run("compare", model, "--json", *arguments)
+        assert outcome.json["verdict"] == "equal"
+        assert outcome.json["outputs"][0]["equal"] == outcome.json["outputs"][0]["elements"]
+        assert outcome.code == 0
 
 
 def test_compare_with_the_default_kernels(run: Run) -> None:

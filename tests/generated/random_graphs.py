@@ -1,4 +1,5 @@
-"""Random graphs: convolutions, additions, aliases, padding, nodes of the CPU, in any combination.
+"""Random graphs: convolutions, additions, aliases, padding, nodes of the CPU, and in half of them
+what ``random_operators`` has, in any combination.
 
 Tensors are reused, several inputs and outputs, batches above 1, constants in every position of
 operands. One seed, one model.
@@ -23,6 +24,7 @@ from delegate.conformance.random_layers import (
     fully_connected,
 )
 from delegate.model.graph import Activation, DType, Padding, Quantization
+from tests.generated import random_operators
 
 CHANNELS = (1, 3, 8, 15, 16, 16, 17, 31, 32, 32, 33, 48, 48, 64, 65, 96)
 SIDES = (1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 17)
@@ -47,7 +49,7 @@ class RandomGraph:
     description: str
 
 
-class _Generator:
+class Generator:
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
         self.builder = ModelBuilder("random graph")
@@ -58,6 +60,8 @@ class _Generator:
         self.batch = int(self.rng.choice((1, 1, 1, 2, 3)))
         # Views need one quantisation for all that they join.
         self.shared = draw_quantization(self.rng, self.dtype) if self.chance(0.7) else None
+        # Half of the graphs have no operators but those of the first networks.
+        self.share_of_first = 1.0 if self.chance(0.5) else 0.5
         self.tensors: list[int] = []
         self.read: set[int] = set()
         self.words: list[str] = []
@@ -117,7 +121,8 @@ class _Generator:
         shape = (self.batch, self.pick(SIDES), self.pick(SIDES), self.pick(CHANNELS))
         self.tensors.append(self.input(shape))
         for _ in range(self.pick(range(1, MOST_NODES + 1))):
-            name = STEPS[self.pick(len(STEPS))]
+            steps = STEPS if self.chance(self.share_of_first) else random_operators.STEPS
+            name = steps[self.pick(len(steps))]
             made = MAKERS[name](self, self.source())
             if made:
                 self.words.append(name)
@@ -130,7 +135,7 @@ class _Generator:
                 self.builder.output(tensor)
 
 
-def _conv(g: _Generator, x: int) -> list[int]:
+def _conv(g: Generator, x: int) -> list[int]:
     window = g.window(x)
     if window is None or len(g.shape(x)) != 4:
         return []
@@ -139,7 +144,7 @@ def _conv(g: _Generator, x: int) -> list[int]:
     return [conv(g.builder, g.rng, x, g.pick(CHANNELS), window, g.numbers(), name=name)]
 
 
-def _depthwise(g: _Generator, x: int) -> list[int]:
+def _depthwise(g: Generator, x: int) -> list[int]:
     window = g.window(x)
     if window is None:
         return []
@@ -149,7 +154,7 @@ def _depthwise(g: _Generator, x: int) -> list[int]:
     return [depthwise(g.builder, g.rng, x, window, g.numbers(), multiplier=multiplier, name=name)]
 
 
-def _fully_connected(g: _Generator, x: int) -> list[int]:
+def _fully_connected(g: Generator, x: int) -> list[int]:
     """On [N, 1, 1, C] or with the rank kept."""
     shape = g.shape(x)
     keep = shape[1:3] != (1, 1) or g.chance(0.5)
@@ -168,7 +173,7 @@ def _fully_connected(g: _Generator, x: int) -> list[int]:
     return [y]
 
 
-def _add(g: _Generator, x: int) -> list[int]:
+def _add(g: Generator, x: int) -> list[int]:
     shape = g.shape(x)
     kind = g.pick(range(5))
     if kind == 0:
@@ -197,7 +202,7 @@ def _add(g: _Generator, x: int) -> list[int]:
                        output_zero_point=zero_point, name=f"add{len(g.words)}")]  # fmt: skip
 
 
-def _concat(g: _Generator, x: int) -> list[int]:
+def _concat(g: Generator, x: int) -> list[int]:
     axis = g.pick((3, 3, 3, 1, 2, 0))
     if axis == 0 and g.is_resized:
         return []
@@ -222,7 +227,7 @@ def _concat(g: _Generator, x: int) -> list[int]:
     return [aliases.concatenation(g.builder, parts, axis, f"concat{len(g.words)}")]
 
 
-def _split(g: _Generator, x: int) -> list[int]:
+def _split(g: Generator, x: int) -> list[int]:
     shape = g.shape(x)
     axes = [(axis, n) for axis in range(4) for n in (2, 3) if shape[axis] % n == 0]
     if g.is_resized:
@@ -234,7 +239,7 @@ def _split(g: _Generator, x: int) -> list[int]:
     return list(aliases.split(g.builder, x, count, axis, f"split{len(g.words)}_"))
 
 
-def _slice(g: _Generator, x: int) -> list[int]:
+def _slice(g: Generator, x: int) -> list[int]:
     shape = g.shape(x)
     begin, size = [0] * 4, list(shape)
     for axis in {g.pick((3, 3, 1, 2, 0)) for _ in range(g.pick((1, 1, 2)))}:
@@ -262,7 +267,7 @@ def _slice(g: _Generator, x: int) -> list[int]:
     return [y]
 
 
-def _pad(g: _Generator, x: int) -> list[int]:
+def _pad(g: Generator, x: int) -> list[int]:
     """PAD, then mostly a convolution without padding."""
     n, h, w, c = g.shape(x)
     (top, bottom), (left, right) = g.rng.integers(0, 3, (2, 2)).tolist()
@@ -290,7 +295,7 @@ def _pad(g: _Generator, x: int) -> list[int]:
     return made if y not in g.read or g.chance(0.2) else made[1:]
 
 
-def _pool(g: _Generator, x: int) -> list[int]:
+def _pool(g: Generator, x: int) -> list[int]:
     """A pool; or a node of the CPU, TILE once, whose kernels all agree."""
     spec = g.builder.spec(x)
     _, h, w, _ = spec.shape
@@ -306,11 +311,11 @@ def _pool(g: _Generator, x: int) -> list[int]:
     return [y]
 
 
-def _more_input(g: _Generator, x: int) -> list[int]:
+def _more_input(g: Generator, x: int) -> list[int]:
     return [g.input(g.shape(x))]
 
 
-MAKERS: dict[str, Callable[[_Generator, int], list[int]]] = {
+MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "conv": _conv,
     "depthwise": _depthwise,
     "dense": _fully_connected,
@@ -321,6 +326,7 @@ MAKERS: dict[str, Callable[[_Generator, int], list[int]]] = {
     "pad": _pad,
     "pool": _pool,
     "input": _more_input,
+    **random_operators.MAKERS,
 }
 STEPS = (*3 * ("conv",), *2 * ("depthwise",), "dense", *4 * ("add",), *3 * ("concat",),
          *2 * ("split",), *2 * ("slice",), *2 * ("pad",), "pool", "input")  # fmt: skip
@@ -329,7 +335,7 @@ STEPS = (*3 * ("conv",), *2 * ("depthwise",), "dense", *4 * ("add",), *3 * ("con
 def random_graph(seed: int) -> RandomGraph:
     """The graph of ``seed``: at least one node, at most some fifteen."""
     for attempt in range(100):
-        g = _Generator(seed + (attempt << 40))
+        g = Generator(seed + (attempt << 40))
         g.generate()
         g.outputs()
         if g.words and any(word != "input" for word in g.words):

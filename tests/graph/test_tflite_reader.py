@@ -179,7 +179,6 @@ def test_every_kind_of_tensor() -> None:
     graph = read_graph(b.build())
     t = {tensor.name: tensor for tensor in graph.tensors}
     assert t["scalar"].shape == ()
-    assert t["dynamic"].is_dynamic
     assert t["dynamic"].shape_signature == (-1, 4)
     assert t["state"].is_variable
     assert t["packed"].dtype is DType.INT4

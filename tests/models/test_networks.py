@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from delegate.host.samples import random_sample
 from delegate.insight.comparison import Comparer
 from delegate.model.graph import DType
 from delegate.model.tensor_details import model_details
@@ -16,7 +17,6 @@ from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from delegate.vision.detection.head import OutputTensor
 from delegate.vision.detection.recognise import Hints, recognise
-from delegate.vision.model_inputs import random_sample
 from models.networks import (
     mobilenet_v1,
     mobilenet_v2,

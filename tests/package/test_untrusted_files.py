@@ -21,6 +21,7 @@ import pytest
 
 from delegate.cli import main
 from delegate.errors import DelegateError, UsageError
+from delegate.host.samples import load_sample
 from delegate.insight.benchmark import FORMAT
 from delegate.insight.capture import load_capture, save_capture
 from delegate.vision.class_ranking import read_label_lines
@@ -28,7 +29,6 @@ from delegate.vision.evaluation.ground_truth import Objects, classes_of, objects
 from delegate.vision.evaluation.metrics import classification_metrics, detection_metrics
 from delegate.vision.evaluation.state import StateFile
 from delegate.vision.images import ImageInput, image_to_input, open_image
-from delegate.vision.model_inputs import load_sample
 from tests.captures.test_files import make_capture
 
 RUNS = int(os.environ.get("RK3588_TEST_MUTATIONS", "200"))

@@ -8,7 +8,7 @@ then by the right shift.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,6 @@ import numpy.typing as npt
 from delegate.model.graph import Activation, DType, Graph, Node, Quantization, Tensor
 
 Array = npt.NDArray[Any]
-Reference = Callable[[Graph, Node, Mapping[int, Array]], Array]
-"""(graph, node, arrays by tensor) to output levels, wide and not yet clamped."""
-
 _SUM_SHIFT = 20
 LIMITS = {DType.INT8: (-128, 127), DType.UINT8: (0, 255)}
 _CLAMPS = {

@@ -38,11 +38,6 @@ class Detections:
         return self.take(self.scores >= threshold)
 
 
-def none() -> Detections:
-    """No detection at all."""
-    return Detections(np.zeros((0, 4)), np.zeros(0, np.int64), np.zeros(0))
-
-
 def best_classes(boxes: Floats, scores: Floats, threshold: float) -> Detections:
     """One candidate per box: its best class. ``boxes`` [n, 4], ``scores`` [n, classes]."""
     possible = np.flatnonzero(scores.max(axis=1) >= threshold)

@@ -1,4 +1,5 @@
-"""Input tensors for a model: from a file, from pictures, or random with a seed.
+"""Input tensors for a model: from a file, or random with a seed; ``vision.images`` makes those of
+pictures.
 
 Every source gives a ``Sample``: one array per input of the model, in the order of the runtime's
 ``get_input_details()``. Arrays that do not fit an input's shape or type are refused, never
@@ -24,7 +25,6 @@ from delegate.model.array_files import (
     read_member,
 )
 from delegate.model.files import open_plain
-from delegate.vision.images import ImageInput, load_image
 
 Sample = list[npt.NDArray[Any]]
 Details = Sequence[Mapping[str, Any]]
@@ -113,10 +113,3 @@ def load_sample(path: Path, inputs: Details) -> Sample:
         found = ", ".join(held) or "nothing"
         raise UsageError(f"{path}: no array for input {missing[0]!r}; it holds {found}")
     return [_checked(arrays[details["name"]], details, path) for details in inputs]
-
-
-def image_sample(path: Path, inputs: Details) -> Sample:
-    """One sample from a picture, for models with one image input. Raises ModelError, UsageError."""
-    if len(inputs) != 1:
-        raise ModelError(f"the model has {len(inputs)} inputs; pictures need a model with one")
-    return [load_image(path, ImageInput.from_details(inputs[0]))]

@@ -1,0 +1,142 @@
+"""Steps of random graphs that pool, resize, move blocks, and compute functions of one or two
+values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from delegate.conformance.builder import options, pooling
+from delegate.conformance.builder.functions import function
+from delegate.conformance.builder.resizing import resize
+from delegate.model.graph import Activation, DType, Padding, Quantization
+from delegate.ops.depth_to_space import DepthToSpaceOptions
+from delegate.ops.leaky_relu import LeakyReluOptions
+from delegate.ops.space_to_depth import SpaceToDepthOptions
+
+if TYPE_CHECKING:
+    from tests.generated.random_graphs import Generator
+
+UNARY = ("LOGISTIC", "TANH", "RELU", "RELU6", "RELU_N1_TO_1", "HARD_SWISH", "LEAKY_RELU", "ABS")
+CLAMPED = (Activation.NONE, Activation.NONE, Activation.RELU, Activation.RELU6)
+MOST_PIXELS = 1500  # of what is made larger
+
+
+def _function(g: Generator, x: int) -> list[int]:
+    """Of one value; a uint8 ABS is none of the runtime's."""
+    op = UNARY[g.pick(len(UNARY) - (g.dtype is DType.UINT8))]
+    low = -128 if g.dtype is DType.INT8 else 0
+    fixed = {
+        "LOGISTIC": Quantization((1 / 256,), (low,)),
+        "TANH": Quantization((1 / 128,), (low + 128,)),
+    }
+    table = None
+    if op == "LEAKY_RELU":
+        table = options.of(LeakyReluOptions(float(np.float32(g.pick((0.01, 0.1, 0.3, 1.7))))))
+    g.read.add(x)
+    return [function(g.builder, op, (x,), fixed.get(op) or g.quantization(), table)]
+
+
+def _other(g: Generator, x: int) -> int:
+    """A second operand: the same, one of the same shape, one value, or one per channel."""
+    kind = g.pick(range(6))
+    if kind == 0:
+        return x
+    if kind == 1:
+        return g.constant((1,))
+    if kind == 2:
+        return g.constant((g.shape(x)[3],))
+    fitting = [t for t in g.tensors if g.shape(t) == g.shape(x)]
+    return fitting[g.pick(len(fitting))]
+
+
+def _pair(g: Generator, x: int) -> list[int]:
+    """MUL or SUB of two values."""
+    other = _other(g, x)
+    pair = (x, other) if g.chance(0.5) or g.shape(other) != g.shape(x) else (other, x)
+    activation = CLAMPED[g.pick(len(CLAMPED))]
+    g.read.update(pair)
+    if g.chance(0.6):
+        return [function(g.builder, "MUL", pair, g.quantization(), options.mul(activation))]
+    return [function(g.builder, "SUB", pair, g.quantization(), options.sub(activation))]
+
+
+def _extremum(g: Generator, x: int) -> list[int]:
+    """Of tensors with one quantisation: the kernels compare raw values."""
+    spec = g.builder.spec(x)
+    fitting = [
+        t for t in g.tensors
+        if g.shape(t) == g.shape(x) and g.builder.spec(t).quantization == spec.quantization
+    ]  # fmt: skip
+    other = fitting[g.pick(len(fitting))]
+    assert spec.quantization is not None
+    g.read.update((x, other))
+    op = ("MAXIMUM", "MINIMUM")[g.pick(2)]
+    return [function(g.builder, op, (x, other), spec.quantization)]
+
+
+def _pooled(g: Generator, x: int) -> list[int]:
+    _, h, w, _ = g.shape(x)
+    kernel = [g.pick((1, 2, 2, 3, 3, 5, 7)) for _ in "hw"]
+    padding = Padding.SAME
+    if kernel[0] <= h and kernel[1] <= w and g.chance(0.5):
+        padding = Padding.VALID
+    g.read.add(x)
+    op = ("MAX_POOL_2D", "AVERAGE_POOL_2D")[g.pick(2)]
+    strides = [g.pick((1, 1, 2, 3)) for _ in "hw"]
+    return [pooling.pool(g.builder, op, x, *kernel, *strides, padding, CLAMPED[g.pick(4)])]
+
+
+def _reduced(g: Generator, x: int) -> list[int]:
+    g.read.add(x)
+    if g.chance(0.5):
+        return [pooling.mean(g.builder, x, g.quantization(), keep_dims=True)]
+    return [pooling.reduce_max(g.builder, x, keep_dims=True)]
+
+
+def _resized(g: Generator, x: int) -> list[int]:
+    """By whole factors mostly."""
+    _, h, w, _ = g.shape(x)
+    rows, columns = (side * g.pick((1, 2, 2, 3)) for side in (h, w))
+    if g.chance(0.1):
+        rows += 1
+    if rows * columns > MOST_PIXELS:
+        return []
+    g.read.add(x)
+    corners = g.pick(range(3))
+    table = options.resize_nearest(corners == 1, corners == 2)
+    return [resize(g.builder, "RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table)]
+
+
+def _blocks(g: Generator, x: int) -> list[int]:
+    n, h, w, c = g.shape(x)
+    size = g.pick((2, 2, 3))
+    spec = g.builder.spec(x)
+    if c % size**2 == 0 and h * w * size**2 <= MOST_PIXELS:
+        op, shape = "DEPTH_TO_SPACE", (n, h * size, w * size, c // size**2)
+        table = options.of(DepthToSpaceOptions(size))
+    elif h % size == 0 and w % size == 0 and c <= 48:
+        op, shape = "SPACE_TO_DEPTH", (n, h // size, w // size, c * size**2)
+        table = options.of(SpaceToDepthOptions(size))
+    else:
+        return []
+    y = g.builder.tensor(f"blocks{len(g.words)}", shape, spec.dtype, spec.quantization)
+    g.builder.operator(op, (x,), (y,), table)
+    g.read.add(x)
+    return [y]
+
+
+MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
+    "function": _function,
+    "pair": _pair,
+    "extremum": _extremum,
+    "pooled": _pooled,
+    "reduced": _reduced,
+    "resized": _resized,
+    "blocks": _blocks,
+}
+STEPS: Sequence[str] = (*3 * ("function",), *4 * ("pair",), "extremum", *2 * ("pooled",),
+                        "reduced", "resized", "blocks")  # fmt: skip
