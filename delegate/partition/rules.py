@@ -95,12 +95,18 @@ def facts_of(graph: Graph, chip: Chip = DEFAULT) -> GraphFacts:
 
 
 def check_node(facts: GraphFacts, node: Node) -> Rejection | None:
-    """The first rule that ``node`` breaks, or None if the NPU takes it."""
+    """The first rule that ``node`` breaks, or None if the NPU takes it. A rule that meets what it
+    does not know costs the node, not the model.
+    """
     operator = facts.operators.get(node.op)
     if operator is None:
         return _no_operator(node)
     for rule in operator.rules:
-        violation = rule.violation(facts, node)
+        try:
+            violation = rule.violation(facts, node)
+        except Exception as error:
+            problem = f"rule {rule.name}: {type(error).__name__}: {error}"
+            return refused(node, PARTITION_COMPILES, problem)
         if violation is not None:
             return Rejection(node.index, node.op, rule.name, violation)
     return None

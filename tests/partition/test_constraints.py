@@ -29,11 +29,13 @@ from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quanti
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
 from delegate.ops.leaky_relu import LeakyReluOptions
-from delegate.ops.operator import Constraint, constraint
+from delegate.ops.operator import Constraint, GraphFacts, constraint
 from delegate.ops.shared.convolution import output_and_padding
+from delegate.ops.shared.fixed_point import INT32_MAX
 from delegate.ops.space_to_depth import SpaceToDepthOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
 from delegate.partition.partitioner import select_nodes
+from delegate.partition.rules import check_node, facts_of
 
 X, W, B = 0, 1, 2
 
@@ -527,7 +529,10 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_output(blocks(), quantization=per_tensor(0.5, 4)), "differ"),
     ],
     "block_in_range": [(lambda: blocks(0), "it is 0"), (lambda: blocks(9), "it is 9")],
-    "blocks_fit": [(lambda: blocks(2, (1, 2, 3, 19)), "[1, 2, 3, 19]")],
+    "blocks_fit": [
+        (lambda: blocks(2, (1, 2, 3, 19)), "[1, 2, 3, 19]"),
+        (lambda: blocks(3, (1, 2, 2, 45)), "4 x 6 pixels are no blocks of 3"),
+    ],
     "transposed_rank": [(lambda: with_input(transposed(), 2, shape=(4, 6, 5)), "[4, 6, 5]")],
     "transposed_size_known": [
         (lambda: with_input(transposed(), 0, constant=None), "does not hold 4 constants"),
@@ -588,6 +593,8 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "window_in_range": [
         (lambda: with_options(pooled(), filter_w=0), "it is 3 x 0, the strides 1 x 1"),
         (lambda: with_options(pooled(), stride_h=8), "it is 3 x 3, the strides 8 x 1"),
+        # The runtime rounds up in int32: (1 + stride - 1) / stride is the last one that is right.
+        (lambda: with_options(pooled((1, 1, 1, 5)), stride_h=INT32_MAX), "2147483647 x 1"),
     ],
     "pooled_sides_in_range": [
         (lambda: pooled((1, 8192, 1, 1)), "they are [8192, 1, 1]"),
@@ -748,6 +755,19 @@ def test_rule_without_docstring_still_has_a_sentence() -> None:
     made = constraint()(rate_in_range)
     assert isinstance(made, Constraint)
     assert made.sentence == "rate in range"
+
+
+def test_a_rule_that_fails_costs_its_node_only() -> None:
+    def unforeseen(facts: object, node: object) -> str | None:
+        raise IndexError("list index out of range")
+
+    graph = conv()
+    record = dataclasses.replace(OPERATORS["CONV_2D"], rules=(constraint()(unforeseen),))
+    facts = GraphFacts(graph, {**OPERATORS, "CONV_2D": record}, facts_of(graph).chip)
+    rejection = check_node(facts, graph.nodes[0])
+    assert rejection is not None
+    assert rejection.rule == "partition_compiles"
+    assert "rule unforeseen: IndexError: list index out of range" in rejection.detail
 
 
 @pytest.mark.parametrize("inputs", [(2,), (2, -1, 4), (2, 4, 4)], ids=str)

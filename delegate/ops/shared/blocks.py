@@ -56,7 +56,10 @@ def block_in_range(facts: GraphFacts, node: Node) -> str | None:
 def blocks_fit(facts: GraphFacts, node: Node) -> str | None:
     """Pixels, or channels, must be whole blocks, and the output's shape follow."""
     before, after = facts.features(node)
-    shapes = facts.operator(node).output_shapes(facts.graph, node)
+    try:
+        shapes = facts.operator(node).output_shapes(facts.graph, node)
+    except ValueError as problem:
+        return str(problem)
     if shapes is not None and after.shape == tuple(shapes[0]):
         return None
     return f"{named(before)} is {list(before.shape)}, {named(after)} {list(after.shape)}"

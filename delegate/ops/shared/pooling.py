@@ -11,6 +11,7 @@ from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
 from delegate.ops.shared import common
 from delegate.ops.shared.convolution import most_padding, most_stride, output_and_padding
+from delegate.ops.shared.fixed_point import INT32_MAX
 
 RANK = 4
 
@@ -81,12 +82,16 @@ def pool_keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
 @constraint(stride=most_stride)
 def window_in_range(facts: GraphFacts, node: Node) -> str | None:
     """The window must have a row and a column, and strides from 1 to {stride}, larger only where
-    they lead nowhere.
+    they lead nowhere within int32.
     """
+    # The runtime adds the stride to the side of the image in int32.
     o = pool_options(node)
     strides = o.stride_h, o.stride_w
-    sides = zip(strides, facts.outputs(node)[0].shape[1:3], strict=True)
-    is_large = any(stride > most_stride(facts.chip) and size > 1 for stride, size in sides)
+    before, after = (t.shape[1:3] for t in (facts.features(node)[0], facts.outputs(node)[0]))
+    is_large = any(
+        stride > most_stride(facts.chip) and (output > 1 or stride + size > INT32_MAX)
+        for stride, size, output in zip(strides, before, after, strict=True)
+    )
     if min(o.filter_h, o.filter_w, *strides) < 1 or is_large:
         return f"it is {o.filter_h} x {o.filter_w}, the strides {o.stride_h} x {o.stride_w}"
     return None
