@@ -20,6 +20,7 @@ from delegate.conformance import (
     pair_grid,
     pool_grid,
     rejected_cases,
+    reorder_grid,
     resize_grid,
     teflon_grid,
 )
@@ -40,6 +41,7 @@ def all_families(models: Path | None) -> tuple[Family, ...]:
         *function_grid.families(),
         *edge_grid.families(),
         *move_grid.families(),
+        *reorder_grid.families(),
         *arithmetic_grid.families(),
         *pool_grid.families(),
         *resize_grid.families(),

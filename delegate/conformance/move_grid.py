@@ -36,7 +36,7 @@ from delegate.ops.space_to_depth import SpaceToDepthOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
 
 
-def _computed(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+def computed(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
     """A tensor of the same quantisation that the NPU makes: partitions of moves stay on the CPU."""
     spec = builder.spec(x)
     quantization = spec.quantization
@@ -55,7 +55,7 @@ def _joins() -> Grid:
                 shape = [1, 5, 7, 19]
                 shape[axis] = size
                 x = builder.input(f"x{number}", shape, dtype, quantization)
-                tensors.append(_computed(builder, rng, x))
+                tensors.append(computed(builder, rng, x))
             return concatenation(builder, tensors, axis)
 
         return Case(name, "Joins", model("join", body), differing=NONE)
@@ -74,10 +74,10 @@ def _joins() -> Grid:
 def _cuts() -> Grid:
     def make(name: str, *, begin: str, size: str, by: str, type: str) -> Case:
         def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-            y = _computed(builder, rng, x)
+            y = computed(builder, rng, x)
             box = (0, *shape_of(begin)), (1, *shape_of(size))
             y = slice_of(builder, y, *box, strided=by == "strided")
-            return _computed(builder, rng, y)
+            return computed(builder, rng, y)
 
         return one_layer(name, "Cuts", (1, 9, 11, 40), type, layer, differing=NONE)
 
@@ -96,7 +96,7 @@ def _cuts() -> Grid:
 def _splits() -> Grid:
     def make(name: str, *, channels: int, count: int, type: str) -> Case:
         def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> tuple[int, ...]:
-            return split(builder, _computed(builder, rng, x), count, 3)
+            return split(builder, computed(builder, rng, x), count, 3)
 
         shape = (1, 4, 9, channels * count)
         return one_layer(name, "Splits", shape, type, layer, differing=NONE)
@@ -111,8 +111,8 @@ def _splits() -> Grid:
 def _reshapes() -> Grid:
     def make(name: str, *, to: str, channels: int, type: str) -> Case:
         def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-            y = reshape(builder, _computed(builder, rng, x), (*shape_of(to), channels))
-            return _computed(builder, rng, y)
+            y = reshape(builder, computed(builder, rng, x), (*shape_of(to), channels))
+            return computed(builder, rng, y)
 
         return one_layer(name, "Reshapes", (1, 6, 10, channels), type, layer, differing=NONE)
 

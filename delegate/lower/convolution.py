@@ -17,9 +17,9 @@ from delegate.errors import LoweringError
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_stages import FusedStages, conv_stages, fused_stages
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.operation import Follower, Memory, Operation, Plan, Planning
-from delegate.lower.partial_sums import lower_input_groups
+from delegate.lower.partial_sums import lower_input_groups, work_bytes
 from delegate.lower.resolved import Convolution
 from delegate.lower.rules import KERNEL_SIZE_IN_RANGE, TASKS_IN_RANGE
 from delegate.lower.task import (
@@ -72,7 +72,9 @@ class PlannedConvolution:
         operation = self.operation
         source, *others = operation.operands
         reads = ((source, self.surfaces_read), *((t, self.surfaces_written) for t in others))
-        return Footprint(operation.node, reads, operation.result, self.surfaces_written)
+        written = self.surfaces_written
+        work = work_bytes(self.conv) if isinstance(self.plan, InputGroups) else 0
+        return Footprint(operation.node, reads, operation.result, written, work_bytes=work)
 
     def followed_by(self, planning: Planning, plan: Follower, tensor: int) -> Plan | None:
         """Both in one task per tile."""
@@ -173,7 +175,9 @@ def _lower(
     kh, kw = _kernel_size(conv)
     constants = memory.constants
     if isinstance(plans, InputGroups):
-        return lower_input_groups(conv, geometry_of(conv, kh, kw), plans, constants, memory.work)
+        return lower_input_groups(
+            conv, geometry_of(conv, kh, kw), plans, constants, memory.work.place
+        )
     weights = _pack_weights(conv, kh, kw, constants)
     stages = conv_stages(conv, operand_channels(conv), constants, fused, other)
     tasks = [
@@ -450,7 +454,7 @@ def _feature(conv: Convolution, image: int, tile: Tile) -> FeatureInput:
         width=tile.columns.input_size,
         channels=channels,
         channels_real=channels if is_widened else real,
-        line_stride_bytes=view.width * ATOM_BYTES,
+        line_stride_bytes=_line_stride_bytes(conv.source, view),
         surface_stride_bytes=conv.source.surface_stride_bytes,
         entries_per_row=tile.entries_per_row,
         pad_top=tile.rows.pad,
@@ -468,17 +472,25 @@ def _output(conv: Convolution, image: int, tile: Tile) -> OutputCube:
     surfaces = tile.part.surfaces(_group(conv))
     stride = conv.target.surface_stride_bytes
     target = conv.target.pixel(_first_output_pixel(conv, image, tile))
-    width = conv.output_view.width
+    width, line_bytes = tile.columns.output_size, _line_stride_bytes(conv.target, conv.output_view)
     return OutputCube(
         target=target.moved(surfaces.start * stride),
         height=tile.rows.output_size,
-        width=tile.columns.output_size,
+        width=width,
         channels=len(surfaces) * CHANNELS_PER_SURFACE,
         channels_real=tile.part.outputs,
         surface_stride_bytes=stride,
         surfaces_per_group=_group(conv) // CHANNELS_PER_SURFACE,
-        line_stride_bytes=width * ATOM_BYTES if tile.columns.output_size < width else None,
+        line_stride_bytes=line_bytes if line_bytes > width * ATOM_BYTES else None,
     )
+
+
+def _line_stride_bytes(tensor: DeviceTensor, view: View) -> int:
+    """From a row of ``view`` to the next. Where rows lie apart, it is the tensor's own."""
+    if tensor.view == view:
+        return tensor.line_stride_bytes
+    assert tensor.within is None or tensor.within.line_bytes is None
+    return view.width * ATOM_BYTES
 
 
 def _operand_of_tile(

@@ -11,20 +11,20 @@ from dataclasses import replace
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
-from delegate.chip.limits import ATOM_BYTES
+from delegate.chip.limits import ATOM_BYTES, DMA_ALIGN_BYTES, align
 from delegate.lower.constants import ConstantPool
 from delegate.lower.fusion import fuse
 from delegate.lower.kick_state import NOTHING_KEPT, TRUSTED, KickState, keep_only
 from delegate.lower.memory.check import check_memory
 from delegate.lower.memory.in_place import results_in_place
 from delegate.lower.memory.limits import check_sizes
-from delegate.lower.memory.placement import MemoryPlan, WorkArea, place_tensors
+from delegate.lower.memory.placement import NO_WORK, MemoryPlan, place_tensors
 from delegate.lower.memory.tensors import View, binding_of
-from delegate.lower.memory.uses import tensor_uses
+from delegate.lower.memory.uses import tensor_uses, work_spans
 from delegate.lower.memory.write_order import in_write_order
 from delegate.lower.operation import Edge, Memory, Operation, Planning, Workload
 from delegate.lower.tables import share_loads, uses_tables
-from delegate.lower.task import BufferId, BufferSpec, Fold, LoweredPartition, TensorBinding
+from delegate.lower.task import BufferId, BufferSpec, Fold, LoweredPartition, Ref, TensorBinding
 from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph
 
@@ -73,20 +73,27 @@ def lower_partition(
     # Cores would have to wait for one another before they overwrite what others still read.
     in_place = results_in_place(graph, footprints, fixed) if sharing is None else {}
     uses = tensor_uses(graph, partition, footprints, places, folds, in_place, slack)
-    memory = place_tensors(graph, uses)
+    memory = place_tensors(graph, uses, work_spans(footprints, slack))
     nodes = [footprint.node for footprint in footprints]
-    constants, work = ConstantPool(), WorkArea(memory)
-    check_sizes(graph, nodes, _buffers(memory, constants, work))
-    placed = Memory(memory.tensors, constants, work)
+    constants = ConstantPool()
+    check_sizes(graph, nodes, _buffers(memory, constants))
     if not chip.has("kept_weights"):
         kick_state = NOTHING_KEPT
-    layers = share_loads([keep_only(plan.lower(placed), kick_state) for plan in plans])
-    table_atoms = None
+    layers = share_loads(
+        [
+            keep_only(plan.lower(_memory_of(memory, constants, number)), kick_state)
+            for number, plan in enumerate(plans)
+        ]
+    )
+    table_atoms, behind = None, 0
     if uses_tables(layers):
-        table_atoms = constants.add(bytes(ATOM_BYTES)), work.reserve(ATOM_BYTES)
-    buffers = _buffers(memory, constants, work)
+        end = memory.sizes_bytes[BufferId.SCRATCH]
+        behind = align(end, DMA_ALIGN_BYTES) + ATOM_BYTES - end
+        copied = Ref(BufferId.SCRATCH, end + behind - ATOM_BYTES)
+        table_atoms = constants.add(bytes(ATOM_BYTES)), copied
+    buffers = _buffers(memory, constants, behind)
     check_sizes(graph, nodes, buffers)
-    check_memory(partition, footprints, layers, memory, work, places, in_place)
+    check_memory(partition, footprints, layers, memory, places, in_place)
     return LoweredPartition(
         chip=chip,
         name=name,
@@ -122,12 +129,19 @@ def folded_inputs(chip: Chip, graph: Graph, workload: Workload) -> Mapping[int, 
     return folds
 
 
-def _buffers(memory: MemoryPlan, constants: ConstantPool, work: WorkArea) -> tuple[BufferSpec, ...]:
+def _memory_of(memory: MemoryPlan, constants: ConstantPool, number: int) -> Memory:
+    return Memory(memory.tensors, constants, memory.work.get(number, NO_WORK))
+
+
+def _buffers(
+    memory: MemoryPlan, constants: ConstantPool, behind: int = 0
+) -> tuple[BufferSpec, ...]:
+    """``behind``: bytes of SCRATCH beyond what tensors and operations have."""
     content = constants.content()
     sizes = memory.sizes_bytes
     return (
         BufferSpec(BufferId.CONSTANTS, len(content), content),
-        BufferSpec(BufferId.SCRATCH, work.end),
+        BufferSpec(BufferId.SCRATCH, sizes[BufferId.SCRATCH] + behind),
         BufferSpec(BufferId.INPUT, sizes[BufferId.INPUT]),
         BufferSpec(BufferId.OUTPUT, sizes[BufferId.OUTPUT]),
     )

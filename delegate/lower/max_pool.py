@@ -15,7 +15,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import gcd
 
 from delegate.chip.chip import Chip
 from delegate.chip.limits import (
@@ -28,7 +27,7 @@ from delegate.chip.limits import (
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation
-from delegate.lower.selection import Selection, selection_tasks, surfaces_written
+from delegate.lower.selection import Selection, bordering, selection_tasks, surfaces_written
 from delegate.lower.task import (
     BsStage,
     ElementwiseTask,
@@ -153,24 +152,10 @@ class MaxPool:
             columns -= shift
 
     def _border(self) -> Selection:
-        """The kernel reaches over as many pixels as the border has, so that it meets the image
-        everywhere; its weight lies where the border behind the image begins. Clamps here, as the
-        maximum of clamped values is the clamped maximum.
-        """
-        sides = self.pooling.rows, self.pooling.columns
-        dilations = [gcd(side.before, side.after) or 1 for side in sides]
-        pairs = list(zip(sides, dilations, strict=True))
-        kh, kw = (side.padding // dilation + 1 for side, dilation in pairs)
-        y, x = (side.after // dilation for side, dilation in pairs)
-        padding = sides[0].padding, sides[1].padding
-        return Selection(
-            taps=(kh, kw),
-            tap=(y, x),
-            dilations=(dilations[0], dilations[1]),
-            padding=padding,
-            outside=INT8_MIN,
-            clamp=self.clamp,
-        )
+        """Clamps here, as the maximum of clamped values is the clamped maximum."""
+        rows, columns = self.pooling.rows, self.pooling.columns
+        sides = (rows.before, rows.after), (columns.before, columns.after)
+        return bordering(*sides, outside=INT8_MIN, clamp=self.clamp)
 
     def _selected(
         self,

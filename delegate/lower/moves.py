@@ -8,6 +8,7 @@ skips rows and columns.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +17,6 @@ import numpy as np
 from delegate.chip.chip import Chip
 from delegate.chip.limits import CHANNELS_PER_SURFACE, align, surfaces_of
 from delegate.lower.constants import ConstantPool
-from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
 from delegate.lower.selection import (
     Selection,
@@ -26,7 +26,7 @@ from delegate.lower.selection import (
     surfaces_written,
 )
 from delegate.lower.tables import copy_tasks, table_tasks
-from delegate.lower.task import ElementwiseTask, Task
+from delegate.lower.task import ElementwiseTask, Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Node
 
@@ -93,7 +93,7 @@ class Join:
         node: Node,
         sources: Sequence[DeviceTensor],
         target: DeviceTensor,
-        work: WorkArea,
+        work: Ref,
         constants: ConstantPool,
     ) -> list[Task]:
         """Raises LoweringError."""
@@ -119,29 +119,43 @@ class Join:
             tasks += [replace(t, output=replace(t.output, channels_real=0)) for t in copies]
         return tasks
 
+    @property
+    def _firsts(self) -> list[int]:
+        """The first surface of each part among whole ones side by side, and the end of all."""
+        return [0, *itertools.accumulate(map(surfaces_of, self.channels))]
+
+    def _staged(self, target: DeviceTensor) -> DeviceTensor:
+        """The parts side by side in whole surfaces, with room for whole groups."""
+        *firsts, end = self._firsts
+        room = max(
+            first + surfaces_touched(self.chip, channels)
+            for first, channels in zip(firsts, self.channels, strict=True)
+        )
+        view = replace(target.view, channels=end * CHANNELS_PER_SURFACE)
+        return replace(target, view=view, surfaces=room, within=None)
+
+    def work_bytes(self, target: DeviceTensor) -> int:
+        """Of memory beside operands and result."""
+        if self.at_surfaces:
+            return 0
+        staged = self._staged(target)
+        return staged.view.images * staged.image_stride_bytes
+
     def _permuted(
         self,
         node: Node,
         sources: Sequence[DeviceTensor],
         target: DeviceTensor,
-        work: WorkArea,
+        work: Ref,
         constants: ConstantPool,
     ) -> list[Task]:
         """Through whole surfaces side by side."""
-        firsts = np.cumsum([0, *map(surfaces_of, self.channels)])
-        lanes = int(firsts[-1]) * CHANNELS_PER_SURFACE
-        room = max(
-            int(first) + surfaces_touched(self.chip, channels)
-            for first, channels in zip(firsts[:-1], self.channels, strict=True)
-        )
-        view = replace(target.view, channels=lanes)
-        staged = replace(target, view=view, surfaces=room, within=None)
-        size = view.images * staged.image_stride_bytes
-        staged = replace(staged, location=work.take(size))
+        staged = replace(self._staged(target), location=work)
+        firsts, lanes = self._firsts, staged.view.channels
         tasks: list[Task] = []
         weights = np.zeros((self.total, 1, 1, lanes), np.int8)
         for part, source, first in zip(self.parts, sources, firsts[:-1], strict=True):
-            lane = int(first) * CHANNELS_PER_SURFACE
+            lane = first * CHANNELS_PER_SURFACE
             window = _window(staged, (0, 0, 0, lane), source.view)
             tasks += _copies(self.chip, source, window, part.function)
             count = np.arange(source.view.channels)

@@ -43,7 +43,7 @@ class Planning:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Memory:
-    """Where tensors lie, and what layers add constants and work memory to."""
+    """Where tensors lie, what layers add constants to, and the memory that one has for itself."""
 
     tensors: Mapping[int, DeviceTensor]
     constants: ConstantPool

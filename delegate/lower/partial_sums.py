@@ -26,7 +26,6 @@ import numpy.typing as npt
 from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, align
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_stages import bs_multipliers, choose_requantization, requantizing_stages
-from delegate.lower.memory.placement import WorkArea
 from delegate.lower.numerics.pipeline import Int64Array, Pipeline
 from delegate.lower.resolved import Convolution
 from delegate.lower.task import (
@@ -60,6 +59,9 @@ from delegate.lower.tiling.sum_passes import (
 )
 from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, pack_bias, pack_operand_blocks
 
+PLACES_OF_SUMS = 2
+"""No task overwrites what it reads."""
+
 # The sums as they are.
 PLAIN = OutConvert(scale=1, shift=0, offset=0)
 
@@ -79,7 +81,7 @@ def lower_input_groups(
     geometry: ConvGeometry,
     plan: InputGroups,
     constants: ConstantPool,
-    work: WorkArea,
+    work: Ref,
 ) -> Layer:
     """Tasks pass by pass, in each of them all pixels. Raises LoweringError."""
     pipeline, bias = choose_requantization(conv, is_in_parts=True)
@@ -96,8 +98,35 @@ def lower_input_groups(
     return Layer(conv.name, conv.op, conv.nodes, tuple(tasks), choice)
 
 
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """Sums of ``pixels``: a vector each, in two places, and a block of operands each."""
+
+    pixels: int
+    vector_bytes: int
+    block_bytes: int
+
+    @classmethod
+    def of(cls, conv: Convolution, kernels: int) -> _Room:
+        """``kernels``: as many as are computed."""
+        out = conv.output_view
+        channels = align(out.channels, sorted_channels(conv.chip))
+        return cls(
+            pixels=out.images * out.pixels,
+            vector_bytes=align(kernels, conv.chip.groups.dense_kernels) * SUM_BYTES,
+            block_bytes=channels // OPERAND_BLOCK_CHANNELS * BLOCK_BYTES,
+        )
+
+
+def work_bytes(conv: Convolution) -> int:
+    """Of memory that sums take, and operands that are made of them."""
+    room = _Room.of(conv, len(kernel_order(conv)))
+    blocks = room.block_bytes if conv.per_channel else 0
+    return room.pixels * (PLACES_OF_SUMS * room.vector_bytes + blocks)
+
+
 class _Builder:
-    """Makes the tasks. The sums alternate between two places: no task overwrites what it reads."""
+    """Makes the tasks. The sums alternate between two places."""
 
     def __init__(
         self,
@@ -107,14 +136,15 @@ class _Builder:
         bias: Int64Array,
         sum_count: int,
         constants: ConstantPool,
-        work: WorkArea,
+        work: Ref,
     ) -> None:
         self._conv = conv
         self._geometry = geometry
         self._constants = constants
         self._kernels = len(order)
         self._sum_count = sum_count
-        self._vector_bytes = align(len(order), conv.chip.groups.dense_kernels) * SUM_BYTES
+        room = _Room.of(conv, len(order))
+        self._vector_bytes, self._block_bytes = room.vector_bytes, room.block_bytes
         sorted_bias = np.zeros(self._kernels, np.int64)
         is_real = order < len(bias)
         sorted_bias[is_real] = bias[order[is_real]]
@@ -122,14 +152,10 @@ class _Builder:
             pack_bias(sorted_bias, align(len(order), conv.chip.groups.dense_kernels))
         )
         self._pixels = tuple(self._all_pixels())
-        count = len(self._pixels)
-        channels = align(conv.output_view.channels, sorted_channels(conv.chip))
         # Of which operands are read; those behind them only make two halves of whole groups.
         self._operand_channels = align(conv.output_view.channels, conv.chip.groups.dense_kernels)
-        self._block_bytes = channels // OPERAND_BLOCK_CHANNELS * BLOCK_BYTES
-        vectors = min(sum_count, 2) * count * self._vector_bytes
-        self._vectors = work.take(vectors + (self._block_bytes * count if conv.per_channel else 0))
-        self._blocks = self._vectors.moved(vectors)
+        self._vectors = work
+        self._blocks = work.moved(PLACES_OF_SUMS * room.pixels * room.vector_bytes)
 
     def _all_pixels(self) -> Iterator[_Pixel]:
         out, number = self._conv.output_view, 0

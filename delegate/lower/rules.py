@@ -62,6 +62,11 @@ ROWS_MATCH_PIXELS = Rule(
     "The weights of a fully connected node must read single pixels or whole images; reshape the "
     "input before",
 )
+REORDERED_ALONE = Rule(
+    "reordered_alone",
+    "A node that gives elements another order must do so by itself where neighbours of its kind "
+    "stay on the CPU",
+)
 
 RULES = (
     ACCUMULATOR_FITS_INT32,
@@ -77,4 +82,5 @@ RULES = (
     SPARE_LANES_WRITTEN_FIRST,
     TASKS_KEEP_MEMORY,
     ROWS_MATCH_PIXELS,
+    REORDERED_ALONE,
 )

@@ -9,6 +9,7 @@ channels that do not belong to the map.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import gcd
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from delegate.chip.limits import CHANNELS_PER_SURFACE, align
 from delegate.lower.constants import ConstantPool
 from delegate.lower.convolution import operand_channels, tile_tasks
 from delegate.lower.memory.tensors import DeviceTensor
-from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN
+from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array
 from delegate.lower.resolved import Convolution
 from delegate.lower.task import BnStage, BsStage, ConvTask, OutConvert, Source
 from delegate.lower.weights import depthwise_channels, pack_bias
@@ -40,6 +41,32 @@ class Selection:
     spread: tuple[int, int] = (1, 1)
     outside: int = 0
     clamp: tuple[int, int] = (INT8_MIN, INT8_MAX)
+
+
+def bordering(
+    rows: tuple[int, int],
+    columns: tuple[int, int],
+    outside: int,
+    clamp: tuple[int, int] = (INT8_MIN, INT8_MAX),
+) -> Selection:
+    """A map with a border of ``outside``: so many rows above and below, columns left and right.
+
+    The kernel reaches over as many pixels as the border has, so that it meets the image everywhere;
+    its weight lies where the border behind the image begins.
+    """
+    sides = rows, columns
+    dilations = [gcd(*side) or 1 for side in sides]
+    pairs = list(zip(sides, dilations, strict=True))
+    kh, kw = (sum(side) // dilation + 1 for side, dilation in pairs)
+    y, x = (side[1] // dilation for side, dilation in pairs)
+    return Selection(
+        taps=(kh, kw),
+        tap=(y, x),
+        dilations=(dilations[0], dilations[1]),
+        padding=(sum(rows), sum(columns)),
+        outside=outside,
+        clamp=clamp,
+    )
 
 
 def is_depthwise(chip: Chip, channels: int) -> bool:
@@ -88,9 +115,12 @@ def moving_tasks(
     constants: ConstantPool,
     *,
     is_depthwise: bool = False,
+    summands: Int64Array | None = None,
+    out: OutConvert | None = None,
 ) -> list[ConvTask]:
     """``target`` from ``source`` by ``weights`` instead of taps, HWC or OHWI, all of them 0 but one
-    of each kernel, which is 1. Raises LoweringError.
+    of each kernel, which is 1, unless ``out`` divides their sum. ``summands``: what is added to
+    each channel before. Raises LoweringError.
     """
     conv = whole_convolution(
         chip, node, source, target, weights, selection, is_depthwise=is_depthwise
@@ -98,11 +128,13 @@ def moving_tasks(
     low, high = selection.clamp
     is_clamped = (low, high) != (INT8_MIN, INT8_MAX)
     bias = np.full(target.view.channels, -low if is_clamped else 0, np.int64)
+    if summands is not None:
+        bias = bias + summands
     operands = constants.add(pack_bias(bias, operand_channels(conv)))
     bs = BsStage(alu=Source.MEMORY, operands=operands)
     bn = BnStage(relu=is_clamped, relux_max=high - low if high < INT8_MAX else None)
-    out = OutConvert(scale=1, shift=0, offset=low if is_clamped else 0, ties_away=True)
-    return tile_tasks(conv, (bs, bn, None, out), constants)
+    plain = OutConvert(scale=1, shift=0, offset=low if is_clamped else 0, ties_away=True)
+    return tile_tasks(conv, (bs, bn, None, out or plain), constants)
 
 
 def whole_convolution(

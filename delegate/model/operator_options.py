@@ -25,12 +25,13 @@ T = TypeVar("T")
 
 class FieldKind(enum.Enum):
     """What a field holds. The file has enumerations and flags in a byte; the runtime's structs have
-    them in an int and a byte, and number paddings one higher (0 is "unknown" there).
+    them in an int and a byte, and number paddings, and enumerations with an "unknown", one higher.
     """
 
     PADDING = "padding"
     ACTIVATION = "activation"
     ENUM = "enumeration"
+    ENUM_FROM_1 = "enumeration whose 0 is unknown to the runtime"
     INT32 = "int32"
     BOOL = "bool"
     FLOAT32 = "float32"
@@ -41,6 +42,7 @@ _IN_FILE: Mapping[FieldKind, struct.Struct] = MappingProxyType(
         FieldKind.PADDING: struct.Struct("<b"),
         FieldKind.ACTIVATION: struct.Struct("<b"),
         FieldKind.ENUM: struct.Struct("<b"),
+        FieldKind.ENUM_FROM_1: struct.Struct("<b"),
         FieldKind.INT32: struct.Struct("<i"),
         FieldKind.BOOL: struct.Struct("<b"),
         FieldKind.FLOAT32: struct.Struct("<f"),
@@ -52,6 +54,7 @@ _IN_STRUCT: Mapping[FieldKind, struct.Struct] = MappingProxyType(
         FieldKind.PADDING: struct.Struct("<i"),
         FieldKind.ACTIVATION: struct.Struct("<i"),
         FieldKind.ENUM: struct.Struct("<i"),
+        FieldKind.ENUM_FROM_1: struct.Struct("<i"),
     }
 )
 _FILE_PADDINGS = MappingProxyType({padding.value - 1: padding for padding in Padding})
@@ -147,6 +150,7 @@ class RuntimeOptions:
             return None
         values = {
             name: _IN_STRUCT[field.kind].unpack_from(self.content, field.offset)[0]
+            - (field.kind is FieldKind.ENUM_FROM_1)
             for name, field in fields_of(kind)
         }
         return _options(kind, values, _STRUCT_PADDINGS, _STRUCT_ACTIVATIONS)

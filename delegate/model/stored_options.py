@@ -25,9 +25,11 @@ _SPANS = {
     20: (),  # RELU_N1_TO_1
     21: (),  # RELU6
     22: (),  # RESHAPE
+    23: ((0, 1), (1, 1)),  # RESIZE_BILINEAR
     26: ((0, 4),),  # SPACE_TO_DEPTH
     28: (),  # TANH
     34: (),  # PAD
+    39: (),  # TRANSPOSE
     40: ((0, 1),),  # MEAN
     41: ((0, 4),),  # SUB
     43: (),  # SQUEEZE
@@ -37,13 +39,18 @@ _SPANS = {
     54: (),  # PRELU
     55: (),  # MAXIMUM
     57: (),  # MINIMUM
+    60: (),  # PADV2
     65: (),  # SLICE
     67: ((0, 4), (4, 4), (8, 4), (12, 4)),  # TRANSPOSE_CONV
     70: (),  # EXPAND_DIMS
     82: ((0, 1),),  # REDUCE_MAX
+    83: ((0, 4), (4, 4)),  # PACK
+    88: ((0, 4), (4, 4)),  # UNPACK
     97: ((0, 1), (1, 1)),  # RESIZE_NEAREST_NEIGHBOR
     98: ((0, 4),),  # LEAKY_RELU
+    100: ((0, 4),),  # MIRROR_PAD
     101: (),  # ABS
+    102: (),  # SPLIT_V
     114: (),  # QUANTIZE
     117: (),  # HARD_SWISH
     150: ((0, 1),),  # GELU

@@ -124,6 +124,7 @@ class OptionsType(enum.IntEnum):
     SPLIT = 35
     DEQUANTIZE = 38
     LEAKY_RELU = 75
+    SPLIT_V = 79
     QUANTIZE = 89
     RESIZE_NEAREST_NEIGHBOR = 74
     RESIZE_BILINEAR = 15

@@ -20,6 +20,7 @@ from delegate.chip.chip import Chip
 from delegate.errors import Rule
 from delegate.lower.memory.tensors import View
 from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.order import Order
 from delegate.lower.task import Affine, Fold
 from delegate.model.graph import Graph, Node, Tensor
 from delegate.model.operator_options import Options
@@ -80,6 +81,20 @@ class GraphFacts:
         return computed_tensors(self.graph)
 
     @cached_property
+    def makers(self) -> Mapping[int, Node]:
+        """The node that writes each computed tensor."""
+        return {t: node for node in self.graph.nodes for t in node.outputs if t != ABSENT}
+
+    @cached_property
+    def readers(self) -> Mapping[int, tuple[Node, ...]]:
+        """The nodes that read each tensor, one for each time."""
+        found: dict[int, list[Node]] = {}
+        for node in self.graph.nodes:
+            for tensor in node.inputs:
+                found.setdefault(tensor, []).append(node)
+        return {tensor: tuple(nodes) for tensor, nodes in found.items()}
+
+    @cached_property
     def sources(self) -> Mapping[int, int]:
         """The only value that each result of a function follows from, other functions seen through.
         A tensor that has none, or several, is not in it.
@@ -123,6 +138,8 @@ Check = Callable[[GraphFacts, Node], str | None]
 
 Shape = tuple[int, ...]
 Shapes = Callable[[Graph, Node], Sequence[Shape]]
+
+Reordering = Callable[[Graph, Node, Order], Order | None]
 
 Values = npt.NDArray[np.int64]
 Function = Callable[[Graph, Node, Sequence[Values]], Values]
@@ -176,7 +193,6 @@ class Lowering(enum.Enum):
 
     TASKS = "tasks of its own"
     ALIAS = "nothing: its tensors lie inside one another in memory"
-    NEIGHBOUR = "a part of the node that reads it"
     HOST = "a part of the host's conversion"
 
 
@@ -226,8 +242,11 @@ class Operator:
     a ``plan``, the operator runs on the NPU where its operands follow from one value.
     ``shapes``: those of its outputs, which follow from its inputs alone (ValueError: from these
     none do); left out, they are what the operands of ``function`` broadcast to.
+    ``order``: of its result's elements in what its operand's were made of, where it computes
+    nothing; None: unknown.
     ``fold``: how the host may fold its first input. ``pads``: the rows above and columns left of
-    the image that a neighbour gives its reader. ``host_values``: what the host's conversion at an
+    the image that a neighbour gives its reader; ``hides``: whether all readers of the graph do what
+    the node does, so that it needs no tasks. ``host_values``: what the host's conversion at an
     edge of the partition does so that the node needs no task; None: it cannot.
     ``follows_runtime``: reference kernels of runtimes differ, see ``Graph.rounds_once``.
     """
@@ -248,8 +267,10 @@ class Operator:
     plan: Callable[[Planning, Operation], Plan] | None = None
     function: Function | None = None
     shapes: Shapes | None = None
+    order: Reordering | None = None
     fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
     pads: Callable[[Graph, Node], tuple[int, int]] | None = None
+    hides: Callable[[GraphFacts, Node], bool] | None = None
     host_values: Callable[[Graph, Node, Side], HostValues | None] | None = None
     follows_runtime: bool = False
 

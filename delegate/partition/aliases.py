@@ -20,6 +20,7 @@ from delegate.ops import OPERATORS
 from delegate.ops.operator import GraphFacts, Movement
 from delegate.ops.shared.aliases import are_free
 from delegate.ops.shared.links import Position, extent, position
+from delegate.ops.shared.reshaping import is_free
 from delegate.partition.rules import ALIAS_IS_FREE, facts_of, refused
 from delegate.partition.types import Rejection
 
@@ -70,7 +71,7 @@ def place_aliases(graph: Graph, partition: Partition) -> AliasPlan:
         reason = "no operator of its partition computes anything"
         return AliasPlan({}, tuple(_rejection(node, reason) for node in moving))
     copied: set[int] = {
-        node.index for node in moving if _can_copy(node) and not are_free(graph, facts.links(node))
+        node.index for node in moving if _can_copy(node) and not _is_free(facts, node)
     }
     while True:
         planner = _Planner(facts, partition, copied)
@@ -92,7 +93,14 @@ def place_aliases(graph: Graph, partition: Partition) -> AliasPlan:
 
 
 def _can_copy(node: Node) -> bool:
-    return OPERATORS[node.op].plan is not None
+    return OPERATORS[node.op].plan is not None or OPERATORS[node.op].order is not None
+
+
+def _is_free(facts: GraphFacts, node: Node) -> bool:
+    """As far as a node can tell."""
+    if OPERATORS[node.op].order is not None:
+        return is_free(facts, node)
+    return are_free(facts.graph, facts.links(node))
 
 
 def _rejection(node: Node, problem: str) -> Rejection:

@@ -33,9 +33,6 @@ HOST_CONVERTS = Rule(
     "the host converts there",
 )
 RESULT_USED = Rule("result_used", "Something must read the results of a partition")
-PAD_RESULT_HIDDEN = Rule(
-    "pad_result_hidden", "No node outside the partition may read a padded image"
-)
 RESULTS_DEFINED = Rule(
     "results_defined", "TensorFlow Lite must define the results of all 256 values of a function"
 )
@@ -65,7 +62,6 @@ RULES = (
     ALIAS_IS_FREE,
     HOST_CONVERTS,
     RESULT_USED,
-    PAD_RESULT_HIDDEN,
     RESULTS_DEFINED,
     PARTITION_LARGE_ENOUGH,
     PARTITION_AMONG_LARGEST,

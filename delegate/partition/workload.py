@@ -14,12 +14,13 @@ from delegate.lower.operation import Operation, Workload
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
-from delegate.ops.operator import Lowering
+from delegate.ops.operator import GraphFacts, Lowering
 from delegate.ops.shared.functions import TablePlan
+from delegate.ops.shared.reshaping import reorder_operations
 from delegate.partition.aliases import place_aliases
 from delegate.partition.edges import plan_edges
 from delegate.partition.functions import FunctionPlan, plan_functions
-from delegate.partition.rules import ALIAS_IS_FREE, PAD_RESULT_HIDDEN, RESULT_USED
+from delegate.partition.rules import ALIAS_IS_FREE, RESULT_USED, facts_of
 
 
 def workload_of(graph: Graph, partition: Partition) -> Workload:
@@ -37,14 +38,22 @@ def workload_of(graph: Graph, partition: Partition) -> Workload:
     for refusal in functions.refusals:
         raise LoweringError(refusal.node.index, refusal.rule, refusal.problem)
     nodes = [graph.node(index) for index in partition.nodes]
-    neighbours = _neighbours(partition, nodes)
+    facts = facts_of(graph)
+    neighbours = _neighbours(facts, partition, nodes)
     free = {node.index for node in joined.aliases}
+    moved = [
+        node for node in nodes if OPERATORS[node.op].order is not None and node.index not in free
+    ]
+    reordered = reorder_operations(facts, moved, {node.index for node in moved})
     operations: list[Operation] = []
     for node in nodes:
         if node.index in functions.chains:
             operations.append(_function(graph, node, functions))
+        elif OPERATORS[node.op].order is not None:
+            if node.index in reordered:
+                operations.append(reordered[node.index])
         elif OPERATORS[node.op].lowering is Lowering.TASKS:
-            if node.index not in functions.within:
+            if node.index not in functions.within and node.outputs[0] not in neighbours:
                 operations.append(_operation(graph, node, neighbours))
         elif OPERATORS[node.op].lowering is Lowering.ALIAS and node.index not in free:
             operations += [_move(node, result) for result in node.outputs]
@@ -73,15 +82,13 @@ def _function(graph: Graph, node: Node, functions: FunctionPlan) -> Operation:
     )
 
 
-def _neighbours(partition: Partition, nodes: list[Node]) -> Mapping[int, Node]:
+def _neighbours(facts: GraphFacts, partition: Partition, nodes: list[Node]) -> Mapping[int, Node]:
     """Nodes that are a part of their readers, by their result."""
     found = {}
     for node in nodes:
-        if OPERATORS[node.op].lowering is not Lowering.NEIGHBOUR:
-            continue
-        if node.outputs[0] in partition.outputs:
-            raise LoweringError(node.index, PAD_RESULT_HIDDEN, "one does")
-        found[node.outputs[0]] = node
+        hides = OPERATORS[node.op].hides
+        if hides is not None and node.outputs[0] not in partition.outputs and hides(facts, node):
+            found[node.outputs[0]] = node
     return found
 
 

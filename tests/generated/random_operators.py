@@ -1,4 +1,4 @@
-"""Steps of random graphs that pool, resize, move blocks, and compute functions of one or two
+"""Steps of random graphs that pool, resize, reorder, and compute functions of one or two
 values.
 """
 
@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from delegate.conformance.builder import options, pooling
+from delegate.conformance.builder import aliases, options, pooling
 from delegate.conformance.builder.functions import function
+from delegate.conformance.builder.padding import pad
+from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.builder.resizing import resize
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.ops.depth_to_space import DepthToSpaceOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
+from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from delegate.ops.space_to_depth import SpaceToDepthOptions
 
 if TYPE_CHECKING:
@@ -129,6 +132,57 @@ def _blocks(g: Generator, x: int) -> list[int]:
     return [y]
 
 
+def _transposed(g: Generator, x: int) -> list[int]:
+    """Also with a reshape behind it, as heads have it."""
+    axes = [(0, 2, 1, 3), (0, 3, 1, 2), (0, 1, 3, 2), (0, 2, 3, 1)][g.pick(range(4))]
+    g.read.add(x)
+    y = aliases.transpose(g.builder, x, axes, f"transposed{len(g.words)}")
+    if g.is_resized or g.is_stretched or g.chance(0.6):
+        return [y]
+    n, h, w, c = g.shape(y)
+    shape = (n, 1, h, w * c) if g.chance(0.5) else (n, h, 1, w * c)
+    z = aliases.reshape(g.builder, y, shape, f"reshaped{len(g.words)}")
+    g.read.add(y)
+    return [y, z] if g.chance(0.3) else [z]
+
+
+def _reshaped(g: Generator, x: int) -> list[int]:
+    """Pixels that become channels, or the other way round."""
+    n, h, w, c = g.shape(x)
+    if g.is_resized or g.is_stretched:
+        return []
+    parts = [k for k in range(2, 9) if c % k == 0]
+    if parts and g.chance(0.6):
+        k = parts[g.pick(len(parts))]
+        shape = (n, h, w * k, c // k)
+    else:
+        shape = (n, h, 1, w * c) if g.chance(0.5) else (n, w, h, c)
+    g.read.add(x)
+    return [aliases.reshape(g.builder, x, shape, f"reshaped{len(g.words)}")]
+
+
+def _bordered(g: Generator, x: int) -> list[int]:
+    """Of any value, or mirrored."""
+    shape = g.shape(x)
+    mode = g.pick((REFLECT, SYMMETRIC)) if g.chance(0.5) else None
+    most = 4 if mode is None else min(*shape[1:3], 4) - (mode == REFLECT)
+    sides = g.rng.integers(0, most + 1, (2, 2)).tolist()
+    value = None if mode is not None else g.pick(range(*LIMITS[g.dtype]))
+    name = f"bordered{len(g.words)}"
+    g.read.add(x)
+    return [pad(g.builder, x, [[0, 0], *sides, [0, 0]], value=value, mode=mode, name=name)]
+
+
+def _uneven(g: Generator, x: int) -> list[int]:
+    channels = g.shape(x)[3]
+    if channels < 2:
+        return []
+    first = g.pick(range(1, channels))
+    g.read.add(x)
+    name = f"uneven{len(g.words)}_"
+    return list(aliases.split_v(g.builder, x, (first, channels - first), 3, name))
+
+
 MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "function": _function,
     "pair": _pair,
@@ -137,6 +191,11 @@ MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "reduced": _reduced,
     "resized": _resized,
     "blocks": _blocks,
+    "transposed": _transposed,
+    "reshaped": _reshaped,
+    "bordered": _bordered,
+    "uneven": _uneven,
 }
 STEPS: Sequence[str] = (*3 * ("function",), *4 * ("pair",), "extremum", *2 * ("pooled",),
-                        "reduced", "resized", "blocks")  # fmt: skip
+                        "reduced", "resized", "blocks", *2 * ("transposed",), "reshaped",
+                        "bordered", "uneven")  # fmt: skip

@@ -74,6 +74,14 @@ _STRUCTS: dict[str, tuple[str, type, tuple[str, ...]]] = {
         tflite.ResizeNearestNeighborOptions,
         ("align_corners", "half_pixel_centers"),
     ),
+    "RESIZE_BILINEAR": (
+        "<2?",
+        tflite.ResizeBilinearOptions,
+        ("align_corners", "half_pixel_centers"),
+    ),
+    "PACK": ("<2i", tflite.PackOptions, ("values_count", "axis")),
+    "UNPACK": ("<2i", tflite.UnpackOptions, ("num", "axis")),
+    "MIRROR_PAD": ("<i", tflite.MirrorPadOptions, ("mode",)),
     "SPACE_TO_DEPTH": ("<i", tflite.SpaceToDepthOptions, ("block",)),
     "DEPTH_TO_SPACE": ("<i", tflite.DepthToSpaceOptions, ("block",)),
     "TRANSPOSE_CONV": (
@@ -125,7 +133,7 @@ def _struct(name: str, raw: dict[str, int] | None) -> bytes | None:
     if raw is None:
         return None
     layout, _, names = _STRUCTS[name]
-    return struct.pack(layout, *(raw[n] + (n == "padding") for n in names))
+    return struct.pack(layout, *(raw[n] + (n in ("padding", "mode")) for n in names))
 
 
 def _operator_name(model: Any, operator: Any) -> tuple[str, int, str, int]:

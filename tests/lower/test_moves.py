@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from delegate.conformance.builder import options
-from delegate.conformance.builder.aliases import concatenation
+from delegate.conformance.builder.aliases import concatenation, pack, reshape, split_v, unpack
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
@@ -73,6 +73,29 @@ def test_split_at_any_channel(channels: int, count: int, dtype: DType) -> None:
     x = net.conv(net.input(), channels)
     parts = net.split(x, count)
     check(net.model(*(net.conv(part, 11) for part in parts), parts[-1]))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("sizes", [(16, 3, 16), (1, 34, 64), (32, 48), (5, 5, 5, 2)], ids=str)
+@pytest.mark.parametrize("axis", [1, 3])
+def test_parts_of_different_sizes(axis: int, sizes: tuple[int, ...], dtype: DType) -> None:
+    size = sum(sizes)
+    net = Net(*((size, 3, 19) if axis == 1 else (4, 9, size)), dtype=dtype)
+    parts = split_v(net.builder, net.depthwise(net.input()), sizes, axis)
+    check(net.model(*(net.conv(part, 11) for part in parts), parts[-1]))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(1, 7, 20), (1, 3, 16), (5, 33)], ids=str)
+def test_packed_and_unpacked(shape: tuple[int, ...], dtype: DType) -> None:
+    """Along the rows of one image, and along what is in front of all."""
+    net = Net(1, shape[-2], shape[-1], dtype=dtype)
+    x = net.depthwise(net.input())
+    axis = len(shape) - 2
+    parts = [reshape(net.builder, net.conv(x, shape[-1]), shape, f"part{n}") for n in range(3)]
+    packed = pack(net.builder, parts, axis)
+    again = unpack(net.builder, packed, axis)
+    check(net.model(net.add(packed, packed), *(net.add(part, part) for part in again)))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""PAD folded into the convolutions that read it."""
+"""PAD folded into the convolutions that read it, or written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 
 from delegate.conformance.builder import Arithmetic, ModelBuilder, layers, options
 from delegate.conformance.builder.ranges import random_quantization
-from delegate.errors import LoweringError
 from delegate.model.graph import DType, Padding
 from delegate.model.partition import Partition
 from delegate.model.tflite_reader import read_graph
@@ -63,17 +62,26 @@ def test_folded_padding_equals_the_reference(pads, is_depthwise):
     assert [layer.nodes for layer in lowered.layers] == [(0, 1)]
 
 
-def test_padding_wider_than_the_kernel_stays_on_the_cpu():
-    model = padded_model(np.random.default_rng(0), ((3, 0), (0, 0)))
-    _, (rejection,) = select_nodes(read_graph(model))
-    assert rejection.rule == "pad_read_by_convolutions"
+@pytest.mark.parametrize("is_depthwise", [False, True])
+@pytest.mark.parametrize("pads", [((3, 0), (0, 0)), ((0, 0), (0, 5)), ((17, 2), (1, 20))])
+def test_padding_wider_than_the_kernel_has_tasks(pads, is_depthwise):
+    rng = np.random.default_rng(0)
+    model = padded_model(rng, pads, is_depthwise=is_depthwise)
+    assert select_nodes(read_graph(model))[1] == ()
+    (difference,) = differences(model, rng)
+    assert not difference.any()
+    _, _, lowered = lower_model(model)
+    assert [layer.nodes for layer in lowered.layers] == [(0,), (1,)]
 
 
-def test_a_padded_image_that_is_an_output_stays_on_the_cpu():
-    model = padded_model(np.random.default_rng(0), ((1, 1), (1, 1)), is_output=True)
+def test_a_padded_image_that_somebody_sees_is_written():
+    rng = np.random.default_rng(0)
+    model = padded_model(rng, ((1, 1), (1, 1)), is_output=True)
+    assert not any(difference.any() for difference in differences(model, rng))
+    # A context does not tell its outputs: the partition does.
+    model = padded_model(rng, ((1, 1), (1, 1)))
     graph = read_graph(model)
-    assert [r.rule for r in select_nodes(graph)[1]] == ["pad_read_by_convolutions"]
     partition = whole_graph(graph)
-    # A context does not tell its outputs: lowering refuses what the rule could not see.
-    with pytest.raises(LoweringError, match="padded"):
-        workload_of(graph, Partition(partition.nodes, partition.inputs, graph.outputs))
+    seen = (graph.nodes[0].outputs[0], *graph.outputs)
+    workload = workload_of(graph, Partition(partition.nodes, partition.inputs, seen))
+    assert [operation.nodes for operation in workload.operations] == [(0,), (1,)]

@@ -34,22 +34,11 @@ def test_spans_that_meet_in_time_do_not_overlap(found):
     assert live_bytes(found) <= peak <= sum(span.size_bytes for span in found)
 
 
-# Partitions that need more: tensors are copied side by side there before they are permuted, and
-# that room is not among the live bytes.
-STAGED = {
-    "yolov5n_640_int8_per_channel": 1,
-    "yolov8n_224_int8": 1,
-    "yolo_lc_256_person_int8": 1,
-}
-
-
 @pytest.mark.parametrize("path", whole_models(), ids=lambda path: path.stem)
 def test_activations_take_little_more_than_they_must(path):
-    beyond = 0
     for compiled in compile_model(path, Options()).partitions:
         scratch = parse(compiled.program).buffers[BufferId.SCRATCH].size_bytes
         # A few atoms more where all tensors are tiny.
         most = max(1.2 * compiled.live_bytes, compiled.live_bytes + 256)
         assert compiled.live_bytes <= scratch
-        beyond += scratch > most
-    assert beyond == STAGED.get(path.stem, 0)
+        assert scratch <= most

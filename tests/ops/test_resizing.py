@@ -10,6 +10,7 @@ from delegate.conformance.builder import options
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.resizing import resize
 from delegate.model.graph import DType, Quantization
+from delegate.ops.resize_bilinear import ResizeBilinearOptions, quarters, stencil
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions, sources
 from delegate.options import Options
 from tests.ops.function_oracle import kernel_results
@@ -22,6 +23,56 @@ def nearest(shape: tuple[int, ...], rows: int, columns: int, *convention: bool) 
     table = options.resize_nearest(*convention)
     builder.output(resize(builder, "RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table))
     return builder.build()
+
+
+def bilinear(
+    shape: tuple[int, ...], rows: int, columns: int, dtype: DType, *convention: bool
+) -> bytes:
+    builder = ModelBuilder("bilinear")
+    x = builder.input("x", shape, dtype, Quantization((0.05,), (7,)))
+    table = options.of(ResizeBilinearOptions(*convention))
+    builder.output(resize(builder, "RESIZE_BILINEAR", x, rows, columns, table))
+    return builder.build()
+
+
+CONVENTIONS = [(False, False), (True, False), (False, True)]
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=str)
+@pytest.mark.parametrize("convention", CONVENTIONS, ids=str)
+@pytest.mark.parametrize("seed", range(6))
+def test_twice_the_size_is_the_reference_kernels(
+    seed: int, convention: tuple[bool, bool], dtype: DType
+) -> None:
+    rng = np.random.default_rng([seed, *convention])
+    height, width = (int(n) for n in rng.choice((1, 2, 3, 5, 7, 11, 17, 20), 2))
+    shape = (int(rng.integers(1, 3)), height, width, int(rng.choice(CHANNELS)))
+    factors = rng.choice((1, 2, 2), 2)
+    less = int(convention[0])
+    sizes = (int(n * f - less * (f - 1)) for n, f in zip((height, width), factors, strict=True))
+    compare(bilinear(shape, *sizes, dtype, *convention), rng)
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS, ids=str)
+def test_the_rule_knows_what_the_kernels_mix(convention: tuple[bool, bool]) -> None:
+    """All sizes up to 12 in one direction: the very quarters, where they are any."""
+    table = ResizeBilinearOptions(*convention)
+    taken = 0
+    for size in range(1, 13):
+        for output in range(1, 2 * size + 2):
+            found = quarters(table, size, output)
+            model = bilinear((1, size, 1, 1), output, 1, DType.INT8, *convention)
+            given = stencil(table, size, output)
+            assert bool(compile_model(model, Options()).partitions) == (given is not None)
+            if found is None:
+                continue
+            taken += given is not None
+            for row in range(size):
+                pulse = np.zeros((1, size, 1, 1), np.int8)
+                pulse[0, row] = 100
+                expected = kernel_results(model, pulse).ravel()
+                np.testing.assert_array_equal(25 * found[:, row], expected)
+    assert taken >= 12
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -23,13 +23,17 @@ from delegate.conformance.builder import (
 from delegate.conformance.builder.functions import function as function_of
 from delegate.conformance.builder.functions import function_model
 from delegate.conformance.builder.options import BuiltinOptions
+from delegate.conformance.builder.padding import pad
 from delegate.conformance.builder.pooling import mean, pool
 from delegate.conformance.builder.resizing import resize
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
 from delegate.ops.leaky_relu import LeakyReluOptions
+from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from delegate.ops.operator import Constraint, GraphFacts, constraint
+from delegate.ops.pad import hides
+from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.ops.shared.convolution import output_and_padding
 from delegate.ops.shared.fixed_point import INT32_MAX
 from delegate.ops.space_to_depth import SpaceToDepthOptions
@@ -102,6 +106,32 @@ def padding(
     return read_graph(b.build())
 
 
+def bordered(**changes: object) -> Graph:
+    """PADV2 of [1, 9, 7, 5], its value changed."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 9, 7, 5), DType.INT8, per_tensor(0.5, 3))
+    b.output(pad(b, x, [[0, 0], [1, 0], [0, 2], [0, 0]], value=5))
+    return with_input(read_graph(b.build()), 2, **changes)
+
+
+def mirrored(top: int = 1, mode: int = REFLECT) -> Graph:
+    """MIRROR_PAD of [1, 9, 7, 5]; 7 columns on the right are inside if they are repeated."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 9, 7, 5), DType.INT8, per_tensor(0.5, 3))
+    right = 7 if mode == SYMMETRIC or top > 1 else 6
+    b.output(pad(b, x, [[0, 0], [top, 0], [0, right], [0, 0]], mode=mode))
+    return read_graph(b.build())
+
+
+def interpolated() -> Graph:
+    """RESIZE_BILINEAR of [1, 3, 2, 5]."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 3, 2, 5), DType.INT8, per_tensor(0.5, 3))
+    table = options.of(ResizeBilinearOptions(False, True))
+    b.output(resize(b, "RESIZE_BILINEAR", x, 7, 4, table))
+    return read_graph(b.build())
+
+
 def joined(axis: int = 3, parts: tuple[int, ...] = (16, 5), **changes: object) -> Graph:
     """A concatenation of [1, 3, 2, parts] along the channels, or of what ``parts`` says."""
     b = ModelBuilder()
@@ -154,6 +184,14 @@ def reshaped(shape: tuple[int, ...] = (1, 6, 32)) -> Graph:
     b = ModelBuilder()
     x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
     b.output(aliases.reshape(b, x, shape))
+    return read_graph(b.build())
+
+
+def turned(axes: tuple[int, ...]) -> Graph:
+    """TRANSPOSE of [1, 3, 2, 32]."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
+    b.output(aliases.transpose(b, x, axes))
     return read_graph(b.build())
 
 
@@ -476,19 +514,23 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     ],
     "padding_in_range": [(lambda: conv(h=40, w=40, kh=3, kw=3, dh=16), "top 16, left 1")],
     "pad_rank": [(lambda: with_input(padding(), X, shape=(9, 7, 5)), "[9, 7, 5]")],
-    "pad_amounts_in_range": [
-        (lambda: padding(top=16), "top 16, left 1"),
-        (lambda: padding(channels=1), "[0, 1]"),
+    "pad_amounts_known": [
+        (lambda: padding(top=-1), "[-1, 1]"),
         (lambda: with_input(padding(), 1, constant=None), "does not hold two constants"),
         (lambda: with_output(padding(reader=False), shape=(1, 12, 9, 5)), "it gives [1, 11, 9, 5]"),
     ],
+    "padded_sides_in_range": [(lambda: padding(top=9000), "[9010, 9, 5]")],
+    "pad_value_constant": [
+        (lambda: bordered(quantization=per_tensor(0.5, 4)), "differ"),
+        (lambda: bordered(constant=None), "is [1]"),
+    ],
+    "mirrored_inside": [
+        (lambda: mirrored(9, REFLECT), "[[9, 0], [0, 7], [0, 0]] of [9, 7]"),
+        (lambda: mirrored(10, SYMMETRIC), "[[10, 0], [0, 7], [0, 0]] of [9, 7]"),
+        (lambda: with_options(mirrored(), mode=2), "the mode is 2"),
+    ],
     "pad_keeps_quantization": [
         (lambda: with_output(padding(), quantization=per_tensor(2.0, 0)), "differ"),
-    ],
-    "pad_read_by_convolutions": [
-        (lambda: padding(reader=False), "is an output of the model"),
-        (lambda: padding(top=3), "would lie wholly in the padding"),
-        (lambda: padding(scheme=Padding.SAME), "node 1 (CONV_2D) pads again"),
     ],
     "alias_rank": [
         (lambda: with_input(joined(), 0, shape=(1, 1, 3, 2, 16)), "[1, 1, 3, 2, 16]"),
@@ -524,6 +566,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: cut(begin=(0, 0, 40, 0), size=(1, 3, 2, 32), width=50), "begins at column 40"),
         (lambda: skipping(9), "the strides are [9, 1]"),
     ],
+    "resized_to_twice": [(interpolated, "from [3, 2] to [7, 4]")],
     "block_rank": [(lambda: with_input(blocks(), X, shape=(4, 6, 5)), "[4, 6, 5]")],
     "block_keeps_quantization": [
         (lambda: with_output(blocks(), quantization=per_tensor(0.5, 4)), "differ"),
@@ -544,7 +587,14 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: transposed((1, 11, 12, 3)), "to [1, 11, 12, 3]"),
         (lambda: transposed((1, 8, 12, 3), kernel=31), "the kernel is 31 x 31"),
     ],
-    "reshape_keeps_pixels": [(lambda: reshaped((1, 3, 4, 16)), "[1, 3, 4, 16]")],
+    "order_possible": [
+        (lambda: reshaped((3, 1, 2, 32)), "[3, 1, 2, 32]"),
+        (lambda: reshaped((1, 1, 4, 48)), "[1, 1, 4, 48]"),
+    ],
+    "transposed_axes": [
+        (lambda: turned((0, 1, 1, 2)), "the axes are [0, 1, 1, 2]"),
+        (lambda: with_output(turned((0, 3, 1, 2)), shape=(1, 32, 2, 3)), "[1, 32, 2, 3]"),
+    ],
     "new_shape_constant": [(shape_computed, "is computed")],
     "weights_not_shuffled": [(lambda: with_options(fc(), weights_format=1), "shuffled")],
     "weights_rank": [(lambda: with_input(fc(), W, shape=(5, 3, 4)), "[5, 3, 4]")],
@@ -771,13 +821,14 @@ def test_a_rule_that_fails_costs_its_node_only() -> None:
 
 
 @pytest.mark.parametrize("inputs", [(2,), (2, -1, 4), (2, 4, 4)], ids=str)
-def test_a_padded_convolution_without_a_kernel_is_a_reason(inputs: tuple[int, ...]) -> None:
-    """The rule of PAD looks at its reader before the reader's own rules have."""
+def test_a_padded_convolution_without_a_kernel_pads_nothing(inputs: tuple[int, ...]) -> None:
+    """PAD looks at its reader before the reader's own rules have."""
     graph = padding()
     reader = graph.nodes[1]
     named = {2: reader.inputs[0], 4: reader.inputs[2], -1: -1}
     changed = dataclasses.replace(reader, inputs=tuple(named[i] for i in inputs))
     graph = Graph(graph.tensors, (graph.nodes[0], changed), graph.inputs, graph.outputs)
     supported, rejections = select_nodes(graph)
-    assert not supported
-    assert rejections[0].rule == "pad_read_by_convolutions"
+    assert supported == {0}
+    assert [rejection.node for rejection in rejections] == [1]
+    assert not hides(facts_of(graph), graph.nodes[0])

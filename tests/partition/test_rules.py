@@ -73,14 +73,6 @@ def padded() -> Graph:
     return read_graph(b.build())
 
 
-def test_a_padded_image_is_nobody_elses() -> None:
-    graph = padded()
-    seen = Partition((0, 1), graph.inputs, (graph.nodes[0].outputs[0], *graph.outputs))
-    with pytest.raises(LoweringError, match="No node outside the partition") as caught:
-        workload_of(graph, seen)
-    assert (caught.value.node, caught.value.rule) == (0, "pad_result_hidden")
-
-
 def test_results_are_read() -> None:
     graph = padded()
     with pytest.raises(LoweringError) as caught:

@@ -1,4 +1,4 @@
-"""Adds operators that only move data: concatenations, splits, slices and reshapes.
+"""Adds operators that only move data: concatenations, splits, slices, reshapes, transposes.
 
 Comes from: a builder and tensors of it, all of one quantisation. Goes to: the indices of the new
 tensors, whose quantisation is the first input's. Version 2 of the operators is the first with int8.
@@ -12,6 +12,8 @@ import numpy as np
 
 from delegate.conformance.builder import options
 from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.ops.pack import PackOptions
+from delegate.ops.unpack import UnpackOptions
 
 
 def concatenation(
@@ -98,3 +100,53 @@ def _reshaped(
         inputs.append(builder.constant(f"{name}/numbers", np.array(numbers, np.int32)))
     builder.operator(op, inputs, (y,), options.empty())
     return y
+
+
+def transpose(builder: ModelBuilder, x: int, axes: Sequence[int], name: str = "transposed") -> int:
+    """``x`` with its dimensions in another order."""
+    spec = builder.spec(x)
+    shape = [spec.shape[axis] for axis in axes]
+    y = builder.tensor(name, shape, spec.dtype, spec.quantization)
+    numbers = builder.constant(f"{name}/axes", np.array(axes, np.int32))
+    builder.operator("TRANSPOSE", (x, numbers), (y,), options.empty(), version=2)
+    return y
+
+
+def split_v(
+    builder: ModelBuilder, x: int, sizes: Sequence[int], axis: int, name: str = "part"
+) -> tuple[int, ...]:
+    """``x`` in parts of ``sizes`` along ``axis``, the last one given as -1."""
+    spec = builder.spec(x)
+    parts = []
+    for number, size in enumerate(sizes):
+        shape = list(spec.shape)
+        shape[axis] = size
+        parts.append(builder.tensor(f"{name}{number}", shape, spec.dtype, spec.quantization))
+    numbers = builder.constant(f"{name}/sizes", np.array([*sizes[:-1], -1], np.int32))
+    dimension = builder.constant(f"{name}/axis", np.array(axis, np.int32))
+    table = options.split_v(len(sizes))
+    builder.operator("SPLIT_V", (x, numbers, dimension), parts, table, version=2)
+    return tuple(parts)
+
+
+def pack(builder: ModelBuilder, parts: Sequence[int], axis: int, name: str = "packed") -> int:
+    """``parts`` one after the other along a new dimension."""
+    spec = builder.spec(parts[0])
+    shape = (*spec.shape[:axis], len(parts), *spec.shape[axis:])
+    y = builder.tensor(name, shape, spec.dtype, spec.quantization)
+    table = options.of(PackOptions(len(parts), axis))
+    builder.operator("PACK", tuple(parts), (y,), table, version=2)
+    return y
+
+
+def unpack(builder: ModelBuilder, x: int, axis: int, name: str = "unpacked") -> tuple[int, ...]:
+    """Every place along ``axis``."""
+    spec = builder.spec(x)
+    shape = (*spec.shape[:axis], *spec.shape[axis + 1 :])
+    count = spec.shape[axis]
+    parts = tuple(
+        builder.tensor(f"{name}{i}", shape, spec.dtype, spec.quantization) for i in range(count)
+    )
+    table = options.of(UnpackOptions(count, axis))
+    builder.operator("UNPACK", (x,), parts, table, version=2)
+    return parts

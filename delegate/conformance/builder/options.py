@@ -56,6 +56,7 @@ _KINDS = {
     operator_options.FieldKind.PADDING: FieldKind.INT8,
     operator_options.FieldKind.ACTIVATION: FieldKind.INT8,
     operator_options.FieldKind.ENUM: FieldKind.INT8,
+    operator_options.FieldKind.ENUM_FROM_1: FieldKind.INT8,
     operator_options.FieldKind.INT32: FieldKind.INT32,
     operator_options.FieldKind.BOOL: FieldKind.BOOL,
     operator_options.FieldKind.FLOAT32: FieldKind.FLOAT32,
@@ -160,6 +161,10 @@ def reducer(keep_dims: bool = False) -> BuiltinOptions:
 
 def split(num_splits: int) -> BuiltinOptions:
     return BuiltinOptions(OptionsType.SPLIT, (_int32(0, num_splits),))
+
+
+def split_v(num_splits: int) -> BuiltinOptions:
+    return BuiltinOptions(OptionsType.SPLIT_V, (_int32(0, num_splits),))
 
 
 def strided_slice(

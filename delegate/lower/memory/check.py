@@ -18,7 +18,7 @@ import numpy.typing as npt
 from delegate.chip.limits import ATOM_BYTES, surfaces_of
 from delegate.errors import LoweringError
 from delegate.lower.memory.footprint import Access, Footprint, accesses
-from delegate.lower.memory.placement import MemoryPlan, WorkArea
+from delegate.lower.memory.placement import NO_WORK, MemoryPlan, WorkArea
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.rules import TASKS_KEEP_MEMORY
@@ -42,7 +42,6 @@ def check_memory(
     footprints: Sequence[Footprint],
     layers: Sequence[Layer],
     memory: MemoryPlan,
-    work: WorkArea,
     places: Mapping[int, Place],
     in_place: Mapping[int, int],
 ) -> None:
@@ -50,11 +49,11 @@ def check_memory(
     one to one. Raises LoweringError (rule ``tasks_keep_memory``) naming the node whose tasks would
     read or write what they must not.
     """
-    checker = _Checker(memory, work, places, in_place)
+    checker = _Checker(memory, places, in_place)
     for tensor in partition.inputs:
         checker.hold(tensor)
-    for footprint, layer in zip(footprints, layers, strict=True):
-        checker.run(footprint, layer)
+    for number, (footprint, layer) in enumerate(zip(footprints, layers, strict=True)):
+        checker.run(footprint, layer, memory.work.get(number, NO_WORK))
     last = footprints[-1].node.index
     for tensor in partition.outputs:
         checker.require(tensor, last, "is gone at the end")
@@ -64,16 +63,15 @@ class _Checker:
     def __init__(
         self,
         memory: MemoryPlan,
-        work: WorkArea,
         places: Mapping[int, Place],
         in_place: Mapping[int, int],
     ) -> None:
         self._tensors = memory.tensors
-        self._work = work
+        self._work = NO_WORK  # of the layer that runs
         self._in_place = in_place
         # Tensors of a group lie in one another: any of them stands for the group.
         self._names = {t: places[t].group if t in places else t for t in memory.tensors}
-        sizes = {**memory.sizes_bytes, BufferId.SCRATCH: work.end}
+        sizes = memory.sizes_bytes
         self._content: dict[BufferId, Content] = {
             buffer: np.full(-(-sizes[buffer] // ATOM_BYTES), NOTHING, np.int32)
             for buffer in _WRITABLE
@@ -93,11 +91,13 @@ class _Checker:
         if any((window != self._names[index]).any() for window in self._windows(tensor)):
             raise _refusal(node, f"tensor {index} {what}")
 
-    def run(self, footprint: Footprint, layer: Layer) -> None:
+    def run(self, footprint: Footprint, layer: Layer, work: WorkArea) -> None:
         node = footprint.node.index
         for tensor, _ in footprint.reads:
             self.require(tensor, node, "is not there when it is read")
-        self._content[BufferId.SCRATCH][self._work.start // ATOM_BYTES :] = NOTHING
+        self._work = work
+        area = slice(work.start // ATOM_BYTES, work.end // ATOM_BYTES)
+        self._content[BufferId.SCRATCH][area] = NOTHING
         self._unread = {}
         result = self._tensors[footprint.result]
         replaced = self._in_place.get(footprint.result)
@@ -129,7 +129,7 @@ class _Checker:
 
     def _write(self, node: int, tile: str, access: Access, result: DeviceTensor) -> None:
         buffer, first = access.start.buffer, access.start.offset
-        in_work = buffer is BufferId.SCRATCH and first >= self._work.start
+        in_work = buffer is BufferId.SCRATCH and self._work.start <= first < self._work.end
         begin, end = (self._work.start, self._work.end) if in_work else _extent(result)
         is_own = in_work or buffer is result.location.buffer
         if buffer not in _WRITABLE or not is_own or first < begin or access.end > end:

@@ -26,6 +26,7 @@ class Footprint:
 
     ``reads``: of every operand in memory, some beyond its channels. ``writes``: of ``result``, the
     spare lanes of its last group included. Whatever the tiles are, they touch all pixels.
+    ``work_bytes``: of memory that the tasks write and read back themselves.
     ``byte_by_byte``: every task writes bytes that follow from those at the same places of the only
     operand, so that the result may lie where that is.
     """
@@ -35,6 +36,7 @@ class Footprint:
     result: int
     writes: int
     byte_by_byte: bool = False
+    work_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,14 @@
 """Where tensors lie: buffers at the edge of a partition, and inner tensors by their live ranges.
 
-In: a ``TensorUse`` per tensor. Out: a ``MemoryPlan``. Tensors of a group share one piece of memory.
+In: a ``TensorUse`` per tensor, and what operations need for themselves. Out: a ``MemoryPlan``.
+Tensors of a group share one piece of memory.
 """
 
 from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
 from delegate.lower.memory.places import Place
@@ -42,14 +43,34 @@ class TensorUse:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkArea:
+    """Memory in SCRATCH for what one operation writes and reads back itself."""
+
+    start: int
+    size_bytes: int
+
+    @property
+    def place(self) -> Ref:
+        return Ref(BufferId.SCRATCH, self.start)
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size_bytes
+
+
+NO_WORK = WorkArea(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Where every tensor lies, and how large the buffers are. ``live_bytes``: what the inner
-    tensors need at the same time, at least.
+    """Where every tensor lies, and how large the buffers are. ``live_bytes``: what inner tensors
+    and work areas need at the same time, at least. ``work``: by operation, of those that have any.
     """
 
     tensors: Mapping[int, DeviceTensor]
     sizes_bytes: Mapping[BufferId, int]
     live_bytes: int = 0
+    work: Mapping[int, WorkArea] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +125,12 @@ def _piece(graph: Graph, uses: tuple[TensorUse, ...]) -> _Piece:
     return _Piece(uses, images, pixels, surfaces)
 
 
-def place_tensors(graph: Graph, uses: Iterable[TensorUse]) -> MemoryPlan:
-    """Inputs and outputs one after the other; inner tensors by live range."""
+def place_tensors(
+    graph: Graph, uses: Iterable[TensorUse], work: Mapping[int, Span] | None = None
+) -> MemoryPlan:
+    """Inputs and outputs one after the other; inner tensors, and the ``work`` areas of operations,
+    by live range.
+    """
     placed: dict[int, DeviceTensor] = {}
     sizes = {BufferId.INPUT: 0, BufferId.OUTPUT: 0, BufferId.SCRATCH: 0}
     inner = []
@@ -116,12 +141,15 @@ def place_tensors(graph: Graph, uses: Iterable[TensorUse]) -> MemoryPlan:
             continue
         placed.update(_device_tensors(graph, piece, sizes[buffer]))
         sizes[buffer] += piece.span.size_bytes
-    spans = [piece.span for piece in inner]
+    areas = work or {}
+    spans = [*(piece.span for piece in inner), *areas.values()]
     offsets, peak = place_spans(spans)
-    for piece, offset in zip(inner, offsets, strict=True):
+    for piece, offset in zip(inner, offsets, strict=False):
         placed.update(_device_tensors(graph, piece, offset))
     sizes[BufferId.SCRATCH] = peak
-    return MemoryPlan(placed, sizes, live_bytes(spans))
+    found = zip(areas.items(), offsets[len(inner) :], strict=True)
+    rooms = {number: WorkArea(offset, span.size_bytes) for (number, span), offset in found}
+    return MemoryPlan(placed, sizes, live_bytes(spans), rooms)
 
 
 def live_bytes(spans: Sequence[Span]) -> int:
@@ -193,25 +221,3 @@ def _device_tensors(graph: Graph, piece: _Piece, offset: int) -> dict[int, Devic
             within=None if use.place is None else strides,
         )
     return placed
-
-
-class WorkArea:
-    """Memory for what an operation writes and reads back itself: the end of SCRATCH. Operations
-    run one after the other, so they all use the same place.
-    """
-
-    def __init__(self, memory: MemoryPlan) -> None:
-        tensors_bytes = memory.sizes_bytes[BufferId.SCRATCH]
-        self.start = align(tensors_bytes, DMA_ALIGN_BYTES)
-        self.end = tensors_bytes
-
-    def take(self, size_bytes: int) -> Ref:
-        """``size_bytes`` for the operation that is being lowered; once per operation."""
-        self.end = max(self.end, self.start + size_bytes)
-        return Ref(BufferId.SCRATCH, self.start)
-
-    def reserve(self, size_bytes: int) -> Ref:
-        """``size_bytes`` that no operation has, once all have taken theirs."""
-        start = align(self.end, DMA_ALIGN_BYTES)
-        self.end = start + size_bytes
-        return Ref(BufferId.SCRATCH, start)

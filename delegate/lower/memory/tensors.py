@@ -43,10 +43,13 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Strides:
-    """From one surface, and from one image, to the next, in bytes."""
+    """From one surface, and from one image, to the next, in bytes; ``line_bytes``: from one row to
+    the next, where others lie between (None: they follow each other).
+    """
 
     surface_bytes: int
     image_bytes: int
+    line_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,8 @@ class DeviceTensor:
 
     @property
     def line_stride_bytes(self) -> int:
-        return self.view.width * ATOM_BYTES
+        apart = None if self.within is None else self.within.line_bytes
+        return self.view.width * ATOM_BYTES if apart is None else apart
 
     @property
     def image_stride_bytes(self) -> int:
@@ -97,10 +101,12 @@ class DeviceTensor:
         images.
 
         A reader or writer with another view of the same pixels (a fully connected node) counts them
-        alike.
+        alike, unless rows lie apart.
         """
         image, rest = divmod(number, self.view.pixels)
-        offset = image * self.image_stride_bytes + rest * ATOM_BYTES
+        row, column = divmod(rest, self.view.width)
+        offset = image * self.image_stride_bytes
+        offset += row * self.line_stride_bytes + column * ATOM_BYTES
         return Ref(self.location.buffer, self.location.offset + offset)
 
 

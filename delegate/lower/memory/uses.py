@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from delegate.chip.limits import surfaces_of
+from delegate.chip.limits import DMA_ALIGN_BYTES, align, surfaces_of
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.memory.placement import TensorUse
+from delegate.lower.memory.placement import Span, TensorUse
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import View, view_of
 from delegate.lower.task import BufferId, Fold
@@ -70,6 +70,15 @@ def tensor_uses(
             )
         )
     return tuple(uses)
+
+
+def work_spans(operations: Sequence[Footprint], slack: int = 0) -> Mapping[int, Span]:
+    """What operations need for themselves, while they run, by their places in the order."""
+    return {
+        when: Span(when, when + slack, align(operation.work_bytes, DMA_ALIGN_BYTES))
+        for when, operation in enumerate(operations)
+        if operation.work_bytes
+    }
 
 
 def _buffers(

@@ -83,6 +83,26 @@ def parts_along(graph: Graph, whole: int, parts: Sequence[int], axis: int) -> tu
     return tuple(links)
 
 
+def places_along(graph: Graph, whole: int, parts: Sequence[int], axis: int) -> tuple[Link, ...]:
+    """``parts``, which lack the dimension ``axis`` of ``whole``, one at each of its places. Raises
+    LinkError, also where a place has not the rows and channels of its part.
+    """
+    shape = graph.tensor(whole).shape
+    axis = axis_of(axis, shape)
+    if len(parts) != shape[axis]:
+        raise LinkError(f"{len(parts)} parts make no {list(shape)} along axis {axis}")
+    box = four_dimensions((*shape[:axis], 1, *shape[axis + 1 :]))
+    links = []
+    for number, part in enumerate(parts):
+        size = graph.tensor(part).shape
+        if size != (*shape[:axis], *shape[axis + 1 :]) or four_dimensions(size) != box:
+            raise LinkError(f"{list(size)} are no rows of {list(shape)} along axis {axis}")
+        begin = [0] * len(shape)
+        begin[axis] = number
+        links.append(Link(whole, part, four_dimensions(begin, 0)))
+    return tuple(links)
+
+
 def part_at(
     graph: Graph, whole: int, part: int, begin: Sequence[int], steps: Sequence[int] | None = None
 ) -> Link:

@@ -24,7 +24,8 @@ class MaxPoolPlan:
         channels = self._channels
         written = self.pool.surfaces_written(channels)
         reads = ((operation.operands[0], self.pool.surfaces_read(channels)),)
-        return Footprint(operation.node, reads, operation.result, written)
+        work = 2 * self.pool.map_bytes(channels)
+        return Footprint(operation.node, reads, operation.result, written, work_bytes=work)
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
@@ -32,7 +33,7 @@ class MaxPoolPlan:
         tasks = pool.tasks(
             memory.tensors[operation.operands[0]],
             memory.tensors[operation.result],
-            memory.work.take(2 * pool.map_bytes(self._channels)),
+            memory.work.place,
             memory.constants,
         )
         name = layer_name(self.planning.graph, operation.node)

@@ -33,14 +33,21 @@ class JoinPlan:
         operation, chip = self.operation, self.planning.chip
         touched = (surfaces_touched(chip, channels) for channels in self.join.channels)
         reads = tuple(dict(zip(operation.operands, touched, strict=True)).items())
-        return Footprint(operation.node, reads, operation.result, self.join.surfaces_written)
+        return Footprint(
+            operation.node,
+            reads,
+            operation.result,
+            self.join.surfaces_written,
+            work_bytes=self.join.work_bytes(self.planning.tensor(operation.result)),
+        )
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
         operation = self.operation
         sources = [memory.tensors[tensor] for tensor in operation.operands]
         target = memory.tensors[operation.result]
-        tasks = self.join.tasks(operation.node, sources, target, memory.work, memory.constants)
+        work = memory.work.place
+        tasks = self.join.tasks(operation.node, sources, target, work, memory.constants)
         return _layer(self.planning.graph, operation, tasks)
 
 

@@ -1,15 +1,29 @@
-"""Operators that give the same values another shape, free where pixels stay what they are: whole
-channels, one after the other.
+"""Operators that give the same values another shape or order. Free where pixels stay what they are,
+whole channels one after the other; else convolutions move them, those of a chain of nodes at once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from delegate.chip.limits import surfaces_of
+from delegate.errors import LoweringError
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.memory.tensors import view_of
+from delegate.lower.operation import Memory, Operation, Planning, layer_name
+from delegate.lower.order import Order
+from delegate.lower.reorder import MOST_TASKS, Reorder
+from delegate.lower.rules import REORDERED_ALONE
+from delegate.lower.task import Layer
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import (
+    Constraint,
     GraphFacts,
     Lowering,
     Movement,
     Operator,
+    Reordering,
     Role,
     Shapes,
     constraint,
@@ -19,21 +33,87 @@ from delegate.ops.shared import aliases, common
 from delegate.ops.shared.links import Link, extent
 
 ORIGIN = (0, 0, 0, 0)
+MOST_NODES = 8
+"""Of a chain: more than any network has in a row."""
 
 
-def links(graph: Graph, node: Node) -> tuple[Link, ...]:
-    return (Link(node.inputs[0], node.outputs[0], ORIGIN),)
+def as_it_is(graph: Graph, node: Node, order: Order) -> Order | None:
+    """Of operators that change the shape alone."""
+    return order
 
 
-@constraint()
-def reshape_keeps_pixels(facts: GraphFacts, node: Node) -> str | None:
-    """Input and output must have as many images, pixels and channels: the last dimension stays, of
-    rank 4 the first one, too.
-    """
-    before, after = facts.graph.tensor(node.inputs[0]), facts.outputs(node)[0]
-    if extent(before.shape) == extent(after.shape):
+def order_of(facts: GraphFacts, nodes: Sequence[Node]) -> Order | None:
+    """Of the elements that ``nodes``, one after the other, give."""
+    order: Order | None = Order.same(facts.graph.tensor(nodes[0].inputs[0]).shape)
+    for node in nodes:
+        follow = facts.operator(node).order
+        if order is None or follow is None:
+            return None
+        order = follow(facts.graph, node, order)
+    return order
+
+
+def reorder_of(facts: GraphFacts, nodes: Sequence[Node]) -> Reorder | None:
+    """How the tasks of ``nodes`` together move elements; None: they cannot."""
+    before = view_of(facts.graph.tensor(nodes[0].inputs[0]).shape)
+    after = view_of(facts.graph.tensor(nodes[-1].outputs[0]).shape)
+    order = order_of(facts, nodes)
+    if order is None or max(before.images, after.images) > 1:
         return None
-    return f"{named(before)} is {list(before.shape)}, {named(after)} {list(after.shape)}"
+    moves = order.moves(before.channels, after.channels)
+    if moves is None:
+        return None
+    found = Reorder(facts.chip, moves, before.channels, after.channels)
+    return found if found.is_possible else None
+
+
+def is_free(facts: GraphFacts, node: Node) -> bool:
+    """Whether the result can be the operand, in memory."""
+    before, after = facts.graph.tensor(node.inputs[0]), facts.graph.tensor(node.outputs[0])
+    is_same = order_of(facts, (node,)) == Order.same(before.shape)
+    return is_same and extent(before.shape) == extent(after.shape)
+
+
+def chain_of(
+    facts: GraphFacts, node: Node, members: Collection[int] | None = None
+) -> tuple[Node, ...]:
+    """``node``, and nodes before and behind it that need tasks, too, each of which is the only
+    reader of the one before; of ``members``, by index, if given.
+    """
+    chain = [node]
+    while len(chain) < MOST_NODES:
+        before = facts.makers.get(chain[0].inputs[0])
+        if before is None or not _is_link(facts, before, chain[0], members):
+            break
+        chain.insert(0, before)
+    while len(chain) < MOST_NODES:
+        (behind, *others) = facts.readers.get(chain[-1].outputs[0], (chain[-1],))
+        if others or not _is_link(facts, chain[-1], behind, members):
+            break
+        chain.append(behind)
+    return tuple(chain)
+
+
+def _is_link(
+    facts: GraphFacts, before: Node, behind: Node, members: Collection[int] | None
+) -> bool:
+    """Whether ``behind`` alone reads what ``before`` gives, and both need tasks."""
+    result = before.outputs[0]
+    if facts.readers.get(result) != (behind,) or result in facts.graph.outputs:
+        return False
+    return all(
+        (members is None or node.index in members) and _needs_tasks(facts, node)
+        for node in (before, behind)
+    )
+
+
+def _needs_tasks(facts: GraphFacts, node: Node) -> bool:
+    operator = facts.operators.get(node.op)
+    if operator is None or operator.order is None:
+        return False
+    first = next(rule for rule in operator.rules if rule is order_possible)
+    rules = operator.rules[: operator.rules.index(first)]
+    return all(rule.check(facts, node) is None for rule in rules) and not is_free(facts, node)
 
 
 @constraint()
@@ -43,8 +123,92 @@ def new_shape_constant(facts: GraphFacts, node: Node) -> str | None:
     return None if wrong is None else f"{named(wrong)} is computed while running"
 
 
-def reshaping(name: str, shapes: Shapes, *numbers: Role) -> Operator:
-    """The record of such an operator; ``numbers``: its inputs beside the feature map."""
+@constraint(most=MOST_TASKS)
+def order_possible(facts: GraphFacts, node: Node) -> str | None:
+    """Where channels or the order change, at most {most} convolutions must be able to do it, of one
+    image.
+    """
+    if is_free(facts, node) or reorder_of(facts, (node,)) is not None:
+        return None
+    if reorder_of(facts, chain_of(facts, node)) is not None:
+        return None
+    before, after = facts.graph.tensor(node.inputs[0]), facts.outputs(node)[0]
+    return f"{named(before)} is {list(before.shape)}, {named(after)} {list(after.shape)}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReorderPlan:
+    """``reorder``: from the operation's operand to its result."""
+
+    planning: Planning
+    operation: Operation
+    reorder: Reorder
+
+    @property
+    def footprint(self) -> Footprint:
+        operation = self.operation
+        reads = ((operation.operands[0], surfaces_of(self.reorder.source_channels)),)
+        written, work = self.reorder.surfaces_written, self.reorder.work_bytes
+        return Footprint(operation.node, reads, operation.result, written, work_bytes=work)
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        operation = self.operation
+        source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
+        given = (operation.node, source, target, memory.work.place, memory.constants)
+        name = layer_name(self.planning.graph, operation.node)
+        return Layer(name, operation.node.op, operation.nodes, tuple(self.reorder.tasks(*given)))
+
+
+def reorder_operations(
+    facts: GraphFacts, nodes: Sequence[Node], members: Collection[int]
+) -> Mapping[int, Operation]:
+    """Of ``nodes``, which are not free, by the last node of each; those in between need none.
+    Raises LoweringError.
+    """
+    found: dict[int, Operation] = {}
+    done: set[int] = set()
+    for node in nodes:
+        if node.index in done:
+            continue
+        chain = chain_of(facts, node, members)
+        chains = [chain] if reorder_of(facts, chain) is not None else [(n,) for n in chain]
+        for part in chains:
+            found[part[-1].index] = _operation(facts, part)
+        done.update(n.index for n in chain)
+    return found
+
+
+def _operation(facts: GraphFacts, nodes: Sequence[Node]) -> Operation:
+    last = nodes[-1]
+    reorder = reorder_of(facts, nodes)
+    if reorder is None:
+        before = facts.graph.tensor(nodes[0].inputs[0]).shape
+        problem = f"from {list(before)} to {list(facts.outputs(last)[0].shape)}"
+        raise LoweringError(last.index, REORDERED_ALONE, problem)
+    return Operation(
+        node=last,
+        nodes=tuple(node.index for node in nodes),
+        operands=(nodes[0].inputs[0],),
+        result=last.outputs[0],
+        plan=lambda planning, operation: ReorderPlan(planning, operation, reorder),
+    )
+
+
+def reshaping(
+    name: str,
+    shapes: Shapes,
+    *numbers: Role,
+    order: Reordering = as_it_is,
+    rules: tuple[Constraint, ...] = (),
+) -> Operator:
+    """The record of such an operator; ``numbers``: its inputs beside the feature map; ``rules``:
+    those of its own.
+    """
+
+    def links(graph: Graph, node: Node) -> tuple[Link, ...]:
+        return (Link(node.inputs[0], node.outputs[0], ORIGIN),)
+
     return Operator(
         name=name,
         inputs=(Role.FEATURE, *numbers),
@@ -53,12 +217,14 @@ def reshaping(name: str, shapes: Shapes, *numbers: Role) -> Operator:
         movement=Movement.KEEP,
         links=links,
         shapes=shapes,
+        order=order,
         rules=(
             *common.FIRST,
             *common.QUANTIZATION,
             aliases.alias_rank,
             aliases.alias_keeps_quantization,
             new_shape_constant,
-            reshape_keeps_pixels,
+            *rules,
+            order_possible,
         ),
     )

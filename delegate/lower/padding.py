@@ -1,0 +1,150 @@
+"""Images with a border, by convolutions that compute nothing.
+
+A border of one value is what CNA gives around an image, a few rows and columns at a time; further
+channels are kernels without weights, with the value for a bias. A mirrored border is copied column
+by column, then row by row.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from delegate.chip.chip import Chip
+from delegate.chip.limits import CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
+from delegate.lower.constants import ConstantPool
+from delegate.lower.memory.tensors import DeviceTensor, View
+from delegate.lower.reorder import window_of
+from delegate.lower.selection import (
+    Selection,
+    bordering,
+    moving_tasks,
+    selection_tasks,
+    surfaces_written,
+)
+from delegate.lower.task import Ref, Task
+from delegate.model.graph import Node
+
+Side = tuple[int, int]
+"""Elements before and behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """Of ``value``, on all ``sides``: rows, columns, channels."""
+
+    chip: Chip
+    sides: tuple[Side, Side, Side]
+    value: int
+
+    def surfaces_written(self, channels: int) -> int:
+        """Of a result of ``channels``."""
+        if any(self.sides[2]):
+            return align(channels, self.chip.groups.dense_kernels) // CHANNELS_PER_SURFACE
+        return surfaces_written(self.chip, channels)
+
+    def work_bytes(self, image: View, channels: int) -> int:
+        """Of memory for maps in between."""
+        is_one = len(list(self._steps())) + any(self.sides[2]) == 1
+        return 0 if is_one else 2 * self.map_bytes(image, channels)
+
+    def map_bytes(self, image: View, channels: int) -> int:
+        """The largest map in between."""
+        lanes = align(channels, self.chip.groups.depthwise_channels)
+        return align(image.pixels * lanes, DMA_ALIGN_BYTES)
+
+    def tasks(
+        self,
+        node: Node,
+        source: DeviceTensor,
+        target: DeviceTensor,
+        work: Ref,
+        constants: ConstantPool,
+    ) -> Iterator[Task]:
+        """Of one image. ``work``: room for two maps. Raises LoweringError."""
+        channels = source.view.channels
+        rooms = itertools.cycle((work, work.moved(self.map_bytes(target.view, channels))))
+        steps = list(self._steps())
+        now = source
+        for number, (rows, columns) in enumerate(steps, start=1):
+            result = target
+            if number < len(steps) or any(self.sides[2]):
+                height, width = now.view.height + sum(rows), now.view.width + sum(columns)
+                view = View(1, height, width, channels)
+                result = replace(target, view=view, location=next(rooms), within=None)
+            border = bordering(rows, columns, self.value)
+            yield from selection_tasks(self.chip, node, now, result, border, constants)
+            now = result
+        if any(self.sides[2]):
+            before = self.sides[2][0]
+            weights = np.zeros((target.view.channels, 1, 1, channels), np.int8)
+            weights[before : before + channels, 0, 0] = np.eye(channels, dtype=np.int8)
+            summands = np.where(weights.any(axis=(1, 2, 3)), 0, self.value).astype(np.int64)
+            yield from moving_tasks(
+                self.chip, node, now, target, weights, Selection(), constants, summands=summands
+            )
+
+    def _steps(self) -> Iterator[tuple[Side, Side]]:
+        """Rows and columns, as many at a time as the fields hold."""
+        rows, columns, channels = self.sides
+        while any((*rows, *columns)):
+            step = self._part(rows), self._part(columns)
+            yield step
+            rows, columns = (
+                (side[0] - part[0], side[1] - part[1])
+                for side, part in zip((rows, columns), step, strict=True)
+            )
+        if not any((*self.sides[0], *self.sides[1], *channels)):
+            yield (0, 0), (0, 0)
+
+    def _part(self, side: Side) -> Side:
+        before = min(side[0], self.chip.limits.pad)
+        return before, min(side[1], self.chip.limits.pad - before)
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """``edge``: 1, the outermost pixel is not repeated, or 0."""
+
+    chip: Chip
+    rows: Side
+    columns: Side
+    edge: int
+
+    @property
+    def count(self) -> int:
+        """Of tasks, where each of them fits CBUF."""
+        return 1 + sum(self.rows) + sum(self.columns)
+
+    def tasks(
+        self, node: Node, source: DeviceTensor, target: DeviceTensor, constants: ConstantPool
+    ) -> Iterator[Task]:
+        """Of one image. Raises LoweringError."""
+        (top, _), (left, _) = self.rows, self.columns
+        height, width = source.view.height, source.view.width
+        whole = target.view.width
+
+        def copied(
+            given: DeviceTensor, begin: int, size: tuple[int, int], end: int
+        ) -> Iterator[Task]:
+            view = View(1, *size, source.view.channels)
+            there = window_of(given, begin, 0, view, given.view.width)
+            here = window_of(target, end, 0, view, whole)
+            yield from selection_tasks(self.chip, node, there, here, Selection(), constants)
+
+        yield from copied(source, 0, (height, width), top * whole + left)
+        for place, other in _mirrored(self.columns, width, self.edge):
+            yield from copied(source, other, (height, 1), top * whole + left + place)
+        for place, other in _mirrored(self.rows, height, self.edge):
+            yield from copied(target, (top + other) * whole, (1, whole), (top + place) * whole)
+
+
+def _mirrored(side: Side, size: int, edge: int) -> Iterator[tuple[int, int]]:
+    """Places beyond the image, and those whose values they have."""
+    for number in range(side[0]):
+        yield -1 - number, number + edge
+    for number in range(side[1]):
+        yield size + number, size - 1 - number - edge

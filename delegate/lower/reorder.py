@@ -1,0 +1,323 @@
+"""Elements in another order, by convolutions with permutations for weights.
+
+Pixels lie anywhere, as rows of one pixel that lie apart. Under a window lie the pixels that become
+channels of one; each part of the channels that becomes pixels is a convolution of its own. Where
+whole rows of pixels change places with the channels, blocks of 16 by 16 are turned round: a kernel
+for each of the 256 results, which are written as 16 surfaces that lie a pixel apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.chip.chip import Chip
+from delegate.chip.limits import (
+    ATOM_BYTES,
+    CHANNELS_PER_SURFACE,
+    DMA_ALIGN_BYTES,
+    align,
+    surfaces_of,
+)
+from delegate.lower.constants import ConstantPool
+from delegate.lower.memory.tensors import DeviceTensor, Strides, View
+from delegate.lower.order import Moves, Step, spots
+from delegate.lower.selection import (
+    Selection,
+    is_depthwise,
+    moving_tasks,
+    selection_tasks,
+    surfaces_written,
+)
+from delegate.lower.tables import copy_tasks
+from delegate.lower.task import ConvTask, Ref, Task
+from delegate.lower.tiling.element_wise import surfaces_touched
+from delegate.model.graph import Node
+
+BLOCK = CHANNELS_PER_SURFACE
+MOST_TASKS = 256
+"""More launches than convolutions of a network take: the CPU is faster."""
+
+_POINT = Step(1, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Reorder:
+    """``source_channels`` and ``channels``: of a pixel of operand and result."""
+
+    chip: Chip
+    moves: Moves
+    source_channels: int
+    channels: int
+
+    @property
+    def is_turn(self) -> bool:
+        """Whether blocks are turned round."""
+        turning = self._turning_tasks
+        return turning is not None and not 0 < self._moving_tasks <= turning
+
+    @property
+    def is_possible(self) -> bool:
+        tasks = self._turning_tasks if self.is_turn else self._moving_tasks
+        return tasks is not None and 0 < tasks <= MOST_TASKS
+
+    @property
+    def surfaces_written(self) -> int:
+        if not self.is_turn:
+            is_unit = self._reach == 1 and _is_unit(self._weights(0, 1))
+            return _surfaces_moved(self.chip, self.channels, is_unit=is_unit)
+        if self._is_staged:
+            return _surfaces_moved(self.chip, self.channels, is_unit=True)
+        return max(surfaces_of(self.channels), surfaces_touched(self.chip, self.channels))
+
+    @property
+    def work_bytes(self) -> int:
+        """Of memory beside operand and result."""
+        if not (self.is_turn and self._is_staged):
+            return 0
+        cut = self.moves.cut[0] if self.moves.cut else _POINT
+        pixels = align(cut.size, 2) * math.prod(step.size for step in self.moves.pixels)
+        return align(surfaces_of(self.channels) * pixels * ATOM_BYTES, DMA_ALIGN_BYTES)
+
+    @property
+    def _is_staged(self) -> bool:
+        """Whether blocks end within a surface."""
+        return self.source_channels % BLOCK > 0
+
+    @property
+    def _reach(self) -> int:
+        """Pixels under the window."""
+        return 1 + max(source for source, _ in spots(self.moves.joined))
+
+    @property
+    def _moving_tasks(self) -> int:
+        """0: the window is too wide."""
+        if math.prod(step.size for step in self.moves.joined) > self.chip.limits.kernel_size:
+            return 0
+        if self._reach > self.chip.limits.kernel_size:
+            return 0
+        parts = math.prod(step.size for step in self.moves.cut)
+        *_, loops = _grid(self.moves.pixels, self._reach)
+        return parts * math.prod(step.size for step in loops)
+
+    @property
+    def _turning_tasks(self) -> int | None:
+        """None: more than one row of pixels or channels changes places."""
+        moves = self.moves
+        steps = (*moves.joined, *moves.cut)
+        if moves.channels or max(len(moves.joined), len(moves.cut)) > 1:
+            return None
+        if not steps or any(step.source != 1 for step in steps):
+            return None
+        blocks = (-(-self.channels // BLOCK), -(-self.source_channels // BLOCK))
+        return math.prod(step.size for step in moves.pixels) * 2 * (min(blocks) + 1)
+
+    def tasks(
+        self,
+        node: Node,
+        source: DeviceTensor,
+        target: DeviceTensor,
+        work: Ref,
+        constants: ConstantPool,
+    ) -> Iterator[Task]:
+        """Raises LoweringError."""
+        if self.is_turn:
+            tasks = self._turned(node, source, target, work, constants)
+        else:
+            tasks = self._moved(node, source, target, constants)
+        before: Task | None = None
+        for task in tasks:
+            before = _keeping_weights(self.chip, task, before)
+            yield before
+
+    def _moved(
+        self, node: Node, source: DeviceTensor, target: DeviceTensor, constants: ConstantPool
+    ) -> Iterator[Task]:
+        rows, columns, loops = _grid(self.moves.pixels, self._reach)
+        size = rows.size, columns.size
+        reach = self._reach
+        for first_channel, part in spots(self.moves.cut):
+            lane = first_channel % CHANNELS_PER_SURFACE
+            weights = self._weights(lane, reach)
+            lanes = weights.shape[3]
+            for begin, end in spots(loops):
+                view = View(1, rows.size, columns.size + reach - 1, lanes)
+                surface = first_channel // CHANNELS_PER_SURFACE
+                window = window_of(source, begin, surface, view, rows.source)
+                view = View(1, *size, self.channels)
+                result = window_of(target, end + part, 0, view, rows.target)
+                if _is_unit(weights) and is_depthwise(self.chip, lanes):
+                    given = (self.chip, node, window, result, Selection(), constants)
+                    yield from selection_tasks(*given)
+                else:
+                    moved = (self.chip, node, window, result, weights, Selection(), constants)
+                    yield from moving_tasks(*moved)
+
+    def _weights(self, lane: int, reach: int) -> npt.NDArray[np.int8]:
+        """Of the part that begins at ``lane``."""
+        places = [
+            (a, b, tap + channel)
+            for tap_at, tap in spots(self.moves.joined)
+            for a, b, channel in ((tap_at, *spot) for spot in spots(self.moves.channels))
+        ]
+        lanes = lane + 1 + max(channel for _, channel, _ in places)
+        weights = np.zeros((self.channels, 1, reach, lanes), np.int8)
+        for tap_at, channel, result in places:
+            weights[result, 0, tap_at, lane + channel] = 1
+        return weights
+
+    def _turned(
+        self,
+        node: Node,
+        source: DeviceTensor,
+        target: DeviceTensor,
+        work: Ref,
+        constants: ConstantPool,
+    ) -> Iterator[Task]:
+        """Rows of pixels become channels. Blocks that end within a surface are written to a map of
+        their own first: the DPU writes pairs of surfaces.
+        """
+        cut = self.moves.cut[0] if self.moves.cut else _POINT
+        if not self._is_staged:
+            yield from self._blocks(node, source, target, cut, self.moves.pixels, constants)
+        else:
+            step = align(cut.size, 2)
+            apart, pixels = [], step
+            for found in self.moves.pixels:
+                apart.append(replace(found, target=pixels))
+                pixels *= found.size
+            view = View(1, 1, pixels, self.channels)
+            staged = replace(target, view=view, surfaces=surfaces_of(self.channels), within=None)
+            staged = replace(staged, location=work)
+            close = replace(cut, target=1)
+            yield from self._blocks(node, source, staged, close, tuple(apart), constants)
+            back = [Step(cut.size, 1, cut.target)]
+            for there, here in zip(apart, self.moves.pixels, strict=True):
+                back.append(Step(here.size, there.target, here.target))
+            moves = Moves(tuple(back), (), (), (Step(self.channels, 1, 1),))
+            copy = replace(self, moves=moves, source_channels=self.channels)
+            yield from copy._moved(node, staged, target, constants)
+            return
+        for surface in range(surfaces_of(self.channels), self.surfaces_written):
+            # What readers of whole groups fetch behind the last channels: any values.
+            view = replace(target.view, channels=CHANNELS_PER_SURFACE)
+            first = window_of(target, 0, 0, view, view.width)
+            spare = window_of(target, 0, surface, view, view.width)
+            for task in copy_tasks(self.chip, first, spare):
+                yield replace(task, output=replace(task.output, channels_real=0))
+
+    def _blocks(
+        self,
+        node: Node,
+        source: DeviceTensor,
+        target: DeviceTensor,
+        cut: Step,
+        pixels: tuple[Step, ...],
+        constants: ConstantPool,
+    ) -> Iterator[Task]:
+        """Blocks in a column of pixels, or of surfaces, whichever are more, are rows of a task."""
+        pixels_apart = (BLOCK, target.surface_stride_bytes // ATOM_BYTES)
+        surfaces_apart = (source.surface_stride_bytes // ATOM_BYTES, BLOCK * cut.target)
+        for high, wide, block in _quarters(self.channels, cut.size):
+            for begin, end in spots(pixels):
+                along_pixels = high[1] >= wide[1]
+                apart = pixels_apart if along_pixels else surfaces_apart
+                rows, loops = (high, wide) if along_pixels else (wide, high)
+                for number in range(loops[0], loops[0] + loops[1]):
+                    at = (rows[0], number) if along_pixels else (number, rows[0])
+                    view = View(1, rows[1], block[0], block[1])
+                    window = window_of(source, begin + at[0] * BLOCK, at[1], view, apart[0])
+                    place = end + at[1] * BLOCK * cut.target
+                    lanes = block[1] * BLOCK
+                    result = window_of(target, place, at[0], View(1, rows[1], 1, lanes), apart[1])
+                    assert result.within is not None
+                    strides = replace(result.within, surface_bytes=cut.target * ATOM_BYTES)
+                    result = replace(result, within=strides)
+                    weights = _turning_weights(*block)
+                    moved = (self.chip, node, window, result, weights, Selection(), constants)
+                    yield from moving_tasks(*moved)
+
+
+def _keeping_weights(chip: Chip, task: Task, before: Task | None) -> Task:
+    """``task`` with the weights that the one before it fetched, if they are its own and fit."""
+    if not (isinstance(task, ConvTask) and isinstance(before, ConvTask)):
+        return task
+    split = task.cbuf.data_banks, task.cbuf.weight_banks
+    if task.weights != before.weights or split != (
+        before.cbuf.data_banks,
+        before.cbuf.weight_banks,
+    ):
+        return task
+    if task.weights.total_bytes > task.cbuf.weight_banks * chip.cbuf.bank_bytes:
+        return task
+    return replace(task, cbuf=replace(task.cbuf, weight_reuse=True))
+
+
+def _turning_weights(pixels: int, channels: int) -> npt.NDArray[np.int8]:
+    """Lane ``p`` of surface ``c`` is pixel ``p``'s channel ``c``."""
+    weights = np.zeros((channels, BLOCK, 1, pixels, channels), np.int8)
+    for channel in range(channels):
+        for pixel in range(pixels):
+            weights[channel, pixel, 0, pixel, channel] = 1
+    return weights.reshape(-1, 1, pixels, channels)
+
+
+def _quarters(
+    pixels: int, channels: int
+) -> Iterator[tuple[tuple[int, int], tuple[int, int], tuple[int, int]]]:
+    """First blocks and numbers of them along pixels and channels, and their size: whole ones and
+    those at the ends.
+    """
+    for first_row, rows, height in _pieces(pixels):
+        for first, count, width in _pieces(channels):
+            yield (first_row, rows), (first, count), (height, width)
+
+
+def _pieces(size: int) -> Iterator[tuple[int, int, int]]:
+    whole, rest = divmod(size, BLOCK)
+    if whole:
+        yield 0, whole, BLOCK
+    if rest:
+        yield whole, 1, rest
+
+
+def _grid(steps: tuple[Step, ...], reach: int) -> tuple[Step, Step, list[Step]]:
+    """Rows and columns of one task, and what is left for several. Windows that ``reach`` over
+    several pixels are one to a row.
+    """
+    left = list(steps)
+    columns = next((s for s in left if (s.source, s.target, reach) == (1, 1, 1)), _POINT)
+    if columns in left:
+        left.remove(columns)
+    fitting = (step for step in left if step.source >= reach)
+    rows = max(fitting, key=lambda step: step.size, default=_POINT)
+    if rows in left:
+        left.remove(rows)
+    return rows, columns, left
+
+
+def window_of(
+    tensor: DeviceTensor, pixel: int, surface: int, view: View, row_pixels: int
+) -> DeviceTensor:
+    """A map of ``view`` from a pixel of a surface on, its rows ``row_pixels`` apart."""
+    line = row_pixels * ATOM_BYTES if view.height > 1 else None
+    strides = Strides(tensor.surface_stride_bytes, tensor.image_stride_bytes, line)
+    place = tensor.pixel(pixel).moved(surface * tensor.surface_stride_bytes)
+    return replace(tensor, view=view, location=place, within=strides)
+
+
+def _surfaces_moved(chip: Chip, channels: int, *, is_unit: bool) -> int:
+    """That a convolution writes, whole groups."""
+    if is_unit:
+        return surfaces_written(chip, channels)
+    return align(channels, chip.groups.dense_kernels) // CHANNELS_PER_SURFACE
+
+
+def _is_unit(weights: npt.NDArray[np.int8]) -> bool:
+    """Whether every channel stays what it is."""
+    outputs, _, reach, lanes = weights.shape
+    return reach == 1 and outputs == lanes and bool((weights[:, 0, 0] == np.eye(outputs)).all())

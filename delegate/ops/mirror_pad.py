@@ -1,0 +1,60 @@
+"""MIRROR_PAD of height and width: rows and columns of the image, copied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.padding import Mirror
+from delegate.lower.reorder import MOST_TASKS
+from delegate.model.graph import Node
+from delegate.model.operator_options import FieldKind, Options, option
+from delegate.ops.operator import GraphFacts, Operator, Role, constraint
+from delegate.ops.shared.padding import RULES, MirrorPlan, pad_amounts, shapes
+
+REFLECT, SYMMETRIC = range(2)
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorPadOptions(Options):
+    """``mode``: whether the outermost pixels are repeated (SYMMETRIC)."""
+
+    UNION_TYPE = 77
+
+    mode: int = option(FieldKind.ENUM_FROM_1, slot=0, offset=0)
+
+
+@constraint(most=MOST_TASKS)
+def mirrored_inside(facts: GraphFacts, node: Node) -> str | None:
+    """What is mirrored must lie inside the image (REFLECT, SYMMETRIC), at most {most} rows and
+    columns, no channels.
+    """
+    options = facts.options(node)
+    assert isinstance(options, MirrorPadOptions)
+    if options.mode not in (REFLECT, SYMMETRIC):
+        return f"the mode is {options.mode}"
+    _, *sides, channels = pad_amounts(facts.graph, node)
+    edge = int(options.mode == REFLECT)
+    _, *size, _ = facts.features(node)[0].shape
+    is_inside = all(max(side) + edge <= d for side, d in zip(sides, size, strict=True))
+    if not is_inside or any(channels) or sum(map(sum, sides)) >= MOST_TASKS:
+        return f"it is {[list(side) for side in (*sides, channels)]} of {size}"
+    return None
+
+
+def plan(planning: Planning, operation: Operation) -> Plan:
+    options = operation.node.options_as(MirrorPadOptions)
+    assert options is not None
+    _, rows, columns, _ = pad_amounts(planning.graph, operation.node)
+    mirror = Mirror(planning.chip, rows, columns, int(options.mode == REFLECT))
+    return MirrorPlan(planning, operation, mirror)
+
+
+OPERATOR = Operator(
+    name="MIRROR_PAD",
+    options=MirrorPadOptions,
+    inputs=(Role.FEATURE, Role.NUMBERS),
+    plan=plan,
+    shapes=shapes,
+    rules=(*RULES, mirrored_inside),
+)

@@ -1,0 +1,62 @@
+"""PACK: its inputs lie side by side in its output, along a dimension of their number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from delegate.lower.operation import Operation, Plan, Planning
+from delegate.model.graph import Graph, Node
+from delegate.model.operator_options import FieldKind, Options, option
+from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
+from delegate.ops.shared import aliases
+from delegate.ops.shared.links import Link, axis_of, places_along
+from delegate.ops.shared.moving import join_plan
+
+
+@dataclass(frozen=True, slots=True)
+class PackOptions(Options):
+    """``values_count``: of the inputs, which tell it themselves."""
+
+    UNION_TYPE = 59
+
+    values_count: int = option(FieldKind.INT32, slot=0, offset=0)
+    axis: int = option(FieldKind.INT32, slot=1, offset=4)
+
+
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    part = graph.tensor(node.inputs[0]).shape
+    axis = axis_of(_axis(node), (*part, 1))
+    return ((*part[:axis], len(node.inputs), *part[axis:]),)
+
+
+def links(graph: Graph, node: Node) -> tuple[Link, ...]:
+    return places_along(graph, node.outputs[0], node.inputs, _axis(node))
+
+
+def _axis(node: Node) -> int:
+    options = node.options_as(PackOptions)
+    assert options is not None  # options_known ran before
+    return options.axis
+
+
+def plan(planning: Planning, operation: Operation) -> Plan:
+    return join_plan(planning, operation, links(planning.graph, operation.node))
+
+
+OPERATOR = Operator(
+    name="PACK",
+    options=PackOptions,
+    inputs=(Role.FEATURE,),
+    repeats=True,
+    needed=1,
+    lowering=Lowering.ALIAS,
+    movement=Movement.JOIN,
+    links=links,
+    plan=plan,
+    shapes=shapes,
+    rules=(
+        *aliases.FIRST,
+        *(r for r in aliases.JOINS if r is not aliases.int8_parts_keep_quantization),
+        aliases.alias_keeps_quantization,
+    ),
+)

@@ -1,0 +1,39 @@
+"""PADV2: a border of any value."""
+
+from __future__ import annotations
+
+from delegate.lower.operation import Operation, Plan, Planning
+from delegate.model.graph import Node
+from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
+from delegate.ops.shared.padding import RULES, PadPlan, shapes
+
+VALUE = 2
+
+
+@constraint()
+def pad_value_constant(facts: GraphFacts, node: Node) -> str | None:
+    """The value must be one constant of the output's type, scale and zero point, as the runtime
+    demands.
+    """
+    value, output = facts.graph.tensor(node.inputs[VALUE]), facts.outputs(node)[0]
+    if value.constant is None or value.constant.size != 1:
+        return f"{named(value)} is {list(value.shape)}"
+    if (value.dtype, value.quantization) != (output.dtype, output.quantization):
+        return f"{named(value)} and {named(output)} differ"
+    return None
+
+
+def plan(planning: Planning, operation: Operation) -> Plan:
+    value = planning.graph.tensor(operation.node.inputs[VALUE])
+    assert value.constant is not None
+    raw = int(value.constant.reshape(()))
+    return PadPlan(planning, operation, raw - value.dtype.element.offset)
+
+
+OPERATOR = Operator(
+    name="PADV2",
+    inputs=(Role.FEATURE, Role.NUMBERS, Role.NUMBERS),
+    plan=plan,
+    shapes=shapes,
+    rules=(*RULES, pad_value_constant),
+)

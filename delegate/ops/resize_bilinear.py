@@ -1,0 +1,196 @@
+"""RESIZE_BILINEAR to twice the size: a transposed convolution whose weights are quarters, of the
+image with its outermost pixels repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.chip.limits import DMA_ALIGN_BYTES, align, surfaces_of
+from delegate.lower.constants import ConstantPool
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.operation import Memory, Operation, Planning, layer_name
+from delegate.lower.padding import Mirror, Side
+from delegate.lower.selection import Selection, is_depthwise, moving_tasks, surfaces_written
+from delegate.lower.task import Layer, OutConvert, Ref, Task
+from delegate.model.graph import Graph, Node
+from delegate.model.operator_options import FieldKind, Options, option
+from delegate.ops.operator import GraphFacts, Operator, Role, constraint
+from delegate.ops.shared import resizing
+
+QUARTERS = 4
+_BITS = 10
+"""Of the kernels' fractions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeBilinearOptions(Options):
+    UNION_TYPE = 15
+
+    align_corners: bool = option(FieldKind.BOOL, slot=2, offset=0)
+    half_pixel_centers: bool = option(FieldKind.BOOL, slot=3, offset=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Stencil:
+    """What becomes of one side: ``weights``, in quarters, over rows ``spread`` apart, ``padding``
+    zeros before the first, of the image with ``border`` rows repeated.
+    """
+
+    weights: tuple[int, ...]
+    spread: int
+    padding: int
+    border: Side
+
+    def rows(self, size: int, output: int) -> npt.NDArray[np.int64]:
+        """The quarters of every row of the image in every row of the result."""
+        found = np.zeros((output, size), np.int64)
+        for row in range(output):
+            for tap, weight in enumerate(self.weights):
+                place, between = divmod(row + tap - self.padding, self.spread)
+                if not between and 0 <= place < size + sum(self.border):
+                    found[row, min(max(place - self.border[0], 0), size - 1)] += weight
+        return found
+
+
+SAME = Stencil((4,), 1, 0, (0, 0))
+CENTRES = Stencil((1, 3, 3, 1), 2, 0, (1, 1))
+CORNERS = Stencil((2, 4, 2), 2, 1, (0, 1))
+ALIGNED = Stencil((2, 4, 2), 2, 1, (0, 0))
+
+
+def quarters(
+    options: ResizeBilinearOptions, size: int, output: int
+) -> npt.NDArray[np.int64] | None:
+    """How much of every row of the image is in each of the result, as the kernels compute it in
+    fixed point; None: not in quarters.
+    """
+    is_aligned = options.align_corners and output > 1
+    above, below = (size - 1, output - 1) if is_aligned else (size, output)
+    scale = ((above << _BITS) + below // 2) // below
+    found = np.zeros((output, size), np.int64)
+    for row in range(output):
+        place = row * scale
+        if options.half_pixel_centers:
+            place += scale // 2 - (1 << (_BITS - 1))
+        lower = max(place, 0) >> _BITS
+        upper = min((place + (1 << _BITS) - 1) >> _BITS, size - 1)
+        part, rest = divmod(place - (lower << _BITS), (1 << _BITS) // QUARTERS)
+        if rest or lower >= size:
+            return None
+        found[row, lower] += QUARTERS - part
+        found[row, max(upper, 0)] += part
+    return found
+
+
+def stencil(options: ResizeBilinearOptions, size: int, output: int) -> Stencil | None:
+    """What gives the very quarters from as few rows as that takes; None: nothing here does."""
+    wanted = quarters(options, size, output)
+    if wanted is None:
+        return None
+    known = (SAME, ALIGNED, CORNERS, CENTRES)
+    return next((s for s in known if (s.rows(size, output) == wanted).all()), None)
+
+
+def _stencils(graph: Graph, node: Node) -> tuple[Stencil, Stencil] | None:
+    options = node.options_as(ResizeBilinearOptions)
+    assert options is not None  # options_known ran before
+    _, *before, _ = graph.tensor(node.inputs[0]).shape
+    _, *after, _ = graph.tensor(node.outputs[0]).shape
+    rows, columns = (stencil(options, *sizes) for sizes in zip(before, after, strict=True))
+    return None if rows is None or columns is None else (rows, columns)
+
+
+@constraint()
+def resized_to_twice(facts: GraphFacts, node: Node) -> str | None:
+    """Height and width must stay or become twice as large, with corners aligned 2 n - 1: quarters
+    of pixels, and exact.
+    """
+    if _stencils(facts.graph, node) is not None:
+        return None
+    before, after = (tensor.shape for tensor in facts.features(node))
+    return f"from {list(before[1:3])} to {list(after[1:3])}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BilinearPlan:
+    """Image by image."""
+
+    planning: Planning
+    operation: Operation
+
+    @property
+    def footprint(self) -> Footprint:
+        operation, planning = self.operation, self.planning
+        view = planning.tensor(operation.operands[0]).view
+        reads = ((operation.operands[0], surfaces_of(view.channels)),)
+        written = surfaces_written(planning.chip, view.channels)
+        lanes = align(view.channels, planning.chip.groups.depthwise_channels)
+        work = align((view.height + 2) * (view.width + 2) * lanes, DMA_ALIGN_BYTES)
+        return Footprint(operation.node, reads, operation.result, written, work_bytes=work)
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        operation, planning = self.operation, self.planning
+        source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
+        work = memory.work.place
+        tasks = tuple(
+            task
+            for image in range(source.view.images)
+            for task in self._image(
+                source.image(image), target.image(image), work, memory.constants
+            )
+        )
+        name = layer_name(planning.graph, operation.node)
+        return Layer(name, operation.node.op, operation.nodes, tasks)
+
+    def _image(
+        self, source: DeviceTensor, target: DeviceTensor, work: Ref, constants: ConstantPool
+    ) -> Iterator[Task]:
+        chip, node = self.planning.chip, self.operation.node
+        stencils = _stencils(self.planning.graph, node)
+        assert stencils is not None  # resized_to_twice ran before
+        rows, columns = stencils
+        if any((*rows.border, *columns.border)):
+            height = source.view.height + sum(rows.border)
+            width = source.view.width + sum(columns.border)
+            view = replace(source.view, height=height, width=width)
+            wide = replace(source, view=view, location=work, within=None)
+            mirror = Mirror(chip, rows.border, columns.border, edge=0)
+            yield from mirror.tasks(node, source, wide, constants)
+            source = wide
+        channels = source.view.channels
+        taps = np.outer(rows.weights, columns.weights).astype(np.int8)
+        depthwise = is_depthwise(chip, channels)
+        if depthwise:
+            weights = np.repeat(taps[:, :, np.newaxis], channels, axis=2)
+        else:
+            unit = np.eye(channels, dtype=np.int8)
+            weights = unit[:, np.newaxis, np.newaxis] * taps[..., np.newaxis]
+        selection = Selection(
+            padding=(rows.padding, columns.padding), spread=(rows.spread, columns.spread)
+        )
+        # The kernels round halves away from zero; of uint8, which have no negative values.
+        offset = self.planning.graph.tensor(self.operation.result).dtype.element.offset
+        shift = (QUARTERS * QUARTERS).bit_length() - 1
+        yield from moving_tasks(
+            *(chip, node, source, target, weights, selection, constants),
+            is_depthwise=depthwise,
+            summands=np.full(channels, offset << shift, np.int64),
+            out=OutConvert(scale=1, shift=shift, offset=-offset, ties_away=True),
+        )
+
+
+OPERATOR = Operator(
+    name="RESIZE_BILINEAR",
+    options=ResizeBilinearOptions,
+    inputs=(Role.FEATURE, Role.NUMBERS),
+    plan=BilinearPlan,
+    shapes=resizing.shapes,
+    rules=(*resizing.RULES, resized_to_twice),
+)

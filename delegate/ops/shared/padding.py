@@ -1,0 +1,159 @@
+"""What PAD, PADV2 and MIRROR_PAD share: amounts, rules, and how they become tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from delegate.chip.chip import Chip
+from delegate.chip.limits import surfaces_of
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.operation import Memory, Operation, Planning, layer_name
+from delegate.lower.padding import Border, Mirror, Side
+from delegate.lower.selection import surfaces_written
+from delegate.lower.task import Layer
+from delegate.model.graph import Graph, Node
+from delegate.ops.operator import GraphFacts, Shape, constraint, named
+from delegate.ops.shared import common
+
+AMOUNTS = 1
+RANK = 4
+
+
+def pad_amounts(graph: Graph, node: Node) -> tuple[Side, ...]:
+    """(before, after) for each of the four dimensions; the rules have checked that they exist."""
+    constant = graph.tensor(node.inputs[AMOUNTS]).constant
+    assert constant is not None
+    return tuple((int(a), int(b)) for a, b in np.asarray(constant).reshape(RANK, 2))
+
+
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    source = graph.tensor(node.inputs[0]).shape
+    amounts = pad_amounts(graph, node)
+    return (tuple(d + sum(added) for d, added in zip(source, amounts, strict=True)),)
+
+
+@constraint(rank=RANK)
+def pad_rank(facts: GraphFacts, node: Node) -> str | None:
+    """Input and output must have rank {rank}."""
+    tensors = (facts.graph.tensor(node.inputs[0]), *facts.outputs(node))
+    wrong = next((t for t in tensors if len(t.shape) != RANK), None)
+    return None if wrong is None else f"{named(wrong)} has the shape {list(wrong.shape)}"
+
+
+@constraint()
+def pad_amounts_known(facts: GraphFacts, node: Node) -> str | None:
+    """Padding must be constant, not of the batch, not negative, and give the output's shape."""
+    tensor = facts.graph.tensor(node.inputs[AMOUNTS])
+    if tensor.constant is None or tensor.constant.size != 2 * RANK:
+        return f"{named(tensor)} does not hold two constants per dimension"
+    if not np.issubdtype(tensor.constant.dtype, np.integer):
+        return f"{named(tensor)} is {tensor.dtype.name}"
+    batch, *sides = pad_amounts(facts.graph, node)
+    if any(batch) or min(min(side) for side in sides) < 0:
+        return f"it is {[list(batch), *(list(side) for side in sides)]}"
+    (padded,) = shapes(facts.graph, node)
+    if facts.outputs(node)[0].shape != padded:
+        return f"it gives {list(padded)}, the output is {list(facts.outputs(node)[0].shape)}"
+    return None
+
+
+def _most_side(chip: Chip) -> int:
+    """What tasks write."""
+    return chip.limits.cube_size
+
+
+@constraint(most=_most_side)
+def padded_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """Height, width and channels of the output must be at most {most}."""
+    _, *sides = facts.outputs(node)[0].shape
+    return f"they are {sides}" if max(sides) > _most_side(facts.chip) else None
+
+
+@constraint()
+def pad_keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
+    """Input and output must have the same scale and zero point."""
+    before, after = facts.graph.tensor(node.inputs[0]), facts.outputs(node)[0]
+    if before.quantization == after.quantization:
+        return None
+    return f"{named(before)} and {named(after)} differ"
+
+
+RULES = (
+    *common.FIRST,
+    *common.QUANTIZATION,
+    pad_rank,
+    pad_keeps_quantization,
+    pad_amounts_known,
+    padded_sides_in_range,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PadPlan:
+    """Image by image."""
+
+    planning: Planning
+    operation: Operation
+    value: int
+
+    @property
+    def _border(self) -> Border:
+        _, rows, columns, channels = pad_amounts(self.planning.graph, self.operation.node)
+        return Border(self.planning.chip, (rows, columns, channels), self.value)
+
+    @property
+    def footprint(self) -> Footprint:
+        operation, planning = self.operation, self.planning
+        views = [planning.tensor(t).view for t in (operation.operands[0], operation.result)]
+        reads = ((operation.operands[0], surfaces_of(views[0].channels)),)
+        written = self._border.surfaces_written(views[1].channels)
+        work = self._border.work_bytes(views[1], views[0].channels)
+        return Footprint(operation.node, reads, operation.result, written, work_bytes=work)
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        operation, border = self.operation, self._border
+        source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
+        work = memory.work.place
+        tasks = tuple(
+            task
+            for image in range(source.view.images)
+            for task in border.tasks(
+                operation.node, source.image(image), target.image(image), work, memory.constants
+            )
+        )
+        name = layer_name(self.planning.graph, operation.node)
+        return Layer(name, operation.node.op, operation.nodes, tasks)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MirrorPlan:
+    """Image by image."""
+
+    planning: Planning
+    operation: Operation
+    mirror: Mirror
+
+    @property
+    def footprint(self) -> Footprint:
+        operation, planning = self.operation, self.planning
+        channels = planning.tensor(operation.result).view.channels
+        reads = ((operation.operands[0], surfaces_of(channels)),)
+        written = surfaces_written(planning.chip, channels)
+        return Footprint(operation.node, reads, operation.result, written)
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        operation = self.operation
+        source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
+        tasks = tuple(
+            task
+            for image in range(source.view.images)
+            for task in self.mirror.tasks(
+                operation.node, source.image(image), target.image(image), memory.constants
+            )
+        )
+        name = layer_name(self.planning.graph, operation.node)
+        return Layer(name, operation.node.op, operation.nodes, tasks)

@@ -1,0 +1,44 @@
+"""TRANSPOSE: dimensions in another order."""
+
+from __future__ import annotations
+
+from delegate.lower.order import Order
+from delegate.model.graph import Graph, Node
+from delegate.ops.operator import GraphFacts, Role, Shape, constraint
+from delegate.ops.shared.links import LinkError, integers
+from delegate.ops.shared.reshaping import reshaping
+
+AXES = 1
+
+
+def axes_of(graph: Graph, node: Node) -> Shape:
+    """The operand's dimension that each of the result is. Raises LinkError."""
+    rank = len(graph.tensor(node.inputs[0]).shape)
+    given = integers(graph, node.inputs[AXES], rank)
+    axes = tuple(axis + rank if axis < 0 else axis for axis in given)
+    if sorted(axes) != list(range(rank)):
+        raise LinkError(f"the axes are {list(given)}")
+    return axes
+
+
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    shape = graph.tensor(node.inputs[0]).shape
+    return (tuple(shape[axis] for axis in axes_of(graph, node)),)
+
+
+@constraint()
+def transposed_axes(facts: GraphFacts, node: Node) -> str | None:
+    """The axes must be constant, each once, and give the output's shape."""
+    try:
+        (shape,) = shapes(facts.graph, node)
+    except LinkError as error:
+        return str(error)
+    found = facts.outputs(node)[0].shape
+    return None if found == shape else f"they give {list(shape)}, the output is {list(found)}"
+
+
+def order(graph: Graph, node: Node, given: Order) -> Order | None:
+    return given.transposed(graph.tensor(node.inputs[0]).shape, axes_of(graph, node))
+
+
+OPERATOR = reshaping("TRANSPOSE", shapes, Role.NUMBERS, order=order, rules=(transposed_axes,))

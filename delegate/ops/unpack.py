@@ -1,0 +1,59 @@
+"""UNPACK: every place along a dimension of its input, without that dimension."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from delegate.lower.operation import Operation, Plan, Planning
+from delegate.model.graph import Graph, Node
+from delegate.model.operator_options import FieldKind, Options, option
+from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
+from delegate.ops.shared import aliases, common
+from delegate.ops.shared.links import Link, LinkError, axis_of, places_along
+from delegate.ops.shared.moving import cut_plan
+
+
+@dataclass(frozen=True, slots=True)
+class UnpackOptions(Options):
+    """``num``: of the outputs, which tell it themselves."""
+
+    UNION_TYPE = 64
+
+    num: int = option(FieldKind.INT32, slot=0, offset=0)
+    axis: int = option(FieldKind.INT32, slot=1, offset=4)
+
+
+def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    shape = graph.tensor(node.inputs[0]).shape
+    axis = axis_of(_axis(node), shape)
+    if shape[axis] != len(node.outputs):
+        raise LinkError(f"{len(node.outputs)} parts of {list(shape)} along axis {axis}")
+    return ((*shape[:axis], *shape[axis + 1 :]),) * len(node.outputs)
+
+
+def links(graph: Graph, node: Node) -> tuple[Link, ...]:
+    return places_along(graph, node.inputs[0], node.outputs, _axis(node))
+
+
+def _axis(node: Node) -> int:
+    options = node.options_as(UnpackOptions)
+    assert options is not None  # options_known ran before
+    return options.axis
+
+
+def plan(planning: Planning, operation: Operation) -> Plan:
+    return cut_plan(planning, operation, links(planning.graph, operation.node))
+
+
+OPERATOR = Operator(
+    name="UNPACK",
+    options=UnpackOptions,
+    inputs=(Role.FEATURE,),
+    most_outputs=common.MOST_TENSORS,
+    lowering=Lowering.ALIAS,
+    movement=Movement.CUT,
+    links=links,
+    plan=plan,
+    shapes=shapes,
+    rules=(*aliases.FIRST, *aliases.CUTS),
+)

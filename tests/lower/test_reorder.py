@@ -1,0 +1,162 @@
+"""Transposes and reshapes that change channels, and chains of them: every element where TensorFlow
+Lite puts it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from delegate.conformance.builder.aliases import reshape, transpose
+from delegate.errors import LoweringError
+from delegate.lower.order import Order, spots
+from delegate.model.graph import DType
+from delegate.model.partition import Partition
+from delegate.model.tflite_reader import read_graph
+from delegate.partition.workload import workload_of
+from tests.lower.test_aliases import TYPES, Net, check
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((1, 5, 7, 19), (0, 3, 1, 2)),
+        ((1, 5, 7, 32), (0, 3, 1, 2)),
+        ((1, 3, 16, 33), (0, 1, 3, 2)),
+        ((1, 9, 4, 16), (0, 2, 1, 3)),
+        ((1, 9, 4, 21), (0, 2, 1, 3)),
+        ((1, 6, 1, 85), (0, 2, 3, 1)),
+        ((1, 12, 2, 19), (0, 2, 3, 1)),
+        ((1, 6, 5, 3), (0, 3, 2, 1)),
+        ((1, 1, 17, 40), (0, 2, 3, 1)),
+        ((1, 4, 16, 37), (0, 3, 1, 2)),
+        ((1, 4, 37, 1), (0, 3, 1, 2)),
+        ((1, 1, 1, 47), (0, 3, 1, 2)),
+    ],
+    ids=str,
+)
+def test_transposes(shape: tuple[int, ...], axes: tuple[int, ...], dtype: DType) -> None:
+    net = Net(*shape[1:], dtype=dtype)
+    y = transpose(net.builder, net.depthwise(net.input()), axes)
+    result = check(net.model(y, net.add(y, y)))
+    assert len(result.partitions) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((1, 5, 7, 12), (1, 105, 4)),
+        ((1, 5, 7, 273), (1, 105, 91)),
+        ((1, 4, 5, 255), (1, 20, 3, 85)),
+        ((1, 20, 3, 85), (1, 4, 5, 255)),
+        ((1, 10, 6, 16), (1, 10, 2, 48)),
+        ((1, 1, 60, 1), (1, 1, 1, 60)),
+        ((1, 1, 1, 60), (1, 1, 60, 1)),
+        ((1, 4, 83, 1), (1, 1, 4, 83)),
+        ((1, 6, 4, 6), (1, 6, 2, 12)),
+    ],
+    ids=str,
+)
+def test_reshapes_that_change_channels(before: tuple[int, ...], after: tuple[int, ...]) -> None:
+    net = Net(*before[1:])
+    y = reshape(net.builder, net.depthwise(net.input()), after)
+    result = check(net.model(y, net.add(y, y)))
+    assert len(result.partitions) == 1
+
+
+@pytest.mark.parametrize("channels", [16, 37, 64])
+def test_what_a_head_does_is_one_layer(channels: int) -> None:
+    """TRANSPOSE and RESHAPE, as YOLO's heads have them, although the one in between is never
+    written.
+    """
+    net = Net(11, 9, channels)
+    y = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
+    y = reshape(net.builder, y, (1, channels, 99))
+    result = check(net.model(net.add(y, y)))
+    assert [layer.nodes for layer in result.partitions[0].layers][1] == (1, 2)
+
+
+def test_a_chain_that_somebody_looks_into_is_two() -> None:
+    net = Net(3, 5, 16)
+    between = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
+    y = reshape(net.builder, between, (1, 16, 15))
+    check(net.model(net.add(y, y), between))
+
+
+def test_a_chain_that_is_cut_may_be_too_much_for_one_node() -> None:
+    """Both together are a few convolutions, the first alone is one for every row."""
+    net = Net(130, 40, 16)
+    y = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
+    y = reshape(net.builder, y, (1, 16, 5200))
+    model = net.model(net.add(y, y))
+    check(model)
+    graph = read_graph(model)
+    alone = Partition((0, 1), graph.inputs, graph.nodes[1].outputs)
+    with pytest.raises(LoweringError) as caught:
+        workload_of(graph, alone)
+    assert (caught.value.node, caught.value.rule) == (1, "reordered_alone")
+
+
+def test_of_several_images_nothing_is_moved() -> None:
+    net = Net(5, 7, 19, images=2)
+    y = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
+    check(net.model(net.add(y, y)), refused=[(1, "order_possible")])
+
+
+@pytest.mark.parametrize(
+    ("before", "axes", "after"),
+    [
+        ((1, 6, 7, 6), (0, 1, 2, 3), (1, 6, 3, 14)),
+        ((1, 12, 20, 85), (0, 2, 3, 1), (1, 20, 85, 12)),
+    ],
+)
+def test_what_no_few_convolutions_do_stays(
+    before: tuple[int, ...], axes: tuple[int, ...], after: tuple[int, ...]
+) -> None:
+    """6 channels are no part of 14; pixels that become channels lie too far apart."""
+    net = Net(*before[1:])
+    y = net.depthwise(net.input())
+    is_reshape = axes == (0, 1, 2, 3)
+    y = reshape(net.builder, y, after) if is_reshape else transpose(net.builder, y, axes)
+    check(net.model(net.add(y, y)), refused=[(1, "order_possible")])
+
+
+shapes = st.lists(
+    st.sampled_from((1, 2, 3, 4, 5, 6, 7, 8, 15, 16, 17, 32, 33)), min_size=2, max_size=4
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_moves_are_those_of_numpy(data: st.DataObject) -> None:
+    """Whatever chain of transposes and reshapes: where moves are known, they are NumPy's."""
+    shape = data.draw(shapes)
+    values = np.arange(int(np.prod(shape))).reshape(shape)
+    order: Order | None = Order.same(shape)
+    for _ in range(data.draw(st.integers(1, 3))):
+        axes = data.draw(st.permutations(range(values.ndim)))
+        assert order is not None
+        order = order.transposed(values.shape, axes)
+        values = values.transpose(axes)
+        if order is None:
+            return
+        merged = data.draw(st.integers(0, values.ndim - 1))
+        if merged and data.draw(st.booleans()):
+            joined = (*values.shape[: merged - 1], -1, *values.shape[merged + 1 :])
+            values = values.reshape(joined)
+    channels, result = shape[-1], values.shape[-1]
+    moves = order.moves(channels, result)
+    if moves is None:
+        return
+    flat = np.full(values.size, -1)
+    groups = ((channels, result), (channels, 1), (1, result), (1, 1))
+    found = [(0, 0)]
+    steps = (moves.pixels, moves.joined, moves.cut, moves.channels)
+    for group, scales in zip(steps, groups, strict=True):
+        found = [(a + s * scales[0], b + t * scales[1]) for s, t in spots(group) for a, b in found]
+    for source, target in found:
+        flat[target] = source
+    np.testing.assert_array_equal(flat, values.ravel())
