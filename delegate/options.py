@@ -297,8 +297,9 @@ class Options:
         "how many partitions to delegate, those with the most multiplications; 0 = all",
         changes_programs=True,
     )  # fmt: skip
-    only_faster: bool = _option(
-        Flag(), "false", "leave partitions to the CPU that it runs as fast, by estimate",
+    only_faster: str = _option(
+        Choice(("auto", "true", "false")), "auto",
+        "leave partitions to the CPU that it runs as fast, by estimate; auto = all but the largest",
         changes_programs=True,
     )  # fmt: skip
     deny_ops: tuple[str, ...] = _option(
