@@ -299,7 +299,7 @@ class Options:
     )  # fmt: skip
     only_faster: str = _option(
         Choice(("auto", "true", "false")), "auto",
-        "leave partitions to the CPU that it runs as fast, by estimate; auto = all but the largest",
+        "leave partitions to the CPU that it runs as fast; auto = those that multiply nothing",
         changes_programs=True,
     )  # fmt: skip
     deny_ops: tuple[str, ...] = _option(

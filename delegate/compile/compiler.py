@@ -28,9 +28,9 @@ from delegate.npu.program import Program, build_program, serialize
 from delegate.options import Options
 from delegate.partition.cost import (
     PartitionCost,
-    beside_largest,
     partition_cost,
     slower_partitions,
+    tails,
 )
 from delegate.partition.edges import broken_edges
 from delegate.partition.functions import broken_functions
@@ -220,9 +220,7 @@ def _compile(
             except Exception as error:
                 failed += _rejections(graph, partition, error)
         if not failed and options.only_faster != "false":
-            judged = partitions
-            if options.only_faster == "auto":
-                judged = beside_largest(graph, partitions)
+            judged = tails(graph, partitions) if options.only_faster == "auto" else partitions
             failed += slower_partitions(graph, judged, lambda p: _cost(chip, graph, compiled[p]))
         if not failed:
             break

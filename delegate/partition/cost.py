@@ -77,14 +77,15 @@ def _bytes(graph: Graph, tensor: int) -> int:
     return _elements(graph, tensor) * (4 if wide else 1)
 
 
-def beside_largest(graph: Graph, partitions: Sequence[Partition]) -> Sequence[Partition]:
-    """All but the one with the most multiplications: who loads a model with the delegate wants it
-    on the NPU, be it a single node, and the others are what has to be worth a crossing.
+def tails(graph: Graph, partitions: Sequence[Partition]) -> Sequence[Partition]:
+    """Those that multiply nothing, but for the first of several that are all so: who loads a model
+    with the delegate wants it on the NPU, be it a single node.
     """
     if not partitions:
         return partitions
-    largest = max(partitions, key=lambda partition: partition_macs(graph, partition))
-    return [partition for partition in partitions if partition is not largest]
+    macs = [partition_macs(graph, partition) for partition in partitions]
+    largest = macs.index(max(macs))
+    return [p for i, p in enumerate(partitions) if macs[i] == 0 and i != largest]
 
 
 def slower_partitions(

@@ -81,6 +81,17 @@ def delegated(graph: Graph, **options: str) -> set[int]:
     return {node for compiled in result.partitions for node in compiled.partition.nodes}
 
 
+def test_a_partition_that_multiplies_nothing_is_kept_where_there_is_no_other():
+    b = ModelBuilder()
+    x = b.input("x", (1, 2, 2, 16), DType.INT8, Quantization((0.05,), (-3,)))
+    for name, op in (("a", "RELU"), ("b", "SOFTMAX"), ("c", "RELU")):
+        y = b.tensor(name, (1, 2, 2, 16), DType.INT8, Quantization((0.05,), (-3,)))
+        b.operator(op, (x,), (y,))
+        x = y
+    b.output(x)
+    assert delegated(read_graph(b.build())) == {0}
+
+
 def test_a_tail_is_delegated_where_it_is_worth_a_crossing():
     assert delegated(with_tail(8)) == {0}
     assert delegated(with_tail(8), only_faster="false") == {0, 2}
