@@ -299,8 +299,9 @@ class Options:
         "how many partitions to delegate, those with the most multiplications; 0 = all",
         changes_programs=True,
     )  # fmt: skip
-    only_faster: bool = _option(
-        Flag(), "false", "leave partitions to the CPU that it runs as fast, by estimate",
+    only_faster: str = _option(
+        Choice(("auto", "true", "false")), "auto",
+        "leave partitions to the CPU that it runs as fast; auto = those that multiply nothing",
         changes_programs=True,
     )  # fmt: skip
     deny_ops: tuple[str, ...] = _option(

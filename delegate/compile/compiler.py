@@ -27,7 +27,12 @@ from delegate.npu.features_used import task_values
 from delegate.npu.perf import Estimate, total
 from delegate.npu.program import Program, build_program, serialize
 from delegate.options import Options
-from delegate.partition.cost import PartitionCost, partition_cost, slower_partitions
+from delegate.partition.cost import (
+    PartitionCost,
+    partition_cost,
+    slower_partitions,
+    tails,
+)
 from delegate.partition.edges import broken_edges
 from delegate.partition.functions import broken_functions
 from delegate.partition.partitioner import (
@@ -237,10 +242,9 @@ def _compile(
                 )
             except Exception as error:
                 failed += _rejections(graph, partition, error)
-        if not failed and options.only_faster:
-            failed += slower_partitions(
-                graph, partitions, lambda p: _cost(chip, graph, compiled[p])
-            )
+        if not failed and options.only_faster != "false":
+            judged = tails(graph, partitions) if options.only_faster == "auto" else partitions
+            failed += slower_partitions(graph, judged, lambda p: _cost(chip, graph, compiled[p]))
         if not failed:
             break
         supported = supported - {rejection.node for rejection in failed}

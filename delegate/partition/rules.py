@@ -45,7 +45,8 @@ PARTITION_AMONG_LARGEST = Rule(
 )
 PARTITION_FASTER_ON_NPU = Rule(
     "partition_faster_on_npu",
-    "With option only_faster a partition must be faster on the NPU than on the CPU by estimate",
+    "A partition that multiplies nothing, beside others, must be faster on the NPU than on the CPU "
+    "by estimate (option only_faster)",
 )
 PARTITION_COMPILES = Rule("partition_compiles", "The compiler must not fail")
 REGISTERS_HOLD_VALUES = Rule(
