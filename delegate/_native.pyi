@@ -103,6 +103,7 @@ def simulate(
     counters: bool = False,
     probe: int | None = None,
     chip: dict[str, str | int] | None = None,
+    deviations: str = "",
 ) -> dict[str, Any]:
     """Runs jobs of register commands on the simulated NPU.
 
@@ -111,7 +112,8 @@ def simulate(
     "tasks" what every task moved and computed (with ``counters``), and its "writes" how the
     element at device address ``probe`` got its value, one for every task that writes it.
     delegate/insight/simulated_run.py makes types of them. ``chip``: as
-    delegate.chip.header.native_chip gives it; RK3588 without.
+    delegate.chip.header.native_chip gives it; RK3588 without. ``deviations``: of a worse chip, as
+    in RK3588_SIM_BREAK (docs/simulator.md).
 
     ``regions``: name, device address, writable contiguous bytes and, optionally, how many of them
     hold content. ``jobs``: tasks as (address of the commands, 64-bit words, layer name). Raises
@@ -130,6 +132,23 @@ def run_on_device(
     ``buffers``: name, recorded address, writable contiguous bytes. ``jobs``: tasks as (address of
     the commands, 64-bit words, layer name). Returns the names of the buffers that tasks write,
     whose arrays hold the results. Raises DeviceError.
+    """
+
+def features_of(program: bytes) -> list[str]:
+    """Names of the features of the hardware that a serialised Program uses, as
+    delegate.npu.features_used finds them. Raises ProgramError.
+    """
+
+def prove_features(
+    device: str,
+    cache_dir: str = "off",
+    timeout_ms: int = 0,
+    cores: str = "auto",
+    anew: bool = False,
+) -> tuple[str, dict[str, str]]:
+    """The path of the file of this board's results ("" if none is kept), and of every feature
+    "proved", "failed: ...", "hung: ..." or "" if it was not tried; with ``anew`` after all proofs
+    ran, and then with the reason why one was not tried. Raises DeviceError.
     """
 
 def find_npu_nodes(root: str = "/") -> list[tuple[str, str, str, str, str]]:

@@ -71,6 +71,14 @@ class LoweringError(DelegateError):
         super().__init__(f"node {node}: {self.rule}: {self.detail}")
 
 
+class MissingFeatureError(DelegateError):
+    """Tasks of ``nodes`` use a feature of the NPU that the board has shown not to have."""
+
+    def __init__(self, nodes: tuple[int, ...], feature: str, reason: str) -> None:
+        self.nodes = nodes
+        super().__init__(f"its tasks use {feature}, which this board does not have ({reason})")
+
+
 class EncodingError(DelegateError):
     """A register field that does not hold its value; names layer, tile, BLOCK.REGISTER.FIELD,
     value, limit.

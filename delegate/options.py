@@ -287,7 +287,9 @@ class Options:
         "fast = functions and additions in the tasks of convolutions, at most 2 steps off",
         changes_programs=True,
     )  # fmt: skip
-    cache_dir: str = _option(PathOrOff(), "off", "a folder where compiled programs are kept")
+    cache_dir: str = _option(
+        PathOrOff(), "off", "a folder where compiled programs and results of proofs are kept"
+    )
     min_nodes: int = _option(
         Integer(1, MAX_COUNT), "1", "smallest partition worth delegating, in nodes",
         changes_programs=True,
@@ -297,8 +299,9 @@ class Options:
         "how many partitions to delegate, those with the most multiplications; 0 = all",
         changes_programs=True,
     )  # fmt: skip
-    only_faster: bool = _option(
-        Flag(), "false", "leave partitions to the CPU that it runs as fast, by estimate",
+    only_faster: str = _option(
+        Choice(("auto", "true", "false")), "auto",
+        "leave partitions to the CPU that it runs as fast; auto = those that multiply nothing",
         changes_programs=True,
     )  # fmt: skip
     deny_ops: tuple[str, ...] = _option(
@@ -314,6 +317,11 @@ class Options:
         "off",
         "run every partition twice, on the simulator too, and compare",
     )
+    prove: str = _option(
+        Choice(("auto", "off", "always")), "auto",
+        "prove what a program asks of an NPU before its first use there; always = of the simulator "
+        "too",
+    )  # fmt: skip
     log_level: str = _option(
         Choice(("error", "warning", "info", "debug")), "warning", "how much is logged to stderr"
     )

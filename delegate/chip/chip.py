@@ -6,7 +6,8 @@ rate of an NPU. The simulator and the devices get the same value (``delegate/chi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from delegate.chip.element import Element
 from delegate.chip.features import Feature
@@ -99,6 +100,7 @@ class Limits:
 class Chip:
     """One chip. ``name`` is what Programs are marked with; ``formats`` are the element types
     that convolutions take; ``features`` are all that programs may use of it, with their evidence.
+    ``missing``: names of those that a board has shown not to have, with what it showed.
     """
 
     name: str
@@ -110,3 +112,12 @@ class Chip:
     limits: Limits
     formats: tuple[Element, ...]
     features: tuple[Feature, ...] = field(default=(), hash=False)
+    missing: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def without(self, missing: Mapping[str, str]) -> Chip:
+        """This chip on a board that lacks ``missing``: names of features, and reasons."""
+        return replace(self, missing=dict(missing))
+
+    def has(self, *features: str) -> bool:
+        """Whether programs may use all of ``features``."""
+        return not any(name in self.missing for name in features)

@@ -186,14 +186,16 @@ def _outcomes(
 
 
 def _effective(arguments: argparse.Namespace) -> dict[str, str]:
-    """The options that were given, and silence about what each model makes the delegate say."""
+    """The options that were given; all nodes that can be are judged, worth a crossing or not, and
+    nothing is said of what each model makes the delegate say.
+    """
     options = options_from(arguments)
     given = {
         key: text
         for key, text in options.to_strings().items()
         if options.origins.get(key) != ORIGIN_DEFAULT
     }
-    return {"log_level": "error", **given}
+    return {"log_level": "error", "only_faster": "false", **given}
 
 
 def _explain(outcome: Outcome, models: Path | None, arguments: argparse.Namespace) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
-from delegate.errors import EncodingError, LoweringError
+from delegate.errors import EncodingError, LoweringError, MissingFeatureError
 from delegate.log import get_logger
 from delegate.lower.kick_state import TRUSTED, KickState
 from delegate.lower.lowering import lower_partition
@@ -23,10 +23,16 @@ from delegate.model.graph import Graph
 from delegate.model.partition import Partition
 from delegate.model.tflite_reader import PathOrBytes, read_graph
 from delegate.npu.band_cost import decide
+from delegate.npu.features_used import task_values
 from delegate.npu.perf import Estimate, total
 from delegate.npu.program import Program, build_program, serialize
 from delegate.options import Options
-from delegate.partition.cost import PartitionCost, partition_cost, slower_partitions
+from delegate.partition.cost import (
+    PartitionCost,
+    partition_cost,
+    slower_partitions,
+    tails,
+)
 from delegate.partition.edges import broken_edges
 from delegate.partition.functions import broken_functions
 from delegate.partition.partitioner import (
@@ -35,7 +41,11 @@ from delegate.partition.partitioner import (
     select_nodes,
     select_partitions,
 )
-from delegate.partition.rules import PARTITION_COMPILES, REGISTERS_HOLD_VALUES
+from delegate.partition.rules import (
+    BOARD_HAS_FEATURES,
+    PARTITION_COMPILES,
+    REGISTERS_HOLD_VALUES,
+)
 from delegate.partition.types import Rejection
 from delegate.partition.workload import workload_of
 from delegate.version import __version__
@@ -100,7 +110,9 @@ def compile_model(
     return _compile(graph, options, lambda nodes: partition_graph(graph, nodes), kick_state, chip)
 
 
-def compile_context(graph: Graph, options: Options, preview: Preview) -> CompileResult:
+def compile_context(
+    graph: Graph, options: Options, preview: Preview, chip: Chip = DEFAULT
+) -> CompileResult:
     """Compiles what a running interpreter holds. ``preview`` asks it how it would partition."""
 
     def partitions(nodes: frozenset[int]) -> Sequence[Partition]:
@@ -109,13 +121,13 @@ def compile_context(graph: Graph, options: Options, preview: Preview) -> Compile
             for members, inputs, outputs in preview(sorted(nodes))
         ]
 
-    return _compile(graph, options, partitions)
+    return _compile(graph, options, partitions, chip=chip)
 
 
 def sharing_of(options: Options, chip: Chip = DEFAULT) -> RowSharing | None:
     """How rows may be shared among cores; None: not at all."""
     cores = chip.cores if options.cores in ("auto", "all") else len(options.cores.split(","))
-    if options.split_rows == "off" or cores == 1:
+    if options.split_rows == "off" or cores == 1 or not chip.has("several_cores"):
         return None
     return RowSharing(
         cores, options.split_rows == "always", _is_rocket(options.device), rates=chip.rates
@@ -156,6 +168,7 @@ def compile_partition(
         text = decision.text
         if decision.is_shared:
             lowered, program = for_cores, shared
+    _require_features(chip, program)
     _make_room(graph, partition, program)
     return CompiledPartition(
         partition=partition,
@@ -167,6 +180,21 @@ def compile_partition(
         live_bytes=lowered.live_bytes,
         sharing=text,
     )
+
+
+def _require_features(chip: Chip, program: Program) -> None:
+    """Raises MissingFeatureError for the nodes of all tasks that use a feature the board lacks."""
+    if not chip.missing:
+        return
+    nodes: set[int] = set()
+    named = ""
+    for task, values in zip(program.tasks, task_values(program), strict=True):
+        for feature in chip.features:
+            if feature.name in chip.missing and feature.is_used(values):
+                nodes.update(program.layers[task.layer].nodes)
+                named = named or feature.name
+    if nodes:
+        raise MissingFeatureError(tuple(sorted(nodes)), named, chip.missing[named])
 
 
 def _make_room(graph: Graph, partition: Partition, program: Program) -> None:
@@ -214,10 +242,9 @@ def _compile(
                 )
             except Exception as error:
                 failed += _rejections(graph, partition, error)
-        if not failed and options.only_faster:
-            failed += slower_partitions(
-                graph, partitions, lambda p: _cost(chip, graph, compiled[p])
-            )
+        if not failed and options.only_faster != "false":
+            judged = tails(graph, partitions) if options.only_faster == "auto" else partitions
+            failed += slower_partitions(graph, judged, lambda p: _cost(chip, graph, compiled[p]))
         if not failed:
             break
         supported = supported - {rejection.node for rejection in failed}
@@ -241,6 +268,9 @@ def _rejections(graph: Graph, partition: Partition, error: Exception) -> list[Re
     detail = f"{PARTITION_COMPILES.sentence}: {type(error).__name__}: {error}"
     if isinstance(error, LoweringError):
         nodes, name, detail = (error.node,), error.rule, error.detail
+    elif isinstance(error, MissingFeatureError):
+        nodes, name = error.nodes, BOARD_HAS_FEATURES.name
+        detail = f"{BOARD_HAS_FEATURES.sentence}: {error}"
     elif isinstance(error, EncodingError):
         nodes, name = error.nodes, REGISTERS_HOLD_VALUES.name
         detail = f"{REGISTERS_HOLD_VALUES.sentence}: {error}"

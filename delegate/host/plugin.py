@@ -34,9 +34,16 @@ PreviewedPartition = tuple[list[int], list[int], list[int]]
 """Nodes, non-constant inputs and outputs of a partition that the runtime would make."""
 
 Preview = Callable[[list[int]], list[PreviewedPartition]]
+Missing = Callable[[bytes], Sequence[tuple[str, str]]]
+"""Features that a program uses and the device lacks: names and reasons."""
+
 Upload = Callable[[bytes], None]
 Recompile = Callable[[list[dict[str, Any]], Upload], dict[int, tuple[int, ...]]]
 Prepared = tuple[tuple[int, ...], bytes, Recompile]
+
+
+def _nothing_missing(_: bytes) -> Sequence[tuple[str, str]]:
+    return ()
 
 
 class Session:
@@ -59,9 +66,12 @@ class Session:
             if fields
         }
 
-    def prepare(self, snapshot: Snapshot, preview: Preview) -> list[Prepared]:
+    def prepare(
+        self, snapshot: Snapshot, preview: Preview, missing: Missing = _nothing_missing
+    ) -> list[Prepared]:
         """The partitions to delegate: nodes, program, and how to compile it for other shapes. No
         bytes of a program: the model says other shapes than follow from the partition's inputs.
+        Programs use nothing of the device that it is ``missing``.
 
         Announces what is delegated and what is not. Raises DelegateError if the runtime must not
         go on: with option ``strict``, on any failure. Otherwise a failure of the compiler leaves
@@ -70,7 +80,7 @@ class Session:
         _warn_of_other_delegates(snapshot)
         graph = _graph(snapshot)
         try:
-            result = self._compile(graph, preview)
+            result, without = self._compile_for_board(graph, preview, missing)
         except Exception as error:
             if self.options.strict:
                 raise
@@ -100,12 +110,32 @@ class Session:
                     [nodes_by_index[index] for index in item.partition.nodes],
                     item.partition,
                     self.options,
+                    without,
                 ),
             )
             for item in result.partitions
         ]
 
-    def _compile(self, graph: Graph, preview: Preview) -> CachedResult:
+    def _compile_for_board(
+        self, graph: Graph, preview: Preview, missing: Missing
+    ) -> tuple[CachedResult, dict[str, str]]:
+        """Compiles again while programs use what the board turns out not to have, of which it gives
+        the names and reasons.
+        """
+        without: dict[str, str] = {}
+        while True:
+            result = self._compile(graph, preview, without)
+            found = {
+                name: reason
+                for item in result.partitions
+                for name, reason in missing(item.program)
+                if name not in without
+            }
+            if not found:
+                return result, without
+            without = {**without, **found}
+
+    def _compile(self, graph: Graph, preview: Preview, without: Mapping[str, str]) -> CachedResult:
         from delegate.compile.cache import compile_cached, running_part
         from delegate.model.order import find_disorder
 
@@ -113,7 +143,8 @@ class Session:
             return _has_own_shapes(graph, partition)
 
         if self.options.cache_dir == "off":
-            return running_part(compile_context(graph, self.options, preview), has_own_shapes)
+            compiled = compile_context(graph, self.options, preview, without)
+            return running_part(compiled, has_own_shapes)
         # Whatever the runtime would make of all nodes stands for how it partitions; of a graph out
         # of order it may not be asked.
         is_ordered = find_disorder(graph) is None
@@ -121,8 +152,8 @@ class Session:
         return compile_cached(
             graph,
             self.options,
-            lambda: compile_context(graph, self.options, preview),
-            context=everything,
+            lambda: compile_context(graph, self.options, preview, without),
+            context=f"{everything} without {sorted(without)}",
             has_own_shapes=has_own_shapes,
         )
 
@@ -146,11 +177,16 @@ class Session:
             )
 
 
-def compile_context(graph: Graph, options: Options, preview: Preview) -> CompileResult:
-    """``delegate.compile.compiler``'s, loaded when there is something to compile."""
+def compile_context(
+    graph: Graph, options: Options, preview: Preview, without: Mapping[str, str]
+) -> CompileResult:
+    """``delegate.compile.compiler``'s, loaded when there is something to compile, for a board
+    ``without`` some features.
+    """
+    from delegate.chip.chips import DEFAULT
     from delegate.compile import compiler
 
-    return compiler.compile_context(graph, options, preview)
+    return compiler.compile_context(graph, options, preview, DEFAULT.without(without))
 
 
 def _graph(snapshot: Snapshot) -> Graph:
@@ -182,7 +218,10 @@ def _has_own_shapes(graph: Graph, partition: Partition) -> bool:
 
 
 def _recompile_function(
-    nodes: list[dict[str, Any]], partition: Partition, options: Options
+    nodes: list[dict[str, Any]],
+    partition: Partition,
+    options: Options,
+    without: Mapping[str, str],
 ) -> Recompile:
     """Compiles the same nodes for the shapes that the partition's inputs have now, all or nothing.
 
@@ -206,7 +245,7 @@ def _recompile_function(
                 f"node {unknown.index} ({unknown.op}): no shape of its result follows from inputs "
                 f"of shapes {given}"
             )
-        result = compile_context(with_shapes(graph, shapes), options, preview)
+        result = compile_context(with_shapes(graph, shapes), options, preview, without)
         if len(result.partitions) != 1:
             raise DelegateError("; ".join(r.detail for r in result.rejections[:1]))
         return result.partitions[0].program

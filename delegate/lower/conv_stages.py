@@ -36,6 +36,15 @@ from delegate.lower.weights import (
     pack_operand_blocks,
 )
 
+_TWO_ROUNDINGS = (
+    "bn_multiplier",
+    "bn_multiplier_per_channel",
+    "ew_product_behind_convolution",
+    "ew_product_per_channel",
+    "wide_ew_operand",
+)
+"""Features of which a board that lacks one gets a single rounding instead."""
+
 
 def conv_stages(
     conv: Convolution,
@@ -105,6 +114,7 @@ def choose_requantization(
         output_scale=conv.output_scale,
         output_zero_point=conv.output_zero_point,
         is_in_parts=is_in_parts,
+        rounds_in_bn=conv.chip.has(*_TWO_ROUNDINGS),
     ).pipeline
     return pipeline, _hardware_bias(conv, terms) + pipeline.bs.add
 

@@ -14,7 +14,7 @@ from delegate.chip.chips import DEFAULT
 from delegate.chip.limits import ATOM_BYTES, DMA_ALIGN_BYTES, align
 from delegate.lower.constants import ConstantPool
 from delegate.lower.fusion import fuse
-from delegate.lower.kick_state import TRUSTED, KickState, keep_only
+from delegate.lower.kick_state import NOTHING_KEPT, TRUSTED, KickState, keep_only
 from delegate.lower.memory.check import check_memory
 from delegate.lower.memory.in_place import results_in_place
 from delegate.lower.memory.limits import check_sizes
@@ -27,6 +27,14 @@ from delegate.lower.tables import share_loads, uses_tables
 from delegate.lower.task import BufferId, BufferSpec, Fold, LoweredPartition, Ref, TensorBinding
 from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph
+
+_FUSING = (
+    "ew_addition_behind_convolution",
+    "table_behind_convolution",
+    "sum_behind_table",
+    "table_elsewhere",
+)
+"""What tasks use that take in the functions and additions behind them."""
 
 SHARING_SLACK = 2
 """A core that is a layer ahead of another would have to wait before it may overwrite what that one
@@ -52,7 +60,8 @@ def lower_partition(
     folds = folded_inputs(chip, graph, workload)
     planning = Planning(chip, graph, folds, sharing, places.keys())
     plans = [operation.plan(planning, operation) for operation in workload.operations]
-    if is_fast and sharing is None:  # tables are loaded by the core that uses them
+    # Tables are loaded by the core that uses them.
+    if is_fast and sharing is None and chip.has(*_FUSING):
         plans = fuse(planning, plans, (*partition.outputs, *places))
     order = in_write_order(
         graph, [plan.footprint for plan in plans], partition.inputs, workload.aliases, places
@@ -68,6 +77,8 @@ def lower_partition(
     nodes = [footprint.node for footprint in footprints]
     constants = ConstantPool()
     check_sizes(graph, nodes, _buffers(memory, constants))
+    if not chip.has("kept_weights"):
+        kick_state = NOTHING_KEPT
     layers = share_loads(
         [
             keep_only(plan.lower(_memory_of(memory, constants, number)), kick_state)

@@ -52,7 +52,8 @@ def build_program(lowered: LoweredPartition, compiler: str) -> Program:
     """
     tasks = schedule(lowered.layers, _sizes(lowered))
     if lowered.table_atoms is not None:
-        tasks = list(with_table_loads(tasks, lowered.table_atoms))
+        are_kept = lowered.chip.has("kept_table")
+        tasks = list(with_table_loads(tasks, lowered.table_atoms, are_kept=are_kept))
     segments = [_encode(lowered.chip, lowered.layers[item.layer], item.task) for item in tasks]
     _check_reuse(lowered, tasks)
     linked = _linked(tasks)

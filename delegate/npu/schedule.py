@@ -76,10 +76,11 @@ def schedule(layers: Sequence[Layer], sizes_bytes: Sequence[int]) -> list[Schedu
 
 
 def with_table_loads(
-    tasks: Iterable[ScheduledTask], atoms: tuple[Ref, Ref]
+    tasks: Iterable[ScheduledTask], atoms: tuple[Ref, Ref], *, are_kept: bool = True
 ) -> Iterator[ScheduledTask]:
     """``tasks``, and before those that find other tables than theirs a load, which copies ``atoms``
-    [0] to [1]. A job finds none: somebody else may have used the core before it.
+    [0] to [1]. A job finds none: somebody else may have used the core before it; nor does any task
+    where tables are not kept.
     """
     job, loaded = None, None
     for item in tasks:
@@ -87,7 +88,7 @@ def with_table_loads(
             job, loaded = item.job, None
         task = item.task
         use = None if isinstance(task, TableLoad) else task.table
-        if use is not None and use.functions != loaded:
+        if use is not None and (use.functions != loaded or not are_kept):
             loaded = use.functions
             load = TableLoad(f"table load, functions {len(loaded)}", loaded, *atoms, task.core)
             yield ScheduledTask(item.layer, load, item.epoch)

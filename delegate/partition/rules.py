@@ -45,11 +45,15 @@ PARTITION_AMONG_LARGEST = Rule(
 )
 PARTITION_FASTER_ON_NPU = Rule(
     "partition_faster_on_npu",
-    "With option only_faster a partition must be faster on the NPU than on the CPU by estimate",
+    "A partition that multiplies nothing, beside others, must be faster on the NPU than on the CPU "
+    "by estimate (option only_faster)",
 )
 PARTITION_COMPILES = Rule("partition_compiles", "The compiler must not fail")
 REGISTERS_HOLD_VALUES = Rule(
     "registers_hold_values", "Every value must fit the register field that holds it"
+)
+BOARD_HAS_FEATURES = Rule(
+    "board_has_features", "Every feature of the NPU that its tasks use must have proved itself"
 )
 
 RULES = (
@@ -65,6 +69,7 @@ RULES = (
     PARTITION_FASTER_ON_NPU,
     PARTITION_COMPILES,
     REGISTERS_HOLD_VALUES,
+    BOARD_HAS_FEATURES,
 )
 """Those that speak of nodes in their partition, or of the user's options."""
 

@@ -107,6 +107,10 @@ class Device {
   virtual ~Device() = default;
   // "simulator", "null", "rocket /dev/accel/accel0", ...
   virtual std::string name() const = 0;
+  // Name and version of the kernel driver, "rocket 0.0.0"; "" of a device without one.
+  virtual std::string driver() const { return {}; }
+  // Whether results are what the program says: not of a device that only takes submits.
+  virtual bool computes() const { return true; }
   // What it runs programs of. The drivers here serve one chip only.
   virtual const Chip& chip() const { return kRk3588; }
   virtual std::unique_ptr<Buffer> allocate(size_t size, BufferId id) = 0;
@@ -127,6 +131,8 @@ class Device {
   // A device like this one for an independent sequence of submits, as an interpreter makes them:
   // on another core where there are several. nullptr: this one serves all.
   virtual std::shared_ptr<Device> open_stream() { return nullptr; }
+  // Devices that together reach every core that streams of this one may use; empty: this one does.
+  virtual std::vector<std::shared_ptr<Device>> open_cores() { return {}; }
 };
 
 // A device that was opened to see whether it works, and a stream of it for every interpreter.

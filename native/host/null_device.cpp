@@ -8,6 +8,7 @@ namespace {
 class NullDevice : public HostDevice {
  public:
   std::string name() const override { return "null"; }
+  bool computes() const override { return false; }
   void submit(const Submit&) override {}
 };
 

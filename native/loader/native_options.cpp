@@ -89,6 +89,8 @@ NativeOptions read_native_options(const char* const* keys, const char* const* va
   options.device = texts.at("device");
   options.cores = texts.at("cores");
   options.timeout_ms = static_cast<uint32_t>(std::stoul(texts.at("timeout_ms")));
+  options.cache_dir = texts.at("cache_dir");
+  options.prove = texts.at("prove");
   options.strict = texts.at("strict") == "true";
   options.verify = texts.at("verify") == "sim";
   const std::vector<std::string_view> levels = split_words(row_of("log_level").words);

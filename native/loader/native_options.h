@@ -22,6 +22,8 @@ struct NativeOptions {
   std::string device;
   std::string cores;  // "auto", "all" or a list such as "0,2"
   uint32_t timeout_ms = 0;
+  std::string cache_dir;  // where results of proofs are kept, or "off": in the user's own folder
+  std::string prove;
   bool strict = false;
   bool verify = false;  // on the simulator
   LogLevel log_level = LogLevel::kWarning;

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "evidence/feature_proofs.h"
 #include "host/device.h"
 #include "host/devices.h"
 #include "tflite/compiled_operator.h"
@@ -20,8 +21,16 @@ class NativeSession : public Session {
         verifier_(options.verify ? make_simulator_device() : nullptr) {}
 
   void prepare(tflite::Context* context, tflite::Delegate* delegate) override {
+    std::shared_ptr<Device> device = streams_.next();
+    const ProofSettings proofs{options_.prove, options_.cache_dir, options_.cores,
+                               options_.timeout_ms};
+    std::shared_ptr<FeatureGate> gate =
+        FeatureProofs::of(device, proofs, [level = options_.log_level](const std::string& text) {
+          log(level, LogLevel::kWarning, text);
+        });
     const Claim claim = install_compiled_operators(
-        context, delegate, {streams_.next(), options_.timeout_ms, verifier_, context->threads()});
+        context, delegate,
+        {std::move(device), options_.timeout_ms, verifier_, context->threads(), std::move(gate)});
     const std::string left = std::to_string(claim.total - claim.claimed) + " of " +
                              std::to_string(claim.total) + " nodes";
     if (claim.claimed == 0 && claim.total > 0) {
@@ -47,8 +56,9 @@ class NativeSession : public Session {
   }
 
  private:
-  void log(LogLevel level, const std::string& text) const {
-    if (level > options_.log_level) return;
+  void log(LogLevel level, const std::string& text) const { log(options_.log_level, level, text); }
+  static void log(LogLevel least, LogLevel level, const std::string& text) {
+    if (level > least) return;
     std::fprintf(stderr, "rk3588 delegate: %s\n", text.c_str());
   }
 

@@ -52,6 +52,7 @@ Executable::Executable(const Program& program, const RunSettings& settings)
       inputs_(program.inputs),
       outputs_(program.outputs) {
   require_chip(program, *device_);
+  if (settings.gate != nullptr) settings.gate->require(program);
   allocate_and_upload(program);
   relocate(program);
   fill_unused_surfaces();
@@ -67,7 +68,7 @@ Executable::Executable(const Program& program, const RunSettings& settings)
   }
   if (settings.verifier == nullptr) return;
   verifier_ = std::make_unique<Executable>(
-      program, RunSettings{settings.verifier, 0, nullptr, settings.threads});
+      program, RunSettings{settings.verifier, 0, nullptr, settings.threads, nullptr});
   for (const Binding& binding : outputs_) verified_.emplace_back(binding.host_bytes());
 }
 

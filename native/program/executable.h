@@ -11,6 +11,7 @@
 
 #include "host/device.h"
 #include "host/run_proof.h"
+#include "program/feature_gate.h"
 #include "program/program.h"
 #include "span.h"
 
@@ -24,6 +25,8 @@ struct RunSettings {
   std::shared_ptr<Device> verifier;
   // Of a device that computes on the host; 0: its own choice.
   unsigned threads = 0;
+  // Who says what the device can do; nullptr: it is taken to do everything.
+  std::shared_ptr<FeatureGate> gate;
 };
 
 class Executable {

@@ -4,9 +4,12 @@
 #include <pybind11/stl.h>
 
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "evidence/feature_proofs.h"
+#include "evidence/feature_use.h"
 #include "host/devices.h"
 #include "host/npu_nodes.h"
 #include "host/recorded_run.h"
@@ -69,6 +72,35 @@ py::list npu_nodes(const std::string& root) {
   return result;
 }
 
+py::list features_of_program(const py::bytes& program) {
+  const std::string_view content = program;
+  const FeatureSet found =
+      features_of(read_program({reinterpret_cast<const uint8_t*>(content.data()), content.size()}));
+  py::list names;
+  for (size_t i = 0; i < kFeatures.size(); ++i) {
+    if (found[i]) names.append(kFeatures[i].name);
+  }
+  return names;
+}
+
+py::tuple prove_features(const std::string& device, const std::string& cache_dir,
+                         uint32_t timeout_ms, const std::string& cores, bool anew) {
+  std::vector<std::string> states;
+  std::string path;
+  {
+    const py::gil_scoped_release release;
+    const ProofSettings settings{"always", cache_dir, cores, timeout_ms};
+    const std::shared_ptr<FeatureProofs> proofs =
+        FeatureProofs::of(open_device(device, {cores, false}), settings, [](const std::string&) {});
+    if (proofs == nullptr) throw DeviceError("device " + device + " computes nothing");
+    states = proofs->states(anew);
+    path = proofs->record_path();
+  }
+  py::dict found;
+  for (size_t i = 0; i < kFeatures.size(); ++i) found[kFeatures[i].name] = states[i];
+  return py::make_tuple(path, found);
+}
+
 }  // namespace
 }  // namespace rk3588
 
@@ -78,6 +110,14 @@ void bind_devices(py::module_& module) {
              "Runs recorded jobs on a device: (name, recorded address, writable uint8 array) and\n"
              "tasks as (address of the commands, 64-bit words, layer name). Returns the names of\n"
              "the buffers that tasks write, whose arrays hold the results. Raises DeviceError.");
+  module.def("features_of", &rk3588::features_of_program, py::arg("program"),
+             "Names of the features of the hardware that a serialised Program uses.");
+  module.def("prove_features", &rk3588::prove_features, py::arg("device"),
+             py::arg("cache_dir") = "off", py::arg("timeout_ms") = 0, py::arg("cores") = "auto",
+             py::arg("anew") = false,
+             "The path of the file of this board's results, and of every feature \"proved\",\n"
+             "\"failed: ...\", \"hung: ...\" or \"\"; with `anew` after all proofs ran. Raises\n"
+             "DeviceError.");
   module.def(
       "find_npu_nodes", &rk3588::npu_nodes, py::arg("root") = "/",
       "(path, driver, version, state, problem) of the nodes that are NPUs or look like one.");

@@ -151,7 +151,7 @@ py::dict simulate(const std::vector<py::tuple>& region_items,
                   const std::vector<std::vector<TaskTuple>>& job_items, bool chained,
                   unsigned threads, bool plain, const std::string& isa, const std::string& kernel,
                   bool lenient, bool counters, bool dry_run, const py::object& probe,
-                  const py::object& chip) {
+                  const py::object& chip, const std::string& deviations) {
   std::vector<Region> regions;
   for (const py::tuple& item : region_items) regions.push_back(parse_region(item));
   std::vector<Job> jobs;
@@ -171,6 +171,7 @@ py::dict simulate(const std::vector<py::tuple>& region_items,
   settings.lenient = lenient;
   settings.counters = counters;
   settings.dry_run = dry_run;
+  settings.deviations = deviations;
   settings.probe = parse_probe(probe);
   sim::RunFacts facts;
   std::optional<Fault> fault;
@@ -195,7 +196,7 @@ void bind_simulator(py::module_& module) {
              py::arg("chained") = false, py::arg("threads") = 0, py::arg("plain") = false,
              py::arg("isa") = "auto", py::arg("kernel") = "", py::arg("lenient") = false,
              py::arg("counters") = false, py::arg("dry_run") = false, py::arg("probe") = py::none(),
-             py::arg("chip") = py::none(),
+             py::arg("chip") = py::none(), py::arg("deviations") = "",
              "Runs jobs of register commands on the simulated NPU.\n\n"
              "regions: (name, device address, writable contiguous uint8 array[, initial_bytes]);\n"
              "jobs: lists of (regcmd address, 64-bit words, layer name);\n"

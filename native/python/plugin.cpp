@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "evidence/feature_proofs.h"
 #include "host/device.h"
 #include "host/devices.h"
 #include "program/executable.h"
@@ -164,6 +165,9 @@ class PythonSession : public Session {
     const py::object& session = session_.get();
     const py::object effective = session.attr("options");
     timeout_ms_ = effective.attr("timeout_ms").cast<uint32_t>();
+    proofs_ = {effective.attr("prove").cast<std::string>(),
+               effective.attr("cache_dir").cast<std::string>(),
+               effective.attr("cores").cast<std::string>(), timeout_ms_};
     if (effective.attr("verify").cast<std::string>() == "sim") verifier_ = make_simulator_device();
     session.attr("device_name") = streams_.name();
   }
@@ -172,14 +176,17 @@ class PythonSession : public Session {
     if (Py_IsInitialized() == 0) return;
     // A model compiled ahead of time runs as it was compiled: nothing is added to it.
     // The partitions of one interpreter run one after the other, those of several at once.
-    const RunSettings settings{streams_.next(), timeout_ms_, verifier_, context->threads()};
+    std::shared_ptr<Device> device = streams_.next();
+    const std::shared_ptr<FeatureProofs> proofs = FeatureProofs::of(device, proofs_, &warn);
+    const RunSettings settings{std::move(device), timeout_ms_, verifier_, context->threads(),
+                               proofs};
     const Claim claim = install_compiled_operators(context, delegate, settings);
     const py::gil_scoped_acquire gil;
     try {
       if (claim.claimed > 0) {
         session_.get().attr("announce_compiled")(claim.claimed, claim.total);
       } else {
-        std::vector<PendingKernel> pending = compile(context, settings);
+        std::vector<PendingKernel> pending = compile(context, settings, proofs);
         for (const PendingKernel& kernel : pending) release_constants(*context, kernel.nodes);
         release_freed_memory();
         install_kernels(context, delegate, std::move(pending));
@@ -196,14 +203,34 @@ class PythonSession : public Session {
         {options.attr("cores").cast<std::string>(), options.attr("strict").cast<bool>()});
   }
 
+  // To Python's log, with or without the GIL.
+  static void warn(const std::string& text) {
+    const py::gil_scoped_acquire gil;
+    py::module_::import("delegate.log").attr("get_logger")().attr("warning")("%s", text);
+  }
+
+  // Features that a program uses and the device lacks: names and reasons. Proves what is not known.
+  static py::cpp_function missing_function(const std::shared_ptr<FeatureProofs>& proofs) {
+    return py::cpp_function([proofs](const py::bytes& program) {
+      std::vector<std::pair<std::string, std::string>> found;
+      if (proofs == nullptr) return found;
+      const py::gil_scoped_release release;
+      for (MissingFeature& feature : proofs->missing(read_program(content(program)))) {
+        found.emplace_back(std::move(feature.name), std::move(feature.reason));
+      }
+      return found;
+    });
+  }
+
   // Compiles what can be compiled. Throws.
-  std::vector<PendingKernel> compile(Context* context, const RunSettings& settings) {
+  std::vector<PendingKernel> compile(Context* context, const RunSettings& settings,
+                                     const std::shared_ptr<FeatureProofs>& proofs) {
     auto alive = std::make_shared<Context*>(context);
     const auto expire = [](Context** pointer) { *pointer = nullptr; };
     const std::unique_ptr<Context*, decltype(expire)> guard(alive.get(), expire);
     const auto sizes = session_.get().attr("option_bytes").cast<OptionSizes>();
-    const py::object compiled =
-        session_.get().attr("prepare")(snapshot_context(context, sizes), preview_function(alive));
+    const py::object compiled = session_.get().attr("prepare")(
+        snapshot_context(context, sizes), preview_function(alive), missing_function(proofs));
     // Before the device takes its share.
     release_freed_memory();
     std::vector<PendingKernel> pending;
@@ -245,6 +272,7 @@ class PythonSession : public Session {
   DeviceStreams streams_;
   std::shared_ptr<Device> verifier_;
   uint32_t timeout_ms_ = 0;
+  ProofSettings proofs_;
 };
 
 // Throws py::error_already_set and others. Needs the GIL.

@@ -122,6 +122,18 @@ std::shared_ptr<Device> RknpuDevice::open_stream() {
   return make_rknpu_device(file_->file.path(), cores_);
 }
 
+std::vector<std::shared_ptr<Device>> RknpuDevice::open_cores() {
+  std::vector<int> cores = parse_cores(cores_, chip());
+  if (cores.empty()) cores = parse_cores("all", chip());
+  std::vector<std::shared_ptr<Device>> devices;
+  for (const int core : cores) {
+    const RknpuCoreChoice choice{1u << core, mask_of(cores)};
+    const auto file = RknpuFile::open(file_->file.path());
+    devices.push_back(std::make_shared<RknpuDevice>(file, choice, cores_));
+  }
+  return devices;
+}
+
 std::shared_ptr<Device> make_rknpu_device(const std::string& node, const std::string& cores) {
   return std::make_shared<RknpuDevice>(RknpuFile::open(node), next_choice(cores, kRk3588), cores);
 }

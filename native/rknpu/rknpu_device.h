@@ -19,6 +19,7 @@ class RknpuDevice : public Device {
   RknpuDevice(std::shared_ptr<RknpuFile> file, const RknpuCoreChoice& choice, std::string cores);
 
   std::string name() const override { return "rknpu " + file_->file.path(); }
+  std::string driver() const override { return file_->file.version().text(); }
   std::unique_ptr<Buffer> allocate(size_t size, BufferId id) override;
   std::shared_ptr<Buffer> constants(Span<const uint8_t> content, size_t size) override;
   void sync_for_device(Buffer& buffer) override;
@@ -27,6 +28,7 @@ class RknpuDevice : public Device {
   std::unique_ptr<Submission> prepare(const Submit& submit) override;
   bool proves_completion() const override { return false; }
   std::shared_ptr<Device> open_stream() override;
+  std::vector<std::shared_ptr<Device>> open_cores() override;
 
  private:
   std::shared_ptr<RknpuFile> file_;

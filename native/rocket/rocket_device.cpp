@@ -105,6 +105,15 @@ std::shared_ptr<Device> RocketDevice::open_stream() {
   return make_rocket_device(file_->file.path(), cores_);
 }
 
+std::vector<std::shared_ptr<Device>> RocketDevice::open_cores() {
+  const size_t listed = parse_cores(cores_, chip()).size();
+  std::vector<std::shared_ptr<Device>> devices;
+  for (size_t i = 0; i < (listed == 0 ? chip().cores : listed); ++i) {
+    devices.push_back(std::make_shared<RocketDevice>(RocketFile::open(file_->file.path()), cores_));
+  }
+  return devices;
+}
+
 std::shared_ptr<Device> make_rocket_device(const std::string& node, const std::string& cores) {
   const size_t limit = parse_cores(cores, kRk3588).size();
   if (limit == 0) {

@@ -22,6 +22,7 @@ class RocketDevice : public Device {
   RocketDevice(std::shared_ptr<RocketFile> file, std::string cores);
 
   std::string name() const override { return "rocket " + file_->file.path(); }
+  std::string driver() const override { return file_->features.version.text(); }
   std::unique_ptr<Buffer> allocate(size_t size, BufferId id) override;
   void sync_for_device(Buffer& buffer) override;
   void sync_for_cpu(Buffer& buffer) override;
@@ -29,6 +30,8 @@ class RocketDevice : public Device {
   std::unique_ptr<Submission> prepare(const Submit& submit) override;
   bool proves_completion() const override { return false; }
   std::shared_ptr<Device> open_stream() override;
+  // As many files: the kernel chooses cores that are free.
+  std::vector<std::shared_ptr<Device>> open_cores() override;
 
  private:
   // `count` files, the device's own first.

@@ -52,23 +52,6 @@ void require_positive(const BlockView& v, uint16_t offset, const char* field, ui
   if (value == 0) v.fault(fault::kInvalidValue, offset, field, "is 0; it must be at least 1");
 }
 
-void require_equal(const BlockView& v, uint16_t offset, const char* field, uint64_t value,
-                   uint64_t expected, const std::string& because) {
-  if (value == expected) return;
-  v.fault(
-      fault::kInconsistentSizes, offset, field,
-      "is " + std::to_string(value) + " but " + because + " makes it " + std::to_string(expected));
-}
-
-// A register that computes nothing here: its deviation may be downgraded.
-void expect_equal(const BlockView& v, uint16_t offset, const char* field, uint64_t value,
-                  uint64_t expected, const std::string& because) {
-  if (value == expected) return;
-  v.complain(
-      fault::kInconsistentSizes, offset, field,
-      "is " + std::to_string(value) + " but " + because + " makes it " + std::to_string(expected));
-}
-
 void check_burst(const BlockView& v, regs::Field field, const char* name) {
   const uint32_t length = v.raw(r::dma_con0::kOffset, field);
   if (length == 3 || length == 7 || length == 15) return;
@@ -115,20 +98,20 @@ FeatureCube decode_feature(const BlockView& v, const CnaConfig& c) {
   }
   const uint32_t real = v.raw(r::data_size1::kOffset, r::data_size1::kDatainChannelReal) + 1;
   const uint32_t last = (real - 1) % kChannelRealPeriod + 1;
-  expect_equal(v, r::data_size1::kOffset,
-               "DATAIN_CHANNEL_REAL (in the last 64 channels, aligned to whole surfaces)",
-               align_up(last, f.lanes), (f.channels - 1) % kChannelRealPeriod + 1,
-               "DATAIN_CHANNEL = " + std::to_string(f.channels));
+  v.expect_equal(r::data_size1::kOffset,
+                 "DATAIN_CHANNEL_REAL (in the last 64 channels, aligned to whole surfaces)",
+                 align_up(last, f.lanes), (f.channels - 1) % kChannelRealPeriod + 1,
+                 "DATAIN_CHANNEL = " + std::to_string(f.channels));
   const std::string same = "CNA.DATA_SIZE0/1";
   // With packed pixels some programs have the width with, others without alignment here.
   if (!c.packed.is_on) {
-    expect_equal(v, r::fc_data_size0::kOffset, "DMA_WIDTH",
-                 v.raw(r::fc_data_size0::kOffset, r::fc_data_size0::kDmaWidth), f.width, same);
+    v.expect_equal(r::fc_data_size0::kOffset, "DMA_WIDTH",
+                   v.raw(r::fc_data_size0::kOffset, r::fc_data_size0::kDmaWidth), f.width, same);
   }
-  expect_equal(v, r::fc_data_size0::kOffset, "DMA_HEIGHT",
-               v.raw(r::fc_data_size0::kOffset, r::fc_data_size0::kDmaHeight), f.height, same);
-  expect_equal(v, r::fc_data_size1::kOffset, "DMA_CHANNEL",
-               v.raw(r::fc_data_size1::kOffset, r::fc_data_size1::kDmaChannel), f.channels, same);
+  v.expect_equal(r::fc_data_size0::kOffset, "DMA_HEIGHT",
+                 v.raw(r::fc_data_size0::kOffset, r::fc_data_size0::kDmaHeight), f.height, same);
+  v.expect_equal(r::fc_data_size1::kOffset, "DMA_CHANNEL",
+                 v.raw(r::fc_data_size1::kOffset, r::fc_data_size1::kDmaChannel), f.channels, same);
   f.address = v.word(r::feature_data_addr::kOffset);
   if (c.packed.is_on) {
     decode_packed_feature(v, c, &f);
@@ -140,10 +123,7 @@ FeatureCube decode_feature(const BlockView& v, const CnaConfig& c) {
             "a row pitch of " + std::to_string(f.line_pitch) + " bytes is less than the " +
                 std::to_string(f.width * kAtomBytes) + " bytes of a row");
   }
-  if (f.address % kAtomBytes != 0) {
-    v.fault(fault::kMisalignedAddress, r::feature_data_addr::kOffset, nullptr,
-            "address " + hex(f.address) + " must be a multiple of 16");
-  }
+  f.address = v.atom_address(r::feature_data_addr::kOffset);
   return f;
 }
 
@@ -161,21 +141,16 @@ WeightBlock decode_weights(const BlockView& v, const CnaConfig& c) {
   require_positive(v, r::weight_size2::kOffset, "WEIGHT_WIDTH", w.kw);
   require_positive(v, r::weight_size2::kOffset, "WEIGHT_KERNELS", w.kernels);
   if (is_depthwise) {
-    require_equal(v, r::weight_size2::kOffset, "WEIGHT_KERNELS", w.kernels, 1, "depthwise mode");
+    v.require_equal(r::weight_size2::kOffset, "WEIGHT_KERNELS", w.kernels, 1, "depthwise mode");
   }
-  require_equal(v, r::weight_size1::kOffset, "WEIGHT_BYTES_PER_KERNEL", w.bytes_per_kernel,
-                uint64_t{w.kh} * w.kw * channels * element,
-                "a kernel of " + std::to_string(w.kh) + "x" + std::to_string(w.kw) + "x" +
-                    std::to_string(channels) + " stored " + element_name(c.element));
-  require_equal(
-      v, r::weight_size0::kOffset, "WEIGHT_BYTES", w.bytes,
-      uint64_t{w.bytes_per_kernel} * w.kernels,
+  v.require_equal(r::weight_size1::kOffset, "WEIGHT_BYTES_PER_KERNEL", w.bytes_per_kernel,
+                  uint64_t{w.kh} * w.kw * channels * element,
+                  "a kernel of " + std::to_string(w.kh) + "x" + std::to_string(w.kw) + "x" +
+                      std::to_string(channels) + " stored " + element_name(c.element));
+  v.require_equal(
+      r::weight_size0::kOffset, "WEIGHT_BYTES", w.bytes, uint64_t{w.bytes_per_kernel} * w.kernels,
       std::to_string(w.kernels) + " kernels of " + std::to_string(w.bytes_per_kernel) + " bytes");
-  w.address = v.word(r::dcomp_addr0::kOffset);
-  if (w.address % kAtomBytes != 0) {
-    v.fault(fault::kMisalignedAddress, r::dcomp_addr0::kOffset, nullptr,
-            "address " + hex(w.address) + " must be a multiple of 16");
-  }
+  w.address = v.atom_address(r::dcomp_addr0::kOffset);
   return w;
 }
 

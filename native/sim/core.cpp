@@ -10,14 +10,6 @@ namespace r = regs::core;
 // Products of int8 are at most 2^14; more of them than this could leave the int32 accumulator.
 constexpr uint64_t kMaxProducts = (uint64_t{1} << 31) / (128 * 128) - 1;
 
-void require_equal(const BlockView& v, uint16_t offset, const char* field, int64_t value,
-                   int64_t expected, const char* because) {
-  if (value == expected) return;
-  v.fault(
-      fault::kInconsistentSizes, offset, field,
-      "is " + std::to_string(value) + " but " + because + " makes it " + std::to_string(expected));
-}
-
 uint32_t align_up(uint32_t value, uint32_t unit) { return (value + unit - 1) / unit * unit; }
 
 }  // namespace
@@ -26,29 +18,29 @@ CoreConfig decode_core(const BlockView& v, const CnaConfig& cna, const DpuConfig
   const uint16_t misc = r::misc_cfg::kOffset;
   v.only(misc, r::misc_cfg::kSoftGating, 0, "SOFT_GATING", "gating");
   CoreConfig c;
-  require_equal(v, misc, "PROC_PRECISION", v.raw(misc, r::misc_cfg::kProcPrecision),
-                static_cast<int64_t>(cna.element), "CNA.CONV_CON1.PROC_PRECISION");
+  v.require_equal(misc, "PROC_PRECISION", v.raw(misc, r::misc_cfg::kProcPrecision),
+                  static_cast<int64_t>(cna.element), "CNA.CONV_CON1.PROC_PRECISION");
   c.sums_inputs = v.raw(misc, r::misc_cfg::kQdEn) != 0;
   const bool depthwise = v.raw(misc, r::misc_cfg::kDwEn) != 0;
-  require_equal(v, misc, "DW_EN", depthwise, cna.is_depthwise, "CNA.CONV_CON1.CONV_MODE");
-  require_equal(v, misc, "DW_EN", depthwise, dpu.is_depthwise, "DPU.FEATURE_MODE_CFG.CONV_MODE");
+  v.require_equal(misc, "DW_EN", depthwise, cna.is_depthwise, "CNA.CONV_CON1.CONV_MODE");
+  v.require_equal(misc, "DW_EN", depthwise, dpu.is_depthwise, "DPU.FEATURE_MODE_CFG.CONV_MODE");
   const uint32_t height = v.value(r::dataout_size_0::kOffset, r::dataout_size_0::kDataoutHeight);
   const uint32_t width = v.value(r::dataout_size_0::kOffset, r::dataout_size_0::kDataoutWidth);
   const uint32_t channels = v.value(r::dataout_size_1::kOffset, r::dataout_size_1::kDataoutChannel);
-  require_equal(v, r::dataout_size_0::kOffset, "DATAOUT_HEIGHT + 1", height, cna.out_height,
-                "CNA.DATA_SIZE2/3");
-  require_equal(v, r::dataout_size_0::kOffset, "DATAOUT_WIDTH + 1", width, cna.out_width,
-                "CNA.DATA_SIZE2/3");
+  v.require_equal(r::dataout_size_0::kOffset, "DATAOUT_HEIGHT + 1", height, cna.out_height,
+                  "CNA.DATA_SIZE2/3");
+  v.require_equal(r::dataout_size_0::kOffset, "DATAOUT_WIDTH + 1", width, cna.out_width,
+                  "CNA.DATA_SIZE2/3");
   const uint32_t cube =
       align_up(cna.is_depthwise ? cna.feature.channels : cna.weights.kernels, cna.group());
-  require_equal(v, r::dataout_size_1::kOffset, "DATAOUT_CHANNEL + 1", channels, cube,
-                cna.is_depthwise ? "CNA.DATA_SIZE1.DATAIN_CHANNEL in whole groups"
-                                 : "CNA.WEIGHT_SIZE2.WEIGHT_KERNELS in whole groups");
+  v.require_equal(r::dataout_size_1::kOffset, "DATAOUT_CHANNEL + 1", channels, cube,
+                  cna.is_depthwise ? "CNA.DATA_SIZE1.DATAIN_CHANNEL in whole groups"
+                                   : "CNA.WEIGHT_SIZE2.WEIGHT_KERNELS in whole groups");
   const char* dpu_cube = "DPU.DATA_CUBE_*";
-  require_equal(v, r::dataout_size_0::kOffset, "DATAOUT_HEIGHT + 1", height, dpu.height, dpu_cube);
-  require_equal(v, r::dataout_size_0::kOffset, "DATAOUT_WIDTH + 1", width, dpu.width, dpu_cube);
-  require_equal(v, r::dataout_size_1::kOffset, "DATAOUT_CHANNEL + 1", channels, dpu.channels,
-                dpu_cube);
+  v.require_equal(r::dataout_size_0::kOffset, "DATAOUT_HEIGHT + 1", height, dpu.height, dpu_cube);
+  v.require_equal(r::dataout_size_0::kOffset, "DATAOUT_WIDTH + 1", width, dpu.width, dpu_cube);
+  v.require_equal(r::dataout_size_1::kOffset, "DATAOUT_CHANNEL + 1", channels, dpu.channels,
+                  dpu_cube);
   c.truncate = v.raw(r::clip_truncate::kOffset, r::clip_truncate::kClipTruncate);
   if (dpu.ow != Operand::kOff && !c.sums_inputs) {
     v.fault(fault::kOperandNotFetched, misc, "QD_EN",

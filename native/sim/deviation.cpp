@@ -5,6 +5,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "chip/registers_gen.h"
+
 namespace rk3588::sim {
 namespace {
 
@@ -29,9 +31,14 @@ constexpr Name kNames[] = {
 constexpr int32_t kSpike = 128;   // units of an entry, as reported
 constexpr int32_t kNearZero = 2;  // entries on either side of the value 0
 constexpr int kTables = 2;
+constexpr uint16_t kPointerOffset = 0x004;  // S_POINTER of a block, which no group holds
+constexpr uint32_t kPointerClear = 0x30;
+constexpr char kHangs[] = ":hangs";
+constexpr uint64_t kResultBuffer = 2;  // a number that stands for memory that tasks write
 
-bool has(const std::vector<Deviation>& deviations, Deviation wanted) {
-  return std::find(deviations.begin(), deviations.end(), wanted) != deviations.end();
+bool has(const Deviations& deviations, Deviation wanted) {
+  const std::vector<Deviation>& known = deviations.known;
+  return std::find(known.begin(), known.end(), wanted) != known.end();
 }
 
 // Writes all entries of both tables.
@@ -59,29 +66,100 @@ int32_t spiked(const LutTables& tables, int table, uint32_t index) {
   return std::min<int32_t>(entry + kSpike, INT16_MAX);
 }
 
+// What a task leaves in the register of a setting; 0 in those of blocks that it does not start.
+uint32_t word_of(const RegisterFile& registers, uint32_t enable_mask,
+                 const FeatureSetting& setting) {
+  namespace regs = sim::regs;
+  struct Place {
+    uint16_t target;
+    uint32_t bit;
+    Block block;
+  };
+  constexpr Place kPlaces[] = {{regs::cna::kTarget, 0x01, Block::kCna},
+                               {regs::core::kTarget, 0x04, Block::kCore},
+                               {regs::dpu::kTarget, 0x08, Block::kDpu},
+                               {regs::dpu_rdma::kTarget, 0x10, Block::kDpuRdma}};
+  if (setting.target == regs::enable::kTarget) return enable_mask;
+  for (const Place& place : kPlaces) {
+    if (setting.target != place.target || (enable_mask & place.bit) == 0) continue;
+    if ((setting.offset & 0xfff) == kPointerOffset) {
+      return registers.is_cleared(place.block) ? kPointerClear : 0;
+    }
+    return registers.current(place.block).value_or_zero(setting.offset);
+  }
+  return 0;
+}
+
 }  // namespace
 
 DeviationScratch::DeviationScratch() {
   fill(&empty, [](int, uint32_t) { return 0; });
 }
 
-std::vector<Deviation> parse_deviations(const std::string& list) {
-  std::vector<Deviation> found;
+Deviations parse_deviations(const std::string& list) {
+  Deviations found;
   std::istringstream parts(list);
   for (std::string part; std::getline(parts, part, ',');) {
     const auto* name = std::find_if(std::begin(kNames), std::end(kNames),
                                     [&](const Name& item) { return part == item.text; });
-    if (name == std::end(kNames)) {
-      std::string all;
-      for (const Name& item : kNames) all += std::string(all.empty() ? "" : ", ") + item.text;
-      throw std::invalid_argument("\"" + part + "\" is no deviation of a chip; known are " + all);
+    if (name != std::end(kNames)) {
+      found.known.push_back(name->deviation);
+      continue;
     }
-    found.push_back(name->deviation);
+    const size_t colon = part.find(':');
+    const std::string way = colon == std::string::npos ? "" : part.substr(colon);
+    const auto feature = std::find_if(kFeatures.begin(), kFeatures.end(), [&](const Feature& item) {
+      return part.substr(0, colon) == item.name;
+    });
+    if (feature == kFeatures.end() || (!way.empty() && way != kHangs)) {
+      std::string all;
+      for (const Name& item : kNames) all += std::string(", ") + item.text;
+      throw std::invalid_argument("\"" + part +
+                                  "\" is no deviation of a chip; known are a feature, a feature "
+                                  "with :hangs" +
+                                  all);
+    }
+    (way.empty() ? found.absent : found.hanging).set(feature - kFeatures.begin());
   }
   return found;
 }
 
-void deviate(const std::vector<Deviation>& deviations, bool is_kicked, DeviationScratch* scratch,
+FeatureSet features_of_task(const RegisterFile& registers, uint32_t enable_mask,
+                            const FeatureTrace& trace) {
+  namespace dpu = regs::dpu;
+  const RegisterGroup& current = registers.current(Block::kDpu);
+  const uint32_t ew = current.value_or_zero(dpu::ew_cfg::kOffset);
+  const bool looks_up =
+      dpu::ew_cfg::kEwBypass.raw(ew) == 0 && dpu::ew_cfg::kEwLutBypass.raw(ew) == 0;
+  const auto value = [&](const FeatureSetting& setting) -> uint64_t {
+    switch (setting.kind) {
+      case FeatureSetting::Kind::kCore:
+        return 0;
+      case FeatureSetting::Kind::kKeepsTable:
+        return looks_up && trace.behind_load != trace.task ? 1 : 0;
+      case FeatureSetting::Kind::kAddress: {
+        const uint32_t address = word_of(registers, enable_mask, setting);
+        return std::any_of(trace.written.begin(), trace.written.end(),
+                           [&](const AddressPattern& pattern) {
+                             return address >= pattern.address &&
+                                    address < pattern.address + pattern.extent();
+                           })
+                   ? kResultBuffer
+                   : 0;
+      }
+      case FeatureSetting::Kind::kField:
+        break;
+    }
+    if (setting.target == dpu::kTarget && setting.offset == dpu::lut_access_cfg::kOffset) {
+      return trace.loads_tables ? 1 : 0;
+    }
+    return word_of(registers, enable_mask, setting) >> setting.lo & setting.mask;
+  };
+  const FeatureSet used = matching_features(value);
+  return looks_up ? used | trace.loader : used;
+}
+
+void deviate(const Deviations& deviations, bool is_kicked, DeviationScratch* scratch,
              TaskPlan* plan) {
   DpuConfig& dpu = plan->dpu;
   if (has(deviations, Deviation::kTableSpikes) && dpu.lut.is_on) {
@@ -116,8 +194,16 @@ void deviate(const std::vector<Deviation>& deviations, bool is_kicked, Deviation
   }
 }
 
-void write_more(const std::vector<Deviation>& deviations, const TaskPlan& plan, Memory& memory,
-                const Position& where) {
+void write_more(const Deviations& deviations, const FeatureSet& used, const TaskPlan& plan,
+                Memory& memory, const Position& where) {
+  if ((used & deviations.absent).any()) {
+    for (const AddressPattern& pattern : plan.writes) {
+      uint8_t* bytes = memory.write(pattern, where, "DPU.DST_BASE_ADDR", "the output");
+      for (uint64_t row = 0; row < pattern.count; ++row) {
+        std::memset(bytes + row * pattern.pitch, 0, pattern.bytes);
+      }
+    }
+  }
   if (!has(deviations, Deviation::kWideWrites) || plan.is_conv || plan.writes.size() % 2 == 0) {
     return;
   }

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "chip/feature_match.h"
+#include "sim/register_file.h"
 #include "sim/task.h"
 
 namespace rk3588::sim {
@@ -22,9 +24,32 @@ enum class Deviation {
   kWideWrites,       // tasks without a convolution write surfaces in pairs
 };
 
-// The deviations of a list like "table:spikes,kept_weights:lost" (features of docs/features.md and
-// what is wrong with them). Throws std::invalid_argument that names all.
-std::vector<Deviation> parse_deviations(const std::string& list);
+// What is wrong with a chip. Of any feature (docs/features.md): tasks that use it write zeros, or
+// never end.
+struct Deviations {
+  std::vector<Deviation> known;
+  FeatureSet absent;
+  FeatureSet hanging;
+  bool empty() const { return known.empty() && absent.none() && hanging.none(); }
+};
+
+// Of a list like "table:spikes,ew_product,kept_weights:hangs": a feature is absent, hangs, or
+// deviates in a way that was reported. Throws std::invalid_argument that names what is known.
+Deviations parse_deviations(const std::string& list);
+
+// What tasks of a run leave behind that says which features the next ones use.
+struct FeatureTrace {
+  int task = 0;
+  bool loads_tables = false;
+  FeatureSet loader;                    // of the last task that loaded tables
+  int behind_load = -1;                 // the task behind the last load of tables
+  std::vector<AddressPattern> written;  // of all tasks so far
+};
+
+// The features that a task uses, from the registers of the blocks that it starts; several_cores is
+// not seen here.
+FeatureSet features_of_task(const RegisterFile& registers, uint32_t enable_mask,
+                            const FeatureTrace& trace);
 
 // Makes of what a task does what such a chip makes of it. `is_kicked`: by itself, so that what a
 // kick loses is lost. `scratch` holds what the plan then points to.
@@ -35,11 +60,11 @@ class DeviationScratch {
   LutTables spiked;
   LutTables empty;
 };
-void deviate(const std::vector<Deviation>& deviations, bool is_kicked, DeviationScratch* scratch,
+void deviate(const Deviations& deviations, bool is_kicked, DeviationScratch* scratch,
              TaskPlan* plan);
 
-// What the task writes besides its output, after it ran.
-void write_more(const std::vector<Deviation>& deviations, const TaskPlan& plan, Memory& memory,
-                const Position& where);
+// What the task writes besides its output, or instead of it, after it ran.
+void write_more(const Deviations& deviations, const FeatureSet& used, const TaskPlan& plan,
+                Memory& memory, const Position& where);
 
 }  // namespace rk3588::sim

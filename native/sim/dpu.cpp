@@ -34,23 +34,6 @@ void refuse_unsupported(const BlockView& v) {
          "an undocumented value");
 }
 
-void require_equal(const BlockView& v, uint16_t offset, const char* field, int64_t value,
-                   int64_t expected, const std::string& because) {
-  if (value == expected) return;
-  v.fault(
-      fault::kInconsistentSizes, offset, field,
-      "is " + std::to_string(value) + " but " + because + " makes it " + std::to_string(expected));
-}
-
-// Registers that compute nothing here: their deviation may be downgraded.
-void expect_equal(const BlockView& v, uint16_t offset, const char* field, int64_t value,
-                  int64_t expected, const std::string& because) {
-  if (value == expected) return;
-  v.complain(
-      fault::kInconsistentSizes, offset, field,
-      "is " + std::to_string(value) + " but " + because + " makes it " + std::to_string(expected));
-}
-
 // Channels of a group of outputs. SIZE_E is the number of surfaces that a group fills, minus one.
 uint32_t group_channels(const DpuConfig& c, const Chip& chip) {
   if (c.is_flying) return c.lanes * c.surfaces_per_group;
@@ -76,8 +59,8 @@ void decode_cube(const BlockView& v, const Chip& chip, DpuConfig* c) {
                 " of CHANNEL");
   }
   const std::string same = "DPU.DATA_CUBE_*";
-  expect_equal(v, r::wdma_size_0::kOffset, "CHANNEL_WDMA + 1",
-               v.value(r::wdma_size_0::kOffset, r::wdma_size_0::kChannelWdma), c->channels, same);
+  v.expect_equal(r::wdma_size_0::kOffset, "CHANNEL_WDMA + 1",
+                 v.value(r::wdma_size_0::kOffset, r::wdma_size_0::kChannelWdma), c->channels, same);
   c->write_height = v.value(r::wdma_size_1::kOffset, r::wdma_size_1::kHeightWdma);
   c->write_width = v.value(r::wdma_size_1::kOffset, r::wdma_size_1::kWidthWdma);
   const uint64_t pixels = uint64_t{c->channels / group} * c->height * c->width;
@@ -106,9 +89,9 @@ void decode_surfaces_per_group(const BlockView& v, const Chip& chip, DpuConfig* 
   const bool changes_type = element_bytes(c->out_element) != (c->computes_in_float() ? 2u : 1u);
   if (changes_type) expected = v.raw(offset, r::bs_ow_cfg::kSizeE0);
   const std::string because = "the mode (dense 1, depthwise 3, flying SIZE_E_0)";
-  require_equal(v, offset, "SIZE_E_0", v.raw(offset, r::bs_ow_cfg::kSizeE0), expected, because);
-  require_equal(v, offset, "SIZE_E_1", v.raw(offset, r::bs_ow_cfg::kSizeE1), expected, because);
-  require_equal(v, offset, "SIZE_E_2", v.raw(offset, r::bs_ow_cfg::kSizeE2), expected, because);
+  v.require_equal(offset, "SIZE_E_0", v.raw(offset, r::bs_ow_cfg::kSizeE0), expected, because);
+  v.require_equal(offset, "SIZE_E_1", v.raw(offset, r::bs_ow_cfg::kSizeE1), expected, because);
+  v.require_equal(offset, "SIZE_E_2", v.raw(offset, r::bs_ow_cfg::kSizeE2), expected, because);
   c->surfaces_per_group = expected + 1;
 }
 
@@ -139,11 +122,7 @@ void check_disjoint(const BlockView& v, const DpuConfig& c) {
 }
 
 void decode_target(const BlockView& v, DpuConfig* c) {
-  c->dst = v.word(r::dst_base_addr::kOffset);
-  if (c->dst % kAtomBytes != 0) {
-    v.fault(fault::kMisalignedAddress, r::dst_base_addr::kOffset, nullptr,
-            "address " + hex(c->dst) + " must be a multiple of 16");
-  }
+  c->dst = v.atom_address(r::dst_base_addr::kOffset);
   const uint32_t notch_0 =
       v.raw(r::data_cube_notch_addr::kOffset, r::data_cube_notch_addr::kNotchAddr0);
   const uint32_t notch_1 =

@@ -32,23 +32,6 @@ void refuse_unsupported(const BlockView& v) {
   v.only(p::misc_ctrl::kOffset, p::misc_ctrl::kSurfLen, 0, "SURF_LEN", "unaligned output");
 }
 
-void require_equal(const BlockView& v, uint16_t offset, const char* field, int64_t value,
-                   int64_t expected, const char* because) {
-  if (value == expected) return;
-  v.fault(
-      fault::kInconsistentSizes, offset, field,
-      "is " + std::to_string(value) + " but " + because + " makes it " + std::to_string(expected));
-}
-
-uint64_t aligned(const BlockView& v, uint16_t offset) {
-  const uint64_t address = v.word(offset);
-  if (address % kAtomBytes != 0) {
-    v.fault(fault::kMisalignedAddress, offset, nullptr,
-            "address " + hex(address) + " must be a multiple of 16");
-  }
-  return address;
-}
-
 void decode_element(const BlockView& ppu, const BlockView& rdma, PoolingConfig* c) {
   c->element =
       static_cast<Element>(ppu.raw(p::data_format::kOffset, p::data_format::kProcPrecision));
@@ -57,10 +40,10 @@ void decode_element(const BlockView& ppu, const BlockView& rdma, PoolingConfig* 
               std::string(element_name(c->element)) +
                   " pooling is not modelled by this simulator; supported are int8 and fp16");
   }
-  require_equal(rdma, d::rdma_data_format::kOffset, "IN_PRECISION",
-                rdma.raw(d::rdma_data_format::kOffset, d::rdma_data_format::kInPrecision),
-                c->element == Element::kInt8 ? kRead8Bit : kRead16Bit,
-                "PPU.DATA_FORMAT.PROC_PRECISION");
+  rdma.require_equal(d::rdma_data_format::kOffset, "IN_PRECISION",
+                     rdma.raw(d::rdma_data_format::kOffset, d::rdma_data_format::kInPrecision),
+                     c->element == Element::kInt8 ? kRead8Bit : kRead16Bit,
+                     "PPU.DATA_FORMAT.PROC_PRECISION");
 }
 
 void decode_sizes(const BlockView& v, const BlockView& rdma, PoolingConfig* c) {
@@ -72,18 +55,20 @@ void decode_sizes(const BlockView& v, const BlockView& rdma, PoolingConfig* c) {
   const auto channels = static_cast<uint32_t>(
       v.value(p::data_cube_in_channel::kOffset, p::data_cube_in_channel::kCubeInChannel));
   const char* same = "PPU.DATA_CUBE_IN_*";
-  require_equal(
-      v, p::data_cube_out_channel::kOffset, "CUBE_OUT_CHANNEL + 1",
+  v.require_equal(
+      p::data_cube_out_channel::kOffset, "CUBE_OUT_CHANNEL + 1",
       v.value(p::data_cube_out_channel::kOffset, p::data_cube_out_channel::kCubeOutChannel),
       channels, same);
-  require_equal(rdma, d::rdma_cube_in_width::kOffset, "CUBE_IN_WIDTH + 1",
-                rdma.value(d::rdma_cube_in_width::kOffset, d::rdma_cube_in_width::kCubeInWidth),
-                c->in_width, same);
-  require_equal(rdma, d::rdma_cube_in_height::kOffset, "CUBE_IN_HEIGHT + 1",
-                rdma.value(d::rdma_cube_in_height::kOffset, d::rdma_cube_in_height::kCubeInHeight),
-                c->in_height, same);
-  require_equal(
-      rdma, d::rdma_cube_in_channel::kOffset, "CUBE_IN_CHANNEL + 1",
+  rdma.require_equal(
+      d::rdma_cube_in_width::kOffset, "CUBE_IN_WIDTH + 1",
+      rdma.value(d::rdma_cube_in_width::kOffset, d::rdma_cube_in_width::kCubeInWidth), c->in_width,
+      same);
+  rdma.require_equal(
+      d::rdma_cube_in_height::kOffset, "CUBE_IN_HEIGHT + 1",
+      rdma.value(d::rdma_cube_in_height::kOffset, d::rdma_cube_in_height::kCubeInHeight),
+      c->in_height, same);
+  rdma.require_equal(
+      d::rdma_cube_in_channel::kOffset, "CUBE_IN_CHANNEL + 1",
       rdma.value(d::rdma_cube_in_channel::kOffset, d::rdma_cube_in_channel::kCubeInChannel),
       channels, same);
   const uint32_t lanes = kAtomBytes / element_bytes(c->element);
@@ -243,7 +228,7 @@ PoolingConfig decode_pooling(const BlockView& ppu, const BlockView& rdma) {
     c.recip_h =
         ppu.raw(p::recip_kernel_height::kOffset, p::recip_kernel_height::kRecipKernelHeight);
   }
-  c.src = aligned(rdma, d::rdma_src_base_addr::kOffset);
+  c.src = rdma.atom_address(d::rdma_src_base_addr::kOffset);
   c.src_line_pitch =
       rdma.value(d::rdma_src_line_stride::kOffset, d::rdma_src_line_stride::kSrcLineStride);
   c.src_surface_pitch =
@@ -252,7 +237,7 @@ PoolingConfig decode_pooling(const BlockView& ppu, const BlockView& rdma) {
     rdma.fault(fault::kInconsistentSizes, d::rdma_src_line_stride::kOffset, nullptr,
                "a row pitch of " + std::to_string(c.src_line_pitch) + " bytes is less than a row");
   }
-  c.dst = aligned(ppu, p::dst_base_addr::kOffset);
+  c.dst = ppu.atom_address(p::dst_base_addr::kOffset);
   const uint32_t notch = ppu.raw(mode, p::operation_mode_cfg::kNotchAddr);
   c.dst_line_pitch = (uint64_t{c.out_width} + notch) * kAtomBytes;
   c.dst_surface_pitch = ppu.value(p::dst_surf_stride::kOffset, p::dst_surf_stride::kDstSurfStride);

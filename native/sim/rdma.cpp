@@ -5,6 +5,7 @@ namespace {
 
 namespace r = regs::dpu_rdma;
 
+constexpr char kCube[] = "DPU.DATA_CUBE_*";
 constexpr uint32_t kUseAlu = 1;
 constexpr uint32_t kUseMul = 4;
 constexpr uint32_t kUseAll = 7;  // ALU | OW | MUL
@@ -30,23 +31,6 @@ void refuse_unsupported(const BlockView& v) {
   v.only(erdma, r::rdma_erdma_cfg::kErdmaNonalign, 0, "ERDMA_NONALIGN", "unaligned reading");
 }
 
-void expect_equal(const BlockView& v, uint16_t offset, const char* field, int64_t value,
-                  int64_t expected) {
-  if (value == expected) return;
-  v.complain(
-      fault::kInconsistentSizes, offset, field,
-      "is " + std::to_string(value) + " but DPU.DATA_CUBE_* makes it " + std::to_string(expected));
-}
-
-uint64_t aligned_address(const BlockView& v, uint16_t offset) {
-  const uint64_t address = v.word(offset);
-  if (address % kAtomBytes != 0) {
-    v.fault(fault::kMisalignedAddress, offset, nullptr,
-            "address " + hex(address) + " must be a multiple of 16");
-  }
-  return address;
-}
-
 OperandData operand_data(uint32_t use) {
   return use == kUseAlu ? OperandData::kSummands : OperandData::kMultipliers;
 }
@@ -61,7 +45,7 @@ void decode_brdma(const BlockView& v, RdmaConfig* c) {
                 "int16 multipliers) and 7 (blocks of 8 channels)");
   }
   c->bs_data = use == kUseAll ? OperandData::kBlocks : operand_data(use);
-  c->bs_address = aligned_address(v, r::rdma_bs_base_addr::kOffset);
+  c->bs_address = v.atom_address(r::rdma_bs_base_addr::kOffset);
 }
 
 void decode_nrdma(const BlockView& v, RdmaConfig* c) {
@@ -74,7 +58,7 @@ void decode_nrdma(const BlockView& v, RdmaConfig* c) {
                 "4 (dense int16 multipliers)");
   }
   c->bn_data = operand_data(use);
-  c->bn_address = aligned_address(v, r::rdma_bn_base_addr::kOffset);
+  c->bn_address = v.atom_address(r::rdma_bn_base_addr::kOffset);
 }
 
 void decode_ew_read(const BlockView& v, RdmaConfig* c) {
@@ -95,7 +79,7 @@ void decode_ew_read(const BlockView& v, RdmaConfig* c) {
                 ") is not modelled by this simulator; supported are 1 to 3 (8, 16 and 32 bits)");
   }
   c->ew_shape.element_bytes = 1u << (size - kSize8Bit);
-  c->ew_address = aligned_address(v, r::rdma_ew_base_addr::kOffset);
+  c->ew_address = v.atom_address(r::rdma_ew_base_addr::kOffset);
 }
 
 // Known programs give the operand's pitch twice: as the whole, and as the notch behind the tile's
@@ -116,10 +100,7 @@ void check_ew_stride(const BlockView& v, const RdmaConfig& c) {
     expected = c.ew_shape.surface_pitch / surfaces;
     because = "DPU_RDMA.RDMA_EW_SURF_NOTCH";
   }
-  if (stride == expected) return;
-  v.complain(
-      fault::kInconsistentSizes, offset, nullptr,
-      "is " + std::to_string(stride) + " but " + because + " makes it " + std::to_string(expected));
+  v.expect_equal(offset, nullptr, stride, expected, because);
 }
 
 void decode_main_read(const BlockView& v, bool is_conv, RdmaConfig* c) {
@@ -233,18 +214,18 @@ RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& dpu, bool is_conv) {
     v.fault(fault::kInvalidValue, mode, "FLYING_MODE",
             is_conv ? "is 1 in a convolution; it needs 0" : "is 0 without CNA; it needs 1");
   }
-  expect_equal(v, mode, "CONV_MODE", v.raw(mode, r::rdma_feature_mode_cfg::kConvMode),
-               dpu.is_depthwise ? 3 : 0);
+  v.expect_equal(mode, "CONV_MODE", v.raw(mode, r::rdma_feature_mode_cfg::kConvMode),
+                 dpu.is_depthwise ? 3 : 0, kCube);
   // The types of the main operand say nothing where it is not read.
   if (v.raw(mode, r::rdma_feature_mode_cfg::kMrdmaDisable) == 0) {
-    expect_equal(v, mode, "IN_PRECISION", v.raw(mode, r::rdma_feature_mode_cfg::kInPrecision),
-                 static_cast<int64_t>(dpu.declared_in));
-    expect_equal(v, mode, "PROC_PRECISION", v.raw(mode, r::rdma_feature_mode_cfg::kProcPrecision),
-                 static_cast<int64_t>(dpu.proc));
+    v.expect_equal(mode, "IN_PRECISION", v.raw(mode, r::rdma_feature_mode_cfg::kInPrecision),
+                   static_cast<int64_t>(dpu.declared_in), kCube);
+    v.expect_equal(mode, "PROC_PRECISION", v.raw(mode, r::rdma_feature_mode_cfg::kProcPrecision),
+                   static_cast<int64_t>(dpu.proc), kCube);
   }
-  expect_equal(v, r::rdma_data_cube_channel::kOffset, "CHANNEL + 1",
-               v.value(r::rdma_data_cube_channel::kOffset, r::rdma_data_cube_channel::kChannel),
-               dpu.channels);
+  v.expect_equal(r::rdma_data_cube_channel::kOffset, "CHANNEL + 1",
+                 v.value(r::rdma_data_cube_channel::kOffset, r::rdma_data_cube_channel::kChannel),
+                 dpu.channels, kCube);
   c.src = decode_main_shape(v, dpu);
   decode_brdma(v, &c);
   decode_nrdma(v, &c);
@@ -255,7 +236,7 @@ RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& dpu, bool is_conv) {
             "is 0 but DPU.FEATURE_MODE_CFG.COMB_USE is 1");
   }
   if (c.reads_main || c.combined) {
-    c.src_address = aligned_address(v, r::rdma_src_base_addr::kOffset);
+    c.src_address = v.atom_address(r::rdma_src_base_addr::kOffset);
   }
   if (c.ew == EwRead::kPerPixel) {
     const uint32_t bytes = c.ew_shape.element_bytes;

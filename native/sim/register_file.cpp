@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "chip/chip_gen.h"
+
 namespace rk3588::sim {
 namespace {
 
@@ -18,6 +20,11 @@ const regs::Register* lower_bound(uint32_t target, uint32_t offset) {
       [](const regs::Register& reg, const std::pair<uint32_t, uint32_t>& key) {
         return reg.target != key.first ? reg.target < key.first : reg.offset < key.second;
       });
+}
+
+std::string differs(int64_t value, int64_t expected, const std::string& because) {
+  return "is " + std::to_string(value) + " but " + because + " makes it " +
+         std::to_string(expected);
 }
 
 }  // namespace
@@ -81,6 +88,29 @@ void BlockView::only(uint16_t offset, regs::Field field, uint32_t expected, cons
           std::string(meaning) + " (" + std::to_string(found) +
               ") is not modelled by this simulator; supported is " + std::to_string(expected));
   }
+}
+
+void BlockView::require_equal(uint16_t offset, const char* field_name, int64_t value,
+                              int64_t expected, const std::string& because) const {
+  if (value != expected) {
+    fault(fault::kInconsistentSizes, offset, field_name, differs(value, expected, because));
+  }
+}
+
+void BlockView::expect_equal(uint16_t offset, const char* field_name, int64_t value,
+                             int64_t expected, const std::string& because) const {
+  if (value != expected) {
+    complain(fault::kInconsistentSizes, offset, field_name, differs(value, expected, because));
+  }
+}
+
+uint64_t BlockView::atom_address(uint16_t offset) const {
+  const uint64_t address = word(offset);
+  if (address % kAtomBytes != 0) {
+    fault(fault::kMisalignedAddress, offset, nullptr,
+          "address " + hex(address) + " must be a multiple of 16");
+  }
+  return address;
 }
 
 }  // namespace rk3588::sim

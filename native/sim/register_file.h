@@ -80,6 +80,14 @@ class BlockView {
   // A fault, or in the lenient mode a line of the report.
   void complain(const char* kind, uint16_t offset, const char* field_name,
                 const std::string& detail) const;
+  // InconsistentSizes unless a field has the value that follows from `because`. Registers that
+  // compute nothing here are expected to: their deviation may be downgraded.
+  void require_equal(uint16_t offset, const char* field_name, int64_t value, int64_t expected,
+                     const std::string& because) const;
+  void expect_equal(uint16_t offset, const char* field_name, int64_t value, int64_t expected,
+                    const std::string& because) const;
+  // An address of atoms. Throws Fault MisalignedAddress.
+  uint64_t atom_address(uint16_t offset) const;
   const Position& where() const { return *where_; }
 
  private:
@@ -109,6 +117,7 @@ class RegisterFile {
     ping_pong_[static_cast<int>(block)] = false;
     pointer_[static_cast<int>(block)] = 0;
   }
+  bool is_cleared(Block block) const { return !ping_pong_[static_cast<int>(block)]; }
   int group(Block block) const { return pointer_[static_cast<int>(block)]; }
   // Whether the running task needed a register that only tasks before it wrote.
   bool inherits() const {

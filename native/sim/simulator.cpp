@@ -92,6 +92,7 @@ struct Simulator::Impl {
     LutTables tables;
     Cbuf cbuf;
     RunFacts facts;
+    FeatureTrace features;  // only with deviations
     int task = 0;
     explicit Run(Span<const Region> regions) : memory(regions) {}
   };
@@ -114,7 +115,11 @@ struct Simulator::Impl {
                      &run.facts.writes);
         bound_writes(&run.facts, 2 * kMostWrites);
       }
-      if (!deviations.empty()) deviate(deviations, !is_chained(), scratch.get(), &plan);
+      FeatureSet used;
+      if (!deviations.empty()) {
+        used = note_features(run, end.enable_mask, plan, where);
+        deviate(deviations, !is_chained(), scratch.get(), &plan);
+      }
       if (settings.dry_run) {
         // All checks are done.
       } else if (settings.plain) {
@@ -122,7 +127,7 @@ struct Simulator::Impl {
       } else {
         fast.run(plan);
       }
-      if (!deviations.empty()) write_more(deviations, plan, run.memory, where);
+      if (!deviations.empty()) write_more(deviations, used, plan, run.memory, where);
     }
     for (const auto& [bit, block] : {std::pair{kEnableCna, Block::kCna},
                                      {kEnableCore, Block::kCore},
@@ -134,6 +139,24 @@ struct Simulator::Impl {
     }
     ++run.task;
     return end;
+  }
+
+  // The features that a task uses. Throws Fault if one of them hangs.
+  FeatureSet note_features(Run& run, uint32_t enable_mask, const TaskPlan& plan,
+                           const Position& where) {
+    FeatureTrace& trace = run.features;
+    trace.task = run.task;
+    trace.loads_tables = run.tables.is_whole_load();
+    const FeatureSet used = features_of_task(run.registers, enable_mask, trace);
+    if (trace.loads_tables) {
+      trace.behind_load = run.task + 1;
+      trace.loader = used;
+    }
+    if ((used & deviations.hanging).any()) {
+      raise(fault::kNeverCompletes, where, "PC.INTERRUPT_MASK", "this chip never ends such a task");
+    }
+    trace.written.insert(trace.written.end(), plan.writes.begin(), plan.writes.end());
+    return used;
   }
 
   bool is_chained() const {
@@ -286,7 +309,7 @@ struct Simulator::Impl {
   Settings settings;
   ThreadPool pool;
   FastPath fast;
-  std::vector<Deviation> deviations;
+  Deviations deviations;
   std::unique_ptr<DeviationScratch> scratch;  // only with deviations
 };
 

@@ -181,7 +181,7 @@ def test_unknown_variables_are_refused_by_both(
 def test_an_option_that_does_not_steer_the_compiler_is_used_without_python() -> None:
     text = (LOADER / "native_options.cpp").read_text(encoding="utf-8")
     used = set(re.findall(r'texts\.at\("(\w+)"\)', text))
-    compiling = {o.key for o in OPTIONS if o.changes_programs} | {"cache_dir"}
+    compiling = {o.key for o in OPTIONS if o.changes_programs}
     assert used == set(OPTIONS_BY_KEY) - compiling
 
 

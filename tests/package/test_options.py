@@ -25,7 +25,7 @@ def test_design_lists_every_key() -> None:
     assert set(OPTIONS_BY_KEY) == {
         "device", "cores", "split_rows", "numerics", "cache_dir", "min_nodes", "max_partitions",
         "only_faster", "deny_ops", "strict",
-        "timeout_ms", "verify", "log_level",
+        "timeout_ms", "verify", "prove", "log_level",
     }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ FLOORS = (
     ("chip", "model", "options"),
     ("lower",),
     ("ops", "npu"),
-    ("partition", "compile"),
+    ("evidence", "partition", "compile"),
     ("host",),
     ("vision", "insight", "conformance"),
     ("__init__", "cli", "__main__"),
@@ -32,7 +32,7 @@ NATIVE_FLOORS = (
     ("sim",),
     ("host", "rocket", "rknpu"),
     ("program",),
-    ("tflite",),
+    ("evidence", "tflite"),
     ("python", "loader", "board", "fuzz"),
 )
 

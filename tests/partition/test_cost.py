@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import conv_model
+from delegate.conformance.builder import ModelBuilder, conv_model, layers
+from delegate.model.graph import DType, Graph, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 from delegate.partition.cost import PartitionCost, slower_partitions
@@ -50,7 +51,7 @@ def test_never_slower_than_the_cpu_alone_or_one_partition(case, times, fixed):
         assert chosen <= total([alone])
 
 
-def test_a_tiny_layer_stays_on_the_cpu_only_if_asked():
+def test_a_model_of_one_tiny_layer_stays_on_the_cpu_only_if_asked():
     graph = read_graph(conv_model(np.random.default_rng(1), 4, 4, 3, 8, 3, 3))
     assert compile_model(graph, Options()).delegated_nodes == 1
     result = compile_model(graph, Options.from_mapping({"only_faster": "true"}, {}))
@@ -58,6 +59,44 @@ def test_a_tiny_layer_stays_on_the_cpu_only_if_asked():
     (rejection,) = result.rejections
     assert rejection.rule == "partition_faster_on_npu"
     assert " us instead of " in rejection.detail
+
+
+def with_tail(size: int) -> Graph:
+    """A convolution, a node of the CPU, and a function of what that gives."""
+    b = ModelBuilder()
+    scaling = Quantization((0.05,), (-3,))
+    x = b.input("x", (1, size, size, 16), DType.INT8, scaling)
+    y = layers.conv(b, np.random.default_rng(0), x, 16, layers.Window(3, 3))
+    for name in ("once", "twice"):
+        spec = b.spec(y)
+        z = b.tensor(name, spec.shape, spec.dtype, spec.quantization)
+        b.operator("SOFTMAX" if name == "once" else "RELU", (y,), (z,))
+        y = z
+    b.output(y)
+    return read_graph(b.build())
+
+
+def delegated(graph: Graph, **options: str) -> set[int]:
+    result = compile_model(graph, Options.from_mapping(options, {}))
+    return {node for compiled in result.partitions for node in compiled.partition.nodes}
+
+
+def test_a_partition_that_multiplies_nothing_is_kept_where_there_is_no_other():
+    b = ModelBuilder()
+    x = b.input("x", (1, 2, 2, 16), DType.INT8, Quantization((0.05,), (-3,)))
+    for name, op in (("a", "RELU"), ("b", "SOFTMAX"), ("c", "RELU")):
+        y = b.tensor(name, (1, 2, 2, 16), DType.INT8, Quantization((0.05,), (-3,)))
+        b.operator(op, (x,), (y,))
+        x = y
+    b.output(x)
+    assert delegated(read_graph(b.build())) == {0}
+
+
+def test_a_tail_is_delegated_where_it_is_worth_a_crossing():
+    assert delegated(with_tail(8)) == {0}
+    assert delegated(with_tail(8), only_faster="false") == {0, 2}
+    assert delegated(with_tail(8), only_faster="true") == set()
+    assert delegated(with_tail(200)) == {0, 2}
 
 
 @needs_models

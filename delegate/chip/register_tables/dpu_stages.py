@@ -16,41 +16,49 @@ from delegate.chip.register_model import (
     reg,
 )
 
+
+def _x_registers(base: int, name: str) -> tuple[RegisterSpec, ...]:
+    """Of BS and of BN, which have the same four."""
+    return (
+        reg(
+            base,
+            f"{name}_CFG",
+            f"{name}: which steps run.",
+            bits(19, 16, f"{name}_ALU_ALGO", "operation", AluAlgorithm),
+            bits(8, 8, f"{name}_ALU_SRC", "summand", OperandSource),
+            bit(7, f"{name}_RELUX_EN", "clamp above"),
+            bit(6, f"{name}_RELU_BYPASS", "no clamp at 0"),
+            bit(5, f"{name}_MUL_PRELU", "multiply negative values only"),
+            bit(4, f"{name}_MUL_BYPASS", "no multiplication"),
+            bit(1, f"{name}_ALU_BYPASS", "no addition"),
+            bit(0, f"{name}_BYPASS", "stage off"),
+        ),
+        reg(
+            base + 4,
+            f"{name}_ALU_CFG",
+            f"{name}: summand from a register.",
+            bits(31, 0, f"{name}_ALU_OPERAND", "summand", signed=True),
+        ),
+        reg(
+            base + 8,
+            f"{name}_MUL_CFG",
+            f"{name}: multiplier and shift.",
+            bits(31, 16, f"{name}_MUL_OPERAND", "multiplier", signed=True),
+            bits(13, 8, f"{name}_MUL_SHIFT_VALUE", "right shift of values >= 0"),
+            bits(1, 1, f"{name}_TRUNCATE_SRC", "shift", OperandSource),
+            bits(0, 0, f"{name}_MUL_SRC", "multiplier", OperandSource),
+        ),
+        reg(
+            base + 12,
+            f"{name}_RELUX_CMP_VALUE",
+            f"{name}: upper limit.",
+            bits(31, 0, f"{name}_RELUX_CMP_DAT", "limit", signed=True),
+        ),
+    )
+
+
 STAGE_REGISTERS: tuple[RegisterSpec, ...] = (
-    reg(
-        0x4040,
-        "BS_CFG",
-        "BS: which steps run.",
-        bits(19, 16, "BS_ALU_ALGO", "operation", AluAlgorithm),
-        bits(8, 8, "BS_ALU_SRC", "summand", OperandSource),
-        bit(7, "BS_RELUX_EN", "clamp above"),
-        bit(6, "BS_RELU_BYPASS", "no clamp at 0"),
-        bit(5, "BS_MUL_PRELU", "multiply negative values only"),
-        bit(4, "BS_MUL_BYPASS", "no multiplication"),
-        bit(1, "BS_ALU_BYPASS", "no addition"),
-        bit(0, "BS_BYPASS", "stage off"),
-    ),
-    reg(
-        0x4044,
-        "BS_ALU_CFG",
-        "BS: summand from a register.",
-        bits(31, 0, "BS_ALU_OPERAND", "summand", signed=True),
-    ),
-    reg(
-        0x4048,
-        "BS_MUL_CFG",
-        "BS: multiplier and shift.",
-        bits(31, 16, "BS_MUL_OPERAND", "multiplier", signed=True),
-        bits(13, 8, "BS_MUL_SHIFT_VALUE", "right shift of values >= 0"),
-        bits(1, 1, "BS_TRUNCATE_SRC", "shift", OperandSource),
-        bits(0, 0, "BS_MUL_SRC", "multiplier", OperandSource),
-    ),
-    reg(
-        0x404C,
-        "BS_RELUX_CMP_VALUE",
-        "BS: upper limit.",
-        bits(31, 0, "BS_RELUX_CMP_DAT", "limit", signed=True),
-    ),
+    *_x_registers(0x4040, "BS"),
     reg(
         0x4050,
         "BS_OW_CFG",
@@ -69,40 +77,7 @@ STAGE_REGISTERS: tuple[RegisterSpec, ...] = (
         "OW term from a register: minus the weight zero point.",
         bits(15, 0, "OW_OP", "operand", signed=True),
     ),
-    reg(
-        0x4060,
-        "BN_CFG",
-        "BN: which steps run.",
-        bits(19, 16, "BN_ALU_ALGO", "operation", AluAlgorithm),
-        bits(8, 8, "BN_ALU_SRC", "summand", OperandSource),
-        bit(7, "BN_RELUX_EN", "clamp above"),
-        bit(6, "BN_RELU_BYPASS", "no clamp at 0"),
-        bit(5, "BN_MUL_PRELU", "multiply negative values only"),
-        bit(4, "BN_MUL_BYPASS", "no multiplication"),
-        bit(1, "BN_ALU_BYPASS", "no addition"),
-        bit(0, "BN_BYPASS", "stage off"),
-    ),
-    reg(
-        0x4064,
-        "BN_ALU_CFG",
-        "BN: summand from a register.",
-        bits(31, 0, "BN_ALU_OPERAND", "summand", signed=True),
-    ),
-    reg(
-        0x4068,
-        "BN_MUL_CFG",
-        "BN: multiplier and shift.",
-        bits(31, 16, "BN_MUL_OPERAND", "multiplier", signed=True),
-        bits(13, 8, "BN_MUL_SHIFT_VALUE", "right shift of values >= 0"),
-        bits(1, 1, "BN_TRUNCATE_SRC", "shift", OperandSource),
-        bits(0, 0, "BN_MUL_SRC", "multiplier", OperandSource),
-    ),
-    reg(
-        0x406C,
-        "BN_RELUX_CMP_VALUE",
-        "BN: upper limit.",
-        bits(31, 0, "BN_RELUX_CMP_DAT", "limit", signed=True),
-    ),
+    *_x_registers(0x4060, "BN"),
     reg(
         0x4070,
         "EW_CFG",

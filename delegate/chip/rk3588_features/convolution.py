@@ -61,7 +61,7 @@ CONVOLUTION: Final = (
         "reading fewer columns than the tensor has: LINE_STRIDE counts pixels, rows one at a time",
         Rank.VENDOR,
         "vendor: all 14 tasks that read a part of the columns; without it none does",
-        "whole rows are fetched, in more tasks",
+        "nodes that use it stay on the CPU",
         {"CNA.CONV_CON1.GROUP_LINE_OFF": _ON, "CNA.CONV_CON1.ARGB_IN": (0,)},
         ("that rows are fetched right without the bit is not known",),
     ),

@@ -73,7 +73,7 @@ ELEMENT_WISE: Final = (
         "EW adds a number per channel from memory",
         Rank.VENDOR,
         "vendor: operands that are broadcast",
-        "a constant as large as the tensor is added",
+        "nodes that use it stay on the CPU",
         {
             **_EW_MEMORY,
             **_PER_CHANNEL,
@@ -203,7 +203,7 @@ ELEMENT_WISE: Final = (
         "EW makes values below 0 to 0, behind its operation",
         Rank.VENDOR,
         "vendor: additions with ReLU",
-        "the range of the result clamps",
+        "nodes that use it stay on the CPU",
         {"DPU.EW_CFG.EW_BYPASS": _OFF, "DPU.EW_CFG.EW_RELU_BYPASS": _OFF},
     ),
     Feature(
@@ -211,7 +211,7 @@ ELEMENT_WISE: Final = (
         "EW clamps above, behind its operation",
         Rank.DOCUMENTED,
         "manual",
-        "the range of the result clamps; else the node stays on the CPU",
+        "nodes that use it stay on the CPU",
         {"DPU.EW_CFG.EW_BYPASS": _OFF, "DPU.EW_CFG.EW_RELUX_EN": _ON},
     ),
 )

@@ -15,7 +15,7 @@ OUTPUT: Final = (
         "OUT_CVT rounds ties away from zero",
         Rank.MEASURED,
         "measured by others on 23.8 million elements",
-        "ties to even, within one step",
+        "nodes that use it stay on the CPU",
         {"DPU.OUT_CVT_SHIFT.CVT_ROUND": _ON},
     ),
     Feature(
@@ -39,7 +39,7 @@ OUTPUT: Final = (
         "the DPU skips pixels behind every row that it writes",
         Rank.VENDOR,
         "vendor: enlarging programs",
-        "tiles have whole rows",
+        "nodes that use it stay on the CPU",
         {"DPU.DATA_CUBE_NOTCH_ADDR.NOTCH_ADDR_0": NONZERO},
     ),
     Feature(

@@ -63,7 +63,7 @@ _BS: Final = (
         "BS multiplies by 16 bits of a register; shifts to the right, ties to even",
         Rank.VENDOR,
         "vendor: element-wise operators; rounding measured by others",
-        "one rounding by OUT_CVT",
+        "nodes that use it stay on the CPU",
         {
             "DPU.BS_CFG.BS_BYPASS": _OFF,
             "DPU.BS_CFG.BS_MUL_BYPASS": _OFF,
@@ -88,7 +88,7 @@ _BS: Final = (
         "values below 0 are shifted by a field of their own, in BS and BN",
         Rank.VENDOR,
         "vendor: every per-channel convolution and leaky ReLU",
-        "one rounding by OUT_CVT",
+        "nodes that use it stay on the CPU",
         {"DPU.DATA_FORMAT.BS_MUL_SHIFT_VALUE_NEG": NONZERO},
     ),
     Feature(
@@ -112,7 +112,7 @@ _BN: Final = (
         "BN multiplies by 16 bits of a register, then shifts",
         Rank.VENDOR,
         "vendor: lookup tables",
-        "one rounding by OUT_CVT",
+        "one rounding, within one step",
         {
             **_BN_ON,
             "DPU.BN_CFG.BN_MUL_BYPASS": _OFF,
@@ -140,7 +140,7 @@ _BN: Final = (
         "BN adds a number from a register, behind its multiplication",
         Rank.VENDOR,
         "vendor: activations",
-        "clamps elsewhere",
+        "nodes that use it stay on the CPU",
         {**_BN_ON, "DPU.BN_CFG.BN_ALU_BYPASS": _OFF, "DPU.BN_CFG.BN_ALU_ALGO": (2,)},
     ),
     Feature(
@@ -148,7 +148,7 @@ _BN: Final = (
         "BN makes values below 0 to 0",
         Rank.VENDOR,
         "vendor: ReLU, 201 tasks",
-        "the range of the result clamps",
+        "nodes that use it stay on the CPU",
         {**_BN_ON, "DPU.BN_CFG.BN_RELU_BYPASS": _OFF},
     ),
     Feature(
@@ -156,7 +156,7 @@ _BN: Final = (
         "BN clamps above",
         Rank.VENDOR,
         "vendor: ReLU6",
-        "the range of the result clamps; else the node stays on the CPU",
+        "nodes that use it stay on the CPU",
         {**_BN_ON, "DPU.BN_CFG.BN_RELUX_EN": _ON},
     ),
 )

@@ -7,6 +7,7 @@ largest has n bits less.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -33,3 +34,9 @@ def propose(target: Target) -> Factors | None:
     if bits < bs_shift:
         return None
     return Factors(first, 1, bs_shift, 0, bits - bs_shift)
+
+
+def propose_for_all(target: Target) -> Factors | None:
+    """The same factor for all channels, in a register. ``target`` has one channel, the widest."""
+    found = propose(target)
+    return None if found is None else replace(found, first=int(np.ravel(found.first)[0]))

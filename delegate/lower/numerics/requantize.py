@@ -36,10 +36,12 @@ def requantize(
     output_scale: float,
     output_zero_point: int,
     is_in_parts: bool = False,
+    rounds_in_bn: bool = True,
 ) -> Requantization:
     """``ratios``: real sx * sw_c / sy, one per output channel (all equal if not ``per_channel``);
     ``rounds_once``: the kernel takes them as they are. ``output_zero_point`` in int8.
-    ``is_in_parts``: the sum is made of several, whose ranges are checked on their own. Raises
+    ``is_in_parts``: the sum is made of several, whose ranges are checked on their own.
+    ``rounds_in_bn``: BN may make the first of two roundings, and EW bring units together. Raises
     LoweringError where TensorFlow Lite's int32 could wrap, or no pipeline is within one LSB.
     """
     outputs = activation_range(activation, output_scale, output_zero_point)
@@ -51,7 +53,10 @@ def requantize(
     if not moved.any():
         target = near
     worst = "no stages could be found"
-    for propose in PER_CHANNEL if per_channel else PER_TENSOR:
+    choosers = PER_CHANNEL if per_channel else PER_TENSOR
+    if not rounds_in_bn:
+        choosers = (one_rounding.propose if per_channel else one_rounding.propose_for_all,)
+    for propose in choosers:
         factors = propose(near)
         if factors is None:
             continue

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -95,6 +96,34 @@ void run_tasks(const Job& job, const sim::Settings& settings, const sim::Job& wo
   }
 }
 
+// Cores that cannot work at the same time: RK3588_SIM_BREAK=several_cores, which no simulator of
+// one core can show.
+class Neighbours {
+ public:
+  Neighbours() {
+    const char* deviations = std::getenv("RK3588_SIM_BREAK");
+    const std::string text = deviations == nullptr ? "" : deviations;
+    is_broken_ = text.find("several_cores") != std::string::npos;
+    hangs_ = text.find("several_cores:hangs") != std::string::npos;
+    others_ = running()++;
+    if (is_broken_) sleep_ms(2);  // so that jobs handed over together meet
+  }
+  ~Neighbours() { --running(); }
+  Neighbours(const Neighbours&) = delete;
+  Neighbours& operator=(const Neighbours&) = delete;
+  bool disturb() const { return is_broken_ && (others_ > 0 || running() > 1); }
+  bool hangs() const { return hangs_; }
+
+ private:
+  static std::atomic<int>& running() {
+    static std::atomic<int> count{0};
+    return count;
+  }
+  bool is_broken_ = false;
+  bool hangs_ = false;
+  int others_ = 0;
+};
+
 void core_thread() {
   const Inside inside;
   std::unique_lock<std::mutex> lock(kernel().mutex);
@@ -133,6 +162,7 @@ uint32_t enable_mask(const std::vector<BoPtr>& memory, const TaskRecord& task) {
 }
 
 bool execute(const Job& job, unsigned hang_ms) {
+  const Neighbours neighbours;
   size_t tasks = job.tasks.size();
   bool hangs = false;
   if (job.fate == Fate::kHang) {
@@ -164,7 +194,9 @@ bool execute(const Job& job, unsigned hang_ms) {
     note(std::string("the NPU would hang or fault: ") + fault.what());
     hangs = true;
   }
-  if (job.fate == Fate::kGarbage) spoil(job);
+  const bool is_disturbed = neighbours.disturb();
+  hangs = hangs || (is_disturbed && neighbours.hangs());
+  if (job.fate == Fate::kGarbage || is_disturbed) spoil(job);
   if (hangs) sleep_ms(hang_ms);
   return !hangs;
 }

@@ -1,0 +1,1 @@
+"""Proofs of the hardware's features: tiny programs, and the bytes that they must give."""

@@ -1,0 +1,313 @@
+"""Builds the program of a proof: tasks, their data, and the bytes that they must leave.
+
+A program runs the tasks of its proof, a plain convolution that does without the feature, and the
+tasks again with other memory. Its inputs are constants; its one output is the memory that all
+tasks write, atom by atom, so that what comes back is what the hardware left there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.chip.chip import Chip
+from delegate.chip.element import ATOM_BYTES, Element
+from delegate.evidence import arithmetic
+from delegate.evidence.arithmetic import Whole, column, whole
+from delegate.lower.constants import ConstantPool
+from delegate.lower.task import (
+    BnStage,
+    BsStage,
+    BufferId,
+    BufferSpec,
+    CbufPlan,
+    ConvTask,
+    ElementwiseTask,
+    EwStage,
+    FeatureInput,
+    Layer,
+    LoweredPartition,
+    OutConvert,
+    OutputCube,
+    Ref,
+    Source,
+    TableUse,
+    Task,
+    TensorBinding,
+    Weights,
+)
+from delegate.lower.tiling.geometry import entries_per_row
+from delegate.lower.weights import pack_bias, pack_dense, pack_depthwise
+from delegate.npu.program import Program, build_program
+
+AS_IT_IS = OutConvert(1, 0, 0)
+_LANES = 16
+_SUM_BYTES = 4
+_PRODUCER = "proofs"
+UNTOUCHED = 0
+"""What memory holds that no task writes: gaps between rows."""
+
+Describe = Callable[["Bench"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """``expected``: the program's output, whole."""
+
+    feature: str
+    program: Program
+    expected: bytes
+
+
+def cube(x: npt.ArrayLike) -> bytes:
+    """[channels, height, width] of int8 as NC1HWC2; whole surfaces of channels."""
+    values = np.asarray(x).astype(np.int8)
+    surfaces = values.reshape(-1, _LANES, *values.shape[1:])
+    return surfaces.transpose(0, 2, 3, 1).tobytes()
+
+
+def sums_cube(x: Whole) -> bytes:
+    """The same of int32, whose surfaces have four channels."""
+    surfaces = x.astype("<i4").reshape(-1, _LANES // _SUM_BYTES, *x.shape[1:])
+    return surfaces.transpose(0, 2, 3, 1).tobytes()
+
+
+@dataclass
+class Bench:
+    """Collects tasks and what they must write."""
+
+    chip: Chip
+    constants: ConstantPool = field(default_factory=ConstantPool)
+    tasks: list[Task] = field(default_factory=list)
+    expected: bytearray = field(default_factory=bytearray)
+    uses_tables: bool = False
+
+    def room(self, content: bytes) -> Ref:
+        """Output memory that must hold ``content`` at the end."""
+        place = Ref(BufferId.OUTPUT, len(self.expected))
+        self.expected += content
+        return place
+
+    def conv(
+        self,
+        x: Whole,
+        kernels: npt.ArrayLike,
+        result: Whole,
+        bs: BsStage | None = None,
+        out: OutConvert = AS_IT_IS,
+        *,
+        bias: npt.ArrayLike = (),
+        bn: BnStage | None = None,
+        ew: EwStage | None = None,
+        depthwise: bool = False,
+        source: Ref | None = None,
+        row_pixels: int = 0,
+        surface_pixels: int = 0,
+        pads: tuple[int, int, int] = (0, 0, 0),
+        dilation: tuple[int, int] = (1, 1),
+        spread: int = 1,
+        keeps_weights: bool = False,
+        table: TableUse | None = None,
+        sums: bool = False,
+        target: Ref | None = None,
+        line_pixels: int = 0,
+        surface_bytes: int = 0,
+    ) -> Ref:
+        """A convolution of stride 1; ``result`` is what it must write: [channels, height, width] of
+        int8, or with ``sums`` of int32. ``bs`` None: adds ``bias``. ``source``, ``row_pixels``,
+        ``surface_pixels``: where ``x`` lies already, as a part of a larger map. ``pads``: top, left
+        and the value. Returns where the result lies.
+        """
+        channels, height, width = x.shape
+        groups = self.chip.groups
+        weights = np.asarray(kernels).astype(np.int8)
+        packed = pack_depthwise(weights, 0, groups) if depthwise else pack_dense(weights, 0, groups)
+        count = 1 if depthwise else weights.shape[0]
+        kh, kw = weights.shape[:2] if depthwise else weights.shape[1:3]
+        outputs = result.shape[0]
+        if bs is None:
+            values = np.zeros(outputs, np.int64)
+            values[: np.size(bias)] = bias
+            bs = BsStage(alu=Source.MEMORY, operands=self.constants.add(pack_bias(values, outputs)))
+        group_bytes = groups.outputs(depthwise) * (_SUM_BYTES if sums else 1)
+        size = result.shape[1] * result.shape[2] * ATOM_BYTES
+        task = ConvTask(
+            tile="",
+            feature=FeatureInput(
+                source=self.constants.add(cube(x)) if source is None else source,
+                height=height,
+                width=width,
+                channels=channels,
+                channels_real=channels,
+                line_stride_bytes=(row_pixels or width) * ATOM_BYTES,
+                surface_stride_bytes=(surface_pixels or height * width) * ATOM_BYTES,
+                entries_per_row=entries_per_row(self.chip.cbuf, width, channels),
+                pad_top=pads[0],
+                pad_left=pads[1],
+                pad_value=pads[2],
+            ),
+            weights=Weights(
+                self.constants.add(packed), len(packed), len(packed) // count, count, kh, kw
+            ),
+            cbuf=CbufPlan(1, self.chip.cbuf.banks - 1, keeps_weights),
+            output=OutputCube(
+                target=target or self.room(sums_cube(result) if sums else cube(result)),
+                height=result.shape[1],
+                width=result.shape[2],
+                channels=outputs,
+                channels_real=outputs,
+                surface_stride_bytes=surface_bytes or size,
+                surfaces_per_group=group_bytes // ATOM_BYTES,
+                line_stride_bytes=line_pixels * ATOM_BYTES or None,
+                element_bytes=_SUM_BYTES if sums else 1,
+            ),
+            bs=bs,
+            out_convert=out,
+            stride_h=1,
+            stride_w=1,
+            dilation_h=dilation[0],
+            dilation_w=dilation[1],
+            is_depthwise=depthwise,
+            bn=bn or BnStage(),
+            ew=ew,
+            spread_h=spread,
+            spread_w=spread,
+            table=table,
+        )
+        self.tasks.append(task)
+        self.uses_tables = self.uses_tables or table is not None
+        return task.output.target
+
+    def map(
+        self,
+        x: Whole,
+        result: npt.ArrayLike,
+        out: OutConvert = AS_IT_IS,
+        *,
+        bs: BsStage | None = None,
+        bn: BnStage | None = None,
+        ew: EwStage | None = None,
+        table: TableUse | None = None,
+        source: Ref | None = None,
+        row_pixels: int = 0,
+        surface_pixels: int = 0,
+        target: Ref | None = None,
+    ) -> Ref:
+        """A task from memory; ``result`` has the shape of ``x``. The rest as in ``conv``."""
+        channels, height, width = x.shape
+        task = ElementwiseTask(
+            tile="",
+            source=self.constants.add(cube(x)) if source is None else source,
+            source_surface_stride_bytes=(surface_pixels or height * width) * ATOM_BYTES,
+            output=OutputCube(
+                target=target or self.room(cube(result)),
+                height=height,
+                width=width,
+                channels=channels,
+                channels_real=channels,
+                surface_stride_bytes=height * width * ATOM_BYTES,
+                surfaces_per_group=1,
+            ),
+            bs=bs or BsStage(),
+            out_convert=out,
+            bn=bn or BnStage(),
+            ew=ew,
+            table=table,
+            source_line_stride_bytes=row_pixels * ATOM_BYTES or None,
+        )
+        self.tasks.append(task)
+        self.uses_tables = self.uses_tables or table is not None
+        return task.output.target
+
+    def through(
+        self,
+        x: Whole,
+        result: npt.ArrayLike,
+        out: OutConvert = AS_IT_IS,
+        *,
+        add: int = 0,
+        mul: int | None = None,
+        shift: int = 0,
+        shift_of_negatives: int = 0,
+        bn: BnStage | None = None,
+        ew: EwStage | None = None,
+        table: TableUse | None = None,
+    ) -> None:
+        """``x`` through the stages behind a convolution that leaves it as it is; ``add`` (with
+        ``mul``), ``mul`` and its shifts: of BS.
+        """
+        channels = len(x)
+        bs = None
+        if mul is not None:
+            bs = BsStage(
+                alu=Source.MEMORY,
+                operands=self.constants.add(pack_bias(np.full(channels, add), channels)),
+                mul=Source.REGISTER,
+                mul_operand=mul,
+                shift=shift,
+                shift_negative=shift_of_negatives,
+            )
+        kernels = np.eye(channels, dtype=np.int64).reshape(channels, 1, 1, channels)
+        self.conv(x, kernels, whole(result), bs, out, bn=bn, ew=ew, table=table)
+
+    def plain(self) -> None:
+        """A convolution without anything else: what others leave behind."""
+        x = self.values(16, 4, 4, seed=1)
+        kernels = small_kernels(32, 1, 1, 16)
+        sums = arithmetic.dense(x, kernels)
+        self.conv(x, kernels, whole(arithmetic.int8(sums)))
+
+    @staticmethod
+    def values(channels: int, height: int, width: int, seed: int = 0) -> Whole:
+        """All of int8, evenly, the ends among them; no two channels or rows alike."""
+        steps = np.arange(channels * height * width, dtype=np.int64) * 37 + seed * 101
+        return (steps.reshape(channels, height, width) + 13 * (steps // 256).reshape(
+            channels, height, width
+        )) % 256 - 128  # fmt: skip
+
+    def program(self, name: str) -> Program:
+        """The Program of all tasks."""
+        layer = Layer(name, "PROOF", (0,), tuple(self.tasks))
+        atoms = None
+        if self.uses_tables:
+            atoms = self.constants.add(bytes(ATOM_BYTES)), self.room(bytes(ATOM_BYTES))
+        content = self.constants.content()
+        count = len(self.expected) // ATOM_BYTES
+        size = len(self.expected)
+        output = TensorBinding(
+            0, "memory", (1, 1, count, _LANES), Element.INT8, 1, 1, count, _LANES, 1, size, size,
+            Ref(BufferId.OUTPUT, 0),
+        )  # fmt: skip
+        buffers = (
+            BufferSpec(BufferId.CONSTANTS, len(content), content),
+            BufferSpec(BufferId.OUTPUT, size),
+        )
+        lowered = LoweredPartition(self.chip, name, (layer,), buffers, (), (output,), 0, atoms)
+        return build_program(lowered, _PRODUCER)
+
+
+def small_kernels(outputs: int, height: int, width: int, inputs: int) -> Whole:
+    """Few weights that are not 0, so that sums of int8 stay in sight; different in all places."""
+    taps = height * width * inputs
+    kernels = np.zeros((outputs, taps), np.int64)
+    for output in range(outputs):
+        for number, weight in enumerate((1, -1, 2)):
+            kernels[output, (output * 7 + number * 5) % taps] += weight
+    return kernels.reshape(outputs, height, width, inputs)
+
+
+def proof(chip: Chip, feature: str, describe: Describe, *, after_others: bool = True) -> Proof:
+    """The proof that ``describe`` makes of tasks; ``after_others``: once more behind others."""
+    bench = Bench(chip)
+    describe(bench)
+    if after_others:
+        bench.plain()
+        describe(bench)
+    program = bench.program(feature)
+    return Proof(feature, program, bytes(bench.expected))
+
+
+__all__ = ["AS_IT_IS", "Bench", "Describe", "Proof", "column", "cube", "proof", "small_kernels"]

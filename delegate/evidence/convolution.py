@@ -1,0 +1,96 @@
+"""Proofs of what CNA and CORE do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from delegate.chip.element import ATOM_BYTES
+from delegate.evidence.arithmetic import dense, depthwise, half_even, int8, padded, whole
+from delegate.evidence.bench import Bench, Describe, cube, small_kernels
+from delegate.lower.task import OutConvert
+
+_QUARTER: Final = OutConvert(1, 2, 0)
+"""Brings sums under several int8 back to 8 bits, with ties among them."""
+_PAD: Final = -9
+
+
+def _convolution(b: Bench) -> None:
+    """Two groups of input channels, two groups of kernels, a border, H != W, every input value."""
+    x, kernels = b.values(48, 4, 5), small_kernels(64, 2, 3, 48)
+    bias = np.arange(64) * 29 - 900
+    sums = dense(padded(x, 1, 1, 0, 1, _PAD), kernels) + bias.reshape(-1, 1, 1)
+    result = whole(int8(half_even(sums, 2)))
+    b.conv(x, kernels, result, out=_QUARTER, bias=bias, pads=(1, 1, _PAD))
+
+
+def _summand(b: Bench) -> None:
+    """Summands at both ends of what OUT_CVT brings back, and of 32 bits."""
+    x, kernels = b.values(16, 4, 5), small_kernels(32, 1, 1, 16)
+    bias = np.array([1, -1, 127, -128, 255, 256, -257, 65_535, -65_536, 1 << 24, -(1 << 30)])
+    bias = np.resize(bias, 32)
+    sums = dense(x, kernels) + bias.reshape(-1, 1, 1)
+    b.conv(x, kernels, whole(int8(sums)), bias=bias)
+    b.conv(x, kernels, whole(int8(half_even(sums, 23))), out=OutConvert(1, 23, 0), bias=bias)
+
+
+def _depthwise(b: Bench) -> None:
+    x = b.values(64, 4, 5)
+    kernels = (np.arange(3 * 3 * 64).reshape(3, 3, 64) * 11 % 7) - 3
+    sums = depthwise(padded(x, 1, 1, 1, 1, _PAD), kernels)
+    result = whole(int8(half_even(sums, 4)))
+    out = OutConvert(1, 4, 0)
+    b.conv(x, kernels, result, out=out, depthwise=True, pads=(1, 1, _PAD))
+
+
+def _dilated(rows: int, columns: int) -> Describe:
+    def describe(b: Bench) -> None:
+        x, kernels = b.values(16, 7, 9), small_kernels(32, 3, 3, 16)
+        result = whole(int8(half_even(dense(x, kernels, (rows, columns)), 2)))
+        b.conv(x, kernels, result, out=_QUARTER, dilation=(rows, columns))
+
+    return describe
+
+
+def _transposed(b: Bench) -> None:
+    """Pixels two apart, and between them the value that also pads."""
+    x, kernels = b.values(16, 4, 5), small_kernels(32, 2, 2, 16)
+    for value in (0, _PAD):
+        spread = np.full((16, 7, 9), value, np.int64)
+        spread[:, ::2, ::2] = x
+        result = whole(int8(half_even(dense(spread, kernels), 2)))
+        b.conv(x, kernels, result, out=_QUARTER, spread=2, pads=(0, 0, value))
+
+
+def _window(b: Bench) -> None:
+    """Columns 3 to 7 of 11."""
+    whole_map, first, width = b.values(32, 5, 11), 3, 5
+    x = whole_map[:, :, first : first + width]
+    kernels = small_kernels(32, 3, 3, 32)
+    result = whole(int8(half_even(dense(x, kernels), 2)))
+    source = b.constants.add(cube(whole_map)).moved(first * ATOM_BYTES)
+    b.conv(x, kernels, result, out=_QUARTER, source=source, row_pixels=11, surface_pixels=55)
+
+
+def _kept_weights(b: Bench) -> None:
+    """Three tasks with the kernels of the first, behind one with other kernels."""
+    kernels = small_kernels(32, 3, 3, 16)
+    b.plain()
+    for number in range(3):
+        x = b.values(16, 5, 4, seed=number)
+        result = whole(int8(half_even(dense(x, kernels), 2)))
+        b.conv(x, kernels, result, out=_QUARTER, keeps_weights=number > 0)
+
+
+CONVOLUTION: Final[dict[str, Describe]] = {
+    "convolution": _convolution,
+    "summand_per_channel": _summand,
+    "depthwise_convolution": _depthwise,
+    "dilated_columns": _dilated(1, 2),
+    "dilated_rows": _dilated(2, 1),
+    "transposed_convolution": _transposed,
+    "window_of_columns": _window,
+    "kept_weights": _kept_weights,
+}
+"""By feature."""

@@ -1,0 +1,250 @@
+#include "evidence/record.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <stdexcept>
+
+#include "program/program.h"
+
+namespace rk3588 {
+namespace {
+
+constexpr size_t kMaxBytes = 1 << 16;
+constexpr mode_t kWritableByOthers = S_IWGRP | S_IWOTH;
+constexpr char kIndent[] = "    \"";
+
+[[noreturn]] void refuse(const std::string& text) { throw std::runtime_error(text); }
+
+std::string error_text(const std::string& what) { return what + ": " + std::strerror(errno); }
+
+// Printable ASCII without quotes and backslashes, so that it stands in JSON as it is.
+std::string plain(const std::string& text) {
+  std::string result = text.substr(0, 300);
+  for (char& c : result) {
+    if (c == '"') c = '\'';
+    if (c < ' ' || c > '~' || c == '\\') c = ' ';
+  }
+  return result;
+}
+
+uint32_t checksum(const std::string& text) {
+  return crc32({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+}
+
+std::string hex(uint32_t number) {
+  char digits[9];
+  std::snprintf(digits, sizeof(digits), "%08x", number);
+  return digits;
+}
+
+// A descriptor that closes itself.
+class File {
+ public:
+  explicit File(int descriptor) : descriptor_(descriptor) {}
+  ~File() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  int get() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+bool belongs_to_others(const struct stat& status) {
+  return status.st_uid != getuid() && status.st_uid != 0;
+}
+
+std::string parent_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos || path == "/") return {};
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+void make_folders(const std::string& folder) {
+  for (size_t slash = folder.find('/', 1);; slash = folder.find('/', slash + 1)) {
+    if (mkdir(folder.substr(0, slash).c_str(), 0700) != 0 && errno != EEXIST) {
+      refuse(error_text(folder));
+    }
+    if (slash == std::string::npos) return;
+  }
+}
+
+// "" if there is none.
+std::string content_of(const std::string& path) {
+  const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (file.get() < 0) {
+    if (errno == ENOENT) return {};
+    refuse(error_text(path));
+  }
+  struct stat status{};
+  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) refuse(path + " is no file");
+  if (belongs_to_others(status) || (status.st_mode & kWritableByOthers) != 0) {
+    refuse("others could have written " + path);
+  }
+  std::string content(kMaxBytes, '\0');
+  size_t size = 0;
+  while (size < content.size()) {
+    const ssize_t count = ::read(file.get(), &content[size], content.size() - size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) refuse(error_text(path));
+    if (count == 0) break;
+    size += static_cast<size_t>(count);
+  }
+  content.resize(size);
+  return content;
+}
+
+}  // namespace
+
+void check_private_folder(const std::string& folder) {
+  char resolved[PATH_MAX];
+  if (realpath(folder.c_str(), resolved) == nullptr) refuse(error_text(folder));
+  const std::string real = resolved;
+  for (std::string place = real; !place.empty(); place = parent_of(place)) {
+    struct stat status{};
+    if (stat(place.c_str(), &status) != 0) refuse(error_text(place));
+    if (belongs_to_others(status)) {
+      refuse(place + " belongs to another user (number " + std::to_string(status.st_uid) + ")");
+    }
+    // In a sticky folder, as /tmp, only its owner can rename what is in it.
+    const bool is_sticky = (status.st_mode & S_ISVTX) != 0 && place != real;
+    if ((status.st_mode & kWritableByOthers) == 0 || is_sticky) continue;
+    std::ostringstream mode;
+    mode << std::oct << (status.st_mode & 07777);
+    refuse("others may write " + place + " (mode " + mode.str() + "); chmod go-w " + place +
+           ", or choose another cache_dir");
+  }
+}
+
+std::string default_cache_folder() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && cache[0] == '/') return std::string(cache) + "/rk3588-delegate";
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || home[0] != '/') return {};
+  return std::string(home) + "/.cache/rk3588-delegate";
+}
+
+Record::Record(std::string folder, BoardKey key) : key_(std::move(key)) {
+  for (auto& [name, value] : key_) value = plain(value);
+  if (folder.empty()) {
+    problem_ = "there is no folder for them (HOME and XDG_CACHE_HOME are not set)";
+    return;
+  }
+  try {
+    make_folders(folder);
+    check_private_folder(folder);
+  } catch (const std::runtime_error& error) {
+    problem_ = error.what();
+    return;
+  }
+  std::string all;
+  for (const auto& [name, value] : key_) all += name + "=" + value + "\n";
+  path_ = folder + "/features-" + hex(checksum(all)) + ".json";
+  read();
+}
+
+std::string Record::state(const std::string& feature) const {
+  const auto found = states_.find(feature);
+  return found == states_.end() ? std::string() : found->second;
+}
+
+void Record::set(const std::string& feature, const std::string& state) {
+  states_[feature] = plain(state);
+  write();
+}
+
+void Record::forget(const std::string& feature) {
+  states_.erase(feature);
+  write();
+}
+
+// {, a line per pair of the key, "features": {, a line per feature, }, the checksum of all that, }.
+std::string Record::text() const {
+  std::string body = "{\n";
+  for (const auto& [name, value] : key_) body += "  \"" + name + "\": \"" + value + "\",\n";
+  body += "  \"features\": {\n";
+  size_t left = states_.size();
+  for (const auto& [name, state] : states_) {
+    body += kIndent + name + "\": \"" + state + (--left > 0 ? "\",\n" : "\"\n");
+  }
+  body += "  },\n";
+  return body + "  \"crc32\": \"" + hex(checksum(body)) + "\"\n}\n";
+}
+
+// Whatever is not exactly what write() makes of the same states is not used.
+void Record::read() {
+  if (path_.empty()) return;
+  std::string content;
+  try {
+    content = content_of(path_);
+  } catch (const std::runtime_error& error) {
+    problem_ = error.what();
+    return;
+  }
+  if (content.empty()) return;
+  std::map<std::string, std::string> found;
+  std::istringstream lines(content);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.compare(0, sizeof(kIndent) - 1, kIndent) != 0) continue;
+    const size_t first = sizeof(kIndent) - 1;
+    const size_t middle = line.find("\": \"", first);
+    const size_t end = line.rfind('"');
+    if (middle == std::string::npos || end < middle + 4) continue;
+    found[line.substr(first, middle - first)] = line.substr(middle + 4, end - middle - 4);
+  }
+  found.swap(states_);
+  if (text() == content) return;
+  found.swap(states_);
+  problem_ = path_ + " is damaged or not of this board";
+}
+
+void Record::write() {
+  if (path_.empty()) return;
+  const std::string content = text();
+  std::string name = path_ + ".XXXXXX";
+  const File file(mkostemp(name.data(), O_CLOEXEC));
+  if (file.get() < 0) {
+    problem_ = error_text(path_);
+    return;
+  }
+  size_t written = 0;
+  while (written < content.size()) {
+    const ssize_t count = ::write(file.get(), &content[written], content.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    written += static_cast<size_t>(count);
+  }
+  // On the disk before the proof runs: a board that freezes must remember why.
+  if (written == content.size() && fdatasync(file.get()) == 0 &&
+      rename(name.c_str(), path_.c_str()) == 0) {
+    return;
+  }
+  problem_ = error_text(path_);
+  unlink(name.c_str());
+}
+
+RecordLock::RecordLock(const std::string& record_path) {
+  if (record_path.empty()) return;
+  const std::string path = record_path + ".lock";
+  descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  while (descriptor_ >= 0 && flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+  }
+}
+
+RecordLock::~RecordLock() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+}  // namespace rk3588

@@ -1,0 +1,209 @@
+"""Proofs of features agree with the simulator, and notice whatever is wrong with a feature."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from delegate import _native
+from delegate.chip.feature_header import HEADER_PATH as FEATURES_PATH
+from delegate.chip.feature_header import feature_header
+from delegate.chip.features import FACTS, Feature
+from delegate.chip.registers import register
+from delegate.chip.rk3588 import RK3588
+from delegate.compile.compiler import compile_model
+from delegate.evidence.bench import Proof
+from delegate.evidence.header import HEADER_PATH, lz4_block, proofs_header
+from delegate.evidence.proofs import DESCRIBED, proof_of, proofs_of
+from delegate.npu.features_used import features_of, task_values
+from delegate.npu.program import parse, serialize
+from delegate.options import Options
+from tests.evidence.proof_runs import outcome
+from tests.generated.random_graphs import random_graph
+from tests.shared_folder import whole_models
+
+ROOT = Path(__file__).resolve().parents[2]
+FEATURES = {feature.name: feature for feature in RK3588.features}
+BASE = ("convolution", "summand_per_channel")
+"""What every task of a convolution uses."""
+MOST_MS = 20.0
+SLOW_CLOCK_HZ = 200_000_000
+
+# Deviations that others reported, and the features of which a proof must notice them.
+REPORTED = {
+    "kept_table:lost": {"kept_table"},
+    "kept_weights:lost": {"kept_weights"},
+    "bn_multiplier_per_channel:ignored": {"bn_multiplier_per_channel"},
+    "wide_ew_operand:low_byte": {"wide_ew_operand"},
+    "ew_truncation:ignored": {"ew_truncation"},
+    "ties_away:even": {"ties_away"},
+    "input_sums:ignored": {"input_sums"},
+    "window_of_columns:packed_rows": {"window_of_columns"},
+    "element_wise_alone:32_lanes": {"element_wise_alone"},
+}
+
+
+@functools.cache
+def proof(name: str) -> Proof:
+    return proof_of(RK3588, name)
+
+
+def test_every_feature_has_a_proof_and_nothing_else_has() -> None:
+    assert DESCRIBED.keys() == FEATURES.keys()
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_a_proof_uses_its_feature_and_agrees_with_the_simulator(name: str) -> None:
+    found = {use.feature.name: use.tasks for use in features_of(RK3588, [proof(name).program])}
+    assert name in found
+    if name not in BASE:
+        assert found[name] < len(proof(name).program.tasks), "nothing runs that does without it"
+    assert outcome(proof(name)) == "proved"
+
+
+def test_the_last_proof_of_cores_uses_every_core() -> None:
+    cores = {task.core for task in proof("several_cores").program.tasks}
+    assert cores == set(range(RK3588.cores))
+
+
+@pytest.mark.parametrize("name", sorted(FEATURES.keys() - {"several_cores"}))
+def test_a_proof_notices_that_its_feature_is_absent_or_hangs(name: str) -> None:
+    assert outcome(proof(name), name) == "failed"
+    assert "never ends" in outcome(proof(name), f"{name}:hangs")
+
+
+@pytest.mark.parametrize("deviation", REPORTED)
+def test_proofs_notice_what_others_reported(deviation: str) -> None:
+    noticed = {name for name in FEATURES if outcome(proof(name), deviation) != "proved"}
+    assert REPORTED[deviation] <= noticed
+
+
+def test_entries_of_tables_bear_the_reported_spikes() -> None:
+    assert outcome(proof("table"), "table:spikes") == "proved"
+
+
+def other_settings(feature: Feature) -> Iterator[tuple[str, npt.NDArray[np.uint64]]]:
+    """The proof's words with one field of the feature's settings changed, in all tasks that use
+    the feature: as a chip computes that ignores it.
+    """
+    program = proof(feature.name).program
+    values = list(task_values(program))
+    for name in feature.settings:
+        place, _, last = name.rpartition(".")
+        is_field = name not in FACTS and "." in place and not place.startswith("ENABLE")
+        if not is_field or name in WITHOUT_EFFECT:
+            continue
+        owner = register(place)
+        mask = owner.field(last).mask
+        for flip in (mask, mask & -mask):
+            words = program.words().copy()
+            for index, task in enumerate(program.tasks):
+                if not feature.is_used(values[index]):
+                    continue
+                first = task.regcmd_offset // 8
+                for word in range(first, first + task.regcmd_count):
+                    is_it = int(words[word]) >> 48 == owner.target
+                    if is_it and int(words[word]) & 0xFFFF == owner.offset:
+                        words[word] ^= np.uint64(flip << 16)
+            yield f"{name} ^ {flip:#x}", words
+
+
+# Fields that the simulator need not look at, because what they say follows from the rest.
+WITHOUT_EFFECT = {
+    "CNA.CBUF_CON0.WEIGHT_REUSE": "weights that are fetched once more are the same",
+    "DPU.EW_CFG.EW_DATA_MODE": "the reader of the operand has a mode of its own",
+    "DPU.BS_OW_CFG.OD_BYPASS": "without a convolution there are no sums of inputs",
+    "DPU.LUT_CFG.LUT_HYBRID_PRIORITY": "both tables hold the same where both match",
+    "DPU.LUT_CFG.LUT_OFLOW_PRIORITY": "nothing lies beyond the tables",
+}
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_a_proof_notices_every_setting_of_its_feature(name: str) -> None:
+    """Each of them: a chip that takes no notice of one computes something else, or cannot."""
+    unnoticed = [
+        what
+        for what, words in other_settings(FEATURES[name])
+        if outcome(proof(name), words=words) == "proved"
+    ]
+    assert unnoticed == []
+
+
+def test_all_proofs_together_take_no_longer_than_promised() -> None:
+    cycles = sum(item.program.estimate.cycles for item, _ in proofs_of(RK3588))
+    assert cycles * 1e3 / SLOW_CLOCK_HZ < MOST_MS
+    # Every core runs each of them three times at most.
+    assert 3 * RK3588.cores * cycles * 1e3 / SLOW_CLOCK_HZ < MOST_MS
+
+
+def test_the_safest_come_first_behind_what_they_rest_on() -> None:
+    order = [item.feature for item, _ in proofs_of(RK3588)]
+    assert sorted(order) == sorted(FEATURES)
+    for number, (item, rests) in enumerate(proofs_of(RK3588)):
+        assert rests <= set(order[:number])
+        better = {n for n in order[number:] if FEATURES[n].rank > FEATURES[item.feature].rank}
+        ready = {n for n in better if dict(named_rests())[n] <= set(order[:number])}
+        assert not ready, f"{item.feature} runs before {ready}"
+
+
+@functools.cache
+def named_rests() -> tuple[tuple[str, frozenset[str]], ...]:
+    return tuple((item.feature, rests) for item, rests in proofs_of(RK3588))
+
+
+def test_headers_are_not_stale() -> None:
+    for path, text, command in (
+        (FEATURES_PATH, feature_header(RK3588), "delegate.chip.feature_header"),
+        (HEADER_PATH, proofs_header(RK3588), "delegate.evidence.header"),
+    ):
+        assert (ROOT / path).read_text(encoding="utf-8") == text, f"run python -m {command}"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"a", b"abcd" * 4, bytes(70_000), bytes(range(256)) * 3 + b"end"]
+)
+def test_packed_blocks_are_lz4(content: bytes) -> None:
+    assert unpacked(lz4_block(content)) == content
+
+
+def unpacked(block: bytes) -> bytes:
+    """By the format's public description."""
+    out, at = bytearray(), 0
+
+    def length(first: int) -> int:
+        nonlocal at
+        while first >= 15:
+            first += block[at]
+            at += 1
+            if block[at - 1] != 255:
+                break
+        return first
+
+    while at < len(block):
+        token = block[at]
+        at += 1
+        count = length(token >> 4)
+        out += block[at : at + count]
+        at += count
+        if at == len(block):
+            break
+        distance = block[at] | block[at + 1] << 8
+        at += 2
+        for _ in range(length(token & 15) + 4):
+            out.append(out[-distance])
+    return bytes(out)
+
+
+def test_native_code_finds_the_same_features() -> None:
+    programs = [serialize(item.program) for item, _ in proofs_of(RK3588)]
+    models = [random_graph(seed).content for seed in range(25)]
+    for model in [*models, *whole_models()[:4]]:
+        programs += [item.program for item in compile_model(model, Options()).partitions]
+    for program in programs:
+        expected = [use.feature.name for use in features_of(RK3588, [parse(program)])]
+        assert _native.features_of(program) == expected

@@ -1,0 +1,227 @@
+"""Proof at first use: boards that lack something compute nothing wrong, and remember."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from delegate.chip.rk3588 import RK3588
+from delegate.compile.aot.rewrite import compile_ahead_of_time
+from delegate.options import Options
+from tests.kernel.board import Board
+from tests.kernel.small_models import MODELS
+
+SMALL = ("conv", "depthwise", "residual", "digits")
+FEATURES = {feature.name: feature for feature in RK3588.features}
+REPORTED = (
+    "kept_table:lost",
+    "kept_weights:lost",
+    "bn_multiplier_per_channel:ignored",
+    "wide_ew_operand:low_byte",
+    "ew_truncation:ignored",
+    "ties_away:even",
+    "input_sums:ignored",
+    "window_of_columns:packed_rows",
+    "element_wise_alone:32_lanes",
+    "table:spikes",
+)
+
+
+def run(
+    board: Board,
+    *models: str,
+    device: str = "rocket",
+    broken: str = "",
+    count_invoke: bool = False,
+    **options: str,
+) -> dict[str, Any]:
+    """What the worker says of each model, and of the log under "log"."""
+    given = {
+        "device": device,
+        "models": models,
+        "options": {"prove": "auto", **options},
+        "folder": str(board.root / "models"),
+        "count_invoke": count_invoke,
+    }
+    environment = {"RK3588_SIM_BREAK": broken} if broken else {}
+    done = board.python(
+        "-m", "tests.kernel.worker_proofs", json.dumps(given), timeout=560, **environment
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return {**found, "log": done.stderr}
+
+
+def records(board: Board) -> list[Path]:
+    return sorted((board.root / "cache/rk3588-delegate").glob("features-*.json"))
+
+
+def states(board: Board) -> dict[str, str]:
+    (path,) = records(board)
+    features: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))["features"]
+    return features
+
+
+@pytest.mark.parametrize("kernel", ["rocket", "rknpu"])
+def test_a_healthy_board_proves_once_and_an_invoke_costs_nothing_more(board: Board, kernel: str):
+    getattr(board, f"add_{kernel}")()
+    first = run(board, "residual", device=kernel, count_invoke=True)["residual"]
+    assert first["error"] == ""
+    assert first["rules"] == []
+    used = states(board)
+    assert set(used.values()) == {"proved"}
+    # The first core twice, then all of them twice.
+    cores = RK3588.cores
+    assert first["submits"] == len(used) * (2 + 2 * cores)
+    again = run(board, "residual", device=kernel, count_invoke=True)["residual"]
+    assert again["submits"] == 0
+    trusting = run(board, "residual", device=kernel, count_invoke=True, prove="off")["residual"]
+    assert again["invoke"] == first["invoke"] == trusting["invoke"]
+    assert again["sums"] == first["sums"] == trusting["sums"]
+
+
+def ways() -> Iterator[str]:
+    for name in FEATURES:
+        yield name
+        yield f"{name}:hangs"
+    yield from REPORTED
+
+
+SAMPLE = (
+    "convolution", "depthwise_convolution:hangs", "multiplier_per_channel", "ties_away",
+    "input_sums_per_channel", "bn_multiplier_per_channel:hangs", "ew_addition:hangs",
+    "element_wise_alone", "several_cores", *REPORTED,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("way", SAMPLE)
+def test_a_board_that_lacks_something_computes_nothing_wrong(board: Board, way: str):
+    check_way(board, way, SMALL)
+
+
+def check_way(board: Board, way: str, models: tuple[str, ...]) -> dict[str, Any]:
+    """Every model runs and is right in every partition; what stays on the CPU has a reason."""
+    board.add_rocket(hang_ms=20)
+    found = run(board, *models, broken=way, timeout_ms="3000")
+    for model in models:
+        facts = found[model]
+        assert facts["error"] == "", (way, model)
+        left = facts["total"] - facts["delegated"]
+        assert (left == 0) == (facts["reasons"] == []), model
+    if any(state != "proved" for state in states(board).values()):
+        assert "is switched off on this board" in found["log"]
+    return found
+
+
+def test_a_feature_that_hangs_costs_one_timeout_once(board: Board):
+    board.add_rocket(hang_ms=400)
+    way = "ew_upper_limit:hangs"
+    first = run(board, "digits", "residual", broken=way)
+    assert states(board)["ew_upper_limit"].startswith("hung: ")
+    assert "feature ew_upper_limit is switched off" in first["log"]
+    assert first["digits"]["error"] == first["residual"]["error"] == ""
+    start = time.perf_counter()
+    again = run(board, "digits", "residual", broken=way)
+    assert again["digits"]["submits"] == again["residual"]["submits"] == 0
+    assert again["digits"]["sums"] == first["digits"]["sums"]
+    assert "feature ew_upper_limit is switched off" in again["log"]
+    assert time.perf_counter() - start < 60
+
+
+def test_a_proof_that_nobody_saw_the_end_of_is_not_tried_again(board: Board):
+    """As after a board that froze: the mark is on the disk before the proof starts."""
+    board.add_rocket(hang_ms=20_000)
+    worker = (
+        "import delegate._native as n, os, threading\n"
+        "threading.Timer(1.0, os._exit, (9,)).start()\n"
+        "n.prove_features('rocket', timeout_ms=60000, anew=True)\n"
+    )
+    died = board.python("-c", worker, RK3588_SIM_BREAK="convolution:hangs")
+    assert died.returncode == 9
+    assert states(board) == {"convolution": "started"}
+    found = run(board, "conv")
+    assert found["conv"]["delegated"] == found["conv"]["submits"] == 0
+    assert "nobody lived to see its proof end" in found["log"]
+    records(board)[0].unlink()
+    assert run(board, "conv")["conv"]["delegated"] == 1
+
+
+def test_results_are_kept_in_the_cache_folder_that_is_chosen(board: Board, tmp_path: Path):
+    board.add_rocket()
+    folder = tmp_path / "chosen"
+    assert run(board, "conv", cache_dir=str(folder))["conv"]["submits"] > 0
+    assert len(list(folder.glob("features-*.json"))) == 1
+    assert records(board) == []
+    assert run(board, "conv", cache_dir=str(folder))["conv"]["submits"] == 0
+
+
+@pytest.mark.parametrize("what", ["changed", "cut", "others_may_write", "link", "folder"])
+def test_results_that_others_could_have_written_are_not_used(board: Board, what: str):
+    board.add_rocket()
+    run(board, "conv")
+    (path,) = records(board)
+    text = path.read_text(encoding="utf-8")
+    if what == "changed":
+        path.write_text(text.replace('"ties_away": "proved"', '"ties_away": "failed"'))
+    elif what == "cut":
+        path.write_text(text[:-20])
+    elif what == "others_may_write":
+        path.chmod(0o666)
+    elif what == "link":
+        path.rename(path.with_suffix(".moved"))
+        path.symlink_to(path.with_suffix(".moved"))
+    else:
+        path.parent.chmod(0o777)
+    found = run(board, "conv")
+    assert found["conv"]["submits"] > 0
+    assert found["conv"]["rules"] == []
+    assert "results of proofs" in found["log"]
+
+
+def test_another_kernel_driver_is_proved_anew(board: Board):
+    board.add_rocket()
+    run(board, "conv")
+    node = board.root / "dev/accel/accel0"
+    node.write_text("driver=rocket\nversion=1.0.0\n")
+    assert run(board, "conv")["conv"]["submits"] > 0
+    assert len(records(board)) == 2
+
+
+def test_without_a_folder_every_process_proves_and_says_so(board: Board):
+    board.add_rocket()
+    closed = board.root / "closed"
+    closed.write_text("no folder")
+    found = run(board, "conv", cache_dir=str(closed / "below"))
+    assert found["conv"]["submits"] > 0
+    assert found["conv"]["error"] == ""
+    assert "every process proves the features again" in found["log"]
+
+
+def test_a_compiled_model_that_needs_what_is_missing_is_refused(board: Board):
+    board.add_rocket()
+    path = board.root / "compiled.tflite"
+    model = compile_ahead_of_time(MODELS["residual"](), Options())
+    path.write_bytes(model.content)
+    fine = run(board, str(path))[str(path)]
+    assert fine["error"] == ""
+    assert set(states(board).values()) == {"proved"}
+    os.remove(records(board)[0])
+    broken = run(board, str(path), broken="ew_addition")[str(path)]
+    assert "needs the feature operand_conversion" in broken["error"]  # its proof adds
+    assert "failed" in broken["error"]
+
+
+def test_nothing_is_proved_where_there_is_no_npu(board: Board):
+    run(board, "conv", device="simulator")
+    assert records(board) == []
+    run(board, "conv", device="null", verify="off")
+    assert records(board) == []
+    found = run(board, "conv", device="simulator", prove="always")
+    assert found["conv"]["rules"] == []
+    assert set(states(board).values()) == {"proved"}
