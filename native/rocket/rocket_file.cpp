@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <ctime>
 #include <fstream>
 
@@ -16,7 +18,9 @@ namespace {
 constexpr char kBatchSwitch[] = "/sys/module/rocket/parameters/rocket_batch_submit";
 constexpr int64_t kNsPerS = 1'000'000'000;
 constexpr int64_t kPollNs = 200'000;
-constexpr int64_t kPassedNs = 1;  // a deadline that has passed on every clock
+constexpr int64_t kLetGoPollNs = 1'000'000;
+constexpr int64_t kUnknownNs = 100'000'000;  // where the driver cannot be asked
+constexpr int64_t kPassedNs = 1;             // a deadline that has passed on every clock
 
 bool batch_switch_is_on() {
   std::ifstream file(kBatchSwitch);
@@ -54,11 +58,28 @@ std::atomic<int> g_running_jobs{0};
 std::atomic<int64_t> g_last_submit_ns{0};
 std::atomic<int64_t> g_last_activity_ns{0};
 
+// All open files, for the same. Never destroyed.
+struct Open {
+  std::timed_mutex mutex;
+  std::vector<RocketFile*> files;
+};
+Open& open_files() {
+  static Open* instance = new Open;  // NOLINT
+  return *instance;
+}
+
 struct PauseAtExit {
   ~PauseAtExit() {
     if (g_user.load() != getpid()) return;
     if (g_running_jobs.load() > 0) sleep_until(g_last_submit_ns.load() + kRocketCloseWaitNs);
     sleep_until(g_last_activity_ns.load() + kRocketSettleNs);
+    // The thread that holds the lock may be gone.
+    const std::unique_lock<std::timed_mutex> lock(open_files().mutex,
+                                                  std::chrono::nanoseconds(kRocketCloseWaitNs));
+    if (!lock.owns_lock()) return;
+    for (RocketFile* file : open_files().files) {
+      if (file->file.is_mine()) file->wait_until_let_go();
+    }
   }
 } g_pause_at_exit;
 
@@ -76,7 +97,29 @@ RocketFeatures rocket_features(const DrmFile& file) {
   return features;
 }
 
-RocketFile::RocketFile(const std::string& node) : file(node), features(rocket_features(file)) {}
+RocketFile::RocketFile(const std::string& node) : file(node), features(rocket_features(file)) {
+  rocket::CreateBo create;
+  create.size = kDevicePageBytes;
+  file.request(rocket::kCreateBo, &create, "CREATE_BO of a page");
+  mark_ = create.handle;
+  mark_address_ = create.dma_address;
+  rocket::FiniBo fini;
+  fini.handle = mark_;
+  try {
+    file.request(rocket::kFiniBo, &fini, "FINI_BO");
+  } catch (...) {
+    close_mark();
+    throw;
+  }
+  const std::lock_guard<std::timed_mutex> lock(open_files().mutex);
+  open_files().files.push_back(this);
+}
+
+RocketFile::~RocketFile() {
+  const std::lock_guard<std::timed_mutex> lock(open_files().mutex);
+  std::vector<RocketFile*>& files = open_files().files;
+  files.erase(std::remove(files.begin(), files.end(), this), files.end());
+}
 
 std::shared_ptr<RocketFile> RocketFile::open(const std::string& node) {
   close_kept();
@@ -142,11 +185,43 @@ void RocketFile::settle() const noexcept {
   if (last != INT64_MIN) sleep_until(last + kRocketSettleNs);
 }
 
-void RocketFile::close_now(uint32_t handle) noexcept {
-  settle();
+void RocketFile::close_at_once(uint32_t handle) noexcept {
   drm::GemClose close;
   close.handle = handle;
   static_cast<void>(file.try_request(drm::kCloseHandle, &close));
+}
+
+void RocketFile::close_mark() noexcept {
+  if (mark_ != 0) close_at_once(mark_);
+  mark_ = 0;
+}
+
+bool RocketFile::wait_until_let_go() noexcept {
+  close_mark();
+  if (last_activity_ns_.load() == INT64_MIN) return true;
+  // Other free pages are handed out, too, and kept until the mark's comes.
+  std::array<uint32_t, kRocketCloseWaitNs / kLetGoPollNs + 1> pages{};
+  size_t count = 0;
+  bool has_let_go = false;
+  while (!has_let_go && count < pages.size()) {
+    if (count > 0) sleep_ns(kLetGoPollNs);
+    rocket::CreateBo create;
+    create.size = kDevicePageBytes;
+    if (file.try_request(rocket::kCreateBo, &create) != 0) {  // no memory, or no device any more
+      sleep_ns(kUnknownNs);
+      has_let_go = true;
+      break;
+    }
+    pages[count++] = create.handle;
+    has_let_go = create.dma_address == mark_address_;
+  }
+  for (size_t i = 0; i < count; ++i) close_at_once(pages[i]);
+  return has_let_go;
+}
+
+void RocketFile::close_now(uint32_t handle) noexcept {
+  settle();
+  close_at_once(handle);
 }
 
 // A forked child shares the open file: closing the handle there would take the memory from its
@@ -170,7 +245,7 @@ void RocketFile::release(RocketFile* file) noexcept {
     const std::lock_guard<std::mutex> lock(owned->mutex_);
     if (!owned->may_run()) {
       owned->settle();
-      return;
+      if (owned->wait_until_let_go()) return;
     }
   }
   const std::lock_guard<std::mutex> lock(kept().mutex);

@@ -2,9 +2,14 @@
 //
 // PREP_BO returns when a job's fence is signalled; the driver drops the job's references to its
 // buffers later, in a work item, and closing the file frees what that work item needs. Closing it
-// while a job runs frees what the core is using. Both crash kernels. So buffers and files outlive
-// the jobs that name them: by a pause after the last job that is known to be done, and until the
-// driver has reset the core for one that is not.
+// while a job runs frees what the core is using. Both crash kernels. So files outlive the jobs that
+// name their buffers: until the driver is seen to have dropped its references, and until it has
+// reset the core for a job that is not done.
+//
+// How that is seen: the first buffer of a file, its mark, has the lowest address and is the last
+// one that every job lists, and the driver drops references in the order of the lists. An address
+// is taken until the last reference is dropped. So once the mark's handle is closed, a new buffer
+// gets the mark's address when all jobs have let go of all their buffers, and not before.
 #pragma once
 
 #include <atomic>
@@ -33,7 +38,8 @@ RocketFeatures rocket_features(const DrmFile& file);
 
 // From the end of the last wait to closing a handle or the file. Of 200 files closed at once 5 to
 // 10 left the kernel's memory manager in disorder, of 200 closed after 1 ms none (Linux 7.2 on
-// emulated cores); ten times that.
+// emulated cores). On a loaded machine the kernel's workers come later than after any pause: this
+// is for what is left to do behind the last reference.
 inline constexpr int64_t kRocketSettleNs = 10'000'000;
 
 // The kernel resets a core whose job takes longer than its limit; others' jobs may come first. What
@@ -46,6 +52,9 @@ class RocketFile {
   // Opens the node. Also closes files that were kept for jobs that have ended since. Throws
   // DeviceError.
   static std::shared_ptr<RocketFile> open(const std::string& node);
+  ~RocketFile();
+  RocketFile(const RocketFile&) = delete;
+  RocketFile& operator=(const RocketFile&) = delete;
 
   DrmFile file;
   RocketFeatures features;
@@ -61,6 +70,11 @@ class RocketFile {
   void abandon(uint32_t handle);
   // Closes a buffer's handle, or has it closed with the file if an abandoned job may use it.
   void close_handle(uint32_t handle) noexcept;
+  // The handle that every job lists as its last output.
+  uint32_t mark() const { return mark_; }
+  // Waits until no job holds a buffer, as far as the driver can be asked; no job may be submitted
+  // any more. False: some still does.
+  bool wait_until_let_go() noexcept;
 
  private:
   explicit RocketFile(const std::string& node);
@@ -71,7 +85,11 @@ class RocketFile {
   bool may_run() noexcept;
   void settle() const noexcept;
   void close_now(uint32_t handle) noexcept;
+  void close_at_once(uint32_t handle) noexcept;
+  void close_mark() noexcept;
 
+  uint32_t mark_ = 0;
+  uint64_t mark_address_ = 0;
   mutable std::atomic<int64_t> last_activity_ns_{INT64_MIN};
   std::mutex mutex_;
   std::vector<uint32_t> abandoned_;  // handles of buffers that abandoned jobs write

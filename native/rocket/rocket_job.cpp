@@ -18,6 +18,7 @@ RocketJob::RocketJob(std::shared_ptr<RocketFile> file, const std::vector<RocketT
   if (outputs.empty()) throw DeviceError(name() + ": a submit has no outputs");
   for (RocketBuffer* buffer : inputs) in_.push_back(buffer->handle());
   for (RocketBuffer* buffer : outputs) out_.push_back(buffer->handle());
+  out_.push_back(file_->mark());  // the last one: RocketFile says why
   output_ = outputs.back();
   buffers_ = inputs;
   buffers_.insert(buffers_.end(), outputs.begin(), outputs.end());

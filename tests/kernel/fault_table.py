@@ -22,7 +22,7 @@ def measure(folder: Path, device: str) -> tuple[list[Result], Path]:
         board.add_rocket(hang_ms=60)
     else:
         board.add_rknpu(hang_ms=60)
-    return board.work("faults", device=device), board.root
+    return board.work("faults", device=device, timeout=1800), board.root
 
 
 def normal(text: str, root: Path) -> str:

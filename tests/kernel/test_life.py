@@ -56,6 +56,16 @@ def test_memory_stays_flat(board, device):
     assert answer["descriptors"] < 20
 
 
+@pytest.mark.parametrize("release_ms", [0, 60, 300])
+def test_files_are_closed_when_the_driver_has_let_go(board, release_ms):
+    """However late its work item comes."""
+    board.add_rocket(release_ms=release_ms)
+    answer = board.work("life", device="rocket", what="cycles", cycles=3)
+    assert answer["right"]
+    assert answer["violations"] == []
+    assert answer["live"] == [0, 0, 0]
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_forked_child_is_told_and_does_not_disturb_its_parent(board, device):
     answer = both(board).work("life", device=device, what="fork")

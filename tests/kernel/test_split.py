@@ -88,6 +88,7 @@ def test_every_fault_of_a_split_run_ends_well(board: Board, device: str):
         harmless = result["action"] in ("EINTR", "EAGAIN", "slow:20")
         is_unfinished = result["call"] == "PREP_BO" and result["action"] == "EBUSY"
         right = harmless or is_unfinished or result["call"] in releasing
+        right = right or not result["met"]  # at the end of life, with all results in hand
         if is_repeated(result):
             assert result["outcome"] in ("right results", "error"), place
         else:

@@ -91,7 +91,7 @@ class Scenario:
         set_faults()
         return {
             "call": call, "site": site, "action": action, "outcome": outcome, "text": text,
-            "recovered": recovered, "live": live(), "violations": take_violations(),
+            "met": met, "recovered": recovered, "live": live(), "violations": take_violations(),
         }  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def time_out(scenario: Scenario) -> dict[str, object]:
     del executable
     return {
         "call": "SUBMIT", "site": 1, "action": "hang:1, timeout_ms=30", "outcome": outcome,
-        "text": text, "recovered": recovered, "live": live(), "violations": take_violations(),
+        "met": True, "text": text, "recovered": recovered, "live": live(), "violations": take_violations(),
     }  # fmt: skip
 
 

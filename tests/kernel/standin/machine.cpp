@@ -66,7 +66,7 @@ void sleep_ms(unsigned ms) { usleep(ms * 1000u); }
 // The end of a job, whose references the driver drops a little later.
 void finish(const FilePtr& file, const std::shared_ptr<Job>& job) {
   for (const BoPtr& bo : job->outputs) --bo->running_jobs;
-  file->held_until = Clock::now() + kReleaseDelay;
+  file->held_until = Clock::now() + std::chrono::milliseconds(file->config.release_ms);
   for (const BoPtr& bo : job->memory) bo->held_until = file->held_until;
 }
 

@@ -26,6 +26,10 @@ int create_bo(File& file, rocket::CreateBo& create) {
   for (const auto& job : file.queue) {
     taken.insert(taken.end(), job->memory.begin(), job->memory.end());
   }
+  const auto is_free = [](const BoPtr& bo) { return Clock::now() >= bo->held_until; };
+  file.closed.erase(std::remove_if(file.closed.begin(), file.closed.end(), is_free),
+                    file.closed.end());
+  taken.insert(taken.end(), file.closed.begin(), file.closed.end());
   const uint64_t address = allocate_up(taken, size, file.config.address_space_bytes);
   if (address == UINT64_MAX) return ENOSPC;
   const BoPtr bo = make_bo(file, size);
@@ -171,12 +175,12 @@ int submit(File& file, const rocket::Submit& submit, const Action& action) {
   return 0;
 }
 
-// Whether a job may still use the buffer, or the driver for it.
-bool is_held(const File& file, const BoPtr& bo) {
+// Whether a job may still use the buffer.
+bool is_used(const File& file, const BoPtr& bo) {
   for (const auto& job : file.queue) {
     if (std::find(job->memory.begin(), job->memory.end(), bo) != job->memory.end()) return true;
   }
-  return Clock::now() < bo->held_until;
+  return false;
 }
 
 // Padding is ignored.
@@ -187,7 +191,8 @@ int gem_close(File& file, const drm::GemClose& close) {
     return EINVAL;
   }
   // The driver keeps what its jobs name; a program should not rely on it.
-  if (is_held(file, bo)) violation("GEM_CLOSE of a buffer that a job may still use");
+  if (is_used(file, bo)) violation("GEM_CLOSE of a buffer that a job may still use");
+  if (Clock::now() < bo->held_until) file.closed.push_back(bo);
   file.bos.erase(close.handle);
   return 0;
 }
