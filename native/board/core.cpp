@@ -1,5 +1,6 @@
 #include "board/core.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
@@ -28,6 +29,7 @@ enum Register : uint32_t {
   kPcRawInterrupts = 0x2c,
   kPcTaskCon = 0x30,
   kPcTaskDmaBase = 0x34,
+  kPcTaskStatus = 0x3c,
   kCnaPointer = 0x1004,
   kCorePointer = 0x3004,
 };
@@ -115,6 +117,8 @@ uint32_t Core::read(uint32_t offset) const {
       return task_con_;
     case kPcTaskDmaBase:
       return task_dma_base_;
+    case kPcTaskStatus:
+      return tasks_done_;
     case kCnaPointer:
       return cna_pointer_;
     case kCorePointer:
@@ -177,6 +181,7 @@ void Core::reset() {
   ++generation_;
   is_busy_ = is_kicked_ = computes_ = false;
   base_address_ = register_amounts_ = interrupt_mask_ = raw_interrupts_ = 0;
+  tasks_done_ = 0;
   task_con_ = task_dma_base_ = operation_enable_ = cna_pointer_ = core_pointer_ = 0;
   for (Iommu& iommu : iommus_) iommu.reset();
 }
@@ -215,6 +220,7 @@ void Core::stop_computing() {
 Core::Kick Core::take_kick() {
   is_kicked_ = false;
   is_busy_ = true;
+  tasks_done_ = 0;
   Kick kick;
   kick.base = base_address_;
   kick.words = ((register_amounts_ & 0xffff) + 1) * 2;
@@ -253,26 +259,61 @@ void Core::run(const Kick& kick) {
   finish(kick, enabled);
 }
 
+bool Core::follow(const Kick& kick, sim::Job* job, uint32_t* enabled) {
+  uint64_t base = kick.base;
+  uint32_t words = kick.words;
+  for (uint32_t left = std::max(kick.tasks, 1u); left > 0; --left) {
+    uint64_t next = 0;
+    uint32_t amounts = 0;
+    *enabled = 0;
+    for (uint32_t i = 0; i < words; ++i) {
+      const uint64_t word = view_.word(base + uint64_t{i} * kWordBytes);
+      const auto value = static_cast<uint32_t>(word >> 16);
+      const auto offset = static_cast<uint32_t>(word & 0xffff);
+      if (word >> 48 == regs::enable::kTarget) *enabled = value;
+      if (word >> 48 != regs::pc::kTarget) continue;
+      if (offset == kPcBaseAddress) next = value & ~15u;
+      if (offset == kPcRegisterAmounts) amounts = value;
+    }
+    job->tasks.push_back({base, words, ""});
+    if (left > 1 && next == 0) {
+      complain("HANGS: " + std::to_string(left - 1) + " tasks remain but the tail has no link");
+      return false;
+    }
+    base = next;
+    words = ((amounts & 0xffff) + 1) * 2;
+  }
+  return true;
+}
+
+void Core::prepare_simulator(const Kick& kick) {
+  const char* always = std::getenv("RK3588_SIM_BREAK");
+  std::string deviations = kick.fault.deviations;
+  if (deviations.empty() && always != nullptr) deviations = always;
+  const bool chains = kick.tasks > 1;
+  // What a reset leaves is nobody's.
+  if (simulator_ != nullptr && simulator_generation_ == kick.generation &&
+      simulator_chains_ == chains && simulator_deviations_ == deviations) {
+    return;
+  }
+  sim::Settings settings;
+  settings.threads = 1;
+  settings.keeps_state = true;
+  settings.chained = chains;
+  settings.deviations = deviations;
+  simulator_ = std::make_unique<sim::Simulator>(settings);
+  simulator_generation_ = kick.generation;
+  simulator_chains_ = chains;
+  simulator_deviations_ = deviations;
+}
+
 bool Core::simulate(const Kick& kick, uint32_t* enabled) {
   const auto begin = std::chrono::steady_clock::now();
   const std::vector<sim::Region> memory = view_.update(*board_.ram, kick.directory);
-  for (uint32_t i = kick.words; i-- > 0 && *enabled == 0;) {
-    const uint64_t word = view_.word(kick.base + uint64_t{i} * kWordBytes);
-    if (word >> 48 == regs::enable::kTarget) *enabled = static_cast<uint32_t>(word >> 16);
-  }
-  // What a reset leaves is nobody's.
-  if (simulator_ == nullptr || simulator_generation_ != kick.generation) {
-    sim::Settings settings;
-    settings.threads = 1;
-    settings.keeps_state = true;
-    settings.chained = kick.tasks > 1;
-    if (const char* deviations = std::getenv("RK3588_SIM_BREAK")) settings.deviations = deviations;
-    simulator_ = std::make_unique<sim::Simulator>(settings);
-    simulator_generation_ = kick.generation;
-  }
   sim::Job job;
-  job.tasks.push_back({kick.base, kick.words, ""});
+  if (!follow(kick, &job, enabled)) return false;
   try {
+    prepare_simulator(kick);
     simulator_->run(memory, Span<const sim::Job>(&job, 1));
   } catch (const sim::Fault& fault) {
     complain(fault.kind + ": " + fault.what() + " (stream at " + hex(kick.base) + ", " +
@@ -283,11 +324,14 @@ bool Core::simulate(const Kick& kick, uint32_t* enabled) {
                  fault.unit == "DPU" || fault.unit == "PPU");
     }
     return false;
+  } catch (const std::invalid_argument& error) {
+    complain(std::string("HANGS: ") + error.what());
+    return false;
   }
   const std::chrono::duration<double, std::milli> ms = std::chrono::steady_clock::now() - begin;
   complain("task " + std::to_string(++tasks_) + " at " + hex(kick.base) + ", " +
-           std::to_string(kick.words) + " words, enable " + hex(*enabled) + ", " +
-           std::to_string(ms.count()) + " ms");
+           std::to_string(kick.words) + " words, " + std::to_string(job.tasks.size()) +
+           " in the chain, enable " + hex(*enabled) + ", " + std::to_string(ms.count()) + " ms");
   return true;
 }
 
@@ -295,6 +339,7 @@ void Core::finish(const Kick& kick, uint32_t enabled) {
   const std::lock_guard<std::mutex> lock(board_.mutex);
   if (kick.generation != generation_) return complain("the task ended after a reset");
   is_busy_ = false;
+  tasks_done_ = std::max(kick.tasks, 1u);
   if ((enabled & kEnableDpu) != 0) raw_interrupts_ |= kInterruptDpu << group_;
   if ((enabled & kEnablePpu) != 0) raw_interrupts_ |= kInterruptPpu << group_;
   group_ ^= 1;

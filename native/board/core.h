@@ -57,6 +57,10 @@ class Core {
   void work();
   Kick take_kick();
   void run(const Kick& kick);
+  // The tasks of a kick, each after the link in the tail of the one before. Sets `enabled`, the
+  // mask that starts the blocks of the last one. False: a link is missing.
+  bool follow(const Kick& kick, sim::Job* job, uint32_t* enabled);
+  void prepare_simulator(const Kick& kick);
   // Runs the kick on the simulator; false: the core hangs. Sets `enabled`, the mask that started
   // the blocks of the last task.
   bool simulate(const Kick& kick, uint32_t* enabled);
@@ -76,6 +80,7 @@ class Core {
   uint32_t raw_interrupts_ = 0;
   uint32_t task_con_ = 0;
   uint32_t task_dma_base_ = 0;
+  uint32_t tasks_done_ = 0;  // of the last kick
   uint32_t operation_enable_ = 0;
   uint32_t cna_pointer_ = 0;
   uint32_t core_pointer_ = 0;
@@ -91,6 +96,8 @@ class Core {
   DeviceView view_;
   std::unique_ptr<sim::Simulator> simulator_;
   uint64_t simulator_generation_ = 0;
+  bool simulator_chains_ = false;
+  std::string simulator_deviations_;
   uint64_t tasks_ = 0;
   std::thread thread_;
 };

@@ -9,17 +9,20 @@
 //   reset      the core loses its state while the task runs, as after a drop of its supply
 //   slow       this task and all others take VALUE ms more (until the file changes)
 //   forget     every task finds CBUF and registers empty (until the file changes)
+//   deviate    the chip lacks or spoils features, VALUE as RK3588_SIM_BREAK (until the file
+//   changes)
 #pragma once
 
 #include <string>
 
 namespace rk3588::board {
 
-enum class FaultKind { kNone, kHang, kSilent, kPpu, kPage, kReset, kSlow, kForget };
+enum class FaultKind { kNone, kHang, kSilent, kPpu, kPage, kReset, kSlow, kForget, kDeviate };
 
 struct TaskFault {
   FaultKind kind = FaultKind::kNone;
   unsigned value = 0;
+  std::string deviations;
 };
 
 class FaultFile {

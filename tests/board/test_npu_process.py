@@ -110,12 +110,12 @@ class Kernel:
             self.put(page, content[number * PAGE : (number + 1) * PAGE])
         return pages
 
-    def start(self, iova: int, words: int) -> None:
+    def start(self, iova: int, words: int, tasks: int = 1) -> None:
         """One kick, as rocket's job handling does it."""
         for offset, value in (
             (IOMMU, DIRECTORY), (IOMMU + 0x1C, 3), (IOMMU + 0x08, 0),
             (0x10, 1), (0x1004, 0xE), (0x3004, 0xE), (0x10, iova), (0x14, (words + 1) // 2 - 1),
-            (0x20, DPU_INTERRUPT), (0x24, 0x1FFFF), (0x30, 0x7001), (0x34, 0), (0x08, 1),
+            (0x20, DPU_INTERRUPT), (0x24, 0x1FFFF), (0x30, 0x7000 | tasks), (0x34, 0), (0x08, 1),
         ):  # fmt: skip
             self.write(offset, value)
 
@@ -243,6 +243,34 @@ def test_faults_that_are_asked_for(kernel, fault, raw):
     assert kernel.wait(1 if raw == 0 else 20) == raw
     assert kernel.levels == (fault == "page 1")
     assert kernel.read(0x28) == 0
+
+
+def test_a_chip_that_deviates_and_one_with_features_that_nobody_knows(kernel):
+    loaded = Loaded(kernel)
+    kernel.faults.write_text("deviate 1 kept_weights:lost\n")
+    loaded.run()  # the program keeps no weights
+    assert loaded.output() == loaded.expected
+    kernel.faults.write_text("deviate 1 nothing:at_all\n")
+    kernel.start(loaded.tasks[0].regcmd, loaded.tasks[0].regcmd_count)
+    assert kernel.wait(1) == 0
+    kernel.write(0, 3, RESETS)
+    kernel.write(0, 0, RESETS)
+    assert "HANGS" in kernel.close()
+
+
+def test_a_kick_of_several_tasks_follows_the_links(kernel):
+    """As the vendor's driver starts them: one kick, one interrupt, and a count of what is done."""
+    loaded = Loaded(kernel)
+    assert len(loaded.tasks) > 1
+    first = loaded.tasks[0]
+    kernel.start(first.regcmd, first.regcmd_count, tasks=len(loaded.tasks))
+    assert kernel.wait(20)
+    assert loaded.output() == loaded.expected
+    assert kernel.read(0x3C) == len(loaded.tasks)
+    kernel.write(0x24, 0x1FFFF)
+    kernel.start(first.regcmd, first.regcmd_count, tasks=len(loaded.tasks) + 1)
+    assert kernel.wait(1) == 0
+    assert "the tail has no link" in kernel.close()
 
 
 def test_what_no_driver_should_do_is_said(kernel):

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tools.board import cycles, kernel
 from tools.board.__main__ import judge
+from tools.board.expected import unlike
 from tools.board.machine import Patience
+from tools.board.packages import UnavailableError
 
 
 class Clock:
@@ -80,3 +83,48 @@ def test_a_case_that_was_not_run_is_a_failure(tmp_path: Path):
     row = {"case": "doctor", "passed": True, "seconds": 1.0, "detail": ""}
     (tmp_path / "host/results.jsonl").write_text(json.dumps(row) + "\n")
     assert judge(tmp_path, ["doctor", "classify"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [({"outputs": {"a": [1], "b": [2]}}, []), ({"outputs": {"a": [1], "b": [3]}}, ["b"]),
+     ({"outputs": {"a": [1]}}, ["b"]), ({}, ["outputs"]), ({"outputs": None}, ["outputs"])],
+)  # fmt: skip
+def test_results_that_are_not_this_machines_are_named(given, wrong):
+    expected = {"outputs": {"a": [1], "b": [2]}}
+    found = unlike(given, expected)
+    assert bool(found) == bool(wrong)
+    assert all(name in found[0] for name in wrong)
+
+
+def test_the_known_kernel_is_preferred_and_old_ones_are_refused():
+    names = ["linux-source-6.1", "linux-source-7.2", "linux-source-7.10", "linux-source"]
+    assert kernel._choose(names) == "linux-source-7.2"
+    names.remove("linux-source-7.2")
+    assert kernel._choose(names) == "linux-source-7.10"
+    with pytest.raises(UnavailableError, match=r"from 6\.18 on"):
+        kernel._choose(["linux-source-6.1", "linux-source-6.12"])
+
+
+def test_only_errors_that_the_kernels_log_explains_are_repeated(monkeypatch):
+    monkeypatch.setattr(cycles, "LATE", cycles.Counter())
+    said = cycles.LOST[cycles.DRIVER][0]
+    for late, text in ((0, said), (1, "a wrong result"), (1, "")):
+        monkeypatch.setattr(cycles, "kernel_timeouts", lambda late=late: 5 + late)
+        with pytest.raises(AssertionError, match="exit 1"):
+            cycles.require_success(1, text, 5)
+    monkeypatch.setattr(cycles, "kernel_timeouts", lambda: 6)
+    with pytest.raises(cycles.LateError):
+        cycles.require_success(1, f"layer: {said} 3", 5)
+    cycles.require_success(0, "", 5)
+
+
+def test_a_machine_that_is_always_late_is_given_up(monkeypatch):
+    monkeypatch.setattr(cycles, "LATE", cycles.Counter())
+
+    def late(_: int) -> int:
+        cycles.LATE["late"] += 1
+        raise cycles.LateError
+
+    with pytest.raises(AssertionError, match="too often"):
+        cycles.until(20, late)

@@ -4,6 +4,7 @@
  *   c_host LIBRARY MODEL INPUT OUTPUT [key=value ...]   runs once; a report in JSON on stdout
  *   c_host --threads N LIBRARY MODEL INPUT OUTPUT [...]  N threads, one delegate, own interpreters
  *   c_host --batch LIBRARY LIST INPUT [...]              every model of LIST: its outputs' checksum
+ *   c_host --at-once LIBRARY MODEL INPUT [...]           the checksum, and exit with all of it open
  *
  * INPUT: the bytes of all input tensors one after the other ("-": zeros); OUTPUT: those of all
  * outputs. LIBRARY "-": no delegate. */
@@ -236,12 +237,25 @@ static int run_batch(char** arguments, int count) {
   return 0;
 }
 
+/* Ends the process as programs do that leave cleaning up to the system. */
+static int run_and_exit(char** arguments, int count) {
+  size_t input_bytes = 0;
+  char* input = strcmp(arguments[2], "-") == 0 ? NULL : read_file(arguments[2], &input_bytes);
+  TfLiteDelegate* delegate = load_delegate(arguments[0], arguments + 3, count - 3);
+  TfLiteModel* model = TfLiteModelCreateFromFile(arguments[1]);
+  TfLiteInterpreter* interpreter = model == NULL ? NULL : make_interpreter(model, delegate);
+  if (interpreter == NULL || !run(interpreter, input, input_bytes)) exit(1);
+  printf("%016llx\n", (unsigned long long)checksum(interpreter));
+  exit(0);
+}
+
 int main(int argc, char** argv) {
   if (argc >= 7 && strcmp(argv[1], "--threads") == 0) {
     return run_threads(atoi(argv[2]), argv + 3, argc - 3);
   }
   if (argc >= 5 && strcmp(argv[1], "--batch") == 0) return run_batch(argv + 2, argc - 2);
+  if (argc >= 5 && strcmp(argv[1], "--at-once") == 0) return run_and_exit(argv + 2, argc - 2);
   if (argc >= 5) return run_once(argv + 1, argc - 1);
-  fprintf(stderr, "usage: c_host [--threads N | --batch] LIBRARY MODEL|LIST INPUT [OUTPUT]\n");
+  fprintf(stderr, "usage: c_host [--threads N | --batch | --at-once] LIBRARY MODEL|LIST INPUT [OUTPUT]\n");
   return 2;
 }

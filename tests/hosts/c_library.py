@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,14 +76,19 @@ def _fetch(target: Path) -> None:
 
 
 def build_host(
-    output: Path, *, machine: str = "", compiler: str = "", flags: tuple[str, ...] = ()
+    output: Path,
+    *,
+    machine: str = "",
+    compiler: str = "",
+    flags: tuple[str, ...] = (),
+    environment: Mapping[str, str] = os.environ,
 ) -> Path:
     """Builds the host for ``machine`` (default: this one). Raises UnavailableError."""
     machine = machine or platform.machine()
     if machine not in FOLDERS:
         raise UnavailableError(f"{PACKAGE} has no library for {machine}")
     command = compiler or os.environ.get("CC") or "cc"
-    if shutil.which(command) is None:
+    if shutil.which(command, path=environment["PATH"]) is None:
         raise UnavailableError(f"no C compiler: {command} is not installed")
     folder = library_folder()
     libraries = folder / FOLDERS[machine]
@@ -90,7 +96,7 @@ def build_host(
         [command, "-O2", "-Wall", "-Werror", f"-I{folder / 'include'}", str(SOURCE), "-o",
          str(output), f"-L{libraries}", "-ltensorflowlite_c", "-lexternal_delegate_obj",
          "-lpthread", f"-Wl,-rpath,{libraries}", *flags],
-        check=True,
+        check=True, env=environment,
     )  # fmt: skip
     return output
 

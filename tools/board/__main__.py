@@ -4,8 +4,9 @@ cores, and the product in it (docs/emulated_board.md).
 python -m tools.board [CASE ...]
 
 Everything is fetched or built below ``.cache/board`` (``BOARD_CACHE``); each step says how long it
-took. ``BOARD_KERNEL``: a folder with Image and the modules (default: ../shared/board/kernel; the
-page says how to build one). Exit code 3: something that it needs is not to be had.
+took. ``BOARD_KERNEL``: a folder with Image and the modules (default: ../shared/board/kernel where
+that is, else one is built). ``DRIVER``: rocket, or rknpu, the vendor's. ``BOARD_KASAN=1``: with
+KASAN and lockdep. Exit code 3: something that it needs is not to be had.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tools.board.answers import differences, parse, prepare
+from tools.board.expected import ask_this_machine, make_compiled, unlike
 from tools.board.image import PROJECT, fetch_site, make_root, write_initrd
+from tools.board.kernel import build_kernel, build_module
 from tools.board.machine import Machine
 from tools.board.packages import (
     CROSS_TOOLS,
@@ -35,7 +38,14 @@ from tools.board.packages import (
 
 CACHE = Path(os.environ.get("BOARD_CACHE", PROJECT / ".cache/board"))
 SHARED = PROJECT / ".." / "shared"
-KERNEL = Path(os.environ.get("BOARD_KERNEL", SHARED / "board/kernel"))
+DRIVER = os.environ.get("DRIVER") or "rocket"
+IS_KASAN = os.environ.get("BOARD_KASAN", "") not in ("", "0")
+ROCKET_MODULES = ("drm_shmem_helper.ko", "gpu-sched.ko", "rocket.ko")
+TREES = {"rocket": "npu.dtso", "rknpu": "npu_rknpu.dtso"}
+FOR_THE_GUEST = ("BOARD_CYCLES", "BOARD_CONFORMANCE")
+PICTURES = ("000000000049",)
+_LARGEST = 5 << 20
+"""Of models for the guest."""
 EXIT_UNAVAILABLE = 3
 TIMEOUT_S = float(os.environ.get("BOARD_TIMEOUT", "3600"))
 
@@ -77,18 +87,89 @@ def build_product(folder: Path, tools: Path, packages: Path) -> Path:
     return folder
 
 
-def make_share(folder: Path, cases: list[str]) -> None:
+def chosen_kernel(cache: Path) -> Path:
+    """The folder with Image and modules: the one that is asked for, the ready one, or one built."""
+    if given := os.environ.get("BOARD_KERNEL"):
+        if not (Path(given) / "Image").exists():
+            raise UnavailableError(f"no kernel: {given}/Image does not exist (BOARD_KERNEL)")
+        return Path(given)
+    ready = SHARED / "board/kernel"
+    return ready if (ready / "Image").exists() else build_kernel(cache, kasan=IS_KASAN)
+
+
+def image_and_modules(kernel: Path, cache: Path) -> tuple[Path, list[Path]]:
+    """Of the kernel, and of the driver in the order of loading."""
+    ready = IS_KASAN and (kernel / "Image-kasan").exists()
+    image = kernel / ("Image-kasan" if ready else "Image")
+    if DRIVER == "rocket":
+        return image, [(kernel / "kasan" if ready else kernel) / name for name in ROCKET_MODULES]
+    module = SHARED / "board/rknpu" / ("rknpu_kasan.ko" if ready else "rknpu.ko")
+    if source := os.environ.get("BOARD_RKNPU"):
+        module = Path(source)
+    if module.suffix != ".ko":
+        module = build_module(cache, kernel, module)
+    if not module.exists():
+        raise UnavailableError(
+            "no vendor driver: BOARD_RKNPU names its module for this kernel, or its source (a "
+            "folder or an archive with a Kbuild) where the kernel was built here"
+        )
+    return image, [module]
+
+
+def build_c_host(tools: Path, libraries: Path, folder: Path) -> Path | None:
+    """The host in C for the guest, with its libraries; returns that for this machine. None: its
+    library is not to be had.
+    """
+    from tests.hosts.c_library import FOLDERS, build_host, library_folder
+    from tests.hosts.c_library import UnavailableError as Missing
+
+    own = folder.parent / "c_host_here"
+    try:
+        build_host(own)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        compiler = "cc" if platform.machine() == "aarch64" else "aarch64-linux-gnu-gcc"
+        environment = {
+            **os.environ,
+            "PATH": f"{tools}/usr/bin:{os.environ['PATH']}",
+            "LD_LIBRARY_PATH": ":".join(str(p) for p in (tools / "usr/lib").glob("*-linux-gnu")),
+        }
+        # What TensorFlow Lite's library needs of others is there in the guest.
+        flags = ("-Wl,--unresolved-symbols=ignore-in-shared-libs",)
+        build_host(folder / "c_host", machine="aarch64", compiler=compiler, flags=flags,
+                   environment=environment)  # fmt: skip
+        hide = ["-O2", "-shared", "-fPIC", str(PROJECT / "native/board/hide_npu.c"), "-ldl"]
+        run([compiler, *hide, "-o", str(folder / "hide_npu.so")], environment)
+        for library in (library_folder() / FOLDERS["aarch64"]).glob("*.so*"):
+            shutil.copy(library, folder)
+    except Missing as error:
+        print(f"           no host in C: {error}")
+        return None
+    return own
+
+
+def make_share(folder: Path, cases: list[str], c_host: Path | None) -> None:
     """What the guest finds in /host."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "models").mkdir(parents=True)
+    (folder / "images").mkdir()
     for model in sorted((SHARED / "models").glob("*.tflite")):
-        if model.stat().st_size < 1 << 20:
+        if model.stat().st_size < _LARGEST:
             shutil.copy(model, folder / "models")
+    for name in PICTURES:
+        picture = SHARED / f"images/coco/{name}.jpg"
+        if picture.exists():
+            shutil.copy(picture, folder / "images")
     (folder / "plan.json").write_text(json.dumps(cases))
+    if c_host is not None:
+        wanted = int(os.environ.get("BOARD_COMPILED") or 60)
+        make_compiled(folder, c_host, wanted if "compiled_conformance" in cases else 0)
 
 
-def judge(folder: Path, cases: list[str]) -> int:
-    """Prints the guest's results; the number of failures. ``cases``: those that were asked for."""
+def judge(folder: Path, cases: list[str], expected: dict[str, object] | None = None) -> int:
+    """Prints the guest's results; the number of failures. ``cases``: those that were asked for.
+    ``expected``: what this machine's simulator gives.
+    """
     results = folder / "host/results.jsonl"
     if not results.exists():
         print((folder / "console.log").read_text(errors="replace")[-3000:])
@@ -97,7 +178,7 @@ def judge(folder: Path, cases: list[str]) -> int:
     for row in rows:
         verdict = "ok    " if row["passed"] else "FAILED"
         print(
-            f"{row['seconds']:7.1f} s  {verdict} {row['case']}: {json.dumps(row['detail'])[:200]}"
+            f"{row['seconds']:7.1f} s  {verdict} {row['case']}: {json.dumps(row['detail'])[:400]}"
         )
         for line in row.get("kernel", ()):
             print(f"           {line}")
@@ -105,8 +186,12 @@ def judge(folder: Path, cases: list[str]) -> int:
     if missing := set(cases) - {row["case"] for row in rows}:
         print(f"not run: {', '.join(sorted(missing))}; see console.log and host/guest.log")
         failures += len(missing)
+    given = {row["case"]: row["detail"] for row in rows if row["passed"]}
+    for line in unlike(given, {k: v for k, v in (expected or {}).items() if k in given}):
+        print(f"           {line}")
+        failures += 1
     asked = next((row["detail"] for row in rows if row["case"] == "answers" and row["passed"]), "")
-    for line in differences(parse(asked), folder / "host") if asked else ():
+    for line in differences(parse(asked), folder / "host", DRIVER) if asked else ():
         print(f"           {line}")
         failures += 1
     log = folder / "host/guest.log"
@@ -124,11 +209,8 @@ def main() -> int:
     cases = sys.argv[1:] or list(CASES)
     if unknown := sorted(set(cases) - set(CASES)):
         raise SystemExit(f"no case {', '.join(unknown)}; there are {', '.join(CASES)}")
-    if not (KERNEL / "Image").exists():
-        raise UnavailableError(
-            f"no kernel: {KERNEL}/Image does not exist; docs/emulated_board.md says how to build "
-            "one, BOARD_KERNEL names its folder"
-        )
+    if DRIVER not in TREES:
+        raise SystemExit(f"no driver {DRIVER}; there are {', '.join(TREES)}")
     tools, packages, site = CACHE / "tools", CACHE / "packages", CACHE / "site"
     here = CACHE / "machine"
     here.mkdir(parents=True, exist_ok=True)
@@ -141,25 +223,34 @@ def main() -> int:
             own = run(["dpkg", "--print-architecture"]).strip()
             unpack(tuple(names), tools, CACHE / "apt-tools", own)
             relocate_linker_scripts(tools)
+    with step("the kernel"):
+        kernel = chosen_kernel(CACHE)
+        image, modules = image_and_modules(kernel, CACHE)
     with step("packages of the guest"):
         unpack(GUEST, packages, CACHE / "apt-guest", "arm64")
     with step("wheels of the guest"):
         fetch_site(site)
     with step("the product for aarch64"):
         libraries = build_product(CACHE / "build-aarch64", tools, packages)
+    with step("the host in C"):
+        c_host = build_c_host(tools, libraries, CACHE / "c_host")
     with step("the NPU's process"):
         ninja_build(CACHE / "build-npu", ("npu_process", "qemu_npu"), "RK3588_BOARD=ON",
                     "RK3588_PYTHON_MODULE=OFF")  # fmt: skip
     with step("the guest's file system"):
-        make_root(CACHE / "root", packages, site, libraries, KERNEL)
+        make_root(CACHE / "root", packages, site, libraries, modules, CACHE / "c_host")
         write_initrd(CACHE / "root", here / "initrd.gz")
-        make_share(here / "host", cases)
-        prepare(here / "host")
-    machine = Machine(tools, CACHE / "build-npu/native/board", KERNEL / "Image",
-                      here / "initrd.gz", here)  # fmt: skip
+        shutil.rmtree(CACHE / "root")
+        make_share(here / "host", cases, c_host)
+        prepare(here / "host", DRIVER)
+    with step("what the guest must give"):
+        expected = ask_this_machine(here / "host", cases)
+    variables = [f"{name}={os.environ[name]}" for name in FOR_THE_GUEST if name in os.environ]
+    machine = Machine(tools, CACHE / "build-npu/native/board", image, here / "initrd.gz", here,
+                      (f"BOARD_DRIVER={DRIVER}", *variables))  # fmt: skip
     with step("the guest, from power on to power off"):
-        machine.boot(machine.device_tree(PROJECT / "native/board/npu.dtso"), TIMEOUT_S)
-    failures = judge(here, cases)
+        machine.boot(machine.device_tree(PROJECT / "native/board" / TREES[DRIVER]), TIMEOUT_S)
+    failures = judge(here, cases, expected)
     print(f"{time.monotonic() - start:7.1f} s in all")
     return 1 if failures else 0
 

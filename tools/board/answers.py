@@ -1,7 +1,7 @@
-"""The same questions asked of the real driver and of the tests' stand-in for it.
+"""The same questions asked of a real driver and of the tests' stand-in for it.
 
-The questions are those of ``../shared/board/guest/probe.py``. ``docs/driver_answers.md`` has the
-table of the last run.
+Those for rocket are ``../shared/board/guest/probe.py``'s, those for rknpu ``probe_rknpu.py``'s.
+``docs/driver_answers.md`` and ``docs/driver_answers_rknpu.md`` have the tables of the last runs.
 """
 
 from __future__ import annotations
@@ -14,22 +14,32 @@ from pathlib import Path
 
 from tools.board.image import PROJECT
 
-PROBE = PROJECT / ".." / "shared/board/guest/probe.py"
-PAGE = PROJECT / "docs/driver_answers.md"
+PROBES = {
+    "rocket": PROJECT / ".." / "shared/board/guest/probe.py",
+    "rknpu": Path(__file__).with_name("probe_rknpu.py"),
+}
+PAGES = {
+    "rocket": PROJECT / "docs/driver_answers.md", "rknpu": PROJECT / "docs/driver_answers_rknpu.md"
+}  # fmt: skip
+DRIVERS = {
+    "rocket": "Linux's own rocket driver on emulated cores (`make board`, which",
+    "rknpu": "the vendor's driver (0.9.8) on emulated cores (`make board DRIVER=rknpu`, which",
+}
+NODES = {"rocket": "/dev/accel/accel0", "rknpu": "/dev/dri/renderD128"}
 _MEMORY = "the driver takes the pages first, and the guest has no more"
 STRICTER = {"create: create 2147483648": _MEMORY, "create: create 4294963200": _MEMORY}
 """Questions that the stand-in answers differently, and why it may."""
 
 
-def prepare(share: Path) -> None:
+def prepare(share: Path, driver: str = "rocket") -> None:
     """The questions, and a program of one task for them, for the guest."""
-    if not PROBE.exists():
+    if not PROBES[driver].exists():
         return
     import numpy as np
 
     from delegate.conformance.builder import conv_model
 
-    shutil.copy(PROBE, share / "probe.py")
+    shutil.copy(PROBES[driver], share / "probe.py")
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model.tflite"
         model.write_bytes(conv_model(np.random.default_rng(3), 12, 12, 16, 16, 3, 3))
@@ -52,25 +62,26 @@ def parse(text: str) -> list[tuple[str, str]]:
     return rows
 
 
-def ask_the_standin(share: Path) -> list[tuple[str, str]]:
+def ask_the_standin(share: Path, driver: str) -> list[tuple[str, str]]:
     from tests.kernel.board import Board, build_standin
 
     with tempfile.TemporaryDirectory() as folder:
-        board = Board(Path(folder) / "root", build_standin() / "libstandin_kernel.so").add_rocket()
+        board = Board(Path(folder) / "root", build_standin() / "libstandin_kernel.so")
+        board = board.add_rocket() if driver == "rocket" else board.add_rknpu()
         done = board.python(
-            str(share / "probe.py"), "/dev/accel/accel0", str(share / "probe.npz"), timeout=300
+            str(share / "probe.py"), NODES[driver], str(share / "probe.npz"), timeout=300
         )
     return parse(done.stdout)
 
 
-def differences(real: list[tuple[str, str]], share: Path) -> list[str]:
+def differences(real: list[tuple[str, str]], share: Path, driver: str = "rocket") -> list[str]:
     """Rows that differ without a reason; writes the page."""
-    standin = dict(ask_the_standin(share))
+    standin = dict(ask_the_standin(share, driver))
     lines = [
-        "# What the drivers answer",
+        f"# What the driver {driver} answers",
         "",
-        "The same questions asked of Linux's own rocket driver on emulated cores (`make board`,",
-        "which writes this page) and of the stand-in that the tests use. Where they differ the run",
+        f"The same questions asked of {DRIVERS[driver]}",
+        "writes this page) and of the stand-in that the tests use. Where they differ the run",
         "fails.",
         "",
         "| question | real driver | stand-in |",
@@ -84,5 +95,7 @@ def differences(real: list[tuple[str, str]], share: Path) -> list[str]:
         lines.append(f"| {question} | {answer} | {same}{': ' + reason if reason else ''} |")
         if other not in (answer, "not asked") and not reason:
             found.append(f"{question}: the driver says {answer!r}, the stand-in {other!r}")
-    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        if other == "not asked" and driver == "rknpu":
+            found.append(f"{question}: the stand-in was not asked")
+    PAGES[driver].write_text("\n".join(lines) + "\n", encoding="utf-8")
     return found

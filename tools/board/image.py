@@ -34,8 +34,12 @@ def fetch_site(folder: Path) -> None:
     (folder / ".complete").touch()
 
 
-def make_root(folder: Path, packages: Path, site: Path, libraries: Path, modules: Path) -> None:
-    """``packages``: unpacked; ``libraries``: the product's for aarch64; ``modules``: *.ko."""
+def make_root(
+    folder: Path, packages: Path, site: Path, libraries: Path, modules: list[Path], c_host: Path
+) -> None:
+    """``packages``: unpacked; ``libraries``: the product's for aarch64; ``modules``: in the order
+    of loading; ``c_host``: a folder with the host in C and its libraries, if there is one.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(packages, folder, symlinks=True)
     for name in _LEFT_OUT:
@@ -54,8 +58,10 @@ def make_root(folder: Path, packages: Path, site: Path, libraries: Path, modules
     (folder / "etc/group").write_text("root:x:0:\nrender:x:105:\n")
     (folder / "usr/bin/python3").unlink(missing_ok=True)
     (folder / "usr/bin/python3").symlink_to("python3.11")
-    for module in modules.glob("*.ko"):
-        shutil.copy(module, folder / "modules")
+    for position, module in enumerate(modules):
+        shutil.copy(module, folder / "modules" / f"{position}-{module.name}")
+    if c_host.exists():
+        shutil.copytree(c_host, folder / "app/c_host")
     shutil.copytree(site, folder / "app/site")
     product = folder / "app/product"
     for name in ("delegate", "models", "tests", "tools"):

@@ -118,6 +118,24 @@ def _choose(names: list[str]) -> str:
     return found[max(found)]
 
 
+def build_module(cache: Path, kernel: Path, source: Path) -> Path:
+    """The vendor's module for a kernel that was built here; ``source``: a folder or an archive with
+    a Kbuild."""
+    build = kernel / "build"
+    if not build.exists():
+        raise UnavailableError(f"{kernel} has no build to build the vendor's module with")
+    folder = cache / "rknpu"
+    shutil.rmtree(folder, ignore_errors=True)
+    if source.is_dir():
+        shutil.copytree(source, folder)
+    else:
+        with tarfile.open(source) as archive:
+            archive.extractall(folder, filter="data")
+    place = next(folder.rglob("Kbuild")).parent
+    make(cache, build, f"M={place}", "modules")
+    return next(place.rglob("*.ko"))
+
+
 def build_kernel(cache: Path, *, kasan: bool = False) -> Path:
     """Image, modules and the build's own folder (``build``), once per configuration. The cross
     compiler is in ``cache / "tools"`` or installed.

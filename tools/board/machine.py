@@ -54,6 +54,7 @@ class Machine:
     kernel: Path
     initrd: Path
     folder: Path
+    variables: tuple[str, ...] = ()  # NAME=value, for the guest
 
     @property
     def environment(self) -> dict[str, str]:
@@ -121,7 +122,8 @@ class Machine:
         }
         command = [
             *self.arguments, "-kernel", str(self.kernel), "-initrd", str(self.initrd),
-            "-dtb", str(tree), "-append", "console=ttyAMA0 loglevel=7 panic=-1",
+            "-dtb", str(tree), "-append",
+            " ".join(["console=ttyAMA0 loglevel=7 panic=-1 log_buf_len=4M", *self.variables]),
             "-display", "none", "-serial", f"file:{self.folder / 'console.log'}", "-no-reboot",
             "-fsdev", f"local,id=host,path={share},security_model=none",
             "-device", "virtio-9p-device,fsdev=host,mount_tag=host",
