@@ -115,7 +115,8 @@ def time_out(scenario: Scenario) -> dict[str, object]:
     del executable
     return {
         "call": "SUBMIT", "site": 1, "action": "hang:1, timeout_ms=30", "outcome": outcome,
-        "met": True, "text": text, "recovered": recovered, "live": live(), "violations": take_violations(),
+        "met": True, "text": text, "recovered": recovered, "live": live(),
+        "violations": take_violations(),
     }  # fmt: skip
 
 
