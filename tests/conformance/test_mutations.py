@@ -12,7 +12,9 @@ from delegate.lower.lowering import lower_partition
 from delegate.options import Options
 from tests.conformance.mutations import MUTATIONS
 
-OPTIONS = Options.from_mapping({"device": "simulator", "log_level": "error"})
+OPTIONS = Options.from_mapping(
+    {"device": "simulator", "log_level": "error", "only_faster": "false"}
+)
 SIZE = "input_size_80_weight_size_3"
 PADDED = "stride_1_padding_same_1"
 CASES = {

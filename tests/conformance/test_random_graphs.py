@@ -27,7 +27,9 @@ from delegate.partition.workload import workload_of
 from tests.conformance.graph_strategies import Plan, build, plans
 from tests.machine.task_machine import Machine
 
-OPTIONS = Options.from_mapping({"device": "simulator", "log_level": "error"})
+OPTIONS = Options.from_mapping(
+    {"device": "simulator", "log_level": "error", "only_faster": "false"}
+)
 ON_THE_NPU = {"CONV_2D", "DEPTHWISE_CONV_2D", "ADD"}
 BESIDE_OTHERS = {"RESHAPE"}  # on the NPU where it has a neighbour there
 
@@ -97,9 +99,8 @@ def test_every_operator_is_within_one_step(tmp_path_factory, plan):
 def test_the_delegated_model_equals_its_partitions_on_the_plain_machine(tmp_path_factory, plan):
     """The runtime, the plugin, the programs and the simulator against tasks executed in NumPy."""
     model, graph, array, _ = prepared(plan, tmp_path_factory.mktemp("graph"))
-    plugin = find_runtime().load_delegate(
-        delegate.library_path(), {"device": "simulator", "log_level": "error"}
-    )
+    given = {"device": "simulator", "log_level": "error", "only_faster": "false"}
+    plugin = find_runtime().load_delegate(delegate.library_path(), given)
     with collect_delegations() as found:
         interpreter = find_runtime().interpreter(model, [plugin])
     left = {rejection.node for rejection in found[0].rejections}

@@ -78,7 +78,7 @@ class Run:
         if kernels_of_the_cpu:
             _use_no_programs()
         if is_delegated:
-            options = {"device": "simulator", "log_level": "warning"}
+            options = {"device": "simulator", "log_level": "warning", "only_faster": "false"}
             plugins.append(runtime.load_delegate(delegate.library_path(), options))
         with collect_delegations() as found:
             self.interpreter: Any = runtime.interpreter(

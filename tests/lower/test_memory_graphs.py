@@ -55,7 +55,7 @@ def check(number: int) -> int:
     limits = np.iinfo(dtype)
     shape = graph.tensor(index).shape
     values = {index: rng.integers(limits.min, limits.max + 1, shape, dtype=dtype)}
-    result = compile_model(graph, Options())
+    result = compile_model(graph, Options.from_mapping({"only_faster": "false"}, {}))
     for rejection in result.rejections:  # only for reasons that these graphs are known to have
         assert rejection.rule in EXPECTED, rejection
     for node in graph.nodes:
