@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tools.board.cases import LIBRARY
-from tools.board.faults import HANGS, LOST, run_with_fault
+from tools.board.faults import HANG_AT, HANGS, LATER, LOST, run_with_fault
 from tools.board.harness import (
     C_HOST,
     DEVICE,
@@ -151,7 +151,7 @@ def c_hanging(count: int) -> int:
     command = ["--at-once", LIBRARY, str(_MODEL), str(_INPUT), f"device={DEVICE}"]
     command += [f"{key}={value}" for key, value in LIMIT.items()]
     for turn in range(count):
-        set_fault(f"hang {1 + turn % 10}")
+        set_fault(f"hang {1 + turn % HANG_AT}")
         try:
             done = c_host(*command)
         finally:
@@ -220,7 +220,7 @@ def _hanging(path: Path, expected: str) -> Callable[[int], None]:
         item = load(path, **LIMIT)
         if turn % 2:
             assert invoke(item, 0) == expected, "a wrong result"
-        text = run_with_fault(f"hang {1 + turn % 10}", item, expected)
+        text = run_with_fault(f"hang {1 + turn % HANG_AT}", item, expected)
         assert any(words in text for words in HANGS[DRIVER]), text or "no error"
         if turn % 3 == 0:
             assert invoke(item, 0) == expected, "wrong after a hang"
@@ -252,7 +252,7 @@ def hanging_streams(count: int, path: Path, expected: str) -> Counter[str]:
     for turn in range(count):
         wrong: list[str] = []
         streams = [threading.Thread(target=work, args=(3, wrong)) for _ in range(STREAMS)]
-        set_fault(f"hang {5 + 7 * turn % 60}")
+        set_fault(f"hang {1 + turn % STREAMS if HANG_AT == 1 else 5 + 7 * turn % 60}")
         for stream in streams:
             stream.start()
         for stream in streams:
@@ -322,7 +322,7 @@ def cycles_killed() -> object:
         while not Path("/tmp/runs").exists():
             time.sleep(0.02)
         if turn % 2:
-            set_fault("hang 3")
+            set_fault(f"hang {LATER}")
         time.sleep(0.1 + rng.random() * 0.3)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

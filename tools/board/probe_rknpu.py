@@ -4,7 +4,7 @@ question, for the real driver and for the stand-in.
     python probe_rknpu.py NODE CAPTURE.npz
 
 ``CAPTURE``: a program of one task (``delegate compile --dump``). Nothing is asked that is known to
-crash kernels (docs/driver_answers_rknpu.md says what).
+crash kernels (docs/reliability.md says what).
 """
 
 from __future__ import annotations

@@ -312,7 +312,8 @@ int rknpu_request(const FilePtr& file, uint32_t code, void* argument,
                                                                                  : nullptr;
   if (name == nullptr) {
     violation("an unknown request");
-    return EINVAL;
+    constexpr uint32_t kDrmType = 'd';
+    return (code >> 8 & 0xff) == kDrmType ? EINVAL : ENOTTY;
   }
   if (argument == nullptr) return EFAULT;
   const Action action = next_action(name, lock);
