@@ -92,7 +92,7 @@ def read_text(path: AnyPath, what: str, most_bytes: int = MAX_TEXT_BYTES) -> str
     try:
         return read_file(path, what, most_bytes).decode("utf-8")
     except UnicodeDecodeError:
-        raise UsageError(f"{_shown(path)}: not a {what}: it is no UTF-8 text") from None
+        raise UsageError(f"{_shown(path)}: not {_one(what)}: it is no UTF-8 text") from None
 
 
 _KINDS = (
@@ -110,11 +110,15 @@ def _refuse_others(
 ) -> None:
     for is_kind, name in _KINDS:
         if is_kind(status.st_mode):
-            raise error(f"{_shown(path)}: is {name}, not a {what}")
+            raise error(f"{_shown(path)}: is {name}, not {_one(what)}")
 
 
 def _too_large(path: AnyPath, what: str, most_bytes: int) -> str:
-    return f"{_shown(path)}: too large for a {what}: more than {most_bytes} bytes"
+    return f"{_shown(path)}: too large for {_one(what)}: more than {most_bytes} bytes"
+
+
+def _one(what: str) -> str:
+    return f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
 
 
 def _shown(path: AnyPath) -> str:
