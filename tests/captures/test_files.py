@@ -219,6 +219,14 @@ def test_manifest_faults(name, saved, tmp_path):
     assert "\n" not in text
 
 
+@pytest.mark.parametrize("text", [b"[" * 200_000, b'{"a":' * 200_000], ids=["lists", "objects"])
+def test_a_manifest_nested_without_end(text, saved, tmp_path):
+    path = tmp_path / "nested.npz"
+    rewrite(saved, path, manifest=npy(np.frombuffer(text, np.uint8)))
+    with pytest.raises(CaptureError, match="manifest is no JSON"):
+        load_capture(path)
+
+
 def test_captures_in_memory_are_checked_too():
     capture = make_capture()
     short = dict(capture.contents)

@@ -108,6 +108,19 @@ def test_bad_truth_is_refused(tmp_path: Path, text: str) -> None:
         objects_of([tmp_path / "x.jpg"], None)
 
 
+@pytest.mark.parametrize("number", ["9" * 10, "9" * 5000, "\xb2", "-1", "1e3"])
+def test_class_numbers_have_one_to_nine_digits(tmp_path: Path, number: str) -> None:
+    images, table = [tmp_path / "x.jpg"], tmp_path / "truth.csv"
+    table.write_text(f"image,class\nx.jpg,{number}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="line 2 is not image,class"):
+        classes_of(images, table)
+    (tmp_path / "x.txt").write_text(f"{number} 0.5 0.5 0.25 0.125\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="line 1 is not class"):
+        objects_of(images, None)
+    with pytest.raises(UsageError, match="no class"):
+        classes_of([tmp_path / f"{number[:99]}_x.jpg"], None)
+
+
 def test_state_survives_a_cut_line_and_refuses_another_evaluation(tmp_path: Path) -> None:
     path = tmp_path / "state.jsonl"
     with StateFile(path, "one") as state:

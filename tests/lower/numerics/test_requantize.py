@@ -54,6 +54,12 @@ def requantized(
     )
 
 
+def leaves_int32(accumulator, real):
+    """Whether TensorFlow Lite's left shift does, any zero point added to what it gives."""
+    _, exponent = oracle.quantized(real)
+    return exponent >= 0 and (abs(accumulator) << exponent) + 256 >= oracle.INT32
+
+
 def test_accepted_stages_are_within_one_lsb():
     """Many are accepted, or this would show nothing."""
     accepted = 0
@@ -125,41 +131,56 @@ def test_both_roundings_of_tflite_are_reproduced(per_channel):
         assert sum(a != b for a, b in zip(exact, theirs, strict=True)) > 20
 
 
-@given(
-    st.lists(st.floats(-30, 6).map(lambda bits: 2.0**bits), min_size=1, max_size=5),
-    st.booleans(),
-    st.integers(-300, 300),
-    st.integers(0, 2**20),
-    st.sampled_from(list(RANGES)),
-    st.sampled_from([-128, -3, 127]),
-    st.lists(st.floats(0, 1), min_size=1, max_size=12),
-)
-@settings(max_examples=300, deadline=None)
-def test_a_kernel_that_rounds_once_is_reproduced(
-    ratios, per_channel, begin, width, activation, zero_point, positions
-):
-    ratios = ratios if per_channel else [ratios[0]] * len(ratios)
-    low = [min(max(round(begin / ratio), -(2**30)), 2**30) for ratio in ratios]
-    try:
-        found = requantized(
-            ratios,
-            low,
-            [start + width for start in low],
-            per_channel=per_channel,
-            rounds_once=True,
-            activation=activation,
-            zero_point=zero_point,
-        )
-    except LoweringError as error:
-        assert error.rule == "accumulator_fits_int32" or per_channel
-        return
-    is_claimed_equal = not found.proof.wrong.any()
-    for channel, (ratio, start) in enumerate(zip(ratios, low, strict=True)):
-        for position in positions:
-            acc = start + int(position * width)
-            theirs = oracle.rounded_once(acc, ratio, zero_point, RANGES[activation](zero_point))
-            off = abs(oracle.device(found.pipeline, channel, acc) - theirs)
-            assert off <= (0 if is_claimed_equal else 1)
+def test_a_kernel_that_rounds_once_is_reproduced():
+    """Most are accepted, or this would show nothing."""
+    accepted = 0
+
+    @given(
+        st.lists(st.floats(-30, 6).map(lambda bits: 2.0**bits), min_size=1, max_size=5),
+        st.booleans(),
+        st.integers(-300, 300),
+        st.integers(0, 2**20),
+        st.sampled_from(list(RANGES)),
+        st.sampled_from([-128, -3, 127]),
+        st.lists(st.floats(0, 1), min_size=1, max_size=12),
+    )
+    @settings(max_examples=300, deadline=None)
+    def check(ratios, per_channel, begin, width, activation, zero_point, positions):
+        nonlocal accepted
+        ratios = ratios if per_channel else [ratios[0]] * len(ratios)
+        low = [min(max(round(begin / ratio), -(2**30)), 2**30) for ratio in ratios]
+        try:
+            found = requantized(
+                ratios,
+                low,
+                [start + width for start in low],
+                per_channel=per_channel,
+                rounds_once=True,
+                activation=activation,
+                zero_point=zero_point,
+            )
+        except LoweringError as error:
+            if error.rule == "accumulator_fits_int32":
+                ends = [
+                    (end, ratio)
+                    for ratio, start in zip(ratios, low, strict=True)
+                    for end in (start, start + width)
+                ]
+                assert any(leaves_int32(*end) for end in ends)
+            else:
+                assert per_channel
+            return
+        accepted += 1
+        is_claimed_equal = not found.proof.wrong.any()
+        for channel, (ratio, start) in enumerate(zip(ratios, low, strict=True)):
+            for position in positions:
+                acc = start + int(position * width)
+                theirs = oracle.rounded_once(acc, ratio, zero_point, RANGES[activation](zero_point))
+                off = abs(oracle.device(found.pipeline, channel, acc) - theirs)
+                assert off <= (0 if is_claimed_equal else 1)
+
+    check()
+    assert accepted > 150, "of 300"
 
 
 @pytest.mark.parametrize("per_channel", [False, True])
@@ -270,6 +291,7 @@ def test_layers_with_one_multiplier_are_refused_only_where_int32_wraps(
         )
     except LoweringError as error:
         assert error.rule == "accumulator_fits_int32"
+        assert any(leaves_int32(end, real) for end in (*low, *high))
         return
     outputs = RANGES[activation](zero_point)
     q, exponent = oracle.quantized(real)
