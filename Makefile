@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .PHONY: help demo test board sanitize fuzz numerics test-litert test-alone conformance conformance-sample \
-	random-graphs memory-graphs changed-models lint format native clean
+	random-graphs memory-graphs changed-models worse-chips lint format native clean
 
 # The first Python from 3.10 on that really starts; 3.11 first, the last one with a tflite-runtime.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.10 python3; do \
@@ -32,6 +32,7 @@ help:
 	@echo 'make conformance  the whole operator suite against the reference kernels'
 	@echo 'make random-graphs   GRAPHS random models (default 20000) against the reference kernels'
 	@echo 'make memory-graphs   MEMORY_GRAPHS graphs that crowd memory (default 1000), also cut after every task'
+	@echo 'make worse-chips  whole models on chips that lack or break each feature: never a wrong result'
 	@echo 'make changed-models  MUTANTS damaged models (default 20000): no crash, no wrong result'
 	@echo 'make board        the real kernel and driver in QEMU on emulated NPU cores, the product in it'
 	@echo 'make numerics     NUMERICS_MODELS extreme operators against the reference kernels'
@@ -143,6 +144,9 @@ MEMORY_GRAPHS ?= 1000
 memory-graphs: $(VENV)/installed
 	RK3588_MEMORY_GRAPHS=$(MEMORY_GRAPHS) $(BIN)/python -m pytest $(PYTEST_FLAGS) \
 		tests/lower/test_memory_graphs.py tests/lower/test_memory_check.py tests/kernel/test_cuts.py
+
+worse-chips: $(VENV)/installed
+	$(BIN)/python -m tests.kernel.worse_chips
 
 sanitize: $(VENV)/installed
 	$(call fuzzer,$(SANITIZE),)

@@ -313,9 +313,10 @@ class Options:
         "longest wait for one submit to an NPU; 0 = the device's default",
     )  # fmt: skip
     verify: str = _option(
-        Choice(("off", "sim")),
+        Choice(("off", "sim", "sample")),
         "off",
-        "run every partition twice, on the simulator too, and compare",
+        "run every partition twice, on the simulator too, and compare; sample = one in 100, "
+        "in the background",
     )
     prove: str = _option(
         Choice(("auto", "off", "always")), "auto",

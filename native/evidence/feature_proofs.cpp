@@ -65,7 +65,7 @@ class ProofRun {
       : proof_(proof),
         executable_(
             Span<const uint8_t>(proofs_content().data() + proof.offset, proof.program_bytes),
-            RunSettings{device, timeout_ms, nullptr, 0, nullptr}),
+            RunSettings{device, timeout_ms, nullptr, 0, nullptr, 0}),
         result_(proof.expected_bytes) {}
 
   // "proved", "failed: ..." or "hung: ...". Throws KernelError.

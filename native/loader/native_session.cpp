@@ -18,7 +18,7 @@ class NativeSession : public Session {
       : options_(options),
         no_compiler_(std::move(no_compiler)),
         streams_(open_device(options.device, {options.cores, options.strict})),
-        verifier_(options.verify ? make_simulator_device() : nullptr) {}
+        verifier_(options.verify != "off" ? make_simulator_device() : nullptr) {}
 
   void prepare(tflite::Context* context, tflite::Delegate* delegate) override {
     std::shared_ptr<Device> device = streams_.next();
@@ -30,7 +30,8 @@ class NativeSession : public Session {
         });
     const Claim claim = install_compiled_operators(
         context, delegate,
-        {std::move(device), options_.timeout_ms, verifier_, context->threads(), std::move(gate)});
+        {std::move(device), options_.timeout_ms, verifier_, context->threads(), std::move(gate),
+         options_.verify == "sample" ? kSampledRuns : 0});
     const std::string left = std::to_string(claim.total - claim.claimed) + " of " +
                              std::to_string(claim.total) + " nodes";
     if (claim.claimed == 0 && claim.total > 0) {

@@ -1,6 +1,10 @@
 #include "program/executable.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -50,7 +54,9 @@ Executable::Executable(const Program& program, const RunSettings& settings)
     : device_(settings.device),
       name_(program.name),
       inputs_(program.inputs),
-      outputs_(program.outputs) {
+      outputs_(program.outputs),
+      verify_every_(settings.verify_every),
+      owner_(getpid()) {
   require_chip(program, *device_);
   if (settings.gate != nullptr) settings.gate->require(program);
   allocate_and_upload(program);
@@ -68,11 +74,16 @@ Executable::Executable(const Program& program, const RunSettings& settings)
   }
   if (settings.verifier == nullptr) return;
   verifier_ = std::make_unique<Executable>(
-      program, RunSettings{settings.verifier, 0, nullptr, settings.threads, nullptr});
+      program, RunSettings{settings.verifier, 0, nullptr, settings.threads, nullptr, 0});
   for (const Binding& binding : outputs_) verified_.emplace_back(binding.host_bytes());
 }
 
-Executable::~Executable() = default;
+Executable::~Executable() {
+  // A forked child has no thread that would end it.
+  if (owner_ != getpid()) {
+    static_cast<void>(std::make_unique<std::future<bool>>(std::move(sample_)).release());
+  }
+}
 
 void Executable::require_proof() {
   std::vector<std::string> layers;
@@ -250,7 +261,12 @@ void Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> out
     entry.end = run_clock_ns();
     add_to_run_log(name_, entry);
   }
-  if (verifier_ != nullptr) run_verifier(inputs, outputs);
+  if (verifier_ == nullptr) return;
+  if (verify_every_ == 0) {
+    run_verifier(inputs, outputs);
+  } else if (unverified_++ % verify_every_ == 0) {
+    take_sample(inputs, outputs);
+  }
 }
 
 void Executable::give_inputs(Span<const uint8_t* const> inputs) {
@@ -275,7 +291,7 @@ void Executable::run_submission(Span<const uint8_t* const> inputs) {
 
 // The first run and verified ones can say where they stopped.
 void Executable::give_marked() {
-  const bool tasks = !was_run_ || verifier_ != nullptr;
+  const bool tasks = !was_run_ || (verifier_ != nullptr && verify_every_ == 0);
   proof_->mark(tasks);
   for (Buffer* written : submit_.outputs) {
     if (written == buffer(BufferId::kInput)) continue;  // goes to the device in any case
@@ -292,6 +308,60 @@ void Executable::fail_run(const std::string& what) {
     // The device may be gone or still busy: then the marks tell less, or what the host saw last.
   }
   throw DeviceError(what + "; " + proof_->progress());
+}
+
+// Copies what the run took and left, unless the sample before is still computed or was wrong.
+void Executable::take_sample(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs) {
+  if (owner_ != getpid()) return;
+  if (sample_.valid()) {
+    if (sample_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+    if (!sample_.get()) verify_every_ = UINT32_MAX;
+    if (verify_every_ == UINT32_MAX) return;
+  }
+  std::vector<std::vector<uint8_t>> given;
+  std::vector<std::vector<uint8_t>> taken;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    given.emplace_back(inputs[i], inputs[i] + inputs_[i].host_bytes());
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    taken.emplace_back(outputs[i], outputs[i] + outputs_[i].host_bytes());
+  }
+  std::vector<ComparedBuffer> memory;
+  for (const BufferId id : {BufferId::kScratch, BufferId::kOutput}) {
+    if (buffer(id) == nullptr) continue;
+    device_->sync_for_cpu(*buffer(id));
+    const Span<uint8_t> bytes = buffer(id)->bytes();
+    memory.push_back({verifier_->buffer(id), {bytes.data(), bytes.data() + bytes.size()}});
+  }
+  was_run_ = false;  // the next run gives all memory to the device again
+  sample_ =
+      std::async(std::launch::async, [this, given = std::move(given), taken = std::move(taken),
+                                      memory = std::move(memory)]() mutable {
+        return check_sample(given, taken, std::move(memory));
+      });
+}
+
+// False: a difference was told.
+bool Executable::check_sample(const std::vector<std::vector<uint8_t>>& inputs,
+                              const std::vector<std::vector<uint8_t>>& outputs,
+                              std::vector<ComparedBuffer> memory) {
+  std::string text;
+  try {
+    std::vector<const uint8_t*> sources;
+    std::vector<uint8_t*> targets;
+    for (const auto& tensor : inputs) sources.push_back(tensor.data());
+    for (auto& tensor : verified_) targets.push_back(tensor.data());
+    verifier_->run(sources, targets);
+    if (verified_ == outputs) return true;
+    const std::string layer = first_difference(verifier_->submit_, memory);
+    text = "results of program " + name_ + " differ from the simulator" +
+           (layer.empty() ? "" : ", first in " + layer);
+  } catch (const std::exception& error) {
+    text = std::string("a sample could not be verified: ") + error.what();
+  }
+  std::fprintf(stderr, "rk3588 delegate: warning: verify=sample: %s: %s\n", device_->name().c_str(),
+               text.c_str());
+  return false;
 }
 
 void Executable::run_verifier(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs) {

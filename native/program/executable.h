@@ -1,15 +1,19 @@
 // A program made ready to run: memory on a device, content uploaded, addresses filled in.
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "host/device.h"
+#include "host/first_difference.h"
 #include "host/run_proof.h"
 #include "program/feature_gate.h"
 #include "program/program.h"
@@ -27,7 +31,13 @@ struct RunSettings {
   unsigned threads = 0;
   // Who says what the device can do; nullptr: it is taken to do everything.
   std::shared_ptr<FeatureGate> gate;
+  // 0: the verifier runs behind every run. Otherwise behind one in so many, in a thread of its own;
+  // a difference is a line on stderr then, once.
+  uint32_t verify_every = 0;
 };
+
+// Of option verify=sample.
+inline constexpr uint32_t kSampledRuns = 100;
 
 class Executable {
  public:
@@ -64,6 +74,10 @@ class Executable {
   void give_marked();
   void run_submission(Span<const uint8_t* const> inputs);
   [[noreturn]] void fail_run(const std::string& what);
+  void take_sample(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
+  bool check_sample(const std::vector<std::vector<uint8_t>>& inputs,
+                    const std::vector<std::vector<uint8_t>>& outputs,
+                    std::vector<ComparedBuffer> memory);
   void run_verifier(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
 
   std::shared_ptr<Device> device_;
@@ -79,6 +93,10 @@ class Executable {
   bool was_run_ = false;             // successfully
   std::unique_ptr<Executable> verifier_;
   std::vector<std::vector<uint8_t>> verified_;  // the verifier's outputs
+  uint32_t verify_every_ = 0;
+  uint32_t unverified_ = 0;  // runs since the last sample
+  std::future<bool> sample_;
+  pid_t owner_;
   std::mutex mutex_;
 };
 

@@ -131,7 +131,7 @@ std::unique_ptr<Executable> make_executable(const py::bytes& program, const std:
                                             bool verify, unsigned threads) {
   return std::make_unique<Executable>(
       view(program), RunSettings{open_device(device, {cores, false}), timeout_ms,
-                                 verify ? make_simulator_device() : nullptr, threads, nullptr});
+                                 verify ? make_simulator_device() : nullptr, threads, nullptr, 0});
 }
 
 Element element_called(const std::string& name) {

@@ -168,7 +168,9 @@ class PythonSession : public Session {
     proofs_ = {effective.attr("prove").cast<std::string>(),
                effective.attr("cache_dir").cast<std::string>(),
                effective.attr("cores").cast<std::string>(), timeout_ms_};
-    if (effective.attr("verify").cast<std::string>() == "sim") verifier_ = make_simulator_device();
+    const auto verify = effective.attr("verify").cast<std::string>();
+    if (verify != "off") verifier_ = make_simulator_device();
+    if (verify == "sample") verify_every_ = kSampledRuns;
     session.attr("device_name") = streams_.name();
   }
 
@@ -178,8 +180,8 @@ class PythonSession : public Session {
     // The partitions of one interpreter run one after the other, those of several at once.
     std::shared_ptr<Device> device = streams_.next();
     const std::shared_ptr<FeatureProofs> proofs = FeatureProofs::of(device, proofs_, &warn);
-    const RunSettings settings{std::move(device), timeout_ms_, verifier_, context->threads(),
-                               proofs};
+    const RunSettings settings{std::move(device),  timeout_ms_, verifier_,
+                               context->threads(), proofs,      verify_every_};
     const Claim claim = install_compiled_operators(context, delegate, settings);
     const py::gil_scoped_acquire gil;
     try {
@@ -272,6 +274,7 @@ class PythonSession : public Session {
   DeviceStreams streams_;
   std::shared_ptr<Device> verifier_;
   uint32_t timeout_ms_ = 0;
+  uint32_t verify_every_ = 0;
   ProofSettings proofs_;
 };
 

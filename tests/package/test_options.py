@@ -80,7 +80,7 @@ def test_unknown_environment_variable_is_refused() -> None:
         ("cores", "3", "auto, all"),
         ("cores", "2-0", "auto, all"),
         ("cores", "0x0", "auto, all"),
-        ("verify", "gpu", "off or sim"),
+        ("verify", "gpu", "off, sim or sample"),
         ("cache_dir", " ", "a path"),
         ("device", "nu\0ll", "NUL"),
     ],
