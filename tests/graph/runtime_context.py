@@ -4,7 +4,7 @@ preview."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -50,7 +50,9 @@ def capture(
     runtime = runtime_or_skip()
     found: list[tuple[Graph, Any]] = []
 
-    def compile_context(graph: Graph, options: Any, preview: Preview) -> Any:
+    def compile_context(
+        graph: Graph, options: Any, preview: Preview, without: Mapping[str, str]
+    ) -> Any:
         found.append((with_copied_constants(graph), ask(preview)))
         return SimpleNamespace(partitions=(), rejections=())
 

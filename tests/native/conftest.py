@@ -7,7 +7,7 @@ that the plugin's own behaviour is tested without register programs.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -67,7 +67,9 @@ class FakeCompiler:
     graphs: list[Graph] = field(default_factory=list)
     previews: list[Any] = field(default_factory=list)
 
-    def compile_context(self, graph: Graph, options: Any, preview: Any) -> Any:
+    def compile_context(
+        self, graph: Graph, options: Any, preview: Any, without: Mapping[str, str]
+    ) -> Any:
         self.graphs.append(graph)
         self.previews.append(preview)
         if self.fail is not None:
