@@ -25,7 +25,8 @@ from delegate.model.graph import DType, Quantization
 
 _EDGES = ("float32", *EIGHT_BITS)
 _SHAPES = ("1x1x1x1", "1x7x5x3", "1x9x4x16", "2x3x11x33", "1x13x17x70", "3x5", "1x640")
-_SCALES = ("1e-30", "0.003", "0.5", "1", "7.3")
+_SCALES = {"1e_minus_30": 1e-30, "0_003": 0.003, "0_5": 0.5, "1": 1.0, "7_3": 7.3}
+"""By the words that stand for them in names."""
 _VALUES = 4096
 
 
@@ -87,7 +88,9 @@ def _values() -> Grid:
     def quantization(scale: str, zero: str, type: str) -> tuple[DType, Quantization]:
         low, high = LIMITS[dtype_of(type)]
         zero_point = {"low": low, "mid": (low + high + 1) // 2, "odd": low + 37, "high": high}
-        return dtype_of(type), Quantization((float(np.float32(float(scale))),), (zero_point[zero],))
+        return dtype_of(type), Quantization(
+            (float(np.float32(_SCALES[scale])),), (zero_point[zero],)
+        )
 
     def build(scale: str, zero: str, type: str, rng: np.random.Generator) -> bytes:
         inner = quantization(scale, zero, type)
@@ -102,7 +105,7 @@ def _values() -> Grid:
         made, given = partial(build, scale, zero, type), partial(inputs, scale, zero, type)
         return Case(name, "Edges", made, differing=NONE, inputs=given)
 
-    axes = {"scale": _SCALES, "zero": ("low", "mid", "odd", "high"), "type": EIGHT_BITS}
+    axes = {"scale": tuple(_SCALES), "zero": ("low", "mid", "odd", "high"), "type": EIGHT_BITS}
     return Grid("Edges.Float/", axes, make)
 
 
