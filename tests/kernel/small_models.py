@@ -44,6 +44,21 @@ def joined_model() -> bytes:
     return builder.build()
 
 
+def parts_model() -> bytes:
+    """A result of two parts: the first one's last group has lanes that the second one fills."""
+    builder = ModelBuilder("parts")
+    quantization = Quantization((0.05,), (3,))
+    x = builder.input("x", (1, 5, 7, 32), DType.INT8, quantization)
+    numbers = Numbers(output=quantization)
+    point = Window(kh=1, kw=1, sh=1, sw=1)
+    parts = [
+        conv(builder, _rng(), x, channels, point, numbers, name=f"part of {channels}")
+        for channels in (16, 8)
+    ]
+    builder.output(concatenation(builder, parts, 3))
+    return builder.build()
+
+
 MODELS: dict[str, Callable[[], bytes]] = {
     "conv": lambda: conv_model(_rng(), 11, 7, 5, 37, 3, 3),
     "tiled conv": lambda: conv_model(_rng(), 131, 97, 29, 67, 3, 3),
@@ -56,6 +71,7 @@ MODELS: dict[str, Callable[[], bytes]] = {
     "add": lambda: add_model(_rng(), (1, 7, 5, 19)),
     "residual": lambda: conv_conv_add_model(_rng(), 5, 9, 16, 24, 3, 3),
     "joined": joined_model,
+    "parts": parts_model,
     "digits": DIGITS.read_bytes,
 }
 

@@ -23,7 +23,9 @@ def test_a_cut_after_every_task_is_reported(board: Board, version: str, cores: s
         pytest.skip("the same jobs as without chains")
     for first in range(0, GRAPHS, CHUNK):
         graphs = (first, min(first + CHUNK, GRAPHS))
-        models = [] if first else ["digits", "joined", "residual", "split inputs per channel"]
+        models = (
+            [] if first else ["digits", "joined", "parts", "residual", "split inputs per channel"]
+        )
         assert set(models) <= set(MODELS)
         answer = board.work(
             "cuts", device="rocket", graphs=graphs, models=models, options=CORES[cores],
