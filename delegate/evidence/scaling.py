@@ -18,6 +18,7 @@ from delegate.evidence.arithmetic import (
 )
 from delegate.evidence.bench import Bench, Describe, small_kernels
 from delegate.lower.task import BnStage, BsStage, OutConvert, Source
+from delegate.lower.weights import pack_bias
 
 _BLOCK = 8
 _CHANNELS = 32
@@ -114,6 +115,29 @@ def _shift_of_negatives(b: Bench) -> None:
         b.through(x, result, mul=number, shift=shift, shift_of_negatives=negative)
 
 
+def _bs_clamp(b: Bench) -> None:
+    """Behind the summand alone, and in units of the product; some of it lies beyond either end."""
+    x, kernels = b.values(16, 4, 5), small_kernels(_CHANNELS, 1, 1, 16)
+    sums = dense(x, kernels)
+    summands = b.constants.add(pack_bias(_BIAS, _CHANNELS))
+    for limit in (1, 50, 120):
+        bs = BsStage(alu=Source.MEMORY, operands=summands, relu=True, relux_max=limit)
+        b.conv(x, kernels, np.clip(sums + column(_BIAS), 0, limit), bs)
+    x = b.values(_CHANNELS, 4, 6)
+    for number, shift, limit in ((3, 1, 101), (300, 9, 60), (-257, 8, 77)):
+        bs = BsStage(
+            alu=Source.REGISTER,
+            alu_operand=7,
+            mul=Source.REGISTER,
+            mul_operand=number,
+            shift=shift,
+            shift_negative=shift,
+            relu=True,
+            relux_max=limit,
+        )
+        b.map(x, np.clip(half_even((x + 7) * number, shift), 0, limit), bs=bs)
+
+
 def _bn_multiplier(b: Bench) -> None:
     x = b.values(_CHANNELS, 4, 6)
     for number, shift, negative in ((3, 1, 1), (-300, 8, 9), (32_767, 15, 15)):
@@ -158,6 +182,7 @@ SCALING: Final[dict[str, Describe]] = {
     "multiplier": _multiplier,
     "multiplier_per_channel": _multiplier_per_channel,
     "shift_of_negatives": _shift_of_negatives,
+    "bs_clamp": _bs_clamp,
     "bn_multiplier": _bn_multiplier,
     "bn_multiplier_per_channel": _bn_multiplier_per_channel,
     "bn_summand": _bn_summand,

@@ -18,6 +18,17 @@ namespace {
 
 static_assert(kFeatures.size() <= 64, "PackedProof::rests_on has a bit per feature");
 
+// A feature without one would be switched off on every board.
+constexpr bool has_every_feature_a_proof() {
+  uint64_t proved = 0;
+  for (const PackedProof& proof : kProofs) proved |= uint64_t{1} << proof.feature;
+  for (size_t i = 0; i < kFeatures.size(); ++i) {
+    if ((proved >> i & 1) == 0) return false;
+  }
+  return true;
+}
+static_assert(has_every_feature_a_proof(), "run python -m delegate.evidence.header");
+
 const std::vector<uint8_t>& proofs_content() {
   static const std::vector<uint8_t> content = unpack(kPackedProofs, kProofsBytes);
   return content;
