@@ -89,7 +89,12 @@ def fused_stages(conv: Convolution, following: Following) -> FusedStages | None:
         activation_range(conv.activation, conv.output_scale, conv.output_zero_point),
         rounds_once=conv.rounds_once,
     )
-    found = requantize_fused(target, following, per_channel=conv.per_channel)
+    found = requantize_fused(
+        target,
+        following,
+        per_channel=conv.per_channel,
+        clamps_in_bs=conv.chip.has("bs_clamp"),
+    )
     if found is None:
         return None
     bias = _hardware_bias(conv, terms) + found.pipeline.bs.add

@@ -88,14 +88,14 @@ class FusedRequantization:
 
 
 def requantize_fused(
-    target: Target, following: Following, *, per_channel: bool
+    target: Target, following: Following, *, per_channel: bool, clamps_in_bs: bool
 ) -> FusedRequantization | None:
     """Of both ways the one whose results differ more seldom, by the prover's model. None where no
-    stages are proven within MOST_LSB.
+    stages are proven within MOST_LSB. ``clamps_in_bs``: whether BS may clamp.
     """
     near = target if per_channel else target.widest()
     found = []
-    for front in (_rounded, _unrounded):
+    for front in (_rounded, _unrounded) if clamps_in_bs else (_unrounded,):
         pipeline = _pipeline(_Convolution(near, per_channel, front), following)
         if pipeline is None:
             continue
