@@ -48,9 +48,7 @@ class Case:
 
 
 class _Builder:
-    """A graph of int8 tensors, one input, nodes in a row; of uint8 ones if weights have a zero
-    point.
-    """
+    """A graph of int8 tensors, nodes in a row; of uint8 ones if weights have a zero point."""
 
     def __init__(self, shape: tuple[int, ...], weight_zero_point: int = 0) -> None:
         self._rng = np.random.default_rng(_SEED)
@@ -60,6 +58,12 @@ class _Builder:
         self._nodes: list[Node] = []
         self._input = self._zero(_INPUT_SCALE, -3)
         self.last = self._tensor("input", shape, self._input)
+        self._inputs = [self.last]
+
+    def second_input(self) -> int:
+        """One more input of the graph, like the first."""
+        self._inputs.append(self._tensor("second", self._tensors[0].shape, self._input))
+        return self._inputs[-1]
 
     def _zero(self, scale: float, zero_point: int) -> Quantization:
         """``zero_point`` as int8 counts."""
@@ -210,11 +214,19 @@ class _Builder:
         return self
 
     def graph(self, name: str) -> Graph:
-        return Graph(tuple(self._tensors), tuple(self._nodes), (0,), (self.last,), name)
+        inputs = tuple(self._inputs)
+        return Graph(tuple(self._tensors), tuple(self._nodes), inputs, (self.last,), name)
 
 
 def _add() -> Graph:
-    return _Builder((1, 5, 7, 16)).add(0).graph("add")
+    """Of two tensors: the sum of one with itself is a function, and a table."""
+    builder = _Builder((1, 5, 7, 16))
+    return builder.add(builder.second_input()).graph("add")
+
+
+def _clamped_sum() -> Graph:
+    builder = _Builder((1, 5, 7, 16))
+    return builder.add(builder.second_input(), Activation.RELU_N1_TO_1).graph("clamped sum")
 
 
 def _residual() -> Graph:
@@ -291,8 +303,7 @@ CASES = (
          lambda: _Builder((1, 9, 11, 32)).max_pool(3).graph("pooling")),
     Case("nearest", "pixels that are put apart",
          lambda: _Builder((1, 5, 6, 32)).enlarge(2).graph("nearest")),
-    Case("clamped sum", "a clamp between two limits in EW",
-         lambda: _Builder((1, 5, 7, 16)).add(0, Activation.RELU_N1_TO_1).graph("clamped sum")),
+    Case("clamped sum", "a clamp between two limits in EW", _clamped_sum),
     Case("clamped conv", "a clamp between two limits behind a convolution",
          lambda: _Builder((1, 5, 6, 32)).conv(32, 1, activation=Activation.RELU_N1_TO_1)
          .graph("clamped conv")),
