@@ -84,7 +84,9 @@ def test_proofs_notice_what_others_reported(deviation: str) -> None:
 
 
 def test_entries_of_tables_bear_the_reported_spikes() -> None:
-    assert outcome(proof("table"), "table:spikes") == "proved"
+    failed = {name for name in FEATURES if outcome(proof(name), "table:spikes") != "proved"}
+    # Only these look between entries, or add to one: numerics=fast does without them there.
+    assert failed == {"table_behind_convolution", "table_elsewhere", "sum_behind_table"}
 
 
 def other_settings(feature: Feature) -> Iterator[tuple[str, npt.NDArray[np.uint64]]]:

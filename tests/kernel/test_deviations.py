@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from delegate.chip.rk3588_features import FEATURES
+from delegate.insight.self_test_cases import CASES
 from tests.kernel.board import Board
 from tests.kernel.test_commands import command
 
@@ -24,24 +26,32 @@ SUSPECTS = {
 }
 
 
-def results(board: Board, deviation: str) -> tuple[int, dict[str, str]]:
+def bring_up(board: Board, deviation: str) -> tuple[int, dict[str, Any]]:
     board.add_rocket(hang_ms=50)
     done = command(board, "bring-up", "--device", "rocket", "--json", RK3588_SIM_BREAK=deviation)
-    document = json.loads(done.stdout)
-    return done.returncode, {row["name"]: row["here"] for row in document["features"]}
+    return done.returncode, json.loads(done.stdout)
+
+
+def here(document: dict[str, Any]) -> dict[str, str]:
+    return {row["name"]: row["here"] for row in document["features"]}
 
 
 @pytest.mark.parametrize("deviation", SUSPECTS)
 def test_bring_up_suspects_what_deviates(board: Board, deviation: str):
-    code, here = results(board, deviation)
+    code, document = bring_up(board, deviation)
     assert code == 1
-    assert SUSPECTS[deviation] <= {name for name, value in here.items() if value == "suspect"}
+    suspects = {name for name, value in here(document).items() if value == "suspect"}
+    assert SUSPECTS[deviation] <= suspects
 
 
 def test_entries_of_tables_bear_the_reported_spikes(board: Board):
-    code, here = results(board, "table:spikes")
-    assert code == 0
-    assert here["table"] == "agreed"
+    """Values that fall on entries do; only ``numerics=fast`` looks between them, or adds to one."""
+    code, document = bring_up(board, "table:spikes")
+    assert code == 1
+    failed = {step["name"] for step in document["steps"] if not step["passed"]}
+    assert failed == {case.name for case in CASES if case.numerics == "fast"}
+    agreed = {name for name, value in here(document).items() if value == "agreed"}
+    assert {"table", "table_load", "kept_table"} <= agreed
 
 
 def test_deviations_are_named_after_features():
