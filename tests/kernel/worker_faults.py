@@ -48,13 +48,21 @@ class Scenario:
         )
 
     def life(self) -> dict[str, int]:
-        """Calls of a life without faults."""
+        """Calls of a life without faults. At its end Rocket takes pages, and closes them, until the
+        driver has let go, which is a matter of time: only the first of them counts.
+        """
         set_faults()
         executable = self.create()
         for seed in range(2):
             assert self.is_right(executable, seed)
+        before = calls()
         del executable
-        return calls()
+        found = calls()
+        again = found.get("CREATE_BO", 0) - before.get("CREATE_BO", 0) - 1
+        if again > 0:
+            found["CREATE_BO"] -= again
+            found["GEM_CLOSE"] -= again
+        return found
 
     def combinations(self) -> Iterator[tuple[str, int, str]]:
         for call, count in sorted(self.life().items()):
