@@ -157,7 +157,7 @@ def compile_partition(
     the node.
     """
     name = _name(graph, partition)
-    workload = workload_of(graph, partition)
+    workload = workload_of(graph, partition, chip)
     lowered = lower_partition(graph, workload, name, None, kick_state, chip, is_fast=is_fast)
     program = build_program(lowered, COMPILER)
     text = ""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from delegate.chip.chip import Chip
+from delegate.chip.chips import DEFAULT
 from delegate.errors import LoweringError
 from delegate.lower.operation import Operation, Workload
 from delegate.model.graph import Graph, Node
@@ -23,8 +25,8 @@ from delegate.partition.functions import FunctionPlan, plan_functions
 from delegate.partition.rules import ALIAS_IS_FREE, RESULT_USED, facts_of
 
 
-def workload_of(graph: Graph, partition: Partition) -> Workload:
-    """Operations in execution order."""
+def workload_of(graph: Graph, partition: Partition, chip: Chip = DEFAULT) -> Workload:
+    """Operations in execution order, as ``chip`` is to run them."""
     if not partition.outputs:
         raise LoweringError(partition.nodes[0], RESULT_USED, "nothing does")
     edges = plan_edges(graph, partition)
@@ -38,7 +40,7 @@ def workload_of(graph: Graph, partition: Partition) -> Workload:
     for refusal in functions.refusals:
         raise LoweringError(refusal.node.index, refusal.rule, refusal.problem)
     nodes = [graph.node(index) for index in partition.nodes]
-    facts = facts_of(graph)
+    facts = facts_of(graph, chip)
     neighbours = _neighbours(facts, partition, nodes)
     free = {node.index for node in joined.aliases}
     moved = [

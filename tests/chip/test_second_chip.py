@@ -17,18 +17,21 @@ from delegate.chip.header import native_chip
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model, compile_partition
 from delegate.conformance.builder import conv_model
+from delegate.conformance.builder.aliases import reshape, transpose
 from delegate.errors import LoweringError, ModelError, ProgramError, SimulatorFault
 from delegate.host.runtimes import find_runtime
 from delegate.insight.program_capture import capture_of_program
 from delegate.lower.task import BufferId
 from delegate.model.exposed_tensors import expose_tensors
 from delegate.model.partition import Partition
+from delegate.model.tflite_reader import read_graph
 from delegate.npu.program_reader import parse
 from delegate.npu.tensor_layout import load
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
 from delegate.options import Cores, Options
 from tests.chip.second_chip import SECOND
+from tests.lower.test_aliases import Net
 from tests.shared_folder import DIGITS, SHARED
 
 MODELS = [DIGITS]
@@ -126,6 +129,24 @@ def test_the_chips_disagree_about_programs_but_not_about_results(path):
             np.testing.assert_array_equal(a, b)
         with pytest.raises(SimulatorFault):
             simulate(theirs, given, RK3588)
+
+
+@pytest.mark.parametrize("channels", [19, 32, 40])
+def test_elements_are_reordered_for_the_chip(channels):
+    """By convolutions that write that chip's groups, or blocks turned round."""
+    net = Net(5, 12, channels)
+    y = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
+    y = reshape(net.builder, net.add(y, y), (1, channels, 1, 60))
+    graph = read_graph(net.model(net.add(y, y)))
+    results = [compile_model(graph, Options(), chip=chip) for chip in (RK3588, SECOND)]
+    ours, theirs = (parse(one.program) for r in results for one in r.partitions)
+    assert all(r.rejections == () for r in results)
+    rng = np.random.default_rng(3)
+    given = [rng.integers(-128, 128, b.shape).astype(b.element.dtype) for b in ours.inputs]
+    (expected,) = simulate(results[0].partitions[0].program, given, RK3588)
+    (found,) = simulate(results[1].partitions[0].program, given, SECOND)
+    assert theirs.chip == SECOND.name
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_devices_refuse_programs_of_another_chip():
