@@ -3,9 +3,9 @@
 In: the layers in execution order, with all addresses. Every 16 bytes of memory have a content: a
 tensor, spare lanes, or nothing yet. Tasks write as ``footprint.accesses`` says. Before a layer
 runs, and after it, all of its operands must be there; in the end all of the partition's outputs.
-Of what a layer writes for itself, a later task of it must read some of every surface. This knows
-where tensors lie, but nothing of why: a mistake in the plan, in the order or in the placement shows
-here and not in a result.
+Of what a layer writes for itself, a later task of it must read some of every surface, and nothing
+of one that was overwritten in part. This knows where tensors lie, but nothing of why: a mistake in
+the plan, in the order or in the placement shows here and not in a result.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ class _Checker:
             for buffer in _WRITABLE
         }
         self._unread: dict[int, str] = {}  # tiles by the numbers of surfaces in the work area
+        self._torn: dict[int, str] = {}  # who overwrote parts of them, likewise
         self._next = WORK
         # The host's buffer has content everywhere.
         self._content[BufferId.INPUT][:] = SPARE
@@ -98,7 +99,7 @@ class _Checker:
         self._work = work
         area = slice(work.start // ATOM_BYTES, work.end // ATOM_BYTES)
         self._content[BufferId.SCRATCH][area] = NOTHING
-        self._unread = {}
+        self._unread, self._torn = {}, {}
         result = self._tensors[footprint.result]
         replaced = self._in_place.get(footprint.result)
         for task in layer.tasks:
@@ -123,9 +124,13 @@ class _Checker:
         window = self._window(node, access)
         if (window == NOTHING).any():
             raise _refusal(node, f"{access.what} of {tile} is read before it is written")
-        if self._unread:
-            for content in np.unique(window).tolist():
-                self._unread.pop(content, None)
+        if not (self._unread or self._torn):
+            return
+        for content in np.unique(window).tolist():
+            self._unread.pop(content, None)
+            if content in self._torn:
+                problem = f"of which {self._torn[content]} has overwritten a part"
+                raise _refusal(node, f"{access.what} of {tile} is a surface {problem}")
 
     def _write(self, node: int, tile: str, access: Access, result: DeviceTensor) -> None:
         buffer, first = access.start.buffer, access.start.offset
@@ -139,6 +144,8 @@ class _Checker:
                 f"tensor {result.index}, {begin}..{end - 1} of {result.location.buffer.name}",
             )
         window = self._window(node, access)
+        if in_work:
+            self._torn.update((c, tile) for c in np.unique(window).tolist() if c <= WORK)
         window[access.real :] = SPARE
         if not in_work:
             window[: access.real] = self._names[result.index]
