@@ -125,7 +125,7 @@ _CASES: dict[str, tuple[Build, str]] = {
     "int16_conv": (_int16_conv, "eight_bit_features"),
     "activations_as_weights": (_activations_as_weights, "weights_constant"),
     "int4_weights": (partial(_dense, weights="int4"), "weights_type"),
-    "sparse_weights": (partial(_dense, weights="sparse"), "weights_dense"),
+    "sparse_weights": (partial(_dense, weights="sparse"), "constants_unchanged"),
     "dynamic_shape": (_dynamic_conv, "static_shapes"),
     "sum_of_constants": (_constant_sum, "one_operand_computed"),
     "uint8_per_channel": (_per_channel_uint8, "per_channel_weights_are_int8"),
