@@ -57,12 +57,7 @@ class Kernel:
         self.process = subprocess.Popen(
             [str(program), str(path), str(self.faults)], stderr=subprocess.PIPE, text=True
         )
-        while not path.exists():
-            assert self.process.poll() is None
-            time.sleep(0.01)
-        self.requests, self.lines = (socket.socket(socket.AF_UNIX) for _ in range(2))
-        self.requests.connect(str(path))
-        self.lines.connect(str(path))
+        self.requests, self.lines = (self._connected(path) for _ in range(2))
         ram = os.memfd_create("ram")
         os.ftruncate(ram, RAM_BYTES)
         self.ram = mmap.mmap(ram, RAM_BYTES)
@@ -72,6 +67,18 @@ class Kernel:
         (count,) = struct.unpack("<Q", self.receive(8))
         self.windows = struct.unpack(f"<{2 * count}Q", self.receive(16 * count))
         self.used = DIRECTORY - RAM_BASE + PAGE
+
+    def _connected(self, path: Path) -> socket.socket:
+        """The socket's file is there a moment before the process listens."""
+        found = socket.socket(socket.AF_UNIX)
+        while True:
+            assert self.process.poll() is None
+            try:
+                found.connect(str(path))
+            except (FileNotFoundError, ConnectionRefusedError):
+                time.sleep(0.01)
+            else:
+                return found
 
     def receive(self, size: int) -> bytes:
         return self.requests.recv(size, socket.MSG_WAITALL)
