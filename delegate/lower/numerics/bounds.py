@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array
 
-# Weights that are summed at a time: what a core's cache holds, instead of copies of all of them.
-_BLOCK_TERMS = 1 << 18
+# Weights of 16 bits that are summed at a time: 64 KB, what a core's first cache holds.
+_BLOCK_TERMS = 1 << 15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
