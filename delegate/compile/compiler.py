@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
@@ -17,7 +17,7 @@ from delegate.errors import EncodingError, LoweringError, MissingFeatureError
 from delegate.log import get_logger
 from delegate.lower.kick_state import TRUSTED, KickState
 from delegate.lower.lowering import lower_partition
-from delegate.lower.task import BufferId, Layer
+from delegate.lower.task import Layer
 from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph
 from delegate.model.partition import Partition
@@ -25,7 +25,7 @@ from delegate.model.tflite_reader import PathOrBytes, read_graph
 from delegate.npu.band_cost import decide
 from delegate.npu.features_used import task_values
 from delegate.npu.perf import Estimate, total
-from delegate.npu.program import Program, build_program, serialize
+from delegate.npu.program import Program, build_program, serialized
 from delegate.options import Options
 from delegate.partition.cost import (
     PartitionCost,
@@ -52,8 +52,8 @@ from delegate.version import __version__
 
 logger = get_logger()
 
-_LARGE_BYTES = 1 << 20
-"""Of constants: below it there is nothing worth giving back."""
+_LARGE_BYTES = 1 << 18
+"""Of a constant: below it there is nothing worth giving back."""
 
 COMPILER = f"rk3588-delegate {__version__}"
 
@@ -156,9 +156,26 @@ def compile_partition(
     that is faster by estimate. ``is_fast``: see ``lower_partition``. Raises LoweringError naming
     the node.
     """
+    compiled, content = _compiled(graph, partition, sharing, kick_state, chip, is_fast)
+    # A third copy of the weights, that of the Program, is gone by now.
+    return replace(compiled, program=bytes(content))
+
+
+def _compiled(
+    graph: Graph,
+    partition: Partition,
+    sharing: RowSharing | None,
+    kick_state: KickState,
+    chip: Chip,
+    is_fast: bool,
+) -> tuple[CompiledPartition, bytearray]:
+    """What ``compile_partition`` gives, and apart from it the serialised Program."""
     name = _name(graph, partition)
     workload = workload_of(graph, partition, chip)
-    lowered = lower_partition(graph, workload, name, None, kick_state, chip, is_fast=is_fast)
+    lowered = lower_partition(
+        graph, workload, name, None, kick_state, chip,
+        is_fast=is_fast, when_lowered=lambda nodes: _make_room(graph, nodes),
+    )  # fmt: skip
     program = build_program(lowered, COMPILER)
     text = ""
     if sharing is not None:
@@ -169,10 +186,9 @@ def compile_partition(
         if decision.is_shared:
             lowered, program = for_cores, shared
     _require_features(chip, program)
-    _make_room(graph, partition, program)
-    return CompiledPartition(
+    compiled = CompiledPartition(
         partition=partition,
-        program=serialize(program),
+        program=b"",
         layers=lowered.layers,
         tasks=len(program.tasks),
         estimate=total(task.estimate for task in program.tasks),
@@ -180,6 +196,7 @@ def compile_partition(
         live_bytes=lowered.live_bytes,
         sharing=text,
     )
+    return compiled, serialized(program)
 
 
 def _require_features(chip: Chip, program: Program) -> None:
@@ -197,19 +214,18 @@ def _require_features(chip: Chip, program: Program) -> None:
         raise MissingFeatureError(tuple(sorted(nodes)), named, chip.missing[named])
 
 
-def _make_room(graph: Graph, partition: Partition, program: Program) -> None:
-    """Before a large program is copied into its file: what lowering took, and the model's weights,
-    which are in the program and are read no more, need not be in memory at the same time.
+def _make_room(graph: Graph, nodes: Sequence[int]) -> None:
+    """Once ``nodes`` are lowered, large weights of theirs are in the program and the model's are
+    read no more: those, and what lowering took, need not be in memory at the same time.
     """
-    if len(program.buffers[BufferId.CONSTANTS].content) < _LARGE_BYTES:
-        return
     from delegate._native import release_memory
 
-    constants = (
-        graph.tensor(t).constant for node in partition.nodes for t in graph.node(node).inputs
-        if t >= 0
-    )  # fmt: skip
-    release_memory([c for c in constants if c is not None and c.flags.c_contiguous and c.size])
+    constants = (graph.tensor(t).constant for n in nodes for t in graph.node(n).inputs if t >= 0)
+    large = [
+        c for c in constants if c is not None and c.nbytes >= _LARGE_BYTES and c.flags.c_contiguous
+    ]
+    if large:
+        release_memory(large)
 
 
 def _compile(

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import DeviceTensor
-from delegate.lower.numerics.bounds import accumulator_bounds
+from delegate.lower.numerics.bounds import TermSums, accumulator_bounds, term_sums
 from delegate.lower.numerics.fused import requantize_fused
 from delegate.lower.numerics.fused_prover import Following
 from delegate.lower.numerics.pipeline import Ew, EwOperation, Int64Array, Pipeline
@@ -81,10 +80,10 @@ class FusedStages:
 
 def fused_stages(conv: Convolution, following: Following) -> FusedStages | None:
     """None where no stages are proven near enough."""
-    terms = _terms(conv)
+    sums = _term_sums(conv)
     target = target_of(
         conv.ratios,
-        accumulator_bounds(terms, conv.bias, conv.source.zero_point),
+        accumulator_bounds(sums, conv.bias, conv.source.zero_point),
         conv.output_zero_point,
         activation_range(conv.activation, conv.output_scale, conv.output_zero_point),
         rounds_once=conv.rounds_once,
@@ -97,7 +96,7 @@ def fused_stages(conv: Convolution, following: Following) -> FusedStages | None:
     )
     if found is None:
         return None
-    bias = _hardware_bias(conv, terms) + found.pipeline.bs.add
+    bias = _hardware_bias(conv, sums) + found.pipeline.bs.add
     difference = Difference(found.proof.worst, found.proof.share)
     return FusedStages(following, found.pipeline, bias, difference)
 
@@ -108,11 +107,11 @@ def choose_requantization(
     """The stages for TensorFlow Lite's accumulator, and what the BS ALU adds to the array's sums
     per channel. The accumulator's bounds come from the weights themselves. Raises LoweringError.
     """
-    terms = _terms(conv)
+    sums = _term_sums(conv)
     pipeline = requantize(
         conv.node,
         conv.ratios,
-        accumulator_bounds(terms, conv.bias, conv.source.zero_point),
+        accumulator_bounds(sums, conv.bias, conv.source.zero_point),
         per_channel=conv.per_channel,
         rounds_once=conv.rounds_once,
         activation=conv.activation,
@@ -121,7 +120,7 @@ def choose_requantization(
         is_in_parts=is_in_parts,
         rounds_in_bn=conv.chip.has(*_TWO_ROUNDINGS),
     ).pipeline
-    return pipeline, _hardware_bias(conv, terms) + pipeline.bs.add
+    return pipeline, _hardware_bias(conv, sums) + pipeline.bs.add
 
 
 def bs_multipliers(pipeline: Pipeline) -> Int64Array:
@@ -177,19 +176,16 @@ def _ew_stage(
     )
 
 
-def _hardware_bias(conv: Convolution, terms: npt.NDArray[np.int16]) -> Int64Array:
+def _hardware_bias(conv: Convolution, sums: TermSums) -> Int64Array:
     """What the BS ALU adds: the array sums inputs with their zero point."""
-    sums = terms.sum(axis=1, dtype=np.int64)
-    return np.asarray(conv.bias - conv.source.zero_point * sums)
+    return np.asarray(conv.bias - conv.source.zero_point * sums.total)
 
 
-def _terms(conv: Convolution) -> npt.NDArray[np.int16]:
-    """Weights without their zero point as [output channels, terms]; 9 bits, so int16 is enough."""
-    weights = conv.weights.astype(np.int16)
-    weights -= np.int16(conv.weight_zero_point)
+def _term_sums(conv: Convolution) -> TermSums:
+    weights = conv.weights
     if conv.is_depthwise:
-        return weights.reshape(-1, weights.shape[-1]).T
-    return weights.reshape(weights.shape[0], -1)
+        return term_sums(weights.reshape(-1, weights.shape[-1]).T, conv.weight_zero_point)
+    return term_sums(weights.reshape(weights.shape[0], -1), conv.weight_zero_point)
 
 
 def _bs_stage(conv: Convolution, pipeline: Pipeline, operands: Ref) -> BsStage:

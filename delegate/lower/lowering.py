@@ -6,7 +6,7 @@ does not fit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from delegate.chip.chip import Chip
@@ -22,7 +22,7 @@ from delegate.lower.memory.placement import NO_WORK, MemoryPlan, place_tensors
 from delegate.lower.memory.tensors import View, binding_of
 from delegate.lower.memory.uses import tensor_uses, work_spans
 from delegate.lower.memory.write_order import in_write_order
-from delegate.lower.operation import Edge, Memory, Operation, Planning, Workload
+from delegate.lower.operation import Edge, Memory, Operation, Plan, Planning, Workload
 from delegate.lower.tables import share_loads, uses_tables
 from delegate.lower.task import BufferId, BufferSpec, Fold, LoweredPartition, Ref, TensorBinding
 from delegate.lower.tiling.bands import RowSharing
@@ -50,10 +50,12 @@ def lower_partition(
     chip: Chip = DEFAULT,
     *,
     is_fast: bool = False,
+    when_lowered: Callable[[Sequence[int]], None] = lambda _: None,
 ) -> LoweredPartition:
     """Lowers all operations of ``workload`` for ``chip``, for several of its cores if ``sharing``
     is given, relying on no more than ``kick_state`` between the kicks of a job. ``is_fast``: with
-    operations joined to convolutions where that changes results a little. Raises LoweringError for
+    operations joined to convolutions where that changes results a little. ``when_lowered`` is told
+    the nodes of each layer that is done: their constants are read no more. Raises LoweringError for
     a node that does not fit the hardware.
     """
     partition, places = workload.partition, workload.places
@@ -79,12 +81,12 @@ def lower_partition(
     check_sizes(graph, nodes, _buffers(memory, constants))
     if not chip.has("kept_weights"):
         kick_state = NOTHING_KEPT
-    layers = share_loads(
-        [
-            keep_only(plan.lower(_memory_of(memory, constants, number)), kick_state)
-            for number, plan in enumerate(plans)
-        ]
-    )
+    lowered = []
+    for number, plan in enumerate(_taken_from(plans)):
+        layer = plan.lower(_memory_of(memory, constants, number))
+        lowered.append(keep_only(layer, kick_state))
+        when_lowered(layer.nodes)
+    layers = share_loads(lowered)
     table_atoms, behind = None, 0
     if uses_tables(layers):
         end = memory.sizes_bytes[BufferId.SCRATCH]
@@ -104,6 +106,15 @@ def lower_partition(
         live_bytes=memory.live_bytes,
         table_atoms=table_atoms,
     )
+
+
+def _taken_from(plans: list[Plan]) -> Iterator[Plan]:
+    """Each in turn, and kept no longer: a plan may hold its weights in the device's terms, which
+    are among the constants once it is lowered.
+    """
+    plans.reverse()
+    while plans:
+        yield plans.pop()
 
 
 def _binding(graph: Graph, memory: MemoryPlan, edge: Edge) -> TensorBinding:

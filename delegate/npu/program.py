@@ -28,7 +28,7 @@ from delegate.npu.program_types import (
     ProgramTask,
     Reloc,
 )
-from delegate.npu.program_writer import serialize
+from delegate.npu.program_writer import serialize, serialized
 from delegate.npu.regcmd import TAIL_WORDS, Segment, segment_stride_words, tail_words
 from delegate.npu.schedule import ScheduledTask, schedule, with_table_loads
 
@@ -41,6 +41,7 @@ __all__ = [
     "build_program",
     "parse",
     "serialize",
+    "serialized",
 ]
 
 

@@ -61,6 +61,11 @@ _CHECKSUM_PLACEHOLDER = (1 << 64) - 1
 
 def serialize(program: Program) -> bytes:
     """The bytes of ``program``. Raises ProgramError when it is inconsistent."""
+    return bytes(serialized(program))
+
+
+def serialized(program: Program) -> bytearray:
+    """``serialize`` without its last copy, for who can give up ``program`` before it is made."""
     check_program(program)
     builder = flatbuffers.Builder(_size_bytes(program))
     chip = builder.CreateString(program.chip)
@@ -83,12 +88,12 @@ def serialize(program: Program) -> bytes:
     builder.Finish(_end_table(builder), file_identifier=FILE_IDENTIFIER)
     # The builder fills its memory from the end. The file is made within it: programs hold all
     # weights, and every copy of them counts while a model is loaded.
-    data = builder.Bytes
+    data: bytearray = builder.Bytes
     del data[: builder.Head()]
     position = checksum_position(data)
     data[position : position + CHECKSUM_BYTES] = bytes(CHECKSUM_BYTES)
     struct.pack_into("<Q", data, position, zlib.crc32(data))
-    return bytes(data)
+    return data
 
 
 def _size_bytes(program: Program) -> int:
@@ -140,11 +145,20 @@ def _int32_vector(builder: flatbuffers.Builder, values: Sequence[int]) -> int:
 
 
 def _buffer(builder: flatbuffers.Builder, item: ProgramBuffer) -> int:
-    content = builder.CreateByteVector(item.content)
+    content = _large_byte_vector(builder, item.content)
     builder.StartObject(2)
     builder.PrependUint64Slot(0, item.size_bytes, 0)
     builder.PrependUOffsetTRelativeSlot(1, content, 0)
     return _end_table(builder)
+
+
+def _large_byte_vector(builder: flatbuffers.Builder, content: bytes) -> int:
+    """CreateByteVector, which copies ``content`` once more on its way."""
+    builder.StartVector(1, len(content), 1)
+    builder.head = builder.Head() - len(content)
+    with memoryview(builder.Bytes) as memory:
+        memory[builder.head : builder.head + len(content)] = content
+    return int(builder.EndVector())
 
 
 def _relocs(builder: flatbuffers.Builder, relocs: Sequence[Reloc]) -> int:

@@ -164,7 +164,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=repr)
-@pytest.mark.parametrize("stage", ["lower_partition", "build_program", "serialize"])
+@pytest.mark.parametrize("stage", ["lower_partition", "build_program", "serialized"])
 def test_no_error_of_the_compiler_fails_the_model(monkeypatch, stage, error):
     graph = read_graph(memory_graph(4))
     assert len(whole_graph(graph).nodes) > 2

@@ -234,7 +234,7 @@ def test_a_fault_names_its_place(monkeypatch, simulated, tmp_path):
 
     import delegate.compile.compiler
 
-    monkeypatch.setattr(delegate.compile.compiler, "serialize", lambda program: data)
+    monkeypatch.setattr(delegate.compile.compiler, "serialized", lambda program: data)
     interpreter = simulated(model_path=str(path))
     with pytest.raises(RuntimeError, match=r"rk3588 delegate: simulator: .*CONV_2D"):
         run(interpreter, 0)

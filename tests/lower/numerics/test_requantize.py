@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delegate.errors import LoweringError
-from delegate.lower.numerics.bounds import AccumulatorBounds, accumulator_bounds
+from delegate.lower.numerics.bounds import AccumulatorBounds, accumulator_bounds, term_sums
 from delegate.lower.numerics.requantize import requantize
 from delegate.lower.numerics.tflite import quantize_multiplier
 from delegate.model.graph import Activation
@@ -346,13 +346,25 @@ def test_quantize_multiplier_is_accurate_to_31_bits(value):
 
 
 @given(
-    st.lists(st.integers(-255, 255), min_size=1, max_size=6),
+    st.lists(st.integers(-128, 127), min_size=1, max_size=6),
+    st.integers(-128, 127),
     st.integers(-(2**31), 2**31 - 1),
     st.integers(-128, 127),
 )
 @settings(max_examples=100, deadline=None)
-def test_bounds_are_reached(weights, bias, zero_point):
-    found = accumulator_bounds(np.array([weights]), np.array([bias]), zero_point)
+def test_bounds_are_reached(stored, weight_zero_point, bias, zero_point):
+    sums = term_sums(np.array([stored], np.int8), weight_zero_point)
+    found = accumulator_bounds(sums, np.array([bias]), zero_point)
+    weights = [w - weight_zero_point for w in stored]
     ends = [-128 - zero_point, 127 - zero_point]
     assert int(found.low[0]) == bias + sum(min(w * e for e in ends) for w in weights)
     assert int(found.high[0]) == bias + sum(max(w * e for e in ends) for w in weights)
+
+
+@pytest.mark.parametrize("shape", [(1, 100_003), (7, 9_001), (300, 1), (1024, 1024)])
+def test_sums_of_terms_are_those_of_the_whole(shape):
+    """They are taken in blocks of channels, of which the last may be smaller."""
+    weights = np.random.default_rng(3).integers(-128, 128, shape).astype(np.int8)
+    sums = term_sums(weights, -77)
+    np.testing.assert_array_equal(sums.total, (weights.astype(np.int64) + 77).sum(axis=1))
+    np.testing.assert_array_equal(sums.magnitude, abs(weights.astype(np.int64) + 77).sum(axis=1))
