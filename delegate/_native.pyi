@@ -1,6 +1,7 @@
 """The native part: executables on a device, the simulator, and the plugin that runtimes load."""
 
 from collections.abc import Sequence
+from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ class Executable:
         the GIL. Raises UsageError for other arrays, DeviceError.
         """
 
-def check_program(program: bytes) -> None:
+def check_program(program: bytes | mmap) -> None:
     """Raises ProgramError unless a device could take the serialised Program."""
 
 def release_memory(constants: Sequence[npt.NDArray[Any]]) -> None:

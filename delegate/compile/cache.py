@@ -16,12 +16,13 @@ import functools
 import hashlib
 import json
 import marshal
+import mmap
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +39,8 @@ from delegate.partition.types import Rejection
 from delegate.version import __version__
 
 if TYPE_CHECKING:
+    from io import BufferedReader
+
     from delegate.compile.compiler import CompileResult
     from delegate.model.graph import Node
 
@@ -50,14 +53,17 @@ DIGEST_BYTES = 32
 MAX_ENTRY_BYTES = 1 << 30
 _LENGTH_BYTES = 8
 _WRITABLE_BY_OTHERS = 0o022
+_PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
 @dataclass(frozen=True, slots=True)
 class CachedPartition:
-    """``has_own_shapes``: what its nodes write has the shapes that the model says."""
+    """``program``: of an entry, in memory of its own, which whoever uploads it may give back.
+    ``has_own_shapes``: what its nodes write has the shapes that the model says.
+    """
 
     partition: Partition
-    program: bytes
+    program: bytes | mmap.mmap
     has_own_shapes: bool = True
 
 
@@ -187,18 +193,28 @@ def _compiler_fingerprint() -> str:
     """Names, sizes and times of all the package's own files, the native module's too: an edited
     compiler has other results.
     """
-    root = Path(__file__).parents[1]
-    found = {str(path.relative_to(root)): path for path in root.rglob("*") if path.is_file()}
     import delegate._native
 
     # Elsewhere in an editable installation.
-    found["delegate._native"] = Path(delegate._native.__file__)
-    digest = hashlib.sha256()
-    for name, path in sorted(found.items()):
-        if "__pycache__" not in name:
-            status = path.stat()
-            _update(digest, (name, status.st_size, status.st_mtime_ns))
-    return digest.hexdigest()
+    native = os.stat(delegate._native.__file__)
+    facts = [*_file_facts(str(Path(__file__).parents[1])), _facts("delegate._native", native)]
+    return hashlib.sha256(marshal.dumps(sorted(facts), 2)).hexdigest()
+
+
+def _file_facts(folder: str, prefix: str = "") -> Iterator[tuple[str, int, int]]:
+    """Of all files in ``folder`` and below it, what Python itself compiles left out."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = prefix + entry.name
+            if entry.is_dir():
+                if entry.name != "__pycache__":
+                    yield from _file_facts(entry.path, name + "/")
+            elif entry.is_file():
+                yield _facts(name, entry.stat())
+
+
+def _facts(name: str, status: os.stat_result) -> tuple[str, int, int]:
+    return name, status.st_size, status.st_mtime_ns
 
 
 def _check_folder(folder: Path) -> None:
@@ -231,11 +247,11 @@ def _read(path: Path, key: str) -> CachedResult | None:
         return _decode(file, status.st_size, key)
 
 
-def _digest(payload: bytes) -> bytes:
+def _digest(payload: bytes | mmap.mmap) -> bytes:
     return hashlib.sha256(payload).digest()
 
 
-def _decode(file: BinaryIO, size: int, key: str) -> CachedResult:
+def _decode(file: BufferedReader, size: int, key: str) -> CachedResult:
     """Reads an entry of ``size`` bytes part by part: a program is in memory once."""
     from delegate._native import check_program
 
@@ -255,7 +271,9 @@ def _decode(file: BinaryIO, size: int, key: str) -> CachedResult:
             raise ValueError("it was made for another model, other options or another version")
         partitions = []
         for item in document["partitions"]:
-            program = file.read(min(max(int(item["bytes"]), 0), size))
+            # The only user: the device's copy takes its place, page by page.
+            program = mmap.mmap(-1, min(max(int(item["bytes"]), 0), size), flags=_PRIVATE)
+            file.readinto(program)
             if _digest(program).hex() != item["sha256"]:
                 raise ValueError("a program in it is not the one it was written with")
             check_program(program)

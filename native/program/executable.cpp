@@ -59,7 +59,7 @@ Executable::Executable(const Program& program, const RunSettings& settings)
       owner_(getpid()) {
   require_chip(program, *device_);
   if (settings.gate != nullptr) settings.gate->require(program);
-  allocate_and_upload(program);
+  allocate_and_upload(program, settings.spend);
   relocate(program);
   fill_unused_surfaces();
   make_room_for_values();
@@ -93,12 +93,12 @@ void Executable::require_proof() {
   proof_ = std::make_unique<RunProof>(*submission_, std::move(layers), submit_.outputs);
 }
 
-void Executable::allocate_and_upload(const Program& program) {
+void Executable::allocate_and_upload(const Program& program, Spend spend) {
   for (size_t i = 0; i < kBufferCount; ++i) {
     const ProgramBuffer& source = program.buffers[i];
     if (source.size == 0) continue;
     if (static_cast<BufferId>(i) == BufferId::kConstants) {
-      buffers_[i] = device_->constants(source.content, static_cast<size_t>(source.size));
+      buffers_[i] = device_->constants(source.content, static_cast<size_t>(source.size), spend);
       continue;
     }
     buffers_[i] = device_->allocate(static_cast<size_t>(source.size), static_cast<BufferId>(i));

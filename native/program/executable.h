@@ -34,6 +34,9 @@ struct RunSettings {
   // 0: the verifier runs behind every run. Otherwise behind one in so many, in a thread of its own;
   // a difference is a line on stderr then, once.
   uint32_t verify_every = 0;
+  // Told of the program's constants that the device has (copy_spending()). The verifier, where
+  // there is one, reads them again.
+  Spend spend = nullptr;
 };
 
 // Of option verify=sample.
@@ -61,7 +64,7 @@ class Executable {
 
  private:
   Buffer* buffer(BufferId id) const { return buffers_[static_cast<size_t>(id)].get(); }
-  void allocate_and_upload(const Program& program);
+  void allocate_and_upload(const Program& program, Spend spend);
   void relocate(const Program& program);
   void fill_unused_surfaces();
   void make_room_for_values();

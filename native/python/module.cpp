@@ -235,8 +235,10 @@ PYBIND11_MODULE(_native, module) {
           "(tensor, name, shape, dtype) each.");
   module.def(
       "check_program",
-      [](const py::bytes& program) {
-        static_cast<void>(rk3588::read_program(rk3588::view(program)));
+      [](const py::buffer& program) {
+        const py::buffer_info info = program.request();
+        static_cast<void>(rk3588::read_program({static_cast<const uint8_t*>(info.ptr),
+                                                static_cast<size_t>(info.size * info.itemsize)}));
       },
       py::arg("program"), "Raises ProgramError unless a device could take the serialised Program.");
   module.def(
