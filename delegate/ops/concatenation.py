@@ -33,9 +33,7 @@ def links(graph: Graph, node: Node) -> tuple[Link, ...]:
 
 
 def _axis(node: Node) -> int:
-    options = node.options_as(ConcatenationOptions)
-    assert options is not None  # options_known ran before
-    return options.axis
+    return node.known_options(ConcatenationOptions).axis
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:

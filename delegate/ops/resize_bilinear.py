@@ -98,8 +98,7 @@ def stencil(options: ResizeBilinearOptions, size: int, output: int) -> Stencil |
 
 
 def _stencils(graph: Graph, node: Node) -> tuple[Stencil, Stencil] | None:
-    options = node.options_as(ResizeBilinearOptions)
-    assert options is not None  # options_known ran before
+    options = node.known_options(ResizeBilinearOptions)
     _, *before, _ = graph.tensor(node.inputs[0]).shape
     _, *after, _ = graph.tensor(node.outputs[0]).shape
     rows, columns = (stencil(options, *sizes) for sizes in zip(before, after, strict=True))

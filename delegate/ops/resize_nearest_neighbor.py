@@ -56,8 +56,7 @@ def _most_factor(chip: Chip) -> int:
 @constraint(most=_most_factor)
 def pixels_repeated(facts: GraphFacts, node: Node) -> str | None:
     """Every row must be repeated the same number of times, 1 to {most}, and every column."""
-    options = facts.options(node)
-    assert isinstance(options, ResizeNearestOptions)
+    options = node.known_options(ResizeNearestOptions)
     before, after = (tensor.shape for tensor in facts.features(node))
     for size, output in zip(before[1:3], after[1:3], strict=True):
         factor = output // size

@@ -41,8 +41,7 @@ def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
 def _box(graph: Graph, node: Node) -> tuple[list[int], list[int], tuple[int, ...]]:
     """Begin, sizes and strides. Raises LinkError."""
     shape = graph.tensor(node.inputs[0]).shape
-    options = node.options_as(StridedSliceOptions)
-    assert options is not None  # options_known ran before
+    options = node.known_options(StridedSliceOptions)
     begin = list(integers(graph, node.inputs[1], len(shape)))
     sizes = list(integers(graph, node.inputs[2], len(shape)))
     if options.ellipsis_mask or options.new_axis_mask or options.shrink_axis_mask:

@@ -36,9 +36,7 @@ def links(graph: Graph, node: Node) -> tuple[Link, ...]:
 
 
 def _axis(node: Node) -> int:
-    options = node.options_as(UnpackOptions)
-    assert options is not None  # options_known ran before
-    return options.axis
+    return node.known_options(UnpackOptions).axis
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
