@@ -14,7 +14,7 @@ from delegate.chip.limits import DMA_ALIGN_BYTES, align, surfaces_of
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
-from delegate.lower.operation import Memory, Operation, Planning, layer_name
+from delegate.lower.operation import Memory, Operation, Planning, image_by_image, layer_of
 from delegate.lower.padding import Mirror, Side
 from delegate.lower.selection import Selection, is_depthwise, moving_tasks, surfaces_written
 from delegate.lower.task import Layer, OutConvert, Ref, Task
@@ -135,18 +135,12 @@ class BilinearPlan:
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
-        operation, planning = self.operation, self.planning
-        source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
-        work = memory.work.place
-        tasks = tuple(
-            task
-            for image in range(source.view.images)
-            for task in self._image(
-                source.image(image), target.image(image), work, memory.constants
-            )
-        )
-        name = layer_name(planning.graph, operation.node)
-        return Layer(name, operation.node.op, operation.nodes, tasks)
+
+        def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterator[Task]:
+            return self._image(source, target, memory.work.place, memory.constants)
+
+        images = image_by_image(self.operation, memory, tasks)
+        return layer_of(self.planning, self.operation, images)
 
     def _image(
         self, source: DeviceTensor, target: DeviceTensor, work: Ref, constants: ConstantPool

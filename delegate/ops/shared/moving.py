@@ -14,9 +14,9 @@ from delegate.chip.limits import CHANNELS_PER_SURFACE, align, surfaces_of
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.moves import Cut, Join, Part
-from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_name
+from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.selection import Selection, moving_tasks
-from delegate.lower.task import Layer, Task
+from delegate.lower.task import Layer
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import DType, Graph, Node
 from delegate.model.operator_options import Options
@@ -56,7 +56,7 @@ class JoinPlan:
         target = memory.tensors[operation.result]
         work = memory.work.place
         tasks = self.join.tasks(operation.node, sources, target, work, memory.constants)
-        return _layer(self.planning.graph, operation, tasks)
+        return layer_of(self.planning, operation, tasks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,12 +78,7 @@ class CutPlan:
         operation = self.operation
         source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
         tasks = self.cut.tasks(operation.node, source, target, memory.constants)
-        return _layer(self.planning.graph, operation, tasks)
-
-
-def _layer(graph: Graph, operation: Operation, tasks: list[Task]) -> Layer:
-    name = layer_name(graph, operation.node)
-    return Layer(name, operation.node.op, operation.nodes, tuple(tasks))
+        return layer_of(self.planning, operation, tasks)
 
 
 def joining(
@@ -195,15 +190,13 @@ class RearrangePlan:
         """Raises LoweringError."""
         operation = self.operation
         source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
-        tasks: list[Task] = [
-            *moving_tasks(
-                self.planning.chip,
-                operation.node,
-                source,
-                target,
-                self.weights,
-                self.selection,
-                memory.constants,
-            )
-        ]
-        return _layer(self.planning.graph, operation, tasks)
+        tasks = moving_tasks(
+            self.planning.chip,
+            operation.node,
+            source,
+            target,
+            self.weights,
+            self.selection,
+            memory.constants,
+        )
+        return layer_of(self.planning, operation, tasks)
