@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from delegate.chip.element import Element
 from delegate.chip.features import Feature
+from delegate.chip.limits import CHANNELS_PER_SURFACE, align
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,10 @@ class Groups:
     def outputs(self, is_depthwise: bool) -> int:
         """Channels of an int8 result that are computed, and written, together."""
         return self.depthwise_channels if is_depthwise else self.dense_kernels
+
+    def surfaces_written(self, channels: int, *, is_depthwise: bool) -> int:
+        """Surfaces of an int8 result of ``channels``: whole groups."""
+        return align(channels, self.outputs(is_depthwise)) // CHANNELS_PER_SURFACE
 
 
 @dataclass(frozen=True, slots=True)

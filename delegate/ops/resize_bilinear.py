@@ -10,13 +10,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.limits import DMA_ALIGN_BYTES, align, surfaces_of
+from delegate.chip.limits import surfaces_of
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.operation import Memory, Operation, Planning, image_by_image, layer_of
 from delegate.lower.padding import Mirror, Side
-from delegate.lower.selection import Selection, is_depthwise, moving_tasks, surfaces_written
+from delegate.lower.selection import (
+    Selection,
+    is_depthwise,
+    map_bytes,
+    moving_tasks,
+    surfaces_written,
+)
 from delegate.lower.task import Layer, OutConvert, Ref, Task
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
@@ -129,8 +135,8 @@ class BilinearPlan:
         view = planning.tensor(operation.operands[0]).view
         reads = ((operation.operands[0], surfaces_of(view.channels)),)
         written = surfaces_written(planning.chip, view.channels)
-        lanes = align(view.channels, planning.chip.groups.depthwise_channels)
-        work = align((view.height + 2) * (view.width + 2) * lanes, DMA_ALIGN_BYTES)
+        bordered = (view.height + 2) * (view.width + 2)
+        work = map_bytes(planning.chip, bordered, view.channels)
         return Footprint(operation.node, reads, operation.result, written, work_bytes=work)
 
     def lower(self, memory: Memory) -> Layer:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.limits import CHANNELS_PER_SURFACE, align, surfaces_of
+from delegate.chip.limits import surfaces_of
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.moves import Cut, Join, Part
@@ -181,8 +181,7 @@ class RearrangePlan:
     def footprint(self) -> Footprint:
         operation = self.operation
         outputs, _, _, inputs = self.weights.shape
-        group = self.planning.chip.groups.dense_kernels
-        written = align(outputs, group) // CHANNELS_PER_SURFACE
+        written = self.planning.chip.groups.surfaces_written(outputs, is_depthwise=False)
         reads = ((operation.operands[0], surfaces_of(inputs)),)
         return Footprint(operation.node, reads, operation.result, written)
 

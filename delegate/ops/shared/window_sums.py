@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delegate.chip.limits import CHANNELS_PER_SURFACE, align
+from delegate.chip.limits import CHANNELS_PER_SURFACE
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
 from delegate.lower.task import Layer
@@ -26,7 +26,7 @@ class WindowSumsPlan:
         channels = planning.tensor(operation.operands[0]).view.channels
         groups = planning.chip.groups
         read = depthwise_channels(channels, groups) // CHANNELS_PER_SURFACE
-        written = align(channels, groups.depthwise_channels) // CHANNELS_PER_SURFACE
+        written = groups.surfaces_written(channels, is_depthwise=True)
         reads = ((operation.operands[0], read),)
         return Footprint(operation.node, reads, operation.result, written)
 
