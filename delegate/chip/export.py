@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from delegate.chip.generated import rewrite
 from delegate.chip.register_model import Access, Certainty, Field, Register
 from delegate.chip.registers import BLOCKS
 
@@ -176,14 +176,6 @@ def _field_text(field: Field) -> str:
     return f"{text} *({', '.join(marks)})*" if marks else text
 
 
-def main(arguments: list[str]) -> int:
-    """Rewrites both files below the given root."""
-    root = Path(arguments[0]) if arguments else Path()
-    for path, content in ((HEADER_PATH, cpp_header()), (PAGE_PATH, markdown())):
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(content, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    rewrite(HEADER_PATH, lambda _: cpp_header())
+    rewrite(PAGE_PATH, lambda _: markdown())
