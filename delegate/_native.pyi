@@ -39,6 +39,12 @@ class Executable:
 def check_program(program: bytes | mmap) -> None:
     """Raises ProgramError unless a device could take the serialised Program."""
 
+def check_private_folder(folder: bytes) -> None:
+    """Raises ValueError unless only this user and root can put, replace or rename files there."""
+
+def check_private_file(descriptor: int, path: bytes) -> None:
+    """Raises ValueError unless only this user and root can have written the open file."""
+
 def release_memory(constants: Sequence[npt.NDArray[Any]]) -> None:
     """Gives memory that was freed back to the system, and the physical memory of those contiguous
     ``constants`` that lie in a mapped file.

@@ -18,7 +18,6 @@ import json
 import marshal
 import mmap
 import os
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -52,7 +51,6 @@ DIGEST_BYTES = 32
 # Far above real entries; a larger file is not read.
 MAX_ENTRY_BYTES = 1 << 30
 _LENGTH_BYTES = 8
-_WRITABLE_BY_OTHERS = 0o022
 _PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
@@ -89,12 +87,14 @@ def compile_cached(
     asked of every partition that is compiled. A folder that cannot be used costs a warning, never
     the result.
     """
+    from delegate._native import check_private_folder
+
     key = cache_key(graph, options, context)
     folder = Path(options.cache_dir)
     path = folder / (key + SUFFIX)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _check_folder(folder)
+        check_private_folder(os.fsencode(folder))
     except (OSError, ValueError) as error:
         logger.warning("the cache folder %s is not used: %s", folder, error)
         return running_part(compile_graph(), has_own_shapes)
@@ -217,34 +217,17 @@ def _facts(name: str, status: os.stat_result) -> tuple[str, int, int]:
     return name, status.st_size, status.st_mtime_ns
 
 
-def _check_folder(folder: Path) -> None:
-    """Raises ValueError unless only this user and root can put, replace or rename entries here."""
-    real = Path(os.path.realpath(folder))
-    for place in (real, *real.parents):
-        status = os.stat(place)
-        # In a sticky folder, as /tmp, only its owner can rename what is in it.
-        is_sticky = bool(status.st_mode & stat.S_ISVTX) and place != real
-        if status.st_uid not in (os.getuid(), 0):
-            raise ValueError(f"{place} belongs to another user (number {status.st_uid})")
-        if status.st_mode & _WRITABLE_BY_OTHERS and not is_sticky:
-            mode = stat.S_IMODE(status.st_mode)
-            raise ValueError(
-                f"others may write {place} (mode {mode:o}); chmod go-w {place}, or choose another "
-                "cache_dir"
-            )
-
-
 def _read(path: Path, key: str) -> CachedResult | None:
     """None if there is no entry. Raises OSError, ValueError or ProgramError on a bad one."""
     if not os.path.lexists(path):
         return None
+    from delegate._native import check_private_file
+
     with open_plain(
         path, "cache entry", most_bytes=MAX_ENTRY_BYTES, flags=os.O_NOFOLLOW, error=ProgramError
     ) as file:
-        status = os.fstat(file.fileno())
-        if status.st_uid not in (os.getuid(), 0) or status.st_mode & _WRITABLE_BY_OTHERS:
-            raise ValueError("others could have written it")
-        return _decode(file, status.st_size, key)
+        check_private_file(file.fileno(), os.fsencode(path))
+        return _decode(file, os.fstat(file.fileno()).st_size, key)
 
 
 def _digest(payload: bytes | mmap.mmap) -> bytes:

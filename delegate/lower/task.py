@@ -155,7 +155,8 @@ class BsStage:
     ``alu``/``mul``/``ow`` from MEMORY come per channel from ``operands`` in the BRDMA layout
     (programs.md section 2): dense int32 when only ``alu`` is read, else blocks of 8 channels of 64
     bytes (8 int32 alu | 8 int16 ow | 8 int16 mul). ``shift`` serves values >= 0, ``shift_negative``
-    values < 0. ``relux_max`` None: no upper clamp.
+    values < 0. ``relux_max`` None: no upper clamp. ``scalars``: on chips that read the shifts from
+    memory, where.
     """
 
     alu: Source = Source.OFF
@@ -169,6 +170,7 @@ class BsStage:
     relu: bool = False
     relux_max: int | None = None
     operands: Ref | None = None
+    scalars: Ref | None = None
 
 
 @dataclass(frozen=True, slots=True)

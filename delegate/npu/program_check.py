@@ -12,10 +12,10 @@ from collections.abc import Collection
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.chips import CHIPS
+from delegate.chip.chips import CHIPS, registers_of
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.limits import MAX_BUFFER_BYTES, MAX_TOTAL_BYTES
-from delegate.chip.registers import BY_ADDRESS
+from delegate.chip.register_model import RegisterMap
 from delegate.errors import ProgramError
 from delegate.lower.task import BufferId, Fold, TensorBinding
 from delegate.npu.program_types import WORD_BYTES, Program, ProgramTask, Reloc
@@ -156,13 +156,13 @@ def _check_links(program: Program) -> None:
 
 
 def _check_relocs(program: Program) -> None:
-    words = program.words()
+    words, registers = program.words(), registers_of(program.chip)
     relocated = set()
     last = -1
     for reloc in program.relocs:
         _require(last < reloc.word < len(words), f"relocation of word {reloc.word} is out of order")
         last = reloc.word
-        command = unpack_word(int(words[reloc.word]))
+        command = unpack_word(int(words[reloc.word]), registers)
         is_address = command.register is not None and command.register.is_address
         _require(is_address, f"relocation of word {reloc.word}, which holds no address")
         size = program.buffers[reloc.buffer].size_bytes
@@ -171,7 +171,7 @@ def _check_relocs(program: Program) -> None:
         same = command.value == reloc.addend & VALUE_MASK
         _require(same, f"word {reloc.word} and its relocation disagree")
         relocated.add(reloc.word)
-    missing = _unrelocated(words, relocated)
+    missing = _unrelocated(words, relocated, registers)
     for task in program.tasks:
         first = task.regcmd_offset // WORD_BYTES
         found = np.flatnonzero(missing[first : first + task.regcmd_count])
@@ -179,12 +179,12 @@ def _check_relocs(program: Program) -> None:
 
 
 def _unrelocated(
-    words: npt.NDArray[np.uint64], relocated: Collection[int]
+    words: npt.NDArray[np.uint64], relocated: Collection[int], chip: RegisterMap
 ) -> npt.NDArray[np.bool_]:
     """Words that write an address which nobody relocates and which some reader may use."""
     registers = (words >> np.uint64(48)) << np.uint64(16) | words & np.uint64(0xFFFF)
     values = words >> np.uint64(16) & np.uint64(VALUE_MASK)
-    addresses, needed = _address_registers()
+    addresses, needed = _address_registers(chip)
     missing: npt.NDArray[np.bool_] = np.isin(registers, addresses) & (
         (values != 0) | np.isin(registers, needed)
     )
@@ -193,13 +193,15 @@ def _unrelocated(
 
 
 @functools.cache
-def _address_registers() -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+def _address_registers(
+    registers: RegisterMap,
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """Target and offset, as target << 16 | offset, of all address registers and of those always
     used.
     """
     found = {
         target << 16 | offset: register.full_name
-        for (target, offset), register in BY_ADDRESS.items()
+        for (target, offset), register in registers.by_address.items()
         if register.is_address
     }
     needed = [key for key, name in found.items() if name in _ALWAYS_USED]

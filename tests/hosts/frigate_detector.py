@@ -33,6 +33,23 @@ def runtime() -> Any:
         return importlib.import_module("tflite_runtime.interpreter")
 
 
+def load_labels(path: Path) -> dict[int, str]:
+    """A label map: lines of number and name, or of names alone; what it leaves out is unknown."""
+    labels = dict.fromkeys(range(91), "unknown")
+    for line_number, line in enumerate(path.read_text(encoding="utf-8").splitlines()):
+        number, separator, name = line.partition(" ")
+        if separator and number.isdigit():
+            labels[int(number)] = name.strip()
+        else:
+            labels[line_number] = line.strip()
+    return labels
+
+
+def labelled(rows: np.ndarray, labels: dict[int, str]) -> list[tuple[str, float]]:
+    """What a camera's process makes of a detector's answer: (label, score), best first."""
+    return [(labels[int(row[0])], float(row[1])) for row in rows if row[1] >= THRESHOLD]
+
+
 class Detector:
     """Raises ValueError if the library cannot be used; ``library`` None: the CPU, which may compute
     with TensorFlow Lite's reference kernels."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import delegate
+from delegate.model.tensor_details import model_details
 from tests.hosts.conftest import clean_environment, compiled
 from tests.hosts.frigate_detector import (
     Detector,
     detect_in_process,
     detections,
+    labelled,
+    load_labels,
     read_image,
     runtime,
 )
@@ -25,6 +30,34 @@ from tests.shared_folder import MODELS, SHARED, needs_models
 pytest.importorskip("PIL")
 MODEL = MODELS / "ssdlite_mobiledet_coco_qat_postprocess.tflite"
 IMAGES = ["pets.jpg", "cat.bmp", "bird.bmp"]
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "frigate.md"
+
+
+def image_label_maps(folder: Path) -> Path:
+    """The label maps of Frigate's image below ``folder``, with COCO's own names.
+
+    Its /labelmap.txt has the numbers of COCO's annotations from 0 (17 dog, 18 horse), its
+    /labelmap/coco-80.txt those of COCO's names in order (16 dog, 17 horse): labelmap.txt and
+    docker/main/rootfs/labelmap/coco-80.txt of blakeblackshear/frigate at e3fa7018.
+    """
+    (folder / "labelmap").mkdir(parents=True)
+    for name, source in (
+        ("labelmap.txt", "coco_labels.txt"),
+        ("labelmap/coco-80.txt", "coco80_labels.txt"),
+    ):
+        names = (SHARED / "images" / source).read_text().splitlines()
+        text = "".join(f"{number}  {line}\n" for number, line in enumerate(names))
+        (folder / name).write_text(text)
+    return folder
+
+
+def page_config() -> dict[str, dict[str, Any]]:
+    """The config.yml of the page, as a user copies it."""
+    yaml = pytest.importorskip("yaml")
+    lines = PAGE.read_text().split("`config/config.yml`:\n\n")[1].splitlines()
+    block = itertools.takewhile(lambda line: line.startswith("    "), lines)
+    config: dict[str, dict[str, Any]] = yaml.safe_load("\n".join(block))
+    return config
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -90,3 +123,30 @@ def test_bad_environment_is_a_value_error(link, monkeypatch):
     image = np.zeros((1, 320, 320, 3), np.uint8)
     with pytest.raises(ValueError, match="RK3588_DELEGATE_DEVICE is 'npu'"):
         detect_in_process(link, str(MODEL), [image])
+
+
+@needs_models
+def test_labels_of_the_page_are_what_is_on_the_picture(link, tmp_path, monkeypatch):
+    """Neither numbers nor the CPU decide: a dog has to be called dog."""
+    monkeypatch.delenv("RK3588_DELEGATE_DEVICE", raising=False)
+    config = page_config()
+    assert config["detectors"]["npu"] == {"type": "teflon_tfl"}
+    model = config["model"]
+    root = image_label_maps(tmp_path / "root")
+    labels = load_labels(root / str(model["labelmap_path"]).lstrip("/"))
+    shape = (1, int(model["height"]), int(model["width"]), 3)
+    pictures = [read_image(SHARED / "images" / name, shape) for name in ("pets.jpg", "cat.bmp")]
+    found = detect_in_process(link, str(MODEL), pictures)
+    assert [labelled(rows, labels)[0][0] for rows in found] == ["dog", "cat"]
+
+
+@needs_models
+def test_uint8_is_what_frigate_feeds():
+    """The page's model takes it; int8 inputs and YOLO's outputs are refused as the page says."""
+    assert model_details(MODEL)[0][0]["dtype"] == np.uint8
+    int8 = Detector(None, str(MODELS / "yolov8n_224_int8.tflite"))
+    with pytest.raises(ValueError, match="type UINT8 but expected type INT8"):
+        int8.detect(np.zeros((1, 224, 224, 3), np.uint8))
+    yolo = Detector(None, str(MODELS / "yolov5n_640_int8_per_channel.tflite"))
+    with pytest.raises((IndexError, ValueError), match=r"index out of range|not enough values"):
+        yolo.detect(np.zeros((1, 640, 640, 3), np.uint8))

@@ -11,7 +11,7 @@ from delegate.chip.limits import surfaces_of
 from delegate.errors import LoweringError
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
-from delegate.lower.operation import Memory, Operation, Planning, layer_name
+from delegate.lower.operation import Memory, Operation, Planning, layer_of
 from delegate.lower.order import Order
 from delegate.lower.reorder import MOST_TASKS, Reorder
 from delegate.lower.rules import REORDERED_ALONE
@@ -156,8 +156,7 @@ class ReorderPlan:
         operation = self.operation
         source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
         given = (operation.node, source, target, memory.work.place, memory.constants)
-        name = layer_name(self.planning.graph, operation.node)
-        return Layer(name, operation.node.op, operation.nodes, tuple(self.reorder.tasks(*given)))
+        return layer_of(self.planning, operation, self.reorder.tasks(*given))
 
 
 def reorder_operations(
