@@ -17,7 +17,7 @@ from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import DeviceTensor, View, unplaced
 from delegate.lower.numerics.fused_prover import Following
-from delegate.lower.task import Affine, Fold, Layer, Task
+from delegate.lower.task import Affine, Fold, Layer, Spread, Task
 from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
@@ -110,14 +110,17 @@ class Edge:
     inner: int
     affine: Affine | None = None
     table: bytes = b""
+    spread: Spread | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
-    """A partition to lower, between its ``inputs`` and ``outputs``: its operations in an order in
-    which they can run, its nodes that are aliases, and the places of the tensors that those join.
+    """A partition of ``graph`` to lower, between its ``inputs`` and ``outputs``: its operations in
+    an order in which they can run, its nodes that are aliases, and the places of the tensors that
+    those join.
     """
 
+    graph: Graph
     partition: Partition
     inputs: tuple[Edge, ...]
     outputs: tuple[Edge, ...]

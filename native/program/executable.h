@@ -57,7 +57,7 @@ class Executable {
   const std::vector<Binding>& outputs() const { return outputs_; }
 
   // One submit. A device whose driver may drop jobs without a word has to show that it ran.
-  // `inputs` and `outputs` are dense NHWC host tensors of Binding::host_bytes() bytes
+  // `inputs` and `outputs` are dense host tensors of Binding::host_bytes() bytes
   // in the order of the bindings. Allocates nothing itself. Throws DeviceError. Thread-safe: one
   // run at a time.
   void run(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
@@ -88,7 +88,7 @@ class Executable {
   std::vector<Binding> inputs_;
   std::vector<Binding> outputs_;
   std::array<std::shared_ptr<Buffer>, kBufferCount> buffers_;
-  // One image with the device's values in the host's order, between both conversions.
+  // A tensor with the device's values in the host's order, between both conversions.
   std::vector<uint8_t> values_;
   Submit submit_;
   std::unique_ptr<Submission> submission_;
