@@ -24,7 +24,7 @@ from delegate.ops.operator import GraphFacts, Lowering, Movement
 from delegate.ops.shared.aliases import are_free
 from delegate.ops.shared.fixed_point import UndefinedResultError
 from delegate.ops.shared.links import RANK, Link, four_dimensions
-from delegate.ops.shared.moving import requantized
+from delegate.ops.shared.moving import part_requantized
 from delegate.ops.shared.reshaping import is_free
 from delegate.partition.functions import Chain, chains_of, table_of
 from delegate.partition.rules import facts_of
@@ -237,7 +237,7 @@ class _Spreader:
             part = self._part(link, seen)
             if part is None:
                 return None
-            table = requantized(self._graph, link)
+            table = part_requantized(self._graph, link)
             given = function if table is None else _joined_to((node.index,), table, function)
             made = self._boxes(link.part, part, given, (node.index,))
             if made is None:

@@ -94,7 +94,7 @@ def joining(
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         graph, found = planning.graph, links(planning.graph, operation.node)
-        parts = tuple(Part(link.begin, link.steps, requantized(graph, link)) for link in found)
+        parts = tuple(Part(link.begin, link.steps, part_requantized(graph, link)) for link in found)
         channels = tuple(view_of(graph.tensor(link.part).shape).channels for link in found)
         total = view_of(graph.tensor(operation.result).shape).channels
         return JoinPlan(planning, operation, Join(planning.chip, parts, channels, total))
@@ -145,7 +145,7 @@ def cutting(
     )
 
 
-def requantized(graph: Graph, link: Link) -> bytes | None:
+def part_requantized(graph: Graph, link: Link) -> bytes | None:
     """How the kernels of CONCATENATION requantise uint8: in float32, rounded half away from
     zero.
     """

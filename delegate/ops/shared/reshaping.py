@@ -123,12 +123,25 @@ def new_shape_constant(facts: GraphFacts, node: Node) -> str | None:
     return None if wrong is None else f"{named(wrong)} is computed while running"
 
 
+def _is_first(facts: GraphFacts, node: Node) -> bool:
+    """Whether it alone reads an input of the model."""
+    source = node.inputs[0]
+    return source in facts.graph.inputs and facts.readers.get(source) == (node,)
+
+
+def _is_last(facts: GraphFacts, node: Node) -> bool:
+    """Whether its result is nothing but an output of the model."""
+    return node.outputs[0] in facts.graph.outputs and node.outputs[0] not in facts.readers
+
+
 @constraint(most=MOST_TASKS)
 def order_possible(facts: GraphFacts, node: Node) -> str | None:
     """Where channels or the order change, at most {most} convolutions must be able to do it, of one
-    image.
+    image, unless the host does it for the model's inputs or outputs.
     """
     if is_free(facts, node) or reorder_of(facts, (node,)) is not None:
+        return None
+    if _is_first(facts, node) or _is_last(facts, node):
         return None
     if reorder_of(facts, chain_of(facts, node)) is not None:
         return None
