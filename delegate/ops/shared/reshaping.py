@@ -136,8 +136,8 @@ def _is_last(facts: GraphFacts, node: Node) -> bool:
 
 @constraint(most=MOST_TASKS)
 def order_possible(facts: GraphFacts, node: Node) -> str | None:
-    """Where channels or the order change, at most {most} convolutions must be able to do it, of one
-    image, unless the host does it for the model's inputs or outputs.
+    """Where channels or the order change inside the model, at most {most} convolutions must be able
+    to do it, of one image.
     """
     if is_free(facts, node) or reorder_of(facts, (node,)) is not None:
         return None
