@@ -301,7 +301,7 @@ class Options:
     )  # fmt: skip
     only_faster: str = _option(
         Choice(("auto", "true", "false")), "auto",
-        "leave partitions to the CPU that it runs as fast; auto = those that multiply nothing",
+        "leave partitions to the CPU that it runs as fast; auto = those that multiply little",
         changes_programs=True,
     )  # fmt: skip
     deny_ops: tuple[str, ...] = _option(

@@ -45,8 +45,8 @@ PARTITION_AMONG_LARGEST = Rule(
 )
 PARTITION_FASTER_ON_NPU = Rule(
     "partition_faster_on_npu",
-    "A partition that multiplies nothing, beside others, must be faster on the NPU than on the CPU "
-    "by estimate (option only_faster)",
+    "A partition that multiplies next to nothing, beside others, must be faster on the NPU than "
+    "on the CPU by estimate (option only_faster)",
 )
 PARTITION_COMPILES = Rule("partition_compiles", "The compiler must not fail")
 REGISTERS_HOLD_VALUES = Rule(

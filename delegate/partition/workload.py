@@ -22,6 +22,7 @@ from delegate.ops.shared.reshaping import reorder_operations
 from delegate.partition.aliases import place_aliases
 from delegate.partition.edges import plan_edges
 from delegate.partition.functions import FunctionPlan, plan_functions
+from delegate.partition.pixel_pairs import pair_pixels
 from delegate.partition.rules import ALIAS_IS_FREE, RESULT_USED, facts_of
 from delegate.partition.spreading import Applied
 
@@ -30,6 +31,7 @@ def workload_of(graph: Graph, partition: Partition, chip: Chip = DEFAULT) -> Wor
     """Operations in execution order, as ``chip`` is to run them."""
     if not partition.outputs:
         raise LoweringError(partition.nodes[0], RESULT_USED, "nothing does")
+    graph = pair_pixels(graph, partition, chip)
     edges = plan_edges(graph, partition)
     for refusal in edges.refusals:
         raise LoweringError(refusal.node.index, refusal.rule, refusal.problem)
