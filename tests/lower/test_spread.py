@@ -119,6 +119,13 @@ def test_what_another_node_reads_stays_on_the_device() -> None:
     assert moves(result) == ["RESHAPE"]
 
 
+@pytest.mark.parametrize("shape", [(1, 35, 2, 8), (1, 560), (35, 16), (7, 1, 5, 16)])
+def test_outputs_have_any_shape(shape: tuple[int, ...]) -> None:
+    net = Net(5, 7, 19)
+    y = reshape(net.builder, net.conv(net.input(), 16), shape)
+    assert moves(check(net.model(y))) == []
+
+
 def test_what_was_free_stays_free() -> None:
     net = Net(9, 7, 20)
     y = reshape(net.builder, net.depthwise(net.input()), (1, 63, 20))
