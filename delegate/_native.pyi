@@ -1,6 +1,7 @@
 """The native part: executables on a device, the simulator, and the plugin that runtimes load."""
 
 from collections.abc import Sequence
+from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,14 @@ class Executable:
         the GIL. Raises UsageError for other arrays, DeviceError.
         """
 
-def check_program(program: bytes) -> None:
+def check_program(program: bytes | mmap) -> None:
     """Raises ProgramError unless a device could take the serialised Program."""
+
+def check_private_folder(folder: bytes) -> None:
+    """Raises ValueError unless only this user and root can put, replace or rename files there."""
+
+def check_private_file(descriptor: int, path: bytes) -> None:
+    """Raises ValueError unless only this user and root can have written the open file."""
 
 def release_memory(constants: Sequence[npt.NDArray[Any]]) -> None:
     """Gives memory that was freed back to the system, and the physical memory of those contiguous

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from delegate.chip.element import Element
 from delegate.chip.features import Feature
+from delegate.chip.limits import CHANNELS_PER_SURFACE, align
+from delegate.chip.register_model import RegisterMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,9 @@ class Cbuf:
 
     ``max_row_entries``: entries that one row of a tile may take (the vendor's compiler refuses
     more). Weights of up to ``resident_weight_banks`` stay as a whole; of more, two groups of
-    kernels are double-buffered.
+    kernels are double-buffered. ``data_banks``: where only one split is proven, the banks that
+    features get; 0: any number. ``weight_slice_bytes``: the most that the weights of a group of
+    kernels may take then, which is less than the rest of the banks.
     """
 
     banks: int
@@ -27,6 +31,13 @@ class Cbuf:
     entry_bytes: int
     max_row_entries: int
     resident_weight_banks: int
+    data_banks: int = 0
+    weight_slice_bytes: int = 0
+
+    @property
+    def weight_banks(self) -> int:
+        """Those that are left where only one split is proven."""
+        return self.banks - self.data_banks
 
     @property
     def bank_entries(self) -> int:
@@ -48,6 +59,10 @@ class Groups:
     def outputs(self, is_depthwise: bool) -> int:
         """Channels of an int8 result that are computed, and written, together."""
         return self.depthwise_channels if is_depthwise else self.dense_kernels
+
+    def surfaces_written(self, channels: int, *, is_depthwise: bool) -> int:
+        """Surfaces of an int8 result of ``channels``: whole groups."""
+        return align(channels, self.outputs(is_depthwise)) // CHANNELS_PER_SURFACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +112,27 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Forms:
+    """How the numbers of a program lie in memory, where chips differ.
+
+    ``depthwise_pairs``: every depthwise weight has a second byte that is added to it, which holds
+    the zero point with the other sign. ``operand_blocks``: BS always takes its operands per channel
+    from memory, and its shifts from a record there. ``whole_kernel_groups``: only whole groups of
+    kernels are programmed, the rest of them 0 with a multiplier of 1. ``ties_to_even``: of OUT_CVT,
+    which cannot round otherwise.
+    """
+
+    depthwise_pairs: bool = False
+    operand_blocks: bool = False
+    whole_kernel_groups: bool = False
+    ties_to_even: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Chip:
     """One chip. ``name`` is what Programs are marked with; ``formats`` are the element types
-    that convolutions take; ``features`` are all that programs may use of it, with their evidence.
+    that convolutions take; ``registers`` say where encoder and simulator find what they write and
+    read; ``features`` are all that programs may use of it, with their evidence.
     ``missing``: names of those that a board has shown not to have, with what it showed.
     """
 
@@ -111,6 +144,8 @@ class Chip:
     rates: Rates
     limits: Limits
     formats: tuple[Element, ...]
+    registers: RegisterMap = field(hash=False, repr=False, compare=False)
+    forms: Forms = field(default_factory=Forms)
     features: tuple[Feature, ...] = field(default=(), hash=False)
     missing: Mapping[str, str] = field(default_factory=dict, hash=False)
 
@@ -120,4 +155,8 @@ class Chip:
 
     def has(self, *features: str) -> bool:
         """Whether programs may use all of ``features``."""
-        return not any(name in self.missing for name in features)
+        return self.knows(*features) and not any(name in self.missing for name in features)
+
+    def knows(self, *features: str) -> bool:
+        """Whether there is evidence that the chip has all of ``features``."""
+        return set(features) <= {feature.name for feature in self.features}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from delegate.chip.chip import Chip
+from delegate.chip.register_model import RegisterMap
 from delegate.chip.rk3588 import RK3588
 
 CHIPS: Final = (RK3588,)
@@ -15,3 +16,13 @@ DEFAULT: Final = RK3588
 def chip_named(name: str) -> Chip:
     """The chip of a Program. Raises KeyError."""
     return {chip.name: chip for chip in CHIPS}[name]
+
+
+def registers_of(name: str) -> RegisterMap:
+    """Of the chip of a Program; of one that is not known here, which no device takes, the
+    default's.
+    """
+    try:
+        return chip_named(name).registers
+    except KeyError:
+        return DEFAULT.registers

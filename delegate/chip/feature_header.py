@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from delegate.chip.chip import Chip
 from delegate.chip.features import FACTS, Feature
+from delegate.chip.generated import rewrite
 from delegate.chip.registers import register
 from delegate.chip.rk3588 import RK3588
 
@@ -104,11 +104,5 @@ def _place(name: str) -> str:
     return f"FeatureSetting::Kind::kField, {place}"
 
 
-def main(arguments: list[str]) -> int:
-    root = Path(arguments[0]) if arguments else Path()
-    (root / HEADER_PATH).write_text(feature_header(RK3588), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    rewrite(HEADER_PATH, lambda _: feature_header(RK3588))

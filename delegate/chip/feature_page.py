@@ -6,11 +6,11 @@ the current directory). A test fails while the page is stale.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from delegate.chip.chip import Chip
 from delegate.chip.features import Rank
+from delegate.chip.generated import rewrite
 from delegate.chip.rk3588 import RK3588
 
 PAGE_PATH = Path("docs/features.md")
@@ -51,11 +51,5 @@ def feature_page(chip: Chip) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def main(arguments: list[str]) -> int:
-    root = Path(arguments[0]) if arguments else Path()
-    (root / PAGE_PATH).write_text(feature_page(RK3588), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    rewrite(PAGE_PATH, lambda _: feature_page(RK3588))

@@ -11,8 +11,8 @@ import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from delegate.chip.register_model import Field
-from delegate.chip.registers import register
+from delegate.chip.register_model import Field, RegisterMap
+from delegate.chip.registers import REGISTERS, register
 
 Settings = Mapping[str, tuple[int, ...]]
 """Fields, as "BLOCK.REGISTER.FIELD", to the numbers that they may hold in the register; ``NONZERO``
@@ -79,15 +79,15 @@ def is_mode(item: Field) -> bool:
     return item.hi == item.lo or item.enum is not None
 
 
-def check_names(settings: Settings) -> None:
+def check_names(settings: Settings, registers: RegisterMap = REGISTERS) -> None:
     """Raises KeyError for a name that is no field, address register or fact of a task."""
     for name in settings:
         place, _, last = name.rpartition(".")
         if name in FACTS:
             continue
         if "." in place:
-            register(place).field(last)
-        elif not register(name).is_address:
+            registers.register(place).field(last)
+        elif not registers.register(name).is_address:
             raise KeyError(f"{name} is neither a field nor an address register")
 
 

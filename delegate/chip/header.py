@@ -6,12 +6,12 @@ the current directory). A test fails while it is stale.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import CHIPS, DEFAULT
 from delegate.chip.element import Element
+from delegate.chip.generated import rewrite
 
 HEADER_PATH = Path("native/chip/chip_gen.h")
 
@@ -92,12 +92,5 @@ def _elements() -> list[str]:
     return [*lines, "  return kElements[static_cast<size_t>(element)];", "}", ""]
 
 
-def main(arguments: list[str]) -> int:
-    """Rewrites the header below the given root."""
-    root = Path(arguments[0]) if arguments else Path()
-    (root / HEADER_PATH).write_text(cpp_header(), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    rewrite(HEADER_PATH, lambda _: cpp_header())

@@ -8,7 +8,9 @@ chooses a value.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 
 class Certainty(enum.Enum):
@@ -244,6 +246,27 @@ class Block:
     target: int
     meaning: str
     registers: tuple[Register, ...]
+
+
+class RegisterMap:
+    """All registers of a chip that command words can address: ``blocks``; ``by_name``, as
+    ``"CNA.CONV_CON1"``; ``by_address``, the target and offset of a command word.
+    """
+
+    def __init__(self, *blocks: Block) -> None:
+        self.blocks = blocks
+        every = [register for item in blocks for register in item.registers]
+        self.by_name: Mapping[str, Register] = MappingProxyType({r.full_name: r for r in every})
+        self.by_address: Mapping[tuple[int, int], Register] = MappingProxyType(
+            {(r.target, r.offset): r for r in every}
+        )
+
+    def register(self, full_name: str) -> Register:
+        """The register called ``BLOCK.NAME``. Raises KeyError naming it."""
+        try:
+            return self.by_name[full_name]
+        except KeyError:
+            raise KeyError(f"no register {full_name} in the table") from None
 
 
 def bits(

@@ -1,4 +1,4 @@
-"""Look-up in the register table: by block and name, or by the target and offset of a command word.
+"""The registers of RK3588: by block and name, or by the target and offset of a command word.
 
 One table serves the encoder, the disassembler, the simulator's generated header and the generated
 documentation page, so that they cannot disagree.
@@ -7,9 +7,9 @@ documentation page, so that they cannot disagree.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
+from typing import Final
 
-from delegate.chip.register_model import Block, Register
+from delegate.chip.register_model import Block, Register, RegisterMap
 from delegate.chip.register_tables.cna import CNA
 from delegate.chip.register_tables.core import CORE
 from delegate.chip.register_tables.dpu import DPU
@@ -19,24 +19,15 @@ from delegate.chip.register_tables.pc import PC
 from delegate.chip.register_tables.ppu import PPU
 from delegate.chip.register_tables.ppu_rdma import PPU_RDMA
 
-BLOCKS: tuple[Block, ...] = (PC, CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA, SYNC, ENABLE)
+REGISTERS: Final = RegisterMap(PC, CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA, SYNC, ENABLE)
 """Every block that a command word can address. Targets have 16 bits, so DDMA, SDMA and GLOBAL,
 which only the kernel touches, are not among them."""
 
-BY_NAME: Mapping[str, Register] = MappingProxyType(
-    {register.full_name: register for block in BLOCKS for register in block.registers}
-)
-"""``"CNA.CONV_CON1"`` to its register."""
-
-BY_ADDRESS: Mapping[tuple[int, int], Register] = MappingProxyType(
-    {(r.target, r.offset): r for block in BLOCKS for r in block.registers}
-)
-"""(target, offset) of a command word to its register."""
+BLOCKS: Final[tuple[Block, ...]] = REGISTERS.blocks
+BY_NAME: Final[Mapping[str, Register]] = REGISTERS.by_name
+BY_ADDRESS: Final[Mapping[tuple[int, int], Register]] = REGISTERS.by_address
 
 
 def register(full_name: str) -> Register:
     """The register called ``BLOCK.NAME``. Raises KeyError naming it."""
-    try:
-        return BY_NAME[full_name]
-    except KeyError:
-        raise KeyError(f"no register {full_name} in the table") from None
+    return REGISTERS.register(full_name)

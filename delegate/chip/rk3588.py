@@ -10,7 +10,7 @@ from typing import Final
 
 from delegate.chip.chip import Cbuf, Chip, Groups, Limits, Rates
 from delegate.chip.element import ATOM_BYTES, Element
-from delegate.chip.registers import register
+from delegate.chip.registers import REGISTERS, register
 from delegate.chip.rk3588_features import FEATURES
 
 _ACCUMULATOR_BITS: Final = 32  # documented
@@ -76,5 +76,6 @@ RK3588: Final = Chip(
     ),
     limits=_limits(),
     formats=(Element.INT8, Element.FP16),
+    registers=REGISTERS,
     features=FEATURES,
 )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import sys
 from pathlib import Path
 
 import delegate
+from delegate.chip.generated import rewrite
 from delegate.compile.compiler import CompiledPartition, CompileResult
 from delegate.errors import Rule
 from delegate.host.device_list import DeviceInfo
@@ -64,11 +64,5 @@ def api_page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def main(arguments: list[str]) -> int:
-    root = Path(arguments[0]) if arguments else Path()
-    (root / PAGE_PATH).write_text(api_page(), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    rewrite(PAGE_PATH, lambda _: api_page())

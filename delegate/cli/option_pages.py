@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from delegate.chip.generated import rewrite
 from delegate.model.tflite_operators import BUILTIN_OPERATORS
 from delegate.options import (
     ENVIRONMENT_PREFIX,
@@ -128,14 +128,6 @@ PAGES: Mapping[str, Callable[[str], str]] = {
 """Path, and what gives its new text from its old one."""
 
 
-def main() -> None:
-    """Writes the pages."""
-    root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    for name, make in PAGES.items():
-        path = root / name
-        old = path.read_text(encoding="utf-8") if path.exists() else ""
-        path.write_text(make(old), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    for path, text in PAGES.items():
+        rewrite(Path(path), text)

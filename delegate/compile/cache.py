@@ -16,12 +16,12 @@ import functools
 import hashlib
 import json
 import marshal
+import mmap
 import os
-import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +38,8 @@ from delegate.partition.types import Rejection
 from delegate.version import __version__
 
 if TYPE_CHECKING:
+    from io import BufferedReader
+
     from delegate.compile.compiler import CompileResult
     from delegate.model.graph import Node
 
@@ -49,15 +51,17 @@ DIGEST_BYTES = 32
 # Far above real entries; a larger file is not read.
 MAX_ENTRY_BYTES = 1 << 30
 _LENGTH_BYTES = 8
-_WRITABLE_BY_OTHERS = 0o022
+_PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
 @dataclass(frozen=True, slots=True)
 class CachedPartition:
-    """``has_own_shapes``: what its nodes write has the shapes that the model says."""
+    """``program``: of an entry, in memory of its own, which whoever uploads it may give back.
+    ``has_own_shapes``: what its nodes write has the shapes that the model says.
+    """
 
     partition: Partition
-    program: bytes
+    program: bytes | mmap.mmap
     has_own_shapes: bool = True
 
 
@@ -83,12 +87,14 @@ def compile_cached(
     asked of every partition that is compiled. A folder that cannot be used costs a warning, never
     the result.
     """
+    from delegate._native import check_private_folder
+
     key = cache_key(graph, options, context)
     folder = Path(options.cache_dir)
     path = folder / (key + SUFFIX)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _check_folder(folder)
+        check_private_folder(os.fsencode(folder))
     except (OSError, ValueError) as error:
         logger.warning("the cache folder %s is not used: %s", folder, error)
         return running_part(compile_graph(), has_own_shapes)
@@ -187,55 +193,48 @@ def _compiler_fingerprint() -> str:
     """Names, sizes and times of all the package's own files, the native module's too: an edited
     compiler has other results.
     """
-    root = Path(__file__).parents[1]
-    found = {str(path.relative_to(root)): path for path in root.rglob("*") if path.is_file()}
     import delegate._native
 
     # Elsewhere in an editable installation.
-    found["delegate._native"] = Path(delegate._native.__file__)
-    digest = hashlib.sha256()
-    for name, path in sorted(found.items()):
-        if "__pycache__" not in name:
-            status = path.stat()
-            _update(digest, (name, status.st_size, status.st_mtime_ns))
-    return digest.hexdigest()
+    native = os.stat(delegate._native.__file__)
+    facts = [*_file_facts(str(Path(__file__).parents[1])), _facts("delegate._native", native)]
+    return hashlib.sha256(marshal.dumps(sorted(facts), 2)).hexdigest()
 
 
-def _check_folder(folder: Path) -> None:
-    """Raises ValueError unless only this user and root can put, replace or rename entries here."""
-    real = Path(os.path.realpath(folder))
-    for place in (real, *real.parents):
-        status = os.stat(place)
-        # In a sticky folder, as /tmp, only its owner can rename what is in it.
-        is_sticky = bool(status.st_mode & stat.S_ISVTX) and place != real
-        if status.st_uid not in (os.getuid(), 0):
-            raise ValueError(f"{place} belongs to another user (number {status.st_uid})")
-        if status.st_mode & _WRITABLE_BY_OTHERS and not is_sticky:
-            mode = stat.S_IMODE(status.st_mode)
-            raise ValueError(
-                f"others may write {place} (mode {mode:o}); chmod go-w {place}, or choose another "
-                "cache_dir"
-            )
+def _file_facts(folder: str, prefix: str = "") -> Iterator[tuple[str, int, int]]:
+    """Of all files in ``folder`` and below it, what Python itself compiles left out."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = prefix + entry.name
+            if entry.is_dir():
+                if entry.name != "__pycache__":
+                    yield from _file_facts(entry.path, name + "/")
+            elif entry.is_file():
+                yield _facts(name, entry.stat())
+
+
+def _facts(name: str, status: os.stat_result) -> tuple[str, int, int]:
+    return name, status.st_size, status.st_mtime_ns
 
 
 def _read(path: Path, key: str) -> CachedResult | None:
     """None if there is no entry. Raises OSError, ValueError or ProgramError on a bad one."""
     if not os.path.lexists(path):
         return None
+    from delegate._native import check_private_file
+
     with open_plain(
         path, "cache entry", most_bytes=MAX_ENTRY_BYTES, flags=os.O_NOFOLLOW, error=ProgramError
     ) as file:
-        status = os.fstat(file.fileno())
-        if status.st_uid not in (os.getuid(), 0) or status.st_mode & _WRITABLE_BY_OTHERS:
-            raise ValueError("others could have written it")
-        return _decode(file, status.st_size, key)
+        check_private_file(file.fileno(), os.fsencode(path))
+        return _decode(file, os.fstat(file.fileno()).st_size, key)
 
 
-def _digest(payload: bytes) -> bytes:
+def _digest(payload: bytes | mmap.mmap) -> bytes:
     return hashlib.sha256(payload).digest()
 
 
-def _decode(file: BinaryIO, size: int, key: str) -> CachedResult:
+def _decode(file: BufferedReader, size: int, key: str) -> CachedResult:
     """Reads an entry of ``size`` bytes part by part: a program is in memory once."""
     from delegate._native import check_program
 
@@ -255,7 +254,9 @@ def _decode(file: BinaryIO, size: int, key: str) -> CachedResult:
             raise ValueError("it was made for another model, other options or another version")
         partitions = []
         for item in document["partitions"]:
-            program = file.read(min(max(int(item["bytes"]), 0), size))
+            # The only user: the device's copy takes its place, page by page.
+            program = mmap.mmap(-1, min(max(int(item["bytes"]), 0), size), flags=_PRIVATE)
+            file.readinto(program)
             if _digest(program).hex() != item["sha256"]:
                 raise ValueError("a program in it is not the one it was written with")
             check_program(program)

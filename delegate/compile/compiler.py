@@ -34,8 +34,8 @@ from delegate.partition.cost import (
     tails,
 )
 from delegate.partition.edges import broken_edges
-from delegate.partition.functions import broken_functions
 from delegate.partition.partitioner import (
+    broken_functions,
     copying_aliases,
     partition_graph,
     select_nodes,
@@ -173,13 +173,13 @@ def _compiled(
     name = _name(graph, partition)
     workload = workload_of(graph, partition, chip)
     lowered = lower_partition(
-        graph, workload, name, None, kick_state, chip,
+        workload, name, None, kick_state, chip,
         is_fast=is_fast, when_lowered=lambda nodes: _make_room(graph, nodes),
     )  # fmt: skip
     program = build_program(lowered, COMPILER)
     text = ""
     if sharing is not None:
-        for_cores = lower_partition(graph, workload, name, sharing, kick_state, chip)
+        for_cores = lower_partition(workload, name, sharing, kick_state, chip)
         shared = build_program(for_cores, COMPILER)
         decision = decide(sharing, program, shared, for_cores)
         text = decision.text

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from delegate.conformance.reference import has_reference
 from delegate.conformance.tolerance import NONE
-from delegate.ops import OPERATORS as NPU_OPERATORS
+from delegate.ops import OPERATORS
 
-OPERATORS = frozenset(name for name in NPU_OPERATORS if has_reference(name))
-"""What the suite is about."""
+_OPERATORS = frozenset(name for name in OPERATORS if has_reference(name))
+
+
+class _OfOperator(Protocol):
+    @property
+    def op(self) -> str: ...
+
+
+T = TypeVar("T", bound=_OfOperator)
+
+
+def concerned(found: Iterable[T]) -> list[T]:
+    """Of nodes, or of rejections, those of the operators that the suite is about."""
+    return [item for item in found if item.op in _OPERATORS]
+
 
 Build = Callable[[np.random.Generator], bytes]
 Inputs = Callable[[], Sequence[npt.NDArray[np.generic]]]

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.conformance import reference
-from delegate.conformance.case import OPERATORS, Case
+from delegate.conformance.case import Case, concerned
 from delegate.conformance.families import find_case
 from delegate.conformance.operators import most_off, operators_off
 from delegate.conformance.outcome import Oracle, Outcome, Status
@@ -98,7 +98,7 @@ def run_case(name: str, models: Path | None, options: Options) -> Outcome:
 
 def _run(prepared: Prepared, options: Options) -> Outcome:
     case = prepared.case
-    if case.path is not None and not any(n.op in OPERATORS for n in prepared.graph.nodes):
+    if case.path is not None and not concerned(prepared.graph.nodes):
         text = "none of the suite's operators"
         return Outcome(case.name, case.label, Status.SKIPPED, text, (OTHER_OPERATORS,))
     if not case.runs_on_cpu:
@@ -106,7 +106,7 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
     if case.per_operator:
         return _compare_operators(prepared, options)
     interpreter, delegation = _load(prepared.model, options)
-    concerned = [r for r in delegation.rejections if r.op in OPERATORS]
+    rejected = concerned(delegation.rejections)
     facts = Outcome(
         case.name,
         case.label,
@@ -114,8 +114,8 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
         delegated_nodes=delegation.delegated_nodes,
         total_nodes=delegation.total_nodes,
     )
-    if case.rejected_by or (concerned and not delegation.delegated_nodes):
-        return _judge_rejections(facts, case, concerned)
+    if case.rejected_by or (rejected and not delegation.delegated_nodes):
+        return _judge_rejections(facts, case, rejected)
     if not delegation.delegated_nodes:
         return replace(facts, status=Status.FAILED, message="nothing was delegated, and no reason")
     ours, submits = _invoke(interpreter, prepared.inputs)
@@ -130,7 +130,7 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
         max_abs_diff=int(tally.max_abs_diff),
         equal=tally.equal,
         elements=tally.elements,
-        rules=_rules(concerned),
+        rules=_rules(rejected),
     )
     broken = []
     if tally.max_abs_diff > MAX_ABS_DIFF:
@@ -146,8 +146,8 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
         broken.append(f"{delegation.partitions} partitions instead of 1")
     if broken:
         return replace(facts, status=Status.FAILED, message="\n".join(broken))
-    if concerned:
-        return replace(facts, status=Status.SKIPPED, message=_sentences(concerned))
+    if rejected:
+        return replace(facts, status=Status.SKIPPED, message=_sentences(rejected))
     return facts
 
 
@@ -179,7 +179,7 @@ def _compare_operators(prepared: Prepared, options: Options) -> Outcome:
     sample = [prepared.inputs[details["index"]] for details in comparer.inputs]
     result = comparer.compare_one(sample)
     delegation = comparer.model.delegation
-    concerned = [r for r in delegation.rejections if r.op in OPERATORS]
+    rejected = concerned(delegation.rejections)
     total = result.ops_total()
     submits = comparer.model.submits_per_invoke or 0
     facts = Outcome(
@@ -193,15 +193,15 @@ def _compare_operators(prepared: Prepared, options: Options) -> Outcome:
         delegated_nodes=delegation.delegated_nodes,
         total_nodes=delegation.total_nodes,
         submits=submits,
-        rules=_rules(concerned),
+        rules=_rules(rejected),
     )
     broken = result.violations()
     if submits != delegation.partitions:
         broken.append(f"{submits} submits for {delegation.partitions} partitions in one invoke")
     if broken:
         return replace(facts, status=Status.FAILED, message="\n".join(broken))
-    if concerned:
-        return replace(facts, status=Status.SKIPPED, message=_sentences(concerned))
+    if rejected:
+        return replace(facts, status=Status.SKIPPED, message=_sentences(rejected))
     return facts
 
 

@@ -15,6 +15,7 @@ from delegate.insight.comparison import MAX_ABS_DIFF
 from delegate.lower.task import TensorBinding
 from delegate.model.graph import Graph
 from delegate.npu.program_reader import parse
+from delegate.npu.tensor_layout import host_numbers
 from delegate.options import Options
 
 
@@ -93,9 +94,9 @@ def _place(
     """The image among those of all outputs, and channel, row, column, of an element."""
     before = 0
     for binding in outputs:
-        if binding.tensor == tensor:
-            sizes = binding.images, binding.height, binding.width, binding.channels
-            image, row, column, channel = map(int, np.unravel_index(position, sizes))
+        places = np.argwhere(host_numbers(binding) == position)
+        if binding.tensor == tensor and places.size:
+            image, row, column, channel = map(int, places[0])
             return before + image, (channel, row, column)
         before += binding.images
     raise KeyError(tensor)

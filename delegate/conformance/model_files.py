@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from delegate.conformance.case import OPERATORS, Case, Family
+from delegate.conformance.case import Case, Family, concerned
 from delegate.conformance.reference import carries_errors
 from delegate.conformance.tolerance import LOWER_CLAMP, NONE, PER_CHANNEL, TIES
 from delegate.model.graph import Activation, Node
 from delegate.model.tflite_reader import read_graph
-from delegate.ops import OPERATORS as NPU_OPERATORS
+from delegate.ops import OPERATORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Files:
 
     def parameters(self) -> Iterator[str]:
         for path in sorted(self.folder.glob("*.tflite")):
-            if any(node.op in OPERATORS for node in read_graph(path).nodes):
+            if concerned(read_graph(path).nodes):
                 yield _parameter(path)
 
     def case(self, parameter: str) -> Case:
@@ -92,7 +92,7 @@ def _differing(path: Path) -> float:
 
 
 def _turns_ties(node: Node) -> bool:
-    operator = NPU_OPERATORS.get(node.op)
+    operator = OPERATORS.get(node.op)
     kind = None if operator is None else operator.options
     options = None if kind is None else node.options_as(kind)
     return getattr(options, "activation", None) is Activation.RELU_N1_TO_1

@@ -18,6 +18,7 @@ from delegate.chip.element import ATOM_BYTES, Element
 from delegate.evidence import arithmetic
 from delegate.evidence.arithmetic import Whole, column, whole
 from delegate.lower.constants import ConstantPool
+from delegate.lower.tables import uses_tables
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -83,7 +84,6 @@ class Bench:
     constants: ConstantPool = field(default_factory=ConstantPool)
     tasks: list[Task] = field(default_factory=list)
     expected: bytearray = field(default_factory=bytearray)
-    uses_tables: bool = False
 
     def room(self, content: bytes) -> Ref:
         """Output memory that must hold ``content`` at the end."""
@@ -177,9 +177,7 @@ class Bench:
             spread_w=spread,
             table=table,
         )
-        self.tasks.append(task)
-        self.uses_tables = self.uses_tables or table is not None
-        return task.output.target
+        return self._add(task)
 
     def map(
         self,
@@ -218,8 +216,10 @@ class Bench:
             table=table,
             source_line_stride_bytes=row_pixels * ATOM_BYTES or None,
         )
+        return self._add(task)
+
+    def _add(self, task: ConvTask | ElementwiseTask) -> Ref:
         self.tasks.append(task)
-        self.uses_tables = self.uses_tables or table is not None
         return task.output.target
 
     def through(
@@ -272,7 +272,7 @@ class Bench:
         """The Program of all tasks."""
         layer = Layer(name, "PROOF", (0,), tuple(self.tasks))
         atoms = None
-        if self.uses_tables:
+        if uses_tables((layer,)):
             atoms = self.constants.add(bytes(ATOM_BYTES)), self.room(bytes(ATOM_BYTES))
         content = self.constants.content()
         count = len(self.expected) // ATOM_BYTES

@@ -8,12 +8,12 @@ are packed as one LZ4 block, in base64.
 from __future__ import annotations
 
 import base64
-import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from delegate.chip.chip import Chip
+from delegate.chip.generated import rewrite
 from delegate.chip.rk3588 import RK3588
 from delegate.evidence.proofs import proofs_of
 from delegate.npu.program import serialize
@@ -132,11 +132,5 @@ def _rest(length: int) -> Iterator[int]:
         yield length
 
 
-def main(arguments: list[str]) -> int:
-    root = Path(arguments[0]) if arguments else Path()
-    (root / HEADER_PATH).write_text(proofs_header(RK3588), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    rewrite(HEADER_PATH, lambda _: proofs_header(RK3588))

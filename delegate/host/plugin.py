@@ -8,7 +8,6 @@ the compiler nor the operators' records.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,8 @@ from delegate.model.tflite_operators import BUILTIN_OPERATORS, DELEGATE
 from delegate.options import Options
 
 if TYPE_CHECKING:
+    from mmap import mmap
+
     from delegate.compile.cache import CachedResult
     from delegate.compile.compiler import CompileResult
     from delegate.model.graph import Graph
@@ -34,15 +35,16 @@ PreviewedPartition = tuple[list[int], list[int], list[int]]
 """Nodes, non-constant inputs and outputs of a partition that the runtime would make."""
 
 Preview = Callable[[list[int]], list[PreviewedPartition]]
-Missing = Callable[[bytes], Sequence[tuple[str, str]]]
+Missing = Callable[["bytes | mmap"], Sequence[tuple[str, str]]]
 """Features that a program uses and the device lacks: names and reasons."""
 
 Upload = Callable[[bytes], None]
 Recompile = Callable[[list[dict[str, Any]], Upload], dict[int, tuple[int, ...]]]
-Prepared = tuple[tuple[int, ...], bytes, Recompile]
+Prepared = tuple[tuple[int, ...], "bytes | mmap", Recompile]
+"""A program that is not read-only is handed over: nobody reads it after the plugin has."""
 
 
-def _nothing_missing(_: bytes) -> Sequence[tuple[str, str]]:
+def _nothing_missing(_: bytes | mmap) -> Sequence[tuple[str, str]]:
     return ()
 
 
@@ -145,6 +147,8 @@ class Session:
         if self.options.cache_dir == "off":
             compiled = compile_context(graph, self.options, preview, without)
             return running_part(compiled, has_own_shapes)
+        import json
+
         # Whatever the runtime would make of all nodes stands for how it partitions; of a graph out
         # of order it may not be asked.
         is_ordered = find_disorder(graph) is None

@@ -40,7 +40,8 @@ def capture_of_program(
     """The capture of one run.
 
     ``inputs`` and ``expected`` have TFLite's shapes and types, in the order of ``program.inputs``
-    and ``program.outputs``; the checks hold the outputs as int8 in NCHW.
+    and ``program.outputs``, a tensor of several boxes for each; the checks hold the outputs as int8
+    in NCHW.
 
     Raises UsageError when a tensor does not fit its binding.
     """
@@ -147,7 +148,8 @@ def _surface_pixels(binding: TensorBinding) -> int:
 
 
 def _input(binding: TensorBinding) -> dict[str, Any]:
-    fold = {} if binding.fold is None else {"fold": dataclasses.asdict(binding.fold)}
+    optional = {"fold": binding.fold, "spread": binding.spread}
+    given = {key: dataclasses.asdict(value) for key, value in optional.items() if value is not None}
     return {
         "tensor": binding.tensor,
         "name": binding.name,
@@ -161,5 +163,5 @@ def _input(binding: TensorBinding) -> dict[str, Any]:
         "images": binding.images,
         "image_stride": binding.image_stride_bytes,
         "fill": binding.fill,
-        **fold,
+        **given,
     }

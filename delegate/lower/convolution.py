@@ -136,7 +136,8 @@ class PlannedConvolution:
     def surfaces_written(self) -> int:
         """Surfaces of the target that tasks write, from the first one on: whole groups."""
         if isinstance(self.plan, InputGroups):
-            return align(self.conv.output_view.channels, _group(self.conv)) // CHANNELS_PER_SURFACE
+            channels, is_depthwise = self.conv.output_view.channels, self.conv.is_depthwise
+            return self.conv.chip.groups.surfaces_written(channels, is_depthwise=is_depthwise)
         group = _group(self.conv)
         return max(tile.part.surfaces(group).stop for plan in self.plan for tile in plan.tiles)
 

@@ -1,6 +1,6 @@
 """Drives lowering: from operations to placed tensors, packed constants and tiled tasks.
 
-In: ``Graph`` and ``Workload``. Out: ``LoweredPartition``. Raises LoweringError naming the node that
+In: ``Workload``. Out: ``LoweredPartition``. Raises LoweringError naming the node that
 does not fit.
 """
 
@@ -42,7 +42,6 @@ still reads."""
 
 
 def lower_partition(
-    graph: Graph,
     workload: Workload,
     name: str,
     sharing: RowSharing | None = None,
@@ -58,8 +57,8 @@ def lower_partition(
     the nodes of each layer that is done: their constants are read no more. Raises LoweringError for
     a node that does not fit the hardware.
     """
-    partition, places = workload.partition, workload.places
-    folds = folded_inputs(chip, graph, workload)
+    graph, partition, places = workload.graph, workload.partition, workload.places
+    folds = folded_inputs(chip, workload)
     planning = Planning(chip, graph, folds, sharing, places.keys())
     plans = [operation.plan(planning, operation) for operation in workload.operations]
     # Tables are loaded by the core that uses them.
@@ -119,13 +118,13 @@ def _taken_from(plans: list[Plan]) -> Iterator[Plan]:
 
 def _binding(graph: Graph, memory: MemoryPlan, edge: Edge) -> TensorBinding:
     found = binding_of(graph.tensor(edge.outer), memory.tensors[edge.inner])
-    return replace(found, affine=edge.affine, table=edge.table)
+    return replace(found, affine=edge.affine, table=edge.table, spread=edge.spread)
 
 
-def folded_inputs(chip: Chip, graph: Graph, workload: Workload) -> Mapping[int, tuple[View, Fold]]:
+def folded_inputs(chip: Chip, workload: Workload) -> Mapping[int, tuple[View, Fold]]:
     """Inputs that the host folds for the one operation that reads them."""
-    inputs = workload.partition.inputs
-    readers: dict[int, list[Operation]] = {t: [] for t in inputs if t not in workload.places}
+    whole = (edge.inner for edge in workload.inputs if edge.spread is None)
+    readers: dict[int, list[Operation]] = {t: [] for t in whole if t not in workload.places}
     for operation in workload.operations:
         for tensor in operation.operands:
             if tensor in readers:
@@ -134,7 +133,7 @@ def folded_inputs(chip: Chip, graph: Graph, workload: Workload) -> Mapping[int, 
     for tensor, found in readers.items():
         if len(found) != 1 or found[0].fold is None or found[0].operands[0] != tensor:
             continue
-        folded = found[0].fold(chip, graph, found[0])
+        folded = found[0].fold(chip, workload.graph, found[0])
         if folded is not None:
             folds[tensor] = folded
     return folds

@@ -13,21 +13,22 @@ overlap.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Chip
-from delegate.chip.limits import (
-    ATOM_BYTES,
-    CHANNELS_PER_SURFACE,
-    DMA_ALIGN_BYTES,
-    align,
-    surfaces_of,
-)
+from delegate.chip.limits import ATOM_BYTES, surfaces_of
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation
-from delegate.lower.selection import Selection, bordering, selection_tasks, surfaces_written
+from delegate.lower.selection import (
+    Selection,
+    bordering,
+    map_bytes,
+    selection_tasks,
+    surfaces_written,
+)
 from delegate.lower.task import (
     BsStage,
     ElementwiseTask,
@@ -108,10 +109,7 @@ class MaxPool:
 
     def map_bytes(self, channels: int) -> int:
         """The largest map in between, of one image."""
-        pixels = self.pooling.rows.padded * self.pooling.columns.padded
-        group = self.chip.groups.depthwise_channels
-        surfaces = align(channels, group) // CHANNELS_PER_SURFACE
-        return align(surfaces * pixels * ATOM_BYTES, DMA_ALIGN_BYTES)
+        return map_bytes(self.chip, math.prod(self.pooling.padded), channels)
 
     def tasks(
         self, source: DeviceTensor, target: DeviceTensor, work: Ref, constants: ConstantPool

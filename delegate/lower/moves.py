@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from delegate.chip.chip import Chip
-from delegate.chip.limits import CHANNELS_PER_SURFACE, align, surfaces_of
+from delegate.chip.limits import CHANNELS_PER_SURFACE, surfaces_of
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
 from delegate.lower.selection import (
@@ -81,7 +81,7 @@ class Join:
     def surfaces_written(self) -> int:
         """Of the result."""
         if not self.at_surfaces:
-            return align(self.total, self.chip.groups.dense_kernels) // CHANNELS_PER_SURFACE
+            return self.chip.groups.surfaces_written(self.total, is_depthwise=False)
         ends = (
             _surface(part.begin[3]) + surfaces_touched(self.chip, channels)
             for part, channels in zip(self.parts, self.channels, strict=True)
@@ -190,7 +190,7 @@ class Cut:
     def surfaces_written(self) -> int:
         if self._is_selection:
             return surfaces_written(self.chip, self.channels)
-        return align(self.channels, self.chip.groups.dense_kernels) // CHANNELS_PER_SURFACE
+        return self.chip.groups.surfaces_written(self.channels, is_depthwise=False)
 
     def tasks(
         self, node: Node, source: DeviceTensor, target: DeviceTensor, constants: ConstantPool

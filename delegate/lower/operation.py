@@ -6,7 +6,7 @@ A plan says what its tasks will touch before any tensor has a place; with places
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -17,7 +17,7 @@ from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import DeviceTensor, View, unplaced
 from delegate.lower.numerics.fused_prover import Following
-from delegate.lower.task import Affine, Fold, Layer
+from delegate.lower.task import Affine, Fold, Layer, Spread, Task
 from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
@@ -110,14 +110,17 @@ class Edge:
     inner: int
     affine: Affine | None = None
     table: bytes = b""
+    spread: Spread | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
-    """A partition to lower, between its ``inputs`` and ``outputs``: its operations in an order in
-    which they can run, its nodes that are aliases, and the places of the tensors that those join.
+    """A partition of ``graph`` to lower, between its ``inputs`` and ``outputs``: its operations in
+    an order in which they can run, its nodes that are aliases, and the places of the tensors that
+    those join.
     """
 
+    graph: Graph
     partition: Partition
     inputs: tuple[Edge, ...]
     outputs: tuple[Edge, ...]
@@ -129,3 +132,20 @@ class Workload:
 def layer_name(graph: Graph, node: Node) -> str:
     """What errors, traces and dumps call a layer: the node's index, operator and result."""
     return f"{node.index} {node.op} {graph.tensor(node.outputs[0]).name}"
+
+
+def layer_of(planning: Planning, operation: Operation, tasks: Iterable[Task]) -> Layer:
+    """The layer that ``operation`` becomes. Raises what making ``tasks`` does."""
+    node = operation.node
+    return Layer(layer_name(planning.graph, node), node.op, operation.nodes, tuple(tasks))
+
+
+def image_by_image(
+    operation: Operation,
+    memory: Memory,
+    tasks: Callable[[DeviceTensor, DeviceTensor], Iterable[Task]],
+) -> Iterator[Task]:
+    """``tasks`` of every image of the first operand and of the result."""
+    source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
+    for image in range(source.view.images):
+        yield from tasks(source.image(image), target.image(image))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 Axis = tuple[int, int]
@@ -26,6 +26,11 @@ class Order:
         """Elements as they are."""
         return Order(((math.prod(shape), 1),))
 
+    @staticmethod
+    def of(axes: Iterable[Axis]) -> Order:
+        """Digits that need not be as few as can be."""
+        return Order(_merged(axes))
+
     def transposed(self, shape: Sequence[int], axes: Sequence[int]) -> Order | None:
         """Of the tensor seen as ``shape``; None where its dimensions are no digits."""
         left = self.axes
@@ -37,6 +42,29 @@ class Order:
             left, inner = found
             dimensions.insert(0, inner)
         return Order(_merged(itertools.chain(*(dimensions[axis] for axis in axes))))
+
+    def back(self, forth: Order) -> Order | None:
+        """The order of an operand's elements, given that of its result's, which ``forth`` makes of
+        them. None as for ``transposed``.
+        """
+        sizes = [size for size, _ in forth.axes]
+        outermost_first = sorted(range(len(sizes)), key=lambda at: -forth.axes[at][1])
+        return self.transposed(sizes, outermost_first)
+
+    def strides(self, shape: Sequence[int]) -> tuple[int, ...] | None:
+        """From one place of each dimension of ``shape`` to the next; None where they differ."""
+        left = self.axes
+        found: list[int] = []
+        for size in reversed(shape):
+            split = _split(left, size)
+            if split is None:
+                return None
+            left, inner = split
+            inner = _merged(inner)
+            if len(inner) > 1:
+                return None
+            found.insert(0, inner[0][1] if inner else 0)
+        return tuple(found)
 
     def moves(self, source_channels: int, channels: int) -> Moves | None:
         """How a tensor of ``channels`` channels is made of one of ``source_channels``; None where
@@ -74,7 +102,7 @@ def _split(axes: Sequence[Axis], size: int) -> tuple[tuple[Axis, ...], tuple[Axi
     return tuple(outer), tuple(inner)
 
 
-def _merged(axes: Iterator[Axis] | Sequence[Axis]) -> tuple[Axis, ...]:
+def _merged(axes: Iterable[Axis]) -> tuple[Axis, ...]:
     merged: list[Axis] = []
     for size, stride in axes:
         if size == 1:

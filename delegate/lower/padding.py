@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from delegate.chip.chip import Chip
-from delegate.chip.limits import CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.reorder import window_of
 from delegate.lower.selection import (
     Selection,
     bordering,
+    map_bytes,
     moving_tasks,
     selection_tasks,
     surfaces_written,
@@ -43,18 +43,13 @@ class Border:
     def surfaces_written(self, channels: int) -> int:
         """Of a result of ``channels``."""
         if any(self.sides[2]):
-            return align(channels, self.chip.groups.dense_kernels) // CHANNELS_PER_SURFACE
+            return self.chip.groups.surfaces_written(channels, is_depthwise=False)
         return surfaces_written(self.chip, channels)
 
     def work_bytes(self, image: View, channels: int) -> int:
         """Of memory for maps in between."""
         is_one = len(list(self._steps())) + any(self.sides[2]) == 1
-        return 0 if is_one else 2 * self.map_bytes(image, channels)
-
-    def map_bytes(self, image: View, channels: int) -> int:
-        """The largest map in between."""
-        lanes = align(channels, self.chip.groups.depthwise_channels)
-        return align(image.pixels * lanes, DMA_ALIGN_BYTES)
+        return 0 if is_one else 2 * map_bytes(self.chip, image.pixels, channels)
 
     def tasks(
         self,
@@ -66,7 +61,8 @@ class Border:
     ) -> Iterator[Task]:
         """Of one image. ``work``: room for two maps. Raises LoweringError."""
         channels = source.view.channels
-        rooms = itertools.cycle((work, work.moved(self.map_bytes(target.view, channels))))
+        room = map_bytes(self.chip, target.view.pixels, channels)
+        rooms = itertools.cycle((work, work.moved(room)))
         steps = list(self._steps())
         now = source
         for number, (rows, columns) in enumerate(steps, start=1):

@@ -79,9 +79,12 @@ class Reorder:
         """Of memory beside operand and result."""
         if not (self.is_turn and self._is_staged):
             return 0
-        cut = self.moves.cut[0] if self.moves.cut else _POINT
-        pixels = align(cut.size, 2) * math.prod(step.size for step in self.moves.pixels)
+        pixels = align(self._cut.size, 2) * math.prod(step.size for step in self.moves.pixels)
         return align(surfaces_of(self.channels) * pixels * ATOM_BYTES, DMA_ALIGN_BYTES)
+
+    @property
+    def _cut(self) -> Step:
+        return self.moves.cut[0] if self.moves.cut else _POINT
 
     @property
     def _is_staged(self) -> bool:
@@ -178,30 +181,11 @@ class Reorder:
         work: Ref,
         constants: ConstantPool,
     ) -> Iterator[Task]:
-        """Rows of pixels become channels. Blocks that end within a surface are written to a map of
-        their own first: the DPU writes pairs of surfaces.
-        """
-        cut = self.moves.cut[0] if self.moves.cut else _POINT
-        if not self._is_staged:
-            yield from self._blocks(node, source, target, cut, self.moves.pixels, constants)
-        else:
-            step = align(cut.size, 2)
-            apart, pixels = [], step
-            for found in self.moves.pixels:
-                apart.append(replace(found, target=pixels))
-                pixels *= found.size
-            view = View(1, 1, pixels, self.channels)
-            staged = replace(target, view=view, surfaces=surfaces_of(self.channels), within=None)
-            staged = replace(staged, location=work)
-            close = replace(cut, target=1)
-            yield from self._blocks(node, source, staged, close, tuple(apart), constants)
-            back = [Step(cut.size, 1, cut.target)]
-            for there, here in zip(apart, self.moves.pixels, strict=True):
-                back.append(Step(here.size, there.target, here.target))
-            moves = Moves(tuple(back), (), (), (Step(self.channels, 1, 1),))
-            copy = replace(self, moves=moves, source_channels=self.channels)
-            yield from copy._moved(node, staged, target, constants)
+        """Rows of pixels become channels."""
+        if self._is_staged:
+            yield from self._staged(node, source, target, work, constants)
             return
+        yield from self._blocks(node, source, target, self._cut, self.moves.pixels, constants)
         for surface in range(surfaces_of(self.channels), self.surfaces_written):
             # What readers of whole groups fetch behind the last channels: any values.
             view = replace(target.view, channels=CHANNELS_PER_SURFACE)
@@ -209,6 +193,34 @@ class Reorder:
             spare = window_of(target, 0, surface, view, view.width)
             for task in copy_tasks(self.chip, first, spare):
                 yield replace(task, output=replace(task.output, channels_real=0))
+
+    def _staged(
+        self,
+        node: Node,
+        source: DeviceTensor,
+        target: DeviceTensor,
+        work: Ref,
+        constants: ConstantPool,
+    ) -> Iterator[Task]:
+        """Blocks that end within a surface are written to a map of their own first: the DPU writes
+        pairs of surfaces.
+        """
+        cut = self._cut
+        apart, pixels = [], align(cut.size, 2)
+        for found in self.moves.pixels:
+            apart.append(replace(found, target=pixels))
+            pixels *= found.size
+        view = View(1, 1, pixels, self.channels)
+        surfaces = surfaces_of(self.channels)
+        staged = replace(target, view=view, surfaces=surfaces, within=None, location=work)
+        close = replace(cut, target=1)
+        yield from self._blocks(node, source, staged, close, tuple(apart), constants)
+        back = [Step(cut.size, 1, cut.target)]
+        for there, here in zip(apart, self.moves.pixels, strict=True):
+            back.append(Step(here.size, there.target, here.target))
+        moves = Moves(tuple(back), (), (), (Step(self.channels, 1, 1),))
+        copy = replace(self, moves=moves, source_channels=self.channels)
+        yield from copy._moved(node, staged, target, constants)
 
     def _blocks(
         self,
@@ -314,7 +326,7 @@ def _surfaces_moved(chip: Chip, channels: int, *, is_unit: bool) -> int:
     """That a convolution writes, whole groups."""
     if is_unit:
         return surfaces_written(chip, channels)
-    return align(channels, chip.groups.dense_kernels) // CHANNELS_PER_SURFACE
+    return chip.groups.surfaces_written(channels, is_depthwise=False)
 
 
 def _is_unit(weights: npt.NDArray[np.int8]) -> bool:

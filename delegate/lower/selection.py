@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
-from delegate.chip.limits import CHANNELS_PER_SURFACE, align
+from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
 from delegate.lower.constants import ConstantPool
 from delegate.lower.convolution import operand_channels, tile_tasks
 from delegate.lower.memory.tensors import DeviceTensor
@@ -75,9 +75,14 @@ def is_depthwise(chip: Chip, channels: int) -> bool:
 
 
 def surfaces_written(chip: Chip, channels: int) -> int:
-    """Whole groups."""
-    group = chip.groups.outputs(is_depthwise(chip, channels))
-    return align(channels, group) // CHANNELS_PER_SURFACE
+    """Of a selection, whole groups."""
+    return chip.groups.surfaces_written(channels, is_depthwise=is_depthwise(chip, channels))
+
+
+def map_bytes(chip: Chip, pixels: int, channels: int) -> int:
+    """Memory for a map between two tasks, of one image: whole groups of depthwise channels."""
+    surfaces = chip.groups.surfaces_written(channels, is_depthwise=True)
+    return align(surfaces * pixels * ATOM_BYTES, DMA_ALIGN_BYTES)
 
 
 def selection_tasks(

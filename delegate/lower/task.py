@@ -155,7 +155,8 @@ class BsStage:
     ``alu``/``mul``/``ow`` from MEMORY come per channel from ``operands`` in the BRDMA layout
     (programs.md section 2): dense int32 when only ``alu`` is read, else blocks of 8 channels of 64
     bytes (8 int32 alu | 8 int16 ow | 8 int16 mul). ``shift`` serves values >= 0, ``shift_negative``
-    values < 0. ``relux_max`` None: no upper clamp.
+    values < 0. ``relux_max`` None: no upper clamp. ``scalars``: on chips that read the shifts from
+    memory, where.
     """
 
     alu: Source = Source.OFF
@@ -169,6 +170,7 @@ class BsStage:
     relu: bool = False
     relux_max: int | None = None
     operands: Ref | None = None
+    scalars: Ref | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,6 +387,19 @@ class Affine:
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """Where the host has the elements of a box: (image n, row y, column x, channel c) is its
+    tensor's number ``first + n * image + y * row + x * pixel + c * channel``.
+    """
+
+    first: int
+    image: int
+    row: int
+    pixel: int
+    channel: int
+
+
+@dataclass(frozen=True, slots=True)
 class TensorBinding:
     """A tensor of the model that the host converts at the partition's edge.
 
@@ -393,7 +408,9 @@ class TensorBinding:
     with ``fill`` (int8). ``element``: the host's type. Image n lies at
     ``offset + n * image_stride_bytes``. With a ``fold`` (inputs only) height, width and channels
     are the folded ones. ``affine``: the host has float32. ``table`` (inputs only): the device's
-    byte for each of the host's 256; empty: the value is the same.
+    byte for each of the host's 256; empty: the value is the same. ``spread``: images to channels
+    are those of a box of the tensor; an output has one binding after the other for each of its
+    boxes, which make it whole. None: all of it, in the host's order.
     """
 
     tensor: int
@@ -412,6 +429,7 @@ class TensorBinding:
     fold: Fold | None = None
     affine: Affine | None = None
     table: bytes = b""
+    spread: Spread | None = None
 
     @property
     def laid_out(self) -> Element:

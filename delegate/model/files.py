@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from io import BufferedReader
 from typing import BinaryIO
 
 from delegate.errors import DelegateError, UsageError
@@ -32,7 +33,7 @@ def open_plain(
     most_bytes: int | None = None,
     flags: int = 0,
     error: type[DelegateError] = UsageError,
-) -> BinaryIO:
+) -> BufferedReader:
     """``path`` opened for reading bytes.
 
     ``what`` names the kind of file in messages; ``flags`` are further ones for ``os.open``. Raises

@@ -181,6 +181,12 @@ class Node:
         """Its options as those of operator class ``kind``; None: missing or unknown."""
         return None if self.options is None else self.options.decode(kind)
 
+    def known_options(self, kind: type[T]) -> T:
+        """Those of a node of which the rule ``options_known`` holds."""
+        options = self.options_as(kind)
+        assert options is not None
+        return options
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:

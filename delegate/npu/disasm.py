@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from delegate.chip.register_model import Field
-from delegate.chip.registers import BY_NAME
+from delegate.chip.chips import registers_of
+from delegate.chip.register_model import Field, RegisterMap
+from delegate.chip.registers import REGISTERS
 from delegate.errors import UsageError
 from delegate.lower.task import BufferId
 from delegate.npu.program_reader import parse
@@ -27,9 +28,14 @@ _WORD = re.compile(r"word\s+(0x[0-9a-fA-F]{1,16})")
 _REGISTER = re.compile(r"([A-Z0-9_]+\.[A-Z0-9_]+)\s*=\s*(0x[0-9a-fA-F]{1,8})")
 
 
-def disassemble(source: Program | Iterable[int]) -> str:
-    """The text of a Program, with layers, tiles and relocations as comments, or of bare words."""
-    lines = _program_lines(source) if isinstance(source, Program) else _word_lines(source)
+def disassemble(source: Program | Iterable[int], registers: RegisterMap = REGISTERS) -> str:
+    """The text of a Program, with layers, tiles and relocations as comments, or of bare words of
+    the chip that has ``registers``.
+    """
+    if isinstance(source, Program):
+        lines = _program_lines(source)
+    else:
+        lines = _word_lines(source, registers)
     return "\n".join(lines) + "\n"
 
 
@@ -45,13 +51,13 @@ def disassemble_bytes(data: bytes) -> str:
     return disassemble(int(word) for word in np.frombuffer(data, dtype="<u8"))
 
 
-def assemble(text: str) -> tuple[int, ...]:
+def assemble(text: str, registers: RegisterMap = REGISTERS) -> tuple[int, ...]:
     """The words of ``text``. Raises UsageError naming the line that is not understood."""
     words = []
     for number, line in enumerate(text.splitlines(), start=1):
         code = line.split("#", 1)[0].strip()
         if code:
-            words.append(_assemble_line(code, number))
+            words.append(_assemble_line(code, number, registers))
     return tuple(words)
 
 
@@ -70,7 +76,7 @@ def describe(command: Command) -> str:
     return " ".join(shown)
 
 
-def _assemble_line(code: str, number: int) -> int:
+def _assemble_line(code: str, number: int, registers: RegisterMap) -> int:
     if code == _EMPTY:
         return 0
     match = _WORD.fullmatch(code)
@@ -79,19 +85,19 @@ def _assemble_line(code: str, number: int) -> int:
     match = _REGISTER.fullmatch(code)
     if not match:
         raise UsageError(f"line {number}: {code!r} is not 'BLOCK.REGISTER = 0xVALUE'")
-    register = BY_NAME.get(match.group(1))
+    register = registers.by_name.get(match.group(1))
     if register is None:
         raise UsageError(f"line {number}: there is no register {match.group(1)}")
     return pack_word(register.target, register.offset, int(match.group(2), 16))
 
 
-def _word_lines(words: Iterable[int]) -> Iterator[str]:
+def _word_lines(words: Iterable[int], registers: RegisterMap) -> Iterator[str]:
     for word in words:
-        yield _line(int(word), None)
+        yield _line(int(word), None, registers)
 
 
-def _line(word: int, reloc: Reloc | None) -> str:
-    command = unpack_word(word)
+def _line(word: int, reloc: Reloc | None, registers: RegisterMap) -> str:
+    command = unpack_word(word, registers)
     if word == 0:
         return _EMPTY
     if command.register is None:
@@ -119,14 +125,14 @@ def _field_value(field: Field, word: int) -> str:
 
 def _program_lines(program: Program) -> Iterator[str]:
     relocs: Mapping[int, Reloc] = {reloc.word: reloc for reloc in program.relocs}
-    words = program.words()
+    words, registers = program.words(), registers_of(program.chip)
     yield f"# program {_comment(program.name)} ({_comment(program.compiler)})"
     for buffer, item in zip(BufferId, program.buffers, strict=True):
         yield f"# buffer {buffer.name}: {item.size_bytes} bytes"
     position, layer = 0, -1
     for index, task in enumerate(program.tasks):
         first = task.regcmd_offset // WORD_BYTES
-        yield from _word_lines(int(word) for word in words[position:first])
+        yield from _word_lines((int(word) for word in words[position:first]), registers)
         if task.layer != layer:
             layer = task.layer
             made = program.layers[layer]
@@ -140,8 +146,8 @@ def _program_lines(program: Program) -> Iterator[str]:
         )
         position = first + task.regcmd_count
         for word in range(first, position):
-            yield _line(int(words[word]), relocs.get(word))
-    yield from _word_lines(int(word) for word in words[position:])
+            yield _line(int(words[word]), relocs.get(word), registers)
+    yield from _word_lines((int(word) for word in words[position:]), registers)
 
 
 def _comment(text: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from delegate.chip.chip import Chip
+from delegate.chip.chips import registers_of
 from delegate.chip.features import Feature
 from delegate.npu.program_types import WORD_BYTES, Program
 from delegate.npu.regcmd import read_commands
@@ -36,13 +37,13 @@ def task_values(program: Program) -> Iterator[Mapping[str, int]]:
     """Of every task, in order: what its commands leave in the fields of registers, raw; the buffers
     that its addresses point into; and the facts of the task as a whole (``chip.features.FACTS``).
     """
-    words = program.words()
+    words, registers = program.words(), registers_of(program.chip)
     buffers = {reloc.word: int(reloc.buffer) for reloc in program.relocs}
     loaded: tuple[int, int] | None = None  # job of the last load, and the task behind it
     for number, task in enumerate(program.tasks):
         first = task.regcmd_offset // WORD_BYTES
         values: dict[str, int] = {"task.core": task.core}
-        commands = read_commands(words[first : first + task.regcmd_count])
+        commands = read_commands(words[first : first + task.regcmd_count], registers)
         for word, command in enumerate(commands, start=first):
             target = command.register
             if target is None:

@@ -6,18 +6,19 @@ Used on what we build and, above all, on what we read: a serialised Program is u
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.chips import CHIPS
+from delegate.chip.chips import CHIPS, registers_of
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.limits import MAX_BUFFER_BYTES, MAX_TOTAL_BYTES
-from delegate.chip.registers import BY_ADDRESS
+from delegate.chip.register_model import RegisterMap
 from delegate.errors import ProgramError
-from delegate.lower.task import BufferId, Fold, TensorBinding
+from delegate.lower.task import BufferId, Fold, Spread, TensorBinding
 from delegate.npu.program_types import WORD_BYTES, Program, ProgramTask, Reloc
 from delegate.npu.regcmd import (
     SEGMENT_ALIGN_WORDS,
@@ -57,9 +58,35 @@ def check_program(program: Program) -> None:
     ):
         for binding in bindings:
             _check_binding(program, kind, binding, buffer)
-        tensors = [binding.tensor for binding in bindings]
-        _require(len(set(tensors)) == len(tensors), f"binds an {kind} tensor twice")
+        _check_tensors(kind, bindings)
     _require(bool(program.outputs), "has no outputs")
+
+
+def _check_tensors(kind: str, bindings: Sequence[TensorBinding]) -> None:
+    """One binding for each tensor, or several in a row for the boxes that make an output."""
+    runs = [list(run) for _, run in itertools.groupby(bindings, key=lambda b: b.tensor)]
+    tensors = [run[0].tensor for run in runs]
+    _require(len(set(tensors)) == len(tensors), f"binds an {kind} tensor twice")
+    for first, *others in runs:
+        place = f"{kind} tensor {first.tensor}"
+        if first.spread is None:
+            _require(not others, f"binds an {kind} tensor twice")
+            continue
+        for box in others:
+            same = _whole(box) == _whole(first) and box.spread is not None and kind == "output"
+            _require(same, f"{place} has boxes of different tensors")
+        elements = sum(_elements(box) for box in (first, *others))
+        made = elements == math.prod(first.shape)
+        _require(made, f"{place} has shape {first.shape} but {elements} elements in its boxes")
+
+
+def _whole(binding: TensorBinding) -> tuple[object, ...]:
+    """What all boxes of a tensor have in common."""
+    return binding.name, binding.shape, binding.element, binding.affine
+
+
+def _elements(binding: TensorBinding) -> int:
+    return binding.images * binding.height * binding.width * binding.channels
 
 
 def _require(condition: bool, problem: str) -> None:
@@ -156,13 +183,13 @@ def _check_links(program: Program) -> None:
 
 
 def _check_relocs(program: Program) -> None:
-    words = program.words()
+    words, registers = program.words(), registers_of(program.chip)
     relocated = set()
     last = -1
     for reloc in program.relocs:
         _require(last < reloc.word < len(words), f"relocation of word {reloc.word} is out of order")
         last = reloc.word
-        command = unpack_word(int(words[reloc.word]))
+        command = unpack_word(int(words[reloc.word]), registers)
         is_address = command.register is not None and command.register.is_address
         _require(is_address, f"relocation of word {reloc.word}, which holds no address")
         size = program.buffers[reloc.buffer].size_bytes
@@ -171,7 +198,7 @@ def _check_relocs(program: Program) -> None:
         same = command.value == reloc.addend & VALUE_MASK
         _require(same, f"word {reloc.word} and its relocation disagree")
         relocated.add(reloc.word)
-    missing = _unrelocated(words, relocated)
+    missing = _unrelocated(words, relocated, registers)
     for task in program.tasks:
         first = task.regcmd_offset // WORD_BYTES
         found = np.flatnonzero(missing[first : first + task.regcmd_count])
@@ -179,12 +206,12 @@ def _check_relocs(program: Program) -> None:
 
 
 def _unrelocated(
-    words: npt.NDArray[np.uint64], relocated: Collection[int]
+    words: npt.NDArray[np.uint64], relocated: Collection[int], chip: RegisterMap
 ) -> npt.NDArray[np.bool_]:
     """Words that write an address which nobody relocates and which some reader may use."""
     registers = (words >> np.uint64(48)) << np.uint64(16) | words & np.uint64(0xFFFF)
     values = words >> np.uint64(16) & np.uint64(VALUE_MASK)
-    addresses, needed = _address_registers()
+    addresses, needed = _address_registers(chip)
     missing: npt.NDArray[np.bool_] = np.isin(registers, addresses) & (
         (values != 0) | np.isin(registers, needed)
     )
@@ -193,13 +220,15 @@ def _unrelocated(
 
 
 @functools.cache
-def _address_registers() -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+def _address_registers(
+    registers: RegisterMap,
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """Target and offset, as target << 16 | offset, of all address registers and of those always
     used.
     """
     found = {
         target << 16 | offset: register.full_name
-        for (target, offset), register in BY_ADDRESS.items()
+        for (target, offset), register in registers.by_address.items()
         if register.is_address
     }
     needed = [key for key, name in found.items() if name in _ALWAYS_USED]
@@ -210,14 +239,18 @@ def _check_binding(program: Program, kind: str, binding: TensorBinding, buffer: 
     place = f"{kind} tensor {binding.tensor}"
     counts = (binding.images, binding.height, binding.width, binding.channels, binding.surfaces)
     _require(min(counts) >= 1, f"{place} is empty")
-    elements = binding.images * binding.height * binding.width * binding.channels
+    elements = _elements(binding)
     if binding.fold is not None:
         _check_fold(place, binding, binding.fold, is_input=buffer is BufferId.INPUT)
         fold = binding.fold
         elements = binding.images * fold.height * fold.width * fold.channels
     positive = all(size >= 1 for size in binding.shape)
-    same = positive and math.prod(binding.shape) == elements
-    _require(same, f"{place} has shape {binding.shape} but {elements} elements")
+    if binding.spread is None:
+        same = positive and math.prod(binding.shape) == elements
+        _require(same, f"{place} has shape {binding.shape} but {elements} elements")
+    else:
+        _require(positive, f"{place} has shape {binding.shape}")
+        _check_spread(place, binding, binding.spread)
     _check_values(place, binding, is_input=buffer is BufferId.INPUT)
     enough = binding.surfaces * binding.laid_out.lanes >= binding.channels
     _require(enough, f"{place} has {binding.surfaces} surfaces for {binding.channels} channels")
@@ -239,6 +272,18 @@ def _check_binding(program: Program, kind: str, binding: TensorBinding, buffer: 
     _require(aligned, f"{place} has an offset or stride that is no multiple of 16")
     narrow = binding.laid_out.bytes == 1 or binding.fill == 0
     _require(narrow and -128 <= binding.fill <= 127, f"{place} has fill {binding.fill}")
+
+
+def _check_spread(place: str, binding: TensorBinding, spread: Spread) -> None:
+    """Every element of the box is one of the tensor."""
+    plain = binding.fold is None and binding.laid_out.bytes == 1
+    _require(plain, f"{place} is spread and folded, or of several bytes")
+    strides = (spread.image, spread.row, spread.pixel, spread.channel)
+    sizes = (binding.images, binding.height, binding.width, binding.channels)
+    last = spread.first
+    last += sum((n - 1) * stride for n, stride in zip(sizes, strides, strict=True))
+    inside = min(spread.first, *strides) >= 0 and last < math.prod(binding.shape)
+    _require(inside, f"{place} has a box that reaches beyond it")
 
 
 def _check_values(place: str, binding: TensorBinding, *, is_input: bool) -> None:

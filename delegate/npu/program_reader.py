@@ -13,7 +13,7 @@ import numpy as np
 
 from delegate.chip.element import Element
 from delegate.errors import ProgramError
-from delegate.lower.task import Affine, BufferId, Fold, Ref, TensorBinding
+from delegate.lower.task import Affine, BufferId, Fold, Ref, Spread, TensorBinding
 from delegate.model.flatbuffer_reader import FlatbufferReader, Table
 from delegate.npu.format_version import FORMAT_VERSION
 from delegate.npu.program_check import check_program
@@ -32,6 +32,8 @@ from delegate.npu.program_writer import (
     FILE_IDENTIFIER,
     FOLD_FIELDS,
     FOLD_SLOT,
+    SPREAD_FIELDS,
+    SPREAD_SLOT,
     TABLE_SLOT,
 )
 
@@ -165,7 +167,18 @@ def _binding(table: Table) -> TensorBinding:
         fold=_fold(table),
         affine=_affine(table),
         table=bytes(table.raw_vector(TABLE_SLOT, 1)),
+        spread=_spread(table),
     )
+
+
+def _spread(table: Table) -> Spread | None:
+    values = [
+        table.number(slot, _UINT64) for slot, _ in enumerate(SPREAD_FIELDS, start=SPREAD_SLOT + 1)
+    ]
+    is_spread = table.number(SPREAD_SLOT, _UINT8)
+    if is_spread > 1 or (not is_spread and any(values)):
+        raise table.reader.corrupt(table.where, f"its spread is {is_spread}, {values}")
+    return Spread(**dict(zip(SPREAD_FIELDS, values, strict=True))) if is_spread else None
 
 
 def _affine(table: Table) -> Affine | None:

@@ -52,7 +52,12 @@ AFFINE_SLOT = FOLD_SLOT + len(FOLD_FIELDS)
 TABLE_SLOT = AFFINE_SLOT + 3
 """Id of Binding.table."""
 
-_MOST_RECORD_BYTES = 256
+SPREAD_SLOT = TABLE_SLOT + 1
+"""Id of Binding.is_spread; the fields of ``Spread`` follow in this order."""
+
+SPREAD_FIELDS = ("first", "image", "row", "pixel", "channel")
+
+_MOST_RECORD_BYTES = 320
 """Of a table with its vtable, without the strings and vectors in it."""
 
 _CHECKSUM_PLACEHOLDER = (1 << 64) - 1
@@ -204,7 +209,7 @@ def _binding(builder: flatbuffers.Builder, binding: TensorBinding) -> int:
     shape = _int32_vector(builder, binding.shape)
     fold, affine = binding.fold, binding.affine
     table = builder.CreateByteVector(binding.table) if binding.table else 0
-    builder.StartObject(TABLE_SLOT + 1)
+    builder.StartObject(SPREAD_SLOT + 1 + len(SPREAD_FIELDS))
     builder.PrependInt32Slot(0, binding.tensor, 0)
     builder.PrependUOffsetTRelativeSlot(1, name, 0)
     builder.PrependUOffsetTRelativeSlot(2, shape, 0)
@@ -227,4 +232,8 @@ def _binding(builder: flatbuffers.Builder, binding: TensorBinding) -> int:
         builder.PrependInt32Slot(AFFINE_SLOT + 1, affine.zero_point, 0)
         builder.PrependUint8Slot(AFFINE_SLOT + 2, int(affine.element), 0)
     builder.PrependUOffsetTRelativeSlot(TABLE_SLOT, table, 0)
+    if binding.spread is not None:
+        builder.PrependUint8Slot(SPREAD_SLOT, 1, 0)
+        for slot, field in enumerate(SPREAD_FIELDS, start=SPREAD_SLOT + 1):
+            builder.PrependUint64Slot(slot, getattr(binding.spread, field), 0)
     return _end_table(builder)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from delegate.chip.register_model import Access, Field, Register
-from delegate.chip.registers import BY_ADDRESS, register
+from delegate.chip.register_model import Access, Field, Register, RegisterMap
+from delegate.chip.registers import REGISTERS, register
 from delegate.errors import EncodingError
 from delegate.lower.task import Ref
 
@@ -42,15 +42,15 @@ class Command:
     register: Register | None
 
 
-def unpack_word(word: int) -> Command:
-    """The parts of a command word and the register it addresses."""
+def unpack_word(word: int, registers: RegisterMap = REGISTERS) -> Command:
+    """The parts of a command word and the register that it addresses on a chip."""
     target, value, offset = word >> 48, word >> 16 & VALUE_MASK, word & 0xFFFF
-    return Command(target, offset, value, BY_ADDRESS.get((target, offset)))
+    return Command(target, offset, value, registers.by_address.get((target, offset)))
 
 
-def read_commands(words: Iterable[int]) -> Iterator[Command]:
+def read_commands(words: Iterable[int], registers: RegisterMap = REGISTERS) -> Iterator[Command]:
     """Every word of a stream, decoded, in order."""
-    return (unpack_word(int(word)) for word in words)
+    return (unpack_word(int(word), registers) for word in words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,8 @@ class RegCmdWriter:
     before; ``rewrite`` says that the repetition is meant.
     """
 
-    def __init__(self, layer: str, tile: str) -> None:
+    def __init__(self, layer: str, tile: str, registers: RegisterMap = REGISTERS) -> None:
+        self._registers = registers
         self._layer = layer
         self._tile = tile
         self._words: list[int] = []
@@ -164,7 +165,7 @@ class RegCmdWriter:
         return Segment(tuple(self._words), tuple(self._addresses), enable_mask, int_mask)
 
     def _claim(self, name: str, again: bool) -> Register:
-        target = register(name)
+        target = self._registers.register(name)
         if target.access is not Access.STREAM:
             raise self.fail(name, "must not be written by a command stream")
         if name in self._written and not again:

@@ -6,6 +6,7 @@ int8 (value - 128) on the device.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,23 @@ def device_values(binding: TensorBinding, values: npt.NDArray[np.generic]) -> In
     signed = _signed(binding, values)
     if binding.fold is not None:
         return _folded(binding, binding.fold, signed)
+    if binding.spread is not None:
+        boxed: Int8 = signed.reshape(-1)[host_numbers(binding)]
+        return boxed
     return signed.reshape(binding.images, binding.height, binding.width, binding.channels)
+
+
+def host_numbers(binding: TensorBinding) -> npt.NDArray[np.int64]:
+    """Which element of the host's tensor, in its order, each of [n, h, w, c] is, without a fold."""
+    sizes = (binding.images, binding.height, binding.width, binding.channels)
+    spread = binding.spread
+    if spread is None:
+        return np.arange(math.prod(sizes)).reshape(sizes)
+    strides = (spread.image, spread.row, spread.pixel, spread.channel)
+    places = (np.arange(n) * stride for n, stride in zip(sizes, strides, strict=True))
+    image, row, pixel, channel = np.ix_(*places)
+    numbers: npt.NDArray[np.int64] = spread.first + image + row + pixel + channel
+    return numbers
 
 
 def _signed(binding: TensorBinding, values: npt.NDArray[Any]) -> Int8:

@@ -21,15 +21,13 @@ class AddOptions(Options):
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
-    options = operation.node.options_as(AddOptions)
-    assert options is not None
+    options = operation.node.known_options(AddOptions)
     return sum_plan(planning, operation, options.activation, (1, 1))
 
 
 def add(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     """Of a value with a constant or a function of it: what the kernels give."""
-    options = node.options_as(AddOptions)
-    assert options is not None
+    options = node.known_options(AddOptions)
     total = weighted_sum(graph, node, operands, (1, 1))
     return activated(graph, node, total, options.activation)
 

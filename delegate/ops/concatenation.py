@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Activation, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
-from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
-from delegate.ops.shared import aliases
+from delegate.ops.operator import Shape
 from delegate.ops.shared.links import Link, axis_of, parts_along
-from delegate.ops.shared.moving import join_plan
+from delegate.ops.shared.moving import joining
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +31,7 @@ def links(graph: Graph, node: Node) -> tuple[Link, ...]:
 
 
 def _axis(node: Node) -> int:
-    options = node.options_as(ConcatenationOptions)
-    assert options is not None  # options_known ran before
-    return options.axis
+    return node.known_options(ConcatenationOptions).axis
 
 
-def plan(planning: Planning, operation: Operation) -> Plan:
-    return join_plan(planning, operation, links(planning.graph, operation.node))
-
-
-OPERATOR = Operator(
-    name="CONCATENATION",
-    options=ConcatenationOptions,
-    inputs=(Role.FEATURE,),
-    repeats=True,
-    needed=1,
-    lowering=Lowering.ALIAS,
-    movement=Movement.JOIN,
-    links=links,
-    plan=plan,
-    shapes=shapes,
-    rules=(*aliases.FIRST, *aliases.JOINS),
-)
+OPERATOR = joining("CONCATENATION", links, shapes, ConcatenationOptions)

@@ -53,8 +53,7 @@ def filter_gives_output_channels(facts: GraphFacts, node: Node) -> str | None:
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
-    options = node.options_as(ConvOptions)
-    assert options is not None
+    options = node.known_options(ConvOptions)
     return convolution.convolved(graph, node, options, graph.tensor(node.inputs[1]).shape[0])
 
 
@@ -67,8 +66,7 @@ def macs(graph: Graph, node: Node) -> int:
 def fold(chip: Chip, graph: Graph, operation: Operation) -> tuple[View, Fold] | None:
     """How the host may spread windows of the input over channels."""
     node = operation.node
-    options = node.options_as(ConvOptions)
-    assert options is not None
+    options = node.known_options(ConvOptions)
     source = view_of(graph.tensor(operation.operands[0]).shape)
     target = view_of(graph.tensor(operation.result).shape)
     outputs, kh, kw, channels = graph.tensor(node.inputs[1]).shape
@@ -84,8 +82,7 @@ def fold(chip: Chip, graph: Graph, operation: Operation) -> tuple[View, Fold] | 
 def plan(planning: Planning, operation: Operation) -> Plan:
     """Dense; groups become kernels over all channels with weights that count as zero."""
     graph, node = planning.graph, operation.node
-    options = node.options_as(ConvOptions)
-    assert options is not None
+    options = node.known_options(ConvOptions)
     shape = graph.tensor(node.inputs[1]).shape
     weights = device_weights(graph, node, shape[0], shape)
     channels = view_of(graph.tensor(node.inputs[0]).shape).channels

@@ -33,8 +33,7 @@ class DepthwiseOptions(convolution.ConvolutionOptions):
 @constraint()
 def depth_multiplier_follows(facts: GraphFacts, node: Node) -> str | None:
     """Output channels must be input channels times the depth multiplier, one filter each."""
-    options = facts.options(node)
-    assert isinstance(options, DepthwiseOptions)
+    options = node.known_options(DepthwiseOptions)
     inputs = facts.features(node)[0].shape[3]
     outputs = facts.outputs(node)[0].shape[3]
     weights = weights_of(facts, node).shape
@@ -47,8 +46,7 @@ def depth_multiplier_follows(facts: GraphFacts, node: Node) -> str | None:
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
-    options = node.options_as(DepthwiseOptions)
-    assert options is not None
+    options = node.known_options(DepthwiseOptions)
     return convolution.convolved(graph, node, options, graph.tensor(node.inputs[1]).shape[3])
 
 
@@ -61,8 +59,7 @@ def macs(graph: Graph, node: Node) -> int:
 def plan(planning: Planning, operation: Operation) -> Plan:
     """A depth multiplier of 1 is what the hardware calls depthwise; others become dense kernels."""
     graph, node = planning.graph, operation.node
-    options = node.options_as(DepthwiseOptions)
-    assert options is not None
+    options = node.known_options(DepthwiseOptions)
     _, kh, kw, channels = graph.tensor(node.inputs[1]).shape
     weights = device_weights(graph, node, channels, (kh, kw, channels))
     inputs = view_of(graph.tensor(node.inputs[0]).shape).channels

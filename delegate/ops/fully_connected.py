@@ -58,8 +58,7 @@ def feature_rank(facts: GraphFacts, node: Node) -> str | None:
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     """Rows of values for every output, or the input's shape with another last dimension."""
-    options = node.options_as(FullyConnectedOptions)
-    assert options is not None
+    options = node.known_options(FullyConnectedOptions)
     source = graph.tensor(node.inputs[0]).shape
     outputs, inputs = graph.tensor(node.inputs[1]).shape
     rows, rest = divmod(math.prod(source), inputs)
@@ -101,8 +100,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     the input laid out anew and is refused.
     """
     graph, node = planning.graph, operation.node
-    options = node.options_as(FullyConnectedOptions)
-    assert options is not None
+    options = node.known_options(FullyConnectedOptions)
     outputs, columns = graph.tensor(node.inputs[1]).shape
     view = planning.tensor(operation.operands[0]).view
     if columns == view.channels:

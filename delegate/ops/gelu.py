@@ -39,8 +39,7 @@ def by_tanh(value: float) -> float:
 
 
 def gelu(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
-    options = node.options_as(GeluOptions)
-    assert options is not None  # options_known ran before
+    options = node.known_options(GeluOptions)
     return float_function(by_tanh if options.approximate else exact)(graph, node, operands)
 
 

@@ -23,9 +23,7 @@ class LeakyReluOptions(Options):
 
 
 def _alpha(node: Node) -> float:
-    options = node.options_as(LeakyReluOptions)
-    assert options is not None  # options_known ran before
-    return options.alpha
+    return node.known_options(LeakyReluOptions).alpha
 
 
 @constraint()

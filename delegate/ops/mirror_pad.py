@@ -29,8 +29,7 @@ def mirrored_inside(facts: GraphFacts, node: Node) -> str | None:
     """What is mirrored must lie inside the image (REFLECT, SYMMETRIC), at most {most} rows and
     columns, no channels.
     """
-    options = facts.options(node)
-    assert isinstance(options, MirrorPadOptions)
+    options = node.known_options(MirrorPadOptions)
     if options.mode not in (REFLECT, SYMMETRIC):
         return f"the mode is {options.mode}"
     _, *sides, channels = pad_amounts(facts.graph, node)
@@ -43,8 +42,7 @@ def mirrored_inside(facts: GraphFacts, node: Node) -> str | None:
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
-    options = operation.node.options_as(MirrorPadOptions)
-    assert options is not None
+    options = operation.node.known_options(MirrorPadOptions)
     _, rows, columns, _ = pad_amounts(planning.graph, operation.node)
     mirror = Mirror(planning.chip, rows, columns, int(options.mode == REFLECT))
     return MirrorPlan(planning, operation, mirror)

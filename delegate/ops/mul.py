@@ -35,8 +35,7 @@ def _factor(graph: Graph, node: Node) -> float:
 
 def plan(planning: Planning, operation: Operation) -> Plan:
     graph, node = planning.graph, operation.node
-    options = node.options_as(MulOptions)
-    assert options is not None
+    options = node.known_options(MulOptions)
 
     def requantize(
         operands: Sequence[DeviceTensor], target: DeviceTensor, is_swapped: bool
@@ -53,8 +52,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 
 
 def product(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
-    options = node.options_as(MulOptions)
-    assert options is not None
+    options = node.known_options(MulOptions)
     zero_points = [scale_of(graph, t)[1] for t in (*node.inputs, node.outputs[0])]
     factors = (operands[0] - zero_points[0]) * (operands[1] - zero_points[1])
     multiplier = multiplier_of(_factor(graph, node))

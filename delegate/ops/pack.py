@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
-from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
+from delegate.ops.operator import Shape
 from delegate.ops.shared import aliases
 from delegate.ops.shared.links import Link, axis_of, places_along
-from delegate.ops.shared.moving import join_plan
+from delegate.ops.shared.moving import joining
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,29 +33,16 @@ def links(graph: Graph, node: Node) -> tuple[Link, ...]:
 
 
 def _axis(node: Node) -> int:
-    options = node.options_as(PackOptions)
-    assert options is not None  # options_known ran before
-    return options.axis
+    return node.known_options(PackOptions).axis
 
 
-def plan(planning: Planning, operation: Operation) -> Plan:
-    return join_plan(planning, operation, links(planning.graph, operation.node))
-
-
-OPERATOR = Operator(
-    name="PACK",
-    options=PackOptions,
-    inputs=(Role.FEATURE,),
-    repeats=True,
-    needed=1,
-    lowering=Lowering.ALIAS,
-    movement=Movement.JOIN,
-    links=links,
-    plan=plan,
-    shapes=shapes,
+OPERATOR = joining(
+    "PACK",
+    links,
+    shapes,
+    PackOptions,
     rules=(
-        *aliases.FIRST,
-        *(r for r in aliases.JOINS if r is not aliases.int8_parts_keep_quantization),
+        *(rule for rule in aliases.JOINS if rule is not aliases.int8_parts_keep_quantization),
         aliases.alias_keeps_quantization,
     ),
 )

@@ -10,13 +10,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.limits import DMA_ALIGN_BYTES, align, surfaces_of
+from delegate.chip.limits import surfaces_of
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
-from delegate.lower.operation import Memory, Operation, Planning, layer_name
+from delegate.lower.operation import Memory, Operation, Planning, image_by_image, layer_of
 from delegate.lower.padding import Mirror, Side
-from delegate.lower.selection import Selection, is_depthwise, moving_tasks, surfaces_written
+from delegate.lower.selection import (
+    Selection,
+    is_depthwise,
+    map_bytes,
+    moving_tasks,
+    surfaces_written,
+)
 from delegate.lower.task import Layer, OutConvert, Ref, Task
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
@@ -98,8 +104,7 @@ def stencil(options: ResizeBilinearOptions, size: int, output: int) -> Stencil |
 
 
 def _stencils(graph: Graph, node: Node) -> tuple[Stencil, Stencil] | None:
-    options = node.options_as(ResizeBilinearOptions)
-    assert options is not None  # options_known ran before
+    options = node.known_options(ResizeBilinearOptions)
     _, *before, _ = graph.tensor(node.inputs[0]).shape
     _, *after, _ = graph.tensor(node.outputs[0]).shape
     rows, columns = (stencil(options, *sizes) for sizes in zip(before, after, strict=True))
@@ -130,24 +135,18 @@ class BilinearPlan:
         view = planning.tensor(operation.operands[0]).view
         reads = ((operation.operands[0], surfaces_of(view.channels)),)
         written = surfaces_written(planning.chip, view.channels)
-        lanes = align(view.channels, planning.chip.groups.depthwise_channels)
-        work = align((view.height + 2) * (view.width + 2) * lanes, DMA_ALIGN_BYTES)
+        bordered = (view.height + 2) * (view.width + 2)
+        work = map_bytes(planning.chip, bordered, view.channels)
         return Footprint(operation.node, reads, operation.result, written, work_bytes=work)
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
-        operation, planning = self.operation, self.planning
-        source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
-        work = memory.work.place
-        tasks = tuple(
-            task
-            for image in range(source.view.images)
-            for task in self._image(
-                source.image(image), target.image(image), work, memory.constants
-            )
-        )
-        name = layer_name(planning.graph, operation.node)
-        return Layer(name, operation.node.op, operation.nodes, tasks)
+
+        def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterator[Task]:
+            return self._image(source, target, memory.work.place, memory.constants)
+
+        images = image_by_image(self.operation, memory, tasks)
+        return layer_of(self.planning, self.operation, images)
 
     def _image(
         self, source: DeviceTensor, target: DeviceTensor, work: Ref, constants: ConstantPool

@@ -4,6 +4,7 @@ pixels apart and repeats them in between.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +13,10 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip
 from delegate.chip.limits import surfaces_of
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.memory.tensors import view_of
-from delegate.lower.operation import Memory, Operation, Planning, layer_name
+from delegate.lower.memory.tensors import DeviceTensor, view_of
+from delegate.lower.operation import Memory, Operation, Planning, image_by_image, layer_of
 from delegate.lower.selection import Selection, selection_tasks, surfaces_written
-from delegate.lower.task import Layer
+from delegate.lower.task import Layer, Task
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
@@ -56,8 +57,7 @@ def _most_factor(chip: Chip) -> int:
 @constraint(most=_most_factor)
 def pixels_repeated(facts: GraphFacts, node: Node) -> str | None:
     """Every row must be repeated the same number of times, 1 to {most}, and every column."""
-    options = facts.options(node)
-    assert isinstance(options, ResizeNearestOptions)
+    options = node.known_options(ResizeNearestOptions)
     before, after = (tensor.shape for tensor in facts.features(node))
     for size, output in zip(before[1:3], after[1:3], strict=True):
         factor = output // size
@@ -89,22 +89,12 @@ class RepeatPlan:
         selection = Selection(
             taps=factors, tap=None, padding=(factors[0] - 1, factors[1] - 1), spread=factors
         )
-        source = memory.tensors[operation.operands[0]]
-        target = memory.tensors[operation.result]
-        tasks = [
-            task
-            for image in range(source.view.images)
-            for task in selection_tasks(
-                planning.chip,
-                operation.node,
-                source.image(image),
-                target.image(image),
-                selection,
-                memory.constants,
-            )
-        ]
-        name = layer_name(planning.graph, operation.node)
-        return Layer(name, operation.node.op, operation.nodes, tuple(tasks))
+
+        def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterable[Task]:
+            given = (planning.chip, operation.node, source, target, selection, memory.constants)
+            return selection_tasks(*given)
+
+        return layer_of(planning, operation, image_by_image(operation, memory, tasks))
 
 
 OPERATOR = Operator(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Graph, Node
-from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
-from delegate.ops.shared import aliases
+from delegate.ops.operator import Role, Shape
 from delegate.ops.shared.links import Link, check_size, integers, part_at
-from delegate.ops.shared.moving import cut_plan
+from delegate.ops.shared.moving import cutting
 
 
 def links(graph: Graph, node: Node) -> tuple[Link, ...]:
@@ -28,17 +26,4 @@ def _box(graph: Graph, node: Node) -> tuple[Shape, Shape]:
     return begin, tuple(left)
 
 
-def plan(planning: Planning, operation: Operation) -> Plan:
-    return cut_plan(planning, operation, links(planning.graph, operation.node))
-
-
-OPERATOR = Operator(
-    name="SLICE",
-    inputs=(Role.FEATURE, Role.NUMBERS, Role.NUMBERS),
-    lowering=Lowering.ALIAS,
-    movement=Movement.CUT,
-    links=links,
-    plan=plan,
-    shapes=shapes,
-    rules=(*aliases.FIRST, *aliases.CUTS),
-)
+OPERATOR = cutting("SLICE", links, shapes, Role.FEATURE, Role.NUMBERS, Role.NUMBERS, most_outputs=1)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Graph, Node
-from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
-from delegate.ops.shared import aliases, common
+from delegate.ops.operator import Role, Shape
 from delegate.ops.shared.links import Link, LinkError, axis_of, integers, parts_along
-from delegate.ops.shared.moving import cut_plan
+from delegate.ops.shared.moving import cutting
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
@@ -30,18 +28,4 @@ def links(graph: Graph, node: Node) -> tuple[Link, ...]:
     return parts_along(graph, node.inputs[0], node.outputs, integers(graph, node.inputs[2], 1)[0])
 
 
-def plan(planning: Planning, operation: Operation) -> Plan:
-    return cut_plan(planning, operation, links(planning.graph, operation.node))
-
-
-OPERATOR = Operator(
-    name="SPLIT_V",
-    inputs=(Role.FEATURE, Role.NUMBERS, Role.NUMBERS),
-    most_outputs=common.MOST_TENSORS,
-    lowering=Lowering.ALIAS,
-    movement=Movement.CUT,
-    links=links,
-    plan=plan,
-    shapes=shapes,
-    rules=(*aliases.FIRST, *aliases.CUTS),
-)
+OPERATOR = cutting("SPLIT_V", links, shapes, Role.FEATURE, Role.NUMBERS, Role.NUMBERS)

@@ -6,13 +6,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
-from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
-from delegate.ops.shared import aliases
+from delegate.ops.operator import Role, Shape
 from delegate.ops.shared.links import Link, LinkError, check_size, integers, part_at
-from delegate.ops.shared.moving import cut_plan
+from delegate.ops.shared.moving import cutting
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +39,7 @@ def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
 def _box(graph: Graph, node: Node) -> tuple[list[int], list[int], tuple[int, ...]]:
     """Begin, sizes and strides. Raises LinkError."""
     shape = graph.tensor(node.inputs[0]).shape
-    options = node.options_as(StridedSliceOptions)
-    assert options is not None  # options_known ran before
+    options = node.known_options(StridedSliceOptions)
     begin = list(integers(graph, node.inputs[1], len(shape)))
     sizes = list(integers(graph, node.inputs[2], len(shape)))
     if options.ellipsis_mask or options.new_axis_mask or options.shrink_axis_mask:
@@ -62,18 +59,11 @@ def _box(graph: Graph, node: Node) -> tuple[list[int], list[int], tuple[int, ...
     return begin, sizes, strides
 
 
-def plan(planning: Planning, operation: Operation) -> Plan:
-    return cut_plan(planning, operation, links(planning.graph, operation.node))
-
-
-OPERATOR = Operator(
-    name="STRIDED_SLICE",
+OPERATOR = cutting(
+    "STRIDED_SLICE",
+    links,
+    shapes,
+    *(Role.FEATURE, Role.NUMBERS, Role.NUMBERS, Role.NUMBERS),
     options=StridedSliceOptions,
-    inputs=(Role.FEATURE, Role.NUMBERS, Role.NUMBERS, Role.NUMBERS),
-    lowering=Lowering.ALIAS,
-    movement=Movement.CUT,
-    links=links,
-    plan=plan,
-    shapes=shapes,
-    rules=(*aliases.FIRST, *aliases.CUTS),
+    most_outputs=1,
 )

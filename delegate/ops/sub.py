@@ -23,14 +23,12 @@ class SubOptions(Options):
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
-    options = operation.node.options_as(SubOptions)
-    assert options is not None
+    options = operation.node.known_options(SubOptions)
     return sum_plan(planning, operation, options.activation, SIGNS)
 
 
 def difference(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
-    options = node.options_as(SubOptions)
-    assert options is not None  # options_known ran before
+    options = node.known_options(SubOptions)
     total = weighted_sum(graph, node, operands, SIGNS)
     return activated(graph, node, total, options.activation)
 

@@ -36,9 +36,7 @@ class TransposeConvOptions(Options):
 
 
 def _options(node: Node) -> TransposeConvOptions:
-    options = node.options_as(TransposeConvOptions)
-    assert options is not None  # options_known ran before
-    return options
+    return node.known_options(TransposeConvOptions)
 
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:

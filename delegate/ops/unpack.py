@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
-from delegate.ops.operator import Lowering, Movement, Operator, Role, Shape
-from delegate.ops.shared import aliases, common
+from delegate.ops.operator import Role, Shape
 from delegate.ops.shared.links import Link, LinkError, axis_of, places_along
-from delegate.ops.shared.moving import cut_plan
+from delegate.ops.shared.moving import cutting
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +34,7 @@ def links(graph: Graph, node: Node) -> tuple[Link, ...]:
 
 
 def _axis(node: Node) -> int:
-    options = node.options_as(UnpackOptions)
-    assert options is not None  # options_known ran before
-    return options.axis
+    return node.known_options(UnpackOptions).axis
 
 
-def plan(planning: Planning, operation: Operation) -> Plan:
-    return cut_plan(planning, operation, links(planning.graph, operation.node))
-
-
-OPERATOR = Operator(
-    name="UNPACK",
-    options=UnpackOptions,
-    inputs=(Role.FEATURE,),
-    most_outputs=common.MOST_TENSORS,
-    lowering=Lowering.ALIAS,
-    movement=Movement.CUT,
-    links=links,
-    plan=plan,
-    shapes=shapes,
-    rules=(*aliases.FIRST, *aliases.CUTS),
-)
+OPERATOR = cutting("UNPACK", links, shapes, Role.FEATURE, options=UnpackOptions)

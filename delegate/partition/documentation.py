@@ -6,11 +6,11 @@ ROOT (default: the current directory). A test fails while the page is stale.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from delegate.chip.chips import DEFAULT
+from delegate.chip.generated import rewrite
 from delegate.errors import Rule
 from delegate.lower.rules import RULES as LOWERING_RULES
 from delegate.ops import OPERATORS
@@ -59,11 +59,5 @@ def _section(title: str, rules: Sequence[Rule]) -> list[str]:
     return [f"## {title}", "", "| rule | |", "| --- | --- |", *rows, ""]
 
 
-def main(arguments: list[str]) -> int:
-    root = Path(arguments[0]) if arguments else Path()
-    (root / PAGE_PATH).write_text(supported_operators_page(), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    rewrite(PAGE_PATH, lambda _: supported_operators_page())

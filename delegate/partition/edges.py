@@ -7,28 +7,38 @@ happens between the edges. A node that the host's conversion does needs no task.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from delegate.lower.operation import Edge
+from delegate.lower.task import Spread
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
 from delegate.ops.operator import HostValues, Lowering, Side
 from delegate.ops.shared.host_values import is_float32
 from delegate.partition.rules import HOST_CONVERTS, Refusal, refused
+from delegate.partition.spreading import Applied, SpreadPlan, spread_edges
 from delegate.partition.types import Rejection
 
 
 @dataclass(frozen=True, slots=True)
 class EdgePlan:
-    """``inner``: the partition without what the host does. ``inputs`` and ``outputs``: one for each
-    tensor of the whole partition, in its order.
+    """``inner``: the partition of ``graph`` without what the host does. ``inputs`` and ``outputs``:
+    one for each tensor of the whole partition, or several for the boxes that make an output, in its
+    order. ``functions``: of boxes, for which there is no node in ``inner``.
     """
 
+    graph: Graph
     inner: Partition
     inputs: tuple[Edge, ...]
     outputs: tuple[Edge, ...]
     refusals: tuple[Refusal, ...]
+    functions: tuple[Applied, ...]
+
+    @property
+    def sources(self) -> frozenset[int]:
+        """Of ``functions``: tensors that are needed though no node reads them."""
+        return frozenset(item.source for item in self.functions)
 
 
 def plan_edges(graph: Graph, partition: Partition) -> EdgePlan:
@@ -51,21 +61,37 @@ def plan_edges(graph: Graph, partition: Partition) -> EdgePlan:
         side: {_outer(graph, i, s): i for i, (s, _) in found.items() if s is side} for side in Side
     }
 
-    def edge(side: Side, tensor: int) -> Edge:
+    def values_at(side: Side, tensor: int) -> Edge:
         index = outer[side].get(tensor)
         if index is None:
             return Edge(tensor, tensor)
         values = found[index][1]
         return Edge(tensor, _inner(graph, index, side), values.affine, values.table)
 
-    inputs = tuple(edge(Side.INPUT, tensor) for tensor in partition.inputs)
-    outputs = tuple(edge(Side.OUTPUT, tensor) for tensor in partition.outputs)
+    inputs = [values_at(Side.INPUT, tensor) for tensor in partition.inputs]
+    outputs = [values_at(Side.OUTPUT, tensor) for tensor in partition.outputs]
     inner = Partition(
         tuple(index for index in partition.nodes if index not in found),
         tuple(dict.fromkeys(item.inner for item in inputs)),
         tuple(dict.fromkeys(item.inner for item in outputs)),
     )
-    return EdgePlan(inner, inputs, outputs, tuple(refusals))
+    moved = SpreadPlan(graph, inner) if refusals else spread_edges(graph, inner)
+    return EdgePlan(
+        moved.graph,
+        moved.inner,
+        tuple(_edge_at(edge, moved.inputs.get(edge.inner)) for edge in inputs),
+        tuple(
+            _edge_at(edge, box)
+            for edge in outputs
+            for box in moved.outputs.get(edge.inner, (None,))
+        ),
+        tuple(refusals),
+        moved.functions,
+    )
+
+
+def _edge_at(edge: Edge, box: tuple[int, Spread] | None) -> Edge:
+    return edge if box is None else replace(edge, inner=box[0], spread=box[1])
 
 
 def broken_edges(graph: Graph, partitions: Sequence[Partition]) -> tuple[Rejection, ...]:

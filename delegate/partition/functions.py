@@ -6,7 +6,7 @@ every function whose result somebody needs. Values in between, that nobody else 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,9 +17,7 @@ from delegate.ops import OPERATORS
 from delegate.ops.operator import Values
 from delegate.ops.shared.common import TYPE_RANGES
 from delegate.ops.shared.fixed_point import UndefinedResultError
-from delegate.partition.edges import plan_edges
-from delegate.partition.rules import RESULTS_DEFINED, Refusal, facts_of, refused
-from delegate.partition.types import Rejection
+from delegate.partition.rules import RESULTS_DEFINED, Refusal, facts_of
 
 MOST_NODES = 64
 """Of a chain: more than any network has in a row; every one more is looked at again and again."""
@@ -45,24 +43,20 @@ class FunctionPlan:
     refusals: tuple[Refusal, ...]
 
 
-def plan_functions(graph: Graph, partition: Partition) -> FunctionPlan:
-    """Joins nodes to functions; a refusal of nodes that could only be part of one, and are not
+def plan_functions(
+    graph: Graph, partition: Partition, wanted: Collection[int] = ()
+) -> FunctionPlan:
+    """Joins nodes to functions; ``wanted``: tensors that are needed though no node reads them. A
+    refusal of nodes that could only be part of one, and are not
     in this partition, or whose results the reference kernels leave undefined.
     """
-    nodes = [graph.node(index) for index in partition.nodes]
-    needed = set(partition.outputs)
-    for node in nodes:
-        if OPERATORS[node.op].function is None:
-            needed.update(node.inputs)
-    joiner = _Joiner(graph, nodes, needed)
-    while joiner.join():
-        pass
+    joiner = _joined(graph, partition, wanted)
     refusals = {}
-    chains = {i: c for i, c in joiner.chains.items() if graph.node(i).outputs[0] in needed}
+    chains = joiner.needed_chains
     tables = {}
     for index, chain in chains.items():
         try:
-            tables[index] = _table(graph, chain)
+            tables[index] = table_of(graph, chain)
         except UndefinedResultError as error:
             for found in map(graph.node, chain.nodes):
                 refusals[found.index] = Refusal(found, RESULTS_DEFINED, str(error))
@@ -70,16 +64,21 @@ def plan_functions(graph: Graph, partition: Partition) -> FunctionPlan:
     return FunctionPlan(chains, tables, within, tuple(refusals.values()))
 
 
-def broken_functions(graph: Graph, partitions: Sequence[Partition]) -> tuple[Rejection, ...]:
-    """A rejection for every node that can only be part of a function, and is none."""
-    rejections: list[Rejection] = []
-    for partition in partitions:
-        try:
-            refusals = plan_functions(graph, plan_edges(graph, partition).inner).refusals
-        except Exception:  # compiling the partition meets it again, and rejects its nodes
-            continue
-        rejections += [refused(found.node, found.rule, found.problem) for found in refusals]
-    return tuple(rejections)
+def chains_of(graph: Graph, partition: Partition) -> Mapping[int, Chain]:
+    """The functions of ``partition`` whose results are needed, by the last node of each."""
+    return _joined(graph, partition, ()).needed_chains
+
+
+def _joined(graph: Graph, partition: Partition, wanted: Collection[int]) -> _Joiner:
+    nodes = [graph.node(index) for index in partition.nodes]
+    needed = {*partition.outputs, *wanted}
+    for node in nodes:
+        if OPERATORS[node.op].function is None:
+            needed.update(node.inputs)
+    joiner = _Joiner(graph, nodes, needed)
+    while joiner.join():
+        pass
+    return joiner
 
 
 def smallest_partition(graph: Graph, node: Node) -> Partition:
@@ -124,6 +123,15 @@ class _Joiner:
         self._needed = needed
         self.chains: dict[int, Chain] = {}
 
+    @property
+    def needed_chains(self) -> dict[int, Chain]:
+        """Those whose results somebody needs."""
+        return {
+            index: chain
+            for index, chain in self.chains.items()
+            if self._graph.node(index).outputs[0] in self._needed
+        }
+
     def join(self) -> bool:
         """Makes all chains; whether more tensors are needed than before, so that some change."""
         before = len(self._needed)
@@ -162,7 +170,7 @@ class _Joiner:
         return Chain(sources.pop(), tuple(sorted(found, key=self._order.__getitem__)))
 
 
-def _table(graph: Graph, chain: Chain) -> bytes:
+def table_of(graph: Graph, chain: Chain) -> bytes:
     """Results for the device's values in ascending order. Raises UndefinedResultError."""
     low, high = TYPE_RANGES[graph.tensor(chain.source).dtype]
     values: dict[int, Values] = {chain.source: np.arange(low, high + 1)}

@@ -7,9 +7,9 @@ holds the bytes of the options that count. A test fails while the table is stale
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
+from delegate.chip.generated import rewrite
 from delegate.model.operator_options import fields_of, stored_bytes
 from delegate.model.tflite_operators import BUILTIN_OPERATORS
 from delegate.ops import OPERATORS
@@ -61,12 +61,5 @@ def spans_of(operator: Operator) -> tuple[tuple[int, int], ...]:
     return tuple(sorted((field.offset, stored_bytes(field)) for _, field in fields))
 
 
-def main(arguments: list[str]) -> int:
-    """Rewrites the table below the given root."""
-    root = Path(arguments[0]) if arguments else Path()
-    (root / PATH).write_text(stored_options_module(), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    rewrite(PATH, lambda _: stored_options_module())

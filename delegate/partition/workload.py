@@ -23,6 +23,7 @@ from delegate.partition.aliases import place_aliases
 from delegate.partition.edges import plan_edges
 from delegate.partition.functions import FunctionPlan, plan_functions
 from delegate.partition.rules import ALIAS_IS_FREE, RESULT_USED, facts_of
+from delegate.partition.spreading import Applied
 
 
 def workload_of(graph: Graph, partition: Partition, chip: Chip = DEFAULT) -> Workload:
@@ -32,11 +33,11 @@ def workload_of(graph: Graph, partition: Partition, chip: Chip = DEFAULT) -> Wor
     edges = plan_edges(graph, partition)
     for refusal in edges.refusals:
         raise LoweringError(refusal.node.index, refusal.rule, refusal.problem)
-    partition = edges.inner
+    graph, partition = edges.graph, edges.inner
     joined = place_aliases(graph, partition)
     for rejection in joined.rejections:
         raise LoweringError(rejection.node, ALIAS_IS_FREE, rejection.detail.partition(": ")[2])
-    functions = plan_functions(graph, partition)
+    functions = plan_functions(graph, partition, edges.sources)
     for refusal in functions.refusals:
         raise LoweringError(refusal.node.index, refusal.rule, refusal.problem)
     nodes = [graph.node(index) for index in partition.nodes]
@@ -59,8 +60,15 @@ def workload_of(graph: Graph, partition: Partition, chip: Chip = DEFAULT) -> Wor
                 operations.append(_operation(graph, node, neighbours))
         elif OPERATORS[node.op].lowering is Lowering.ALIAS and node.index not in free:
             operations += [_move(node, result) for result in node.outputs]
+    operations += (_applied(graph, item) for item in edges.functions)
     return Workload(
-        partition, edges.inputs, edges.outputs, tuple(operations), joined.aliases, joined.places
+        graph,
+        partition,
+        edges.inputs,
+        edges.outputs,
+        tuple(operations),
+        joined.aliases,
+        joined.places,
     )
 
 
@@ -81,6 +89,17 @@ def _function(graph: Graph, node: Node, functions: FunctionPlan) -> Operation:
         operands=(chain.source,),
         result=node.outputs[0],
         plan=partial(TablePlan, function=functions.tables[node.index]),
+    )
+
+
+def _applied(graph: Graph, item: Applied) -> Operation:
+    """A function that the host has the moves before, of one part."""
+    return Operation(
+        node=graph.node(item.function.nodes[-1]),
+        nodes=item.function.nodes,
+        operands=(item.source,),
+        result=item.result,
+        plan=partial(TablePlan, function=item.function.table),
     )
 
 

@@ -7,20 +7,19 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
 #include <stdexcept>
 
+#include "host/private_files.h"
 #include "program/program.h"
 
 namespace rk3588 {
 namespace {
 
 constexpr size_t kMaxBytes = 1 << 16;
-constexpr mode_t kWritableByOthers = S_IWGRP | S_IWOTH;
 constexpr char kIndent[] = "    \"";
 
 [[noreturn]] void refuse(const std::string& text) { throw std::runtime_error(text); }
@@ -62,16 +61,6 @@ class File {
   int descriptor_;
 };
 
-bool belongs_to_others(const struct stat& status) {
-  return status.st_uid != getuid() && status.st_uid != 0;
-}
-
-std::string parent_of(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos || path == "/") return {};
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 void make_folders(const std::string& folder) {
   for (size_t slash = folder.find('/', 1);; slash = folder.find('/', slash + 1)) {
     if (mkdir(folder.substr(0, slash).c_str(), 0700) != 0 && errno != EEXIST) {
@@ -90,9 +79,7 @@ std::string content_of(const std::string& path) {
   }
   struct stat status{};
   if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) refuse(path + " is no file");
-  if (belongs_to_others(status) || (status.st_mode & kWritableByOthers) != 0) {
-    refuse("others could have written " + path);
-  }
+  check_private_file(file.get(), path);
   std::string content(kMaxBytes, '\0');
   size_t size = 0;
   while (size < content.size()) {
@@ -107,26 +94,6 @@ std::string content_of(const std::string& path) {
 }
 
 }  // namespace
-
-void check_private_folder(const std::string& folder) {
-  char resolved[PATH_MAX];
-  if (realpath(folder.c_str(), resolved) == nullptr) refuse(error_text(folder));
-  const std::string real = resolved;
-  for (std::string place = real; !place.empty(); place = parent_of(place)) {
-    struct stat status{};
-    if (stat(place.c_str(), &status) != 0) refuse(error_text(place));
-    if (belongs_to_others(status)) {
-      refuse(place + " belongs to another user (number " + std::to_string(status.st_uid) + ")");
-    }
-    // In a sticky folder, as /tmp, only its owner can rename what is in it.
-    const bool is_sticky = (status.st_mode & S_ISVTX) != 0 && place != real;
-    if ((status.st_mode & kWritableByOthers) == 0 || is_sticky) continue;
-    std::ostringstream mode;
-    mode << std::oct << (status.st_mode & 07777);
-    refuse("others may write " + place + " (mode " + mode.str() + "); chmod go-w " + place +
-           ", or choose another cache_dir");
-  }
-}
 
 std::string default_cache_folder() {
   const char* cache = std::getenv("XDG_CACHE_HOME");

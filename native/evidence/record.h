@@ -1,8 +1,7 @@
 // What a board's features have shown so far: a file per board, driver, kernel and version of ours.
 //
 // The file is JSON of one form, a line per feature, and is used only if it is ours as an entry of
-// the program cache must be: its folder and it belong to this user or root, nobody else may write
-// them, and its checksum is right.
+// the program cache must be (host/private_files.h), and its checksum is right.
 #pragma once
 
 #include <map>
@@ -59,9 +58,6 @@ class RecordLock {
  private:
   int descriptor_ = -1;
 };
-
-// Throws std::runtime_error unless only this user and root can put, replace or rename files there.
-void check_private_folder(const std::string& folder);
 
 // Of this user: $XDG_CACHE_HOME or ~/.cache, and our name; "" if there is neither.
 std::string default_cache_folder();

@@ -79,10 +79,10 @@ std::shared_ptr<Device> open_driver(const std::string& driver, const char* needs
 
 }  // namespace
 
-std::shared_ptr<Buffer> Device::constants(Span<const uint8_t> content, size_t size) {
+std::shared_ptr<Buffer> Device::constants(Span<const uint8_t> content, size_t size, Spend spend) {
   std::shared_ptr<Buffer> buffer = allocate(size, BufferId::kConstants);
   const Span<uint8_t> bytes = buffer->bytes();
-  if (content.size() > 0) std::memcpy(bytes.data(), content.data(), content.size());
+  copy_spending(content, bytes, spend);
   std::memset(bytes.data() + content.size(), 0, bytes.size() - content.size());
   sync_for_device(*buffer);
   return buffer;

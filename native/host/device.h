@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "chip/chip_gen.h"
+#include "host/spending_copy.h"
 #include "span.h"
 
 namespace rk3588 {
@@ -116,8 +117,8 @@ class Device {
   virtual std::unique_ptr<Buffer> allocate(size_t size, BufferId id) = 0;
   // A buffer of `size` bytes that begins with `content`, zero behind it, which nobody writes
   // again: the same one for the same content where the device can share it. Synchronised for the
-  // device already: others may be using it.
-  virtual std::shared_ptr<Buffer> constants(Span<const uint8_t> content, size_t size);
+  // device already: others may be using it. `spend`: as of copy_spending().
+  virtual std::shared_ptr<Buffer> constants(Span<const uint8_t> content, size_t size, Spend spend);
   virtual void sync_for_device(Buffer& buffer) = 0;
   virtual void sync_for_cpu(Buffer& buffer) = 0;
   // Runs everything and returns when it is done; throws DeviceError. Thread-safe.

@@ -72,9 +72,10 @@ class HostMemory {
 
 // Constants of all simulators and null devices of the process; each has them at an address of its
 // own.
-inline std::shared_ptr<HostMemory> shared_host_constants(Span<const uint8_t> content, size_t size) {
+inline std::shared_ptr<HostMemory> shared_host_constants(Span<const uint8_t> content, size_t size,
+                                                         Spend spend) {
   static SharedConstants<HostMemory> known;
-  return known.get(content, size, [&]() { return std::make_shared<HostMemory>(size); });
+  return known.get(content, size, spend, [&]() { return std::make_shared<HostMemory>(size); });
 }
 
 class HostBuffer : public Buffer {
@@ -108,8 +109,9 @@ class HostDevice : public Device {
   std::unique_ptr<Buffer> allocate(size_t size, BufferId id) override {
     return std::make_unique<HostBuffer>(space_, size, id);
   }
-  std::shared_ptr<Buffer> constants(Span<const uint8_t> content, size_t size) override {
-    return std::make_shared<HostBuffer>(space_, shared_host_constants(content, size),
+  std::shared_ptr<Buffer> constants(Span<const uint8_t> content, size_t size,
+                                    Spend spend) override {
+    return std::make_shared<HostBuffer>(space_, shared_host_constants(content, size, spend),
                                         BufferId::kConstants);
   }
   void sync_for_device(Buffer&) override {}

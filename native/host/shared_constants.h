@@ -12,16 +12,20 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "host/spending_copy.h"
 #include "span.h"
 
 namespace rk3588 {
 
-// FNV-1a over words of 8 bytes; a rest of fewer bytes counts as a word of its own.
+// FNV-1a over words of 8 bytes of the beginning; a rest of fewer bytes counts as a word of its own.
+// The whole would have to come into memory, from a file perhaps, for a hash that need not be sure.
 inline uint64_t content_hash(Span<const uint8_t> content) {
+  constexpr size_t kHashedBytes = size_t{64} << 10;
   uint64_t hash = 0xcbf29ce484222325 ^ content.size();
-  for (size_t i = 0; i < content.size(); i += sizeof(uint64_t)) {
+  const size_t end = content.size() < kHashedBytes ? content.size() : kHashedBytes;
+  for (size_t i = 0; i < end; i += sizeof(uint64_t)) {
     uint64_t word = 0;
-    const size_t rest = content.size() - i;
+    const size_t rest = end - i;
     std::memcpy(&word, content.data() + i, rest < sizeof(word) ? rest : sizeof(word));
     hash = (hash ^ word) * 0x100000001b3;
     hash ^= hash >> 29;
@@ -34,8 +38,8 @@ template <typename Memory>
 class SharedConstants {
  public:
   // Memory of `size` bytes that begins with `content`: an older one, or what `make` gives, filled
-  // and handed to `prepare` before anybody else sees it.
-  std::shared_ptr<Memory> get(Span<const uint8_t> content, size_t size,
+  // and handed to `prepare` before anybody else sees it. `spend`: as of copy_spending().
+  std::shared_ptr<Memory> get(Span<const uint8_t> content, size_t size, Spend spend,
                               const std::function<std::shared_ptr<Memory>()>& make,
                               const std::function<void(Memory&)>& prepare = {}) {
     const uint64_t hash = content_hash(content);
@@ -56,7 +60,7 @@ class SharedConstants {
     }
     std::shared_ptr<Memory> memory = make();
     const Span<uint8_t> bytes = memory->bytes();
-    if (content.size() > 0) std::memcpy(bytes.data(), content.data(), content.size());
+    copy_spending(content, bytes, spend);
     std::memset(bytes.data() + content.size(), 0, bytes.size() - content.size());
     if (prepare) prepare(*memory);
     known_.emplace(hash, memory);

@@ -18,20 +18,54 @@ namespace {
 
 std::atomic<uint64_t> g_submits{0};
 
-ImageLayout image_layout(const Binding& binding) {
-  return {size_t{binding.height} * binding.width, binding.channels,
-          static_cast<size_t>(binding.surface_stride_bytes), binding.laid_out(), binding.fill};
+ImageLayout image_layout(const Binding& binding, const Box& box) {
+  return {size_t{box.height} * box.width, box.channels,
+          static_cast<size_t>(box.surface_stride_bytes), binding.laid_out(), box.fill};
 }
 
-// One image; `readable` bytes of the host may be read from its first byte on.
-void lay_out(const Binding& binding, const uint8_t* host, size_t readable, uint8_t* device) {
-  const ImageLayout layout = image_layout(binding);
-  if (!binding.is_folded()) return to_device_layout(layout, host, readable, device);
-  to_folded_layout({layout, binding.height, binding.width, binding.fold}, host, readable, device);
+SpreadLayout spread_layout(const Binding& binding, const Box& box) {
+  return {image_layout(binding, box), box.height, box.width, box.spread};
+}
+
+// Of an image whose elements the host has side by side.
+size_t image_bytes(const Binding& binding, const Box& box) {
+  return box.image_elements() * facts(binding.laid_out()).bytes;
+}
+
+// The host's tensor, with the device's values, to a box on the device.
+void lay_out(const Binding& binding, const Box& box, const uint8_t* host, uint8_t* device) {
+  const ImageLayout layout = image_layout(binding, box);
+  const size_t bytes = image_bytes(binding, box);
+  for (size_t n = 0; n < box.images; ++n, device += box.image_stride_bytes) {
+    const uint8_t* image = host + n * bytes;
+    if (box.is_spread) {
+      const uint8_t* first = host + box.spread.first + n * box.spread.image;
+      to_device_spread(spread_layout(binding, box), first, device);
+    } else if (box.is_folded()) {
+      to_folded_layout({layout, box.height, box.width, box.fold}, image, (box.images - n) * bytes,
+                       device);
+    } else {
+      to_device_layout(layout, image, (box.images - n) * bytes, device);
+    }
+  }
+}
+
+// And back.
+void take_back(const Binding& binding, const Box& box, const uint8_t* device, uint8_t* host) {
+  const ImageLayout layout = image_layout(binding, box);
+  const size_t bytes = image_bytes(binding, box);
+  for (size_t n = 0; n < box.images; ++n, device += box.image_stride_bytes) {
+    if (box.is_spread) {
+      uint8_t* first = host + box.spread.first + n * box.spread.image;
+      from_device_spread(spread_layout(binding, box), device, first);
+    } else {
+      from_device_layout(layout, device, host + n * bytes, (box.images - n) * bytes);
+    }
+  }
 }
 
 void to_device_values(const Binding& binding, const uint8_t* host, uint8_t* values) {
-  const size_t count = binding.image_elements();
+  const size_t count = binding.elements();
   if (binding.is_affine()) return quantize(binding.affine, host, count, values);
   look_up(binding.table.data(), host, count, values);
 }
@@ -59,7 +93,7 @@ Executable::Executable(const Program& program, const RunSettings& settings)
       owner_(getpid()) {
   require_chip(program, *device_);
   if (settings.gate != nullptr) settings.gate->require(program);
-  allocate_and_upload(program);
+  allocate_and_upload(program, settings.spend);
   relocate(program);
   fill_unused_surfaces();
   make_room_for_values();
@@ -93,12 +127,12 @@ void Executable::require_proof() {
   proof_ = std::make_unique<RunProof>(*submission_, std::move(layers), submit_.outputs);
 }
 
-void Executable::allocate_and_upload(const Program& program) {
+void Executable::allocate_and_upload(const Program& program, Spend spend) {
   for (size_t i = 0; i < kBufferCount; ++i) {
     const ProgramBuffer& source = program.buffers[i];
     if (source.size == 0) continue;
     if (static_cast<BufferId>(i) == BufferId::kConstants) {
-      buffers_[i] = device_->constants(source.content, static_cast<size_t>(source.size));
+      buffers_[i] = device_->constants(source.content, static_cast<size_t>(source.size), spend);
       continue;
     }
     buffers_[i] = device_->allocate(static_cast<size_t>(source.size), static_cast<BufferId>(i));
@@ -131,13 +165,13 @@ void Executable::relocate(const Program& program) {
 // Surfaces without any channel are never touched by run(): they get their fill once.
 void Executable::fill_unused_surfaces() {
   for (const Binding& binding : inputs_) {
-    const size_t used = (image_layout(binding).pixel_bytes() + kAtomBytes - 1) / kAtomBytes;
-    uint8_t* base = buffer(BufferId::kInput)->bytes().data() + binding.offset;
-    for (size_t n = 0; n < binding.images; ++n) {
-      for (size_t surface = used; surface < binding.surfaces; ++surface) {
-        std::memset(base + n * binding.image_stride_bytes + surface * binding.surface_stride_bytes,
-                    static_cast<uint8_t>(binding.fill),
-                    size_t{binding.height} * binding.width * kAtomBytes);
+    const Box& box = binding.boxes.front();
+    const size_t used = (image_layout(binding, box).pixel_bytes() + kAtomBytes - 1) / kAtomBytes;
+    uint8_t* base = buffer(BufferId::kInput)->bytes().data() + box.offset;
+    for (size_t n = 0; n < box.images; ++n) {
+      for (size_t surface = used; surface < box.surfaces; ++surface) {
+        std::memset(base + n * box.image_stride_bytes + surface * box.surface_stride_bytes,
+                    static_cast<uint8_t>(box.fill), size_t{box.height} * box.width * kAtomBytes);
       }
     }
   }
@@ -147,41 +181,25 @@ void Executable::make_room_for_values() {
   size_t most = 0;
   for (const auto* bindings : {&inputs_, &outputs_}) {
     for (const Binding& binding : *bindings) {
-      if (binding.is_converted()) most = std::max(most, binding.image_elements());
+      if (binding.is_converted()) most = std::max(most, binding.elements());
     }
   }
   values_.resize(most);
 }
 
 void Executable::to_device(const Binding& binding, const uint8_t* host) {
-  const size_t image_bytes = binding.host_image_bytes();
-  uint8_t* device = buffer(BufferId::kInput)->bytes().data() + binding.offset;
-  for (size_t n = 0; n < binding.images; ++n) {
-    const uint8_t* image = host + n * image_bytes;
-    if (binding.is_converted()) {
-      to_device_values(binding, image, values_.data());
-      lay_out(binding, values_.data(), values_.size(), device);
-    } else {
-      lay_out(binding, image, (binding.images - n) * image_bytes, device);
-    }
-    device += binding.image_stride_bytes;
-  }
+  const Box& box = binding.boxes.front();  // the only one of an input
+  uint8_t* device = buffer(BufferId::kInput)->bytes().data() + box.offset;
+  if (!binding.is_converted()) return lay_out(binding, box, host, device);
+  to_device_values(binding, host, values_.data());
+  lay_out(binding, box, values_.data(), device);
 }
 
 void Executable::from_device(const Binding& binding, uint8_t* host) {
-  const ImageLayout layout = image_layout(binding);
-  const size_t image_bytes = binding.host_image_bytes();
-  const uint8_t* device = buffer(BufferId::kOutput)->bytes().data() + binding.offset;
-  for (size_t n = 0; n < binding.images; ++n) {
-    uint8_t* image = host + n * image_bytes;
-    if (binding.is_affine()) {
-      from_device_layout(layout, device, values_.data(), values_.size());
-      dequantize(binding.affine, values_.data(), binding.image_elements(), image);
-    } else {
-      from_device_layout(layout, device, image, (binding.images - n) * image_bytes);
-    }
-    device += binding.image_stride_bytes;
-  }
+  const uint8_t* device = buffer(BufferId::kOutput)->bytes().data();
+  uint8_t* values = binding.is_affine() ? values_.data() : host;
+  for (const Box& box : binding.boxes) take_back(binding, box, device + box.offset, values);
+  if (binding.is_affine()) dequantize(binding.affine, values, binding.elements(), host);
 }
 
 // Parts of a concatenation beside an input of the program are computed into its memory.

@@ -34,6 +34,9 @@ struct RunSettings {
   // 0: the verifier runs behind every run. Otherwise behind one in so many, in a thread of its own;
   // a difference is a line on stderr then, once.
   uint32_t verify_every = 0;
+  // Told of the program's constants that the device has (copy_spending()). The verifier, where
+  // there is one, reads them again.
+  Spend spend = nullptr;
 };
 
 // Of option verify=sample.
@@ -54,14 +57,14 @@ class Executable {
   const std::vector<Binding>& outputs() const { return outputs_; }
 
   // One submit. A device whose driver may drop jobs without a word has to show that it ran.
-  // `inputs` and `outputs` are dense NHWC host tensors of Binding::host_bytes() bytes
+  // `inputs` and `outputs` are dense host tensors of Binding::host_bytes() bytes
   // in the order of the bindings. Allocates nothing itself. Throws DeviceError. Thread-safe: one
   // run at a time.
   void run(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
 
  private:
   Buffer* buffer(BufferId id) const { return buffers_[static_cast<size_t>(id)].get(); }
-  void allocate_and_upload(const Program& program);
+  void allocate_and_upload(const Program& program, Spend spend);
   void relocate(const Program& program);
   void fill_unused_surfaces();
   void make_room_for_values();
@@ -85,7 +88,7 @@ class Executable {
   std::vector<Binding> inputs_;
   std::vector<Binding> outputs_;
   std::array<std::shared_ptr<Buffer>, kBufferCount> buffers_;
-  // One image with the device's values in the host's order, between both conversions.
+  // A tensor with the device's values in the host's order, between both conversions.
   std::vector<uint8_t> values_;
   Submit submit_;
   std::unique_ptr<Submission> submission_;

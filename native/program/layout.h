@@ -57,4 +57,18 @@ struct FoldLayout {
 void to_folded_layout(const FoldLayout& layout, const uint8_t* host, size_t readable,
                       uint8_t* device);
 
+// An image whose elements the host has as `spread` says; int8 or uint8.
+struct SpreadLayout {
+  ImageLayout device;
+  size_t height;
+  size_t width;
+  Spread spread;
+};
+
+// `host`: where element (0, 0, 0) of the image is; what `spread` reaches from there may be read.
+void to_device_spread(const SpreadLayout& layout, const uint8_t* host, uint8_t* device);
+
+// Writes no other bytes than those of the image.
+void from_device_spread(const SpreadLayout& layout, const uint8_t* device, uint8_t* host);
+
 }  // namespace rk3588

@@ -59,7 +59,9 @@ enum BindingField : unsigned {
   kAffineScale = kFold + std::size(kFoldMembers),
   kAffineZeroPoint,
   kAffineElement,
-  kTable
+  kTable,
+  kIsSpread,
+  kSpread  // the first of kSpreadMembers
 };
 
 constexpr char kFileIdentifier[] = "RKNP";
@@ -284,11 +286,35 @@ class Reader {
     std::unordered_set<int32_t> tensors;
     for (size_t i = 0; i < tables.size(); ++i) {
       Binding binding = read_binding(root.table(tables, i));
-      require(tensors.insert(binding.tensor).second, "a tensor is bound twice");
-      require(binding.buffer == buffer, "a tensor is bound to a buffer of the wrong kind");
-      check_extent(binding, program.buffers[static_cast<size_t>(buffer)].size);
-      bindings.push_back(std::move(binding));
+      const Box& box = binding.boxes.front();
+      require(box.buffer == buffer, "a tensor is bound to a buffer of the wrong kind");
+      check_extent(binding, box, program.buffers[static_cast<size_t>(buffer)].size);
+      if (tensors.insert(binding.tensor).second) {
+        bindings.push_back(std::move(binding));
+        continue;
+      }
+      require(buffer == BufferId::kOutput && is_same_tensor(bindings.back(), binding),
+              "a tensor is bound twice");
+      bindings.back().boxes.push_back(box);
     }
+    for (const Binding& binding : bindings) check_boxes(binding);
+  }
+
+  // Whether both are spread boxes of one tensor.
+  static bool is_same_tensor(const Binding& one, const Binding& other) {
+    return one.tensor == other.tensor && one.name == other.name && one.shape == other.shape &&
+           one.element == other.element && one.affine.scale == other.affine.scale &&
+           one.affine.zero_point == other.affine.zero_point &&
+           one.affine.element == other.affine.element && one.boxes.front().is_spread &&
+           other.boxes.front().is_spread;
+  }
+
+  // Boxes have as many elements as their tensor, each at most kMaxBufferBytes.
+  static void check_boxes(const Binding& binding) {
+    if (!binding.boxes.front().is_spread) return;
+    uint64_t elements = 0;
+    for (const Box& box : binding.boxes) elements += box.images * box.image_elements();
+    require(elements == binding.elements(), "a tensor's boxes do not make it");
   }
 
   Binding read_binding(const FlatTable& table) {
@@ -301,24 +327,38 @@ class Reader {
     const auto element = table.scalar<uint8_t>(kElement);
     require(element < kElementCount, "a tensor has an unknown element type");
     binding.element = static_cast<Element>(element);
-    binding.images = table.scalar<uint32_t>(kImages);
-    binding.height = table.scalar<uint32_t>(kHeight);
-    binding.width = table.scalar<uint32_t>(kWidth);
-    binding.channels = table.scalar<uint32_t>(kChannels);
-    binding.surfaces = table.scalar<uint32_t>(kSurfaces);
-    binding.surface_stride_bytes = table.scalar<uint64_t>(kSurfaceStride);
-    binding.image_stride_bytes = table.scalar<uint64_t>(kImageStride);
-    const uint32_t buffer = table.scalar<uint32_t>(kBuffer);
-    require(buffer < kBufferCount, "a tensor names an unknown buffer");
-    binding.buffer = static_cast<BufferId>(buffer);
-    binding.offset = table.scalar<uint64_t>(kOffset);
-    binding.fill = table.scalar<int8_t>(kFill);
-    binding.fold = read_fold(table);
+    binding.boxes.push_back(read_box(table));
     binding.affine = read_affine(table);
     const Span<const uint8_t> bytes = table.vector(kTable, 1, 1).bytes();
     binding.table.assign(bytes.data(), bytes.data() + bytes.size());
     check_values(binding);
     return binding;
+  }
+
+  static Box read_box(const FlatTable& table) {
+    Box box;
+    box.images = table.scalar<uint32_t>(kImages);
+    box.height = table.scalar<uint32_t>(kHeight);
+    box.width = table.scalar<uint32_t>(kWidth);
+    box.channels = table.scalar<uint32_t>(kChannels);
+    box.surfaces = table.scalar<uint32_t>(kSurfaces);
+    box.surface_stride_bytes = table.scalar<uint64_t>(kSurfaceStride);
+    box.image_stride_bytes = table.scalar<uint64_t>(kImageStride);
+    const uint32_t buffer = table.scalar<uint32_t>(kBuffer);
+    require(buffer < kBufferCount, "a tensor names an unknown buffer");
+    box.buffer = static_cast<BufferId>(buffer);
+    box.offset = table.scalar<uint64_t>(kOffset);
+    box.fill = table.scalar<int8_t>(kFill);
+    box.fold = read_fold(table);
+    const auto is_spread = table.scalar<uint8_t>(kIsSpread);
+    uint64_t all = 0;
+    unsigned field = kSpread;
+    for (const auto member : kSpreadMembers) {
+      all |= box.spread.*member = table.scalar<uint64_t>(field++);
+    }
+    require(is_spread == 1 || (is_spread == 0 && all == 0), "a tensor has an impossible spread");
+    box.is_spread = is_spread != 0;
+    return box;
   }
 
   static Affine read_affine(const FlatTable& table) {
@@ -336,7 +376,7 @@ class Reader {
     const Affine& affine = binding.affine;
     require(binding.table.empty() ||
                 (binding.table.size() == kByteValues && facts(binding.element).bytes == 1 &&
-                 !binding.is_affine() && binding.buffer == BufferId::kInput),
+                 !binding.is_affine() && binding.boxes.front().buffer == BufferId::kInput),
             "a tensor has an impossible table");
     if (!binding.is_affine()) return;
     const bool is_unsigned = affine.element == Element::kUint8;
@@ -355,12 +395,12 @@ class Reader {
   }
 
   // A host image has at most kMaxBufferBytes, a window at most kMaxFoldedLanes.
-  static void check_fold(const Binding& binding) {
-    const Fold& fold = binding.fold;
+  static void check_fold(const Binding& binding, const Box& box) {
+    const Fold& fold = box.fold;
     uint32_t all = 0;
     for (const auto member : kFoldMembers) all |= fold.*member;
     if (all == 0) return;
-    require(binding.buffer == BufferId::kInput, "a tensor is folded, which only inputs can be");
+    require(box.buffer == BufferId::kInput, "a tensor is folded, which only inputs can be");
     require(fold.height > 0 && fold.width > 0 && fold.channels > 0 && fold.window_h > 0 &&
                 fold.window_w > 0 && fold.step_h > 0 && fold.step_w > 0,
             "a tensor has an impossible fold");
@@ -371,7 +411,7 @@ class Reader {
             "a tensor has an impossible fold");
     const uint64_t lanes = uint64_t{fold.window_h} * fold.window_w * fold.channels;
     const uint64_t bytes = lanes * facts(binding.laid_out()).bytes;
-    require(lanes == binding.channels && bytes <= kMaxFoldedLanes,
+    require(lanes == box.channels && bytes <= kMaxFoldedLanes,
             "a tensor's fold and channels differ");
     require(uint64_t{fold.height} * fold.width <= kMaxBufferBytes / fold.channels,
             "a tensor's shape is too large");
@@ -379,46 +419,66 @@ class Reader {
 
   // Every factor is checked against the buffer's size before it is multiplied, so nothing
   // overflows.
-  static void check_extent(const Binding& binding, uint64_t buffer_bytes) {
+  static void check_extent(const Binding& binding, const Box& box, uint64_t buffer_bytes) {
     require(binding.tensor >= 0, "a tensor index is negative");
-    require(binding.images > 0 && binding.height > 0 && binding.width > 0 && binding.channels > 0,
+    require(box.images > 0 && box.height > 0 && box.width > 0 && box.channels > 0,
             "a tensor is empty");
-    require(binding.images <= buffer_bytes && binding.height <= buffer_bytes &&
-                binding.width <= buffer_bytes && binding.channels <= buffer_bytes &&
-                binding.surfaces <= buffer_bytes && binding.offset <= buffer_bytes &&
-                binding.surface_stride_bytes <= buffer_bytes &&
-                binding.image_stride_bytes <= buffer_bytes,
+    require(box.images <= buffer_bytes && box.height <= buffer_bytes && box.width <= buffer_bytes &&
+                box.channels <= buffer_bytes && box.surfaces <= buffer_bytes &&
+                box.offset <= buffer_bytes && box.surface_stride_bytes <= buffer_bytes &&
+                box.image_stride_bytes <= buffer_bytes,
             "a tensor exceeds its buffer");
     const uint64_t bytes = facts(binding.laid_out()).bytes;
-    require(bytes == 1 || binding.fill == 0, "a tensor's fill is wider than a byte");
-    require(binding.surfaces >= (binding.channels * bytes + kAtomBytes - 1) / kAtomBytes,
+    require(bytes == 1 || box.fill == 0, "a tensor's fill is wider than a byte");
+    require(box.surfaces >= (box.channels * bytes + kAtomBytes - 1) / kAtomBytes,
             "a tensor has too few surfaces for its channels");
-    const uint64_t pixels = uint64_t{binding.height} * binding.width;
+    const uint64_t pixels = uint64_t{box.height} * box.width;
     require(pixels <= buffer_bytes / kAtomBytes, "a tensor exceeds its buffer");
-    require(binding.surface_stride_bytes % kAtomBytes == 0 &&
-                binding.image_stride_bytes % kAtomBytes == 0 && binding.offset % kAtomBytes == 0,
+    require(box.surface_stride_bytes % kAtomBytes == 0 &&
+                box.image_stride_bytes % kAtomBytes == 0 && box.offset % kAtomBytes == 0,
             "a tensor is not aligned to 16 bytes");
-    require(binding.surfaces == 1 || binding.surface_stride_bytes >= pixels * kAtomBytes,
+    require(box.surfaces == 1 || box.surface_stride_bytes >= pixels * kAtomBytes,
             "a tensor's surfaces overlap");
     // Products below 2^60 + 2^30: each factor is at most 2^30.
     const uint64_t image_bytes =
-        uint64_t{binding.surfaces - 1} * binding.surface_stride_bytes + pixels * kAtomBytes;
+        uint64_t{box.surfaces - 1} * box.surface_stride_bytes + pixels * kAtomBytes;
     require(image_bytes <= buffer_bytes, "a tensor exceeds its buffer");
-    require(binding.images == 1 || binding.image_stride_bytes >= image_bytes,
-            "a tensor's images overlap");
+    require(box.images == 1 || box.image_stride_bytes >= image_bytes, "a tensor's images overlap");
     const uint64_t extent =
-        binding.offset + uint64_t{binding.images - 1} * binding.image_stride_bytes + image_bytes;
+        box.offset + uint64_t{box.images - 1} * box.image_stride_bytes + image_bytes;
     require(extent <= buffer_bytes, "a tensor exceeds its buffer");
 
-    check_fold(binding);
+    check_fold(binding, box);
     uint64_t elements = 1;
     for (const int32_t dimension : binding.shape) {
       require(dimension > 0, "a tensor's shape is not positive");
       require(elements <= kMaxBufferBytes, "a tensor's shape is too large");
       elements *= static_cast<uint64_t>(dimension);
     }
-    require(elements * facts(binding.element).bytes == binding.host_bytes(),
+    if (box.is_spread) return check_spread(binding, box, elements);
+    require(elements == uint64_t{box.images} * box.image_elements(),
             "a tensor's shape and device size differ");
+  }
+
+  // No size is above kMaxBufferBytes.
+  static void check_spread(const Binding& binding, const Box& box, uint64_t elements) {
+    require(!box.is_folded() && facts(binding.laid_out()).bytes == 1,
+            "a tensor has an impossible spread");
+    for (const auto member : kSpreadMembers) {
+      require(box.spread.*member <= kMaxBufferBytes, "a tensor has an impossible spread");
+    }
+    const Spread& spread = box.spread;
+    uint64_t room = elements;
+    require(spread.first < room, "a tensor's box reaches beyond it");
+    room -= spread.first + 1;
+    const std::pair<uint64_t, uint64_t> steps[] = {{box.images, spread.image},
+                                                   {box.height, spread.row},
+                                                   {box.width, spread.pixel},
+                                                   {box.channels, spread.channel}};
+    for (const auto& [size, stride] : steps) {
+      require((size - 1) * stride <= room, "a tensor's box reaches beyond it");
+      room -= (size - 1) * stride;
+    }
   }
 
   Span<const uint8_t> raw_;

@@ -18,7 +18,7 @@
 namespace rk3588 {
 
 // The one format that this version writes and reads.
-inline constexpr uint32_t kProgramFormatVersion = 4;
+inline constexpr uint32_t kProgramFormatVersion = 5;
 
 class ProgramError : public std::runtime_error {
  public:
@@ -73,12 +73,22 @@ struct Affine {
   Element element = Element::kInt8;
 };
 
-// A tensor at the partition's edge: NHWC on the host, NC1HWC2 (atoms of 16 bytes) on the device.
-struct Binding {
-  int32_t tensor = -1;
-  std::string name;
-  std::vector<int32_t> shape;
-  Element element = Element::kInt8;  // of the host
+// Where the host has the elements of a box: (image n, row y, column x, channel c) is its tensor's
+// byte first + n * image + y * row + x * pixel + c * channel (Spread of delegate/lower/task.py).
+struct Spread {
+  uint64_t first = 0;
+  uint64_t image = 0;
+  uint64_t row = 0;
+  uint64_t pixel = 0;
+  uint64_t channel = 0;
+};
+// In the order of the fields of program.fbs.
+inline constexpr uint64_t Spread::* kSpreadMembers[] = {
+    &Spread::first, &Spread::image, &Spread::row, &Spread::pixel, &Spread::channel};
+
+// Images of a tensor at the partition's edge, or of a box of it: NC1HWC2 (atoms of 16 bytes) on the
+// device.
+struct Box {
   uint32_t images = 0;
   uint32_t height = 0;
   uint32_t width = 0;
@@ -90,20 +100,36 @@ struct Binding {
   uint64_t offset = 0;
   int8_t fill = 0;
   Fold fold;
-  Affine affine;
-  std::vector<uint8_t> table;  // of an input: the device's byte for each of the host's; or empty
+  bool is_spread = false;  // otherwise all of the host's tensor, dense NHWC
+  Spread spread;
 
   bool is_folded() const { return fold.height != 0; }
-  bool is_affine() const { return affine.scale != 0; }
-  // Whether the device has other values than the host, not only in another order.
-  bool is_converted() const { return is_affine() || !table.empty(); }
-  Element laid_out() const { return is_converted() ? Element::kInt8 : element; }
   size_t image_elements() const {
     return is_folded() ? size_t{fold.height} * fold.width * fold.channels
                        : size_t{height} * width * channels;
   }
-  size_t host_image_bytes() const { return image_elements() * facts(element).bytes; }
-  size_t host_bytes() const { return images * host_image_bytes(); }
+};
+
+// A tensor at the partition's edge.
+struct Binding {
+  int32_t tensor = -1;
+  std::string name;
+  std::vector<int32_t> shape;
+  Element element = Element::kInt8;  // of the host
+  std::vector<Box> boxes;            // one that is not spread, or some that make the tensor
+  Affine affine;
+  std::vector<uint8_t> table;  // of an input: the device's byte for each of the host's; or empty
+
+  bool is_affine() const { return affine.scale != 0; }
+  // Whether the device has other values than the host, not only in another order.
+  bool is_converted() const { return is_affine() || !table.empty(); }
+  Element laid_out() const { return is_converted() ? Element::kInt8 : element; }
+  size_t elements() const {
+    size_t product = 1;
+    for (const int32_t dimension : shape) product *= static_cast<size_t>(dimension);
+    return product;
+  }
+  size_t host_bytes() const { return elements() * facts(element).bytes; }
 };
 
 struct Program {

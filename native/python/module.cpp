@@ -14,6 +14,7 @@
 #include "host/device.h"
 #include "host/device_fault.h"
 #include "host/devices.h"
+#include "host/private_files.h"
 #include "host/run_log.h"
 #include "program/executable.h"
 #include "program/layout.h"
@@ -35,6 +36,16 @@ py::object error_class(const char* name) {
 [[noreturn]] void raise(const char* error, const std::string& text) {
   py::set_error(error_class(error), text.c_str());
   throw py::error_already_set();
+}
+
+// What `check` refuses is a ValueError.
+template <typename Check, typename... Arguments>
+void refuse_value(Check check, const Arguments&... arguments) {
+  try {
+    check(arguments...);
+  } catch (const std::runtime_error& error) {
+    throw py::value_error(error.what());
+  }
 }
 
 void raise_fault(const DeviceFault& fault) {
@@ -235,10 +246,24 @@ PYBIND11_MODULE(_native, module) {
           "(tensor, name, shape, dtype) each.");
   module.def(
       "check_program",
-      [](const py::bytes& program) {
-        static_cast<void>(rk3588::read_program(rk3588::view(program)));
+      [](const py::buffer& program) {
+        const py::buffer_info info = program.request();
+        static_cast<void>(rk3588::read_program({static_cast<const uint8_t*>(info.ptr),
+                                                static_cast<size_t>(info.size * info.itemsize)}));
       },
       py::arg("program"), "Raises ProgramError unless a device could take the serialised Program.");
+  module.def(
+      "check_private_folder",
+      [](const std::string& folder) { rk3588::refuse_value(rk3588::check_private_folder, folder); },
+      py::arg("folder"),
+      "Raises ValueError unless only this user and root can put, replace or rename files there.");
+  module.def(
+      "check_private_file",
+      [](int descriptor, const std::string& path) {
+        rk3588::refuse_value(rk3588::check_private_file, descriptor, path);
+      },
+      py::arg("descriptor"), py::arg("path"),
+      "Raises ValueError unless only this user and root can have written the open file.");
   module.def(
       "release_memory",
       [](const std::vector<py::buffer>& constants) {

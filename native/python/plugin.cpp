@@ -128,11 +128,8 @@ py::cpp_function preview_function(std::shared_ptr<Context*> context) {
   });
 }
 
-Span<const uint8_t> content(const py::bytes& bytes) {
-  char* data = nullptr;
-  Py_ssize_t size = 0;
-  if (PyBytes_AsStringAndSize(bytes.ptr(), &data, &size) != 0) throw py::error_already_set();
-  return {reinterpret_cast<const uint8_t*>(data), static_cast<size_t>(size)};
+Span<const uint8_t> content(const py::buffer_info& info) {
+  return {static_cast<const uint8_t*>(info.ptr), static_cast<size_t>(info.size * info.itemsize)};
 }
 
 // The device has its own copy of the constants of `nodes`: the model's file need not stay in
@@ -213,11 +210,12 @@ class PythonSession : public Session {
 
   // Features that a program uses and the device lacks: names and reasons. Proves what is not known.
   static py::cpp_function missing_function(const std::shared_ptr<FeatureProofs>& proofs) {
-    return py::cpp_function([proofs](const py::bytes& program) {
+    return py::cpp_function([proofs](const py::buffer& program) {
       std::vector<std::pair<std::string, std::string>> found;
       if (proofs == nullptr) return found;
+      const py::buffer_info info = program.request();
       const py::gil_scoped_release release;
-      for (MissingFeature& feature : proofs->missing(read_program(content(program)))) {
+      for (MissingFeature& feature : proofs->missing(read_program(content(info)))) {
         found.emplace_back(std::move(feature.name), std::move(feature.reason));
       }
       return found;
@@ -241,9 +239,12 @@ class PythonSession : public Session {
       PendingKernel kernel;
       kernel.nodes = partition[0].cast<std::vector<int32_t>>();
       std::sort(kernel.nodes.begin(), kernel.nodes.end());
-      const auto program = partition[1].cast<py::bytes>();
-      if (!content(program).empty()) {
-        kernel.executable = std::make_unique<Executable>(content(program), settings);
+      const py::buffer_info program = partition[1].cast<py::buffer>().request();
+      if (program.size > 0) {
+        RunSettings spending = settings;
+        // Memory of its own, handed over (delegate.host.plugin.Prepared).
+        if (!program.readonly && verifier_ == nullptr) spending.spend = &release_own_pages;
+        kernel.executable = std::make_unique<Executable>(content(program), spending);
       }
       kernel.recompile = recompile_function(settings, partition[2]);
       kernel.constants = WatchedConstants(context, kernel.nodes);
@@ -258,8 +259,8 @@ class PythonSession : public Session {
     return [settings, handle](Context* context) {
       const py::gil_scoped_acquire gil;
       const auto result = std::make_shared<Recompiled>();
-      const py::cpp_function upload([result, settings](const py::bytes& program) {
-        result->executable = std::make_unique<Executable>(content(program), settings);
+      const py::cpp_function upload([result, settings](const py::buffer& program) {
+        result->executable = std::make_unique<Executable>(content(program.request()), settings);
       });
       try {
         result->shapes = handle->get()(snapshot_tensors(*context), upload).cast<Shapes>();

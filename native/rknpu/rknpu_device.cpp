@@ -86,9 +86,10 @@ std::unique_ptr<Buffer> RknpuDevice::allocate(size_t size, BufferId) {
   return std::make_unique<RknpuBuffer>(file_, size, RknpuBuffer::Use::kHost);
 }
 
-std::shared_ptr<Buffer> RknpuDevice::constants(Span<const uint8_t> content, size_t size) {
+std::shared_ptr<Buffer> RknpuDevice::constants(Span<const uint8_t> content, size_t size,
+                                               Spend spend) {
   return file_->constants.get(
-      content, size, [&]() { return allocate(size, BufferId::kConstants); },
+      content, size, spend, [&]() { return allocate(size, BufferId::kConstants); },
       [](Buffer& buffer) { rknpu_buffer(buffer).synchronise(rknpu::kSyncToDevice); });
 }
 

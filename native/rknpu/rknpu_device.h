@@ -21,7 +21,7 @@ class RknpuDevice : public Device {
   std::string name() const override { return "rknpu " + file_->file.path(); }
   std::string driver() const override { return file_->file.version().text(); }
   std::unique_ptr<Buffer> allocate(size_t size, BufferId id) override;
-  std::shared_ptr<Buffer> constants(Span<const uint8_t> content, size_t size) override;
+  std::shared_ptr<Buffer> constants(Span<const uint8_t> content, size_t size, Spend spend) override;
   void sync_for_device(Buffer& buffer) override;
   void sync_for_cpu(Buffer& buffer) override;
   void submit(const Submit& submit) override { prepare(submit)->run(); }

@@ -41,13 +41,15 @@ void sleep_until(int64_t end_ns) {
   if (left > 0) sleep_ns(left);
 }
 
-// Files whose jobs may run, kept open. Never destroyed: the exit of the process closes them.
-struct Kept {
-  std::mutex mutex;
+// Never destroyed: the exit of the process closes them.
+struct Files {
+  std::timed_mutex mutex;
   std::vector<RocketFile*> files;
 };
-Kept& kept() {
-  static Kept* instance = new Kept;  // NOLINT
+
+// Those whose jobs may run, kept open.
+Files& kept() {
+  static Files* instance = std::make_unique<Files>().release();
   return *instance;
 }
 
@@ -58,13 +60,9 @@ std::atomic<int> g_running_jobs{0};
 std::atomic<int64_t> g_last_submit_ns{0};
 std::atomic<int64_t> g_last_activity_ns{0};
 
-// All open files, for the same. Never destroyed.
-struct Open {
-  std::timed_mutex mutex;
-  std::vector<RocketFile*> files;
-};
-Open& open_files() {
-  static Open* instance = new Open;  // NOLINT
+// All that are open, for the same.
+Files& open_files() {
+  static Files* instance = std::make_unique<Files>().release();
   return *instance;
 }
 
@@ -248,14 +246,14 @@ void RocketFile::release(RocketFile* file) noexcept {
       if (owned->wait_until_let_go()) return;
     }
   }
-  const std::lock_guard<std::mutex> lock(kept().mutex);
+  const std::lock_guard<std::timed_mutex> lock(kept().mutex);
   kept().files.push_back(owned.release());
 }
 
 void RocketFile::close_kept() noexcept {
   std::vector<RocketFile*> files;
   {
-    const std::lock_guard<std::mutex> lock(kept().mutex);
+    const std::lock_guard<std::timed_mutex> lock(kept().mutex);
     files.swap(kept().files);
   }
   // What still runs comes back.

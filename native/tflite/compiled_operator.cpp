@@ -75,6 +75,7 @@ Program read_verified(Context* context, int32_t index, const Node& node) {
   }
   check_tensors(context, index, "input", node.inputs, program.inputs);
   check_tensors(context, index, "output", node.outputs, program.outputs);
+  release_file_pages(content(node));
   return program;
 }
 
@@ -97,7 +98,9 @@ Recompile upload_function(int32_t node, Program program, Span<const uint8_t> byt
     check_shapes(context, node, shared->inputs);
     check_shapes(context, node, shared->outputs);
     Recompiled result;
-    result.executable = std::make_unique<Executable>(*shared, settings);
+    RunSettings spending = settings;
+    spending.spend = &release_file_pages;
+    result.executable = std::make_unique<Executable>(*shared, spending);
     release_file_pages(bytes);
     return result;
   };

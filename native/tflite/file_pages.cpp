@@ -52,15 +52,27 @@ bool is_shared_read_only_file(uintptr_t begin, uintptr_t end) {
   return is_one;
 }
 
+// The whole pages in `bytes`: address of the first, and behind the last.
+std::pair<uintptr_t, uintptr_t> pages_in(Span<const uint8_t> bytes) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<uintptr_t>(bytes.data());
+  return {(address + page - 1) / page * page, (address + bytes.size()) / page * page};
+}
+
+void release(uintptr_t begin, uintptr_t end) {
+  static_cast<void>(madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED));
+}
+
 }  // namespace
 
 void release_file_pages(Span<const uint8_t> bytes) {
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto address = reinterpret_cast<uintptr_t>(bytes.data());
-  const uintptr_t begin = (address + page - 1) / page * page;
-  const uintptr_t end = (address + bytes.size()) / page * page;
-  if (begin >= end || !is_shared_read_only_file(begin, end)) return;
-  static_cast<void>(madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED));
+  const auto [begin, end] = pages_in(bytes);
+  if (begin < end && is_shared_read_only_file(begin, end)) release(begin, end);
+}
+
+void release_own_pages(Span<const uint8_t> bytes) {
+  const auto [begin, end] = pages_in(bytes);
+  if (begin < end) release(begin, end);
 }
 
 WritableMemory::WritableMemory() {

@@ -1,4 +1,4 @@
-// Memory of mapped files that is not needed any more.
+// Memory that is not needed any more.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,10 @@ namespace rk3588 {
 // Gives back the physical memory behind `bytes` if they are a read-only shared mapping of a file,
 // as runtimes map models: later reads bring it back from the file. Does nothing to other memory.
 void release_file_pages(Span<const uint8_t> bytes);
+
+// Gives back the physical memory behind `bytes`, a part of an anonymous private mapping that nobody
+// reads again: it holds zeros from then on.
+void release_own_pages(Span<const uint8_t> bytes);
 
 // The memory of this process that could be written when this was made.
 class WritableMemory {

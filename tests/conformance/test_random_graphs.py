@@ -120,7 +120,7 @@ def test_the_delegated_model_equals_its_partitions_on_the_plain_machine(tmp_path
         item = next(i for i in pending if all(t in values for t in inputs_of(graph, i)))
         pending.remove(item)
         if isinstance(item, Partition):
-            lowered = lower_partition(graph, workload_of(graph, item), "plain")
+            lowered = lower_partition(workload_of(graph, item), "plain")
             outputs = Machine(lowered).run([values[b.tensor] for b in lowered.inputs])
             values.update(zip((b.tensor for b in lowered.outputs), outputs, strict=True))
         else:  # keeps its input, by construction

@@ -49,7 +49,7 @@ def tflite_outputs(model: bytes, graph: Graph, partition: Partition, arrays):
 def lower_model(model: bytes) -> tuple[Graph, Partition, LoweredPartition]:
     graph = read_graph(model)
     partition = whole_graph(graph)
-    return graph, partition, lower_partition(graph, workload_of(graph, partition), "test")
+    return graph, partition, lower_partition(workload_of(graph, partition), "test")
 
 
 def differences(model: bytes, rng: np.random.Generator):

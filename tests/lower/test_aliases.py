@@ -236,7 +236,7 @@ def test_writers_wait_for_the_spare_lanes_of_their_neighbour():
     model = net.model(net.conv(net.join(sooner, later), 8))
     check(model)
     graph = read_graph(model)
-    lowered = lower_partition(graph, workload_of(graph, whole_graph(graph)), "order")
+    lowered = lower_partition(workload_of(graph, whole_graph(graph)), "order")
     assert [layer.nodes for layer in lowered.layers] == [(1,), (0,), (3,)]
 
 

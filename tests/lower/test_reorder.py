@@ -13,9 +13,9 @@ from delegate.conformance.builder.aliases import reshape, transpose
 from delegate.errors import LoweringError
 from delegate.lower.order import Order, spots
 from delegate.model.graph import DType
-from delegate.model.partition import Partition
 from delegate.model.tflite_reader import read_graph
-from delegate.partition.workload import workload_of
+from delegate.ops.shared.reshaping import reorder_operations
+from delegate.partition.rules import facts_of
 from tests.lower.test_aliases import TYPES, Net, check
 
 
@@ -75,7 +75,7 @@ def test_what_a_head_does_is_one_layer(channels: int) -> None:
     net = Net(11, 9, channels)
     y = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
     y = reshape(net.builder, y, (1, channels, 99))
-    result = check(net.model(net.add(y, y)))
+    result = check(net.model(y, net.add(y, y)))
     assert [layer.nodes for layer in result.partitions[0].layers][1] == (1, 2)
 
 
@@ -91,12 +91,11 @@ def test_a_chain_that_is_cut_may_be_too_much_for_one_node() -> None:
     net = Net(130, 40, 16)
     y = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
     y = reshape(net.builder, y, (1, 16, 5200))
-    model = net.model(net.add(y, y))
+    model = net.model(y, net.add(y, y))
     check(model)
     graph = read_graph(model)
-    alone = Partition((0, 1), graph.inputs, graph.nodes[1].outputs)
     with pytest.raises(LoweringError) as caught:
-        workload_of(graph, alone)
+        reorder_operations(facts_of(graph), graph.nodes[1:2], {1})
     assert (caught.value.node, caught.value.rule) == (1, "reordered_alone")
 
 

@@ -45,12 +45,20 @@ class Machine:
             for task in layer.tasks:
                 run = TaskRun(self, task)
                 run.convolution(task) if isinstance(task, ConvTask) else run.elementwise(task)
-        return [self._read(binding) for binding in self._lowered.outputs]
+        outputs: dict[int, Array] = {}
+        for binding in self._lowered.outputs:
+            found = outputs.setdefault(
+                binding.tensor, np.zeros(binding.shape, binding.element.dtype)
+            )
+            self._read(binding, found.reshape(-1))
+        return list(outputs.values())
 
     def _write(self, b: TensorBinding, array: Array) -> None:
         values = array.astype(np.int64) - b.element.offset
         if b.fold is not None:
             values = _folded(b, b.fold, values)
+        if b.spread is not None:
+            values = values.reshape(-1)[_host_numbers(b)]
         values = values.reshape(b.images, b.height * b.width, b.channels)
         for n in range(b.images):
             for s in range(b.surfaces):
@@ -61,15 +69,14 @@ class Machine:
                 content = plane.astype(np.int8).view(np.uint8).ravel()
                 self._memory[b.location.buffer][start : start + plane.size] = content
 
-    def _read(self, b: TensorBinding) -> Array:
+    def _read(self, b: TensorBinding, host: Array) -> None:
         out = np.zeros((b.images, b.height * b.width, b.channels), np.int64)
         for n in range(b.images):
             for c in range(b.channels):
                 start = place_of(b, n, 0, c).offset
                 stop = start + (b.height * b.width - 1) * 16 + 1
                 out[n, :, c] = self._memory[b.location.buffer][start:stop:16].view(np.int8)
-        out = out + b.element.offset
-        return out.astype(b.element.dtype).reshape(b.shape)
+        host[_host_numbers(b)] = (out + b.element.offset).astype(b.element.dtype).ravel()
 
     def rows(
         self, ref: Ref, height: int, width: int, channels: int, line: int, surface: int
@@ -104,6 +111,20 @@ class Machine:
             for y, row in enumerate(plane.reshape(o.height, o.width * ATOM_BYTES)):
                 start = o.target.offset + s * o.surface_stride_bytes + y * line
                 memory[start : start + row.size] = row
+
+
+def _host_numbers(b: TensorBinding) -> list[int]:
+    """Of the elements of a box, as the text of ``Spread`` reads."""
+    if b.spread is None:
+        return list(range(b.images * b.height * b.width * b.channels))
+    s = b.spread
+    return [
+        s.first + n * s.image + y * s.row + x * s.pixel + c * s.channel
+        for n in range(b.images)
+        for y in range(b.height)
+        for x in range(b.width)
+        for c in range(b.channels)
+    ]
 
 
 def place_of(b: TensorBinding, image: int, pixel: int, channel: int) -> Ref:

@@ -35,6 +35,8 @@ class Binding:
     # scale, zero point, element
     affine: tuple[float, int, int] | None = None
     table: bytes = b""
+    # first, image, row, pixel, channel
+    spread: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.surfaces is None:
@@ -69,7 +71,7 @@ class ProgramSpec:
     )
     tasks: list[dict[str, Any]] = field(default_factory=lambda: [{}])
     layers: list[str] = field(default_factory=lambda: ["layer"])
-    version: int = 4
+    version: int = 5
     chip: str = "rk3588"
     checksum: int | None = None
 
@@ -129,7 +131,7 @@ class ProgramSpec:
             b.PrependInt32(dimension)
         shape = b.EndVector()
         table = b.CreateByteVector(x.table) if x.table else 0
-        b.StartObject(27)
+        b.StartObject(33)
         b.PrependInt32Slot(0, x.tensor, 0)
         b.PrependUOffsetTRelativeSlot(1, name, 0)
         b.PrependUOffsetTRelativeSlot(2, shape, 0)
@@ -148,6 +150,9 @@ class ProgramSpec:
             b.PrependInt32Slot(24, x.affine[1], 0)
             b.PrependUint8Slot(25, x.affine[2], 0)
         b.PrependUOffsetTRelativeSlot(26, table, 0)
+        b.PrependUint8Slot(27, bool(x.spread), 0)
+        for slot, value in enumerate(x.spread, 28):
+            b.PrependUint64Slot(slot, value, 0)
         return int(b.EndObject())
 
     def _relocs(self, b: Any) -> int:

@@ -112,7 +112,46 @@ def test_float32_edges_are_taken_in_their_own_type():
     assert (output == -1).all()  # of 0 on the device, 128 as uint8
 
 
+def spread(*boxes, shape=(1, 5, 3, 7)):
+    """An output of boxes, each (spread, changes)."""
+    place = {"height": 5, "width": 3, "channels": 7, "element": INT8}
+    outputs = [Binding(2, shape, OUTPUT, spread=s, **{**place, **c}) for s, c in boxes]
+    return small(outputs=outputs)
+
+
+TURNED = (0, 0, 3, 1, 15)
+BOTH = ((0, 0, 21, 7, 1), {"height": 2}), ((42, 0, 1, 3, 9), {"height": 3})
+
+
+def test_boxes_of_an_output_are_one_tensor():
+    for boxes in (((TURNED, {}),), BOTH):
+        executable = _native.Executable(spread(*boxes).build(), "null")
+        (output,) = executable.run([np.zeros((1, 5, 3, 19), np.uint8)])
+        assert executable.outputs == ((2, "tensor2", (1, 5, 3, 7), np.dtype(np.int8)),)
+        assert not output.any()
+
+
 VIOLATIONS = {
+    "box beyond": (spread(((1, 0, 3, 1, 15), {})), "reaches beyond"),
+    "box far beyond": (spread(((1 << 63, 0, 3, 1, 15), {})), "impossible spread"),
+    "box of long steps": (spread(((0, 0, 3, 1, 1 << 30), {})), "reaches beyond"),
+    "box missing": (spread(BOTH[0]), "do not make it"),
+    "box twice": (spread((TURNED, {}), (TURNED, {})), "do not make it"),
+    "boxes of two shapes": (
+        small(outputs=[
+            Binding(2, shape, OUTPUT, spread=s, width=3, channels=7, element=INT8, **c)
+            for shape, (s, c) in zip(((1, 5, 3, 7), (5, 3, 7)), BOTH, strict=True)
+        ]), "bound twice"),
+    "boxes of an input": (
+        small(inputs=[
+            Binding(1, (1, 5, 3, 19), INPUT, spread=(0, 0, 57, 19, 1), height=5, width=3,
+                    channels=19),
+        ] * 2), "bound twice"),
+    "box of wide elements": (
+        small(inputs=[
+            Binding(1, (1, 5, 3, 8), INPUT, element=FP16, spread=(0, 0, 24, 8, 1), height=5,
+                    width=3, channels=8),
+        ]), "impossible spread"),
     "table short": (in_binding(table=bytes(255)), "impossible table"),
     "table of an output": (
         small(outputs=[nhwc(2, (1, 5, 3, 7), OUTPUT, table=bytes(256))]), "impossible table"),

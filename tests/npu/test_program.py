@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from delegate.chip.element import Element
 from delegate.errors import EncodingError, ProgramError
 from delegate.lower.task import (
     BnStage,
@@ -24,6 +25,7 @@ from delegate.lower.task import (
     Layer,
     Ref,
     Source,
+    Spread,
 )
 from delegate.npu.format_version import FORMAT_VERSION
 from delegate.npu.program import build_program, parse, serialize
@@ -224,6 +226,16 @@ def changed_output(program, **changes):
     return dataclasses.replace(program, outputs=(binding,))
 
 
+DENSE = Spread(0, 0, 96, 16, 1)
+
+
+def boxes(program, *spreads):
+    (output,) = program.outputs
+    return dataclasses.replace(
+        program, outputs=tuple(dataclasses.replace(output, spread=s) for s in spreads)
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
@@ -248,6 +260,11 @@ def changed_output(program, **changes):
         (lambda p: changed_output(p, location=Ref(BufferId.OUTPUT, 16)), "ends outside OUTPUT"),
         (lambda p: changed_output(p, location=Ref(BufferId.CONSTANTS, 0)), "is in CONSTANTS"),
         (lambda p: changed_output(p, fill=128), "fill 128"),
+        (lambda p: changed_output(p, spread=Spread(0, 0, 96, 16, 1), height=7), "in its boxes"),
+        (lambda p: changed_output(p, spread=Spread(1, 0, 96, 16, 1)), "reaches beyond"),
+        (lambda p: changed_output(p, spread=Spread(0, 0, 96, 16, -1)), "reaches beyond"),
+        (lambda p: changed_output(p, spread=DENSE, element=Element.INT16), "several bytes"),
+        (lambda p: boxes(p, DENSE, None), "of different tensors"),
     ],
 )
 def test_inconsistent_programs_are_refused(program, change, problem):

@@ -88,7 +88,12 @@ def test_table_has_the_offsets_and_bits_of_the_reference():
 
 @pytest.mark.parametrize(
     ("path", "generate"),
-    [(export.HEADER_PATH, export.cpp_header), (export.PAGE_PATH, export.markdown)],
+    [
+        (export.HEADER_PATH, export.cpp_header),
+        (export.PAGE_PATH, export.markdown),
+        (export.RK3576_HEADER_PATH, export.rk3576_cpp_header),
+        (export.RK3576_PAGE_PATH, export.rk3576_markdown),
+    ],
 )
 def test_generated_file_is_fresh(path, generate):
     text = (ROOT / path).read_text(encoding="utf-8")

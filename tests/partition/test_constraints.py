@@ -180,10 +180,11 @@ def transposed(size: tuple[int, ...] = (1, 8, 12, 3), stride: int = 2, kernel: i
 
 
 def reshaped(shape: tuple[int, ...] = (1, 6, 32)) -> Graph:
-    """Of [1, 3, 2, 32]."""
+    """Of [1, 3, 2, 32], between other nodes."""
     b = ModelBuilder()
     x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
-    b.output(aliases.reshape(b, x, shape))
+    y = aliases.reshape(b, function_of(b, "ABS", (x,), per_tensor(0.5, 3)), shape)
+    b.output(function_of(b, "ABS", (y,), per_tensor(0.5, 3)))
     return read_graph(b.build())
 
 
@@ -198,7 +199,7 @@ def turned(axes: tuple[int, ...]) -> Graph:
 def shape_computed() -> Graph:
     """A reshape whose shape is an input."""
     graph = reshaped()
-    shape = graph.nodes[0].inputs[1]
+    shape = graph.nodes[1].inputs[1]
     tensors = (
         dataclasses.replace(t, constant=None) if t.index == shape else t for t in graph.tensors
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 from delegate.ops import OPERATORS
 from delegate.partition.documentation import (
     PAGE_PATH,
     common_rules,
-    main,
     sentence_of,
     supported_operators_page,
 )
@@ -42,8 +43,8 @@ def test_sentences_are_sentences() -> None:
             assert len(sentence_of(rule)) < 130
 
 
-def test_main_writes_the_page(tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
-    assert main([str(tmp_path)]) == 0
+def test_the_module_writes_the_page(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "delegate.partition.documentation", str(tmp_path)]
+    subprocess.run(command, check=True, cwd=ROOT, timeout=120)
     written = (tmp_path / PAGE_PATH).read_text(encoding="utf-8")
     assert written == supported_operators_page()

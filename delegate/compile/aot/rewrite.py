@@ -194,7 +194,8 @@ def _operator(item: CompiledPartition, npu_code: int) -> TableValue:
     operator = TableValue()
     operator.set_number(OperatorSlot.OPCODE_INDEX, npu_code, 4)
     operator.set_integers(OperatorSlot.INPUTS, [b.tensor for b in program.inputs])
-    operator.set_integers(OperatorSlot.OUTPUTS, [b.tensor for b in program.outputs])
+    outputs = dict.fromkeys(b.tensor for b in program.outputs)  # each once, whatever boxes it has
+    operator.set_integers(OperatorSlot.OUTPUTS, list(outputs))
     operator.fields[OperatorSlot.CUSTOM_OPTIONS] = Items(item.program, 1, _ALIGNMENT_BYTES)
     return operator
 

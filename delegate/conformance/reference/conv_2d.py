@@ -13,8 +13,7 @@ from delegate.ops.conv_2d import ConvOptions
 
 
 def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    options = node.options_as(ConvOptions)
-    assert options is not None
+    options = node.known_options(ConvOptions)
     features, weights = operands(graph, node, values)
     outputs, kh, kw, channels = weights.shape
     (rows, columns), tap = taps(options, features, kh, kw)

@@ -12,8 +12,7 @@ from delegate.ops.depth_to_space import DepthToSpaceOptions
 
 
 def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    options = node.options_as(DepthToSpaceOptions)
-    assert options is not None
+    options = node.known_options(DepthToSpaceOptions)
     x, block = values[node.inputs[0]], options.block
     result: Array = np.zeros(graph.tensor(node.outputs[0]).shape, x.dtype)
     parts = np.split(x, block**2, axis=3)

@@ -13,8 +13,7 @@ from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 
 
 def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    options = node.options_as(DepthwiseOptions)
-    assert options is not None
+    options = node.known_options(DepthwiseOptions)
     features, weights = operands(graph, node, values)
     _, kh, kw, outputs = weights.shape
     features = np.repeat(features, outputs // features.shape[3], axis=3)

@@ -14,9 +14,8 @@ from delegate.ops.mirror_pad import SYMMETRIC, MirrorPadOptions
 
 def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
     amounts = graph.tensor(node.inputs[1]).constant
-    options = node.options_as(MirrorPadOptions)
+    options = node.known_options(MirrorPadOptions)
     assert amounts is not None
-    assert options is not None
     image, sides = values[node.inputs[0]], amounts_of(amounts)
     if options.mode == SYMMETRIC:
         return np.pad(image, sides, mode="symmetric")

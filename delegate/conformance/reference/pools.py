@@ -13,8 +13,7 @@ from delegate.ops.shared.pooling import PoolOptions
 
 def pooled(node: Node, features: Array, reduce: Callable[[Array], Array]) -> Array:
     """``reduce`` of every window: from [images, rows, columns, channels] to [images, channels]."""
-    options = node.options_as(PoolOptions)
-    assert options is not None
+    options = node.known_options(PoolOptions)
     images, height, width, channels = features.shape
     is_same = options.padding is Padding.SAME
     rows = _windows(height, options.filter_h, options.stride_h, is_same)

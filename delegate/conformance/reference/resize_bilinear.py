@@ -14,8 +14,7 @@ _ONE = 1 << 10
 
 
 def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    options = node.options_as(ResizeBilinearOptions)
-    assert options is not None
+    options = node.known_options(ResizeBilinearOptions)
     image = values[node.inputs[0]].astype(np.int64)
     _, rows, columns, _ = graph.tensor(node.outputs[0]).shape
     y0, y1, dy = _places(options, image.shape[1], rows)

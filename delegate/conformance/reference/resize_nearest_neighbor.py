@@ -12,8 +12,7 @@ from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 
 
 def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    options = node.options_as(ResizeNearestOptions)
-    assert options is not None
+    options = node.known_options(ResizeNearestOptions)
     image = values[node.inputs[0]]
     _, rows, columns, _ = graph.tensor(node.outputs[0]).shape
     y = [_nearest(options, row, image.shape[1], rows) for row in range(rows)]

@@ -12,8 +12,7 @@ from delegate.ops.space_to_depth import SpaceToDepthOptions
 
 
 def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    options = node.options_as(SpaceToDepthOptions)
-    assert options is not None
+    options = node.known_options(SpaceToDepthOptions)
     x, block = values[node.inputs[0]], options.block
     parts = [x[:, row::block, column::block] for row in range(block) for column in range(block)]
     return np.concatenate(parts, axis=3)

@@ -13,8 +13,7 @@ from delegate.ops.transpose_conv import TransposeConvOptions
 
 
 def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    options = node.options_as(TransposeConvOptions)
-    assert options is not None
+    options = node.known_options(TransposeConvOptions)
     as_convolution = replace(node, inputs=(node.inputs[2], node.inputs[1], *node.inputs[3:]))
     features, weights = operands(graph, as_convolution, values)
     outputs, kh, kw, _ = weights.shape

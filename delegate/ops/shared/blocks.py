@@ -22,9 +22,7 @@ class BlockOptions(Options):
 
 def block_of(node: Node, kind: type[BlockOptions]) -> int:
     """Rows, and columns, of a block."""
-    options = node.options_as(kind)
-    assert options is not None  # options_known ran before
-    return options.block
+    return node.known_options(kind).block
 
 
 @constraint()

@@ -15,7 +15,7 @@ import numpy as np
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.numerics.fused_prover import LookedUp
-from delegate.lower.operation import Memory, Operation, Planning, layer_name
+from delegate.lower.operation import Memory, Operation, Planning, layer_of
 from delegate.lower.tables import table_tasks
 from delegate.lower.task import Layer
 from delegate.lower.tiling.element_wise import surfaces_touched
@@ -175,14 +175,6 @@ class TablePlan:
 
     def lower(self, memory: Memory) -> Layer:
         operation = self.operation
-        return Layer(
-            name=layer_name(self.planning.graph, operation.node),
-            op=operation.node.op,
-            nodes=operation.nodes,
-            tasks=table_tasks(
-                self.planning.chip,
-                memory.tensors[operation.operands[0]],
-                memory.tensors[operation.result],
-                self.function,
-            ),
-        )
+        source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
+        tasks = table_tasks(self.planning.chip, source, target, self.function)
+        return layer_of(self.planning, operation, tasks)

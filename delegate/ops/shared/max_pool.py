@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from delegate.lower.max_pool import MaxPool
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.operation import Memory, Operation, Planning, layer_name
+from delegate.lower.operation import Memory, Operation, Planning, layer_of
 from delegate.lower.task import Layer
 
 
@@ -36,8 +36,7 @@ class MaxPoolPlan:
             memory.work.place,
             memory.constants,
         )
-        name = layer_name(self.planning.graph, operation.node)
-        return Layer(name, operation.node.op, operation.nodes, tuple(tasks))
+        return layer_of(self.planning, operation, tasks)
 
     @property
     def _channels(self) -> int:

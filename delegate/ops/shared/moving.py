@@ -1,23 +1,31 @@
-"""Parts of tensors by tasks, where they cannot lie inside one another: plans of aliases."""
+"""Operators that join or cut tensors: their records, and the tasks that do so where parts cannot
+lie inside one another.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.limits import CHANNELS_PER_SURFACE, align, surfaces_of
+from delegate.chip.limits import surfaces_of
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.moves import Cut, Join, Part
-from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_name
+from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.selection import Selection, moving_tasks
-from delegate.lower.task import Layer, Task
+from delegate.lower.task import Layer
 from delegate.lower.tiling.element_wise import surfaces_touched
-from delegate.model.graph import DType, Graph
-from delegate.ops.shared.common import TYPE_RANGES
+from delegate.model.graph import DType, Graph, Node
+from delegate.model.operator_options import Options
+from delegate.ops.operator import Constraint, Lowering, Movement, Operator, Role, Shapes
+from delegate.ops.shared import aliases
+from delegate.ops.shared.common import MOST_TENSORS, TYPE_RANGES
 from delegate.ops.shared.links import Link
+
+Links = Callable[[Graph, Node], tuple[Link, ...]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +56,7 @@ class JoinPlan:
         target = memory.tensors[operation.result]
         work = memory.work.place
         tasks = self.join.tasks(operation.node, sources, target, work, memory.constants)
-        return _layer(self.planning.graph, operation, tasks)
+        return layer_of(self.planning, operation, tasks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,32 +78,74 @@ class CutPlan:
         operation = self.operation
         source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
         tasks = self.cut.tasks(operation.node, source, target, memory.constants)
-        return _layer(self.planning.graph, operation, tasks)
+        return layer_of(self.planning, operation, tasks)
 
 
-def _layer(graph: Graph, operation: Operation, tasks: list[Task]) -> Layer:
-    name = layer_name(graph, operation.node)
-    return Layer(name, operation.node.op, operation.nodes, tuple(tasks))
+def joining(
+    name: str,
+    links: Links,
+    shapes: Shapes,
+    options: type[Options],
+    rules: tuple[Constraint, ...] = aliases.JOINS,
+) -> Operator:
+    """The record of an operator whose inputs become parts of its output, as ``links`` say in their
+    order.
+    """
+
+    def plan(planning: Planning, operation: Operation) -> Plan:
+        graph, found = planning.graph, links(planning.graph, operation.node)
+        parts = tuple(Part(link.begin, link.steps, part_requantized(graph, link)) for link in found)
+        channels = tuple(view_of(graph.tensor(link.part).shape).channels for link in found)
+        total = view_of(graph.tensor(operation.result).shape).channels
+        return JoinPlan(planning, operation, Join(planning.chip, parts, channels, total))
+
+    return Operator(
+        name=name,
+        options=options,
+        inputs=(Role.FEATURE,),
+        repeats=True,
+        needed=1,
+        lowering=Lowering.ALIAS,
+        movement=Movement.JOIN,
+        links=links,
+        plan=plan,
+        shapes=shapes,
+        rules=(*aliases.FIRST, *rules),
+    )
 
 
-def join_plan(planning: Planning, operation: Operation, links: tuple[Link, ...]) -> Plan:
-    """The operands, in the order of ``links``, become parts of the result."""
-    graph, chip = planning.graph, planning.chip
-    parts = tuple(Part(link.begin, link.steps, _function(graph, link)) for link in links)
-    channels = tuple(view_of(graph.tensor(link.part).shape).channels for link in links)
-    total = view_of(graph.tensor(operation.result).shape).channels
-    return JoinPlan(planning, operation, Join(chip, parts, channels, total))
+def cutting(
+    name: str,
+    links: Links,
+    shapes: Shapes,
+    *inputs: Role,
+    options: type[Options] | None = None,
+    most_outputs: int = MOST_TENSORS,
+) -> Operator:
+    """The record of an operator whose outputs are parts of an input, as ``links`` say."""
+
+    def plan(planning: Planning, operation: Operation) -> Plan:
+        found = links(planning.graph, operation.node)
+        link = next(link for link in found if link.part == operation.result)
+        channels = view_of(planning.graph.tensor(operation.result).shape).channels
+        cut = Cut(planning.chip, Part(link.begin, link.steps), channels)
+        return CutPlan(planning, operation, cut)
+
+    return Operator(
+        name=name,
+        options=options,
+        inputs=inputs,
+        most_outputs=most_outputs,
+        lowering=Lowering.ALIAS,
+        movement=Movement.CUT,
+        links=links,
+        plan=plan,
+        shapes=shapes,
+        rules=(*aliases.FIRST, *aliases.CUTS),
+    )
 
 
-def cut_plan(planning: Planning, operation: Operation, links: tuple[Link, ...]) -> Plan:
-    """The result is that part of the operand which one of ``links`` says."""
-    link = next(link for link in links if link.part == operation.result)
-    channels = view_of(planning.graph.tensor(operation.result).shape).channels
-    cut = Cut(planning.chip, Part(link.begin, link.steps), channels)
-    return CutPlan(planning, operation, cut)
-
-
-def _function(graph: Graph, link: Link) -> bytes | None:
+def part_requantized(graph: Graph, link: Link) -> bytes | None:
     """How the kernels of CONCATENATION requantise uint8: in float32, rounded half away from
     zero.
     """
@@ -131,8 +181,7 @@ class RearrangePlan:
     def footprint(self) -> Footprint:
         operation = self.operation
         outputs, _, _, inputs = self.weights.shape
-        group = self.planning.chip.groups.dense_kernels
-        written = align(outputs, group) // CHANNELS_PER_SURFACE
+        written = self.planning.chip.groups.surfaces_written(outputs, is_depthwise=False)
         reads = ((operation.operands[0], surfaces_of(inputs)),)
         return Footprint(operation.node, reads, operation.result, written)
 
@@ -140,15 +189,13 @@ class RearrangePlan:
         """Raises LoweringError."""
         operation = self.operation
         source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
-        tasks: list[Task] = [
-            *moving_tasks(
-                self.planning.chip,
-                operation.node,
-                source,
-                target,
-                self.weights,
-                self.selection,
-                memory.constants,
-            )
-        ]
-        return _layer(self.planning.graph, operation, tasks)
+        tasks = moving_tasks(
+            self.planning.chip,
+            operation.node,
+            source,
+            target,
+            self.weights,
+            self.selection,
+            memory.constants,
+        )
+        return layer_of(self.planning, operation, tasks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,10 +10,11 @@ import numpy as np
 from delegate.chip.chip import Chip
 from delegate.chip.limits import surfaces_of
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.operation import Memory, Operation, Planning, layer_name
+from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.operation import Memory, Operation, Planning, image_by_image, layer_of
 from delegate.lower.padding import Border, Mirror, Side
 from delegate.lower.selection import surfaces_written
-from delegate.lower.task import Layer
+from delegate.lower.task import Layer, Task
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
 from delegate.ops.shared import common
@@ -115,17 +117,12 @@ class PadPlan:
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
         operation, border = self.operation, self._border
-        source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
-        work = memory.work.place
-        tasks = tuple(
-            task
-            for image in range(source.view.images)
-            for task in border.tasks(
-                operation.node, source.image(image), target.image(image), work, memory.constants
-            )
-        )
-        name = layer_name(self.planning.graph, operation.node)
-        return Layer(name, operation.node.op, operation.nodes, tasks)
+
+        def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterable[Task]:
+            work = memory.work.place
+            return border.tasks(operation.node, source, target, work, memory.constants)
+
+        return layer_of(self.planning, operation, image_by_image(operation, memory, tasks))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,13 +144,8 @@ class MirrorPlan:
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
         operation = self.operation
-        source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
-        tasks = tuple(
-            task
-            for image in range(source.view.images)
-            for task in self.mirror.tasks(
-                operation.node, source.image(image), target.image(image), memory.constants
-            )
-        )
-        name = layer_name(self.planning.graph, operation.node)
-        return Layer(name, operation.node.op, operation.nodes, tasks)
+
+        def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterable[Task]:
+            return self.mirror.tasks(operation.node, source, target, memory.constants)
+
+        return layer_of(self.planning, operation, image_by_image(operation, memory, tasks))

@@ -31,9 +31,7 @@ class PoolOptions(Options):
 
 def pool_options(node: Node) -> PoolOptions:
     """``options_known`` ran before."""
-    options = node.options_as(PoolOptions)
-    assert options is not None
-    return options
+    return node.known_options(PoolOptions)
 
 
 def pooling_of(graph: Graph, node: Node) -> Pooling:

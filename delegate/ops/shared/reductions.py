@@ -40,8 +40,7 @@ def reduced_over_pixels(facts: GraphFacts, node: Node) -> str | None:
 
 def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     """The pixels become one, or vanish."""
-    options = node.options_as(ReducerOptions)
-    assert options is not None
+    options = node.known_options(ReducerOptions)
     images, *_, channels = graph.tensor(node.inputs[0]).shape
     return ((images, 1, 1, channels) if options.keep_dims else (images, channels),)
 

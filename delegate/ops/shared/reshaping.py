@@ -11,7 +11,7 @@ from delegate.chip.limits import surfaces_of
 from delegate.errors import LoweringError
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
-from delegate.lower.operation import Memory, Operation, Planning, layer_name
+from delegate.lower.operation import Memory, Operation, Planning, layer_of
 from delegate.lower.order import Order
 from delegate.lower.reorder import MOST_TASKS, Reorder
 from delegate.lower.rules import REORDERED_ALONE
@@ -123,12 +123,25 @@ def new_shape_constant(facts: GraphFacts, node: Node) -> str | None:
     return None if wrong is None else f"{named(wrong)} is computed while running"
 
 
+def _is_first(facts: GraphFacts, node: Node) -> bool:
+    """Whether it alone reads an input of the model."""
+    source = node.inputs[0]
+    return source in facts.graph.inputs and facts.readers.get(source) == (node,)
+
+
+def _is_last(facts: GraphFacts, node: Node) -> bool:
+    """Whether its result is nothing but an output of the model."""
+    return node.outputs[0] in facts.graph.outputs and node.outputs[0] not in facts.readers
+
+
 @constraint(most=MOST_TASKS)
 def order_possible(facts: GraphFacts, node: Node) -> str | None:
-    """Where channels or the order change, at most {most} convolutions must be able to do it, of one
-    image.
+    """Where channels or the order change inside the model, at most {most} convolutions must be able
+    to do it, of one image.
     """
     if is_free(facts, node) or reorder_of(facts, (node,)) is not None:
+        return None
+    if _is_first(facts, node) or _is_last(facts, node):
         return None
     if reorder_of(facts, chain_of(facts, node)) is not None:
         return None
@@ -156,8 +169,7 @@ class ReorderPlan:
         operation = self.operation
         source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
         given = (operation.node, source, target, memory.work.place, memory.constants)
-        name = layer_name(self.planning.graph, operation.node)
-        return Layer(name, operation.node.op, operation.nodes, tuple(self.reorder.tasks(*given)))
+        return layer_of(self.planning, operation, self.reorder.tasks(*given))
 
 
 def reorder_operations(

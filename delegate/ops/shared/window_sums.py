@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from delegate.chip.limits import CHANNELS_PER_SURFACE, align
+from delegate.chip.limits import CHANNELS_PER_SURFACE
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.operation import Memory, Operation, Planning, layer_name
+from delegate.lower.operation import Memory, Operation, Planning, layer_of
 from delegate.lower.task import Layer
 from delegate.lower.weights import depthwise_channels
 from delegate.lower.window_sums import WindowSums
@@ -26,7 +26,7 @@ class WindowSumsPlan:
         channels = planning.tensor(operation.operands[0]).view.channels
         groups = planning.chip.groups
         read = depthwise_channels(channels, groups) // CHANNELS_PER_SURFACE
-        written = align(channels, groups.depthwise_channels) // CHANNELS_PER_SURFACE
+        written = groups.surfaces_written(channels, is_depthwise=True)
         reads = ((operation.operands[0], read),)
         return Footprint(operation.node, reads, operation.result, written)
 
@@ -36,7 +36,7 @@ class WindowSumsPlan:
         source = memory.tensors[operation.operands[0]]
         target = memory.tensors[operation.result]
         height, width = pooling.rows.output, pooling.columns.output
-        tasks = tuple(
+        tasks = (
             task
             for image in range(source.view.images)
             for task in self.sums.tasks(
@@ -45,5 +45,4 @@ class WindowSumsPlan:
                 memory.constants,
             )
         )
-        name = layer_name(self.planning.graph, operation.node)
-        return Layer(name, operation.node.op, operation.nodes, tasks)
+        return layer_of(self.planning, operation, tasks)

@@ -1,0 +1,22 @@
+"""The registers of RK3576, a file per hardware block.
+
+What is marked as observed is read from programs of the vendor's compiler, which a model of these
+registers replays; widths of fields are what the packing leaves room for and nobody has probed them,
+so that a chip's limits stay those of RK3588. Registers without a known meaning hold one number in
+every known program.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from delegate.chip.register_model import RegisterMap
+from delegate.chip.register_tables.enable import ENABLE, SYNC
+from delegate.chip.rk3576_tables.cna import CNA
+from delegate.chip.rk3576_tables.core import CORE
+from delegate.chip.rk3576_tables.dpu import DPU
+from delegate.chip.rk3576_tables.dpu_rdma import DPU_RDMA
+from delegate.chip.rk3576_tables.pc import PC
+
+REGISTERS: Final = RegisterMap(PC, CNA, CORE, DPU, DPU_RDMA, SYNC, ENABLE)
+"""Without the PPU, which no program for this chip uses."""

@@ -1,0 +1,175 @@
+"""DPU of RK3576: BS, BN, EW and OUT_CVT stages, and the writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from delegate.chip.register_model import (
+    Certainty,
+    DpuPrecision,
+    RegisterSpec,
+    bit,
+    bits,
+    block,
+    control_registers,
+    reg,
+)
+
+_OBSERVED = Certainty.OBSERVED
+
+
+def _mode(offset: int, name: str, meaning: str) -> RegisterSpec:
+    """A register of switches that is known as a whole only."""
+    return reg(offset, name, meaning, bits(31, 0, "MODE", "switches"), certainty=_OBSERVED)
+
+
+def _clamp(offset: int, name: str, meaning: str) -> tuple[RegisterSpec, RegisterSpec]:
+    return (
+        reg(
+            offset,
+            f"{name}_MIN",
+            f"{meaning}: lower limit.",
+            bits(31, 0, "MIN", "limit", signed=True),
+            certainty=_OBSERVED,
+        ),
+        reg(
+            offset + 4,
+            f"{name}_MAX",
+            f"{meaning}: upper limit.",
+            bits(31, 0, "MAX", "limit", signed=True),
+            certainty=_OBSERVED,
+        ),
+    )
+
+
+def _unused(*offsets: int) -> Iterator[RegisterSpec]:
+    for offset in offsets:
+        yield _mode(offset, f"UNDOCUMENTED_{offset:04X}", "0 in every known convolution.")
+
+
+DPU = block(
+    "DPU",
+    0x1001,
+    "BS, BN, EW and OUT_CVT stages, and the writer.",
+    *control_registers(0x4000),
+    _mode(0x400C, "FEATURE_MODE_CFG", "Where data comes from and goes to."),
+    reg(
+        0x4010,
+        "DATA_FORMAT",
+        "Element types.",
+        bits(31, 29, "OUT_PRECISION", "output", DpuPrecision),
+        bits(28, 26, "IN_PRECISION", "input", DpuPrecision),
+        bits(2, 0, "PROC_PRECISION", "arithmetic", DpuPrecision),
+        certainty=_OBSERVED,
+    ),
+    _mode(0x4014, "OFFSET_PEND", "0 in every known program."),
+    reg(
+        0x4018,
+        "DST_BASE_ADDR",
+        "Address of the first output row.",
+        bits(31, 0, "DST_BASE_ADDR", "byte address"),
+        is_address=True,
+        certainty=_OBSERVED,
+    ),
+    reg(
+        0x401C,
+        "DST_SURF_STRIDE",
+        "Pitch of output surfaces.",
+        bits(27, 0, "DST_SURF_STRIDE", "bytes per surface", unit=16),
+        certainty=_OBSERVED,
+    ),
+    reg(
+        0x4020,
+        "DATA_CUBE_WIDTH",
+        "Width of the tile.",
+        bits(15, 0, "WIDTH", "pixels", minus_one=True),
+        certainty=_OBSERVED,
+    ),
+    reg(
+        0x4024,
+        "DATA_CUBE_HEIGHT",
+        "Height of the tile.",
+        bits(15, 0, "HEIGHT", "rows", minus_one=True),
+        certainty=_OBSERVED,
+    ),
+    _mode(0x4028, "DATA_CUBE_NOTCH_ADDR", "0 in every known program."),
+    reg(
+        0x402C,
+        "DATA_CUBE_CHANNEL",
+        "Channels of the tile.",
+        bits(15, 0, "CHANNEL", "channels", minus_one=True),
+        certainty=_OBSERVED,
+    ),
+    reg(
+        0x4030,
+        "WDMA_SIZE_0",
+        "Channels that are written.",
+        bits(31, 16, "CHANNEL_WDMA", "channels", minus_one=True),
+        bits(15, 0, "MODE", "0x710 dense, 0x310 depthwise"),
+        certainty=_OBSERVED,
+    ),
+    reg(
+        0x4034,
+        "WDMA_SIZE_1",
+        "Height and width that are written.",
+        bits(31, 16, "HEIGHT_WDMA", "rows", minus_one=True),
+        bits(15, 0, "WIDTH_WDMA", "pixels", minus_one=True),
+        certainty=_OBSERVED,
+    ),
+    _mode(0x4038, "WDMA_MODE", "How the DPU writes."),
+    *_unused(0x403C),
+    _mode(0x4044, "BS_CFG", "BS: 1 dense, 0 depthwise, 2 without a multiplication."),
+    *_clamp(0x4048, "BS", "BS"),
+    _mode(0x4050, "BS_OW_CFG", "How groups of channels leave; depends on their number."),
+    *_clamp(0x4058, "BN", "BN"),
+    _mode(0x4060, "BN_CFG", "BN: 0x903 off, 0x902 clamps."),
+    *_clamp(0x406C, "RELU", "Activation"),
+    *_clamp(0x4074, "RELU_2", "Activation, again"),
+    _mode(0x407C, "EW_CFG", "EW: element-wise operation with a second operand."),
+    _mode(0x4080, "EW_CVT_OFFSET_VALUE", "EW: added to the operand before the scale."),
+    _mode(0x4084, "EW_CVT_SCALE_VALUE", "EW: scale and shift of the operand; 1 where it is off."),
+    *_clamp(0x4088, "EW", "EW"),
+    _mode(0x4090, "EW_OP_VALUE_0", "EW: operand from a register."),
+    _mode(0x4094, "EW_OP_VALUE_1", "EW: operand from a register."),
+    *_unused(0x409C),
+    *_clamp(0x40A4, "OUT", "Output converter"),
+    reg(
+        0x40AC,
+        "OUT_CVT_OFFSET",
+        "Output converter: added after the shift, the zero point.",
+        bits(31, 0, "OUT_CVT_OFFSET", "offset", signed=True),
+        certainty=_OBSERVED,
+    ),
+    reg(
+        0x40B0,
+        "OUT_CVT_SCALE",
+        "Output converter: multiplier.",
+        bit(16, "FLYING_EN", "set in element-wise tasks"),
+        bits(15, 0, "OUT_CVT_SCALE", "scale", signed=True),
+        certainty=_OBSERVED,
+    ),
+    reg(
+        0x40B4,
+        "OUT_CVT_SHIFT",
+        "Output converter: right shift, ties to even.",
+        bits(5, 0, "OUT_CVT_SHIFT", "bits"),
+        certainty=_OBSERVED,
+    ),
+    reg(
+        0x40B8,
+        "SURFACE_ADD",
+        "From the end of a group's rows to the next group's first.",
+        bits(27, 0, "SURF_ADD", "bytes", unit=16),
+        certainty=_OBSERVED,
+    ),
+    *_unused(0x40BC),
+    _mode(0x40C0, "UNDOCUMENTED_40C0", "0x4440100 in every known convolution."),
+    *_unused(0x40C8, 0x40CC),
+    _mode(0x40D0, "UNDOCUMENTED_40D0", "0x40ffff in every known program."),
+    _mode(0x4100, "LUT_ACCESS_CFG", "Which of the lookup tables is written, and from where on."),
+    _mode(0x4104, "LUT_ACCESS_DATA", "An entry of a lookup table."),
+    _mode(0x4108, "LUT_CFG", "Use of the lookup tables."),
+    _mode(0x410C, "LUT_INFO", "Distance of the entries."),
+    *_unused(*range(0x4110, 0x4124, 4), 0x4130, *range(0x4140, 0x4158, 4)),
+    *_unused(0x4160, 0x4170, 0x4174, *range(0x4184, 0x4198, 4)),
+)

@@ -1,0 +1,387 @@
+"""One tile of a convolution to one segment of RK3576: 139 registers of CNA, CORE, DPU, DPU_RDMA.
+
+The order of the registers and their values are those of the vendor's programs for one core. What
+differs from RK3588 besides the places of fields: operands per channel lie in blocks (48 bytes of
+summands and multipliers for 8 depthwise channels), shifts in a record of their own in memory,
+activations are clamps between two registers, the padding on the right and at the bottom is stated,
+and streams re-arm CNA and CORE, too. Rows of every tile are fetched anew, which is right on silicon
+in one kick and in several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from delegate.chip.chip import Chip
+from delegate.chip.element import ATOM_BYTES
+from delegate.chip.limits import align
+from delegate.chip.register_model import BurstLength, CvtOrder, OperandData, RegisterMap
+from delegate.lower.task import BnStage, ConvTask, ElementwiseTask, Source, TableLoad, Task
+from delegate.npu.regcmd import RegCmdWriter, Segment
+
+ENABLE_MASK = 0x1D
+"""Blocks that start: CNA, CORE, DPU and DPU_RDMA."""
+
+INT_MASK = 0x300
+"""Interrupts that mean completion: DPU, either register group."""
+
+GRAINS = 0xFFF
+LINE_STRIDE_UNITS = 4
+"""LINE_STRIDE per pixel of a row."""
+DEPTHWISE_KERNELS = 2
+CHANNELS_PER_SURFACE = 16
+INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
+PIXELS_AT_ONCE = 4
+"""What is fetched of a surface, and a depthwise surface, is a multiple of so many pixels."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mode:
+    """Registers of switches, as wholes (observed): dense or depthwise convolutions of int8."""
+
+    convolution: int
+    core: int
+    feature: int
+    writer: int
+    wdma: int
+    bs: int
+    rdma: int
+    operands: OperandData
+    surfaces: int  # of a group that is written together
+
+
+_DENSE = _Mode(
+    convolution=0,
+    core=1,
+    feature=0x4000_0004,
+    writer=0x710,
+    wdma=0x12_0080,
+    bs=1,
+    rdma=0x4000_0010,
+    operands=OperandData.ALU | OperandData.OW | OperandData.MUL,
+    surfaces=2,
+)
+_DEPTHWISE = _Mode(
+    convolution=1,
+    core=10,
+    feature=0x4000_000C,
+    writer=0x310,
+    wdma=0x10_0092,
+    bs=0,
+    rdma=0x4000_0012,
+    operands=OperandData.ALU | OperandData.MUL,
+    surfaces=4,
+)
+_BS_OW_DENSE = 0x8001_1111  # whole groups of 32 channels
+_BS_OW_DEPTHWISE = 0x1_3033  # and the surfaces - 1, modulo 4, in bits 9:8
+_BN_OFF, _BN_CLAMPS = 0x903, 0x902
+_EW_OFF = 0x100_41C1
+_ERDMA_OFF = 0x41
+_CONSTANTS = {"UNDOCUMENTED_40C0": 0x444_0100, "UNDOCUMENTED_40D0": 0x40_FFFF}
+
+
+def encode_task(chip: Chip, layer: str, task: Task | TableLoad) -> Segment:
+    """The segment of one task. Raises EncodingError, also for tasks whose form is not known."""
+    writer = RegCmdWriter(layer, task.tile, chip.registers)
+    if isinstance(task, (ElementwiseTask, TableLoad)):
+        problem = "of tasks without a convolution is not known of this chip"
+        raise writer.fail("DPU.FEATURE_MODE_CFG", problem)
+    writer.refuse(_problems(chip, task))
+    _write_cna(chip, writer, task)
+    mode = _DEPTHWISE if task.is_depthwise else _DENSE
+    _write_core(writer, task, mode)
+    _write_dpu(writer, task, mode, chip.registers)
+    _write_rdma(writer, task, mode)
+    return writer.finish(ENABLE_MASK, INT_MASK)
+
+
+def _problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
+    """What no known program of this chip has: BLOCK.REGISTER.FIELD, and what is wrong there."""
+    yield from _unknown_stages(task)
+    yield from _cbuf_problems(chip, task)
+    feature, weights, output = task.feature, task.weights, task.output
+    if weights.kh != weights.kw:
+        problem = f"for {weights.kh} x {weights.kw}: sources differ on which side is the height"
+        yield "CNA.WEIGHT_SIZE2.WEIGHT_SIDE_1", problem
+    if task.dilation_h != task.dilation_w:
+        problem = "for different dilations: which field is which is not known"
+        yield "CNA.CONV_CON3.ATROUS_Y_DILATION", problem
+    if task.stride_h != task.stride_w:
+        problem = "for different strides is in no known program"
+        yield "CNA.CONV_CON3.CONV_Y_STRIDE", problem
+    if (task.spread_h, task.spread_w) != (1, 1):
+        yield "CNA.CONV_CON1.CONV_MODE", "of transposed convolutions is not known"
+    if feature.line_stride_bytes != feature.width * ATOM_BYTES:
+        yield "CNA.DMA_CON1.LINE_STRIDE", "of a part of the columns is not known"
+    channels = feature.channels
+    per_kernel = channels * weights.kh * weights.kw
+    expected = 2 * per_kernel if task.is_depthwise else weights.kernels * per_kernel
+    if weights.total_bytes != expected:
+        problem = f"= {weights.total_bytes} is not the {expected} bytes of the kernels"
+        yield "CNA.WEIGHT_SIZE0.WEIGHT_BYTES", problem
+    # Both of the sources that differ on odd numbers of surfaces agree on whole groups.
+    group = chip.groups.dense_kernels
+    kernels = channels if task.is_depthwise else weights.kernels
+    written = align(kernels, chip.groups.outputs(task.is_depthwise))
+    if output.channels != written or (not task.is_depthwise and kernels % group):
+        problem = f"= {output.channels} is not {kernels} kernels in whole groups"
+        yield "DPU.DATA_CUBE_CHANNEL.CHANNEL", problem
+    if output.element_bytes != 1:
+        problem = "of sums: they leave later jobs without results until power is off"
+        yield "DPU.DATA_FORMAT.OUT_PRECISION", problem
+    if output.row_gap_bytes:
+        yield "DPU.DATA_CUBE_NOTCH_ADDR.MODE", "of gaps between rows is not known"
+    if task.is_depthwise and output.surface_stride_bytes % (PIXELS_AT_ONCE * ATOM_BYTES):
+        problem = f"= {output.surface_stride_bytes}: depthwise surfaces are multiples of 4 pixels"
+        yield "DPU.DST_SURF_STRIDE.DST_SURF_STRIDE", problem
+
+
+def _unknown_stages(task: ConvTask) -> Iterator[tuple[str, str]]:
+    bs, bn = task.bs, task.bn
+    ow = Source.OFF if task.is_depthwise else Source.MEMORY
+    if (bs.alu, bs.ow, bs.mul) != (Source.MEMORY, ow, Source.MEMORY):
+        problem = "takes its operands from memory in every known program"
+        yield "DPU.BS_CFG.MODE", problem
+    if bs.operands is None or bs.scalars is None:
+        yield "DPU_RDMA.RDMA_BS_SCALAR_ADDR", "needs a record of shifts in memory"
+    if bs.relu or bs.relux_max is not None:
+        yield "DPU.BS_MIN", "clamps in no known program"
+    if bn.mul is not Source.OFF or bn.alu_operand is not None:
+        yield "DPU.BN_CFG.MODE", "for a multiplier or a summand behind convolutions is not known"
+    if bn.relux_max is not None and not bn.relu:
+        yield "DPU.RELU_MAX.MAX", "without a lower limit is in no known program"
+    if task.ew is not None or task.table is not None:
+        yield "DPU.EW_CFG.MODE", "for operands and tables has no proven form"
+    if task.out_convert.ties_away:
+        yield "DPU.OUT_CVT_SHIFT.OUT_CVT_SHIFT", "with ties away from zero is not known"
+
+
+def _cbuf_problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
+    cbuf, entries = task.cbuf, task.feature.entries_per_row
+    if cbuf.weight_reuse or cbuf.data_reuse:
+        yield "CNA.CBUF_CON1.WEIGHT_REUSE", "is not used: every task fetches its own"
+    if (cbuf.data_banks, cbuf.weight_banks) != (chip.cbuf.data_banks, chip.cbuf.weight_banks):
+        problem = f"= {cbuf.data_banks} of {cbuf.data_banks + cbuf.weight_banks} is not proven"
+        yield "CNA.CBUF_CON0.DATA_BANK", problem
+    if not 1 <= entries <= chip.cbuf.max_row_entries:
+        problem = f"= {entries} exceeds the limit 1..{chip.cbuf.max_row_entries}"
+        yield "CNA.CBUF_CON2.DATA_ENTRIES", problem
+    if entries * task.feature.height > cbuf.data_banks * chip.cbuf.bank_entries:
+        problem = f"= {cbuf.data_banks} cannot hold {task.feature.height} rows of {entries} entries"
+        yield "CNA.CBUF_CON0.DATA_BANK", problem
+    weights = task.weights
+    group_bytes = weights.total_bytes
+    if not task.is_depthwise:
+        group_bytes = min(weights.kernels, chip.groups.dense_kernels) * weights.bytes_per_kernel
+    if group_bytes > chip.cbuf.weight_slice_bytes:
+        problem = f"of {group_bytes} bytes in a group exceed {chip.cbuf.weight_slice_bytes}"
+        yield "CNA.WEIGHT_SIZE1.WEIGHT_BYTES_PER_KERNEL", problem
+
+
+def _write_cna(chip: Chip, writer: RegCmdWriter, task: ConvTask) -> None:
+    feature, weights, output, cbuf = task.feature, task.weights, task.output, task.cbuf
+    second = chip.cbuf.banks if task.core else 0
+    start = second * chip.cbuf.bank_entries
+    mode = _DEPTHWISE if task.is_depthwise else _DENSE
+    rearm = {"POINTER_PP_MODE": 1, "EXECUTER_PP_EN": 1, "POINTER_PP_EN": 1}
+    banks = {"SECOND_CORE": bool(task.core), "END_BANK": second + chip.cbuf.banks}
+    for block in ("CNA", "CORE"):
+        writer.write(f"{block}.S_POINTER", **rearm)
+    writer.write("CNA.CBUF_CON1", **banks)
+    writer.write("DPU.S_POINTER", **rearm)
+    writer.write("DPU_RDMA.RDMA_S_POINTER", **rearm)
+    writer.write("CNA.CONV_CON1", CONV_MODE=mode.convolution)
+    writer.write("CNA.CONV_CON2", FEATURE_GRAINS=GRAINS)
+    writer.write(
+        "CNA.CONV_CON3",
+        ATROUS_Y_DILATION=task.dilation_h,
+        ATROUS_X_DILATION=task.dilation_w,
+        CONV_Y_STRIDE=task.stride_h,
+        CONV_X_STRIDE=task.stride_w,
+    )
+    writer.write(
+        "CNA.CBUF_CON0",
+        CBUF_EN=1,
+        DATA_BANK=cbuf.data_banks,
+        WEIGHT_FIRST_BANK=second + cbuf.data_banks,
+    )
+    taps, channels = weights.kh * weights.kw, feature.channels
+    writer.write("CNA.WEIGHT_SIZE0", WEIGHT_BYTES=weights.total_bytes)
+    writer.write("CNA.WEIGHT_SIZE1", WEIGHT_BYTES_PER_KERNEL=taps * channels)
+    writer.write(
+        "CNA.WEIGHT_SIZE2",
+        WEIGHT_SIDE_1=weights.kw,
+        WEIGHT_SIDE_0=weights.kh,
+        WEIGHT_KERNELS=DEPTHWISE_KERNELS if task.is_depthwise else weights.kernels,
+    )
+    entries = feature.entries_per_row
+    writer.write(
+        "CNA.DATA_SIZE1", FETCHED_ENTRIES=entries * feature.height, DATAIN_CHANNEL=channels
+    )
+    writer.write("CNA.DATA_SIZE0", DATAIN_WIDTH=feature.width, DATAIN_HEIGHT=feature.height)
+    kernel_bits = taps * channels // 8 if task.is_depthwise else 2 * taps * channels
+    writer.write("CNA.DATA_SIZE2", KERNEL_BITS=kernel_bits, DATAOUT_WIDTH=output.width)
+    writer.write("CNA.DATA_SIZE3", DATAOUT_ATOMICS=output.height * output.width)
+    writer.rewrite("CNA.CBUF_CON1", **banks)
+    writer.write("CNA.CBUF_CON2", DATA_ENTRIES=entries, WINDOW_START=start)
+    data_end = start + cbuf.data_banks * chip.cbuf.bank_entries
+    writer.write("CNA.CBUF_CON3", DATA_END=data_end, FETCH_START=start)
+    writer.write("CNA.CBUF_CON4", DATAIN_WIDTH=feature.width, DATA_ENTRIES=entries)
+    _write_input_converter(writer)
+    writer.write("CNA.FC_DATA_SIZE0", DMA_WIDTH=feature.width, DMA_HEIGHT=feature.height)
+    writer.write("CNA.FC_DATA_SIZE1", DMA_CHANNEL=channels)
+    writer.write(
+        "CNA.PAD_CON0",
+        PAD_RIGHT=_used_padding(
+            output.width,
+            task.stride_w,
+            weights.kw,
+            task.dilation_w,
+            feature.pad_left,
+            feature.width,
+        ),
+        PAD_BOTTOM=_used_padding(
+            output.height,
+            task.stride_h,
+            weights.kh,
+            task.dilation_h,
+            feature.pad_top,
+            feature.height,
+        ),
+        PAD_LEFT=feature.pad_left,
+        PAD_TOP=feature.pad_top,
+    )
+    writer.write("CNA.PAD_CON1", PAD_VALUE=feature.pad_value)
+    writer.write_address("CNA.FEATURE_DATA_ADDR", feature.source)
+    writer.write(
+        "CNA.DMA_CON0",
+        WEIGHT_BURST_LEN=BurstLength.BURST_16,
+        DATA_BURST_LEN=BurstLength.BURST_16,
+    )
+    writer.write("CNA.DMA_CON1", LINE_STRIDE=LINE_STRIDE_UNITS * feature.width)
+    writer.write("CNA.DMA_CON2", SURF_STRIDE=feature.surface_stride_bytes // ATOM_BYTES)
+    fetched = align(feature.width * feature.height, PIXELS_AT_ONCE)
+    writer.write("CNA.DMA_CON3", FETCHED_PIXELS=fetched)
+    writer.write("CNA.UNDOCUMENTED_109C")
+    writer.write("CNA.DCOMP_CTRL")
+    writer.write("CNA.DCOMP_REGNUM")
+    writer.write_address("CNA.DCOMP_ADDR0", weights.source)
+    writer.write("CNA.DCOMP_AMOUNT0")
+    writer.write("CNA.DCOMP_AMOUNT1")
+    writer.write("CNA.FULL_SIZE", FULL_WIDTH_1=feature.width, FULL_WIDTH_0=feature.width)
+
+
+def _used_padding(
+    outputs: int, stride: int, kernel: int, dilation: int, before: int, inputs: int
+) -> int:
+    """Rows, or columns, behind the input that the last window reaches over."""
+    reach = (outputs - 1) * stride + (kernel - 1) * dilation + 1
+    return max(0, reach - before - inputs)
+
+
+def _write_input_converter(writer: RegCmdWriter) -> None:
+    """int8 features are not converted: bypass, neutral scales."""
+    writer.write("CNA.CVT_CON0", DATA_SIGN=1, CVT_TYPE=CvtOrder.ADD_FIRST, CVT_BYPASS=1)
+    for pair in range(2):
+        scales = {f"CVT_SCALE{2 * pair}": 1, f"CVT_SCALE{2 * pair + 1}": 1}
+        writer.write(f"CNA.CVT_CON{pair + 1}", **scales)
+    for channel in range(3):
+        writer.write(f"CNA.CVT_OFFSET{channel}")
+    for offset in range(0x1060, 0x1078, 4):
+        writer.write(f"CNA.UNDOCUMENTED_{offset:04X}")
+
+
+def _channels(task: ConvTask) -> int:
+    """Of the result, as programmed."""
+    return task.feature.channels if task.is_depthwise else task.weights.kernels
+
+
+def _write_core(writer: RegCmdWriter, task: ConvTask, mode: _Mode) -> None:
+    output = task.output
+    writer.write("CORE.MISC_CFG", CORE_EN=1, MODE=mode.core)
+    writer.write("CORE.DATAOUT_SIZE_0", DATAOUT_HEIGHT=output.height, DATAOUT_WIDTH=output.width)
+    writer.write("CORE.DATAOUT_SIZE_1", DATAOUT_CHANNEL=_channels(task))
+    writer.write("CORE.CLIP_TRUNCATE")
+
+
+def _write_dpu(writer: RegCmdWriter, task: ConvTask, mode: _Mode, registers: RegisterMap) -> None:
+    output, channels = task.output, _channels(task)
+    writer.write("DPU.FEATURE_MODE_CFG", MODE=mode.feature)
+    writer.write("DPU.DATA_FORMAT")
+    writer.write("DPU.OFFSET_PEND")
+    writer.write_address("DPU.DST_BASE_ADDR", output.target)
+    writer.write("DPU.DST_SURF_STRIDE", DST_SURF_STRIDE=output.surface_stride_bytes)
+    writer.write("DPU.DATA_CUBE_WIDTH", WIDTH=output.width)
+    writer.write("DPU.DATA_CUBE_HEIGHT", HEIGHT=output.height)
+    writer.write("DPU.DATA_CUBE_NOTCH_ADDR")
+    writer.write("DPU.DATA_CUBE_CHANNEL", CHANNEL=channels)
+    writer.write("DPU.WDMA_SIZE_0", CHANNEL_WDMA=channels, MODE=mode.writer)
+    writer.write("DPU.WDMA_SIZE_1", HEIGHT_WDMA=output.height, WIDTH_WDMA=output.width)
+    writer.write("DPU.WDMA_MODE", MODE=mode.wdma)
+    writer.write("DPU.UNDOCUMENTED_403C")
+    writer.write("DPU.BS_CFG", MODE=mode.bs)
+    _write_limits(writer, "BS")
+    surfaces = channels // CHANNELS_PER_SURFACE
+    grouping = _BS_OW_DEPTHWISE | (surfaces - 1 & 3) << 8 if task.is_depthwise else _BS_OW_DENSE
+    writer.write("DPU.BS_OW_CFG", MODE=grouping)
+    _write_limits(writer, "BN")
+    writer.write("DPU.BN_CFG", MODE=_BN_CLAMPS if task.bn.relu else _BN_OFF)
+    for name in ("RELU", "RELU_2"):
+        _write_limits(writer, name, task.bn)
+    writer.write("DPU.EW_CFG", MODE=_EW_OFF)
+    writer.write("DPU.EW_CVT_OFFSET_VALUE")
+    writer.write("DPU.EW_CVT_SCALE_VALUE", MODE=1)
+    _write_limits(writer, "EW")
+    writer.write("DPU.EW_OP_VALUE_0")
+    writer.write("DPU.EW_OP_VALUE_1")
+    writer.write("DPU.UNDOCUMENTED_409C")
+    _write_limits(writer, "OUT")
+    out = task.out_convert
+    writer.write("DPU.OUT_CVT_OFFSET", OUT_CVT_OFFSET=out.offset)
+    writer.write("DPU.OUT_CVT_SCALE", OUT_CVT_SCALE=out.scale)
+    writer.write("DPU.OUT_CVT_SHIFT", OUT_CVT_SHIFT=out.shift)
+    # From behind the rows of a group's last surface that were written.
+    written = output.height * output.width * ATOM_BYTES
+    following = mode.surfaces * output.surface_stride_bytes - written
+    writer.write("DPU.SURFACE_ADD", SURF_ADD=following)
+    dpu = next(block for block in registers.blocks if block.name == "DPU")
+    behind = registers.register("DPU.SURFACE_ADD").offset
+    for register in dpu.registers:  # constants, and the tables, which are off
+        if register.offset > behind:
+            writer.write(register.full_name, **_constant(register.name))
+
+
+def _constant(name: str) -> dict[str, int]:
+    return {"MODE": _CONSTANTS[name]} if name in _CONSTANTS else {}
+
+
+def _write_limits(writer: RegCmdWriter, name: str, clamp: BnStage | None = None) -> None:
+    low, high = INT32_MIN, INT32_MAX
+    if clamp is not None and clamp.relu:
+        low = 0
+        high = INT32_MAX if clamp.relux_max is None else clamp.relux_max
+    writer.write(f"DPU.{name}_MIN", MIN=low)
+    writer.write(f"DPU.{name}_MAX", MAX=high)
+
+
+def _write_rdma(writer: RegCmdWriter, task: ConvTask, mode: _Mode) -> None:
+    output, bs = task.output, task.bs
+    assert bs.operands is not None
+    assert bs.scalars is not None
+    writer.write("DPU_RDMA.RDMA_DATA_CUBE_WIDTH", WIDTH=output.width)
+    writer.write("DPU_RDMA.RDMA_DATA_CUBE_HEIGHT", HEIGHT=output.height)
+    writer.write("DPU_RDMA.RDMA_DATA_CUBE_CHANNEL", CHANNEL=_channels(task))
+    writer.write("DPU_RDMA.RDMA_SRC_BASE_ADDR")
+    writer.write("DPU_RDMA.RDMA_BRDMA_CFG", BRDMA_DATA_USE=mode.operands, SCALAR_SHIFT=1)
+    writer.write_address("DPU_RDMA.RDMA_BS_BASE_ADDR", bs.operands)
+    writer.write_address("DPU_RDMA.RDMA_BS_SCALAR_ADDR", bs.scalars)
+    writer.write("DPU_RDMA.RDMA_NRDMA_CFG")
+    writer.write("DPU_RDMA.RDMA_BN_BASE_ADDR")
+    writer.write("DPU_RDMA.RDMA_BN_SCALAR_ADDR")
+    writer.write("DPU_RDMA.RDMA_ERDMA_CFG", MODE=_ERDMA_OFF)
+    writer.write("DPU_RDMA.RDMA_EW_BASE_ADDR")
+    writer.write("DPU_RDMA.RDMA_EW_SURF_STRIDE")
+    writer.write("DPU_RDMA.RDMA_FEATURE_MODE_CFG", MODE=mode.rdma)
+    for offset in (0x5048, 0x504C, 0x5064, 0x506C, 0x5078, 0x507C):
+        writer.write(f"DPU_RDMA.UNDOCUMENTED_{offset:04X}")

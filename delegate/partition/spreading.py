@@ -1,0 +1,318 @@
+"""Moves at a partition's edges that the host's conversion does.
+
+Comes from: a partition without what the host does to values. Goes to: ``edges``. Reshapes,
+transposes and concatenations there only say where the host finds, or puts, each element, so that
+the device keeps the order that costs nothing. Functions of one value before them are computed part
+by part: results are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from delegate.lower.numerics.pipeline import INT8_MIN
+from delegate.lower.order import Order
+from delegate.lower.task import Spread
+from delegate.model.graph import DType, Graph, Node, Tensor
+from delegate.model.partition import Partition
+from delegate.ops import OPERATORS
+from delegate.ops.operator import GraphFacts, Lowering, Movement
+from delegate.ops.shared.aliases import are_free
+from delegate.ops.shared.fixed_point import UndefinedResultError
+from delegate.ops.shared.links import RANK, Link, four_dimensions
+from delegate.ops.shared.moving import part_requantized
+from delegate.ops.shared.reshaping import is_free
+from delegate.partition.functions import Chain, chains_of, table_of
+from delegate.partition.rules import facts_of
+
+MOST_BOXES = 64
+"""Of an output: more than any network has; each is a conversion of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """What ``nodes``, by index in execution order, do to a value: the results for the device's
+    values -128 to 127, as int8.
+    """
+
+    nodes: tuple[int, ...]
+    table: bytes
+
+    def behind(self, nodes: Sequence[int], table: bytes) -> Function:
+        """Of what another function gives."""
+        given = np.frombuffer(table, np.int8).astype(np.int64) - INT8_MIN
+        results = np.frombuffer(self.table, np.int8)[given]
+        return Function((*nodes, *self.nodes), results.tobytes())
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """``function`` of ``source`` is ``result``, in the same place."""
+
+    function: Function
+    source: int
+    result: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadPlan:
+    """``inner``: the partition of ``graph`` without what the host does; tensors of ``graph`` beyond
+    those given are results of ``functions``. ``inputs`` and ``outputs``: the tensors of ``inner``
+    for those that the host has, which are left out where they are the same.
+    """
+
+    graph: Graph
+    inner: Partition
+    inputs: Mapping[int, tuple[int, Spread]] = field(default_factory=dict)
+    outputs: Mapping[int, tuple[tuple[int, Spread], ...]] = field(default_factory=dict)
+    functions: tuple[Applied, ...] = ()
+
+
+def spread_edges(graph: Graph, partition: Partition) -> SpreadPlan:
+    """What the host can move, unless nothing else would be left for the device to do."""
+    spreader = _Spreader(graph, partition)
+    if spreader.facts.disorder is not None:
+        return SpreadPlan(graph, partition)
+    inputs = spreader.inputs()
+    outputs = spreader.outputs()
+    left = tuple(index for index in partition.nodes if index not in spreader.taken)
+    if not any(OPERATORS[graph.node(i).op].lowering is Lowering.TASKS for i in left):
+        return SpreadPlan(graph, partition)
+    first = [inputs[t][0] if t in inputs else t for t in partition.inputs]
+    last = [
+        inner
+        for t in partition.outputs
+        for inner in ([box for box, _ in outputs[t]] if t in outputs else [t])
+    ]
+    inner = Partition(left, tuple(dict.fromkeys(first)), tuple(dict.fromkeys(last)))
+    tensors = (*graph.tensors, *spreader.added)
+    whole = replace(graph, tensors=tensors) if spreader.added else graph
+    return SpreadPlan(whole, inner, inputs, outputs, tuple(spreader.applied.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Elements of a tensor, in order: where they are in what the host has."""
+
+    first: int
+    order: Order
+
+
+@dataclass(slots=True)
+class _Found:
+    """Boxes of tensors, with what is applied to each, and the nodes that need not run.
+    ``is_worth_it``: whether one of these would cost tasks.
+    """
+
+    boxes: list[tuple[int, Spread, Function | None]] = field(default_factory=list)
+    nodes: set[int] = field(default_factory=set)
+    is_worth_it: bool = False
+
+
+class _Spreader:
+    """``taken``: nodes that the host does, by index. ``added``: tensors."""
+
+    def __init__(self, graph: Graph, partition: Partition) -> None:
+        self.facts: GraphFacts = facts_of(graph)
+        self.taken: set[int] = set()
+        self.added: list[Tensor] = []
+        self.applied: dict[tuple[int, Function], Applied] = {}
+        self._graph, self._partition = graph, partition
+        self._members = frozenset(partition.nodes)
+        self._edges = frozenset((*partition.inputs, *partition.outputs))
+
+    @cached_property
+    def _chains(self) -> Mapping[int, Chain]:
+        return chains_of(self._graph, self._partition)
+
+    def inputs(self) -> dict[int, tuple[int, Spread]]:
+        """By the host's tensor: the last one of a chain of moves behind it."""
+        found: dict[int, tuple[int, Spread]] = {}
+        for tensor in self._partition.inputs:
+            if not _is_bytes(self._graph.tensor(tensor)):
+                continue
+            nodes: list[Node] = []
+            last, order = tensor, Order.same(self._graph.tensor(tensor).shape)
+            while (step := self._behind(last, order)) is not None:
+                node, order = step
+                nodes.append(node)
+                last = node.outputs[0]
+                spread = self._spread(last, _Seen(0, order))
+                if spread is None or all(is_free(self.facts, n) for n in nodes):
+                    continue
+                found[tensor] = last, spread
+                self.taken.update(n.index for n in nodes)
+        return found
+
+    def _behind(self, tensor: int, order: Order) -> tuple[Node, Order] | None:
+        """The only reader of ``tensor``, if it moves elements alone, and their order then."""
+        node, *others = self.facts.readers.get(tensor, ()) or (None,)
+        if node is None or others or node.index not in self._members:
+            return None
+        if tensor in self._partition.outputs or node.outputs[0] in self._partition.outputs:
+            return None
+        follow = self.facts.operator(node).order
+        behind = None if follow is None else follow(self._graph, node, order)
+        return None if behind is None else (node, behind)
+
+    def outputs(self) -> dict[int, tuple[tuple[int, Spread], ...]]:
+        """By the host's tensor: boxes that make it."""
+        found: dict[int, tuple[tuple[int, Spread], ...]] = {}
+        for tensor in self._partition.outputs:
+            given = self._graph.tensor(tensor)
+            if tensor in self._partition.inputs or not _is_bytes(given):
+                continue
+            if tensor in self.facts.readers and not self._is_left(tensor, ()):
+                continue
+            made = self._maker(tensor, _Seen(0, Order.same(given.shape)), None)
+            if made is None or not made.is_worth_it or len(made.boxes) > MOST_BOXES:
+                continue
+            if made.nodes & self.taken:
+                continue
+            self.taken |= made.nodes
+            found[tensor] = tuple(
+                (self._applied(tensor, source, function), spread)
+                for source, spread, function in made.boxes
+            )
+        return found
+
+    def _is_left(self, tensor: int, readers: Collection[int]) -> bool:
+        """Whether no other node of the partition than ``readers`` reads ``tensor``."""
+        found = {node.index for node in self.facts.readers.get(tensor, ())}
+        return not (found & self._members) - set(readers)
+
+    def _boxes(
+        self, tensor: int, seen: _Seen, function: Function | None, readers: Collection[int]
+    ) -> _Found | None:
+        """Boxes that make ``tensor``, which ``readers`` read; at last it is one itself."""
+        if tensor not in self._edges and self._is_left(tensor, readers):
+            made = self._maker(tensor, seen, function)
+            if made is not None and (made.is_worth_it or function is not None):
+                return made
+        spread = self._spread(tensor, seen)
+        maker = self.facts.makers.get(tensor)
+        if spread is None or maker is None or maker.index not in self._members:
+            return None
+        return _Found([(tensor, spread, function)])
+
+    def _maker(self, tensor: int, seen: _Seen, function: Function | None) -> _Found | None:
+        """Boxes of the operands of the node that makes ``tensor``; None: it does not only move."""
+        node = self.facts.makers.get(tensor)
+        if node is None or node.index not in self._members:
+            return None
+        operator = self.facts.operator(node)
+        if operator.order is not None:
+            found = self._reordered(node, seen, function)
+        elif operator.movement is Movement.JOIN:
+            found = self._joined(node, seen, function)
+        elif node.index in self._chains:
+            return self._function(self._chains[node.index], seen, function)
+        else:
+            return None
+        if found is not None:
+            found.nodes.add(node.index)
+        return found
+
+    def _reordered(self, node: Node, seen: _Seen, function: Function | None) -> _Found | None:
+        source = node.inputs[0]
+        shape = self._graph.tensor(source).shape
+        reorder = self.facts.operator(node).order
+        forth = None if reorder is None else reorder(self._graph, node, Order.same(shape))
+        back = None if forth is None else seen.order.back(forth)
+        if back is None:
+            return None
+        found = self._boxes(source, _Seen(seen.first, back), function, (node.index,))
+        if found is not None:
+            found.is_worth_it |= not is_free(self.facts, node)
+        return found
+
+    def _joined(self, node: Node, seen: _Seen, function: Function | None) -> _Found | None:
+        links = self.facts.links(node)
+        found = _Found(is_worth_it=not are_free(self._graph, links))
+        for link in links:
+            part = self._part(link, seen)
+            if part is None:
+                return None
+            table = part_requantized(self._graph, link)
+            given = function if table is None else _joined_to((node.index,), table, function)
+            made = self._boxes(link.part, part, given, (node.index,))
+            if made is None:
+                return None
+            found.boxes += made.boxes
+            found.nodes |= made.nodes
+            found.is_worth_it |= made.is_worth_it
+        return found
+
+    def _part(self, link: Link, seen: _Seen) -> _Seen | None:
+        """Where the elements of a part are, given those of the whole."""
+        part, whole = self._graph.tensor(link.part), self._graph.tensor(link.whole)
+        if link.steps != (1, 1):
+            return None
+        sizes, limits = four_dimensions(part.shape), four_dimensions(whole.shape)
+        ends = (begin + size for begin, size in zip(link.begin, sizes, strict=True))
+        if any(end > limit for end, limit in zip(ends, limits, strict=True)):
+            return None
+        return _cut(seen, limits, link.begin, sizes)
+
+    def _function(self, chain: Chain, seen: _Seen, behind: Function | None) -> _Found | None:
+        """Behind a function alone nothing is saved but by moves before it."""
+        results = {t for i in chain.nodes for t in self._graph.node(i).outputs}
+        results.remove(self._graph.node(chain.nodes[-1]).outputs[0])
+        if any(t in self._edges or not self._is_left(t, chain.nodes) for t in results):
+            return None
+        try:
+            table = table_of(self._graph, chain)
+        except UndefinedResultError:  # the nodes are refused where they are
+            return None
+        function = _joined_to(chain.nodes, table, behind)
+        found = self._boxes(chain.source, seen, function, chain.nodes)
+        if found is None or not (found.is_worth_it or behind is not None):
+            return None
+        found.nodes.update(chain.nodes)
+        return found
+
+    def _spread(self, tensor: int, seen: _Seen) -> Spread | None:
+        """None: its pixels and channels do not lie evenly apart there."""
+        shape = self._graph.tensor(tensor).shape
+        if len(shape) > RANK or not _is_bytes(self._graph.tensor(tensor)):
+            return None
+        strides = seen.order.strides(four_dimensions(shape))
+        return None if strides is None else Spread(seen.first, *strides)
+
+    def _applied(self, result: int, source: int, function: Function | None) -> int:
+        """The tensor that has what ``function`` makes of ``source``, as ``result`` is quantised."""
+        if function is None:
+            return source
+        key = source, function
+        if key not in self.applied:
+            shape = self._graph.tensor(source).shape
+            index = len(self._graph.tensors) + len(self.added)
+            # Of another name than the whole: it is a part.
+            name = f"{self._graph.tensor(result).name} of {self._graph.tensor(source).name}"
+            made = replace(self._graph.tensor(result), index=index, name=name, shape=shape)
+            self.added.append(replace(made, shape_signature=()))
+            self.applied[key] = Applied(function, source, index)
+        return self.applied[key].result
+
+
+def _joined_to(nodes: Sequence[int], table: bytes, behind: Function | None) -> Function:
+    return Function(tuple(nodes), table) if behind is None else behind.behind(nodes, table)
+
+
+def _cut(
+    seen: _Seen, limits: tuple[int, ...], begin: tuple[int, ...], sizes: tuple[int, ...]
+) -> _Seen | None:
+    """A box of what is seen as a tensor of ``limits``."""
+    strides = seen.order.strides(limits)
+    if strides is None:
+        return None
+    first = seen.first + sum(at * stride for at, stride in zip(begin, strides, strict=True))
+    return _Seen(first, Order.of(zip(sizes, strides, strict=True)))
+
+
+def _is_bytes(tensor: Tensor) -> bool:
+    return tensor.dtype in (DType.INT8, DType.UINT8)

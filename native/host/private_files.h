@@ -1,0 +1,15 @@
+// Whether somebody else may have written files that this process trusts: entries of the program
+// cache, what a board's features have shown.
+#pragma once
+
+#include <string>
+
+namespace rk3588 {
+
+// Throws std::runtime_error unless only this user and root can put, replace or rename files there.
+void check_private_folder(const std::string& folder);
+
+// The same unless only they can have written the file, which is open as `descriptor`.
+void check_private_file(int descriptor, const std::string& path);
+
+}  // namespace rk3588

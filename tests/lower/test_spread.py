@@ -1,0 +1,209 @@
+"""Moves at the edges of a partition, which the host's conversion does: every element where
+TensorFlow Lite puts it, and no task for them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from delegate.compile.compiler import CompileResult
+from delegate.conformance.builder.aliases import reshape, transpose
+from delegate.conformance.builder.functions import function
+from delegate.conformance.builder.options import concatenation
+from delegate.lower.order import Order
+from delegate.lower.task import Spread
+from delegate.model.graph import DType, Quantization
+from delegate.model.tflite_reader import read_graph
+from delegate.npu.program import parse
+from delegate.ops import OPERATORS
+from delegate.ops.operator import Lowering
+from tests.lower.test_aliases import SAME, TYPES, VIEW_OPS, Net, check, run
+
+SIGMOID = {
+    DType.INT8: Quantization((1 / 256,), (-128,)),
+    DType.UINT8: Quantization((1 / 256,), (0,)),
+}
+CHANNELS_FIRST = (0, 3, 1, 2)
+
+
+def moves(result: CompileResult) -> list[str]:
+    """Operators of layers that only move data."""
+    (compiled,) = result.partitions
+    return [layer.op for layer in compiled.layers if OPERATORS[layer.op].lowering is Lowering.ALIAS]
+
+
+def spreads(result: CompileResult) -> list[Spread | None]:
+    (compiled,) = result.partitions
+    return [binding.spread for binding in parse(compiled.program).outputs]
+
+
+def flat_head(net: Net, x: int) -> int:
+    """(1, C, H * W) of a map, as YOLO's heads make it."""
+    _, h, w, c = net.builder.spec(x).shape
+    return reshape(net.builder, transpose(net.builder, x, CHANNELS_FIRST), (1, c, h * w))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("channels", [1, 5, 16, 37, 80])
+def test_heads_of_yolo_take_no_task(channels: int, dtype: DType) -> None:
+    """Three maps, channels first, one behind the other, a function and a scale of it."""
+    parts = []
+    net = Net(dtype=dtype)
+    for h, w in ((9, 7), (5, 3), (1, 2)):
+        shape = (1, h, w, channels)
+        x = net.builder.input(net.name(), shape, dtype, SAME)
+        parts.append(flat_head(net, net.depthwise(x)))
+    joined = net.join(*parts, axis=2)
+    y = function(net.builder, "LOGISTIC", (joined,), SIGMOID[dtype])
+    result = check(net.model(y))
+    assert moves(result) == []
+    assert [s.first for s in spreads(result) if s is not None] == [0, 63, 78]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("channels", [2, 7, 24, 91])
+def test_heads_of_ssd_take_no_task(channels: int, dtype: DType) -> None:
+    """Anchors of a pixel become rows; all of them are one tensor."""
+    net = Net(dtype=dtype)
+    parts, rows = [], 0
+    for h, w, anchors in ((5, 3, 3), (3, 1, 6), (1, 1, 6)):
+        x = net.builder.input(net.name(), (1, h, w, 9), dtype, SAME)
+        y = net.conv(x, anchors * channels)
+        parts.append(reshape(net.builder, y, (1, h * w * anchors, channels)))
+        rows += h * w * anchors
+    joined = net.join(*parts, axis=1)
+    result = check(net.model(reshape(net.builder, joined, (rows, channels))))
+    assert moves(result) == []
+    assert len(spreads(result)) == 3
+
+
+def test_parts_of_several_scales_are_tables_of_each() -> None:
+    """uint8 alone may have them."""
+    net = Net(4, 5, 6, dtype=DType.UINT8)
+    parts = []
+    for scale in (0.05, 0.031):
+        y = net.depthwise(net.input())
+        y = function(net.builder, "QUANTIZE", (y,), Quantization((scale,), (9,)))
+        parts.append(reshape(net.builder, y, (1, 40, 3)))
+    joined = net.builder.tensor("joined", (1, 80, 3), DType.UINT8, SAME)
+    net.builder.operator("CONCATENATION", parts, (joined,), concatenation(1), version=2)
+    result = check(net.model(joined))
+    assert spreads(result) == [Spread(0, 0, 30, 6, 1), Spread(120, 0, 30, 6, 1)]
+
+
+@pytest.mark.parametrize("axis", [2, 3])
+def test_parts_side_by_side_take_no_task(axis: int) -> None:
+    """Whatever lanes they begin at, and rows of one between rows of the other."""
+    net = Net()
+    sizes = ((3, 19), (3, 37), (3, 2)) if axis == 3 else ((3, 21), (8, 21), (1, 21))
+    parts = []
+    for w, c in sizes:
+        x = net.builder.input(net.name(), (1, 5, w, c), DType.INT8, SAME)
+        parts.append(net.depthwise(x))
+    joined = net.join(*parts, axis=axis)
+    if axis == 2:  # which has to be the rows of something, or is none of ours
+        check(net.model(joined), refused=[(3, "parts_are_consecutive")])
+    else:
+        assert moves(check(net.model(joined))) == []
+
+
+def test_what_another_node_reads_stays_on_the_device() -> None:
+    net = Net(9, 7, 20)
+    y = flat_head(net, net.depthwise(net.input()))
+    result = check(net.model(y, net.add(y, y)))
+    assert moves(result) == ["RESHAPE"]
+
+
+def test_what_was_free_stays_free() -> None:
+    net = Net(9, 7, 20)
+    y = reshape(net.builder, net.depthwise(net.input()), (1, 63, 20))
+    assert spreads(check(net.model(y))) == [None]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(1, 3, 5, 7), (1, 20, 9, 11), (1, 17, 8, 16), (1, 33, 1, 40)])
+def test_inputs_with_channels_first_take_no_task(shape: tuple[int, ...], dtype: DType) -> None:
+    net = Net(dtype=dtype)
+    x = net.builder.input("x", shape, dtype, SAME)
+    y = net.depthwise(transpose(net.builder, x, (0, 2, 3, 1)))
+    assert moves(check(net.model(y))) == []
+
+
+def test_values_and_places_change_at_once() -> None:
+    """float32 at both edges, channels first."""
+    net = Net()
+    x = net.builder.input("x", (1, 6, 9, 5), DType.FLOAT32, None)
+    y = function(net.builder, "QUANTIZE", (x,), SAME, dtype=DType.INT8)
+    y = net.depthwise(transpose(net.builder, y, (0, 2, 3, 1)))
+    y = flat_head(net, y)
+    real = net.builder.tensor("real", net.builder.spec(y).shape, DType.FLOAT32, None)
+    net.builder.operator("DEQUANTIZE", (y,), (real,))
+    graph_of_floats_is_equal(net.model(real))
+
+
+def graph_of_floats_is_equal(model: bytes) -> None:
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-8, 8, (1, 6, 9, 5)).astype(np.float32)
+    ours, theirs = (run(model, [x], deny)[0] for deny in ("", "RESHAPE,TRANSPOSE"))
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_random_chains_at_the_end(data: st.DataObject) -> None:
+    """Any transposes and reshapes of maps around 8, 16 and 32 pixels and channels."""
+    sizes = st.sampled_from((1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 33))
+    net = Net(data.draw(sizes), data.draw(sizes), data.draw(sizes), dtype=data.draw(TYPED))
+    y = net.depthwise(net.input())
+    for _ in range(data.draw(st.integers(1, 3))):
+        shape = net.builder.spec(y).shape
+        if data.draw(st.booleans()):
+            y = transpose(net.builder, y, (0, *data.draw(st.permutations((1, 2, 3)))))
+        else:
+            divisors = [n for n in range(1, 50) if math.prod(shape) % n == 0]
+            inner = data.draw(st.sampled_from(divisors))
+            y = reshape(net.builder, y, (1, 1, math.prod(shape) // inner, inner))
+    model = net.model(y)
+    check_equal(model)
+
+
+TYPED = st.sampled_from(TYPES)
+
+
+def check_equal(model: bytes) -> None:
+    """As ``check``, whatever stays on the CPU."""
+    graph = read_graph(model)
+    source = graph.tensor(graph.inputs[0])
+    limits = np.iinfo(source.dtype.element.dtype)
+    rng = np.random.default_rng(5)
+    x = rng.integers(limits.min, limits.max + 1, source.shape).astype(limits.dtype)
+    ours, theirs = (run(model, [x], deny)[0] for deny in ("", ",".join(VIEW_OPS)))
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_places_of_operands_are_those_of_numpy(data: st.DataObject) -> None:
+    """``back`` of what a transpose does, after another one."""
+    shape = data.draw(st.lists(st.sampled_from((1, 2, 3, 4, 5, 7)), min_size=2, max_size=4))
+    axes, later = (data.draw(st.permutations(range(len(shape)))) for _ in range(2))
+    forth = Order.same(shape).transposed(shape, axes)
+    assert forth is not None
+    # Where the elements of the transposed tensor are in what the second one makes of it.
+    numbers = np.arange(math.prod(shape)).reshape([shape[a] for a in (axes[i] for i in later)])
+    seen = numbers.transpose(np.argsort(later))
+    undone = [int(axis) for axis in np.argsort(later)]
+    middle = Order.same(numbers.shape).transposed(numbers.shape, undone)
+    assert middle is not None
+    back = middle.back(forth)
+    assert back is not None
+    expected = seen.transpose(np.argsort(axes))
+    strides = back.strides(shape)
+    assert strides is not None
+    places = np.ix_(*(np.arange(n) * s for n, s in zip(shape, strides, strict=True)))
+    np.testing.assert_array_equal(sum(places), expected)
