@@ -30,6 +30,14 @@ REPORTED = (
     "window_of_columns:packed_rows",
     "element_wise_alone:32_lanes",
     "table:spikes",
+    "convolution:ties_up",
+    "ties_away:up",
+    "multiplier:ties_up",
+    "operand_conversion:ties_up",
+    "ew_truncation:ties_up",
+    "convolution:stale_registers",
+    "element_wise_alone:stale_registers",
+    "pooling:no_interrupt",
 )
 
 
