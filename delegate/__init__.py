@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from delegate.host.device_list import DeviceInfo
     from delegate.partition.supported import SupportedOperator
     from delegate.vision.class_ranking import Ranked
+    from delegate.vision.detection.objects import FoundObject
 
 __all__ = [
     "__version__",
     "classify",
     "compile_ahead_of_time",
     "compile_model",
+    "detect",
     "devices",
     "library_path",
     "load_delegate",
@@ -79,6 +81,34 @@ def classify(
     effective = Options.from_mapping(options)
     names = Path(labels) if labels is not None else None
     return classify_image(Path(image), Path(model), effective, labels=names, top=top).ranked
+
+
+def detect(
+    image: str | Path,
+    model: str | Path,
+    *,
+    labels: str | Path | None = None,
+    threshold: float = 0.25,
+    decoder: str | None = None,
+    **options: object,
+) -> tuple[FoundObject, ...]:
+    """The objects on a picture by a detector (SSD, YOLO, faces), through the delegate; best first.
+
+    ``labels``: a file with one line per class. ``threshold``: the least score. ``decoder``: how the
+    outputs are read, where the model does not tell (names: ``rk3588-delegate detect --help``).
+    Raises ModelError if the model is no detector or could be several, UsageError for a bad picture,
+    label file, decoder or option, DelegateError if no runtime is installed.
+    """
+    from pathlib import Path
+
+    from delegate.options import Options
+    from delegate.vision.detection.objects import detect_objects
+
+    effective = Options.from_mapping(options)
+    names = Path(labels) if labels is not None else None
+    return detect_objects(
+        Path(image), Path(model), effective, labels=names, threshold=threshold, decoder=decoder
+    )
 
 
 def compile_model(path: str | Path, **options: object) -> CompileResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from delegate.cli.command import (
 )
 from delegate.cli.detect_video import add_video_arguments, run_video
 from delegate.cli.detections import FORMATS, detection_list, save_picture
+from delegate.cli.files import write_file
 from delegate.cli.pictures import delegation_facts, picture_paths, warn_of_meaning
 from delegate.cli.table import format_pairs, format_table
 from delegate.errors import UsageError
@@ -22,6 +24,8 @@ from delegate.host.delegation import plural
 from delegate.progress import progress
 from delegate.vision.class_ranking import read_label_lines
 from delegate.vision.detection.boxes import Detections
+from delegate.vision.detection.candidate import Hints
+from delegate.vision.detection.coco_results import coco_results
 from delegate.vision.detection.detector import (
     DEFAULT_IOU,
     DEFAULT_LIMIT,
@@ -31,8 +35,9 @@ from delegate.vision.detection.detector import (
     detect,
 )
 from delegate.vision.detection.draw import draw, label_of
+from delegate.vision.detection.objects import check_labels
 from delegate.vision.detection.placement import Fit
-from delegate.vision.detection.recognise import DECODERS, Hints
+from delegate.vision.detection.recognise import DECODERS
 from delegate.vision.images import open_image
 
 
@@ -60,8 +65,7 @@ def add_decoder_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--anchors", type=anchors_from, metavar="WxH,...", default=(),
         help="anchors of cut YOLO heads, in pixels of the input, small objects first "
-        "(default: the published ones of YOLOv5, of Yolo-Fastest 1.1 on COCO, or, for one class, "
-        "of its person detector)",
+        "(default: those that were published with the decoder's models)",
     )  # fmt: skip
     group.add_argument(
         "--fit", choices=[fit.value for fit in Fit],
@@ -103,6 +107,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="draw the boxes: a file for one picture, a folder for several",
     )  # fmt: skip
     parser.add_argument(
+        "--coco", type=Path, metavar="FILE",
+        help="write COCO's results (JSON), with key points and masks",
+    )  # fmt: skip
+    parser.add_argument(
         "--threshold", type=share_of_one, default=DEFAULT_THRESHOLD, metavar="X",
         help=f"least score (default {DEFAULT_THRESHOLD})",
     )  # fmt: skip
@@ -118,12 +126,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_decoder_arguments(parser)
 
 
-def _check_labels(path: Path, labels: list[str], plan: DetectorPlan) -> None:
-    expected = plan.head.classes
-    if expected is not None and len(labels) != expected:
-        raise UsageError(f"{path}: {len(labels)} labels for {expected} classes")
-
-
 def _run(arguments: argparse.Namespace) -> int:
     if bool(arguments.images) == (arguments.video is not None):
         raise UsageError("detect needs pictures or a --video, one of the two")
@@ -133,9 +135,11 @@ def _run(arguments: argparse.Namespace) -> int:
     labels = read_label_lines(arguments.labels) if arguments.labels is not None else None
     plan = plan_from(arguments, len(labels) if labels is not None else None)
     if labels is not None:
-        _check_labels(arguments.labels, labels, plan)
+        check_labels(arguments.labels, labels, plan)
     thresholds = Thresholds(arguments.threshold, arguments.iou, arguments.limit)
     if arguments.video is not None:
+        if arguments.coco is not None:
+            raise UsageError("--coco is for pictures")
         return run_video(arguments, plan, options, labels, thresholds)
     paths = picture_paths(arguments.images)
     targets = _targets(arguments.output, paths)
@@ -150,13 +154,20 @@ def _run(arguments: argparse.Namespace) -> int:
                 save_picture(draw(image, found, labels), targets[number])
             results.append((path, image.size, found))
             bar.advance()
+    if arguments.coco is not None:
+        entries = [
+            entry
+            for path, (w, h), found in results
+            for entry in coco_results(found, path, h, w, plan.head.classes)
+        ]
+        write_file(arguments.coco, json.dumps(entries).encode())
     if arguments.json:
         documents = [_document(path, size, found, labels) for path, size, found in results]
         head = {"decoder": plan.head.name, **delegation_facts(model)}
         print_json({**(documents[0] if len(documents) == 1 else {}), "images": documents, **head})
     else:
         _print_tables(arguments.model, plan, model, results, labels)
-        for target in targets:
+        for target in [*targets, *([arguments.coco] if arguments.coco is not None else [])]:
             print(f"wrote {target}")
     warn_of_meaning(arguments.model, model, "boxes")
     return 0
@@ -229,10 +240,11 @@ def _print_tables(
 
 COMMAND = Command(
     name="detect",
-    summary="Find objects in pictures or videos (SSD and YOLO models) and draw them.",
+    summary="Find objects in pictures or videos (SSD, YOLO and face models) and draw them.",
     examples=(
         "detect street.jpg --model ssd_mobilenet_v1.tflite --labels coco_labels.txt",
         "detect street.jpg --model yolov8n.tflite --labels coco80.txt --output boxes.png",
+        "detect photographs/ --model yolov8n.tflite --output drawn/ --coco results.json",
         "detect photographs/ --model yolox_nano.tflite --threshold 0.4 --json",
         "detect --video street.mp4 --model yolov8n.tflite --output boxes.mp4",
         "detect --video 0 --model ssd_mobilenet_v1.tflite --every 5 --frames 100",

@@ -30,13 +30,17 @@ def save_picture(picture: Image, target: Path) -> None:
 
 
 def detection_list(found: Detections, labels: Sequence[str] | None) -> list[dict[str, Any]]:
-    """The JSON of detections, best first."""
+    """The JSON of detections, best first; "points" are [x, y, how sure], "outline" the corners of a
+    box that lies aslant.
+    """
     return [
         {
-            "class": int(index),
-            "label": label_of(int(index), labels),
-            "score": float(score),
-            "box": [float(v) for v in box],
+            "class": int(found.classes[i]),
+            "label": label_of(int(found.classes[i]), labels),
+            "score": float(found.scores[i]),
+            "box": [float(v) for v in found.boxes[i]],
+            **({} if found.points is None else {"points": found.points[i].tolist()}),
+            **({} if found.outlines is None else {"outline": found.outlines[i].tolist()}),
         }
-        for box, index, score in zip(found.boxes, found.classes, found.scores, strict=True)
+        for i in range(len(found))
     ]

@@ -13,6 +13,7 @@ from delegate.cli.command import (
     Command,
     options_from,
     print_json,
+    warn,
 )
 from delegate.cli.detect import add_decoder_arguments, plan_from
 from delegate.cli.table import format_pairs, format_table
@@ -21,9 +22,14 @@ from delegate.model.files import MAX_MODEL_BYTES, read_file
 from delegate.model.tensor_details import model_details
 from delegate.progress import progress
 from delegate.vision.class_ranking import BACKGROUND, class_count, read_label_lines
+from delegate.vision.detection.objects import check_labels
 from delegate.vision.evaluation.evaluator import Record, Spec
 from delegate.vision.evaluation.ground_truth import class_map, classes_of, objects_of
-from delegate.vision.evaluation.metrics import classification_metrics, detection_metrics
+from delegate.vision.evaluation.metrics import (
+    class_mismatch,
+    classification_metrics,
+    detection_metrics,
+)
 from delegate.vision.evaluation.state import StateFile
 from delegate.vision.evaluation.workers import run_here, run_in_processes, run_on_cluster
 from delegate.vision.images import find_images
@@ -107,6 +113,8 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         objects = objects_of(paths, arguments.truth)
         plan = plan_from(arguments, classes)
+        if labels is not None:
+            check_labels(arguments.labels, labels, plan)
     with StateFile(arguments.state, spec.fingerprint(), has_boxes=task == "detect") as state:
         left = [path for path in paths if path.name not in state.records]
         with progress("evaluating", len(paths)) as bar:
@@ -126,7 +134,20 @@ def _run(arguments: argparse.Namespace) -> int:
         print_json(document)
     else:
         _print_tables(document)
+    if task == "detect":
+        _warn_of_classes(class_mismatch(records, objects, class_map(labels, truth_labels)))
     return 0
+
+
+def _warn_of_classes(mismatch: tuple[int, int] | None) -> None:
+    if mismatch is None:
+        return
+    agreeing, lying = mismatch
+    warn(
+        f"of {lying} objects that a box lies on only {agreeing} have its class: model and truth "
+        "number their classes otherwise, and the precision above is not the model's; name the "
+        "model's with --labels and the truth's with --truth-labels"
+    )
 
 
 def _content(path: Path) -> bytes:

@@ -32,6 +32,7 @@ def _document(entry: Entry) -> dict[str, Any]:
     where = find(entry)
     return {
         "name": entry.name,
+        "task": entry.task,
         "file": entry.file,
         "bytes": entry.size_bytes,
         "sha256": entry.sha256,
@@ -58,10 +59,20 @@ def _run(arguments: argparse.Namespace) -> int:
         print_json({"models": documents})
     elif arguments.action == "list":
         rows = [
-            (d["name"], thousands(d["bytes"]), d["licence"], d["path"] or "not downloaded")
+            (
+                d["name"],
+                d["task"],
+                thousands(d["bytes"]),
+                d["licence"],
+                d["path"] or "not downloaded",
+            )
             for d in documents
         ]
-        print(format_table(("name", "bytes", "licence", "path"), rows, right=(1,), last="keep"))
+        print(
+            format_table(
+                ("name", "task", "bytes", "licence", "path"), rows, right=(2,), last="keep"
+            )
+        )
     else:
         print("\n\n".join(_text(document) for document in documents))
     return 0
@@ -71,6 +82,7 @@ def _text(document: dict[str, Any]) -> str:
     expected = document["expected"]
     pairs: list[tuple[str, object]] = [
         ("name", document["name"]),
+        ("task", document["task"]),
         ("file", document["file"]),
         ("bytes", thousands(document["bytes"])),
         ("sha256", document["sha256"]),

@@ -253,9 +253,9 @@ class Bench:
         kernels = np.eye(channels, dtype=np.int64).reshape(channels, 1, 1, channels)
         self.conv(x, kernels, whole(result), bs, out, bn=bn, ew=ew, table=table)
 
-    def plain(self) -> None:
+    def plain(self, seed: int = 1) -> None:
         """A convolution without anything else: what others leave behind."""
-        x = self.values(16, 4, 4, seed=1)
+        x = self.values(16, 4, 4, seed=seed)
         kernels = small_kernels(32, 1, 1, 16)
         sums = arithmetic.dense(x, kernels)
         self.conv(x, kernels, whole(arithmetic.int8(sums)))

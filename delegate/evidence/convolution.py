@@ -17,12 +17,18 @@ _PAD: Final = -9
 
 
 def _convolution(b: Bench) -> None:
-    """Two groups of input channels, two groups of kernels, a border, H != W, every input value."""
+    """Two groups of input channels, two groups of kernels, a border, H != W, every input value;
+    OUT_CVT with a scale of 15 bits, ties to even, and an offset.
+    """
     x, kernels = b.values(48, 4, 5), small_kernels(64, 2, 3, 48)
     bias = np.arange(64) * 29 - 900
     sums = dense(padded(x, 1, 1, 0, 1, _PAD), kernels) + bias.reshape(-1, 1, 1)
     result = whole(int8(half_even(sums, 2)))
     b.conv(x, kernels, result, out=_QUARTER, bias=bias, pads=(1, 1, _PAD))
+    for scale, shift, offset in ((16_385, 16, -7), (24_576, 17, 5)):
+        result = whole(int8(half_even(sums * scale, shift) + offset))
+        out = OutConvert(scale, shift, offset)
+        b.conv(x, kernels, result, out=out, bias=bias, pads=(1, 1, _PAD))
 
 
 def _summand(b: Bench) -> None:

@@ -40,12 +40,16 @@ def _two(b: Bench) -> tuple[Whole, Whole]:
 
 
 def _alone(b: Bench) -> None:
-    """Copies of one and of three surfaces; what lies behind the result stays."""
+    """Copies of one and of three surfaces; what lies behind the result stays. A convolution behind
+    them, of the same sizes as the one before, takes nothing from that one.
+    """
+    b.plain(seed=1)
     for channels in (16, 48):
         x, behind = b.values(channels, 4, 6), b.values(32, 4, 6, seed=3)
         front, back = b.room(cube(x)), b.room(cube(behind))
         b.map(behind, behind, target=back)
         b.map(x, x, target=front)
+    b.plain(seed=2)
 
 
 def _conversion(b: Bench) -> None:
@@ -110,9 +114,9 @@ def _register_operand(b: Bench) -> None:
 
 
 def _truncation(b: Bench) -> None:
-    """The shift and a second one by OUT_CVT: two roundings, ties in both."""
+    """The shift and a second one by OUT_CVT: two roundings, ties in both; and the shift alone."""
     x, e = _two(b)
-    for shift in (1, 5):
+    for shift in (1, 5, 9):
         ew = replace(_operand(b, e), operation=EwOperation.MULTIPLY, truncate=shift)
         product = half_even(x * e, shift)
         b.map(x, int8(half_even(product, 9 - shift)), OutConvert(1, 9 - shift, 0), ew=ew)

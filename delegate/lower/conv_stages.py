@@ -119,6 +119,7 @@ def choose_requantization(
         output_zero_point=conv.output_zero_point,
         is_in_parts=is_in_parts,
         rounds_in_bn=conv.chip.has(*_TWO_ROUNDINGS),
+        has_ties_away=conv.chip.has("ties_away"),
     ).pipeline
     return pipeline, _hardware_bias(conv, sums) + pipeline.bs.add
 
@@ -140,13 +141,18 @@ def requantizing_stages(
     """The stages of ``pipeline``. ``bs_operands``: what BS adds, and multiplies with per
     channel. ``other``: the tensor that EW takes.
     """
-    out = pipeline.out
     return (
         _bs_stage(conv, pipeline, bs_operands),
         _bn_stage(pipeline, cube_channels, constants),
         None if pipeline.ew is None else _ew_stage(pipeline.ew, cube_channels, constants, other),
-        OutConvert(scale=out.scale, shift=out.shift, offset=out.offset, ties_away=True),
+        out_convert(pipeline),
     )
+
+
+def out_convert(pipeline: Pipeline) -> OutConvert:
+    """The last stage of ``pipeline``."""
+    out = pipeline.out
+    return OutConvert(out.scale, out.shift, out.offset, ties_away=out.ties_away)
 
 
 def _ew_stage(

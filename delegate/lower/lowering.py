@@ -29,6 +29,7 @@ from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph
 
 _FUSING = (
+    "ties_away",
     "ew_addition_behind_convolution",
     "table_behind_convolution",
     "sum_behind_table",

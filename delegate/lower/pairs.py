@@ -114,7 +114,7 @@ def _stages(other: Operand, pipeline: Pipeline) -> tuple[BsStage, BnStage, EwSta
             relu=ew.relu,
             relux_max=ew.relux,
         ),
-        OutConvert(scale=out.scale, shift=out.shift, offset=out.offset, ties_away=not is_bypassed),
+        OutConvert(out.scale, out.shift, out.offset, ties_away=out.ties_away and not is_bypassed),
     )
 
 

@@ -138,7 +138,10 @@ def moving_tasks(
     operands = constants.add(pack_bias(bias, operand_channels(conv)))
     bs = BsStage(alu=Source.MEMORY, operands=operands)
     bn = BnStage(relu=is_clamped, relux_max=high - low if high < INT8_MAX else None)
-    plain = OutConvert(scale=1, shift=0, offset=low if is_clamped else 0, ties_away=True)
+    # Nothing is rounded; the bit is what every convolution has.
+    plain = OutConvert(
+        scale=1, shift=0, offset=low if is_clamped else 0, ties_away=chip.has("ties_away")
+    )
     return tile_tasks(conv, (bs, bn, None, out or plain), constants)
 
 

@@ -33,7 +33,7 @@ def plan(planning: Planning, operation: Operation) -> WindowSumsPlan:
     windows = pooling.pooling_of(graph, node)
     stages: dict[int, tuple[int, Pipeline]] = {}
     for count in sorted(counts(windows)):
-        found = average(AverageTarget(count, offset, clamp))
+        found = average(AverageTarget(count, offset, clamp), planning.chip.has("ties_away"))
         if found is None:
             problem = f"no setting is, of {count} values between {clamp[0]} and {clamp[1]}"
             raise LoweringError(node.index, AVERAGE_IS_EQUAL, problem)

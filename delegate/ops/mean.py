@@ -26,7 +26,8 @@ def plan(planning: Planning, operation: Operation) -> WindowSumsPlan:
     count = height * width
     zero_points = source.zero_point, target.zero_point
     wanted = mean_target(count, (source.scale, target.scale), zero_points)
-    pipeline = requantize_mean(operation.node.index, wanted)
+    has_ties_away = planning.chip.has("ties_away")
+    pipeline = requantize_mean(operation.node.index, wanted, has_ties_away=has_ties_away)
     stages = {count: (-source.zero_point * count, pipeline)}
     sums = WindowSums(planning.chip, operation.node, reductions.pooled_image(source.view), stages)
     return WindowSumsPlan(planning, operation, sums)

@@ -46,6 +46,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
             _factor(graph, node),
             (main.zero_point, other.zero_point, target.zero_point),
             activation_range(options.activation, target.scale, target.zero_point),
+            has_ties_away=planning.chip.has("ties_away"),
         ).pipeline
 
     return PairPlan(planning, operation, requantize)

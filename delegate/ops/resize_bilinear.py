@@ -12,8 +12,11 @@ import numpy.typing as npt
 
 from delegate.chip.limits import surfaces_of
 from delegate.lower.constants import ConstantPool
+from delegate.lower.conv_stages import out_convert
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.numerics.last_rounding import last_roundings
+from delegate.lower.numerics.pipeline import OutCvt, Pipeline
 from delegate.lower.operation import Memory, Operation, Planning, image_by_image, layer_of
 from delegate.lower.padding import Mirror, Side
 from delegate.lower.selection import (
@@ -23,7 +26,7 @@ from delegate.lower.selection import (
     moving_tasks,
     surfaces_written,
 )
-from delegate.lower.task import Layer, OutConvert, Ref, Task
+from delegate.lower.task import Layer, Ref, Task
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
@@ -177,11 +180,14 @@ class BilinearPlan:
         # The kernels round halves away from zero; of uint8, which have no negative values.
         offset = self.planning.graph.tensor(self.operation.result).dtype.element.offset
         shift = (QUARTERS * QUARTERS).bit_length() - 1
+        # The sums are below 2^14: the first way is equal.
+        whole = Pipeline(out=OutCvt(1, shift, -offset))
+        last = next(last_roundings(whole, has_ties_away=chip.has("ties_away")))
         yield from moving_tasks(
             *(chip, node, source, target, weights, selection, constants),
             is_depthwise=depthwise,
             summands=np.full(channels, offset << shift, np.int64),
-            out=OutConvert(scale=1, shift=shift, offset=-offset, ties_away=True),
+            out=out_convert(last),
         )
 
 

@@ -62,12 +62,16 @@ class Entry:
     """One file of the manifest."""
 
     name: str
+    task: str
+    """"classify", "detect", "segment", "pose" or "face"; "data" of labels and pictures."""
     file: str
     sha256: str
     size_bytes: int
     licence: str
     sources: tuple[Source, ...]
     expected: Expected | None = None
+    decoder: str | None = None
+    """Of a detector whose outputs alone do not tell how they are read."""
 
 
 def _entry(fields: dict[str, Any]) -> Entry:
@@ -100,6 +104,12 @@ def is_intact(path: Path, entry: Entry) -> bool:
     except DelegateError:
         return False
     return hashlib.sha256(content).hexdigest() == entry.sha256
+
+
+def known_decoder(path: Path) -> str | None:
+    """The decoder of a detector of the manifest, recognised by its content; None: no such file."""
+    entries = [entry for entry in read_manifest().values() if entry.decoder is not None]
+    return next((entry.decoder for entry in entries if is_intact(path, entry)), None)
 
 
 def find(entry: Entry, shared: Path = SHARED) -> Path | None:

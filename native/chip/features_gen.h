@@ -258,7 +258,7 @@ inline constexpr std::array kFeatures = {
     Feature{"sum_behind_table", "numerics=fast makes tasks of their own of functions", 1, 169, 3},
     Feature{"table_elsewhere", "one function per load, or none in a convolution's own task", 1, 172, 2},
     Feature{"kept_table", "every task loads its tables", 3, 174, 1},
-    Feature{"ties_away", "nodes that use it stay on the CPU", 2, 175, 1},
+    Feature{"ties_away", "a scale that is larger by 2^-14 moves ties: equal, or within one step", 2, 175, 1},
     Feature{"sums_written", "convolutions of too many input channels stay on the CPU", 2, 176, 1},
     Feature{"results_as_summands", "convolutions of too many input channels stay on the CPU", 0, 177, 2},
     Feature{"gap_between_rows", "nodes that use it stay on the CPU", 3, 179, 1},

@@ -136,4 +136,11 @@ RknpuCores::Verdict RknpuCores::release(int core, int number) {
   return verdict;
 }
 
+void RknpuCores::finish_rest() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (is_resting_ && monotonic_ns() < rest_until_ns_) {
+    changed_.wait_until(lock, at(rest_until_ns_));
+  }
+}
+
 }  // namespace rk3588

@@ -49,6 +49,8 @@ class RknpuCores {
   int acquire(const RknpuCoreChoice& choice, uint32_t timeout_ms);
   // `number`: errno of the job's SUBMIT, 0 for success.
   Verdict release(int core, int number);
+  // Returns when the rest after a reset is over; at once where there was none.
+  void finish_rest();
 
  private:
   struct Job {

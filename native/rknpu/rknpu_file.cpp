@@ -11,6 +11,7 @@
 #include <mutex>
 #include <system_error>
 #include <tuple>
+#include <utility>
 
 #include "host/devices.h"
 #include "rknpu/rknpu_sync_check.h"
@@ -44,19 +45,35 @@ DeviceKey device_key(const std::string& node) {
 
 }  // namespace
 
-std::shared_ptr<RknpuFile> RknpuFile::open(const std::string& node) {
+// What the process knows of its devices. A device is opened and closed with the lock held.
+struct RknpuFile::Opened {
   struct Known {
     std::weak_ptr<RknpuFile> file;
     bool is_checked = false;
     bool is_cached = true;
   };
-  static std::mutex mutex;
-  static std::map<DeviceKey, Known> devices;
-  const std::lock_guard<std::mutex> lock(mutex);
-  Known& known = devices[device_key(node)];
+  std::recursive_mutex mutex;
+  std::map<DeviceKey, Known> devices;
+};
+
+std::shared_ptr<RknpuFile> RknpuFile::open(const std::string& node) {
+  // A program that exits with a device open.
+  struct RestAtExit {
+    std::shared_ptr<Opened> opened;
+    ~RestAtExit() {
+      for (const auto& [key, known] : opened->devices) {
+        if (std::get<pid_t>(key) != getpid()) continue;
+        if (const auto file = known.file.lock()) file->cores.finish_rest();
+      }
+    }
+  };
+  static const RestAtExit at_exit{std::make_shared<Opened>()};
+  const std::shared_ptr<Opened>& opened = at_exit.opened;
+  const std::lock_guard<std::recursive_mutex> lock(opened->mutex);
+  Opened::Known& known = opened->devices[device_key(node)];
   std::shared_ptr<RknpuFile> file = known.file.lock();
   if (file != nullptr) return file;
-  file = std::shared_ptr<RknpuFile>(new RknpuFile(node));  // NOLINT
+  file = std::shared_ptr<RknpuFile>(new RknpuFile(node, opened));  // NOLINT
   if (!known.is_checked) {
     known.is_cached = synchronises_all(file);
     known.is_checked = true;
@@ -66,8 +83,8 @@ std::shared_ptr<RknpuFile> RknpuFile::open(const std::string& node) {
   return file;
 }
 
-RknpuFile::RknpuFile(const std::string& node)
-    : file(node), version(file.version()), cores(rknpu_rest_ns()) {
+RknpuFile::RknpuFile(const std::string& node, std::shared_ptr<Opened> opened)
+    : opened_(std::move(opened)), file(node), version(file.version()), cores(rknpu_rest_ns()) {
   if (version.name != kRknpuDriver) {
     throw DeviceError(node + ": its driver is " + version.text() +
                       ", not rknpu; choose another node or device=auto");
@@ -88,6 +105,11 @@ RknpuFile::RknpuFile(const std::string& node)
 }
 
 RknpuFile::~RknpuFile() {
+  // In a forked child another thread may have had the lock.
+  if (file.is_mine()) {
+    closing_ = std::unique_lock<std::recursive_mutex>(opened_->mutex);
+    cores.finish_rest();
+  }
   if (device_folder_ >= 0) close(device_folder_);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "host/device.h"
@@ -12,8 +13,14 @@
 namespace rk3588 {
 
 // Shared by all streams of the process. Vendor kernels crash when two processes drive the NPU at
-// once, so a process holds a lock on the device while it has it open.
+// once, so a process holds a lock on the device while it has it open: after a reset until the NPU
+// has rested, because the next process knows of no reset.
 class RknpuFile {
+  struct Opened;
+  // Destroyed last.
+  std::shared_ptr<Opened> opened_;
+  std::unique_lock<std::recursive_mutex> closing_;
+
  public:
   // The process's file of the device behind `node`, whichever of its nodes opened it. Throws
   // DeviceError: another driver, a version out of range, another process that holds the device.
@@ -35,7 +42,7 @@ class RknpuFile {
   uint32_t memory_flags(bool is_table) const;
 
  private:
-  explicit RknpuFile(const std::string& node);
+  RknpuFile(const std::string& node, std::shared_ptr<Opened> opened);
   void lock(int descriptor) const;
 
   bool is_cached_ = true;

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "chip/registers_gen.h"
+#include "sim/pc.h"
 
 namespace rk3588::sim {
 namespace {
@@ -26,6 +27,14 @@ constexpr Name kNames[] = {
     {"input_sums:ignored", Deviation::kNoInputSums},
     {"window_of_columns:packed_rows", Deviation::kPackedRows},
     {"element_wise_alone:32_lanes", Deviation::kWideWrites},
+    {"convolution:ties_up", Deviation::kTiesUp},
+    {"ties_away:up", Deviation::kTiesAwayUp},
+    {"multiplier:ties_up", Deviation::kMultiplierUp},
+    {"operand_conversion:ties_up", Deviation::kConversionUp},
+    {"ew_truncation:ties_up", Deviation::kTruncationUp},
+    {"convolution:stale_registers", Deviation::kStaleBehindConv},
+    {"element_wise_alone:stale_registers", Deviation::kStaleBehindAlone},
+    {"pooling:no_interrupt", Deviation::kNoPoolingInterrupt},
 };
 
 constexpr int32_t kSpike = 128;   // units of an entry, as reported
@@ -90,6 +99,10 @@ uint32_t word_of(const RegisterFile& registers, uint32_t enable_mask,
   return 0;
 }
 
+void round_up(const Deviations& deviations, Deviation wanted, bool is_on, bool* ties_up) {
+  if (is_on && has(deviations, wanted)) *ties_up = true;
+}
+
 }  // namespace
 
 DeviationScratch::DeviationScratch() {
@@ -122,6 +135,23 @@ Deviations parse_deviations(const std::string& list) {
     (way.empty() ? found.absent : found.hanging).set(feature - kFeatures.begin());
   }
   return found;
+}
+
+bool ends_pooling(const Deviations& deviations) {
+  return !has(deviations, Deviation::kNoPoolingInterrupt);
+}
+
+// The groups of CNA and CORE are out of step: that of the convolution before is taken.
+RegisterFile running_registers(const Deviations& deviations, const RegisterFile& registers,
+                               uint32_t enable_mask, std::optional<bool> was_conv) {
+  RegisterFile found = registers;
+  const auto deviation =
+      was_conv.value_or(true) ? Deviation::kStaleBehindConv : Deviation::kStaleBehindAlone;
+  if (!was_conv || (enable_mask & kEnableCna) == 0 || !has(deviations, deviation)) return found;
+  for (const Block block : {Block::kCna, Block::kCore}) found.advance(block);
+  // Nothing ran in it: there is nothing stale.
+  const bool is_empty = !found.current(Block::kCna).is_written(regs::cna::conv_con1::kOffset);
+  return is_empty ? registers : found;
 }
 
 FeatureSet features_of_task(const RegisterFile& registers, uint32_t enable_mask,
@@ -187,6 +217,12 @@ void deviate(const Deviations& deviations, bool is_kicked, DeviationScratch* scr
     dpu.ew.truncate_negative = 0;
   }
   if (has(deviations, Deviation::kTiesToEven)) dpu.out.half_away = false;
+  round_up(deviations, Deviation::kTiesUp, !dpu.out.half_away, &dpu.out.ties_up);
+  round_up(deviations, Deviation::kTiesAwayUp, dpu.out.half_away, &dpu.out.ties_up);
+  round_up(deviations, Deviation::kMultiplierUp, dpu.bs.mul != Operand::kOff, &dpu.bs.ties_up);
+  round_up(deviations, Deviation::kMultiplierUp, dpu.bn.mul != Operand::kOff, &dpu.bn.ties_up);
+  round_up(deviations, Deviation::kConversionUp, dpu.ew.convert, &dpu.ew.converts_ties_up);
+  round_up(deviations, Deviation::kTruncationUp, dpu.ew.truncate != 0, &dpu.ew.ties_up);
   if (has(deviations, Deviation::kNoInputSums)) dpu.ow = Operand::kOff;
   if (has(deviations, Deviation::kPackedRows) && plan->is_conv) {
     FeatureCube& feature = plan->cna.feature;

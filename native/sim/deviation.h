@@ -2,6 +2,7 @@
 // plays such a chip, for tests of what must notice it. Never used for results.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,16 +13,24 @@
 namespace rk3588::sim {
 
 enum class Deviation {
-  kTableSpikes,      // 128 too much near 0 and in runs of equal entries
-  kTableLost,        // a kick clears the tables
-  kWeightsLost,      // a kick clears the weights in CBUF
-  kNoBnMultiplier,   // BN's multipliers in memory count as 1
-  kNarrowEwOperand,  // of an operand of 16 bits per channel EW reads the low byte
-  kNoEwTruncation,   // EW's shift of products is ignored
-  kTiesToEven,       // OUT_CVT rounds all ties to even
-  kNoInputSums,      // the sum of inputs is not added
-  kPackedRows,       // the rows of a window of columns are read as if they followed each other
-  kWideWrites,       // tasks without a convolution write surfaces in pairs
+  kTableSpikes,         // 128 too much near 0 and in runs of equal entries
+  kTableLost,           // a kick clears the tables
+  kWeightsLost,         // a kick clears the weights in CBUF
+  kNoBnMultiplier,      // BN's multipliers in memory count as 1
+  kNarrowEwOperand,     // of an operand of 16 bits per channel EW reads the low byte
+  kNoEwTruncation,      // EW's shift of products is ignored
+  kTiesToEven,          // OUT_CVT rounds all ties to even
+  kNoInputSums,         // the sum of inputs is not added
+  kPackedRows,          // the rows of a window of columns are read as if they followed each other
+  kWideWrites,          // tasks without a convolution write surfaces in pairs
+  kTiesUp,              // OUT_CVT rounds ties up instead of to even
+  kTiesAwayUp,          // OUT_CVT rounds ties up instead of away from zero
+  kMultiplierUp,        // BS and BN round ties up
+  kConversionUp,        // EW rounds ties of its operand up
+  kTruncationUp,        // EW rounds ties of its product up
+  kStaleBehindConv,     // a convolution behind another runs with the registers of that one
+  kStaleBehindAlone,    // behind a task without one, with those of the convolution before it
+  kNoPoolingInterrupt,  // the PPU's interrupt never arrives
 };
 
 // What is wrong with a chip. Of any feature (docs/features.md): tasks that use it write zeros, or
@@ -37,9 +46,17 @@ struct Deviations {
 // deviates in a way that was reported. Throws std::invalid_argument that names what is known.
 Deviations parse_deviations(const std::string& list);
 
+// Whether pooling tasks end.
+bool ends_pooling(const Deviations& deviations);
+
+// The registers that a task runs with. `was_conv`: of the task before, if there was one.
+RegisterFile running_registers(const Deviations& deviations, const RegisterFile& registers,
+                               uint32_t enable_mask, std::optional<bool> was_conv);
+
 // What tasks of a run leave behind that says which features the next ones use.
 struct FeatureTrace {
   int task = 0;
+  std::optional<bool> was_conv;  // the task before
   bool loads_tables = false;
   FeatureSet loader;                    // of the last task that loaded tables
   int behind_load = -1;                 // the task behind the last load of tables

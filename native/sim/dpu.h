@@ -26,6 +26,7 @@ struct XStage {
   bool relu = false;
   bool relux = false;
   int32_t relux_max = 0;
+  bool ties_up = false;  // of a worse chip (deviation.h), as in the stages below
   bool is_off() const { return alu == Operand::kOff && mul == Operand::kOff && !relu; }
 };
 
@@ -37,12 +38,14 @@ struct EwStage {
   uint32_t operand_bytes = 1;  // of one channel in memory
   bool convert = false;        // e' = (e + offset) * scale >> shift
   bool convert_half_away = false;
+  bool converts_ties_up = false;
   int32_t offset = 0;
   int16_t scale = 1;
   uint32_t shift = 0;
   bool mul_prelu = false;
   uint32_t truncate = 0;            // shift of the product, for products >= 0
   uint32_t truncate_negative = 0;   // for products < 0
+  bool ties_up = false;             // of the product's shift
   std::array<int32_t, 8> values{};  // register operands, by channel % 8
   bool relu = false;
   bool relux = false;
@@ -53,6 +56,7 @@ struct OutStage {
   int16_t scale = 1;
   uint32_t shift = 0;
   bool half_away = false;
+  bool ties_up = false;
   int32_t offset = 0;
   uint32_t minus_exp = 0;  // floating point results are divided by 2^minus_exp
 };
@@ -91,6 +95,10 @@ struct DpuConfig {
   uint64_t line_pitch = 0;
   uint32_t surfaces_per_group = 1;
 
+  // Only the literal stages can.
+  bool rounds_ties_up() const {
+    return bs.ties_up || bn.ties_up || ew.ties_up || ew.converts_ties_up || out.ties_up;
+  }
   uint32_t surfaces() const { return channels / lanes; }
   bool computes_in_float() const { return is_float(proc); }
   // True if the vectorised stages can do all of it.

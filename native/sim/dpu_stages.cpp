@@ -15,8 +15,9 @@ int32_t relu(int32_t value, bool enabled, bool limited, int32_t limit) {
 
 // The shift depends on the sign of the product (observed), which is the sign of the value for the
 // positive multipliers that compilers use.
-int32_t shift_by_sign(int64_t product, uint32_t shift, uint32_t shift_negative) {
-  return saturate32(shift_half_even(product, product < 0 ? shift_negative : shift));
+int32_t shift_by_sign(int64_t product, uint32_t shift, uint32_t shift_negative, bool ties_up) {
+  const Ties ties = ties_up ? Ties::kUp : Ties::kEven;
+  return saturate32(shift_rounded(product, product < 0 ? shift_negative : shift, ties));
 }
 
 int64_t summand(const XStage& stage, int32_t alu) {
@@ -43,7 +44,8 @@ int32_t run_bs_stage(const XStage& stage, int32_t value, const ChannelOperands& 
   // PReLU: values >= 0 pass unchanged, neither multiplied nor shifted (assumed: shifts are 0 in
   // known programs).
   if (stage.mul != Operand::kOff && !(stage.mul_prelu && x >= 0)) {
-    x = shift_by_sign(int64_t{x} * operands.bs_mul, stage.shift, stage.shift_negative);
+    x = shift_by_sign(int64_t{x} * operands.bs_mul, stage.shift, stage.shift_negative,
+                      stage.ties_up);
   }
   return relu(x, stage.relu, stage.relux, stage.relux_max);
 }
@@ -54,7 +56,8 @@ int32_t run_bn_stage(const XStage& stage, int32_t value, const ChannelOperands& 
   if (stage.mul == Operand::kOff) {
     x = saturate32(value + sum);
   } else if (!(stage.mul_prelu && value >= 0)) {
-    x = shift_by_sign(int64_t{value} * operands.bn_mul + sum, stage.shift, stage.shift_negative);
+    x = shift_by_sign(int64_t{value} * operands.bn_mul + sum, stage.shift, stage.shift_negative,
+                      stage.ties_up);
   }
   return relu(x, stage.relu, stage.relux, stage.relux_max);
 }
@@ -62,6 +65,7 @@ int32_t run_bn_stage(const XStage& stage, int32_t value, const ChannelOperands& 
 int32_t convert_ew_operand(const EwStage& stage, int32_t operand) {
   if (!stage.convert) return operand;
   const int64_t product = (int64_t{operand} + stage.offset) * stage.scale;
+  if (stage.converts_ties_up) return saturate32(shift_half_up(product, stage.shift));
   return saturate32(shift_rounded(product, stage.shift, stage.convert_half_away));
 }
 
@@ -85,7 +89,7 @@ int32_t run_ew_stage(const EwStage& stage, int32_t value, int32_t operand) {
       break;
     case EwOperation::kMul:
       if (!(stage.mul_prelu && value >= 0)) {
-        value = shift_by_sign(x * e, stage.truncate, stage.truncate_negative);
+        value = shift_by_sign(x * e, stage.truncate, stage.truncate_negative, stage.ties_up);
       }
       break;
   }
@@ -94,6 +98,7 @@ int32_t run_ew_stage(const EwStage& stage, int32_t value, int32_t operand) {
 
 int64_t scale_output(const OutStage& stage, int32_t value) {
   const int64_t product = int64_t{value} * stage.scale;
+  if (stage.ties_up) return shift_half_up(product, stage.shift) + stage.offset;
   return shift_rounded(product, stage.shift, stage.half_away) + stage.offset;
 }
 

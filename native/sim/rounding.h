@@ -25,8 +25,28 @@ inline int64_t shift_half_away(int64_t value, uint32_t shift) {
   return value < 0 ? -rounded : rounded;
 }
 
+// The same, ties up: no stage is known to do so, but chips were reported to.
+inline int64_t shift_half_up(int64_t value, uint32_t shift) {
+  if (shift == 0) return value;
+  if (shift > 62) return 0;
+  return (value + (int64_t{1} << (shift - 1))) >> shift;
+}
+
+enum class Ties { kEven, kAway, kUp };
+
+inline int64_t shift_rounded(int64_t value, uint32_t shift, Ties ties) {
+  switch (ties) {
+    case Ties::kAway:
+      return shift_half_away(value, shift);
+    case Ties::kUp:
+      return shift_half_up(value, shift);
+    default:
+      return shift_half_even(value, shift);
+  }
+}
+
 inline int64_t shift_rounded(int64_t value, uint32_t shift, bool half_away) {
-  return half_away ? shift_half_away(value, shift) : shift_half_even(value, shift);
+  return shift_rounded(value, shift, half_away ? Ties::kAway : Ties::kEven);
 }
 
 inline int32_t saturate32(int64_t value) {

@@ -106,7 +106,13 @@ struct Simulator::Impl {
     if (is_pooling(end.enable_mask, where)) {
       run_pooling_task(run, end.enable_mask, where);
     } else {
-      TaskPlan plan = plan_task(end.enable_mask, run.registers, run.tables, run.memory, run.cbuf,
+      std::optional<RegisterFile> stale;
+      if (!deviations.empty()) {
+        stale =
+            running_registers(deviations, run.registers, end.enable_mask, run.features.was_conv);
+      }
+      const RegisterFile& registers = stale ? *stale : run.registers;
+      TaskPlan plan = plan_task(end.enable_mask, registers, run.tables, run.memory, run.cbuf,
                                 settings.chip, where);
       note(run, where, [&] { return count_task(plan, end.enable_mask, settings.chip); });
       note_access(run, [&] { return access_of(plan); });
@@ -122,7 +128,7 @@ struct Simulator::Impl {
       }
       if (settings.dry_run) {
         // All checks are done.
-      } else if (settings.plain) {
+      } else if (settings.plain || plan.dpu.rounds_ties_up()) {
         run_elements(plan, nullptr);
       } else {
         fast.run(plan);
@@ -155,6 +161,7 @@ struct Simulator::Impl {
     if ((used & deviations.hanging).any()) {
       raise(fault::kNeverCompletes, where, "PC.INTERRUPT_MASK", "this chip never ends such a task");
     }
+    trace.was_conv = plan.is_conv;
     trace.written.insert(trace.written.end(), plan.writes.begin(), plan.writes.end());
     return used;
   }
@@ -195,6 +202,10 @@ struct Simulator::Impl {
   }
 
   void run_pooling_task(Run& run, uint32_t enable_mask, const Position& where) {
+    if (!ends_pooling(deviations)) {
+      raise(fault::kNeverCompletes, where, "PC.INTERRUPT_MASK",
+            "this chip's PPU raises no interrupt");
+    }
     const BlockView ppu(run.registers.current(Block::kPpu), Block::kPpu, where);
     const BlockView rdma(run.registers.current(Block::kPpuRdma), Block::kPpuRdma, where);
     const PoolingConfig config = decode_pooling(ppu, rdma);

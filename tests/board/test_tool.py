@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.board import cycles, kernel
+from tools.board import answers, cycles, kernel
 from tools.board.__main__ import judge
 from tools.board.expected import unlike
 from tools.board.machine import Patience
@@ -128,3 +128,26 @@ def test_a_machine_that_is_always_late_is_given_up(monkeypatch):
 
     with pytest.raises(AssertionError, match="too often"):
         cycles.until(20, late)
+
+
+REAL = """# create
+create 1: ok
+create 2147483648: ENOMEM
+create 1: again
+"""
+
+
+@pytest.mark.parametrize(
+    ("standin", "wrong"),
+    [(REAL, 0), (REAL.replace("ENOMEM", "ok"), 0), (REAL.replace("again", "ok"), 1),
+     (REAL.replace("create 1: ok\n", ""), 2), (REAL + "create 2: ok\n", 1), ("", 3)],
+)  # fmt: skip
+def test_every_row_of_the_tables_is_equal_or_explained(
+    monkeypatch, tmp_path: Path, standin: str, wrong: int
+):
+    page = tmp_path / "page.md"
+    monkeypatch.setitem(answers.PAGES, "rocket", page)
+    monkeypatch.setattr(answers, "ask_the_standin", lambda *_: answers.parse(standin))
+    found = answers.differences(answers.parse(REAL), tmp_path)
+    assert len(found) == wrong
+    assert page.read_text().count("| create: ") == 3

@@ -75,11 +75,11 @@ def two_input_model() -> bytes:
     return builder.build()
 
 
-def constant_detector(*, channels_first: bool = False) -> bytes:
-    """A "detector" of YOLO v8's form for 64 x 64 pixels and three classes that sees the same object
-    everywhere: all comes from the bias of a fully connected layer.
+def constant_detector(*, channels_first: bool = False, classes: int = 3) -> bytes:
+    """A "detector" of YOLO v8's form for 64 x 64 pixels that sees the same object everywhere: all
+    comes from the bias of a fully connected layer. With 4 classes it may be one of key points.
     """
-    size, cells, classes = 64, 8 * 8 + 4 * 4 + 2 * 2, 3
+    size, cells = 64, 8 * 8 + 4 * 4 + 2 * 2
     builder = ModelBuilder("constant detector")
     form = (1, 3, size, size) if channels_first else (1, size, size, 3)
     x = builder.input("image", form, DType.UINT8, Quantization((1 / 255,), (0,)))

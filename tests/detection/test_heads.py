@@ -13,8 +13,9 @@ import pytest
 from delegate.errors import DelegateError, ModelError, UsageError
 from delegate.model.graph import Graph
 from delegate.vision.detection.boxes import suppress
+from delegate.vision.detection.candidate import Hints
 from delegate.vision.detection.head import OutputTensor, real_outputs
-from delegate.vision.detection.recognise import Hints, recognise
+from delegate.vision.detection.recognise import recognise
 from delegate.vision.detection.ssd import ssd_anchors
 from delegate.vision.detection.yolo_grids import YOLOV5_ANCHORS, AnchorGridHead
 
@@ -171,7 +172,8 @@ def test_yolov5_grids(first: bool, activated: bool, quantised: bool) -> None:
             grid[0, 0, 0, 5] = 0.99  # the same range in every grid
         values = grid if activated else np.log(grid / (1 - grid))
         arrays.append(grid_layout(values.reshape(h, w, -1), first))
-    result = decoded(arrays, Hints(classes=CLASSES), quantised=quantised)
+    hints = Hints(classes=CLASSES, decoder="yolov5-grids")
+    result = decoded(arrays, hints, quantised=quantised)
     assert_found(result, "yolov5-grids", 2.5 if quantised else 0.01)
 
 
@@ -195,25 +197,28 @@ def test_yolo_fastest_grids_in_any_order(first: bool) -> None:
             cell[4] = 8.0
             cell[5 + CLASS] = logit(SCORE)
         arrays.append(grid_layout(grid.reshape(h, w, -1), first))
-    result = decoded(arrays, Hints(classes=CLASSES, anchors=anchors))
+    result = decoded(arrays, Hints(classes=CLASSES, anchors=anchors, decoder="yolo-fastest"))
     assert_found(result, "yolo-fastest", 0.01)
 
 
 @pytest.mark.parametrize(
-    ("classes", "smallest", "largest"),
-    [(80, (12 / 2, 18 / 2), (242 / 2, 238 / 2)), (1, (4, 9), (113, 132))],
+    ("decoder", "classes", "smallest", "largest"),
+    [
+        ("yolo-fastest", 80, (12 / 2, 18 / 2), (242 / 2, 238 / 2)),
+        ("yolo-fastest-person", 1, (4, 9), (113, 132)),
+    ],
 )
 def test_published_anchors_scale_with_the_input(
-    classes: int, smallest: tuple[float, float], largest: tuple[float, float]
+    decoder: str, classes: int, smallest: tuple[float, float], largest: tuple[float, float]
 ) -> None:
     """Published for 320 and for 160 pixels; asked for at 160 rows and 320 columns."""
     outputs = [
         OutputTensor("out", (1, 160 // stride, 320 // stride, 3 * (5 + classes)), None, None)
         for stride in (16, 32)
     ]
-    head = recognise(EMPTY, outputs, 160, 320, Hints(classes=classes))
+    head = recognise(EMPTY, outputs, 160, 320, Hints(classes=classes, decoder=decoder))
     assert isinstance(head, AnchorGridHead)
-    assert head.name == "yolo-fastest"
+    assert head.name == decoder
     assert head.anchors[0] == (2 * smallest[0], smallest[1])
     assert head.anchors[-1] == (2 * largest[0], largest[1])
 
@@ -283,8 +288,8 @@ def test_raw_ssd(scores_first: bool) -> None:
         ([(1, N_CELLS, 44)], Hints(), ModelError, "--decoder"),
         ([(1, 10)], Hints(), ModelError, "no detector"),
         ([(1, N_CELLS, 44)], Hints(decoder="ssd"), UsageError, "do not fit the decoder ssd"),
-        ([(1, H // 16, W // 16, 36)], Hints(anchors=((1, 1),) * 5, classes=7), UsageError,
-         "5 anchors"),
+        ([(1, H // 16, W // 16, 36)], Hints(decoder="st-yolo-lc", anchors=((1, 1),) * 5),
+         UsageError, "with 5 anchors"),
         ([(1, H // 16, W // 16, 18), (1, 3, 3, 18)], Hints(), ModelError, "no detector"),
     ],
 )  # fmt: skip

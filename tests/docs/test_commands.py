@@ -56,11 +56,13 @@ SMALLER = {
     "explain captures/partition_0.npz --element 3,10,12 --tensor expected_1 --registers": (
         "explain captures/partition_0.npz --element 0,0,7 --tensor expected_0 --registers"
     ),
-    "compile detector.tflite --html report.html": "compile yolov8n.tflite --html report.html",
-    "detect models/digits/images/digit_7.png --model detector.tflite --threshold 0.5 --max 3 "
-    "--output boxes.png": (
+    "compile ~/tutorial/detector.tflite --html ~/tutorial/report.html": (
+        "compile yolov8n.tflite --html ~/tutorial/report.html"
+    ),
+    "detect ~/tutorial/seven.png --model ~/tutorial/detector.tflite --decoder yolov5-grids "
+    "--threshold 0.5 --max 3 --output ~/tutorial/boxes.png": (
         "detect models/digits/images/digit_7.png --model yolov8n.tflite --threshold 0.5 --max 3 "
-        "--output boxes.png"
+        "--output ~/tutorial/boxes.png"
     ),
 }
 # Elsewhere tested, or impossible here.
@@ -115,7 +117,9 @@ def arguments_of(words: list[str]) -> list[str]:
         name
         for word in words
         for name in (
-            sorted(glob.glob(word)) if re.search(r"[*?]", word) and "=" not in word else [word]
+            sorted(glob.glob(word))
+            if re.search(r"[*?]", word) and "=" not in word
+            else [os.path.expanduser(word)]
         )
     ]
 
@@ -135,6 +139,7 @@ def test_every_command_runs(run: Run, folder: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HOME", str(folder))
     if run("doctor", "--device", "rocket", "--no-self-test").code != WITHOUT_NPU["doctor"]:
         pytest.skip("this machine has an NPU, and some of the commands would use it")
+    (folder / "tutorial").mkdir(exist_ok=True)
     run("compile", "model.tflite", "--dump", "captures")
     run("compile", "model.tflite", "--dump", "dumps")
     assembled = run("disasm", "captures/partition_0.npz")

@@ -43,6 +43,8 @@ def produced(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[
     evaluate = ("evaluate", folder, "--model", MODEL)
     detector = tmp_path / "detector.tflite"
     detector.write_bytes(constant_detector())
+    uncertain = tmp_path / "uncertain.tflite"
+    uncertain.write_bytes(constant_detector(classes=4))
     video = ("detect", "--video", tmp_path / "none.mp4", "--model", detector)
     monkeypatch.setitem(sys.modules, "cv2", ModuleType("cv2"))
     mistakes = {
@@ -52,6 +54,7 @@ def produced(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[
         "too short a label file": (*start, "--labels", short),
         "needs one of each": ("classify", IMAGE, "--model", two),
         "are of no detector known here": ("detect", IMAGE, "--model", MODEL),
+        "fit more than one head": ("detect", IMAGE, "--model", uncertain),
         "do not fit the decoder": ("detect", IMAGE, "--model", MODEL, "--decoder", "yolov5"),
         "holds another evaluation": (*evaluate, "--truth", table, "--state", state),
         "no class at the begin of its name": evaluate,

@@ -23,15 +23,18 @@ COMMANDS = [
 
 @needs_models  # one of the commands fetches a public model
 def test_every_command_of_the_tutorial_runs(tmp_path: Path) -> None:
-    pytest.importorskip("PIL")
+    pictures = pytest.importorskip("PIL.Image")
     assert len(COMMANDS) >= 11
     (tmp_path / "models").symlink_to(ROOT / "models")
     program = tmp_path / "bin" / "rk3588-delegate"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m delegate "$@"\n')
     program.chmod(0o755)
+    home = tmp_path / "home"
+    home.mkdir()
     environment = {
         **os.environ,
+        "HOME": str(home),
         "PYTHONPATH": str(ROOT),
         "PATH": os.pathsep.join(
             [str(program.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
@@ -43,5 +46,8 @@ def test_every_command_of_the_tutorial_runs(tmp_path: Path) -> None:
             capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
         assert outcome.returncode == 0, f"{command}\n{outcome.stdout}{outcome.stderr}"
-    made = {path.name for path in tmp_path.iterdir()}
+    made = {path.name for path in (home / "tutorial").iterdir()}
     assert {"digits.csv", "boxes.png", "report.html", "bench.json", "trace.json"} <= made
+    with pictures.open(home / "tutorial" / "boxes.png") as drawn:
+        assert min(drawn.size) >= 400
+    assert {path.name for path in tmp_path.iterdir()} == {"models", "bin", "home"}

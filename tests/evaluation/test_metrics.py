@@ -10,7 +10,11 @@ import pytest
 
 from delegate.errors import UsageError
 from delegate.vision.evaluation.ground_truth import Objects, class_map, classes_of, objects_of
-from delegate.vision.evaluation.metrics import classification_metrics, detection_metrics
+from delegate.vision.evaluation.metrics import (
+    class_mismatch,
+    classification_metrics,
+    detection_metrics,
+)
 from delegate.vision.evaluation.state import StateFile
 
 pytest.importorskip("pycocotools")
@@ -54,6 +58,20 @@ def test_classes_are_translated_by_name_and_unknown_ones_left_out() -> None:
     truth = {"a": Objects((square(1, 0.1, 0.1), square(2, 0.5, 0.5)))}
     record = {"image": "a", "width": 100, "height": 100, "ours": [row(0, 0.9, 0.1, 0.1)]}
     assert detection_metrics([record], truth, mapping, 3)["delegate"]["ap50"] == pytest.approx(1)
+
+
+def test_classes_that_are_numbered_otherwise_are_noticed() -> None:
+    """An SSD model's numbers have gaps where YOLO's labels have none: 17 and 16 are the dog."""
+    places = [(0.1, 0.1), (0.1, 0.4), (0.4, 0.1), (0.4, 0.4), (0.7, 0.7)]
+    truth = {"a": Objects(tuple(square(16 + i, *place) for i, place in enumerate(places)))}
+    shifted = [row(17 + i, 0.9, *place) for i, place in enumerate(places)]
+    record = {"image": "a", "width": 100, "height": 100, "ours": shifted}
+    assert class_mismatch([record], truth, {}) == (0, 5)
+    assert class_mismatch([record], truth, {17 + i: 16 + i for i in range(5)}) is None
+    same = [row(16 + i, 0.9, *place) for i, place in enumerate(places)]
+    assert class_mismatch([record | {"ours": same}], truth, {}) is None
+    beside = [row(17 + i, 0.9, x + 0.15, y) for i, (x, y) in enumerate(places)]
+    assert class_mismatch([record | {"ours": beside}], truth, {}) is None
 
 
 def test_the_order_of_records_does_not_matter() -> None:

@@ -45,6 +45,13 @@ REPORTED = {
     "input_sums:ignored": {"input_sums"},
     "window_of_columns:packed_rows": {"window_of_columns"},
     "element_wise_alone:32_lanes": {"element_wise_alone"},
+    "convolution:ties_up": {"convolution", "depthwise_convolution", "ew_addition"},
+    "ties_away:up": {"ties_away"},
+    "multiplier:ties_up": {"multiplier", "shift_of_negatives", "bn_multiplier"},
+    "operand_conversion:ties_up": {"operand_conversion"},
+    "ew_truncation:ties_up": {"ew_truncation"},
+    "convolution:stale_registers": {"convolution", "depthwise_convolution"},
+    "element_wise_alone:stale_registers": {"element_wise_alone"},
 }
 
 

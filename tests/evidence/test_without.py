@@ -19,6 +19,7 @@ FALLBACKS = {
     "kept_weights": "row tiles",
     "kept_table": "tables",
     "bn_multiplier": "conv 1x1",
+    "ties_away": "conv 1x1",
     "bn_multiplier_per_channel": "per channel",
     "ew_product_behind_convolution": "per channel",
     "ew_product_per_channel": "per channel",

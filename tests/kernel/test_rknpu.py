@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import time
 
 import pytest
 
@@ -72,6 +73,25 @@ def test_without_the_drivers_own_figure_the_rest_is_three_seconds(board: Board):
     assert answer["outcomes"][1] == "right"
     assert answer["violations"] == []
     assert 3 < answer["seconds"] < 60
+
+
+def test_whoever_opens_the_device_after_a_reset_finds_it_rested(board: Board):
+    board.add_rknpu(rest_ms=1000, reset_ms=10, hang_ms=60_000)
+    answer = board.work("rknpu", what="reopened")
+    assert HANG in answer["outcomes"][0]
+    assert answer["outcomes"][1] == "right"
+    assert answer["violations"] == []
+
+
+def test_a_program_that_exits_after_a_reset_keeps_the_device_until_the_npu_has_rested(
+    board: Board,
+):
+    board.add_rknpu(rest_ms=4000, reset_ms=10, hang_ms=60_000)
+    start = time.monotonic()
+    given = json.dumps({"what": "reopened", "exits": True})
+    done = board.python("-m", "tests.kernel.worker_rknpu", given)
+    assert HANG in done.stdout
+    assert time.monotonic() - start > 5
 
 
 def test_a_core_that_is_never_free_is_an_error(board: Board):

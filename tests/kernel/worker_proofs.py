@@ -14,6 +14,7 @@ import numpy as np
 from delegate.errors import DelegateError
 from delegate.host.delegated import DelegatedModel
 from delegate.options import Options
+from tests.kernel.model_results import differences, inputs_of
 from tests.kernel.small_models import MODELS
 from tests.kernel.standin_calls import arguments, calls, report, set_faults
 
@@ -32,37 +33,39 @@ def main() -> None:
     given = arguments()
     options = {"device": given["device"], "verify": "sim", **given.get("options", {})}
     answer = {}
-    for name in given["models"]:
+    for number, name in enumerate(given["models"]):
         path = path_of(name, Path(given["folder"]))
         set_faults()
         start = time.perf_counter()
         error = ""
         try:
-            model = DelegatedModel.load(path, Options.from_mapping(options))
+            # As the reference, so that what differs from it is the delegate's.
+            model = DelegatedModel.load(
+                path,
+                Options.from_mapping(options),
+                reference_kernels=bool(given.get("reference")),
+            )
         except DelegateError as problem:
             answer[name] = {"error": str(problem)}
             continue
         seconds = time.perf_counter() - start
         submits = calls().get("SUBMIT", 0)
-        rng = np.random.default_rng(0)
-        arrays = []
-        for details in model.inputs:
-            if np.issubdtype(details["dtype"], np.integer):
-                ends = np.iinfo(details["dtype"])
-                arrays.append(
-                    rng.integers(ends.min, ends.max + 1, details["shape"], details["dtype"])
-                )
-            else:
-                arrays.append(rng.random(details["shape"], dtype=np.float32))
+        arrays = inputs_of(model.inputs)
         outputs = []
         try:
-            outputs = model.run(arrays)
+            # With nothing delegated it is the reference, which takes minutes.
+            if model.delegation.delegated_nodes or not given.get("reference"):
+                outputs = model.run(arrays)
         except DelegateError as problem:
             error = str(problem)
         set_faults()
         if not error and given.get("count_invoke"):
             model.run(arrays)
+        compared = {}
+        if outputs and given.get("reference"):
+            compared = differences(outputs, given["reference"], number)
         answer[name] = {
+            **compared,
             "error": error,
             "seconds": seconds,
             "submits": submits,

@@ -175,6 +175,30 @@ def several_runs(given: dict[str, Any]) -> dict[str, Any]:
     return {"outcomes": outcomes, "calls": calls()}
 
 
+def reopened(given: dict[str, Any]) -> dict[str, Any]:
+    """A hang, the device closed right after it, opened again and run by another thread at once.
+    With ``exits`` the process ends after the hang instead, by exit handlers only.
+    """
+    program = Program()
+    executable = program.load(timeout_ms=300)
+    set_faults("SUBMIT@1=hang:0")
+    outcomes = [program.run(executable)]
+    set_faults("")
+    if given.get("exits"):
+        print(outcomes[0], flush=True)
+        ctypes.CDLL(None).exit(0)
+
+    def again() -> None:
+        time.sleep(0.1)  # the other one is being closed by now
+        outcomes.append(program.run(program.load()))
+
+    thread = threading.Thread(target=again)
+    thread.start()
+    del executable
+    thread.join()
+    return {"outcomes": outcomes}
+
+
 def main() -> None:
     given = arguments()
     what = given["what"]
@@ -185,6 +209,8 @@ def main() -> None:
         answer = answers("/dev/dri/renderD128")
     elif what == "nodes":
         answer = two_nodes()
+    elif what == "reopened":
+        answer = reopened(given)
     else:
         answer = several_runs(given)
     report({

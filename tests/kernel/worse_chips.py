@@ -1,20 +1,33 @@
 """Every way in which the stand-in kernel's chip can be worse, against whole models, as a table.
 
-``python -m tests.kernel.worse_chips [--ways WAY ...] [--device rocket] [MODEL ...]``: for each way
-a fresh board; every partition also runs on a healthy simulator, which ends an inference that
-differs. A row says, per model, how many nodes the NPU computed, all of them right, or WRONG. Exits
-with 1 if anything was wrong. Without arguments all ways and four models: hours on two cores.
+``python -m tests.kernel.worse_chips [--jobs N] [--results FILE] [--ways WAY ...] [MODEL ...]``: for
+each way a fresh board; every partition also runs on a healthy simulator, which ends an inference
+that differs, and the model's results are compared with TensorFlow Lite's reference kernels. A row
+says, per model, how many nodes the NPU computed, and by how much results are off, or WRONG. Exits
+with 1 if anything was wrong, or stayed on the CPU without a reason.
+
+Without arguments all ways and four models. Programs that boards without the same features need are
+compiled once: they are kept in a folder of programs as option ``cache_dir`` has it, the board's
+record is not. ``--results`` keeps the rows; those it has are not run again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from delegate.host.reference import ReferenceModel
 from tests.kernel.board import Board, build_standin
+from tests.kernel.model_results import inputs_of
 from tests.kernel.test_proofs import run, states, ways
 from tests.shared_folder import MODELS
 
@@ -22,49 +35,120 @@ NAMES = (
     "mobilenet_v1_1.0_224_quant.tflite",
     "mobilenet_v2_1.0_224_int8_per_channel.tflite",
     "yolov8n_224_int8.tflite",
-    "float/mediapipe_selfie_segmentation.tflite",
+    "float/mediapipe_face_detection_short_range.tflite",
 )
+HEALTHY = "healthy"
 
 
-def row(library: Path, device: str, way: str, models: list[str]) -> tuple[str, bool]:
-    """The table's row, and whether all is right."""
-    with tempfile.TemporaryDirectory() as folder:
-        board = Board(Path(folder) / "root", library)
-        if device == "rocket":
-            board.add_rocket(hang_ms=20)
-        else:
-            board.add_rknpu()
-        found = run(board, *models, device=device, broken=way, timeout_ms="3000")
-        lacking = sorted(name for name, state in states(board).items() if state != "proved")
+class Table:
+    """Rows of ``models``; ``folder`` keeps what all rows share."""
+
+    def __init__(self, folder: Path, device: str, models: Sequence[str]) -> None:
+        self._library = build_standin() / "libstandin_kernel.so"
+        self._device = device
+        self._models = models
+        self._programs = folder / "programs"
+        self._programs.mkdir()
+        self._reference = folder / "reference.npz"
+        arrays = {}
+        for number, model in enumerate(models):
+            plain = ReferenceModel.load(Path(model), reference_kernels=True)
+            for index, output in enumerate(plain.run(inputs_of(plain.inputs))):
+                arrays[f"{number} {index}"] = output
+        np.savez(self._reference, **arrays)
+
+    def row(self, way: str) -> dict[str, Any]:
+        """What a board whose chip is worse in this ``way`` made of the models."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            board = Board(folder / "root", self._library)
+            if self._device == "rocket":
+                board.add_rocket(hang_ms=20)
+            else:
+                board.add_rknpu()
+            cache = folder / "cache"
+            cache.mkdir(mode=0o700)
+            _link_programs(self._programs, cache)
+            found = run(
+                board,
+                *self._models,
+                device=self._device,
+                broken="" if way == HEALTHY else way,
+                reference=str(self._reference),
+                timeout_ms="3000",
+                cache_dir=str(cache),
+            )
+            _link_programs(cache, self._programs)
+            lacking = sorted(n for n, state in states(board, cache).items() if state != "proved")
+        return {
+            "way": way,
+            "models": [found[model] for model in self._models],
+            "switched_off": lacking,
+        }
+
+
+def _link_programs(source: Path, target: Path) -> None:
+    for path in source.glob("*.rkc"):
+        if not (target / path.name).exists():
+            os.link(path, target / path.name)
+
+
+def problems(row: dict[str, Any]) -> list[str]:
+    """What is wrong with a row: an error, or nodes on the CPU without a reason."""
+    found = [facts["error"] for facts in row["models"] if facts["error"]]
+    for facts in row["models"]:
+        if not facts["error"] and facts["delegated"] < facts["total"] and not facts["reasons"]:
+            found.append(f"{facts['total'] - facts['delegated']} nodes left without a reason")
+    return found
+
+
+def text_of(row: dict[str, Any]) -> str:
+    """The table's row."""
     cells = []
-    is_right = True
-    for model in models:
-        facts = found[model]
+    for facts in row["models"]:
         if facts["error"]:
-            is_right = False
             cells.append(f"WRONG: {facts['error'][:80]}")
-        else:
-            cells.append(f"{facts['delegated']} of {facts['total']}")
-    return f"| `{way or 'healthy'}` | {' | '.join(cells)} | {', '.join(lacking)} |", is_right
+            continue
+        differing = facts.get("differing")
+        off = f", {differing:.2%} off by {facts['worst']:g}" if differing else ""
+        cells.append(f"{facts['delegated']}{off}")
+    lacking = ", ".join(f"`{name}`" for name in row["switched_off"])
+    return f"| `{row['way']}` | {' | '.join(cells)} | {lacking} |"
+
+
+def head_of(models: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
+    """The table's first two lines; each model with its number of nodes."""
+    totals = [max(row["models"][i].get("total", 0) for row in rows) for i in range(len(models))]
+    names = " | ".join(f"{Path(m).stem} ({n})" for m, n in zip(models, totals, strict=True))
+    return f"| chip | {names} | switched off |\n| --- |" + " --- |" * (len(models) + 1)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--ways", nargs="*", default=["", *ways()])
+    parser.add_argument("--ways", nargs="*", default=[HEALTHY, *ways()])
     parser.add_argument("--device", default="rocket", choices=("rocket", "rknpu"))
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--results", type=Path)
     parser.add_argument("models", nargs="*", default=[str(MODELS / name) for name in NAMES])
     given = parser.parse_args()
-    library = build_standin() / "libstandin_kernel.so"
-    names = " | ".join(Path(model).stem for model in given.models)
-    print(f"| chip | {names} | switched off |")
-    print("| --- |" + " --- |" * (len(given.models) + 1))
-    wrong = 0
-    for way in given.ways:
-        text, is_right = row(library, given.device, way, given.models)
-        print(text, flush=True)
-        wrong += not is_right
-    print(json.dumps({"ways": len(given.ways), "wrong": wrong}), file=sys.stderr)
-    return int(wrong > 0)
+    rows: dict[str, dict[str, Any]] = {}
+    if given.results and given.results.exists():
+        lines = given.results.read_text(encoding="utf-8").splitlines()
+        rows = {row["way"]: row for row in map(json.loads, lines)}
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:
+        left = [way for way in given.ways if way not in rows]
+        table = Table(Path(folder), given.device, given.models)
+        for row in pool.map(table.row, left):
+            rows[row["way"]] = row
+            print(text_of(row), file=sys.stderr, flush=True)
+            if given.results:
+                with given.results.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row) + "\n")
+    chosen = [rows[way] for way in given.ways]
+    print("\n".join([head_of(given.models, chosen), *map(text_of, chosen)]))
+    wrong = {row["way"]: found for row in chosen if (found := problems(row))}
+    print(json.dumps({"ways": len(chosen), "wrong": wrong}), file=sys.stderr)
+    return int(bool(wrong))
 
 
 if __name__ == "__main__":

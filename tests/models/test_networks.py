@@ -15,8 +15,9 @@ from delegate.model.graph import DType
 from delegate.model.tensor_details import model_details
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
+from delegate.vision.detection.candidate import Hints
 from delegate.vision.detection.head import OutputTensor
-from delegate.vision.detection.recognise import Hints, recognise
+from delegate.vision.detection.recognise import recognise
 from models.networks import (
     mobilenet_v1,
     mobilenet_v2,
@@ -61,7 +62,7 @@ def test_yolo_like_has_grids_that_detect_reads(tmp_path: Path) -> None:
         (1, 12, 20, 30), (1, 6, 10, 30), (1, 3, 5, 30),
     ]  # fmt: skip
     tensors = [OutputTensor.from_details(output) for output in outputs]
-    head = recognise(read_graph(path), tensors, 96, 160, Hints(classes=5))
+    head = recognise(read_graph(path), tensors, 96, 160, Hints("yolov5-grids", 5))
     assert head.name == "yolov5-grids"
     with pytest.raises(ValueError, match="32"):
         yolo_like(np.random.default_rng(0), 100, 160)

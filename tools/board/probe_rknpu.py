@@ -32,6 +32,8 @@ VERSION, ACTION, SUBMIT, CREATE, MAP, DESTROY, SYNC = (
     0xC0406400, 0xC0086440, 0xC0686441, 0xC0306442, 0xC0106443, 0xC0106444, 0xC0206445,
 )  # fmt: skip
 CACHED, TABLE, COMBINED = 0x403, 0x40B, 0x405
+SRAM, UNKNOWN_FLAG = 0x300, 0x80000
+MAP_PRIVATE = 2
 TO_DEVICE, FROM_DEVICE = 1, 2
 PAGE = 4096
 TAIL_WORDS = 4
@@ -187,9 +189,15 @@ def ask_memory() -> None:
     error, again = file.create(PAGE, CACHED, handle=second.handle)
     same = again is not None and again.object == second.object
     say("create with a handle that exists", f"{name(error)}, the old buffer: {same}")
+    for what, flags in {"unknown flags": CACHED | UNKNOWN_FLAG, "SRAM": CACHED | SRAM}.items():
+        say(f"create with {what}", name(file.create(PAGE, flags)[0]))
     say("map", name(first.map()[0]))
     say("map, reserved field set", name(first.map(reserved=1)[0]))
     say("map of an unknown handle", name(file.ask(MAP, "<IIQ", 9999, 0, 0)[0]))
+    private = LIBC.mmap(None, PAGE, 3, MAP_PRIVATE, file.fd, first.map()[1])
+    mapped = private != ctypes.c_void_p(-1).value
+    say("private mapping", "ok" if mapped else name(ctypes.get_errno()))
+    say("destroy of an unknown handle", name(file.ask(DESTROY, "<IIQ", 9999, 0, 0)[0]))
     for what, arguments in {
         "to the device": (TO_DEVICE,), "from the device": (FROM_DEVICE,),
         "in no direction": (0,), "in both directions": (3,), "of no bytes": (1, 0, 0),

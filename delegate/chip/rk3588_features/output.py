@@ -15,7 +15,7 @@ OUTPUT: Final = (
         "OUT_CVT rounds ties away from zero",
         Rank.MEASURED,
         "measured by others on 23.8 million elements",
-        "nodes that use it stay on the CPU",
+        "a scale that is larger by 2^-14 moves ties: equal, or within one step",
         {"DPU.OUT_CVT_SHIFT.CVT_ROUND": _ON},
     ),
     Feature(

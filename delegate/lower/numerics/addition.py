@@ -24,7 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import LoweringError
-from delegate.lower.numerics.pair_prover import INT8_VALUES, SumTarget, prove_pairs
+from delegate.lower.numerics.last_rounding import last_roundings
+from delegate.lower.numerics.pair_prover import INT8_VALUES, SumTarget, prove_best
 from delegate.lower.numerics.pipeline import (
     INT8_MAX,
     INT8_MIN,
@@ -82,11 +83,14 @@ def requantize_sum(
     zero_points: tuple[int, int, int],
     activation: Activation,
     signs: tuple[int, int] = (1, 1),
+    *,
+    has_ties_away: bool = True,
 ) -> Requantization:
     """``scales`` and int8 ``zero_points`` of first operand, second, result; ``signs`` with which
-    the operands count. Raises LoweringError where no scales are within one LSB.
+    the operands count. ``has_ties_away``: see ``last_roundings``. Raises LoweringError where no
+    scales are within one LSB.
     """
-    found = _requantize(scales, zero_points, activation, signs)
+    found = _requantize(scales, zero_points, activation, signs, has_ties_away)
     if found is not None and found.proof.is_within_one_lsb:
         return found
     first, second = scales[0] / scales[2], scales[1] / scales[2]
@@ -104,6 +108,7 @@ def _requantize(
     zero_points: tuple[int, int, int],
     activation: Activation,
     signs: tuple[int, int],
+    has_ties_away: bool,
 ) -> Requantization | None:
     outputs = activation_range(activation, scales[2], zero_points[2])
     target = SumTarget(scales, zero_points, outputs, signs)
@@ -112,7 +117,7 @@ def _requantize(
         return None
     best = _search(target, candidates)
     pipeline = _pipeline(candidates, best, target, activation)
-    return Requantization(pipeline, prove_pairs(pipeline, target))
+    return prove_best(last_roundings(pipeline, has_ties_away=has_ties_away), target)
 
 
 def _candidates(first: float, second: float) -> _Candidates:

@@ -15,6 +15,7 @@ from functools import cache
 import numpy as np
 
 from delegate.lower.numerics.factors import FACTOR_BITS, LARGEST_FACTOR
+from delegate.lower.numerics.last_rounding import last_roundings
 from delegate.lower.numerics.pipeline import (
     INT8_MAX,
     INT8_MIN,
@@ -63,9 +64,14 @@ def is_equal(pipeline: Pipeline, target: AverageTarget) -> bool:
 
 
 @cache
-def average(target: AverageTarget) -> Pipeline | None:
-    """None where no setting was found."""
-    return next((found for found in _candidates(target) if is_equal(found, target)), None)
+def average(target: AverageTarget, has_ties_away: bool = True) -> Pipeline | None:
+    """None where no setting was found. ``has_ties_away``: see ``last_roundings``."""
+    candidates = (
+        found
+        for candidate in _candidates(target)
+        for found in last_roundings(candidate, has_ties_away=has_ties_away)
+    )
+    return next((found for found in candidates if is_equal(found, target)), None)
 
 
 def _candidates(target: AverageTarget) -> Iterator[Pipeline]:

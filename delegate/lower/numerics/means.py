@@ -9,11 +9,13 @@ without zero points.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 
 from delegate.errors import LoweringError
 from delegate.lower.numerics.factors import UNIT_SCALE, UNIT_SHIFT, pipeline_of
+from delegate.lower.numerics.last_rounding import last_roundings
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Bn, Bs, OutCvt, Pipeline
 from delegate.lower.numerics.prover import Target, prove
 from delegate.lower.numerics.tflite import quantize_multiplier, wraps
@@ -40,16 +42,18 @@ def mean_target(count: int, scales: tuple[float, float], zero_points: tuple[int,
     )
 
 
-def requantize_mean(node: int, target: Target) -> Pipeline:
-    """Raises LoweringError where TensorFlow Lite's int32 could wrap, or no stages are within one
-    step.
+def requantize_mean(node: int, target: Target, *, has_ties_away: bool = True) -> Pipeline:
+    """``has_ties_away``: see ``last_roundings``. Raises LoweringError where TensorFlow Lite's int32
+    could wrap, or no stages are within one step.
     """
     ends = np.concatenate([target.low, target.high])
     if wraps(ends, np.repeat(target.exponent, 2)).any():
         problem = f"sums reach from {int(target.low[0])} to {int(target.high[0])}"
         raise LoweringError(node, ACCUMULATOR_FITS_INT32, problem)
     best: tuple[int, Pipeline] | None = None
-    for pipeline in _candidates(target):
+    for pipeline in chain.from_iterable(
+        last_roundings(candidate, has_ties_away=has_ties_away) for candidate in _candidates(target)
+    ):
         proof = prove(pipeline, target)
         wrong = int(proof.wrong[0])
         if proof.is_within_one_lsb and (best is None or wrong < best[0]):

@@ -23,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import LoweringError
-from delegate.lower.numerics.pair_prover import INT8_VALUES, ProductTarget, prove_pairs
+from delegate.lower.numerics.last_rounding import last_roundings
+from delegate.lower.numerics.pair_prover import INT8_VALUES, ProductTarget, prove_best
 from delegate.lower.numerics.pipeline import (
     INT8_MAX,
     INT8_MIN,
@@ -55,11 +56,14 @@ def requantize_product(
     multiplier: float,
     zero_points: tuple[int, int, int],
     outputs: tuple[int, int],
+    *,
+    has_ties_away: bool = True,
 ) -> Requantization:
     """``multiplier``: the operands' scales over the result's, as TensorFlow Lite computes it.
     int8 ``zero_points`` of first operand, second, result. ``outputs``: least and largest result,
-    the least being that of int8 or the zero point. Raises LoweringError where it is not, where no
-    factors are within one LSB, or TensorFlow Lite's int32 wraps.
+    the least being that of int8 or the zero point. ``has_ties_away``: see ``last_roundings``.
+    Raises LoweringError where it is not, where no factors are within one LSB, or TensorFlow Lite's
+    int32 wraps.
     """
     if outputs[0] not in (INT8_MIN, zero_points[2]):
         raise LoweringError(
@@ -71,7 +75,7 @@ def requantize_product(
         raise LoweringError(
             node, ACCUMULATOR_FITS_INT32, f"the product is shifted left by {exponent}"
         )
-    found = _requantize(q, exponent, zero_points, outputs)
+    found = _requantize(q, exponent, zero_points, outputs, has_ties_away)
     if found is not None and found.proof.is_within_one_lsb:
         return found
     raise LoweringError(
@@ -84,7 +88,11 @@ def requantize_product(
 
 @functools.lru_cache(maxsize=256)
 def _requantize(
-    q: int, exponent: int, zero_points: tuple[int, int, int], outputs: tuple[int, int]
+    q: int,
+    exponent: int,
+    zero_points: tuple[int, int, int],
+    outputs: tuple[int, int],
+    has_ties_away: bool,
 ) -> Requantization | None:
     """None: the multiplier is too small for any shift."""
     if not q:
@@ -94,7 +102,7 @@ def _requantize(
     if not candidates.first.size:
         return None
     pipeline = _pipeline(target, candidates, _search(target, candidates))
-    return Requantization(pipeline, prove_pairs(pipeline, target))
+    return prove_best(last_roundings(pipeline, has_ties_away=has_ties_away), target)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

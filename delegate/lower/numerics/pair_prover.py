@@ -6,13 +6,14 @@ Two int8 operands make 65,536 pairs: they are all compared, so there is nothing 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array, Pipeline
-from delegate.lower.numerics.prover import Proof
+from delegate.lower.numerics.prover import Proof, Requantization
 from delegate.lower.numerics.tflite import quantize_multiplier, scaled
 
 INT8_VALUES = np.arange(INT8_MIN, INT8_MAX + 1, dtype=np.int64)
@@ -77,3 +78,9 @@ def prove_pairs(pipeline: Pipeline, target: SumTarget | ProductTarget) -> Proof:
     off = np.abs(pipeline.run(x, e) - target.wanted)
     worst, wrong = int(off.max()), int(np.count_nonzero(off))
     return Proof(pipeline.fits_int32(x, e), np.array([worst]), np.array([wrong]))
+
+
+def prove_best(pipelines: Iterable[Pipeline], target: SumTarget | ProductTarget) -> Requantization:
+    """That of ``pipelines`` with the fewest other results."""
+    found = (Requantization(pipeline, prove_pairs(pipeline, target)) for pipeline in pipelines)
+    return min(found, key=lambda one: one.proof.rank)

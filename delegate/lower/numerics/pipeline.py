@@ -7,9 +7,9 @@
     OUT_CVT  x = (x * scale >> shift) + offset          saturated to int8
 
 BS adds before it multiplies, BN after. Shifts round half to even; OUT_CVT's rounds half away from
-zero. An operand is a number (a register) or an array with one value per channel (memory); EW's can
-also be another tensor, converted before: (e + offset) * scale >> shift. A lookup table stands
-between BN and EW.
+zero, or on a board that cannot (``last_rounding``) to even as well. An operand is a number (a
+register) or an array with one value per channel (memory); EW's can also be another tensor,
+converted before: (e + offset) * scale >> shift. A lookup table stands between BN and EW.
 
 Every stage but a table rises with its input as long as no multiplier is negative, and so does a
 pipeline without one.
@@ -143,6 +143,7 @@ class OutCvt:
     scale: int = 1
     shift: int = 0
     offset: int = 0
+    ties_away: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,7 +219,7 @@ class Pipeline:
             yield x
             x = _clamped(x, ew.relu, ew.relux)
         x = x * (out.scale * 2.0**-out.shift)
-        yield np.copysign(np.floor(np.abs(x) + 0.5), x)
+        yield np.copysign(np.floor(np.abs(x) + 0.5), x) if out.ties_away else np.rint(x)
 
     def run(self, x: FloatArray, e: FloatArray | float = 0.0) -> FloatArray:
         """The int8 results; see ``stages``."""

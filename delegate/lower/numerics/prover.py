@@ -110,6 +110,11 @@ class Proof:
     def is_within_one_lsb(self) -> bool:
         return self.is_sound and int(self.worst.max()) <= 1
 
+    @property
+    def rank(self) -> tuple[bool, int, int]:
+        """The less the better: unsound, the largest distance, outputs that are wrong somewhere."""
+        return not self.is_sound, int(self.worst.max()), int(self.wrong.sum())
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Requantization:

@@ -12,6 +12,7 @@ from delegate.errors import LoweringError
 from delegate.lower.numerics import one_rounding, two_roundings
 from delegate.lower.numerics.bounds import AccumulatorBounds
 from delegate.lower.numerics.factors import Factors, pipeline_of
+from delegate.lower.numerics.last_rounding import last_roundings
 from delegate.lower.numerics.pipeline import INT32_MAX
 from delegate.lower.numerics.prover import Requantization, Target, prove
 from delegate.lower.numerics.saturation import settled
@@ -37,12 +38,14 @@ def requantize(
     output_zero_point: int,
     is_in_parts: bool = False,
     rounds_in_bn: bool = True,
+    has_ties_away: bool = True,
 ) -> Requantization:
     """``ratios``: real sx * sw_c / sy, one per output channel (all equal if not ``per_channel``);
     ``rounds_once``: the kernel takes them as they are. ``output_zero_point`` in int8.
     ``is_in_parts``: the sum is made of several, whose ranges are checked on their own.
-    ``rounds_in_bn``: BN may make the first of two roundings, and EW bring units together. Raises
-    LoweringError where TensorFlow Lite's int32 could wrap, or no pipeline is within one LSB.
+    ``rounds_in_bn``: BN may make the first of two roundings, and EW bring units together.
+    ``has_ties_away``: see ``last_roundings``. Raises LoweringError where TensorFlow Lite's int32
+    could wrap, or no pipeline is within one LSB.
     """
     outputs = activation_range(activation, output_scale, output_zero_point)
     target = target_of(ratios, bounds, output_zero_point, outputs, rounds_once=rounds_once)
@@ -62,10 +65,13 @@ def requantize(
             continue
         if moved.any():
             factors = replace(factors, moved=factors.moved + moved)
-        pipeline = pipeline_of(factors, activation, outputs, output_zero_point)
-        proof = prove(pipeline, target)
+        whole = pipeline_of(factors, activation, outputs, output_zero_point)
+        pipelines = last_roundings(whole, has_ties_away=has_ties_away)
+        found = [Requantization(one, prove(one, target)) for one in pipelines]
+        best = min(found, key=lambda one: one.proof.rank)
+        proof = best.proof
         if proof.is_within_one_lsb:
-            return Requantization(pipeline, proof)
+            return best
         if proof.is_sound:
             channel = int(np.argmax(proof.worst))
             place = f"output channel {channel}" if per_channel else "a result"

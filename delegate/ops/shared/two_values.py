@@ -150,6 +150,7 @@ def sum_plan(
             (main.zero_point, other.zero_point, target.zero_point),
             activation,
             (signs[1], signs[0]) if is_swapped else signs,
+            has_ties_away=planning.chip.has("ties_away"),
         ).pipeline
 
     return SumPlan(planning, operation, requantize, activation, signs)

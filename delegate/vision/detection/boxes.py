@@ -19,30 +19,68 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Mask:
+    """Which pixels of a rectangle of the picture belong to an object: ``pixels`` bool [h, w], whose
+    first one is the picture's at (``left``, ``top``).
+    """
+
+    left: int
+    top: int
+    pixels: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Detections:
-    """``boxes`` [n, 4], ``classes`` [n] counted from 0 without background, ``scores`` [n]."""
+    """``boxes`` [n, 4], ``classes`` [n] counted from 0 without background, ``scores`` [n].
+
+    What only some models tell is None with the others: ``points`` [n, k, 3], key points with how
+    sure each is; ``outlines`` [n, 4, 2], the corners of boxes that lie aslant, whose ``boxes`` are
+    the upright rectangles around them; ``weights`` [n, m] of the prototypes that masks are made of,
+    and the ``masks`` themselves, which are made last.
+    """
 
     boxes: Floats
     classes: npt.NDArray[np.int64]
     scores: Floats
+    points: Floats | None = None
+    outlines: Floats | None = None
+    weights: Floats | None = None
+    masks: tuple[Mask, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
 
     def take(self, which: npt.NDArray[Any]) -> Detections:
         """Those selected by a mask or by indices, in the order of the indices."""
-        return Detections(self.boxes[which], self.classes[which], self.scores[which])
+        numbers = np.arange(len(self))[which]
+        return Detections(
+            self.boxes[numbers],
+            self.classes[numbers],
+            self.scores[numbers],
+            None if self.points is None else self.points[numbers],
+            None if self.outlines is None else self.outlines[numbers],
+            None if self.weights is None else self.weights[numbers],
+            None if self.masks is None else tuple(self.masks[i] for i in numbers),
+        )
 
     def above(self, threshold: float) -> Detections:
         """Those whose score is at least ``threshold``."""
         return self.take(self.scores >= threshold)
 
 
-def best_classes(boxes: Floats, scores: Floats, threshold: float) -> Detections:
+def best_classes(
+    boxes: Floats,
+    scores: Floats,
+    threshold: float,
+    *,
+    points: Floats | None = None,
+    outlines: Floats | None = None,
+    weights: Floats | None = None,
+) -> Detections:
     """One candidate per box: its best class. ``boxes`` [n, 4], ``scores`` [n, classes]."""
-    possible = np.flatnonzero(scores.max(axis=1) >= threshold)
-    classes = scores[possible].argmax(axis=1).astype(np.int64)
-    return Detections(boxes[possible], classes, scores[possible, classes])
+    classes = scores.argmax(axis=1).astype(np.int64)
+    best = scores[np.arange(len(scores)), classes]
+    return Detections(boxes, classes, best, points, outlines, weights).above(threshold)
 
 
 def from_centres(centres: Floats) -> Floats:
@@ -75,13 +113,83 @@ def suppress(found: Detections, max_iou: float, limit: int) -> Detections:
     ranked = found.take(order)
     if not len(ranked):
         return ranked
-    # Classes are moved apart, so that boxes of different ones never overlap.
-    span = float(ranked.boxes.max() - ranked.boxes.min()) + 1.0
-    apart = ranked.boxes + (ranked.classes * span)[:, np.newaxis]
     left = np.arange(len(ranked))
     kept: list[int] = []
     while left.size and len(kept) < limit:
-        kept.append(int(left[0]))
-        others = left[1:]
-        left = others[iou(apart[left[0]], apart[others]) <= max_iou]
+        first, others = int(left[0]), left[1:]
+        kept.append(first)
+        shares = iou(ranked.boxes[first], ranked.boxes[others])
+        if ranked.outlines is not None:
+            close = np.flatnonzero(shares)  # outlines whose rectangles are apart are apart
+            for i in close:
+                shares[i] = outline_iou(ranked.outlines[first], ranked.outlines[others[i]])
+        rivals = (ranked.classes[others] == ranked.classes[first]) & (shares > max_iou)
+        left = others[~rivals]
     return ranked.take(np.array(kept, dtype=np.int64))
+
+
+def outlines_of(centres: Floats, angles: Floats) -> Floats:
+    """(centre x, centre y, width, height) [n, 4], turned about the centre by ``angles`` [n] in
+    radians, from the x axis towards the y axis, as four corners [n, 4, 2].
+    """
+    half = np.maximum(centres[:, 2:4], 0.0) / 2
+    cosine, sine = np.cos(angles), np.sin(angles)
+    along = np.stack([cosine, sine], axis=1) * half[:, :1]
+    across = np.stack([-sine, cosine], axis=1) * half[:, 1:]
+    middle = centres[:, :2]
+    corners: Floats = np.stack(
+        [
+            middle - along - across,
+            middle + along - across,
+            middle + along + across,
+            middle - along + across,
+        ],
+        axis=1,
+    )
+    return corners
+
+
+def around(outlines: Floats) -> Floats:
+    """The upright rectangles [n, 4] around outlines [n, k, 2]."""
+    return np.concatenate([outlines.min(axis=1), outlines.max(axis=1)], axis=1)
+
+
+def outline_iou(one: Floats, other: Floats) -> float:
+    """Intersection over union of two convex outlines [k, 2] whose corners go the same way round."""
+    common = _polygon_area(_clip(one, other))
+    total = _polygon_area(one) + _polygon_area(other) - common
+    return common / total if total > 0 else 0.0
+
+
+def _polygon_area(corners: Floats) -> float:
+    if len(corners) < 3:
+        return 0.0
+    x, y = corners[:, 0], corners[:, 1]
+    return abs(float(np.sum(x * np.roll(y, -1) - y * np.roll(x, -1)))) / 2
+
+
+def _clip(subject: Floats, window: Floats) -> Floats:
+    """Sutherland and Hodgman's clipping of one convex outline by another."""
+    corners = [(float(x), float(y)) for x, y in subject]
+    count = len(window)
+    for i in range(count):
+        (ax, ay), (bx, by) = window[i], window[(i + 1) % count]
+        sides = [(bx - ax) * (y - ay) - (by - ay) * (x - ax) for x, y in corners]
+        kept = []
+        for number, (point, side) in enumerate(zip(corners, sides, strict=True)):
+            following = (number + 1) % len(corners)
+            if side >= 0:
+                kept.append(point)
+            if (side >= 0) != (sides[following] >= 0):
+                share = side / (side - sides[following])
+                there = corners[following]
+                kept.append(
+                    (
+                        point[0] + share * (there[0] - point[0]),
+                        point[1] + share * (there[1] - point[1]),
+                    )
+                )
+        corners = kept
+        if not corners:
+            break
+    return np.array(corners, dtype=np.float64).reshape(-1, 2)

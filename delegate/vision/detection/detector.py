@@ -13,10 +13,13 @@ from delegate.errors import ModelError
 from delegate.model.tensor_details import tensor_details
 from delegate.model.tflite_reader import read_graph
 from delegate.vision.detection.boxes import Detections, suppress
+from delegate.vision.detection.candidate import Hints
 from delegate.vision.detection.head import Head, OutputTensor, real_outputs
 from delegate.vision.detection.placement import Fit, Placement, Preparation, onto_image, place
-from delegate.vision.detection.recognise import Hints, recognise
+from delegate.vision.detection.recognise import recognise
+from delegate.vision.detection.yolo_tasks import SegmentHead
 from delegate.vision.images import ImageInput
+from delegate.vision.zoo import known_decoder
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -71,6 +74,9 @@ class DetectorPlan:
             raise ModelError(f"{path}: the model has {len(graph.inputs)} inputs; detect needs one")
         target = ImageInput.from_details(tensor_details(graph, graph.inputs[0]))
         outputs = [OutputTensor.from_details(tensor_details(graph, t)) for t in graph.outputs]
+        if hints.decoder is None:
+            known = known_decoder(path)
+            hints = replace(hints, decoder=known)
         head = recognise(graph, outputs, target.h, target.w, hints)
         expected = head.preparation
         preparation = replace(
@@ -94,10 +100,13 @@ class DetectorPlan:
         thresholds: Thresholds,
     ) -> Detections:
         """The outputs of one inference as boxes in pixels of the picture, best first."""
-        found = self.head.decode(real_outputs(arrays, details), thresholds.score)
-        found = onto_image(found, placement)
+        outputs = real_outputs(arrays, details)
+        found = onto_image(self.head.decode(outputs, thresholds.score), placement)
         largest_iou = thresholds.iou if self.head.needs_suppression else 1.0
-        return suppress(found, largest_iou, thresholds.limit)
+        found = suppress(found, largest_iou, thresholds.limit)
+        if isinstance(self.head, SegmentHead):
+            return self.head.with_masks(found, outputs, placement)
+        return found
 
 
 def detect(plan: DetectorPlan, model: Model, image: Image, thresholds: Thresholds) -> Detections:

@@ -1,4 +1,4 @@
-"""Boxes with labels and scores, drawn on a copy of the picture."""
+"""Boxes, masks and key points with labels and scores, drawn on a copy of the picture."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import colorsys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from delegate.vision.detection.boxes import Detections
+import numpy as np
+
+from delegate.vision.detection.boxes import Detections, Floats
+from delegate.vision.detection.candidate import COCO_POINTS
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+    from PIL.ImageDraw import ImageDraw
 
 _GOLDEN_SHARE = 0.618033988749895
 """Steps of the hue that keep the colours of neighbouring classes far apart."""
@@ -17,6 +21,17 @@ _GOLDEN_SHARE = 0.618033988749895
 _LEAST_TEXT_PIXELS = 11
 _TEXT_SHARE = 1 / 36  # of the picture's shorter side
 _LINE_SHARE = 1 / 200
+
+_MASK_SHARE = 0.45
+"""Of a mask's colour in the colour of its pixels."""
+_LEAST_SEEN = 0.5
+"""How sure a key point has to be for being drawn, as the models' own programs have it."""
+
+_COCO_LIMBS = (
+    (15, 13), (13, 11), (16, 14), (14, 12), (11, 12), (5, 11), (6, 12), (5, 6), (5, 7), (6, 8),
+    (7, 9), (8, 10), (1, 2), (0, 1), (0, 2), (1, 3), (2, 4), (3, 5), (4, 6),
+)  # fmt: skip
+"""Pairs of a person's 17 key points that COCO joins ("skeleton" of its annotations, from 0)."""
 
 Colour = tuple[int, int, int]
 
@@ -40,11 +55,12 @@ def label_of(index: int, labels: Sequence[str] | None) -> str | None:
 
 
 def draw(image: Image, found: Detections, labels: Sequence[str] | None) -> Image:
-    """An RGB copy of ``image`` with the boxes; the best ones are drawn last, on top."""
-    from PIL import ImageDraw, ImageFont
+    """An RGB copy of ``image`` with what was found; the best ones are drawn last, on top."""
+    from PIL import ImageFont
+    from PIL.ImageDraw import Draw
 
-    picture = image.convert("RGB")
-    canvas = ImageDraw.Draw(picture)
+    picture = _with_masks(image.convert("RGB"), found)
+    canvas = Draw(picture)
     short = min(picture.size)
     line = max(2, round(short * _LINE_SHARE))
     font = ImageFont.load_default(max(_LEAST_TEXT_PIXELS, round(short * _TEXT_SHARE)))
@@ -52,7 +68,13 @@ def draw(image: Image, found: Detections, labels: Sequence[str] | None) -> Image
         x1, y1, x2, y2 = (float(v) for v in found.boxes[number])
         index = int(found.classes[number])
         colour = class_colour(index)
-        canvas.rectangle((x1, y1, x2, y2), outline=colour, width=line)
+        if found.outlines is None:
+            canvas.rectangle((x1, y1, x2, y2), outline=colour, width=line)
+        else:
+            corners = [(float(x), float(y)) for x, y in found.outlines[number]]
+            canvas.line([*corners, *corners[:2]], fill=colour, width=line, joint="curve")
+        if found.points is not None:
+            _draw_points(canvas, found.points[number], colour, line)
     for number in reversed(range(len(found))):  # no line may cross a label
         x1, y1 = (float(v) for v in found.boxes[number][:2])
         index = int(found.classes[number])
@@ -66,3 +88,33 @@ def draw(image: Image, found: Detections, labels: Sequence[str] | None) -> Image
         canvas.rectangle((x, y, x + w, y + h), fill=colour)
         canvas.text((x + line - left, y + line - top), text, _text_colour(colour), font=font)
     return picture
+
+
+def _with_masks(picture: Image, found: Detections) -> Image:
+    if not found.masks:
+        return picture
+    from PIL.Image import fromarray
+
+    pixels = np.array(picture, dtype=np.uint8)
+    for number in reversed(range(len(found))):
+        mask = found.masks[number]
+        h, w = mask.pixels.shape
+        area = pixels[mask.top : mask.top + h, mask.left : mask.left + w]
+        inside = mask.pixels[: area.shape[0], : area.shape[1]]
+        colour = np.array(class_colour(int(found.classes[number])), dtype=np.float64)
+        mixed = area[inside] * (1.0 - _MASK_SHARE) + colour * _MASK_SHARE
+        area[inside] = np.rint(mixed).astype(np.uint8)
+    return fromarray(pixels)
+
+
+def _draw_points(canvas: ImageDraw, points: Floats, colour: Colour, line: int) -> None:
+    seen = points[:, 2] >= _LEAST_SEEN
+    if len(points) == COCO_POINTS:
+        for a, b in _COCO_LIMBS:
+            if seen[a] and seen[b]:
+                ends = [(float(x), float(y)) for x, y in points[[a, b], :2]]
+                canvas.line(ends, fill=colour, width=line)
+    for x, y in points[seen, :2]:
+        at = (float(x) - 1.5 * line, float(y) - 1.5 * line)
+        to = (float(x) + 1.5 * line, float(y) + 1.5 * line)
+        canvas.ellipse((*at, *to), fill=colour, outline=_text_colour(colour))

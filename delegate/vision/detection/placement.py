@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +37,8 @@ class Preparation:
     mean: float
     std: float
     is_bgr: bool = False
+    border: int = LETTERBOX_GREY
+    """The grey around a picture that does not fill the input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,15 @@ class Placement:
         moved: Floats = np.clip((boxes - offset) * scale, 0.0, limit)
         return moved
 
+    def points_to_image(self, points: Floats) -> Floats:
+        """Points [..., 2 or more] whose first two numbers are x and y in pixels of the input, in
+        pixels of the picture, also outside it; further numbers stay.
+        """
+        moved = points.copy()
+        moved[..., 0] = (points[..., 0] - self.left) * (self.image_w / self.w)
+        moved[..., 1] = (points[..., 1] - self.top) * (self.image_h / self.h)
+        return moved
+
 
 def place(
     image: Image, target: ImageInput, preparation: Preparation
@@ -85,7 +96,7 @@ def place(
     pixels = np.asarray(resized, dtype=np.uint8).reshape(placement.h, placement.w, target.c)
     if preparation.is_bgr:
         pixels = pixels[:, :, ::-1]
-    canvas = np.full((target.h, target.w, target.c), LETTERBOX_GREY, dtype=np.uint8)
+    canvas = np.full((target.h, target.w, target.c), preparation.border, dtype=np.uint8)
     canvas[
         placement.top : placement.top + placement.h, placement.left : placement.left + placement.w
     ] = pixels
@@ -97,4 +108,10 @@ def onto_image(found: Detections, placement: Placement) -> Detections:
     """Detections in pixels of the input as detections in pixels of the picture, none empty."""
     boxes = placement.to_image(found.boxes)
     visible = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
-    return Detections(boxes, found.classes, found.scores).take(visible)
+    moved = replace(
+        found,
+        boxes=boxes,
+        points=None if found.points is None else placement.points_to_image(found.points),
+        outlines=None if found.outlines is None else placement.points_to_image(found.outlines),
+    )
+    return moved.take(visible)

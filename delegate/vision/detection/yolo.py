@@ -28,16 +28,19 @@ _LARGEST_SHARE = 2.0
 _LARGEST_LOGARITHM = 7.0
 
 
-def _to_pixels(boxes: Floats, output: OutputTensor, input_h: int, input_w: int) -> Floats:
-    highest = output.highest if output.highest is not None else float(boxes.max(initial=0.0))
+def to_pixels(values: Floats, output: OutputTensor, input_h: int, input_w: int) -> Floats:
+    """Pairs of x and y (or width and height) [..., 2 k] in pixels of the input, where the model may
+    give them as shares of it.
+    """
+    highest = output.highest if output.highest is not None else float(values.max(initial=0.0))
     if highest > _LARGEST_SHARE:
-        return boxes
-    pixels: Floats = boxes * np.array([input_w, input_h, input_w, input_h])
+        return values
+    pixels: Floats = values * np.tile([input_w, input_h], values.shape[-1] // 2)
     return pixels
 
 
 @dataclass(frozen=True, slots=True)
-class _RowsHead:
+class RowsHead:
     """One tensor with a row per box: [1, n, channels], or [1, channels, n] (``channels_first``)."""
 
     name: ClassVar[str]
@@ -62,12 +65,12 @@ class _RowsHead:
 
     def pixels(self, rows: Floats) -> Floats:
         """The corners of boxes whose centres and sizes rows begin with."""
-        return _to_pixels(from_centres(rows[:, :4]), self.output, self.input_h, self.input_w)
+        return to_pixels(from_centres(rows[:, :4]), self.output, self.input_h, self.input_w)
 
 
 @dataclass(frozen=True, slots=True)
-class YoloV8Head(_RowsHead):
-    """v8, v11 and relatives: per cell a box (centre, size) and a probability per class."""
+class YoloV8Head(RowsHead):
+    """v8, v9, v11 and relatives: per cell a box (centre, size) and a probability per class."""
 
     name: ClassVar[str] = "yolov8"
     box_channels: ClassVar[int] = 4
@@ -78,7 +81,7 @@ class YoloV8Head(_RowsHead):
 
 
 @dataclass(frozen=True, slots=True)
-class YoloV5Head(_RowsHead):
+class YoloV5Head(RowsHead):
     """v5 and v7: per anchor a box (centre, size), objectness and a probability per class."""
 
     name: ClassVar[str] = "yolov5"
@@ -89,7 +92,7 @@ class YoloV5Head(_RowsHead):
 
 
 @dataclass(frozen=True, slots=True)
-class YoloXHead(_RowsHead):
+class YoloXHead(RowsHead):
     """YOLOX: per cell offsets and logarithms of sizes, in strides; objectness and classes.
 
     Models exported with the decoding inside give pixels instead, which their size tells.
@@ -144,5 +147,5 @@ class EndToEndHead:
 
     def decode(self, outputs: Sequence[Floats], threshold: float) -> Detections:
         rows = outputs[0][0]
-        boxes = _to_pixels(rows[:, :4], self.output, self.input_h, self.input_w)
+        boxes = to_pixels(rows[:, :4], self.output, self.input_h, self.input_w)
         return Detections(boxes, rows[:, 5].astype(np.int64), rows[:, 4]).above(threshold)

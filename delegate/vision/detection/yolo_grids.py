@@ -12,9 +12,15 @@ from typing import ClassVar
 import numpy as np
 
 from delegate.vision.detection.boxes import Detections, Floats, best_classes, from_centres
-from delegate.vision.detection.head import OutputTensor, as_probability
-from delegate.vision.detection.placement import Preparation
-from delegate.vision.detection.yolo import YOLO_PREPARATION, YOLOX_PREPARATION, cells, decode_yolox
+from delegate.vision.detection.head import OutputTensor, as_probability, sigmoid
+from delegate.vision.detection.placement import Fit, Preparation
+from delegate.vision.detection.yolo import (
+    DARKNET_PREPARATION,
+    YOLO_PREPARATION,
+    YOLOX_PREPARATION,
+    cells,
+    decode_yolox,
+)
 
 DFL_BINS = 16
 """Bins of the distribution that v8 predicts for each side of a box."""
@@ -22,12 +28,116 @@ DFL_BINS = 16
 Anchors = tuple[tuple[float, float], ...]
 """(width, height) in pixels of the model's input."""
 
+
+@dataclass(frozen=True, slots=True)
+class AnchorFamily:
+    """Models whose grids hold (box, objectness, classes) for some anchors, with the anchors that
+    were published for an input of ``published_for`` pixels (None: pixels of any input), all grids'
+    or, with ``repeats``, those of each grid.
+
+    ``is_v5``: offsets of 2 sigmoid - 0.5 and sizes of (2 sigmoid)^2 anchors instead of sigmoid and
+    e^t. ``softmax``: classes are shares of one, not each by itself.
+    """
+
+    name: str
+    what: str
+    grids: int
+    anchors: Anchors
+    preparation: Preparation
+    published_for: float | None = None
+    is_v5: bool = False
+    softmax: bool = False
+    repeats: bool = False
+
+    def anchors_for(self, input_h: int, input_w: int) -> Anchors:
+        """The published anchors in pixels of this input, those of all grids."""
+        anchors = self.anchors * (self.grids if self.repeats else 1)
+        if self.published_for is None:
+            return anchors
+        y, x = input_h / self.published_for, input_w / self.published_for
+        return tuple((w * x, h * y) for w, h in anchors)
+
+
 YOLOV5_ANCHORS: Anchors = (
     (10, 13), (16, 30), (33, 23),
     (30, 61), (62, 45), (59, 119),
     (116, 90), (156, 198), (373, 326),
 )  # fmt: skip
 """Of the v5 models trained on COCO, three per grid, small objects first."""
+
+_STRETCHED = Preparation(Fit.STRETCH, 0.0, 255.0)
+
+ANCHOR_FAMILIES = (
+    AnchorFamily(
+        "yolov5-grids", "YOLOv5 of COCO", 3, YOLOV5_ANCHORS, YOLO_PREPARATION, is_v5=True
+    ),
+    # "anchors" in cfg/deploy/yolov7.yaml of its authors' repository (WongKinYiu/yolov7).
+    AnchorFamily(
+        "yolov7-grids",
+        "YOLOv7 of COCO",
+        3,
+        (
+            (12, 16), (19, 36), (40, 28),
+            (36, 75), (76, 55), (72, 146),
+            (142, 110), (192, 243), (459, 401),
+        ),
+        YOLO_PREPARATION,
+        is_v5=True,
+    ),
+    # "anchors" in yolo-fastest-1.1.cfg of its authors' repository (dog-qiuqiu/Yolo-Fastest,
+    # ModelZoo/yolo-fastest-1.1_coco).
+    AnchorFamily(
+        "yolo-fastest",
+        "Yolo-Fastest 1.1 of COCO",
+        2,
+        ((12, 18), (37, 49), (52, 132), (115, 73), (119, 199), (242, 238)),
+        DARKNET_PREPARATION,
+        published_for=320,
+    ),
+    # Its person detector on COCO, for 160 x 160 (HimaxSmartSensing/Yolo-Fastest): anchor2 and
+    # anchor1 of COCO_DATASET in the maker's example (HimaxWiseEyePlus/WE_I_Plus_User_Examples,
+    # HIMAX_Yolo_Fastest_Person_Detection_Example/yolo_fastest/main_functions.cc).
+    AnchorFamily(
+        "yolo-fastest-person",
+        "Himax's person detector by Yolo-Fastest",
+        2,
+        ((4, 9), (10, 25), (23, 49), (32, 93), (62, 106), (113, 132)),
+        DARKNET_PREPARATION,
+        published_for=160,
+    ),
+    # "anchors" in yolov3-tiny.cfg of pjreddie/darknet, for 416 x 416.
+    AnchorFamily(
+        "yolov3-tiny",
+        "YOLOv3-tiny of COCO",
+        2,
+        ((10, 14), (23, 27), (37, 58), (81, 82), (135, 169), (344, 319)),
+        DARKNET_PREPARATION,
+    ),
+    # "yolo_anchors" of st_yoloxn and st_yolo_lc_v1 in STMicroelectronics/stm32ai-modelzoo, shares
+    # of the input.
+    AnchorFamily(
+        "st-yolox",
+        "STMicroelectronics' st_yolo_x",
+        3,
+        ((0.5, 0.5), (0.07, 0.25), (0.23, 0.7)),
+        _STRETCHED,
+        published_for=1,
+        softmax=True,
+        repeats=True,
+    ),
+    AnchorFamily(
+        "st-yolo-lc",
+        "STMicroelectronics' st_yolo_lc",
+        1,
+        (
+            (0.0252, 0.06), (0.0772, 0.1829), (0.1696, 0.4167), (0.3339, 0.6559),
+            (0.7226, 0.7348),
+        ),
+        _STRETCHED,
+        published_for=1,
+        softmax=True,
+    ),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +189,18 @@ class _GridHead:
 
 @dataclass(frozen=True, slots=True)
 class AnchorGridHead(_GridHead):
-    """v3, v4, v5, v7 and Yolo-Fastest: per cell and anchor a box, objectness and classes.
-
-    ``is_v5``: offsets of 2 sigmoid - 0.5 and sizes of (2 sigmoid)^2 anchors instead of sigmoid and
-    e^t.
-    """
+    """Per cell and anchor a box, objectness and classes: v2 to v5, v7 and relatives."""
 
     anchors: Anchors
-    is_v5: bool
-    name: str
-    preparation: Preparation = YOLO_PREPARATION
+    family: AnchorFamily
+
+    @property
+    def name(self) -> str:
+        return self.family.name
+
+    @property
+    def preparation(self) -> Preparation:
+        return self.family.preparation
 
     @property
     def classes(self) -> int:
@@ -105,12 +217,19 @@ class AnchorGridHead(_GridHead):
             centres, sizes = self._boxes(values[:, :, :4], places, grid.output)
             pixels = np.concatenate([centres * stride, sizes * anchors], axis=2)
             boxes.append(from_centres(pixels.reshape(-1, 4)))
-            likely = as_probability(values[:, :, 4:], grid.output).reshape(-1, values.shape[2] - 4)
-            scores.append(likely[:, :1] * likely[:, 1:])
+            scores.append(self._scores(values[:, :, 4:].reshape(-1, values.shape[2] - 4), grid))
         return best_classes(np.concatenate(boxes), np.concatenate(scores), threshold)
 
+    def _scores(self, values: Floats, grid: GridOutput) -> Floats:
+        if not self.family.softmax:
+            likely = as_probability(values, grid.output)
+            return likely[:, :1] * likely[:, 1:]
+        powers = np.exp(values[:, 1:] - values[:, 1:].max(axis=1, keepdims=True))
+        result: Floats = sigmoid(values[:, :1]) * powers / powers.sum(axis=1, keepdims=True)
+        return result
+
     def _boxes(self, values: Floats, places: Floats, output: OutputTensor) -> tuple[Floats, Floats]:
-        if self.is_v5:
+        if self.family.is_v5:
             shares = as_probability(values, output)
             return 2.0 * shares[:, :, :2] - 0.5 + places, (2.0 * shares[:, :, 2:4]) ** 2
         return as_probability(values[:, :, :2], output) + places, np.exp(values[:, :, 2:4])

@@ -21,9 +21,9 @@ from delegate.options import Options
 from delegate.version import __version__
 from delegate.vision.class_ranking import probabilities
 from delegate.vision.detection.boxes import Detections
+from delegate.vision.detection.candidate import Hints
 from delegate.vision.detection.detector import DetectorPlan, Thresholds, detect
 from delegate.vision.detection.placement import Fit
-from delegate.vision.detection.recognise import Hints
 from delegate.vision.images import FLOAT_MEAN, FLOAT_STD, ImageInput, decode_image, image_to_input
 
 BEST = 5

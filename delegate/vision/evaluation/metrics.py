@@ -9,7 +9,10 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from delegate.errors import DelegateError
+from delegate.vision.detection.boxes import iou
 from delegate.vision.evaluation.evaluator import BEST, Record
 from delegate.vision.evaluation.ground_truth import Objects
 
@@ -64,6 +67,35 @@ def detection_metrics(
     if "cpu" in result:
         result["ap50_difference"] = result["delegate"]["ap50"] - result["cpu"]["ap50"]
     return result
+
+
+SURE = 0.25
+"""Score of detections that ``class_mismatch`` looks at."""
+_LEAST_OVERLAP = 0.5
+_LEAST_OBJECTS = 5
+_LEAST_SHARE = 0.5
+
+
+def class_mismatch(
+    records: Sequence[Record], truth: Mapping[str, Objects], classes: Mapping[int, int]
+) -> tuple[int, int] | None:
+    """(boxes whose class is the truth's, boxes that lie on an object) where at least five lie on
+    one and less than half have its class: the numbers are not the same classes. None otherwise.
+    """
+    lying = agreeing = 0
+    for record in records:
+        size = np.array([record["width"], record["height"]] * 2, dtype=np.float64)
+        rows = [row for row in record["ours"] if row[1] >= SURE]
+        boxes = np.array([row[2:] for row in rows], dtype=np.float64).reshape(-1, 4)
+        for index, *corners in truth[record["image"]].boxes:
+            near = np.flatnonzero(iou(np.array(corners) * size, boxes) >= _LEAST_OVERLAP)
+            if near.size:
+                numbers = [int(rows[i][0]) for i in near]
+                lying += 1
+                agreeing += index in (classes.get(n) if classes else n for n in numbers)
+    if lying < _LEAST_OBJECTS or agreeing >= lying * _LEAST_SHARE:
+        return None
+    return agreeing, lying
 
 
 def _average_precision(

@@ -53,6 +53,11 @@ def half_even(value: int, shift: int) -> int:
     return quotient + (2 * rest + (quotient & 1) > (1 << shift) if shift else 0)
 
 
+def half_away(value: int, shift: int) -> int:
+    rounded = (abs(value) + ((1 << shift) >> 1)) >> shift
+    return rounded if value >= 0 else -rounded
+
+
 def saturated(value: int) -> int:
     return min(max(value, -INT32), INT32 - 1)
 
@@ -75,7 +80,5 @@ def device(pipeline: Pipeline, channel: int, x: int, e: int = 0) -> int:
         operand = (e + ew.offset) * ew.scale if ew.operand is None else of(ew.operand)
         x = saturated(x + operand if ew.operation is EwOperation.ADD else x * operand)
         x = clamped(ew, x)
-    magnitude = abs(x * out.scale)
-    rounded = (magnitude + ((1 << out.shift) >> 1)) >> out.shift
-    x = (rounded if x >= 0 else -rounded) + out.offset
-    return min(max(x, -128), 127)
+    rounded = (half_away if out.ties_away else half_even)(x * out.scale, out.shift)
+    return min(max(rounded + out.offset, -128), 127)
