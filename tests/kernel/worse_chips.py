@@ -8,7 +8,8 @@ with 1 if anything was wrong, or stayed on the CPU without a reason.
 
 Without arguments all ways and four models. Programs that boards without the same features need are
 compiled once: they are kept in a folder of programs as option ``cache_dir`` has it, the board's
-record is not. ``--results`` keeps the rows; those it has are not run again.
+record is not. ``--folder`` keeps them and the reference's results for the next time, ``--results``
+the rows; those it has are not run again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import json
 import os
 import sys
 import tempfile
+import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -41,15 +43,19 @@ HEALTHY = "healthy"
 
 
 class Table:
-    """Rows of ``models``; ``folder`` keeps what all rows share."""
+    """Rows of ``models``; ``folder`` keeps what all rows share: programs, and the reference's
+    results.
+    """
 
     def __init__(self, folder: Path, device: str, models: Sequence[str]) -> None:
         self._library = build_standin() / "libstandin_kernel.so"
         self._device = device
         self._models = models
         self._programs = folder / "programs"
-        self._programs.mkdir()
-        self._reference = folder / "reference.npz"
+        self._programs.mkdir(parents=True, exist_ok=True)
+        self._reference = folder / f"{zlib.crc32(repr(models).encode()):08x}.npz"
+        if self._reference.exists():
+            return
         arrays = {}
         for number, model in enumerate(models):
             plain = ReferenceModel.load(Path(model), reference_kernels=True)
@@ -129,15 +135,16 @@ def main() -> int:
     parser.add_argument("--device", default="rocket", choices=("rocket", "rknpu"))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--results", type=Path)
+    parser.add_argument("--folder", type=Path)
     parser.add_argument("models", nargs="*", default=[str(MODELS / name) for name in NAMES])
     given = parser.parse_args()
     rows: dict[str, dict[str, Any]] = {}
     if given.results and given.results.exists():
         lines = given.results.read_text(encoding="utf-8").splitlines()
         rows = {row["way"]: row for row in map(json.loads, lines)}
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:
+    with tempfile.TemporaryDirectory() as fresh, ThreadPoolExecutor(given.jobs) as pool:
         left = [way for way in given.ways if way not in rows]
-        table = Table(Path(folder), given.device, given.models)
+        table = Table(given.folder or Path(fresh), given.device, given.models)
         for row in pool.map(table.row, left):
             rows[row["way"]] = row
             print(text_of(row), file=sys.stderr, flush=True)
