@@ -21,6 +21,8 @@ constexpr int64_t kWaitTimes = 3;
 constexpr const char* kDelayFiles[] = {"/sys/kernel/debug/rknpu/delayms", "/proc/rknpu/delayms"};
 constexpr int64_t kDefaultDelayMs = 3000;
 constexpr int64_t kMaxDelayMs = 60'000;
+// The IOMMU follows the NPU a moment later.
+constexpr int64_t kSettleNs = 200 * kNsPerMs;
 
 std::chrono::steady_clock::time_point at(int64_t monotonic) {
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(monotonic));
@@ -59,10 +61,19 @@ bool RknpuCores::is_overdue(int64_t now) const {
   });
 }
 
+// The driver's work that takes the power away can be late on a busy machine.
+bool RknpuCores::must_rest(int64_t now) {
+  if (!is_resting_) return false;
+  if (now < rest_limit_ns_ && is_powered_()) {
+    rest_until_ns_ = std::max(rest_until_ns_, now + kSettleNs);
+  }
+  return now < rest_until_ns_;
+}
+
 // Those who came earlier have their pick of the free cores.
-int RknpuCores::choose(const Waiter& waiter, int64_t now) const {
+int RknpuCores::choose(const Waiter& waiter, int64_t now) {
   if (eligible(waiter.choice) == 0) return kAbsent;
-  if ((is_resting_ && now < rest_until_ns_) || is_overdue(now)) return kWait;
+  if (must_rest(now) || is_overdue(now)) return kWait;
   uint32_t free = 0;
   for (size_t core = 0; core < kMaxRknpuCores; ++core) {
     if (!jobs_[core].is_running) free |= 1u << core;
@@ -83,7 +94,7 @@ void RknpuCores::leave(const Waiter& waiter) {
 
 int RknpuCores::acquire(const RknpuCoreChoice& choice, uint32_t timeout_ms) {
   const int64_t timeout_ns = timeout_ms * kNsPerMs;
-  const int64_t limit = monotonic_ns() + kWaitTimes * timeout_ns + rest_ns_;
+  const int64_t limit = monotonic_ns() + kWaitTimes * timeout_ns + 2 * rest_ns_;
   Waiter self{choice};
   std::unique_lock<std::mutex> lock(mutex_);
   Waiter** place = &first_;
@@ -131,14 +142,17 @@ RknpuCores::Verdict RknpuCores::release(int core, int number) {
       absent_ |= bit;
     }
   }
-  if (is_resting_) rest_until_ns_ = now + rest_ns_;
+  if (is_resting_) {
+    rest_until_ns_ = now + rest_ns_;
+    rest_limit_ns_ = now + 2 * rest_ns_;
+  }
   changed_.notify_all();
   return verdict;
 }
 
 void RknpuCores::finish_rest() {
   std::unique_lock<std::mutex> lock(mutex_);
-  while (is_resting_ && monotonic_ns() < rest_until_ns_) {
+  while (must_rest(monotonic_ns())) {
     changed_.wait_until(lock, at(rest_until_ns_));
   }
 }

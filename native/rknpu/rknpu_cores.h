@@ -11,7 +11,9 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
+#include <utility>
 
 namespace rk3588 {
 
@@ -39,8 +41,11 @@ class RknpuCores {
     kFailed,  // its own error
   };
 
-  // `rest_ns`: how long no job may run after a reset.
-  explicit RknpuCores(int64_t rest_ns) : rest_ns_(rest_ns) {}
+  // `rest_ns`: how long no job may run after a reset. `is_powered`: whether the system says that
+  // the NPU has power; false where it does not tell. A rest ends with it off, or after twice that
+  // time.
+  RknpuCores(int64_t rest_ns, std::function<bool()> is_powered)
+      : rest_ns_(rest_ns), is_powered_(std::move(is_powered)) {}
   RknpuCores(const RknpuCores&) = delete;
   RknpuCores& operator=(const RknpuCores&) = delete;
 
@@ -67,10 +72,12 @@ class RknpuCores {
   // All need the lock.
   uint32_t eligible(const RknpuCoreChoice& choice) const;
   bool is_overdue(int64_t now) const;
-  int choose(const Waiter& waiter, int64_t now) const;
+  bool must_rest(int64_t now);
+  int choose(const Waiter& waiter, int64_t now);
   void leave(const Waiter& waiter);
 
   const int64_t rest_ns_;
+  const std::function<bool()> is_powered_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::array<Job, kMaxRknpuCores> jobs_;
@@ -79,6 +86,7 @@ class RknpuCores {
   uint32_t absent_ = 0;      // cores that the driver refused
   bool is_resting_ = false;
   int64_t rest_until_ns_ = 0;
+  int64_t rest_limit_ns_ = 0;
   int64_t reset_ns_ = INT64_MIN;  // the last one that is known
 };
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -84,7 +85,10 @@ std::shared_ptr<RknpuFile> RknpuFile::open(const std::string& node) {
 }
 
 RknpuFile::RknpuFile(const std::string& node, std::shared_ptr<Opened> opened)
-    : opened_(std::move(opened)), file(node), version(file.version()), cores(rknpu_rest_ns()) {
+    : opened_(std::move(opened)),
+      file(node),
+      version(file.version()),
+      cores(rknpu_rest_ns(), [this]() { return is_powered(); }) {
   if (version.name != kRknpuDriver) {
     throw DeviceError(node + ": its driver is " + version.text() +
                       ", not rknpu; choose another node or device=auto");
@@ -123,6 +127,19 @@ void RknpuFile::lock(int descriptor) const {
   throw DeviceError(file.path() +
                     ": another process uses the NPU, and vendor kernels crash when two do; stop it "
                     "or share one process");
+}
+
+bool RknpuFile::is_powered() const {
+  if (device_folder_ < 0) return false;
+  const int status = openat(device_folder_, "power/runtime_status", O_RDONLY | O_CLOEXEC);
+  if (status < 0) return false;
+  char text[16]{};
+  const ssize_t size = read(status, text, sizeof(text) - 1);
+  ::close(status);
+  // Others are "suspended", "unsupported", "error".
+  const std::string_view word(text, size > 0 ? static_cast<size_t>(size) : 0);
+  return word.substr(0, 6) == "active" || word.substr(0, 10) == "suspending" ||
+         word.substr(0, 8) == "resuming";
 }
 
 uint32_t RknpuFile::memory_flags(bool is_table) const {

@@ -44,6 +44,8 @@ class RknpuFile {
  private:
   RknpuFile(const std::string& node, std::shared_ptr<Opened> opened);
   void lock(int descriptor) const;
+  // As the device's runtime power management says; false where nothing does.
+  bool is_powered() const;
 
   bool is_cached_ = true;
   int device_folder_ = -1;  // in sysfs, the same for all nodes of the device; -1: no sysfs

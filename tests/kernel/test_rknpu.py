@@ -94,6 +94,20 @@ def test_a_program_that_exits_after_a_reset_keeps_the_device_until_the_npu_has_r
     assert time.monotonic() - start > 5
 
 
+def test_the_rest_lasts_until_the_system_says_that_the_power_is_off(board: Board):
+    """The driver's work that takes it away comes late, or never."""
+    board.add_rknpu(rest_ms=1000, reset_ms=10, hang_ms=60_000)
+    status = board.root / "sys/class/drm/renderD128/device/power/runtime_status"
+    status.parent.mkdir(parents=True, exist_ok=True)
+    for off_after_s, least_s, most_s in ((0, 0.9, 2), (1.8, 1.8, 2.4), (60, 2.4, 5)):
+        status.write_text("active\n")
+        answer = board.work("rknpu", what="powered", status=str(status), off_after_s=off_after_s)
+        assert HANG in answer["outcomes"][0]
+        assert answer["outcomes"][1] == "right"
+        assert answer["violations"] == []
+        assert least_s < answer["rested_s"] < most_s, off_after_s
+
+
 def test_a_core_that_is_never_free_is_an_error(board: Board):
     """Another job never returns."""
     board.add_rknpu()

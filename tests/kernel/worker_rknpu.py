@@ -9,6 +9,7 @@ import os
 import struct
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -199,6 +200,25 @@ def reopened(given: dict[str, Any]) -> dict[str, Any]:
     return {"outcomes": outcomes}
 
 
+def powered(given: dict[str, Any]) -> dict[str, Any]:
+    """A hang, then a run; the power is off so many seconds after the hang."""
+    program = Program()
+    executable = program.load(timeout_ms=300)
+    set_faults("SUBMIT@1=hang:0")
+    outcomes = [program.run(executable)]
+    set_faults("")
+    start = time.monotonic()
+
+    def switch_off() -> None:
+        Path(given["status"]).write_text("suspended\n")
+
+    timer = threading.Timer(given["off_after_s"], switch_off)
+    timer.daemon = True
+    timer.start()
+    outcomes.append(program.run(executable))
+    return {"outcomes": outcomes, "rested_s": time.monotonic() - start}
+
+
 def main() -> None:
     given = arguments()
     what = given["what"]
@@ -209,6 +229,8 @@ def main() -> None:
         answer = answers("/dev/dri/renderD128")
     elif what == "nodes":
         answer = two_nodes()
+    elif what == "powered":
+        answer = powered(given)
     elif what == "reopened":
         answer = reopened(given)
     else:
