@@ -63,7 +63,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.compare is not None:
         return _compare(arguments)
     from delegate.cli.pictures import sample_source
-    from delegate.insight.benchmark import Plan, benchmark
+    from delegate.insight.benchmark import NULL_DEVICE, Plan, benchmark
 
     if arguments.save is not None:
         check_writable(arguments.save)
@@ -83,6 +83,8 @@ def _run(arguments: argparse.Namespace) -> int:
     warn_if_on_cpu(arguments.model, document["delegate"]["delegated_nodes"])
     if document["delegate"]["delegated_nodes"] and document["delegate"]["is_simulated"]:
         warn("measured on the simulator: these times say nothing about an NPU, the estimates do")
+    if document["delegate"]["delegated_nodes"] and document["delegate"]["device"] == NULL_DEVICE:
+        warn("the device null computes nothing: these times are the host's share alone")
     return 0
 
 
@@ -122,6 +124,13 @@ def _print_tables(document: dict[str, Any]) -> None:
         ),
         ("threads", document["threads"] or "the runtime's default"),
     ]
+    estimate = ours["inference_estimate"]
+    facts.append(
+        (
+            "estimate",
+            f"{estimate['total_us'] / 1e3:.2f} ms per inference on the chip, modelled",
+        )
+    )
     if "speedup" in document:
         facts.append(("speed-up", f"{document['speedup']:.2f} times the CPU alone, by medians"))
     if "simulator_ratio" in document:

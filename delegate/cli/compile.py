@@ -54,6 +54,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--explain", action="store_true", help="say of every layer why it is tiled as it is"
     )
     parser.add_argument(
+        "--nodes", action="store_true", help="list every node that is left to the CPU"
+    )
+    parser.add_argument(
         "--counters", action="store_true",
         help="what tasks do, counted by the simulator: MACs, bytes by port, CBUF, cycles; per "
         "layer, with --json per task, too",
@@ -108,7 +111,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(document)
     else:
-        _print_tables(arguments.model, result, document)
+        _print_tables(arguments.model, result, document, all_nodes=arguments.nodes)
         if arguments.explain:
             _print_choices(document)
         if arguments.counters:
@@ -144,7 +147,9 @@ def _layer_rows(partition: dict[str, Any]) -> list[tuple[object, ...]]:
     ]
 
 
-def _print_tables(path: Path, result: CompileResult, document: dict[str, Any]) -> None:
+def _print_tables(
+    path: Path, result: CompileResult, document: dict[str, Any], *, all_nodes: bool
+) -> None:
     cycles = sum(compiled.estimate.cycles for compiled in result.partitions)
     rates = result.chip.rates
     commands = sum(partition["buffers"]["regcmd"] for partition in document["partitions"])
@@ -157,11 +162,11 @@ def _print_tables(path: Path, result: CompileResult, document: dict[str, Any]) -
                 ("tasks", sum(compiled.tasks for compiled in result.partitions)),
                 ("commands", f"{thousands(commands)} bytes"),
                 ("compiled in", f"{result.compile_seconds:.2f} s"),
+                *_headline(document["inference"]),
                 (
-                    "estimate",
+                    "NPU alone",
                     f"{thousands(cycles)} cycles, {rates.microseconds(cycles) / 1e3:.2f} ms at "
-                    f"{rates.clock_hz / 1e9:g} GHz: "
-                    "modelled, without launches and host",
+                    f"{rates.clock_hz / 1e9:g} GHz: modelled, without launches and host",
                 ),
             ]
         )
@@ -187,11 +192,55 @@ def _print_tables(path: Path, result: CompileResult, document: dict[str, Any]) -
     _print_differences(document)
     _print_features(document)
     _print_advice(document)
-    if result.rejections:
-        print()
-        print("left to the CPU:")
-        rejected = [(r.node, r.op, r.rule, r.detail) for r in result.rejections]
+    _print_left(document, all_nodes=all_nodes)
+
+
+def _headline(inference: dict[str, Any]) -> list[tuple[str, object]]:
+    """The whole inference in a line, and inferences per second."""
+    whole = inference["total_us"]
+    if not whole:
+        return []
+    rates = [
+        f"{rate:.0f} per second with {plural(int(count), 'interpreter')}"
+        for count, rate in inference["frames_per_second"].items()
+    ]
+    facts: list[tuple[str, object]] = [
+        (
+            "inference",
+            f"{whole / 1e3:.2f} ms modelled, of it {inference['cpu_us'] / 1e3:.2f} ms on the CPU "
+            f"(alone {inference['cpu_alone_us'] / 1e3:.2f})",
+        ),
+        ("", ", ".join(rates)),
+    ]
+    if inference["unmodelled"]:
+        facts.append(("not in it", f"{', '.join(inference['unmodelled'])} on the CPU"))
+    return facts
+
+
+def _print_left(document: dict[str, Any], *, all_nodes: bool) -> None:
+    """What the CPU keeps: by operator and rule, what costs most first, or node by node."""
+    if not document["rejections"]:
+        return
+    if all_nodes:
+        print("\nleft to the CPU:")
+        rejected = [(r["node"], r["op"], r["rule"], r["detail"]) for r in document["rejections"]]
         print(format_table(("node", "op", "rule", "reason"), rejected, right=(0,)))
+        return
+    rows = []
+    for group in document["left_to_cpu"]:
+        others = len(group["reasons"]) - 1
+        more = f" (and {plural(others, 'other reason')})" if others else ""
+        rows.append(
+            (
+                len(group["nodes"]),
+                f"{group['cpu_us'] / 1e3:.3f}",
+                group["op"],
+                group["rule"],
+                group["reasons"][0] + more,
+            )
+        )
+    print("\nleft to the CPU, with its modelled milliseconds there (--nodes lists every node):")
+    print(format_table(("nodes", "ms", "op", "rule", "reason"), rows, right=(0, 1)))
 
 
 def _print_differences(document: dict[str, Any]) -> None:
@@ -270,20 +319,26 @@ def _print_advice(document: dict[str, Any]) -> None:
     costs = document["costs"]
     if not costs["tasks"]:
         return
-    print("\nmodelled milliseconds:")
-    rows = [
-        ("layers limited by arithmetic", f"{costs['npu_limited_us'] / 1e3:.3f}"),
-        ("layers limited by memory", f"{costs['ddr_limited_us'] / 1e3:.3f}"),
-        (f"launching {plural(costs['tasks'], 'task')}", f"{costs['launches_us'] / 1e3:.3f}"),
+    inference = document["inference"]
+    print("\nmodelled milliseconds of an inference:")
+    parts = [
+        ("layers limited by arithmetic", costs["npu_limited_us"]),
+        ("layers limited by memory", costs["ddr_limited_us"]),
+        (f"launching {plural(costs['tasks'], 'task')}", inference["launches_us"]),
+        (f"{plural(costs['submits'], 'submit')}", inference["submits_us"]),
+        ("conversion of inputs and outputs", inference["conversion_us"]),
+        ("nodes left to the CPU, one Cortex-A76", inference["cpu_us"]),
     ]
+    rows = [(what, f"{value / 1e3:.3f}") for what, value in parts]
     print(format_table(("what dominates", "ms"), rows, right=(1,)))
     if document["suggestions"]:
         print("\nwhat would help most:")
         helps = [
-            (s["partitions"], s["nodes"], " and ".join(s["ops"])) for s in document["suggestions"]
+            (f"{s['at_most_us'] / 1e3:.3f}", s["partitions"], s["nodes"], " and ".join(s["ops"]))
+            for s in document["suggestions"]
         ]
-        headings = ("partitions", "nodes on the NPU", "if these operators were supported")
-        print(format_table(headings, helps, right=(0, 1)))
+        headings = ("ms at most", "partitions", "on the NPU", "if these operators were supported")
+        print(format_table(headings, helps, right=(0, 1, 2)))
 
 
 COMMAND = Command(

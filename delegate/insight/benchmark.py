@@ -21,6 +21,7 @@ from delegate.host.host_facts import host_facts
 from delegate.host.reference import ReferenceModel
 from delegate.host.runtimes import find_runtime, invoke
 from delegate.host.samples import Sample
+from delegate.insight.compile_report.whole_inference import whole_inference
 from delegate.insight.inferences import Inference, run_inferences
 from delegate.insight.layer_counters import count_program, sum_counters
 from delegate.insight.memory_use import memory_document
@@ -30,6 +31,8 @@ from delegate.options import Options
 FORMAT = "rk3588-bench-1"
 
 SIMULATOR = "simulator"
+NULL_DEVICE = "null"
+"""Its times are those of the host's share; an inference that computes nothing has no speed-up."""
 
 _NS_PER_MS = 1e6
 _PERCENTILES = (50, 90, 95, 99)
@@ -99,7 +102,8 @@ def benchmark(
         "cpu": cpu.document(plan) if cpu is not None else None,
         "memory": memory,
     }
-    if document["cpu"] is not None:
+    computes = document["delegate"]["device"] != NULL_DEVICE
+    if document["cpu"] is not None and (computes or not document["delegate"]["delegated_nodes"]):
         ratio = document["delegate"]["steady"]["p50_ms"] / document["cpu"]["steady"]["p50_ms"]
         # What the simulator takes is no statement about an NPU: it has no speed-up.
         if document["delegate"]["is_simulated"]:
@@ -149,6 +153,7 @@ class _Delegated:
             "first_ms": (first.end_ns - first.start_ns) / _NS_PER_MS,
             "steady": summary([i.end_ns - i.start_ns for i in steady]),
             "phases": _phases(steady),
+            "inference_estimate": whole_inference(self.result),
             "partitions": _partitions(steady, self.result),
             "cpu_nodes": _cpu_nodes(steady, self.result),
         }

@@ -57,7 +57,7 @@ def partition_cost(
     rates: Rates, graph: Graph, partition: Partition, cycles: int, tasks: int
 ) -> PartitionCost:
     """Estimates of both sides. ``cycles`` and ``tasks`` are those of the partition's program."""
-    edges = sum(_bytes(graph, tensor) for tensor in (*partition.inputs, *partition.outputs))
+    edges = sum(tensor_bytes(graph, tensor) for tensor in (*partition.inputs, *partition.outputs))
     npu = rates.microseconds(cycles + edges // rates.host_bytes_per_cycle)
     npu += LEAST_CROSSING_US + tasks * LEAST_TASK_US
     return PartitionCost(npu, sum(cpu_us(graph, graph.node(node)) for node in partition.nodes))
@@ -66,10 +66,10 @@ def partition_cost(
 def cpu_us(graph: Graph, node: Node) -> float:
     """Arithmetic or memory, whichever takes longer, and the runtime's overhead."""
     tensors = [tensor for tensor in (*node.inputs, *node.outputs) if tensor >= 0]
-    moved = sum(_bytes(graph, tensor) for tensor in tensors)
+    moved = sum(tensor_bytes(graph, tensor) for tensor in tensors)
     work = max(node_macs(graph, node) / CPU_MACS_PER_US, moved / CPU_BYTES_PER_US)
     operator = OPERATORS.get(node.op)
-    if operator is not None and operator.movement is None:
+    if operator is None or operator.movement is None:
         results = sum(_elements(graph, tensor) for tensor in node.outputs if tensor >= 0)
         work = max(work, results / CPU_ELEMENTS_PER_US)
     return work + CPU_NODE_US
@@ -79,7 +79,8 @@ def _elements(graph: Graph, tensor: int) -> int:
     return math.prod(max(size, 1) for size in graph.tensor(tensor).shape)
 
 
-def _bytes(graph: Graph, tensor: int) -> int:
+def tensor_bytes(graph: Graph, tensor: int) -> int:
+    """Of a tensor with its dynamic dimensions taken as 1; four per element unless it has 8 bits."""
     wide = graph.tensor(tensor).dtype not in (DType.INT8, DType.UINT8)
     return _elements(graph, tensor) * (4 if wide else 1)
 

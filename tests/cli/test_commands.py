@@ -90,7 +90,7 @@ def test_compile_json_has_the_keys_of_the_design(run: Run) -> None:
     document = run("compile", MODEL, "--json").json
     assert set(document) == {
         "partitions", "rejections", "delegated_nodes", "total_nodes", "compile_seconds",
-        "costs", "suggestions", "features",
+        "costs", "suggestions", "features", "inference", "left_to_cpu",
     }  # fmt: skip
     assert document["delegated_nodes"] == DELEGATED
     assert document["total_nodes"] == TOTAL
@@ -105,6 +105,38 @@ def test_compile_json_has_the_keys_of_the_design(run: Run) -> None:
     assert first["estimate"]["cycles"] >= first["estimate"]["npu_cycles"] > 0
     assert [r["op"] for r in document["rejections"]] == ["SOFTMAX"]
     assert set(document["rejections"][0]) == {"node", "op", "rule", "detail"}
+
+
+def test_headline_is_the_whole_inference(run: Run) -> None:
+    """NPU, launches, submits, conversion and the CPU's nodes: all of it, and no less than any."""
+    document = run("compile", MODEL, "-O", "deny_ops=ADD", "--json").json
+    whole = document["inference"]
+    parts = [whole[f"{n}_us"] for n in ("npu", "launches", "submits", "conversion", "cpu")]
+    assert whole["total_us"] == pytest.approx(sum(parts))
+    assert min(parts) > 0
+    assert whole["frames_per_second"]["1"] == pytest.approx(1e6 / whole["total_us"])
+    assert whole["frames_per_second"]["3"] <= 3 * whole["frames_per_second"]["1"] * 1.0001
+    groups = document["left_to_cpu"]
+    left = sorted(node for group in groups for node in group["nodes"])
+    assert left == sorted(r["node"] for r in document["rejections"])
+    assert sum(group["cpu_us"] for group in groups) == pytest.approx(whole["cpu_us"])
+    best = document["suggestions"][0]
+    assert 0 < best["at_most_us"] < whole["total_us"]
+    text = run("compile", MODEL, "-O", "deny_ops=ADD").out
+    assert f"{whole['total_us'] / 1e3:.2f} ms modelled" in text
+    assert "per second with 3 interpreters" in text
+
+
+def test_nodes_left_to_the_cpu_are_summed_up_by_rule(run: Run) -> None:
+    options = ("-O", "deny_ops=CONV_2D,ADD")
+    short = run("compile", MODEL, *options).out.split("left to the CPU, with")[1].splitlines()[2:]
+    groups = run("compile", MODEL, *options, "--json").json["left_to_cpu"]
+    rows = [line for line in short if line[:5].strip().isdigit()]
+    assert [int(line.split()[0]) for line in rows] == [len(group["nodes"]) for group in groups]
+    assert len(rows) < 6
+    listed = run("compile", MODEL, *options, "--nodes").out.split("left to the CPU:")[1]
+    nodes = [line.split()[0] for line in listed.splitlines()[2:] if line[:4].strip().isdigit()]
+    assert len(nodes) == sum(len(group["nodes"]) for group in groups) > 6
 
 
 def test_tables_fit_the_terminal(run: Run) -> None:

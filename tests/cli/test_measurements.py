@@ -55,6 +55,18 @@ def test_a_simulated_measurement_claims_no_speed_up(run: Run) -> None:
     assert "say nothing about an NPU" in outcome.err
 
 
+def test_a_null_device_has_no_speed_up_and_says_that_it_computes_nothing(run: Run) -> None:
+    command = ("bench", MODEL, "--runs", 2, "--warmup", 0, "--device", "null")
+    document = run(*command, "--json").json
+    assert "speedup" not in document
+    assert "simulator_ratio" not in document
+    outcome = run(*command)
+    assert "speed-up" not in outcome.out
+    assert "null computes nothing" in outcome.err
+    estimate = document["delegate"]["inference_estimate"]
+    assert f"{estimate['total_us'] / 1e3:.2f} ms per inference on the chip" in outcome.out
+
+
 def test_bench_tells_the_memory_of_both_sides(run: Run) -> None:
     memory = measure(run)["memory"]
     assert memory["model_bytes"] == MODEL.stat().st_size

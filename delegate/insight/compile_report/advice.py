@@ -1,8 +1,7 @@
 """What dominates a compiled model, and which one change would help most.
 
-Modelled throughout: cycles at 1 GHz, 8 us to launch a task inside a chain, and, for the host, a
-submit per partition. What the host's part of a submit costs nobody has measured here, so partitions
-are counted, not timed.
+Modelled throughout: cycles at 1 GHz, 8 us to launch a task inside a chain, and what
+``whole_inference`` says of the CPU and of crossing over.
 """
 
 from __future__ import annotations
@@ -11,11 +10,10 @@ from itertools import combinations
 from typing import Any
 
 from delegate.compile.compiler import CompileResult
+from delegate.insight.compile_report.whole_inference import left_to_cpu
 from delegate.npu.perf import estimate_task, total
+from delegate.partition.cost import LEAST_CROSSING_US, LEAST_TASK_US
 from delegate.partition.partitioner import partition_graph
-
-LAUNCH_US = 8.0
-"""Of a task inside a chain; a driver that kicks every task takes about 22 us (observed)."""
 
 _MOST_SUGGESTIONS = 5
 _OPS_IN_PAIRS = 6
@@ -42,7 +40,7 @@ def costs(result: CompileResult) -> dict[str, Any]:
     parts = {
         "npu_limited_us": rates.microseconds(npu),
         "ddr_limited_us": rates.microseconds(ddr),
-        "launches_us": tasks * LAUNCH_US,
+        "launches_us": tasks * LEAST_TASK_US,
     }
     return {
         **parts,
@@ -63,10 +61,11 @@ def costs(result: CompileResult) -> dict[str, Any]:
 
 
 def suggestions(result: CompileResult) -> list[dict[str, Any]]:
-    """Operators whose support would leave the fewest partitions, alone or in pairs, best first.
+    """Operators whose support would help most, alone or in pairs, best first.
 
     Each tells how many partitions and delegated nodes there would be if all of the model's rejected
-    nodes of these operators ran on the NPU.
+    nodes of these operators ran on the NPU, and the most that this could gain: their time on the
+    CPU and the crossings that fall away. What they would take on the NPU is not known.
     """
     graph = result.graph
     now = {node for compiled in result.partitions for node in compiled.partition.nodes}
@@ -75,14 +74,17 @@ def suggestions(result: CompileResult) -> list[dict[str, Any]]:
         rejected.setdefault(rejection.op, set()).add(rejection.node)
     ops = sorted(rejected, key=lambda op: (-len(rejected[op]), op))
     choices = [(op,) for op in ops] + list(combinations(ops[:_OPS_IN_PAIRS], 2))
-    found: list[tuple[int, int, int, tuple[str, ...]]] = []
+    times = left_to_cpu(result)
+    found: list[tuple[float, int, int, int, tuple[str, ...]]] = []
     for choice in choices:
         nodes = now.union(*(rejected[op] for op in choice))
         partitions = len(partition_graph(graph, nodes))
-        if partitions < len(result.partitions):
-            found.append((partitions, len(choice), -len(nodes), choice))
-    # Fewest partitions first; one operator rather than two for the same gain.
+        saved = sum(times.get(node, 0.0) for op in choice for node in rejected[op])
+        saved += (len(result.partitions) - partitions) * LEAST_CROSSING_US
+        if partitions <= len(result.partitions) and saved > 0.0:
+            found.append((-saved, len(choice), partitions, -len(nodes), choice))
+    # The largest gain first; one operator rather than two for the same gain.
     return [
-        {"ops": list(choice), "nodes": -nodes, "partitions": partitions}
-        for partitions, _, nodes, choice in sorted(found)[:_MOST_SUGGESTIONS]
+        {"ops": list(choice), "nodes": -nodes, "partitions": partitions, "at_most_us": -saved}
+        for saved, _, partitions, nodes, choice in sorted(found)[:_MOST_SUGGESTIONS]
     ]

@@ -13,6 +13,7 @@ from delegate.chip.chip import Chip
 from delegate.compile.compiler import CompiledPartition, CompileResult
 from delegate.insight.compile_report.advice import costs, suggestions
 from delegate.insight.compile_report.memory_plan import scratch_plan
+from delegate.insight.compile_report.whole_inference import left_by_rule, whole_inference
 from delegate.insight.layer_counters import count_program, sum_counters
 from delegate.lower.task import BufferId, ConvTask, Layer, Task
 from delegate.model.graph import Graph
@@ -46,6 +47,8 @@ def compile_document(result: CompileResult, *, counters: bool = False) -> dict[s
         "compile_seconds": result.compile_seconds,
         "features": _features(result.chip, programs),
         "costs": costs(result),
+        "inference": whole_inference(result),
+        "left_to_cpu": left_by_rule(result),
         "suggestions": suggestions(result),
     }
 

@@ -30,13 +30,18 @@
   const header = () => {
     document.title = `Compile report: ${data.title}`;
     by("title").textContent = data.title;
-    const cycles = report.partitions.reduce((sum, p) => sum + p.estimate.cycles, 0);
-    by("summary").textContent = `${report.delegated_nodes} of ${plural(report.total_nodes, "node")} on the NPU in ${plural(report.partitions.length, "partition")}, ${plural(report.costs.tasks, "task")}. Modelled: ${number(cycles)} cycles, ${(cycles / 1e6).toFixed(2)} ms at 1 GHz, without launches and host.`;
+    const cycles = report.partitions.reduce((sum, p) => sum + p.estimate.cycles, 0), whole = report.inference;
+    const rates = Object.entries(whole.frames_per_second).map(([count, rate]) => `${number(rate)} per second with ${plural(Number(count), "interpreter")}`);
+    by("headline").textContent = `${(whole.total_us / 1000).toFixed(2)} ms per inference, modelled: ${rates.join(", ")}.`;
+    by("headline").dataset.totalUs = whole.total_us;
+    const missing = whole.unmodelled.length ? ` Not in it: ${whole.unmodelled.join(", ")}.` : "";
+    by("summary").textContent = `${report.delegated_nodes} of ${plural(report.total_nodes, "node")} on the NPU in ${plural(report.partitions.length, "partition")}, ${plural(report.costs.tasks, "task")}: ${number(cycles)} cycles, ${(cycles / 1e6).toFixed(2)} ms at 1 GHz; ${(whole.cpu_us / 1000).toFixed(2)} ms of the CPU's nodes on one Cortex-A76, which alone would take ${(whole.cpu_alone_us / 1000).toFixed(2)} ms.${missing} Nothing here was measured.`;
     by("summary").dataset.cycles = cycles;
   };
 
   const dominates = () => {
-    const parts = [["npu", "Layers limited by arithmetic", report.costs.npu_limited_us], ["ddr", "Layers limited by memory", report.costs.ddr_limited_us], ["launch", "Launching tasks, 8 \u00b5s each", report.costs.launches_us]];
+    const whole = report.inference;
+    const parts = [["npu", "Layers limited by arithmetic", report.costs.npu_limited_us], ["ddr", "Layers limited by memory", report.costs.ddr_limited_us], ["launch", `Launching ${plural(report.costs.tasks, "task")}`, whole.launches_us], ["launch", plural(report.costs.submits, "submit"), whole.submits_us], ["launch", "Converting inputs and outputs", whole.conversion_us], ["cpu", "Nodes left to the CPU", whole.cpu_us]];
     const most = Math.max(...parts.map((p) => p[2]), 1e-9);
     const bars = el("div", { class: "bars" });
     for (const [kind, name, value] of parts) {
@@ -47,27 +52,49 @@
     by("costs").append(bars);
     const best = report.suggestions[0];
     by("costs").append(el("p", { class: "advice" }, best
-      ? `One change would help most: ${best.ops.join(" and ")} on the NPU would leave ${plural(best.partitions, "partition")} instead of ${report.partitions.length}, with ${best.nodes} of ${report.total_nodes} nodes delegated. Every partition costs a submit and a conversion of its inputs and outputs.`
-      : "No operator that is left to the CPU splits this model: support for another one would not merge partitions."));
-    if (report.suggestions.length > 1) by("costs").append(el("h3", {}, "If these operators ran on the NPU"), el("div", { class: "scroll" }, table(["partitions", "delegated nodes", "operators"], report.suggestions.map((s) => [String(s.partitions), String(s.nodes), s.ops.join(", ")]), [0, 1])));
+      ? `One change would help most: ${best.ops.join(" and ")} on the NPU would save at most ${(best.at_most_us / 1000).toFixed(2)} ms of ${(whole.total_us / 1000).toFixed(2)} ms, with ${plural(best.partitions, "partition")} instead of ${report.partitions.length} and ${best.nodes} of ${report.total_nodes} nodes delegated.`
+      : "No operator that is left to the CPU costs anything: support for another one would not help."));
+    if (report.suggestions.length > 1) by("costs").append(el("h3", {}, "If these operators ran on the NPU"), el("div", { class: "scroll" }, table(["ms at most", "partitions", "delegated nodes", "operators"], report.suggestions.map((s) => [(s.at_most_us / 1000).toFixed(3), String(s.partitions), String(s.nodes), s.ops.join(", ")]), [0, 1, 2])));
     by("costs").append(el("h3", {}, "Largest layers"), el("div", { class: "scroll" }, table(["cycles", "share", "partition", "layer"], report.costs.largest_layers.map((l) => [number(l.cycles), percent(l.share), String(l.partition), l.name]), [0, 1, 2])));
   };
 
-  const graph = () => {
-    const depth = new Map(), rows = [], place = new Map();
+  const unfolded = () => data.graph.map((n) => ({ ...n, label: `${n.node} ${n.op.replace("DEPTHWISE_CONV", "DW_CONV")}`, members: [n] }));
+
+  // Neighbours in execution order that run in one place, as one box each.
+  const folded = () => {
+    const boxes = [], box_of = new Map();
     for (const n of data.graph) {
-      const level = Math.max(-1, ...n.inputs.map((i) => depth.get(i))) + 1;
+      const last = boxes[boxes.length - 1];
+      if (last !== undefined && last.partition === n.partition) last.members.push(n);
+      else boxes.push({ node: n.node, partition: n.partition, members: [n] });
+      box_of.set(n.node, boxes[boxes.length - 1]);
+    }
+    for (const box of boxes) {
+      box.inputs = [...new Set(box.members.flatMap((n) => n.inputs.map((i) => box_of.get(i).node)))].filter((i) => i !== box.node);
+      const ops = new Map();
+      for (const n of box.members) ops.set(n.op, (ops.get(n.op) ?? 0) + 1);
+      box.op = [...ops].sort((a, b) => b[1] - a[1]).map(([op, count]) => `${count} ${op}`).join(", ");
+      box.name = box.members[0].name; box.shape = box.members[box.members.length - 1].shape;
+      box.label = box.partition === null ? `CPU: ${plural(box.members.length, "node")}` : `NPU ${box.partition}: ${plural(box.members.length, "node")}`;
+    }
+    return boxes;
+  };
+
+  // Levels from top to bottom, in columns side by side about as high as wide.
+  const layout = (nodes) => {
+    const depth = new Map(), rows = [], place = new Map();
+    for (const n of nodes) {
+      const level = Math.max(-1, ...n.inputs.map((i) => depth.get(i) ?? -1)) + 1;
       depth.set(n.node, level);
       (rows[level] ??= []).push(n);
     }
-    const W = 158, H = 30, GAP_X = 14, GAP_Y = 22;
-    const widest = Math.max(...rows.map((r) => r.length), 1);
+    const W = 158, H = 30, GAP_X = 14, GAP_Y = 22, BETWEEN = 40;
     const columns = new Map();
     for (const row of rows) {
       // A node stands below the mean of its inputs where that column is free, else beside it.
       const taken = new Set();
       for (const n of row) {
-        const known = n.inputs.map((i) => columns.get(i));
+        const known = n.inputs.map((i) => columns.get(i) ?? 0);
         let want = known.length ? Math.round(known.reduce((a, b) => a + b, 0) / known.length) : 0;
         for (let step = 0; taken.has(want); step++) want += step % 2 ? -step : step;
         if (want < 0) { want = 0; while (taken.has(want)) want++; }
@@ -75,31 +102,72 @@
         columns.set(n.node, want);
       }
     }
-    const most = Math.max(widest - 1, ...columns.values());
-    const width = (most + 1) * (W + GAP_X) + GAP_X, height = rows.length * (H + GAP_Y) + GAP_Y;
-    const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Graph of the model" });
-    for (const n of data.graph) place.set(n.node, [GAP_X + columns.get(n.node) * (W + GAP_X), GAP_Y + depth.get(n.node) * (H + GAP_Y)]);
-    for (const n of data.graph) for (const i of n.inputs) {
-      const [x1, y1] = place.get(i), [x2, y2] = place.get(n.node), a = x1 + W / 2, b = x2 + W / 2, t = y1 + H, m = Math.min(40, (y2 - t) / 2);
-      svg.append(draw("path", { class: "edge", d: `M${a} ${t}C${a} ${t + m} ${b} ${y2 - m} ${b} ${y2}` }));
+    const per = Math.max(12, Math.ceil(Math.sqrt(rows.length * (W + GAP_X) * 2 / (H + GAP_Y))));
+    let left = GAP_X, width = 0;
+    for (let first = 0; first < rows.length; first += per) {
+      const part = rows.slice(first, first + per);
+      const used = part.flat().map((n) => columns.get(n.node)), least = Math.min(...used);
+      part.forEach((row, i) => row.forEach((n) => place.set(n.node, [left + (columns.get(n.node) - least) * (W + GAP_X), GAP_Y + i * (H + GAP_Y)])));
+      width = left + (Math.max(...used) - least + 1) * (W + GAP_X);
+      left = width + BETWEEN;
     }
-    let chosen = null;
-    for (const n of data.graph) {
-      const [x, y] = place.get(n.node), on = n.partition !== null;
-      const g = draw("g", { class: `node ${on ? "on" : "off"}`, tabindex: 0, "data-node": n.node });
-      const label = `${n.node} ${n.op.replace("DEPTHWISE_CONV", "DW_CONV")}`;
-      g.append(draw("rect", { x, y, width: W, height: H }), draw("text", { x: x + 8, y: y + 19 }, label.length > 24 ? `${label.slice(0, 23)}\u2026` : label));
-      const choose = () => {
-        chosen?.classList.remove("chosen"); chosen = g; g.classList.add("chosen");
-        const r = reasons.get(n.node);
-        by("graph-detail").textContent = `Node ${n.node}, ${n.op}, ${n.name}, [${n.shape.join(", ")}]: ` + (on ? `NPU, partition ${n.partition}.` : r ? `CPU. ${r.rule}: ${r.detail}` : "CPU.");
-      };
-      g.addEventListener("click", choose); g.addEventListener("focus", choose);
-      svg.append(g);
-    }
-    by("graph-view").append(svg);
+    return { place, W, H, width, height: Math.min(rows.length, per) * (H + GAP_Y) + GAP_Y };
+  };
+
+  const graph = () => {
+    let zoom = 1, svg = null, size_of = null, chosen = null, drawn = [];
+    const crossings = data.graph.flatMap((n) => n.inputs.filter((i) => data.graph.find((m) => m.node === i).partition !== n.partition)).length;
+    const show = (value) => {
+      zoom = Math.min(Math.max(value, .1), 3);
+      svg.setAttribute("width", size_of.width * zoom); svg.setAttribute("height", size_of.height * zoom);
+    };
+    const paint = () => {
+      const nodes = by("graph-fold").checked ? folded() : unfolded(), partition = new Map(nodes.map((n) => [n.node, n.partition]));
+      size_of = layout(nodes);
+      const { place, W, H, width, height } = size_of;
+      svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Graph of the model" });
+      for (const n of nodes) for (const i of n.inputs) {
+        const [x1, y1] = place.get(i), [x2, y2] = place.get(n.node), crossing = partition.get(i) !== n.partition;
+        const beside = y2 <= y1, a = beside ? x1 + W : x1 + W / 2, t = beside ? y1 + H / 2 : y1 + H, b = beside ? x2 : x2 + W / 2, u = beside ? y2 + H / 2 : y2, m = beside ? 30 : Math.min(40, (y2 - t) / 2);
+        svg.append(draw("path", { class: crossing ? "edge crossing" : "edge", d: beside ? `M${a} ${t}C${a + m} ${t} ${b - m} ${u} ${b} ${u}` : `M${a} ${t}C${a} ${t + m} ${b} ${u - m} ${b} ${u}` }));
+      }
+      drawn = nodes.map((n) => {
+        const [x, y] = place.get(n.node), on = n.partition !== null;
+        const g = draw("g", { class: `node ${on ? "on" : "off"}`, tabindex: 0, "data-node": n.node });
+        g.append(draw("rect", { x, y, width: W, height: H }), draw("text", { x: x + 8, y: y + 19 }, n.label.length > 24 ? `${n.label.slice(0, 23)}\u2026` : n.label));
+        const choose = () => {
+          chosen?.classList.remove("chosen"); chosen = g; g.classList.add("chosen");
+          const r = n.members.length === 1 ? reasons.get(n.node) : undefined;
+          const what = n.members.length === 1 ? `Node ${n.node}, ${n.op}, ${n.name}, [${n.shape.join(", ")}]: ` : `Nodes ${n.node} to ${n.members[n.members.length - 1].node}: ${n.op}. `;
+          by("graph-detail").textContent = what + (on ? `NPU, partition ${n.partition}.` : r ? `CPU. ${r.rule}: ${r.detail}` : "CPU.");
+        };
+        g.addEventListener("click", choose); g.addEventListener("focus", choose);
+        svg.append(g);
+        return [n, g];
+      });
+      by("graph-view").replaceChildren(svg);
+      show(zoom); search();
+    };
+    const search = () => {
+      const text = by("graph-search").value.trim().toLowerCase();
+      const fits = (n) => n.members.some((m) => `${m.node} ${m.op} ${m.name}`.toLowerCase().includes(text));
+      let first = null, count = 0;
+      for (const [n, g] of drawn) {
+        const hit = text !== "" && fits(n);
+        g.classList.toggle("hit", hit); g.classList.toggle("miss", text !== "" && !hit);
+        if (hit) { count++; first ??= g; }
+      }
+      by("graph-found").textContent = text === "" ? "" : `${number(count)} found`;
+      first?.scrollIntoView?.({ block: "nearest", inline: "center" });
+    };
+    by("graph-search").addEventListener("input", search);
+    by("graph-fold").addEventListener("change", paint);
+    by("graph-more").addEventListener("click", () => show(zoom * 1.4));
+    by("graph-less").addEventListener("click", () => show(zoom / 1.4));
+    by("graph-fit").addEventListener("click", () => show(Math.min(by("graph-view").clientWidth / size_of.width, 1)));
+    paint();
     const key = (name, colour, text) => { const i = el("i"); i.style.background = colour; return el("span", {}, i, `${text}: ${name}`); };
-    by("graph-legend").append(key(report.delegated_nodes, "var(--npu-soft)", "on the NPU"), key(report.total_nodes - report.delegated_nodes, "var(--cpu-soft)", "left to the CPU"));
+    by("graph-legend").append(key(report.delegated_nodes, "var(--npu-soft)", "on the NPU"), key(report.total_nodes - report.delegated_nodes, "var(--cpu-soft)", "left to the CPU"), key(crossings, "var(--ddr)", "tensors that cross"));
   };
 
   const tiles = (list) => {
@@ -203,7 +271,11 @@
 
   const cpu = () => {
     if (!report.rejections.length) { by("rejections").append("Nothing: the whole model runs on the NPU."); return; }
-    by("rejections").append(table(["node", "operator", "rule", "reason"], report.rejections.map((r) => [String(r.node), r.op, r.rule, r.detail]), [0]));
+    for (const group of report.left_to_cpu) {
+      const of = report.rejections.filter((r) => r.op === group.op && r.rule === group.rule);
+      const box = el("details", { class: "left" }, el("summary", {}, el("span", {}, `${plural(group.nodes.length, group.op)}: ${group.rule}`), el("span", { class: "facts" }, `${(group.cpu_us / 1000).toFixed(3)} ms`)), ...group.reasons.map((reason) => el("p", { class: "detail" }, reason, ` (nodes ${of.filter((r) => r.detail === reason).map((r) => r.node).join(", ")})`)));
+      by("rejections").append(box);
+    }
   };
 
   for (const part of [header, dominates, graph, layers, roofline, memory, features, cpu]) part();
