@@ -151,11 +151,12 @@ def prove_features(
     cache_dir: str = "off",
     timeout_ms: int = 0,
     cores: str = "auto",
-    anew: bool = False,
+    which: str = "none",
 ) -> tuple[str, dict[str, str]]:
     """The path of the file of this board's results ("" if none is kept), and of every feature
-    "proved", "failed: ...", "hung: ..." or "" if it was not tried; with ``anew`` after all proofs
-    ran, and then with the reason why one was not tried. Raises DeviceError.
+    "proved", "failed: ...", "hung: ..." or "" if it was not tried. ``which`` proofs run first:
+    "none", those that nobody "untried", or "all" again; then with the reason why one was not tried.
+    Raises DeviceError.
     """
 
 def find_npu_nodes(root: str = "/") -> list[tuple[str, str, str, str, str]]:

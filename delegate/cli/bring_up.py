@@ -39,7 +39,7 @@ def _run(arguments: argparse.Namespace) -> int:
         total_steps,
     )
     from delegate.insight.doctor import examine
-    from delegate.insight.self_test import feature_table
+    from delegate.insight.self_test import board_proofs, feature_table, proofs_text
 
     options = options_from(arguments)
     if options.device == "null":
@@ -54,7 +54,8 @@ def _run(arguments: argparse.Namespace) -> int:
             mark = "passed" if step.passed else "FAILED"
             print(f"{mark}  {step.name}" + (f": {step.error}" if step.error else ""), flush=True)
     verdict = diagnosis(steps, total)
-    features = feature_table(DEFAULT, steps)
+    proofs = board_proofs(options)
+    features = feature_table(DEFAULT, steps, proofs)
     document = {
         "device": options.device,
         "steps": [asdict(step) for step in steps],
@@ -76,6 +77,8 @@ def _run(arguments: argparse.Namespace) -> int:
             names = [feature["name"] for feature in features if feature["here"] == here]
             if names:
                 print(f"features {here}: {', '.join(names)}")
+        if proofs:
+            print(f"proofs: {proofs_text(features)}")
         print(verdict)
     complete = len(steps) == total and all(step.passed for step in steps)
     return 0 if complete else EXIT_MISMATCH

@@ -157,7 +157,7 @@ def _packages() -> dict[str, str]:
 
 def _self_test(options: Options) -> SelfTest:
     from delegate._native import open_device_name
-    from delegate.insight.self_test import feature_table, run_cases
+    from delegate.insight.self_test import board_proofs, feature_table, run_cases
     from delegate.insight.self_test_cases import CASES
 
     start = time.perf_counter()
@@ -171,11 +171,13 @@ def _self_test(options: Options) -> SelfTest:
     problem = next((f"{r.name}: {r.error}" for r in results if not r.passed), None)
     passed = problem is None and len(results) == len(CASES)
     seconds = time.perf_counter() - start
-    features = tuple(feature_table(DEFAULT, results))
+    features = tuple(feature_table(DEFAULT, results, board_proofs(options)))
     return SelfTest(device, passed, len(results), seconds, problem, features)
 
 
 def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
+    from delegate.insight.self_test import proofs_text
+
     yield from presence_findings(facts.nodes, facts.cores, options.device)
     yield from _clock_findings(facts)
     memory = facts.memory_available_bytes
@@ -188,6 +190,12 @@ def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
         )  # fmt: skip
     yield from _sharing_findings(options)
     test = facts.self_test
+    if test is not None and (text := proofs_text(test.features)):
+        is_whole = all(feature["proof"] == "proved" for feature in test.features)
+        yield Finding(
+            "ok" if is_whole else "note", f"proofs on {test.device}: {text}",
+            "" if is_whole else "models are compiled without these; send `doctor --report FILE`",
+        )  # fmt: skip
     if test is not None and not test.passed:
         yield Finding(
             "problem", f"self-test on {test.device} failed: {test.problem}",

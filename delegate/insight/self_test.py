@@ -8,16 +8,20 @@ random weights, runs on the device and on the simulator, and must give the same 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
+from delegate.chip.chips import DEFAULT
 from delegate.errors import DelegateError, DeviceError
 from delegate.insight.self_test_cases import CASES, Case
+
+if TYPE_CHECKING:
+    from delegate.options import Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +104,52 @@ class Asked(Protocol):
     def features(self) -> tuple[str, ...]: ...
 
 
-def feature_table(chip: Chip, results: Iterable[Asked]) -> list[dict[str, Any]]:
-    """Of every feature of ``chip`` what ``results`` say: ``here`` is "agreed" if a case that uses
-    it gave the simulator's bytes, "suspect" if all that use it failed, else "not tried".
+NOT_TRIED = "not tried"
+_MOST_NAMED = 8
+
+
+def board_proofs(options: Options) -> dict[str, str]:
+    """Of every feature what its proof has shown on this board: "proved", "failed: ...",
+    "hung: ...", or why it was not tried. Proofs that nobody tried run, unless option ``prove`` is
+    off; one that hung is never tried again. {} where there is no NPU.
     """
+    from delegate._native import open_device_name, prove_features
+
+    if open_device_name(options.device) in ("simulator", "null"):
+        return {}
+    which = "none" if options.prove == "off" else "untried"
+    given = (options.device, options.cache_dir, options.timeout_ms, options.cores)
+    try:
+        _, states = prove_features(*given, which=which)
+    except DeviceError as error:
+        return {feature.name: f"{NOT_TRIED}: {error}" for feature in DEFAULT.features}
+    return {name: state or NOT_TRIED for name, state in states.items()}
+
+
+def proofs_text(features: Sequence[Mapping[str, Any]]) -> str:
+    """Of rows of ``feature_table``: how many proofs hold, and which failed or hung; "" if none
+    ran.
+    """
+    proofs = {feature["name"]: feature["proof"] for feature in features}
+    if not any(proof == "proved" or ": " in proof for proof in proofs.values()):
+        return ""
+    wrong = [
+        f"{name} {p}"
+        for name, p in proofs.items()
+        if p.startswith(("failed", "hung", NOT_TRIED + ":"))
+    ]
+    count = sum(proof == "proved" for proof in proofs.values())
+    return "; ".join([f"{count} of {len(proofs)} features proved", *wrong[:_MOST_NAMED]])
+
+
+def feature_table(
+    chip: Chip, results: Iterable[Asked], proofs: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Of every feature of ``chip`` what ``results`` say: ``here`` is "agreed" if a case that uses
+    it gave the simulator's bytes, "suspect" if all that use it failed, else "not tried". ``proof``:
+    as ``board_proofs`` has it, "not tried" without.
+    """
+    proved = proofs or {}
     steps = list(results)
     agreed = {name for step in steps if step.passed for name in step.features}
     tried = {name for step in steps for name in step.features}
@@ -111,11 +157,13 @@ def feature_table(chip: Chip, results: Iterable[Asked]) -> list[dict[str, Any]]:
         {
             "name": feature.name,
             "rank": feature.rank.text,
+            "source": feature.source,
+            "proof": proved.get(feature.name, NOT_TRIED),
             "here": "agreed"
             if feature.name in agreed
             else "suspect"
             if feature.name in tried
-            else "not tried",
+            else NOT_TRIED,
             "cases": [step.name for step in steps if feature.name in step.features],
         }
         for feature in chip.features

@@ -199,10 +199,12 @@ void FeatureProofs::require(const Program& program) {
                     "); use the original model, which is compiled without it; " + where());
 }
 
-std::vector<std::string> FeatureProofs::states(bool anew) {
+std::vector<std::string> FeatureProofs::states(Wanted wanted) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (anew) {
+  if (wanted == Wanted::kAll) {
     for (const Feature& feature : kFeatures) record_.forget(feature.name);
+  }
+  if (wanted != Wanted::kNothing) {
     FeatureSet all;
     all.set();
     settle(all);
@@ -210,7 +212,7 @@ std::vector<std::string> FeatureProofs::states(bool anew) {
   std::vector<std::string> found;
   for (size_t i = 0; i < kFeatures.size(); ++i) {
     const std::string state = record_.state(kFeatures[i].name);
-    found.push_back(state.empty() && anew ? reason(i) : state);
+    found.push_back(state.empty() && wanted != Wanted::kNothing ? reason(i) : state);
   }
   return found;
 }

@@ -45,9 +45,11 @@ class FeatureProofs : public FeatureGate {
   std::vector<MissingFeature> missing(const Program& program);
   void require(const Program& program) override;
 
-  // What the board has shown of every feature, by kFeatures, "" for those never tried. With `anew`
-  // all are proved again first.
-  std::vector<std::string> states(bool anew);
+  // What is proved before states() answers.
+  enum class Wanted { kNothing, kUntried, kAll };
+  // What the board has shown of every feature, by kFeatures; "" or, behind proofs, why there was
+  // none, for those never tried.
+  std::vector<std::string> states(Wanted wanted);
   std::string record_path() const { return record_.path(); }
 
  private:

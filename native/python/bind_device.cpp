@@ -3,6 +3,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -84,7 +85,12 @@ py::list features_of_program(const py::bytes& program) {
 }
 
 py::tuple prove_features(const std::string& device, const std::string& cache_dir,
-                         uint32_t timeout_ms, const std::string& cores, bool anew) {
+                         uint32_t timeout_ms, const std::string& cores, const std::string& which) {
+  using Wanted = FeatureProofs::Wanted;
+  const std::map<std::string, Wanted> words = {
+      {"none", Wanted::kNothing}, {"untried", Wanted::kUntried}, {"all", Wanted::kAll}};
+  const auto word = words.find(which);
+  if (word == words.end()) throw py::value_error("which is none, untried or all");
   std::vector<std::string> states;
   std::string path;
   {
@@ -93,7 +99,7 @@ py::tuple prove_features(const std::string& device, const std::string& cache_dir
     const std::shared_ptr<FeatureProofs> proofs =
         FeatureProofs::of(open_device(device, {cores, false}), settings, [](const std::string&) {});
     if (proofs == nullptr) throw DeviceError("device " + device + " computes nothing");
-    states = proofs->states(anew);
+    states = proofs->states(word->second);
     path = proofs->record_path();
   }
   py::dict found;
@@ -114,10 +120,10 @@ void bind_devices(py::module_& module) {
              "Names of the features of the hardware that a serialised Program uses.");
   module.def("prove_features", &rk3588::prove_features, py::arg("device"),
              py::arg("cache_dir") = "off", py::arg("timeout_ms") = 0, py::arg("cores") = "auto",
-             py::arg("anew") = false,
+             py::arg("which") = "none",
              "The path of the file of this board's results, and of every feature \"proved\",\n"
-             "\"failed: ...\", \"hung: ...\" or \"\"; with `anew` after all proofs ran. Raises\n"
-             "DeviceError.");
+             "\"failed: ...\", \"hung: ...\" or \"\"; `which` proofs run first: none, those that\n"
+             "nobody tried (\"untried\"), or all again. Raises DeviceError.");
   module.def(
       "find_npu_nodes", &rk3588::npu_nodes, py::arg("root") = "/",
       "(path, driver, version, state, problem) of the nodes that are NPUs or look like one.");

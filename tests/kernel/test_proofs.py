@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -153,7 +154,7 @@ def test_a_proof_that_nobody_saw_the_end_of_is_not_tried_again(board: Board):
     worker = (
         "import delegate._native as n, os, threading\n"
         "threading.Timer(1.0, os._exit, (9,)).start()\n"
-        "n.prove_features('rocket', timeout_ms=60000, anew=True)\n"
+        "n.prove_features('rocket', timeout_ms=60000, which='all')\n"
     )
     died = board.python("-c", worker, RK3588_SIM_BREAK="convolution:hangs")
     assert died.returncode == 9
@@ -238,3 +239,47 @@ def test_nothing_is_proved_where_there_is_no_npu(board: Board):
     found = run(board, "conv", device="simulator", prove="always")
     assert found["conv"]["rules"] == []
     assert set(states(board).values()) == {"proved"}
+
+
+def table_of(board: Board, *arguments: str, broken: str = "") -> dict[str, str]:
+    """The proofs of all features, from a command's JSON."""
+    done = board.python("-m", "delegate", *arguments, "-O", "prove=auto", RK3588_SIM_BREAK=broken)
+    document = json.loads(done.stdout)
+    rows = document["features"] if "features" in document else document["self_test"]["features"]
+    assert [row["name"] for row in rows] == list(FEATURES)
+    assert all(row["rank"] and row["source"] for row in rows)
+    return {row["name"]: row["proof"] for row in rows}
+
+
+def test_doctors_report_has_the_proofs_of_all_features(board: Board, tmp_path: Path):
+    board.add_rocket(hang_ms=20)
+    report = tmp_path / "report.zip"
+    arguments = ("doctor", "--device", "rocket", "--json", "--report", str(report))
+    assert set(table_of(board, *arguments).values()) == {"proved"}
+    with zipfile.ZipFile(report) as archive:
+        facts = json.loads(archive.read("doctor.json"))
+    assert {row["proof"] for row in facts["self_test"]["features"]} == {"proved"}
+    assert any(
+        f"{len(FEATURES)} of {len(FEATURES)} features proved" in item["text"]
+        for item in facts["findings"]
+    )
+
+
+@pytest.mark.parametrize(("way", "said"), [("ew_upper_limit", "failed"), ("bn_relu:hangs", "hung")])
+def test_bring_up_has_the_proofs_of_all_features(board: Board, way: str, said: str):
+    board.add_rocket(hang_ms=20)
+    broken = way.partition(":")[0]
+    arguments = ("bring-up", "--device", "rocket", "--json", "-O", "timeout_ms=3000")
+    proofs = table_of(board, *arguments, broken=way)
+    assert proofs[broken].startswith(f"{said}: ")
+    others = {p for name, p in proofs.items() if name != broken and f"rests on {broken}" not in p}
+    assert others == {"proved"}
+    # Nothing is tried again, not even what hung: the board is whole meanwhile.
+    assert table_of(board, *arguments)[broken] == proofs[broken]
+
+
+def test_a_table_of_proofs_does_not_run_them_where_the_board_is_trusted(board: Board):
+    board.add_rocket()
+    done = board.python("-m", "delegate", "doctor", "--device", "rocket", "--json")
+    rows = json.loads(done.stdout)["self_test"]["features"]
+    assert {row["proof"] for row in rows} == {"not tried"}
