@@ -40,6 +40,8 @@ inline constexpr std::array kOptions = {
               "operator names of TensorFlow Lite or node numbers, as ADD,12"},
     OptionRow{"strict", OptionKind::kFlag, "false", 0, 0, "",
               "true or false"},
+    OptionRow{"strict_allows", OptionKind::kNodes, "", 0, 0, "",
+              "operator names of TensorFlow Lite or node numbers, as ADD,12"},
     OptionRow{"timeout_ms", OptionKind::kInteger, "0", 0, 3600000, "",
               "an integer from 0 to 3600000"},
     OptionRow{"verify", OptionKind::kChoice, "off", 0, 0, "off,sim,sample",

@@ -345,3 +345,9 @@ def test_classify_takes_folders_and_writes_csv(run: Run, tmp_path: Path) -> None
     assert [row[3] for row in rows[1::2]] == [*"0123456789", "7"]
     out = run("classify", folder, "--model", MODEL, "--top", 1).out
     assert "images      10" in out
+
+
+def test_lines_of_doctor_fit_a_page(run: Run) -> None:
+    for options in ((), ("--device", "rocket")):
+        lines = run("doctor", "--no-self-test", *options).out.splitlines()
+        assert max(len(line) for line in lines) <= WIDTH, lines
