@@ -23,7 +23,7 @@ from tests.cli.conftest import DIGITS, IMAGE, LABELS, MODEL, Run
 from tests.cli.odd_models import sum_and_float_layer
 
 DELEGATED, TOTAL, PARTITIONS = 12, 13, 1  # all but SOFTMAX
-TWO_PARTITIONS = ("-O", "deny_ops=AVERAGE_POOL_2D")
+TWO_PARTITIONS = ("-O", "deny_ops=AVERAGE_POOL_2D", "-O", "only_faster=false")
 
 
 def test_classify_json_has_exactly_the_keys_of_the_design(run: Run) -> None:
