@@ -102,15 +102,22 @@ class Operation:
     fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
 
 
+Channels = tuple[int, int]
+"""The first, which begins a surface, and how many."""
+
+
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """``outer``: the tensor that the host has for the device's ``inner``, see ``TensorBinding``."""
+    """``outer``: the tensor that the host has for the device's ``inner``, see ``TensorBinding``.
+    ``channels``: those of ``inner``; None: all.
+    """
 
     outer: int
     inner: int
     affine: Affine | None = None
     table: bytes = b""
     spread: Spread | None = None
+    channels: Channels | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from delegate.lower.operation import Edge
-from delegate.lower.task import Spread
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
 from delegate.ops.operator import HostValues, Lowering, Side
 from delegate.ops.shared.host_values import is_float32
 from delegate.partition.rules import HOST_CONVERTS, Refusal, refused
-from delegate.partition.spreading import Applied, SpreadPlan, spread_edges
+from delegate.partition.spreading import Applied, Placed, SpreadPlan, spread_edges
 from delegate.partition.types import Rejection
 
 
@@ -90,8 +89,10 @@ def plan_edges(graph: Graph, partition: Partition) -> EdgePlan:
     )
 
 
-def _edge_at(edge: Edge, box: tuple[int, Spread] | None) -> Edge:
-    return edge if box is None else replace(edge, inner=box[0], spread=box[1])
+def _edge_at(edge: Edge, placed: Placed | None) -> Edge:
+    if placed is None:
+        return edge
+    return replace(edge, inner=placed.tensor, spread=placed.spread, channels=placed.channels)
 
 
 def broken_edges(graph: Graph, partitions: Sequence[Partition]) -> tuple[Rejection, ...]:

@@ -96,6 +96,16 @@ class DeviceTensor:
             within=Strides(self.surface_stride_bytes, self.image_stride_bytes),
         )
 
+    def surfaces_from(self, first: int, channels: int) -> DeviceTensor:
+        """``channels`` from ``first`` on, which begins a surface, as a map of their own."""
+        begin = first // CHANNELS_PER_SURFACE * self.surface_stride_bytes
+        return replace(
+            self,
+            view=replace(self.view, channels=channels),
+            location=self.location.moved(begin),
+            within=Strides(self.surface_stride_bytes, self.image_stride_bytes),
+        )
+
     def pixel(self, number: int) -> Ref:
         """The first byte of pixel ``number`` in surface 0; pixels are counted row by row over all
         images.
