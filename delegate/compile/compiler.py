@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
-from delegate.errors import EncodingError, LoweringError, MissingFeatureError
+from delegate.errors import EncodingError, LoweringError, MissingFeatureError, Rejection
 from delegate.log import get_logger
 from delegate.lower.kick_state import TRUSTED, KickState
 from delegate.lower.lowering import lower_partition
@@ -46,7 +46,6 @@ from delegate.partition.rules import (
     PARTITION_COMPILES,
     REGISTERS_HOLD_VALUES,
 )
-from delegate.partition.types import Rejection
 from delegate.partition.workload import workload_of
 from delegate.version import __version__
 

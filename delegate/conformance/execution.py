@@ -18,23 +18,23 @@ import numpy.typing as npt
 
 from delegate.conformance import reference
 from delegate.conformance.case import Case, concerned
+from delegate.conformance.comparison import MAX_ABS_DIFF, Comparer
 from delegate.conformance.families import find_case
 from delegate.conformance.operators import most_off, operators_off
 from delegate.conformance.outcome import Oracle, Outcome, Status
 from delegate.conformance.skips import FILE_ABSENT, OTHER_OPERATORS, RUNTIME_REFUSES
 from delegate.conformance.tolerance import most_differing
-from delegate.errors import DelegateError, ModelError, UsageError
+from delegate.errors import DelegateError, ModelError, Rejection, UsageError
 from delegate.host.delegation import Delegation, collect_delegations
 from delegate.host.kernels import for_runtime
 from delegate.host.library import library_path
 from delegate.host.runtimes import Interpreter, find_runtime, invoke
-from delegate.insight.comparison import MAX_ABS_DIFF, Comparer, Tally
+from delegate.host.tally import Tally
 from delegate.model.files import MAX_MODEL_BYTES, read_file
 from delegate.model.graph import Graph
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_reader import read_graph
 from delegate.options import ORIGIN_DEFAULT, Options
-from delegate.partition.types import Rejection
 
 # Reference kernels manage some 3e9 multiplications per second, NumPy five times that: from here on
 # the expected values come from NumPy.

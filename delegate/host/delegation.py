@@ -14,10 +14,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from delegate.errors import UnsupportedError
+from delegate.errors import Rejection, UnsupportedError
 from delegate.log import get_logger
 from delegate.options import Options
-from delegate.partition.types import Rejection
 
 
 @dataclass(frozen=True, slots=True)

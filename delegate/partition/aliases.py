@@ -13,6 +13,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from delegate.errors import Rejection
 from delegate.lower.memory.places import Place
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
@@ -22,7 +23,6 @@ from delegate.ops.shared.aliases import are_free
 from delegate.ops.shared.links import Position, extent, position
 from delegate.ops.shared.reshaping import is_free
 from delegate.partition.rules import ALIAS_IS_FREE, facts_of, refused
-from delegate.partition.types import Rejection
 
 # More tensors in one piece of memory than any network has; their pairs are compared.
 MAX_GROUP = 256

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from delegate.errors import Rejection
 from delegate.lower.operation import Edge
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
@@ -17,7 +18,6 @@ from delegate.ops.operator import HostValues, Lowering, Side
 from delegate.ops.shared.host_values import is_float32
 from delegate.partition.rules import HOST_CONVERTS, Refusal, refused
 from delegate.partition.spreading import Applied, Placed, SpreadPlan, spread_edges
-from delegate.partition.types import Rejection
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
-from delegate.errors import Rule
+from delegate.errors import Rejection, Rule
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
 from delegate.ops.operator import GraphFacts
-from delegate.partition.types import Rejection
 
 OPERATOR_SUPPORTED = Rule(
     "operator_supported", "The operator must be one that the NPU takes (command supported-ops)"

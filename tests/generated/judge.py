@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 import delegate
-import delegate.host.plugin  # before any fork: every case would import it anew
+import delegate.compile.plugin  # before any fork: every case would import it anew
 from delegate.errors import LoweringError
 from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime
@@ -123,17 +123,17 @@ class Run:
 
 def _use_no_programs() -> None:
     """Models are compiled to find their partitions, which then do not compile for any shapes."""
-    compile_context = delegate.host.plugin.compile_context
+    compile_context = delegate.compile.plugin.compile_context
 
     def compile_once(*arguments: Any) -> Any:
-        delegate.host.plugin.compile_context = refuse
+        delegate.compile.plugin.compile_context = refuse
         return compile_context(*arguments)
 
     def refuse(*_: Any) -> Any:
         raise LoweringError(0, PARTITION_COMPILES, "asked not to")
 
-    delegate.host.plugin.compile_context = compile_once
-    delegate.host.plugin._has_own_shapes = lambda *_: False
+    delegate.compile.plugin.compile_context = compile_once
+    delegate.compile.plugin._has_own_shapes = lambda *_: False
 
 
 def largest_difference(ours: Array, theirs: Array) -> float:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from delegate.errors import OptionError, UnsupportedError
+from delegate.errors import OptionError, Rejection, UnsupportedError
 from delegate.host.delegation import require_all
 from delegate.options import Options
-from delegate.partition.types import Rejection
 from tests.cli.conftest import IMAGE, MODEL, Run, run
 
 __all__ = ["run"]  # the fixture
