@@ -236,6 +236,8 @@ class _Spreader:
         node = self.facts.makers.get(tensor)
         if node is None or node.index not in self._members:
             return None
+        if not self._kept.isdisjoint(node.outputs):  # it has to run for another of its results
+            return None
         operator = self.facts.operator(node)
         if operator.order is not None:
             found = self._reordered(node, seen, function)
@@ -313,6 +315,8 @@ class _Spreader:
         results = {t for i in chain.nodes for t in self._graph.node(i).outputs}
         results.remove(self._graph.node(chain.nodes[-1]).outputs[0])
         if any(t in self._edges or not self._is_left(t, chain.nodes) for t in results):
+            return None
+        if not self._kept.isdisjoint(results):
             return None
         try:
             table = table_of(self._graph, chain)
