@@ -8,7 +8,7 @@ by part: results are the same.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -180,6 +180,8 @@ class _Spreader:
             kept = {t for index in taken for t in self._needed(index, taken, made, boxes)}
             if not kept:
                 break
+            if kept <= self._kept:  # inside of a function: nothing is moved
+                return {}
             self._kept |= kept
         self.taken |= taken
         return {
@@ -202,14 +204,16 @@ class _Spreader:
 
     def _needed(
         self, node: int, taken: Collection[int], made: Collection[int], boxes: Collection[int]
-    ) -> Iterator[int]:
-        """Results of a node that something else needs than the nodes ``taken`` and the outputs
-        ``made``, or that are ``boxes`` of these.
+    ) -> Sequence[int]:
+        """Results of a node, one of which something else needs than the nodes ``taken`` and the
+        outputs ``made``, or is one of ``boxes`` of these.
         """
-        for tensor in self._graph.node(node).outputs:
+        results = self._graph.node(node).outputs
+        for tensor in results:
             is_output = tensor in self._partition.outputs and tensor not in made
             if is_output or tensor in boxes or not self._is_left(tensor, taken):
-                yield tensor
+                return results
+        return ()
 
     def _is_left(self, tensor: int, readers: Collection[int]) -> bool:
         """Whether no other node of the partition than ``readers`` reads ``tensor``."""

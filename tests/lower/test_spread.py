@@ -317,3 +317,10 @@ def positions(seen: Seen, size: int) -> np.ndarray:
         )
     assert found.size == size
     return found.ravel()
+
+
+def test_a_split_that_a_layer_reads_from_ends_the_way_back() -> None:
+    """One part goes to the host, the other to a layer: the node is needed."""
+    net = Net(4, 6, 32)
+    left, right = net.split(net.depthwise(net.input()), 2, 2)
+    check(net.model(flat_head(net, left), net.depthwise(right)))
