@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.board import answers, cycles, kernel
+from tools.board import answers, cases, cycles, kernel
 from tools.board.__main__ import judge
 from tools.board.expected import unlike
 from tools.board.machine import Patience
@@ -151,3 +151,23 @@ def test_every_row_of_the_tables_is_equal_or_explained(
     found = answers.differences(answers.parse(REAL), tmp_path)
     assert len(found) == wrong
     assert page.read_text().count("| create: ") == 3
+
+
+@pytest.mark.parametrize(("timeouts", "second", "passes"), [(1, "1", True), (0, "1", False),
+                                                            (1, "2", False)])  # fmt: skip
+def test_only_refusals_that_the_kernels_log_explains_are_tried_again(
+    monkeypatch, tmp_path: Path, timeouts: int, second: str, passes: bool
+):
+    (tmp_path / "compiled").mkdir()
+    (tmp_path / "compiled/expected.json").write_text(json.dumps({"a": "0", "b": "1"}))
+    counts = iter((5, 5 + timeouts))
+    monkeypatch.setattr(cases, "HOST", tmp_path)
+    monkeypatch.setattr(cases, "C_HOST", tmp_path)
+    monkeypatch.setattr(cases, "kernel_timeouts", lambda: next(counts))
+    answer = {2: {"a": "0", "b": "rejected"}, 1: {"b": second}}
+    monkeypatch.setattr(cases, "_sums", lambda _, names: answer[len(names)])
+    if passes:
+        assert "1 late ones repeated" in str(cases.compiled_conformance())
+    else:
+        with pytest.raises(AssertionError):
+            cases.compiled_conformance()
