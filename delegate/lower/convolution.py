@@ -1,7 +1,7 @@
 """What dense, depthwise and fully connected convolutions share: from resolved integers to a layer
 of tasks.
 
-In: a ``Convolution`` (weights and bias in the device's int8 domain, geometry, placed tensors). Out:
+In: a ``Convolution`` (weights and bias in the device's domain, geometry, placed tensors). Out:
 a ``Layer`` whose tasks cover every image and output row exactly once. Refuses what does not fit
 CBUF or a register field.
 """
@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, align
+from delegate.chip.element import Element
+from delegate.chip.limits import ATOM_BYTES, align
 from delegate.errors import LoweringError
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_stages import FusedStages, conv_stages, fused_stages
@@ -79,7 +80,7 @@ class PlannedConvolution:
 
     def followed_by(self, planning: Planning, plan: Follower, tensor: int) -> Plan | None:
         """Both in one task per tile."""
-        if isinstance(self.plan, InputGroups):
+        if isinstance(self.plan, InputGroups) or self.conv.element is Element.FP16:
             return None
         following, other = plan.following(tensor)
         if self.fused is not None:
@@ -130,7 +131,7 @@ class PlannedConvolution:
     def surfaces_read(self) -> int:
         """Surfaces of the source that tasks read, from the first one on."""
         channels = programmed_channels(self.conv)
-        return channels // CHANNELS_PER_SURFACE
+        return channels // self.conv.element.lanes
 
     @property
     def surfaces_written(self) -> int:
@@ -138,13 +139,13 @@ class PlannedConvolution:
         if isinstance(self.plan, InputGroups):
             channels, is_depthwise = self.conv.output_view.channels, self.conv.is_depthwise
             return self.conv.chip.groups.surfaces_written(channels, is_depthwise=is_depthwise)
-        group = _group(self.conv)
-        return max(tile.part.surfaces(group).stop for plan in self.plan for tile in plan.tiles)
+        group, lanes = _group(self.conv), self.conv.element.lanes
+        return max(tile.part.surfaces(group, lanes).stop for p in self.plan for tile in p.tiles)
 
 
 def _group(conv: Convolution) -> int:
     """Output channels that are written together."""
-    return conv.chip.groups.outputs(conv.is_depthwise)
+    return conv.chip.groups.outputs(conv.is_depthwise) // conv.element.bytes
 
 
 def _kernel_size(conv: Convolution) -> tuple[int, int]:
@@ -207,7 +208,7 @@ def operand_channels(conv: Convolution) -> int:
     """Channels that operands of the stages are packed for: parts of the kernels may end a surface
     after the cube of all of them.
     """
-    return align(conv.output_view.channels, _group(conv)) + CHANNELS_PER_SURFACE
+    return align(conv.output_view.channels, _group(conv)) + conv.element.lanes
 
 
 def tile_tasks(
@@ -279,6 +280,7 @@ def _tasks_of_plan(
                         core=core,
                         spread_h=conv.spread_h,
                         spread_w=conv.spread_w,
+                        element=conv.element,
                     )
                 )
     return tasks
@@ -311,12 +313,25 @@ def programmed_channels(conv: Convolution) -> int:
     """Input channels a task is programmed with: whole surfaces."""
     channels = conv.input_view.channels
     if conv.is_depthwise:
-        return depthwise_channels(channels, conv.chip.groups)
-    return align(channels, CHANNELS_PER_SURFACE)
+        size = conv.element.bytes
+        return depthwise_channels(channels * size, conv.chip.groups) // size
+    return align(channels, conv.element.lanes)
+
+
+def _kernels(conv: Convolution) -> int:
+    """Kernels that a dense convolution is programmed with. Those of fp16 fill their last surface, as
+    its spare lanes are read: 0 times what is there must not be NaN.
+    """
+    outputs = conv.output_view.channels
+    if conv.element is Element.FP16:
+        return align(outputs, conv.element.lanes)
+    return padded_kernels(outputs)
 
 
 def _pack_weights(conv: Convolution, kh: int, kw: int, constants: ConstantPool) -> Weights:
     lanes = programmed_channels(conv)
+    if conv.element is Element.FP16:
+        return _pack_half_weights(conv, kh, kw, constants)
     if conv.is_depthwise:
         packed = pack_depthwise(conv.weights, conv.weight_zero_point, conv.chip.groups)
         kernels, per_kernel = 1, len(packed)
@@ -327,6 +342,18 @@ def _pack_weights(conv: Convolution, kh: int, kw: int, constants: ConstantPool) 
     # A tile of fewer and larger kernels would not have fitted CBUF.
     assert per_kernel <= conv.chip.limits.bytes_per_kernel or conv.is_depthwise
     return Weights(constants.add(packed), len(packed), per_kernel, kernels, kh, kw)
+
+
+def _pack_half_weights(conv: Convolution, kh: int, kw: int, constants: ConstantPool) -> Weights:
+    from delegate.lower.half.weights import pack_dense_half, pack_depthwise_half
+
+    groups = conv.chip.groups
+    if conv.is_depthwise:
+        packed = pack_depthwise_half(conv.weights, groups)
+        return Weights(constants.add(packed), len(packed), len(packed), 1, kh, kw)
+    kernels = _kernels(conv)
+    packed = pack_dense_half(conv.weights, kernels, groups, geometry_of(conv, kh, kw).unit)
+    return Weights(constants.add(packed), len(packed), len(packed) // kernels, kernels, kh, kw)
 
 
 def geometry_of(conv: Convolution, kh: int, kw: int) -> ConvGeometry:
@@ -341,7 +368,11 @@ def geometry_of(conv: Convolution, kh: int, kw: int) -> ConvGeometry:
         spread=conv.spread_w,
     )
     channels = programmed_channels(conv)
-    kernels = channels if conv.is_depthwise else padded_kernels(out.channels)
+    kernels = channels if conv.is_depthwise else _kernels(conv)
+    if conv.element is Element.FP16 and not conv.is_depthwise:
+        from delegate.lower.half.weights import stored_lanes
+
+        channels = stored_lanes(channels, conv.chip.groups.input_lanes)
     return ConvGeometry(
         rows,
         columns,
@@ -349,6 +380,7 @@ def geometry_of(conv: Convolution, kh: int, kw: int) -> ConvGeometry:
         kernels,
         out.channels,
         conv.is_depthwise,
+        conv.element.bytes,
         images=view.images,
         real_channels=view.channels,
         chip=conv.chip,
@@ -388,8 +420,11 @@ def _plan(conv: Convolution, kh: int, kw: int) -> tuple[Convolution, TilePlan | 
 
 
 def _input_groups(conv: Convolution, geometry: ConvGeometry) -> InputGroups | None:
-    """None of a depthwise or transposed convolution, whose sums are not known in parts."""
+    """None of a depthwise or transposed convolution, or of fp16, whose sums are not known in parts.
+    """
     if conv.is_depthwise or max(conv.spread_h, conv.spread_w) > 1:
+        return None
+    if conv.element is Element.FP16:
         return None
     return plan_input_groups(geometry, sum_cost(conv))
 
@@ -407,13 +442,13 @@ def _bands(
         return Share(plan.cost_cycles, plan.moved_bytes)
 
     out = conv.output_view
-    output_bytes = out.images * out.pixels * out.channels
+    output_bytes = out.images * out.pixels * out.channels * conv.element.bytes
     return over_cores(sharing, geometry.rows.output_size, alone, part, share, output_bytes)
 
 
 def _weights_of_part(conv: Convolution, weights: Weights, part: Part) -> Weights:
     """Kernel groups lie one after the other, so a part is a range of bytes."""
-    taps = weights.kh * weights.kw
+    taps = weights.kh * weights.kw * conv.element.bytes
     per_kernel = taps if conv.is_depthwise else weights.bytes_per_kernel
     size = part.kernels * per_kernel
     if size == weights.total_bytes:
@@ -438,8 +473,8 @@ def _operands_of_part(bs: BsStage, bn: BnStage, part: Part) -> tuple[BsStage, Bn
     return bs, bn
 
 
-def _surface_offset(part: Part, surface_stride_bytes: int) -> int:
-    return part.first // CHANNELS_PER_SURFACE * surface_stride_bytes
+def _surface_offset(conv: Convolution, part: Part, surface_stride_bytes: int) -> int:
+    return part.first // conv.element.lanes * surface_stride_bytes
 
 
 def _feature(conv: Convolution, image: int, tile: Tile) -> FeatureInput:
@@ -451,10 +486,10 @@ def _feature(conv: Convolution, image: int, tile: Tile) -> FeatureInput:
     real = view.channels
     if conv.is_depthwise:
         stride = conv.source.surface_stride_bytes
-        source = source.moved(_surface_offset(tile.part, stride))
+        source = source.moved(_surface_offset(conv, tile.part, stride))
         channels, real = tile.part.kernels, tile.part.outputs
     # A surface that only completes a group counts as real: the CNA must fetch it.
-    is_widened = channels > align(real, CHANNELS_PER_SURFACE)
+    is_widened = channels > align(real, conv.element.lanes)
     return FeatureInput(
         source=source,
         height=tile.rows.input_size,
@@ -476,7 +511,8 @@ def _first_output_pixel(conv: Convolution, image: int, tile: Tile) -> int:
 
 
 def _output(conv: Convolution, image: int, tile: Tile) -> OutputCube:
-    surfaces = tile.part.surfaces(_group(conv))
+    lanes = conv.element.lanes
+    surfaces = tile.part.surfaces(_group(conv), lanes)
     stride = conv.target.surface_stride_bytes
     target = conv.target.pixel(_first_output_pixel(conv, image, tile))
     width, line_bytes = tile.columns.output_size, _line_stride_bytes(conv.target, conv.output_view)
@@ -484,17 +520,25 @@ def _output(conv: Convolution, image: int, tile: Tile) -> OutputCube:
         target=target.moved(surfaces.start * stride),
         height=tile.rows.output_size,
         width=width,
-        channels=len(surfaces) * CHANNELS_PER_SURFACE,
-        channels_real=tile.part.outputs,
+        channels=len(surfaces) * lanes,
+        channels_real=_written_channels(conv, tile.part),
         surface_stride_bytes=stride,
-        surfaces_per_group=_group(conv) // CHANNELS_PER_SURFACE,
+        surfaces_per_group=_group(conv) // lanes,
         line_stride_bytes=line_bytes if line_bytes > width * ATOM_BYTES else None,
+        element_bytes=conv.element.bytes,
     )
+
+
+def _written_channels(conv: Convolution, part: Part) -> int:
+    """Channels with a value: of fp16 also the spare lanes of the last surface, see ``_kernels``."""
+    if conv.element is Element.FP16:
+        return align(part.outputs, conv.element.lanes)
+    return part.outputs
 
 
 def _line_stride_bytes(tensor: DeviceTensor, view: View) -> int:
     """From a row of ``view`` to the next. Where rows lie apart, it is the tensor's own."""
-    if tensor.view == view:
+    if tensor.elements == view:
         return tensor.line_stride_bytes
     assert tensor.within is None or tensor.within.line_bytes is None
     return view.width * ATOM_BYTES
@@ -505,7 +549,7 @@ def _operand_of_tile(
 ) -> EwStage:
     assert ew is not None
     operand = other.pixel(_first_output_pixel(conv, image, tile))
-    offset = _surface_offset(tile.part, other.surface_stride_bytes)
+    offset = _surface_offset(conv, tile.part, other.surface_stride_bytes)
     return replace(ew, operand=operand.moved(offset))
 
 
