@@ -319,8 +319,8 @@ def programmed_channels(conv: Convolution) -> int:
 
 
 def _kernels(conv: Convolution) -> int:
-    """Kernels that a dense convolution is programmed with. Those of fp16 fill their last surface, as
-    its spare lanes are read: 0 times what is there must not be NaN.
+    """Kernels that a dense convolution is programmed with. Those of fp16 fill their last surface,
+    as its spare lanes are read: 0 times what is there must not be NaN.
     """
     outputs = conv.output_view.channels
     if conv.element is Element.FP16:
@@ -420,8 +420,7 @@ def _plan(conv: Convolution, kh: int, kw: int) -> tuple[Convolution, TilePlan | 
 
 
 def _input_groups(conv: Convolution, geometry: ConvGeometry) -> InputGroups | None:
-    """None of a depthwise or transposed convolution, or of fp16, whose sums are not known in parts.
-    """
+    """None of a depthwise or transposed convolution, or of fp16, whose sums are not known in parts."""
     if conv.is_depthwise or max(conv.spread_h, conv.spread_w) > 1:
         return None
     if conv.element is Element.FP16:

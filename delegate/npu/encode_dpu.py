@@ -47,6 +47,7 @@ WIDE_OPERAND_BYTES = 2
 
 _EW_ALGORITHMS = {
     EwOperation.ADD: AluAlgorithm.ADD,
+    EwOperation.SUBTRACT: AluAlgorithm.MINUS,
     EwOperation.MAX: AluAlgorithm.MAX,
     EwOperation.MIN: AluAlgorithm.MIN,
 }

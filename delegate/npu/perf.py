@@ -52,13 +52,9 @@ def _npu_cycles(chip: Chip, task: ConvTask) -> int:
     pixels = task.output.height * task.output.width
     taps = task.weights.kh * task.weights.kw
     if task.is_depthwise:
-        return depthwise_cycles(
-            chip, pixels, task.output.channels_real, taps, task.element.bytes
-        )
+        return depthwise_cycles(chip, pixels, task.output.channels_real, taps, task.element.bytes)
     inputs = task.feature.channels_real
-    return dense_cycles(
-        chip, pixels, task.output.channels_real, inputs, taps, task.element.bytes
-    )
+    return dense_cycles(chip, pixels, task.output.channels_real, inputs, taps, task.element.bytes)
 
 
 def _cube_bytes(task: Task) -> int:

@@ -1,4 +1,4 @@
-"""The DPU stages of tasks in fp16: what BS, BN and EW do to numbers that the array gives as fp32."""
+"""The DPU stages of tasks in fp16: what BS, BN and EW do to numbers, which are fp32 in there."""
 
 from __future__ import annotations
 
