@@ -287,6 +287,11 @@ class Options:
         "fast = functions and additions in the tasks of convolutions, at most 2 steps off",
         changes_programs=True,
     )  # fmt: skip
+    float: str = _option(
+        Choice(("off", "fp16", "auto")), "off",
+        "float32 models in fp16, within a bound per node; auto = those with float16 weights",
+        changes_programs=True,
+    )  # fmt: skip
     cache_dir: str = _option(
         PathOrOff(), "off", "a folder where compiled programs and results of proofs are kept"
     )

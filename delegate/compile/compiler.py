@@ -105,7 +105,7 @@ def compile_model(
 
     Raises ModelError if the file cannot be read.
     """
-    graph = model if isinstance(model, Graph) else read_graph(model)
+    graph = _as_computed(model if isinstance(model, Graph) else read_graph(model), options)
     return _compile(graph, options, lambda nodes: partition_graph(graph, nodes), kick_state, chip)
 
 
@@ -114,13 +114,26 @@ def compile_context(
 ) -> CompileResult:
     """Compiles what a running interpreter holds. ``preview`` asks it how it would partition."""
 
+    graph = _as_computed(graph, options)
+
     def partitions(nodes: frozenset[int]) -> Sequence[Partition]:
         return [
-            Partition(tuple(members), tuple(inputs), tuple(outputs))
+            Partition(
+                tuple(members), tuple(t for t in inputs if t not in graph.folded), tuple(outputs)
+            )
             for members, inputs, outputs in preview(sorted(nodes))
         ]
 
     return _compile(graph, options, partitions, chip=chip)
+
+
+def _as_computed(graph: Graph, options: Options) -> Graph:
+    """``graph`` with its floats as option ``float`` says."""
+    if options.float == "off":
+        return graph
+    from delegate.partition.half import in_half
+
+    return in_half(graph, options.float)
 
 
 def sharing_of(options: Options, chip: Chip = DEFAULT) -> RowSharing | None:

@@ -420,7 +420,9 @@ def _plan(conv: Convolution, kh: int, kw: int) -> tuple[Convolution, TilePlan | 
 
 
 def _input_groups(conv: Convolution, geometry: ConvGeometry) -> InputGroups | None:
-    """None of a depthwise or transposed convolution, or of fp16, whose sums are not known in parts."""
+    """None of a depthwise or transposed convolution, and of fp16: their sums are not known in
+    parts.
+    """
     if conv.is_depthwise or max(conv.spread_h, conv.spread_w) > 1:
         return None
     if conv.element is Element.FP16:

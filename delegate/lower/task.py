@@ -183,10 +183,10 @@ class BnStage:
     """BN: (x * mul + alu) >> shift, round half even, saturate int32, then ReLU, RELUX.
 
     ``alu_operand`` is in units of the product; None: no addition. ``prelu``: values from 0 on are
-    not multiplied. ``mul`` REGISTER: ``mul_operand``; MEMORY: int16 per channel, dense, at ``operands``, read by NRDMA (NRDMA_CFG
-    DATA_USE = 4: only the MUL operand). ``shift`` serves sums >= 0, ``shift_negative`` sums < 0
-    (without a multiplier neither acts). Everything off: the block is bypassed (BN_CFG
-    0x53).
+    not multiplied. ``mul`` REGISTER: ``mul_operand``; MEMORY: int16 per channel, dense, at
+    ``operands``, read by NRDMA (NRDMA_CFG DATA_USE = 4: only the MUL operand). ``shift`` serves
+    sums >= 0, ``shift_negative`` sums < 0 (without a multiplier neither acts). Everything off: the
+    block is bypassed (BN_CFG 0x53).
     """
 
     alu_operand: int | None = None

@@ -36,7 +36,7 @@ def _pads(
     rows: tuple[int, int],
     columns: tuple[int, int],
 ) -> bool:
-    operator = facts.operators.get(reader.op)
+    operator = facts.operator(reader) if reader.op in facts.operators else None
     if operator is None or not operator.pads_input or reader.inputs[0] != output:
         return False
     options = facts.options(reader)

@@ -13,7 +13,7 @@ from delegate.errors import Rejection
 from delegate.lower.operation import Edge
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
-from delegate.ops import OPERATORS
+from delegate.ops import record_of
 from delegate.ops.operator import HostValues, Lowering, Side
 from delegate.ops.shared.host_values import is_float32
 from delegate.partition.rules import HOST_CONVERTS, Refusal, refused
@@ -122,7 +122,7 @@ class _Finder:
         found: dict[int, tuple[Side, HostValues]] = {}
         converted: set[int] = set()
         for node in self._nodes:
-            convert = OPERATORS[node.op].host_values
+            convert = record_of(self._graph, node).host_values
             side = self._side(node)
             if convert is None or side is None or node.inputs[0] in converted:
                 continue
@@ -155,7 +155,7 @@ def _has_tasks(graph: Graph, partition: Partition, found: _Found) -> bool:
     """Whether anything is left to compute beside what the host does."""
     left = (graph.node(index) for index in partition.nodes if index not in found)
     return any(
-        OPERATORS[node.op].lowering is Lowering.TASKS and not _is_needed(graph, node.index)
+        record_of(graph, node).lowering is Lowering.TASKS and not _is_needed(graph, node.index)
         for node in left
     )
 
@@ -163,7 +163,7 @@ def _has_tasks(graph: Graph, partition: Partition, found: _Found) -> bool:
 def _is_needed(graph: Graph, index: int) -> bool:
     """Whether nobody but the host can do it."""
     node = graph.node(index)
-    return OPERATORS[node.op].host_values is not None and is_float32(graph, node)
+    return record_of(graph, node).host_values is not None and is_float32(graph, node)
 
 
 def _problem(graph: Graph, index: int) -> str:

@@ -94,10 +94,9 @@ def check_node(facts: GraphFacts, node: Node) -> Rejection | None:
     """The first rule that ``node`` breaks, or None if the NPU takes it. A rule that meets what it
     does not know costs the node, not the model.
     """
-    operator = facts.operators.get(node.op)
-    if operator is None:
+    if node.op not in facts.operators:
         return _no_operator(node)
-    for rule in operator.rules:
+    for rule in facts.operator(node).rules:
         try:
             violation = rule.violation(facts, node)
         except Exception as error:

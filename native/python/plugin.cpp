@@ -152,6 +152,20 @@ void release_constants(Context& context, const std::vector<int32_t>& nodes) {
   }
 }
 
+// Tensors that `nodes` write.
+std::vector<int32_t> results_of(Context& context, const std::vector<int32_t>& nodes) {
+  std::vector<int32_t> result;
+  for (const int32_t index : nodes) {
+    Node* node = nullptr;
+    Registration* registration = nullptr;
+    if (context.get_node_and_registration(&context, index, &node, &registration) != Status::kOk) {
+      continue;
+    }
+    result.insert(result.end(), node->outputs->begin(), node->outputs->end());
+  }
+  return result;
+}
+
 // A delegate whose graphs delegate.compile.plugin.Session compiles.
 class PythonSession : public Session {
  public:
@@ -247,7 +261,10 @@ class PythonSession : public Session {
         kernel.executable = std::make_unique<Executable>(content(program), spending);
       }
       kernel.recompile = recompile_function(settings, partition[2]);
-      kernel.constants = WatchedConstants(context, kernel.nodes);
+      std::vector<int32_t> holders = partition[3].cast<std::vector<int32_t>>();
+      kernel.folded = results_of(*context, holders);
+      holders.insert(holders.end(), kernel.nodes.begin(), kernel.nodes.end());
+      kernel.constants = WatchedConstants(context, holders);
       pending.push_back(std::move(kernel));
     }
     return pending;

@@ -16,6 +16,9 @@ AS_FP16 = OutConvert(scale=1, shift=0, offset=0)
 
 RELU6_MOST = 6.0
 
+HALF_MOST = float(np.finfo(np.float16).max)
+"""The largest fp16."""
+
 
 def float_bits(value: float) -> int:
     """The bits of ``value`` as fp32, as an int32."""

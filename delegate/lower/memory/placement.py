@@ -16,8 +16,8 @@ from delegate.lower.memory.tensors import (
     DeviceTensor,
     Strides,
     View,
-    unplaced,
     memory_view,
+    unplaced,
 )
 from delegate.lower.task import BufferId, Fold, Ref
 from delegate.model.graph import Graph
