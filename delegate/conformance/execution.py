@@ -105,6 +105,8 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
         return _check_refusal(prepared, options)
     if case.per_operator:
         return _compare_operators(prepared, options)
+    if case.outside is not None:
+        options = replace(options, float="fp16", origins={**options.origins, "float": "option"})
     interpreter, delegation = _load(prepared.model, options)
     rejected = concerned(delegation.rejections)
     facts = Outcome(
@@ -119,6 +121,8 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
     if not delegation.delegated_nodes:
         return replace(facts, status=Status.FAILED, message="nothing was delegated, and no reason")
     ours, submits = _invoke(interpreter, prepared.inputs)
+    if case.outside is not None:
+        return _judge_floats(facts, prepared, delegation, ours)
     oracle, theirs = expected(prepared)
     tally = Tally()
     for mine, other in zip(ours, theirs, strict=True):
@@ -149,6 +153,18 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
     if rejected:
         return replace(facts, status=Status.SKIPPED, message=_sentences(rejected))
     return facts
+
+
+def _judge_floats(
+    facts: Outcome, prepared: Prepared, delegation: Delegation, ours: list[Array]
+) -> Outcome:
+    """By the bound of a float model; nodes that only make constants may stay on the CPU."""
+    assert prepared.case.outside is not None
+    broken = prepared.case.outside(prepared.graph, prepared.inputs, ours)
+    if delegation.partitions != 1:
+        broken.append(f"{delegation.partitions} partitions instead of 1")
+    status = Status.FAILED if broken else Status.OK
+    return replace(facts, oracle=Oracle.NUMPY, status=status, message="\n".join(broken))
 
 
 def _blame(

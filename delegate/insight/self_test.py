@@ -50,7 +50,7 @@ def run_case(case: Case, device: str, timeout_ms: int = 0) -> CaseResult:
     error: str | None = None
     features: tuple[str, ...] = ()
     try:
-        options = Options.from_mapping({"numerics": case.numerics}, {})
+        options = Options.from_mapping({"numerics": case.numerics, "float": case.float}, {})
         result = compile_model(case.build(), options)
         programs = [parse(compiled.program) for compiled in result.partitions]
         features = tuple(use.feature.name for use in features_of(result.chip, programs))
@@ -78,6 +78,8 @@ def run_case(case: Case, device: str, timeout_ms: int = 0) -> CaseResult:
 def _random(
     rng: np.random.Generator, shape: tuple[int, ...], kind: np.dtype[Any]
 ) -> npt.NDArray[Any]:
+    if kind.kind == "f":
+        return rng.uniform(-1, 1, shape).astype(kind)
     ends = np.iinfo(kind)
     return rng.integers(ends.min, ends.max, shape, kind, endpoint=True)
 

@@ -61,13 +61,14 @@ MULTIPLIER_BYTES = 2
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedConvolution:
     """How ``conv``, whose tensors need no place yet, becomes tasks: tiles for each core that takes
-    part, or groups of input channels.
+    part, or groups of input channels. ``note``: what its explanation begins with.
     """
 
     operation: Operation
     conv: Convolution
     plan: tuple[TilePlan, ...] | InputGroups
     fused: FusedStages | None = None
+    note: str = ""
 
     @property
     def footprint(self) -> Footprint:
@@ -125,7 +126,8 @@ class PlannedConvolution:
         source, *others = (memory.tensors[t] for t in self.operation.operands)
         target = memory.tensors[self.operation.result]
         conv = replace(self.conv, source=source, target=target)
-        return _lower(conv, self.plan, memory, self.fused, others[0] if others else None)
+        layer = _lower(conv, self.plan, memory, self.fused, others[0] if others else None)
+        return replace(layer, choice=self.note + layer.choice) if self.note else layer
 
     @property
     def surfaces_read(self) -> int:

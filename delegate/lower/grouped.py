@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-Number = TypeVar("Number", np.int8, np.float16)
+Number = TypeVar("Number", bound=np.generic)
 
 
 def widen_groups(

@@ -98,7 +98,7 @@ def half() -> Operator:
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         graph, node = planning.graph, operation.node
-        weights = half.half_weights(graph, node, graph.tensor(node.inputs[1]).shape)
+        weights = half.float_filters(graph, node, graph.tensor(node.inputs[1]).shape)
         channels = planning.tensor(operation.operands[0]).elements.channels
         wide = widen_groups(weights, channels, 0)
         options = node.known_options(ConvOptions)

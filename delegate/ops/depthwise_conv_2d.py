@@ -80,7 +80,7 @@ def half() -> Operator:
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         graph, node = planning.graph, operation.node
-        weights = half.half_weights(graph, node, graph.tensor(node.inputs[1]).shape[1:])
+        weights = half.float_filters(graph, node, graph.tensor(node.inputs[1]).shape[1:])
         inputs = planning.tensor(operation.operands[0]).elements.channels
         is_depthwise = weights.shape[2] == inputs
         if not is_depthwise:

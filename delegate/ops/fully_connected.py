@@ -146,7 +146,7 @@ def half() -> Operator:
         node = operation.node
         kernel, output_view = _kernel(planning, operation)
         shape = (output_view.channels, *kernel, -1)
-        weights = half.half_weights(planning.graph, node, shape)
+        weights = half.float_filters(planning.graph, node, shape)
         return half.plan_half_convolution(
             planning, operation, _as_convolution(node), weights, output_view=output_view
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from delegate.chip.element import Element
+from delegate.chip.element import ATOM_BYTES, Element
 from delegate.lower.constants import ConstantPool
 from delegate.lower.half.stages import AS_FP16, half_cube
 from delegate.lower.memory.footprint import Footprint
@@ -49,7 +49,10 @@ class HalfMapPlan:
         stages = self.stages(memory.constants)
         tasks = []
         for part in map_parts(planning.chip, target.view, planning.sharing):
-            ew = stages.ew
+            bn, ew = stages.bn, stages.ew
+            if bn.operands is not None:  # fp16 per channel, so an atom per surface
+                place = bn.operands.moved(part.surfaces.start * ATOM_BYTES)
+                bn = replace(bn, operands=place)
             if ew is not None:
                 (other,) = others
                 stride = other.surface_stride_bytes
@@ -61,7 +64,7 @@ class HalfMapPlan:
                     source_surface_stride_bytes=main.surface_stride_bytes,
                     output=half_cube(part.cube(target)),
                     bs=stages.bs,
-                    bn=stages.bn,
+                    bn=bn,
                     ew=ew,
                     out_convert=AS_FP16,
                     core=part.core,

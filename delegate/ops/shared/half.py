@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from delegate.chip.element import Element
 from delegate.lower.convolution import PlannedConvolution, planned_convolution
+from delegate.lower.half.bound import convolution_bound
 from delegate.lower.half.stages import HALF_MOST
 from delegate.lower.memory.tensors import View
 from delegate.lower.operation import Operation, Plan, Planning, layer_name
@@ -116,22 +117,22 @@ def constant_values(graph: Graph, index: int) -> npt.NDArray[np.generic]:
     return constant
 
 
-def half_weights(graph: Graph, node: Node, shape: tuple[int, ...]) -> npt.NDArray[np.float16]:
-    """The weights (input 1), rounded to the nearest fp16."""
-    return constant_values(graph, node.inputs[1]).reshape(shape).astype(np.float16)
+def float_filters(graph: Graph, node: Node, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """The weights (input 1), float32 or float16."""
+    return constant_values(graph, node.inputs[1]).reshape(shape)
 
 
 def plan_half_convolution(
     planning: Planning,
     operation: Operation,
     options: convolution.ConvolutionOptions,
-    weights: npt.NDArray[np.float16],
+    weights: npt.NDArray[Any],
     *,
     is_depthwise: bool = False,
     output_view: View | None = None,
 ) -> PlannedConvolution:
-    """``weights``: OHWI of all input channels, or HWC of a depthwise convolution. ``output_view``:
-    see ``plan_convolution``. Raises LoweringError.
+    """``weights``: OHWI of all input channels, or HWC of a depthwise convolution, as the model has
+    them. ``output_view``: see ``plan_convolution``. Raises LoweringError.
     """
     graph, node = planning.graph, operation.node
     source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
@@ -147,7 +148,7 @@ def plan_half_convolution(
         name=layer_name(graph, node),
         op=node.op,
         nodes=operation.nodes,
-        weights=weights,
+        weights=weights.astype(np.float16),
         weight_zero_point=0,
         bias=bias,
         ratios=np.empty(0),
@@ -168,4 +169,6 @@ def plan_half_convolution(
         is_depthwise=is_depthwise,
         element=Element.FP16,
     )
-    return planned_convolution(operation, conv, planning.sharing)
+    found = planned_convolution(operation, conv, planning.sharing)
+    bound = convolution_bound(conv, weights)
+    return replace(found, note=f"fp16, {bound.text}, ")
