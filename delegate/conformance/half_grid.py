@@ -206,6 +206,47 @@ def _maps() -> Grid:
     return Grid("Half.Map/", axes, make, is_in)
 
 
+def _pools() -> Grid:
+    """Maxima, means and added channels."""
+
+    def build(op: str, shape: Sequence[int], rng: np.random.Generator) -> bytes:
+        builder = ModelBuilder("half pool")
+        inputs = [builder.input("x", shape, DType.FLOAT32)]
+        images, height, width, channels = shape
+        result: Sequence[int]
+        if op == "PAD":
+            amounts = np.array([[0, 0], [0, 0], [0, 0], rng.integers(0, 20, 2)], np.int32)
+            inputs.append(builder.constant("amounts", amounts))
+            result = (images, height, width, channels + int(amounts.sum()))
+            table = options.empty()
+        elif op == "MEAN":
+            inputs.append(builder.constant("axes", np.array([1, 2], np.int32)))
+            result, table = (images, 1, 1, channels), options.reducer(True)
+        elif op == "MAX_POOL_2D":
+            table = options.pool_2d(PADDINGS["valid"], 2, 2, 2, 2)
+            result = (images, height // 2, width // 2, channels)
+        else:
+            size, stride = (2, 3), (1, 2)
+            table = options.pool_2d(PADDINGS["valid"], *stride, *size, Activation.RELU)
+            result = (images, height - 1, (width - 3) // 2 + 1, channels)
+        y = builder.tensor("y", result, DType.FLOAT32)
+        builder.operator(op, inputs, (y,), table)
+        builder.output(y)
+        return builder.build()
+
+    def make(name: str, *, op: str, shape: str, spread: str) -> Case:
+        size = shape_of(shape)
+        given = _inputs(name, [size], spread)
+        return Case(name, "Half", partial(build, op, size), inputs=given, outside=outside)
+
+    axes = {
+        "op": ("PAD", "MEAN", "MAX_POOL_2D", "AVERAGE_POOL_2D"),
+        "shape": ("1x2x4x1", "1x7x6x3", "1x13x18x16", "2x4x12x33", "1x9x4x130", "1x31x8x24"),
+        "spread": (*_SPREADS, "ends"),
+    }
+    return Grid("Half.Pool/", axes, make)
+
+
 def families() -> tuple[Family, ...]:
     """All families of this file."""
-    return (_convolutions(), _depthwise(), _products(), _maps())
+    return (_convolutions(), _depthwise(), _products(), _maps(), _pools())

@@ -23,6 +23,7 @@ from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.shared.convolution import ConvolutionOptions
+from delegate.ops.shared.pooling import PoolOptions
 from delegate.ops.sub import SubOptions
 
 Array = npt.NDArray[Any]
@@ -165,10 +166,42 @@ def _depthwise(graph: Graph, node: Node, values: Any, options: DepthwiseOptions)
     return np.asarray(total) + bias, np.asarray(magnitude) + np.abs(bias), 2 * groups + 1
 
 
+def _windows(x: Array, size: Sequence[int], strides: Sequence[int]) -> Array:
+    """[images, rows, columns, channels, height, width] of windows within the image."""
+    found = np.lib.stride_tricks.sliding_window_view(x, tuple(size), axis=(1, 2))
+    return found[:, :: strides[0], :: strides[1]]
+
+
+def _mean(x: Array, size: Sequence[int], strides: Sequence[int]) -> Terms:
+    windows = _windows(x, size, strides)
+    pixels = size[0] * size[1]
+    # Two for each pixel, two for the factors, and what 22 bits lack of one over their number.
+    near = 4 + 16
+    return windows.mean((4, 5)), np.abs(windows).mean((4, 5)), 2 * pixels + near
+
+
+def _pool(node: Node, x: Array) -> tuple[Terms, Activation]:
+    o = node.known_options(PoolOptions)
+    size, strides = (o.filter_h, o.filter_w), (o.stride_h, o.stride_w)
+    if node.op == "AVERAGE_POOL_2D":
+        return _mean(x, size, strides), o.activation
+    largest = _windows(x, size, strides).max((4, 5))
+    return (largest, np.abs(largest), 0), o.activation
+
+
 def _element_wise(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
     x = values(node.inputs[0])
     none = Activation.NONE
     match node.op:
+        case "PAD":
+            amounts = graph.tensor(node.inputs[1]).constant
+            assert amounts is not None
+            wide = np.pad(x, [(int(a), int(b)) for a, b in amounts])
+            return (wide, np.abs(wide), 0), none
+        case "MEAN":
+            return _mean(x, x.shape[1:3], x.shape[1:3]), none
+        case "AVERAGE_POOL_2D" | "MAX_POOL_2D":
+            return _pool(node, x)
         case "RELU" | "RELU6":
             return (x, np.abs(x), 0), Activation[node.op]
         case "PRELU":

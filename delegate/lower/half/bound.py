@@ -53,6 +53,17 @@ ROUNDED: Final = HalfBound(
 """Of one operation: its own rounding and the result's."""
 
 
+def mean_bound(conv: Convolution) -> HalfBound:
+    """Of a mean: sums under a window times two factors, whose product is nearly one over their
+    number. The terms are the means'.
+    """
+    taps = int(np.prod(conv.weights.shape[:2]))
+    product = conv.factors[0] * conv.factors[1]  # exact: 22 bits
+    factor = abs(product * taps - 1)
+    sums = (1 + _FP32_ROUNDING) ** (2 * taps + 3) * (1 + factor)
+    return HalfBound(sums * (1 + _FP16_ROUNDING) - 1, 0.0, _FP16_SUBNORMAL)
+
+
 def convolution_bound(conv: Convolution, weights: npt.NDArray[np.generic]) -> HalfBound:
     """Of a convolution in fp16, whose model has ``weights`` (the layout is that of ``conv``)."""
     taps, channels = int(np.prod(conv.weights.shape[-3:-1])), conv.weights.shape[-1]

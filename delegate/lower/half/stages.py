@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from delegate.chip.element import Element
@@ -41,10 +43,14 @@ def half_clamp(activation: Activation) -> BnStage:
 def half_conv_stages(
     conv: Convolution, cube_channels: int, constants: ConstantPool
 ) -> tuple[BsStage, BnStage, EwStage | None, OutConvert]:
-    """BS adds the bias in fp32, BN clamps."""
+    """BS adds the bias in fp32, BN clamps; each multiplies by one of the factors before."""
     operands = constants.add(pack_half_bias(conv.bias, cube_channels))
-    bs = BsStage(alu=Source.MEMORY, operands=operands)
-    return bs, half_clamp(conv.activation), None, AS_FP16
+    bs, bn = BsStage(alu=Source.MEMORY, operands=operands), half_clamp(conv.activation)
+    if conv.factors != (1.0, 1.0):
+        first, second = map(half_bits, conv.factors)
+        bs = replace(bs, mul=Source.REGISTER, mul_operand=first)
+        bn = replace(bn, mul=Source.REGISTER, mul_operand=second)
+    return bs, bn, None, AS_FP16
 
 
 def half_cube(cube: OutputCube) -> OutputCube:

@@ -19,7 +19,7 @@ from delegate.lower.half.stages import HALF_MOST
 from delegate.lower.memory.tensors import View
 from delegate.lower.operation import Operation, Plan, Planning, layer_name
 from delegate.lower.resolved import Convolution
-from delegate.model.graph import Activation, DType, Graph, Node
+from delegate.model.graph import Activation, DType, Graph, Node, Padding
 from delegate.ops.operator import Constraint, GraphFacts, Operator, Shape, constraint, named
 from delegate.ops.shared import common, convolution
 from delegate.ops.shared.common import weights_of
@@ -135,14 +135,55 @@ def plan_half_convolution(
     them. ``output_view``: see ``plan_convolution``. Raises LoweringError.
     """
     graph, node = planning.graph, operation.node
-    source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
+    view = planning.tensor(operation.operands[0]).elements
     kh, kw = weights.shape[:2] if is_depthwise else weights.shape[1:3]
-    result = output_view or target.elements
-    top, left = convolution.paddings(options, source.elements, result, kh, kw)
+    result = output_view or planning.tensor(operation.result).elements
+    padding = convolution.paddings(options, view, result, kh, kw)
     bias: npt.NDArray[Any] = np.zeros(result.channels, np.float32)
     if len(node.inputs) > 2 and node.inputs[2] >= 0:
         bias = constant_values(graph, node.inputs[2]).astype(np.float32)
-    conv = Convolution(
+    conv = half_convolution(
+        planning, operation, options, weights, bias, padding, result, is_depthwise=is_depthwise
+    )
+    found = planned_convolution(operation, conv, planning.sharing)
+    return replace(found, note=f"fp16, {convolution_bound(conv, weights).text}, ")
+
+
+def plan_moved_channels(
+    planning: Planning, operation: Operation, before: int
+) -> PlannedConvolution:
+    """The operand's channels in the result from number ``before`` on, zeros elsewhere. Exact: sums
+    have one term that is not 0. Raises LoweringError.
+    """
+    view = planning.tensor(operation.operands[0]).elements
+    result = planning.tensor(operation.result).elements
+    weights = np.zeros((result.channels, 1, 1, view.channels), np.float16)
+    weights[before + np.arange(view.channels), 0, 0, np.arange(view.channels)] = 1
+    unit = convolution.ConvolutionOptions(Padding.VALID, 1, 1, 1, 1, Activation.NONE)
+    bias = np.zeros(result.channels, np.float32)
+    conv = half_convolution(
+        planning, operation, unit, weights, bias, (0, 0), result, is_depthwise=False
+    )
+    return replace(planned_convolution(operation, conv, planning.sharing), note="fp16, exact, ")
+
+
+def half_convolution(
+    planning: Planning,
+    operation: Operation,
+    options: convolution.ConvolutionOptions,
+    weights: npt.NDArray[Any],
+    bias: npt.NDArray[Any],
+    padding: tuple[int, int],
+    result: View,
+    *,
+    is_depthwise: bool,
+) -> Convolution:
+    """A convolution in fp16, whatever its node is. ``padding``: top and left; ``result``: as the
+    convolution sees it.
+    """
+    graph, node = planning.graph, operation.node
+    source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
+    return Convolution(
         chip=planning.chip,
         node=node.index,
         name=layer_name(graph, node),
@@ -164,11 +205,8 @@ def plan_half_convolution(
         stride_w=options.stride_w,
         dilation_h=options.dilation_h,
         dilation_w=options.dilation_w,
-        pad_top=top,
-        pad_left=left,
+        pad_top=padding[0],
+        pad_left=padding[1],
         is_depthwise=is_depthwise,
         element=Element.FP16,
     )
-    found = planned_convolution(operation, conv, planning.sharing)
-    bound = convolution_bound(conv, weights)
-    return replace(found, note=f"fp16, {bound.text}, ")
