@@ -36,6 +36,8 @@ PAIR = 2
 
 def pair_pixels(graph: Graph, partition: Partition, chip: Chip) -> Graph:
     """``graph``, or one whose nodes do the same on pairs of pixels where that is cheaper."""
+    if graph.half:
+        return graph
     members, outputs = frozenset(partition.nodes), frozenset(partition.outputs)
     pairing = _Pairing(facts_of(graph, chip), members, outputs)
     for index in partition.nodes:
