@@ -38,7 +38,7 @@ def device_values(binding: TensorBinding, values: npt.NDArray[np.generic]) -> Va
     if binding.fold is not None:
         return _folded(binding, binding.fold, signed)
     if binding.spread is not None:
-        boxed: Int8 = signed.reshape(-1)[host_numbers(binding)]
+        boxed: Values = signed.reshape(-1)[host_numbers(binding)]
         return boxed
     return signed.reshape(binding.images, binding.height, binding.width, binding.channels)
 
