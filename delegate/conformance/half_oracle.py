@@ -168,8 +168,11 @@ def _depthwise(graph: Graph, node: Node, values: Any, options: DepthwiseOptions)
 
 def _windows(x: Array, size: Sequence[int], strides: Sequence[int]) -> Array:
     """[images, rows, columns, channels, height, width] of windows within the image."""
-    found = np.lib.stride_tricks.sliding_window_view(x, tuple(size), axis=(1, 2))
-    return found[:, :: strides[0], :: strides[1]]
+    height, width = size
+    rows = range(0, x.shape[1] - height + 1, strides[0])
+    columns = range(0, x.shape[2] - width + 1, strides[1])
+    found = [[x[:, i : i + height, j : j + width] for j in columns] for i in rows]
+    return np.array(found).transpose(2, 0, 1, 5, 3, 4)
 
 
 def _mean(x: Array, size: Sequence[int], strides: Sequence[int]) -> Terms:
