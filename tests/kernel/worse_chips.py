@@ -84,6 +84,7 @@ class Table:
                 reference=str(self._reference),
                 timeout_ms="3000",
                 cache_dir=str(cache),
+                float="fp16",
             )
             _link_programs(cache, self._programs)
             lacking = sorted(n for n, state in states(board, cache).items() if state != "proved")
@@ -149,8 +150,9 @@ Boards whose chip lacks a [feature](features.md), hangs on it or deviates in a w
 ran on a healthy simulator, byte for byte the same, or it would say WRONG here; and the models'
 results were compared with the reference kernels', for random inputs: the share that differs and by
 how much at most, where any does. Roundings of one step in a layer add up on the way to a model's
-results, and a softmax behind them makes more of them. What the NPU did not compute was left to the
-CPU with its reason, the float model altogether.
+results, and a softmax behind them makes more of them; the float model runs in fp16 (`float=fp16`),
+nearly every element of which differs from float32's. What the NPU did not compute was left to the
+CPU with its reason.
 """
 
 
