@@ -5,17 +5,20 @@ element; ordinary and extreme magnitudes, weights as float32 and as float16 behi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from delegate.conformance import half_oracle
 from delegate.conformance.builder import options
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.options import BuiltinOptions
 from delegate.conformance.case import Case, Family, generator_of
 from delegate.conformance.grid import Axes, Grid
-from delegate.conformance.half_oracle import outside
+from delegate.conformance.half_oracle import Judge, judged_by
 from delegate.conformance.own_grid import PADDINGS, shape_of
 from delegate.model.graph import Activation, DType
 
@@ -113,7 +116,7 @@ def _convolutions() -> Grid:
             spread="plain" if spread == "ends" else spread, has_bias=bool(rng.integers(4)),
         )  # fmt: skip
         given = _inputs(name, [shape], spread)
-        return Case(name, "Half", build, inputs=given, outside=outside)
+        return Case(name, "Half", build, inputs=given, outside=judged_by(half_oracle.convolution))
 
     return Grid(
         "Half.Conv/",
@@ -142,7 +145,7 @@ def _depthwise() -> Grid:
             spread="plain" if spread == "ends" else spread,
         )  # fmt: skip
         given = _inputs(name, [shape], spread)
-        return Case(name, "Half", build, inputs=given, outside=outside)
+        return Case(name, "Half", build, inputs=given, outside=judged_by(half_oracle.depthwise))
 
     axes: Axes = {"kernel": (3, 5), "stride": (1, 2),
             "channels": (3, 8, 15, 16, 24, 28, 33, 48, 64, 72, 130), "multiplier": (1, 2),
@@ -158,44 +161,61 @@ def _products() -> Grid:
             weights=(outputs, inputs), result=(rows, outputs), spread="plain",
         )  # fmt: skip
         given = _inputs(name, [(rows, inputs)], "plain")
-        return Case(name, "Half", build, inputs=given, outside=outside)
+        return Case(name, "Half", build, inputs=given, outside=judged_by(half_oracle.dense))
 
     axes: Axes = {"rows": (1, 3), "inputs": (1, 24, 100, 640, 1280), "outputs": (1, 10, 63, 1001),
             "weights": _WEIGHTS}  # fmt: skip
     return Grid("Half.Product/", axes, make)
 
 
+@dataclass(frozen=True, slots=True)
+class _Map:
+    """An operator of one map, or of two; ``options``: its table, for an activation."""
+
+    name: str
+    judge: Judge
+    maps: int = 2
+    has_slopes: bool = False
+    options: Callable[[Activation], BuiltinOptions] | None = None
+
+
 _MAPS = {
-    "ADD": options.add, "SUB": options.sub, "MUL": options.mul, "MAXIMUM": None, "MINIMUM": None,
-    "RELU": None, "RELU6": None, "PRELU": None,
-}  # fmt: skip
-_OF_ONE = ("RELU", "RELU6", "PRELU")
+    item.name: item
+    for item in (
+        _Map("ADD", half_oracle.total, options=options.add),
+        _Map("SUB", half_oracle.difference, options=options.sub),
+        _Map("MUL", half_oracle.product, options=options.mul),
+        _Map("MAXIMUM", half_oracle.maximum),
+        _Map("MINIMUM", half_oracle.minimum),
+        _Map("RELU", half_oracle.relu, 1),
+        _Map("RELU6", half_oracle.relu6, 1),
+        _Map("PRELU", half_oracle.prelu, 1, has_slopes=True),
+    )
+}
 
 
 def _maps() -> Grid:
-    def build(op: str, shape: Sequence[int], activation: str, rng: np.random.Generator) -> bytes:
+    def build(item: _Map, shape: Sequence[int], activation: str, rng: np.random.Generator) -> bytes:
         builder = ModelBuilder("half map")
-        inputs = [builder.input("x", shape, DType.FLOAT32)]
-        if op == "PRELU":
+        names = ("x", "y")[: item.maps]
+        inputs = [builder.input(name, shape, DType.FLOAT32) for name in names]
+        if item.has_slopes:
             slopes = _numbers(rng, (1, 1, shape[-1]), "plain")
             inputs.append(_constant(builder, "slopes", slopes, "float16"))
-        elif op not in _OF_ONE:
-            inputs.append(builder.input("y", shape, DType.FLOAT32))
         result = builder.tensor("z", shape, DType.FLOAT32)
-        made = _MAPS[op]
-        table = None if made is None else made(Activation[activation])
-        builder.operator(op, inputs, (result,), table)
+        table = None if item.options is None else item.options(Activation[activation])
+        builder.operator(item.name, inputs, (result,), table)
         builder.output(result)
         return builder.build()
 
     def make(name: str, *, op: str, shape: str, activation: str, spread: str) -> Case:
-        size = shape_of(shape)
-        given = _inputs(name, [size] * (1 if op in _OF_ONE else 2), spread)
-        made = partial(build, op, size, activation)
-        return Case(name, "Half", made, inputs=given, outside=outside)
+        item, size = _MAPS[op], shape_of(shape)
+        given = _inputs(name, [size] * item.maps, spread)
+        made = partial(build, item, size, activation)
+        return Case(name, "Half", made, inputs=given, outside=judged_by(item.judge))
 
     def is_in(*, op: str, shape: str, activation: str, spread: str) -> bool:
-        return activation == "NONE" or _MAPS[op] is not None
+        return activation == "NONE" or _MAPS[op].options is not None
 
     axes = {
         "op": tuple(_MAPS),
@@ -206,29 +226,56 @@ def _maps() -> Grid:
     return Grid("Half.Map/", axes, make, is_in)
 
 
+class _Reduced(NamedTuple):
+    """What an operator makes of one map: a constant of its own, its result and its options."""
+
+    constant: npt.NDArray[np.int32] | None
+    shape: Sequence[int]
+    options: BuiltinOptions
+
+
+def _padded(shape: Sequence[int], rng: np.random.Generator) -> _Reduced:
+    amounts = np.array([[0, 0], [0, 0], [0, 0], rng.integers(0, 20, 2)], np.int32)
+    wider = (*shape[:3], shape[3] + int(amounts.sum()))
+    return _Reduced(amounts, wider, options.empty())
+
+
+def _mean(shape: Sequence[int], _: np.random.Generator) -> _Reduced:
+    axes = np.array([1, 2], np.int32)
+    return _Reduced(axes, (shape[0], 1, 1, shape[3]), options.reducer(True))
+
+
+def _maxima(shape: Sequence[int], _: np.random.Generator) -> _Reduced:
+    images, height, width, channels = shape
+    table = options.pool_2d(PADDINGS["valid"], 2, 2, 2, 2)
+    return _Reduced(None, (images, height // 2, width // 2, channels), table)
+
+
+def _averages(shape: Sequence[int], _: np.random.Generator) -> _Reduced:
+    images, height, width, channels = shape
+    size, stride = (2, 3), (1, 2)
+    table = options.pool_2d(PADDINGS["valid"], *stride, *size, Activation.RELU)
+    return _Reduced(None, (images, height - 1, (width - 3) // 2 + 1, channels), table)
+
+
+_POOLED = (
+    ("PAD", (_padded, half_oracle.padded)),
+    ("MEAN", (_mean, half_oracle.mean)),
+    ("MAX_POOL_2D", (_maxima, half_oracle.largest)),
+    ("AVERAGE_POOL_2D", (_averages, half_oracle.averages)),
+)
+_POOLS = dict(_POOLED)
+
+
 def _pools() -> Grid:
     """Maxima, means and added channels."""
 
     def build(op: str, shape: Sequence[int], rng: np.random.Generator) -> bytes:
         builder = ModelBuilder("half pool")
         inputs = [builder.input("x", shape, DType.FLOAT32)]
-        images, height, width, channels = shape
-        result: Sequence[int]
-        if op == "PAD":
-            amounts = np.array([[0, 0], [0, 0], [0, 0], rng.integers(0, 20, 2)], np.int32)
-            inputs.append(builder.constant("amounts", amounts))
-            result = (images, height, width, channels + int(amounts.sum()))
-            table = options.empty()
-        elif op == "MEAN":
-            inputs.append(builder.constant("axes", np.array([1, 2], np.int32)))
-            result, table = (images, 1, 1, channels), options.reducer(True)
-        elif op == "MAX_POOL_2D":
-            table = options.pool_2d(PADDINGS["valid"], 2, 2, 2, 2)
-            result = (images, height // 2, width // 2, channels)
-        else:
-            size, stride = (2, 3), (1, 2)
-            table = options.pool_2d(PADDINGS["valid"], *stride, *size, Activation.RELU)
-            result = (images, height - 1, (width - 3) // 2 + 1, channels)
+        constant, result, table = _POOLS[op][0](shape, rng)
+        if constant is not None:
+            inputs.append(builder.constant("constant", constant))
         y = builder.tensor("y", result, DType.FLOAT32)
         builder.operator(op, inputs, (y,), table)
         builder.output(y)
@@ -237,10 +284,16 @@ def _pools() -> Grid:
     def make(name: str, *, op: str, shape: str, spread: str) -> Case:
         size = shape_of(shape)
         given = _inputs(name, [size], spread)
-        return Case(name, "Half", partial(build, op, size), inputs=given, outside=outside)
+        return Case(
+            name,
+            "Half",
+            partial(build, op, size),
+            inputs=given,
+            outside=judged_by(_POOLS[op][1]),
+        )
 
     axes = {
-        "op": ("PAD", "MEAN", "MAX_POOL_2D", "AVERAGE_POOL_2D"),
+        "op": tuple(_POOLS),
         "shape": ("1x2x4x1", "1x7x6x3", "1x13x18x16", "2x4x12x33", "1x9x4x130", "1x31x8x24"),
         "spread": (*_SPREADS, "ends"),
     }

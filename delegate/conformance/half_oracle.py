@@ -9,12 +9,14 @@ the bias.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from delegate.conformance.case import Outside
 from delegate.conformance.reference.windows import taps
 from delegate.model.graph import Activation, Graph, Node
 from delegate.ops.add import AddOptions
@@ -30,6 +32,10 @@ Array = npt.NDArray[Any]
 Terms = tuple[Array, Array, int]
 """The exact result before its clamp, the magnitudes in it, the roundings to fp32."""
 
+Judge = Callable[[Graph, Node, Any], tuple[Terms, Activation]]
+"""What an operator gives in exact arithmetic; of a graph, its node, and tensors' values by index.
+"""
+
 _PRODUCTS = 32
 _MOST = 65504.0
 _INFINITE_FROM = 65520.0
@@ -38,10 +44,19 @@ _FP16 = 2.0**-11
 _SUBNORMAL = 2.0**-25
 
 
-def outside(graph: Graph, inputs: Mapping[int, Array], outputs: Sequence[Array]) -> list[str]:
-    """What is outside the bound, of a graph of one node beside those that make its constants."""
-    node = next(n for n in graph.nodes if n.op != "DEQUANTIZE")
-    made = {n.outputs[0]: n.inputs[0] for n in graph.nodes if n.op == "DEQUANTIZE"}
+def judged_by(judge: Judge) -> Outside:
+    """Of cases of the operator that ``judge`` knows."""
+    return functools.partial(_outside, judge)
+
+
+def _outside(
+    judge: Judge, graph: Graph, inputs: Mapping[int, Array], outputs: Sequence[Array]
+) -> list[str]:
+    """What is outside the bound, of a graph of one node beside those that make its constants.
+    ``judge``: that of the node's operator.
+    """
+    node = next(n for n in graph.nodes if n.outputs[0] in graph.outputs)
+    made = {n.outputs[0]: n.inputs[0] for n in graph.nodes if n is not node}
 
     def values(index: int) -> Array:
         if index in inputs:
@@ -53,7 +68,7 @@ def outside(graph: Graph, inputs: Mapping[int, Array], outputs: Sequence[Array])
         assert constant is not None
         return constant.astype(np.float64)
 
-    terms, activation = _terms(graph, node, values)
+    terms, activation = judge(graph, node, values)
     shape = graph.tensor(node.outputs[0]).shape
     return _judged(terms, activation, outputs[0].reshape(shape))
 
@@ -91,20 +106,6 @@ def _clamped(exact: Array, activation: Activation) -> Array:
     return np.clip(exact, 0.0, 6.0 if activation is Activation.RELU6 else np.inf)
 
 
-def _terms(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
-    match node.op:
-        case "CONV_2D":
-            options = node.known_options(ConvOptions)
-            return _convolution(graph, node, values, options), options.activation
-        case "DEPTHWISE_CONV_2D":
-            depthwise = node.known_options(DepthwiseOptions)
-            return _depthwise(graph, node, values, depthwise), depthwise.activation
-        case "FULLY_CONNECTED":
-            dense = node.known_options(FullyConnectedOptions)
-            return _dense(graph, node, values), dense.activation
-    return _element_wise(graph, node, values)
-
-
 def _bias(graph: Graph, node: Node, values: Any) -> Array:
     has_bias = len(node.inputs) > 2 and node.inputs[2] >= 0
     return np.asarray(values(node.inputs[2])) if has_bias else np.zeros(1)
@@ -118,14 +119,19 @@ def _sum(products: Array, weights: Array, x: Array, bias: Array, groups: int) ->
     return products + bias, np.abs(x) @ np.abs(weights) + np.abs(bias), 2 * groups + 1
 
 
-def _dense(graph: Graph, node: Node, values: Any) -> Terms:
+def dense(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """FULLY_CONNECTED."""
+    activation = node.known_options(FullyConnectedOptions).activation
     weights = _halved(values(node.inputs[1])).T
     x = values(node.inputs[0]).reshape(-1, weights.shape[0])
     # Whatever the layout is: at least one product to a group.
-    return _sum(x @ weights, weights, x, _bias(graph, node, values), weights.shape[0])
+    bias = _bias(graph, node, values)
+    return _sum(x @ weights, weights, x, bias, weights.shape[0]), activation
 
 
-def _convolution(graph: Graph, node: Node, values: Any, options: ConvolutionOptions) -> Terms:
+def convolution(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """CONV_2D, in groups too."""
+    options = node.known_options(ConvOptions)
     x, weights = values(node.inputs[0]), _halved(values(node.inputs[1]))
     outputs, kh, kw, covered = weights.shape
     parts = x.shape[3] // covered
@@ -140,7 +146,7 @@ def _convolution(graph: Graph, node: Node, values: Any, options: ConvolutionOpti
     total, magnitude = (np.concatenate([r[i] for r in results], axis=-1) for i in (0, 1))
     bias = _bias(graph, node, values)
     groups = kh * kw * -(-x.shape[3] // _PRODUCTS)
-    return total + bias, magnitude + np.abs(bias), 2 * groups + 1
+    return (total + bias, magnitude + np.abs(bias), 2 * groups + 1), options.activation
 
 
 def _taps_sum(options: ConvolutionOptions, x: Array, weights: Array) -> tuple[Array, Array]:
@@ -153,7 +159,9 @@ def _taps_sum(options: ConvolutionOptions, x: Array, weights: Array) -> tuple[Ar
     return np.asarray(total), np.asarray(magnitude)
 
 
-def _depthwise(graph: Graph, node: Node, values: Any, options: DepthwiseOptions) -> Terms:
+def depthwise(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """DEPTHWISE_CONV_2D."""
+    options = node.known_options(DepthwiseOptions)
     x, weights = values(node.inputs[0]), _halved(values(node.inputs[1]))[0]
     kh, kw, _ = weights.shape
     wide = np.repeat(x, options.depth_multiplier, axis=3)
@@ -163,7 +171,8 @@ def _depthwise(graph: Graph, node: Node, values: Any, options: DepthwiseOptions)
     bias = _bias(graph, node, values)
     # A multiplier makes a dense convolution of it.
     groups = kh * kw * (1 if options.depth_multiplier == 1 else -(-x.shape[3] // _PRODUCTS))
-    return np.asarray(total) + bias, np.asarray(magnitude) + np.abs(bias), 2 * groups + 1
+    terms = np.asarray(total) + bias, np.asarray(magnitude) + np.abs(bias), 2 * groups + 1
+    return terms, options.activation
 
 
 def _windows(x: Array, size: Sequence[int], strides: Sequence[int]) -> Array:
@@ -183,40 +192,86 @@ def _mean(x: Array, size: Sequence[int], strides: Sequence[int]) -> Terms:
     return windows.mean((4, 5)), np.abs(windows).mean((4, 5)), 2 * pixels + near
 
 
-def _pool(node: Node, x: Array) -> tuple[Terms, Activation]:
+def averages(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """AVERAGE_POOL_2D without padding."""
     o = node.known_options(PoolOptions)
     size, strides = (o.filter_h, o.filter_w), (o.stride_h, o.stride_w)
-    if node.op == "AVERAGE_POOL_2D":
-        return _mean(x, size, strides), o.activation
-    largest = _windows(x, size, strides).max((4, 5))
-    return (largest, np.abs(largest), 0), o.activation
+    return _mean(values(node.inputs[0]), size, strides), o.activation
 
 
-def _element_wise(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+def largest(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """MAX_POOL_2D without padding."""
+    o = node.known_options(PoolOptions)
+    size, strides = (o.filter_h, o.filter_w), (o.stride_h, o.stride_w)
+    found = _windows(values(node.inputs[0]), size, strides).max((4, 5))
+    return _chosen(found), o.activation
+
+
+def mean(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """MEAN of rows and columns."""
     x = values(node.inputs[0])
-    none = Activation.NONE
-    match node.op:
-        case "PAD":
-            amounts = graph.tensor(node.inputs[1]).constant
-            assert amounts is not None
-            wide = np.pad(x, [(int(a), int(b)) for a, b in amounts])
-            return (wide, np.abs(wide), 0), none
-        case "MEAN":
-            return _mean(x, x.shape[1:3], x.shape[1:3]), none
-        case "AVERAGE_POOL_2D" | "MAX_POOL_2D":
-            return _pool(node, x)
-        case "RELU" | "RELU6":
-            return (x, np.abs(x), 0), Activation[node.op]
-        case "PRELU":
-            result = np.where(x >= 0, x, x * _halved(values(node.inputs[1])))
-            return (result, np.abs(result), 1), none
-        case "MAXIMUM" | "MINIMUM":
-            chosen = (np.maximum if node.op == "MAXIMUM" else np.minimum)(x, values(node.inputs[1]))
-            return (chosen, np.abs(chosen), 0), none
-    y = values(node.inputs[1])
-    if node.op == "MUL":
-        return (x * y, np.abs(x * y), 1), node.known_options(MulOptions).activation
-    magnitude = np.abs(x) + np.abs(y)
-    if node.op == "ADD":
-        return (x + y, magnitude, 1), node.known_options(AddOptions).activation
-    return (x - y, magnitude, 1), node.known_options(SubOptions).activation
+    return _mean(x, x.shape[1:3], x.shape[1:3]), Activation.NONE
+
+
+def padded(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """PAD."""
+    amounts = graph.tensor(node.inputs[1]).constant
+    assert amounts is not None
+    wide = np.pad(values(node.inputs[0]), [(int(a), int(b)) for a, b in amounts])
+    return _chosen(wide), Activation.NONE
+
+
+def relu(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """RELU."""
+    return _chosen(values(node.inputs[0])), Activation.RELU
+
+
+def relu6(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """RELU6."""
+    return _chosen(values(node.inputs[0])), Activation.RELU6
+
+
+def prelu(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """PRELU."""
+    x = values(node.inputs[0])
+    result = np.where(x >= 0, x, x * _halved(values(node.inputs[1])))
+    return (result, np.abs(result), 1), Activation.NONE
+
+
+def maximum(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """MAXIMUM."""
+    x, y = _two(node, values)
+    return _chosen(np.maximum(x, y)), Activation.NONE
+
+
+def minimum(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """MINIMUM."""
+    x, y = _two(node, values)
+    return _chosen(np.minimum(x, y)), Activation.NONE
+
+
+def product(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """MUL."""
+    x, y = _two(node, values)
+    return (x * y, np.abs(x * y), 1), node.known_options(MulOptions).activation
+
+
+def total(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """ADD."""
+    x, y = _two(node, values)
+    return (x + y, np.abs(x) + np.abs(y), 1), node.known_options(AddOptions).activation
+
+
+def difference(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """SUB."""
+    x, y = _two(node, values)
+    return (x - y, np.abs(x) + np.abs(y), 1), node.known_options(SubOptions).activation
+
+
+def _two(node: Node, values: Any) -> tuple[Array, Array]:
+    return values(node.inputs[0]), values(node.inputs[1])
+
+
+def _chosen(result: Array) -> Terms:
+    """Of values that are among the inputs."""
+    return result, np.abs(result), 0

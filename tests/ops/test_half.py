@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from delegate.compile.compiler import compile_model
-from delegate.conformance import half_oracle
 from delegate.conformance.builder import options as tables
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.execution import run_case
@@ -62,12 +61,13 @@ def test_the_judge_notices_what_is_just_outside():
     prepared = prepare(name, None)
     options = Options.from_mapping({"device": "simulator", "float": "fp16"}, {})
     (ours,), _ = load_and_invoke(prepared, options)
-    assert half_oracle.outside(prepared.graph, prepared.inputs, [ours]) == []
+    judge = prepared.case.outside
+    assert judge(prepared.graph, prepared.inputs, [ours]) == []
     place = np.unravel_index(np.abs(ours).argmax(), ours.shape)
     for steps in (2, -2):
         wrong = ours.copy()
         wrong[place] *= 1 + steps * 2.0**-10
-        assert half_oracle.outside(prepared.graph, prepared.inputs, [wrong]) != []
+        assert judge(prepared.graph, prepared.inputs, [wrong]) != []
 
 
 def test_what_the_option_takes():
