@@ -258,13 +258,23 @@ def _averages(shape: Sequence[int], _: np.random.Generator) -> _Reduced:
     return _Reduced(None, (images, height - 1, (width - 3) // 2 + 1, channels), table)
 
 
-_POOLED = (
-    ("PAD", (_padded, half_oracle.padded)),
-    ("MEAN", (_mean, half_oracle.mean)),
-    ("MAX_POOL_2D", (_maxima, half_oracle.largest)),
-    ("AVERAGE_POOL_2D", (_averages, half_oracle.averages)),
-)
-_POOLS = dict(_POOLED)
+class _Pool(NamedTuple):
+    """An operator of one map that makes another shape of it, and who judges the results."""
+
+    name: str
+    reduce: Callable[[Sequence[int], np.random.Generator], _Reduced]
+    judge: Judge
+
+
+_POOLS = {
+    item.name: item
+    for item in (
+        _Pool("PAD", _padded, half_oracle.padded),
+        _Pool("MEAN", _mean, half_oracle.mean),
+        _Pool("MAX_POOL_2D", _maxima, half_oracle.largest),
+        _Pool("AVERAGE_POOL_2D", _averages, half_oracle.averages),
+    )
+}
 
 
 def _pools() -> Grid:
@@ -273,7 +283,7 @@ def _pools() -> Grid:
     def build(op: str, shape: Sequence[int], rng: np.random.Generator) -> bytes:
         builder = ModelBuilder("half pool")
         inputs = [builder.input("x", shape, DType.FLOAT32)]
-        constant, result, table = _POOLS[op][0](shape, rng)
+        constant, result, table = _POOLS[op].reduce(shape, rng)
         if constant is not None:
             inputs.append(builder.constant("constant", constant))
         y = builder.tensor("y", result, DType.FLOAT32)
@@ -289,7 +299,7 @@ def _pools() -> Grid:
             "Half",
             partial(build, op, size),
             inputs=given,
-            outside=judged_by(_POOLS[op][1]),
+            outside=judged_by(_POOLS[op].judge),
         )
 
     axes = {

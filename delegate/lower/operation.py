@@ -141,10 +141,12 @@ def layer_name(graph: Graph, node: Node) -> str:
     return f"{node.index} {node.op} {graph.tensor(node.outputs[0]).name}"
 
 
-def layer_of(planning: Planning, operation: Operation, tasks: Iterable[Task]) -> Layer:
+def layer_of(
+    planning: Planning, operation: Operation, tasks: Iterable[Task], choice: str = ""
+) -> Layer:
     """The layer that ``operation`` becomes. Raises what making ``tasks`` does."""
     node = operation.node
-    return Layer(layer_name(planning.graph, node), node.op, operation.nodes, tuple(tasks))
+    return Layer(layer_name(planning.graph, node), node.op, operation.nodes, tuple(tasks), choice)
 
 
 def image_by_image(

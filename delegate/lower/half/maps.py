@@ -9,7 +9,7 @@ from delegate.chip.element import ATOM_BYTES, Element
 from delegate.lower.constants import ConstantPool
 from delegate.lower.half.stages import AS_FP16, half_cube
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.operation import Memory, Operation, Planning, layer_name
+from delegate.lower.operation import Memory, Operation, Planning, layer_of
 from delegate.lower.task import BnStage, BsStage, ElementwiseTask, EwStage, Layer
 from delegate.lower.tiling.element_wise import map_parts, surfaces_touched
 
@@ -71,5 +71,4 @@ class HalfMapPlan:
                     element=Element.FP16,
                 )
             )
-        name = layer_name(planning.graph, operation.node)
-        return Layer(name, operation.node.op, operation.nodes, tuple(tasks), f"fp16, {self.bound}")
+        return layer_of(planning, operation, tasks, f"fp16, {self.bound}")

@@ -16,7 +16,7 @@ from delegate.lower.half.stages import AS_FP16, half_cube
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import EwOperation
-from delegate.lower.operation import Memory, Operation, Planning, layer_name
+from delegate.lower.operation import Memory, Operation, Planning, layer_of
 from delegate.lower.task import BsStage, ElementwiseTask, EwStage, Layer, Ref
 from delegate.lower.tiling.element_wise import element_wise_cube, surface_ranges, surfaces_touched
 
@@ -54,8 +54,7 @@ class HalfMaxPoolPlan:
         for image in range(source.view.images):
             one, result = source.image(image), target.image(image)
             tasks += self._image(f"image {image} ", one, result, memory.work.place)
-        name = layer_name(self.planning.graph, operation.node)
-        return Layer(name, operation.node.op, operation.nodes, tuple(tasks), "fp16, exact")
+        return layer_of(self.planning, operation, tasks, "fp16, exact")
 
     def _image(
         self, name: str, source: DeviceTensor, target: DeviceTensor, work: Ref

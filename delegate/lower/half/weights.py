@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from delegate.chip.chip import Groups
 from delegate.chip.element import Element
-from delegate.lower.weights import depthwise_channels
+from delegate.lower.weights import depthwise_channels, padded_operands
 
 HalfArray = npt.NDArray[np.float16]
 FloatArray = npt.NDArray[np.float32]
@@ -61,13 +61,9 @@ def pack_depthwise_half(weights: HalfArray, groups: Groups) -> bytes:
 
 def pack_half_bias(bias: FloatArray, channels: int) -> bytes:
     """Dense fp32 for BRDMA DATA_USE = 1, zero up to ``channels``."""
-    padded = np.zeros(channels, "<f4")
-    padded[: len(bias)] = bias
-    return padded.tobytes()
+    return padded_operands(bias, channels, "<f4").tobytes()
 
 
 def pack_slopes(slopes: HalfArray, channels: int) -> bytes:
     """Dense fp16 for NRDMA DATA_USE = 4, zero up to ``channels``."""
-    padded = np.zeros(channels, "<f2")
-    padded[: len(slopes)] = slopes
-    return padded.tobytes()
+    return padded_operands(slopes, channels, "<f2").tobytes()

@@ -104,7 +104,10 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
         options = None if kind is None else planned.node.known_options(kind)
         clamp = half_clamp(getattr(options, "activation", Activation.NONE))
         ew = EwStage(
-            operand_bytes=2, operation=operation, relu=clamp.relu, relux_max=clamp.relux_max
+            operand_bytes=Element.FP16.bytes,
+            operation=operation,
+            relu=clamp.relu,
+            relux_max=clamp.relux_max,
         )
 
         def stages(_: ConstantPool) -> HalfStages:
