@@ -190,6 +190,7 @@ _MAPS = {
         _Map("RELU", half_oracle.relu, 1),
         _Map("RELU6", half_oracle.relu6, 1),
         _Map("PRELU", half_oracle.prelu, 1, has_slopes=True),
+        _Map("HARD_SWISH", half_oracle.hard_swish, 1),
     )
 }
 
@@ -226,6 +227,85 @@ def _maps() -> Grid:
     return Grid("Half.Map/", axes, make, is_in)
 
 
+_OPERANDS: dict[str, Callable[[Sequence[int]], Sequence[int]]] = {
+    "number": lambda _: (),
+    "channels": lambda shape: shape[-1:],
+    "pixel": lambda shape: (1, 1, 1, shape[-1]),
+    "pixels": lambda shape: (shape[0], 1, 1, shape[-1]),
+}
+"""Shapes that meet a map's. Pixels are computed, others constant."""
+
+
+def _operands() -> Grid:
+    """Operators of a map and of what is broadcast to it."""
+
+    def build(
+        op: str, shape: Sequence[int], other: str, place: str, activation: str,
+        rng: np.random.Generator,
+    ) -> bytes:  # fmt: skip
+        builder = ModelBuilder("half operand")
+        inputs = [builder.input("x", shape, DType.FLOAT32)]
+        size = _OPERANDS[other](shape)
+        if other.startswith("pixel"):
+            inputs.append(builder.input("y", size, DType.FLOAT32))
+        else:
+            inputs.append(builder.constant("y", _numbers(rng, size, "plain")))
+        result = builder.tensor("z", shape, DType.FLOAT32)
+        table = _MAPS[op].options
+        assert table is not None
+        ordered = inputs[::-1] if place == "first" else inputs
+        builder.operator(op, ordered, (result,), table(Activation[activation]))
+        builder.output(result)
+        return builder.build()
+
+    def make(
+        name: str, *, op: str, shape: str, other: str, place: str, activation: str, spread: str
+    ) -> Case:
+        size = shape_of(shape)
+        computed = [size]
+        if other.startswith("pixel"):
+            computed.append(tuple(_OPERANDS[other](size)))
+        given = _inputs(name, computed, spread)
+        made = partial(build, op, size, other, place, activation)
+        return Case(name, "Half", made, inputs=given, outside=judged_by(_MAPS[op].judge))
+
+    def is_in(*, op: str, shape: str, other: str, place: str, activation: str, spread: str) -> bool:
+        return op == "MUL" or (place == "second" and not other.startswith("pixel"))
+
+    axes = {
+        "op": ("ADD", "SUB", "MUL"),
+        "shape": ("1x7x5x3", "1x13x17x16", "2x3x11x33", "1x9x4x130"),
+        "other": tuple(_OPERANDS),
+        "place": ("first", "second"),
+        "activation": ("NONE", "RELU6"),
+        "spread": (*_SPREADS, "ends"),
+    }
+    return Grid("Half.Operand/", axes, make, is_in)
+
+
+def _leaky() -> Grid:
+    def build(shape: Sequence[int], alpha: float, _: np.random.Generator) -> bytes:
+        builder = ModelBuilder("half leaky")
+        x = builder.input("x", shape, DType.FLOAT32)
+        y = builder.tensor("y", shape, DType.FLOAT32)
+        builder.operator("LEAKY_RELU", (x,), (y,), options.leaky_relu(alpha))
+        builder.output(y)
+        return builder.build()
+
+    def make(name: str, *, shape: str, alpha: str, spread: str) -> Case:
+        size = shape_of(shape)
+        made = partial(build, size, float(alpha))
+        given = _inputs(name, [size], spread)
+        return Case(name, "Half", made, inputs=given, outside=judged_by(half_oracle.leaky))
+
+    axes = {
+        "shape": ("1x7x5x3", "2x3x11x33"),
+        "alpha": ("0.3", "0", "-2.7", "0.0001"),
+        "spread": (*_SPREADS, "ends"),
+    }
+    return Grid("Half.Leaky/", axes, make)
+
+
 class _Reduced(NamedTuple):
     """What an operator makes of one map: a constant of its own, its result and its options."""
 
@@ -251,11 +331,19 @@ def _maxima(shape: Sequence[int], _: np.random.Generator) -> _Reduced:
     return _Reduced(None, (images, height // 2, width // 2, channels), table)
 
 
+_LARGE = 31
+
+
 def _averages(shape: Sequence[int], _: np.random.Generator) -> _Reduced:
     images, height, width, channels = shape
     size, stride = (2, 3), (1, 2)
+    if max(height, width) > _LARGE:  # as squeeze-and-excite has it
+        size = stride = (height, width)
     table = options.pool_2d(PADDINGS["valid"], *stride, *size, Activation.RELU)
-    return _Reduced(None, (images, height - 1, (width - 3) // 2 + 1, channels), table)
+    rows, columns = (
+        (s - k) // by + 1 for s, k, by in zip((height, width), size, stride, strict=True)
+    )
+    return _Reduced(None, (images, rows, columns, channels), table)
 
 
 class _Pool(NamedTuple):
@@ -304,7 +392,17 @@ def _pools() -> Grid:
 
     axes = {
         "op": tuple(_POOLS),
-        "shape": ("1x2x4x1", "1x7x6x3", "1x13x18x16", "2x4x12x33", "1x9x4x130", "1x31x8x24"),
+        "shape": (
+            "1x2x4x1",
+            "1x7x6x3",
+            "1x13x18x16",
+            "2x4x12x33",
+            "1x9x4x130",
+            "1x31x8x24",
+            "1x64x32x16",
+            "2x33x62x33",
+            "1x128x128x8",
+        ),
         "spread": (*_SPREADS, "ends"),
     }
     return Grid("Half.Pool/", axes, make)
@@ -312,4 +410,12 @@ def _pools() -> Grid:
 
 def families() -> tuple[Family, ...]:
     """All families of this file."""
-    return (_convolutions(), _depthwise(), _products(), _maps(), _pools())
+    return (
+        _convolutions(),
+        _depthwise(),
+        _products(),
+        _maps(),
+        _operands(),
+        _leaky(),
+        _pools(),
+    )

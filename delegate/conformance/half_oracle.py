@@ -23,6 +23,7 @@ from delegate.ops.add import AddOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
+from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.shared.convolution import ConvolutionOptions
 from delegate.ops.shared.pooling import PoolOptions
@@ -37,6 +38,9 @@ Judge = Callable[[Graph, Node, Any], tuple[Terms, Activation]]
 """
 
 _PRODUCTS = 32
+_MOST_ROWS = 31
+"""Of a window."""
+_MOST_PARTS = 7
 _MOST = 65504.0
 _INFINITE_FROM = 65520.0
 _FP32 = 2.0**-24
@@ -188,8 +192,12 @@ def _mean(x: Array, size: Sequence[int], strides: Sequence[int]) -> Terms:
     windows = _windows(x, size, strides)
     pixels = size[0] * size[1]
     # Two for each pixel, two for the factors, and what 22 bits lack of one over their number.
-    near = 4 + 16
-    return windows.mean((4, 5)), np.abs(windows).mean((4, 5)), 2 * pixels + near
+    roundings = 2 * pixels + 4 + 16
+    rows = max(size)
+    while rows > _MOST_ROWS:  # means of means: a rounding to fp16 more for each
+        rows //= max(n for n in range(2, _MOST_PARTS + 1) if rows % n == 0)
+        roundings += 2 * _MOST_PARTS**2 + 20 + round(_FP16 / _FP32)
+    return windows.mean((4, 5)), np.abs(windows).mean((4, 5)), roundings
 
 
 def averages(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
@@ -238,6 +246,22 @@ def prelu(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
     return (result, np.abs(result), 1), Activation.NONE
 
 
+def leaky(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """LEAKY_RELU."""
+    slope = np.float16(node.known_options(LeakyReluOptions).alpha)
+    x = values(node.inputs[0])
+    result = np.where(x >= 0, x, x * float(slope))
+    return (result, np.abs(result), 1), Activation.NONE
+
+
+def hard_swish(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """HARD_SWISH."""
+    x = values(node.inputs[0])
+    result = x * np.clip(x + 3, 0, 6) / 6
+    # The sum, three products, and what 22 bits lack of a sixth.
+    return (result, np.abs(result), 4 + 16), Activation.NONE
+
+
 def maximum(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
     """MAXIMUM."""
     x, y = _two(node, values)
@@ -250,15 +274,18 @@ def minimum(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
     return _chosen(np.minimum(x, y)), Activation.NONE
 
 
-def product(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
-    """MUL."""
-    x, y = _two(node, values)
+def product(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """MUL. Constants are fp16."""
+    x, y = (
+        part if index in graph.inputs else _halved(part)
+        for index, part in zip(node.inputs, _two(node, values), strict=True)
+    )
     return (x * y, np.abs(x * y), 1), node.known_options(MulOptions).activation
 
 
 def total(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
     """ADD."""
-    x, y = _two(node, values)
+    x, y = _two(node, values)  # constants are fp32
     return (x + y, np.abs(x) + np.abs(y), 1), node.known_options(AddOptions).activation
 
 

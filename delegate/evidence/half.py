@@ -189,11 +189,23 @@ def _slopes(b: Bench) -> None:
     _map(b, x, np.where(x >= 0, x, x * slopes.reshape(-1, 1, 1)), bn=bn)
 
 
+def _factors(b: Bench) -> None:
+    """Another factor per channel, of both signs."""
+    x = _values(b)
+    factors = (np.arange(24) - 7) / 64
+    bn = BnStage(
+        mul=Source.MEMORY,
+        operands=b.constants.add(pack_slopes(factors.astype(np.float16), 24)),
+    )
+    _map(b, x, x * factors.reshape(-1, 1, 1), bn=bn)
+
+
 HALF: Final[dict[str, Describe]] = {
     "fp16_convolution": _convolution,
     "fp16_element_wise": _element_wise,
     "fp16_operand": _pair(EwOperation.ADD, 1),
     "ew_difference": _pair(EwOperation.SUBTRACT, -1),
     "fp16_slopes": _slopes,
+    "fp16_factors": _factors,
 }
 """By feature."""

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
-from delegate.chip.limits import CHANNELS_PER_SURFACE
+from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE
+from delegate.errors import LoweringError
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import (
     DeviceTensor,
@@ -17,8 +18,9 @@ from delegate.lower.memory.tensors import (
     device_zero_point,
     view_of,
 )
+from delegate.lower.rules import TASKS_KEEP_MEMORY
 from delegate.lower.task import BufferId, Ref
-from delegate.model.graph import Tensor
+from delegate.model.graph import Node, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,16 @@ def computed_operand(tensor: DeviceTensor, output: View) -> Operand:
     """A feature map of the output's shape, or one pixel per image that meets all of them."""
     per_channel = tensor.view.pixels == 1 and output.pixels > 1
     return Operand(tensor, per_channel, tensor.view.images == 1)
+
+
+def require_dense(node: Node, tensor: DeviceTensor) -> None:
+    """One value per channel is read without gaps; a part of a larger tensor has some between its
+    surfaces. Raises LoweringError.
+    """
+    is_split = tensor.view.channels > CHANNELS_PER_SURFACE
+    if is_split and tensor.surface_stride_bytes != ATOM_BYTES:
+        problem = f"tensor {tensor.index} has a value per channel and lies inside a larger one"
+        raise LoweringError(node.index, TASKS_KEEP_MEMORY, problem)
 
 
 def constant_operand(chip: Chip, tensor: Tensor, output: View, constants: ConstantPool) -> Operand:

@@ -8,14 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from delegate.chip.chip import Chip
-from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE
-from delegate.errors import LoweringError
+from delegate.chip.limits import ATOM_BYTES
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import EwOperation, Pipeline
-from delegate.lower.operands import Operand, computed_operand, constant_operand
+from delegate.lower.operands import (
+    Operand,
+    computed_operand,
+    constant_operand,
+    require_dense,
+)
 from delegate.lower.operation import Memory, Planning, layer_name
-from delegate.lower.rules import TASKS_KEEP_MEMORY
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -60,20 +63,10 @@ def _operands(
         first, second = second, first
     if second in tensors:
         operand = computed_operand(tensors[second], output)
-        _require_dense(node, operand)
+        if operand.per_channel:
+            require_dense(node, operand.tensor)
         return tensors[first], operand
     return tensors[first], constant_operand(chip, graph.tensor(second), output, constants)
-
-
-def _require_dense(node: Node, operand: Operand) -> None:
-    """ERDMA reads one value per channel without gaps; a part of a larger tensor has some between
-    its surfaces. Raises LoweringError.
-    """
-    tensor = operand.tensor
-    is_split = tensor.view.channels > CHANNELS_PER_SURFACE
-    if operand.per_channel and is_split and tensor.surface_stride_bytes != ATOM_BYTES:
-        problem = f"tensor {tensor.index} has a value per channel and lies inside a larger one"
-        raise LoweringError(node.index, TASKS_KEEP_MEMORY, problem)
 
 
 def _stages(other: Operand, pipeline: Pipeline) -> tuple[BsStage, BnStage, EwStage, OutConvert]:

@@ -14,7 +14,7 @@ from delegate.lower.window_sums import WindowSums, counts
 from delegate.model.graph import Node
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import pooling
-from delegate.ops.shared.convolution import most_kernel
+from delegate.ops.shared.convolution import most_kernel, most_stride
 from delegate.ops.shared.window_sums import WindowSumsPlan
 
 
@@ -52,6 +52,20 @@ def unpadded(facts: GraphFacts, node: Node) -> str | None:
     return f"{added[0]} rows and {added[1]} columns are added" if any(added) else None
 
 
+@constraint(most=most_kernel, stride=most_stride)
+def half_window_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """A window whose mean is taken in fp16 must have at most {most} rows and columns, or be made of
+    such windows by factors of up to {stride}, which its stride contains.
+    """
+    from delegate.ops.shared.half_means import steps
+
+    windows = pooling.pooling_of(facts.graph, node)
+    sides = windows.rows, windows.columns
+    if all(steps(facts.chip, side) is not None for side in sides):
+        return None
+    return f"it is {sides[0].kernel} x {sides[1].kernel}"
+
+
 @functools.cache
 def half() -> Operator:
     """Means in fp16."""
@@ -62,7 +76,7 @@ def half() -> Operator:
         activation = pooling.pool_options(operation.node).activation
         return half_means.plan_mean(planning, operation, windows, activation)
 
-    rules = (*half.FIRST, *pooling.GEOMETRY, summed_window_in_range, unpadded)
+    rules = (*half.FIRST, *pooling.GEOMETRY, unpadded, half_window_in_range)
     return half.half_record(OPERATOR, plan, rules)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -60,4 +61,14 @@ def _saturated(values: Values) -> Values:
     return np.clip(values, -INT16_MAX - 1, INT16_MAX)
 
 
-OPERATOR = Operator(name="HARD_SWISH", inputs=(Role.FEATURE,), function=hard_swish, rules=RULES)
+@functools.cache
+def half() -> Operator:
+    """One task in fp16."""
+    from delegate.ops.shared.half_maps import hard_swish_record
+
+    return hard_swish_record(OPERATOR)
+
+
+OPERATOR = Operator(
+    name="HARD_SWISH", inputs=(Role.FEATURE,), function=hard_swish, rules=RULES, half=half
+)

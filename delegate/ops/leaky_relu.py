@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
@@ -42,10 +44,30 @@ def leaky(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     return np.where(values >= 0, requantized(graph, node, np.maximum(values, 0)), below)
 
 
+@constraint(most=65504)
+def half_slope(facts: GraphFacts, node: Node) -> str | None:
+    """The slope in fp16 must be from -{most} to {most}."""
+    alpha = _alpha(node)
+    return None if abs(alpha) <= np.finfo(np.float16).max else f"it is {alpha}"
+
+
+@functools.cache
+def half() -> Operator:
+    """One slope in fp16."""
+    from delegate.ops.shared import half_maps
+
+    def slopes(_: Graph, node: Node) -> npt.NDArray[np.float32]:
+        return np.array([_alpha(node)], np.float32)
+
+    rules = (half_maps.computed_same_shape, half_slope)
+    return half_maps.slopes_record(OPERATOR, slopes, rules)
+
+
 OPERATOR = Operator(
     name="LEAKY_RELU",
     options=LeakyReluOptions,
     inputs=(Role.FEATURE,),
     function=leaky,
     rules=(*RULES, slope_not_negative),
+    half=half,
 )

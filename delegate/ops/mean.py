@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 
+from delegate.lower.memory.tensors import view_of
 from delegate.lower.numerics.means import mean_target, requantize_mean
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.window_sums import WindowSums
 from delegate.model.graph import Activation, Node
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import reductions
-from delegate.ops.shared.convolution import most_kernel
+from delegate.ops.shared.convolution import most_kernel, most_stride
 from delegate.ops.shared.window_sums import WindowSumsPlan
 
 
@@ -35,6 +36,18 @@ def plan(planning: Planning, operation: Operation) -> WindowSumsPlan:
     return WindowSumsPlan(planning, operation, sums)
 
 
+@constraint(most=most_kernel, parts=most_stride)
+def half_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
+    """Height and width in fp16 must be at most {most}, but for factors up to {parts}."""
+    from delegate.ops.shared.half_means import steps
+
+    image = view_of(facts.features(node)[0].shape)
+    windows = reductions.pooled_image(image)
+    if all(steps(facts.chip, side) is not None for side in (windows.rows, windows.columns)):
+        return None
+    return f"they are {image.height} x {image.width}"
+
+
 @functools.cache
 def half() -> Operator:
     """The same in fp16."""
@@ -44,7 +57,7 @@ def half() -> Operator:
         windows = reductions.pooled_image(planning.tensor(operation.operands[0]).elements)
         return half_means.plan_mean(planning, operation, windows, Activation.NONE)
 
-    rules = (*half.FIRST, *reductions.GEOMETRY, reduced_sides_in_range)
+    rules = (*half.FIRST, *reductions.GEOMETRY, half_sides_in_range)
     return half.half_record(OPERATOR, plan, rules)
 
 

@@ -34,9 +34,9 @@ def prelu(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
 @functools.cache
 def half() -> Operator:
     """One slope, or one per channel, in fp16."""
-    from delegate.ops.shared.half_maps import slopes_record
+    from delegate.ops.shared.half_maps import constant_slopes, slope_per_channel, slopes_record
 
-    return slopes_record(OPERATOR)
+    return slopes_record(OPERATOR, constant_slopes, (slope_per_channel,))
 
 
 OPERATOR = Operator(

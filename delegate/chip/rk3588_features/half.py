@@ -84,4 +84,19 @@ HALF: Final = (
             "DPU_RDMA.RDMA_NRDMA_CFG.NRDMA_DATA_USE": (4,),
         },
     ),
+    Feature(
+        "fp16_factors",
+        "BN multiplies by an fp16 per channel from memory",
+        Rank.DOCUMENTED,
+        "manual; vendor: slopes from memory, and products with a register",
+        "products with one value per channel of float models stay on the CPU",
+        {
+            "DPU.DATA_FORMAT.PROC_PRECISION": _FP16,
+            "DPU.BN_CFG.BN_BYPASS": _OFF,
+            "DPU.BN_CFG.BN_MUL_BYPASS": _OFF,
+            "DPU.BN_CFG.BN_MUL_PRELU": _OFF,
+            "DPU.BN_MUL_CFG.BN_MUL_SRC": _ON,
+            "DPU_RDMA.RDMA_NRDMA_CFG.NRDMA_DATA_USE": (4,),
+        },
+    ),
 )

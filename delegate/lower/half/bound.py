@@ -12,7 +12,7 @@ what IEEE 754 says: an infinity or NaN.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -53,15 +53,31 @@ ROUNDED: Final = HalfBound(
 """Of one operation: its own rounding and the result's."""
 
 
-def mean_bound(conv: Convolution) -> HalfBound:
+def moved_bound(exact: npt.NDArray[np.generic]) -> HalfBound:
+    """Of a product with one of ``exact``, which is rounded to fp16."""
+    numbers = exact.astype(np.float64)
+    moved = float(np.abs(numbers - numbers.astype(np.float16)).max())
+    return replace(ROUNDED, per_input=moved * (1 + ROUNDED.relative))
+
+
+def hard_swish_bound(factor: float) -> HalfBound:
+    """Of a sum, two multiplications and a product, the former by ``factor``, which is nearly 1."""
+    relative = (1 + _FP32_ROUNDING) ** 4 * (1 + abs(factor - 1)) * (1 + _FP16_ROUNDING) - 1
+    return HalfBound(relative, absolute=_FP16_SUBNORMAL)
+
+
+def mean_bound(*convs: Convolution) -> HalfBound:
     """Of a mean: sums under a window times two factors, whose product is nearly one over their
-    number. The terms are the means'.
+    number, of means of that kind before. The terms are the means'; what becomes of a subnormal
+    number before is at most its rounding again.
     """
-    taps = int(np.prod(conv.weights.shape[:2]))
-    product = conv.factors[0] * conv.factors[1]  # exact: 22 bits
-    factor = abs(product * taps - 1)
-    sums = (1 + _FP32_ROUNDING) ** (2 * taps + 3) * (1 + factor)
-    return HalfBound(sums * (1 + _FP16_ROUNDING) - 1, 0.0, _FP16_SUBNORMAL)
+    relative = 1.0
+    for conv in convs:
+        taps = int(np.prod(conv.weights.shape[:2]))
+        product = conv.factors[0] * conv.factors[1]  # exact: 22 bits
+        sums = (1 + _FP32_ROUNDING) ** (2 * taps + 3) * (1 + abs(product * taps - 1))
+        relative *= sums * (1 + _FP16_ROUNDING)
+    return HalfBound(relative - 1, 0.0, _FP16_SUBNORMAL * len(convs) * relative)
 
 
 def convolution_bound(conv: Convolution, weights: npt.NDArray[np.generic]) -> HalfBound:

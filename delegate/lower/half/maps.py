@@ -9,9 +9,13 @@ from delegate.chip.element import ATOM_BYTES, Element
 from delegate.lower.constants import ConstantPool
 from delegate.lower.half.stages import AS_FP16, half_cube
 from delegate.lower.memory.footprint import Footprint
+from delegate.lower.operands import require_dense
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
 from delegate.lower.task import BnStage, BsStage, ElementwiseTask, EwStage, Layer
 from delegate.lower.tiling.element_wise import map_parts, surfaces_touched
+
+_SUMMANDS_BYTES = Element.FP16.lanes * Element.FP32.bytes
+"""Of a surface's channels, in BS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +29,16 @@ class HalfStages:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HalfMapPlan:
-    """``stages`` puts its constants into the pool. The second operand, if there is one, is EW's;
-    all tensors have one shape. ``bound`` says how far results are from exact ones.
+    """``stages`` puts its constants into the pool. The second operand, if there is one, is EW's and
+    has the result's shape; ``has_factors``: it has one pixel, by whose channels BN multiplies.
+    ``bound`` says how far results are from exact ones.
     """
 
     planning: Planning
     operation: Operation
     stages: Callable[[ConstantPool], HalfStages]
     bound: str
+    has_factors: bool = False
 
     @property
     def footprint(self) -> Footprint:
@@ -47,9 +53,17 @@ class HalfMapPlan:
         main, *others = (memory.tensors[t] for t in operation.operands)
         target = memory.tensors[operation.result]
         stages = self.stages(memory.constants)
+        if self.has_factors:
+            require_dense(operation.node, others[0])
         tasks = []
         for part in map_parts(planning.chip, target.view, planning.sharing):
-            bn, ew = stages.bn, stages.ew
+            bs, bn, ew = stages.bs, stages.bn, stages.ew
+            if bs.operands is not None:
+                place = bs.operands.moved(part.surfaces.start * _SUMMANDS_BYTES)
+                bs = replace(bs, operands=place)
+            if self.has_factors:
+                image = part.image if others[0].view.images > 1 else 0
+                bn = replace(bn, operands=others[0].pixel(image))
             if bn.operands is not None:  # fp16 per channel, so an atom per surface
                 place = bn.operands.moved(part.surfaces.start * ATOM_BYTES)
                 bn = replace(bn, operands=place)
@@ -63,7 +77,7 @@ class HalfMapPlan:
                     source=part.place(main),
                     source_surface_stride_bytes=main.surface_stride_bytes,
                     output=half_cube(part.cube(target)),
-                    bs=stages.bs,
+                    bs=bs,
                     bn=bn,
                     ew=ew,
                     out_convert=AS_FP16,

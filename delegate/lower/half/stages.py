@@ -22,6 +22,10 @@ HALF_MOST = float(np.finfo(np.float16).max)
 """The largest fp16."""
 
 
+_FRACTION = 1 << 10
+"""Numbers of fp16 from 1 to 2."""
+
+
 def float_bits(value: float) -> int:
     """The bits of ``value`` as fp32, as an int32."""
     return int(np.float32(value).view(np.int32))
@@ -30,6 +34,14 @@ def float_bits(value: float) -> int:
 def half_bits(value: float) -> int:
     """The bits of ``value`` as fp16, as an int16."""
     return int(np.float16(value).view(np.int16))
+
+
+def factors_of(count: int) -> tuple[float, float]:
+    """Two fp16 whose product is nearest to one over ``count``."""
+    first = 1 + np.arange(_FRACTION) / _FRACTION
+    second = (1 / (count * first)).astype(np.float16).astype(np.float64)
+    best = int(np.abs(first * second * count - 1).argmin())
+    return float(first[best]), float(second[best])
 
 
 def half_clamp(activation: Activation) -> BnStage:

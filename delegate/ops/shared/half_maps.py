@@ -2,47 +2,106 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from delegate.chip.element import Element
 from delegate.lower.constants import ConstantPool
-from delegate.lower.half.bound import EXACT, ROUNDED
+from delegate.lower.half.bound import EXACT, ROUNDED, hard_swish_bound, moved_bound
 from delegate.lower.half.maps import HalfMapPlan, HalfStages
-from delegate.lower.half.stages import HALF_MOST, half_clamp
-from delegate.lower.half.weights import pack_slopes
+from delegate.lower.half.stages import (
+    HALF_MOST,
+    factors_of,
+    float_bits,
+    half_bits,
+    half_clamp,
+)
+from delegate.lower.half.weights import pack_half_bias, pack_slopes
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.task import BnStage, EwStage, Source
+from delegate.lower.task import BnStage, BsStage, EwStage, Source
 from delegate.lower.tiling.element_wise import surfaces_touched
-from delegate.model.graph import Activation, Graph, Node
-from delegate.ops.operator import GraphFacts, Operator, Shape, constraint, named
+from delegate.model.graph import Activation, Graph, Node, Tensor
+from delegate.ops.operator import Constraint, GraphFacts, Operator, Shape, constraint, named
 from delegate.ops.shared import half
 from delegate.ops.shared.functions import rank_in_range
 
 _SELECTING: Final = (EwOperation.MAX, EwOperation.MIN)
+_PER_CHANNEL: Final = (EwOperation.ADD, EwOperation.SUBTRACT, EwOperation.MULTIPLY)
+"""What BS or BN can do with a constant."""
+
+_SHIFT, _MOST = 3, 6
+"""HARD_SWISH: the value times (the value + 3, within 0 and 6) over 6."""
+
+_RANK: Final = 4
+
+
+def _four(shape: Shape) -> Shape:
+    return (1,) * (_RANK - len(shape)) + tuple(shape)
+
+
+def _is_per_channel(constant: Tensor, shape: Shape) -> bool:
+    """Whether a constant is one value, or one per channel of ``shape``."""
+    size = 1 if constant.constant is None else constant.constant.size
+    return size == 1 or (len(shape) > 0 and constant.shape[-1:] == shape[-1:] == (size,))
+
+
+def _operands_meet(operation: EwOperation) -> Constraint:
+    """The rule of operators of two operands."""
+    takes_constants = operation in _PER_CHANNEL
+    takes_pixels = operation is EwOperation.MULTIPLY
+
+    @constraint(most=int(HALF_MOST))
+    def half_operands(facts: GraphFacts, node: Node) -> str | None:
+        """Operands in fp16 must have the output's shape; the second of ADD and SUB, and either of
+        MUL, may be a constant of one value, or of one per channel, from -{most} to {most}; one of
+        MUL may be one pixel per image.
+        """
+        shape = facts.outputs(node)[0].shape
+        operands = facts.inputs(node)
+        constants = [t for t in operands if t.constant is not None]
+        for tensor in constants:
+            is_second = tensor is operands[-1] or takes_pixels
+            fits = half.fits_half(tensor.constant) and _is_per_channel(tensor, shape)
+            if not (takes_constants and is_second and fits and len(constants) == 1):
+                return f"{named(tensor)} is a constant of shape {list(tensor.shape)}, or has others"
+        computed = [t for t in operands if t.constant is None]
+        others = [t for t in computed if t.shape != shape]
+        images, _, _, channels = _four(shape)
+        for tensor in others:
+            is_pixel = _four(tensor.shape) in {(n, 1, 1, channels) for n in (1, images)}
+            if not (takes_pixels and is_pixel and len(computed) == 2) or len(others) > 1:
+                return f"{named(tensor)} is {list(tensor.shape)}, the output {list(shape)}"
+        return None
+
+    return half_operands
 
 
 @constraint()
-def computed_same_shapes(facts: GraphFacts, node: Node) -> str | None:
-    """Operands in fp16 must be computed, not constant, and have the output's shape."""
-    output = facts.outputs(node)[0]
-    for tensor in facts.features(node)[:-1]:
-        if tensor.constant is not None:
-            return f"{named(tensor)} is a constant"
-        if tensor.shape != output.shape:
-            return f"{named(tensor)} is {list(tensor.shape)}, the output {list(output.shape)}"
+def computed_same_shape(facts: GraphFacts, node: Node) -> str | None:
+    """The operand in fp16 must be computed, not constant, and have the output's shape."""
+    feature, output = facts.features(node)
+    if feature.constant is not None:
+        return f"{named(feature)} is a constant"
+    if feature.shape != output.shape:
+        return f"{named(feature)} is {list(feature.shape)}, the output {list(output.shape)}"
     return None
 
 
-RULES: Final = (*half.FIRST, rank_in_range, computed_same_shapes)
+RULES: Final = (*half.FIRST, rank_in_range, computed_same_shape)
 
 
 def same_shape(graph: Graph, node: Node) -> tuple[Shape, ...]:
     """The result's shape is the first input's."""
     return (graph.tensor(node.inputs[0]).shape,)
+
+
+def _broadcast(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    return (np.broadcast_shapes(*(graph.tensor(t).shape for t in node.inputs)),)
 
 
 def clamp_record(operator: Operator, activation: Activation) -> Operator:
@@ -55,64 +114,130 @@ def clamp_record(operator: Operator, activation: Activation) -> Operator:
     return half.half_record(operator, plan, RULES, same_shape)
 
 
+def hard_swish_record(operator: Operator) -> Operator:
+    """BS and BN make the value's factor, EW multiplies it with the value, which it reads again."""
+
+    def plan(planning: Planning, operation: Operation) -> Plan:
+        first, second = factors_of(_MOST)
+        bs = BsStage(
+            alu=Source.REGISTER,
+            alu_operand=float_bits(_SHIFT),
+            mul=Source.REGISTER,
+            mul_operand=half_bits(first),
+            relu=True,
+            relux_max=float_bits(_MOST * first),  # exact: 13 bits
+        )
+        bn = BnStage(mul=Source.REGISTER, mul_operand=half_bits(second))
+        ew = EwStage(operand_bytes=Element.FP16.bytes, operation=EwOperation.MULTIPLY)
+        twice = replace(operation, operands=operation.operands[:1] * 2)
+        stages = HalfStages(bs, bn, ew)
+        bound = hard_swish_bound(first * second * _MOST)
+        return HalfMapPlan(planning, twice, lambda _: stages, bound.text)
+
+    return half.half_record(operator, plan, RULES, same_shape)
+
+
 @constraint(most=int(HALF_MOST))
 def slope_per_channel(facts: GraphFacts, node: Node) -> str | None:
     """The slope in fp16 must be a constant of one value, or of one per channel, from -{most} to
     {most}.
     """
     feature, slope = facts.inputs(node)
-    channels = feature.shape[-1] if feature.shape else 1
     if feature.constant is not None or slope.constant is None:
         return f"{named(slope)} is computed, or the input is constant"
-    size = slope.constant.size
-    fits = size == 1 or (size == channels and slope.shape[-1] == channels)
-    if not fits or not half.fits_half(slope.constant):
+    if not _is_per_channel(slope, feature.shape) or not half.fits_half(slope.constant):
         return f"{named(slope)} is {slope.dtype.name} of shape {list(slope.shape)}, or has others"
     return None
 
 
-def slopes_record(operator: Operator) -> Operator:
-    """Of PRELU: BN multiplies negative values."""
+def slopes_record(
+    operator: Operator,
+    slopes: Callable[[Graph, Node], npt.NDArray[Any]],
+    rules: tuple[Constraint, ...],
+) -> Operator:
+    """Of PRELU and LEAKY_RELU: BN multiplies negative values by ``slopes``, one or one per
+    channel.
+    """
 
     def plan(planning: Planning, operation: Operation) -> Plan:
-        graph, node = planning.graph, operation.node
-        view = planning.tensor(operation.result).elements
-        exact = half.constant_values(graph, node.inputs[1]).reshape(-1)
-        slopes = np.broadcast_to(exact.astype(np.float16), (view.channels,))
-        room = surfaces_touched(planning.chip, planning.tensor(operation.result).view.channels)
-
-        def stages(constants: ConstantPool) -> HalfStages:
-            packed = pack_slopes(slopes, room * Element.FP16.lanes)
-            place = constants.add(packed)
-            return HalfStages(bn=BnStage(mul=Source.MEMORY, prelu=True, operands=place))
-
-        changed = np.abs(exact.astype(np.float64) - exact.astype(np.float16))
-        bound = replace(ROUNDED, per_input=float(changed.max()))
+        exact = slopes(planning.graph, operation.node).reshape(-1)
         main = replace(operation, operands=operation.operands[:1])
-        return HalfMapPlan(planning, main, stages, bound.text)
+        bn = BnStage(mul=Source.MEMORY, prelu=True)
+        return _multiplied(planning, main, exact, bn)
 
-    rules = (*half.FIRST, rank_in_range, slope_per_channel)
-    return half.half_record(operator, plan, rules, same_shape)
+    return half.half_record(operator, plan, (*half.FIRST, rank_in_range, *rules), same_shape)
+
+
+def constant_slopes(graph: Graph, node: Node) -> npt.NDArray[Any]:
+    """Input 1."""
+    return half.constant_values(graph, node.inputs[1])
+
+
+def _multiplied(
+    planning: Planning, operation: Operation, exact: npt.NDArray[Any], bn: BnStage
+) -> HalfMapPlan:
+    """By constants in BN."""
+    packed = pack_slopes(*_per_lane(planning, operation, exact.astype(np.float16)))
+
+    def stages(constants: ConstantPool) -> HalfStages:
+        return HalfStages(bn=replace(bn, operands=constants.add(packed)))
+
+    return HalfMapPlan(planning, operation, stages, moved_bound(exact).text)
+
+
+def _added(
+    planning: Planning, operation: Operation, exact: npt.NDArray[Any], bn: BnStage
+) -> HalfMapPlan:
+    """Constants, in BS: fp32 as they are."""
+    packed = pack_half_bias(*_per_lane(planning, operation, exact.astype(np.float32)))
+
+    def stages(constants: ConstantPool) -> HalfStages:
+        bs = BsStage(alu=Source.MEMORY, operands=constants.add(packed))
+        return HalfStages(bs=bs, bn=bn)
+
+    return HalfMapPlan(planning, operation, stages, ROUNDED.text)
+
+
+def _per_lane(
+    planning: Planning, operation: Operation, values: npt.NDArray[Any]
+) -> tuple[npt.NDArray[Any], int]:
+    """``values``, one or one per channel, and the lanes that tasks read of them."""
+    result = planning.tensor(operation.result)
+    room = surfaces_touched(planning.chip, result.view.channels)
+    wide = np.broadcast_to(values.reshape(-1), (result.elements.channels,))
+    return wide, room * Element.FP16.lanes
 
 
 def pair_record(operator: Operator, operation: EwOperation) -> Operator:
-    """Of two maps, with a fused activation if the operator has one."""
+    """Of two maps, or of one and a constant, with a fused activation if the operator has one."""
     bound = EXACT if operation in _SELECTING else ROUNDED
 
     def plan(planning: Planning, planned: Operation) -> Plan:
-        kind = operator.options
+        graph, kind = planning.graph, operator.options
         options = None if kind is None else planned.node.known_options(kind)
         clamp = half_clamp(getattr(options, "activation", Activation.NONE))
+        result = graph.tensor(planned.result).shape
+        main, other = planned.node.inputs
+        if graph.tensor(main).constant is not None or graph.tensor(main).shape != result:
+            main, other = other, main
+        constant = graph.tensor(other).constant
+        alone = replace(planned, operands=(main,))
+        if constant is not None and operation is EwOperation.MULTIPLY:
+            return _multiplied(planning, alone, constant, replace(clamp, mul=Source.MEMORY))
+        if constant is not None:
+            sign = -1 if operation is EwOperation.SUBTRACT else 1
+            return _added(planning, alone, sign * constant.astype(np.float32), clamp)
+        both = replace(planned, operands=(main, other))
+        if graph.tensor(other).shape != result:
+            per_channel = HalfStages(bn=replace(clamp, mul=Source.MEMORY))
+            return HalfMapPlan(planning, both, lambda _: per_channel, bound.text, has_factors=True)
         ew = EwStage(
             operand_bytes=Element.FP16.bytes,
             operation=operation,
             relu=clamp.relu,
             relux_max=clamp.relux_max,
         )
+        return HalfMapPlan(planning, both, lambda _: HalfStages(ew=ew), bound.text)
 
-        def stages(_: ConstantPool) -> HalfStages:
-            return HalfStages(ew=ew)
-
-        return HalfMapPlan(planning, planned, stages, bound.text)
-
-    return half.half_record(operator, plan, RULES, same_shape)
+    rules = (*half.FIRST, rank_in_range, _operands_meet(operation))
+    return half.half_record(operator, plan, rules, _broadcast)

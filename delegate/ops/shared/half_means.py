@@ -1,49 +1,150 @@
 """Means under windows in fp16: a depthwise convolution with ones for weights, times one over the
-number of pixels. Imported for float models only.
+number of pixels. Larger windows than a convolution has are means of means, the first of which lie
+in a work area. Imported for float models only.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import itertools
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from delegate.chip.chip import Chip
 from delegate.lower.convolution import PlannedConvolution, planned_convolution
 from delegate.lower.half.bound import mean_bound
-from delegate.lower.memory.tensors import View
-from delegate.lower.operation import Operation, Planning
-from delegate.lower.tiling.pooling import Pooling
+from delegate.lower.half.stages import factors_of
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.memory.tensors import DeviceTensor, View
+from delegate.lower.operation import Memory, Operation, Plan, Planning
+from delegate.lower.resolved import Convolution
+from delegate.lower.task import Layer
+from delegate.lower.tiling.pooling import PooledAxis, Pooling
 from delegate.model.graph import Activation, Padding
 from delegate.ops.shared import half
-from delegate.ops.shared.convolution import ConvolutionOptions
-
-_FRACTION = 1 << 10
-"""Numbers of fp16 from 1 to 2."""
+from delegate.ops.shared.convolution import ConvolutionOptions, most_kernel, most_stride
 
 
-def factors_of(count: int) -> tuple[float, float]:
-    """Two fp16 whose product is nearest to one over ``count``."""
-    first = 1 + np.arange(_FRACTION) / _FRACTION
-    second = (1 / (count * first)).astype(np.float16).astype(np.float64)
-    best = int(np.abs(first * second * count - 1).argmin())
-    return float(first[best]), float(second[best])
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One axis of a convolution: the window, its stride, and how many results."""
+
+    kernel: int
+    stride: int
+    output: int
+
+
+def steps(chip: Chip, axis: PooledAxis) -> tuple[_Step, ...] | None:
+    """The means of ``axis``, as means of means side by side where a window is larger than a kernel
+    may be. None: they are none.
+    """
+    kernels = [axis.kernel]
+    while kernels[-1] > most_kernel(chip):
+        whole = (n for n in range(most_stride(chip), 1, -1) if kernels[-1] % n == 0)
+        part = next(whole, None)
+        if part is None:
+            return None
+        kernels[-1:] = [part, kernels[-1] // part]
+    stride, apart = divmod(axis.stride, math.prod(kernels[:-1])) if axis.output > 1 else (1, 0)
+    if apart:
+        return None
+    found = [_Step(kernels[-1], stride, axis.output)]
+    for kernel in reversed(kernels[:-1]):
+        after = found[0]
+        found.insert(0, _Step(kernel, kernel, (after.output - 1) * after.stride + after.kernel))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeanOfMeansPlan:
+    """Each of ``convs`` reads what the one before it writes. All are of the whole operation, whose
+    operand and result they have in common.
+    """
+
+    operation: Operation
+    convs: tuple[PlannedConvolution, ...]
+    note: str
+
+    @property
+    def _between(self) -> list[DeviceTensor]:
+        """What lies in the work area, without a place."""
+        return [
+            replace(before.conv.target, surfaces=max(before.surfaces_written, after.surfaces_read))
+            for before, after in itertools.pairwise(self.convs)
+        ]
+
+    @property
+    def footprint(self) -> Footprint:
+        return Footprint(
+            self.operation.node,
+            self.convs[0].footprint.reads,
+            self.operation.result,
+            self.convs[-1].surfaces_written,
+            work_bytes=sum(_bytes(tensor) for tensor in self._between),
+        )
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        tensors = [memory.tensors[self.operation.operands[0]]]
+        place = memory.work.place
+        for tensor in self._between:
+            tensors.append(replace(tensor, location=place))
+            place = place.moved(_bytes(tensor))
+        tensors.append(memory.tensors[self.operation.result])
+        ends = self.operation.operands[0], self.operation.result
+        layers = [
+            conv.lower(replace(memory, tensors=dict(zip(ends, pair, strict=True))))
+            for conv, pair in zip(self.convs, itertools.pairwise(tensors), strict=True)
+        ]
+        tasks = tuple(task for layer in layers for task in layer.tasks)
+        return replace(layers[-1], tasks=tasks, choice=self.note + layers[-1].choice)
+
+
+def _bytes(tensor: DeviceTensor) -> int:
+    return tensor.view.images * tensor.image_stride_bytes
 
 
 def plan_mean(
     planning: Planning, operation: Operation, pooling: Pooling, activation: Activation
-) -> PlannedConvolution:
+) -> Plan:
     """Of windows that lie within the image. Raises LoweringError."""
-    rows, columns = pooling.rows, pooling.columns
+    sides = [steps(planning.chip, side) for side in (pooling.rows, pooling.columns)]
+    rows, columns = (side or () for side in sides)  # the rules ran before: there are some
+    count = max(len(rows), len(columns))
+    rows = (_Step(1, 1, pooling.rows.size),) * (count - len(rows)) + rows
+    columns = (_Step(1, 1, pooling.columns.size),) * (count - len(columns)) + columns
+    convs: list[Convolution] = []
+    for number, window in enumerate(zip(rows, columns, strict=True), start=1):
+        conv = _means(
+            planning, operation, *window, activation if number == count else Activation.NONE
+        )
+        if convs:
+            between = convs[-1].target
+            conv = replace(conv, source=between, input_view=between.elements)
+        if number < count:
+            view = replace(conv.source.view, height=window[0].output, width=window[1].output)
+            conv = replace(conv, target=replace(conv.source, view=view, fold=None, within=None))
+        convs.append(conv)
+    note = f"fp16, {mean_bound(*convs).text}, "
+    if count == 1:
+        found = planned_convolution(operation, convs[0], planning.sharing)
+        return replace(found, note=note)
+    # On one core: each reads all of what the one before writes.
+    plans = tuple(planned_convolution(operation, conv) for conv in convs)
+    return MeanOfMeansPlan(operation, plans, f"{note}means of means, ")
+
+
+def _means(
+    planning: Planning, operation: Operation, rows: _Step, columns: _Step, activation: Activation
+) -> Convolution:
+    """Of the operand; its source and target may be others."""
     view = planning.tensor(operation.operands[0]).elements
     options = ConvolutionOptions(Padding.VALID, rows.stride, columns.stride, 1, 1, activation)
     weights = np.ones((rows.kernel, columns.kernel, view.channels), np.float16)
     bias = np.zeros(view.channels, np.float32)
     result = View(view.images, rows.output, columns.output, view.channels)
-    conv = replace(
-        half.half_convolution(
-            planning, operation, options, weights, bias, (0, 0), result, is_depthwise=True
-        ),
-        factors=factors_of(rows.kernel * columns.kernel),
+    conv = half.half_convolution(
+        planning, operation, options, weights, bias, (0, 0), result, is_depthwise=True
     )
-    found = planned_convolution(operation, conv, planning.sharing)
-    return replace(found, note=f"fp16, {mean_bound(conv).text}, ")
+    return replace(conv, factors=factors_of(rows.kernel * columns.kernel))
