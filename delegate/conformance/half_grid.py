@@ -21,6 +21,8 @@ from delegate.conformance.grid import Axes, Grid
 from delegate.conformance.half_oracle import Judge, judged_by
 from delegate.conformance.own_grid import PADDINGS, shape_of
 from delegate.model.graph import Activation, DType
+from delegate.ops.resize_bilinear import ResizeBilinearOptions
+from delegate.ops.transpose_conv import TransposeConvOptions
 
 _ACTIVATIONS = ("NONE", "RELU", "RELU6")
 _WEIGHTS = ("float32", "float16")
@@ -306,6 +308,48 @@ def _leaky() -> Grid:
     return Grid("Half.Leaky/", axes, make)
 
 
+def _transposed() -> Grid:
+    sizes = {"2x2s2": (2, 2, 2), "3x3s2": (3, 3, 2), "4x4s2": (4, 4, 2), "3x2s1": (3, 2, 1)}
+
+    def build(
+        shape: Sequence[int], outputs: int, window: str, padding: str, activation: Activation,
+        has_bias: bool, rng: np.random.Generator,
+    ) -> bytes:  # fmt: skip
+        kh, kw, stride = sizes[window]
+        reach = (max(kh - stride, 0), max(kw - stride, 0)) if padding == "valid" else (0, 0)
+        rows, columns = (n * stride + more for n, more in zip(shape[1:3], reach, strict=True))
+        result = (shape[0], rows, columns, outputs)
+        builder = ModelBuilder("half transposed")
+        x = builder.input("x", shape, DType.FLOAT32)
+        size = builder.constant("size", np.array(result, np.int32))
+        weights = _numbers(rng, (outputs, kh, kw, shape[3]), "plain")
+        inputs = [size, _constant(builder, "w", weights, "float16"), x]
+        if has_bias:
+            inputs.append(builder.constant("b", _numbers(rng, (outputs,), "plain")))
+        y = builder.tensor("y", result, DType.FLOAT32)
+        table = options.of(TransposeConvOptions(PADDINGS[padding], stride, stride, activation))
+        builder.operator("TRANSPOSE_CONV", inputs, (y,), table, version=3 if has_bias else 1)
+        builder.output(y)
+        return builder.build()
+
+    def make(name: str, *, window: str, channels: str, padding: str, spread: str) -> Case:
+        inputs, outputs = (int(part) for part in channels.split("to"))
+        rng = generator_of(name)
+        shape = (int(rng.integers(1, 3)), int(rng.integers(3, 9)), int(rng.integers(3, 11)), inputs)
+        activation = Activation[str(rng.choice(_ACTIVATIONS))]
+        made = partial(build, shape, outputs, window, padding, activation, bool(rng.integers(2)))
+        given = _inputs(name, [shape], spread)
+        return Case(name, "Half", made, inputs=given, outside=judged_by(half_oracle.transposed))
+
+    axes = {
+        "window": tuple(sizes),
+        "channels": ("3to5", "16to1", "17to33", "40to8"),
+        "padding": tuple(PADDINGS),
+        "spread": (*_SPREADS, "ends"),
+    }
+    return Grid("Half.Transposed/", axes, make)
+
+
 class _Reduced(NamedTuple):
     """What an operator makes of one map: a constant of its own, its result and its options."""
 
@@ -332,6 +376,8 @@ def _maxima(shape: Sequence[int], _: np.random.Generator) -> _Reduced:
 
 
 _LARGE = 31
+_LARGE_TOO = ("MEAN", "AVERAGE_POOL_2D")
+"""Operators whose windows are larger than a kernel may be."""
 
 
 def _averages(shape: Sequence[int], _: np.random.Generator) -> _Reduced:
@@ -346,21 +392,42 @@ def _averages(shape: Sequence[int], _: np.random.Generator) -> _Reduced:
     return _Reduced(None, (images, rows, columns, channels), table)
 
 
+def _doubled(sides: tuple[bool, bool]) -> Callable[..., _Reduced]:
+    """RESIZE_BILINEAR with corners aligned, or centres at halves, or neither."""
+
+    def reduce(shape: Sequence[int], _: np.random.Generator) -> _Reduced:
+        images, *sizes, channels = shape
+        rows, columns = (2 * size - sides[0] for size in sizes)
+        size = np.array([rows, columns], np.int32)
+        table = options.of(ResizeBilinearOptions(*sides))
+        return _Reduced(size, (images, rows, columns, channels), table)
+
+    return reduce
+
+
 class _Pool(NamedTuple):
     """An operator of one map that makes another shape of it, and who judges the results."""
 
-    name: str
+    op: str
     reduce: Callable[[Sequence[int], np.random.Generator], _Reduced]
     judge: Judge
 
 
 _POOLS = {
-    item.name: item
-    for item in (
-        _Pool("PAD", _padded, half_oracle.padded),
-        _Pool("MEAN", _mean, half_oracle.mean),
-        _Pool("MAX_POOL_2D", _maxima, half_oracle.largest),
-        _Pool("AVERAGE_POOL_2D", _averages, half_oracle.averages),
+    name or item.op: item
+    for name, item in (
+        ("", _Pool("PAD", _padded, half_oracle.padded)),
+        ("", _Pool("MEAN", _mean, half_oracle.mean)),
+        ("", _Pool("MAX_POOL_2D", _maxima, half_oracle.largest)),
+        ("", _Pool("AVERAGE_POOL_2D", _averages, half_oracle.averages)),
+        *(
+            (f"bilinear_{name}", _Pool("RESIZE_BILINEAR", _doubled(sides), half_oracle.bilinear))
+            for name, sides in (
+                ("aligned", (True, False)),
+                ("centres", (False, True)),
+                ("plain", (False, False)),
+            )
+        ),
     )
 }
 
@@ -375,7 +442,7 @@ def _pools() -> Grid:
         if constant is not None:
             inputs.append(builder.constant("constant", constant))
         y = builder.tensor("y", result, DType.FLOAT32)
-        builder.operator(op, inputs, (y,), table)
+        builder.operator(_POOLS[op].op, inputs, (y,), table)
         builder.output(y)
         return builder.build()
 
@@ -405,7 +472,11 @@ def _pools() -> Grid:
         ),
         "spread": (*_SPREADS, "ends"),
     }
-    return Grid("Half.Pool/", axes, make)
+
+    def is_in(*, op: str, shape: str, spread: str) -> bool:
+        return op in _LARGE_TOO or max(shape_of(shape)[1:3]) <= _LARGE
+
+    return Grid("Half.Pool/", axes, make, is_in)
 
 
 def families() -> tuple[Family, ...]:
@@ -417,5 +488,6 @@ def families() -> tuple[Family, ...]:
         _maps(),
         _operands(),
         _leaky(),
+        _transposed(),
         _pools(),
     )

@@ -18,16 +18,18 @@ import numpy.typing as npt
 
 from delegate.conformance.case import Outside
 from delegate.conformance.reference.windows import taps
-from delegate.model.graph import Activation, Graph, Node
+from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.ops.add import AddOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mul import MulOptions
+from delegate.ops.resize_bilinear import ResizeBilinearOptions
 from delegate.ops.shared.convolution import ConvolutionOptions
 from delegate.ops.shared.pooling import PoolOptions
 from delegate.ops.sub import SubOptions
+from delegate.ops.transpose_conv import TransposeConvOptions
 
 Array = npt.NDArray[Any]
 Terms = tuple[Array, Array, int]
@@ -219,6 +221,68 @@ def mean(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
     """MEAN of rows and columns."""
     x = values(node.inputs[0])
     return _mean(x, x.shape[1:3], x.shape[1:3]), Activation.NONE
+
+
+def bilinear(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """RESIZE_BILINEAR: along rows, then along columns, whatever the sizes are."""
+    options = node.known_options(ResizeBilinearOptions)
+    x = values(node.inputs[0])
+    _, *sizes, _ = graph.tensor(node.outputs[0]).shape
+    rows, columns = (
+        _between(options, x.shape[axis], size) for axis, size in zip((1, 2), sizes, strict=True)
+    )
+    exact, magnitude = (np.einsum("yh,xw,nhwc->nyxc", rows, columns, m) for m in (x, np.abs(x)))
+    return (exact, magnitude, 2 * 16 + 1), Activation.NONE
+
+
+def _between(options: ResizeBilinearOptions, size: int, output: int) -> Array:
+    """How much of each row is in each row of the result."""
+    is_aligned = options.align_corners and output > 1
+    scale = (size - 1) / (output - 1) if is_aligned else size / output
+    shift = 0.5 if options.half_pixel_centers else 0.0
+    place = np.maximum((np.arange(output) + shift) * scale - shift, 0)
+    lower = np.floor(place).astype(int)
+    upper = np.minimum(np.ceil(place).astype(int), size - 1)
+    found = np.zeros((output, size))
+    np.add.at(found, (np.arange(output), lower), 1 - (place - lower))
+    np.add.at(found, (np.arange(output), upper), place - lower)
+    return found
+
+
+def transposed(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """TRANSPOSE_CONV: every pixel adds its kernel to the result. Inputs are its shape, the weights,
+    the pixels and a bias.
+    """
+    options = node.known_options(TransposeConvOptions)
+    _, weights, x, *bias = node.inputs
+    return _spread(graph, node, values, (x, weights, *bias), options), options.activation
+
+
+def _spread(
+    graph: Graph, node: Node, values: Any, inputs: Sequence[int], options: TransposeConvOptions
+) -> Terms:
+    x, weights = values(inputs[0]), _halved(values(inputs[1]))
+    _, height, width, _ = shape = graph.tensor(node.outputs[0]).shape
+    outputs, kh, kw, channels = weights.shape
+    sh, sw = options.stride_h, options.stride_w
+    room = ((x.shape[1] - 1) * sh + kh, (x.shape[2] - 1) * sw + kw)
+    exact, magnitude = (
+        np.zeros((x.shape[0], *np.maximum(room, shape[1:3]), outputs)) for _ in "ab"
+    )
+    for i in range(kh):
+        for j in range(kw):
+            rows = slice(i, i + (x.shape[1] - 1) * sh + 1, sh)
+            columns = slice(j, j + (x.shape[2] - 1) * sw + 1, sw)
+            exact[:, rows, columns] += x @ weights[:, i, j].T
+            magnitude[:, rows, columns] += np.abs(x) @ np.abs(weights[:, i, j]).T
+    top, left = (
+        max((-(-size // by) - 1) * by + k - size, 0) // 2 if options.padding is Padding.SAME else 0
+        for size, k, by in ((height, kh, sh), (width, kw, sw))
+    )
+    bias = values(inputs[2]) if len(inputs) > 2 else np.zeros(1)
+    cut = (slice(None), slice(top, top + height), slice(left, left + width))
+    groups = kh * kw * -(-channels // _PRODUCTS)
+    return exact[cut] + bias, magnitude[cut] + np.abs(bias), 2 * groups + 1
 
 
 def padded(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:

@@ -281,11 +281,11 @@ class Operator:
 
     def of(self, graph: Graph, node: Node) -> Operator:
         """What counts for ``node`` of this operator: its record in fp16 where the graph is, and the
-        node's first input and output are float32.
+        node's first feature map and output are float32.
         """
         if not graph.half or self.half is None:
             return self
-        ends = (*node.inputs[:1], *node.outputs[:1])
+        ends = (*self.feature_inputs(node)[:1], *node.outputs[:1])
         is_float = all(t >= 0 and graph.tensor(t).dtype is DType.FLOAT32 for t in ends)
         return self.half() if is_float else self
 

@@ -4,7 +4,8 @@ image with its outermost pixels repeated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -164,8 +165,20 @@ class BilinearPlan:
             view = replace(source.view, height=height, width=width)
             wide = replace(source, view=view, location=work, within=None)
             mirror = Mirror(chip, rows.border, columns.border, edge=0)
-            yield from mirror.tasks(node, source, wide, constants)
+            yield from mirror.tasks(node, source.as_bytes, wide.as_bytes, constants)
             source = wide
+        yield from self.interpolated(source, target, rows, columns, constants)
+
+    def interpolated(
+        self,
+        source: DeviceTensor,
+        target: DeviceTensor,
+        rows: Stencil,
+        columns: Stencil,
+        constants: ConstantPool,
+    ) -> Iterable[Task]:
+        """``target`` from ``source``, which has its border. Raises LoweringError."""
+        chip, node = self.planning.chip, self.operation.node
         channels = source.view.channels
         taps = np.outer(rows.weights, columns.weights).astype(np.int8)
         depthwise = is_depthwise(chip, channels)
@@ -183,12 +196,22 @@ class BilinearPlan:
         # The sums are below 2^14: the first way is equal.
         whole = Pipeline(out=OutCvt(1, shift, -offset))
         last = next(last_roundings(whole, has_ties_away=chip.has("ties_away")))
-        yield from moving_tasks(
+        return moving_tasks(
             *(chip, node, source, target, weights, selection, constants),
             is_depthwise=depthwise,
             summands=np.full(channels, offset << shift, np.int64),
             out=out_convert(last),
         )
+
+
+@functools.cache
+def half() -> Operator:
+    """The same stencils in fp16."""
+    from delegate.ops.shared import half
+    from delegate.ops.shared.half_bilinear import HalfBilinearPlan
+
+    rules = (*half.FIRST, *resizing.GEOMETRY, resized_to_twice)
+    return half.half_record(OPERATOR, HalfBilinearPlan, rules)
 
 
 OPERATOR = Operator(
@@ -198,4 +221,5 @@ OPERATOR = Operator(
     plan=BilinearPlan,
     shapes=resizing.shapes,
     rules=(*resizing.RULES, resized_to_twice),
+    half=half,
 )

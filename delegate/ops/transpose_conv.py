@@ -5,10 +5,13 @@ Filters are OHWI. Between the pixels CNA puts the zero point, so the sums are Te
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.lower.model_weights import device_weights
@@ -123,25 +126,73 @@ def macs(graph: Graph, node: Node) -> int:
     return math.prod(graph.tensor(node.inputs[FEATURE]).shape) * outputs * kh * kw
 
 
-def plan(planning: Planning, operation: Operation) -> Plan:
+@dataclass(frozen=True, slots=True, eq=False)
+class Turned:
+    """The convolution that a node is: its operation, options and spread; ``weights`` turns the
+    kernel round.
+    """
+
+    operation: Operation
+    options: convolution.ConvolutionOptions
+    spread: tuple[int, int]
+
+    @property
+    def node(self) -> Node:
+        return self.operation.node
+
+    @staticmethod
+    def weights(kernel: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.ascontiguousarray(kernel[:, ::-1, ::-1])
+
+
+def turned(graph: Graph, operation: Operation) -> Turned:
     """As CONV_2D of the same weights, turned round, sees it."""
-    graph, node = planning.graph, operation.node
-    options = _options(node)
-    shape = graph.tensor(node.inputs[1]).shape
+    node, options = operation.node, _options(operation.node)
+    _, kh, kw, _ = graph.tensor(node.inputs[1]).shape
     bias = node.inputs[FEATURE + 1 :] or (ABSENT,)
     convolved = replace(node, inputs=(node.inputs[FEATURE], node.inputs[1], *bias))
-    given = device_weights(graph, convolved, shape[0], shape)
-    turned = replace(given, values=np.ascontiguousarray(given.values[:, ::-1, ::-1]))
     top, left = _cropped(graph, node)
-    padding = shape[1] - 1 - top, shape[2] - 1 - left
-    return convolution.plan_convolution(
-        planning,
-        replace(operation, node=convolved, padding=padding),
+    return Turned(
+        replace(operation, node=convolved, padding=(kh - 1 - top, kw - 1 - left)),
         convolution.ConvolutionOptions(Padding.VALID, 1, 1, 1, 1, options.activation),
-        turned,
-        spread=(options.stride_h, options.stride_w),
+        (options.stride_h, options.stride_w),
     )
 
+
+def plan(planning: Planning, operation: Operation) -> Plan:
+    found = turned(planning.graph, operation)
+    shape = planning.graph.tensor(found.node.inputs[1]).shape
+    given = device_weights(planning.graph, found.node, shape[0], shape)
+    weights = replace(given, values=found.weights(given.values))
+    return convolution.plan_convolution(
+        planning, found.operation, found.options, weights, spread=found.spread
+    )
+
+
+@functools.cache
+def half() -> Operator:
+    """The same in fp16."""
+    from delegate.ops.shared import half
+
+    def plan(planning: Planning, operation: Operation) -> Plan:
+        graph, found = planning.graph, turned(planning.graph, operation)
+        kernel = half.float_filters(graph, found.node, graph.tensor(found.node.inputs[1]).shape)
+        return half.plan_half_convolution(
+            planning, found.operation, found.options, found.weights(kernel), spread=found.spread
+        )
+
+    rules = (
+        *half.FIRST,
+        transposed_rank,
+        half.float_weights,
+        half.float_bias,
+        convolution.kernel_in_range,
+        *GEOMETRY,
+    )
+    return half.half_record(OPERATOR, plan, rules)
+
+
+GEOMETRY = (transposed_size_known, transposed_strides, transposed_reaches_outputs)
 
 OPERATOR = Operator(
     name="TRANSPOSE_CONV",
@@ -156,8 +207,7 @@ OPERATOR = Operator(
         transposed_rank,
         *common.WITH_WEIGHTS,
         convolution.kernel_in_range,
-        transposed_size_known,
-        transposed_strides,
-        transposed_reaches_outputs,
+        *GEOMETRY,
     ),
+    half=half,
 )

@@ -80,17 +80,24 @@ def mean_bound(*convs: Convolution) -> HalfBound:
     return HalfBound(relative - 1, 0.0, _FP16_SUBNORMAL * len(convs) * relative)
 
 
+def sum_bound(groups: int) -> HalfBound:
+    """Of a sum of ``groups`` of products: a rounding of each, one of its addition to the sum, one
+    of the bias.
+    """
+    sums = (1 + _FP32_ROUNDING) ** (2 * groups + 1)
+    return HalfBound(sums * (1 + _FP16_ROUNDING) - 1, 0.0, _FP16_SUBNORMAL)
+
+
 def convolution_bound(conv: Convolution, weights: npt.NDArray[np.generic]) -> HalfBound:
     """Of a convolution in fp16, whose model has ``weights`` (the layout is that of ``conv``)."""
     taps, channels = int(np.prod(conv.weights.shape[-3:-1])), conv.weights.shape[-1]
     groups = taps
     if not conv.is_depthwise:
         groups *= -(-channels // conv.chip.groups.input_lanes)
-    # One rounding per group, one per addition of a group to the sum, one of the bias.
-    sums = (1 + _FP32_ROUNDING) ** (2 * groups + 1) - 1
-    relative = (1 + sums) * (1 + _FP16_ROUNDING) - 1
+    found = sum_bound(groups)
+    relative = found.relative
     if weights.dtype == np.float16:
-        return HalfBound(relative, 0.0, _FP16_SUBNORMAL)
+        return found
     changed = np.abs(weights.astype(np.float64) - conv.weights)
     axes = (0, 1) if conv.is_depthwise else (1, 2, 3)
     moved = float(changed.sum(axis=axes).max()) * (1 + relative)

@@ -76,6 +76,16 @@ class DeviceTensor:
         return replace(self.view, channels=self.view.channels // self.element.bytes)
 
     @property
+    def as_bytes(self) -> DeviceTensor:
+        """The same memory as channels of one byte, for what moves them; of fp16 also the spare
+        lanes of the last surface, which readers multiply by 0.
+        """
+        if self.element.bytes == 1:
+            return self
+        view = replace(self.view, channels=align(self.view.channels, CHANNELS_PER_SURFACE))
+        return replace(self, view=view, element=Element.INT8)
+
+    @property
     def surface_stride_bytes(self) -> int:
         return self.view.pixels * ATOM_BYTES if self.within is None else self.within.surface_bytes
 

@@ -130,21 +130,23 @@ def plan_half_convolution(
     *,
     is_depthwise: bool = False,
     output_view: View | None = None,
+    spread: tuple[int, int] = (1, 1),
 ) -> PlannedConvolution:
     """``weights``: OHWI of all input channels, or HWC of a depthwise convolution, as the model has
-    them. ``output_view``: see ``plan_convolution``. Raises LoweringError.
+    them. ``output_view`` and ``spread``: see ``plan_convolution``. Raises LoweringError.
     """
     graph, node = planning.graph, operation.node
     view = planning.tensor(operation.operands[0]).elements
     kh, kw = weights.shape[:2] if is_depthwise else weights.shape[1:3]
     result = output_view or planning.tensor(operation.result).elements
-    padding = convolution.paddings(options, view, result, kh, kw)
+    padding = operation.padding or convolution.paddings(options, view, result, kh, kw)
     bias: npt.NDArray[Any] = np.zeros(result.channels, np.float32)
     if len(node.inputs) > 2 and node.inputs[2] >= 0:
         bias = constant_values(graph, node.inputs[2]).astype(np.float32)
     conv = half_convolution(
         planning, operation, options, weights, bias, padding, result, is_depthwise=is_depthwise
     )
+    conv = replace(conv, spread_h=spread[0], spread_w=spread[1])
     found = planned_convolution(operation, conv, planning.sharing)
     return replace(found, note=f"fp16, {convolution_bound(conv, weights).text}, ")
 

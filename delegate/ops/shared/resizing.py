@@ -43,11 +43,12 @@ def resized_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
     return f"they are {sides}" if max(sides) > _most_side(facts.chip) else None
 
 
+GEOMETRY = (pool_rank, new_size_known, resized_sides_in_range)
+
 RULES = (
     *common.FIRST,
     *common.QUANTIZATION,
     pool_rank,
     pool_keeps_quantization,
-    new_size_known,
-    resized_sides_in_range,
+    *GEOMETRY[1:],
 )
