@@ -193,6 +193,7 @@ _MAPS = {
         _Map("RELU6", half_oracle.relu6, 1),
         _Map("PRELU", half_oracle.prelu, 1, has_slopes=True),
         _Map("HARD_SWISH", half_oracle.hard_swish, 1),
+        _Map("LOGISTIC", half_oracle.logistic, 1),
     )
 }
 

@@ -40,6 +40,10 @@ Judge = Callable[[Graph, Node, Any], tuple[Terms, Activation]]
 """
 
 _PRODUCTS = 32
+_TABLE = 0.25 * 0.504 / 1536 + 0.0963 / 48**2 / 8 + 2 * 2.0**-15
+"""Of the logistic function: half an index at the steepest place, chords instead of the curve, and a
+unit each of an entry and of what lies between two.
+"""
 _MOST_ROWS = 31
 """Of a window."""
 _MOST_PARTS = 7
@@ -324,6 +328,13 @@ def hard_swish(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
     result = x * np.clip(x + 3, 0, 6) / 6
     # The sum, three products, and what 22 bits lack of a sixth.
     return (result, np.abs(result), 4 + 16), Activation.NONE
+
+
+def logistic(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """LOGISTIC, of a table with an entry every 1/48."""
+    x = values(node.inputs[0])
+    result = 1 / (1 + np.exp(-np.clip(x, -700, 700)))
+    return (result, np.ones_like(result), round(_TABLE / _FP32)), Activation.NONE
 
 
 def maximum(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:

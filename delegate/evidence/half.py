@@ -14,14 +14,17 @@ import numpy.typing as npt
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.evidence.arithmetic import column, dense, depthwise, padded, whole
 from delegate.evidence.bench import AS_IT_IS, Bench, Describe, small_kernels
+from delegate.lower.half.curves import RESULT_BITS
+from delegate.lower.half.stages import half_bits
 from delegate.lower.half.weights import (
     pack_dense_half,
     pack_depthwise_half,
     pack_half_bias,
     pack_slopes,
 )
-from delegate.lower.numerics.pipeline import EwOperation
+from delegate.lower.numerics.pipeline import INDEX_STEP, EwOperation
 from delegate.lower.task import (
+    CURVE_ENTRIES,
     BnStage,
     BsStage,
     CbufPlan,
@@ -29,12 +32,20 @@ from delegate.lower.task import (
     ElementwiseTask,
     EwStage,
     FeatureInput,
+    OutConvert,
     OutputCube,
     Ref,
     Source,
+    TableUse,
     Weights,
 )
 from delegate.lower.tiling.geometry import entries_per_row
+
+_UNITS: Final = 1536.0
+_INDICES: Final = 512
+"""Numbers that are over it have whole indices."""
+_FURTHEST: Final = 10
+"""Of 128: numbers reach to 12.8, the tables to 10.7."""
 
 Real = npt.NDArray[np.float64]
 
@@ -113,7 +124,14 @@ def _conv(
 
 
 def _map(
-    b: Bench, x: Real, result: Real, *, bn: BnStage | None = None, ew: EwStage | None = None
+    b: Bench,
+    x: Real,
+    result: Real,
+    *,
+    bn: BnStage | None = None,
+    ew: EwStage | None = None,
+    table: TableUse | None = None,
+    out: OutConvert = AS_IT_IS,
 ) -> None:
     _, height, width = x.shape
     b.add(
@@ -123,9 +141,10 @@ def _map(
             source_surface_stride_bytes=height * width * ATOM_BYTES,
             output=_output(b, result, 1),
             bs=BsStage(),
-            out_convert=AS_IT_IS,
+            out_convert=out,
             bn=bn or BnStage(),
             ew=ew,
+            table=table,
             element=_FP16,
         )
     )
@@ -200,6 +219,24 @@ def _factors(b: Bench) -> None:
     _map(b, x, x * factors.reshape(-1, 1, 1), bn=bn)
 
 
+def _table(b: Bench) -> None:
+    """Runs of equal entries, at 0 too, and slopes of one unit of the result per unit of the index:
+    whatever is between entries is exact. Beyond both ends, too.
+    """
+    entries = np.arange(CURVE_ENTRIES) - CURVE_ENTRIES // 2
+    steps = np.clip(entries, -300, 400)
+    steps = np.where(np.abs(steps) < 40, 0, steps)
+    numbers = np.rint(b.values(24, 12, 15) / _FURTHEST * _INDICES) / _INDICES
+    x = numbers.astype(np.float16).astype(np.float64)
+    places = x * _UNITS
+    index = np.arange(-(CURVE_ENTRIES // 2), CURVE_ENTRIES // 2 + 1) * INDEX_STEP
+    found = np.interp(places, index, steps * INDEX_STEP)
+    use = TableUse(((steps * INDEX_STEP).astype("<i2").tobytes(),), 0)
+    bn = BnStage(mul=Source.REGISTER, mul_operand=half_bits(_UNITS))
+    out = OutConvert(1, 0, 0, exponent=RESULT_BITS)
+    _map(b, x, found * 2.0**-RESULT_BITS, bn=bn, table=use, out=out)
+
+
 HALF: Final[dict[str, Describe]] = {
     "fp16_convolution": _convolution,
     "fp16_element_wise": _element_wise,
@@ -207,5 +244,6 @@ HALF: Final[dict[str, Describe]] = {
     "ew_difference": _pair(EwOperation.SUBTRACT, -1),
     "fp16_slopes": _slopes,
     "fp16_factors": _factors,
+    "fp16_table": _table,
 }
 """By feature."""

@@ -25,6 +25,7 @@ from delegate.lower.task import (
     Source,
     TableUse,
     Task,
+    is_curve,
 )
 from delegate.lower.tiling.element_wise import map_parts
 
@@ -100,7 +101,8 @@ def _loads(tasks: Sequence[Task]) -> Iterator[tuple[bytes, ...]]:
     for task in tasks:
         function = _function(task)
         if function is not None and function not in functions:
-            if len(functions) == FUNCTIONS_PER_LOAD:
+            is_full = len(functions) == FUNCTIONS_PER_LOAD
+            if functions and (is_full or is_curve(function) or is_curve(functions[0])):
                 yield from repeat(tuple(functions), count)
                 functions, count = [], 0
             functions.append(function)
@@ -113,7 +115,7 @@ def _function(task: Task) -> bytes | None:
 
 
 def _within(task: Task, functions: tuple[bytes, ...]) -> Task:
-    if task.table is None:
+    if task.table is None or task.table.is_curve:
         return task
     slot = functions.index(task.table.functions[task.table.slot])
     table = replace(task.table, functions=functions, slot=slot)

@@ -236,12 +236,23 @@ class OutConvert:
 
     Ties go away from zero if ``ties_away`` (OUT_CVT_SHIFT.CVT_ROUND = 1), else to even. Lowering
     asks for ties away because TFLite's reference kernels round so in their last step.
+    ``exponent``: in fp16, behind a table, the result is what was found over 2^exponent.
     """
 
     scale: int
     shift: int
     offset: int
     ties_away: bool = False
+    exponent: int = 0
+
+
+CURVE_ENTRIES = 1025
+"""Of both tables, which share the middle one."""
+
+
+def is_curve(function: bytes) -> bool:
+    """Whether ``function`` is the content of the tables, see ``TableUse``."""
+    return len(function) == CURVE_ENTRIES * Element.INT16.bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,11 +262,18 @@ class TableUse:
 
     ``first``: the function's entry where BN gives 0, and others every 32 units from there. None: BS
     makes the place in all of the tables.
+
+    In fp16 there is one function, a curve, which takes all of the tables: 1,025 int16, 32 units
+    apart, the middle one where BN gives 0, with what is between them interpolated.
     """
 
     functions: tuple[bytes, ...]
     slot: int
     first: int | None = None
+
+    @property
+    def is_curve(self) -> bool:
+        return is_curve(self.functions[self.slot])
 
 
 @dataclass(frozen=True, slots=True)

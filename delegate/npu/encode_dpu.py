@@ -148,6 +148,8 @@ def _problems(task: DpuTask) -> Iterator[tuple[str, str]]:
     is_flying = task.mode is DpuMode.FLYING
     if task.is_half:
         yield from _half_problems(task)
+    elif task.out_convert.exponent:
+        yield "DPU.OUT_CVT_SHIFT.MINUS_EXP", "is known with fp16 only"
     elif bn.prelu:
         yield "DPU.BN_CFG.BN_MUL_PRELU", "is known with fp16 only"
     least = 0 if is_flying else 1
@@ -208,8 +210,10 @@ def _half_problems(task: DpuTask) -> Iterator[tuple[str, str]]:
         yield "DPU.OUT_CVT_SHIFT.OUT_CVT_SHIFT", "and all other shifts of fp16 are 0"
     if (out.scale, out.offset, out.ties_away) != (1, 0, False):
         yield "DPU.OUT_CVT_SCALE.OUT_CVT_SCALE", "of fp16 is 1, without offset"
-    if bs.ow is not Source.OFF or task.table_start is not None:
-        yield "DPU.BS_OW_CFG.OD_BYPASS", "= 0, and tables, are not used with fp16"
+    if bs.ow is not Source.OFF:
+        yield "DPU.BS_OW_CFG.OD_BYPASS", "= 0 is not used with fp16"
+    if (out.exponent > 0) != (task.table_start is not None):
+        yield "DPU.OUT_CVT_SHIFT.MINUS_EXP", "of fp16 is known behind tables, which need one"
     if bn.prelu and (bn.mul is Source.OFF or bn.alu_operand is not None):
         yield "DPU.BN_CFG.BN_MUL_PRELU", "needs a multiplier and no summand"
     if ew is None:
@@ -385,7 +389,9 @@ def _write_out_convert(writer: RegCmdWriter, out: OutConvert, *, to_half: bool) 
     writer.write("DPU.OUT_CVT_OFFSET", OUT_CVT_OFFSET=out.offset)
     writer.write("DPU.OUT_CVT_SCALE", FP32TOFP16_EN=to_half, OUT_CVT_SCALE=out.scale)
     rounding = CvtRounding.HALF_AWAY if out.ties_away else CvtRounding.HALF_EVEN
-    writer.write("DPU.OUT_CVT_SHIFT", CVT_ROUND=rounding, OUT_CVT_SHIFT=out.shift)
+    writer.write(
+        "DPU.OUT_CVT_SHIFT", CVT_ROUND=rounding, MINUS_EXP=out.exponent, OUT_CVT_SHIFT=out.shift
+    )
 
 
 def data_mode(ew: EwStage | None) -> EwDataMode:

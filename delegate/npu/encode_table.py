@@ -1,4 +1,4 @@
-"""The load of the DPU's lookup tables: four functions of an int8 value, entry by entry."""
+"""The load of the DPU's lookup tables: four functions of an int8 value, or a curve, entry by entry."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ import numpy as np
 
 from delegate.lower.numerics.pipeline import table_entries
 from delegate.lower.tables import FUNCTIONS_PER_LOAD
-from delegate.lower.task import BsStage, ElementwiseTask, OutConvert, OutputCube, TableLoad
+from delegate.lower.task import (
+    BsStage,
+    ElementwiseTask,
+    OutConvert,
+    OutputCube,
+    TableLoad,
+    is_curve,
+)
 from delegate.npu.encode_elementwise import ENABLE_MASK, INT_MASK, write_elementwise
 from delegate.npu.regcmd import TAIL_WORDS, RegCmdWriter, Segment
 
@@ -49,8 +56,11 @@ def _copy(task: TableLoad) -> ElementwiseTask:
 
 def _entries(functions: tuple[bytes, ...]) -> Iterator[list[int]]:
     """The content of LE, then of LO; steps that no function needs repeat the last entry."""
-    results = np.frombuffer(b"".join(functions), np.int8).astype(np.int64)
-    steps = table_entries(results)
+    if is_curve(functions[0]):
+        steps = np.frombuffer(functions[0], "<i2").astype(np.int64)
+    else:
+        results = np.frombuffer(b"".join(functions), np.int8).astype(np.int64)
+        steps = table_entries(results)
     steps = np.pad(steps, (0, TABLES * (ENTRIES - 1) + 1 - steps.size), mode="edge")
     for table in range(TABLES):
         first = table * (ENTRIES - 1)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
+import numpy.typing as npt
 
 from delegate.model.graph import Node
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
@@ -36,9 +39,31 @@ def logistic(value: float) -> float:
     return float(np.float32(1) / (np.float32(1) + np.float32(float32.exp(-value))))
 
 
+_HALF_UNITS = 1536.0
+"""Of the tables' index per unit of the number: they reach to 10.7, where 2.3e-5 are left to 0 or 1,
+a third of what half a unit of the index makes at the steepest place.
+"""
+_HALF_BEND = 0.0963
+"""1 / (6 * sqrt(3)), rounded up: the largest second derivative."""
+
+
+@functools.cache
+def half() -> Operator:
+    """A curve in fp16."""
+    from delegate.lower.half.curves import Curve
+    from delegate.ops.shared.half_maps import curve_record
+
+    def exact(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return np.asarray(1 / (1 + np.exp(-x)))
+
+    curve = Curve(exact, 0.25, _HALF_BEND, (0.0, 1.0), _HALF_UNITS)
+    return curve_record(OPERATOR, curve)
+
+
 OPERATOR = Operator(
     name="LOGISTIC",
     inputs=(Role.FEATURE,),
     function=float_function(logistic),
     rules=(*RULES, logistic_output_scale),
+    half=half,
 )

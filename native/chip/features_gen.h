@@ -249,6 +249,14 @@ inline constexpr std::array kFeatureSettings = {
     FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4060, 5, 0x1, 0x2},  // DPU.BN_CFG.BN_MUL_PRELU
     FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4068, 0, 0x1, 0x2},  // DPU.BN_MUL_CFG.BN_MUL_SRC
     FeatureSetting{FeatureSetting::Kind::kField, 0x2001, 0x5028, 1, 0xf, 0x10},  // DPU_RDMA.RDMA_NRDMA_CFG.NRDMA_DATA_USE
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4010, 26, 0x7, 0x4},  // DPU.DATA_FORMAT.IN_PRECISION
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4010, 0, 0x7, 0x4},  // DPU.DATA_FORMAT.PROC_PRECISION
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4010, 29, 0x7, 0x4},  // DPU.DATA_FORMAT.OUT_PRECISION
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4084, 16, 0x1, 0x2},  // DPU.OUT_CVT_SCALE.FP32TOFP16_EN
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4050, 1, 0x1, 0x2},  // DPU.BS_OW_CFG.OD_BYPASS
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 0, 0x1, 0x1},  // DPU.EW_CFG.EW_BYPASS
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 7, 0x1, 0x1},  // DPU.EW_CFG.EW_LUT_BYPASS
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4088, 12, 0xff, 0x8000},  // DPU.OUT_CVT_SHIFT.MINUS_EXP
     FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4010, 0, 0x7, 0x4},  // DPU.DATA_FORMAT.PROC_PRECISION
     FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4060, 0, 0x1, 0x1},  // DPU.BN_CFG.BN_BYPASS
     FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4060, 4, 0x1, 0x1},  // DPU.BN_CFG.BN_MUL_BYPASS
@@ -313,7 +321,8 @@ inline constexpr std::array kFeatures = {
     Feature{"fp16_operand", "sums of float models stay on the CPU", 3, 199, 7},
     Feature{"ew_difference", "differences of float models stay on the CPU", 3, 206, 8},
     Feature{"fp16_slopes", "such a PRELU stays on the CPU", 3, 214, 6},
-    Feature{"fp16_factors", "products with one value per channel of float models stay on the CPU", 1, 220, 6},
+    Feature{"fp16_table", "LOGISTIC of float models stays on the CPU", 3, 220, 8},
+    Feature{"fp16_factors", "products with one value per channel of float models stay on the CPU", 1, 228, 6},
 };
 
 }  // namespace rk3588

@@ -85,6 +85,20 @@ HALF: Final = (
         },
     ),
     Feature(
+        "fp16_table",
+        "in fp16 a number selects a place between two entries of the tables; results are over 2^15",
+        Rank.VENDOR,
+        "vendor: sigmoid, tanh and exp, with another rounding of the last bit",
+        "LOGISTIC of float models stays on the CPU",
+        {
+            **_DPU,
+            "DPU.EW_CFG.EW_BYPASS": _OFF,
+            "DPU.EW_CFG.EW_LUT_BYPASS": _OFF,
+            "DPU.OUT_CVT_SHIFT.MINUS_EXP": (15,),
+        },
+        ("128 too much in runs of equal entries and near 0 (the proof has both)",),
+    ),
+    Feature(
         "fp16_factors",
         "BN multiplies by an fp16 per channel from memory",
         Rank.DOCUMENTED,

@@ -23,6 +23,8 @@ from delegate.lower.resolved import Convolution
 _FP32_ROUNDING: Final = 2.0**-24
 _FP16_ROUNDING: Final = 2.0**-11
 _FP16_SUBNORMAL: Final = 2.0**-25
+_TOLD_FROM: Final = 1e-6
+"""Smaller parts of a bound are those of subnormal numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,12 @@ class HalfBound:
         """As one line."""
         if self == HalfBound(0.0):
             return "exact"
-        weights = f" and {self.per_input:.2g} of the largest input" if self.per_input else ""
-        return f"within {self.relative:.2g} of the terms' magnitudes{weights}"
+        parts = [f"{self.relative:.2g} of the terms' magnitudes"]
+        if self.per_input:
+            parts.append(f"{self.per_input:.2g} of the largest input")
+        if self.absolute > _TOLD_FROM:
+            parts.append(f"{self.absolute:.2g}")
+        return "within " + " and ".join(parts)
 
 
 EXACT: Final = HalfBound(0.0)

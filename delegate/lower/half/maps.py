@@ -11,7 +11,15 @@ from delegate.lower.half.stages import AS_FP16, half_cube
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.operands import require_dense
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
-from delegate.lower.task import BnStage, BsStage, ElementwiseTask, EwStage, Layer
+from delegate.lower.task import (
+    BnStage,
+    BsStage,
+    ElementwiseTask,
+    EwStage,
+    Layer,
+    OutConvert,
+    TableUse,
+)
 from delegate.lower.tiling.element_wise import map_parts, surfaces_touched
 
 _SUMMANDS_BYTES = Element.FP16.lanes * Element.FP32.bytes
@@ -25,6 +33,8 @@ class HalfStages:
     bs: BsStage = field(default_factory=BsStage)
     bn: BnStage = field(default_factory=BnStage)
     ew: EwStage | None = None
+    table: TableUse | None = None
+    out_convert: OutConvert = AS_FP16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +90,8 @@ class HalfMapPlan:
                     bs=bs,
                     bn=bn,
                     ew=ew,
-                    out_convert=AS_FP16,
+                    out_convert=stages.out_convert,
+                    table=stages.table,
                     core=part.core,
                     element=Element.FP16,
                 )

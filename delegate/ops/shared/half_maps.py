@@ -12,6 +12,7 @@ import numpy.typing as npt
 from delegate.chip.element import Element
 from delegate.lower.constants import ConstantPool
 from delegate.lower.half.bound import EXACT, ROUNDED, hard_swish_bound, moved_bound
+from delegate.lower.half.curves import Curve
 from delegate.lower.half.maps import HalfMapPlan, HalfStages
 from delegate.lower.half.stages import (
     HALF_MOST,
@@ -110,6 +111,16 @@ def clamp_record(operator: Operator, activation: Activation) -> Operator:
     def plan(planning: Planning, operation: Operation) -> Plan:
         stages = HalfStages(bn=half_clamp(activation))
         return HalfMapPlan(planning, operation, lambda _: stages, EXACT.text)
+
+    return half.half_record(operator, plan, RULES, same_shape)
+
+
+def curve_record(operator: Operator, curve: Curve) -> Operator:
+    """Of a function in the DPU's tables."""
+
+    def plan(planning: Planning, operation: Operation) -> Plan:
+        stages, bound = curve.stages, curve.bound.text
+        return HalfMapPlan(planning, operation, lambda _: stages, bound)
 
     return half.half_record(operator, plan, RULES, same_shape)
 
