@@ -1,4 +1,4 @@
-"""The load of the DPU's lookup tables: four functions of an int8 value, or a curve, entry by entry."""
+"""The load of the DPU's tables: entries of four functions of an int8 value, or of a curve."""
 
 from __future__ import annotations
 
