@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,9 @@ from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
 from delegate.ops.shared import float32
 from delegate.ops.shared.common import TYPE_RANGES
 from delegate.ops.shared.functions import RULES, float_function
+
+if TYPE_CHECKING:
+    from delegate.lower.half.curves import Curve
 
 OUTPUT_SCALE = 1 / 256
 
@@ -47,17 +51,22 @@ _HALF_BEND = 0.0963
 """1 / (6 * sqrt(3)), rounded up: the largest second derivative."""
 
 
-@functools.cache
-def half() -> Operator:
-    """A curve in fp16."""
+def half_curve() -> Curve:
+    """What the tables hold in fp16."""
     from delegate.lower.half.curves import Curve
-    from delegate.ops.shared.half_maps import curve_record
 
     def exact(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         return np.asarray(1 / (1 + np.exp(-x)))
 
-    curve = Curve(exact, 0.25, _HALF_BEND, (0.0, 1.0), _HALF_UNITS)
-    return curve_record(OPERATOR, curve)
+    return Curve(exact, 0.25, _HALF_BEND, (0.0, 1.0), _HALF_UNITS)
+
+
+@functools.cache
+def half() -> Operator:
+    """A curve in fp16."""
+    from delegate.ops.shared.half_maps import curve_record
+
+    return curve_record(OPERATOR, half_curve())
 
 
 OPERATOR = Operator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ from delegate.host.library import library_path
 from delegate.host.runtimes import find_runtime
 from delegate.lower.half.bound import HalfBound, convolution_bound
 from delegate.model.graph import Activation, DType
+from delegate.model.tflite_reader import read_graph
+from delegate.ops.logistic import half_curve
 from delegate.options import Options
 from tests.shared_folder import MODELS, needs_models
 
@@ -143,6 +146,67 @@ def test_integer_models_are_the_same_bytes_whatever_the_option():
             [p.program for p in compiled(path, float=value).partitions] for value in ("off", "fp16")
         ]
         assert programs[0] == programs[1]
+
+
+def doubling_model(size: tuple[int, int], kernel: tuple[int, int] = (2, 2)) -> bytes:
+    """MediaPipe's custom operator from 5 x 6 pixels to ``size``."""
+    rng = np.random.default_rng(5)
+    builder = ModelBuilder("doubling")
+    x = builder.input("x", (1, 5, 6, 24), DType.FLOAT32)
+    w = builder.constant("w", rng.normal(size=(3, *kernel, 24)).astype(np.float32))
+    b = builder.constant("b", rng.normal(size=3).astype(np.float32))
+    y = builder.tensor("y", (1, *size, 3), DType.FLOAT32)
+    builder.operator("CUSTOM:Convolution2DTransposeBias", (x, w, b), (y,))
+    builder.output(y)
+    return builder.build()
+
+
+def test_mediapipes_transposed_convolution_runs_where_no_runtime_has_it():
+    model = doubling_model((10, 12))
+    graph = read_graph(model)
+    runtime = find_runtime()
+    plugin = runtime.load_delegate(library_path(), {"device": "simulator", "float": "fp16"})
+    interpreter = runtime.interpreter(model, [plugin], threads=1)
+    x = np.random.default_rng(6).normal(size=(1, 5, 6, 24)).astype(np.float16).astype(np.float32)
+    interpreter.set_tensor(0, x)
+    interpreter.invoke()
+    ours = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    w, b = (graph.tensor(index).constant.astype(np.float64) for index in (1, 2))
+    exact = np.zeros((10, 12, 3))
+    for i in range(2):
+        for j in range(2):
+            exact[i::2, j::2] = x[0] @ w[:, i, j].T + b
+    assert np.abs(ours[0] - exact).max() < 2.0**-9 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize(("size", "kernel"), [((9, 12), (2, 2)), ((10, 12), (3, 2))])
+def test_other_transposed_convolutions_of_mediapipe_are_left_alone(size, kernel):
+    assert rejected(doubling_model(size, kernel), float="fp16") == {"operator_supported"}
+
+
+@pytest.mark.parametrize("units", [1536.0, 1024.0])
+def test_the_bound_of_a_curve_holds_for_every_fp16(units):
+    """By the documented rule of the tables, in integers."""
+    curve = replace(half_curve(), units=units)
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    x = x[np.isfinite(x)].astype(np.float64)
+    index = np.clip(np.rint(x * units), -16384, 16384).astype(np.int64) + 16384
+    low = np.minimum(index >> 5, 1023)
+    rise = curve.entries[low + 1] - curve.entries[low]
+    for step in (0, 31):  # whatever becomes of the fraction's last bits
+        between = curve.entries[low] + ((rise * (index - 32 * low) + step) >> 5)
+        ours = (between / 2.0**15).astype(np.float16).astype(np.float64)
+        exact = 1 / (1 + np.exp(-np.clip(x, -700, 700)))
+        bound = curve.bound
+        assert (np.abs(ours - exact) <= bound.relative * exact + bound.absolute).all()
+    assert np.abs(ours - exact).max() > bound.absolute / 4
+
+
+@needs_models
+def test_selfie_segmentation_is_one_program():
+    result = compiled(MODELS / "float" / "mediapipe_selfie_segmentation.tflite", float="auto")
+    assert len(result.partitions) == 1
+    assert {r.op for r in result.rejections} == {"DEQUANTIZE"}
 
 
 @needs_models
