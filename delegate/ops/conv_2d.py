@@ -100,6 +100,7 @@ OPERATOR = Operator(
     plan=plan,
     fold=fold,
     pads_input=True,
+    needs=("convolution",),
     rules=(
         *common.FIRST,
         convolution.convolution_rank,

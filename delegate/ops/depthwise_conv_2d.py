@@ -82,6 +82,7 @@ OPERATOR = Operator(
     macs=macs,
     plan=plan,
     pads_input=True,
+    needs=("convolution", "depthwise_convolution"),
     rules=(
         *common.FIRST,
         convolution.convolution_rank,

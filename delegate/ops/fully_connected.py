@@ -138,6 +138,7 @@ OPERATOR = Operator(
     macs=macs,
     plan=plan,
     follows_runtime=True,
+    needs=("convolution",),
     rules=(
         *common.FIRST,
         weights_not_shuffled,

@@ -67,5 +67,6 @@ OPERATOR = Operator(
     shapes=shapes,
     pads=pads,
     hides=hides,
+    needs=(),
     rules=tuple(rule for rule in RULES if rule is not common.options_known),
 )

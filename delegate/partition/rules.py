@@ -9,7 +9,7 @@ from delegate.chip.chips import DEFAULT
 from delegate.errors import Rule
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
-from delegate.ops.operator import GraphFacts
+from delegate.ops.operator import GraphFacts, Lowering
 from delegate.partition.types import Rejection
 
 OPERATOR_SUPPORTED = Rule(
@@ -52,6 +52,10 @@ PARTITION_COMPILES = Rule("partition_compiles", "The compiler must not fail")
 REGISTERS_HOLD_VALUES = Rule(
     "registers_hold_values", "Every value must fit the register field that holds it"
 )
+CHIP_HAS_FEATURES = Rule(
+    "chip_has_features",
+    "There must be evidence that the chip has what every task of the operator uses (docs/chips.md)",
+)
 BOARD_HAS_FEATURES = Rule(
     "board_has_features", "Every feature of the NPU that its tasks use must have proved itself"
 )
@@ -69,6 +73,7 @@ RULES = (
     PARTITION_FASTER_ON_NPU,
     PARTITION_COMPILES,
     REGISTERS_HOLD_VALUES,
+    CHIP_HAS_FEATURES,
     BOARD_HAS_FEATURES,
 )
 """Those that speak of nodes in their partition, or of the user's options."""
@@ -98,6 +103,10 @@ def check_node(facts: GraphFacts, node: Node) -> Rejection | None:
     operator = facts.operators.get(node.op)
     if operator is None:
         return _no_operator(node)
+    if operator.lowering is Lowering.TASKS and not facts.chip.knows(*operator.needs):
+        unknown = [name for name in operator.needs if not facts.chip.knows(name)]
+        problem = f"{', '.join(unknown)} of {facts.chip.name} for {node.op}"
+        return refused(node, CHIP_HAS_FEATURES, problem)
     for rule in operator.rules:
         try:
             violation = rule.violation(facts, node)
