@@ -96,6 +96,14 @@ def from_nc1hwc2(
 ) -> npt.NDArray[np.uint8]:
     """The inverse of ``to_nc1hwc2``: [pixels, channels] bytes (test hook)."""
 
+def to_half(host: npt.NDArray[np.uint8], portable: bool) -> npt.NDArray[np.uint8]:
+    """Bytes of float32 as bytes of fp16; ``portable``: without the processor's instructions for it
+    (test hook).
+    """
+
+def from_half(device: npt.NDArray[np.uint8], portable: bool) -> npt.NDArray[np.uint8]:
+    """The inverse of ``to_half`` (test hook)."""
+
 def simulate(
     regions: Sequence[
         tuple[str, int, npt.NDArray[np.uint8]] | tuple[str, int, npt.NDArray[np.uint8], int]

@@ -56,6 +56,18 @@ class Rule:
     sentence: str
 
 
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a node is left to the CPU. ``rule`` is the rule's name, ``detail`` the sentence for the
+    user.
+    """
+
+    node: int
+    op: str
+    rule: str
+    detail: str
+
+
 class LoweringError(DelegateError):
     """A node that passed the constraints but cannot be lowered within a hardware limit.
 

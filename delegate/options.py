@@ -265,8 +265,8 @@ class Options:
     """The effective options; the fields are the table. ``origins`` says for each key: option,
     environment or default.
 
-    ``deny_ops`` is sorted and in capitals; ``max_partitions`` and ``timeout_ms`` 0 mean "no limit"
-    and "the device's default"; ``cache_dir`` is "off" or a path.
+    ``deny_ops`` and ``strict_allows`` are sorted and in capitals; ``max_partitions`` and
+    ``timeout_ms`` 0 mean "no limit" and "the device's default"; ``cache_dir`` is "off" or a path.
     """
 
     device: str = _option(
@@ -292,6 +292,11 @@ class Options:
         "fast = functions and additions in the tasks of convolutions, at most 2 steps off",
         changes_programs=True,
     )  # fmt: skip
+    float: str = _option(
+        Choice(("off", "fp16", "auto")), "off",
+        "float32 models in fp16, within a bound per node; auto = those with float16 weights",
+        changes_programs=True,
+    )  # fmt: skip
     cache_dir: str = _option(
         PathOrOff(), "off", "a folder where compiled programs and results of proofs are kept"
     )
@@ -313,6 +318,9 @@ class Options:
         Nodes(), "", "nodes that stay on the CPU, to find a bad layer", changes_programs=True
     )
     strict: bool = _option(Flag(), "false", "fail instead of leaving a node to the CPU")
+    strict_allows: tuple[str, ...] = _option(
+        Nodes(), "", "nodes that strict leaves to the CPU; checked where the model is compiled"
+    )
     timeout_ms: int = _option(
         Integer(0, MAX_TIMEOUT_MS), "0",
         "longest wait for one submit to an NPU; 0 = the device's default",

@@ -13,12 +13,11 @@ from pathlib import Path
 import delegate
 from delegate.chip.generated import rewrite
 from delegate.compile.compiler import CompiledPartition, CompileResult
-from delegate.errors import Rule
+from delegate.errors import Rejection, Rule
 from delegate.host.device_list import DeviceInfo
 from delegate.model.partition import Partition
 from delegate.npu.perf import Estimate
 from delegate.partition.supported import SupportedOperator
-from delegate.partition.types import Rejection
 from delegate.vision.class_ranking import Ranked
 
 PAGE_PATH = Path("docs/api.md")

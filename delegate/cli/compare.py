@@ -18,17 +18,17 @@ from delegate.cli.command import (
     warn_if_on_cpu,
 )
 from delegate.cli.table import format_pairs, format_table, share, thousands
-from delegate.host.delegation import plural
-from delegate.host.samples import Details, Sample, load_sample, random_sample
-from delegate.insight.comparison import (
+from delegate.conformance.comparison import (
     MAX_ABS_DIFF,
     MIN_EQUAL_IN_TOTAL,
     MIN_EQUAL_PER_OP,
     MIN_TOP1_AGREEMENT,
     Comparison,
-    Tally,
 )
-from delegate.insight.parallel_comparison import compare_in_processes
+from delegate.conformance.parallel_comparison import compare_in_processes
+from delegate.host.delegation import plural
+from delegate.host.samples import Details, Sample, load_sample, random_sample
+from delegate.host.tally import Tally
 from delegate.progress import progress
 from delegate.vision.images import find_images, image_sample
 

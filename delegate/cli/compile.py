@@ -342,6 +342,12 @@ def _print_advice(document: dict[str, Any]) -> None:
     ]
     rows = [(what, f"{value / 1e3:.3f}") for what, value in parts]
     print(format_table(("what dominates", "ms"), rows, right=(1,)))
+    moves = costs["without_macs"]
+    if moves["tasks"]:
+        print(
+            f"{moves['us'] / 1e3:.3f} ms of it are {plural(moves['tasks'], 'task')} that multiply "
+            "no weights (functions, sums, moves):\ndocs/models.md says which exports need fewer"
+        )
     if document["suggestions"]:
         print("\nwhat would help most:")
         helps = [

@@ -199,7 +199,7 @@ def _effective(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def _explain(outcome: Outcome, models: Path | None, arguments: argparse.Namespace) -> None:
-    from delegate.conformance.explanation import explain
+    from delegate.cli.case_explanation import explain
 
     for line in explain(outcome, models, Options.from_mapping(_effective(arguments))):
         print(f"    {line}")

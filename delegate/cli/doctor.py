@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import textwrap
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from delegate.cli.command import (
     print_json,
 )
 from delegate.cli.files import write_file
-from delegate.cli.table import format_pairs, format_table
+from delegate.cli.table import WIDTH, format_pairs, format_table
 from delegate.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -76,9 +77,17 @@ def _print(facts: Examination) -> None:
     ]
     print(format_table(("option", "value", "from"), chosen))
     for finding in facts.findings:
-        print(f"{finding.level:<8} {finding.text}")
-    print(f"verdict  {facts.verdict}")
-    print(f"next     {facts.next_step}")
+        print(_lines(finding.level, finding.text))
+    print(_lines("verdict", facts.verdict))
+    print(_lines("next", facts.next_step))
+
+
+def _lines(head: str, text: str) -> str:
+    """A text beside its heading, on as many lines as the width takes; commands stay whole words."""
+    return textwrap.fill(
+        text, WIDTH, initial_indent=f"{head:<8} ", subsequent_indent=" " * 9,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
 
 
 # Readable without the NPU's rights; none names the user or the network.

@@ -1,17 +1,26 @@
-"""``library-path``: where the shared object is."""
+"""``library-path``: where the shared object is, and the detector plugin for Frigate."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from delegate.cli.command import Command, print_json
 from delegate.host.library import library_path
 
+FRIGATE_PLUGIN = Path(__file__).parents[1] / "vision" / "frigate_rk3588.py"
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--frigate", action="store_true", help="the file of Frigate's detector plugin instead"
+    )
+
 
 def _run(arguments: argparse.Namespace) -> int:
-    path = library_path()
+    path = str(FRIGATE_PLUGIN) if arguments.frigate else library_path()
     if arguments.json:
-        print_json({"library_path": path})
+        print_json({"frigate_plugin" if arguments.frigate else "library_path": path})
     else:
         print(path)
     return 0
@@ -23,6 +32,8 @@ COMMAND = Command(
     examples=(
         "library-path",
         "library-path --json",
+        "library-path --frigate",
     ),
+    add_arguments=_add_arguments,
     run=_run,
 )

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delegate.errors import ProgramError
+from delegate.errors import ProgramError, Rejection
 from delegate.log import get_logger
 from delegate.model.files import open_plain
 from delegate.model.graph import Graph
@@ -34,7 +34,6 @@ from delegate.model.partition import Partition
 from delegate.model.stored_options import STORED
 from delegate.npu.format_version import FORMAT_VERSION
 from delegate.options import Options
-from delegate.partition.types import Rejection
 from delegate.version import __version__
 
 if TYPE_CHECKING:

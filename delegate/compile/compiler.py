@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT, chip_named
-from delegate.errors import EncodingError, LoweringError, MissingFeatureError
+from delegate.errors import EncodingError, LoweringError, MissingFeatureError, Rejection
 from delegate.log import get_logger
 from delegate.lower.kick_state import TRUSTED, KickState
 from delegate.lower.lowering import lower_partition
@@ -46,7 +46,6 @@ from delegate.partition.rules import (
     PARTITION_COMPILES,
     REGISTERS_HOLD_VALUES,
 )
-from delegate.partition.types import Rejection
 from delegate.partition.workload import workload_of
 from delegate.version import __version__
 
@@ -107,7 +106,7 @@ def compile_model(
 
     Raises ModelError if the file cannot be read.
     """
-    graph = model if isinstance(model, Graph) else read_graph(model)
+    graph = _as_computed(model if isinstance(model, Graph) else read_graph(model), options)
     chip = chip or chip_named(options.chip)
     return _compile(graph, options, lambda nodes: partition_graph(graph, nodes), kick_state, chip)
 
@@ -115,13 +114,26 @@ def compile_model(
 def compile_context(graph: Graph, options: Options, preview: Preview, chip: Chip) -> CompileResult:
     """Compiles what a running interpreter holds. ``preview`` asks it how it would partition."""
 
+    graph = _as_computed(graph, options)
+
     def partitions(nodes: frozenset[int]) -> Sequence[Partition]:
         return [
-            Partition(tuple(members), tuple(inputs), tuple(outputs))
+            Partition(
+                tuple(members), tuple(t for t in inputs if t not in graph.folded), tuple(outputs)
+            )
             for members, inputs, outputs in preview(sorted(nodes))
         ]
 
     return _compile(graph, options, partitions, chip=chip)
+
+
+def _as_computed(graph: Graph, options: Options) -> Graph:
+    """``graph`` with its floats as option ``float`` says."""
+    if options.float == "off":
+        return graph
+    from delegate.partition.half import in_half
+
+    return in_half(graph, options.float)
 
 
 def sharing_of(options: Options, chip: Chip | None = None) -> RowSharing | None:

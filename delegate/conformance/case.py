@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from delegate.conformance.reference import has_reference
 from delegate.conformance.tolerance import NONE
+from delegate.model.graph import Graph
 from delegate.ops import OPERATORS
 
 _OPERATORS = frozenset(name for name in OPERATORS if has_reference(name))
@@ -32,6 +33,7 @@ def concerned(found: Iterable[T]) -> list[T]:
 
 
 Build = Callable[[np.random.Generator], bytes]
+Outside = Callable[[Graph, Mapping[int, npt.NDArray[Any]], Sequence[npt.NDArray[Any]]], list[str]]
 Inputs = Callable[[], Sequence[npt.NDArray[np.generic]]]
 
 
@@ -45,7 +47,8 @@ class Case:
     delegate must refuse every node of the suite's operators, by one of these rules. ``runs_on_cpu``
     False: TensorFlow Lite itself refuses the model, so only the refusal is checked.
     ``per_operator``: a whole model, whose nodes are judged one by one with TensorFlow Lite's own
-    inputs to them.
+    inputs to them. ``outside``: of a float model, which runs in fp16: what of its outputs is
+    outside the bound, given its graph and its inputs by tensor.
     """
 
     name: str
@@ -58,6 +61,7 @@ class Case:
     rejected_by: tuple[str, ...] = ()
     runs_on_cpu: bool = True
     per_operator: bool = False
+    outside: Outside | None = None
 
     def generator(self) -> np.random.Generator:
         """Random numbers that depend on the name alone."""

@@ -18,23 +18,23 @@ import numpy.typing as npt
 
 from delegate.conformance import reference
 from delegate.conformance.case import Case, concerned
+from delegate.conformance.comparison import MAX_ABS_DIFF, Comparer
 from delegate.conformance.families import find_case
 from delegate.conformance.operators import most_off, operators_off
 from delegate.conformance.outcome import Oracle, Outcome, Status
 from delegate.conformance.skips import FILE_ABSENT, OTHER_OPERATORS, RUNTIME_REFUSES
 from delegate.conformance.tolerance import most_differing
-from delegate.errors import DelegateError, ModelError, UsageError
+from delegate.errors import DelegateError, ModelError, Rejection, UsageError
 from delegate.host.delegation import Delegation, collect_delegations
 from delegate.host.kernels import for_runtime
 from delegate.host.library import library_path
 from delegate.host.runtimes import Interpreter, find_runtime, invoke
-from delegate.insight.comparison import MAX_ABS_DIFF, Comparer, Tally
+from delegate.host.tally import Tally
 from delegate.model.files import MAX_MODEL_BYTES, read_file
 from delegate.model.graph import Graph
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_reader import read_graph
 from delegate.options import ORIGIN_DEFAULT, Options
-from delegate.partition.types import Rejection
 
 # Reference kernels manage some 3e9 multiplications per second, NumPy five times that: from here on
 # the expected values come from NumPy.
@@ -105,6 +105,8 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
         return _check_refusal(prepared, options)
     if case.per_operator:
         return _compare_operators(prepared, options)
+    if case.outside is not None:
+        options = replace(options, float="fp16", origins={**options.origins, "float": "option"})
     interpreter, delegation = _load(prepared.model, options)
     rejected = concerned(delegation.rejections)
     facts = Outcome(
@@ -119,6 +121,8 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
     if not delegation.delegated_nodes:
         return replace(facts, status=Status.FAILED, message="nothing was delegated, and no reason")
     ours, submits = _invoke(interpreter, prepared.inputs)
+    if case.outside is not None:
+        return _judge_floats(facts, prepared, delegation, ours)
     oracle, theirs = expected(prepared)
     tally = Tally()
     for mine, other in zip(ours, theirs, strict=True):
@@ -149,6 +153,18 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
     if rejected:
         return replace(facts, status=Status.SKIPPED, message=_sentences(rejected))
     return facts
+
+
+def _judge_floats(
+    facts: Outcome, prepared: Prepared, delegation: Delegation, ours: list[Array]
+) -> Outcome:
+    """By the bound of a float model; nodes that only make constants may stay on the CPU."""
+    assert prepared.case.outside is not None
+    broken = prepared.case.outside(prepared.graph, prepared.inputs, ours)
+    if delegation.partitions != 1:
+        broken.append(f"{delegation.partitions} partitions instead of 1")
+    status = Status.FAILED if broken else Status.OK
+    return replace(facts, oracle=Oracle.NUMPY, status=status, message="\n".join(broken))
 
 
 def _blame(

@@ -15,6 +15,7 @@ from delegate.conformance import (
     edge_grid,
     function_grid,
     graph_grid,
+    half_grid,
     model_files,
     move_grid,
     pair_grid,
@@ -46,6 +47,7 @@ def all_families(models: Path | None) -> tuple[Family, ...]:
         *pool_grid.families(),
         *resize_grid.families(),
         *graph_grid.families(),
+        *half_grid.families(),
         *rejected_cases.families(),
         *model_files.families(models),
     )

@@ -11,8 +11,9 @@ from __future__ import annotations
 from delegate.chip.chips import chip_named
 from delegate.compile.compiler import compile_partition
 from delegate.conformance import reference
+from delegate.conformance.comparison import MAX_ABS_DIFF
 from delegate.conformance.reference.arithmetic import Array
-from delegate.insight.comparison import MAX_ABS_DIFF, Tally
+from delegate.host.tally import Tally
 from delegate.model.graph import Graph, Node
 from delegate.options import Options
 from delegate.partition.functions import smallest_partition

@@ -35,6 +35,7 @@ output may be two off.
   of the reference kernels, which the tests prove equal to them on a sample; all others with the
   kernels themselves (`OpResolverType.BUILTIN_REF`).
 - **equal**: share of all elements that equal the oracle's.
+- **Half**: float models in fp16 (option `float`), every element within its bound of float64.
 """
 
 _COLUMNS = (

@@ -177,7 +177,7 @@ class Bench:
             spread_w=spread,
             table=table,
         )
-        return self._add(task)
+        return self.add(task)
 
     def map(
         self,
@@ -216,9 +216,10 @@ class Bench:
             table=table,
             source_line_stride_bytes=row_pixels * ATOM_BYTES or None,
         )
-        return self._add(task)
+        return self.add(task)
 
-    def _add(self, task: ConvTask | ElementwiseTask) -> Ref:
+    def add(self, task: ConvTask | ElementwiseTask) -> Ref:
+        """Any task, whose room is there; returns where its result lies."""
         self.tasks.append(task)
         return task.output.target
 

@@ -9,11 +9,18 @@ from delegate.chip.chip import Chip
 from delegate.evidence.bench import Describe, Proof, proof
 from delegate.evidence.convolution import CONVOLUTION
 from delegate.evidence.element_wise import ELEMENT_WISE
+from delegate.evidence.half import HALF
 from delegate.evidence.output import OUTPUT
 from delegate.evidence.scaling import SCALING
 from delegate.npu.features_used import features_of
 
-DESCRIBED: Final[Mapping[str, Describe]] = {**CONVOLUTION, **SCALING, **ELEMENT_WISE, **OUTPUT}
+DESCRIBED: Final[Mapping[str, Describe]] = {
+    **CONVOLUTION,
+    **SCALING,
+    **ELEMENT_WISE,
+    **OUTPUT,
+    **HALF,
+}
 """How the tasks of each feature's proof are made."""
 
 _ONCE: Final = ("several_cores",)

@@ -8,15 +8,15 @@ the same facts go to the log.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from delegate.errors import UnsupportedError
+from delegate.errors import Rejection, UnsupportedError
 from delegate.log import get_logger
 from delegate.options import Options
-from delegate.partition.types import Rejection
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ def plural(count: int, noun: str) -> str:
 def announce(delegation: Delegation, options: Options) -> None:
     """Logs (or hands to the collector) what was delegated.
 
-    The simulator is never chosen silently: unless it was asked for by name, that is a warning.
+    The simulator is never chosen silently: unless it was asked for by name, that is a warning, once
+    per process.
     Raises UnsupportedError under ``strict`` if a node was left to the CPU.
     """
     log = get_logger()
@@ -60,7 +61,7 @@ def announce(delegation: Delegation, options: Options) -> None:
     if collected is not None:
         collected.append(delegation)
     elif delegation.device == "simulator" and options.device == "auto":
-        log.warning("no NPU in use: programs run on the embedded simulator, which is slow")
+        _announce_simulator()
     log.info(
         "%s: %d of %s delegated in %s",
         delegation.device,
@@ -73,6 +74,11 @@ def announce(delegation: Delegation, options: Options) -> None:
     require_all(delegation.rejections, options)
 
 
+@functools.cache  # more than one interpreter of a process says nothing new
+def _announce_simulator() -> None:
+    get_logger().warning("no NPU in use: programs run on the embedded simulator")
+
+
 def describe(rejection: Rejection) -> str:
     """One line: which node stays on the CPU, by which rule, and the rule's own words."""
     return (
@@ -82,7 +88,19 @@ def describe(rejection: Rejection) -> str:
 
 
 def require_all(rejections: tuple[Rejection, ...], options: Options) -> None:
-    """Raises UnsupportedError under ``strict`` if anything was rejected."""
-    if options.strict and rejections:
-        more = f" (and {len(rejections) - 1} more)" if len(rejections) > 1 else ""
-        raise UnsupportedError(f"strict: {describe(rejections[0])}{more}")
+    """Raises UnsupportedError under ``strict`` if anything was rejected but what ``strict_allows``
+    names, by operator ("CUSTOM": all custom ones) or number.
+    """
+    if not options.strict:
+        return
+    refused = [r for r in rejections if not _names(r) & set(options.strict_allows)]
+    if refused:
+        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+        ops = ",".join(sorted({r.op.partition(":")[0] for r in refused}))
+        raise UnsupportedError(
+            f"strict: {describe(refused[0])}{more}; to leave them there: strict_allows={ops}"
+        )
+
+
+def _names(rejection: Rejection) -> set[str]:
+    return {rejection.op.upper(), rejection.op.partition(":")[0].upper(), str(rejection.node)}

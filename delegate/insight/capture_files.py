@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from delegate.errors import CaptureError
 from delegate.host.reference import ReferenceModel
 from delegate.host.samples import Details, Sample
-from delegate.insight.comparison import Tally
+from delegate.host.tally import Tally
 from delegate.model.tensor_details import tensor_details
 
 if TYPE_CHECKING:

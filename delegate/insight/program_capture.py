@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from delegate.chip.element import Element
 from delegate.errors import UsageError
 from delegate.insight.capture import Capture, CaptureBuffer, CaptureCheck, CaptureJob, CaptureTask
 from delegate.lower.task import BufferId, TensorBinding
@@ -40,8 +41,8 @@ def capture_of_program(
     """The capture of one run.
 
     ``inputs`` and ``expected`` have TFLite's shapes and types, in the order of ``program.inputs``
-    and ``program.outputs``, a tensor of several boxes for each; the checks hold the outputs as int8
-    in NCHW.
+    and ``program.outputs``, a tensor of several boxes for each; the checks hold the outputs in
+    NCHW as the device does.
 
     Raises UsageError when a tensor does not fit its binding.
     """
@@ -52,7 +53,7 @@ def capture_of_program(
         )
     addresses = _addresses(program)
     checks: list[CaptureCheck] = []
-    arrays: dict[str, npt.NDArray[np.int8]] = {}
+    arrays: dict[str, npt.NDArray[Any]] = {}
     for binding, values in zip(program.outputs, expected, strict=True):
         images = device_values(binding, values)
         for n in range(binding.images):
@@ -136,7 +137,8 @@ def _check(
         shape_nchw=(1, binding.channels, binding.height, binding.width),
         surface_pixels=_surface_pixels(binding),
         expected=key,
-        c2=ATOM_BYTES,
+        c2=binding.laid_out.lanes,
+        dtype=binding.laid_out.dtype.name if binding.laid_out is Element.FP16 else "int8",
         max_abs_diff=max_abs_diff,
         min_equal=min_equal,
     )

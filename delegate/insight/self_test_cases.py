@@ -24,6 +24,7 @@ from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mul import MulOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.shared.pooling import PoolOptions
+from delegate.ops.sub import SubOptions
 
 _SEED = 588
 _INPUT_SCALE = 0.02
@@ -37,14 +38,15 @@ _INT8 = np.iinfo(np.int8)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``what`` says in words what the case asks of the hardware for the first time. ``numerics``:
-    the option it is compiled with.
+    """``what`` says in words what the case asks of the hardware for the first time. ``numerics``
+    and ``float``: the options it is compiled with.
     """
 
     name: str
     what: str
     build: Callable[[], Graph]
     numerics: str = "exact"
+    float: str = "off"
 
 
 class _Builder:
@@ -218,6 +220,38 @@ class _Builder:
         return Graph(tuple(self._tensors), tuple(self._nodes), inputs, (self.last,), name)
 
 
+def _half() -> Graph:
+    """A depthwise and a dense convolution, the sum and the difference of both, and a PRELU."""
+    rng = np.random.default_rng(_SEED)
+    shape, channels = (1, 6, 7, 24), 24
+    tensors: list[Tensor] = []
+    nodes: list[Node] = []
+
+    def tensor(name: str, shape: tuple[int, ...], *, is_constant: bool = False) -> int:
+        values = rng.uniform(-1, 1, shape).astype(np.float32) if is_constant else None
+        tensors.append(Tensor(len(tensors), name, shape, DType.FLOAT32, None, values))
+        return len(tensors) - 1
+
+    def node(op: str, inputs: tuple[int, ...], options: Options | None = None) -> int:
+        output = tensor(f"{op} output", shape)
+        nodes.append(Node(len(nodes), op, inputs, (output,), options))
+        return output
+
+    def constants(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(tensor("constant", found, is_constant=True) for found in shapes)
+
+    x = tensor("input", shape)
+    same = (Padding.SAME, 1, 1, 1, 1)
+    taps = constants((1, 3, 3, channels), (channels,))
+    first = node("DEPTHWISE_CONV_2D", (x, *taps), DepthwiseOptions(*same, Activation.RELU6, 1))
+    kernels = constants((channels, 1, 1, channels), (channels,))
+    second = node("CONV_2D", (first, *kernels), ConvOptions(*same, Activation.NONE))
+    total = node("ADD", (first, second), AddOptions(Activation.RELU))
+    result = node("SUB", (total, first), SubOptions(Activation.NONE))
+    result = node("PRELU", (result, *constants((1, 1, channels))))
+    return Graph(tuple(tensors), tuple(nodes), (x,), (result,), name="fp16")
+
+
 def _add() -> Graph:
     """Of two tensors: the sum of one with itself is a function, and a table."""
     builder = _Builder((1, 5, 7, 16))
@@ -313,5 +347,6 @@ CASES = (
          lambda: _Builder((1, 4, 2100, 16)).conv(16, 3).graph("columns")),
     Case("input groups", "int32 sums in memory that the next task adds",
          lambda: _Builder((1, 16384)).fully_connected(64).graph("input groups")),
+    Case("fp16", "convolutions and maps in fp16", _half, float="fp16"),
 )  # fmt: skip
 """From the safest to the riskiest."""

@@ -3,8 +3,9 @@
 Two processes: "host", whose times a clock measured (invokes, CPU operators, conversion, submit and
 wait), and "NPU", with a track per core and one of partitions. On hardware the NPU's jobs lie where
 the host waited for them, and the tasks inside share that time by their estimates: the hardware
-reports no times of single tasks. On the simulator the NPU's times are modelled altogether, on a
-timeline of their own that starts with the trace. Names and arguments say which is which.
+reports no times of single tasks. On the simulator the NPU's times are modelled altogether: each
+partition begins when the host submits it and takes as long as the model says, which is less than
+the simulator's time. Names and arguments say which is which.
 """
 
 from __future__ import annotations
@@ -74,10 +75,9 @@ def chrome_trace(
                 continue
             flow += 1
             if is_modelled:
-                start_us = modelled_us
-                cycles = part.compiled.estimate.cycles
-                modelled_us += result.chip.rates.microseconds(cycles)
-                length_us = result.chip.rates.microseconds(cycles)
+                start_us = max(modelled_us, begin / 1e3)
+                length_us = result.chip.rates.microseconds(part.compiled.estimate.cycles)
+                modelled_us = start_us + length_us
             else:
                 start_us, length_us = begin / 1e3, (end - begin) / 1e3
             events += _flow(flow, begin / 1e3, start_us)
@@ -182,10 +182,16 @@ def _npu(
     program = part.program
     total = max(program.estimate.cycles, 1)
     scale = length_us / total  # microseconds per modelled cycle
-    label = {"modelled": True} if is_modelled else {"job_measured": True, "tasks": "by estimate"}
+    label = (
+        {"modelled": True} if is_modelled else {"job_measured": True, "task_times": "by estimate"}
+    )
     yield _span_us(
         part.title, _NPU, _PARTITIONS, start_us, length_us,
-        {**label, **_estimate_args(program.estimate), "nodes": list(part.compiled.partition.nodes)},
+        {
+            **label,
+            "estimate": _estimate_args(program.estimate),
+            "nodes": list(part.compiled.partition.nodes),
+        },
     )  # fmt: skip
     free = [start_us] * cores
     for job in dict.fromkeys(task.job for task in program.tasks):
@@ -200,7 +206,7 @@ def _npu(
             cycles = sum(max(t.npu_cycles, t.ddr_cycles) for t in members)
             facts = program.layers[layer]
             yield _span_us(
-                f"{facts.op} {facts.name}", _NPU, track, moment, cycles * scale,
+                facts.name or facts.op, _NPU, track, moment, cycles * scale,
                 {**label, "op": facts.op, "nodes": list(facts.nodes), "tasks": len(members)},
             )  # fmt: skip
             for task in members:
@@ -209,7 +215,7 @@ def _npu(
                     task.tile or facts.op, _NPU, track, moment, duration,
                     {
                         **label,
-                        **_estimate_args(task.estimate),
+                        "estimate": _estimate_args(task.estimate),
                         "layer": facts.name,
                         "counters": part.counters[task.regcmd_offset].as_dict(),
                     },

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from delegate.chip.element import Element
 from delegate.errors import LoweringError
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import DeviceTensor
@@ -56,6 +57,10 @@ def conv_stages(
     other: DeviceTensor | None = None,
 ) -> tuple[BsStage, BnStage, EwStage | None, OutConvert]:
     """The DPU stages. ``other``: what ``fused`` adds. Raises LoweringError."""
+    if conv.element is Element.FP16:
+        from delegate.lower.half.stages import half_conv_stages
+
+        return half_conv_stages(conv, cube_channels, constants)
     if fused is None:
         pipeline, bias = choose_requantization(conv)
     else:

@@ -1,7 +1,7 @@
 """What dense, depthwise and fully connected convolutions share: from resolved integers to a layer
 of tasks.
 
-In: a ``Convolution`` (weights and bias in the device's int8 domain, geometry, placed tensors). Out:
+In: a ``Convolution`` (weights and bias in the device's domain, geometry, placed tensors). Out:
 a ``Layer`` whose tasks cover every image and output row exactly once. Refuses what does not fit
 CBUF or a register field.
 """
@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, align
+from delegate.chip.element import Element
+from delegate.chip.limits import ATOM_BYTES, align
 from delegate.errors import LoweringError
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_stages import FusedStages, conv_stages, fused_stages
@@ -62,13 +63,14 @@ MULTIPLIER_BYTES = 2
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedConvolution:
     """How ``conv``, whose tensors need no place yet, becomes tasks: tiles for each core that takes
-    part, or groups of input channels.
+    part, or groups of input channels. ``note``: what its explanation begins with.
     """
 
     operation: Operation
     conv: Convolution
     plan: tuple[TilePlan, ...] | InputGroups
     fused: FusedStages | None = None
+    note: str = ""
 
     @property
     def footprint(self) -> Footprint:
@@ -81,7 +83,7 @@ class PlannedConvolution:
 
     def followed_by(self, planning: Planning, plan: Follower, tensor: int) -> Plan | None:
         """Both in one task per tile."""
-        if isinstance(self.plan, InputGroups):
+        if isinstance(self.plan, InputGroups) or self.conv.element is Element.FP16:
             return None
         following, other = plan.following(tensor)
         if self.fused is not None:
@@ -126,13 +128,14 @@ class PlannedConvolution:
         source, *others = (memory.tensors[t] for t in self.operation.operands)
         target = memory.tensors[self.operation.result]
         conv = replace(self.conv, source=source, target=target)
-        return _lower(conv, self.plan, memory, self.fused, others[0] if others else None)
+        layer = _lower(conv, self.plan, memory, self.fused, others[0] if others else None)
+        return replace(layer, choice=self.note + layer.choice) if self.note else layer
 
     @property
     def surfaces_read(self) -> int:
         """Surfaces of the source that tasks read, from the first one on."""
         channels = programmed_channels(self.conv)
-        return channels // CHANNELS_PER_SURFACE
+        return channels // self.conv.element.lanes
 
     @property
     def surfaces_written(self) -> int:
@@ -140,13 +143,13 @@ class PlannedConvolution:
         if isinstance(self.plan, InputGroups):
             channels, is_depthwise = self.conv.output_view.channels, self.conv.is_depthwise
             return self.conv.chip.groups.surfaces_written(channels, is_depthwise=is_depthwise)
-        group = _group(self.conv)
-        return max(tile.part.surfaces(group).stop for plan in self.plan for tile in plan.tiles)
+        group, lanes = _group(self.conv), self.conv.element.lanes
+        return max(tile.part.surfaces(group, lanes).stop for p in self.plan for tile in p.tiles)
 
 
 def _group(conv: Convolution) -> int:
     """Output channels that are written together."""
-    return conv.chip.groups.outputs(conv.is_depthwise)
+    return conv.chip.groups.outputs(conv.is_depthwise) // conv.element.bytes
 
 
 def _kernel_size(conv: Convolution) -> tuple[int, int]:
@@ -229,7 +232,7 @@ def operand_channels(conv: Convolution) -> int:
     """Channels that operands of the stages are packed for: parts of the kernels may end a surface
     after the cube of all of them.
     """
-    return align(conv.output_view.channels, _group(conv)) + CHANNELS_PER_SURFACE
+    return align(conv.output_view.channels, _group(conv)) + conv.element.lanes
 
 
 def tile_tasks(
@@ -301,6 +304,7 @@ def _tasks_of_plan(
                         core=core,
                         spread_h=conv.spread_h,
                         spread_w=conv.spread_w,
+                        element=conv.element,
                     )
                 )
     return tasks
@@ -332,14 +336,27 @@ def _span(first: int, count: int) -> str:
 def programmed_channels(conv: Convolution) -> int:
     """Input channels a task is programmed with: whole surfaces."""
     channels = conv.input_view.channels
-    # How many entries of CBUF a rest of 48 channels takes sources differ on where groups are whole.
     if conv.is_depthwise or conv.chip.forms.whole_kernel_groups:
-        return depthwise_channels(channels, conv.chip.groups)
-    return align(channels, CHANNELS_PER_SURFACE)
+        # Without whole groups sources differ on how many entries of CBUF 48 channels take.
+        size = conv.element.bytes
+        return depthwise_channels(channels * size, conv.chip.groups) // size
+    return align(channels, conv.element.lanes)
+
+
+def _kernels(conv: Convolution) -> int:
+    """Kernels that a dense convolution is programmed with. Those of fp16 fill their last surface,
+    as its spare lanes are read: 0 times what is there must not be NaN.
+    """
+    outputs = conv.output_view.channels
+    if conv.element is Element.FP16:
+        return align(outputs, conv.element.lanes)
+    return padded_kernels(outputs, conv.chip)
 
 
 def _pack_weights(conv: Convolution, kh: int, kw: int, constants: ConstantPool) -> Weights:
     lanes = programmed_channels(conv)
+    if conv.element is Element.FP16:
+        return _pack_half_weights(conv, kh, kw, constants)
     if conv.is_depthwise:
         packed = _packed_depthwise(conv)
         kernels, per_kernel = 1, len(packed)
@@ -365,6 +382,18 @@ def _packed_depthwise(conv: Convolution) -> bytes:
         raise LoweringError(conv.node, FORM_IS_KNOWN, str(error)) from None
 
 
+def _pack_half_weights(conv: Convolution, kh: int, kw: int, constants: ConstantPool) -> Weights:
+    from delegate.lower.half.weights import pack_dense_half, pack_depthwise_half
+
+    groups = conv.chip.groups
+    if conv.is_depthwise:
+        packed = pack_depthwise_half(conv.weights, groups)
+        return Weights(constants.add(packed), len(packed), len(packed), 1, kh, kw)
+    kernels = _kernels(conv)
+    packed = pack_dense_half(conv.weights, kernels, groups, geometry_of(conv, kh, kw).unit)
+    return Weights(constants.add(packed), len(packed), len(packed) // kernels, kernels, kh, kw)
+
+
 def geometry_of(conv: Convolution, kh: int, kw: int) -> ConvGeometry:
     """What the tiler sees of ``conv``."""
     view, out = conv.input_view, conv.output_view
@@ -377,7 +406,11 @@ def geometry_of(conv: Convolution, kh: int, kw: int) -> ConvGeometry:
         spread=conv.spread_w,
     )
     channels = programmed_channels(conv)
-    kernels = channels if conv.is_depthwise else padded_kernels(out.channels, conv.chip)
+    kernels = channels if conv.is_depthwise else _kernels(conv)
+    if conv.element is Element.FP16 and not conv.is_depthwise:
+        from delegate.lower.half.weights import stored_lanes
+
+        channels = stored_lanes(channels, conv.chip.groups.input_lanes)
     return ConvGeometry(
         rows,
         columns,
@@ -385,6 +418,7 @@ def geometry_of(conv: Convolution, kh: int, kw: int) -> ConvGeometry:
         kernels,
         out.channels,
         conv.is_depthwise,
+        conv.element.bytes,
         images=view.images,
         real_channels=view.channels,
         chip=conv.chip,
@@ -427,10 +461,12 @@ def _plan(conv: Convolution, kh: int, kw: int) -> tuple[Convolution, TilePlan | 
 
 
 def _input_groups(conv: Convolution, geometry: ConvGeometry) -> InputGroups | None:
-    """None of a depthwise or transposed convolution, whose sums are not known in parts."""
+    """None of a depthwise or transposed convolution, and of fp16: their sums are not known in
+    parts.
+    """
     if conv.is_depthwise or max(conv.spread_h, conv.spread_w) > 1:
         return None
-    if not conv.chip.knows("sums_written"):
+    if conv.element is Element.FP16 or not conv.chip.knows("sums_written"):
         return None
     return plan_input_groups(geometry, sum_cost(conv))
 
@@ -448,13 +484,13 @@ def _bands(
         return Share(plan.cost_cycles, plan.moved_bytes)
 
     out = conv.output_view
-    output_bytes = out.images * out.pixels * out.channels
+    output_bytes = out.images * out.pixels * out.channels * conv.element.bytes
     return over_cores(sharing, geometry.rows.output_size, alone, part, share, output_bytes)
 
 
 def _weights_of_part(conv: Convolution, weights: Weights, part: Part) -> Weights:
     """Kernel groups lie one after the other, so a part is a range of bytes."""
-    taps = weights.kh * weights.kw
+    taps = weights.kh * weights.kw * conv.element.bytes
     per_kernel = weights.bytes_per_kernel
     if conv.is_depthwise:
         per_kernel = 2 * taps if conv.chip.forms.depthwise_pairs else taps
@@ -483,8 +519,8 @@ def _operands_of_part(bs: BsStage, bn: BnStage, part: Part) -> tuple[BsStage, Bn
     return bs, bn
 
 
-def _surface_offset(part: Part, surface_stride_bytes: int) -> int:
-    return part.first // CHANNELS_PER_SURFACE * surface_stride_bytes
+def _surface_offset(conv: Convolution, part: Part, surface_stride_bytes: int) -> int:
+    return part.first // conv.element.lanes * surface_stride_bytes
 
 
 def _feature(conv: Convolution, image: int, tile: Tile) -> FeatureInput:
@@ -496,10 +532,10 @@ def _feature(conv: Convolution, image: int, tile: Tile) -> FeatureInput:
     real = view.channels
     if conv.is_depthwise:
         stride = conv.source.surface_stride_bytes
-        source = source.moved(_surface_offset(tile.part, stride))
+        source = source.moved(_surface_offset(conv, tile.part, stride))
         channels, real = tile.part.kernels, tile.part.outputs
     # A surface that only completes a group counts as real: the CNA must fetch it.
-    is_widened = channels > align(real, CHANNELS_PER_SURFACE)
+    is_widened = channels > align(real, conv.element.lanes)
     return FeatureInput(
         source=source,
         height=tile.rows.input_size,
@@ -521,7 +557,8 @@ def _first_output_pixel(conv: Convolution, image: int, tile: Tile) -> int:
 
 
 def _output(conv: Convolution, image: int, tile: Tile) -> OutputCube:
-    surfaces = tile.part.surfaces(_group(conv))
+    lanes = conv.element.lanes
+    surfaces = tile.part.surfaces(_group(conv), lanes)
     stride = conv.target.surface_stride_bytes
     target = conv.target.pixel(_first_output_pixel(conv, image, tile))
     width, line_bytes = tile.columns.output_size, _line_stride_bytes(conv.target, conv.output_view)
@@ -529,17 +566,25 @@ def _output(conv: Convolution, image: int, tile: Tile) -> OutputCube:
         target=target.moved(surfaces.start * stride),
         height=tile.rows.output_size,
         width=width,
-        channels=len(surfaces) * CHANNELS_PER_SURFACE,
-        channels_real=tile.part.outputs,
+        channels=len(surfaces) * lanes,
+        channels_real=_written_channels(conv, tile.part),
         surface_stride_bytes=stride,
-        surfaces_per_group=_group(conv) // CHANNELS_PER_SURFACE,
+        surfaces_per_group=_group(conv) // lanes,
         line_stride_bytes=line_bytes if line_bytes > width * ATOM_BYTES else None,
+        element_bytes=conv.element.bytes,
     )
+
+
+def _written_channels(conv: Convolution, part: Part) -> int:
+    """Channels with a value: of fp16 also the spare lanes of the last surface, see ``_kernels``."""
+    if conv.element is Element.FP16:
+        return align(part.outputs, conv.element.lanes)
+    return part.outputs
 
 
 def _line_stride_bytes(tensor: DeviceTensor, view: View) -> int:
     """From a row of ``view`` to the next. Where rows lie apart, it is the tensor's own."""
-    if tensor.view == view:
+    if tensor.elements == view:
         return tensor.line_stride_bytes
     assert tensor.within is None or tensor.within.line_bytes is None
     return view.width * ATOM_BYTES
@@ -550,7 +595,7 @@ def _operand_of_tile(
 ) -> EwStage:
     assert ew is not None
     operand = other.pixel(_first_output_pixel(conv, image, tile))
-    offset = _surface_offset(tile.part, other.surface_stride_bytes)
+    offset = _surface_offset(conv, tile.part, other.surface_stride_bytes)
     return replace(ew, operand=operand.moved(offset))
 
 

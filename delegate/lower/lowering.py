@@ -118,7 +118,10 @@ def _taken_from(plans: list[Plan]) -> Iterator[Plan]:
 
 
 def _binding(graph: Graph, memory: MemoryPlan, edge: Edge) -> TensorBinding:
-    found = binding_of(graph.tensor(edge.outer), memory.tensors[edge.inner])
+    tensor = memory.tensors[edge.inner]
+    if edge.channels is not None:
+        tensor = tensor.surfaces_from(*edge.channels)
+    found = binding_of(graph.tensor(edge.outer), tensor)
     return replace(found, affine=edge.affine, table=edge.table, spread=edge.spread)
 
 

@@ -102,15 +102,22 @@ class Operation:
     fold: Callable[[Chip, Graph, Operation], tuple[View, Fold] | None] | None = None
 
 
+Channels = tuple[int, int]
+"""The first, which begins a surface, and how many."""
+
+
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """``outer``: the tensor that the host has for the device's ``inner``, see ``TensorBinding``."""
+    """``outer``: the tensor that the host has for the device's ``inner``, see ``TensorBinding``.
+    ``channels``: those of ``inner``; None: all.
+    """
 
     outer: int
     inner: int
     affine: Affine | None = None
     table: bytes = b""
     spread: Spread | None = None
+    channels: Channels | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,10 +141,12 @@ def layer_name(graph: Graph, node: Node) -> str:
     return f"{node.index} {node.op} {graph.tensor(node.outputs[0]).name}"
 
 
-def layer_of(planning: Planning, operation: Operation, tasks: Iterable[Task]) -> Layer:
+def layer_of(
+    planning: Planning, operation: Operation, tasks: Iterable[Task], choice: str = ""
+) -> Layer:
     """The layer that ``operation`` becomes. Raises what making ``tasks`` does."""
     node = operation.node
-    return Layer(layer_name(planning.graph, node), node.op, operation.nodes, tuple(tasks))
+    return Layer(layer_name(planning.graph, node), node.op, operation.nodes, tuple(tasks), choice)
 
 
 def image_by_image(

@@ -26,11 +26,6 @@ class Order:
         """Elements as they are."""
         return Order(((math.prod(shape), 1),))
 
-    @staticmethod
-    def of(axes: Iterable[Axis]) -> Order:
-        """Digits that need not be as few as can be."""
-        return Order(_merged(axes))
-
     def transposed(self, shape: Sequence[int], axes: Sequence[int]) -> Order | None:
         """Of the tensor seen as ``shape``; None where its dimensions are no digits."""
         left = self.axes
@@ -42,14 +37,6 @@ class Order:
             left, inner = found
             dimensions.insert(0, inner)
         return Order(_merged(itertools.chain(*(dimensions[axis] for axis in axes))))
-
-    def back(self, forth: Order) -> Order | None:
-        """The order of an operand's elements, given that of its result's, which ``forth`` makes of
-        them. None as for ``transposed``.
-        """
-        sizes = [size for size, _ in forth.axes]
-        outermost_first = sorted(range(len(sizes)), key=lambda at: -forth.axes[at][1])
-        return self.transposed(sizes, outermost_first)
 
     def strides(self, shape: Sequence[int]) -> tuple[int, ...] | None:
         """From one place of each dimension of ``shape`` to the next; None where they differ."""

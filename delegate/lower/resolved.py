@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
+from delegate.chip.element import Element
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.numerics.pipeline import Int64Array
 from delegate.model.graph import Activation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Convolution:
     """One convolution, resolved. ``weights``: int8 OHWI (dense) or HWC (depthwise), zero point not
-    taken off.
+    taken off. ``element`` FP16: float16 weights and a float32 bias, and all that speaks of
+    quantisation has no meaning; the sums are multiplied by two ``factors``, which are fp16 too.
 
     ``ratios``: real sx * sw_c / sy, one per output channel; ``rounds_once``: the kernel takes them
     as they are, see ``Graph``. ``input_view``/``output_view`` say how the convolution looks at its
@@ -30,9 +32,9 @@ class Convolution:
     name: str
     op: str
     nodes: tuple[int, ...]
-    weights: npt.NDArray[np.int8]
+    weights: npt.NDArray[Any]
     weight_zero_point: int
-    bias: Int64Array
+    bias: npt.NDArray[Any]
     ratios: npt.NDArray[np.float64]
     per_channel: bool
     activation: Activation
@@ -52,3 +54,5 @@ class Convolution:
     rounds_once: bool = False
     spread_h: int = 1
     spread_w: int = 1
+    element: Element = Element.INT8
+    factors: tuple[float, float] = (1.0, 1.0)

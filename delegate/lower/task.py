@@ -8,6 +8,10 @@ buffers.
 Feature maps are NC1HWC2 with C2 = 16 bytes: the element (c, h, w) of an int8 map lies at
 ``(c // 16) * surface_stride_bytes + h * line_stride_bytes + w * 16 + c % 16``.
 uint8 tensors are stored as int8 (value - 128) on the device.
+
+Tasks of ``Element.FP16`` compute in floating point: channels are then elements of two bytes, eight
+to a surface; summands and clamps of BS and BN hold the bits of an fp32, their multipliers those of
+an fp16 (from memory likewise), and nothing is shifted or scaled.
 """
 
 from __future__ import annotations
@@ -57,7 +61,7 @@ class Source(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class FeatureInput:
-    """What the CNA fetches: ``height`` rows of ``width`` pixels of ``channels`` (a multiple of 16).
+    """What the CNA fetches: ``height`` rows of ``width`` pixels of ``channels`` (whole surfaces).
 
     ``source`` is the first row of the tile in surface 0. Rows and columns outside the tile that the
     kernel reaches read ``pad_value`` (int8) in every lane; bottom and right padding follow from the
@@ -115,7 +119,8 @@ class OutputCube:
     ``line_stride_bytes`` None: rows follow each other without a gap.
 
     ``element_bytes`` 4 (dense convolutions only): int32 sums as BS gives them, not saturated to
-    int8; a surface then has 4 channels and a group 8 surfaces.
+    int8; a surface then has 4 channels and a group 8 surfaces. 2: fp16, in groups of half as many
+    channels.
     """
 
     target: Ref
@@ -177,11 +182,11 @@ class BsStage:
 class BnStage:
     """BN: (x * mul + alu) >> shift, round half even, saturate int32, then ReLU, RELUX.
 
-    ``alu_operand`` is in units of the product; None: no addition. ``mul`` REGISTER:
-    ``mul_operand``; MEMORY: int16 per channel, dense, at ``operands``, read by NRDMA (NRDMA_CFG
-    DATA_USE = 4: only the MUL operand). ``shift`` serves sums >= 0, ``shift_negative`` sums < 0
-    (without a multiplier neither acts). Everything off: the block is bypassed (BN_CFG
-    0x53).
+    ``alu_operand`` is in units of the product; None: no addition. ``prelu``: values from 0 on are
+    not multiplied. ``mul`` REGISTER: ``mul_operand``; MEMORY: int16 per channel, dense, at
+    ``operands``, read by NRDMA (NRDMA_CFG DATA_USE = 4: only the MUL operand). ``shift`` serves
+    sums >= 0, ``shift_negative`` sums < 0 (without a multiplier neither acts). Everything off: the
+    block is bypassed (BN_CFG 0x53).
     """
 
     alu_operand: int | None = None
@@ -192,6 +197,7 @@ class BnStage:
     relu: bool = False
     relux_max: int | None = None
     operands: Ref | None = None
+    prelu: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +286,7 @@ class ConvTask:
     spread_h: int = 1
     spread_w: int = 1
     table: TableUse | None = None
+    element: Element = Element.INT8
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +307,7 @@ class ElementwiseTask:
     core: int = 0
     table: TableUse | None = None
     source_line_stride_bytes: int | None = None
+    element: Element = Element.INT8
 
 
 Task = ConvTask | ElementwiseTask
@@ -408,9 +416,10 @@ class TensorBinding:
     with ``fill`` (int8). ``element``: the host's type. Image n lies at
     ``offset + n * image_stride_bytes``. With a ``fold`` (inputs only) height, width and channels
     are the folded ones. ``affine``: the host has float32. ``table`` (inputs only): the device's
-    byte for each of the host's 256; empty: the value is the same. ``spread``: images to channels
-    are those of a box of the tensor; an output has one binding after the other for each of its
-    boxes, which make it whole. None: all of it, in the host's order.
+    byte for each of the host's 256; empty: the value is the same, but for fp32, which is fp16 on
+    the device. ``spread``: images to channels are those of a box of the tensor; an output has one
+    binding after the other for each of its boxes, which make it whole. None: all of it, in the
+    host's order.
     """
 
     tensor: int
@@ -433,9 +442,12 @@ class TensorBinding:
 
     @property
     def laid_out(self) -> Element:
-        """The type whose layout is converted: int8 where the values are converted first."""
-        is_converted = self.affine is not None or bool(self.table)
-        return Element.INT8 if is_converted else self.element
+        """The type whose layout is converted: int8 where the values are converted first, and fp16
+        where the host has fp32.
+        """
+        if self.affine is not None or self.table:
+            return Element.INT8
+        return Element.FP16 if self.element is Element.FP32 else self.element
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ channels. Both observed in programs that run on silicon.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -116,9 +118,14 @@ def pack_depthwise_pairs(weights: Int8Array, zero_point: int, groups: Groups) ->
 
 def pack_bias(bias: Int64Array, channels: int) -> bytes:
     """Dense int32 for BRDMA DATA_USE = 1, zero up to ``channels``."""
-    padded = np.zeros(channels, "<i4")
-    padded[: len(bias)] = bias
-    return padded.tobytes()
+    return padded_operands(bias, channels, "<i4").tobytes()
+
+
+def padded_operands(values: npt.NDArray[Any], channels: int, element: str) -> npt.NDArray[Any]:
+    """One for each channel, zero up to ``channels``."""
+    padded = np.zeros(channels, element)
+    padded[: len(values)] = values
+    return padded
 
 
 def pack_operand_blocks(
@@ -137,14 +144,12 @@ def pack_operand_blocks(
     if ow is not None:
         parts.insert(1, ("ow", "<i2", OPERAND_BLOCK_CHANNELS))
     blocks = np.zeros(channels // OPERAND_BLOCK_CHANNELS, np.dtype(parts))
-    flat_bias = np.zeros(channels, "<i4")
-    flat_bias[: len(bias)] = bias
-    flat_multipliers = np.full(channels, unused_multiplier, "<i2")
-    flat_multipliers[: len(multipliers)] = multipliers
     if ow:
         blocks["ow"] = ow
-    blocks["bias"] = flat_bias.reshape(-1, OPERAND_BLOCK_CHANNELS)
-    blocks["multiplier"] = flat_multipliers.reshape(-1, OPERAND_BLOCK_CHANNELS)
+    blocks["bias"] = padded_operands(bias, channels, "<i4").reshape(-1, OPERAND_BLOCK_CHANNELS)
+    padded = padded_operands(multipliers, channels, "<i2")
+    padded[len(multipliers) :] = unused_multiplier
+    blocks["multiplier"] = padded.reshape(-1, OPERAND_BLOCK_CHANNELS)
     return bytes(blocks.tobytes())
 
 
@@ -160,9 +165,7 @@ def pack_shifts(shift: int, shift_negative: int) -> bytes:
 
 def pack_bn_multipliers(multipliers: Int64Array, channels: int) -> bytes:
     """Dense int16 for NRDMA DATA_USE = 4, zero up to ``channels``."""
-    padded = np.zeros(channels, "<i2")
-    padded[: len(multipliers)] = multipliers
-    return padded.tobytes()
+    return padded_operands(multipliers, channels, "<i2").tobytes()
 
 
 def pack_ew_multipliers(multipliers: Int64Array, channels: int) -> tuple[bytes, int]:
@@ -170,6 +173,4 @@ def pack_ew_multipliers(multipliers: Int64Array, channels: int) -> tuple[bytes, 
     they fit int8, else 2.
     """
     size = 1 if int(multipliers.max()) <= np.iinfo(np.int8).max else 2
-    padded = np.zeros(channels, f"<i{size}")
-    padded[: len(multipliers)] = multipliers
-    return padded.tobytes(), size
+    return padded_operands(multipliers, channels, f"<i{size}").tobytes(), size

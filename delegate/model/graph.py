@@ -197,7 +197,9 @@ class Graph:
     ``rounds_once``: the reference kernel of FULLY_CONNECTED in the runtime that holds the graph
     multiplies accumulators by a double and rounds once (ai-edge-litert from 1.4 on), not twice in
     integers as that of other runtimes and all other kernels do. Which runtime will hold a file
-    nobody knows: False.
+    nobody knows: False. ``half``: the NPU computes its float32 feature maps in fp16; ``folded``:
+    tensors that nodes compute from constants alone, whose ``constant`` has their values, perhaps
+    as float16.
     """
 
     tensors: tuple[Tensor, ...]
@@ -207,6 +209,8 @@ class Graph:
     name: str = ""
     source: str = ""
     rounds_once: bool = False
+    half: bool = False
+    folded: frozenset[int] = frozenset()
     nodes_by_index: Mapping[int, Node] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -1,6 +1,7 @@
 """One tile of a convolution to one segment of 126 registers: CNA, CORE, DPU and DPU_RDMA.
 
-int8 feature maps in NC1HWC2, dense or depthwise, optionally with a fused element-wise operand.
+int8 or fp16 feature maps in NC1HWC2, dense or depthwise, optionally with a fused element-wise
+operand.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from delegate.chip.chip import Cbuf, Chip
-from delegate.chip.element import ATOM_BYTES
+from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.register_model import BurstLength, ConvMode, CvtOrder, Precision
 from delegate.lower.task import ConvTask, FeatureInput, Source
 from delegate.npu.encode_dpu import DpuMode, DpuTask, table_start, write_dpu, write_pointers
@@ -21,8 +22,8 @@ ENABLE_MASK = 0x1D
 INT_MASK = 0x300
 """Interrupts that mean completion: DPU, either register group."""
 
-CHANNEL_GROUP = 16
-"""Channels of one int8 surface."""
+PRECISIONS = {Element.INT8: Precision.INT8, Element.FP16: Precision.FP16}
+"""Element types of tasks, as CNA and CORE name them."""
 
 GROUPED_LINES = 4
 """Rows that are fetched at once, and LINE_STRIDE then covers (observed in vendor programs)."""
@@ -50,6 +51,7 @@ def encode_conv(chip: Chip, layer: str, task: ConvTask) -> Segment:
         bn=task.bn,
         ew=task.ew,
         out_convert=task.out_convert,
+        element=task.element,
         table_start=None if task.table is None else table_start(task.table),
     )
     # The order is that of the vendor's streams, which write four registers ahead of the pointers
@@ -78,9 +80,9 @@ def _problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
     """What no single field can see: BLOCK.REGISTER.FIELD, and what is wrong there."""
     yield from _cbuf_problems(chip.cbuf, task)
     feature, weights, output = task.feature, task.weights, task.output
-    channels, real = feature.channels, feature.channels_real
-    if channels % CHANNEL_GROUP or channels < 1:
-        problem = f"= {channels} is not a multiple of {CHANNEL_GROUP}"
+    channels, real, lanes = feature.channels, feature.channels_real, task.element.lanes
+    if channels % lanes or channels < 1:
+        problem = f"= {channels} is not a multiple of {lanes}"
         yield "CNA.DATA_SIZE1.DATAIN_CHANNEL", problem
     if not 0 < real <= channels:
         yield "CNA.DATA_SIZE1.DATAIN_CHANNEL_REAL", f"= {real} exceeds the limit 1..{channels}"
@@ -93,6 +95,8 @@ def _problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
         yield "CNA.WEIGHT_SIZE2.WEIGHT_KERNELS", problem
     if not -128 <= feature.pad_value <= 127:
         yield "CNA.PAD_CON1.PAD_VALUE", f"= {feature.pad_value} is not an int8"
+    if task.element is Element.FP16 and feature.pad_value:
+        yield "CNA.PAD_CON1.PAD_VALUE", "for fp16 is 0 in every known program"
     if min(task.stride_h, task.stride_w) < 1:
         yield "CNA.CONV_CON3.CONV_Y_STRIDE", "is at least 1"
     if task.bs.alu is not Source.MEMORY:
@@ -101,8 +105,8 @@ def _problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
         )
         yield "DPU.BS_CFG.BS_ALU_SRC", problem
     # The writer works in whole groups; partial ones hang (observed).
-    group = chip.groups.outputs(task.is_depthwise)
-    group_bytes = output.surfaces_per_group * CHANNEL_GROUP
+    group = chip.groups.outputs(task.is_depthwise) // task.element.bytes
+    group_bytes = output.surfaces_per_group * ATOM_BYTES
     if output.channels % group or group_bytes != group * output.element_bytes:
         problem = f"= {output.channels} is not whole groups of {group}"
         yield "DPU.DATA_CUBE_CHANNEL.CHANNEL", problem
@@ -149,6 +153,8 @@ def _write_mode(writer: RegCmdWriter, task: ConvTask, *, again: bool = False) ->
         "CNA.CONV_CON1",
         GROUP_LINE_OFF=is_window(task.feature),
         DECONV=max(task.spread_h, task.spread_w) > 1,
+        PROC_PRECISION=PRECISIONS[task.element],
+        IN_PRECISION=PRECISIONS[task.element],
         CONV_MODE=mode,
     )
 
@@ -205,7 +211,7 @@ def _write_geometry(writer: RegCmdWriter, task: ConvTask) -> None:
 
 
 def _write_input_converter(writer: RegCmdWriter) -> None:
-    """int8 features are not converted: bypass, neutral scales."""
+    """Features are not converted: bypass, neutral scales."""
     writer.write("CNA.CVT_CON0", DATA_SIGN=1, CVT_TYPE=CvtOrder.ADD_FIRST, CVT_BYPASS=1)
     for channel in range(4):
         writer.write(f"CNA.CVT_CON{channel + 1}", **{f"CVT_SCALE{channel}": 1})
@@ -264,7 +270,7 @@ def _write_core(writer: RegCmdWriter, task: ConvTask) -> None:
     # The sum of the inputs goes with int8 results only (measured on silicon by others).
     writer.write(
         "CORE.MISC_CFG",
-        PROC_PRECISION=Precision.INT8,
+        PROC_PRECISION=PRECISIONS[task.element],
         DW_EN=task.is_depthwise,
         QD_EN=output.element_bytes == 1,
     )

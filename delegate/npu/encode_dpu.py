@@ -11,7 +11,7 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from delegate.chip.element import ATOM_BYTES
+from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.register_model import (
     AluAlgorithm,
     BurstLength,
@@ -47,6 +47,7 @@ WIDE_OPERAND_BYTES = 2
 
 _EW_ALGORITHMS = {
     EwOperation.ADD: AluAlgorithm.ADD,
+    EwOperation.SUBTRACT: AluAlgorithm.MINUS,
     EwOperation.MAX: AluAlgorithm.MAX,
     EwOperation.MIN: AluAlgorithm.MIN,
 }
@@ -72,6 +73,9 @@ class DpuMode(enum.Enum):
 
 INT32_BYTES = 4
 
+PRECISIONS = {Element.INT8: DpuPrecision.INT8, Element.FP16: DpuPrecision.FP16}
+"""Element types of tasks, as the DPU and its readers name them."""
+
 
 @dataclass(frozen=True, slots=True)
 class DpuTask:
@@ -89,11 +93,17 @@ class DpuTask:
     main_surface_stride_bytes: int = 0
     main_line_stride_bytes: int | None = None
     table_start: int | None = None
+    element: Element = Element.INT8
 
     @property
     def writes_sums(self) -> bool:
         """int32 as the stages give it, instead of int8."""
         return self.output.element_bytes == INT32_BYTES
+
+    @property
+    def is_half(self) -> bool:
+        """Computed in floating point."""
+        return self.element is Element.FP16
 
 
 def table_start(use: TableUse) -> int:
@@ -122,7 +132,7 @@ def write_dpu(writer: RegCmdWriter, task: DpuTask) -> None:
     _write_write_out(writer, task)
     _write_x(writer, "BN", task.bn)
     _write_ew(writer, task)
-    _write_out_convert(writer, task.out_convert)
+    _write_out_convert(writer, task.out_convert, to_half=task.is_half)
     operand = 0 if task.ew is None or task.ew.operand is not None else task.ew.register_operand
     for index in range(REGISTER_OPERANDS):
         writer.write(f"DPU.EW_OP_VALUE_{index}", **{f"EW_OPERAND_{index}": operand})
@@ -136,6 +146,10 @@ def _problems(task: DpuTask) -> Iterator[tuple[str, str]]:
     """Combinations that no known program has: BLOCK.REGISTER.FIELD, and what is wrong there."""
     bs, bn, ew, output = task.bs, task.bn, task.ew, task.output
     is_flying = task.mode is DpuMode.FLYING
+    if task.is_half:
+        yield from _half_problems(task)
+    elif bn.prelu:
+        yield "DPU.BN_CFG.BN_MUL_PRELU", "is known with fp16 only"
     least = 0 if is_flying else 1
     if not least <= output.channels_real <= output.channels:
         limits = f"{least}..{output.channels}"
@@ -144,7 +158,7 @@ def _problems(task: DpuTask) -> Iterator[tuple[str, str]]:
             f"= {output.channels_real} exceeds the limit {limits}",
         )
     precision = "DPU.DATA_FORMAT.OUT_PRECISION"
-    if output.element_bytes not in (1, INT32_BYTES):
+    if output.element_bytes not in ((2,) if task.is_half else (1, INT32_BYTES)):
         yield precision, f"for elements of {output.element_bytes} bytes is used by no known program"
     if task.writes_sums and (task.mode is not DpuMode.DENSE or bs.ow is not Source.OFF):
         yield precision, "= int32 is known of dense convolutions without the sum of inputs only"
@@ -177,7 +191,7 @@ def _problems(task: DpuTask) -> Iterator[tuple[str, str]]:
         return
     if ew.truncate and ew.operation is not EwOperation.MULTIPLY:
         yield "DPU.EW_CVT_SCALE_VALUE.EW_TRUNCATE", "needs a multiplication"
-    if ew.operand_bytes != 1 and not ew.per_channel:
+    if ew.operand_bytes != 1 and not (ew.per_channel or task.is_half):
         problem = f"for {ew.operand_bytes} bytes per pixel is not used by any known program"
         yield "DPU.EW_CFG.EDATA_SIZE", problem
     if ew.line_stride_bytes is not None and not (is_flying and per_pixel):
@@ -185,6 +199,24 @@ def _problems(task: DpuTask) -> Iterator[tuple[str, str]]:
         yield "DPU_RDMA.RDMA_DATA_CUBE_HEIGHT.EW_LINE_NOTCH_ADDR", problem
     if ew.operand is not None and ew.register_operand:
         yield "DPU.EW_CFG.EW_OP_SRC", "is memory or register, not both"
+
+
+def _half_problems(task: DpuTask) -> Iterator[tuple[str, str]]:
+    """What has no meaning in floating point."""
+    bs, bn, ew, out = task.bs, task.bn, task.ew, task.out_convert
+    if any((bs.shift, bs.shift_negative, bn.shift, bn.shift_negative, out.shift)):
+        yield "DPU.OUT_CVT_SHIFT.OUT_CVT_SHIFT", "and all other shifts of fp16 are 0"
+    if (out.scale, out.offset, out.ties_away) != (1, 0, False):
+        yield "DPU.OUT_CVT_SCALE.OUT_CVT_SCALE", "of fp16 is 1, without offset"
+    if bs.ow is not Source.OFF or task.table_start is not None:
+        yield "DPU.BS_OW_CFG.OD_BYPASS", "= 0, and tables, are not used with fp16"
+    if bn.prelu and (bn.mul is Source.OFF or bn.alu_operand is not None):
+        yield "DPU.BN_CFG.BN_MUL_PRELU", "needs a multiplier and no summand"
+    if ew is None:
+        return
+    converted = ew.offset or ew.shift or ew.truncate or ew.scale != 1
+    if ew.operand is None or ew.operand_bytes != WIDE_OPERAND_BYTES or converted:
+        yield "DPU.EW_CFG.EDATA_SIZE", "= 16 bits from memory, unconverted, is known of fp16"
 
 
 def _write_cube(writer: RegCmdWriter, task: DpuTask) -> None:
@@ -199,7 +231,9 @@ def _write_cube(writer: RegCmdWriter, task: DpuTask) -> None:
     # The shift of negative values is a field of its own, and here.
     writer.write(
         "DPU.DATA_FORMAT",
-        OUT_PRECISION=DpuPrecision.INT32 if task.writes_sums else DpuPrecision.INT8,
+        OUT_PRECISION=DpuPrecision.INT32 if task.writes_sums else PRECISIONS[task.element],
+        IN_PRECISION=PRECISIONS[task.element],
+        PROC_PRECISION=PRECISIONS[task.element],
         EW_TRUNCATE_NEG=task.ew.truncate if task.ew else 0,
         BN_MUL_SHIFT_VALUE_NEG=task.bn.shift_negative,
         BS_MUL_SHIFT_VALUE_NEG=task.bs.shift_negative,
@@ -224,9 +258,9 @@ def _write_x(writer: RegCmdWriter, name: str, stage: BsStage | BnStage) -> None:
     """BS or BN: registers at other places, fields with other prefixes."""
     if isinstance(stage, BsStage):
         alu = None if stage.alu is Source.OFF else stage.alu_operand
-        alu_source = _source(stage.alu)
+        alu_source, prelu = _source(stage.alu), False
     else:
-        alu, alu_source = stage.alu_operand, OperandSource.REGISTER
+        alu, alu_source, prelu = stage.alu_operand, OperandSource.REGISTER, stage.prelu
     has_mul = stage.mul is not Source.OFF
 
     def write(register: str, **fields: int) -> None:
@@ -239,6 +273,7 @@ def _write_x(writer: RegCmdWriter, name: str, stage: BsStage | BnStage) -> None:
         ALU_SRC=alu_source,
         RELUX_EN=stage.relux_max is not None,
         RELU_BYPASS=not stage.relu,
+        MUL_PRELU=prelu,
         MUL_BYPASS=not has_mul,
         ALU_BYPASS=alu is None,
         BYPASS=not (alu is not None or has_mul or stage.relu),
@@ -263,7 +298,7 @@ def _write_write_out(writer: RegCmdWriter, task: DpuTask) -> None:
         SIZE_E_2=size_e,
         SIZE_E_1=size_e,
         SIZE_E_0=size_e,
-        OD_BYPASS=task.mode is DpuMode.FLYING or task.writes_sums,
+        OD_BYPASS=task.mode is DpuMode.FLYING or task.writes_sums or task.is_half,
         OW_SRC=_source(bs.ow),
     )
     ow = bs.ow_operand if bs.ow is Source.REGISTER else 0
@@ -299,14 +334,14 @@ def _write_ew(writer: RegCmdWriter, task: DpuTask) -> None:
         multiplies = ew.operation is EwOperation.MULTIPLY
         writer.write(
             "DPU.EW_CFG",
-            EW_CVT_TYPE=0 if compares else CvtOrder.ADD_FIRST,
+            EW_CVT_TYPE=0 if compares or task.is_half else CvtOrder.ADD_FIRST,
             EW_CVT_ROUND=CvtRounding.HALF_EVEN,
             EW_DATA_MODE=data_mode(ew),
             EDATA_SIZE=element_size(ew),
             EW_ALU_ALGO=0 if multiplies else _EW_ALGORITHMS[ew.operation],
             EW_RELUX_EN=ew.relux_max is not None,
             EW_RELU_BYPASS=not ew.relu,
-            EW_OP_CVT_BYPASS=compares,
+            EW_OP_CVT_BYPASS=compares or (task.is_half and multiplies),
             EW_LUT_BYPASS=not looks_up,
             EW_OP_SRC=OperandSource.MEMORY,
             EW_OP_TYPE=OperandType.MUL if multiplies else OperandType.ALU,
@@ -343,12 +378,12 @@ def _write_tables(writer: RegCmdWriter, start: int | None) -> None:
         writer.write(f"DPU.LUT_{name}")
 
 
-def _write_out_convert(writer: RegCmdWriter, out: OutConvert) -> None:
+def _write_out_convert(writer: RegCmdWriter, out: OutConvert, *, to_half: bool) -> None:
     if not 0 <= out.shift <= OUT_CVT_SHIFT_MAX:
         problem = f"= {out.shift} exceeds the limit 0..{OUT_CVT_SHIFT_MAX}"
         raise writer.fail("DPU.OUT_CVT_SHIFT.OUT_CVT_SHIFT", problem)
     writer.write("DPU.OUT_CVT_OFFSET", OUT_CVT_OFFSET=out.offset)
-    writer.write("DPU.OUT_CVT_SCALE", OUT_CVT_SCALE=out.scale)
+    writer.write("DPU.OUT_CVT_SCALE", FP32TOFP16_EN=to_half, OUT_CVT_SCALE=out.scale)
     rounding = CvtRounding.HALF_AWAY if out.ties_away else CvtRounding.HALF_EVEN
     writer.write("DPU.OUT_CVT_SHIFT", CVT_ROUND=rounding, OUT_CVT_SHIFT=out.shift)
 

@@ -13,9 +13,6 @@ ENABLE_MASK = 0x18
 INT_MASK = 0x300
 """Interrupts that mean completion: DPU, either register group."""
 
-CHANNEL_GROUP = 16
-"""Channels of one int8 surface, which the DPU writes at a time."""
-
 
 def encode_elementwise(layer: str, task: ElementwiseTask) -> Segment:
     """The segment of ``task``. Raises EncodingError."""
@@ -36,11 +33,12 @@ def write_elementwise(writer: RegCmdWriter, task: ElementwiseTask) -> None:
         main=task.source,
         main_surface_stride_bytes=task.source_surface_stride_bytes,
         main_line_stride_bytes=task.source_line_stride_bytes,
+        element=task.element,
         table_start=None if task.table is None else table_start(task.table),
     )
-    channels, group = task.output.channels, CHANNEL_GROUP * task.output.surfaces_per_group
-    if channels % CHANNEL_GROUP or group != CHANNEL_GROUP:
-        problem = f"= {channels} is not whole groups of {CHANNEL_GROUP}"
+    channels, lanes = task.output.channels, task.element.lanes  # written at a time
+    if channels % lanes or task.output.surfaces_per_group != 1:
+        problem = f"= {channels} is not whole groups of {lanes}"
         raise writer.fail("DPU.DATA_CUBE_CHANNEL.CHANNEL", problem)
     write_pointers(writer, is_cleared=dpu.table_start is not None)
     write_dpu(writer, dpu)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from delegate.chip.element import ATOM_BYTES
 from delegate.chip.register_model import BurstLength, CombinedRead, OperandData
 from delegate.lower.task import BsStage, OutputCube, Ref, Source
-from delegate.npu.encode_dpu import DpuMode, DpuTask, data_mode, element_size
+from delegate.npu.encode_dpu import PRECISIONS, DpuMode, DpuTask, data_mode, element_size
 from delegate.npu.regcmd import RegCmdWriter
 
 ARBITER_WEIGHT = 1
@@ -66,9 +66,12 @@ def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
     is_combined = operand is not None and per_pixel and not is_flying
     writer.write(
         "DPU_RDMA.RDMA_FEATURE_MODE_CFG",
+        IN_PRECISION=PRECISIONS[task.element],
         BURST_LEN=BurstLength.BURST_16,
+        PROC_PRECISION=PRECISIONS[task.element],
         COMB_USE=CombinedRead.ENABLE | CombinedRead.TO_ERDMA if is_combined else 0,
         MRDMA_DISABLE=not (is_flying or is_combined),
+        MRDMA_FP16TOFP32_EN=task.is_half and is_flying,
         CONV_MODE=task.mode.conv_mode,
         FLYING_MODE=is_flying,
     )

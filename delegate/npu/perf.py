@@ -52,9 +52,9 @@ def _npu_cycles(chip: Chip, task: ConvTask) -> int:
     pixels = task.output.height * task.output.width
     taps = task.weights.kh * task.weights.kw
     if task.is_depthwise:
-        return depthwise_cycles(chip, pixels, task.output.channels_real, taps)
+        return depthwise_cycles(chip, pixels, task.output.channels_real, taps, task.element.bytes)
     inputs = task.feature.channels_real
-    return dense_cycles(chip, pixels, task.output.channels_real, inputs, taps)
+    return dense_cycles(chip, pixels, task.output.channels_real, inputs, taps, task.element.bytes)
 
 
 def _cube_bytes(task: Task) -> int:
@@ -72,7 +72,7 @@ def _bytes_moved(task: Task | TableLoad) -> int:
     moved = _cube_bytes(task)
     if isinstance(task, ConvTask):
         feature = task.feature
-        moved += feature.height * feature.width * feature.channels
+        moved += feature.height * feature.width * feature.channels * task.element.bytes
         if not task.cbuf.weight_reuse:
             moved += task.weights.total_bytes
     else:

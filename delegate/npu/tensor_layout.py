@@ -1,7 +1,7 @@
 """Tensors of a program's edge between TFLite's dense order and the device's NC1HWC2 bytes.
 
 The reference for dumps and tests, in NumPy; devices convert with native code. uint8 tensors are
-int8 (value - 128) on the device.
+int8 (value - 128) on the device, float32 ones fp16 where no quantisation stands between.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from delegate.chip.element import Element
 from delegate.errors import UsageError
 from delegate.lower.task import Affine, Fold, TensorBinding
 
 ATOM_BYTES = 16
 
-Int8 = npt.NDArray[np.int8]
+Values = npt.NDArray[Any]
+"""int8, or float16."""
 
 
-def device_values(binding: TensorBinding, values: npt.NDArray[np.generic]) -> Int8:
-    """``values`` (the binding's shape and type) as int8 images [n, h, w, c], folded if the binding
-    is.
+def device_values(binding: TensorBinding, values: npt.NDArray[np.generic]) -> Values:
+    """``values`` (the binding's shape and type) as images [n, h, w, c] of what the device holds,
+    folded if the binding is.
 
     Raises UsageError on another shape or type.
     """
@@ -36,7 +38,7 @@ def device_values(binding: TensorBinding, values: npt.NDArray[np.generic]) -> In
     if binding.fold is not None:
         return _folded(binding, binding.fold, signed)
     if binding.spread is not None:
-        boxed: Int8 = signed.reshape(-1)[host_numbers(binding)]
+        boxed: Values = signed.reshape(-1)[host_numbers(binding)]
         return boxed
     return signed.reshape(binding.images, binding.height, binding.width, binding.channels)
 
@@ -54,17 +56,26 @@ def host_numbers(binding: TensorBinding) -> npt.NDArray[np.int64]:
     return numbers
 
 
-def _signed(binding: TensorBinding, values: npt.NDArray[Any]) -> Int8:
+def _signed(binding: TensorBinding, values: npt.NDArray[Any]) -> Values:
     """The device's value of each element."""
     if binding.affine is not None:
         return _quantized(binding.affine, values)
     if binding.table:
-        found: Int8 = np.frombuffer(binding.table, np.int8)[values.view(np.uint8)]
+        found: Values = np.frombuffer(binding.table, np.int8)[values.view(np.uint8)]
         return found
+    if binding.laid_out is Element.FP16:
+        return _halves(values)
     return (values.astype(np.int16) - binding.element.offset).astype(np.int8)
 
 
-def _quantized(affine: Affine, values: npt.NDArray[np.float32]) -> Int8:
+def _halves(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
+    """To nearest even; finite numbers beyond fp16's range become its ends."""
+    most = np.finfo(np.float16).max
+    limited = np.where(np.isfinite(values), np.clip(values, -most, most), values)
+    return np.asarray(limited, np.float16)
+
+
+def _quantized(affine: Affine, values: npt.NDArray[np.float32]) -> Values:
     """float32 throughout, halves away from zero; what has no int32 becomes what the processor
     makes of it, and the sum with the zero point wraps.
     """
@@ -79,7 +90,7 @@ def _quantized(affine: Affine, values: npt.NDArray[np.float32]) -> Int8:
     return (limited - affine.element.offset).astype(np.int8)
 
 
-def _folded(binding: TensorBinding, fold: Fold, values: Int8) -> Int8:
+def _folded(binding: TensorBinding, fold: Fold, values: Values) -> Values:
     images = values.reshape(binding.images, fold.height, fold.width, fold.channels)
     lanes = np.full(
         (
@@ -104,35 +115,37 @@ def _folded(binding: TensorBinding, fold: Fold, values: Int8) -> Int8:
     return lanes.reshape(binding.images, binding.height, binding.width, fold.lanes)
 
 
-def store(binding: TensorBinding, images: Int8, memory: npt.NDArray[np.uint8]) -> None:
-    """Writes int8 ``images`` [n, h, w, c] to the bytes of the binding's buffer, lanes filled."""
+def store(binding: TensorBinding, images: Values, memory: npt.NDArray[np.uint8]) -> None:
+    """Writes ``images`` [n, h, w, c] to the bytes of the binding's buffer, lanes filled."""
+    size = binding.laid_out.lanes
     lanes = np.full(
-        (binding.images, binding.height, binding.width, binding.surfaces * ATOM_BYTES),
+        (binding.images, binding.height, binding.width, binding.surfaces * size),
         binding.fill,
-        dtype=np.int8,
+        dtype=images.dtype,
     )
     lanes[..., : binding.channels] = images
     rows = binding.height * binding.width * ATOM_BYTES
     for n in range(binding.images):
         for surface in range(binding.surfaces):
             start = _start(binding, n, surface)
-            atom = lanes[n, :, :, surface * ATOM_BYTES : (surface + 1) * ATOM_BYTES]
+            atom = lanes[n, :, :, surface * size : (surface + 1) * size]
             memory[start : start + rows] = np.ascontiguousarray(atom).view(np.uint8).reshape(-1)
 
 
-def load(binding: TensorBinding, memory: npt.NDArray[np.uint8]) -> Int8:
-    """Reads int8 images [n, h, w, c] from the bytes of the binding's buffer."""
-    lanes = np.empty(
-        (binding.images, binding.height, binding.width, binding.surfaces * ATOM_BYTES),
-        dtype=np.int8,
+def load(binding: TensorBinding, memory: npt.NDArray[np.uint8]) -> Values:
+    """Reads images [n, h, w, c] from the bytes of the binding's buffer, float16 or int8."""
+    size = binding.laid_out.lanes
+    dtype = np.float16 if binding.laid_out is Element.FP16 else np.int8
+    lanes: Values = np.empty(
+        (binding.images, binding.height, binding.width, binding.surfaces * size), dtype=dtype
     )
     rows = binding.height * binding.width * ATOM_BYTES
     for n in range(binding.images):
         for surface in range(binding.surfaces):
             start = _start(binding, n, surface)
-            atom = memory[start : start + rows].view(np.int8)
-            lanes[n, :, :, surface * ATOM_BYTES : (surface + 1) * ATOM_BYTES] = atom.reshape(
-                binding.height, binding.width, ATOM_BYTES
+            atom = memory[start : start + rows].view(dtype)
+            lanes[n, :, :, surface * size : (surface + 1) * size] = atom.reshape(
+                binding.height, binding.width, size
             )
     return np.ascontiguousarray(lanes[..., : binding.channels])
 

@@ -10,6 +10,7 @@ import pkgutil
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from delegate.model.graph import Graph, Node
 from delegate.model.tflite_operators import BUILTIN_OPERATORS
 from delegate.ops.operator import Operator
 
@@ -25,3 +26,8 @@ def _records() -> dict[str, Operator]:
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(_records())
 """By name, in the order of the schema's numbers."""
+
+
+def record_of(graph: Graph, node: Node) -> Operator:
+    """What counts for a node whose operator the NPU takes, see ``Operator.of``."""
+    return OPERATORS[node.op].of(graph, node)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Activation, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
@@ -32,6 +34,14 @@ def add(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     return activated(graph, node, total, options.activation)
 
 
+@functools.cache
+def half() -> Operator:
+    """Of two maps, in fp16."""
+    from delegate.ops.shared.half_maps import pair_record
+
+    return pair_record(OPERATOR, EwOperation.ADD)
+
+
 OPERATOR = Operator(
     name="ADD",
     options=AddOptions,
@@ -39,4 +49,5 @@ OPERATOR = Operator(
     function=add,
     inputs=(Role.OPERAND, Role.OPERAND),
     rules=RULES,
+    half=half,
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 from delegate.errors import LoweringError
 from delegate.lower.numerics.averages import AverageTarget, average
 from delegate.lower.numerics.pipeline import Pipeline
 from delegate.lower.numerics.tflite import activation_range
-from delegate.lower.operation import Operation, Planning
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.rules import AVERAGE_IS_EQUAL
 from delegate.lower.window_sums import WindowSums, counts
 from delegate.model.graph import Node
@@ -42,6 +44,28 @@ def plan(planning: Planning, operation: Operation) -> WindowSumsPlan:
     return WindowSumsPlan(planning, operation, sums)
 
 
+@constraint()
+def unpadded(facts: GraphFacts, node: Node) -> str | None:
+    """A window whose mean is taken in fp16 must lie within the image everywhere."""
+    windows = pooling.pooling_of(facts.graph, node)
+    added = windows.rows.padding, windows.columns.padding
+    return f"{added[0]} rows and {added[1]} columns are added" if any(added) else None
+
+
+@functools.cache
+def half() -> Operator:
+    """Means in fp16."""
+    from delegate.ops.shared import half, half_means
+
+    def plan(planning: Planning, operation: Operation) -> Plan:
+        windows = pooling.pooling_of(planning.graph, operation.node)
+        activation = pooling.pool_options(operation.node).activation
+        return half_means.plan_mean(planning, operation, windows, activation)
+
+    rules = (*half.FIRST, *pooling.GEOMETRY, summed_window_in_range, unpadded)
+    return half.half_record(OPERATOR, plan, rules)
+
+
 OPERATOR = Operator(
     name="AVERAGE_POOL_2D",
     options=pooling.PoolOptions,
@@ -49,4 +73,5 @@ OPERATOR = Operator(
     plan=plan,
     shapes=pooling.shapes,
     rules=(*pooling.RULES, summed_window_in_range),
+    half=half,
 )

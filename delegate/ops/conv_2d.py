@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
 
@@ -90,6 +91,31 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return convolution.plan_convolution(planning, operation, options, wide)
 
 
+@functools.cache
+def half() -> Operator:
+    """Dense and grouped convolution in fp16."""
+    from delegate.ops.shared import half
+
+    def plan(planning: Planning, operation: Operation) -> Plan:
+        graph, node = planning.graph, operation.node
+        weights = half.float_filters(graph, node, graph.tensor(node.inputs[1]).shape)
+        channels = planning.tensor(operation.operands[0]).elements.channels
+        wide = widen_groups(weights, channels, 0)
+        options = node.known_options(ConvOptions)
+        return half.plan_half_convolution(planning, operation, options, wide)
+
+    rules = (
+        *half.FIRST,
+        convolution.convolution_rank,
+        half.float_weights,
+        half.float_bias,
+        filter_covers_input_channels,
+        filter_gives_output_channels,
+        *convolution.GEOMETRY,
+    )
+    return half.half_record(OPERATOR, plan, rules)
+
+
 OPERATOR = Operator(
     name="CONV_2D",
     options=ConvOptions,
@@ -101,6 +127,7 @@ OPERATOR = Operator(
     fold=fold,
     pads_input=True,
     needs=("convolution",),
+    half=half,
     rules=(
         *common.FIRST,
         convolution.convolution_rank,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
 
@@ -72,6 +73,34 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     )
 
 
+@functools.cache
+def half() -> Operator:
+    """The same in fp16."""
+    from delegate.ops.shared import half
+
+    def plan(planning: Planning, operation: Operation) -> Plan:
+        graph, node = planning.graph, operation.node
+        weights = half.float_filters(graph, node, graph.tensor(node.inputs[1]).shape[1:])
+        inputs = planning.tensor(operation.operands[0]).elements.channels
+        is_depthwise = weights.shape[2] == inputs
+        if not is_depthwise:
+            weights = widen_multiplier(weights, inputs, 0)
+        options = node.known_options(DepthwiseOptions)
+        return half.plan_half_convolution(
+            planning, operation, options, weights, is_depthwise=is_depthwise
+        )
+
+    rules = (
+        *half.FIRST,
+        convolution.convolution_rank,
+        half.float_weights,
+        half.float_bias,
+        depth_multiplier_follows,
+        *convolution.GEOMETRY,
+    )
+    return half.half_record(OPERATOR, plan, rules)
+
+
 OPERATOR = Operator(
     name="DEPTHWISE_CONV_2D",
     options=DepthwiseOptions,
@@ -83,6 +112,7 @@ OPERATOR = Operator(
     plan=plan,
     pads_input=True,
     needs=("convolution", "depthwise_convolution"),
+    half=half,
     rules=(
         *common.FIRST,
         convolution.convolution_rank,

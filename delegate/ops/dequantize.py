@@ -1,8 +1,13 @@
-"""DEQUANTIZE from an 8-bit type to float32: a part of the host's conversion of a result."""
+"""DEQUANTIZE from an 8-bit type to float32: a part of the host's conversion of a result. Of float16
+constants, the weights of float models: a constant, see ``Graph.folded``.
+"""
 
 from __future__ import annotations
 
-from delegate.model.graph import Graph, Node
+import numpy as np
+import numpy.typing as npt
+
+from delegate.model.graph import DType, Graph, Node
 from delegate.ops.operator import HostValues, Lowering, Operator, Role, Shape, Side
 from delegate.ops.shared import common
 from delegate.ops.shared.functions import rank_in_range, same_shapes
@@ -19,12 +24,19 @@ def _shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
     return (graph.tensor(node.inputs[0]).shape,)
 
 
+def _folds(graph: Graph, node: Node) -> npt.NDArray[np.generic] | None:
+    source = graph.tensor(node.inputs[0])
+    is_half = source.dtype is DType.FLOAT16 and not source.is_sparse
+    return source.constant if is_half and node.inputs[0] not in graph.inputs else None
+
+
 OPERATOR = Operator(
     name="DEQUANTIZE",
     inputs=(Role.FEATURE,),
     lowering=Lowering.HOST,
     host_values=_host_values,
     shapes=_shapes,
+    folds=_folds,
     rules=(
         common.tensors_as_defined,
         common.nodes_in_order,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -91,42 +92,75 @@ def macs(graph: Graph, node: Node) -> int:
     return math.prod(graph.tensor(node.outputs[0]).shape) * columns
 
 
-def plan(planning: Planning, operation: Operation) -> Plan:
-    """A convolution that reads its input's pixels in place.
+def _kernel(planning: Planning, operation: Operation) -> tuple[tuple[int, int], View]:
+    """The kernel and the result of a convolution that reads its input's pixels in place.
 
     TFLite flattens the input to [rows, K]. If K is the channel count, every pixel is a row and the
     kernel is 1 x 1; if K is a whole image (height * width * channels), every image is a row and the
     kernel covers it, since OHWI weights are then in TFLite's own order. Anything else would need
     the input laid out anew and is refused.
     """
-    graph, node = planning.graph, operation.node
-    options = node.known_options(FullyConnectedOptions)
-    outputs, columns = graph.tensor(node.inputs[1]).shape
-    view = planning.tensor(operation.operands[0]).view
+    node = operation.node
+    outputs, columns = planning.graph.tensor(node.inputs[1]).shape
+    view = planning.tensor(operation.operands[0]).elements
     if columns == view.channels:
-        kernel = (1, 1)
-        output_view = View(view.images, view.height, view.width, outputs)
-    elif columns == view.pixels * view.channels:
-        kernel = (view.height, view.width)
-        output_view = View(view.images, 1, 1, outputs)
-    else:
-        raise LoweringError(
-            node.index,
-            ROWS_MATCH_PIXELS,
-            f"they have {columns} columns, the input has "
-            f"{view.height} x {view.width} x {view.channels}",
-        )
-    weights = device_weights(graph, node, outputs, (outputs, *kernel, view.channels))
-    unit = ConvolutionOptions(Padding.VALID, 1, 1, 1, 1, options.activation)
+        return (1, 1), View(view.images, view.height, view.width, outputs)
+    if columns == view.pixels * view.channels:
+        return (view.height, view.width), View(view.images, 1, 1, outputs)
+    raise LoweringError(
+        node.index,
+        ROWS_MATCH_PIXELS,
+        f"they have {columns} columns, the input has "
+        f"{view.height} x {view.width} x {view.channels}",
+    )
+
+
+def _as_convolution(node: Node) -> ConvolutionOptions:
+    options = node.known_options(FullyConnectedOptions)
+    return ConvolutionOptions(Padding.VALID, 1, 1, 1, 1, options.activation)
+
+
+def plan(planning: Planning, operation: Operation) -> Plan:
+    """See ``_kernel``. Raises LoweringError."""
+    graph, node = planning.graph, operation.node
+    kernel, output_view = _kernel(planning, operation)
+    outputs = output_view.channels
+    weights = device_weights(graph, node, outputs, (outputs, *kernel, -1))
     return plan_convolution(
         planning,
         operation,
-        unit,
+        _as_convolution(node),
         weights,
         output_view=output_view,
         scales_in_float32=not graph.rounds_once,
         rounds_once=graph.rounds_once,
     )
+
+
+@functools.cache
+def half() -> Operator:
+    """The same in fp16: a matrix product."""
+    from delegate.ops.shared import half
+
+    def plan(planning: Planning, operation: Operation) -> Plan:
+        node = operation.node
+        kernel, output_view = _kernel(planning, operation)
+        shape = (output_view.channels, *kernel, -1)
+        weights = half.float_filters(planning.graph, node, shape)
+        return half.plan_half_convolution(
+            planning, operation, _as_convolution(node), weights, output_view=output_view
+        )
+
+    rules = (
+        *half.FIRST,
+        weights_not_shuffled,
+        weights_rank,
+        feature_rank,
+        half.float_weights,
+        half.float_bias,
+        rows_divide_input,
+    )
+    return half.half_record(OPERATOR, plan, rules)
 
 
 OPERATOR = Operator(
@@ -139,6 +173,7 @@ OPERATOR = Operator(
     plan=plan,
     follows_runtime=True,
     needs=("convolution",),
+    half=half,
     rules=(
         *common.FIRST,
         weights_not_shuffled,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from delegate.model.graph import Node
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
+from delegate.ops.shared import float32
 from delegate.ops.shared.common import TYPE_RANGES
 from delegate.ops.shared.functions import RULES, float_function
 
@@ -34,7 +33,7 @@ def logistic(value: float) -> float:
     """1 / (1 + exp(-value)) in float32."""
     if value < _LEAST_EXPONENT:
         return 0.0
-    return float(np.float32(1) / (np.float32(1) + np.float32(math.exp(-value))))
+    return float(np.float32(1) / (np.float32(1) + np.float32(float32.exp(-value))))
 
 
 OPERATOR = Operator(

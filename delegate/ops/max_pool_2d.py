@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+
 from delegate.lower.max_pool import MaxPool
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.operation import Operation, Planning
 from delegate.lower.tiling.pooling import PooledAxis
 from delegate.model.graph import Graph, Node
-from delegate.ops.operator import Operator, Role
+from delegate.ops.operator import GraphFacts, Operator, Role, constraint
+from delegate.ops.shared.common import no_activation
 from delegate.ops.shared.max_pool import MaxPoolPlan
-from delegate.ops.shared.pooling import RULES, PoolOptions, pool_options, pooling_of, shapes
+from delegate.ops.shared.pooling import (
+    GEOMETRY,
+    RULES,
+    PoolOptions,
+    pool_options,
+    pooling_of,
+    shapes,
+)
 
 
 def plan(planning: Planning, operation: Operation) -> MaxPoolPlan:
@@ -49,6 +59,31 @@ def _gap(side: PooledAxis, before: PooledAxis) -> int:
     return max(gap for gap in range(1, most + 1) if (side.kernel - 1) % gap == 0)
 
 
+@constraint()
+def pairs_of_pixels(facts: GraphFacts, node: Node) -> str | None:
+    """Maxima in fp16 must be of 2 x 2 pixels, with strides of 2, without padding, of an even
+    width.
+    """
+    windows = pooling_of(facts.graph, node)
+    sides = windows.rows, windows.columns
+    is_pair = all((s.kernel, s.padding) == (2, 0) and s.stride in (2, 1) for s in sides)
+    options = pool_options(node)
+    strides = options.stride_h, options.stride_w
+    if is_pair and strides == (2, 2) and windows.columns.size % 2 == 0:
+        return None
+    return f"{sides[0].kernel} x {sides[1].kernel}, strides {strides}, of {sides[1].size} columns"
+
+
+@functools.cache
+def half() -> Operator:
+    """Of pairs of rows and columns, in fp16."""
+    from delegate.lower.half.max_pool import HalfMaxPoolPlan
+    from delegate.ops.shared import half
+
+    rules = (*half.FIRST, *GEOMETRY, pairs_of_pixels, no_activation)
+    return half.half_record(OPERATOR, HalfMaxPoolPlan, rules)
+
+
 OPERATOR = Operator(
     name="MAX_POOL_2D",
     options=PoolOptions,
@@ -56,4 +91,5 @@ OPERATOR = Operator(
     plan=plan,
     shapes=shapes,
     rules=RULES,
+    half=half,
 )

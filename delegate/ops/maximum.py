@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,10 +22,19 @@ def larger(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     return np.maximum(*operands)
 
 
+@functools.cache
+def half() -> Operator:
+    """Of two maps, in fp16."""
+    from delegate.ops.shared.half_maps import pair_record
+
+    return pair_record(OPERATOR, EwOperation.MAX)
+
+
 OPERATOR = Operator(
     name="MAXIMUM",
     inputs=(Role.OPERAND, Role.OPERAND),
     plan=plan,
     function=larger,
     rules=RULES,
+    half=half,
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+
 from delegate.lower.numerics.means import mean_target, requantize_mean
-from delegate.lower.operation import Operation, Planning
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.window_sums import WindowSums
-from delegate.model.graph import Node
+from delegate.model.graph import Activation, Node
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import reductions
 from delegate.ops.shared.convolution import most_kernel
@@ -33,6 +35,19 @@ def plan(planning: Planning, operation: Operation) -> WindowSumsPlan:
     return WindowSumsPlan(planning, operation, sums)
 
 
+@functools.cache
+def half() -> Operator:
+    """The same in fp16."""
+    from delegate.ops.shared import half, half_means
+
+    def plan(planning: Planning, operation: Operation) -> Plan:
+        windows = reductions.pooled_image(planning.tensor(operation.operands[0]).elements)
+        return half_means.plan_mean(planning, operation, windows, Activation.NONE)
+
+    rules = (*half.FIRST, *reductions.GEOMETRY, reduced_sides_in_range)
+    return half.half_record(OPERATOR, plan, rules)
+
+
 OPERATOR = Operator(
     name="MEAN",
     options=reductions.ReducerOptions,
@@ -40,4 +55,5 @@ OPERATOR = Operator(
     plan=plan,
     shapes=reductions.shapes,
     rules=(*reductions.RULES, reduced_sides_in_range),
+    half=half,
 )

@@ -4,12 +4,13 @@ is a table.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.multiplication import requantize_product
-from delegate.lower.numerics.pipeline import Pipeline
+from delegate.lower.numerics.pipeline import EwOperation, Pipeline
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Activation, Graph, Node
@@ -62,6 +63,14 @@ def product(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     )
 
 
+@functools.cache
+def half() -> Operator:
+    """Of two maps, in fp16."""
+    from delegate.ops.shared.half_maps import pair_record
+
+    return pair_record(OPERATOR, EwOperation.MULTIPLY)
+
+
 OPERATOR = Operator(
     name="MUL",
     options=MulOptions,
@@ -69,4 +78,5 @@ OPERATOR = Operator(
     plan=plan,
     function=product,
     rules=RULES,
+    half=half,
 )

@@ -22,7 +22,7 @@ from delegate.lower.memory.tensors import View
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.order import Order
 from delegate.lower.task import Affine, Fold
-from delegate.model.graph import Graph, Node, Tensor
+from delegate.model.graph import DType, Graph, Node, Tensor
 from delegate.model.operator_options import Options
 from delegate.model.order import ABSENT as ABSENT
 from delegate.model.order import computed_tensors, find_disorder
@@ -40,12 +40,12 @@ class GraphFacts:
 
     def operator(self, node: Node) -> Operator:
         """The record of a node's operator, which must have one."""
-        return self.operators[node.op]
+        return self.operators[node.op].of(self.graph, node)
 
     def movement(self, node: Node) -> Movement | None:
         """How a node without tasks moves data; None: it has tasks, or is none of ours."""
         operator = self.operators.get(node.op)
-        return None if operator is None else operator.movement
+        return None if operator is None else operator.of(self.graph, node).movement
 
     def options(self, node: Node) -> Options | None:
         """Its options as its operator reads them; None: missing, unknown, or it has none."""
@@ -102,6 +102,7 @@ class GraphFacts:
         found: dict[int, int] = {}
         for node in self.graph.nodes:
             operator = self.operators.get(node.op)
+            operator = None if operator is None else operator.of(self.graph, node)
             if operator is None or operator.function is None:
                 continue
             read = [t for t in operator.feature_inputs(node) if t != ABSENT]
@@ -120,7 +121,7 @@ class GraphFacts:
     @cached_property
     def changing_constants(self) -> tuple[npt.NDArray[np.generic], ...]:
         """Constants that the host or a node may write: inputs of the model and outputs of nodes."""
-        indices = self.computed.union(self.graph.inputs)
+        indices = self.computed.union(self.graph.inputs) - self.graph.folded
         found = (self.graph.tensor(index).constant for index in sorted(indices))
         return tuple(constant for constant in found if constant is not None)
 
@@ -226,6 +227,14 @@ def no_macs(graph: Graph, node: Node) -> int:
     return 0
 
 
+def is_in_half(graph: Graph, node: Node) -> bool:
+    """Whether ``node`` is computed in fp16: where the graph is, and the node's first input and
+    output are float32.
+    """
+    ends = (*node.inputs[:1], *node.outputs[:1])
+    return graph.half and all(t >= 0 and graph.tensor(t).dtype is DType.FLOAT32 for t in ends)
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """An operator that the NPU takes.
@@ -250,6 +259,8 @@ class Operator:
     edge of the partition does so that the node needs no task; None: it cannot.
     ``needs``: features of the chip without evidence of which no node has tasks.
     ``follows_runtime``: reference kernels of runtimes differ, see ``Graph.rounds_once``.
+    ``half``: makes the record for float32 tensors that are computed in fp16, see ``of``.
+    ``folds``: its result where that follows from constants alone; None: not known.
     """
 
     name: str
@@ -275,6 +286,12 @@ class Operator:
     host_values: Callable[[Graph, Node, Side], HostValues | None] | None = None
     needs: tuple[str, ...] = ("element_wise_alone",)
     follows_runtime: bool = False
+    half: Callable[[], Operator] | None = None
+    folds: Callable[[Graph, Node], npt.NDArray[np.generic] | None] | None = None
+
+    def of(self, graph: Graph, node: Node) -> Operator:
+        """What counts for ``node`` of this operator: its record in fp16 where it is computed so."""
+        return self.half() if self.half is not None and is_in_half(graph, node) else self
 
     def role(self, position: int) -> Role:
         """The role of input number ``position``."""

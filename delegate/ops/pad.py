@@ -7,12 +7,14 @@ fields hold, at the bottom and the right as far as the output reaches.
 
 from __future__ import annotations
 
+import functools
+
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Graph, Node, Padding
-from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role
+from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import common
 from delegate.ops.shared.convolution import ConvolutionOptions, kernel_size, most_padding
-from delegate.ops.shared.padding import RANK, RULES, PadPlan, pad_amounts, shapes
+from delegate.ops.shared.padding import GEOMETRY, RANK, RULES, PadPlan, pad_amounts, shapes
 
 
 def hides(facts: GraphFacts, node: Node) -> bool:
@@ -36,7 +38,7 @@ def _pads(
     rows: tuple[int, int],
     columns: tuple[int, int],
 ) -> bool:
-    operator = facts.operators.get(reader.op)
+    operator = facts.operator(reader) if reader.op in facts.operators else None
     if operator is None or not operator.pads_input or reader.inputs[0] != output:
         return False
     options = facts.options(reader)
@@ -60,6 +62,26 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return PadPlan(planning, operation, planning.tensor(operation.result).zero_point)
 
 
+@constraint()
+def pads_channels_only(facts: GraphFacts, node: Node) -> str | None:
+    """In fp16 only channels may be added."""
+    _, rows, columns, _ = pad_amounts(facts.graph, node)
+    return f"rows {list(rows)}, columns {list(columns)}" if any((*rows, *columns)) else None
+
+
+@functools.cache
+def half() -> Operator:
+    """Channels of 0 in fp16: a convolution with ones for the others."""
+    from delegate.ops.shared import half
+
+    def plan(planning: Planning, operation: Operation) -> Plan:
+        before = pad_amounts(planning.graph, operation.node)[3][0]
+        return half.plan_moved_channels(planning, operation, before)
+
+    rules = (*half.FIRST, *GEOMETRY, pads_channels_only)
+    return half.half_record(OPERATOR, plan, rules)
+
+
 OPERATOR = Operator(
     name="PAD",
     inputs=(Role.FEATURE, Role.NUMBERS),
@@ -68,5 +90,6 @@ OPERATOR = Operator(
     pads=pads,
     hides=hides,
     needs=(),
+    half=half,
     rules=tuple(rule for rule in RULES if rule is not common.options_known),
 )

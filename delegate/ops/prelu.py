@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -30,9 +31,18 @@ def prelu(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     return np.where(values >= 0, requantized(graph, node, np.maximum(values, 0)), below)
 
 
+@functools.cache
+def half() -> Operator:
+    """One slope, or one per channel, in fp16."""
+    from delegate.ops.shared.half_maps import slopes_record
+
+    return slopes_record(OPERATOR)
+
+
 OPERATOR = Operator(
     name="PRELU",
     inputs=(Role.OPERAND, Role.OPERAND),
     function=prelu,
     rules=(*RULES, one_slope),
+    half=half,
 )

@@ -13,16 +13,15 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from delegate.errors import Rejection
 from delegate.lower.memory.places import Place
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
-from delegate.ops import OPERATORS
 from delegate.ops.operator import GraphFacts, Movement
 from delegate.ops.shared.aliases import are_free
 from delegate.ops.shared.links import Position, extent, position
 from delegate.ops.shared.reshaping import is_free
 from delegate.partition.rules import ALIAS_IS_FREE, facts_of, refused
-from delegate.partition.types import Rejection
 
 # More tensors in one piece of memory than any network has; their pairs are compared.
 MAX_GROUP = 256
@@ -71,7 +70,7 @@ def place_aliases(graph: Graph, partition: Partition) -> AliasPlan:
         reason = "no operator of its partition computes anything"
         return AliasPlan({}, tuple(_rejection(node, reason) for node in moving))
     copied: set[int] = {
-        node.index for node in moving if _can_copy(node) and not _is_free(facts, node)
+        node.index for node in moving if _can_copy(facts, node) and not _is_free(facts, node)
     }
     while True:
         planner = _Planner(facts, partition, copied)
@@ -80,7 +79,7 @@ def place_aliases(graph: Graph, partition: Partition) -> AliasPlan:
             problem = None if node.index in copied else planner.join(node)
             if problem is None:
                 continue
-            if _can_copy(node) and not planner.is_at_edges(node):
+            if _can_copy(facts, node) and not planner.is_at_edges(node):
                 more.add(node.index)
                 continue
             rejections.append(_rejection(node, problem))
@@ -92,13 +91,14 @@ def place_aliases(graph: Graph, partition: Partition) -> AliasPlan:
     return AliasPlan(planner.places(), tuple(rejections), aliases)
 
 
-def _can_copy(node: Node) -> bool:
-    return OPERATORS[node.op].plan is not None or OPERATORS[node.op].order is not None
+def _can_copy(facts: GraphFacts, node: Node) -> bool:
+    operator = facts.operator(node)
+    return operator.plan is not None or operator.order is not None
 
 
 def _is_free(facts: GraphFacts, node: Node) -> bool:
     """As far as a node can tell."""
-    if OPERATORS[node.op].order is not None:
+    if facts.operator(node).order is not None:
         return is_free(facts, node)
     return are_free(facts.graph, facts.links(node))
 

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from delegate.chip.chip import Rates
+from delegate.errors import Rejection
 from delegate.model.graph import DType, Graph, Node
 from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
 from delegate.partition.partitioner import node_macs, partition_macs
 from delegate.partition.rules import PARTITION_FASTER_ON_NPU, refused
-from delegate.partition.types import Rejection
 
 # TensorFlow Lite's int8 kernels on one Cortex-A76: about 20 multiply-accumulates per ns and a
 # memory stream of 8 bytes per ns. Assumed from published MobileNet timings.

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from delegate.errors import Rejection
 from delegate.lower.operation import Edge
-from delegate.lower.task import Spread
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
-from delegate.ops import OPERATORS
+from delegate.ops import record_of
 from delegate.ops.operator import HostValues, Lowering, Side
 from delegate.ops.shared.host_values import is_float32
 from delegate.partition.rules import HOST_CONVERTS, Refusal, refused
-from delegate.partition.spreading import Applied, SpreadPlan, spread_edges
-from delegate.partition.types import Rejection
+from delegate.partition.spreading import Applied, Placed, SpreadPlan, spread_edges
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +89,10 @@ def plan_edges(graph: Graph, partition: Partition) -> EdgePlan:
     )
 
 
-def _edge_at(edge: Edge, box: tuple[int, Spread] | None) -> Edge:
-    return edge if box is None else replace(edge, inner=box[0], spread=box[1])
+def _edge_at(edge: Edge, placed: Placed | None) -> Edge:
+    if placed is None:
+        return edge
+    return replace(edge, inner=placed.tensor, spread=placed.spread, channels=placed.channels)
 
 
 def broken_edges(graph: Graph, partitions: Sequence[Partition]) -> tuple[Rejection, ...]:
@@ -121,7 +122,7 @@ class _Finder:
         found: dict[int, tuple[Side, HostValues]] = {}
         converted: set[int] = set()
         for node in self._nodes:
-            convert = OPERATORS[node.op].host_values
+            convert = record_of(self._graph, node).host_values
             side = self._side(node)
             if convert is None or side is None or node.inputs[0] in converted:
                 continue
@@ -154,7 +155,7 @@ def _has_tasks(graph: Graph, partition: Partition, found: _Found) -> bool:
     """Whether anything is left to compute beside what the host does."""
     left = (graph.node(index) for index in partition.nodes if index not in found)
     return any(
-        OPERATORS[node.op].lowering is Lowering.TASKS and not _is_needed(graph, node.index)
+        record_of(graph, node).lowering is Lowering.TASKS and not _is_needed(graph, node.index)
         for node in left
     )
 
@@ -162,7 +163,7 @@ def _has_tasks(graph: Graph, partition: Partition, found: _Found) -> bool:
 def _is_needed(graph: Graph, index: int) -> bool:
     """Whether nobody but the host can do it."""
     node = graph.node(index)
-    return OPERATORS[node.op].host_values is not None and is_float32(graph, node)
+    return record_of(graph, node).host_values is not None and is_float32(graph, node)
 
 
 def _problem(graph: Graph, index: int) -> str:

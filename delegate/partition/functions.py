@@ -13,7 +13,7 @@ import numpy as np
 
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
-from delegate.ops import OPERATORS
+from delegate.ops import OPERATORS, record_of
 from delegate.ops.operator import Values
 from delegate.ops.shared.common import TYPE_RANGES
 from delegate.ops.shared.fixed_point import UndefinedResultError
@@ -73,7 +73,7 @@ def _joined(graph: Graph, partition: Partition, wanted: Collection[int]) -> _Joi
     nodes = [graph.node(index) for index in partition.nodes]
     needed = {*partition.outputs, *wanted}
     for node in nodes:
-        if OPERATORS[node.op].function is None:
+        if record_of(graph, node).function is None:
             needed.update(node.inputs)
     joiner = _Joiner(graph, nodes, needed)
     while joiner.join():
@@ -84,7 +84,7 @@ def _joined(graph: Graph, partition: Partition, wanted: Collection[int]) -> _Joi
 def smallest_partition(graph: Graph, node: Node) -> Partition:
     """``node`` by itself, or with what it needs to be a function of one value."""
     members = {node.index}
-    operator = OPERATORS.get(node.op)
+    operator = record_of(graph, node) if node.op in OPERATORS else None
     inputs = _computed(graph, node)
     if operator is not None and operator.function is not None and len(inputs) > 1:
         source = facts_of(graph).sources.get(node.outputs[0])
@@ -118,7 +118,7 @@ class _Joiner:
 
     def __init__(self, graph: Graph, nodes: Sequence[Node], needed: set[int]) -> None:
         self._graph = graph
-        self._nodes = [node for node in nodes if OPERATORS[node.op].function is not None]
+        self._nodes = [node for node in nodes if record_of(graph, node).function is not None]
         self._order = {node.index: place for place, node in enumerate(self._nodes)}
         self._needed = needed
         self.chains: dict[int, Chain] = {}
@@ -151,7 +151,7 @@ class _Joiner:
     def _chain(self, node: Node, chains: Mapping[int, Chain], cut: bool) -> Chain | None:
         """``cut``: at tensors that are in memory."""
         sources, found = set(), {node.index}
-        for tensor in OPERATORS[node.op].feature_inputs(node):
+        for tensor in record_of(self._graph, node).feature_inputs(node):
             constant = self._graph.tensor(tensor).constant
             if constant is not None:
                 if constant.size != 1:
@@ -176,7 +176,7 @@ def table_of(graph: Graph, chain: Chain) -> bytes:
     values: dict[int, Values] = {chain.source: np.arange(low, high + 1)}
     for index in chain.nodes:
         node = graph.node(index)
-        operator = OPERATORS[node.op]
+        operator = record_of(graph, node)
         assert operator.function is not None
         operands = [
             values[t] if t in values else _constant(graph, t) for t in operator.feature_inputs(node)

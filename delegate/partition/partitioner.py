@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
+from delegate.errors import Rejection
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
@@ -27,7 +28,6 @@ from delegate.partition.rules import (
     facts_of,
     refused,
 )
-from delegate.partition.types import Rejection
 
 NEVER = -1  # the epoch of a node whose inputs are never computed
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.lower.model_weights import leading_padding
-from delegate.model.graph import Graph, Node, Padding, Quantization, StoredOptions, Tensor
+from delegate.model.graph import DType, Graph, Node, Padding, Quantization, StoredOptions, Tensor
 from delegate.model.partition import Partition
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.operator import ABSENT, GraphFacts
@@ -38,8 +38,9 @@ def pair_pixels(graph: Graph, partition: Partition, chip: Chip) -> Graph:
     """``graph``, or one whose nodes do the same on pairs of pixels where that is cheaper."""
     members, outputs = frozenset(partition.nodes), frozenset(partition.outputs)
     pairing = _Pairing(facts_of(graph, chip), members, outputs)
-    for index in partition.nodes:
-        pairing.pair(graph.node(index))
+    for node in map(graph.node, partition.nodes):
+        if not any(graph.tensor(t).dtype is DType.FLOAT32 for t in node.outputs):
+            pairing.pair(node)
     return pairing.graph()
 
 

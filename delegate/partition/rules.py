@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
-from delegate.errors import Rule
+from delegate.chip.element import Element
+from delegate.errors import Rejection, Rule
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
-from delegate.ops.operator import GraphFacts, Lowering
-from delegate.partition.types import Rejection
+from delegate.ops.operator import GraphFacts, Lowering, is_in_half
 
 OPERATOR_SUPPORTED = Rule(
     "operator_supported", "The operator must be one that the NPU takes (command supported-ops)"
@@ -100,14 +100,13 @@ def check_node(facts: GraphFacts, node: Node) -> Rejection | None:
     """The first rule that ``node`` breaks, or None if the NPU takes it. A rule that meets what it
     does not know costs the node, not the model.
     """
-    operator = facts.operators.get(node.op)
-    if operator is None:
+    if node.op not in facts.operators:
         return _no_operator(node)
-    if operator.lowering is Lowering.TASKS and not facts.chip.knows(*operator.needs):
-        unknown = [name for name in operator.needs if not facts.chip.knows(name)]
+    unknown = _unknown_features(facts, node)
+    if unknown:
         problem = f"{', '.join(unknown)} of {facts.chip.name} for {node.op}"
         return refused(node, CHIP_HAS_FEATURES, problem)
-    for rule in operator.rules:
+    for rule in facts.operator(node).rules:
         try:
             violation = rule.violation(facts, node)
         except Exception as error:
@@ -116,6 +115,15 @@ def check_node(facts: GraphFacts, node: Node) -> Rejection | None:
         if violation is not None:
             return Rejection(node.index, node.op, rule.name, violation)
     return None
+
+
+def _unknown_features(facts: GraphFacts, node: Node) -> list[str]:
+    """Of those that every task of ``node`` uses; an alias has none, but its tensors are fp16."""
+    if is_in_half(facts.graph, node) and Element.FP16 not in facts.chip.formats:
+        return ["fp16"]
+    operator = facts.operator(node)
+    needs = operator.needs if operator.lowering is Lowering.TASKS else ()
+    return [name for name in needs if not facts.chip.knows(name)]
 
 
 def _no_operator(node: Node) -> Rejection:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
-from delegate.ops import OPERATORS
+from delegate.ops import record_of
 from delegate.ops.operator import ABSENT, Shape
 
 
@@ -32,7 +32,7 @@ def following_shapes(graph: Graph, partition: Partition) -> Mapping[int, Shape]:
 
 def _shapes(graph: Graph, node: Node) -> tuple[Shape, ...] | None:
     try:
-        found = OPERATORS[node.op].output_shapes(graph, node)
+        found = record_of(graph, node).output_shapes(graph, node)
     except (ValueError, IndexError):  # also ranks that the rules do not allow
         return None
     return None if found is None or len(found) != len(node.outputs) else tuple(found)

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from delegate.lower.numerics.pipeline import INT8_MIN
+from delegate.lower.operation import Channels
 from delegate.lower.order import Order
 from delegate.lower.task import Spread
 from delegate.model.graph import DType, Graph, Node, Tensor
@@ -23,11 +24,12 @@ from delegate.ops import OPERATORS
 from delegate.ops.operator import GraphFacts, Lowering, Movement
 from delegate.ops.shared.aliases import are_free
 from delegate.ops.shared.fixed_point import UndefinedResultError
-from delegate.ops.shared.links import RANK, Link, four_dimensions
+from delegate.ops.shared.links import RANK, Box, Link, four_dimensions
 from delegate.ops.shared.moving import part_requantized
 from delegate.ops.shared.reshaping import is_free
 from delegate.partition.functions import Chain, chains_of, table_of
 from delegate.partition.rules import facts_of
+from delegate.partition.seen import Seen
 
 MOST_BOXES = 64
 """Of an output: more than any network has; each is a conversion of its own."""
@@ -59,6 +61,15 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
+class Placed:
+    """``channels`` of ``tensor`` (None: all), and where the host has them."""
+
+    tensor: int
+    spread: Spread
+    channels: Channels | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SpreadPlan:
     """``inner``: the partition of ``graph`` without what the host does; tensors of ``graph`` beyond
     those given are results of ``functions``. ``inputs`` and ``outputs``: the tensors of ``inner``
@@ -67,8 +78,8 @@ class SpreadPlan:
 
     graph: Graph
     inner: Partition
-    inputs: Mapping[int, tuple[int, Spread]] = field(default_factory=dict)
-    outputs: Mapping[int, tuple[tuple[int, Spread], ...]] = field(default_factory=dict)
+    inputs: Mapping[int, Placed] = field(default_factory=dict)
+    outputs: Mapping[int, tuple[Placed, ...]] = field(default_factory=dict)
     functions: tuple[Applied, ...] = ()
 
 
@@ -78,28 +89,20 @@ def spread_edges(graph: Graph, partition: Partition) -> SpreadPlan:
     if spreader.facts.disorder is not None:
         return SpreadPlan(graph, partition)
     inputs = spreader.inputs()
-    outputs = spreader.outputs()
+    outputs = spreader.outputs([placed.tensor for placed in inputs.values()])
     left = tuple(index for index in partition.nodes if index not in spreader.taken)
     if not any(OPERATORS[graph.node(i).op].lowering is Lowering.TASKS for i in left):
         return SpreadPlan(graph, partition)
-    first = [inputs[t][0] if t in inputs else t for t in partition.inputs]
+    first = [inputs[t].tensor if t in inputs else t for t in partition.inputs]
     last = [
         inner
         for t in partition.outputs
-        for inner in ([box for box, _ in outputs[t]] if t in outputs else [t])
+        for inner in ([box.tensor for box in outputs[t]] if t in outputs else [t])
     ]
     inner = Partition(left, tuple(dict.fromkeys(first)), tuple(dict.fromkeys(last)))
     tensors = (*graph.tensors, *spreader.added)
     whole = replace(graph, tensors=tensors) if spreader.added else graph
     return SpreadPlan(whole, inner, inputs, outputs, tuple(spreader.applied.values()))
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """Elements of a tensor, in order: where they are in what the host has."""
-
-    first: int
-    order: Order
 
 
 @dataclass(slots=True)
@@ -108,9 +111,15 @@ class _Found:
     ``is_worth_it``: whether one of these would cost tasks.
     """
 
-    boxes: list[tuple[int, Spread, Function | None]] = field(default_factory=list)
+    boxes: list[tuple[Placed, Function | None]] = field(default_factory=list)
     nodes: set[int] = field(default_factory=set)
     is_worth_it: bool = False
+
+    def add(self, other: _Found) -> None:
+        """Boxes of another part."""
+        self.boxes += other.boxes
+        self.nodes |= other.nodes
+        self.is_worth_it |= other.is_worth_it
 
 
 class _Spreader:
@@ -124,14 +133,15 @@ class _Spreader:
         self._graph, self._partition = graph, partition
         self._members = frozenset(partition.nodes)
         self._edges = frozenset((*partition.inputs, *partition.outputs))
+        self._kept: set[int] = set()
 
     @cached_property
     def _chains(self) -> Mapping[int, Chain]:
         return chains_of(self._graph, self._partition)
 
-    def inputs(self) -> dict[int, tuple[int, Spread]]:
+    def inputs(self) -> dict[int, Placed]:
         """By the host's tensor: the last one of a chain of moves behind it."""
-        found: dict[int, tuple[int, Spread]] = {}
+        found: dict[int, Placed] = {}
         for tensor in self._partition.inputs:
             if not _is_bytes(self._graph.tensor(tensor)):
                 continue
@@ -141,10 +151,11 @@ class _Spreader:
                 node, order = step
                 nodes.append(node)
                 last = node.outputs[0]
-                spread = self._spread(last, _Seen(0, order))
+                strides = order.strides(four_dimensions(self._graph.tensor(last).shape))
+                spread = None if strides is None else Spread(0, *strides)
                 if spread is None or all(is_free(self.facts, n) for n in nodes):
                     continue
-                found[tensor] = last, spread
+                found[tensor] = Placed(last, spread)
                 self.taken.update(n.index for n in nodes)
         return found
 
@@ -159,56 +170,85 @@ class _Spreader:
         behind = None if follow is None else follow(self._graph, node, order)
         return None if behind is None else (node, behind)
 
-    def outputs(self) -> dict[int, tuple[tuple[int, Spread], ...]]:
-        """By the host's tensor: boxes that make it."""
-        found: dict[int, tuple[tuple[int, Spread], ...]] = {}
-        for tensor in self._partition.outputs:
-            given = self._graph.tensor(tensor)
-            if tensor in self._partition.inputs or not _is_bytes(given):
-                continue
-            if tensor in self.facts.readers and not self._is_left(tensor, ()):
-                continue
-            made = self._maker(tensor, _Seen(0, Order.same(given.shape)), None)
-            if made is None or not made.is_worth_it or len(made.boxes) > MOST_BOXES:
-                continue
-            if made.nodes & self.taken:
-                continue
-            self.taken |= made.nodes
-            found[tensor] = tuple(
-                (self._applied(tensor, source, function), spread)
-                for source, spread, function in made.boxes
+    def outputs(self, given: Collection[int]) -> dict[int, tuple[Placed, ...]]:
+        """By the host's tensor: boxes that make it. ``given``: tensors that the host gives."""
+        self._kept.update(given)
+        while True:
+            made = {t: m for t in self._partition.outputs if (m := self._output(t)) is not None}
+            taken = {index for found in made.values() for index in found.nodes}
+            boxes = {box.tensor for found in made.values() for box, _ in found.boxes}
+            kept = {t for index in taken for t in self._needed(index, taken, made, boxes)}
+            if not kept:
+                break
+            if kept <= self._kept:  # inside of a function: nothing is moved
+                return {}
+            self._kept |= kept
+        self.taken |= taken
+        return {
+            tensor: tuple(
+                replace(box, tensor=self._applied(tensor, box.tensor, function))
+                for box, function in found.boxes
             )
-        return found
+            for tensor, found in made.items()
+        }
+
+    def _output(self, tensor: int) -> _Found | None:
+        shape = self._graph.tensor(tensor).shape
+        if tensor in self._kept or not _is_bytes(self._graph.tensor(tensor)):
+            return None
+        if not self._is_left(tensor, ()):
+            return None
+        made = self._maker(tensor, Seen.whole(shape), None)
+        is_possible = made is not None and made.is_worth_it and 0 < len(made.boxes) <= MOST_BOXES
+        return made if is_possible else None
+
+    def _needed(
+        self, node: int, taken: Collection[int], made: Collection[int], boxes: Collection[int]
+    ) -> Sequence[int]:
+        """Results of a node, one of which something else needs than the nodes ``taken`` and the
+        outputs ``made``, or is one of ``boxes`` of these.
+        """
+        results = self._graph.node(node).outputs
+        for tensor in results:
+            is_output = tensor in self._partition.outputs and tensor not in made
+            if is_output or tensor in boxes or not self._is_left(tensor, taken):
+                return results
+        return ()
 
     def _is_left(self, tensor: int, readers: Collection[int]) -> bool:
         """Whether no other node of the partition than ``readers`` reads ``tensor``."""
         found = {node.index for node in self.facts.readers.get(tensor, ())}
         return not (found & self._members) - set(readers)
 
-    def _boxes(
-        self, tensor: int, seen: _Seen, function: Function | None, readers: Collection[int]
-    ) -> _Found | None:
-        """Boxes that make ``tensor``, which ``readers`` read; at last it is one itself."""
-        if tensor not in self._edges and self._is_left(tensor, readers):
+    def _boxes(self, tensor: int, seen: Seen, function: Function | None) -> _Found | None:
+        """Boxes that make ``tensor``; at last it is one itself."""
+        if tensor not in self._edges and tensor not in self._kept:
             made = self._maker(tensor, seen, function)
-            if made is not None and (made.is_worth_it or function is not None):
+            # What is not wanted need not be made.
+            is_better = function is not None or not seen.is_whole
+            if made is not None and (made.is_worth_it or is_better):
                 return made
-        spread = self._spread(tensor, seen)
+        placed = self._placed(tensor, seen)
         maker = self.facts.makers.get(tensor)
-        if spread is None or maker is None or maker.index not in self._members:
+        is_ours = maker is not None and maker.index in self._members - self.taken
+        if placed is None or not is_ours:
             return None
-        return _Found([(tensor, spread, function)])
+        return _Found([(box, function) for box in placed])
 
-    def _maker(self, tensor: int, seen: _Seen, function: Function | None) -> _Found | None:
+    def _maker(self, tensor: int, seen: Seen, function: Function | None) -> _Found | None:
         """Boxes of the operands of the node that makes ``tensor``; None: it does not only move."""
         node = self.facts.makers.get(tensor)
         if node is None or node.index not in self._members:
+            return None
+        if not self._kept.isdisjoint(node.outputs):  # it has to run for another of its results
             return None
         operator = self.facts.operator(node)
         if operator.order is not None:
             found = self._reordered(node, seen, function)
         elif operator.movement is Movement.JOIN:
             found = self._joined(node, seen, function)
+        elif operator.movement is Movement.CUT:
+            found = self._uncut(node, tensor, seen, function)
         elif node.index in self._chains:
             return self._function(self._chains[node.index], seen, function)
         else:
@@ -217,71 +257,93 @@ class _Spreader:
             found.nodes.add(node.index)
         return found
 
-    def _reordered(self, node: Node, seen: _Seen, function: Function | None) -> _Found | None:
+    def _reordered(self, node: Node, seen: Seen, function: Function | None) -> _Found | None:
         source = node.inputs[0]
         shape = self._graph.tensor(source).shape
         reorder = self.facts.operator(node).order
         forth = None if reorder is None else reorder(self._graph, node, Order.same(shape))
-        back = None if forth is None else seen.order.back(forth)
-        if back is None:
+        before = None if forth is None else seen.before(forth)
+        if before is None:
             return None
-        found = self._boxes(source, _Seen(seen.first, back), function, (node.index,))
+        found = self._boxes(source, before, function)
         if found is not None:
             found.is_worth_it |= not is_free(self.facts, node)
         return found
 
-    def _joined(self, node: Node, seen: _Seen, function: Function | None) -> _Found | None:
+    def _joined(self, node: Node, seen: Seen, function: Function | None) -> _Found | None:
         links = self.facts.links(node)
         found = _Found(is_worth_it=not are_free(self._graph, links))
         for link in links:
-            part = self._part(link, seen)
-            if part is None:
+            part, whole = self._shapes(link)
+            seen_part = seen.box(whole, link.begin, part)
+            if seen_part is None or link.steps != (1, 1):
                 return None
+            if not seen_part.digits and part != (1, 1, 1, 1):
+                continue  # nothing of it is wanted
             table = part_requantized(self._graph, link)
             given = function if table is None else _joined_to((node.index,), table, function)
-            made = self._boxes(link.part, part, given, (node.index,))
+            made = self._boxes(link.part, seen_part, given)
             if made is None:
                 return None
-            found.boxes += made.boxes
-            found.nodes |= made.nodes
-            found.is_worth_it |= made.is_worth_it
+            found.add(made)
         return found
 
-    def _part(self, link: Link, seen: _Seen) -> _Seen | None:
-        """Where the elements of a part are, given those of the whole."""
-        part, whole = self._graph.tensor(link.part), self._graph.tensor(link.whole)
+    def _uncut(
+        self, node: Node, tensor: int, seen: Seen, function: Function | None
+    ) -> _Found | None:
+        links = self.facts.links(node)
+        link = next(link for link in links if link.part == tensor)
+        part, whole = self._shapes(link)
         if link.steps != (1, 1):
             return None
-        sizes, limits = four_dimensions(part.shape), four_dimensions(whole.shape)
-        ends = (begin + size for begin, size in zip(link.begin, sizes, strict=True))
-        if any(end > limit for end, limit in zip(ends, limits, strict=True)):
-            return None
-        return _cut(seen, limits, link.begin, sizes)
+        around = seen.around(whole, link.begin, part)
+        parts = [around] if around is not None else [
+            found.around(whole, link.begin, part) for found in seen.apart(part)
+        ]  # fmt: skip
+        all_of_it = _Found(is_worth_it=not are_free(self._graph, links))
+        for one in parts:
+            found = None if one is None else self._boxes(link.whole, one, function)
+            if found is None:
+                return None
+            all_of_it.add(found)
+        return all_of_it if parts else None
 
-    def _function(self, chain: Chain, seen: _Seen, behind: Function | None) -> _Found | None:
+    def _shapes(self, link: Link) -> tuple[Box, Box]:
+        """Of part and whole."""
+        tensors = self._graph.tensor(link.part), self._graph.tensor(link.whole)
+        part, whole = (four_dimensions(tensor.shape) for tensor in tensors)
+        return part, whole
+
+    def _function(self, chain: Chain, seen: Seen, behind: Function | None) -> _Found | None:
         """Behind a function alone nothing is saved but by moves before it."""
         results = {t for i in chain.nodes for t in self._graph.node(i).outputs}
         results.remove(self._graph.node(chain.nodes[-1]).outputs[0])
         if any(t in self._edges or not self._is_left(t, chain.nodes) for t in results):
+            return None
+        if not self._kept.isdisjoint(results):
             return None
         try:
             table = table_of(self._graph, chain)
         except UndefinedResultError:  # the nodes are refused where they are
             return None
         function = _joined_to(chain.nodes, table, behind)
-        found = self._boxes(chain.source, seen, function, chain.nodes)
+        found = self._boxes(chain.source, seen, function)
         if found is None or not (found.is_worth_it or behind is not None):
             return None
         found.nodes.update(chain.nodes)
         return found
 
-    def _spread(self, tensor: int, seen: _Seen) -> Spread | None:
+    def _placed(self, tensor: int, seen: Seen) -> list[Placed] | None:
         """None: its pixels and channels do not lie evenly apart there."""
-        shape = self._graph.tensor(tensor).shape
-        if len(shape) > RANK or not _is_bytes(self._graph.tensor(tensor)):
+        given = self._graph.tensor(tensor)
+        if len(given.shape) > RANK or not _is_bytes(given):
             return None
-        strides = seen.order.strides(four_dimensions(shape))
-        return None if strides is None else Spread(seen.first, *strides)
+        shape = four_dimensions(given.shape)
+        boxes = seen.boxes(shape)
+        if boxes is None:
+            return None
+        every = (0, shape[-1])
+        return [Placed(tensor, s, None if part == every else part) for s, part in boxes]
 
     def _applied(self, result: int, source: int, function: Function | None) -> int:
         """The tensor that has what ``function`` makes of ``source``, as ``result`` is quantised."""
@@ -301,17 +363,6 @@ class _Spreader:
 
 def _joined_to(nodes: Sequence[int], table: bytes, behind: Function | None) -> Function:
     return Function(tuple(nodes), table) if behind is None else behind.behind(nodes, table)
-
-
-def _cut(
-    seen: _Seen, limits: tuple[int, ...], begin: tuple[int, ...], sizes: tuple[int, ...]
-) -> _Seen | None:
-    """A box of what is seen as a tensor of ``limits``."""
-    strides = seen.order.strides(limits)
-    if strides is None:
-        return None
-    first = seen.first + sum(at * stride for at, stride in zip(begin, strides, strict=True))
-    return _Seen(first, Order.of(zip(sizes, strides, strict=True)))
 
 
 def _is_bytes(tensor: Tensor) -> bool:

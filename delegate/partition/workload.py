@@ -15,7 +15,7 @@ from delegate.errors import LoweringError
 from delegate.lower.operation import Operation, Workload
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
-from delegate.ops import OPERATORS
+from delegate.ops import record_of
 from delegate.ops.operator import GraphFacts, Lowering
 from delegate.ops.shared.functions import TablePlan
 from delegate.ops.shared.reshaping import reorder_operations
@@ -46,22 +46,21 @@ def workload_of(graph: Graph, partition: Partition, chip: Chip = DEFAULT) -> Wor
     facts = facts_of(graph, chip)
     neighbours = _neighbours(facts, partition, nodes)
     free = {node.index for node in joined.aliases}
-    moved = [
-        node for node in nodes if OPERATORS[node.op].order is not None and node.index not in free
-    ]
+    orders = [node for node in nodes if record_of(graph, node).order is not None]
+    moved = [node for node in orders if node.index not in free]
     reordered = reorder_operations(facts, moved, {node.index for node in moved})
     operations: list[Operation] = []
     for node in nodes:
         if node.index in functions.chains:
             operations.append(_function(graph, node, functions))
-        elif OPERATORS[node.op].order is not None:
+        elif record_of(graph, node).order is not None:
             if node.index in reordered:
                 operations.append(reordered[node.index])
-        elif OPERATORS[node.op].lowering is Lowering.TASKS:
+        elif record_of(graph, node).lowering is Lowering.TASKS:
             if node.index not in functions.within and node.outputs[0] not in neighbours:
                 operations.append(_operation(graph, node, neighbours))
-        elif OPERATORS[node.op].lowering is Lowering.ALIAS and node.index not in free:
-            operations += [_move(node, result) for result in node.outputs]
+        elif record_of(graph, node).lowering is Lowering.ALIAS and node.index not in free:
+            operations += [_move(graph, node, result) for result in node.outputs]
     operations += (_applied(graph, item) for item in edges.functions)
     return Workload(
         graph,
@@ -74,9 +73,9 @@ def workload_of(graph: Graph, partition: Partition, chip: Chip = DEFAULT) -> Wor
     )
 
 
-def _move(node: Node, result: int) -> Operation:
+def _move(graph: Graph, node: Node, result: int) -> Operation:
     """One result of a node that brings data elsewhere."""
-    operator = OPERATORS[node.op]
+    operator = record_of(graph, node)
     assert operator.plan is not None, node.op
     operands = operator.feature_inputs(node)
     return Operation(node, (node.index,), operands, result, operator.plan)
@@ -109,20 +108,20 @@ def _neighbours(facts: GraphFacts, partition: Partition, nodes: list[Node]) -> M
     """Nodes that are a part of their readers, by their result."""
     found = {}
     for node in nodes:
-        hides = OPERATORS[node.op].hides
+        hides = facts.operator(node).hides
         if hides is not None and node.outputs[0] not in partition.outputs and hides(facts, node):
             found[node.outputs[0]] = node
     return found
 
 
 def _operation(graph: Graph, node: Node, neighbours: Mapping[int, Node]) -> Operation:
-    operator = OPERATORS[node.op]
+    operator = record_of(graph, node)
     assert operator.plan is not None, node.op
     operands = operator.feature_inputs(node)
     before = neighbours.get(operands[0])
     padding = None
     if before is not None:
-        pads = OPERATORS[before.op].pads
+        pads = record_of(graph, before).pads
         assert pads is not None, before.op
         padding = pads(graph, before)
         operands = (before.inputs[0], *operands[1:])

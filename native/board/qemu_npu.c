@@ -6,7 +6,8 @@
 //     -object memory-backend-memfd,id=ram,size=...,share=on
 //
 // It uses functions of QEMU that Debian's binaries export for QEMU's own modules. They are no
-// stable interface: the declarations below are those of QEMU 7.2. One that is missing is named.
+// stable interface: the declarations below are those of QEMU 7.2 to 11.1. One that is missing is
+// named.
 //
 // The only file of the project under this licence: it becomes a part of QEMU's process. Never in
 // the wheel.
@@ -23,7 +24,7 @@
 
 #include "protocol.h"
 
-// ---- QEMU 7.2
+// ---- QEMU 7.2 to 11.1
 typedef uint64_t hwaddr;
 typedef struct MemoryRegion MemoryRegion;
 typedef struct Object Object;
@@ -225,8 +226,7 @@ __attribute__((constructor)) static void load(void) {
   if (qemu_add_machine_init_done_notifier == NULL || getenv("BOARD_SOCKET") == NULL) return;
   const char* missing = missing_function();
   if (missing != NULL) {
-    fprintf(stderr, "qemu_npu: this QEMU exports no %s; QEMU 7.2 as Debian 12 has it is known\n",
-            missing);
+    fprintf(stderr, "qemu_npu: this QEMU exports no %s; Debian's 7.2 and 11.1 do\n", missing);
     _exit(1);
   }
   qemu_add_machine_init_done_notifier(&notifier);

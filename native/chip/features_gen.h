@@ -173,6 +173,7 @@ inline constexpr std::array kFeatureSettings = {
     FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 1, 0x1, 0x1},  // DPU.EW_CFG.EW_OP_BYPASS
     FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 6, 0x1, 0x2},  // DPU.EW_CFG.EW_OP_SRC
     FeatureSetting{FeatureSetting::Kind::kField, 0x2001, 0x5034, 0, 0x1, 0x1},  // DPU_RDMA.RDMA_ERDMA_CFG.ERDMA_DISABLE
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4084, 16, 0x1, 0x1},  // DPU.OUT_CVT_SCALE.FP32TOFP16_EN
     FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 22, 0x3, 0x4},  // DPU.EW_CFG.EDATA_SIZE
     FeatureSetting{FeatureSetting::Kind::kField, 0x2001, 0x5034, 2, 0x3, 0x4},  // DPU_RDMA.RDMA_ERDMA_CFG.ERDMA_DATA_SIZE
     FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 0, 0x1, 0x1},  // DPU.EW_CFG.EW_BYPASS
@@ -212,6 +213,42 @@ inline constexpr std::array kFeatureSettings = {
     FeatureSetting{FeatureSetting::Kind::kField, 0x2001, 0x5048, 19, 0x1fff, 0x0},  // DPU_RDMA.RDMA_SRC_DMA_CFG.LINE_NOTCH_ADDR
     FeatureSetting{FeatureSetting::Kind::kField, 0x2001, 0x5010, 16, 0x1fff, 0x0},  // DPU_RDMA.RDMA_DATA_CUBE_HEIGHT.EW_LINE_NOTCH_ADDR
     FeatureSetting{FeatureSetting::Kind::kCore, 0, 0, 0, 0xffffffff, 0x0},  // task.core
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4010, 26, 0x7, 0x4},  // DPU.DATA_FORMAT.IN_PRECISION
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4010, 0, 0x7, 0x4},  // DPU.DATA_FORMAT.PROC_PRECISION
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4010, 29, 0x7, 0x4},  // DPU.DATA_FORMAT.OUT_PRECISION
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4084, 16, 0x1, 0x2},  // DPU.OUT_CVT_SCALE.FP32TOFP16_EN
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4050, 1, 0x1, 0x2},  // DPU.BS_OW_CFG.OD_BYPASS
+    FeatureSetting{FeatureSetting::Kind::kField, 0x81, 0x8, 0, 0x1, 0x2},  // ENABLE.OPERATION_ENABLE.CNA
+    FeatureSetting{FeatureSetting::Kind::kField, 0x201, 0x100c, 4, 0x7, 0x4},  // CNA.CONV_CON1.IN_PRECISION
+    FeatureSetting{FeatureSetting::Kind::kField, 0x201, 0x100c, 7, 0x7, 0x4},  // CNA.CONV_CON1.PROC_PRECISION
+    FeatureSetting{FeatureSetting::Kind::kField, 0x801, 0x3010, 8, 0x7, 0x4},  // CORE.MISC_CFG.PROC_PRECISION
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4010, 26, 0x7, 0x4},  // DPU.DATA_FORMAT.IN_PRECISION
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4010, 0, 0x7, 0x4},  // DPU.DATA_FORMAT.PROC_PRECISION
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4010, 29, 0x7, 0x4},  // DPU.DATA_FORMAT.OUT_PRECISION
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4084, 16, 0x1, 0x2},  // DPU.OUT_CVT_SCALE.FP32TOFP16_EN
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4050, 1, 0x1, 0x2},  // DPU.BS_OW_CFG.OD_BYPASS
+    FeatureSetting{FeatureSetting::Kind::kField, 0x81, 0x8, 0, 0x1, 0x1},  // ENABLE.OPERATION_ENABLE.CNA
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4010, 0, 0x7, 0x4},  // DPU.DATA_FORMAT.PROC_PRECISION
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 0, 0x1, 0x1},  // DPU.EW_CFG.EW_BYPASS
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 1, 0x1, 0x1},  // DPU.EW_CFG.EW_OP_BYPASS
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 6, 0x1, 0x2},  // DPU.EW_CFG.EW_OP_SRC
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 22, 0x3, 0x4},  // DPU.EW_CFG.EDATA_SIZE
+    FeatureSetting{FeatureSetting::Kind::kField, 0x2001, 0x5034, 2, 0x3, 0x4},  // DPU_RDMA.RDMA_ERDMA_CFG.ERDMA_DATA_SIZE
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 2, 0x1, 0x1},  // DPU.EW_CFG.EW_OP_TYPE
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4010, 0, 0x7, 0x4},  // DPU.DATA_FORMAT.PROC_PRECISION
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 0, 0x1, 0x1},  // DPU.EW_CFG.EW_BYPASS
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 1, 0x1, 0x1},  // DPU.EW_CFG.EW_OP_BYPASS
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 6, 0x1, 0x2},  // DPU.EW_CFG.EW_OP_SRC
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 22, 0x3, 0x4},  // DPU.EW_CFG.EDATA_SIZE
+    FeatureSetting{FeatureSetting::Kind::kField, 0x2001, 0x5034, 2, 0x3, 0x4},  // DPU_RDMA.RDMA_ERDMA_CFG.ERDMA_DATA_SIZE
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 2, 0x1, 0x1},  // DPU.EW_CFG.EW_OP_TYPE
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4070, 16, 0xf, 0x10},  // DPU.EW_CFG.EW_ALU_ALGO
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4010, 0, 0x7, 0x4},  // DPU.DATA_FORMAT.PROC_PRECISION
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4060, 0, 0x1, 0x1},  // DPU.BN_CFG.BN_BYPASS
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4060, 4, 0x1, 0x1},  // DPU.BN_CFG.BN_MUL_BYPASS
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4060, 5, 0x1, 0x2},  // DPU.BN_CFG.BN_MUL_PRELU
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4068, 0, 0x1, 0x2},  // DPU.BN_MUL_CFG.BN_MUL_SRC
+    FeatureSetting{FeatureSetting::Kind::kField, 0x2001, 0x5028, 1, 0xf, 0x10},  // DPU_RDMA.RDMA_NRDMA_CFG.NRDMA_DATA_USE
 };
 
 inline constexpr std::array kFeatures = {
@@ -247,24 +284,29 @@ inline constexpr std::array kFeatures = {
     Feature{"ew_product", "products stay on the CPU", 3, 120, 7},
     Feature{"ew_product_per_channel", "one rounding per channel, within one step", 3, 127, 6},
     Feature{"ew_product_behind_convolution", "one rounding per channel, within one step", 1, 133, 7},
-    Feature{"wide_ew_operand", "one rounding per channel, within one step", 1, 140, 6},
-    Feature{"ew_register_operand", "nodes that are clamped so stay on the CPU", 3, 146, 6},
-    Feature{"ew_truncation", "products that need two roundings stay on the CPU", 1, 152, 1},
-    Feature{"ew_relu", "nodes that use it stay on the CPU", 3, 153, 2},
-    Feature{"ew_upper_limit", "nodes that use it stay on the CPU", 1, 155, 2},
-    Feature{"table_load", "functions of one value stay on the CPU", 3, 157, 1},
-    Feature{"table", "functions of one value stay on the CPU", 3, 158, 8},
-    Feature{"table_behind_convolution", "numerics=fast makes tasks of their own of functions", 3, 166, 3},
-    Feature{"sum_behind_table", "numerics=fast makes tasks of their own of functions", 1, 169, 3},
-    Feature{"table_elsewhere", "one function per load, or none in a convolution's own task", 1, 172, 2},
-    Feature{"kept_table", "every task loads its tables", 3, 174, 1},
-    Feature{"ties_away", "a scale that is larger by 2^-14 moves ties: equal, or within one step", 2, 175, 1},
-    Feature{"sums_written", "convolutions of too many input channels stay on the CPU", 2, 176, 1},
-    Feature{"results_as_summands", "convolutions of too many input channels stay on the CPU", 0, 177, 2},
-    Feature{"gap_between_rows", "nodes that use it stay on the CPU", 3, 179, 1},
-    Feature{"gap_between_rows_read", "pooling of columns stays on the CPU", 3, 180, 1},
-    Feature{"gap_between_rows_of_operand", "pooling of columns stays on the CPU", 1, 181, 1},
-    Feature{"several_cores", "one core", 4, 182, 1},
+    Feature{"wide_ew_operand", "one rounding per channel, within one step", 1, 140, 7},
+    Feature{"ew_register_operand", "nodes that are clamped so stay on the CPU", 3, 147, 6},
+    Feature{"ew_truncation", "products that need two roundings stay on the CPU", 1, 153, 1},
+    Feature{"ew_relu", "nodes that use it stay on the CPU", 3, 154, 2},
+    Feature{"ew_upper_limit", "nodes that use it stay on the CPU", 1, 156, 2},
+    Feature{"table_load", "functions of one value stay on the CPU", 3, 158, 1},
+    Feature{"table", "functions of one value stay on the CPU", 3, 159, 8},
+    Feature{"table_behind_convolution", "numerics=fast makes tasks of their own of functions", 3, 167, 3},
+    Feature{"sum_behind_table", "numerics=fast makes tasks of their own of functions", 1, 170, 3},
+    Feature{"table_elsewhere", "one function per load, or none in a convolution's own task", 1, 173, 2},
+    Feature{"kept_table", "every task loads its tables", 3, 175, 1},
+    Feature{"ties_away", "a scale that is larger by 2^-14 moves ties: equal, or within one step", 2, 176, 1},
+    Feature{"sums_written", "convolutions of too many input channels stay on the CPU", 2, 177, 1},
+    Feature{"results_as_summands", "convolutions of too many input channels stay on the CPU", 0, 178, 2},
+    Feature{"gap_between_rows", "nodes that use it stay on the CPU", 3, 180, 1},
+    Feature{"gap_between_rows_read", "pooling of columns stays on the CPU", 3, 181, 1},
+    Feature{"gap_between_rows_of_operand", "pooling of columns stays on the CPU", 1, 182, 1},
+    Feature{"several_cores", "one core", 4, 183, 1},
+    Feature{"fp16_convolution", "float models stay on the CPU", 3, 184, 9},
+    Feature{"fp16_element_wise", "element-wise operators of float models stay on the CPU", 3, 193, 6},
+    Feature{"fp16_operand", "sums of float models stay on the CPU", 3, 199, 7},
+    Feature{"ew_difference", "differences of float models stay on the CPU", 3, 206, 8},
+    Feature{"fp16_slopes", "such a PRELU stays on the CPU", 3, 214, 6},
 };
 
 }  // namespace rk3588

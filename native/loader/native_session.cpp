@@ -1,5 +1,6 @@
 #include "native_session.h"
 
+#include <atomic>
 #include <cstdio>
 #include <stdexcept>
 #include <utility>
@@ -48,9 +49,9 @@ class NativeSession : public Session {
     if (options_.strict && claim.claimed < claim.total) {
       throw std::runtime_error("strict: " + left + " of this model stay on the CPU");
     }
-    if (options_.device == "auto" && streams_.name() == "simulator") {
-      log(LogLevel::kWarning,
-          "no NPU in use: programs run on the embedded simulator, which is slow");
+    if (options_.device == "auto" && streams_.name() == "simulator" && !simulator_announced_) {
+      simulator_announced_ = true;
+      log(LogLevel::kWarning, "no NPU in use: programs run on the embedded simulator");
     }
     log(LogLevel::kInfo, streams_.name() + ": " + std::to_string(claim.claimed) +
                              " compiled operators; " + left + " stay on the CPU");
@@ -62,6 +63,9 @@ class NativeSession : public Session {
     if (level > least) return;
     std::fprintf(stderr, "rk3588 delegate: %s\n", text.c_str());
   }
+
+  // Of the process: more than one interpreter says nothing new.
+  static inline std::atomic<bool> simulator_announced_ = false;
 
   NativeOptions options_;
   NoCompiler no_compiler_;

@@ -67,6 +67,7 @@ void take_back(const Binding& binding, const Box& box, const uint8_t* device, ui
 void to_device_values(const Binding& binding, const uint8_t* host, uint8_t* values) {
   const size_t count = binding.elements();
   if (binding.is_affine()) return quantize(binding.affine, host, count, values);
+  if (binding.is_half()) return to_half(host, count, values);
   look_up(binding.table.data(), host, count, values);
 }
 
@@ -182,7 +183,8 @@ void Executable::make_room_for_values() {
   size_t most = 0;
   for (const auto* bindings : {&inputs_, &outputs_}) {
     for (const Binding& binding : *bindings) {
-      if (binding.is_converted()) most = std::max(most, binding.elements());
+      if (!binding.is_converted()) continue;
+      most = std::max(most, binding.elements() * facts(binding.laid_out()).bytes);
     }
   }
   values_.resize(most);
@@ -198,8 +200,9 @@ void Executable::to_device(const Binding& binding, const uint8_t* host) {
 
 void Executable::from_device(const Binding& binding, uint8_t* host) {
   const uint8_t* device = buffer(BufferId::kOutput)->bytes().data();
-  uint8_t* values = binding.is_affine() ? values_.data() : host;
+  uint8_t* values = binding.is_converted() ? values_.data() : host;
   for (const Box& box : binding.boxes) take_back(binding, box, device + box.offset, values);
+  if (binding.is_half()) from_half(values, binding.elements(), host);
   if (binding.is_affine()) dequantize(binding.affine, values, binding.elements(), host);
 }
 

@@ -1,5 +1,5 @@
-// Values on the host that are not the device's int8: float32 at the edges of quantised models, and
-// bytes of another quantisation.
+// Values on the host that are not the device's: float32 at the edges of quantised models and of
+// models in fp16, and bytes of another quantisation.
 //
 // Dense elements in the host's order on both sides; the layouts are converted after, or before.
 #pragma once
@@ -18,6 +18,18 @@ void quantize(const Affine& affine, const uint8_t* values, size_t count, uint8_t
 
 // As its kernels of DEQUANTIZE: (q - zero point) * scale, rounded to float32 once.
 void dequantize(const Affine& affine, const uint8_t* device, size_t count, uint8_t* values);
+
+// float32 as fp16, to nearest, ties to even. Finite numbers beyond fp16's range become its largest
+// of their sign; infinities stay, and NaN stay NaN (quiet, the upper bits of the payload kept).
+// Both need not be aligned.
+void to_half(const uint8_t* values, size_t count, uint8_t* device);
+
+// fp16 as float32, which holds all of them. Both need not be aligned.
+void from_half(const uint8_t* device, size_t count, uint8_t* values);
+
+// The same without instructions of the processor for it, which gives the same bytes.
+void to_half_portable(const uint8_t* values, size_t count, uint8_t* device);
+void from_half_portable(const uint8_t* device, size_t count, uint8_t* values);
 
 // device[i] = table[host[i]], for a table of 256 bytes.
 void look_up(const uint8_t* table, const uint8_t* host, size_t count, uint8_t* device);

@@ -121,9 +121,14 @@ struct Binding {
   std::vector<uint8_t> table;  // of an input: the device's byte for each of the host's; or empty
 
   bool is_affine() const { return affine.scale != 0; }
+  // The host has fp32, the device fp16.
+  bool is_half() const { return element == Element::kFp32 && !is_affine(); }
   // Whether the device has other values than the host, not only in another order.
-  bool is_converted() const { return is_affine() || !table.empty(); }
-  Element laid_out() const { return is_converted() ? Element::kInt8 : element; }
+  bool is_converted() const { return is_affine() || is_half() || !table.empty(); }
+  Element laid_out() const {
+    if (is_half()) return Element::kFp16;
+    return is_converted() ? Element::kInt8 : element;
+  }
   size_t elements() const {
     size_t product = 1;
     for (const int32_t dimension : shape) product *= static_cast<size_t>(dimension);

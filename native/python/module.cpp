@@ -17,6 +17,7 @@
 #include "host/private_files.h"
 #include "host/run_log.h"
 #include "program/executable.h"
+#include "program/host_values.h"
 #include "program/layout.h"
 #include "program/program.h"
 #include "tflite/file_pages.h"
@@ -208,6 +209,21 @@ Bytes to_folded_nc1hwc2(const Bytes& host, const std::array<uint32_t, 6>& fold,
   return device;
 }
 
+// float32 as the device's fp16, or back; `portable`: without the processor's instructions for it.
+Bytes to_half_bytes(const Bytes& host, bool portable) {
+  const auto count = static_cast<size_t>(host.size()) / sizeof(float);
+  Bytes device(static_cast<py::ssize_t>(count * sizeof(uint16_t)));
+  (portable ? to_half_portable : to_half)(host.data(), count, device.mutable_data());
+  return device;
+}
+
+Bytes from_half_bytes(const Bytes& device, bool portable) {
+  const auto count = static_cast<size_t>(device.size()) / sizeof(uint16_t);
+  Bytes host(static_cast<py::ssize_t>(count * sizeof(float)));
+  (portable ? from_half_portable : from_half)(device.data(), count, host.mutable_data());
+  return host;
+}
+
 Bytes from_nc1hwc2(const Bytes& device, size_t pixels, size_t channels, size_t surface_stride_bytes,
                    const std::string& element_name) {
   const ImageLayout layout{pixels, channels, surface_stride_bytes, element_called(element_name), 0};
@@ -305,6 +321,10 @@ PYBIND11_MODULE(_native, module) {
   module.def("from_nc1hwc2", &rk3588::from_nc1hwc2, py::arg("device"), py::arg("pixels"),
              py::arg("channels"), py::arg("surface_stride_bytes"), py::arg("element"),
              "Test hook of the layout conversion.");
+  module.def("to_half", &rk3588::to_half_bytes, py::arg("host"), py::arg("portable"),
+             "Test hook of the conversion of values.");
+  module.def("from_half", &rk3588::from_half_bytes, py::arg("device"), py::arg("portable"),
+             "Test hook of the conversion of values.");
   bind_devices(module);
 #ifdef RK3588_HAS_BIND_SIM
   bind_simulator(module);

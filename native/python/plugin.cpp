@@ -75,12 +75,12 @@ std::string error_text(const py::error_already_set& error) {
 // The package may be absent from sys.path when the library is loaded by path alone.
 py::module_ import_plugin() {
   try {
-    return py::module_::import("delegate.host.plugin");
+    return py::module_::import("delegate.compile.plugin");
   } catch (py::error_already_set& error) {
     if (!error.matches(PyExc_ModuleNotFoundError)) throw;
   }
   py::module_::import("sys").attr("path").attr("append")(package_parent());
-  return py::module_::import("delegate.host.plugin");
+  return py::module_::import("delegate.compile.plugin");
 }
 
 // Bytes that are no UTF-8 become what Options refuses.
@@ -152,7 +152,21 @@ void release_constants(Context& context, const std::vector<int32_t>& nodes) {
   }
 }
 
-// A delegate whose graphs delegate.host.plugin.Session compiles.
+// Tensors that `nodes` write.
+std::vector<int32_t> results_of(Context& context, const std::vector<int32_t>& nodes) {
+  std::vector<int32_t> result;
+  for (const int32_t index : nodes) {
+    Node* node = nullptr;
+    Registration* registration = nullptr;
+    if (context.get_node_and_registration(&context, index, &node, &registration) != Status::kOk) {
+      continue;
+    }
+    result.insert(result.end(), node->outputs->begin(), node->outputs->end());
+  }
+  return result;
+}
+
+// A delegate whose graphs delegate.compile.plugin.Session compiles.
 class PythonSession : public Session {
  public:
   // Needs the GIL. Throws py::error_already_set, DeviceError.
@@ -242,12 +256,15 @@ class PythonSession : public Session {
       const py::buffer_info program = partition[1].cast<py::buffer>().request();
       if (program.size > 0) {
         RunSettings spending = settings;
-        // Memory of its own, handed over (delegate.host.plugin.Prepared).
+        // Memory of its own, handed over (delegate.compile.plugin.Prepared).
         if (!program.readonly && verifier_ == nullptr) spending.spend = &release_own_pages;
         kernel.executable = std::make_unique<Executable>(content(program), spending);
       }
       kernel.recompile = recompile_function(settings, partition[2]);
-      kernel.constants = WatchedConstants(context, kernel.nodes);
+      std::vector<int32_t> holders = partition[3].cast<std::vector<int32_t>>();
+      kernel.folded = results_of(*context, holders);
+      holders.insert(holders.end(), kernel.nodes.begin(), kernel.nodes.end());
+      kernel.constants = WatchedConstants(context, holders);
       pending.push_back(std::move(kernel));
     }
     return pending;

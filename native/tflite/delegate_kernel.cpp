@@ -26,7 +26,7 @@ bool contains(const std::vector<Binding>& bindings, int32_t tensor) {
 class DelegateKernel {
  public:
   DelegateKernel(Context* context, const tflite::DelegateParams& params, PendingKernel pending)
-      : inputs_(non_constant(context, *params.input_tensors)),
+      : inputs_(non_constant(context, *params.input_tensors, pending.folded)),
         outputs_(params.output_tensors->begin(), params.output_tensors->end()),
         replaced_(context, *params.nodes_to_replace),
         recompile_(std::move(pending.recompile)),
@@ -109,9 +109,11 @@ class DelegateKernel {
     set_temporaries(node, temporaries_);
   }
 
-  static std::vector<int32_t> non_constant(Context* context, const IntArray& tensors) {
+  static std::vector<int32_t> non_constant(Context* context, const IntArray& tensors,
+                                           const std::vector<int32_t>& folded) {
     std::vector<int32_t> result;
     for (const int32_t index : tensors) {
+      if (std::find(folded.begin(), folded.end(), index) != folded.end()) continue;
       const tflite::Tensor* tensor = find_tensor(context, index);
       if (tensor != nullptr && !tensor->is_constant()) result.push_back(index);
     }

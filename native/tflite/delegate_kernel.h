@@ -30,8 +30,11 @@ using Recompile = std::function<Recompiled(tflite::Context*)>;
 
 // A partition claimed in the delegate's prepare, waiting for the kernel that will own it. Without
 // an executable, `recompile` makes it when tensors are allocated.
+// `folded`: inputs of its nodes that the program holds as constants, though nodes on the CPU
+// compute them, from constants.
 struct PendingKernel {
   std::vector<int32_t> nodes;  // ascending; empty: taken
+  std::vector<int32_t> folded;
   std::unique_ptr<Executable> executable;
   Recompile recompile;
   WatchedConstants constants;

@@ -119,7 +119,7 @@ def test_tables_are_kept_by_those_behind_the_one_after_the_load():
 def test_the_self_test_asks_for_every_feature():
     asked: set[str] = set()
     for case in CASES:
-        options = Options.from_mapping({"numerics": case.numerics})
+        options = Options.from_mapping({"numerics": case.numerics, "float": case.float})
         compiled = compile_model(case.build(), options).partitions
         found = (parse(item.program) for item in compiled)
         asked.update(use.feature.name for use in features_of(RK3588, found))

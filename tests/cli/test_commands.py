@@ -14,16 +14,16 @@ import delegate
 from delegate import __version__
 from delegate.cli import COMMANDS
 from delegate.cli.table import WIDTH
+from delegate.conformance.comparison import Comparer
 from delegate.host.delegated import DelegatedModel
 from delegate.host.reference import ReferenceModel
 from delegate.host.samples import random_sample
-from delegate.insight.comparison import Comparer
 from delegate.options import Options
 from tests.cli.conftest import DIGITS, IMAGE, LABELS, MODEL, Run
 from tests.cli.odd_models import sum_and_float_layer
 
 DELEGATED, TOTAL, PARTITIONS = 12, 13, 1  # all but SOFTMAX
-TWO_PARTITIONS = ("-O", "deny_ops=AVERAGE_POOL_2D")
+TWO_PARTITIONS = ("-O", "deny_ops=AVERAGE_POOL_2D", "-O", "only_faster=false")
 
 
 def test_classify_json_has_exactly_the_keys_of_the_design(run: Run) -> None:
@@ -345,3 +345,9 @@ def test_classify_takes_folders_and_writes_csv(run: Run, tmp_path: Path) -> None
     assert [row[3] for row in rows[1::2]] == [*"0123456789", "7"]
     out = run("classify", folder, "--model", MODEL, "--top", 1).out
     assert "images      10" in out
+
+
+def test_lines_of_doctor_fit_a_page(run: Run) -> None:
+    for options in ((), ("--device", "rocket")):
+        lines = run("doctor", "--no-self-test", *options).out.splitlines()
+        assert max(len(line) for line in lines) <= WIDTH, lines

@@ -157,10 +157,16 @@ def test_trace_holds_what_it_promises(run: Run, tmp_path: Path) -> None:
     assert {e["name"] for e in tracks[1, 2]} == {"SOFTMAX"}
     assert len(tracks[2, 1]) == 2 * PARTITIONS
     starts = [e["id"] for e in events if e["ph"] == "s"]
-    assert sorted(starts) == sorted(e["id"] for e in events if e["ph"] == "f")
+    ends = {e["id"]: e["ts"] for e in events if e["ph"] == "f"}
+    assert sorted(starts) == sorted(ends)
+    assert all(ends[e["id"]] >= e["ts"] for e in events if e["ph"] == "s"), "an arrow back in time"
+    for event in tracks[2, 2]:
+        words = event["name"].split()
+        assert words.count(event["args"].get("op")) <= 1, "a name with its operator twice"
     assert len(starts) == 2 * PARTITIONS
     tasks = [e for e in events if e["ph"] == "X" and "layer" in e["args"]]
+    assert not set(tasks[0]["args"]) & set(tasks[0]["args"]["counters"]) - {"layer"}
     compiled = run("compile", MODEL, "--json").json
     expected = sum(p["estimate"]["cycles"] for p in compiled["partitions"])
-    assert 2 * expected == sum(e["args"]["cycles"] for e in tasks)
+    assert 2 * expected == sum(e["args"]["estimate"]["cycles"] for e in tasks)
     assert sum(e["dur"] for e in tasks) == pytest.approx(2 * expected / 1000)

@@ -43,3 +43,9 @@ def test_what_follows_from_the_options_is_fresh(name: str) -> None:
         f"{name} is stale: run python -m delegate.cli.option_pages"
     )
     assert option_pages.options_table() in text or name.endswith(".h")
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:")[1]
+    missing = [page.name for page in (ROOT / "docs").glob("*.md") if page.name not in navigation]
+    assert not missing

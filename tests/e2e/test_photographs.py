@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from delegate.conformance.comparison import MIN_TOP1_AGREEMENT, Comparison
+from delegate.conformance.parallel_comparison import compare_in_processes
 from delegate.host.delegated import DelegatedModel
-from delegate.insight.comparison import MIN_TOP1_AGREEMENT, Comparison
-from delegate.insight.parallel_comparison import compare_in_processes
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering

@@ -34,7 +34,9 @@ FALLBACKS = {
 GRAPHS = {case.name: case.build() for case in CASES}
 # What is left of a case stays on the NPU however small it is.
 OPTIONS = {
-    case.name: Options.from_mapping({"numerics": case.numerics, "only_faster": "false"}, {})
+    case.name: Options.from_mapping(
+        {"numerics": case.numerics, "float": case.float, "only_faster": "false"}, {}
+    )
     for case in CASES
 }
 

@@ -19,13 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 import delegate
-import delegate.host.plugin  # before any fork: every case would import it anew
+import delegate.compile.plugin  # before any fork: every case would import it anew
 from delegate.errors import LoweringError
 from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime
 from delegate.log import get_logger
-from delegate.model.graph import Graph
+from delegate.model.graph import Graph, Node
 from delegate.model.tflite_reader import read_graph
+from delegate.ops.mirror_pad import REFLECT, MirrorPadOptions
 from delegate.partition.rules import PARTITION_COMPILES
 from tests.generated.cut_model import CutModel, cut_model, exposed_model
 
@@ -123,17 +124,17 @@ class Run:
 
 def _use_no_programs() -> None:
     """Models are compiled to find their partitions, which then do not compile for any shapes."""
-    compile_context = delegate.host.plugin.compile_context
+    compile_context = delegate.compile.plugin.compile_context
 
     def compile_once(*arguments: Any) -> Any:
-        delegate.host.plugin.compile_context = refuse
+        delegate.compile.plugin.compile_context = refuse
         return compile_context(*arguments)
 
     def refuse(*_: Any) -> Any:
         raise LoweringError(0, PARTITION_COMPILES, "asked not to")
 
-    delegate.host.plugin.compile_context = compile_once
-    delegate.host.plugin._has_own_shapes = lambda *_: False
+    delegate.compile.plugin.compile_context = compile_once
+    delegate.compile.plugin._has_own_shapes = lambda *_: False
 
 
 def largest_difference(ours: Array, theirs: Array) -> float:
@@ -176,6 +177,9 @@ def judge_model(
         values = exposed.run(feeds)
         if not all(value.size for value in values.values()):
             counts["inferences_with_empty_tensors"] += 1  # of which kernels read what is not there
+            continue
+        if any(_mirrors_beyond(graph, node, feeds, values) for node in graph.nodes):
+            counts["inferences_that_mirror_what_is_not_there"] += 1
             continue
         # What compiles may differ between the two, and a kernel of the CPU from the NPU by a step.
         same_kernels = ours.is_on_npu and exposed.is_on_npu
@@ -227,6 +231,22 @@ def judge_left_to_cpu(model: bytes, inferences: Sequence[Mapping[int, Array]]) -
                     f"{_first_difference(result, theirs[tensor])}"
                 )
     return {"models_left_to_the_cpu": 1, "nodes_left_to_the_cpu": ours.delegated_nodes}
+
+
+def _mirrors_beyond(
+    graph: Graph, node: Node, feeds: Mapping[int, Array], values: Mapping[int, Array]
+) -> bool:
+    """Whether a MIRROR_PAD takes more rows or columns than its image has: the runtime checks that
+    for the model's own shapes at most, and its kernel then reads memory beside the image.
+    """
+    if node.op != "MIRROR_PAD":
+        return False
+    amounts = graph.tensor(node.inputs[1]).constant
+    assert amounts is not None
+    shape = {**feeds, **values}[node.inputs[0]].shape
+    # REFLECT leaves out the outermost pixel, so it has one less to give.
+    edge = int(node.known_options(MirrorPadOptions).mode == REFLECT)
+    return any(max(sides) + edge > size for sides, size in zip(amounts, shape, strict=True))
 
 
 def _tolerance(graph: Graph, node: int) -> int:

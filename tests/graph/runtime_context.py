@@ -24,7 +24,7 @@ def plugin_or_skip() -> ModuleType:
         delegate.library_path()
     except DelegateError as error:
         pytest.skip(str(error))
-    return pytest.importorskip("delegate.host.plugin")
+    return pytest.importorskip("delegate.compile.plugin")
 
 
 def runtime_or_skip() -> ModuleType:

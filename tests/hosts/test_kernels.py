@@ -95,7 +95,7 @@ def test_what_a_kernel_that_rounds_once_computes_has_another_program():
 def test_a_process_without_a_runtime_asks_and_loads_none():
     code = (
         "import sys\n"
-        "from delegate.host.plugin import Session\n"
+        "from delegate.compile.plugin import Session\n"
         "from delegate.host.runtimes import loaded_runtime\n"
         "print(loaded_runtime(), [n for n in sys.modules if n.endswith('.interpreter')])"
     )

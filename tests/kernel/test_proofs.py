@@ -283,3 +283,10 @@ def test_a_table_of_proofs_does_not_run_them_where_the_board_is_trusted(board: B
     done = board.python("-m", "delegate", "doctor", "--device", "rocket", "--json")
     rows = json.loads(done.stdout)["self_test"]["features"]
     assert {row["proof"] for row in rows} == {"not tried"}
+
+
+def test_bring_up_without_a_board_says_so(board: Board):
+    done = board.python("-m", "delegate", "bring-up", "--device", "rocket", "-O", "prove=auto")
+    assert done.returncode == 1
+    assert "no node of this driver" in done.stdout
+    assert done.stderr == ""

@@ -4,7 +4,9 @@ TensorFlow Lite puts it, and no task for them.
 
 from __future__ import annotations
 
+import itertools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from delegate.model.tflite_reader import read_graph
 from delegate.npu.program import parse
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
+from delegate.partition.seen import Seen
 from tests.lower.test_aliases import SAME, TYPES, VIEW_OPS, Net, check, run
 
 SIGMOID = {
@@ -193,24 +196,131 @@ def check_equal(model: bytes) -> None:
     np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.parametrize("classes", [3, 16, 80])
+def test_heads_that_are_joined_and_cut_again(classes: int) -> None:
+    """As YOLOv8's: 4 x 16 numbers of the edges and classes are one tensor, then two."""
+    net = Net()
+    lists, rows = [], 0
+    for h, w in ((6, 5), (3, 2)):
+        x = net.builder.input(net.name(), (1, h, w, 9), DType.INT8, SAME)
+        both = net.join(net.conv(x, 64), net.conv(x, classes))
+        lists.append(flat_head(net, both))
+        rows += h * w
+    joined = net.join(*lists, axis=2)
+    edges = net.slice(joined, (0, 0, 0), (1, 64, rows), strided=True)
+    edges = reshape(net.builder, edges, (1, 4, 16, rows))
+    edges = transpose(net.builder, edges, (0, 1, 3, 2))
+    scores = net.slice(joined, (0, 64, 0), (1, classes, rows))
+    scores = function(net.builder, "LOGISTIC", (scores,), SIGMOID[DType.INT8])
+    result = check(net.model(edges, scores))
+    assert moves(result) == []
+    assert len(spreads(result)) == 2 * 4 + 2
+
+
+@pytest.mark.parametrize("axis", [1, 2, 3])
+def test_parts_that_outputs_share(axis: int) -> None:
+    """A part that a layer reads, too, stays where it is."""
+    net = Net(4, 6, 32)
+    left, right = net.split(net.depthwise(net.input()), 2, axis)
+    y = flat_head(net, left)
+    check(net.model(y, right, net.depthwise(right)))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_places_are_those_of_numpy(data: st.DataObject) -> None:
+    """Whatever moves and cuts lead from a tensor to what the host has."""
+    shape = data.draw(st.lists(st.sampled_from((1, 2, 3, 4, 6, 8)), min_size=4, max_size=4))
+    values = np.arange(math.prod(shape)).reshape(shape)
+    steps = []
+    for _ in range(data.draw(st.integers(1, 4))):
+        before = values.shape
+        kind = data.draw(st.sampled_from(("transpose", "reshape", "cut")))
+        if kind == "transpose":
+            axes = data.draw(st.permutations(range(4)))
+            values = values.transpose(axes)
+            steps.append(_Forth(Order.same(before).transposed(before, axes)))
+        elif kind == "reshape":
+            divisors = [n for n in range(1, values.size + 1) if values.size % n == 0]
+            inner = data.draw(st.sampled_from(divisors))
+            values = values.reshape(1, 1, values.size // inner, inner)
+            steps.append(_Forth(Order.same(before)))
+        else:
+            sizes = [data.draw(st.integers(1, n)) for n in before]
+            begin = [data.draw(st.integers(0, n - s)) for n, s in zip(before, sizes, strict=True)]
+            values = values[tuple(slice(b, b + s) for b, s in zip(begin, sizes, strict=True))]
+            steps.append(_Cut(before, begin, sizes))
+    expected = np.full(math.prod(shape), -1)
+    expected[values.ravel()] = np.arange(values.size)
+    seen: Seen | None = Seen.whole(values.shape)
+    for step in reversed(steps):
+        assert seen is not None
+        seen = step.before(seen)
+        if seen is None:
+            return
+    assert seen is not None
+    np.testing.assert_array_equal(positions(seen, expected.size), expected)
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_places_of_operands_are_those_of_numpy(data: st.DataObject) -> None:
-    """``back`` of what a transpose does, after another one."""
-    shape = data.draw(st.lists(st.sampled_from((1, 2, 3, 4, 5, 7)), min_size=2, max_size=4))
-    axes, later = (data.draw(st.permutations(range(len(shape)))) for _ in range(2))
+def test_boxes_are_those_of_numpy(data: st.DataObject) -> None:
+    """A tensor's parts of pixels and whole surfaces, wherever the host has them."""
+    sizes = data.draw(st.sampled_from(([1, 3, 5, 48], [1, 4, 2, 17], [2, 3, 1, 32])))
+    shape = tuple(sizes)
+    axes = data.draw(st.permutations(range(4)))
     forth = Order.same(shape).transposed(shape, axes)
     assert forth is not None
-    # Where the elements of the transposed tensor are in what the second one makes of it.
-    numbers = np.arange(math.prod(shape)).reshape([shape[a] for a in (axes[i] for i in later)])
-    seen = numbers.transpose(np.argsort(later))
-    undone = [int(axis) for axis in np.argsort(later)]
-    middle = Order.same(numbers.shape).transposed(numbers.shape, undone)
-    assert middle is not None
-    back = middle.back(forth)
-    assert back is not None
-    expected = seen.transpose(np.argsort(axes))
-    strides = back.strides(shape)
-    assert strides is not None
-    places = np.ix_(*(np.arange(n) * s for n, s in zip(shape, strides, strict=True)))
-    np.testing.assert_array_equal(sum(places), expected)
+    seen = Seen.whole([shape[a] for a in axes]).before(forth)
+    assert seen is not None
+    begin = 16 * data.draw(st.integers(0, (shape[3] - 1) // 16))
+    count = data.draw(st.integers(1, shape[3] - begin))
+    part = seen.box(shape, (0, 0, 0, begin), (*shape[:3], count))
+    whole = None if part is None else part.around(shape, (0, 0, 0, begin), (*shape[:3], count))
+    assert whole is not None
+    places = positions(seen, math.prod(shape)).reshape(shape)
+    for spread, (first, channels) in whole.boxes(shape) or []:
+        strides = (spread.image, spread.row, spread.pixel, spread.channel)
+        of_box = (*shape[:3], channels)
+        found = spread.first + sum(
+            np.ix_(*(np.arange(n) * s for n, s in zip(of_box, strides, strict=True)))
+        )
+        np.testing.assert_array_equal(found, places[..., first : first + channels])
+
+
+@dataclass(frozen=True)
+class _Forth:
+    order: Order | None
+
+    def before(self, seen: Seen) -> Seen | None:
+        assert self.order is not None
+        return seen.before(self.order)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    limits: tuple[int, ...]
+    begin: list[int]
+    sizes: list[int]
+
+    def before(self, seen: Seen) -> Seen | None:
+        return seen.around(self.limits, self.begin, self.sizes)
+
+
+def positions(seen: Seen, size: int) -> np.ndarray:
+    """Where the host has each element; -1: nowhere."""
+    found = np.full([digit.size for digit in seen.digits] or [1], -1)
+    for values in itertools.product(*(range(d.low, d.low + d.count) for d in seen.digits)):
+        found[values or 0] = seen.first + sum(
+            (value - digit.low) * digit.stride
+            for value, digit in zip(values, seen.digits, strict=True)
+        )
+    assert found.size == size
+    return found.ravel()
+
+
+def test_a_split_that_a_layer_reads_from_ends_the_way_back() -> None:
+    """One part goes to the host, the other to a layer: the node is needed."""
+    net = Net(4, 6, 32)
+    left, right = net.split(net.depthwise(net.input()), 2, 2)
+    check(net.model(flat_head(net, left), net.depthwise(right)))

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from delegate.conformance.comparison import Comparer
 from delegate.host.samples import random_sample
-from delegate.insight.comparison import Comparer
 from delegate.model.graph import DType
 from delegate.model.tensor_details import model_details
 from delegate.model.tflite_reader import read_graph

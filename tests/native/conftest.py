@@ -92,10 +92,10 @@ class FakeCompiler:
 @pytest.fixture
 def compiler(monkeypatch) -> FakeCompiler:
     pytest.importorskip("delegate.compile.compiler")
-    import delegate.host.plugin
+    import delegate.compile.plugin
 
     fake = FakeCompiler()
-    monkeypatch.setattr(delegate.host.plugin, "compile_context", fake.compile_context)
+    monkeypatch.setattr(delegate.compile.plugin, "compile_context", fake.compile_context)
     return fake
 
 

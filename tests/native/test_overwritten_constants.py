@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import delegate
-import delegate.host.plugin
+import delegate.compile.plugin
 from delegate.conformance.builder import layers
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.errors import LoweringError
@@ -86,7 +86,7 @@ def test_constants_that_do_not_compile_are_an_error_until_they_are_set_back(monk
         raise LoweringError(0, PARTITION_COMPILES, "asked not to")
 
     with monkeypatch.context() as patched:
-        patched.setattr(delegate.host.plugin, "compile_context", refuse)
+        patched.setattr(delegate.compile.plugin, "compile_context", refuse)
         interpreter.set_tensor(constant, first + 1)
         for _ in range(2):
             with pytest.raises(RuntimeError, match="does not compile with the constants it has"):

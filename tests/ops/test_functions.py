@@ -63,3 +63,16 @@ def test_all_256_results_are_the_reference_kernels(op: str, types: tuple[DType, 
         compared += 1
     is_taken = "int8_features" not in {rule.name for rule in OPERATORS[op].rules}
     assert compared >= DRAWS / 2 or (not is_taken and types[0] is DType.UINT8), refused
+
+
+def test_a_tie_is_decided_by_the_last_bit_of_the_c_librarys_tanh() -> None:
+    """tanh(66 * 0.0146...) is 95.5 / 128 but for less than a bit of float32."""
+    source = Quantization((0.014607356861233711,), (154,))
+    target = Quantization((1 / 128,), (128,))
+    model = function_model("TANH", (DType.UINT8, source), (DType.UINT8, target), None)
+    expected = kernel_results(model, all_values(DType.UINT8))
+    (compiled,) = compile_model(model, Options()).partitions
+    (ours,) = Executable(compiled.program, "simulator").run(
+        [all_values(DType.UINT8).reshape(1, 1, 1, 256)]
+    )
+    np.testing.assert_array_equal(ours, expected)

@@ -26,13 +26,13 @@ from tests.hosts.conftest import compiled
 ROOT = Path(__file__).resolve().parents[2]
 # Of the package; a hit reads the interpreter's tensors and nodes as a graph, for the entry's key.
 COMPILED = {
-    "delegate", "delegate._native", "delegate.errors", "delegate.host",
-    "delegate.host.delegation", "delegate.host.library", "delegate.host.plugin", "delegate.log",
-    "delegate.model", "delegate.model.stored_options", "delegate.model.tflite_operators",
-    "delegate.options", "delegate.partition", "delegate.partition.types", "delegate.version",
+    "delegate", "delegate._native", "delegate.compile", "delegate.compile.plugin",
+    "delegate.errors", "delegate.host", "delegate.host.delegation", "delegate.host.library",
+    "delegate.log", "delegate.model", "delegate.model.stored_options",
+    "delegate.model.tflite_operators", "delegate.options", "delegate.version",
 }  # fmt: skip
 FROM_CACHE = COMPILED | {
-    "delegate.chip", "delegate.chip.element", "delegate.compile", "delegate.compile.cache",
+    "delegate.chip", "delegate.chip.element", "delegate.compile.cache",
     "delegate.host.kernels", "delegate.host.runtimes", "delegate.model.context_reader",
     "delegate.model.files", "delegate.model.flatbuffer_reader", "delegate.model.graph",
     "delegate.model.operator_options", "delegate.model.order", "delegate.model.partition",

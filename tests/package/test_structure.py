@@ -17,16 +17,18 @@ from delegate.model.tflite_operators import BUILTIN_OPERATORS
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOORS = (
-    ("errors", "log", "progress", "version", "_native"),
-    ("chip", "model", "options"),
-    ("lower",),
-    ("ops", "npu"),
-    ("evidence", "partition", "compile"),
-    ("host",),
-    ("vision", "insight", "conformance"),
-    ("__init__", "cli", "__main__"),
+    ("errors", "log", "progress", "version", "_native", "chip"),
+    ("model",),
+    ("options", "lower"),
+    ("ops", "npu", "host"),
+    ("evidence", "partition", "vision"),
+    ("compile",),
+    ("insight", "conformance", "__init__"),
+    ("cli", "__main__"),
 )
-"""From the ground up; on one floor a room may use those that stand before it."""
+"""From the ground up; rooms of one floor do not know each other. ``__main__`` is the door of
+``cli``.
+"""
 NATIVE_FLOORS = (
     ("span", "chip"),
     ("sim",),
@@ -97,11 +99,12 @@ def test_every_room_has_a_floor() -> None:
     assert len([name for name in rooms if (ROOT / f"delegate/{name}.py").is_file()]) <= 8
 
 
-def test_no_arrow_between_rooms_runs_up() -> None:
-    order = [name for floor in FLOORS for name in floor]
+def test_every_arrow_between_rooms_runs_down() -> None:
+    height = {name: number for number, floor in enumerate(FLOORS) for name in floor}
     for name, tree in MODULES.items():
         for other in imports(tree, deferred=True):
-            assert order.index(room(other)) <= order.index(room(name)), f"{name} imports {other}"
+            if room(other) != room(name) and (room(name), room(other)) != ("__main__", "cli"):
+                assert height[room(other)] < height[room(name)], f"{name} imports {other}"
 
 
 @pytest.mark.parametrize("deferred", [False, True])

@@ -16,6 +16,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -47,6 +48,7 @@ PICTURES = ("000000000049",)
 _LARGEST = 5 << 20
 """Of models for the guest."""
 EXIT_UNAVAILABLE = 3
+EXIT_TERMINATED = 143
 TIMEOUT_S = float(os.environ.get("BOARD_TIMEOUT", "3600"))
 
 
@@ -256,6 +258,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    # Ended from outside, it ends the guest and the NPU's process, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
     try:
         sys.exit(main())
     except UnavailableError as error:

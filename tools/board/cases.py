@@ -22,6 +22,7 @@ from tools.board.harness import (
     document,
     interpreter,
     invoke,
+    kernel_timeouts,
     models,
     number,
 )
@@ -109,7 +110,15 @@ def detect() -> object:
     if not (model.exists() and pictures):
         return None
     facts = document("detect", str(pictures[0]), "--model", str(model), "--device", DEVICE)
-    return facts["detections"]
+    # numpy's exp differs in the last bit between processors.
+    return [
+        {
+            **found,
+            "score": round(found["score"], 6),
+            "box": [round(edge, 6) for edge in found["box"]],
+        }
+        for found in facts["detections"]
+    ]
 
 
 def compare() -> object:
@@ -153,15 +162,25 @@ def compiled_conformance() -> object:
     expected = json.loads((folder / "expected.json").read_text()) if C_HOST.exists() else {}
     if not expected:
         return None
+    before = kernel_timeouts()
+    given = _sums(folder, list(expected))
+    late = [name for name, sum_ in given.items() if sum_ == "rejected"]
+    # An error that the kernel's own deadline explains, on a machine that is busy.
+    if 0 < len(late) <= kernel_timeouts() - before:
+        given |= _sums(folder, late)
+    wrong = [name for name, sum_ in expected.items() if given.get(name) != sum_]
+    assert not wrong, [(name, given.get(name)) for name in wrong[:5]]
+    return f"{len(expected)} cases" + (f", {len(late)} late ones repeated" if late else "")
+
+
+def _sums(folder: Path, cases: list[str]) -> dict[str, str]:
     names = folder / "names"
-    names.write_text("".join(f"{folder / name}\n" for name in expected))
+    names.write_text("".join(f"{folder / name}\n" for name in cases))
     done = c_host("--batch", LIBRARY, str(names), str(folder / "input"), f"device={DEVICE}",
                   "strict=true", timeout_s=3000)  # fmt: skip
     assert done.returncode == 0, done.stderr[-800:]
-    given = dict(line.rsplit(" ", 1) for line in done.stdout.splitlines())
-    wrong = [name for name, sum_ in expected.items() if given.get(str(folder / name)) != sum_]
-    assert not wrong, [(name, given.get(str(folder / name))) for name in wrong[:5]]
-    return f"{len(expected)} cases"
+    rows = (line.rsplit(" ", 1) for line in done.stdout.splitlines())
+    return {Path(path).name: sum_ for path, sum_ in rows}
 
 
 def c_program() -> object:

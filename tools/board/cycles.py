@@ -34,6 +34,7 @@ from tools.board.harness import (
     in_child,
     interpreter,
     invoke,
+    kernel_timeouts,
     models,
     number,
     set_fault,
@@ -77,12 +78,6 @@ class LateError(Exception):
 
 
 LATE: Counter[str] = Counter()
-_TIMED_OUT = "job timed out"
-
-
-def kernel_timeouts() -> int:
-    log = subprocess.run(["dmesg"], capture_output=True, text=True, check=True).stdout
-    return log.count(_TIMED_OUT)
 
 
 def require_success(code: int, text: str, before: int) -> None:

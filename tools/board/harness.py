@@ -40,6 +40,7 @@ COMPLAINTS = re.compile(
     r"Unable to handle|possible recursive locking|Unknown core mask|refcount_t"
 )
 """In the kernel's log: what no use of the product may cause."""
+_TIMED_OUT = re.compile(r"job time(d out|out)")
 # Of this machine, by how long it took to come here: deadlines are those of a quiet one.
 SLOWNESS = max(1.0, float(Path("/proc/uptime").read_text().split()[0]) / 10)
 if "BOARD_HOST" in os.environ:
@@ -150,6 +151,12 @@ def c_host(*arguments: str, timeout_s: float = 120) -> subprocess.CompletedProce
 
 def set_fault(text: str) -> None:
     (HOST / "faults").write_text(text + "\n")
+
+
+def kernel_timeouts() -> int:
+    """How often a job passed the kernel's own deadline."""
+    log = subprocess.run(["dmesg"], capture_output=True, text=True, check=True).stdout
+    return len(_TIMED_OUT.findall(log))
 
 
 def complaints() -> list[str]:

@@ -14,8 +14,9 @@ from tools.board.packages import run
 
 RAM = "2560M"
 _POLL_S = 0.25
-# A boot takes five seconds on a quiet machine, the longest silence of a case half a minute.
-_SILENCE_S = 120.0
+# A boot takes five seconds on a quiet machine, the longest silence of a case half a minute; the
+# machine may get ten times as busy after the boot.
+_SILENCE_S = 300.0
 _BOOTS = 24
 
 

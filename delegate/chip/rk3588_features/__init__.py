@@ -12,13 +12,14 @@ from typing import Final
 from delegate.chip.features import Settings
 from delegate.chip.rk3588_features.convolution import CONVOLUTION
 from delegate.chip.rk3588_features.element_wise import ELEMENT_WISE
+from delegate.chip.rk3588_features.half import HALF
 from delegate.chip.rk3588_features.output import OUTPUT
 from delegate.chip.rk3588_features.scaling import SCALING
 from delegate.chip.rk3588_features.tables import TABLES
 
 _ON, _OFF = (1,), (0,)
 
-FEATURES: Final = (*CONVOLUTION, *SCALING, *ELEMENT_WISE, *TABLES, *OUTPUT)
+FEATURES: Final = (*CONVOLUTION, *SCALING, *ELEMENT_WISE, *TABLES, *OUTPUT, *HALF)
 
 EVERYWHERE: Final[Settings] = {
     "ENABLE.OPERATION_ENABLE.CORE": _ON,
@@ -44,6 +45,10 @@ EVERYWHERE: Final[Settings] = {
     "DPU_RDMA.RDMA_FEATURE_MODE_CFG.BURST_LEN": (15,),
     "DPU.EW_CFG.EDATA_SIZE": (1,),
     "DPU_RDMA.RDMA_ERDMA_CFG.ERDMA_DATA_SIZE": (1,),
+    "DPU_RDMA.RDMA_FEATURE_MODE_CFG.IN_PRECISION": (2,),
+    "DPU_RDMA.RDMA_FEATURE_MODE_CFG.PROC_PRECISION": (2,),
+    "DPU_RDMA.RDMA_FEATURE_MODE_CFG.MRDMA_FP16TOFP32_EN": _ON,
+    "DPU.EW_CFG.EW_OP_CVT_BYPASS": _OFF,
     "DPU.LUT_ACCESS_CFG.LUT_TABLE_ID": _ON,
 }
 """What every program of the drivers in use sets, or what has no meaning of its own."""

@@ -166,12 +166,13 @@ ELEMENT_WISE: Final = (
     ),
     Feature(
         "wide_ew_operand",
-        "EW's operand of 16 bits",
+        "EW's operand of 16 bits, an integer",
         Rank.DOCUMENTED,
         "manual; measured by others in tasks of 16 bits altogether",
         "one rounding per channel, within one step",
         {
             **_EW_MEMORY,
+            "DPU.OUT_CVT_SCALE.FP32TOFP16_EN": (0,),
             "DPU.EW_CFG.EDATA_SIZE": (2,),
             "DPU_RDMA.RDMA_ERDMA_CFG.ERDMA_DATA_SIZE": (2,),
         },

@@ -13,16 +13,21 @@ from delegate.compile.compiler import CompileResult
 from delegate.insight.compile_report.whole_inference import left_to_cpu
 from delegate.npu.perf import estimate_task, total
 from delegate.partition.cost import LEAST_CROSSING_US, LEAST_TASK_US
-from delegate.partition.partitioner import partition_graph
+from delegate.partition.partitioner import node_macs, partition_graph
 
 _MOST_SUGGESTIONS = 5
 _OPS_IN_PAIRS = 6
 
 
 def costs(result: CompileResult) -> dict[str, Any]:
-    """Where modelled time goes: layers limited by arithmetic, by memory, and launching tasks."""
+    """Where modelled time goes: layers limited by arithmetic, by memory, and launching tasks.
+
+    "without_macs": what layers take that multiply no weights (functions, sums, moves), their
+    launches included: what another export of the same network may not need.
+    """
     npu = ddr = tasks = 0
     layers = []
+    moves = {"tasks": 0, "us": 0.0}
     for number, compiled in enumerate(result.partitions):
         tasks += compiled.tasks
         # Loads of tables, which belong to no layer alone, only move data.
@@ -35,6 +40,10 @@ def costs(result: CompileResult) -> dict[str, Any]:
             else:
                 ddr += estimate.cycles
             layers.append((estimate.cycles, number, layer.op, layer.name))
+            if not any(node_macs(result.graph, result.graph.node(n)) for n in layer.nodes):
+                moves["tasks"] += len(layer.tasks)
+                moves["us"] += result.chip.rates.microseconds(estimate.cycles)
+                moves["us"] += len(layer.tasks) * LEAST_TASK_US
     layers.sort(key=lambda item: -item[0])
     cycles, rates = npu + ddr, result.chip.rates
     parts = {
@@ -46,6 +55,7 @@ def costs(result: CompileResult) -> dict[str, Any]:
         **parts,
         "tasks": tasks,
         "submits": len(result.partitions),
+        "without_macs": moves,
         "dominant": max(parts, key=lambda name: parts[name]).removesuffix("_us") if tasks else None,
         "largest_layers": [
             {

@@ -83,7 +83,7 @@ def accesses(task: Task | TableLoad) -> Iterator[Access]:
         yield Access("the copy", task.target, ATOM_BYTES, is_write=True)
         return
     output = task.output
-    surfaces = surfaces_of(output.channels)
+    surfaces = surfaces_of(output.channels * task.element.bytes)
     if isinstance(task, ConvTask):
         yield _feature(task)
         yield Access("the weights", task.weights.source, task.weights.total_bytes)
@@ -125,7 +125,7 @@ def _feature(task: ConvTask) -> Access:
         feature.width * ATOM_BYTES,
         feature.height,
         feature.line_stride_bytes,
-        surfaces_of(feature.channels),
+        surfaces_of(feature.channels * task.element.bytes),
         feature.surface_stride_bytes,
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.memory.tensors import view_of
+from delegate.lower.memory.tensors import memory_view
 from delegate.model.graph import Graph
 
 
@@ -27,7 +27,7 @@ def results_in_place(
         if not footprint.byte_by_byte:
             continue
         ((operand, _),) = footprint.reads
-        shapes = {view_of(graph.tensor(t).shape) for t in (operand, footprint.result)}
+        shapes = {memory_view(graph.tensor(t)) for t in (operand, footprint.result)}
         is_free = operand in written and last_read[operand] == when
         if is_free and len(shapes) == 1 and not {operand, footprint.result} & set(fixed):
             found[footprint.result] = operand

@@ -16,8 +16,8 @@ from delegate.lower.memory.tensors import (
     DeviceTensor,
     Strides,
     View,
+    memory_view,
     unplaced,
-    view_of,
 )
 from delegate.lower.task import BufferId, Fold, Ref
 from delegate.model.graph import Graph
@@ -117,7 +117,7 @@ def _pieces(graph: Graph, uses: Iterable[TensorUse]) -> list[_Piece]:
 def _piece(graph: Graph, uses: tuple[TensorUse, ...]) -> _Piece:
     images, pixels, surfaces = 0, 0, 0
     for use in uses:
-        view = use.folded[0] if use.folded else view_of(graph.tensor(use.index).shape)
+        view = use.folded[0] if use.folded else memory_view(graph.tensor(use.index))
         place = use.place or Place(use.index, 0, 0, 0)
         images = max(images, place.image + view.images)
         pixels = max(pixels, place.pixel + view.pixels)

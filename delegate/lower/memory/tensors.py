@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Groups
+from delegate.chip.element import Element
 from delegate.chip.limits import (
     ATOM_BYTES,
     CHANNELS_PER_SURFACE,
@@ -19,7 +20,7 @@ from delegate.chip.limits import (
 )
 from delegate.lower.task import BufferId, Fold, Ref, TensorBinding
 from delegate.lower.weights import depthwise_channels
-from delegate.model.graph import Graph, Tensor
+from delegate.model.graph import DType, Graph, Tensor
 
 NOWHERE = Ref(BufferId.REGCMD, 0)
 """The place of tensors without one: nothing may be read or written there."""
@@ -54,9 +55,9 @@ class Strides:
 
 @dataclass(frozen=True, slots=True)
 class DeviceTensor:
-    """A placed tensor. ``scale`` and ``zero_point`` are in the device's int8 domain. With a
-    ``fold`` the view is the folded one. ``within``: the strides of the memory that it shares with
-    other tensors; None: it has memory of its own, without gaps.
+    """A placed tensor. ``scale`` and ``zero_point`` are in the device's int8 domain. ``view``: as
+    memory has it, see ``memory_view``; with a ``fold`` the folded one. ``within``: the strides of
+    the memory that it shares with other tensors; None: it has memory of its own, without gaps.
     """
 
     index: int
@@ -67,6 +68,12 @@ class DeviceTensor:
     location: Ref
     fold: Fold | None = None
     within: Strides | None = None
+    element: Element = Element.INT8
+
+    @property
+    def elements(self) -> View:
+        """The view with channels of its own element."""
+        return replace(self.view, channels=self.view.channels // self.element.bytes)
 
     @property
     def surface_stride_bytes(self) -> int:
@@ -96,6 +103,16 @@ class DeviceTensor:
             within=Strides(self.surface_stride_bytes, self.image_stride_bytes),
         )
 
+    def surfaces_from(self, first: int, channels: int) -> DeviceTensor:
+        """``channels`` from ``first`` on, which begins a surface, as a map of their own."""
+        begin = first // CHANNELS_PER_SURFACE * self.surface_stride_bytes
+        return replace(
+            self,
+            view=replace(self.view, channels=channels),
+            location=self.location.moved(begin),
+            within=Strides(self.surface_stride_bytes, self.image_stride_bytes),
+        )
+
     def pixel(self, number: int) -> Ref:
         """The first byte of pixel ``number`` in surface 0; pixels are counted row by row over all
         images.
@@ -118,8 +135,23 @@ def view_of(shape: Sequence[int]) -> View:
     return View(images, height, width, channels)
 
 
+def device_element(tensor: Tensor) -> Element:
+    """What the device holds of a tensor: fp16 for float32, else 8 bits."""
+    return Element.FP16 if tensor.dtype is DType.FLOAT32 else Element.INT8
+
+
+def memory_view(tensor: Tensor) -> View:
+    """A tensor as memory has it: channels of one byte, of which an fp16 takes two. Groups, surfaces
+    and lanes are the same then whatever the element is.
+    """
+    view = view_of(tensor.shape)
+    return replace(view, channels=view.channels * device_element(tensor).bytes)
+
+
 def device_zero_point(tensor: Tensor) -> int:
-    """The zero point in the device's int8 domain."""
+    """The zero point in the device's int8 domain; 0 of floats."""
+    if device_element(tensor) is Element.FP16:
+        return 0
     assert tensor.quantization is not None
     offset = tensor.dtype.element.offset
     return tensor.quantization.zero_point - offset
@@ -136,16 +168,21 @@ def unplaced(graph: Graph, index: int, folded: tuple[View, Fold] | None = None) 
     folds it.
     """
     tensor = graph.tensor(index)
-    assert tensor.quantization is not None
-    view, fold = folded or (view_of(tensor.shape), None)
+    element = device_element(tensor)
+    assert tensor.quantization is not None or element is Element.FP16
+    view, fold = folded or (memory_view(tensor), None)
+    scale = 1.0
+    if element is not Element.FP16 and tensor.quantization is not None:
+        scale = tensor.quantization.scale
     return DeviceTensor(
         index=index,
         view=view,
-        scale=tensor.quantization.scale,
+        scale=scale,
         zero_point=device_zero_point(tensor),
         surfaces=surfaces_of(view.channels),
         location=NOWHERE,
         fold=fold,
+        element=element,
     )
 
 
@@ -164,7 +201,7 @@ def binding_of(source: Tensor, tensor: DeviceTensor) -> TensorBinding:
         images=tensor.view.images,
         height=tensor.view.height,
         width=tensor.view.width,
-        channels=tensor.view.channels,
+        channels=tensor.elements.channels,
         surfaces=surfaces,
         surface_stride_bytes=tensor.surface_stride_bytes,
         image_stride_bytes=tensor.image_stride_bytes,

@@ -12,7 +12,7 @@ from delegate.chip.limits import DMA_ALIGN_BYTES, align, surfaces_of
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.placement import Span, TensorUse
 from delegate.lower.memory.places import Place
-from delegate.lower.memory.tensors import View, view_of
+from delegate.lower.memory.tensors import View, memory_view
 from delegate.lower.task import BufferId, Fold
 from delegate.model.graph import Graph
 from delegate.model.partition import Partition
@@ -46,7 +46,7 @@ def tensor_uses(
         touch(operation.result, operation.writes, when)
     for tensor in (*partition.inputs, *partition.outputs):
         if tensor in places and tensor not in first:  # only its parts, or the whole, are touched
-            touch(tensor, surfaces_of(view_of(graph.tensor(tensor).shape).channels), 0)
+            touch(tensor, surfaces_of(memory_view(graph.tensor(tensor)).channels), 0)
     for result, operand in (*in_place.items(), *reversed(tuple(in_place.items()))):
         surfaces[result] = surfaces[operand] = max(surfaces[result], surfaces[operand])
     buffers = _buffers(partition, places)

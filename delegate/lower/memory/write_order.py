@@ -16,7 +16,7 @@ from delegate.chip.limits import CHANNELS_PER_SURFACE, surfaces_of
 from delegate.errors import LoweringError
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.places import Place
-from delegate.lower.memory.tensors import view_of
+from delegate.lower.memory.tensors import memory_view
 from delegate.lower.rules import SPARE_LANES_WRITTEN, SPARE_LANES_WRITTEN_FIRST
 from delegate.model.graph import Graph, Node
 
@@ -98,7 +98,7 @@ def in_write_order(
 
 
 def _box(graph: Graph, tensor: int, place: Place) -> _Box:
-    view = view_of(graph.tensor(tensor).shape)
+    view = memory_view(graph.tensor(tensor))
     surface = place.channel // CHANNELS_PER_SURFACE
     count = surfaces_of(view.channels)
     return _Box(

@@ -42,9 +42,10 @@ FUNCTION_STEPS = INT8_MAX - INT8_MIN + 1
 
 
 class EwOperation(enum.Enum):
-    """What EW does with its operand."""
+    """What EW does with its operand. A pipeline of integers subtracts by a negative scale."""
 
     ADD = "add"
+    SUBTRACT = "subtract"
     MULTIPLY = "multiply"
     MAX = "max"
     MIN = "min"
@@ -128,6 +129,8 @@ class Ew:
         match self.operation:
             case EwOperation.ADD:
                 return x + operand
+            case EwOperation.SUBTRACT:
+                return x - operand
             case EwOperation.MULTIPLY:
                 return np.asarray(np.rint(x * (operand * 2.0**-self.shift)))
             case EwOperation.MAX:

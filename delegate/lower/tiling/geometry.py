@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from delegate.chip.chip import Cbuf, Chip, Limits
-from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, align
+from delegate.chip.limits import ATOM_BYTES, align
 from delegate.lower.cost import ceil_div
 
 
@@ -172,12 +172,12 @@ class Part:
     kernels: int
     outputs: int
 
-    def surfaces(self, group: int) -> range:
-        """Surfaces of the result that a task of this part writes: whole groups of ``group``
-        channels from its first one on.
+    def surfaces(self, group: int, lanes: int) -> range:
+        """Surfaces, of ``lanes`` channels, of the result that a task of this part writes: whole
+        groups of ``group`` channels from its first one on.
         """
-        first = self.first // CHANNELS_PER_SURFACE
-        return range(first, first + align(self.outputs, group) // CHANNELS_PER_SURFACE)
+        first = self.first // lanes
+        return range(first, first + align(self.outputs, group) // lanes)
 
 
 def entries_per_row(cbuf: Cbuf, width: int, channels: int, element_bytes: int = 1) -> int:

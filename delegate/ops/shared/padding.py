@@ -82,13 +82,14 @@ def pad_keeps_quantization(facts: GraphFacts, node: Node) -> str | None:
     return f"{named(before)} and {named(after)} differ"
 
 
+GEOMETRY = (pad_rank, pad_amounts_known, padded_sides_in_range)
+
 RULES = (
     *common.FIRST,
     *common.QUANTIZATION,
     pad_rank,
     pad_keeps_quantization,
-    pad_amounts_known,
-    padded_sides_in_range,
+    *GEOMETRY[1:],
 )
 
 

@@ -126,13 +126,18 @@ def pool_padding_in_range(facts: GraphFacts, node: Node) -> str | None:
     return f"{totals[0]} and {totals[1]}" if max(totals) > most_padding(facts.chip) else None
 
 
+GEOMETRY = (
+    pool_rank,
+    window_in_range,
+    pooled_sides_in_range,
+    pooled_size_follows,
+    pool_padding_in_range,
+)
+
 RULES = (
     *common.FIRST,
     *common.QUANTIZATION,
     pool_rank,
     pool_keeps_quantization,
-    window_in_range,
-    pooled_sides_in_range,
-    pooled_size_follows,
-    pool_padding_in_range,
+    *GEOMETRY[1:],
 )

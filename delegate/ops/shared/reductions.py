@@ -61,4 +61,6 @@ def pooled_image(image: View) -> Pooling:
     return Pooling(PooledAxis(height, 1, height, 1, 0, 0), PooledAxis(width, 1, width, 1, 0, 0))
 
 
-RULES = (*common.FIRST, *common.QUANTIZATION, reduced_over_pixels, reduced_shape_follows)
+GEOMETRY = (reduced_over_pixels, reduced_shape_follows)
+
+RULES = (*common.FIRST, *common.QUANTIZATION, *GEOMETRY)

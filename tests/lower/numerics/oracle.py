@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from fractions import Fraction
 
 import numpy as np
@@ -10,6 +11,13 @@ import numpy as np
 from delegate.lower.numerics.pipeline import EwOperation, Pipeline
 
 INT32 = 1 << 31
+EW = {
+    EwOperation.ADD: operator.add,
+    EwOperation.SUBTRACT: operator.sub,
+    EwOperation.MULTIPLY: operator.mul,
+    EwOperation.MAX: max,
+    EwOperation.MIN: min,
+}
 
 
 def wrapped(value: int) -> int:
@@ -78,7 +86,7 @@ def device(pipeline: Pipeline, channel: int, x: int, e: int = 0) -> int:
     x = clamped(bn, saturated(half_even(x * of(bn.multiply) + of(bn.add), bn.shift)))
     if ew is not None:
         operand = (e + ew.offset) * ew.scale if ew.operand is None else of(ew.operand)
-        x = saturated(x + operand if ew.operation is EwOperation.ADD else x * operand)
+        x = saturated(EW[ew.operation](x, operand))
         x = clamped(ew, x)
     rounded = (half_away if out.ties_away else half_even)(x * out.scale, out.shift)
     return min(max(rounded + out.offset, -128), 127)

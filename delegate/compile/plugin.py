@@ -40,7 +40,7 @@ Missing = Callable[["bytes | mmap"], Sequence[tuple[str, str]]]
 
 Upload = Callable[[bytes], None]
 Recompile = Callable[[list[dict[str, Any]], Upload], dict[int, tuple[int, ...]]]
-Prepared = tuple[tuple[int, ...], "bytes | mmap", Recompile]
+Prepared = tuple[tuple[int, ...], "bytes | mmap", Recompile, tuple[int, ...]]
 """A program that is not read-only is handed over: nobody reads it after the plugin has."""
 
 
@@ -71,9 +71,10 @@ class Session:
     def prepare(
         self, snapshot: Snapshot, preview: Preview, missing: Missing = _nothing_missing
     ) -> list[Prepared]:
-        """The partitions to delegate: nodes, program, and how to compile it for other shapes. No
-        bytes of a program: the model says other shapes than follow from the partition's inputs.
-        Programs use nothing of the device that it is ``missing``.
+        """The partitions to delegate: nodes, program, how to compile it for other shapes, and the
+        nodes on the CPU whose results the program holds as constants. No bytes of a program: the
+        model says other shapes than follow from the partition's inputs. Programs use nothing of
+        the device that it is ``missing``.
 
         Announces what is delegated and what is not. Raises DelegateError if the runtime must not
         go on: with option ``strict``, on any failure. Otherwise a failure of the compiler leaves
@@ -104,19 +105,19 @@ class Session:
             self.options,
         )
         nodes_by_index = {node["index"]: node for node in snapshot["nodes"]}
-        return [
-            (
-                tuple(item.partition.nodes),
-                item.program if item.has_own_shapes else b"",
-                _recompile_function(
-                    [nodes_by_index[index] for index in item.partition.nodes],
-                    item.partition,
-                    self.options,
-                    without,
-                ),
+        prepared: list[Prepared] = []
+        for item in result.partitions:
+            makers = _makers(graph, item.partition) if self.options.float != "off" else ()
+            members = sorted((*makers, *item.partition.nodes))
+            recompile = _recompile_function(
+                [nodes_by_index[index] for index in members],
+                item.partition,
+                self.options,
+                without,
             )
-            for item in result.partitions
-        ]
+            program = item.program if item.has_own_shapes else b""
+            prepared.append((tuple(item.partition.nodes), program, recompile, makers))
+        return prepared
 
     def _compile_for_board(
         self, graph: Graph, preview: Preview, missing: Missing
@@ -201,6 +202,22 @@ def _graph(snapshot: Snapshot) -> Graph:
     from delegate.model.context_reader import graph_from_snapshot
 
     return for_runtime(graph_from_snapshot(snapshot), loaded_runtime())
+
+
+def _makers(graph: Graph, partition: Partition) -> tuple[int, ...]:
+    """Nodes beside the partition that compute what it reads from constants alone, and whose results
+    are not its inputs.
+    """
+    read = {t for index in partition.nodes for t in graph.node(index).inputs}
+    read.difference_update(partition.inputs)
+    members = set(partition.nodes)
+    return tuple(
+        node.index
+        for node in graph.nodes
+        if node.index not in members
+        and not read.isdisjoint(node.outputs)
+        and all(graph.tensor(t).constant is not None for t in node.inputs if t >= 0)
+    )
 
 
 def _warn_of_other_delegates(snapshot: Snapshot) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from delegate.compile.compiler import compile_model
+from delegate.conformance.comparison import MAX_ABS_DIFF
 from delegate.conformance.execution import Array, Prepared, expected, load_and_invoke, prepare
 from delegate.conformance.outcome import Oracle, Outcome
 from delegate.insight import simulated_run
-from delegate.insight.comparison import MAX_ABS_DIFF
 from delegate.lower.task import TensorBinding
 from delegate.model.graph import Graph
 from delegate.npu.program_reader import parse

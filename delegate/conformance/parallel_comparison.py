@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from delegate.conformance.comparison import Comparer, Comparison
 from delegate.errors import DelegateError
 from delegate.host.samples import Details, Sample
 from delegate.host.workers import Failure, in_order, spread
-from delegate.insight.comparison import Comparer, Comparison
 from delegate.options import Options
 
 Source = Callable[[Details], Sample]

@@ -1,0 +1,277 @@
+"""What operators give in exact arithmetic, and how far fp16 may be from it: the judge of the float
+families. It shares no code with the compiler.
+
+Everything is computed in float64 from the model's own numbers, the inputs rounded to fp16 as the
+host rounds them. Beside each result stands the sum of the magnitudes of its terms, and how many
+roundings to fp32 it took: one for every 32 products of a tap, one for adding each such sum, one for
+the bias.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.conformance.case import Outside
+from delegate.conformance.reference.windows import taps
+from delegate.model.graph import Activation, Graph, Node
+from delegate.ops.add import AddOptions
+from delegate.ops.conv_2d import ConvOptions
+from delegate.ops.depthwise_conv_2d import DepthwiseOptions
+from delegate.ops.fully_connected import FullyConnectedOptions
+from delegate.ops.mul import MulOptions
+from delegate.ops.shared.convolution import ConvolutionOptions
+from delegate.ops.shared.pooling import PoolOptions
+from delegate.ops.sub import SubOptions
+
+Array = npt.NDArray[Any]
+Terms = tuple[Array, Array, int]
+"""The exact result before its clamp, the magnitudes in it, the roundings to fp32."""
+
+Judge = Callable[[Graph, Node, Any], tuple[Terms, Activation]]
+"""What an operator gives in exact arithmetic; of a graph, its node, and tensors' values by index.
+"""
+
+_PRODUCTS = 32
+_MOST = 65504.0
+_INFINITE_FROM = 65520.0
+_FP32 = 2.0**-24
+_FP16 = 2.0**-11
+_SUBNORMAL = 2.0**-25
+
+
+def judged_by(judge: Judge) -> Outside:
+    """Of cases of the operator that ``judge`` knows."""
+    return functools.partial(_outside, judge)
+
+
+def _outside(
+    judge: Judge, graph: Graph, inputs: Mapping[int, Array], outputs: Sequence[Array]
+) -> list[str]:
+    """What is outside the bound, of a graph of one node beside those that make its constants.
+    ``judge``: that of the node's operator.
+    """
+    node = next(n for n in graph.nodes if n.outputs[0] in graph.outputs)
+    made = {n.outputs[0]: n.inputs[0] for n in graph.nodes if n is not node}
+
+    def values(index: int) -> Array:
+        if index in inputs:
+            with np.errstate(over="ignore"):
+                half = inputs[index].astype(np.float16)
+            finite = np.isfinite(inputs[index])
+            return np.where(finite, np.clip(half.astype(np.float64), -_MOST, _MOST), half)
+        constant = graph.tensor(made.get(index, index)).constant
+        assert constant is not None
+        return constant.astype(np.float64)
+
+    terms, activation = judge(graph, node, values)
+    shape = graph.tensor(node.outputs[0]).shape
+    return _judged(terms, activation, outputs[0].reshape(shape))
+
+
+def _judged(terms: Terms, activation: Activation, ours: Array) -> list[str]:
+    exact, magnitude, roundings = (
+        np.broadcast_to(np.reshape(terms[0], ours.shape), ours.shape),
+        np.reshape(terms[1], ours.shape),
+        terms[2],
+    )
+    before = ((1 + _FP32) ** roundings - 1) * magnitude
+    bound = before + _FP16 * (np.abs(exact) + before) + _SUBNORMAL * (roundings > 0)
+    clamped = _clamped(exact, activation)
+    beyond = np.abs(clamped) + bound >= _INFINITE_FROM
+    with np.errstate(invalid="ignore"):
+        error = np.abs(ours.astype(np.float64) - clamped)
+    wrong = ~(error <= bound) & ~beyond
+    if not wrong.any():
+        # Beyond the range: the largest numbers of the right sign, or an infinity.
+        surely = np.abs(clamped) - bound >= _INFINITE_FROM
+        wrong = surely & ~(np.isinf(ours) & (np.sign(ours) == np.sign(clamped)))
+    if not wrong.any():
+        return []
+    place = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+    position = [int(i) for i in place]
+    return [
+        f"element {position}: {ours[place]} instead of {clamped[place]}, bound {bound[place]}; "
+        f"{int(wrong.sum())} of {wrong.size} are outside"
+    ]
+
+
+def _clamped(exact: Array, activation: Activation) -> Array:
+    if activation is Activation.NONE:
+        return exact
+    return np.clip(exact, 0.0, 6.0 if activation is Activation.RELU6 else np.inf)
+
+
+def _bias(graph: Graph, node: Node, values: Any) -> Array:
+    has_bias = len(node.inputs) > 2 and node.inputs[2] >= 0
+    return np.asarray(values(node.inputs[2])) if has_bias else np.zeros(1)
+
+
+def _halved(weights: Array) -> Array:
+    return weights.astype(np.float16).astype(np.float64)
+
+
+def _sum(products: Array, weights: Array, x: Array, bias: Array, groups: int) -> Terms:
+    return products + bias, np.abs(x) @ np.abs(weights) + np.abs(bias), 2 * groups + 1
+
+
+def dense(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """FULLY_CONNECTED."""
+    activation = node.known_options(FullyConnectedOptions).activation
+    weights = _halved(values(node.inputs[1])).T
+    x = values(node.inputs[0]).reshape(-1, weights.shape[0])
+    # Whatever the layout is: at least one product to a group.
+    bias = _bias(graph, node, values)
+    return _sum(x @ weights, weights, x, bias, weights.shape[0]), activation
+
+
+def convolution(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """CONV_2D, in groups too."""
+    options = node.known_options(ConvOptions)
+    x, weights = values(node.inputs[0]), _halved(values(node.inputs[1]))
+    outputs, kh, kw, covered = weights.shape
+    parts = x.shape[3] // covered
+    results = [
+        _taps_sum(
+            options,
+            x[..., part * covered : (part + 1) * covered],
+            weights[part * outputs // parts : (part + 1) * outputs // parts],
+        )
+        for part in range(parts)
+    ]
+    total, magnitude = (np.concatenate([r[i] for r in results], axis=-1) for i in (0, 1))
+    bias = _bias(graph, node, values)
+    groups = kh * kw * -(-x.shape[3] // _PRODUCTS)
+    return (total + bias, magnitude + np.abs(bias), 2 * groups + 1), options.activation
+
+
+def _taps_sum(options: ConvolutionOptions, x: Array, weights: Array) -> tuple[Array, Array]:
+    _, kh, kw, _ = weights.shape
+    _, tap = taps(options, x, kh, kw)
+    total = sum(tap(i, j) @ weights[:, i, j].T for i in range(kh) for j in range(kw))
+    magnitude = sum(
+        np.abs(tap(i, j)) @ np.abs(weights[:, i, j]).T for i in range(kh) for j in range(kw)
+    )
+    return np.asarray(total), np.asarray(magnitude)
+
+
+def depthwise(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """DEPTHWISE_CONV_2D."""
+    options = node.known_options(DepthwiseOptions)
+    x, weights = values(node.inputs[0]), _halved(values(node.inputs[1]))[0]
+    kh, kw, _ = weights.shape
+    wide = np.repeat(x, options.depth_multiplier, axis=3)
+    _, tap = taps(options, wide, kh, kw)
+    total = sum(tap(i, j) * weights[i, j] for i in range(kh) for j in range(kw))
+    magnitude = sum(np.abs(tap(i, j)) * np.abs(weights[i, j]) for i in range(kh) for j in range(kw))
+    bias = _bias(graph, node, values)
+    # A multiplier makes a dense convolution of it.
+    groups = kh * kw * (1 if options.depth_multiplier == 1 else -(-x.shape[3] // _PRODUCTS))
+    terms = np.asarray(total) + bias, np.asarray(magnitude) + np.abs(bias), 2 * groups + 1
+    return terms, options.activation
+
+
+def _windows(x: Array, size: Sequence[int], strides: Sequence[int]) -> Array:
+    """[images, rows, columns, channels, height, width] of windows within the image."""
+    height, width = size
+    rows = range(0, x.shape[1] - height + 1, strides[0])
+    columns = range(0, x.shape[2] - width + 1, strides[1])
+    found = [[x[:, i : i + height, j : j + width] for j in columns] for i in rows]
+    return np.array(found).transpose(2, 0, 1, 5, 3, 4)
+
+
+def _mean(x: Array, size: Sequence[int], strides: Sequence[int]) -> Terms:
+    windows = _windows(x, size, strides)
+    pixels = size[0] * size[1]
+    # Two for each pixel, two for the factors, and what 22 bits lack of one over their number.
+    near = 4 + 16
+    return windows.mean((4, 5)), np.abs(windows).mean((4, 5)), 2 * pixels + near
+
+
+def averages(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """AVERAGE_POOL_2D without padding."""
+    o = node.known_options(PoolOptions)
+    size, strides = (o.filter_h, o.filter_w), (o.stride_h, o.stride_w)
+    return _mean(values(node.inputs[0]), size, strides), o.activation
+
+
+def largest(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """MAX_POOL_2D without padding."""
+    o = node.known_options(PoolOptions)
+    size, strides = (o.filter_h, o.filter_w), (o.stride_h, o.stride_w)
+    found = _windows(values(node.inputs[0]), size, strides).max((4, 5))
+    return _chosen(found), o.activation
+
+
+def mean(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """MEAN of rows and columns."""
+    x = values(node.inputs[0])
+    return _mean(x, x.shape[1:3], x.shape[1:3]), Activation.NONE
+
+
+def padded(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """PAD."""
+    amounts = graph.tensor(node.inputs[1]).constant
+    assert amounts is not None
+    wide = np.pad(values(node.inputs[0]), [(int(a), int(b)) for a, b in amounts])
+    return _chosen(wide), Activation.NONE
+
+
+def relu(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """RELU."""
+    return _chosen(values(node.inputs[0])), Activation.RELU
+
+
+def relu6(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """RELU6."""
+    return _chosen(values(node.inputs[0])), Activation.RELU6
+
+
+def prelu(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """PRELU."""
+    x = values(node.inputs[0])
+    result = np.where(x >= 0, x, x * _halved(values(node.inputs[1])))
+    return (result, np.abs(result), 1), Activation.NONE
+
+
+def maximum(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """MAXIMUM."""
+    x, y = _two(node, values)
+    return _chosen(np.maximum(x, y)), Activation.NONE
+
+
+def minimum(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """MINIMUM."""
+    x, y = _two(node, values)
+    return _chosen(np.minimum(x, y)), Activation.NONE
+
+
+def product(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """MUL."""
+    x, y = _two(node, values)
+    return (x * y, np.abs(x * y), 1), node.known_options(MulOptions).activation
+
+
+def total(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """ADD."""
+    x, y = _two(node, values)
+    return (x + y, np.abs(x) + np.abs(y), 1), node.known_options(AddOptions).activation
+
+
+def difference(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """SUB."""
+    x, y = _two(node, values)
+    return (x - y, np.abs(x) + np.abs(y), 1), node.known_options(SubOptions).activation
+
+
+def _two(node: Node, values: Any) -> tuple[Array, Array]:
+    return values(node.inputs[0]), values(node.inputs[1])
+
+
+def _chosen(result: Array) -> Terms:
+    """Of values that are among the inputs."""
+    return result, np.abs(result), 0

@@ -1,0 +1,74 @@
+"""Operators on fp16 maps, element by element, as tasks of the DPU alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from delegate.chip.element import ATOM_BYTES, Element
+from delegate.lower.constants import ConstantPool
+from delegate.lower.half.stages import AS_FP16, half_cube
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.operation import Memory, Operation, Planning, layer_of
+from delegate.lower.task import BnStage, BsStage, ElementwiseTask, EwStage, Layer
+from delegate.lower.tiling.element_wise import map_parts, surfaces_touched
+
+
+@dataclass(frozen=True, slots=True)
+class HalfStages:
+    """What a task does to its main operand; ``ew`` without its operand, if it has one."""
+
+    bs: BsStage = field(default_factory=BsStage)
+    bn: BnStage = field(default_factory=BnStage)
+    ew: EwStage | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HalfMapPlan:
+    """``stages`` puts its constants into the pool. The second operand, if there is one, is EW's;
+    all tensors have one shape. ``bound`` says how far results are from exact ones.
+    """
+
+    planning: Planning
+    operation: Operation
+    stages: Callable[[ConstantPool], HalfStages]
+    bound: str
+
+    @property
+    def footprint(self) -> Footprint:
+        operation = self.operation
+        channels = self.planning.tensor(operation.result).view.channels
+        touched = surfaces_touched(self.planning.chip, channels)
+        reads = tuple((tensor, touched) for tensor in dict.fromkeys(operation.operands))
+        return Footprint(operation.node, reads, operation.result, touched)
+
+    def lower(self, memory: Memory) -> Layer:
+        operation, planning = self.operation, self.planning
+        main, *others = (memory.tensors[t] for t in operation.operands)
+        target = memory.tensors[operation.result]
+        stages = self.stages(memory.constants)
+        tasks = []
+        for part in map_parts(planning.chip, target.view, planning.sharing):
+            bn, ew = stages.bn, stages.ew
+            if bn.operands is not None:  # fp16 per channel, so an atom per surface
+                place = bn.operands.moved(part.surfaces.start * ATOM_BYTES)
+                bn = replace(bn, operands=place)
+            if ew is not None:
+                (other,) = others
+                stride = other.surface_stride_bytes
+                ew = replace(ew, operand=part.place(other), surface_stride_bytes=stride)
+            tasks.append(
+                ElementwiseTask(
+                    tile=part.name(target.view),
+                    source=part.place(main),
+                    source_surface_stride_bytes=main.surface_stride_bytes,
+                    output=half_cube(part.cube(target)),
+                    bs=stages.bs,
+                    bn=bn,
+                    ew=ew,
+                    out_convert=AS_FP16,
+                    core=part.core,
+                    element=Element.FP16,
+                )
+            )
+        return layer_of(planning, operation, tasks, f"fp16, {self.bound}")

@@ -1,0 +1,119 @@
+"""MAX_POOL_2D of 2 x 2 pixels in fp16: the larger of two rows, then of two columns, each a task of
+the DPU that reads one tensor in two places.
+
+Rows first: every second row is the main operand, the one below it EW's. What is left lies without
+gaps in a work area, so that pairs of columns are pairs of neighbours: a cube one pixel wide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from delegate.chip.element import ATOM_BYTES, Element
+from delegate.chip.limits import DMA_ALIGN_BYTES, align
+from delegate.lower.half.stages import AS_FP16, half_cube
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.memory.tensors import DeviceTensor, View
+from delegate.lower.numerics.pipeline import EwOperation
+from delegate.lower.operation import Memory, Operation, Planning, layer_of
+from delegate.lower.task import BsStage, ElementwiseTask, EwStage, Layer, Ref
+from delegate.lower.tiling.element_wise import element_wise_cube, surface_ranges, surfaces_touched
+
+_STEP = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HalfMaxPoolPlan:
+    """Of an even width, without padding; a last row without partner is left out."""
+
+    planning: Planning
+    operation: Operation
+
+    @property
+    def footprint(self) -> Footprint:
+        operation = self.operation
+        source, target = self._views
+        touched = surfaces_touched(self.planning.chip, source.channels)
+        reads = ((operation.operands[0], touched),)
+        size = align(touched * target.height * source.width * ATOM_BYTES, DMA_ALIGN_BYTES)
+        return Footprint(operation.node, reads, operation.result, touched, work_bytes=size)
+
+    @property
+    def _views(self) -> tuple[View, View]:
+        operation, planning = self.operation, self.planning
+        return (
+            planning.tensor(operation.operands[0]).view,
+            planning.tensor(operation.result).view,
+        )
+
+    def lower(self, memory: Memory) -> Layer:
+        operation = self.operation
+        source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
+        tasks: list[ElementwiseTask] = []
+        for image in range(source.view.images):
+            one, result = source.image(image), target.image(image)
+            tasks += self._image(f"image {image} ", one, result, memory.work.place)
+        return layer_of(self.planning, operation, tasks, "fp16, exact")
+
+    def _image(
+        self, name: str, source: DeviceTensor, target: DeviceTensor, work: Ref
+    ) -> Iterator[ElementwiseTask]:
+        chip = self.planning.chip
+        view = replace(target.view, width=source.view.width)
+        halved = replace(target, view=view, location=work, within=None)
+        step = _STEP * source.line_stride_bytes
+        size = (view.height, view.width)
+        for surfaces in surface_ranges(chip, view.channels):
+            start = source.location.moved(surfaces.start * source.surface_stride_bytes)
+            yield _larger(
+                f"{name}rows", start, source.line_stride_bytes, source, step, halved, size, surfaces
+            )
+        most = max(1, chip.limits.cube_size // target.view.width)  # rows of the result to a task
+        for surfaces in surface_ranges(chip, view.channels):
+            for first in range(0, target.view.height, most):
+                rows = min(most, target.view.height - first)
+                start = halved.pixel(first * view.width)
+                start = start.moved(surfaces.start * halved.surface_stride_bytes)
+                place = target.pixel(first * target.view.width)
+                yield _larger(
+                    f"{name}columns of {rows} rows from {first}",
+                    start,
+                    ATOM_BYTES,
+                    halved,
+                    _STEP * ATOM_BYTES,
+                    replace(target, location=place),
+                    (rows * target.view.width, 1),
+                    surfaces,
+                )
+
+
+def _larger(
+    tile: str,
+    start: Ref,
+    apart: int,
+    source: DeviceTensor,
+    step: int,
+    target: DeviceTensor,
+    size: tuple[int, int],
+    surfaces: range,
+) -> ElementwiseTask:
+    """The larger of what lies at ``start`` and ``apart`` bytes behind, in rows ``step`` apart."""
+    place = target.location.moved(surfaces.start * target.surface_stride_bytes)
+    return ElementwiseTask(
+        tile=tile,
+        source=start,
+        source_surface_stride_bytes=source.surface_stride_bytes,
+        output=half_cube(element_wise_cube(place, size, surfaces, target)),
+        bs=BsStage(),
+        out_convert=AS_FP16,
+        ew=EwStage(
+            operand=start.moved(apart),
+            operand_bytes=Element.FP16.bytes,
+            operation=EwOperation.MAX,
+            surface_stride_bytes=source.surface_stride_bytes,
+            line_stride_bytes=step,
+        ),
+        source_line_stride_bytes=step,
+        element=Element.FP16,
+    )

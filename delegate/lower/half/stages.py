@@ -1,0 +1,73 @@
+"""The DPU stages of tasks in fp16: what BS, BN and EW do to numbers, which are fp32 in there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from delegate.chip.element import Element
+from delegate.lower.constants import ConstantPool
+from delegate.lower.half.weights import pack_half_bias
+from delegate.lower.resolved import Convolution
+from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, OutputCube, Source
+from delegate.model.graph import Activation
+
+AS_FP16 = OutConvert(scale=1, shift=0, offset=0)
+"""Rounded once, to the nearest fp16, ties to even."""
+
+RELU6_MOST = 6.0
+
+HALF_MOST = float(np.finfo(np.float16).max)
+"""The largest fp16."""
+
+
+def float_bits(value: float) -> int:
+    """The bits of ``value`` as fp32, as an int32."""
+    return int(np.float32(value).view(np.int32))
+
+
+def half_bits(value: float) -> int:
+    """The bits of ``value`` as fp16, as an int16."""
+    return int(np.float16(value).view(np.int16))
+
+
+def half_clamp(activation: Activation) -> BnStage:
+    """BN as the fused activation."""
+    if activation is Activation.NONE:
+        return BnStage()
+    most = float_bits(RELU6_MOST) if activation is Activation.RELU6 else None
+    return BnStage(relu=True, relux_max=most)
+
+
+def half_conv_stages(
+    conv: Convolution, cube_channels: int, constants: ConstantPool
+) -> tuple[BsStage, BnStage, EwStage | None, OutConvert]:
+    """BS adds the bias in fp32, BN clamps; each multiplies by one of the factors before."""
+    operands = constants.add(pack_half_bias(conv.bias, cube_channels))
+    bs, bn = BsStage(alu=Source.MEMORY, operands=operands), half_clamp(conv.activation)
+    if conv.factors != (1.0, 1.0):
+        first, second = map(half_bits, conv.factors)
+        bs = replace(bs, mul=Source.REGISTER, mul_operand=first)
+        bn = replace(bn, mul=Source.REGISTER, mul_operand=second)
+    return bs, bn, None, AS_FP16
+
+
+def half_cube(cube: OutputCube) -> OutputCube:
+    """A cube of channels of one byte as one of fp16; see ``memory_view``. Spare lanes of the last
+    surface have a value: they are read.
+    """
+    size = Element.FP16.bytes
+    lanes = Element.FP16.lanes
+    real = -(-cube.channels_real // (size * lanes)) * lanes
+    return OutputCube(
+        target=cube.target,
+        height=cube.height,
+        width=cube.width,
+        channels=cube.channels // size,
+        channels_real=real,
+        surface_stride_bytes=cube.surface_stride_bytes,
+        surfaces_per_group=cube.surfaces_per_group,
+        line_stride_bytes=cube.line_stride_bytes,
+        element_bytes=size,
+    )

@@ -1,0 +1,212 @@
+"""What operators share that compute float32 tensors in fp16: rules, weights, and their records.
+
+Imported for float models only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.chip.element import Element
+from delegate.lower.convolution import PlannedConvolution, planned_convolution
+from delegate.lower.half.bound import convolution_bound
+from delegate.lower.half.stages import HALF_MOST
+from delegate.lower.memory.tensors import View
+from delegate.lower.operation import Operation, Plan, Planning, layer_name
+from delegate.lower.resolved import Convolution
+from delegate.model.graph import Activation, DType, Graph, Node, Padding
+from delegate.ops.operator import Constraint, GraphFacts, Operator, Shape, constraint, named
+from delegate.ops.shared import common, convolution
+from delegate.ops.shared.common import weights_of
+
+ACTIVATIONS: Final = (Activation.NONE, Activation.RELU, Activation.RELU6)
+
+
+@constraint()
+def float_features(facts: GraphFacts, node: Node) -> str | None:
+    """Inputs and outputs of a node in fp16 must be float32."""
+    wrong = next((t for t in facts.features(node) if t.dtype is not DType.FLOAT32), None)
+    return None if wrong is None else f"{named(wrong)} is {wrong.dtype.name}"
+
+
+@constraint(activations=", ".join(a.name for a in ACTIVATIONS))
+def half_activation(facts: GraphFacts, node: Node) -> str | None:
+    """The fused activation of a node in fp16 must be one of {activations}."""
+    activation = getattr(facts.options(node), "activation", Activation.NONE)
+    return None if activation in ACTIVATIONS else f"it is {activation.name}"
+
+
+def fits_half(values: npt.NDArray[np.generic] | None) -> bool:
+    """Whether constants are float32 or float16, and all are numbers within fp16's range."""
+    if values is None or values.dtype not in (np.float32, np.float16):
+        return False
+    # A NaN makes both ends NaN, which no comparison holds for.
+    return values.size > 0 and bool(values.min() >= -HALF_MOST and values.max() <= HALF_MOST)
+
+
+@constraint(most=int(HALF_MOST))
+def float_weights(facts: GraphFacts, node: Node) -> str | None:
+    """Weights of a node in fp16 must be constants, float32 or float16 behind DEQUANTIZE, all from
+    -{most} to {most}.
+    """
+    weights = weights_of(facts, node)
+    if weights.constant is None:
+        return f"{named(weights)} is computed while running"
+    if weights.dtype is not DType.FLOAT32 or not fits_half(weights.constant):
+        return f"{named(weights)} is {weights.dtype.name}, or has others"
+    return None
+
+
+@constraint()
+def float_bias(facts: GraphFacts, node: Node) -> str | None:
+    """The bias of a node in fp16 must be a constant of one finite float32 per output channel."""
+    bias = facts.bias(node)
+    if bias is None:
+        return None
+    channels = weights_of(facts, node).shape[facts.operator(node).weights_axis]
+    values = bias.constant
+    if values is None or values.shape != (channels,) or bias.dtype is not DType.FLOAT32:
+        return f"{named(bias)} is {bias.dtype.name} of shape {list(bias.shape)}"
+    is_finite = values.dtype in (np.float32, np.float16) and np.isfinite(values).all()
+    return None if is_finite else f"{named(bias)} has others"
+
+
+FIRST: Final = (
+    common.tensors_as_defined,
+    common.nodes_in_order,
+    float_features,
+    *(
+        rule
+        for rule in common.BEHIND_TYPES
+        if rule not in (common.activation_supported, common.per_tensor_features)
+    ),
+    half_activation,
+)
+
+
+def half_record(
+    operator: Operator,
+    plan: Callable[[Planning, Operation], Plan],
+    rules: tuple[Constraint, ...],
+    shapes: Callable[[Graph, Node], tuple[Shape, ...]] | None = None,
+) -> Operator:
+    """``operator`` for float32 tensors: tasks of its own, whatever it is for quantised ones."""
+    return replace(
+        operator,
+        rules=rules,
+        plan=plan,
+        function=None,
+        fold=None,
+        pads_input=False,
+        order=None,
+        host_values=None,
+        half=None,
+        shapes=shapes or operator.shapes,
+    )
+
+
+def constant_values(graph: Graph, index: int) -> npt.NDArray[np.generic]:
+    """The values of a constant, float32 or float16."""
+    constant = graph.tensor(index).constant
+    assert constant is not None
+    return constant
+
+
+def float_filters(graph: Graph, node: Node, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """The weights (input 1), float32 or float16."""
+    return constant_values(graph, node.inputs[1]).reshape(shape)
+
+
+def plan_half_convolution(
+    planning: Planning,
+    operation: Operation,
+    options: convolution.ConvolutionOptions,
+    weights: npt.NDArray[Any],
+    *,
+    is_depthwise: bool = False,
+    output_view: View | None = None,
+) -> PlannedConvolution:
+    """``weights``: OHWI of all input channels, or HWC of a depthwise convolution, as the model has
+    them. ``output_view``: see ``plan_convolution``. Raises LoweringError.
+    """
+    graph, node = planning.graph, operation.node
+    view = planning.tensor(operation.operands[0]).elements
+    kh, kw = weights.shape[:2] if is_depthwise else weights.shape[1:3]
+    result = output_view or planning.tensor(operation.result).elements
+    padding = convolution.paddings(options, view, result, kh, kw)
+    bias: npt.NDArray[Any] = np.zeros(result.channels, np.float32)
+    if len(node.inputs) > 2 and node.inputs[2] >= 0:
+        bias = constant_values(graph, node.inputs[2]).astype(np.float32)
+    conv = half_convolution(
+        planning, operation, options, weights, bias, padding, result, is_depthwise=is_depthwise
+    )
+    found = planned_convolution(operation, conv, planning.sharing)
+    return replace(found, note=f"fp16, {convolution_bound(conv, weights).text}, ")
+
+
+def plan_moved_channels(
+    planning: Planning, operation: Operation, before: int
+) -> PlannedConvolution:
+    """The operand's channels in the result from number ``before`` on, zeros elsewhere. Exact: sums
+    have one term that is not 0. Raises LoweringError.
+    """
+    view = planning.tensor(operation.operands[0]).elements
+    result = planning.tensor(operation.result).elements
+    weights = np.zeros((result.channels, 1, 1, view.channels), np.float16)
+    weights[before + np.arange(view.channels), 0, 0, np.arange(view.channels)] = 1
+    unit = convolution.ConvolutionOptions(Padding.VALID, 1, 1, 1, 1, Activation.NONE)
+    bias = np.zeros(result.channels, np.float32)
+    conv = half_convolution(
+        planning, operation, unit, weights, bias, (0, 0), result, is_depthwise=False
+    )
+    return replace(planned_convolution(operation, conv, planning.sharing), note="fp16, exact, ")
+
+
+def half_convolution(
+    planning: Planning,
+    operation: Operation,
+    options: convolution.ConvolutionOptions,
+    weights: npt.NDArray[Any],
+    bias: npt.NDArray[Any],
+    padding: tuple[int, int],
+    result: View,
+    *,
+    is_depthwise: bool,
+) -> Convolution:
+    """A convolution in fp16, whatever its node is. ``padding``: top and left; ``result``: as the
+    convolution sees it.
+    """
+    graph, node = planning.graph, operation.node
+    source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
+    return Convolution(
+        chip=planning.chip,
+        node=node.index,
+        name=layer_name(graph, node),
+        op=node.op,
+        nodes=operation.nodes,
+        weights=weights.astype(np.float16),
+        weight_zero_point=0,
+        bias=bias,
+        ratios=np.empty(0),
+        per_channel=False,
+        activation=options.activation,
+        output_scale=1.0,
+        output_zero_point=0,
+        source=source,
+        target=target,
+        input_view=source.elements,
+        output_view=result,
+        stride_h=options.stride_h,
+        stride_w=options.stride_w,
+        dilation_h=options.dilation_h,
+        dilation_w=options.dilation_w,
+        pad_top=padding[0],
+        pad_left=padding[1],
+        is_depthwise=is_depthwise,
+        element=Element.FP16,
+    )

@@ -1,0 +1,41 @@
+"""Which graphs are computed in fp16: option ``float``, and what weights behind DEQUANTIZE are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from delegate.model.graph import DType, Graph
+from delegate.ops import OPERATORS
+
+
+def in_half(graph: Graph, wanted: str) -> Graph:
+    """``graph`` as option ``float`` has it: as it is, or with its float32 tensors in fp16 and with
+    the results of nodes that compute from constants as constants. ``wanted`` auto: if it has
+    float16 weights, which say that whoever made the model took fp16 to be enough.
+    """
+    if wanted == "off" or not any(tensor.dtype is DType.FLOAT32 for tensor in graph.tensors):
+        return graph
+    folded = {}
+    for node in graph.nodes:
+        operator = OPERATORS.get(node.op)
+        if operator is None or operator.folds is None:
+            continue
+        if len(node.inputs) == len(node.outputs) == 1 and min(*node.inputs, *node.outputs) >= 0:
+            constant = operator.folds(graph, node)
+            result = graph.tensor(node.outputs[0])
+            if constant is not None and constant.shape == result.shape:
+                folded[result.index] = replace(result, constant=constant)
+    if wanted == "auto" and not any(_is_half(tensor.constant) for tensor in folded.values()):
+        return graph
+    return replace(
+        graph,
+        tensors=tuple(folded.get(tensor.index, tensor) for tensor in graph.tensors),
+        half=True,
+        folded=frozenset(folded),
+    )
+
+
+def _is_half(constant: object) -> bool:
+    return isinstance(constant, np.ndarray) and constant.dtype == np.float16
