@@ -17,6 +17,8 @@ from delegate.chip.rk3576 import RK3576
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model, compile_partition
 from delegate.conformance.builder import conv_model, depthwise_model
+from delegate.conformance.execution import prepare
+from delegate.conformance.families import case_names
 from delegate.errors import EncodingError, LoweringError, ModelError, SimulatorFault
 from delegate.host.runtimes import find_runtime
 from delegate.insight.program_capture import capture_of_program
@@ -136,6 +138,19 @@ def test_operators_without_evidence_are_refused():
     rejections = compile_model(DIGITS, FOR_RK3576).rejections
     refused = {r.op: r.rule for r in rejections}
     assert refused["ADD"] == refused["AVERAGE_POOL_2D"] == "chip_has_features"
+
+
+HALF_CASES = [name for name in case_names(None) if name.startswith("Half.")]
+
+
+@pytest.mark.parametrize("name", HALF_CASES[::17])
+def test_fp16_is_refused(name):
+    """Whatever an operator's record in fp16 needs, and aliases that would only round."""
+    graph = prepare(name, None).graph
+    result = compile_model(graph, replace(FOR_RK3576, float="fp16"))
+    assert result.partitions == ()
+    refused = {r.rule for r in result.rejections if r.op not in ("QUANTIZE", "DEQUANTIZE")}
+    assert refused == {"chip_has_features"}
 
 
 def test_weights_have_two_bytes_that_are_added():
