@@ -98,7 +98,7 @@ def test_a_chain_whose_middle_a_partition_gives_is_two() -> None:
     net = Net(2, 9, 16)
     between = transpose(net.builder, net.depthwise(net.input()), (0, 2, 1, 3))
     y = reshape(net.builder, between, (1, 1, 9, 32))
-    graph = replace(read_graph(net.model(net.add(y, y), between)), outputs=())
+    graph = replace(read_graph(net.model(net.conv(y, 9), between)), outputs=())
     nodes = [node.index for node in graph.nodes]
     partition = Partition(tuple(nodes), graph.inputs, (between, graph.nodes[-1].outputs[0]))
     layers = lower_partition(workload_of(graph, partition), "p").layers
