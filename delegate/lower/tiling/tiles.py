@@ -7,7 +7,8 @@ with the least estimated time (``cost``: kicks, MAC cycles, bytes on the bus) is
 - all kernels in a task, or equal parts of them (weights that fit stay resident over the rows);
 - whole rows, or the fewest columns with which a row fits;
 - the bank split of programs that run on silicon (weights up to three banks resident, larger ones
-  two kernel groups deep and streaming), all weights resident, or a single group;
+  two kernel groups deep and streaming), all weights resident, fewer banks of streaming ones
+  where one tile then holds all rows (it needs its weights once), or a single group;
 - row heights that need the fewest tasks, evened out where that saves partly filled pixel groups.
 
 Input fetched for one task is never reused by the next (no observed program does), so parts of the
@@ -218,8 +219,19 @@ def _weight_bank_choices(geometry: ConvGeometry, part: Part) -> tuple[tuple[int,
     rule = weight_banks_needed(cbuf, weight_bytes, group_bytes)
     resident = ceil_div(weight_bytes, geometry.cbuf.bank_bytes)
     one_group = ceil_div(group_bytes, geometry.cbuf.bank_bytes)
-    first = dict.fromkeys(banks for banks in (rule, resident) if banks < geometry.cbuf.banks)
+    first = dict.fromkeys(banks for banks in (rule, resident) if banks < cbuf.banks)
+    streaming = ceil_div(2 * group_bytes, cbuf.bank_bytes)
+    if _is_one_tile(geometry, part, streaming):
+        first[streaming] = None
     return tuple(first), (one_group,) if one_group < geometry.cbuf.banks else ()
+
+
+def _is_one_tile(geometry: ConvGeometry, part: Part, weight_banks: int) -> bool:
+    """Whether all pixels of the input lie in the other banks."""
+    rows, columns = (axis.windows(axis.wanted)[0] for axis in (geometry.rows, geometry.columns))
+    entries = geometry.row_entries(columns.input_size, geometry.input_channels(part))
+    banks = geometry.cbuf.banks - weight_banks
+    return rows.input_size * entries <= banks * geometry.cbuf.bank_entries
 
 
 def _row_windows(
