@@ -227,6 +227,17 @@ def no_macs(graph: Graph, node: Node) -> int:
     return 0
 
 
+def is_in_half(graph: Graph, node: Node) -> bool:
+    """Whether ``node`` is computed in fp16: where the graph is, and the node's output and its first
+    input that is no shape or axis are float32.
+    """
+    if not graph.half:
+        return False
+    kinds = [None if t < 0 else graph.tensor(t).dtype for t in (*node.inputs, *node.outputs[:1])]
+    values = [kind for kind in kinds if kind is not DType.INT32]
+    return set((*values[:1], kinds[-1])) == {DType.FLOAT32}
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """An operator that the NPU takes.
@@ -249,6 +260,7 @@ class Operator:
     the image that a neighbour gives its reader; ``hides``: whether all readers of the graph do what
     the node does, so that it needs no tasks. ``host_values``: what the host's conversion at an
     edge of the partition does so that the node needs no task; None: it cannot.
+    ``needs``: features of the chip without evidence of which no node has tasks.
     ``follows_runtime``: reference kernels of runtimes differ, see ``Graph.rounds_once``.
     ``half``: makes the record for float32 tensors that are computed in fp16, see ``of``.
     ``folds``: its result where that follows from constants alone; None: not known.
@@ -275,19 +287,14 @@ class Operator:
     pads: Callable[[Graph, Node], tuple[int, int]] | None = None
     hides: Callable[[GraphFacts, Node], bool] | None = None
     host_values: Callable[[Graph, Node, Side], HostValues | None] | None = None
+    needs: tuple[str, ...] = ("element_wise_alone",)
     follows_runtime: bool = False
     half: Callable[[], Operator] | None = None
     folds: Callable[[Graph, Node], npt.NDArray[np.generic] | None] | None = None
 
     def of(self, graph: Graph, node: Node) -> Operator:
-        """What counts for ``node`` of this operator: its record in fp16 where the graph is, and the
-        node's first feature map and output are float32.
-        """
-        if not graph.half or self.half is None:
-            return self
-        ends = (*self.feature_inputs(node)[:1], *node.outputs[:1])
-        is_float = all(t >= 0 and graph.tensor(t).dtype is DType.FLOAT32 for t in ends)
-        return self.half() if is_float else self
+        """What counts for ``node`` of this operator: its record in fp16 where it is computed so."""
+        return self.half() if self.half is not None and is_in_half(graph, node) else self
 
     def role(self, position: int) -> Role:
         """The role of input number ``position``."""

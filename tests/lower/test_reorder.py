@@ -95,10 +95,10 @@ def test_a_chain_whose_middle_a_partition_gives_is_two() -> None:
     """A runtime does not tell delegates which tensors are outputs of the model, only those of each
     partition.
     """
-    net = Net(3, 5, 16)
-    between = transpose(net.builder, net.depthwise(net.input()), (0, 3, 1, 2))
-    y = reshape(net.builder, between, (1, 16, 15))
-    graph = replace(read_graph(net.model(net.add(y, y), between)), outputs=())
+    net = Net(2, 9, 16)
+    between = transpose(net.builder, net.depthwise(net.input()), (0, 2, 1, 3))
+    y = reshape(net.builder, between, (1, 1, 9, 32))
+    graph = replace(read_graph(net.model(net.conv(y, 9), between)), outputs=())
     nodes = [node.index for node in graph.nodes]
     partition = Partition(tuple(nodes), graph.inputs, (between, graph.nodes[-1].outputs[0]))
     layers = lower_partition(workload_of(graph, partition), "p").layers
