@@ -233,9 +233,10 @@ def is_in_half(graph: Graph, node: Node) -> bool:
     """
     if not graph.half:
         return False
-    kinds = [None if t < 0 else graph.tensor(t).dtype for t in (*node.inputs, *node.outputs[:1])]
-    values = [kind for kind in kinds if kind is not DType.INT32]
-    return set((*values[:1], kinds[-1])) == {DType.FLOAT32}
+    kinds = [None if t < 0 else graph.tensor(t).dtype for t in node.inputs]
+    given = next((kind for kind in kinds if kind is not DType.INT32), None)
+    results = [None if t < 0 else graph.tensor(t).dtype for t in node.outputs[:1]]
+    return [given, *results] == [DType.FLOAT32] * 2
 
 
 @dataclass(frozen=True, slots=True)
