@@ -92,8 +92,10 @@ def test_proofs_notice_what_others_reported(deviation: str) -> None:
 
 def test_entries_of_tables_bear_the_reported_spikes() -> None:
     failed = {name for name in FEATURES if outcome(proof(name), "table:spikes") != "proved"}
-    # Only these look between entries, or add to one: numerics=fast does without them there.
-    assert failed == {"table_behind_convolution", "table_elsewhere", "sum_behind_table"}
+    # Only these look between entries, or add to one: numerics=fast does without them there, and
+    # float models leave LOGISTIC to the CPU.
+    between = {"table_behind_convolution", "table_elsewhere", "fp16_table"}
+    assert failed == between | {"sum_behind_table"}
 
 
 def other_settings(feature: Feature) -> Iterator[tuple[str, npt.NDArray[np.uint64]]]:
