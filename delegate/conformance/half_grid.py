@@ -172,13 +172,16 @@ def _products() -> Grid:
 
 @dataclass(frozen=True, slots=True)
 class _Map:
-    """An operator of one map, or of two; ``options``: its table, for an activation."""
+    """An operator of one map, or of two; ``options``: its table, for an activation. ``takes_any``:
+    either operand may be broadcast, computed too.
+    """
 
     name: str
     judge: Judge
     maps: int = 2
     has_slopes: bool = False
     options: Callable[[Activation], BuiltinOptions] | None = None
+    takes_any: bool = False
 
 
 _MAPS = {
@@ -186,7 +189,7 @@ _MAPS = {
     for item in (
         _Map("ADD", half_oracle.total, options=options.add),
         _Map("SUB", half_oracle.difference, options=options.sub),
-        _Map("MUL", half_oracle.product, options=options.mul),
+        _Map("MUL", half_oracle.product, options=options.mul, takes_any=True),
         _Map("MAXIMUM", half_oracle.maximum),
         _Map("MINIMUM", half_oracle.minimum),
         _Map("RELU", half_oracle.relu, 1),
@@ -273,7 +276,7 @@ def _operands() -> Grid:
         return Case(name, "Half", made, inputs=given, outside=judged_by(_MAPS[op].judge))
 
     def is_in(*, op: str, shape: str, other: str, place: str, activation: str, spread: str) -> bool:
-        return op == "MUL" or (place == "second" and not other.startswith("pixel"))
+        return _MAPS[op].takes_any or (place == "second" and not other.startswith("pixel"))
 
     axes = {
         "op": ("ADD", "SUB", "MUL"),

@@ -28,12 +28,15 @@ from delegate.lower.selection import (
     surfaces_written,
 )
 from delegate.lower.task import Layer, Ref, Task
+from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import resizing
 
 QUARTERS = 4
+_MOST_TAPS = 16
+"""Of a stencil of rows and columns, of which four meet pixels."""
 _BITS = 10
 """Of the kernels' fractions."""
 
@@ -204,11 +207,50 @@ class BilinearPlan:
         )
 
 
+class HalfBilinearPlan(BilinearPlan):
+    """Image by image, depthwise: what is in a channel never meets another. The border is copied
+    byte by byte.
+    """
+
+    @property
+    def footprint(self) -> Footprint:
+        operation, chip = self.operation, self.planning.chip
+        channels = self.planning.tensor(operation.result).view.channels
+        read = surfaces_of(depthwise_channels(channels, chip.groups))
+        return replace(
+            super().footprint,
+            reads=((operation.operands[0], read),),
+            writes=chip.groups.surfaces_written(channels, is_depthwise=True),
+        )
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        from delegate.lower.half.bound import sum_bound
+
+        return replace(super().lower(memory), choice=f"fp16, {sum_bound(_MOST_TAPS).text}")
+
+    def interpolated(
+        self,
+        source: DeviceTensor,
+        target: DeviceTensor,
+        rows: Stencil,
+        columns: Stencil,
+        constants: ConstantPool,
+    ) -> Iterable[Task]:
+        """Weights are sixteenths, which fp16 holds."""
+        from delegate.ops.shared.half import spread_tasks
+
+        taps = np.outer(rows.weights, columns.weights) / (QUARTERS * QUARTERS)
+        padding, spread = (rows.padding, columns.padding), (rows.spread, columns.spread)
+        return spread_tasks(
+            self.planning, self.operation, source, target, taps, padding, spread, constants
+        )
+
+
 @functools.cache
 def half() -> Operator:
     """The same stencils in fp16."""
     from delegate.ops.shared import half
-    from delegate.ops.shared.half_bilinear import HalfBilinearPlan
 
     rules = (*half.FIRST, *resizing.GEOMETRY, resized_to_twice)
     return half.half_record(OPERATOR, HalfBilinearPlan, rules)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip
 from delegate.lower.model_weights import device_weights
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.model.graph import Activation, Graph, Node, Padding
+from delegate.model.graph import Activation, DType, Graph, Node, Padding, Tensor, read_only
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role, Shape, constraint, named
 from delegate.ops.shared import common, convolution
@@ -25,6 +25,7 @@ from delegate.ops.shared.links import LinkError, integers
 
 OUTPUT_SHAPE, FEATURE = 0, 2
 RANK = 4
+_DOUBLING = "CUSTOM:Convolution2DTransposeBias"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,3 +212,30 @@ OPERATOR = Operator(
     ),
     half=half,
 )
+
+
+def doubling(node: Node, tensors: list[Tensor]) -> Node:
+    """MediaPipe's custom operator, which no runtime but its own has, as TRANSPOSE_CONV, if kernels
+    of 2 x 2 give a result of twice the size: of those no other strides do, nor do they pad. The
+    result's shape becomes another tensor.
+    """
+    if node.op != _DOUBLING or len(node.inputs) != 3 or len(node.outputs) != 1:
+        return node
+    if min(*node.inputs, *node.outputs) < 0:
+        return node
+    given, weights, result = (tensors[t].shape for t in (*node.inputs[:2], *node.outputs))
+    if not len(given) == len(weights) == len(result) == RANK:
+        return node
+    images, height, width, _ = given
+    twice = images, 2 * height, 2 * width, weights[0]
+    if weights[1:3] != (2, 2) or result != twice:
+        return node
+    size = np.array(twice, np.int32)
+    tensors.append(Tensor(len(tensors), "size", size.shape, DType.INT32, constant=read_only(size)))
+    feature, kernel, bias = node.inputs
+    return replace(
+        node,
+        op=OPERATOR.name,
+        inputs=(len(tensors) - 1, kernel, feature, bias),
+        options=TransposeConvOptions(Padding.VALID, 2, 2, Activation.NONE),
+    )

@@ -13,12 +13,19 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.element import Element
-from delegate.lower.convolution import PlannedConvolution, planned_convolution
+from delegate.lower.constants import ConstantPool
+from delegate.lower.convolution import (
+    PlannedConvolution,
+    operand_channels,
+    planned_convolution,
+    tile_tasks,
+)
 from delegate.lower.half.bound import convolution_bound
-from delegate.lower.half.stages import HALF_MOST
-from delegate.lower.memory.tensors import View
+from delegate.lower.half.stages import HALF_MOST, half_conv_stages
+from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.operation import Operation, Plan, Planning, layer_name
 from delegate.lower.resolved import Convolution
+from delegate.lower.task import ConvTask
 from delegate.model.graph import Activation, DType, Graph, Node, Padding
 from delegate.ops.operator import Constraint, GraphFacts, Operator, Shape, constraint, named
 from delegate.ops.shared import common, convolution
@@ -167,6 +174,37 @@ def plan_moved_channels(
         planning, operation, unit, weights, bias, (0, 0), result, is_depthwise=False
     )
     return replace(planned_convolution(operation, conv, planning.sharing), note="fp16, exact, ")
+
+
+def spread_tasks(
+    planning: Planning,
+    operation: Operation,
+    source: DeviceTensor,
+    target: DeviceTensor,
+    taps: npt.NDArray[np.float64],
+    padding: tuple[int, int],
+    spread: tuple[int, int],
+    constants: ConstantPool,
+) -> list[ConvTask]:
+    """``target`` from ``source``, both of one image: every channel by the same ``taps``, rows and
+    columns, which fp16 holds, over pixels that lie ``spread`` apart. Raises LoweringError.
+    """
+    channels = target.elements.channels
+    plain = convolution.ConvolutionOptions(Padding.VALID, 1, 1, 1, 1, Activation.NONE)
+    weights = np.repeat(taps[:, :, np.newaxis], channels, axis=2)
+    bias = np.zeros(channels, np.float32)
+    result = target.elements
+    conv = replace(
+        half_convolution(
+            planning, operation, plain, weights, bias, padding, result, is_depthwise=True
+        ),
+        source=source,
+        target=target,
+        input_view=source.elements,
+        spread_h=spread[0],
+        spread_w=spread[1],
+    )
+    return tile_tasks(conv, half_conv_stages(conv, operand_channels(conv), constants), constants)
 
 
 def half_convolution(

@@ -1,0 +1,113 @@
+"""Convolutions that others measured on silicon in fp16, and a product of 512 x 512 x 512: planned,
+and computed on the simulator within the bound, for every element.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from delegate.compile.compiler import compile_model
+from delegate.conformance import half_oracle
+from delegate.conformance.builder import options as tables
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.half_oracle import judged_by
+from delegate.host.library import library_path
+from delegate.host.runtimes import find_runtime
+from delegate.model.graph import Activation, DType, Padding
+from delegate.model.tflite_reader import read_graph
+from delegate.options import Options
+from tests.shapes.test_shapes import MEASURED, SHAPES, Shape, measured_shapes
+
+pytestmark = pytest.mark.skipif(not SHAPES.exists(), reason="needs the shared folder's reference/")
+QUICK_MACS = 2_000_000
+PRODUCT = 512
+OPTIONS = {"device": "simulator", "float": "fp16"}
+
+
+def macs(shape: Shape) -> int:
+    pixels = math.prod(shape.outputs()) * shape.batch
+    return pixels * shape.oc * shape.kh * shape.kw * (shape.ic // shape.groups)
+
+
+def conv_model(shape: Shape) -> bytes:
+    rng = np.random.default_rng(0)
+    builder = ModelBuilder("half shape")
+    x = builder.input("x", (shape.batch, shape.h, shape.w, shape.ic), DType.FLOAT32)
+    size = (shape.oc, shape.kh, shape.kw, shape.ic // shape.groups)
+    padding = Padding[shape.padding]
+    strides = shape.stride, shape.stride
+    op, table = "CONV_2D", tables.conv_2d(padding, *strides)
+    if shape.is_depthwise:
+        size = (1, shape.kh, shape.kw, shape.oc)
+        op, table = "DEPTHWISE_CONV_2D", tables.depthwise_conv_2d(padding, *strides)
+    w = builder.constant("w", rng.normal(size=size).astype(np.float32))
+    y = builder.tensor("y", (shape.batch, *shape.outputs(), shape.oc), DType.FLOAT32)
+    builder.operator(op, (x, w), (y,), table)
+    builder.output(y)
+    return builder.build()
+
+
+def product_model(rows: int, inputs: int, outputs: int) -> bytes:
+    rng = np.random.default_rng(0)
+    builder = ModelBuilder("half product")
+    x = builder.input("x", (rows, inputs), DType.FLOAT32)
+    w = builder.constant("w", rng.normal(size=(outputs, inputs)).astype(np.float32))
+    y = builder.tensor("y", (rows, outputs), DType.FLOAT32)
+    builder.operator("FULLY_CONNECTED", (x, w), (y,), tables.fully_connected(Activation.NONE))
+    builder.output(y)
+    return builder.build()
+
+
+def outside(model: bytes, judge: half_oracle.Judge) -> list[str]:
+    """What the simulator gives beyond the bound of random inputs."""
+    graph = read_graph(model)
+    runtime = find_runtime()
+    plugin = runtime.load_delegate(library_path(), OPTIONS)
+    interpreter = runtime.interpreter(model, [plugin], threads=1)
+    (index,) = graph.inputs
+    x = np.random.default_rng(1).normal(size=graph.tensor(index).shape).astype(np.float32)
+    interpreter.set_tensor(index, x)
+    interpreter.invoke()
+    ours = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    return judged_by(judge)(graph, {index: x}, [ours])
+
+
+def is_planned(model: bytes) -> bool:
+    return len(compile_model(model, Options.from_mapping(OPTIONS, {})).partitions) == 1
+
+
+def compute(shape: Shape) -> list[str]:
+    judge = half_oracle.depthwise if shape.is_depthwise else half_oracle.convolution
+    return outside(conv_model(shape), judge)
+
+
+def test_every_measured_shape_is_planned() -> None:
+    shapes = measured_shapes()
+    assert len(shapes) == MEASURED
+    assert [shape for shape in shapes if not is_planned(conv_model(shape))] == []
+
+
+def test_small_shapes_are_within_the_bound() -> None:
+    small = [shape for shape in measured_shapes() if macs(shape) <= QUICK_MACS]
+    assert len(small) > MEASURED // 4
+    assert [(shape, found) for shape in small if (found := compute(shape))] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [s for s in measured_shapes() if macs(s) > QUICK_MACS])
+def test_large_shapes_are_within_the_bound(shape: Shape) -> None:
+    assert compute(shape) == []
+
+
+@pytest.mark.slow
+def test_the_product_of_512_is_within_the_bound() -> None:
+    assert outside(product_model(PRODUCT, PRODUCT, PRODUCT), half_oracle.dense) == []
+
+
+def test_the_product_of_512_takes_half_as_many_tasks_as_the_vendors() -> None:
+    model = product_model(PRODUCT, PRODUCT, PRODUCT)
+    (partition,) = compile_model(model, Options.from_mapping(OPTIONS, {})).partitions
+    assert [len(layer.tasks) for layer in partition.layers] == [2]
