@@ -277,6 +277,11 @@ class Options:
         Cores(3), "auto",
         "NPU cores that interpreters of this process share; auto = one stream each",
     )  # fmt: skip
+    chip: str = _option(
+        Choice(("rk3588", "rk3576")), "rk3588",
+        "the chip that programs are for; of others than rk3588 the simulator runs them",
+        changes_programs=True,
+    )  # fmt: skip
     split_rows: str = _option(
         Choice(("off", "auto", "always")), "off",
         "share the rows of an inference's layers among the cores: auto = where the estimate gains",

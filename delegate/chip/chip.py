@@ -118,14 +118,16 @@ class Forms:
     ``depthwise_pairs``: every depthwise weight has a second byte that is added to it, which holds
     the zero point with the other sign. ``operand_blocks``: BS always takes its operands per channel
     from memory, and its shifts from a record there. ``whole_kernel_groups``: only whole groups of
-    kernels are programmed, the rest of them 0 with a multiplier of 1. ``ties_to_even``: of OUT_CVT,
-    which cannot round otherwise.
+    kernels are programmed, the rest of them with weights of zero. ``equal_sides``: kernels, strides
+    and dilations that differ between rows and columns are not proven, nor tiles of columns.
+    ``depthwise_surface_pixels``: of what the pixels of a depthwise surface are a multiple.
     """
 
     depthwise_pairs: bool = False
     operand_blocks: bool = False
     whole_kernel_groups: bool = False
-    ties_to_even: bool = False
+    equal_sides: bool = False
+    depthwise_surface_pixels: int = 1
 
 
 @dataclass(frozen=True, slots=True)

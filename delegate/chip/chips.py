@@ -8,14 +8,25 @@ from delegate.chip.chip import Chip
 from delegate.chip.register_model import RegisterMap
 from delegate.chip.rk3588 import RK3588
 
-CHIPS: Final = (RK3588,)
 DEFAULT: Final = RK3588
 """Of who names no other."""
+NAMES: Final = ("rk3588", "rk3576")
 
 
 def chip_named(name: str) -> Chip:
     """The chip of a Program. Raises KeyError."""
-    return {chip.name: chip for chip in CHIPS}[name]
+    if name == DEFAULT.name:
+        return DEFAULT
+    if name not in NAMES:
+        raise KeyError(name)
+    from delegate.chip.rk3576 import RK3576
+
+    return RK3576
+
+
+def every_chip() -> tuple[Chip, ...]:
+    """All of them."""
+    return tuple(chip_named(name) for name in NAMES)
 
 
 def registers_of(name: str) -> RegisterMap:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from delegate.chip.chip import Chip
-from delegate.chip.chips import CHIPS, DEFAULT
+from delegate.chip.chips import DEFAULT, every_chip
 from delegate.chip.element import Element
 from delegate.chip.generated import rewrite
 
@@ -50,6 +50,7 @@ def native_chip(chip: Chip) -> dict[str, str | int]:
         "min_dense_steps": chip.rates.min_dense_steps,
         "bus_decibytes_per_cycle": chip.rates.bus_decibytes_per_cycle,
         "max_chain_tasks": chip.limits.chain_tasks,
+        "register_map": chip.registers.number,
     }
 
 
@@ -62,13 +63,13 @@ def cpp_header() -> str:
     lines += ["template <typename Visit>", "void visit_numbers(Chip& chip, Visit visit) {"]
     lines += [f'  visit("{name}", chip.{name});' for name in fields]
     lines += ["}", ""]
-    for chip in CHIPS:
+    for chip in every_chip():
         numbers = native_chip(chip)
         lines.append(f"inline constexpr Chip k{chip.name.capitalize()}{{")
         lines.append(f'    "{chip.name}",')
         lines += [f"    {numbers[name]},  // {name}" for name in fields]
         lines += ["};", ""]
-    names = ", ".join(f"&k{chip.name.capitalize()}" for chip in CHIPS)
+    names = ", ".join(f"&k{chip.name.capitalize()}" for chip in every_chip())
     lines += [f"inline constexpr const Chip* kChips[] = {{{names}}};", ""]
     lines += ["// The atom is the same in all of them, and the kernels' vectors have its size."]
     lines += [f"inline constexpr size_t kAtomBytes = {DEFAULT.atom_bytes};", ""]

@@ -250,11 +250,13 @@ class Block:
 
 class RegisterMap:
     """All registers of a chip that command words can address: ``blocks``; ``by_name``, as
-    ``"CNA.CONV_CON1"``; ``by_address``, the target and offset of a command word.
+    ``"CNA.CONV_CON1"``; ``by_address``, the target and offset of a command word. ``number``: by
+    which the simulator knows the map.
     """
 
-    def __init__(self, *blocks: Block) -> None:
+    def __init__(self, *blocks: Block, number: int) -> None:
         self.blocks = blocks
+        self.number = number
         every = [register for item in blocks for register in item.registers]
         self.by_name: Mapping[str, Register] = MappingProxyType({r.full_name: r for r in every})
         self.by_address: Mapping[tuple[int, int], Register] = MappingProxyType(

@@ -19,7 +19,7 @@ from delegate.chip.register_tables.pc import PC
 from delegate.chip.register_tables.ppu import PPU
 from delegate.chip.register_tables.ppu_rdma import PPU_RDMA
 
-REGISTERS: Final = RegisterMap(PC, CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA, SYNC, ENABLE)
+REGISTERS: Final = RegisterMap(PC, CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA, SYNC, ENABLE, number=0)
 """Every block that a command word can address. Targets have 16 bits, so DDMA, SDMA and GLOBAL,
 which only the kernel touches, are not among them."""
 

@@ -26,8 +26,15 @@ if TYPE_CHECKING:
     from delegate.compile.compiler import CompileResult
 
 
+_DUMPED_CHIP = "rk3588"
+"""Captures say of no chip that they are for it."""
+
+
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="a .tflite file")
+    parser.add_argument(
+        "--chip", metavar="NAME", help="the chip to compile for, as option chip: rk3588 or rk3576"
+    )
     parser.add_argument(
         "--dump", type=Path, metavar="DIR",
         help="write every partition as a capture that replay runs: DIR/partition_<n>.npz",
@@ -69,7 +76,11 @@ def _run(arguments: argparse.Namespace) -> int:
 
     if arguments.dump is None and (arguments.image is not None or arguments.input is not None):
         raise UsageError("--image and --input are the input of a dump; --dump DIR is missing")
+    if arguments.chip is not None:
+        arguments.option.append(f"chip={arguments.chip}")
     options = options_from(arguments)
+    if arguments.dump is not None and options.chip != _DUMPED_CHIP:
+        raise UsageError(f"--dump: captures are of {_DUMPED_CHIP}; leave out chip {options.chip}")
     files: list[Path] = []
     if arguments.output is None:
         result = compile_model(arguments.model, options)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Chip
-from delegate.chip.chips import DEFAULT
+from delegate.chip.chips import DEFAULT, chip_named
 from delegate.errors import EncodingError, LoweringError, MissingFeatureError, Rejection
 from delegate.log import get_logger
 from delegate.lower.kick_state import TRUSTED, KickState
@@ -98,20 +98,20 @@ def compile_model(
     model: PathOrBytes | Graph,
     options: Options,
     kick_state: KickState = TRUSTED,
-    chip: Chip = DEFAULT,
+    chip: Chip | None = None,
 ) -> CompileResult:
     """Compiles the first subgraph of a .tflite file (a path, or its content), partitioned as TFLite
-    would. ``kick_state``: what programs may rely on between two kicks of a job.
+    would. ``kick_state``: what programs may rely on between two kicks of a job. ``chip``: instead
+    of the one that ``options`` name.
 
     Raises ModelError if the file cannot be read.
     """
     graph = _as_computed(model if isinstance(model, Graph) else read_graph(model), options)
+    chip = chip or chip_named(options.chip)
     return _compile(graph, options, lambda nodes: partition_graph(graph, nodes), kick_state, chip)
 
 
-def compile_context(
-    graph: Graph, options: Options, preview: Preview, chip: Chip = DEFAULT
-) -> CompileResult:
+def compile_context(graph: Graph, options: Options, preview: Preview, chip: Chip) -> CompileResult:
     """Compiles what a running interpreter holds. ``preview`` asks it how it would partition."""
 
     graph = _as_computed(graph, options)
@@ -136,8 +136,9 @@ def _as_computed(graph: Graph, options: Options) -> Graph:
     return in_half(graph, options.float)
 
 
-def sharing_of(options: Options, chip: Chip = DEFAULT) -> RowSharing | None:
+def sharing_of(options: Options, chip: Chip | None = None) -> RowSharing | None:
     """How rows may be shared among cores; None: not at all."""
+    chip = chip or chip_named(options.chip)
     cores = chip.cores if options.cores in ("auto", "all") else len(options.cores.split(","))
     if options.split_rows == "off" or cores == 1 or not chip.has("several_cores"):
         return None

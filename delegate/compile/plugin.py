@@ -197,10 +197,11 @@ def compile_context(
     """``delegate.compile.compiler``'s, loaded when there is something to compile, for a board
     ``without`` some features.
     """
-    from delegate.chip.chips import DEFAULT
+    from delegate.chip.chips import chip_named
     from delegate.compile import compiler
 
-    return compiler.compile_context(graph, options, preview, DEFAULT.without(without))
+    chip = chip_named(options.chip).without(without)
+    return compiler.compile_context(graph, options, preview, chip)
 
 
 def _graph(snapshot: Snapshot) -> Graph:

@@ -205,13 +205,16 @@ class _Operator:
         difference: Difference | None = None,
     ) -> None:
         from delegate._native import Executable
+        from delegate.chip.chips import chip_named
         from delegate.compile.compiler import compile_partition
 
         if difference is None:
             partition = smallest_partition(graph, nodes[0])
         else:
             partition = partition_of(graph, nodes)
-        compiled = compile_partition(graph, partition, is_fast=difference is not None)
+        compiled = compile_partition(
+            graph, partition, chip=chip_named(options.chip), is_fast=difference is not None
+        )
         self._nodes, self._difference = nodes, difference
         self._executable = Executable(compiled.program, options.device, options.timeout_ms)
 

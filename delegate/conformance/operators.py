@@ -8,6 +8,7 @@ below what single steps can add up to.
 
 from __future__ import annotations
 
+from delegate.chip.chips import chip_named
 from delegate.compile.compiler import compile_partition
 from delegate.conformance import reference
 from delegate.conformance.comparison import MAX_ABS_DIFF
@@ -50,7 +51,9 @@ def operators_off(graph: Graph, inputs: dict[int, Array], options: Options) -> l
 def _worst(graph: Graph, node: Node, values: dict[int, Array], options: Options) -> int:
     from delegate._native import Executable
 
-    compiled = compile_partition(graph, smallest_partition(graph, node))
+    compiled = compile_partition(
+        graph, smallest_partition(graph, node), chip=chip_named(options.chip)
+    )
     executable = Executable(compiled.program, options.device, options.timeout_ms)
     tally = Tally()
     results = executable.run([values[binding[0]] for binding in executable.inputs])

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from delegate.chip.element import Element
+from delegate.errors import LoweringError
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.bounds import TermSums, accumulator_bounds, term_sums
@@ -20,6 +21,7 @@ from delegate.lower.numerics.pipeline import Ew, EwOperation, Int64Array, Pipeli
 from delegate.lower.numerics.requantize import requantize, target_of
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.resolved import Convolution
+from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -34,6 +36,7 @@ from delegate.lower.weights import (
     pack_bn_multipliers,
     pack_ew_multipliers,
     pack_operand_blocks,
+    pack_shifts,
 )
 
 _TWO_ROUNDINGS = (
@@ -62,13 +65,34 @@ def conv_stages(
         pipeline, bias = choose_requantization(conv)
     else:
         pipeline, bias = fused.pipeline, fused.bias
-    packed = (
-        pack_operand_blocks(bias, bs_multipliers(pipeline), cube_channels)
-        if conv.per_channel
-        else pack_bias(bias, cube_channels)
-    )
+    if conv.chip.forms.operand_blocks:
+        packed = _operand_blocks(conv, pipeline, bias, cube_channels)
+    elif conv.per_channel:
+        packed = pack_operand_blocks(bias, bs_multipliers(pipeline), cube_channels)
+    else:
+        packed = pack_bias(bias, cube_channels)
     operands = constants.add(packed)
     return requantizing_stages(conv, pipeline, operands, cube_channels, constants, other)
+
+
+def _operand_blocks(
+    conv: Convolution, pipeline: Pipeline, bias: Int64Array, cube_channels: int
+) -> bytes:
+    """All operands per channel, of a chip that has no registers for them. Channels that complete a
+    group multiply by 1: with 0, others found results of the whole group missing on a board.
+    """
+    multipliers = np.broadcast_to(np.asarray(pipeline.bs.multiply), bias.shape)
+    if int(multipliers.min()) < 1:
+        channel = int(np.argmin(multipliers))
+        raise LoweringError(
+            conv.node,
+            FORM_IS_KNOWN,
+            f"output channel {channel} has a scale so far below the others that it would be "
+            "multiplied by 0, which leaves its group without results",
+        )
+    # The zero point of depthwise weights is in their second bytes.
+    ow = None if conv.is_depthwise else -conv.weight_zero_point
+    return pack_operand_blocks(bias, multipliers, cube_channels, ow=ow, unused_multiplier=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,8 +170,13 @@ def requantizing_stages(
     """The stages of ``pipeline``. ``bs_operands``: what BS adds, and multiplies with per
     channel. ``other``: the tensor that EW takes.
     """
+    bs = (
+        _bs_stage_of_blocks(conv, pipeline, bs_operands, constants)
+        if conv.chip.forms.operand_blocks
+        else _bs_stage(conv, pipeline, bs_operands)
+    )
     return (
-        _bs_stage(conv, pipeline, bs_operands),
+        bs,
         _bn_stage(pipeline, cube_channels, constants),
         None if pipeline.ew is None else _ew_stage(pipeline.ew, cube_channels, constants, other),
         out_convert(pipeline),
@@ -197,6 +226,24 @@ def _term_sums(conv: Convolution) -> TermSums:
     if conv.is_depthwise:
         return term_sums(weights.reshape(-1, weights.shape[-1]).T, conv.weight_zero_point)
     return term_sums(weights.reshape(weights.shape[0], -1), conv.weight_zero_point)
+
+
+def _bs_stage_of_blocks(
+    conv: Convolution, pipeline: Pipeline, operands: Ref, constants: ConstantPool
+) -> BsStage:
+    """BS with everything from memory."""
+    bs = pipeline.bs
+    return BsStage(
+        alu=Source.MEMORY,
+        mul=Source.MEMORY,
+        shift=bs.shift,
+        shift_negative=bs.shift,
+        ow=Source.OFF if conv.is_depthwise else Source.MEMORY,
+        relu=bs.relu,
+        relux_max=bs.relux,
+        operands=operands,
+        scalars=constants.add(pack_shifts(bs.shift, bs.shift)),
+    )
 
 
 def _bs_stage(conv: Convolution, pipeline: Pipeline, operands: Ref) -> BsStage:

@@ -23,7 +23,7 @@ from delegate.lower.numerics.fused_prover import Added, LookedUp, LookedUpAndAdd
 from delegate.lower.operation import Follower, Memory, Operation, Plan, Planning
 from delegate.lower.partial_sums import lower_input_groups, work_bytes
 from delegate.lower.resolved import Convolution
-from delegate.lower.rules import KERNEL_SIZE_IN_RANGE, TASKS_IN_RANGE
+from delegate.lower.rules import FORM_IS_KNOWN, KERNEL_SIZE_IN_RANGE, TASKS_IN_RANGE
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -48,6 +48,7 @@ from delegate.lower.weights import (
     depthwise_channels,
     pack_dense,
     pack_depthwise,
+    pack_depthwise_pairs,
     padded_kernels,
 )
 
@@ -55,6 +56,7 @@ from delegate.lower.weights import (
 # multiplier (64 bytes for 8 channels), dense BN multipliers.
 BIAS_BYTES = 4
 BLOCK_BYTES_PER_CHANNEL = 8
+PAIR_BLOCK_BYTES_PER_CHANNEL = 6  # of RK3576's depthwise convolutions: bias and multiplier
 MULTIPLIER_BYTES = 2
 
 
@@ -168,11 +170,31 @@ def planned_convolution(
             KERNEL_SIZE_IN_RANGE,
             f"it is {kh} x {kw}, the limit {conv.chip.limits.kernel_size}",
         )
+    unknown = _unknown_form(conv, kh, kw)
+    if unknown:
+        raise LoweringError(conv.node, FORM_IS_KNOWN, unknown)
     conv, plan = _plan(conv, kh, kw)
     if not isinstance(plan, InputGroups):
         bands = _bands(conv, geometry_of(conv, kh, kw), plan, sharing)
         return PlannedConvolution(operation, conv, bands)
     return PlannedConvolution(operation, conv, plan)
+
+
+def _unknown_form(conv: Convolution, kh: int, kw: int) -> str:
+    """What no program of the chip is known to have; "" if there is nothing."""
+    forms, out = conv.chip.forms, conv.output_view
+    pairs = {
+        "kernel": (kh, kw),
+        "strides": (conv.stride_h, conv.stride_w),
+        "dilations": (conv.dilation_h, conv.dilation_w),
+    }
+    if forms.equal_sides:
+        for name, (rows, columns) in pairs.items():
+            if rows != columns:
+                return f"{name} {rows} x {columns}"
+    if conv.is_depthwise and out.pixels % forms.depthwise_surface_pixels:
+        return f"a depthwise result of {out.height} x {out.width} pixels"
+    return ""
 
 
 def _lower(
@@ -314,7 +336,8 @@ def _span(first: int, count: int) -> str:
 def programmed_channels(conv: Convolution) -> int:
     """Input channels a task is programmed with: whole surfaces."""
     channels = conv.input_view.channels
-    if conv.is_depthwise:
+    if conv.is_depthwise or conv.chip.forms.whole_kernel_groups:
+        # Without whole groups sources differ on how many entries of CBUF 48 channels take.
         size = conv.element.bytes
         return depthwise_channels(channels * size, conv.chip.groups) // size
     return align(channels, conv.element.lanes)
@@ -327,7 +350,7 @@ def _kernels(conv: Convolution) -> int:
     outputs = conv.output_view.channels
     if conv.element is Element.FP16:
         return align(outputs, conv.element.lanes)
-    return padded_kernels(outputs)
+    return padded_kernels(outputs, conv.chip)
 
 
 def _pack_weights(conv: Convolution, kh: int, kw: int, constants: ConstantPool) -> Weights:
@@ -335,15 +358,28 @@ def _pack_weights(conv: Convolution, kh: int, kw: int, constants: ConstantPool) 
     if conv.element is Element.FP16:
         return _pack_half_weights(conv, kh, kw, constants)
     if conv.is_depthwise:
-        packed = pack_depthwise(conv.weights, conv.weight_zero_point, conv.chip.groups)
+        packed = _packed_depthwise(conv)
         kernels, per_kernel = 1, len(packed)
     else:
         group = geometry_of(conv, kh, kw).unit
-        packed = pack_dense(conv.weights, conv.weight_zero_point, conv.chip.groups, group)
-        kernels, per_kernel = padded_kernels(conv.weights.shape[0]), kh * kw * lanes
+        kernels, per_kernel = padded_kernels(conv.weights.shape[0], conv.chip), kh * kw * lanes
+        weights = conv.weights
+        if conv.chip.forms.whole_kernel_groups:
+            weights = np.full((kernels, kh, kw, lanes), conv.weight_zero_point, np.int8)
+            weights[: len(conv.weights), :, :, : conv.weights.shape[3]] = conv.weights
+        packed = pack_dense(weights, conv.weight_zero_point, conv.chip.groups, group)
     # A tile of fewer and larger kernels would not have fitted CBUF.
     assert per_kernel <= conv.chip.limits.bytes_per_kernel or conv.is_depthwise
     return Weights(constants.add(packed), len(packed), per_kernel, kernels, kh, kw)
+
+
+def _packed_depthwise(conv: Convolution) -> bytes:
+    if not conv.chip.forms.depthwise_pairs:
+        return pack_depthwise(conv.weights, conv.weight_zero_point, conv.chip.groups)
+    try:
+        return pack_depthwise_pairs(conv.weights, conv.weight_zero_point, conv.chip.groups)
+    except ValueError as error:
+        raise LoweringError(conv.node, FORM_IS_KNOWN, str(error)) from None
 
 
 def _pack_half_weights(conv: Convolution, kh: int, kw: int, constants: ConstantPool) -> Weights:
@@ -412,7 +448,10 @@ def _plan(conv: Convolution, kh: int, kw: int) -> tuple[Convolution, TilePlan | 
         return conv, tiles
     best = conv
     for other in other_rows(conv, kh, kw):
-        plan = plan_tiles(geometry_of(other, kh, kw))
+        try:
+            plan = plan_tiles(geometry_of(other, kh, kw))
+        except TilingError:
+            continue
         if plan.rank < tiles.rank:
             best, tiles = other, plan
     groups = _input_groups(conv, geometry)
@@ -427,7 +466,7 @@ def _input_groups(conv: Convolution, geometry: ConvGeometry) -> InputGroups | No
     """
     if conv.is_depthwise or max(conv.spread_h, conv.spread_w) > 1:
         return None
-    if conv.element is Element.FP16:
+    if conv.element is Element.FP16 or not conv.chip.knows("sums_written"):
         return None
     return plan_input_groups(geometry, sum_cost(conv))
 
@@ -452,7 +491,9 @@ def _bands(
 def _weights_of_part(conv: Convolution, weights: Weights, part: Part) -> Weights:
     """Kernel groups lie one after the other, so a part is a range of bytes."""
     taps = weights.kh * weights.kw * conv.element.bytes
-    per_kernel = taps if conv.is_depthwise else weights.bytes_per_kernel
+    per_kernel = weights.bytes_per_kernel
+    if conv.is_depthwise:
+        per_kernel = 2 * taps if conv.chip.forms.depthwise_pairs else taps
     size = part.kernels * per_kernel
     if size == weights.total_bytes:
         return weights
@@ -470,6 +511,8 @@ def _operands_of_part(bs: BsStage, bn: BnStage, part: Part) -> tuple[BsStage, Bn
         return bs, bn
     assert bs.operands is not None
     per_channel = BLOCK_BYTES_PER_CHANNEL if bs.mul is Source.MEMORY else BIAS_BYTES
+    if bs.scalars is not None and bs.ow is Source.OFF:
+        per_channel = PAIR_BLOCK_BYTES_PER_CHANNEL
     bs = replace(bs, operands=bs.operands.moved(part.first * per_channel))
     if bn.operands is not None:
         bn = replace(bn, operands=bn.operands.moved(part.first * MULTIPLIER_BYTES))

@@ -40,6 +40,11 @@ TILE_FITS_CBUF = Rule(
     "The rows that one output row reaches over and one group of kernels must fit the on-chip "
     "buffer, their products the array's sum",
 )
+FORM_IS_KNOWN = Rule(
+    "form_is_known",
+    "Programs of the chip must be known to have such a form (RK3576: equal sides of kernels, "
+    "strides and dilations, depthwise results of a multiple of 4 pixels, whole rows)",
+)
 TASKS_IN_RANGE = Rule(
     "tasks_in_range", "A layer must take no more tasks than the program controller counts"
 )
@@ -76,6 +81,7 @@ RULES = (
     KERNEL_SIZE_IN_RANGE,
     ROW_FITS_CBUF,
     TILE_FITS_CBUF,
+    FORM_IS_KNOWN,
     TASKS_IN_RANGE,
     BUFFERS_IN_RANGE,
     SPARE_LANES_WRITTEN,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.chip import Groups
+from delegate.chip.chip import Chip, Groups
 from delegate.chip.limits import CHANNELS_PER_SURFACE, align
 
 Int8Array = npt.NDArray[np.int8]
@@ -24,9 +24,10 @@ Int64Array = npt.NDArray[np.int64]
 OPERAND_BLOCK_CHANNELS = 8
 
 
-def padded_kernels(output_channels: int) -> int:
-    """Kernels programmed and stored for ``output_channels``: an even number."""
-    return align(output_channels, 2)
+def padded_kernels(output_channels: int, chip: Chip | None = None) -> int:
+    """Kernels programmed and stored for ``output_channels``: an even number, or whole groups."""
+    whole = chip is not None and chip.forms.whole_kernel_groups
+    return align(output_channels, chip.groups.dense_kernels if chip and whole else 2)
 
 
 def depthwise_channels(channels: int, groups: Groups) -> int:
@@ -94,6 +95,27 @@ def pack_depthwise(weights: Int8Array, zero_point: int, groups: Groups) -> bytes
     return b"".join(parts)
 
 
+def pack_depthwise_pairs(weights: Int8Array, zero_point: int, groups: Groups) -> bytes:
+    """As ``pack_depthwise``, of a chip that adds two bytes per weight: the weight, and what the
+    zero point takes off. Channel c of a group has bytes 4 * (c // 2) + c % 2 and two behind it
+    (observed). ``zero_point`` -128 is 127 in the second byte and 1 in the first: no weight may be
+    127 then. Raises ValueError.
+    """
+    second = min(-zero_point, np.iinfo(np.int8).max)
+    first = weights.astype(np.int16) - (zero_point + second)
+    if first.size and int(first.max()) > np.iinfo(np.int8).max:
+        raise ValueError(f"weights of {int(weights.max())} with the zero point {zero_point}")
+    kh, kw, channels = weights.shape
+    lanes = depthwise_channels(channels, groups)
+    pairs = np.zeros((kh, kw, lanes, 2), np.int8)
+    pairs[:, :, :channels, 0] = first
+    pairs[:, :, :channels, 1] = second
+    # [lanes / 2][2 channels][2 bytes] to [lanes / 2][2 bytes][2 channels].
+    ordered = pairs.reshape(kh, kw, lanes // 2, 2, 2).swapaxes(-1, -2).reshape(kh, kw, 2 * lanes)
+    size = 2 * groups.depthwise_channels
+    return b"".join(ordered[:, :, i : i + size].tobytes() for i in range(0, 2 * lanes, size))
+
+
 def pack_bias(bias: Int64Array, channels: int) -> bytes:
     """Dense int32 for BRDMA DATA_USE = 1, zero up to ``channels``."""
     return padded_operands(bias, channels, "<i4").tobytes()
@@ -106,22 +128,39 @@ def padded_operands(values: npt.NDArray[Any], channels: int, element: str) -> np
     return padded
 
 
-def pack_operand_blocks(bias: Int64Array, multipliers: Int64Array, channels: int) -> bytes:
-    """Blocks of 8 channels (8 int32 bias | 8 int16 OW = 0 | 8 int16 multiplier) for BRDMA
-    DATA_USE = 7.
+def pack_operand_blocks(
+    bias: Int64Array,
+    multipliers: Int64Array,
+    channels: int,
+    *,
+    ow: int | None = 0,
+    unused_multiplier: int = 0,
+) -> bytes:
+    """Blocks of 8 channels (8 int32 bias | 8 int16 OW | 8 int16 multiplier) for BRDMA
+    DATA_USE = 7, or without OW operands for DATA_USE = 5. ``unused_multiplier``: of channels
+    beyond ``bias``.
     """
-    block = np.dtype(
-        [
-            ("bias", "<i4", OPERAND_BLOCK_CHANNELS),
-            ("ow", "<i2", OPERAND_BLOCK_CHANNELS),
-            ("multiplier", "<i2", OPERAND_BLOCK_CHANNELS),
-        ]
-    )
-    blocks = np.zeros(channels // OPERAND_BLOCK_CHANNELS, block)
-    for name, values, element in (("bias", bias, "<i4"), ("multiplier", multipliers, "<i2")):
-        padded = padded_operands(values, channels, element)
-        blocks[name] = padded.reshape(-1, OPERAND_BLOCK_CHANNELS)
+    parts = [("bias", "<i4", OPERAND_BLOCK_CHANNELS), ("multiplier", "<i2", OPERAND_BLOCK_CHANNELS)]
+    if ow is not None:
+        parts.insert(1, ("ow", "<i2", OPERAND_BLOCK_CHANNELS))
+    blocks = np.zeros(channels // OPERAND_BLOCK_CHANNELS, np.dtype(parts))
+    if ow:
+        blocks["ow"] = ow
+    blocks["bias"] = padded_operands(bias, channels, "<i4").reshape(-1, OPERAND_BLOCK_CHANNELS)
+    padded = padded_operands(multipliers, channels, "<i2")
+    padded[len(multipliers) :] = unused_multiplier
+    blocks["multiplier"] = padded.reshape(-1, OPERAND_BLOCK_CHANNELS)
     return bytes(blocks.tobytes())
+
+
+SCALAR_BYTES = 16
+
+
+def pack_shifts(shift: int, shift_negative: int) -> bytes:
+    """The record of BS's shifts of a chip that reads them from memory: a word with the shift of
+    values from 0 on in bits 5:0 and that of others in 13:8.
+    """
+    return bytes([shift, shift_negative]).ljust(SCALAR_BYTES, b"\0")
 
 
 def pack_bn_multipliers(multipliers: Int64Array, channels: int) -> bytes:

@@ -17,6 +17,10 @@ from delegate.npu.regcmd import Segment
 
 def encode_task(chip: Chip, layer: str, task: Task | TableLoad) -> Segment:
     """The segment of one task. ``layer`` names it in errors. Raises EncodingError."""
+    if chip.forms.operand_blocks:
+        from delegate.npu import encode_rk3576
+
+        return encode_rk3576.encode_task(chip, layer, task)
     if isinstance(task, ConvTask):
         return encode_conv(chip, layer, task)
     if isinstance(task, TableLoad):

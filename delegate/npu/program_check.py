@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.chips import CHIPS, registers_of
+from delegate.chip.chips import NAMES, chip_named, registers_of
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.limits import MAX_BUFFER_BYTES, MAX_TOTAL_BYTES
 from delegate.chip.register_model import RegisterMap
@@ -28,8 +28,6 @@ from delegate.npu.regcmd import (
     fetch_amount,
     unpack_word,
 )
-
-_CORES = {chip.name: chip.cores for chip in CHIPS}
 
 MAX_FOLDED_BYTES = 64
 """Bytes that one pixel of a folded input may have: what native conversion has room for."""
@@ -131,7 +129,7 @@ def _check_tasks(program: Program) -> None:
 
 def _check_core(chip: str, task: ProgramTask, place: str) -> None:
     """Of chips that are not known here, no device takes a program."""
-    cores = _CORES.get(chip)
+    cores = chip_named(chip).cores if chip in NAMES else None
     known = task.core >= 0 and (cores is None or task.core < cores)
     _require(known, f"{place} is for core {task.core} of {cores}")
 

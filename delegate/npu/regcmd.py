@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from delegate.chip.register_model import Access, Field, Register, RegisterMap
 from delegate.chip.registers import REGISTERS, register
@@ -133,18 +134,20 @@ class RegCmdWriter:
 
         Raises EncodingError on a value outside its field, and KeyError on a name outside the table.
         """
-        self._append(self._claim(name, again=False), fields)
+        self._claim(name, again=False)
+        self._append(name, fields)
 
     def rewrite(self, name: str, /, **fields: int) -> None:
         """As ``write``, for a register that correct programs write more than once."""
-        self._append(self._claim(name, again=True), fields)
+        self._claim(name, again=True)
+        self._append(name, fields)
 
-    def _append(self, target: Register, fields: Mapping[str, int]) -> None:
-        value = 0
-        for field_name, field_value in fields.items():
-            field = target.field(field_name)
-            value |= self._encode(target, field, int(field_value))
-        self._words.append(pack_word(target.target, target.offset, value))
+    def _append(self, name: str, fields: Mapping[str, int]) -> None:
+        try:
+            word = _word(self._registers, name, tuple(fields.items()))
+        except _FieldError as error:
+            raise self.fail(error.place, error.problem) from None
+        self._words.append(word)
 
     def write_address(self, name: str, place: Ref) -> None:
         """An address register: a relocation to ``place``, whose offset is the value until then."""
@@ -173,14 +176,33 @@ class RegCmdWriter:
         self._written.add(name)
         return target
 
-    def _encode(self, target: Register, field: Field, value: int) -> int:
-        place = f"{target.full_name}.{field.name}"
-        low, high = field.limits
-        if not low <= value <= high:
-            raise self.fail(place, f"= {value} exceeds the limit {low}..{high}")
-        number, rest = divmod(value, field.unit)
-        if rest:
-            raise self.fail(place, f"= {value} is not a multiple of {field.unit}")
-        if field.minus_one:
-            number -= 1
-        return (number << field.lo) & field.mask
+
+class _FieldError(ValueError):
+    """A field, BLOCK.REGISTER.FIELD, does not hold a value."""
+
+    def __init__(self, place: str, problem: str) -> None:
+        super().__init__(f"{place} {problem}")
+        self.place, self.problem = place, problem
+
+
+@lru_cache(maxsize=1 << 14)  # most registers are alike in most tasks
+def _word(registers: RegisterMap, name: str, fields: tuple[tuple[str, int], ...]) -> int:
+    """The command word that gives ``fields`` of a register their values. Raises _FieldError."""
+    target = registers.register(name)
+    value = 0
+    for field_name, field_value in fields:
+        value |= _encoded(target, target.field(field_name), int(field_value))
+    return pack_word(target.target, target.offset, value)
+
+
+def _encoded(target: Register, field: Field, value: int) -> int:
+    place = f"{target.full_name}.{field.name}"
+    low, high = field.limits
+    if not low <= value <= high:
+        raise _FieldError(place, f"= {value} exceeds the limit {low}..{high}")
+    number, rest = divmod(value, field.unit)
+    if rest:
+        raise _FieldError(place, f"= {value} is not a multiple of {field.unit}")
+    if field.minus_one:
+        number -= 1
+    return (number << field.lo) & field.mask

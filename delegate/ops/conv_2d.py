@@ -126,6 +126,7 @@ OPERATOR = Operator(
     plan=plan,
     fold=fold,
     pads_input=True,
+    needs=("convolution",),
     half=half,
     rules=(
         *common.FIRST,

@@ -111,6 +111,7 @@ OPERATOR = Operator(
     macs=macs,
     plan=plan,
     pads_input=True,
+    needs=("convolution", "depthwise_convolution"),
     half=half,
     rules=(
         *common.FIRST,

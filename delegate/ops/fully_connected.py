@@ -172,6 +172,7 @@ OPERATOR = Operator(
     macs=macs,
     plan=plan,
     follows_runtime=True,
+    needs=("convolution",),
     half=half,
     rules=(
         *common.FIRST,

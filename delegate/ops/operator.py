@@ -227,6 +227,14 @@ def no_macs(graph: Graph, node: Node) -> int:
     return 0
 
 
+def is_in_half(graph: Graph, node: Node) -> bool:
+    """Whether ``node`` is computed in fp16: where the graph is, and the node's first input and
+    output are float32.
+    """
+    ends = (*node.inputs[:1], *node.outputs[:1])
+    return graph.half and all(t >= 0 and graph.tensor(t).dtype is DType.FLOAT32 for t in ends)
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """An operator that the NPU takes.
@@ -249,6 +257,7 @@ class Operator:
     the image that a neighbour gives its reader; ``hides``: whether all readers of the graph do what
     the node does, so that it needs no tasks. ``host_values``: what the host's conversion at an
     edge of the partition does so that the node needs no task; None: it cannot.
+    ``needs``: features of the chip without evidence of which no node has tasks.
     ``follows_runtime``: reference kernels of runtimes differ, see ``Graph.rounds_once``.
     ``half``: makes the record for float32 tensors that are computed in fp16, see ``of``.
     ``folds``: its result where that follows from constants alone; None: not known.
@@ -275,19 +284,14 @@ class Operator:
     pads: Callable[[Graph, Node], tuple[int, int]] | None = None
     hides: Callable[[GraphFacts, Node], bool] | None = None
     host_values: Callable[[Graph, Node, Side], HostValues | None] | None = None
+    needs: tuple[str, ...] = ("element_wise_alone",)
     follows_runtime: bool = False
     half: Callable[[], Operator] | None = None
     folds: Callable[[Graph, Node], npt.NDArray[np.generic] | None] | None = None
 
     def of(self, graph: Graph, node: Node) -> Operator:
-        """What counts for ``node`` of this operator: its record in fp16 where the graph is, and the
-        node's first input and output are float32.
-        """
-        if not graph.half or self.half is None:
-            return self
-        ends = (*node.inputs[:1], *node.outputs[:1])
-        is_float = all(t >= 0 and graph.tensor(t).dtype is DType.FLOAT32 for t in ends)
-        return self.half() if is_float else self
+        """What counts for ``node`` of this operator: its record in fp16 where it is computed so."""
+        return self.half() if self.half is not None and is_in_half(graph, node) else self
 
     def role(self, position: int) -> Role:
         """The role of input number ``position``."""

@@ -48,7 +48,8 @@ def workload_of(graph: Graph, partition: Partition, chip: Chip = DEFAULT) -> Wor
     free = {node.index for node in joined.aliases}
     orders = [node for node in nodes if record_of(graph, node).order is not None]
     moved = [node for node in orders if node.index not in free]
-    reordered = reorder_operations(facts, moved, {node.index for node in moved})
+    members = {node.index for node in moved}
+    reordered = reorder_operations(facts, moved, members, partition.outputs)
     operations: list[Operation] = []
     for node in nodes:
         if node.index in functions.chains:

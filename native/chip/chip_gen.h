@@ -24,6 +24,7 @@ struct Chip {
   uint32_t min_dense_steps;
   uint32_t bus_decibytes_per_cycle;
   uint32_t max_chain_tasks;
+  uint32_t register_map;
 };
 
 // Calls visit(name, number) for every number of `chip`.
@@ -42,6 +43,7 @@ void visit_numbers(Chip& chip, Visit visit) {
   visit("min_dense_steps", chip.min_dense_steps);
   visit("bus_decibytes_per_cycle", chip.bus_decibytes_per_cycle);
   visit("max_chain_tasks", chip.max_chain_tasks);
+  visit("register_map", chip.register_map);
 }
 
 inline constexpr Chip kRk3588{
@@ -59,9 +61,28 @@ inline constexpr Chip kRk3588{
     4,  // min_dense_steps
     236,  // bus_decibytes_per_cycle
     4095,  // max_chain_tasks
+    0,  // register_map
 };
 
-inline constexpr const Chip* kChips[] = {&kRk3588};
+inline constexpr Chip kRk3576{
+    "rk3576",
+    2,  // cores
+    16,  // atom_bytes
+    7,  // cbuf_banks
+    65536,  // cbuf_bank_bytes
+    64,  // cbuf_entry_bytes
+    2048,  // cbuf_max_row_entries
+    32,  // dense_kernels
+    64,  // depthwise_channels
+    32,  // input_lanes
+    16,  // step_pixels
+    4,  // min_dense_steps
+    75,  // bus_decibytes_per_cycle
+    4095,  // max_chain_tasks
+    1,  // register_map
+};
+
+inline constexpr const Chip* kChips[] = {&kRk3588, &kRk3576};
 
 // The atom is the same in all of them, and the kernels' vectors have its size.
 inline constexpr size_t kAtomBytes = 16;

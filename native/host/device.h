@@ -69,6 +69,7 @@ struct JobRef {
 
 struct Submit {
   std::vector<JobRef> jobs;
+  const Chip* chip = &kRk3588;   // that the commands are for
   std::vector<Buffer*> inputs;   // read only by the device
   std::vector<Buffer*> outputs;  // written (and possibly read); never also in inputs
   // Of `inputs`, or of `outputs` if results lie beside it, what the host writes before every run;
@@ -114,6 +115,7 @@ class Device {
   virtual bool computes() const { return true; }
   // What it runs programs of. The drivers here serve one chip only.
   virtual const Chip& chip() const { return kRk3588; }
+  virtual bool runs(const Chip& chip) const { return chip.name == this->chip().name; }
   virtual std::unique_ptr<Buffer> allocate(size_t size, BufferId id) = 0;
   // A buffer of `size` bytes that begins with `content`, zero behind it, which nobody writes
   // again: the same one for the same content where the device can share it. Synchronised for the

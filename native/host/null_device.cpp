@@ -9,6 +9,7 @@ class NullDevice : public HostDevice {
  public:
   std::string name() const override { return "null"; }
   bool computes() const override { return false; }
+  bool runs(const Chip&) const override { return true; }
   void submit(const Submit&) override {}
 };
 

@@ -38,13 +38,14 @@ class SimulatorPool {
  public:
   ~SimulatorPool() { forget_after_fork(); }
 
-  // One with so many threads (0: as many as the machine has).
-  std::unique_ptr<sim::Simulator> take(unsigned threads) {
+  // One of a chip with so many threads (0: as many as the machine has).
+  std::unique_ptr<sim::Simulator> take(const Chip& chip, unsigned threads) {
     const std::lock_guard<std::mutex> lock(mutex_);
     forget_after_fork();
-    std::vector<std::unique_ptr<sim::Simulator>>& idle = idle_[threads];
+    std::vector<std::unique_ptr<sim::Simulator>>& idle = idle_[{chip.name, threads}];
     if (idle.empty()) {
       sim::Settings settings;
+      settings.chip = chip;
       settings.threads = threads;
       return std::make_unique<sim::Simulator>(settings);
     }
@@ -53,16 +54,16 @@ class SimulatorPool {
     return simulator;
   }
 
-  void give_back(std::unique_ptr<sim::Simulator> simulator, unsigned threads) {
+  void give_back(std::unique_ptr<sim::Simulator> simulator, const Chip& chip, unsigned threads) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    idle_[threads].push_back(std::move(simulator));
+    idle_[{chip.name, threads}].push_back(std::move(simulator));
   }
 
  private:
   // A forked child has no worker threads: destroying the simulators would wait for them for ever.
   void forget_after_fork() {
     if (owner_ == getpid()) return;
-    for (auto& [threads, idle] : idle_) {
+    for (auto& [kind, idle] : idle_) {
       for (auto& simulator : idle) static_cast<void>(simulator.release());
     }
     idle_.clear();
@@ -71,12 +72,15 @@ class SimulatorPool {
 
   std::mutex mutex_;
   pid_t owner_ = getpid();
-  std::map<unsigned, std::vector<std::unique_ptr<sim::Simulator>>> idle_;
+  // By chip and threads.
+  std::map<std::pair<std::string_view, unsigned>, std::vector<std::unique_ptr<sim::Simulator>>>
+      idle_;
 };
 
 class SimDevice : public HostDevice {
  public:
   std::string name() const override { return "simulator"; }
+  bool runs(const Chip&) const override { return true; }
 
   void submit(const Submit& submit) override {
     std::vector<sim::Region> memory;
@@ -94,15 +98,15 @@ class SimDevice : public HostDevice {
       }
     }
     const unsigned threads = std::min(submit.threads, kMostThreads);
-    std::unique_ptr<sim::Simulator> simulator = pool_.take(threads);
+    std::unique_ptr<sim::Simulator> simulator = pool_.take(*submit.chip, threads);
     try {
       simulator->run(memory, jobs);
     } catch (const sim::Fault& fault) {
-      pool_.give_back(std::move(simulator), threads);
+      pool_.give_back(std::move(simulator), *submit.chip, threads);
       throw DeviceFault(std::string("simulator: ") + fault.what(), fault.kind, fault.unit,
                         fault.reg, fault.task, fault.layer);
     }
-    pool_.give_back(std::move(simulator), threads);
+    pool_.give_back(std::move(simulator), *submit.chip, threads);
   }
 
  private:

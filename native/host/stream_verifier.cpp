@@ -180,7 +180,7 @@ class Verifier {
   }
 
   const regs::Register& lookup(const Word& word, uint32_t index) const {
-    const regs::Register* reg = sim::find_register(word.target, word.offset);
+    const regs::Register* reg = sim::registers_of(kRk3588).find(word.target, word.offset);
     if (reg == nullptr) {
       refuse("command " + std::to_string(index) + " addresses no register (target " +
              hex(word.target) + ", offset " + hex(word.offset) + ")");
@@ -320,7 +320,7 @@ std::vector<uint32_t> address_words(Span<const uint64_t> words) {
   std::vector<uint32_t> result;
   for (size_t i = 0; i < words.size(); ++i) {
     const Word word = decode(words[i]);
-    const regs::Register* reg = sim::find_register(word.target, word.offset);
+    const regs::Register* reg = sim::registers_of(kRk3588).find(word.target, word.offset);
     if (reg != nullptr && reg->is_address) result.push_back(static_cast<uint32_t>(i));
   }
   return result;

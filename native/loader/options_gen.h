@@ -24,6 +24,8 @@ inline constexpr std::array kOptions = {
               "auto, rocket, rknpu, simulator, null or a device path such as /dev/accel/accel0"},
     OptionRow{"cores", OptionKind::kCores, "auto", 0, 2, "",
               "auto, all, or cores 0 to 2 as a list (0,2), a range (0-2) or a mask (0x5)"},
+    OptionRow{"chip", OptionKind::kChoice, "rk3588", 0, 0, "rk3588,rk3576",
+              "rk3588 or rk3576"},
     OptionRow{"split_rows", OptionKind::kChoice, "off", 0, 0, "off,auto,always",
               "off, auto or always"},
     OptionRow{"numerics", OptionKind::kChoice, "exact", 0, 0, "exact,fast",

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <utility>
 
-#include "chip/registers_gen.h"
 #include "program/host_values.h"
 #include "program/layout.h"
+#include "sim/register_file.h"
 
 namespace rk3588 {
 namespace {
@@ -71,7 +71,7 @@ void to_device_values(const Binding& binding, const uint8_t* host, uint8_t* valu
 }
 
 void require_chip(const Program& program, const Device& device) {
-  if (program.chip->name == device.chip().name) return;
+  if (device.runs(*program.chip)) return;
   throw ProgramError("program " + program.name + " was compiled for chip " +
                      std::string(program.chip->name) + ", device " + device.name() + " is " +
                      std::string(device.chip().name) + "; compile the model for it");
@@ -98,6 +98,7 @@ Executable::Executable(const Program& program, const RunSettings& settings)
   fill_unused_surfaces();
   make_room_for_values();
   build_submit(program);
+  submit_.chip = program.chip;
   submit_.timeout_ms = settings.timeout_ms;
   submit_.threads = settings.threads;
   submission_ = device_->prepare(submit_);
@@ -207,13 +208,15 @@ void Executable::from_device(const Binding& binding, uint8_t* host) {
 // Parts of a concatenation beside an input of the program are computed into its memory.
 bool Executable::writes_inputs(const Program& program) const {
   namespace dpu = sim::regs::dpu;
+  const uint16_t target = sim::registers_of(*program.chip).dpu_target_offset;
   const uint8_t* words = buffer(BufferId::kRegcmd)->bytes().data();
-  return std::any_of(program.relocs.begin(), program.relocs.end(), [words](const Reloc& reloc) {
-    uint64_t word;
-    std::memcpy(&word, words + size_t{reloc.word} * sizeof(word), sizeof(word));
-    return reloc.buffer == static_cast<uint32_t>(BufferId::kInput) && word >> 48 == dpu::kTarget &&
-           (word & 0xffff) == dpu::dst_base_addr::kOffset;
-  });
+  return std::any_of(program.relocs.begin(), program.relocs.end(),
+                     [words, target](const Reloc& reloc) {
+                       uint64_t word;
+                       std::memcpy(&word, words + size_t{reloc.word} * sizeof(word), sizeof(word));
+                       return reloc.buffer == static_cast<uint32_t>(BufferId::kInput) &&
+                              word >> 48 == dpu::kTarget && (word & 0xffff) == target;
+                     });
 }
 
 void Executable::build_submit(const Program& program) {

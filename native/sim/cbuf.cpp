@@ -28,12 +28,12 @@ std::string tile_text(const CnaConfig& c) {
 void Cbuf::check_banks(const CnaConfig& c, const BlockView& view) const {
   const CbufPlan& plan = c.cbuf;
   if (plan.data_banks == 0 || plan.weight_banks == 0) {
-    view.fault(fault::kInvalidValue, r::cbuf_con0::kOffset,
+    view.fault(fault::kInvalidValue, plan.banks_register,
                plan.data_banks == 0 ? "DATA_BANK" : "WEIGHT_BANK",
                "is 0; data and weights need at least one bank each");
   }
   if (plan.data_banks + plan.weight_banks > c.chip->cbuf_banks) {
-    view.fault(fault::kCbufOverrun, r::cbuf_con0::kOffset, nullptr,
+    view.fault(fault::kCbufOverrun, plan.banks_register, nullptr,
                std::to_string(plan.data_banks) + " data banks and " +
                    std::to_string(plan.weight_banks) + " weight banks are more than the " +
                    std::to_string(c.chip->cbuf_banks) + " that exist");
@@ -46,14 +46,14 @@ void Cbuf::check_banks(const CnaConfig& c, const BlockView& view) const {
   const uint64_t least = ceil_div(uint64_t{c.feature.width} * c.feature.surfaces() * kAtomBytes,
                                   c.chip->cbuf_entry_bytes);
   if (plan.entries_per_row < least) {
-    view.fault(fault::kCbufOverrun, r::cbuf_con1::kOffset, "DATA_ENTRIES",
+    view.fault(fault::kCbufOverrun, plan.entries_register, "DATA_ENTRIES",
                "is " + std::to_string(plan.entries_per_row) + " but a row of " +
                    std::to_string(c.feature.width) + " pixels of " +
                    std::to_string(c.feature.channels) + " channels takes " + std::to_string(least) +
                    " entries of " + std::to_string(c.chip->cbuf_entry_bytes) + " bytes");
   }
   if (plan.entries_per_row > c.chip->cbuf_max_row_entries) {
-    view.complain(fault::kCbufOverrun, r::cbuf_con1::kOffset, "DATA_ENTRIES",
+    view.complain(fault::kCbufOverrun, plan.entries_register, "DATA_ENTRIES",
                   "is " + std::to_string(plan.entries_per_row) + "; rows are limited to " +
                       std::to_string(c.chip->cbuf_max_row_entries) + " entries");
   }
@@ -61,7 +61,7 @@ void Cbuf::check_banks(const CnaConfig& c, const BlockView& view) const {
   const uint64_t have =
       uint64_t{plan.data_banks} * (c.chip->cbuf_bank_bytes / c.chip->cbuf_entry_bytes);
   if (need > have) {
-    view.fault(fault::kCbufOverrun, r::cbuf_con0::kOffset, "DATA_BANK",
+    view.fault(fault::kCbufOverrun, plan.banks_register, "DATA_BANK",
                std::to_string(c.feature.height) + " rows of " +
                    std::to_string(plan.entries_per_row) + " entries need " + std::to_string(need) +
                    " entries but " + std::to_string(plan.data_banks) + " banks hold " +
@@ -74,7 +74,7 @@ void Cbuf::check_banks(const CnaConfig& c, const BlockView& view) const {
 void Cbuf::check_packed(const CnaConfig& c, const BlockView& view) const {
   const uint64_t pixels = uint64_t{c.feature.width} * c.feature.height;
   if (c.cbuf.entries_per_row < pixels) {
-    view.complain(fault::kCbufOverrun, r::cbuf_con1::kOffset, "DATA_ENTRIES",
+    view.complain(fault::kCbufOverrun, c.cbuf.entries_register, "DATA_ENTRIES",
                   "is " + std::to_string(c.cbuf.entries_per_row) +
                       " but the tile of packed pixels has " + std::to_string(pixels));
   }

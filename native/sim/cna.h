@@ -67,6 +67,9 @@ struct CbufPlan {
   uint32_t entries_per_row = 0;
   bool data_reuse = false;
   bool weight_reuse = false;
+  // What faults name.
+  uint16_t banks_register = regs::cna::cbuf_con0::kOffset;
+  uint16_t entries_register = regs::cna::cbuf_con1::kOffset;
 };
 
 struct CnaConfig {

@@ -4,6 +4,7 @@
 
 #include "sim/cna_input.h"
 #include "sim/overlap.h"
+#include "sim/rk3576.h"
 
 namespace rk3588::sim {
 namespace {
@@ -81,10 +82,11 @@ void fetch_features(const Memory& memory, const Position& where, TaskPlan* plan)
 
 void plan_conv(const RegisterFile& registers, const Memory& memory, Cbuf& cbuf, const Chip& chip,
                const Position& where, TaskPlan* plan) {
-  const BlockView cna(registers.current(Block::kCna), Block::kCna, where);
-  const BlockView core(registers.current(Block::kCore), Block::kCore, where);
-  plan->cna = decode_cna(cna, chip);
-  plan->core = decode_core(core, plan->cna, plan->dpu);
+  const BlockView cna = registers.view(Block::kCna, where);
+  const BlockView core = registers.view(Block::kCore, where);
+  plan->cna = is_rk3576(chip) ? rk3576::decode_cna(cna, chip) : decode_cna(cna, chip);
+  plan->core = is_rk3576(chip) ? rk3576::decode_core(core, plan->cna, plan->dpu)
+                               : decode_core(core, plan->cna, plan->dpu);
   if ((plan->cna.element == Element::kFp16) != plan->dpu.computes_in_float()) {
     raise(fault::kInconsistentSizes, where, "DPU.DATA_FORMAT.PROC_PRECISION",
           std::string("is ") + element_name(plan->dpu.proc) + " but CNA.CONV_CON1 makes sums of " +
@@ -109,12 +111,21 @@ TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, const Lu
                    Memory& memory, Cbuf& cbuf, const Chip& chip, const Position& where) {
   TaskPlan plan;
   plan.is_conv = (enable_mask & kEnableCna) != 0;
-  const BlockView dpu(registers.current(Block::kDpu), Block::kDpu, where);
-  plan.dpu = decode_dpu(dpu, plan.is_conv, chip);
+  const BlockView dpu = registers.view(Block::kDpu, where);
   RdmaConfig rdma;
-  if ((enable_mask & kEnableDpuRdma) != 0) {
-    const BlockView view(registers.current(Block::kDpuRdma), Block::kDpuRdma, where);
-    rdma = decode_rdma(view, plan.dpu, plan.is_conv);
+  if (is_rk3576(chip)) {
+    if (enable_mask != kConvRdmaMask) {
+      raise(fault::kUnsupportedFeature, where, "ENABLE.OPERATION_ENABLE",
+            "mask " + hex(enable_mask) + " is not modelled of this chip; supported is 0x1d");
+    }
+    plan.dpu = rk3576::decode_dpu(dpu, chip);
+    rdma = rk3576::decode_rdma(registers.view(Block::kDpuRdma, where), plan.dpu);
+    rk3576::fetch_shifts(memory, rdma, where, &plan.dpu);
+  } else {
+    plan.dpu = decode_dpu(dpu, plan.is_conv, chip);
+    if ((enable_mask & kEnableDpuRdma) != 0) {
+      rdma = decode_rdma(registers.view(Block::kDpuRdma, where), plan.dpu, plan.is_conv);
+    }
   }
   if (plan.is_conv) plan_conv(registers, memory, cbuf, chip, where, &plan);
   const std::vector<AddressPattern> outputs = output_ranges(plan.dpu);
@@ -122,6 +133,8 @@ TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, const Lu
   // Operands that have to be copied take no more room than the output has.
   for (const AddressPattern& output : outputs) memory.check(output, where, dst, "the output");
   plan.operands = fetch_operands(memory, rdma, plan.dpu, where);
+  if (is_rk3576(chip)) rk3576::add_shifts(rdma, &plan.operands);
+  if (is_rk3576(chip) && plan.cna.is_depthwise) rk3576::separate_pairs(where, &plan);
 
   if (plan.dpu.lut.is_on) {
     plan.dpu.lut.tables = &tables;

@@ -89,7 +89,7 @@ void add_registers(const RegisterFile& registers, uint32_t mask, ElementWrite* w
         std::pair{kEnablePpu, Block::kPpu}, std::pair{kEnablePpuRdma, Block::kPpuRdma}}) {
     if ((mask & bit) == 0) continue;
     const RegisterGroup& group = registers.current(block);
-    for (const regs::Register& reg : regs::kRegisters) {
+    for (const regs::Register& reg : registers.known()) {
       Block owner;
       if (!block_of_target(reg.target, &owner) || owner != block) continue;
       if (!group.is_written(reg.offset)) continue;

@@ -11,6 +11,8 @@ constexpr uint64_t kSegmentAlignment = 16;
 
 // S_POINTER of the blocks that a stream has to re-arm.
 struct Rearmed {
+  bool cna = false;
+  bool core = false;
   bool dpu = false;
   bool dpu_rdma = false;
   bool ppu = false;
@@ -26,7 +28,7 @@ uint64_t load(const uint8_t* bytes) {
 class SegmentReader {
  public:
   SegmentReader(RegisterFile& registers, LutTables& tables, const Position& where)
-      : registers_(registers), tables_(tables), where_(where) {}
+      : known_(registers.known()), registers_(registers), tables_(tables), where_(where) {}
 
   // Returns true when the word started the task.
   bool execute(const Word& word, uint64_t address) {
@@ -62,9 +64,9 @@ class SegmentReader {
   static std::string at(uint64_t address) { return "the word at " + hex(address) + ": "; }
 
   const regs::Register& lookup(const Word& word, uint64_t address) const {
-    const regs::Register* reg = find_register(word.target, word.offset);
+    const regs::Register* reg = known_.find(word.target, word.offset);
     if (reg != nullptr) return *reg;
-    if (!is_known_target(word.target)) {
+    if (!known_.knows(word.target)) {
       raise(fault::kUnknownTarget, where_, "PC",
             at(address) + "no block has target " + hex(word.target) + " (offset " +
                 hex(word.offset) + ", value " + hex(word.value) + ")");
@@ -130,21 +132,19 @@ class SegmentReader {
       registers_.write(block, static_cast<uint16_t>(word.offset), word.value);
       return;
     }
-    if (block == Block::kCna || block == Block::kCore) {
-      raise(fault::kForbiddenRegister, where_, std::string(block_name(block)) + ".S_POINTER",
-            "only the kernel driver may write this register; a stream that does hangs the core");
-    }
     if (word.value == kPointerClear) {
       registers_.clear_pointer(block);
     } else {
       if (word.value != kPointerRearm) {
-        complain(fault::kInvalidValue, where_, find_register(word.target, word.offset)->name,
+        complain(fault::kInvalidValue, where_, known_.find(word.target, word.offset)->name,
                  "value " + hex(word.value) + " is in no known program; known are " +
                      hex(kPointerRearm) + " (ping-pong of both pointers) and " +
                      hex(kPointerClear) + " (both cleared)");
       }
       registers_.rearm(block);
     }
+    if (block == Block::kCna) rearmed_.cna = true;
+    if (block == Block::kCore) rearmed_.core = true;
     if (block == Block::kDpu) rearmed_.dpu = true;
     if (block == Block::kDpuRdma) rearmed_.dpu_rdma = true;
     if (block == Block::kPpu) rearmed_.ppu = true;
@@ -162,6 +162,10 @@ class SegmentReader {
       complain(fault::kMissingTail, where_, reg,
                "the tail has no PC.REGISTER_AMOUNTS word; write it (0 in the last task)");
     }
+    if (known_.streams_arm_all) {
+      require_rearm(mask, kEnableCna, rearmed_.cna, "CNA.S_POINTER");
+      require_rearm(mask, kEnableCore, rearmed_.core, "CORE.S_POINTER");
+    }
     require_rearm(mask, kEnableDpu, rearmed_.dpu, "DPU.S_POINTER");
     require_rearm(mask, kEnableDpuRdma, rearmed_.dpu_rdma, "DPU_RDMA.RDMA_S_POINTER");
     require_rearm(mask, kEnablePpu, rearmed_.ppu, "PPU.S_POINTER");
@@ -175,6 +179,7 @@ class SegmentReader {
                  " to it first; the block would run the previous task again");
   }
 
+  const RegisterTable& known_;
   RegisterFile& registers_;
   LutTables& tables_;
   const Position& where_;

@@ -18,6 +18,9 @@ constexpr uint32_t kBlockChannels = 8;
 constexpr uint32_t kBlockBytes = 64;
 constexpr uint32_t kBlockOw = 32;
 constexpr uint32_t kBlockMul = 48;
+// Without OW operands.
+constexpr uint32_t kPairBlockBytes = 48;
+constexpr uint32_t kPairBlockMul = 32;
 
 uint32_t little_endian(const uint8_t* bytes, int count) {
   uint32_t value = 0;
@@ -153,7 +156,8 @@ std::vector<Number> dense_operands(const uint8_t* data, const DpuConfig& dpu) {
 uint64_t operand_size(OperandData data, uint32_t channels) {
   if (data == OperandData::kSummands) return uint64_t{channels} * sizeof(int32_t);
   if (data == OperandData::kMultipliers) return uint64_t{channels} * sizeof(int16_t);
-  return uint64_t{(channels + kBlockChannels - 1) / kBlockChannels} * kBlockBytes;
+  const uint32_t block = data == OperandData::kPairBlocks ? kPairBlockBytes : kBlockBytes;
+  return uint64_t{(channels + kBlockChannels - 1) / kBlockChannels} * block;
 }
 
 void fetch_bs(const Memory& memory, const RdmaConfig& rdma, const DpuConfig& dpu,
@@ -165,16 +169,21 @@ void fetch_bs(const Memory& memory, const RdmaConfig& rdma, const DpuConfig& dpu
   out->reads.push_back(pattern);
   if (rdma.bs_data == OperandData::kSummands) out->bs.alu = dense_operands<int32_t>(data, dpu);
   if (rdma.bs_data == OperandData::kMultipliers) out->bs.mul = dense_operands<int16_t>(data, dpu);
-  if (rdma.bs_data != OperandData::kBlocks) return;
+  const bool has_ow = rdma.bs_data == OperandData::kBlocks;
+  if (!has_ow && rdma.bs_data != OperandData::kPairBlocks) return;
   out->bs.alu.assign(dpu.channels, 0);
   out->bs.ow.assign(dpu.channels, 0);
   out->bs.mul.assign(dpu.channels, 0);
   for (uint32_t c = 0; c < dpu.real_channels; ++c) {
-    const uint8_t* block = data + uint64_t{c / kBlockChannels} * kBlockBytes;
+    const uint8_t* block =
+        data + uint64_t{c / kBlockChannels} * (has_ow ? kBlockBytes : kPairBlockBytes);
     const uint32_t lane = c % kBlockChannels;
     out->bs.alu[c] = static_cast<int32_t>(little_endian(block + 4 * lane, 4));
-    out->bs.ow[c] = static_cast<int16_t>(little_endian(block + kBlockOw + 2 * lane, 2));
-    out->bs.mul[c] = static_cast<int16_t>(little_endian(block + kBlockMul + 2 * lane, 2));
+    const uint8_t* last = block + (has_ow ? kBlockMul : kPairBlockMul);
+    if (has_ow) {
+      out->bs.ow[c] = static_cast<int16_t>(little_endian(block + kBlockOw + 2 * lane, 2));
+    }
+    out->bs.mul[c] = static_cast<int16_t>(little_endian(last + 2 * lane, 2));
   }
 }
 
@@ -259,7 +268,8 @@ RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& dpu, bool is_conv) {
 Operands fetch_operands(const Memory& memory, const RdmaConfig& rdma, const DpuConfig& dpu,
                         const Position& where) {
   Operands out;
-  const bool blocks = rdma.bs_data == OperandData::kBlocks;
+  const bool blocks =
+      rdma.bs_data == OperandData::kBlocks || rdma.bs_data == OperandData::kPairBlocks;
   if (dpu.bs.alu == Operand::kMemory) {
     require_fetched(blocks || rdma.bs_data == OperandData::kSummands, where,
                     "DPU.BS_CFG.BS_ALU_SRC", "its summand");
@@ -269,7 +279,8 @@ Operands fetch_operands(const Memory& memory, const RdmaConfig& rdma, const DpuC
                     "DPU.BS_MUL_CFG.BS_MUL_SRC", "its multiplier");
   }
   if (dpu.ow == Operand::kMemory) {
-    require_fetched(blocks, where, "DPU.BS_OW_CFG.OW_SRC", "the OW operand");
+    require_fetched(rdma.bs_data == OperandData::kBlocks, where, "DPU.BS_OW_CFG.OW_SRC",
+                    "the OW operand");
   }
   if (dpu.bn.alu == Operand::kMemory) {
     require_fetched(rdma.bn_data == OperandData::kSummands, where, "DPU.BN_CFG.BN_ALU_SRC",

@@ -8,8 +8,9 @@
 
 namespace rk3588::sim {
 
-// Per channel: summands (int32) or multipliers (int16) alone, or blocks of 8 channels of all three.
-enum class OperandData { kNone, kSummands, kMultipliers, kBlocks };
+// Per channel: summands (int32) or multipliers (int16) alone, or blocks of 8 channels of all three,
+// or of summands and multipliers.
+enum class OperandData { kNone, kSummands, kMultipliers, kBlocks, kPairBlocks };
 enum class EwRead { kOff, kPerChannel, kPerPixel };
 
 // How the pixels of an operand's surface lie in memory and how they become the task's pixels.
@@ -34,7 +35,8 @@ struct RdmaConfig {
   uint64_t bs_address = 0;
   OperandData bn_data = OperandData::kNone;
   uint64_t bn_address = 0;
-  bool reads_main = false;  // MRDMA feeds the DPU (flying mode)
+  uint64_t shifts_address = 0;  // of a chip that reads BS's shifts from memory
+  bool reads_main = false;      // MRDMA feeds the DPU (flying mode)
   bool combined = false;  // COMB_USE 5: even surfaces of the EW operand by MRDMA, odd ones by ERDMA
   EwRead ew = EwRead::kOff;
   uint64_t src_address = 0;

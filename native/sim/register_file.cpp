@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "chip/chip_gen.h"
+#include "chip/registers_rk3576_gen.h"
 
 namespace rk3588::sim {
 namespace {
@@ -14,12 +14,21 @@ constexpr std::array<uint16_t, kBlockCount> kTargets = {
 constexpr std::array<const char*, kBlockCount> kNames = {"CNA",      "CORE", "DPU",
                                                          "DPU_RDMA", "PPU",  "PPU_RDMA"};
 
-const regs::Register* lower_bound(uint32_t target, uint32_t offset) {
-  return std::lower_bound(
-      std::begin(regs::kRegisters), std::end(regs::kRegisters), std::make_pair(target, offset),
-      [](const regs::Register& reg, const std::pair<uint32_t, uint32_t>& key) {
-        return reg.target != key.first ? reg.target < key.first : reg.offset < key.second;
-      });
+constexpr uint32_t kRk3576Map = 1;
+
+const RegisterTable kTables[] = {
+    {std::begin(regs::kRegisters), std::end(regs::kRegisters), regs::dpu::dst_base_addr::kOffset,
+     false},
+    {std::begin(regs::rk3576::kRegisters), std::end(regs::rk3576::kRegisters),
+     regs::rk3576::dpu::dst_base_addr::kOffset, true},
+};
+
+const regs::Register* lower_bound(const RegisterTable& table, uint32_t target, uint32_t offset) {
+  return std::lower_bound(table.begin(), table.end(), std::make_pair(target, offset),
+                          [](const regs::Register& reg, const std::pair<uint32_t, uint32_t>& key) {
+                            return reg.target != key.first ? reg.target < key.first
+                                                           : reg.offset < key.second;
+                          });
 }
 
 std::string differs(int64_t value, int64_t expected, const std::string& because) {
@@ -29,16 +38,18 @@ std::string differs(int64_t value, int64_t expected, const std::string& because)
 
 }  // namespace
 
-const regs::Register* find_register(uint32_t target, uint32_t offset) {
-  const regs::Register* reg = lower_bound(target, offset);
-  const bool found =
-      reg != std::end(regs::kRegisters) && reg->target == target && reg->offset == offset;
-  return found ? reg : nullptr;
+const RegisterTable& registers_of(const Chip& chip) {
+  return kTables[chip.register_map == kRk3576Map ? kRk3576Map : 0];
 }
 
-bool is_known_target(uint32_t target) {
-  const regs::Register* reg = lower_bound(target, 0);
-  return reg != std::end(regs::kRegisters) && reg->target == target;
+const regs::Register* RegisterTable::find(uint32_t target, uint32_t offset) const {
+  const regs::Register* reg = lower_bound(*this, target, offset);
+  return reg != last && reg->target == target && reg->offset == offset ? reg : nullptr;
+}
+
+bool RegisterTable::knows(uint32_t target) const {
+  const regs::Register* reg = lower_bound(*this, target, 0);
+  return reg != last && reg->target == target;
 }
 
 bool block_of_target(uint32_t target, Block* block) {
@@ -54,7 +65,7 @@ bool block_of_target(uint32_t target, Block* block) {
 const char* block_name(Block block) { return kNames[static_cast<int>(block)]; }
 
 std::string BlockView::name(uint16_t offset, const char* field_name) const {
-  const regs::Register* reg = find_register(kTargets[static_cast<int>(block_)], offset);
+  const regs::Register* reg = registers_->find(kTargets[static_cast<int>(block_)], offset);
   std::string text =
       reg != nullptr ? reg->name : std::string(block_name(block_)) + "." + hex(offset);
   if (field_name != nullptr) text += std::string(".") + field_name;

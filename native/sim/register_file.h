@@ -6,6 +6,7 @@
 #include <bitset>
 #include <cstdint>
 
+#include "chip/chip_gen.h"
 #include "chip/registers_gen.h"
 #include "sim/fault.h"
 
@@ -15,10 +16,21 @@ namespace rk3588::sim {
 enum class Block : uint8_t { kCna, kCore, kDpu, kDpuRdma, kPpu, kPpuRdma };
 inline constexpr int kBlockCount = 6;
 
-// The register at (target, offset), or nullptr.
-const regs::Register* find_register(uint32_t target, uint32_t offset);
-// True if some register has this target.
-bool is_known_target(uint32_t target);
+// The registers of a chip, sorted by target, then offset.
+struct RegisterTable {
+  const regs::Register* first;
+  const regs::Register* last;
+  uint16_t dpu_target_offset;  // DPU.DST_BASE_ADDR
+  // Streams re-arm CNA and CORE as they do the other blocks; elsewhere only the kernel may.
+  bool streams_arm_all;
+  const regs::Register* begin() const { return first; }
+  const regs::Register* end() const { return last; }
+  // The register at (target, offset), or nullptr.
+  const regs::Register* find(uint32_t target, uint32_t offset) const;
+  // True if some register has this target.
+  bool knows(uint32_t target) const;
+};
+const RegisterTable& registers_of(const Chip& chip);
 // The block that a target addresses; only for targets of blocks with register groups.
 bool block_of_target(uint32_t target, Block* block);
 const char* block_name(Block block);
@@ -58,8 +70,9 @@ class RegisterGroup {
 // Reads one block's group for one task; faults name the register.
 class BlockView {
  public:
-  BlockView(const RegisterGroup& group, Block block, const Position& where)
-      : group_(&group), block_(block), where_(&where) {}
+  BlockView(const RegisterGroup& group, Block block, const Position& where,
+            const RegisterTable& registers)
+      : group_(&group), block_(block), where_(&where), registers_(&registers) {}
 
   // The register's word. Throws Fault NeverWrittenRegister: its value would be left over from other
   // programs.
@@ -94,11 +107,19 @@ class BlockView {
   const RegisterGroup* group_;
   Block block_;
   const Position* where_;
+  const RegisterTable* registers_;
 };
 
 // The two groups of every block and which of them the next task uses.
 class RegisterFile {
  public:
+  explicit RegisterFile(const RegisterTable& known) : known_(&known) {}
+  // Of the chip.
+  const RegisterTable& known() const { return *known_; }
+  // What the running task reads of a block.
+  BlockView view(Block block, const Position& where) const {
+    return BlockView(current(block), block, where, *known_);
+  }
   void write(Block block, uint16_t offset, uint32_t value) {
     groups_[static_cast<int>(block)][pointer_[static_cast<int>(block)]].write(offset, value);
   }
@@ -133,6 +154,7 @@ class RegisterFile {
   }
 
  private:
+  const RegisterTable* known_;
   std::array<std::array<RegisterGroup, 2>, kBlockCount> groups_{};
   std::array<uint8_t, kBlockCount> pointer_{};
   // CNA and CORE are armed by the kernel driver and stay so.

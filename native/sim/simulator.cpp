@@ -94,7 +94,8 @@ struct Simulator::Impl {
     RunFacts facts;
     FeatureTrace features;  // only with deviations
     int task = 0;
-    explicit Run(Span<const Region> regions) : memory(regions) {}
+    Run(Span<const Region> regions, const Chip& chip)
+        : memory(regions), registers(registers_of(chip)) {}
   };
 
   SegmentEnd run_task(Run& run, uint64_t address, uint32_t words, const std::string& layer) {
@@ -206,8 +207,8 @@ struct Simulator::Impl {
       raise(fault::kNeverCompletes, where, "PC.INTERRUPT_MASK",
             "this chip's PPU raises no interrupt");
     }
-    const BlockView ppu(run.registers.current(Block::kPpu), Block::kPpu, where);
-    const BlockView rdma(run.registers.current(Block::kPpuRdma), Block::kPpuRdma, where);
+    const BlockView ppu = run.registers.view(Block::kPpu, where);
+    const BlockView rdma = run.registers.view(Block::kPpuRdma, where);
     const PoolingConfig config = decode_pooling(ppu, rdma);
     const PoolingPlan plan = plan_pooling(config, run.memory, where);
     for (const AddressPattern& pattern : plan.writes) run.cbuf.note_write(pattern);
@@ -291,7 +292,7 @@ struct Simulator::Impl {
   }
 
   RunFacts run(Span<const Region> memory, Span<const Job> jobs) {
-    Run run(memory);
+    Run run(memory, settings.chip);
     if (settings.keeps_state && kept != nullptr) {
       run.registers = std::move(kept->registers);
       run.tables = std::move(kept->tables);

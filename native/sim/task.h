@@ -23,6 +23,7 @@ struct TaskPlan {
   uint64_t feature_bytes = 0;
   uint64_t cbuf_data_bytes = 0;
   std::unique_ptr<std::vector<int8_t>> expanded;
+  std::unique_ptr<std::vector<int8_t>> weight_bytes;  // where memory has them in another order
 
   int8_t* output_atom(uint32_t surface, uint32_t y, uint32_t x) const {
     return reinterpret_cast<int8_t*>(output) + dpu.atom_offset(surface, y, x);

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from delegate import _native
-from delegate.chip.chips import CHIPS
+from delegate.chip.chips import every_chip
 from delegate.chip.header import native_chip
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model, compile_partition
@@ -171,4 +171,4 @@ def test_rules_and_their_sentences_follow_the_chip():
 def test_the_option_cores_takes_those_of_every_chip():
     kinds = (field.metadata["row"][0] for field in fields(Options) if "row" in field.metadata)
     (count,) = (kind.count for kind in kinds if isinstance(kind, Cores))
-    assert count == max(chip.cores for chip in CHIPS)
+    assert count == max(chip.cores for chip in every_chip())

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from delegate.conformance.builder import options
-from delegate.conformance.builder.aliases import concatenation, pack, reshape, split_v, unpack
+from delegate.conformance.builder.aliases import (
+    concatenation,
+    pack,
+    reshape,
+    slice_of,
+    split_v,
+    unpack,
+)
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
@@ -157,3 +164,20 @@ def test_what_is_free_needs_no_task() -> None:
         builder.output(concatenation(builder, tensors, 3))
         graph = read_graph(builder.build())
         assert are_free(graph, links(graph, graph.nodes[0])) is expected
+
+
+@pytest.mark.parametrize("images", [1, 2])
+@pytest.mark.parametrize(
+    ("channels", "first", "size"), [(144, 54, 65), (144, 1, 15), (33, 3, 12), (49, 17, 16)]
+)
+def test_a_part_of_an_input_is_read_that_the_host_has_whole(
+    channels: int, first: int, size: int, images: int
+) -> None:
+    """Whatever lies behind the input, which is another one here, stays as it is."""
+    net = Net(3, 4, channels, images=images)
+    x, other = net.input(), net.input(48)
+    part = slice_of(net.builder, x, (0, 0, 0, first), (images, 3, 4, size))
+    net_of_both = net.model(net.conv(part, 21), net.add(other, other))
+    result = check(net_of_both)
+    assert len(result.partitions) == 1
+    assert not result.rejections

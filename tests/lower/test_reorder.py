@@ -4,6 +4,8 @@ Lite puts it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,11 +13,14 @@ from hypothesis import strategies as st
 
 from delegate.conformance.builder.aliases import reshape, transpose
 from delegate.errors import LoweringError
+from delegate.lower.lowering import lower_partition
 from delegate.lower.order import Order, spots
 from delegate.model.graph import DType
+from delegate.model.partition import Partition
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.shared.reshaping import reorder_operations
 from delegate.partition.rules import facts_of
+from delegate.partition.workload import workload_of
 from tests.lower.test_aliases import TYPES, Net, check
 
 
@@ -86,6 +91,20 @@ def test_a_chain_that_somebody_looks_into_is_two() -> None:
     check(net.model(net.add(y, y), between))
 
 
+def test_a_chain_whose_middle_a_partition_gives_is_two() -> None:
+    """A runtime does not tell delegates which tensors are outputs of the model, only those of each
+    partition.
+    """
+    net = Net(2, 9, 16)
+    between = transpose(net.builder, net.depthwise(net.input()), (0, 2, 1, 3))
+    y = reshape(net.builder, between, (1, 1, 9, 32))
+    graph = replace(read_graph(net.model(net.conv(y, 9), between)), outputs=())
+    nodes = [node.index for node in graph.nodes]
+    partition = Partition(tuple(nodes), graph.inputs, (between, graph.nodes[-1].outputs[0]))
+    layers = lower_partition(workload_of(graph, partition), "p").layers
+    assert [layer.nodes for layer in layers] == [(0,), (1,), (2,), (3,)]
+
+
 def test_a_chain_that_is_cut_may_be_too_much_for_one_node() -> None:
     """Both together are a few convolutions, the first alone is one for every row."""
     net = Net(130, 40, 16)
@@ -95,7 +114,7 @@ def test_a_chain_that_is_cut_may_be_too_much_for_one_node() -> None:
     check(model)
     graph = read_graph(model)
     with pytest.raises(LoweringError) as caught:
-        reorder_operations(facts_of(graph), graph.nodes[1:2], {1})
+        reorder_operations(facts_of(graph), graph.nodes[1:2], {1}, ())
     assert (caught.value.node, caught.value.rule) == (1, "reordered_alone")
 
 

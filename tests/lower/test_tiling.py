@@ -176,3 +176,12 @@ def test_the_choice_is_explained():
     plan = plan_tiles(plain(112, 112, 96, 96, 3))
     assert "row tiles" in plan.choice
     assert "resident" in plan.choice
+
+
+def test_weights_stream_where_one_tile_then_holds_all_rows():
+    """768 x 20 x 20 take ten banks and 96 kernels three, twelve with two of them."""
+    plan = plan_tiles(plain(20, 20, 768, 96, 1))
+    (tile,) = plan.tiles
+    assert (tile.data_banks, tile.weight_banks, tile.weights_resident) == (10, 2, False)
+    check_plan(plain(20, 20, 768, 96, 1), plan)
+    assert len(plan_tiles(plain(24, 20, 768, 96, 1)).tiles) == 2

@@ -23,7 +23,7 @@ def test_table_and_dataclass_have_the_same_keys_and_defaults() -> None:
 
 def test_design_lists_every_key() -> None:
     assert set(OPTIONS_BY_KEY) == {
-        "device", "cores", "split_rows", "numerics", "float", "cache_dir", "min_nodes",
+        "device", "cores", "chip", "split_rows", "numerics", "float", "cache_dir", "min_nodes",
         "max_partitions", "only_faster", "deny_ops", "strict", "strict_allows",
         "timeout_ms", "verify", "prove", "log_level",
     }  # fmt: skip

@@ -18,5 +18,5 @@ from delegate.chip.rk3576_tables.dpu import DPU
 from delegate.chip.rk3576_tables.dpu_rdma import DPU_RDMA
 from delegate.chip.rk3576_tables.pc import PC
 
-REGISTERS: Final = RegisterMap(PC, CNA, CORE, DPU, DPU_RDMA, SYNC, ENABLE)
+REGISTERS: Final = RegisterMap(PC, CNA, CORE, DPU, DPU_RDMA, SYNC, ENABLE, number=1)
 """Without the PPU, which no program for this chip uses."""

@@ -18,6 +18,8 @@ ALU_BYTES = 4
 MUL_BYTES = 2
 BLOCK_CHANNELS = 8
 BLOCK_BYTES = 64
+BLOCK_BYTES_WITHOUT_OW = 48
+SCALAR_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,8 @@ def accesses(task: Task | TableLoad) -> Iterator[Access]:
         yield _map("the main operand", task, task.source, surfaces, *strides)
     if task.bs.operands is not None:
         yield _bs_operands(task, task.bs.operands)
+    if task.bs.scalars is not None:
+        yield Access("the BS scalars", task.bs.scalars, SCALAR_BYTES)
     if task.bn.operands is not None:
         yield Access("the BN operands", task.bn.operands, output.channels * MUL_BYTES)
     if task.ew is not None and task.ew.operand is not None:
@@ -138,6 +142,8 @@ def _map(
 
 def _bs_operands(task: Task, start: Ref) -> Access:
     is_dense = Source.MEMORY not in (task.bs.mul, task.bs.ow)
-    blocks = -(-task.output.channels // BLOCK_CHANNELS) * BLOCK_BYTES
+    has_ow = task.bs.scalars is None or task.bs.ow is Source.MEMORY
+    block = BLOCK_BYTES if has_ow else BLOCK_BYTES_WITHOUT_OW
+    blocks = -(-task.output.channels // BLOCK_CHANNELS) * block
     size = task.output.channels * ALU_BYTES if is_dense else blocks
     return Access("the BS operands", start, size)

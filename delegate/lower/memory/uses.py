@@ -45,8 +45,11 @@ def tensor_uses(
             touch(tensor, needed, when)
         touch(operation.result, operation.writes, when)
     for tensor in (*partition.inputs, *partition.outputs):
-        if tensor in places and tensor not in first:  # only its parts, or the whole, are touched
-            touch(tensor, surfaces_of(memory_view(graph.tensor(tensor)).channels), 0)
+        # The host has the whole, though operations may read a part, or only parts in its memory.
+        whole = surfaces_of(memory_view(graph.tensor(tensor)).channels)
+        surfaces[tensor] = max(surfaces.get(tensor, 0), whole)
+        first.setdefault(tensor, 0)
+        last.setdefault(tensor, 0)
     for result, operand in (*in_place.items(), *reversed(tuple(in_place.items()))):
         surfaces[result] = surfaces[operand] = max(surfaces[result], surfaces[operand])
     buffers = _buffers(partition, places)

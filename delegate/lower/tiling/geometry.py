@@ -129,7 +129,8 @@ class ConvGeometry:
         A task of the latter kind still writes a whole group: its last surfaces hold nothing of use
         until the next part overwrites them, and those of the last part need room.
         """
-        if self.is_depthwise or self._smallest_banks(self.group) <= self.cbuf.banks:
+        is_fixed = self.cbuf.data_banks > 0
+        if is_fixed or self.is_depthwise or self._smallest_banks(self.group) <= self.cbuf.banks:
             return self.group
         return self.atom_channels
 
@@ -152,7 +153,8 @@ class ConvGeometry:
 
     def weight_bytes(self, part: Part) -> int:
         lanes = part.kernels if self.is_depthwise else part.kernels * self.channels
-        return lanes * self.taps * self.element_bytes
+        pairs = 2 if self.is_depthwise and self.chip.forms.depthwise_pairs else 1
+        return lanes * self.taps * self.element_bytes * pairs
 
     def group_bytes(self, part: Part) -> int:
         """Weights of one group of kernels. Depthwise weights count as one group."""

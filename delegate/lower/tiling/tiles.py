@@ -7,7 +7,8 @@ with the least estimated time (``cost``: kicks, MAC cycles, bytes on the bus) is
 - all kernels in a task, or equal parts of them (weights that fit stay resident over the rows);
 - whole rows, or the fewest columns with which a row fits;
 - the bank split of programs that run on silicon (weights up to three banks resident, larger ones
-  two kernel groups deep and streaming), all weights resident, or a single group;
+  two kernel groups deep and streaming), all weights resident, fewer banks of streaming ones
+  where one tile then holds all rows (it needs its weights once), or a single group;
 - row heights that need the fewest tasks, evened out where that saves partly filled pixel groups.
 
 Input fetched for one task is never reused by the next (no observed program does), so parts of the
@@ -101,7 +102,10 @@ def plan_tiles(geometry: ConvGeometry) -> TilePlan:
                 best = plan
         if best is not None and len(best.tiles) == len(parts):
             break
-    assert best is not None, geometry
+    if best is None:
+        rows = min(geometry.rows.reach, geometry.rows.input_size)
+        entries = geometry.row_entries(geometry.columns.input_size, geometry.channels)
+        raise _nothing_fits(geometry, rows, entries, geometry.group_bytes(_parts(geometry, 1)[0]))
     return _explained(best, tried)
 
 
@@ -189,7 +193,8 @@ def _column_windows(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window
     )
     widest = min(pixels, geometry.limits.feature_size) * axis.spread
     most = (widest + 2 * axis.reach) // axis.stride + 1
-    for count in range(ceil_div(axis.wanted, most), axis.wanted + 1):
+    most_tiles = 1 if geometry.chip.forms.equal_sides else axis.wanted
+    for count in range(ceil_div(axis.wanted, most), most_tiles + 1):
         size = ceil_div(axis.wanted, count)
         if size == last:
             continue
@@ -209,11 +214,24 @@ def _weight_bank_choices(geometry: ConvGeometry, part: Part) -> tuple[tuple[int,
     """Numbers of banks worth a try; the second set only if no tile fits with the first."""
     weight_bytes, group_bytes = geometry.weight_bytes(part), geometry.group_bytes(part)
     cbuf = geometry.cbuf
+    if cbuf.data_banks:
+        return (cbuf.weight_banks,), ()
     rule = weight_banks_needed(cbuf, weight_bytes, group_bytes)
     resident = ceil_div(weight_bytes, geometry.cbuf.bank_bytes)
     one_group = ceil_div(group_bytes, geometry.cbuf.bank_bytes)
-    first = dict.fromkeys(banks for banks in (rule, resident) if banks < geometry.cbuf.banks)
+    first = dict.fromkeys(banks for banks in (rule, resident) if banks < cbuf.banks)
+    streaming = ceil_div(2 * group_bytes, cbuf.bank_bytes)
+    if _is_one_tile(geometry, part, streaming):
+        first[streaming] = None
     return tuple(first), (one_group,) if one_group < geometry.cbuf.banks else ()
+
+
+def _is_one_tile(geometry: ConvGeometry, part: Part, weight_banks: int) -> bool:
+    """Whether all pixels of the input lie in the other banks."""
+    rows, columns = (axis.windows(axis.wanted)[0] for axis in (geometry.rows, geometry.columns))
+    entries = geometry.row_entries(columns.input_size, geometry.input_channels(part))
+    banks = geometry.cbuf.banks - weight_banks
+    return rows.input_size * entries <= banks * geometry.cbuf.bank_entries
 
 
 def _row_windows(
@@ -265,7 +283,7 @@ def _plan(
         data_banks = geometry.cbuf.banks - weight_banks
         channels = geometry.input_channels(part)
         per_row = {window: geometry.row_entries(window.input_size, channels) for window in columns}
-        if len(rows) == len(columns) == 1:
+        if len(rows) == len(columns) == 1 and not geometry.cbuf.data_banks:
             # One tile: rows take what they need, weights the rest.
             needed = rows[0].input_size * per_row[columns[0]]
             data_banks = ceil_div(needed, geometry.cbuf.bank_entries)
@@ -333,6 +351,13 @@ def _check_smallest(geometry: ConvGeometry) -> None:
             ROW_FITS_CBUF,
             f"the {reach} pixels x {channels} channels one output reaches over take {entries} CBUF "
             f"entries in a row, more than {geometry.cbuf.max_row_entries}",
+        )
+    slice_bytes = geometry.cbuf.weight_slice_bytes
+    if slice_bytes and geometry.group_bytes(smallest) > slice_bytes:
+        raise TilingError(
+            TILE_FITS_CBUF,
+            f"a group of {geometry.group} kernels has {geometry.group_bytes(smallest)} bytes; with "
+            f"more than {slice_bytes} not all groups are known to compute",
         )
     rows = min(geometry.rows.reach, geometry.rows.input_size)
     banks = ceil_div(rows * entries, geometry.cbuf.bank_entries)

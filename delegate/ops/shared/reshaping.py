@@ -75,31 +75,39 @@ def is_free(facts: GraphFacts, node: Node) -> bool:
 
 
 def chain_of(
-    facts: GraphFacts, node: Node, members: Collection[int] | None = None
+    facts: GraphFacts,
+    node: Node,
+    members: Collection[int] | None = None,
+    kept: Collection[int] = (),
 ) -> tuple[Node, ...]:
     """``node``, and nodes before and behind it that need tasks, too, each of which is the only
-    reader of the one before; of ``members``, by index, if given.
+    reader of the one before; of ``members``, by index, if given. ``kept``: tensors that somebody
+    else needs, too, beside the graph's outputs (which a runtime does not tell a delegate).
     """
     chain = [node]
     while len(chain) < MOST_NODES:
         before = facts.makers.get(chain[0].inputs[0])
-        if before is None or not _is_link(facts, before, chain[0], members):
+        if before is None or not _is_link(facts, before, chain[0], members, kept):
             break
         chain.insert(0, before)
     while len(chain) < MOST_NODES:
         (behind, *others) = facts.readers.get(chain[-1].outputs[0], (chain[-1],))
-        if others or not _is_link(facts, chain[-1], behind, members):
+        if others or not _is_link(facts, chain[-1], behind, members, kept):
             break
         chain.append(behind)
     return tuple(chain)
 
 
 def _is_link(
-    facts: GraphFacts, before: Node, behind: Node, members: Collection[int] | None
+    facts: GraphFacts,
+    before: Node,
+    behind: Node,
+    members: Collection[int] | None,
+    kept: Collection[int],
 ) -> bool:
-    """Whether ``behind`` alone reads what ``before`` gives, and both need tasks."""
+    """Whether ``behind`` alone needs what ``before`` gives, and both need tasks."""
     result = before.outputs[0]
-    if facts.readers.get(result) != (behind,) or result in facts.graph.outputs:
+    if facts.readers.get(result) != (behind,) or result in (*facts.graph.outputs, *kept):
         return False
     return all(
         (members is None or node.index in members) and _needs_tasks(facts, node)
@@ -173,17 +181,17 @@ class ReorderPlan:
 
 
 def reorder_operations(
-    facts: GraphFacts, nodes: Sequence[Node], members: Collection[int]
+    facts: GraphFacts, nodes: Sequence[Node], members: Collection[int], kept: Collection[int]
 ) -> Mapping[int, Operation]:
-    """Of ``nodes``, which are not free, by the last node of each; those in between need none.
-    Raises LoweringError.
+    """Of ``nodes``, which are not free, by the last node of each; those in between need none,
+    unless their results are to be ``kept``. Raises LoweringError.
     """
     found: dict[int, Operation] = {}
     done: set[int] = set()
     for node in nodes:
         if node.index in done:
             continue
-        chain = chain_of(facts, node, members)
+        chain = chain_of(facts, node, members, kept)
         chains = [chain] if reorder_of(facts, chain) is not None else [(n,) for n in chain]
         for part in chains:
             found[part[-1].index] = _operation(facts, part)

@@ -1,0 +1,32 @@
+// RK3576: the same stages behind registers of its own (docs/registers_rk3576.md). What a program
+// holds besides the forms that are known of this chip is a fault.
+#pragma once
+
+#include "sim/register_file.h"
+#include "sim/task.h"
+
+namespace rk3588::sim {
+
+// Whether a chip has these registers.
+inline bool is_rk3576(const Chip& chip) { return registers_of(chip).streams_arm_all; }
+
+namespace rk3576 {
+
+// Read and check the registers; throw Fault. Convolutions of int8 cubes only.
+CnaConfig decode_cna(const BlockView& view, const Chip& chip);
+CoreConfig decode_core(const BlockView& view, const CnaConfig& cna, const DpuConfig& dpu);
+DpuConfig decode_dpu(const BlockView& view, const Chip& chip);
+RdmaConfig decode_rdma(const BlockView& view, const DpuConfig& dpu);
+
+// The word of shifts at RDMA_BS_SCALAR_ADDR, to BS; and to what the task reads.
+void fetch_shifts(const Memory& memory, const RdmaConfig& rdma, const Position& where,
+                  DpuConfig* dpu);
+void add_shifts(const RdmaConfig& rdma, Operands* operands);
+
+// Depthwise weights have two bytes, which are added. The first ones get the order of one-byte
+// weights; the second ones, which must be the same for all taps of a channel, become its multiple
+// of the sum of inputs: the same results.
+void separate_pairs(const Position& where, TaskPlan* plan);
+
+}  // namespace rk3576
+}  // namespace rk3588::sim

@@ -1,0 +1,246 @@
+"""Models for RK3576 on the simulator of its registers: every operator alone within a step of the
+reference kernels, the vectorised results equal to the literal ones, and what is not known refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from delegate import _native
+from delegate.chip import chips
+from delegate.chip.features import check_names
+from delegate.chip.header import native_chip
+from delegate.chip.rk3576 import RK3576
+from delegate.chip.rk3588 import RK3588
+from delegate.compile.compiler import compile_model, compile_partition
+from delegate.conformance.builder import conv_model, depthwise_model
+from delegate.conformance.execution import prepare
+from delegate.conformance.families import case_names
+from delegate.errors import EncodingError, LoweringError, ModelError, SimulatorFault
+from delegate.host.runtimes import find_runtime
+from delegate.insight.program_capture import capture_of_program
+from delegate.lower.weights import pack_depthwise_pairs, pack_shifts
+from delegate.model.graph import DType
+from delegate.model.partition import Partition
+from delegate.npu.disasm import disassemble
+from delegate.npu.features_used import features_of
+from delegate.npu.program_reader import parse
+from delegate.npu.tensor_layout import load
+from delegate.options import Options
+from tests.chip.test_second_chip import MODELS, reference, simulate
+from tests.shared_folder import DIGITS
+
+FOR_RK3576 = replace(Options(), chip="rk3576")
+
+
+def _alone(compiled, graph, index):
+    """The program of one node, or None if it is none by itself."""
+    node = graph.node(index)
+    computed = (t for t in node.inputs if t >= 0 and graph.tensor(t).constant is None)
+    inputs = tuple(dict.fromkeys(computed))
+    try:
+        return compile_partition(graph, Partition((index,), inputs, node.outputs), chip=RK3576)
+    except (LoweringError, EncodingError):
+        # Parts of a neighbour's task, or of the host's conversion; and convolutions that a PAD
+        # before them, which is another node, lets read whole rows.
+        return None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_operators_are_within_a_step_of_the_reference(path, tmp_path):
+    """Without the second rounding of TensorFlow Lite some percent of the results differ by one."""
+    result = compile_model(path, FOR_RK3576)
+    graph = result.graph
+    if not result.partitions:
+        pytest.skip("nothing of it is for the NPU")
+    try:
+        values = reference(path, graph, tmp_path)
+    except ModelError as error:
+        pytest.skip(f"this runtime does not have all its operators: {error}")
+    for compiled in result.partitions:
+        assert parse(compiled.program).chip == "rk3576"
+        for index in compiled.partition.nodes:
+            alone = _alone(compiled, graph, index)
+            if alone is None:
+                continue
+            program = parse(alone.program)
+            given = [values[b.tensor].reshape(b.shape) for b in program.inputs]
+            (found,) = simulate(alone.program, given, RK3576)
+            expected = values[program.outputs[0].tensor].reshape(found.shape)
+            off = np.abs(found.astype(np.int16) - expected.astype(np.int16))
+            assert off.max(initial=0) <= 1, (path.name, graph.node(index).op, index)
+
+
+def _literal(program, inputs):
+    """The memory of outputs after the slow path, which follows the registers word by word."""
+    zeros = [np.zeros(b.shape, b.element.dtype) for b in program.outputs]
+    capture = capture_of_program(program, inputs, zeros, "literal")
+    memory = capture.memory()
+    regions = [(b.name, b.dma_address, memory[b.name]) for b in capture.buffers]
+    jobs = [[(t.regcmd, t.regcmd_count, t.layer) for t in job.tasks] for job in capture.jobs]
+    _native.simulate(regions, jobs, chip=native_chip(RK3576), plain=True)
+    return [load(b, memory["output"]) for b in program.outputs]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_results_are_those_of_the_literal_path_and_of_the_reference(seed, tmp_path):
+    """Dense and depthwise, uint8 with zero points of weights, several tiles and groups."""
+    rng = np.random.default_rng(seed)
+    is_depthwise = seed % 2 == 1
+    channels, size = int(rng.integers(1, 90)), 4 * int(rng.integers(2, 12))
+    kernel = int(rng.choice([1, 3, 5]))
+    make = depthwise_model if is_depthwise else conv_model
+    outputs = () if is_depthwise else (int(rng.integers(1, 90)),)
+    dtype = DType.UINT8 if seed % 4 < 2 else DType.INT8
+    model = make(rng, size, size, channels, *outputs, kernel, kernel, dtype=dtype)
+    path = tmp_path / "model.tflite"
+    path.write_bytes(model)
+    result = compile_model(path, FOR_RK3576)
+    assert result.rejections == ()
+    (compiled,) = result.partitions
+    program = parse(compiled.program)
+    values = reference(path, result.graph, tmp_path)
+    given = [values[b.tensor].reshape(b.shape) for b in program.inputs]
+    (found,) = simulate(compiled.program, given, RK3576)
+    expected = values[program.outputs[0].tensor].reshape(found.shape)
+    assert np.abs(found.astype(np.int16) - expected.astype(np.int16)).max() <= 1
+    (literal,) = _literal(program, given)
+    offset = program.outputs[0].element.offset
+    np.testing.assert_array_equal(literal.astype(np.int16).reshape(found.shape) + offset, found)
+    with pytest.raises(SimulatorFault):
+        simulate(compiled.program, given, RK3588)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "sentence"),
+    [((9, 9, 16, 16, 1, 3), "kernel 1 x 3"), ((9, 9, 16, 16, 3, 3, 1, 2), "strides 1 x 2")],
+)
+def test_forms_that_no_program_is_known_to_have_are_refused(sizes, sentence):
+    model = conv_model(np.random.default_rng(1), *sizes)
+    assert compile_model(model, Options()).rejections == ()
+    (rejection,) = compile_model(model, FOR_RK3576).rejections
+    assert rejection.rule == "form_is_known"
+    assert sentence in rejection.detail
+
+
+def test_depthwise_results_of_other_sizes_are_refused():
+    model = depthwise_model(np.random.default_rng(1), 7, 7, 16, 3, 3)
+    (rejection,) = compile_model(model, FOR_RK3576).rejections
+    assert rejection.rule == "form_is_known"
+    assert "7 x 7 pixels" in rejection.detail
+
+
+def test_operators_without_evidence_are_refused():
+    rejections = compile_model(DIGITS, FOR_RK3576).rejections
+    refused = {r.op: r.rule for r in rejections}
+    assert refused["ADD"] == refused["AVERAGE_POOL_2D"] == "chip_has_features"
+
+
+HALF_CASES = [name for name in case_names(None) if name.startswith("Half.")]
+
+
+@pytest.mark.parametrize("name", HALF_CASES[::17])
+def test_fp16_is_refused(name):
+    """Whatever an operator's record in fp16 needs, and aliases that would only round."""
+    graph = prepare(name, None).graph
+    result = compile_model(graph, replace(FOR_RK3576, float="fp16"))
+    assert result.partitions == ()
+    refused = {r.rule for r in result.rejections if r.op not in ("QUANTIZE", "DEQUANTIZE")}
+    assert refused == {"chip_has_features"}
+
+
+def test_weights_have_two_bytes_that_are_added():
+    rng = np.random.default_rng(2)
+    for zero_point in (-128, -127, -5, 0, 127):
+        weights = rng.integers(-128, 127, (3, 3, 80)).astype(np.int8)
+        data = pack_depthwise_pairs(weights, zero_point, RK3576.groups)
+        packed = np.frombuffer(data, np.int8).astype(np.int64)
+        for channel in (0, 1, 2, 63, 64, 79):
+            first, lanes = (0, 64) if channel < 64 else (9 * 64, 16)
+            place = channel % 64
+            at = 2 * (first + np.arange(9) * lanes) + 4 * (place // 2) + place % 2
+            sums = packed[at] + packed[at + 2]
+            expected = weights[:, :, channel].reshape(-1).astype(np.int64) - zero_point
+            np.testing.assert_array_equal(sums, expected)
+    with pytest.raises(ValueError, match="127 with the zero point -128"):
+        pack_depthwise_pairs(np.full((1, 1, 16), 127, np.int8), -128, RK3576.groups)
+    assert pack_shifts(14, 9) == bytes([14, 9]) + bytes(14)
+
+
+def test_every_program_names_its_features_and_disassembles():
+    programs = [parse(c.program) for c in compile_model(DIGITS, FOR_RK3576).partitions]
+    used = {item.feature.name: item.tasks for item in features_of(RK3576, programs)}
+    tasks = sum(len(program.tasks) for program in programs)
+    assert used["operand_blocks"] == used["shift_record"] == tasks
+    assert used["convolution"] + used["depthwise_convolution"] == tasks
+    for feature in RK3576.features:
+        check_names(feature.settings, RK3576.registers)
+    text = "".join(disassemble(program) for program in programs)
+    assert "word 0x" not in text
+    assert text.count("DPU_RDMA.RDMA_BS_SCALAR_ADDR = ") == tasks
+
+
+@pytest.mark.parametrize(
+    ("name", "bits", "kind"),
+    [
+        ("CNA.CBUF_CON0", 1 << 31, "UnsupportedFeature"),  # rows of the tile before
+        ("CNA.CBUF_CON0", 1 << 8, "InconsistentSizes"),  # another number of banks
+        ("CNA.CBUF_CON1", 1 << 31, "UnsupportedFeature"),  # weights of the task before
+        ("CNA.PAD_CON0", 1 << 24, "InconsistentSizes"),
+        ("CNA.CONV_CON1", 1 << 13, "UnsupportedFeature"),  # packed pixels
+        ("DPU.EW_CFG", 1, "UnsupportedFeature"),
+        ("DPU.OUT_CVT_SHIFT", 1 << 30, "ReservedBits"),  # where RK3588 has ties away from zero
+        ("DPU.SURFACE_ADD", 1, "InconsistentSizes"),
+        ("DPU_RDMA.RDMA_BRDMA_CFG", 1 << 4, "UnsupportedFeature"),
+        ("CORE.S_POINTER", 0xE, "NotRearmed"),
+    ],
+)
+def test_the_simulator_is_strict(name, bits, kind):
+    (compiled, *_) = compile_model(DIGITS, FOR_RK3576).partitions
+    program = parse(compiled.program)
+    register = RK3576.registers.register(name)
+    given = [np.zeros(b.shape, b.element.dtype) for b in program.inputs]
+    zeros = [np.zeros(b.shape, b.element.dtype) for b in program.outputs]
+    capture = capture_of_program(program, given, zeros, "strict")
+    memory = capture.memory()
+    words = memory["regcmd"].view("<u8")
+    places = np.flatnonzero(
+        (words >> np.uint64(48) == register.target) & (words & np.uint64(0xFFFF) == register.offset)
+    )
+    if kind == "NotRearmed":
+        words[places[0]] = 0
+    else:
+        words[places] ^= np.uint64(bits << 16)
+    regions = [(b.name, b.dma_address, memory[b.name]) for b in capture.buffers]
+    jobs = [[(t.regcmd, t.regcmd_count, t.layer) for t in job.tasks] for job in capture.jobs]
+    with pytest.raises(SimulatorFault, match=kind):
+        _native.simulate(regions, jobs, chip=native_chip(RK3576))
+
+
+def test_the_delegate_runs_models_for_it():
+    """By the option; the simulator takes the chip from the program."""
+    import delegate
+
+    library = delegate.load_delegate(device="simulator", chip="rk3576", prove="off", strict="false")
+    results = []
+    for delegates in ([], [library]):
+        interpreter = find_runtime().interpreter(
+            DIGITS, delegates=delegates, reference_kernels=True
+        )
+        (given,) = interpreter.get_input_details()
+        values = np.random.default_rng(5).integers(-128, 128, given["shape"])
+        interpreter.set_tensor(given["index"], values.astype(given["dtype"]))
+        interpreter.invoke()
+        (output,) = interpreter.get_output_details()
+        results.append(interpreter.get_tensor(output["index"]).astype(np.int16))
+    assert np.abs(results[0] - results[1]).max() <= 8  # of ten layers behind one another
+
+
+def test_the_option_names_every_chip():
+    (kind,) = (f.metadata["row"][0] for f in fields(Options) if f.name == "chip")
+    assert kind.words == chips.NAMES
+    assert [chip.name for chip in chips.every_chip()] == list(chips.NAMES)
