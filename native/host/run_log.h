@@ -13,7 +13,8 @@ namespace rk3588 {
 struct RunTimes {
   int64_t start;
   int64_t converted;  // inputs are in the device's layout and synchronised
-  int64_t submitted;  // the driver has taken the jobs; 0 where the device does not say, or nothing is logged
+  int64_t submitted;  // the driver has taken the jobs; 0 where the device does not say, or nothing
+                      // is logged
   int64_t done;       // the device has finished and its outputs are visible to the CPU
   int64_t end;        // outputs are in the host's layout
   uint32_t repeats;   // because the driver interrupted it
