@@ -10,6 +10,7 @@ import pytest
 from tools.board import answers, cases, cycles, kernel
 from tools.board.__main__ import judge
 from tools.board.expected import unlike
+from tools.board.harness import complaints_in
 from tools.board.machine import Patience
 from tools.board.packages import UnavailableError
 
@@ -171,3 +172,12 @@ def test_only_refusals_that_the_kernels_log_explains_are_tried_again(
     else:
         with pytest.raises(AssertionError):
             cases.compiled_conformance()
+
+
+def test_what_the_kernel_says_of_the_product_is_told_from_what_a_driver_causes():
+    sync = "[ 39.5] WARNING: kernel/dma/debug.c:1159 at check_sync+0x2f8/0xa2c, CPU#1: python3/55"
+    freed = "[ 41.0] BUG: KASAN: slab-use-after-free in rknpu_job_free+0x20/0x70 [rknpu]"
+    other = "[ 42.0] WARNING: kernel/dma/debug.c:1159 at check_unmap+0x2f8/0xa2c"
+    log = "\n".join(("[ 1.0] RKNPU: soft reset, num: 6", sync, freed, other))
+    assert complaints_in(log, "rocket") == [sync, freed, other]
+    assert complaints_in(log, "rknpu") == [freed, other]

@@ -70,11 +70,10 @@ def _feeds(interpreter: Any, content: bytes, seed: int) -> dict[int, Array]:
     constants = _constants(content)
     feeds = {}
     for entry in interpreter.get_input_details():
-        if entry["index"] in constants:
-            continue
         kind = np.dtype(entry["dtype"])
         shape = tuple(int(d) for d in entry["shape"])
-        if kind.itemsize > 2 and np.issubdtype(kind, np.integer):
+        is_wide = kind.itemsize > 2 and np.issubdtype(kind, np.integer)
+        if is_wide or entry["index"] in constants:
             values = interpreter.get_tensor(entry["index"])
         elif np.issubdtype(kind, np.integer):
             limits = np.iinfo(kind)
