@@ -170,6 +170,9 @@ def prove_features(
     Raises DeviceError.
     """
 
+def foreign_npu_chip(root: str = "/") -> str:
+    """The chip of an NPU here whose registers are not RK3588's, as "rk3576"; "": none."""
+
 def find_npu_nodes(root: str = "/") -> list[tuple[str, str, str, str, str]]:
     """Path, driver ("" if nobody could be asked), its version ("" likewise), state and problem of
     every device node that is an NPU's or may be one; ``root`` holds dev/ and sys/.

@@ -33,14 +33,12 @@ from delegate.partition.cost import (
     slower_partitions,
     tails,
 )
-from delegate.partition.edges import broken_edges
 from delegate.partition.partitioner import (
-    broken_functions,
-    copying_aliases,
     partition_graph,
     select_nodes,
     select_partitions,
 )
+from delegate.partition.plans import PartitionPlan, plan_partition, refused_nodes
 from delegate.partition.rules import (
     BOARD_HAS_FEATURES,
     PARTITION_COMPILES,
@@ -164,12 +162,13 @@ def compile_partition(
     chip: Chip = DEFAULT,
     *,
     is_fast: bool = False,
+    plan: PartitionPlan | None = None,
 ) -> CompiledPartition:
     """Lowers, encodes and serialises one partition, for several cores if ``sharing`` is given and
-    that is faster by estimate. ``is_fast``: see ``lower_partition``. Raises LoweringError naming
-    the node.
+    that is faster by estimate. ``is_fast``: see ``lower_partition``; ``plan``: see ``workload_of``.
+    Raises LoweringError naming the node.
     """
-    compiled, content = _compiled(graph, partition, sharing, kick_state, chip, is_fast)
+    compiled, content = _compiled(graph, partition, sharing, kick_state, chip, is_fast, plan)
     # A third copy of the weights, that of the Program, is gone by now.
     return replace(compiled, program=bytes(content))
 
@@ -181,10 +180,11 @@ def _compiled(
     kick_state: KickState,
     chip: Chip,
     is_fast: bool,
+    plan: PartitionPlan | None,
 ) -> tuple[CompiledPartition, bytearray]:
     """What ``compile_partition`` gives, and apart from it the serialised Program."""
     name = _name(graph, partition)
-    workload = workload_of(graph, partition, chip)
+    workload = workload_of(graph, partition, chip, plan)
     lowered = lower_partition(
         workload, name, None, kick_state, chip,
         is_fast=is_fast, when_lowered=lambda nodes: _make_room(graph, nodes),
@@ -252,11 +252,11 @@ def _compile(
     sharing = sharing_of(options, chip)
     supported, rejections = select_nodes(graph, options.deny_ops, chip)
     compiled: dict[Partition, CompiledPartition] = {}
+    plans: dict[Partition, PartitionPlan | None] = {}
     while True:
         partitions = partitions_of(frozenset(supported))
-        failed: list[Rejection] = list(broken_edges(graph, partitions))
-        failed += copying_aliases(graph, partitions)
-        failed += broken_functions(graph, partitions)
+        plans = {one: plans[one] if one in plans else _plan(graph, one) for one in partitions}
+        failed = refused_nodes(plan for plan in plans.values() if plan is not None)
         if not failed:
             partitions, too_small = select_partitions(
                 graph, partitions, options.min_nodes, options.max_partitions
@@ -267,8 +267,9 @@ def _compile(
                 continue
             try:
                 compiled[partition] = compile_partition(
-                    graph, partition, sharing, kick_state, chip, is_fast=options.numerics == "fast"
-                )
+                    graph, partition, sharing, kick_state, chip,
+                    is_fast=options.numerics == "fast", plan=plans[partition],
+                )  # fmt: skip
             except Exception as error:
                 failed += _rejections(graph, partition, error)
         if not failed and options.only_faster != "false":
@@ -285,6 +286,13 @@ def _compile(
         rejections=tuple(sorted(rejections, key=lambda rejection: rejection.node)),
         compile_seconds=time.perf_counter() - start,
     )
+
+
+def _plan(graph: Graph, partition: Partition) -> PartitionPlan | None:
+    try:
+        return plan_partition(graph, partition)
+    except Exception:  # compiling the partition meets it again, and rejects its nodes
+        return None
 
 
 def _rejections(graph: Graph, partition: Partition, error: Exception) -> list[Rejection]:

@@ -61,12 +61,14 @@ class Cores:
     """The NPU's cores among the platform devices, and the driver meant for them.
 
     ``driver``: rocket or rknpu, "" if there are no cores. ``bound``: cores that a driver has taken.
+    ``foreign_chip``: whose NPU they are where its registers are not RK3588's, as "rk3576".
     """
 
     driver: str
     total: int
     bound: int
     is_module_loaded: bool
+    foreign_chip: str = ""
 
 
 def find_nodes(root: Path) -> tuple[Node, ...]:
@@ -96,6 +98,8 @@ def _node(path: str, driver: str, version: str, state: str, problem: str) -> Nod
 
 def find_cores(root: Path) -> Cores:
     """The cores by the names that the device tree gives them."""
+    from delegate._native import foreign_npu_chip
+
     total = bound = 0
     driver = ""
     for device in sorted((root / "sys/bus/platform/devices").glob("*.npu")):
@@ -109,14 +113,14 @@ def find_cores(root: Path) -> Cores:
         total += 1
         bound += (device / "driver").exists()
     is_loaded = bool(driver) and (root / "sys/module" / driver).exists()
-    return Cores(driver, total, bound, is_loaded)
+    return Cores(driver, total, bound, is_loaded, foreign_npu_chip(str(root)))
 
 
 def presence_findings(nodes: tuple[Node, ...], cores: Cores, device: str) -> Iterator[Finding]:
     """What the nodes and cores mean for somebody who asks for ``device``."""
     own = [node for node in nodes if node.state != "foreign"]
     for node in nodes:
-        yield from _node_findings(node)
+        yield from _node_findings(node, bool(cores.foreign_chip))
     if cores.driver == "rocket" and 0 < cores.bound < cores.total:
         yield Finding(
             "note", f"driver rocket has {cores.bound} of {cores.total} cores",
@@ -131,6 +135,12 @@ def presence_findings(nodes: tuple[Node, ...], cores: Cores, device: str) -> Ite
 
 def _absence(cores: Cores, device: str) -> Finding:
     """Why there is no node at all."""
+    if cores.foreign_chip:
+        return Finding(
+            "note" if device in ("auto", "simulator", "null") else "problem",
+            f"the NPU of this machine is {cores.foreign_chip}'s, whose registers are not those of "
+            "RK3588", "no program for it was tried on a board: use device=simulator",
+        )  # fmt: skip
     if cores.driver == "rocket" and not cores.is_module_loaded and cores.bound == 0:
         return Finding(
             "problem", f"{cores.total} NPU cores are there, but module rocket is not loaded", _LOAD
@@ -158,7 +168,7 @@ def _absence(cores: Cores, device: str) -> Finding:
     return Finding("note", "no NPU driver is bound", _NO_DRIVER)
 
 
-def _node_findings(node: Node) -> Iterator[Finding]:
+def _node_findings(node: Node, is_foreign_chip: bool) -> Iterator[Finding]:
     if node.state == "foreign":
         yield Finding("ok", f"{node.path} is no NPU of Rockchip's: driver {node.driver or '-'}")
     elif node.state == "missing":
@@ -167,8 +177,8 @@ def _node_findings(node: Node) -> Iterator[Finding]:
             f"in a container: start it again with --device {node.path} (a driver loaded after its "
             "start adds no node there); otherwise check udev",
         )  # fmt: skip
-    elif node.driver == "rknpu" and Path(node.path).name == "rknpu":
-        # The vendor driver's node without DRM: permissions would not help.
+    elif is_foreign_chip or (node.driver == "rknpu" and Path(node.path).name == "rknpu"):
+        # Another chip, or the vendor driver's node without DRM: permissions would not help.
         text, _, remedy = (node.problem or "").partition("; ")
         yield Finding("problem", text, remedy)
     elif node.state == "denied" or not node.accessible:

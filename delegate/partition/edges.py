@@ -6,17 +6,16 @@ happens between the edges. A node that the host's conversion does needs no task.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from delegate.errors import Rejection
 from delegate.lower.operation import Edge
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
 from delegate.ops import record_of
 from delegate.ops.operator import HostValues, Lowering, Side
 from delegate.ops.shared.host_values import is_float32
-from delegate.partition.rules import HOST_CONVERTS, Refusal, refused
+from delegate.partition.rules import HOST_CONVERTS, Refusal
 from delegate.partition.spreading import Applied, Placed, SpreadPlan, spread_edges
 
 
@@ -93,12 +92,6 @@ def _edge_at(edge: Edge, placed: Placed | None) -> Edge:
     if placed is None:
         return edge
     return replace(edge, inner=placed.tensor, spread=placed.spread, channels=placed.channels)
-
-
-def broken_edges(graph: Graph, partitions: Sequence[Partition]) -> tuple[Rejection, ...]:
-    """A rejection for every node that only the host can do, and that is at no edge."""
-    refusals = (r for partition in partitions for r in plan_edges(graph, partition).refusals)
-    return tuple(refused(r.node, r.rule, r.problem) for r in refusals)
 
 
 _Found = Mapping[int, tuple[Side, HostValues]]

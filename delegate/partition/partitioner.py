@@ -17,9 +17,6 @@ from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
 from delegate.ops.operator import ABSENT
-from delegate.partition.aliases import place_aliases
-from delegate.partition.edges import plan_edges
-from delegate.partition.functions import plan_functions
 from delegate.partition.rules import (
     NOT_DENIED,
     PARTITION_AMONG_LARGEST,
@@ -59,25 +56,6 @@ def _denied(node: Node, denied: Collection[str]) -> Rejection | None:
     if name is None:
         return None
     return refused(node, NOT_DENIED, f"it names {name}")
-
-
-def copying_aliases(graph: Graph, partitions: Sequence[Partition]) -> tuple[Rejection, ...]:
-    """A rejection for every concatenation or slice that is not free in its partition."""
-    edges = (plan_edges(graph, partition) for partition in partitions)
-    return tuple(r for e in edges for r in place_aliases(e.graph, e.inner).rejections)
-
-
-def broken_functions(graph: Graph, partitions: Sequence[Partition]) -> tuple[Rejection, ...]:
-    """A rejection for every node that can only be part of a function, and is none."""
-    rejections: list[Rejection] = []
-    for partition in partitions:
-        try:
-            edges = plan_edges(graph, partition)
-            refusals = plan_functions(edges.graph, edges.inner, edges.sources).refusals
-        except Exception:  # compiling the partition meets it again, and rejects its nodes
-            continue
-        rejections += [refused(found.node, found.rule, found.problem) for found in refusals]
-    return tuple(rejections)
 
 
 def select_partitions(

@@ -19,27 +19,30 @@ from delegate.ops import record_of
 from delegate.ops.operator import GraphFacts, Lowering
 from delegate.ops.shared.functions import TablePlan
 from delegate.ops.shared.reshaping import reorder_operations
-from delegate.partition.aliases import place_aliases
-from delegate.partition.edges import plan_edges
-from delegate.partition.functions import FunctionPlan, plan_functions
+from delegate.partition.functions import FunctionPlan
 from delegate.partition.pixel_pairs import pair_pixels
+from delegate.partition.plans import PartitionPlan, plan_partition
 from delegate.partition.rules import ALIAS_IS_FREE, RESULT_USED, facts_of
 from delegate.partition.spreading import Applied
 
 
-def workload_of(graph: Graph, partition: Partition, chip: Chip = DEFAULT) -> Workload:
-    """Operations in execution order, as ``chip`` is to run them."""
+def workload_of(
+    graph: Graph, partition: Partition, chip: Chip = DEFAULT, plan: PartitionPlan | None = None
+) -> Workload:
+    """Operations in execution order, as ``chip`` is to run them. ``plan``: of ``graph``, if it is
+    known.
+    """
     if not partition.outputs:
         raise LoweringError(partition.nodes[0], RESULT_USED, "nothing does")
-    graph = pair_pixels(graph, partition, chip)
-    edges = plan_edges(graph, partition)
+    paired = pair_pixels(graph, partition, chip)
+    if plan is None or paired is not graph:
+        plan = plan_partition(paired, partition)
+    edges, joined, functions = plan.edges, plan.joined, plan.functions
     for refusal in edges.refusals:
         raise LoweringError(refusal.node.index, refusal.rule, refusal.problem)
     graph, partition = edges.graph, edges.inner
-    joined = place_aliases(graph, partition)
     for rejection in joined.rejections:
         raise LoweringError(rejection.node, ALIAS_IS_FREE, rejection.detail.partition(": ")[2])
-    functions = plan_functions(graph, partition, edges.sources)
     for refusal in functions.refusals:
         raise LoweringError(refusal.node.index, refusal.rule, refusal.problem)
     nodes = [graph.node(index) for index in partition.nodes]

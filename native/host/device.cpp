@@ -4,6 +4,7 @@
 
 #include "host/devices.h"
 #include "host/drm_file.h"
+#include "host/npu_chip.h"
 #include "host/npu_nodes.h"
 
 namespace rk3588 {
@@ -24,6 +25,8 @@ class PlainSubmission : public Submission {
 std::shared_ptr<Device> open_node(const std::string& node, const std::string& cores) {
   if (is_rknpu_misc_node(node)) throw DeviceError(rknpu_misc_problem(node));
   const DriverVersion driver = DrmFile(node).version();
+  const std::string chip = foreign_npu_chip(root_of_node(node));
+  if (!chip.empty()) throw DeviceError(foreign_chip_problem(node, driver.name, chip));
   if (driver.name == kRocketDriver) return make_rocket_device(node, cores);
   if (driver.name == kRknpuDriver) return make_rknpu_device(node, cores);
   throw DeviceError(node + " belongs to driver " + driver.text() +

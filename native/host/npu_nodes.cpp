@@ -11,6 +11,7 @@
 
 #include "host/devices.h"
 #include "host/drm_file.h"
+#include "host/npu_chip.h"
 
 namespace rk3588 {
 namespace {
@@ -181,6 +182,16 @@ void find_misc(const fs::path& root, std::vector<NpuNode>* nodes) {
   nodes->push_back(std::move(node));
 }
 
+void refuse_foreign_chip(const std::string& root, std::vector<NpuNode>* nodes) {
+  const std::string chip = nodes->empty() ? "" : foreign_npu_chip(root);
+  if (chip.empty()) return;
+  for (NpuNode& node : *nodes) {
+    if (!node.is_candidate()) continue;
+    node.state = NpuNode::State::kFailed;
+    node.problem = foreign_chip_problem(node.path, node.driver, chip);
+  }
+}
+
 }  // namespace
 
 const char* name_of(NpuNode::State state) {
@@ -204,6 +215,7 @@ std::vector<NpuNode> find_npu_nodes(const std::string& root) {
   find_accel(root, &nodes);
   find_drm(root, &nodes);
   find_misc(root, &nodes);
+  refuse_foreign_chip(root, &nodes);
   return nodes;
 }
 

@@ -17,7 +17,8 @@ struct NpuNode {
     kUsable,   // its driver said rocket or rknpu
     kMissing,  // the kernel has the device, /dev has no node
     kDenied,   // no permission to open it
-    kFailed,   // opening or asking failed, or a build of a driver that is not supported
+    kFailed,   // opening or asking failed, a build of a driver that is not supported, or another
+               // chip
     kForeign,  // of another driver
   };
   std::string path;

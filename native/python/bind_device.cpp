@@ -12,6 +12,7 @@
 #include "evidence/feature_proofs.h"
 #include "evidence/feature_use.h"
 #include "host/devices.h"
+#include "host/npu_chip.h"
 #include "host/npu_nodes.h"
 #include "host/recorded_run.h"
 
@@ -127,4 +128,7 @@ void bind_devices(py::module_& module) {
   module.def(
       "find_npu_nodes", &rk3588::npu_nodes, py::arg("root") = "/",
       "(path, driver, version, state, problem) of the nodes that are NPUs or look like one.");
+  module.def(
+      "foreign_npu_chip", &rk3588::foreign_npu_chip, py::arg("root") = "/",
+      "The chip of an NPU here whose registers are not RK3588's, as \"rk3576\"; \"\": none.");
 }

@@ -77,12 +77,17 @@ def bind(root: Path, owner: str, driver: str) -> None:
 CORES = ("fdab0000.npu", "fdac0000.npu", "fdad0000.npu")
 
 
-def add_cores(root: Path, names: tuple[str, ...] = CORES, bound: int = len(CORES)) -> None:
+def add_cores(
+    root: Path,
+    names: tuple[str, ...] = CORES,
+    bound: int = len(CORES),
+    kind: str = "rk3588-rknn-core",
+) -> None:
     """The cores of a mainline device tree among the platform devices."""
     for i, name in enumerate(names):
         device = root / "sys/devices/platform" / name
         device.mkdir(parents=True)
-        (device / "modalias").write_text("of:NnpuT(null)Crockchip,rk3588-rknn-core\n")
+        (device / "modalias").write_text(f"of:NnpuT(null)Crockchip,{kind}\n")
         links = root / "sys/bus/platform/devices"
         links.mkdir(parents=True, exist_ok=True)
         os.symlink(f"../../../devices/platform/{name}", links / name)
@@ -123,6 +128,15 @@ class Board:
             switch = self.root / "sys/module/rocket/parameters/rocket_batch_submit"
             switch.parent.mkdir()
             switch.write_text(f"{batch_switch}\n")
+        return self
+
+    def of_chip(self, chip: str, kind: str) -> Board:
+        """Calls the cores after another chip."""
+        folder = self.root / "sys/bus/platform/devices"
+        for core in folder.glob("*.npu"):
+            (core / "modalias").write_text(f"of:NnpuT(null)Crockchip,{chip}-{kind}\n")
+        if not folder.exists():
+            add_cores(self.root, ("27700000.npu",), bound=0, kind=f"{chip}-{kind}")
         return self
 
     def add_second_rocket(self) -> Board:

@@ -10,7 +10,7 @@ import zipfile
 import pytest
 
 from delegate.insight.self_test_cases import CASES
-from tests.kernel.board import CORES, ROCKET_NODE, ROOT, Board, add_cores, bind
+from tests.kernel.board import CORES, RKNPU_NODE, ROCKET_NODE, ROOT, Board, add_cores, bind
 from tests.shared_folder import capture_files
 
 DIGITS = ROOT / "models/digits"
@@ -52,6 +52,53 @@ def test_another_driver_behind_a_path_is_named(board: Board):
     done = command(board, *CLASSIFY, "--device", "/dev/accel/accel0")
     assert done.returncode == 3
     assert "belongs to driver intel_vpu 1.0.0" in done.stderr
+
+
+@pytest.mark.parametrize("driver", ["rocket", "rknpu"])
+@pytest.mark.parametrize("asked", ["auto", "driver", "path"])
+def test_a_driver_that_serves_another_chip_gets_no_program(board: Board, driver: str, asked: str):
+    """RK3588's programs would run there, on other registers."""
+    getattr(board, f"add_{driver}")()
+    board.of_chip("rk3576", "rknn-core" if driver == "rocket" else "rknpu")
+    node = {"rocket": ROCKET_NODE, "rknpu": RKNPU_NODE}[driver]
+    device = {"auto": "auto", "driver": driver, "path": f"/{node}"}[asked]
+    done = command(board, *CLASSIFY, "--device", device)
+    assert done.returncode != 0
+    assert done.stdout == ""
+    (line,) = done.stderr.strip().splitlines()
+    assert "this NPU is rk3576's" in line
+    assert ("28673 tasks" in line) == (driver == "rocket")
+    assert "use device=simulator" in line
+    facts = json.loads(command(board, "doctor", "--json", "--no-self-test").stdout)
+    assert "this NPU is rk3576's" in facts["verdict"]
+    assert "use device=simulator" in facts["next_step"]
+
+
+def test_doctor_names_another_chip_without_a_driver(board: Board):
+    add_cores(board.root, ("27700000.npu",), bound=0, kind="rk3576-rknn-core")
+    facts = json.loads(command(board, "doctor", "--json", "--no-self-test").stdout)
+    assert any("NPU of this machine is rk3576's" in f["text"] for f in facts["findings"])
+    assert "modprobe" not in facts["next_step"]
+
+
+@pytest.mark.parametrize("driver", ["rocket", "rknpu"])
+def test_programs_for_another_chip_are_refused_before_a_submit(board: Board, driver: str):
+    """Compiled by option or ahead of time; the simulator runs both."""
+    getattr(board, f"add_{driver}")()
+    chip = ("-O", "chip=rk3576")
+    done = command(board, *CLASSIFY, *chip, "--device", "simulator")
+    assert done.returncode == 0, done.stderr
+    done = command(board, *CLASSIFY, *chip, "--device", driver)
+    assert done.returncode != 0
+    assert "compiled for chip rk3576" in done.stderr
+    ahead = board.root / "digits.tflite"
+    compiled = command(board, "compile", CLASSIFY[3], "-o", str(ahead), *chip)
+    assert compiled.returncode == 0, compiled.stderr
+    run = ("classify", CLASSIFY[1], "--model", str(ahead), "--device")
+    assert command(board, *run, "simulator").returncode == 0
+    done = command(board, *run, driver)
+    assert done.returncode != 0
+    assert "compiled for chip rk3576" in done.stderr
 
 
 def test_an_unknown_vendor_version_is_refused(board: Board):

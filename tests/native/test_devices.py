@@ -84,6 +84,53 @@ def test_without_sysfs_a_node_that_may_not_be_opened_may_be_an_npu(tmp_path):
     assert states(tmp_path) == [("accel0", "", "denied")]
 
 
+def add_core(root: Path, name: str, modalias: str) -> None:
+    folder = root / "sys/bus/platform/devices" / name
+    folder.mkdir(parents=True)
+    (folder / "modalias").write_text(modalias)
+
+
+@pytest.mark.parametrize(
+    ("modalias", "chip"),
+    [
+        ("of:NnpuT(null)Crockchip,rk3588-rknn-core", ""),
+        ("of:NnpuT(null)Crockchip,rk3588-rknpu", ""),
+        ("of:NnpuT(null)Crockchip,rk3582-rknn-core\n", ""),
+        ("of:NnpuT(null)Crockchip,rk3576-rknn-core\n", "rk3576"),
+        ("of:NnpuT(null)Crockchip,rk3576-rknpu\n", "rk3576"),
+        ("of:NnpuT(null)Crockchip,rk3576-rknn-coreCrockchip,rk3588-rknn-core", "rk3576"),
+        ("of:NnpuT(null)Crockchip,rk3568-rknpu", "rk3568"),
+        ("of:NnpuT(null)Crockchip,rk3599-rknn-core", "rk3599"),  # whose registers nobody knows
+        ("of:NnpuT(null)Crockchip,rk3576-iommu", ""),
+        ("", ""),
+    ],
+)
+def test_chips_by_the_names_of_their_cores(tmp_path, modalias, chip):
+    add_core(tmp_path, "27700000.npu", modalias)
+    add_core(tmp_path, "27900000.gpu", "of:NgpuT(null)Crockchip,rk3576-mali")
+    assert _native.foreign_npu_chip(str(tmp_path)) == chip
+
+
+@pytest.mark.parametrize(
+    ("names", "chip"),
+    [
+        ("radxa,rock-5b\0rockchip,rk3588\0", ""),
+        ("radxa,e52c\0rockchip,rk3582\0rockchip,rk3588s\0", ""),
+        ("radxa,rock-4d\0rockchip,rk3576\0", "rk3576"),
+        ("raspberrypi,4-model-b\0brcm,bcm2711\0", ""),
+        ("linux,dummy-virt\0", ""),
+        ("rockchip,rk3576", "rk3576"),
+        ("\0\0", ""),
+    ],
+)
+def test_chips_by_the_names_of_their_boards(tmp_path, names, chip):
+    """Whose core may have been lent another one's name, so that a driver takes it."""
+    add_core(tmp_path, "27700000.npu", "of:NnpuT(null)Crockchip,rk3588-rknn-core")
+    (tmp_path / "proc/device-tree").mkdir(parents=True)
+    (tmp_path / "proc/device-tree/compatible").write_text(names)
+    assert _native.foreign_npu_chip(str(tmp_path)) == chip
+
+
 def test_names():
     assert _native.open_device_name("simulator") == "simulator"
     assert _native.open_device_name("null") == "null"

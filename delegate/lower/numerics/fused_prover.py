@@ -110,13 +110,14 @@ def prove_fused(pipeline: Pipeline, target: Target, following: Following) -> Fus
     below = np.where(is_reached, _before_table(pipeline, first), np.inf).min(axis=0)
     above = np.where(is_reached, _before_table(pipeline, last), -np.inf).max(axis=0)
     rows = np.flatnonzero(is_reached.any(axis=0))
-    least, largest = _looked_up(pipeline, below[rows], above[rows])
+    found = _entries(pipeline)
+    least, largest = _looked_up(found, below[rows], above[rows])
     others = following.others
     off = np.maximum(
         np.abs(pipeline.finish(least[:, np.newaxis], others) - wanted[rows]),
         np.abs(pipeline.finish(largest[:, np.newaxis], others) - wanted[rows]),
     )
-    return FusedProof(True, int(off.max()), _share(pipeline, first, last, wanted, following))
+    return FusedProof(True, int(off.max()), _share(pipeline, first, last, wanted, following, found))
 
 
 def _before_table(pipeline: Pipeline, accumulators: Int64Array) -> FloatArray:
@@ -138,14 +139,18 @@ def _fits(pipeline: Pipeline, limits: FloatArray, following: Following) -> bool:
     return all(pipeline.fits_int32(limits, e) for e in ends)
 
 
+def _entries(pipeline: Pipeline) -> FloatArray | None:
+    """What is found for every value that can be looked up; None: there is no table."""
+    table = pipeline.table
+    return None if table is None else table.of(np.arange(table.end + 1, dtype=np.float64))
+
+
 def _looked_up(
-    pipeline: Pipeline, below: FloatArray, above: FloatArray
+    found: FloatArray | None, below: FloatArray, above: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """The least and the largest that EW gets of what lies between ``below`` and ``above``."""
-    table = pipeline.table
-    if table is None:
+    if found is None:
         return below, above
-    found = table.of(np.arange(table.end + 1, dtype=np.float64))
     parts = [found[int(first) : int(last) + 1] for first, last in zip(below, above, strict=True)]
     least = np.array([part.min() for part in parts], np.float64)
     largest = np.array([part.max() for part in parts], np.float64)
@@ -158,6 +163,7 @@ def _share(
     last: Int64Array,
     wanted: Int64Array,
     following: Following,
+    found: FloatArray | None,
 ) -> float:
     """Of some channels, of every result some accumulators."""
     channels = np.unique(np.linspace(0, len(first) - 1, _CHANNELS).astype(np.int64))
@@ -173,8 +179,8 @@ def _share(
         start = first[number, rows, np.newaxis]
         inside = np.floor((last[number, rows, np.newaxis] - start + 1) * places).astype(np.int64)
         x = _before_table(stages, (start + inside).reshape(1, -1))
-        if stages.table is not None:
-            x = stages.table.of(x)
+        if found is not None:
+            x = found[x.astype(np.int64)]
         x = x.reshape(rows.size, -1, 1)
         results = pipeline.finish(x, others)
         off = results != wanted[rows, np.newaxis, ::_OTHER_STEP]

@@ -8,6 +8,7 @@ they widen: ``float32_product`` says which way an operator takes. Where C++ leav
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ Values = npt.NDArray[np.int64]
 INT16_MAX = (1 << 15) - 1
 INT32_MAX = (1 << 31) - 1
 _FRACTION_BITS = 31
+_KEPT_TABLES = 128
+"""More than a detector has: each is asked for again and again while a model is planned."""
 _MOST_SHIFT = 30
 """Of a multiplier: beyond, the kernels take the largest one, and below -31 zero."""
 
@@ -116,6 +119,19 @@ def float_table(
     """``function`` by the kernels' way of 8-bit operators that they run through tables of their
     own: float32 in every step. ``source`` and ``target``: scale and zero point. Not clamped.
     """
+    return _float_table(values.astype(np.int64).tobytes(), source, target, function).reshape(
+        values.shape
+    )
+
+
+@functools.lru_cache(maxsize=_KEPT_TABLES)
+def _float_table(
+    content: bytes,
+    source: tuple[float, int],
+    target: tuple[float, int],
+    function: Callable[[float], float],
+) -> Values:
+    values = np.frombuffer(content, np.int64)
     scale, zero_point = source
     inverse = np.float32(1) / np.float32(target[0])
     real = np.float32(scale) * (values - zero_point).astype(np.float32)
@@ -124,4 +140,6 @@ def float_table(
         scaled = round_half_away(results * inverse) + target[1]
     if not (np.abs(scaled) <= INT32_MAX).all():
         raise UndefinedResultError("a result is no int32 in units of the output's scale")
-    return scaled.astype(np.int64)
+    made = scaled.astype(np.int64)
+    made.setflags(write=False)
+    return made

@@ -34,7 +34,7 @@ const char* root() { return std::getenv("RK3588_STANDIN_ROOT"); }
 class Path {
  public:
   explicit Path(const char* path) : text_(path == nullptr ? "" : path), given_(path) {
-    static constexpr std::array<const char*, 12> kOwn = {"/dev/accel",
+    static constexpr std::array<const char*, 13> kOwn = {"/dev/accel",
                                                          "/dev/dri",
                                                          "/dev/rknpu",
                                                          "/sys/class/accel",
@@ -45,6 +45,7 @@ class Path {
                                                          "/sys/bus/platform/devices",
                                                          "/sys/bus/platform/drivers/rocket",
                                                          "/proc/rknpu",
+                                                         "/proc/device-tree/compatible",
                                                          "/proc/meminfo"};
     const char* base = root();
     if (base == nullptr || path == nullptr) return;
