@@ -3,7 +3,8 @@
 ``load_delegate(**options)`` gives a delegate for ``Interpreter(experimental_delegates=[...])`` of
 whichever runtime is installed; ``library_path()`` the shared object for hosts that load it
 themselves; ``compile_model(path, **options)`` what would run on the NPU, without running it;
-``devices()`` and ``supported_ops()`` what there is to choose from.
+``devices()`` and ``supported_ops()`` what there is to choose from; ``stats()`` what the delegate
+did so far, ``prometheus_text()`` the same for Prometheus.
 Importing this package imports neither NumPy nor a runtime.
 """
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from delegate.compile.compiler import CompileResult
     from delegate.host.device_list import DeviceInfo
+    from delegate.host.statistics import Stats
     from delegate.partition.supported import SupportedOperator
     from delegate.vision.class_ranking import Ranked
     from delegate.vision.detection.objects import FoundObject
@@ -31,6 +33,8 @@ __all__ = [
     "devices",
     "library_path",
     "load_delegate",
+    "prometheus_text",
+    "stats",
     "supported_ops",
 ]
 
@@ -146,3 +150,22 @@ def supported_ops() -> tuple[SupportedOperator, ...]:
     from delegate.partition.supported import supported_operators
 
     return supported_operators()
+
+
+def stats() -> Stats:
+    """What the delegate did in this process so far: inferences, runs and their time by partition,
+    errors. From any thread; delegates and interpreters that are gone count too.
+    """
+    from delegate.host.statistics import take_stats
+
+    return take_stats()
+
+
+def prometheus_text() -> str:
+    """The counters of ``stats()`` in Prometheus' text format, version 0.0.4: metrics
+    ``rk3588_delegate_...`` in base units, to serve as ``text/plain`` or to add to what the
+    application serves.
+    """
+    from delegate import _native
+
+    return _native.prometheus_text()

@@ -56,6 +56,9 @@ def submit_count() -> int:
 def open_device_name(device: str = "auto", strict: bool = False) -> str:
     """Name of the device that ``device`` opens; ``strict``: auto is an NPU. Raises DeviceError."""
 
+def run_stats() -> tuple[int, int, int, int, list[tuple[str, str, str, tuple[int, ...]]]]: ...
+def prometheus_text() -> str: ...
+def stats_line() -> str: ...
 def start_run_log(capacity: int) -> None:
     """Times the phases of up to ``capacity`` runs of this process from now on."""
 

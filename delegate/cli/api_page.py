@@ -15,6 +15,7 @@ from delegate.chip.generated import rewrite
 from delegate.compile.compiler import CompiledPartition, CompileResult
 from delegate.errors import Rejection, Rule
 from delegate.host.device_list import DeviceInfo
+from delegate.host.statistics import ProgramStats, Stats
 from delegate.model.partition import Partition
 from delegate.npu.perf import Estimate
 from delegate.partition.supported import SupportedOperator
@@ -30,6 +31,8 @@ _TYPES = (
     Rejection,
     Ranked,
     DeviceInfo,
+    Stats,
+    ProgramStats,
     SupportedOperator,
     Rule,
 )

@@ -8,6 +8,7 @@ the compiler nor the operators' records.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,13 @@ Prepared = tuple[tuple[int, ...], "bytes | mmap", Recompile, tuple[int, ...]]
 """A program that is not read-only is handed over: nobody reads it after the plugin has."""
 
 
+def _log_stats() -> None:
+    from delegate._native import stats_line
+
+    if line := stats_line():
+        logger.info("%s", line)
+
+
 def _nothing_missing(_: bytes | mmap) -> Sequence[tuple[str, str]]:
     return ()
 
@@ -58,6 +66,7 @@ class Session:
         self.options = Options.from_mapping(options)
         self.device_name = self.options.device
         configure(self.options.log_level)
+        weakref.finalize(self, _log_stats)  # when it is closed, or the process ends with it open
 
     @property
     def option_bytes(self) -> dict[int, int]:

@@ -42,7 +42,7 @@ OPERATOR = joining(
     shapes,
     PackOptions,
     rules=(
-        *(rule for rule in aliases.JOINS if rule is not aliases.int8_parts_keep_quantization),
+        *(rule for rule in aliases.JOINS if rule not in aliases.OF_UINT8_PARTS),
         aliases.alias_keeps_quantization,
     ),
 )

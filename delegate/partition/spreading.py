@@ -25,7 +25,7 @@ from delegate.ops.operator import GraphFacts, Lowering, Movement
 from delegate.ops.shared.aliases import are_free
 from delegate.ops.shared.fixed_point import UndefinedResultError
 from delegate.ops.shared.links import RANK, Box, Link, four_dimensions
-from delegate.ops.shared.moving import part_requantized
+from delegate.ops.shared.requantized_parts import part_requantized
 from delegate.ops.shared.reshaping import is_free
 from delegate.partition.functions import Chain, chains_of, table_of
 from delegate.partition.rules import facts_of

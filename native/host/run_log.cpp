@@ -35,7 +35,9 @@ std::vector<RunEntry> take_run_log() {
 
 bool run_log_enabled() { return g_enabled.load(std::memory_order_acquire); }
 
-void add_to_run_log(const std::string& name, RunEntry entry) {
+void add_to_run_log(const std::string& name, const RunTimes& times) {
+  RunEntry entry{};
+  entry.times = times;
   const size_t length = std::min(name.size(), RunEntry::kNameBytes - 1);
   std::memcpy(entry.name, name.data(), length);
   entry.name[length] = '\0';

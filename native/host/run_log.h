@@ -9,15 +9,21 @@
 
 namespace rk3588 {
 
-// All times in nanoseconds of CLOCK_MONOTONIC.
+// Of one run; all times in nanoseconds of CLOCK_MONOTONIC.
+struct RunTimes {
+  int64_t start;
+  int64_t converted;  // inputs are in the device's layout and synchronised
+  int64_t submitted;  // the driver has taken the jobs; 0 where the device does not say, or nothing
+                      // is logged
+  int64_t done;       // the device has finished and its outputs are visible to the CPU
+  int64_t end;        // outputs are in the host's layout
+  uint32_t repeats;   // because the driver interrupted it
+};
+
 struct RunEntry {
   static constexpr size_t kNameBytes = 64;
   char name[kNameBytes];  // of the program, cut if longer, always terminated
-  int64_t start;
-  int64_t converted;  // inputs are in the device's layout and synchronised
-  int64_t submitted;  // the driver has taken the jobs; 0 where the device does not say
-  int64_t done;       // the device has finished and its outputs are visible to the CPU
-  int64_t end;        // outputs are in the host's layout
+  RunTimes times;
 };
 
 inline int64_t run_clock_ns() {
@@ -32,7 +38,7 @@ void start_run_log(size_t capacity);
 std::vector<RunEntry> take_run_log();
 
 bool run_log_enabled();
-void add_to_run_log(const std::string& name, RunEntry entry);
+void add_to_run_log(const std::string& name, const RunTimes& times);
 
 // A device may call one of these between handing its jobs over and waiting for them, on the thread
 // that runs the submission. A driver that does both in one request may tell afterwards how long the

@@ -8,6 +8,7 @@
 #include "evidence/feature_proofs.h"
 #include "host/device.h"
 #include "host/devices.h"
+#include "host/run_stats.h"
 #include "tflite/compiled_operator.h"
 
 namespace rk3588 {
@@ -20,6 +21,13 @@ class NativeSession : public Session {
         no_compiler_(std::move(no_compiler)),
         streams_(open_device(options.device, {options.cores, options.strict})),
         verifier_(options.verify != "off" ? make_simulator_device() : nullptr) {}
+
+  ~NativeSession() override {
+    const std::string text = stats_line(RunStatsHome::of_process()->take());
+    if (!text.empty()) log(LogLevel::kInfo, text);
+  }
+  NativeSession(const NativeSession&) = delete;
+  NativeSession& operator=(const NativeSession&) = delete;
 
   void prepare(tflite::Context* context, tflite::Delegate* delegate) override {
     std::shared_ptr<Device> device = streams_.next();

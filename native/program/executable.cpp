@@ -8,7 +8,6 @@
 #include <cstring>
 #include <utility>
 
-#include "host/run_log.h"
 #include "program/host_values.h"
 #include "program/layout.h"
 #include "sim/register_file.h"
@@ -247,29 +246,24 @@ void Executable::build_submit(const Program& program) {
   submit_.host_output = buffer(BufferId::kOutput);
 }
 
-void Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs) {
+RunTimes Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const bool logged = run_log_enabled();
-  RunEntry entry{};
-  if (logged) entry.start = run_clock_ns();
+  RunTimes times{};
+  times.start = run_clock_ns();
   give_inputs(inputs);
-  if (logged) {
-    entry.converted = run_clock_ns();
-    take_submitted();
-  }
+  times.converted = run_clock_ns();
+  take_submitted();
   g_submits.fetch_add(1, std::memory_order_relaxed);
   try {
-    run_submission(inputs);
+    times.repeats = run_submission(inputs);
   } catch (const DeviceError& error) {
     if (proof_ == nullptr) throw;
     fail_run(error.what());
   }
   Buffer* output = buffer(BufferId::kOutput);
   device_->sync_for_cpu(*output);
-  if (logged) {
-    entry.submitted = take_submitted();
-    entry.done = run_clock_ns();
-  }
+  times.submitted = take_submitted();
+  times.done = run_clock_ns();
   if (proof_ != nullptr) {
     if (proof_->buffer() != nullptr && proof_->buffer() != output) {
       device_->sync_for_cpu(*proof_->buffer());
@@ -281,16 +275,15 @@ void Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const> out
   for (size_t i = 0; i < outputs_.size(); ++i) {
     from_device(outputs_[i], outputs[i]);
   }
-  if (logged) {
-    entry.end = run_clock_ns();
-    add_to_run_log(name_, entry);
-  }
-  if (verifier_ == nullptr) return;
+  times.end = run_clock_ns();
+  if (run_log_enabled()) add_to_run_log(name_, times);
+  if (verifier_ == nullptr) return times;
   if (verify_every_ == 0) {
     run_verifier(inputs, outputs);
   } else if (unverified_++ % verify_every_ == 0) {
     take_sample(inputs, outputs);
   }
+  return times;
 }
 
 void Executable::give_inputs(Span<const uint8_t* const> inputs) {
@@ -303,14 +296,16 @@ void Executable::give_inputs(Span<const uint8_t* const> inputs) {
 
 // An interrupted run is repeated once, from its beginning: memory that its tasks shared is no
 // longer what the first of them read.
-void Executable::run_submission(Span<const uint8_t* const> inputs) {
+uint32_t Executable::run_submission(Span<const uint8_t* const> inputs) {
   try {
-    return submission_->run();
+    submission_->run();
+    return 0;
   } catch (const InterruptedRun&) {
     was_run_ = false;  // all memory is given to the device again
   }
   give_inputs(inputs);
   submission_->run();
+  return 1;
 }
 
 // The first run and verified ones can say where they stopped.
@@ -376,7 +371,9 @@ bool Executable::check_sample(const std::vector<std::vector<uint8_t>>& inputs,
     for (const auto& tensor : inputs) sources.push_back(tensor.data());
     for (auto& tensor : verified_) targets.push_back(tensor.data());
     verifier_->run(sources, targets);
+    stats_->verified.fetch_add(1, std::memory_order_relaxed);
     if (verified_ == outputs) return true;
+    stats_->differences.fetch_add(1, std::memory_order_relaxed);
     const std::string layer = first_difference(verifier_->submit_, memory);
     text = "results of program " + name_ + " differ from the simulator" +
            (layer.empty() ? "" : ", first in " + layer);
@@ -392,6 +389,7 @@ void Executable::run_verifier(Span<const uint8_t* const> inputs, Span<uint8_t* c
   std::vector<uint8_t*> targets;
   for (auto& tensor : verified_) targets.push_back(tensor.data());
   verifier_->run(inputs, targets);
+  stats_->verified.fetch_add(1, std::memory_order_relaxed);
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const std::vector<uint8_t>& expected = verified_[i];
     size_t different = 0;
@@ -402,6 +400,7 @@ void Executable::run_verifier(Span<const uint8_t* const> inputs, Span<uint8_t* c
       first = std::min(first, k);
     }
     if (different == 0) continue;
+    stats_->differences.fetch_add(1, std::memory_order_relaxed);
     // A wrong result must not look like one.
     for (size_t k = 0; k < outputs_.size(); ++k) {
       std::memset(outputs[k], 0, outputs_[k].host_bytes());

@@ -14,7 +14,9 @@
 
 #include "host/device.h"
 #include "host/first_difference.h"
+#include "host/run_log.h"
 #include "host/run_proof.h"
+#include "host/run_stats.h"
 #include "program/feature_gate.h"
 #include "program/program.h"
 #include "span.h"
@@ -60,7 +62,7 @@ class Executable {
   // `inputs` and `outputs` are dense host tensors of Binding::host_bytes() bytes
   // in the order of the bindings. Allocates nothing itself. Throws DeviceError. Thread-safe: one
   // run at a time.
-  void run(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
+  RunTimes run(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
 
  private:
   Buffer* buffer(BufferId id) const { return buffers_[static_cast<size_t>(id)].get(); }
@@ -75,7 +77,8 @@ class Executable {
   void require_proof();
   void give_inputs(Span<const uint8_t* const> inputs);
   void give_marked();
-  void run_submission(Span<const uint8_t* const> inputs);
+  // Returns how often it was repeated.
+  uint32_t run_submission(Span<const uint8_t* const> inputs);
   [[noreturn]] void fail_run(const std::string& what);
   void take_sample(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs);
   bool check_sample(const std::vector<std::vector<uint8_t>>& inputs,
@@ -99,6 +102,7 @@ class Executable {
   uint32_t verify_every_ = 0;
   uint32_t unverified_ = 0;  // runs since the last sample
   std::future<bool> sample_;
+  std::shared_ptr<RunStatsHome> stats_ = RunStatsHome::of_process();
   pid_t owner_;
   std::mutex mutex_;
 };

@@ -16,6 +16,7 @@
 #include "host/devices.h"
 #include "host/private_files.h"
 #include "host/run_log.h"
+#include "host/run_stats.h"
 #include "program/executable.h"
 #include "program/host_values.h"
 #include "program/layout.h"
@@ -132,10 +133,22 @@ py::list run(Executable& executable, const std::vector<py::array>& arrays) {
 py::list run_log_entries() {
   py::list result;
   for (const RunEntry& entry : take_run_log()) {
-    result.append(py::make_tuple(entry.name, entry.start, entry.converted, entry.submitted,
-                                 entry.done, entry.end));
+    const rk3588::RunTimes& times = entry.times;
+    result.append(py::make_tuple(entry.name, times.start, times.converted, times.submitted,
+                                 times.done, times.end));
   }
   return result;
+}
+
+py::tuple run_stats() {
+  const RunStats stats = RunStatsHome::of_process()->take();
+  py::list programs;
+  for (const ProgramStats& program : stats.programs) {
+    programs.append(py::make_tuple(program.key.device, program.key.program, program.key.output,
+                                   py::tuple(py::cast(program.counts))));
+  }
+  return py::make_tuple(stats.inferences, stats.between_ns, stats.verified, stats.differences,
+                        programs);
 }
 
 std::unique_ptr<Executable> make_executable(const py::bytes& program, const std::string& device,
@@ -297,6 +310,16 @@ PYBIND11_MODULE(_native, module) {
              "Times the phases of up to `capacity` runs of this process from now on.");
   module.def("take_run_log", &rk3588::run_log_entries,
              "Stops timing; (name, start, converted, submitted or 0, done, end) in ns each.");
+  module.def("run_stats", &rk3588::run_stats,
+             "What kernels of this process did: (inferences, between_ns, verified, differences, "
+             "programs), of each program (device, name, output, counts as in run_stats.h).");
+  module.def(
+      "prometheus_text",
+      [] { return rk3588::prometheus_text(rk3588::RunStatsHome::of_process()->take(), ""); },
+      "The same in Prometheus' text format.");
+  module.def(
+      "stats_line", [] { return rk3588::stats_line(rk3588::RunStatsHome::of_process()->take()); },
+      "The same as a line for a log, \"\" if nothing ran.");
   module.def(
       "open_device_name",
       [](const std::string& device, bool strict) {

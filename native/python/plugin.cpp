@@ -267,6 +267,7 @@ class PythonSession : public Session {
       kernel.constants = WatchedConstants(context, holders);
       pending.push_back(std::move(kernel));
     }
+    share_clock(&pending);
     return pending;
   }
 

@@ -30,7 +30,9 @@ class DelegateKernel {
         outputs_(params.output_tensors->begin(), params.output_tensors->end()),
         replaced_(context, *params.nodes_to_replace),
         recompile_(std::move(pending.recompile)),
-        constants_(std::move(pending.constants)) {
+        constants_(std::move(pending.constants)),
+        clock_(std::move(pending.clock)),
+        is_first_(pending.is_first) {
     if (pending.executable != nullptr) adopt(std::move(pending.executable));
   }
 
@@ -59,8 +61,40 @@ class DelegateKernel {
 
   // Throws. Reads the tensors' addresses each time: the runtime moves them.
   void invoke(Context* context) {
-    if (is_on_cpu_) return replaced_.invoke(context);
-    follow_constants(context);
+    count_begin();
+    try {
+      if (is_on_cpu_) {
+        run_on_cpu(context);
+      } else {
+        follow_constants(context);
+        run(context);
+      }
+    } catch (...) {
+      if (counters_ != nullptr) counters_->add(Count::kErrors, 1);
+      throw;
+    }
+    clock_->last_end.store(run_clock_ns(), std::memory_order_relaxed);
+  }
+
+ private:
+  void count_begin() {
+    if (is_first_) {
+      stats_->inferences.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+    const int64_t passed = run_clock_ns() - clock_->last_end.load(std::memory_order_relaxed);
+    stats_->between_ns.fetch_add(static_cast<uint64_t>(passed), std::memory_order_relaxed);
+  }
+
+  void run_on_cpu(Context* context) {
+    const int64_t start = run_clock_ns();
+    replaced_.invoke(context);
+    if (counters_ == nullptr) return;
+    counters_->add(Count::kCpuRuns, 1);
+    counters_->add(Count::kCpu, static_cast<uint64_t>(run_clock_ns() - start));
+  }
+
+  void run(Context* context) {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (size_t i = 0; i < input_data_.size(); ++i) {
       input_data_[i] = data(context, executable_->inputs()[i]);
@@ -69,10 +103,9 @@ class DelegateKernel {
       output_data_[i] =
           unread_[i].empty() ? data(context, executable_->outputs()[i]) : unread_[i].data();
     }
-    executable_->run(input_data_, output_data_);
+    counters_->add_run(executable_->run(input_data_, output_data_));
   }
 
- private:
   // Throws.
   Recompiled compile_again(const char* why, Context* context) {
     if (!recompile_) throw std::runtime_error(why);
@@ -134,6 +167,9 @@ class DelegateKernel {
       }
     }
     executable_ = std::move(executable);
+    const std::vector<Binding>& results = executable_->outputs();
+    counters_ = stats_->counters({executable_->device().name(), executable_->name(),
+                                  results.empty() ? "" : results.front().name});
     input_data_.resize(executable_->inputs().size());
     output_data_.resize(executable_->outputs().size());
     unread_.assign(executable_->outputs().size(), {});
@@ -183,6 +219,10 @@ class DelegateKernel {
   std::vector<std::vector<uint8_t>> unread_;
   bool is_on_cpu_ = false;
   std::vector<int32_t> temporaries_;  // of the nodes, while they are on the CPU
+  std::shared_ptr<RunStatsHome> stats_ = RunStatsHome::of_process();
+  std::shared_ptr<RunCounters> counters_;  // of the last program; nullptr before the first
+  std::shared_ptr<GraphClock> clock_;
+  bool is_first_;
 };
 
 void* kernel_init(Context* context, const char* buffer, size_t) {
@@ -260,6 +300,15 @@ std::unique_ptr<PendingKernel> PendingScope::take(const IntArray& nodes) {
     return taken;
   }
   return nullptr;
+}
+
+void share_clock(std::vector<PendingKernel>* kernels) {
+  const auto clock = std::make_shared<GraphClock>();
+  for (PendingKernel& kernel : *kernels) kernel.clock = clock;
+  const auto first = std::min_element(
+      kernels->begin(), kernels->end(),
+      [](const PendingKernel& a, const PendingKernel& b) { return a.nodes < b.nodes; });
+  if (first != kernels->end()) first->is_first = true;
 }
 
 tflite::Registration kernel_registration() {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "host/run_stats.h"
 #include "program/executable.h"
 #include "tflite/replaced_nodes.h"
 #include "tflite/tflite_abi.h"
@@ -38,7 +39,14 @@ struct PendingKernel {
   std::unique_ptr<Executable> executable;
   Recompile recompile;
   WatchedConstants constants;
+  // Of the graph's kernels together; the first of them to run counts its inferences.
+  std::shared_ptr<GraphClock> clock;
+  bool is_first = false;
 };
+
+// Gives the kernels of one graph their clock and chooses the first, that of the smallest node: the
+// nodes before it are all left to the CPU.
+void share_clock(std::vector<PendingKernel>* kernels);
 
 // Makes `pending` visible to the kernels' init on this thread, which the runtime calls from within
 // ReplaceNodeSubsetsWithDelegateKernels. Kernels take their entries away.

@@ -7,7 +7,7 @@ operator gives for any values at its inputs, all in one run. Moves tables only: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from delegate.compile.aot.schema import MODEL
@@ -65,13 +65,18 @@ def cut_model(content: bytes, shapes: Mapping[int, tuple[int, ...]] | None = Non
     return CutModel(write_file(root, b"TFL3"), tuple(inputs), tuple(outputs))
 
 
-def exposed_model(content: bytes) -> bytes:
-    """The model with every tensor that an operator writes among its outputs, behind its own."""
+def exposed_model(content: bytes, tensors: Collection[int] | None = None) -> bytes:
+    """The model with every tensor that an operator writes, or with ``tensors``, among its outputs,
+    behind its own.
+    """
     root = parse(content)
     graph = root.children(ModelSlot.SUBGRAPHS)[0]
     outputs = graph.integers(SubGraphSlot.OUTPUTS)
-    for operator in graph.children(SubGraphSlot.OPERATORS):
-        outputs += operator.integers(OperatorSlot.OUTPUTS)
+    if tensors is not None:
+        outputs += tensors
+    else:
+        for operator in graph.children(SubGraphSlot.OPERATORS):
+            outputs += operator.integers(OperatorSlot.OUTPUTS)
     graph.set_integers(SubGraphSlot.OUTPUTS, list(dict.fromkeys(outputs)))
     root.fields.pop(ModelSlot.SIGNATURE_DEFS, None)
     return write_file(root, b"TFL3")

@@ -9,7 +9,9 @@ import numpy as np
 
 from delegate.model.tflite_reader import read_graph
 from tests.generated.campaign import PASSED, SKIPPED, Outcome, in_child
+from tests.generated.fused_graphs import fused_graph
 from tests.generated.judge import Run, judge_left_to_cpu, judge_model
+from tests.generated.judge_fast import judge_fast
 from tests.generated.random_graphs import RandomGraph, random_graph
 
 SECONDS = 60.0
@@ -54,6 +56,18 @@ def judge(seed: int, seconds: float = SECONDS) -> Outcome:
     if result.kind == PASSED:
         resized = len(set(zip(graph.batches, graph.stretches, strict=True))) > 1
         return Outcome(seed, PASSED, counts={**counts, "models_resized": int(resized)})
+    if in_child(lambda: _run_alone(graph.content, made), seconds).kind != PASSED:
+        return Outcome(seed, SKIPPED, "the runtime alone does not survive it")
+    return Outcome(seed, result.kind, f"{graph.description}\n{result.text}")
+
+
+def judge_fused(seed: int, seconds: float = SECONDS) -> Outcome:
+    """With ``numerics=fast``."""
+    graph = fused_graph(seed)
+    made = inferences(graph, seed)
+    result = in_child(lambda: judge_fast(graph.content, made), seconds)
+    if result.kind == PASSED:
+        return Outcome(seed, PASSED, counts=result.value)
     if in_child(lambda: _run_alone(graph.content, made), seconds).kind != PASSED:
         return Outcome(seed, SKIPPED, "the runtime alone does not survive it")
     return Outcome(seed, result.kind, f"{graph.description}\n{result.text}")

@@ -69,6 +69,7 @@ class Run:
         is_delegated: bool,
         reference_kernels: bool = True,
         kernels_of_the_cpu: bool = False,
+        numerics: str = "exact",
     ) -> None:
         """``reference_kernels``: of the nodes of the CPU; the default ones of MEAN and others are
         not always equal to them. ``kernels_of_the_cpu``: partitions are made, but no program
@@ -80,6 +81,7 @@ class Run:
             _use_no_programs()
         if is_delegated:
             options = {"device": "simulator", "log_level": "warning", "only_faster": "false"}
+            options["numerics"] = numerics
             plugins.append(runtime.load_delegate(delegate.library_path(), options))
         with collect_delegations() as found:
             self.interpreter: Any = runtime.interpreter(
@@ -178,7 +180,7 @@ def judge_model(
         if not all(value.size for value in values.values()):
             counts["inferences_with_empty_tensors"] += 1  # of which kernels read what is not there
             continue
-        if any(_mirrors_beyond(graph, node, feeds, values) for node in graph.nodes):
+        if any(mirrors_beyond(graph, node, feeds, values) for node in graph.nodes):
             counts["inferences_that_mirror_what_is_not_there"] += 1
             continue
         # What compiles may differ between the two, and a kernel of the CPU from the NPU by a step.
@@ -228,12 +230,12 @@ def judge_left_to_cpu(model: bytes, inferences: Sequence[Mapping[int, Array]]) -
             if largest_difference(result, theirs[tensor]) != 0:
                 raise BrokenContractError(
                     f"left to the CPU, inference {number}: output {tensor}: "
-                    f"{_first_difference(result, theirs[tensor])}"
+                    f"{first_difference(result, theirs[tensor])}"
                 )
     return {"models_left_to_the_cpu": 1, "nodes_left_to_the_cpu": ours.delegated_nodes}
 
 
-def _mirrors_beyond(
+def mirrors_beyond(
     graph: Graph, node: Node, feeds: Mapping[int, Array], values: Mapping[int, Array]
 ) -> bool:
     """Whether a MIRROR_PAD takes more rows or columns than its image has: the runtime checks that
@@ -249,7 +251,7 @@ def _mirrors_beyond(
     return any(max(sides) + edge > size for sides, size in zip(amounts, shape, strict=True))
 
 
-def _tolerance(graph: Graph, node: int) -> int:
+def tolerance(graph: Graph, node: int) -> int:
     """Steps that a node may be off: none where one value decides, as of a sum with itself."""
     found = graph.node(node)
     operands = {t for t in found.inputs if t >= 0}
@@ -281,10 +283,10 @@ def _judge_nodes(
             continue
         op = graph.node(node).op
         difference = largest_difference(values[tensor], expected[tensor])
-        if difference > _tolerance(graph, node):
+        if difference > tolerance(graph, node):
             raise BrokenContractError(
                 f"{where}: node {node} ({op}) is off by {difference}: "
-                f"{_first_difference(values[tensor], expected[tensor])}"
+                f"{first_difference(values[tensor], expected[tensor])}"
             )
         counts[f"elements_of_{op}"] += values[tensor].size
         if difference:
@@ -294,7 +296,7 @@ def _judge_nodes(
     return is_equal
 
 
-def _first_difference(ours: Array, theirs: Array) -> str:
+def first_difference(ours: Array, theirs: Array) -> str:
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return f"{ours.dtype} {ours.shape}, expected {theirs.dtype} {theirs.shape}"
     wrong = np.argwhere(np.abs(ours.astype(np.float64) - theirs.astype(np.float64)) > 1)

@@ -117,7 +117,8 @@ def _blames_runtime(content: bytes, kind: str) -> str | None:
     """Why a failure is the runtime's, which survives the file only by where its tensors lie.
 
     It prepares nodes once more for any delegate, which fails where one reads what a later one
-    writes; and its SLICE writes where begin and size point, without a look at the tensor.
+    writes; its SLICE writes where begin and size point, without a look at the tensor, and its
+    TRANSPOSE where axes that name one twice lead.
     """
     try:
         graph = read_graph(content)
@@ -127,6 +128,8 @@ def _blames_runtime(content: bytes, kind: str) -> str | None:
         return "reads what nobody wrote"
     if kind != BROKEN and any(_slices_beyond(graph, node) for node in graph.nodes):
         return "the runtime's SLICE leaves its tensors"
+    if kind != BROKEN and any(_names_an_axis_twice(graph, node) for node in graph.nodes):
+        return "the runtime's TRANSPOSE leaves its tensors"
     return None
 
 
@@ -138,6 +141,14 @@ def _slices_beyond(graph: Graph, node: Node) -> bool:
         return False
     places = zip(data.shape, np.ravel(begin.constant), np.ravel(size.constant), strict=False)
     return any(first < 0 or count < -1 or first + count > dim for dim, first, count in places)
+
+
+def _names_an_axis_twice(graph: Graph, node: Node) -> bool:
+    if node.op != "TRANSPOSE" or len(node.inputs) != 2 or -1 in node.inputs:
+        return False
+    axes = graph.tensor(node.inputs[1]).constant
+    rank = len(graph.tensor(node.inputs[0]).shape)
+    return axes is not None and len({int(axis) % max(rank, 1) for axis in np.ravel(axes)}) < rank
 
 
 def _is_same(content: bytes, seed: int) -> bool:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.generated import graph_cases, mutation_cases
+from tests.generated import graph_cases, judge_fast, mutation_cases
 from tests.generated.campaign import BAD, CRASHED, HUNG, PASSED, in_child
 from tests.generated.cut_model import cut_model
+from tests.generated.fused_graphs import fused_graph
 from tests.generated.judge import BrokenContractError, Run, judge_model
 from tests.generated.model_mutations import MUTATIONS, mutant
 from tests.generated.random_graphs import MAKERS, random_graph
 
 GRAPHS = range(1_000_000, 1_000_048)
+FUSED = range(1_000_000, 1_000_024)
 MUTANTS = range(1_000_000, 1_000_096)
 
 
@@ -26,6 +28,26 @@ def test_random_graphs_keep_the_contract(first: int) -> None:
             assert not outcome.counts.get("inferences_with_nodes_left_to_the_cpu", 0), outcome.seed
     for count in ("delegated_nodes", "nodes_left_to_the_cpu"):
         assert sum(o.counts.get(count, 0) for o in outcomes) > 0
+
+
+@pytest.mark.parametrize("first", FUSED[::8])
+def test_joined_layers_are_as_near_as_they_say(first: int) -> None:
+    outcomes = [graph_cases.judge_fused(seed) for seed in range(first, first + 8)]
+    assert [o for o in outcomes if o.kind in BAD] == []
+    assert sum(o.counts.get("fast_elements_differing", 0) for o in outcomes) > 0
+
+
+def test_the_judge_finds_a_joined_layer_that_is_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = judge_fast._joined
+    monkeypatch.setattr(judge_fast, "_joined", lambda layers: dict.fromkeys(told(layers), 0))
+
+    def judge_all() -> None:
+        for seed in FUSED:
+            graph = fused_graph(seed)
+            judge_fast.judge_fast(graph.content, graph_cases.inferences(graph, seed))
+
+    with pytest.raises(BrokenContractError, match="off by more than 0"):
+        judge_all()
 
 
 @pytest.mark.parametrize("first", MUTANTS[::16])

@@ -97,6 +97,14 @@ def test_environment_chooses_the_device(host, model):
     assert "rk3588 delegate: null: 2 compiled operators; 1 of 3 nodes stay on the CPU" in ran.err
 
 
+def test_log_tells_at_the_end_what_ran(host, model):
+    ran = host(model, device="simulator", log_level="info")
+    assert re.search(
+        r"this process so far: 1 inference, 2 runs of partitions: .* 0 errors", ran.err
+    )
+    assert "so far" not in host(model, device="simulator").err
+
+
 def test_option_wins_over_the_environment(host, model):
     ran = host(
         model, environment={"RK3588_DELEGATE_DEVICE": "simulator"}, device="null", log_level="info"

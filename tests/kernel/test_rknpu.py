@@ -75,6 +75,13 @@ def test_without_the_drivers_own_figure_the_rest_is_three_seconds(board: Board):
     assert 3 < answer["seconds"] < 60
 
 
+def test_repeats_after_a_reset_are_counted(board: Board):
+    board.add_rknpu(rest_ms=200, reset_ms=10)
+    answer = board.work("rknpu", what="counted", faults="SUBMIT@2=EINVAL", runs=3)
+    assert (answer["runs"], answer["errors"], answer["repeats"]) == (3, 0, 1)
+    assert all(name.startswith("rknpu") for name in answer["devices"])
+
+
 def test_whoever_opens_the_device_after_a_reset_finds_it_rested(board: Board):
     board.add_rknpu(rest_ms=1000, reset_ms=10, hang_ms=60_000)
     answer = board.work("rknpu", what="reopened")

@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
+import delegate
 from delegate import _native
 from delegate.errors import DeviceError
+from delegate.host.runtimes import find_runtime
 from delegate.npu.program import build_program, serialize
-from tests.kernel.small_models import random_inputs
+from tests.kernel.small_models import MODELS, random_inputs
 from tests.kernel.standin_calls import (
     arguments,
     calls,
@@ -176,6 +178,19 @@ def several_runs(given: dict[str, Any]) -> dict[str, Any]:
     return {"outcomes": outcomes, "calls": calls()}
 
 
+def counted(given: dict[str, Any]) -> dict[str, Any]:
+    """What ``delegate.stats()`` says of inferences that met ``faults``."""
+    runtime = find_runtime()
+    plugin = runtime.load_delegate(delegate.library_path(), {"device": "rknpu", "prove": "off"})
+    interpreter = runtime.interpreter(MODELS["add"](), [plugin])
+    set_faults(given["faults"])
+    for _ in range(given["runs"]):
+        interpreter.invoke()
+    stats = delegate.stats()
+    names = [program.device for program in stats.programs]
+    return {"runs": stats.runs, "errors": stats.errors, "repeats": stats.repeats, "devices": names}
+
+
 def reopened(given: dict[str, Any]) -> dict[str, Any]:
     """A hang, the device closed right after it, opened again and run by another thread at once.
     With ``exits`` the process ends after the hang instead, by exit handlers only.
@@ -233,6 +248,8 @@ def main() -> None:
         answer = powered(given)
     elif what == "reopened":
         answer = reopened(given)
+    elif what == "counted":
+        answer = counted(given)
     else:
         answer = several_runs(given)
     report({

@@ -17,10 +17,12 @@ from delegate.conformance.builder.aliases import (
     unpack,
 )
 from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.concatenation import links
 from delegate.ops.shared.aliases import are_free
+from delegate.ops.shared.requantized_parts import part_requantized
 from tests.lower.test_aliases import SAME, TYPES, Net, check
 
 BORDERS = [(4, 1, 80), (1, 1), (15, 17), (16, 15, 33), (31, 1, 16), (3, 3, 3, 3), (48, 16, 16)]
@@ -71,6 +73,37 @@ def test_uint8_parts_are_requantised(axis: int, channels: int) -> None:
     y = net.builder.tensor("joined", shape, DType.UINT8, SAME)
     net.builder.operator("CONCATENATION", tuple(parts), (y,), options.concatenation(axis))
     check(net.model(net.conv(y, 8), y))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_all_values_of_uint8_parts_are_requantised_as_the_kernel_does(seed: int) -> None:
+    """Also where the product is the float32 before one half, to which one half added gives 1."""
+    rng = np.random.default_rng(seed)
+    builder = ModelBuilder("parts")
+    before_half = float(np.nextafter(np.float32(0.5), np.float32(0)))
+    scales = [before_half, 0.5, 1.5, *(10 ** rng.uniform(-6, 6, 40)), 2.0**-20, 3e6]
+    zeros = [0, 0, 0, *rng.integers(0, 256, 40), 255, 128]
+    whole = Quantization((1.0,), (int(rng.integers(256)),))
+    parts = [
+        builder.input(f"x{n}", (1, 16, 16, 1), DType.UINT8, Quantization((float(s),), (int(z),)))
+        for n, (s, z) in enumerate(zip(scales, zeros, strict=True))
+    ]
+    y = builder.tensor("joined", (1, 16, 16, len(parts)), DType.UINT8, whole)
+    builder.operator("CONCATENATION", tuple(parts), (y,), options.concatenation(3))
+    builder.output(y)
+    graph = read_graph(builder.build())
+    interpreter = find_runtime().interpreter(builder.build(), reference_kernels=True)
+    interpreter.allocate_tensors()
+    values = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
+    for part in parts:
+        interpreter.set_tensor(part, values)
+    interpreter.invoke()
+    expected = interpreter.get_tensor(y).reshape(256, -1)
+    for link in links(graph, graph.nodes[0]):
+        table = part_requantized(graph, link)
+        assert table is not None
+        ours = np.frombuffer(table, np.int8).astype(np.int64) + 128
+        np.testing.assert_array_equal(ours, expected[:, link.begin[3]], str(scales[link.begin[3]]))
 
 
 @pytest.mark.parametrize("dtype", TYPES)

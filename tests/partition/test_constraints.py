@@ -132,10 +132,15 @@ def interpolated() -> Graph:
     return read_graph(b.build())
 
 
-def joined(axis: int = 3, parts: tuple[int, ...] = (16, 5), **changes: object) -> Graph:
+def joined(
+    axis: int = 3,
+    parts: tuple[int, ...] = (16, 5),
+    dtype: DType = DType.INT8,
+    **changes: object,
+) -> Graph:
     """A concatenation of [1, 3, 2, parts] along the channels, or of what ``parts`` says."""
     b = ModelBuilder()
-    inputs = [b.input(f"x{c}", (1, 3, 2, c), DType.INT8, per_tensor(0.5, 3)) for c in parts]
+    inputs = [b.input(f"x{c}", (1, 3, 2, c), dtype, per_tensor(0.5, 3)) for c in parts]
     b.output(aliases.concatenation(b, inputs, 3))
     graph = read_graph(b.build())
     return graph if axis == 3 and not changes else with_options(graph, axis=axis, **changes)
@@ -561,6 +566,16 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
             "the strides are [1, 1, 1, 2]",
         ),
         (lambda: with_input(halves(), 0, constant=np.array([3, 3], np.int32)), "1 constants"),
+    ],
+    "parts_defined": [
+        (
+            lambda: with_input(joined(dtype=DType.UINT8), 1, quantization=per_tensor(1e9, 0)),
+            "no int32 in units of the output's scale",
+        ),
+        (
+            lambda: with_output(joined(dtype=DType.UINT8), quantization=per_tensor(1e-39, 0)),
+            "no int32 in units of the output's scale",
+        ),
     ],
     "parts_are_consecutive": [(side_by_side, "takes a part of the rows")],
     "part_is_reached": [

@@ -17,6 +17,7 @@ from delegate.ops.operator import GraphFacts, constraint, named
 from delegate.ops.shared import common
 from delegate.ops.shared.convolution import most_kernel, most_stride
 from delegate.ops.shared.links import RANK, Link, LinkError, four_dimensions
+from delegate.ops.shared.requantized_parts import parts_defined
 
 
 @constraint(most=RANK)
@@ -107,12 +108,16 @@ def are_free(graph: Graph, links: Sequence[Link]) -> bool:
     )
 
 
+OF_UINT8_PARTS = (int8_parts_keep_quantization, parts_defined)
+"""Of joins that requantise them."""
+
 JOINS = (
     *common.QUANTIZATION,
     alias_rank,
     int8_parts_keep_quantization,
     alias_position_known,
     parts_are_consecutive,
+    parts_defined,
 )
 CUTS = (
     *common.QUANTIZATION,

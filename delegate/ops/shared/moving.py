@@ -18,12 +18,13 @@ from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.selection import Selection, moving_tasks
 from delegate.lower.task import Layer
 from delegate.lower.tiling.element_wise import surfaces_touched
-from delegate.model.graph import DType, Graph, Node
+from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import Options
 from delegate.ops.operator import Constraint, Lowering, Movement, Operator, Role, Shapes
 from delegate.ops.shared import aliases
-from delegate.ops.shared.common import MOST_TENSORS, TYPE_RANGES
+from delegate.ops.shared.common import MOST_TENSORS
 from delegate.ops.shared.links import Link
+from delegate.ops.shared.requantized_parts import part_requantized
 
 Links = Callable[[Graph, Node], tuple[Link, ...]]
 
@@ -143,27 +144,6 @@ def cutting(
         shapes=shapes,
         rules=(*aliases.FIRST, *aliases.CUTS),
     )
-
-
-def part_requantized(graph: Graph, link: Link) -> bytes | None:
-    """How the kernels of CONCATENATION requantise uint8: in float32, rounded half away from
-    zero.
-    """
-    part, whole = graph.tensor(link.part), graph.tensor(link.whole)
-    before, after = part.quantization, whole.quantization
-    assert before is not None
-    assert after is not None
-    if before == after:
-        return None
-    assert part.dtype is DType.UINT8
-    low, high = TYPE_RANGES[part.dtype]
-    scale = np.float32(before.scale) * (np.float32(1.0) / np.float32(after.scale))
-    bias = np.float32(-before.zero_point) * scale
-    values = np.arange(low, high + 1).astype(np.float32) * scale + bias
-    rounded = np.copysign(np.floor(np.abs(values) + np.float32(0.5)), values)
-    results = np.clip(rounded.astype(np.int64) + after.zero_point, low, high)
-    offset = whole.dtype.element.offset
-    return (results - offset).astype(np.int8).tobytes()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,188 @@
+#include "host/run_stats.h"
+
+#include <cstdio>
+#include <tuple>
+
+#include "host/run_log.h"
+
+namespace rk3588 {
+namespace {
+
+constexpr double kNsPerSecond = 1e9;
+constexpr double kNsPerMs = 1e6;
+
+// The format is UTF-8 with three escapes; names come from models, so what is not printable ASCII
+// is replaced.
+std::string label_value(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') result += '\\';
+    result += c >= ' ' && c <= '~' ? c : '?';
+  }
+  return result;
+}
+
+std::string braces(const std::string& first, const std::string& second) {
+  if (first.empty() && second.empty()) return {};
+  return "{" + first + (first.empty() || second.empty() ? "" : ",") + second + "}";
+}
+
+std::string seconds(uint64_t ns) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.9f", static_cast<double>(ns) / kNsPerSecond);
+  return text;
+}
+
+class PrometheusText {
+ public:
+  explicit PrometheusText(const std::string& labels) : labels_(labels) {}
+
+  void begin(const char* name, const char* help) {
+    name_ = std::string("rk3588_delegate_") + name;
+    text_ += "# HELP " + name_ + " " + help + "\n# TYPE " + name_ + " counter\n";
+  }
+  void sample(const std::string& labels, const std::string& value) {
+    text_ += name_ + braces(labels_, labels) + " " + value + "\n";
+  }
+  std::string text() const { return text_; }
+
+ private:
+  std::string labels_;
+  std::string name_;
+  std::string text_;
+};
+
+struct Metric {
+  const char* name;
+  const char* help;
+  Count count;
+};
+
+constexpr Metric kPerProgram[] = {
+    {"runs_total", "Runs of a partition on the device that gave results.", Count::kRuns},
+    {"run_errors_total", "Runs of a partition that failed.", Count::kErrors},
+    {"run_repeats_total", "Runs repeated because the driver had reset the NPU.", Count::kRepeats},
+    {"cpu_runs_total", "Runs of a partition's nodes on the CPU, for shapes that do not compile.",
+     Count::kCpuRuns},
+};
+
+struct Phase {
+  const char* name;
+  Count count;
+};
+
+constexpr Phase kPhases[] = {
+    {"input_conversion", Count::kInputConversion},
+    {"device", Count::kDevice},
+    {"output_conversion", Count::kOutputConversion},
+    {"cpu", Count::kCpu},
+};
+
+uint64_t value_of(const Counts& counts, Count count) { return counts[static_cast<size_t>(count)]; }
+
+std::string program_labels(const ProgramKey& key) {
+  return "device=\"" + label_value(key.device) + "\",program=\"" + label_value(key.program) +
+         "\",output=\"" + label_value(key.output) + "\"";
+}
+
+std::string milliseconds(uint64_t ns) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f ms", static_cast<double>(ns) / kNsPerMs);
+  return text;
+}
+
+}  // namespace
+
+void RunCounters::add_run(const RunTimes& times) {
+  add(Count::kRuns, 1);
+  add(Count::kInputConversion, static_cast<uint64_t>(times.converted - times.start));
+  add(Count::kDevice, static_cast<uint64_t>(times.done - times.converted));
+  add(Count::kOutputConversion, static_cast<uint64_t>(times.end - times.done));
+  if (times.repeats > 0) add(Count::kRepeats, times.repeats);
+}
+
+Counts RunCounters::counts() const {
+  Counts result{};
+  for (size_t i = 0; i < kCountCount; ++i) {
+    result[i] = counts_[i].load(std::memory_order_relaxed);
+  }
+  return result;
+}
+
+bool ProgramKey::operator<(const ProgramKey& other) const {
+  return std::tie(device, program, output) < std::tie(other.device, other.program, other.output);
+}
+
+std::shared_ptr<RunStatsHome> RunStatsHome::of_process() {
+  static const auto home = std::make_shared<RunStatsHome>();
+  return home;
+}
+
+std::shared_ptr<RunCounters> RunStatsHome::counters(const ProgramKey& key) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const bool is_full = programs_.size() >= kMostPrograms && programs_.count(key) == 0;
+  const ProgramKey others{"", "others", ""};
+  std::shared_ptr<RunCounters>& found = programs_[is_full ? others : key];
+  if (found == nullptr) found = std::make_shared<RunCounters>();
+  return found;
+}
+
+RunStats RunStatsHome::take() const {
+  RunStats stats{inferences.load(std::memory_order_relaxed),
+                 between_ns.load(std::memory_order_relaxed),
+                 verified.load(std::memory_order_relaxed),
+                 differences.load(std::memory_order_relaxed),
+                 {}};
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [key, counters] : programs_) stats.programs.push_back({key, counters->counts()});
+  return stats;
+}
+
+std::string prometheus_text(const RunStats& stats, const std::string& labels) {
+  PrometheusText text(labels);
+  text.begin("inferences_total", "Inferences begun, each graph of each interpreter by itself.");
+  text.sample("", std::to_string(stats.inferences));
+  text.begin("between_seconds_total",
+             "Time between the partitions of an inference: nodes on the CPU and the runtime.");
+  text.sample("", seconds(stats.between_ns));
+  text.begin("verified_total", "Runs compared with the simulator (option verify).");
+  text.sample("", std::to_string(stats.verified));
+  text.begin("differences_total", "Compared runs whose results differed.");
+  text.sample("", std::to_string(stats.differences));
+  for (const Metric& metric : kPerProgram) {
+    text.begin(metric.name, metric.help);
+    for (const ProgramStats& program : stats.programs) {
+      text.sample(program_labels(program.key),
+                  std::to_string(value_of(program.counts, metric.count)));
+    }
+  }
+  text.begin("phase_seconds_total", "Time of a partition's runs by phase.");
+  for (const ProgramStats& program : stats.programs) {
+    for (const Phase& phase : kPhases) {
+      text.sample(program_labels(program.key) + ",phase=\"" + phase.name + "\"",
+                  seconds(value_of(program.counts, phase.count)));
+    }
+  }
+  return text.text();
+}
+
+std::string stats_line(const RunStats& stats) {
+  Counts sums{};
+  for (const ProgramStats& program : stats.programs) {
+    for (size_t i = 0; i < kCountCount; ++i) sums[i] += program.counts[i];
+  }
+  const auto sum = [&sums](Count count) { return value_of(sums, count); };
+  if (sum(Count::kRuns) + sum(Count::kErrors) + sum(Count::kCpuRuns) == 0) return {};
+  const auto some = [](uint64_t count, const std::string& noun) {
+    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+  };
+  return "this process so far: " + some(stats.inferences, "inference") + ", " +
+         some(sum(Count::kRuns), "run") + " of partitions: " +
+         milliseconds(sum(Count::kInputConversion) + sum(Count::kOutputConversion)) +
+         " in conversion, " + milliseconds(sum(Count::kDevice)) + " on the device, " +
+         milliseconds(stats.between_ns) + " between partitions; " +
+         some(sum(Count::kErrors), "error") + ", " + some(sum(Count::kRepeats), "repeat") +
+         " after a reset, " + some(sum(Count::kCpuRuns), "run") + " on the CPU";
+}
+
+}  // namespace rk3588

@@ -1,0 +1,105 @@
+// What the delegate's kernels of this process did so far: counters that only grow, for
+// delegate.stats(), the log and monitoring. One block of counters per program and device, shared by
+// all interpreters that run it, kept when they are gone.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace rk3588 {
+
+struct RunTimes;
+
+// What a block counts; times in nanoseconds.
+enum class Count : size_t {
+  kRuns,              // that gave results, on the device
+  kErrors,            // that gave none
+  kRepeats,           // done a second time because the driver had reset the NPU
+  kCpuRuns,           // of the partition's nodes on the CPU, for shapes that do not compile
+  kInputConversion,   // time, of runs that gave results, as all below
+  kDevice,            // submit and wait
+  kOutputConversion,  // time
+  kCpu,               // time of kCpuRuns
+};
+inline constexpr size_t kCountCount = 8;
+
+using Counts = std::array<uint64_t, kCountCount>;
+
+// Written by any number of threads at once; each counter by itself is exact.
+class RunCounters {
+ public:
+  void add(Count count, uint64_t value) {
+    counts_[static_cast<size_t>(count)].fetch_add(value, std::memory_order_relaxed);
+  }
+  void add_run(const RunTimes& times);
+  Counts counts() const;
+
+ private:
+  std::array<std::atomic<uint64_t>, kCountCount> counts_{};
+};
+
+// Whose counters: `output` is the name of the first tensor that the program gives, which tells
+// programs of different models apart.
+struct ProgramKey {
+  std::string device;
+  std::string program;
+  std::string output;
+  bool operator<(const ProgramKey& other) const;
+};
+
+struct ProgramStats {
+  ProgramKey key;
+  Counts counts;
+};
+
+// One moment's counters. Those of a running thread may be ahead of each other.
+struct RunStats {
+  uint64_t inferences;  // begun: each graph of each interpreter by itself
+  // Between the partitions of one inference: nodes on the CPU and the runtime. What lies before the
+  // first and behind the last partition is not seen from here.
+  uint64_t between_ns;
+  uint64_t verified;     // runs that were compared with the simulator
+  uint64_t differences;  // of these, those that differed
+  std::vector<ProgramStats> programs;
+};
+
+class RunStatsHome {
+ public:
+  // The process's. Whoever counts holds it, so that it outlives the order of static destruction.
+  static std::shared_ptr<RunStatsHome> of_process();
+
+  // The block of a program. Beyond kMostPrograms all further ones share one. Thread-safe.
+  std::shared_ptr<RunCounters> counters(const ProgramKey& key);
+  RunStats take() const;
+
+  std::atomic<uint64_t> inferences{0};
+  std::atomic<uint64_t> between_ns{0};
+  std::atomic<uint64_t> verified{0};
+  std::atomic<uint64_t> differences{0};
+
+ private:
+  static constexpr size_t kMostPrograms = 1000;
+  mutable std::mutex mutex_;
+  std::map<ProgramKey, std::shared_ptr<RunCounters>> programs_;
+};
+
+// What the kernels of one graph in one interpreter share: when the last of them ended. An
+// interpreter runs on one thread at a time.
+struct GraphClock {
+  std::atomic<int64_t> last_end{0};
+};
+
+// In the text format of Prometheus (version 0.0.4), every metric with HELP and TYPE, seconds as the
+// unit of time; `labels` ("pid=\"7\"" or "") are put on all.
+std::string prometheus_text(const RunStats& stats, const std::string& labels);
+
+// One line for a log; "" if nothing ran.
+std::string stats_line(const RunStats& stats);
+
+}  // namespace rk3588

@@ -1,0 +1,166 @@
+"""The counters of what kernels did: exact under threads, over lifetimes, in every form they take.
+
+Other tests of the process count too, so all claims are about differences.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import delegate
+from delegate.host.statistics import Stats
+from tests.native.test_end_to_end import small_conv
+from tests.native.test_plugin import CONV_NODES, invoke
+
+
+def grown(before: Stats, after: Stats) -> dict[str, float]:
+    names = ("inferences", "runs", "errors", "repeats", "verified", "differences")
+    names += ("conversion_s", "device_s", "between_s")
+    return {name: getattr(after, name) - getattr(before, name) for name in names}
+
+
+def test_every_inference_and_run_counts(runtime, load, compiler, model):
+    """Two partitions with a node of the CPU between them."""
+    made = runtime.Interpreter(model_content=model, experimental_delegates=[load()])
+    made.allocate_tensors()
+    before, start = delegate.stats(), time.monotonic()
+    for _ in range(7):
+        invoke(made)
+    passed = time.monotonic() - start
+    growth = grown(before, delegate.stats())
+    assert growth["inferences"] == 7
+    assert growth["runs"] == 7 * len(CONV_NODES)
+    assert growth["errors"] == growth["repeats"] == growth["verified"] == 0
+    times = [growth[name] for name in ("conversion_s", "device_s", "between_s")]
+    assert all(value > 0 for value in times)
+    assert sum(times) < passed
+
+
+def test_between_is_the_node_on_the_cpu_and_not_the_pause_of_the_caller(
+    runtime, load, compiler, model
+):
+    made = runtime.Interpreter(model_content=model, experimental_delegates=[load()])
+    made.allocate_tensors()
+    before = delegate.stats()
+    for _ in range(2):
+        invoke(made)
+        time.sleep(0.3)
+    assert grown(before, delegate.stats())["between_s"] < 0.3
+
+
+def test_threads_lose_no_count(runtime, load, compiler, model):
+    threads, runs = 4, 200
+    made = [
+        runtime.Interpreter(model_content=model, experimental_delegates=[load()])
+        for _ in range(threads)
+    ]
+    for each in made:
+        each.allocate_tensors()
+    before = delegate.stats()
+
+    def work(interpreter):
+        for _ in range(runs):
+            interpreter.invoke()
+
+    workers = [threading.Thread(target=work, args=(each,)) for each in made]
+    for worker in workers:
+        worker.start()
+    while any(worker.is_alive() for worker in workers):
+        delegate.prometheus_text()  # readers disturb nobody
+    growth = grown(before, delegate.stats())
+    assert growth["inferences"] == threads * runs
+    assert growth["runs"] == threads * runs * len(CONV_NODES)
+
+
+def test_counts_outlive_interpreters_and_delegates(runtime, load, compiler, model):
+    made = runtime.Interpreter(model_content=model, experimental_delegates=[load()])
+    made.allocate_tensors()
+    made.invoke()
+    before = delegate.stats()
+    del made
+    gc.collect()
+    assert delegate.stats() == before
+
+
+def test_a_run_that_fails_is_an_error_and_no_run(runtime, load):
+    """verify compares with the simulator, which computes; the null device does not."""
+    made = runtime.Interpreter(
+        model_content=small_conv(), experimental_delegates=[load(verify="sim")]
+    )
+    made.allocate_tensors()
+    before = delegate.stats()
+    with pytest.raises(RuntimeError, match="differ from the simulator"):
+        made.invoke()
+    growth = grown(before, delegate.stats())
+    assert (growth["errors"], growth["runs"], growth["inferences"]) == (1, 0, 1)
+    assert (growth["verified"], growth["differences"]) == (1, 1)
+
+
+LINE = re.compile(
+    r'rk3588_delegate_([a-z_]+)(\{(?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*\})? ([0-9.]+)'
+)
+
+
+def test_text_is_what_prometheus_reads(runtime, load, compiler, model):
+    """Each metric once, with HELP and TYPE before its samples; names and units by convention; the
+    numbers are those of stats()."""
+    made = runtime.Interpreter(model_content=model, experimental_delegates=[load()])
+    made.allocate_tensors()
+    made.invoke()
+    text, stats = delegate.prometheus_text(), delegate.stats()
+    assert text.endswith("\n")
+    sums: dict[str, float] = {}
+    order: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            order.append(line.split()[2])
+            assert line.endswith(".")
+            continue
+        if line.startswith("# TYPE "):
+            assert line == f"# TYPE {order[-1]} counter"
+            continue
+        match = LINE.fullmatch(line)
+        assert match, line
+        assert f"rk3588_delegate_{match[1]}" == order[-1]
+        assert match[1].endswith("_total")
+        sums[match[1]] = sums.get(match[1], 0) + float(match[3])
+    assert len(order) == len(set(order))
+    assert sums["inferences_total"] == stats.inferences
+    assert sums["runs_total"] == stats.runs
+    assert sums["run_errors_total"] == stats.errors
+    cpu = sum(program.cpu_s for program in stats.programs)
+    whole = stats.conversion_s + stats.device_s + cpu
+    assert sums["phase_seconds_total"] == pytest.approx(whole, abs=1e-6)
+
+
+_CHILD = """
+import sys, numpy, delegate
+from delegate.host.runtimes import find_runtime
+from tests.native.test_end_to_end import small_conv
+made = find_runtime().module.Interpreter(model_content=small_conv(), experimental_delegates=[
+    delegate.load_delegate(device="simulator", log_level=sys.argv[1], verify=sys.argv[2])])
+made.allocate_tensors()
+for _ in range(3):
+    made.invoke()
+stats = delegate.stats()
+print(stats.verified, stats.differences, stats.programs[0].device)
+"""
+
+
+@pytest.mark.parametrize(("level", "is_told"), [("info", True), ("warning", False)])
+def test_the_log_tells_at_the_end(level, is_told):
+    """Also where the process ends with its interpreter open."""
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD, level, "sim"],
+        capture_output=True, text=True, timeout=300, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["3", "0", "simulator"]
+    told = "so far: 3 inferences, 3 runs of partitions: " in done.stderr
+    assert told == is_told
