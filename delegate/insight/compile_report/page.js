@@ -35,7 +35,7 @@
     by("headline").textContent = `${(whole.total_us / 1000).toFixed(2)} ms per inference, modelled: ${rates.join(", ")}.`;
     by("headline").dataset.totalUs = whole.total_us;
     const missing = whole.unmodelled.length ? ` Not in it: ${whole.unmodelled.join(", ")}.` : "";
-    by("summary").textContent = `${report.delegated_nodes} of ${plural(report.total_nodes, "node")} on the NPU in ${plural(report.partitions.length, "partition")}, ${plural(report.costs.tasks, "task")}: ${number(cycles)} cycles, ${(cycles / 1e6).toFixed(2)} ms at 1 GHz; ${(whole.cpu_us / 1000).toFixed(2)} ms of the CPU's nodes on one Cortex-A76, which alone would take ${(whole.cpu_alone_us / 1000).toFixed(2)} ms.${missing} Nothing here was measured.`;
+    by("summary").textContent = `${report.delegated_nodes} of ${plural(report.total_nodes, "node")} on the NPU in ${plural(report.partitions.length, "partition")}, ${plural(report.costs.tasks, "task")}: ${number(cycles)} cycles, ${(cycles / 1e6).toFixed(2)} ms at 1 GHz; ${(whole.cpu_us / 1000).toFixed(2)} ms of the CPU's nodes on one thread (${whole.cpu}), which alone would take ${(whole.cpu_alone_us / 1000).toFixed(2)} ms.${missing} Nothing here was measured on this model.`;
     by("summary").dataset.cycles = cycles;
   };
 
