@@ -6,13 +6,16 @@ In: a CompileResult. Out: plain values for JSON. Everything about time in it is 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from delegate.chip.chip import Chip
 from delegate.compile.compiler import CompiledPartition, CompileResult
 from delegate.insight.compile_report.advice import costs, suggestions
 from delegate.insight.compile_report.memory_plan import scratch_plan
+from delegate.insight.compile_report.repeats import Block, repeated_blocks
 from delegate.insight.compile_report.whole_inference import left_by_rule, whole_inference
 from delegate.insight.cpu_time import A76, Cpu
 from delegate.insight.layer_counters import count_program, sum_counters
@@ -85,6 +88,7 @@ def page_document(result: CompileResult, title: str, cpu: Cpu = A76) -> dict[str
         "title": title,
         "compile": compile_document(result, cpu=cpu),
         "graph": _graph(result.graph, delegated),
+        "blocks": _blocks(result.graph, delegated),
         "tiles": [[_tiles(result.chip, layer) for layer in c.layers] for c in result.partitions],
         "memory": [scratch_plan(compiled.layers) for compiled in result.partitions],
         "hardware": {
@@ -92,6 +96,23 @@ def page_document(result: CompileResult, title: str, cpu: Cpu = A76) -> dict[str
             "bytes_per_cycle": result.chip.rates.bus_decibytes_per_cycle / 10,
         },
     }
+
+
+def _blocks(graph: Graph, delegated: Mapping[int, int]) -> list[list[int]]:
+    """Of the graph's nodes in their order: first, length and times of what repeats in one place."""
+    items = [(node.op, delegated.get(node.index)) for node in graph.nodes]
+    return [[block.first, block.length, block.times] for block in _in_one_place(items)]
+
+
+def _in_one_place(items: Sequence[tuple[str, int | None]]) -> list[Block]:
+    """A block may not go over a border: its box has the colour of where it runs."""
+    blocks: list[Block] = []
+    first = 0
+    for _, group in groupby(items, key=lambda item: item[1]):
+        part = [op for op, _ in group]
+        blocks += [replace(block, first=first + block.first) for block in repeated_blocks(part)]
+        first += len(part)
+    return blocks
 
 
 def _partition(
