@@ -32,8 +32,12 @@ from delegate.npu.tensor_layout import load
 from delegate.options import Options
 from tests.chip.test_second_chip import MODELS, reference, simulate
 from tests.shared_folder import DIGITS
+from tests.shared_folder import MODELS as FOLDER
 
 FOR_RK3576 = replace(Options(), chip="rk3576")
+
+
+WHOLE = [path for path in MODELS if path.parent == FOLDER]
 
 
 def _alone(compiled, graph, index):
@@ -84,6 +88,20 @@ def _literal(program, inputs):
     jobs = [[(t.regcmd, t.regcmd_count, t.layer) for t in job.tasks] for job in capture.jobs]
     _native.simulate(regions, jobs, chip=native_chip(RK3576), plain=True)
     return [load(b, memory["output"]) for b in program.outputs]
+
+
+@pytest.mark.parametrize("path", WHOLE, ids=lambda path: path.stem)
+def test_every_model_compiles_for_both_chips(path):
+    """Some of each runs on the NPU, of RK3576 no more than of RK3588, and the rest has reasons."""
+    results = [compile_model(path, replace(Options(), chip=name)) for name in chips.NAMES]
+    for name, result in zip(chips.NAMES, results, strict=True):
+        assert result.partitions
+        assert {parse(c.program).chip for c in result.partitions} == {name}
+        delegated = {n for c in result.partitions for n in c.partition.nodes}
+        assert delegated.isdisjoint(r.node for r in result.rejections)
+        assert len(delegated) + len(result.rejections) == result.total_nodes
+        assert "partition_compiles" not in {r.rule for r in result.rejections}
+    assert results[1].delegated_nodes <= results[0].delegated_nodes
 
 
 @pytest.mark.parametrize("seed", range(8))
