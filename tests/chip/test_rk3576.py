@@ -145,6 +145,13 @@ def test_forms_that_no_program_is_known_to_have_are_refused(sizes, sentence):
     assert sentence in rejection.detail
 
 
+def test_the_host_folds_inputs_only_to_forms_that_are_known():
+    """A fold of its columns alone would make 3 x 2 taps of the first layer's 3 x 3."""
+    for size in (33, 48, 150, 320):
+        model = conv_model(np.random.default_rng(1), size, size, 3, 32, 3, 3, 2, 2)
+        assert compile_model(model, FOR_RK3576).rejections == ()
+
+
 def test_depthwise_results_of_other_sizes_are_refused():
     model = depthwise_model(np.random.default_rng(1), 7, 7, 16, 3, 3)
     (rejection,) = compile_model(model, FOR_RK3576).rejections
