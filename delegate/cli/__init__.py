@@ -31,6 +31,7 @@ from delegate.cli import (
     models,
     replay,
     supported_ops,
+    top,
     trace,
 )
 from delegate.cli.command import PROGRAM, Command, print_error
@@ -55,6 +56,7 @@ COMMANDS: tuple[Command, ...] = (
     bring_up.COMMAND,
     conformance.COMMAND,
     doctor.COMMAND,
+    top.COMMAND,
     disasm.COMMAND,
     models.COMMAND,
     completion.COMMAND,

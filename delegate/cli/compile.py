@@ -64,6 +64,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--nodes", action="store_true", help="list every node that is left to the CPU"
     )
     parser.add_argument(
+        "--cpu-rates", type=Path, metavar="FILE.json",
+        help="times of nodes on the CPU by these rates (python -m benchmarks.cpu_kernels --save), "
+        "instead of a modelled Cortex-A76",
+    )  # fmt: skip
+    parser.add_argument(
         "--counters", action="store_true",
         help="what tasks do, counted by the simulator: MACs, bytes by port, CBUF, cycles; per "
         "layer, with --json per task, too",
@@ -73,6 +78,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from delegate.compile.compiler import compile_model
     from delegate.insight.compile_report.document import compile_document
+    from delegate.insight.cpu_time import A76, load_rates
 
     if arguments.dump is None and (arguments.image is not None or arguments.input is not None):
         raise UsageError("--image and --input are the input of a dump; --dump DIR is missing")
@@ -81,6 +87,7 @@ def _run(arguments: argparse.Namespace) -> int:
     options = options_from(arguments)
     if arguments.dump is not None and options.chip != _DUMPED_CHIP:
         raise UsageError(f"--dump: captures are of {_DUMPED_CHIP}; leave out chip {options.chip}")
+    cpu = A76 if arguments.cpu_rates is None else load_rates(arguments.cpu_rates)
     files: list[Path] = []
     if arguments.output is None:
         result = compile_model(arguments.model, options)
@@ -115,10 +122,10 @@ def _run(arguments: argparse.Namespace) -> int:
         from delegate.insight.compile_report.document import page_document
         from delegate.insight.compile_report.html import render_page
 
-        page = render_page(page_document(result, arguments.model.name))
+        page = render_page(page_document(result, arguments.model.name, cpu))
         write_file(arguments.html, page.encode("utf-8"))
         files.append(arguments.html)
-    document = compile_document(result, counters=arguments.counters)
+    document = compile_document(result, counters=arguments.counters, cpu=cpu)
     if arguments.json:
         print_json(document)
     else:
@@ -219,7 +226,7 @@ def _headline(inference: dict[str, Any]) -> list[tuple[str, object]]:
         (
             "inference",
             f"{whole / 1e3:.2f} ms modelled, of it {inference['cpu_us'] / 1e3:.2f} ms on the CPU "
-            f"(alone {inference['cpu_alone_us'] / 1e3:.2f})",
+            f"(alone {inference['cpu_alone_us'] / 1e3:.2f}; {inference['cpu']})",
         ),
         ("", ", ".join(rates)),
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,8 @@ from delegate.conformance.comparison import MAX_ABS_DIFF, Comparer
 from delegate.conformance.families import find_case
 from delegate.conformance.operators import most_off, operators_off
 from delegate.conformance.outcome import Oracle, Outcome, Status
-from delegate.conformance.skips import FILE_ABSENT, OTHER_OPERATORS, RUNTIME_REFUSES
-from delegate.conformance.tolerance import most_differing
+from delegate.conformance.skips import CHIP_SKIPS, FILE_ABSENT, OTHER_OPERATORS, RUNTIME_REFUSES
+from delegate.conformance.tolerance import CHIP, most_differing
 from delegate.errors import DelegateError, ModelError, Rejection, UsageError
 from delegate.host.delegation import Delegation, collect_delegations
 from delegate.host.kernels import for_runtime
@@ -107,8 +108,13 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
         return _compare_operators(prepared, options)
     if case.outside is not None:
         options = replace(options, float="fp16", origins={**options.origins, "float": "option"})
-    interpreter, delegation = _load(prepared.model, options)
-    rejected = concerned(delegation.rejections)
+    try:
+        interpreter, delegation = _load(prepared.model, options)
+    except ModelError as error:
+        if options.chip not in CHIP_SKIPS:
+            raise
+        return Outcome(case.name, case.label, Status.SKIPPED, str(error), (RUNTIME_REFUSES,))
+    rejected = _judged_rejections(case, delegation, options)
     facts = Outcome(
         case.name,
         case.label,
@@ -117,7 +123,7 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
         total_nodes=delegation.total_nodes,
     )
     if case.rejected_by or (rejected and not delegation.delegated_nodes):
-        return _judge_rejections(facts, case, rejected)
+        return _judge_rejections(facts, case, rejected, options)
     if not delegation.delegated_nodes:
         return replace(facts, status=Status.FAILED, message="nothing was delegated, and no reason")
     ours, submits = _invoke(interpreter, prepared.inputs)
@@ -138,15 +144,18 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
     )
     broken = []
     if tally.max_abs_diff > MAX_ABS_DIFF:
-        broken.extend(_blame(prepared, options, ours, theirs, int(tally.max_abs_diff)))
-    differing, most = tally.elements - tally.equal, most_differing(case.differing, tally.elements)
+        left = {rejection.node for rejection in delegation.rejections}
+        broken.extend(_blame(prepared, options, ours, theirs, int(tally.max_abs_diff), left))
+    share = max(case.differing, CHIP.get(options.chip, 0.0))
+    differing, most = tally.elements - tally.equal, most_differing(share, tally.elements)
     if differing > most:
         broken.append(f"{differing} of {tally.elements} elements differ; at most {most} may")
     if submits != delegation.partitions:
         broken.append(f"{submits} submits for {delegation.partitions} partitions in one invoke")
-    if case.build is not None and delegation.delegated_nodes != delegation.total_nodes:
+    is_whole = delegation.delegated_nodes == delegation.total_nodes
+    if case.build is not None and not is_whole and options.chip not in CHIP_SKIPS:
         broken.extend(map(_sentence, delegation.rejections))
-    if case.build is not None and delegation.partitions != 1:
+    if case.build is not None and delegation.partitions != 1 and (is_whole or not rejected):
         broken.append(f"{delegation.partitions} partitions instead of 1")
     if broken:
         return replace(facts, status=Status.FAILED, message="\n".join(broken))
@@ -168,15 +177,20 @@ def _judge_floats(
 
 
 def _blame(
-    prepared: Prepared, options: Options, ours: list[Array], theirs: list[Array], worst: int
+    prepared: Prepared,
+    options: Options,
+    ours: list[Array],
+    theirs: list[Array],
+    worst: int,
+    left: Collection[int],
 ) -> list[str]:
     """What is wrong with outputs that are off by ``worst``: nothing, if each operator is within
-    one step and they add up to no more than that.
+    one step and they add up to no more than that. ``left``: nodes that stay on the CPU.
     """
     graph = prepared.graph
     broken = []
     if len(graph.nodes) > 1 and worst <= most_off(graph) and reference.supports(graph):
-        broken = operators_off(graph, prepared.inputs, options)
+        broken = operators_off(graph, prepared.inputs, options, left)
         if not broken:
             return []
     return [f"off by {worst}: {first_difference(ours, theirs)}", *broken]
@@ -195,7 +209,7 @@ def _compare_operators(prepared: Prepared, options: Options) -> Outcome:
     sample = [prepared.inputs[details["index"]] for details in comparer.inputs]
     result = comparer.compare_one(sample)
     delegation = comparer.model.delegation
-    rejected = concerned(delegation.rejections)
+    rejected = _judged_rejections(case, delegation, options)
     total = result.ops_total()
     submits = comparer.model.submits_per_invoke or 0
     facts = Outcome(
@@ -211,7 +225,7 @@ def _compare_operators(prepared: Prepared, options: Options) -> Outcome:
         submits=submits,
         rules=_rules(rejected),
     )
-    broken = result.violations()
+    broken = result.violations(CHIP.get(options.chip, 0.0))
     if submits != delegation.partitions:
         broken.append(f"{submits} submits for {delegation.partitions} partitions in one invoke")
     if broken:
@@ -233,12 +247,28 @@ def _check_refusal(prepared: Prepared, options: Options) -> Outcome:
         delegated_nodes=result.delegated_nodes,
         total_nodes=result.total_nodes,
     )
-    return _judge_rejections(facts, prepared.case, list(result.rejections))
+    return _judge_rejections(facts, prepared.case, list(result.rejections), options)
 
 
-def _judge_rejections(facts: Outcome, case: Case, rejections: list[Rejection]) -> Outcome:
-    """A skip with the rule; of a case that must be rejected: a success by one of its rules."""
-    if not case.rejected_by:
+def _judged_rejections(case: Case, delegation: Delegation, options: Options) -> list[Rejection]:
+    """Of the operators that the suite is about; where a chip knows less, of all that the suite
+    made, and of models of which nothing is left.
+    """
+    is_all = case.build is not None or not delegation.delegated_nodes
+    if options.chip in CHIP_SKIPS and is_all:
+        return list(delegation.rejections)
+    return concerned(delegation.rejections)
+
+
+def _judge_rejections(
+    facts: Outcome, case: Case, rejections: list[Rejection], options: Options
+) -> Outcome:
+    """A skip with the rule; of a case that must be rejected: a success by one of its rules, or a
+    skip where the chip rejects more.
+    """
+    of_chip = CHIP_SKIPS.get(options.chip, {})
+    is_of_chip = bool(rejections) and all(r.rule in of_chip for r in rejections)
+    if not case.rejected_by or is_of_chip:
         message = _sentences(rejections)
         return replace(facts, status=Status.SKIPPED, rules=_rules(rejections), message=message)
     wanted = " or ".join(case.rejected_by)
@@ -247,7 +277,7 @@ def _judge_rejections(facts: Outcome, case: Case, rejections: list[Rejection]) -
             facts, status=Status.FAILED, message=f"delegated, but must be rejected by {wanted}"
         )
     facts = replace(facts, rules=_rules(rejections))
-    wrong = [r for r in rejections if r.rule not in case.rejected_by]
+    wrong = [r for r in rejections if r.rule not in (*case.rejected_by, *of_chip)]
     if wrong:
         message = f"{_sentence(wrong[0])} (must be rejected by {wanted})"
         return replace(facts, status=Status.FAILED, message=message)

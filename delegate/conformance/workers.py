@@ -29,7 +29,7 @@ class Settings:
 
         options = Options.from_mapping(self.options)
         skips = read_skips()
-        return lambda name: judge(run_case(name, self.models, options), skips)
+        return lambda name: judge(run_case(name, self.models, options), skips, options.chip)
 
 
 def run_in_processes(

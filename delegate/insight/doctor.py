@@ -178,7 +178,8 @@ def _self_test(options: Options) -> SelfTest:
 def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
     from delegate.insight.self_test import proofs_text
 
-    yield from presence_findings(facts.nodes, facts.cores, options.device)
+    presence = tuple(presence_findings(facts.nodes, facts.cores, options.device))
+    yield from presence
     yield from _clock_findings(facts)
     memory = facts.memory_available_bytes
     if memory is not None and memory < _RESERVE_BYTES:
@@ -196,12 +197,13 @@ def _findings(facts: Examination, options: Options) -> Iterator[Finding]:
             "ok" if is_whole else "note", f"proofs on {test.device}: {text}",
             "" if is_whole else "models are compiled without these; send `doctor --report FILE`",
         )  # fmt: skip
-    if test is not None and not test.passed:
+    is_explained = any(finding.level == "problem" for finding in presence)
+    if test is not None and not test.passed and (test.cases or not is_explained):
         yield Finding(
             "problem", f"self-test on {test.device} failed: {test.problem}",
             "see dmesg; `bring-up -o results.json` finds out more and writes a file to send",
         )  # fmt: skip
-    elif test is not None and test.cases:
+    elif test is not None and test.passed and test.cases:
         agreed = sum(feature["here"] == "agreed" for feature in test.features)
         yield Finding(
             "ok",

@@ -148,6 +148,8 @@ def choose_requantization(
         output_zero_point=conv.output_zero_point,
         is_in_parts=is_in_parts,
         rounds_in_bn=conv.chip.has(*_TWO_ROUNDINGS),
+        # Where it is for every node of every model that is compiled, the search is worth its time.
+        is_sampled=not conv.chip.knows(*_TWO_ROUNDINGS),
         has_ties_away=conv.chip.has("ties_away"),
     ).pipeline
     return pipeline, _hardware_bias(conv, sums) + pipeline.bs.add

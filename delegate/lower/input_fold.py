@@ -53,6 +53,8 @@ def choose_fold(
             lanes = row.window * column.window * channels
             if lanes > MAX_FOLDED_LANES and max(row.window, column.window) > 1:
                 continue
+            if chip.forms.equal_sides and not _has_equal_sides(row.axis, column.axis):
+                continue
             cost = _cost(chip, row.axis, column.axis, lanes, outputs, source.images)
             if cost is not None and (best is None or cost < best[0]):
                 best = cost, row, column
@@ -89,6 +91,11 @@ def _folded(chip: Chip, axis: Axis) -> Iterator[FoldedAxis]:
                 axis.pad,
                 Axis(size, axis.output_size, taps, dilation=spread if taps > 1 else 1),
             )
+
+
+def _has_equal_sides(rows: Axis, columns: Axis) -> bool:
+    sides = [(axis.kernel, axis.stride, axis.dilation) for axis in (rows, columns)]
+    return sides[0] == sides[1]
 
 
 def _cost(

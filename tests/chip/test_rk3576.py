@@ -32,8 +32,12 @@ from delegate.npu.tensor_layout import load
 from delegate.options import Options
 from tests.chip.test_second_chip import MODELS, reference, simulate
 from tests.shared_folder import DIGITS
+from tests.shared_folder import MODELS as FOLDER
 
 FOR_RK3576 = replace(Options(), chip="rk3576")
+
+
+WHOLE = [path for path in MODELS if path.parent == FOLDER]
 
 
 def _alone(compiled, graph, index):
@@ -86,6 +90,20 @@ def _literal(program, inputs):
     return [load(b, memory["output"]) for b in program.outputs]
 
 
+@pytest.mark.parametrize("path", WHOLE, ids=lambda path: path.stem)
+def test_every_model_compiles_for_both_chips(path):
+    """Some of each runs on the NPU, of RK3576 no more than of RK3588, and the rest has reasons."""
+    results = [compile_model(path, replace(Options(), chip=name)) for name in chips.NAMES]
+    for name, result in zip(chips.NAMES, results, strict=True):
+        assert result.partitions
+        assert {parse(c.program).chip for c in result.partitions} == {name}
+        delegated = {n for c in result.partitions for n in c.partition.nodes}
+        assert delegated.isdisjoint(r.node for r in result.rejections)
+        assert len(delegated) + len(result.rejections) == result.total_nodes
+        assert "partition_compiles" not in {r.rule for r in result.rejections}
+    assert results[1].delegated_nodes <= results[0].delegated_nodes
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_results_are_those_of_the_literal_path_and_of_the_reference(seed, tmp_path):
     """Dense and depthwise, uint8 with zero points of weights, several tiles and groups."""
@@ -125,6 +143,13 @@ def test_forms_that_no_program_is_known_to_have_are_refused(sizes, sentence):
     (rejection,) = compile_model(model, FOR_RK3576).rejections
     assert rejection.rule == "form_is_known"
     assert sentence in rejection.detail
+
+
+def test_the_host_folds_inputs_only_to_forms_that_are_known():
+    """A fold of its columns alone would make 3 x 2 taps of the first layer's 3 x 3."""
+    for size in (33, 48, 150, 320):
+        model = conv_model(np.random.default_rng(1), size, size, 3, 32, 3, 3, 2, 2)
+        assert compile_model(model, FOR_RK3576).rejections == ()
 
 
 def test_depthwise_results_of_other_sizes_are_refused():

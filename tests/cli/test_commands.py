@@ -347,6 +347,15 @@ def test_classify_takes_folders_and_writes_csv(run: Run, tmp_path: Path) -> None
     assert "images      10" in out
 
 
+@pytest.mark.skipif(Path("/dev/dri").exists(), reason="this machine may have an NPU")
+def test_doctor_tells_a_missing_node_once(run: Run) -> None:
+    """As a finding and as the verdict; that nothing can be tested there goes without saying."""
+    done = run("doctor", "--device", "rknpu")
+    assert done.code == 3
+    assert done.out.count("no node of driver rknpu") == 2
+    assert "self-test" not in done.out
+
+
 def test_lines_of_doctor_fit_a_page(run: Run) -> None:
     for options in ((), ("--device", "rocket")):
         lines = run("doctor", "--no-self-test", *options).out.splitlines()

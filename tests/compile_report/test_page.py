@@ -101,6 +101,8 @@ def test_graph_is_folded_searched_and_no_wider_than_the_page(width: int, tmp_pat
     at("graph-search").value = ""; at("graph-search").dispatchEvent(new Event("input"));
     at("graph-fit").click(); seen.fitted = Number(svg().getAttribute("width"));
     seen.view = at("graph-view").clientWidth;
+    at("graph-repeats").click(); seen.repeats = document.querySelectorAll("#graph-view .node").length;
+    at("graph-repeats").click();
     at("graph-fold").click(); seen.folded = document.querySelectorAll("#graph-view .node").length;
     seen.crossings = document.querySelectorAll(".edge.crossing").length;
     document.title = JSON.stringify(seen);
@@ -117,6 +119,7 @@ def test_graph_is_folded_searched_and_no_wider_than_the_page(width: int, tmp_pat
     assert seen["hits"] == sum(node.op == "SOFTMAX" for node in result.graph.nodes) > 0
     assert seen["misses"] == total - seen["hits"]
     assert seen["fitted"] <= seen["view"]
+    assert seen["folded"] < seen["repeats"] < total
     assert seen["folded"] < 12
     assert seen["crossings"] >= 1
 

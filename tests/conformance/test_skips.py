@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from delegate.chip.chips import NAMES
 from delegate.conformance.families import case_names
 from delegate.conformance.outcome import Outcome, Status
-from delegate.conformance.skips import Skip, judge, read_skips
+from delegate.conformance.skips import CHIP_SKIPS, RUNTIME_REFUSES, Skip, judge, read_skips
 from delegate.errors import UsageError
+from delegate.lower.rules import RULES as LOWERING_RULES
+from delegate.ops import OPERATORS
+from delegate.partition.rules import RULES as PARTITION_RULES
 
 SKIPS = (Skip("A.*", "too_big", "reason"), Skip("A.x/1", "too_odd", "reason"))
 
@@ -45,3 +49,20 @@ def test_a_malformed_line_is_named(line, tmp_path):
     path.write_text(f"# comment\n\n{line}\n")
     with pytest.raises(UsageError, match="line 3"):
         read_skips(path)
+
+
+def test_what_a_chip_rejects_is_a_skip_of_that_chip_only():
+    given = outcome(Status.SKIPPED, "chip_has_features", name="B.x/1")
+    assert judge(given, SKIPS).status is Status.FAILED
+    assert judge(given, SKIPS, "rk3576").status is Status.SKIPPED
+    unknown = outcome(Status.SKIPPED, "chip_has_features", "too_long", name="B.x/1")
+    assert judge(unknown, SKIPS, "rk3576").status is Status.FAILED
+    assert judge(outcome(Status.FAILED, name="B.x/1"), SKIPS, "rk3576").status is Status.FAILED
+
+
+def test_the_rules_of_chips_exist():
+    known = {rule.name for rule in (*PARTITION_RULES, *LOWERING_RULES)} | {RUNTIME_REFUSES}
+    known |= {rule.name for operator in OPERATORS.values() for rule in operator.rules}
+    for chip, rules in CHIP_SKIPS.items():
+        assert chip in NAMES
+        assert set(rules) <= known

@@ -81,6 +81,11 @@ def test_simulator_is_announced(host, model):
     assert host(model, device="simulator").err.count("rk3588") == 0
 
 
+def test_simulator_is_announced_once_per_process(host, model):
+    """Two interpreters, each with a thread and a delegate of its own."""
+    assert host(model, threads=2).err.count("embedded simulator") == 1
+
+
 def test_unknown_option_refuses_the_graph(host):
     ran = host(rich_model(), devise="null")
     assert not ran.report["ok"]

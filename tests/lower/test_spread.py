@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -24,6 +24,7 @@ from delegate.model.tflite_reader import read_graph
 from delegate.npu.program import parse
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
+from delegate.partition.partitioner import select_nodes
 from delegate.partition.seen import Seen
 from tests.lower.test_aliases import SAME, TYPES, VIEW_OPS, Net, check, run
 
@@ -142,6 +143,19 @@ def test_inputs_with_channels_first_take_no_task(shape: tuple[int, ...], dtype: 
     x = net.builder.input("x", shape, dtype, SAME)
     y = net.depthwise(transpose(net.builder, x, (0, 2, 3, 1)))
     assert moves(check(net.model(y))) == []
+
+
+@pytest.mark.parametrize("is_live", [False, True])
+def test_the_first_and_the_last_node_may_move_whatever_the_size(is_live: bool) -> None:
+    """A live interpreter names neither the model's inputs nor its outputs."""
+    net = Net(dtype=DType.INT8)
+    x = net.builder.input("x", (1, 20, 40, 37), DType.INT8, SAME)
+    y = net.depthwise(transpose(net.builder, x, (0, 2, 3, 1)))
+    graph = read_graph(net.model(transpose(net.builder, y, CHANNELS_FIRST)))
+    if is_live:
+        graph = replace(graph, inputs=(), outputs=())
+    supported, rejections = select_nodes(graph)
+    assert (sorted(supported), rejections) == ([0, 1, 2], ())
 
 
 def test_values_and_places_change_at_once() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from delegate.compile.compiler import CompileResult
 from delegate.insight.compile_report.whole_inference import left_to_cpu
+from delegate.insight.cpu_time import A76, Cpu
 from delegate.npu.perf import estimate_task, total
 from delegate.partition.cost import LEAST_CROSSING_US, LEAST_TASK_US
 from delegate.partition.partitioner import node_macs, partition_graph
@@ -70,7 +71,7 @@ def costs(result: CompileResult) -> dict[str, Any]:
     }
 
 
-def suggestions(result: CompileResult) -> list[dict[str, Any]]:
+def suggestions(result: CompileResult, cpu: Cpu = A76) -> list[dict[str, Any]]:
     """Operators whose support would help most, alone or in pairs, best first.
 
     Each tells how many partitions and delegated nodes there would be if all of the model's rejected
@@ -84,7 +85,7 @@ def suggestions(result: CompileResult) -> list[dict[str, Any]]:
         rejected.setdefault(rejection.op, set()).add(rejection.node)
     ops = sorted(rejected, key=lambda op: (-len(rejected[op]), op))
     choices = [(op,) for op in ops] + list(combinations(ops[:_OPS_IN_PAIRS], 2))
-    times = left_to_cpu(result)
+    times = left_to_cpu(result, cpu)
     found: list[tuple[float, int, int, int, tuple[str, ...]]] = []
     for choice in choices:
         nodes = now.union(*(rejected[op] for op in choice))

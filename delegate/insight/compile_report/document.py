@@ -6,14 +6,18 @@ In: a CompileResult. Out: plain values for JSON. Everything about time in it is 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from delegate.chip.chip import Chip
 from delegate.compile.compiler import CompiledPartition, CompileResult
 from delegate.insight.compile_report.advice import costs, suggestions
 from delegate.insight.compile_report.memory_plan import scratch_plan
+from delegate.insight.compile_report.repeats import Block, repeated_blocks
 from delegate.insight.compile_report.whole_inference import left_by_rule, whole_inference
+from delegate.insight.cpu_time import A76, Cpu
 from delegate.insight.layer_counters import count_program, sum_counters
 from delegate.lower.task import BufferId, ConvTask, Layer, Task
 from delegate.model.graph import Graph
@@ -26,10 +30,13 @@ from delegate.partition.partitioner import node_macs
 _ROWS = re.compile(r"rows (\d+)\.\.(\d+)")
 
 
-def compile_document(result: CompileResult, *, counters: bool = False) -> dict[str, Any]:
+def compile_document(
+    result: CompileResult, *, counters: bool = False, cpu: Cpu = A76
+) -> dict[str, Any]:
     """Partitions with their layers, rejections, what dominates and what would help most.
 
-    With ``counters`` also what each task does, counted by the simulator.
+    With ``counters`` also what each task does, counted by the simulator. ``cpu``: whose nodes left
+    there are, for their time.
     """
     programs = [parse(compiled.program) for compiled in result.partitions]
     return {
@@ -47,9 +54,9 @@ def compile_document(result: CompileResult, *, counters: bool = False) -> dict[s
         "compile_seconds": result.compile_seconds,
         "features": _features(result.chip, programs),
         "costs": costs(result),
-        "inference": whole_inference(result),
-        "left_to_cpu": left_by_rule(result),
-        "suggestions": suggestions(result),
+        "inference": whole_inference(result, cpu),
+        "left_to_cpu": left_by_rule(result, cpu),
+        "suggestions": suggestions(result, cpu),
     }
 
 
@@ -70,7 +77,7 @@ def _features(chip: Chip, programs: Sequence[Program]) -> list[dict[str, Any]]:
     ]
 
 
-def page_document(result: CompileResult, title: str) -> dict[str, Any]:
+def page_document(result: CompileResult, title: str, cpu: Cpu = A76) -> dict[str, Any]:
     """What the page needs besides: the graph, tiles and the memory plan."""
     delegated = {
         node: number
@@ -79,8 +86,9 @@ def page_document(result: CompileResult, title: str) -> dict[str, Any]:
     }
     return {
         "title": title,
-        "compile": compile_document(result),
+        "compile": compile_document(result, cpu=cpu),
         "graph": _graph(result.graph, delegated),
+        "blocks": _blocks(result.graph, delegated),
         "tiles": [[_tiles(result.chip, layer) for layer in c.layers] for c in result.partitions],
         "memory": [scratch_plan(compiled.layers) for compiled in result.partitions],
         "hardware": {
@@ -88,6 +96,23 @@ def page_document(result: CompileResult, title: str) -> dict[str, Any]:
             "bytes_per_cycle": result.chip.rates.bus_decibytes_per_cycle / 10,
         },
     }
+
+
+def _blocks(graph: Graph, delegated: Mapping[int, int]) -> list[list[int]]:
+    """Of the graph's nodes in their order: first, length and times of what repeats in one place."""
+    items = [(node.op, delegated.get(node.index)) for node in graph.nodes]
+    return [[block.first, block.length, block.times] for block in _in_one_place(items)]
+
+
+def _in_one_place(items: Sequence[tuple[str, int | None]]) -> list[Block]:
+    """A block may not go over a border: its box has the colour of where it runs."""
+    blocks: list[Block] = []
+    first = 0
+    for _, group in groupby(items, key=lambda item: item[1]):
+        part = [op for op, _ in group]
+        blocks += [replace(block, first=first + block.first) for block in repeated_blocks(part)]
+        first += len(part)
+    return blocks
 
 
 def _partition(

@@ -35,7 +35,7 @@
     by("headline").textContent = `${(whole.total_us / 1000).toFixed(2)} ms per inference, modelled: ${rates.join(", ")}.`;
     by("headline").dataset.totalUs = whole.total_us;
     const missing = whole.unmodelled.length ? ` Not in it: ${whole.unmodelled.join(", ")}.` : "";
-    by("summary").textContent = `${report.delegated_nodes} of ${plural(report.total_nodes, "node")} on the NPU in ${plural(report.partitions.length, "partition")}, ${plural(report.costs.tasks, "task")}: ${number(cycles)} cycles, ${(cycles / 1e6).toFixed(2)} ms at 1 GHz; ${(whole.cpu_us / 1000).toFixed(2)} ms of the CPU's nodes on one Cortex-A76, which alone would take ${(whole.cpu_alone_us / 1000).toFixed(2)} ms.${missing} Nothing here was measured.`;
+    by("summary").textContent = `${report.delegated_nodes} of ${plural(report.total_nodes, "node")} on the NPU in ${plural(report.partitions.length, "partition")}, ${plural(report.costs.tasks, "task")}: ${number(cycles)} cycles, ${(cycles / 1e6).toFixed(2)} ms at 1 GHz; ${(whole.cpu_us / 1000).toFixed(2)} ms of the CPU's nodes on one thread (${whole.cpu}), which alone would take ${(whole.cpu_alone_us / 1000).toFixed(2)} ms.${missing} Nothing here was measured on this model.`;
     by("summary").dataset.cycles = cycles;
   };
 
@@ -58,24 +58,35 @@
     by("costs").append(el("h3", {}, "Largest layers"), el("div", { class: "scroll" }, table(["cycles", "share", "partition", "layer"], report.costs.largest_layers.map((l) => [number(l.cycles), percent(l.share), String(l.partition), l.name]), [0, 1, 2])));
   };
 
-  const unfolded = () => data.graph.map((n) => ({ ...n, label: `${n.node} ${n.op.replace("DEPTHWISE_CONV", "DW_CONV")}`, members: [n] }));
+  const unfolded_label = (n) => `${n.node} ${n.op.replace("DEPTHWISE_CONV", "DW_CONV")}`;
+  const unfolded = () => data.graph.map((n) => ({ ...n, label: unfolded_label(n), members: [n] }));
 
-  // Neighbours in execution order that run in one place, as one box each.
-  const folded = () => {
-    const boxes = [], box_of = new Map();
+  // Neighbours in execution order that run in one place, as one group each.
+  const together = () => {
+    const groups = [];
     for (const n of data.graph) {
-      const last = boxes[boxes.length - 1];
-      if (last !== undefined && last.partition === n.partition) last.members.push(n);
-      else boxes.push({ node: n.node, partition: n.partition, members: [n] });
-      box_of.set(n.node, boxes[boxes.length - 1]);
+      const last = groups[groups.length - 1];
+      if (last !== undefined && last[0].partition === n.partition) last.push(n);
+      else groups.push([n]);
     }
+    return groups.map((members) => ({ members, label: members[0].partition === null ? `CPU: ${plural(members.length, "node")}` : `NPU ${members[0].partition}: ${plural(members.length, "node")}` }));
+  };
+
+  // Blocks that follow each other several times, as one group each.
+  const repeats = () => data.blocks.map(([first, length, times]) => {
+    const members = data.graph.slice(first, first + length * times);
+    return { members, label: times === 1 ? unfolded_label(members[0]) : `${times} times ${length === 1 ? members[0].op : plural(length, "node")}` };
+  });
+
+  const folded = (groups) => {
+    const box_of = new Map(), boxes = groups.map(({ members, label }) => ({ node: members[0].node, partition: members[0].partition, members, label }));
+    for (const box of boxes) for (const n of box.members) box_of.set(n.node, box);
     for (const box of boxes) {
       box.inputs = [...new Set(box.members.flatMap((n) => n.inputs.map((i) => box_of.get(i).node)))].filter((i) => i !== box.node);
       const ops = new Map();
       for (const n of box.members) ops.set(n.op, (ops.get(n.op) ?? 0) + 1);
       box.op = [...ops].sort((a, b) => b[1] - a[1]).map(([op, count]) => `${count} ${op}`).join(", ");
       box.name = box.members[0].name; box.shape = box.members[box.members.length - 1].shape;
-      box.label = box.partition === null ? `CPU: ${plural(box.members.length, "node")}` : `NPU ${box.partition}: ${plural(box.members.length, "node")}`;
     }
     return boxes;
   };
@@ -122,7 +133,7 @@
       svg.setAttribute("width", size_of.width * zoom); svg.setAttribute("height", size_of.height * zoom);
     };
     const paint = () => {
-      const nodes = by("graph-fold").checked ? folded() : unfolded(), partition = new Map(nodes.map((n) => [n.node, n.partition]));
+      const nodes = by("graph-fold").checked ? folded(together()) : by("graph-repeats").checked ? folded(repeats()) : unfolded(), partition = new Map(nodes.map((n) => [n.node, n.partition]));
       size_of = layout(nodes);
       const { place, W, H, width, height } = size_of;
       svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Graph of the model" });
@@ -161,7 +172,7 @@
       first?.scrollIntoView?.({ block: "nearest", inline: "center" });
     };
     by("graph-search").addEventListener("input", search);
-    by("graph-fold").addEventListener("change", paint);
+    for (const name of ["graph-fold", "graph-repeats"]) by(name).addEventListener("change", paint);
     by("graph-more").addEventListener("click", () => show(zoom * 1.4));
     by("graph-less").addEventListener("click", () => show(zoom / 1.4));
     by("graph-fit").addEventListener("click", () => show(Math.min(by("graph-view").clientWidth / size_of.width, 1)));

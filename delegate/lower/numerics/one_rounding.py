@@ -1,12 +1,18 @@
-"""The plain way: one multiplier of 15 bits per channel in BS, one rounding in OUT_CVT.
+"""Without BN: one multiplier of 15 bits per channel in BS.
 
-What drivers do on silicon. All channels share the shift, so a channel whose scale is 2^n below the
-largest has n bits less.
+The plain way, which drivers take on silicon: one rounding, that of OUT_CVT. All channels share the
+shift, so a channel whose scale is 2^n below the largest has n bits less.
+
+Or BS rounds to the unit of TensorFlow Lite's N, 2^e LSB, and OUT_CVT rounds that, as it does: near
+it as long as 15 bits of the multiplier tell N. Channels whose unit is another one begin each output
+a little early or late; where no output is below the zero point, moved accumulators make up for it.
+Which of these differs least is found by a sample, and how far it can be off by the prover.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -18,10 +24,16 @@ from delegate.lower.numerics.factors import (
     UNIT_SHIFT,
     Factors,
 )
+from delegate.lower.numerics.pipeline import Int64Array, Pipeline
 from delegate.lower.numerics.prover import Target
 
 # OUT_CVT_SHIFT: six bits.
 _MAX_SHIFT = 63 - UNIT_SHIFT
+# Of a multiplier of 0, which has no range.
+_LEAST_RATIO = 2.0**-31
+# Results that pipelines are compared by.
+_SAMPLES, _SAMPLED_CHANNELS = 1 << 13, 64
+_GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def propose(target: Target) -> Factors | None:
@@ -40,3 +52,73 @@ def propose_for_all(target: Target) -> Factors | None:
     """The same factor for all channels, in a register. ``target`` has one channel, the widest."""
     found = propose(target)
     return None if found is None else replace(found, first=int(np.ravel(found.first)[0]))
+
+
+def proposals(target: Target, *, for_all: bool) -> tuple[Factors, ...]:
+    """The plain way, and units of N that channels have. ``for_all``: the same factor for all of
+    them; ``target`` has one channel then, the widest.
+    """
+    plain = propose(target)
+    if plain is None:
+        return ()
+    found = [plain]
+    if np.min(plain.first) >= 1:  # a channel without a bit has none to spare for units
+        found += _by_unit(target)
+    if target.zero_point <= target.outputs[0]:
+        found += [replace(factors, moved=_late(factors, target)) for factors in found]
+    if not for_all:
+        return tuple(found)
+    return tuple(
+        replace(one, first=int(np.ravel(one.first)[0]), moved=int(np.ravel(one.moved)[0]))
+        for one in found
+    )
+
+
+def _by_unit(target: Target) -> Iterator[Factors]:
+    real = np.ldexp(target.q.astype(np.float64), (target.exponent - 31).astype(np.int32))
+    units = -target.exponent[target.q > 0]
+    for unit in np.unique(units[(units > 0) & (units <= _MAX_SHIFT)]).tolist():
+        bs_shift = FACTOR_BITS - math.frexp(float(np.ldexp(real.max(), unit)))[1]
+        first = np.minimum(np.rint(np.ldexp(real, bs_shift + unit)), LARGEST_FACTOR)
+        if 0 <= bs_shift <= _MAX_SHIFT and first.min() >= 1:
+            yield Factors(first.astype(np.int64), 1, bs_shift, 0, unit)
+
+
+def _late(factors: Factors, target: Target) -> Int64Array:
+    """Whole accumulators by which results above the zero point begin late. Two roundings begin half
+    a unit of the first one early, which is N's unit there and BS's here. Only for nodes without
+    results below the zero point: those would be off as much the other way.
+    """
+    ratios = np.ldexp(target.q.astype(np.float64), (target.exponent - 31).astype(np.int32))
+    early = np.ldexp(0.5, np.minimum(target.exponent, 0).astype(np.int32))
+    if target.ratios is not None:
+        early = np.zeros_like(ratios)
+    late = early - math.ldexp(0.5, -factors.unit_bits)
+    return np.asarray(np.rint(late / np.maximum(ratios, _LEAST_RATIO)), np.int64)
+
+
+def share_differing(pipeline: Pipeline, target: Target) -> float:
+    """About how many of the results differ, from accumulators spread over the range of outputs.
+    What the differences are at most is the prover's to say.
+    """
+    channels = np.arange(0, target.q.size, -(-target.q.size // _SAMPLED_CHANNELS))
+    some = target.of(channels)
+    stages = pipeline.of(slice(0, None, int(channels[1] - channels[0]) if channels.size > 1 else 1))
+    ratios = np.ldexp(some.q.astype(np.float64), (some.exponent - 31).astype(np.int32))
+    least, most = (
+        (end - target.zero_point) / np.maximum(ratios, _LEAST_RATIO) for end in target.outputs
+    )
+    low, high = (
+        np.asarray(end)[:, np.newaxis]
+        for end in (np.maximum(some.low, least), np.minimum(some.high, most))
+    )
+    count = max(_SAMPLES // channels.size, 1)
+    places = np.arange(1, count + 1) * _GOLDEN % 1.0
+    # Results are the denser the nearer to the zero point.
+    middle = np.clip(0.0, low, np.maximum(high, low))
+    spread = 2 * places - 1
+    extents = np.where(spread < 0, middle - low, np.maximum(high - middle, 0))
+    accumulators = np.rint(middle + np.sign(spread) * spread**2 * extents)
+    wanted = target.of(np.repeat(channels, count)).results(accumulators.ravel().astype(np.int64))
+    wanted = np.clip(wanted + target.zero_point, *target.outputs)
+    return float(np.mean(stages.run(accumulators).ravel() != wanted))

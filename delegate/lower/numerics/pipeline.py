@@ -141,7 +141,7 @@ class Ew:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutCvt:
-    """``shift`` below 64. ``ties_to_even``: of chips that do not round half away from zero."""
+    """``shift`` below 64. ``ties_away``: from zero; otherwise to even."""
 
     scale: int = 1
     shift: int = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from delegate.lower.numerics import one_rounding, two_roundings
 from delegate.lower.numerics.bounds import AccumulatorBounds
 from delegate.lower.numerics.factors import Factors, pipeline_of
 from delegate.lower.numerics.last_rounding import last_roundings
-from delegate.lower.numerics.pipeline import INT32_MAX
+from delegate.lower.numerics.pipeline import INT32_MAX, Pipeline
 from delegate.lower.numerics.prover import Requantization, Target, prove
 from delegate.lower.numerics.saturation import settled
 from delegate.lower.numerics.tflite import activation_range, quantize_multipliers, wraps
@@ -38,12 +38,14 @@ def requantize(
     output_zero_point: int,
     is_in_parts: bool = False,
     rounds_in_bn: bool = True,
+    is_sampled: bool = False,
     has_ties_away: bool = True,
 ) -> Requantization:
     """``ratios``: real sx * sw_c / sy, one per output channel (all equal if not ``per_channel``);
     ``rounds_once``: the kernel takes them as they are. ``output_zero_point`` in int8.
     ``is_in_parts``: the sum is made of several, whose ranges are checked on their own.
-    ``rounds_in_bn``: BN may make the first of two roundings, and EW bring units together.
+    ``rounds_in_bn``: BN may make the first of two roundings, and EW bring units together;
+    ``is_sampled``: where it may not, BS may, and what differs least in a sample is taken.
     ``has_ties_away``: see ``last_roundings``. Raises LoweringError where TensorFlow Lite's int32
     could wrap, or no pipeline is within one LSB.
     """
@@ -56,22 +58,18 @@ def requantize(
     if not moved.any():
         target = near
     worst = "no stages could be found"
-    choosers = PER_CHANNEL if per_channel else PER_TENSOR
-    if not rounds_in_bn:
-        choosers = (one_rounding.propose if per_channel else one_rounding.propose_for_all,)
-    for propose in choosers:
-        factors = propose(near)
-        if factors is None:
+    for group in _proposals(near, per_channel, rounds_in_bn, is_sampled):
+        pipelines: list[Pipeline] = []
+        for factors in group:
+            one = replace(factors, moved=factors.moved + moved) if moved.any() else factors
+            whole = pipeline_of(one, activation, outputs, output_zero_point)
+            pipelines += last_roundings(whole, has_ties_away=has_ties_away)
+        found = _nearest(pipelines, target)
+        if found is None:
             continue
-        if moved.any():
-            factors = replace(factors, moved=factors.moved + moved)
-        whole = pipeline_of(factors, activation, outputs, output_zero_point)
-        pipelines = last_roundings(whole, has_ties_away=has_ties_away)
-        found = [Requantization(one, prove(one, target)) for one in pipelines]
-        best = min(found, key=lambda one: one.proof.rank)
-        proof = best.proof
+        proof = found.proof
         if proof.is_within_one_lsb:
-            return best
+            return found
         if proof.is_sound:
             channel = int(np.argmax(proof.worst))
             place = f"output channel {channel}" if per_channel else "a result"
@@ -82,6 +80,37 @@ def requantize(
         f"{worst}; the ratios are {float(ratios.min()):.3g} to "
         f"{float(ratios.max()):.3g}: quantise the model with output scales nearer together",
     )
+
+
+def _proposals(
+    target: Target, per_channel: bool, rounds_in_bn: bool, is_sampled: bool
+) -> Iterator[Sequence[Factors]]:
+    """Groups of factors, the nearest of which is taken; a later group only if none is near."""
+    if not rounds_in_bn and is_sampled:
+        yield one_rounding.proposals(target, for_all=not per_channel)
+        return
+    choosers = PER_CHANNEL if per_channel else PER_TENSOR
+    if not rounds_in_bn:
+        choosers = (one_rounding.propose if per_channel else one_rounding.propose_for_all,)
+    for propose in choosers:
+        factors = propose(target)
+        yield () if factors is None else (factors,)
+
+
+def _nearest(pipelines: Sequence[Pipeline], target: Target) -> Requantization | None:
+    """One within one LSB, if there is any: of two the one with the better proof, of more the one
+    that by a sample differs least.
+    """
+    if len(pipelines) <= 2:
+        found = [Requantization(one, prove(one, target)) for one in pipelines]
+        return min(found, key=lambda one: one.proof.rank, default=None)
+    first = None
+    for one in sorted(pipelines, key=lambda one: one_rounding.share_differing(one, target)):
+        proven = Requantization(one, prove(one, target))
+        if proven.proof.is_within_one_lsb:
+            return proven
+        first = first or proven
+    return first
 
 
 def target_of(

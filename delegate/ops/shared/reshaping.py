@@ -132,14 +132,17 @@ def new_shape_constant(facts: GraphFacts, node: Node) -> str | None:
 
 
 def _is_first(facts: GraphFacts, node: Node) -> bool:
-    """Whether it alone reads an input of the model."""
-    source = node.inputs[0]
-    return source in facts.graph.inputs and facts.readers.get(source) == (node,)
+    """Whether it alone reads an input of the model, which a live interpreter does not name."""
+    source = facts.graph.tensor(node.inputs[0])
+    is_given = source.constant is None and not source.is_variable
+    is_input = is_given and source.index not in facts.makers
+    return is_input and facts.readers.get(source.index) == (node,)
 
 
 def _is_last(facts: GraphFacts, node: Node) -> bool:
-    """Whether its result is nothing but an output of the model."""
-    return node.outputs[0] in facts.graph.outputs and node.outputs[0] not in facts.readers
+    """Whether its result is nothing but an output of the model, likewise."""
+    result, ends = node.outputs[0], facts.graph.outputs
+    return result not in facts.readers and (result in ends or not ends)
 
 
 @constraint(most=MOST_TASKS)

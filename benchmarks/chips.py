@@ -1,0 +1,37 @@
+"""What models are on each chip: ``python -m benchmarks.chips MODEL ...`` prints the table of
+docs/chips.md. Cycles are modelled, the NPU's part of an inference only.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from delegate.chip.chips import NAMES
+from delegate.compile.compiler import compile_model
+from delegate.options import Options
+
+
+def cells(path: Path, chip: str) -> list[str]:
+    """Nodes, partitions, tasks and cycles."""
+    result = compile_model(path, replace(Options(), chip=chip))
+    tasks = sum(compiled.tasks for compiled in result.partitions)
+    cycles = sum(compiled.estimate.cycles for compiled in result.partitions)
+    nodes = f"{result.delegated_nodes} of {result.total_nodes}"
+    return [nodes, str(len(result.partitions)), str(tasks), f"{cycles:,}"]
+
+
+def main(paths: list[str]) -> None:
+    """Prints a row for each model."""
+    columns = [
+        f"{chip}: {what}" for chip in NAMES for what in ("nodes", "partitions", "tasks", "cycles")
+    ]
+    print("| model |", " | ".join(columns), "|")
+    print("| --- |", " | ".join("---" for _ in columns), "|")
+    for path in sorted(map(Path, paths)):
+        print(f"| `{path.stem}` |", " | ".join(c for n in NAMES for c in cells(path, n)), "|")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
