@@ -181,7 +181,7 @@ COMMAND = Command(
     name="compare",
     summary="Compare the delegate with TensorFlow Lite: equal elements, differences, top-1.",
     examples=(
-        "compare mobilenet_v1_1.0_224_quant.tflite --images photos/ --reference builtin",
+        "compare model.tflite --images photographs/ --reference builtin",
         "compare model.tflite --input input.npy --per-op",
         "compare model.tflite --per-op --random 4 --json",
     ),

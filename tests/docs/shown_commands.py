@@ -86,6 +86,7 @@ def furnish(folder: Path) -> None:
         for name in PICTURES:
             image.convert("RGB").save(folder / name)
     shutil.copy(DIGITS / "labels.txt", folder / "labels.txt")
+    shutil.copy(ROOT / "benchmarks/cpu_rates_x86.json", folder / "rates.json")
     for name in DETECTOR_LABELS:
         (folder / name).write_text("ant\nbee\ncat\n")
     for name in ("photographs", "imagenet", "coco"):
