@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tflite/file_pages.h"
+
 namespace py = pybind11;
 
 namespace rk3588 {
@@ -18,10 +20,9 @@ using tflite::Registration;
 using tflite::Status;
 using tflite::Tensor;
 
-py::str text(const char* bytes) {
-  if (bytes == nullptr) return py::str("");
-  PyObject* decoded = PyUnicode_DecodeUTF8(
-      bytes, static_cast<Py_ssize_t>(std::char_traits<char>::length(bytes)), "backslashreplace");
+py::str text(const std::string& bytes) {
+  PyObject* decoded =
+      PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "backslashreplace");
   if (decoded == nullptr) throw py::error_already_set();
   return py::reinterpret_steal<py::str>(decoded);
 }
@@ -61,10 +62,10 @@ py::object constant_bytes(const Tensor& tensor) {
   return py::module_::import("numpy").attr("frombuffer")(view, py::arg("dtype") = "uint8");
 }
 
-py::dict snapshot_tensor(const Tensor& tensor, size_t index) {
+py::dict snapshot_tensor(const Tensor& tensor, size_t index, const ReadableMemory& readable) {
   py::dict result;
   result["index"] = index;
-  result["name"] = text(tensor.name);
+  result["name"] = text(readable.text(tensor.name));
   result["type"] = tensor.type;
   result["shape"] = int_tuple(tensor.dims);
   result["shape_signature"] = int_tuple(tensor.dims_signature);
@@ -93,7 +94,8 @@ py::dict snapshot_node(Context* context, int32_t index, const OptionSizes& sizes
   py::dict result;
   result["index"] = index;
   result["builtin_code"] = registration->builtin_code;
-  result["custom_name"] = text(registration->custom_name);
+  const char* custom = registration->custom_name;
+  result["custom_name"] = text(custom == nullptr ? "" : custom);
   result["version"] = registration->version;
   result["inputs"] = int_tuple(node->inputs);
   result["outputs"] = int_tuple(node->outputs);
@@ -104,9 +106,10 @@ py::dict snapshot_node(Context* context, int32_t index, const OptionSizes& sizes
 }  // namespace
 
 py::list snapshot_tensors(const Context& context) {
+  const ReadableMemory readable;
   py::list tensors;
   for (size_t i = 0; i < context.tensors_size; ++i) {
-    tensors.append(snapshot_tensor(context.tensors[i], i));
+    tensors.append(snapshot_tensor(context.tensors[i], i, readable));
   }
   return tensors;
 }

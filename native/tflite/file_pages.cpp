@@ -90,6 +90,29 @@ bool WritableMemory::touches(Span<const uint8_t> bytes) const {
   return after != ranges_.end() && after->first < begin + bytes.size();
 }
 
+ReadableMemory::ReadableMemory() {
+  for_each_mapping([this](const Mapping& mapping) {
+    if (mapping.permissions[0] != 'r') return true;
+    if (!ranges_.empty() && ranges_.back().second == mapping.first) {
+      ranges_.back().second = mapping.end;
+    } else {
+      ranges_.emplace_back(mapping.first, mapping.end);
+    }
+    return true;
+  });
+}
+
+std::string ReadableMemory::text(const char* begin) const {
+  const auto address = reinterpret_cast<uintptr_t>(begin);
+  const auto after =
+      std::upper_bound(ranges_.begin(), ranges_.end(), address,
+                       [](uintptr_t value, const auto& range) { return value < range.second; });
+  if (begin == nullptr || after == ranges_.end() || address < after->first) return {};
+  const size_t room = after->second - address;
+  const size_t length = ::strnlen(begin, room);
+  return length == room ? std::string() : std::string(begin, length);
+}
+
 void release_freed_memory() {
 #ifdef __GLIBC__
   static_cast<void>(malloc_trim(0));

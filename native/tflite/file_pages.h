@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,18 @@ class WritableMemory {
 
  private:
   std::vector<std::pair<uintptr_t, uintptr_t>> ranges_;  // first and end, ascending
+};
+
+// The memory of this process that could be read when this was made.
+class ReadableMemory {
+ public:
+  ReadableMemory();
+  // The text at `begin`: empty if its end is not to be had. A model's name may be an offset that
+  // leaves the file, which the runtime does not look at.
+  std::string text(const char* begin) const;
+
+ private:
+  std::vector<std::pair<uintptr_t, uintptr_t>> ranges_;  // first and end, ascending, none adjacent
 };
 
 // Gives memory that was freed back to the system: what compiling a model needed for a moment would

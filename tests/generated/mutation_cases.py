@@ -53,27 +53,14 @@ def _compile(content: bytes) -> tuple[int, int]:
     return result.delegated_nodes, 0
 
 
-def _constants(content: bytes) -> frozenset[int]:
-    """Tensors that the file gives values; none of a file that the reader refuses."""
-    try:
-        return frozenset(t.index for t in read_graph(content).tensors if t.constant is not None)
-    except ModelError:
-        return frozenset()
-
-
-def _feeds(interpreter: Any, content: bytes, seed: int) -> dict[int, Array]:
-    """Random values; wide integers keep theirs, since the runtime takes any for sizes and axes.
-    Inputs that are constants, too: a host that writes into read-only memory writes into whatever
-    other constants share that buffer, of which the runtime tells a delegate nothing.
-    """
+def _feeds(interpreter: Any, seed: int) -> dict[int, Array]:
+    """Random values; wide integers keep theirs, since the runtime takes any for sizes and axes."""
     rng = np.random.default_rng(seed)
-    constants = _constants(content)
     feeds = {}
     for entry in interpreter.get_input_details():
         kind = np.dtype(entry["dtype"])
         shape = tuple(int(d) for d in entry["shape"])
-        is_wide = kind.itemsize > 2 and np.issubdtype(kind, np.integer)
-        if is_wide or entry["index"] in constants:
+        if kind.itemsize > 2 and np.issubdtype(kind, np.integer):
             values = interpreter.get_tensor(entry["index"])
         elif np.issubdtype(kind, np.integer):
             limits = np.iinfo(kind)
@@ -91,14 +78,17 @@ def _run(content: bytes, seed: int, *, is_delegated: bool, reference: bool = Fal
     run = Run(content, is_delegated=is_delegated, reference_kernels=reference)
     results = []
     for number in range(2):
-        outputs = run.run(_feeds(run.interpreter, content, 2 * seed + number))
+        outputs = run.run(_feeds(run.interpreter, 2 * seed + number))
         results.append({t: np.array(value) for t, value in outputs.items()})
     return results, run.rejected, run.delegated_nodes
 
 
 def _run_alone(content: bytes, seed: int) -> Any:
-    """The results of the reference kernels, and of the default ones."""
-    reference = _run(content, seed, is_delegated=False, reference=True)[0]
+    """The results of the reference kernels, and of the default ones. Each has its own copy of the
+    file: a host that sets an input that is a constant writes into it.
+    """
+    copy = bytes(bytearray(content))
+    reference = _run(copy, seed, is_delegated=False, reference=True)[0]
     return reference, _run(content, seed, is_delegated=False)[0]
 
 
@@ -117,7 +107,7 @@ def _blames_runtime(content: bytes, kind: str) -> str | None:
     """Why a failure is the runtime's, which survives the file only by where its tensors lie.
 
     It prepares nodes once more for any delegate, which fails where one reads what a later one
-    writes; its SLICE writes where begin and size point, without a look at the tensor, and its
+    writes, or makes tensors larger each time; its SLICE writes where begin and size point, without a look at the tensor, and its
     TRANSPOSE where axes that name one twice lead.
     """
     try:
@@ -126,11 +116,35 @@ def _blames_runtime(content: bytes, kind: str) -> str | None:
         return None
     if kind == BROKEN and not _is_defined(graph):
         return "reads what nobody wrote"
+    if kind != BROKEN and not _is_defined(graph) and _grows(content):
+        return "tensors grow whenever the runtime prepares its nodes"
     if kind != BROKEN and any(_slices_beyond(graph, node) for node in graph.nodes):
         return "the runtime's SLICE leaves its tensors"
     if kind != BROKEN and any(_names_an_axis_twice(graph, node) for node in graph.nodes):
         return "the runtime's TRANSPOSE leaves its tensors"
     return None
+
+
+def _grows(content: bytes) -> bool:
+    """Whether the runtime alone gives tensors other shapes when it prepares the same nodes again."""
+
+    def shapes() -> bool:
+        _bounded()
+        interpreter = find_runtime().interpreter(bytes(bytearray(content)), reference_kernels=True)
+        interpreter.allocate_tensors()
+        found = []
+        for _ in range(2):
+            details = interpreter.get_tensor_details()
+            found.append([(d["index"], tuple(d["shape"])) for d in details])
+            first = interpreter.get_input_details()[0]
+            shape = [int(size) for size in first["shape"]]
+            for images in (shape[0] + 1, shape[0]):
+                interpreter.resize_tensor_input(first["index"], [images, *shape[1:]])
+                interpreter.allocate_tensors()
+        return found[0] != found[1]
+
+    result = in_child(shapes, ALONE_SECONDS)
+    return bool(result.kind != PASSED or result.value)
 
 
 def _slices_beyond(graph: Graph, node: Node) -> bool:
@@ -165,9 +179,7 @@ def _is_same(content: bytes, seed: int) -> bool:
 def _judge_nodes(content: bytes, seed: int, judged: frozenset[int]) -> dict[str, int]:
     _bounded()
     interpreter = find_runtime().interpreter(bytes(bytearray(content)))
-    inferences: list[Mapping[int, Array]] = [
-        _feeds(interpreter, content, 2 * seed + n) for n in range(2)
-    ]
+    inferences: list[Mapping[int, Array]] = [_feeds(interpreter, 2 * seed + n) for n in range(2)]
     return judge_model(content, inferences, judged=judged)
 
 
