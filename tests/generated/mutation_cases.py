@@ -107,8 +107,8 @@ def _blames_runtime(content: bytes, kind: str) -> str | None:
     """Why a failure is the runtime's, which survives the file only by where its tensors lie.
 
     It prepares nodes once more for any delegate, which fails where one reads what a later one
-    writes, or makes tensors larger each time; its SLICE writes where begin and size point, without a look at the tensor, and its
-    TRANSPOSE where axes that name one twice lead.
+    writes, or makes tensors larger each time; its SLICE writes where begin and size point, without
+    a look at the tensor, and its TRANSPOSE where axes that name one twice lead.
     """
     try:
         graph = read_graph(content)
@@ -126,7 +126,7 @@ def _blames_runtime(content: bytes, kind: str) -> str | None:
 
 
 def _grows(content: bytes) -> bool:
-    """Whether the runtime alone gives tensors other shapes when it prepares the same nodes again."""
+    """Whether the runtime alone gives tensors other shapes when it prepares nodes again."""
 
     def shapes() -> bool:
         _bounded()
