@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from delegate.chip.chips import DEFAULT
+from delegate.errors import EncodingError, LoweringError
 from delegate.host.delegated import DelegatedModel
 from delegate.host.reference import ReferenceModel
 from delegate.host.samples import Sample
@@ -267,7 +269,13 @@ class _Operators:
                 nodes = [graph.node(i) for i in layer.nodes]
                 self._nodes.append(_Operator(graph, nodes, options, layer.difference))
             elif node.index not in within and _computes(graph, node):
-                self._nodes.append(_Operator(graph, [node], options))
+                try:
+                    self._nodes.append(_Operator(graph, [node], options))
+                except (LoweringError, EncodingError):
+                    # It is a part of a neighbour's task, or of the host's conversion, and of a
+                    # chip of which less is known nothing by itself.
+                    if options.chip == DEFAULT.name:
+                        raise
         tensors = [tensor for node in self._nodes for tensor in node.tensors]
         self._reference = ReferenceModel.load(path, reference_kernels=True, tensors=tensors)
 

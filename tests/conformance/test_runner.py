@@ -295,3 +295,13 @@ def test_the_suite_runs_for_the_other_chip(capsys):
     assert sum(family["failed"] for family in families) == 0
     assert sum(family["passed"] for family in families) > 0
     assert sum(family["skipped"] for family in families) > 0
+
+
+@needs_models
+def test_nodes_that_run_beside_neighbours_only_are_left_out_for_the_other_chip(capsys):
+    """A QUANTIZE at a model's edge is the host's there, and has no task that is known."""
+    name = "Models.PerOperator/yolo_lc_256_person_int8"
+    assert run("--gtest_filter=" + name, "--option", "chip=rk3576", "--json") == 0
+    (family,) = json.loads(capsys.readouterr().out)["families"].values()
+    assert family["failed"] == 0
+    assert family["elements"] > 0
