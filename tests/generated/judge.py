@@ -180,8 +180,8 @@ def judge_model(
         if not all(value.size for value in values.values()):
             counts["inferences_with_empty_tensors"] += 1  # of which kernels read what is not there
             continue
-        if any(mirrors_beyond(graph, node, feeds, values) for node in graph.nodes):
-            counts["inferences_that_mirror_what_is_not_there"] += 1
+        if any(reads_beyond(graph, node, feeds, values) for node in graph.nodes):
+            counts["inferences_that_read_what_is_not_there"] += 1
             continue
         # What compiles may differ between the two, and a kernel of the CPU from the NPU by a step.
         same_kernels = ours.is_on_npu and exposed.is_on_npu
@@ -232,6 +232,7 @@ def judge_left_to_cpu(model: bytes, inferences: Sequence[Mapping[int, Array]]) -
     what the runtime's own kernels give in place of the delegate must be what they give alone.
     Changes this process for good. Raises BrokenContractError.
     """
+    graph = read_graph(model)
     ours = Run(model, is_delegated=True, kernels_of_the_cpu=True)
     alone = Run(model, is_delegated=False)
     inner = Run(exposed_model(model), is_delegated=False)
@@ -241,7 +242,10 @@ def judge_left_to_cpu(model: bytes, inferences: Sequence[Mapping[int, Array]]) -
             if not ours.refuses(feeds):
                 raise BrokenContractError(f"left to the CPU, inference {number}: no error")
             continue
-        if not all(value.size for value in inner.run(feeds).values()):
+        values = inner.run(feeds)
+        if not all(value.size for value in values.values()):
+            continue
+        if any(reads_beyond(graph, node, feeds, values) for node in graph.nodes):
             continue
         for tensor, result in ours.run(feeds).items():
             if largest_difference(result, theirs[tensor]) != 0:
@@ -252,17 +256,22 @@ def judge_left_to_cpu(model: bytes, inferences: Sequence[Mapping[int, Array]]) -
     return {"models_left_to_the_cpu": 1, "nodes_left_to_the_cpu": ours.delegated_nodes}
 
 
-def mirrors_beyond(
+def reads_beyond(
     graph: Graph, node: Node, feeds: Mapping[int, Array], values: Mapping[int, Array]
 ) -> bool:
-    """Whether a MIRROR_PAD takes more rows or columns than its image has: the runtime checks that
-    for the model's own shapes at most, and its kernel then reads memory beside the image.
+    """Whether the runtime's kernel reads memory beside its operands, which the runtime checks for
+    the model's own shapes at most: a MIRROR_PAD that takes more rows or columns than its image has,
+    and a CONV_2D whose kernels cannot be shared out evenly among the groups of its channels.
     """
-    if node.op != "MIRROR_PAD":
+    if node.op not in ("MIRROR_PAD", "CONV_2D"):
         return False
-    amounts = graph.tensor(node.inputs[1]).constant
-    assert amounts is not None
     shape = {**feeds, **values}[node.inputs[0]].shape
+    operand = graph.tensor(node.inputs[1])
+    if node.op == "CONV_2D":
+        kernels, *_, channels = operand.shape
+        return bool(kernels % max(shape[-1] // max(channels, 1), 1))
+    amounts = operand.constant
+    assert amounts is not None
     # REFLECT leaves out the outermost pixel, so it has one less to give.
     edge = int(node.known_options(MirrorPadOptions).mode == REFLECT)
     return any(max(sides) + edge > size for sides, size in zip(amounts, shape, strict=True))

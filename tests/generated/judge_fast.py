@@ -25,7 +25,7 @@ from tests.generated.judge import (
     Run,
     first_difference,
     largest_difference,
-    mirrors_beyond,
+    reads_beyond,
     tolerance,
 )
 
@@ -75,7 +75,7 @@ def judge_fast(model: bytes, inferences: Sequence[Mapping[int, Array]]) -> dict[
             if not found:
                 break
             known |= found
-        if any(mirrors_beyond(graph, node, {}, known) for node in graph.nodes):
+        if any(reads_beyond(graph, node, {}, known) for node in graph.nodes):
             continue
         for node, tensor in cut.outputs:
             if tensor not in values or not _is_known(graph, node, known):
