@@ -221,7 +221,9 @@ class _Builder:
 
 
 def _half() -> Graph:
-    """A depthwise and a dense convolution, the sum and the difference of both, and a PRELU."""
+    """A depthwise and a dense convolution, the sum and the difference of both, a PRELU, and a
+    product with constants.
+    """
     rng = np.random.default_rng(_SEED)
     shape, channels = (1, 6, 7, 24), 24
     tensors: list[Tensor] = []
@@ -249,7 +251,14 @@ def _half() -> Graph:
     total = node("ADD", (first, second), AddOptions(Activation.RELU))
     result = node("SUB", (total, first), SubOptions(Activation.NONE))
     result = node("PRELU", (result, *constants((1, 1, channels))))
+    result = node("MUL", (result, *constants((channels,))), MulOptions(Activation.NONE))
     return Graph(tuple(tensors), tuple(nodes), (x,), (result,), name="fp16")
+
+
+def _half_curve() -> Graph:
+    """A LOGISTIC: the tables, between their entries."""
+    tensors = [Tensor(index, name, (1, 6, 7, 24), DType.FLOAT32) for index, name in enumerate("xy")]
+    return Graph(tuple(tensors), (Node(0, "LOGISTIC", (0,), (1,)),), (0,), (1,), name="fp16 curve")
 
 
 def _add() -> Graph:
@@ -348,5 +357,6 @@ CASES = (
     Case("input groups", "int32 sums in memory that the next task adds",
          lambda: _Builder((1, 16384)).fully_connected(64).graph("input groups")),
     Case("fp16", "convolutions and maps in fp16", _half, float="fp16"),
+    Case("fp16_curve", "a function in fp16, by tables", _half_curve, float="fp16"),
 )  # fmt: skip
 """From the safest to the riskiest."""

@@ -45,11 +45,13 @@ def test_bring_up_suspects_what_deviates(board: Board, deviation: str):
 
 
 def test_entries_of_tables_bear_the_reported_spikes(board: Board):
-    """Values that fall on entries do; only ``numerics=fast`` looks between them, or adds to one."""
+    """Values that fall on entries do; ``numerics=fast`` looks between them, or adds to one, and so
+    do curves in fp16.
+    """
     code, document = bring_up(board, "table:spikes")
     assert code == 1
     failed = {step["name"] for step in document["steps"] if not step["passed"]}
-    assert failed == {case.name for case in CASES if case.numerics == "fast"}
+    assert failed == {case.name for case in CASES if case.numerics == "fast"} | {"fp16_curve"}
     agreed = {name for name, value in here(document).items() if value == "agreed"}
     assert {"table", "table_load", "kept_table"} <= agreed
 
