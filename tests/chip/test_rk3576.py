@@ -114,7 +114,11 @@ def test_results_are_those_of_the_literal_path_and_of_the_reference(seed, tmp_pa
     make = depthwise_model if is_depthwise else conv_model
     outputs = () if is_depthwise else (int(rng.integers(1, 90)),)
     dtype = DType.UINT8 if seed % 4 < 2 else DType.INT8
-    model = make(rng, size, size, channels, *outputs, kernel, kernel, dtype=dtype)
+    check_results(make(rng, size, size, channels, *outputs, kernel, kernel, dtype=dtype), tmp_path)
+
+
+def check_results(model: bytes, tmp_path: Path) -> None:
+    """Within a step of the reference, the literal path's, and no program of RK3588."""
     path = tmp_path / "model.tflite"
     path.write_bytes(model)
     result = compile_model(path, FOR_RK3576)
@@ -135,7 +139,7 @@ def test_results_are_those_of_the_literal_path_and_of_the_reference(seed, tmp_pa
 
 @pytest.mark.parametrize(
     ("sizes", "sentence"),
-    [((9, 9, 16, 16, 1, 3), "kernel 1 x 3"), ((9, 9, 16, 16, 3, 3, 1, 2), "strides 1 x 2")],
+    [((9, 9, 32, 16, 1, 3), "kernel 1 x 3"), ((9, 9, 16, 16, 3, 3, 1, 2), "strides 1 x 2")],
 )
 def test_forms_that_no_program_is_known_to_have_are_refused(sizes, sentence):
     model = conv_model(np.random.default_rng(1), *sizes)
@@ -152,6 +156,11 @@ def test_the_host_folds_inputs_only_to_forms_that_are_known(channels):
     """
     model = conv_model(np.random.default_rng(1), 40, 40, channels, 32, 3, 3)
     assert compile_model(model, FOR_RK3576).rejections == ()
+
+
+def test_a_folded_input_has_room_for_what_tasks_read(tmp_path):
+    """48 channels of three columns, of which tasks fetch 64."""
+    check_results(conv_model(np.random.default_rng(1), 9, 9, 16, 16, 1, 3), tmp_path)
 
 
 def test_depthwise_results_of_other_sizes_are_refused():

@@ -57,7 +57,7 @@ def tensor_uses(
     for tensor in (*partition.inputs, *(t for t in first if t not in partition.inputs)):
         folded = folds.get(tensor)
         if folded is not None:
-            surfaces[tensor] = surfaces_of(folded[0].channels)
+            surfaces[tensor] = max(surfaces[tensor], surfaces_of(folded[0].channels))
         place = places.get(tensor)
         buffer = buffers.get((place is not None, tensor if place is None else place.group))
         uses.append(
