@@ -5,6 +5,7 @@ reference kernels, the vectorised results equal to the literal ones, and what is
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
