@@ -290,6 +290,8 @@ def _operands() -> Grid:
 
 
 def _leaky() -> Grid:
+    slopes = {"0p3": 0.3, "0": 0.0, "minus2p7": -2.7, "0p0001": 0.0001}
+
     def build(shape: Sequence[int], alpha: float, _: np.random.Generator) -> bytes:
         builder = ModelBuilder("half leaky")
         x = builder.input("x", shape, DType.FLOAT32)
@@ -300,13 +302,13 @@ def _leaky() -> Grid:
 
     def make(name: str, *, shape: str, alpha: str, spread: str) -> Case:
         size = shape_of(shape)
-        made = partial(build, size, float(alpha))
+        made = partial(build, size, slopes[alpha])
         given = _inputs(name, [size], spread)
         return Case(name, "Half", made, inputs=given, outside=judged_by(half_oracle.leaky))
 
     axes = {
         "shape": ("1x7x5x3", "2x3x11x33"),
-        "alpha": ("0.3", "0", "-2.7", "0.0001"),
+        "alpha": tuple(slopes),
         "spread": (*_SPREADS, "ends"),
     }
     return Grid("Half.Leaky/", axes, make)

@@ -17,7 +17,7 @@ from delegate.conformance.reference.arithmetic import quantize_multiplier
 COMMON = Filter.parse(
     "*-ConvGroups*:Padding*:PoolPyramids*:Rejected*:DenseShapes*keep_num_dims_1*per_channel:"
     "*weight_size_5*padding_same_0*:Function*:Edges*body_values:Edges.Float*:Edges.Bytes*:"
-    "Joins*:Cuts*:Splits*:UnevenSplits*:Packs*:Reorders*:Reshapes*:Half*"
+    "Joins*:Cuts*:EdgeMoves*:Splits*:UnevenSplits*:Packs*:Reorders*:Reshapes*:Half*"
 )
 SIZE_LIMIT_MACS = 300_000_000
 
