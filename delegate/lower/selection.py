@@ -17,7 +17,7 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip
 from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
 from delegate.lower.constants import ConstantPool
-from delegate.lower.convolution import operand_channels, tile_tasks
+from delegate.lower.conv_tasks import operand_channels, tile_tasks
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array
 from delegate.lower.resolved import Convolution

@@ -16,7 +16,7 @@ import numpy as np
 from delegate.chip.chip import Chip
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_stages import requantizing_stages
-from delegate.lower.convolution import operand_channels, tile_tasks
+from delegate.lower.conv_tasks import operand_channels, tile_tasks
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.pipeline import Pipeline
 from delegate.lower.selection import Selection, whole_convolution

@@ -14,12 +14,8 @@ import numpy.typing as npt
 
 from delegate.chip.element import Element
 from delegate.lower.constants import ConstantPool
-from delegate.lower.convolution import (
-    PlannedConvolution,
-    operand_channels,
-    planned_convolution,
-    tile_tasks,
-)
+from delegate.lower.conv_tasks import operand_channels, tile_tasks
+from delegate.lower.convolution import PlannedConvolution, planned_convolution
 from delegate.lower.half.bound import convolution_bound
 from delegate.lower.half.stages import HALF_MOST, half_conv_stages
 from delegate.lower.memory.tensors import DeviceTensor, View

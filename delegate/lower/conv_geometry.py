@@ -1,0 +1,148 @@
+"""What the tiler sees of a convolution, and what it chooses: tiles, over one core or several, or
+input channels in groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from delegate.chip.element import Element
+from delegate.chip.limits import align
+from delegate.errors import LoweringError
+from delegate.lower.resolved import Convolution
+from delegate.lower.rules import TASKS_IN_RANGE
+from delegate.lower.tiling.bands import RowSharing, Share, over_cores
+from delegate.lower.tiling.geometry import Axis, ConvGeometry
+from delegate.lower.tiling.input_groups import InputGroups, plan_input_groups
+from delegate.lower.tiling.pixel_rows import other_rows
+from delegate.lower.tiling.sum_passes import sum_cost
+from delegate.lower.tiling.tiles import TilePlan, TilingError, plan_tiles
+from delegate.lower.weights import (
+    depthwise_channels,
+    padded_kernels,
+)
+
+
+def group_of(conv: Convolution) -> int:
+    """Output channels that are written together."""
+    return conv.chip.groups.outputs(conv.is_depthwise) // conv.element.bytes
+
+
+def kernel_size(conv: Convolution) -> tuple[int, int]:
+    """Rows and columns of the kernel."""
+    kh, kw = conv.weights.shape[:2] if conv.is_depthwise else conv.weights.shape[1:3]
+    return kh, kw
+
+
+def programmed_channels(conv: Convolution) -> int:
+    """Input channels a task is programmed with: whole surfaces."""
+    channels = conv.input_view.channels
+    if conv.is_depthwise or conv.chip.forms.whole_kernel_groups:
+        # Without whole groups sources differ on how many entries of CBUF 48 channels take.
+        size = conv.element.bytes
+        return depthwise_channels(channels * size, conv.chip.groups) // size
+    return align(channels, conv.element.lanes)
+
+
+def programmed_kernels(conv: Convolution) -> int:
+    """Kernels that a dense convolution is programmed with. Those of fp16 fill their last surface,
+    as its spare lanes are read: 0 times what is there must not be NaN.
+    """
+    outputs = conv.output_view.channels
+    if conv.element is Element.FP16:
+        return align(outputs, conv.element.lanes)
+    return padded_kernels(outputs, conv.chip)
+
+
+def geometry_of(conv: Convolution, kh: int, kw: int) -> ConvGeometry:
+    """What the tiler sees of ``conv``."""
+    view, out = conv.input_view, conv.output_view
+    rows = Axis(
+        *(view.height, out.height, kh, conv.stride_h, conv.dilation_h, conv.pad_top),
+        spread=conv.spread_h,
+    )
+    columns = Axis(
+        *(view.width, out.width, kw, conv.stride_w, conv.dilation_w, conv.pad_left),
+        spread=conv.spread_w,
+    )
+    channels = programmed_channels(conv)
+    kernels = channels if conv.is_depthwise else programmed_kernels(conv)
+    if conv.element is Element.FP16 and not conv.is_depthwise:
+        from delegate.lower.half.weights import stored_lanes
+
+        channels = stored_lanes(channels, conv.chip.groups.input_lanes)
+    return ConvGeometry(
+        rows,
+        columns,
+        channels,
+        kernels,
+        out.channels,
+        conv.is_depthwise,
+        conv.element.bytes,
+        images=view.images,
+        real_channels=view.channels,
+        chip=conv.chip,
+    )
+
+
+def plan_rows(conv: Convolution, kh: int, kw: int) -> tuple[Convolution, TilePlan | InputGroups]:
+    """Tiles, of rows of the image or of other ones; or input channels in groups, where no tile fits
+    or where that is cheaper. Raises LoweringError.
+    """
+    geometry = geometry_of(conv, kh, kw)
+    try:
+        tiles = plan_tiles(geometry)
+    except TilingError as error:
+        groups = _input_groups(conv, geometry)
+        if groups is None:
+            raise LoweringError(conv.node, error.rule, str(error)) from error
+        if groups.tasks > conv.chip.limits.chain_tasks:
+            raise LoweringError(
+                conv.node,
+                TASKS_IN_RANGE,
+                f"the input channels need {len(groups.groups)} passes and every pixel tasks of its "
+                f"own: {groups.tasks} tasks; the limit is {conv.chip.limits.chain_tasks}",
+            ) from error
+        return conv, groups
+    if len(tiles.tiles) == 1:
+        return conv, tiles
+    best = conv
+    for other in other_rows(conv, kh, kw):
+        try:
+            plan = plan_tiles(geometry_of(other, kh, kw))
+        except TilingError:
+            continue
+        if plan.rank < tiles.rank:
+            best, tiles = other, plan
+    groups = _input_groups(conv, geometry)
+    if groups is None or groups.cost_cycles >= tiles.cost_cycles:
+        return best, tiles
+    return conv, groups
+
+
+def _input_groups(conv: Convolution, geometry: ConvGeometry) -> InputGroups | None:
+    """None of a depthwise or transposed convolution, and of fp16: their sums are not known in
+    parts.
+    """
+    if conv.is_depthwise or max(conv.spread_h, conv.spread_w) > 1:
+        return None
+    if conv.element is Element.FP16 or not conv.chip.knows("sums_written"):
+        return None
+    return plan_input_groups(geometry, sum_cost(conv))
+
+
+def bands_of(
+    conv: Convolution, geometry: ConvGeometry, alone: TilePlan, sharing: RowSharing | None
+) -> tuple[TilePlan, ...]:
+    """The tiles of one core, or of each of several."""
+
+    def part(begin: int, end: int) -> TilePlan:
+        rows = replace(geometry.rows, begin=begin, output_size=end)
+        return plan_tiles(replace(geometry, rows=rows))
+
+    def share(plan: TilePlan) -> Share:
+        return Share(plan.cost_cycles, plan.moved_bytes)
+
+    out = conv.output_view
+    output_bytes = out.images * out.pixels * out.channels * conv.element.bytes
+    return over_cores(sharing, geometry.rows.output_size, alone, part, share, output_bytes)
