@@ -86,6 +86,25 @@ def test_results_in_another_place_are_refused(monkeypatch, generator, surfaces):
     assert tried > 5 * GRAPHS
 
 
+def test_a_sum_in_the_spare_lanes_of_another_pixel_is_refused(monkeypatch):
+    """80 channels of int32 leave four atoms of a group of 96 to spare, which the sums of the next
+    pixel, a surface before their place, would fill: graph 545 has such a layer.
+    """
+    move, tried = moved(-1), 0
+    for partition, footprints, layers, *rest in lowered(monkeypatch, memory_graph(545)):
+        for which, layer in enumerate(layers):
+            for place, task in enumerate(layer.tasks):
+                if " sum " not in task.tile:
+                    continue
+                tasks = (*layer.tasks[:place], *move(task, None), *layer.tasks[place + 1 :])
+                wrong = list(layers)
+                wrong[which] = dataclasses.replace(layer, tasks=tasks)
+                tried += 1
+                with pytest.raises(LoweringError):
+                    check_memory(partition, footprints, wrong, *rest)
+    assert tried >= 8
+
+
 def left_out(task, result):
     """Tasks that write channels of the result: no spare lanes, no maps of the layer's own."""
     first = task.output.target

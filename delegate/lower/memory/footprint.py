@@ -45,7 +45,8 @@ class Footprint:
 class Access:
     """Rows of ``row_bytes`` from ``start`` on, ``rows`` of them in each of ``surfaces``. ``what``
     is for messages. ``real``: surfaces that hold channels which somebody asked for; writes to the
-    others only complete a group.
+    others, and what is read of them, only complete a group. Of operands per channel, which are one
+    row: atoms, likewise. 0 of what is read: all.
     """
 
     what: str
@@ -146,4 +147,5 @@ def _bs_operands(task: Task, start: Ref) -> Access:
     block = BLOCK_BYTES if has_ow else BLOCK_BYTES_WITHOUT_OW
     blocks = -(-task.output.channels // BLOCK_CHANNELS) * block
     size = task.output.channels * ALU_BYTES if is_dense else blocks
-    return Access("the BS operands", start, size)
+    real = -(-task.output.channels_real * ALU_BYTES // ATOM_BYTES) if is_dense else 0
+    return Access("the BS operands", start, size, real=real)
