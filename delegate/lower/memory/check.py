@@ -124,11 +124,8 @@ class _Checker:
         window = self._window(node, access)
         if (window == NOTHING).any():
             raise _refusal(node, f"{access.what} of {tile} is read before it is written")
-        wanted = window
-        if access.real:
-            wanted = window[: access.real] if access.surfaces > 1 else window[..., : access.real]
-            if access.surfaces == 1 and (wanted == SPARE).any():
-                raise _refusal(node, f"{access.what} of {tile} has values that are spare lanes")
+        if access.real and (window[..., : access.real] == SPARE).any():
+            raise _refusal(node, f"{access.what} of {tile} has values that are spare lanes")
         if not (self._unread or self._torn):
             return
         for content in np.unique(window).tolist():
