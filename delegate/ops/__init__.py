@@ -31,3 +31,8 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(_records())
 def record_of(graph: Graph, node: Node) -> Operator:
     """What counts for a node whose operator the NPU takes, see ``Operator.of``."""
     return OPERATORS[node.op].of(graph, node)
+
+
+def known_record(graph: Graph, node: Node) -> Operator | None:
+    """The same; None for an operator that the NPU does not take by itself."""
+    return record_of(graph, node) if node.op in OPERATORS else None

@@ -13,7 +13,7 @@ import numpy as np
 
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
-from delegate.ops import OPERATORS, record_of
+from delegate.ops import known_record, record_of
 from delegate.ops.operator import Values
 from delegate.ops.shared.common import TYPE_RANGES
 from delegate.ops.shared.fixed_point import UndefinedResultError
@@ -84,7 +84,7 @@ def _joined(graph: Graph, partition: Partition, wanted: Collection[int]) -> _Joi
 def smallest_partition(graph: Graph, node: Node) -> Partition:
     """``node`` by itself, or with what it needs to be a function of one value."""
     members = {node.index}
-    operator = record_of(graph, node) if node.op in OPERATORS else None
+    operator = known_record(graph, node)
     inputs = _computed(graph, node)
     if operator is not None and operator.function is not None and len(inputs) > 1:
         source = facts_of(graph).sources.get(node.outputs[0])

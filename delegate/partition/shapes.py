@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition
-from delegate.ops import OPERATORS, record_of
+from delegate.ops import known_record
 from delegate.ops.operator import ABSENT, Shape
 
 
@@ -31,10 +31,11 @@ def following_shapes(graph: Graph, partition: Partition) -> Mapping[int, Shape]:
 
 
 def _shapes(graph: Graph, node: Node) -> tuple[Shape, ...] | None:
-    if node.op not in OPERATORS:  # one that is part of another one's record, see in_half
+    record = known_record(graph, node)
+    if record is None:  # it is part of another one's record, see in_half
         return None
     try:
-        found = record_of(graph, node).output_shapes(graph, node)
+        found = record.output_shapes(graph, node)
     except (ValueError, IndexError):  # also ranks that the rules do not allow
         return None
     return None if found is None or len(found) != len(node.outputs) else tuple(found)

@@ -62,7 +62,7 @@ py::object constant_bytes(const Tensor& tensor) {
   return py::module_::import("numpy").attr("frombuffer")(view, py::arg("dtype") = "uint8");
 }
 
-py::dict snapshot_tensor(const Tensor& tensor, size_t index, const ReadableMemory& readable) {
+py::dict snapshot_tensor(const Tensor& tensor, size_t index, const MappedMemory& readable) {
   py::dict result;
   result["index"] = index;
   result["name"] = text(readable.text(tensor.name));
@@ -106,7 +106,7 @@ py::dict snapshot_node(Context* context, int32_t index, const OptionSizes& sizes
 }  // namespace
 
 py::list snapshot_tensors(const Context& context) {
-  const ReadableMemory readable;
+  const MappedMemory readable(MappedMemory::Use::kRead);
   py::list tensors;
   for (size_t i = 0; i < context.tensors_size; ++i) {
     tensors.append(snapshot_tensor(context.tensors[i], i, readable));

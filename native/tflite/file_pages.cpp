@@ -75,24 +75,11 @@ void release_own_pages(Span<const uint8_t> bytes) {
   if (begin < end) release(begin, end);
 }
 
-WritableMemory::WritableMemory() {
-  for_each_mapping([this](const Mapping& mapping) {
-    if (mapping.permissions[1] == 'w') ranges_.emplace_back(mapping.first, mapping.end);
-    return true;
-  });
-}
-
-bool WritableMemory::touches(Span<const uint8_t> bytes) const {
-  const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
-  const auto after =
-      std::upper_bound(ranges_.begin(), ranges_.end(), begin,
-                       [](uintptr_t address, const auto& range) { return address < range.second; });
-  return after != ranges_.end() && after->first < begin + bytes.size();
-}
-
-ReadableMemory::ReadableMemory() {
-  for_each_mapping([this](const Mapping& mapping) {
-    if (mapping.permissions[0] != 'r') return true;
+MappedMemory::MappedMemory(Use use) {
+  for_each_mapping([this, use](const Mapping& mapping) {
+    const bool is_meant =
+        use == Use::kRead ? mapping.permissions[0] == 'r' : mapping.permissions[1] == 'w';
+    if (!is_meant) return true;
     if (!ranges_.empty() && ranges_.back().second == mapping.first) {
       ranges_.back().second = mapping.end;
     } else {
@@ -102,13 +89,22 @@ ReadableMemory::ReadableMemory() {
   });
 }
 
-std::string ReadableMemory::text(const char* begin) const {
+std::vector<MappedMemory::Range>::const_iterator MappedMemory::behind(uintptr_t address) const {
+  return std::upper_bound(ranges_.begin(), ranges_.end(), address,
+                          [](uintptr_t value, const Range& range) { return value < range.second; });
+}
+
+bool MappedMemory::touches(Span<const uint8_t> bytes) const {
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
+  const auto found = behind(begin);
+  return found != ranges_.end() && found->first < begin + bytes.size();
+}
+
+std::string MappedMemory::text(const char* begin) const {
   const auto address = reinterpret_cast<uintptr_t>(begin);
-  const auto after =
-      std::upper_bound(ranges_.begin(), ranges_.end(), address,
-                       [](uintptr_t value, const auto& range) { return value < range.second; });
-  if (begin == nullptr || after == ranges_.end() || address < after->first) return {};
-  const size_t room = after->second - address;
+  const auto found = behind(address);
+  if (begin == nullptr || found == ranges_.end() || address < found->first) return {};
+  const size_t room = found->second - address;
   const size_t length = ::strnlen(begin, room);
   return length == room ? std::string() : std::string(begin, length);
 }

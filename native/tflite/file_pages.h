@@ -1,4 +1,4 @@
-// Memory that is not needed any more.
+// Memory of this process: what is not needed any more, what can be read or written.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +18,22 @@ void release_file_pages(Span<const uint8_t> bytes);
 // reads again: it holds zeros from then on.
 void release_own_pages(Span<const uint8_t> bytes);
 
-// The memory of this process that could be written when this was made.
-class WritableMemory {
+// The memory that this process could read, or write, when this was made.
+class MappedMemory {
  public:
-  WritableMemory();
+  enum class Use { kRead, kWrite };
+  explicit MappedMemory(Use use);
   bool touches(Span<const uint8_t> bytes) const;
-
- private:
-  std::vector<std::pair<uintptr_t, uintptr_t>> ranges_;  // first and end, ascending
-};
-
-// The memory of this process that could be read when this was made.
-class ReadableMemory {
- public:
-  ReadableMemory();
   // The text at `begin`: empty if its end is not to be had. A model's name may be an offset that
   // leaves the file, which the runtime does not look at.
   std::string text(const char* begin) const;
 
  private:
-  std::vector<std::pair<uintptr_t, uintptr_t>> ranges_;  // first and end, ascending, none adjacent
+  using Range = std::pair<uintptr_t, uintptr_t>;  // first and end
+  // The first one that ends behind `address`.
+  std::vector<Range>::const_iterator behind(uintptr_t address) const;
+
+  std::vector<Range> ranges_;  // ascending, none adjacent
 };
 
 // Gives memory that was freed back to the system: what compiling a model needed for a moment would

@@ -40,7 +40,7 @@ uint64_t digest_of(Span<const uint8_t> bytes, uint64_t seed) {
 }  // namespace
 
 WatchedConstants::WatchedConstants(Context* context, const std::vector<int32_t>& nodes) {
-  const WritableMemory writable;
+  const MappedMemory writable(MappedMemory::Use::kWrite);
   std::vector<bool> seen(context->tensors_size);
   for (const int32_t index : nodes) {
     Node* node = nullptr;

@@ -30,6 +30,7 @@ from delegate.model.graph import Activation, Graph, Node, Tensor
 from delegate.ops.operator import Constraint, GraphFacts, Operator, Shape, constraint, named
 from delegate.ops.shared import half
 from delegate.ops.shared.functions import rank_in_range
+from delegate.ops.shared.links import four_dimensions
 
 _SELECTING: Final = (EwOperation.MAX, EwOperation.MIN)
 _PER_CHANNEL: Final = (EwOperation.ADD, EwOperation.SUBTRACT, EwOperation.MULTIPLY)
@@ -37,12 +38,6 @@ _PER_CHANNEL: Final = (EwOperation.ADD, EwOperation.SUBTRACT, EwOperation.MULTIP
 
 _SHIFT, _MOST = 3, 6
 """HARD_SWISH: the value times (the value + 3, within 0 and 6) over 6."""
-
-_RANK: Final = 4
-
-
-def _four(shape: Shape) -> Shape:
-    return (1,) * (_RANK - len(shape)) + tuple(shape)
 
 
 def _is_per_channel(constant: Tensor, shape: Shape) -> bool:
@@ -72,9 +67,9 @@ def _operands_meet(operation: EwOperation) -> Constraint:
                 return f"{named(tensor)} is a constant of shape {list(tensor.shape)}, or has others"
         computed = [t for t in operands if t.constant is None]
         others = [t for t in computed if t.shape != shape]
-        images, _, _, channels = _four(shape)
+        images, _, _, channels = four_dimensions(shape)
         for tensor in others:
-            is_pixel = _four(tensor.shape) in {(n, 1, 1, channels) for n in (1, images)}
+            is_pixel = four_dimensions(tensor.shape) in {(n, 1, 1, channels) for n in (1, images)}
             if not (takes_pixels and is_pixel and len(computed) == 2) or len(others) > 1:
                 return f"{named(tensor)} is {list(tensor.shape)}, the output {list(shape)}"
         return None
