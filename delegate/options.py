@@ -293,8 +293,9 @@ class Options:
         changes_programs=True,
     )  # fmt: skip
     float: str = _option(
-        Choice(("off", "fp16", "auto")), "off",
-        "float32 models in fp16, within a bound per node; auto = those with float16 weights",
+        Choice(("off", "fp16", "auto")), "auto",
+        "float32 models in fp16, within a bound per node; auto = those whose metadata or float16 "
+        "weights say that they bear it",
         changes_programs=True,
     )  # fmt: skip
     cache_dir: str = _option(

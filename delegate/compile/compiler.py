@@ -72,6 +72,16 @@ class CompiledPartition:
     live_bytes: int = 0
     sharing: str = ""
 
+    @property
+    def bound(self) -> str:
+        """Within what every result in fp16 is, as a text; empty: there are none."""
+        bounds = [layer.bound for layer in self.layers if layer.bound is not None]
+        if not bounds:
+            return ""
+        from delegate.lower.half.bound import widest
+
+        return widest(bounds).text
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompileResult:

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 logger = get_logger()
 
 Snapshot = Mapping[str, Any]
-"""{"tensors": [dict, ...], "nodes": [dict, ...]}, see ``native/python/snapshot.cpp``."""
+"""{"tensors": [dict, ...], "nodes": [dict, ...], "reduced_precision": bytes or None}, see
+``native/python/snapshot.cpp``.
+"""
 
 PreviewedPartition = tuple[list[int], list[int], list[int]]
 """Nodes, non-constant inputs and outputs of a partition that the runtime would make."""
@@ -110,6 +112,7 @@ class Session:
                 total_nodes=len(snapshot["nodes"]),
                 partitions=len(partitions),
                 rejections=tuple(result.rejections),
+                bounds=tuple(filter(None, (item.bound for item in result.partitions))),
             ),
             self.options,
         )
@@ -120,6 +123,7 @@ class Session:
             members = sorted((*makers, *item.partition.nodes))
             recompile = _recompile_function(
                 [nodes_by_index[index] for index in members],
+                snapshot.get("reduced_precision"),
                 item.partition,
                 self.options,
                 without,
@@ -250,6 +254,7 @@ def _has_own_shapes(graph: Graph, partition: Partition) -> bool:
 
 def _recompile_function(
     nodes: list[dict[str, Any]],
+    reduced_precision: bytes | None,
     partition: Partition,
     options: Options,
     without: Mapping[str, str],
@@ -284,7 +289,7 @@ def _recompile_function(
     def recompile(tensors: list[dict[str, Any]], upload: Upload) -> dict[int, tuple[int, ...]]:
         from delegate.partition.shapes import following_shapes
 
-        graph = _graph({"tensors": tensors, "nodes": nodes})
+        graph = _graph({"tensors": tensors, "nodes": nodes, "reduced_precision": reduced_precision})
         shapes = following_shapes(graph, partition)
         try:
             upload(compiled(graph, shapes))

@@ -9,6 +9,7 @@ CBUF or a register field.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,18 +42,21 @@ from delegate.lower.tiling.input_groups import InputGroups
 from delegate.lower.tiling.pixel_rows import rows_text
 from delegate.lower.tiling.tiles import TilePlan
 
+if TYPE_CHECKING:
+    from delegate.lower.half.bound import HalfBound
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedConvolution:
     """How ``conv``, whose tensors need no place yet, becomes tasks: tiles for each core that takes
-    part, or groups of input channels. ``note``: what its explanation begins with.
+    part, or groups of input channels. ``bound``: of results in fp16.
     """
 
     operation: Operation
     conv: Convolution
     plan: tuple[TilePlan, ...] | InputGroups
     fused: FusedStages | None = None
-    note: str = ""
+    bound: HalfBound | None = None
 
     @property
     def footprint(self) -> Footprint:
@@ -111,7 +115,11 @@ class PlannedConvolution:
         target = memory.tensors[self.operation.result]
         conv = replace(self.conv, source=source, target=target)
         layer = _lower(conv, self.plan, memory, self.fused, others[0] if others else None)
-        return replace(layer, choice=self.note + layer.choice) if self.note else layer
+        if self.bound is None:
+            return layer
+        from delegate.lower.half.bound import told
+
+        return told(layer, self.bound)
 
     @property
     def surfaces_read(self) -> int:

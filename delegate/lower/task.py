@@ -18,10 +18,14 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from delegate.chip.chip import Chip
 from delegate.chip.element import Element
 from delegate.lower.numerics.pipeline import EwOperation
+
+if TYPE_CHECKING:
+    from delegate.lower.half.bound import HalfBound
 
 ATOM_BYTES = 16
 """Bytes of one pixel in one surface."""
@@ -358,6 +362,7 @@ class Difference:
 class Layer:
     """One NPU operation and the TFLite nodes it computes. ``name`` is what errors and traces
     show, ``choice`` why it is tiled as it is. ``difference`` None: as the numeric contract says.
+    ``bound``: how far its results are from exact ones; None: they are integers.
     """
 
     name: str
@@ -366,6 +371,7 @@ class Layer:
     tasks: tuple[Task, ...]
     choice: str = ""
     difference: Difference | None = None
+    bound: HalfBound | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ what IEEE 754 says: an infinity or NaN.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.lower.resolved import Convolution
+from delegate.lower.task import Layer
 
 _FP32_ROUNDING: Final = 2.0**-24
 _FP16_ROUNDING: Final = 2.0**-11
@@ -48,6 +50,21 @@ class HalfBound:
         if self.absolute > _TOLD_FROM:
             parts.append(f"{self.absolute:.2g}")
         return "within " + " and ".join(parts)
+
+
+def widest(bounds: Collection[HalfBound]) -> HalfBound:
+    """One that holds where any of ``bounds``, of which there are some, does."""
+    return HalfBound(
+        max(bound.relative for bound in bounds),
+        max(bound.per_input for bound in bounds),
+        max(bound.absolute for bound in bounds),
+    )
+
+
+def told(layer: Layer, bound: HalfBound) -> Layer:
+    """``layer`` with the bound of its results, also in words."""
+    note = f"fp16, {bound.text}" + (", " if layer.choice else "")
+    return replace(layer, choice=note + layer.choice, bound=bound)
 
 
 EXACT: Final = HalfBound(0.0)

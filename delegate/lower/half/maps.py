@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.lower.constants import ConstantPool
+from delegate.lower.half.bound import HalfBound, told
 from delegate.lower.half.stages import AS_FP16, half_cube
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.operands import require_dense
@@ -47,7 +48,7 @@ class HalfMapPlan:
     planning: Planning
     operation: Operation
     stages: Callable[[ConstantPool], HalfStages]
-    bound: str
+    bound: HalfBound
     has_factors: bool = False
 
     @property
@@ -96,4 +97,4 @@ class HalfMapPlan:
                     element=Element.FP16,
                 )
             )
-        return layer_of(planning, operation, tasks, f"fp16, {self.bound}")
+        return told(layer_of(planning, operation, tasks), self.bound)
