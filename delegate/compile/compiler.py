@@ -15,6 +15,7 @@ from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT, chip_named
 from delegate.errors import EncodingError, LoweringError, MissingFeatureError, Rejection
 from delegate.log import get_logger
+from delegate.lower.half_bound import widest
 from delegate.lower.kick_state import TRUSTED, KickState
 from delegate.lower.lowering import lower_partition
 from delegate.lower.task import Layer
@@ -76,11 +77,7 @@ class CompiledPartition:
     def bound(self) -> str:
         """Within what every result in fp16 is, as a text; empty: there are none."""
         bounds = [layer.bound for layer in self.layers if layer.bound is not None]
-        if not bounds:
-            return ""
-        from delegate.lower.half.bound import widest
-
-        return widest(bounds).text
+        return widest(bounds).text if bounds else ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

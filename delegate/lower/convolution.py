@@ -9,7 +9,6 @@ CBUF or a register field.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from delegate.lower.conv_geometry import (
 from delegate.lower.conv_stages import FusedStages, conv_stages, fused_stages
 from delegate.lower.conv_tasks import folded_text, operand_channels, tasks_of_plan
 from delegate.lower.conv_weights import pack_weights
+from delegate.lower.half_bound import HalfBound
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.fused_prover import Added, LookedUp, LookedUpAndAdded
@@ -41,9 +41,6 @@ from delegate.lower.tiling.bands import RowSharing
 from delegate.lower.tiling.input_groups import InputGroups
 from delegate.lower.tiling.pixel_rows import rows_text
 from delegate.lower.tiling.tiles import TilePlan
-
-if TYPE_CHECKING:
-    from delegate.lower.half.bound import HalfBound
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,14 +18,11 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from delegate.chip.chip import Chip
 from delegate.chip.element import Element
+from delegate.lower.half_bound import HalfBound
 from delegate.lower.numerics.pipeline import EwOperation
-
-if TYPE_CHECKING:
-    from delegate.lower.half.bound import HalfBound
 
 ATOM_BYTES = 16
 """Bytes of one pixel in one surface."""

@@ -17,7 +17,8 @@ from delegate.conformance.outcome import Status
 from delegate.host.delegation import _announce_half, collect_delegations
 from delegate.host.library import library_path
 from delegate.host.runtimes import find_runtime
-from delegate.lower.half.bound import HalfBound, convolution_bound
+from delegate.lower.half.bound import convolution_bound
+from delegate.lower.half_bound import HalfBound
 from delegate.model.graph import Activation, DType
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.logistic import half_curve

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.lower.constants import ConstantPool
-from delegate.lower.half.bound import HalfBound, told
+from delegate.lower.half.bound import told
 from delegate.lower.half.stages import AS_FP16, half_cube
+from delegate.lower.half_bound import HalfBound
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.operands import require_dense
 from delegate.lower.operation import Memory, Operation, Planning, layer_of

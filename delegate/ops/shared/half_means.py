@@ -13,8 +13,9 @@ import numpy as np
 
 from delegate.chip.chip import Chip
 from delegate.lower.convolution import PlannedConvolution, planned_convolution
-from delegate.lower.half.bound import HalfBound, mean_bound, told
+from delegate.lower.half.bound import mean_bound, told
 from delegate.lower.half.stages import factors_of
+from delegate.lower.half_bound import HalfBound
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.operation import Memory, Operation, Plan, Planning
