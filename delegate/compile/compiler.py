@@ -16,8 +16,8 @@ from delegate.chip.chips import DEFAULT, chip_named
 from delegate.errors import EncodingError, LoweringError, MissingFeatureError, Rejection
 from delegate.log import get_logger
 from delegate.lower.kick_state import TRUSTED, KickState
+from delegate.lower.lowered import Layer
 from delegate.lower.lowering import lower_partition
-from delegate.lower.task import Layer
 from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph
 from delegate.model.partition import Partition

@@ -13,6 +13,7 @@ import numpy as np
 from delegate.chip.element import Element
 from delegate.errors import LoweringError
 from delegate.lower.constants import ConstantPool
+from delegate.lower.lowered import Difference
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.bounds import TermSums, accumulator_bounds, term_sums
 from delegate.lower.numerics.fused import requantize_fused
@@ -22,15 +23,7 @@ from delegate.lower.numerics.requantize import requantize, target_of
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.resolved import Convolution
 from delegate.lower.rules import FORM_IS_KNOWN
-from delegate.lower.task import (
-    BnStage,
-    BsStage,
-    Difference,
-    EwStage,
-    OutConvert,
-    Ref,
-    Source,
-)
+from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, Ref, Source
 from delegate.lower.weights import (
     pack_bias,
     pack_bn_multipliers,

@@ -25,6 +25,7 @@ from delegate.lower.conv_geometry import (
 from delegate.lower.conv_stages import FusedStages, conv_stages, fused_stages
 from delegate.lower.conv_tasks import folded_text, operand_channels, tasks_of_plan
 from delegate.lower.conv_weights import pack_weights
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.fused_prover import Added, LookedUp, LookedUpAndAdded
@@ -32,10 +33,7 @@ from delegate.lower.operation import Follower, Memory, Operation, Plan, Planning
 from delegate.lower.partial_sums import lower_input_groups, work_bytes
 from delegate.lower.resolved import Convolution
 from delegate.lower.rules import FORM_IS_KNOWN, KERNEL_SIZE_IN_RANGE
-from delegate.lower.task import (
-    Layer,
-    TableUse,
-)
+from delegate.lower.task import TableUse
 from delegate.lower.tiling.bands import RowSharing
 from delegate.lower.tiling.input_groups import InputGroups
 from delegate.lower.tiling.pixel_rows import rows_text

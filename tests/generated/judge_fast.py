@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from delegate.compile.compiler import compile_model
-from delegate.lower.task import Layer
+from delegate.lower.lowered import Layer
 from delegate.model.graph import Graph
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
+from delegate.lower.lowered import Fold
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import (
     DeviceTensor,
@@ -19,7 +20,7 @@ from delegate.lower.memory.tensors import (
     memory_view,
     unplaced,
 )
-from delegate.lower.task import BufferId, Fold, Ref
+from delegate.lower.task import BufferId, Ref
 from delegate.model.graph import Graph
 
 

@@ -18,7 +18,8 @@ from delegate.chip.limits import (
     align,
     surfaces_of,
 )
-from delegate.lower.task import BufferId, Fold, Ref, TensorBinding
+from delegate.lower.lowered import Fold, TensorBinding
+from delegate.lower.task import BufferId, Ref
 from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import DType, Graph, Tensor
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from delegate.chip.limits import DMA_ALIGN_BYTES, align, surfaces_of
+from delegate.lower.lowered import Fold
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.placement import Span, TensorUse
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import View, memory_view
-from delegate.lower.task import BufferId, Fold
+from delegate.lower.task import BufferId
 from delegate.model.graph import Graph
 from delegate.model.partition import Partition
 

@@ -15,11 +15,11 @@ from delegate.chip.chip import Chip
 from delegate.lower.convolution import PlannedConvolution, planned_convolution
 from delegate.lower.half.bound import mean_bound
 from delegate.lower.half.stages import factors_of
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.operation import Memory, Operation, Plan, Planning
 from delegate.lower.resolved import Convolution
-from delegate.lower.task import Layer
 from delegate.lower.tiling.pooling import PooledAxis, Pooling
 from delegate.model.graph import Activation, Padding
 from delegate.ops.shared import half

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from delegate.chip.limits import CHANNELS_PER_SURFACE
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
-from delegate.lower.task import Layer
 from delegate.lower.weights import depthwise_channels
 from delegate.lower.window_sums import WindowSums
 
