@@ -45,8 +45,8 @@ def judge_fast(model: bytes, inferences: Sequence[Mapping[int, Array]]) -> dict[
         counts["fast_models_that_outputs_change"] += 1
         return dict(counts)
     counts["fast_layers_joined"] += len(joined)
-    ours = Run(model, is_delegated=True, numerics="fast")
-    exposed = Run(exposed_content, is_delegated=True, numerics="fast")
+    ours = Run(model, is_delegated=True, options={"numerics": "fast"})
+    exposed = Run(exposed_content, is_delegated=True, options={"numerics": "fast"})
     apart = None
     whole = Run(model, is_delegated=False)
     for number, feeds in enumerate(inferences):
