@@ -3,7 +3,7 @@
 Written from the description of the vendor's programs without a look at the encoder, the tables of
 registers or the simulator, and shares nothing with them: positions of bits are written down here.
 ``read`` gives the geometry of a program, checks what its registers say more than once against each
-other, and raises ``Disagreement`` for what the description does not have.
+other, and raises ``DisagreementError`` for what the description does not have.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BLOCKS = {0x1: 0x0201, 0x3: 0x0801, 0x4: 0x1001, 0x5: 0x2001}
 LEAST, LARGEST = -(1 << 31), (1 << 31) - 1
 
 
-class Disagreement(Exception):
+class DisagreementError(Exception):
     """A program says something that the description does not have, or two different things."""
 
 
@@ -72,7 +72,7 @@ class _Words:
 
     def bits(self, offset: int, high: int = 31, low: int = 0) -> int:
         if offset not in self.found:
-            raise Disagreement(f"{offset:#x} is not written")
+            raise DisagreementError(f"{offset:#x} is not written")
         return self.found[offset] >> low & ((1 << (high - low + 1)) - 1)
 
     def halves(self, offset: int) -> tuple[int, int]:
@@ -84,7 +84,7 @@ class _Words:
 
 def _same(what: str, found: object, expected: object) -> None:
     if found != expected:
-        raise Disagreement(f"{what}: {found} instead of {expected}")
+        raise DisagreementError(f"{what}: {found} instead of {expected}")
 
 
 def _up(value: int, unit: int) -> int:
@@ -97,13 +97,13 @@ def _more(outputs: int, stride: int, reach: int, before: int, inputs: int) -> in
 
 
 def read(words: Iterable[int]) -> Convolution:
-    """The convolution of one task, of the words before the tail. Raises Disagreement."""
+    """The convolution of one task, of the words before the tail. Raises DisagreementError."""
     w = _Words(words)
     for pointer in (0x1004, 0x3004, 0x4004, 0x5004):
         w.only(pointer, 0xE)
     is_depthwise = {0: False, 1: True}.get(w.bits(0x100C))
     if is_depthwise is None:
-        raise Disagreement(f"mode {w.bits(0x100C):#x}")
+        raise DisagreementError(f"mode {w.bits(0x100C):#x}")
     core, data_banks, entries = _buffer(w)
     _same("0x1014, other bits", w.bits(0x1014) & ~0x3FF003F, 0)
     stride = w.bits(0x1014, 5, 3), w.bits(0x1014, 2, 0)
@@ -203,9 +203,7 @@ def _weights(w: _Words, is_depthwise: bool, kernel: tuple[int, int], channels: i
     return count
 
 
-def _core_and_output(
-    w: _Words, is_depthwise: bool, size: tuple[int, int], channels: int
-) -> None:
+def _core_and_output(w: _Words, is_depthwise: bool, size: tuple[int, int], channels: int) -> None:
     rows, columns = size
     both = rows - 1, columns - 1
     w.only(0x3018, 0x1000000A if is_depthwise else 0x10000001)

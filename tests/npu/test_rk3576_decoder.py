@@ -10,7 +10,7 @@ import pytest
 from delegate.chip.rk3576 import RK3576
 from delegate.lower.task import ConvTask
 from delegate.npu.encode_rk3576 import encode_task
-from tests.npu.rk3576_decoder import LARGEST, LEAST, Convolution, Disagreement, read
+from tests.npu.rk3576_decoder import LARGEST, LEAST, Convolution, DisagreementError, read
 from tests.npu.test_rk3576 import CASES, conv_layer, conv_task
 
 OF_ENCODER_ALONE = (
@@ -102,7 +102,7 @@ def test_a_field_in_another_place_is_noticed(seed):
     for name, changed in _moved_fields(words):
         try:
             found = read(changed)
-        except Disagreement:
+        except DisagreementError:
             continue
         if found == right:
             unnoticed.append(name)
