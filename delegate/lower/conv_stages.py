@@ -58,14 +58,30 @@ def conv_stages(
         pipeline, bias = choose_requantization(conv)
     else:
         pipeline, bias = fused.pipeline, fused.bias
-    if conv.chip.forms.operand_blocks:
-        packed = _operand_blocks(conv, pipeline, bias, cube_channels)
-    elif conv.per_channel:
-        packed = pack_operand_blocks(bias, bs_multipliers(pipeline), cube_channels)
-    else:
-        packed = pack_bias(bias, cube_channels)
-    operands = constants.add(packed)
+    operands = constants.add(packed_operands(conv, pipeline, bias, cube_channels))
     return requantizing_stages(conv, pipeline, operands, cube_channels, constants, other)
+
+
+def packed_operands(
+    conv: Convolution, pipeline: Pipeline, bias: Int64Array, cube_channels: int
+) -> bytes:
+    """What BS adds, and multiplies with per channel, as memory has it."""
+    if conv.chip.forms.operand_blocks:
+        return _operand_blocks(conv, pipeline, bias, cube_channels)
+    if conv.per_channel:
+        return pack_operand_blocks(bias, bs_multipliers(pipeline), cube_channels)
+    return pack_bias(bias, cube_channels)
+
+
+def adding_stage(
+    conv: Convolution, bias: Int64Array, cube_channels: int, constants: ConstantPool
+) -> BsStage:
+    """BS that adds ``bias`` and nothing else."""
+    pipeline = Pipeline()
+    operands = constants.add(packed_operands(conv, pipeline, bias, cube_channels))
+    if conv.chip.forms.operand_blocks:
+        return _bs_stage_of_blocks(conv, pipeline, operands, constants)
+    return BsStage(alu=Source.MEMORY, operands=operands)
 
 
 def _operand_blocks(

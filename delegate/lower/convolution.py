@@ -59,7 +59,11 @@ class PlannedConvolution:
         reads = ((source, self.surfaces_read), *((t, self.surfaces_written) for t in others))
         written = self.surfaces_written
         work = work_bytes(self.conv) if isinstance(self.plan, InputGroups) else 0
-        return Footprint(operation.node, reads, operation.result, written, work_bytes=work)
+        return Footprint(
+            *(operation.node, reads, operation.result, written),
+            work_bytes=work,
+            surface_pixels=self.conv.chip.forms.surface_pixels(self.conv.is_depthwise),
+        )
 
     def followed_by(self, planning: Planning, plan: Follower, tensor: int) -> Plan | None:
         """Both in one task per tile."""
@@ -152,7 +156,7 @@ def planned_convolution(
 
 def _unknown_form(conv: Convolution, kh: int, kw: int) -> str:
     """What no program of the chip is known to have; "" if there is nothing."""
-    forms, out = conv.chip.forms, conv.output_view
+    forms = conv.chip.forms
     pairs = {
         "kernel": (kh, kw),
         "strides": (conv.stride_h, conv.stride_w),
@@ -162,8 +166,6 @@ def _unknown_form(conv: Convolution, kh: int, kw: int) -> str:
         for name, (rows, columns) in pairs.items():
             if rows != columns:
                 return f"{name} {rows} x {columns}"
-    if conv.is_depthwise and out.pixels % forms.depthwise_surface_pixels:
-        return f"a depthwise result of {out.height} x {out.width} pixels"
     return ""
 
 

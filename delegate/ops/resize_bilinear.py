@@ -167,7 +167,7 @@ class BilinearPlan:
             height = source.view.height + sum(rows.border)
             width = source.view.width + sum(columns.border)
             view = replace(source.view, height=height, width=width)
-            wide = replace(source, view=view, location=work, within=None)
+            wide = source.alone(view, work)
             mirror = Mirror(chip, rows.border, columns.border, edge=0)
             yield from mirror.tasks(node, source.as_bytes, wide.as_bytes, constants)
             source = wide

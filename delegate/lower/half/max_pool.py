@@ -62,7 +62,7 @@ class HalfMaxPoolPlan:
     ) -> Iterator[ElementwiseTask]:
         chip = self.planning.chip
         view = replace(target.view, width=source.view.width)
-        halved = replace(target, view=view, location=work, within=None)
+        halved = target.alone(view, work)
         step = _STEP * source.line_stride_bytes
         size = (view.height, view.width)
         for surfaces in surface_ranges(chip, view.channels):

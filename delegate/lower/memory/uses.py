@@ -33,6 +33,7 @@ def tensor_uses(
     how many more operations memory that was read is not used again.
     """
     surfaces: dict[int, int] = {}
+    unit: dict[int, int] = {}
     first: dict[int, int] = {}
     last: dict[int, int] = {}
 
@@ -45,6 +46,7 @@ def tensor_uses(
         for tensor, needed in operation.reads:
             touch(tensor, needed, when)
         touch(operation.result, operation.writes, when)
+        unit[operation.result] = operation.surface_pixels
     for tensor in (*partition.inputs, *partition.outputs):
         # The host has the whole, though operations may read a part, or only parts in its memory.
         whole = surfaces_of(memory_view(graph.tensor(tensor)).channels)
@@ -71,6 +73,7 @@ def tensor_uses(
                 folded,
                 place,
                 in_place.get(tensor),
+                unit.get(tensor, 1),
             )
         )
     return tuple(uses)

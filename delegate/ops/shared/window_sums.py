@@ -28,7 +28,8 @@ class WindowSumsPlan:
         read = depthwise_channels(channels, groups) // CHANNELS_PER_SURFACE
         written = groups.surfaces_written(channels, is_depthwise=True)
         reads = ((operation.operands[0], read),)
-        return Footprint(operation.node, reads, operation.result, written)
+        unit = planning.chip.forms.surface_pixels(is_depthwise=True)
+        return Footprint(operation.node, reads, operation.result, written, surface_pixels=unit)
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
