@@ -124,7 +124,9 @@ def plan_mean(
             conv = replace(conv, source=between, input_view=between.elements)
         if number < count:
             view = replace(conv.source.view, height=window[0].output, width=window[1].output)
-            conv = replace(conv, target=replace(conv.source, view=view, fold=None, within=None, gap_pixels=0))
+            conv = replace(
+                conv, target=replace(conv.source, view=view, fold=None, within=None, gap_pixels=0)
+            )
         convs.append(conv)
     note = f"fp16, {mean_bound(*convs).text}, "
     if count == 1:
