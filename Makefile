@@ -104,13 +104,15 @@ conformance: $(VENV)/installed
 		--gtest_output=json:build/conformance.json --summary build/conformance_summary.json
 
 # The large editions of tests/generated: case number SEED is the first, each is repeated by its seed
-# (python -m tests.generated graphs --seed N --count 1 --keep FOLDER).
+# (python -m tests.generated graphs --seed N --count 1 --keep FOLDER). GRAPH_OPTIONS: of the delegate
+# (GRAPH_OPTIONS="cores=all split_rows=always").
 GRAPHS ?= 20000
 MUTANTS ?= 20000
 SEED ?= 0
 JOBS ?= 2
 random-graphs: $(VENV)/installed
-	nice $(BIN)/python -m tests.generated graphs --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS)
+	nice $(BIN)/python -m tests.generated graphs --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS) \
+		$(addprefix --option ,$(GRAPH_OPTIONS))
 
 fused-graphs: $(VENV)/installed
 	nice $(BIN)/python -m tests.generated fused --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS)

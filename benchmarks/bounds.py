@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from delegate.lower.task import ConvTask, Layer
+from delegate.lower.lowered import Layer
+from delegate.lower.task import ConvTask
 
 
 @dataclass(frozen=True, slots=True)

@@ -322,6 +322,10 @@ class Options:
     strict_allows: tuple[str, ...] = _option(
         Nodes(), "", "nodes that strict leaves to the CPU; checked where the model is compiled"
     )
+    strict_allows_us: int = _option(
+        Integer(0, MAX_COUNT), "0",
+        "how long all others may take there under strict, in modelled microseconds",
+    )  # fmt: skip
     timeout_ms: int = _option(
         Integer(0, MAX_TIMEOUT_MS), "0",
         "longest wait for one submit to an NPU; 0 = the device's default",

@@ -120,7 +120,8 @@ class Forms:
     from memory, and its shifts from a record there. ``whole_kernel_groups``: only whole groups of
     kernels are programmed, the rest of them with weights of zero. ``equal_sides``: kernels, strides
     and dilations that differ between rows and columns are not proven, nor tiles of columns.
-    ``depthwise_surface_pixels``: of what the pixels of a depthwise surface are a multiple.
+    ``depthwise_surface_pixels``: of what the pixels from one depthwise surface to the next are a
+    multiple, unless there is one pixel.
     """
 
     depthwise_pairs: bool = False
@@ -128,6 +129,10 @@ class Forms:
     whole_kernel_groups: bool = False
     equal_sides: bool = False
     depthwise_surface_pixels: int = 1
+
+    def surface_pixels(self, is_depthwise: bool) -> int:
+        """The same, of any convolution."""
+        return self.depthwise_surface_pixels if is_depthwise else 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from delegate.conformance.comparison import MAX_ABS_DIFF
 from delegate.conformance.execution import Array, Prepared, expected, load_and_invoke, prepare
 from delegate.conformance.outcome import Oracle, Outcome
 from delegate.insight import simulated_run
-from delegate.lower.task import TensorBinding
+from delegate.lower.lowered import TensorBinding
 from delegate.model.graph import Graph
 from delegate.npu.program_reader import parse
 from delegate.npu.tensor_layout import host_numbers

@@ -79,6 +79,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from delegate.compile.compiler import compile_model
     from delegate.insight.compile_report.document import compile_document
     from delegate.insight.cpu_time import A76, load_rates
+    from delegate.partition.cost import known_cpu_us
 
     if arguments.dump is None and (arguments.image is not None or arguments.input is not None):
         raise UsageError("--image and --input are the input of a dump; --dump DIR is missing")
@@ -91,14 +92,14 @@ def _run(arguments: argparse.Namespace) -> int:
     files: list[Path] = []
     if arguments.output is None:
         result = compile_model(arguments.model, options)
-        require_all(result.rejections, options)
+        require_all(result.rejections, options, partial(known_cpu_us, result.graph))
     else:
         from delegate.compile.aot.rewrite import compile_ahead_of_time
 
         _refuse_overwriting(arguments.model, arguments.output)
         ahead = compile_ahead_of_time(arguments.model, options)
         for item in ahead.results:
-            require_all(item.rejections, options)
+            require_all(item.rejections, options, partial(known_cpu_us, item.graph))
         result = ahead.results[0]
         write_file(arguments.output, ahead.content)
         files.append(arguments.output)

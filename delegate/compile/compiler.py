@@ -17,8 +17,8 @@ from delegate.errors import EncodingError, LoweringError, MissingFeatureError, R
 from delegate.log import get_logger
 from delegate.lower.half_bound import widest
 from delegate.lower.kick_state import TRUSTED, KickState
+from delegate.lower.lowered import Layer
 from delegate.lower.lowering import lower_partition
-from delegate.lower.task import Layer
 from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph
 from delegate.model.partition import Partition

@@ -25,7 +25,7 @@ from delegate.host.delegated import DelegatedModel
 from delegate.host.reference import ReferenceModel
 from delegate.host.samples import Sample
 from delegate.host.tally import Tally
-from delegate.lower.task import Difference
+from delegate.lower.lowered import Difference
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering

@@ -18,26 +18,23 @@ from delegate.chip.element import ATOM_BYTES, Element
 from delegate.evidence import arithmetic
 from delegate.evidence.arithmetic import Whole, column, whole
 from delegate.lower.constants import ConstantPool
+from delegate.lower.lowered import BufferSpec, Layer, LoweredPartition, TensorBinding
 from delegate.lower.tables import uses_tables
 from delegate.lower.task import (
     BnStage,
     BsStage,
     BufferId,
-    BufferSpec,
     CbufPlan,
     ConvTask,
     ElementwiseTask,
     EwStage,
     FeatureInput,
-    Layer,
-    LoweredPartition,
     OutConvert,
     OutputCube,
     Ref,
     Source,
     TableUse,
     Task,
-    TensorBinding,
     Weights,
 )
 from delegate.lower.tiling.geometry import entries_per_row

@@ -73,7 +73,7 @@ class DelegatedModel:
                 )
             except ModelError:
                 for facts in found:
-                    require_all(facts.rejections, options)
+                    require_all(facts.rejections, options, facts.node_us)
                 raise
         if not found:
             raise DelegateError(f"{path}: the delegate was loaded but never asked to prepare")

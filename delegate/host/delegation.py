@@ -10,14 +10,23 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from delegate.errors import Rejection, UnsupportedError
 from delegate.log import get_logger
-from delegate.options import ORIGIN_DEFAULT, Options
+from delegate.options import MAX_COUNT, ORIGIN_DEFAULT, Options
+
+NodeTime = Callable[[int], float]
+"""Microseconds that a node of a graph takes on the CPU, as modelled; infinity: not known."""
+
+
+def unknown_time(_: int) -> float:
+    """Of nodes that nobody has a model of."""
+    return math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +41,7 @@ class Delegation:
     partitions: int
     rejections: tuple[Rejection, ...] = ()
     bounds: tuple[str, ...] = ()
+    node_us: NodeTime = field(default=unknown_time, compare=False, repr=False)
 
 
 _collector: ContextVar[list[Delegation] | None] = ContextVar("delegations", default=None)
@@ -79,7 +89,7 @@ def announce(delegation: Delegation, options: Options) -> None:
     )
     for rejection in delegation.rejections:
         log.debug("%s", describe(rejection))
-    require_all(delegation.rejections, options)
+    require_all(delegation.rejections, options, delegation.node_us)
 
 
 @functools.cache  # more than one interpreter of a process says nothing new
@@ -105,19 +115,26 @@ def describe(rejection: Rejection) -> str:
     )
 
 
-def require_all(rejections: tuple[Rejection, ...], options: Options) -> None:
+def require_all(
+    rejections: tuple[Rejection, ...], options: Options, node_us: NodeTime = unknown_time
+) -> None:
     """Raises UnsupportedError under ``strict`` if anything was rejected but what ``strict_allows``
-    names, by operator ("CUSTOM": all custom ones) or number.
+    names, by operator ("CUSTOM": all custom ones) or number, and the rest takes longer than
+    ``strict_allows_us`` in this graph.
     """
     if not options.strict:
         return
     refused = [r for r in rejections if not _names(r) & set(options.strict_allows)]
-    if refused:
-        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-        ops = ",".join(sorted({r.op.partition(":")[0] for r in refused}))
-        raise UnsupportedError(
-            f"strict: {describe(refused[0])}{more}; to leave them there: strict_allows={ops}"
-        )
+    if not refused:
+        return
+    whole_us = sum(node_us(rejection.node) for rejection in refused)
+    if whole_us <= options.strict_allows_us:
+        return
+    more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+    remedy = "strict_allows=" + ",".join(sorted({r.op.partition(":")[0] for r in refused}))
+    if whole_us <= MAX_COUNT:
+        remedy += f" or strict_allows_us={math.ceil(whole_us)}"
+    raise UnsupportedError(f"strict: {describe(refused[0])}{more}; to leave them there: {remedy}")
 
 
 def _names(rejection: Rejection) -> set[str]:

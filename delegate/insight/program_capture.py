@@ -17,7 +17,8 @@ import numpy.typing as npt
 from delegate.chip.element import Element
 from delegate.errors import UsageError
 from delegate.insight.capture import Capture, CaptureBuffer, CaptureCheck, CaptureJob, CaptureTask
-from delegate.lower.task import BufferId, TensorBinding
+from delegate.lower.lowered import TensorBinding
+from delegate.lower.task import BufferId
 from delegate.npu.program_types import Program
 from delegate.npu.tensor_layout import ATOM_BYTES, device_values, store
 

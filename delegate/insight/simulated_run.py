@@ -20,7 +20,7 @@ from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT, chip_named
 from delegate.errors import UsageError
 from delegate.insight.capture import Capture, CaptureCheck
-from delegate.lower.task import TensorBinding
+from delegate.lower.lowered import TensorBinding
 from delegate.npu.program_types import Program
 
 __all__ = ["ElementWrite", "Explanation", "TaskCounters", "count", "explain", "explain_task"]

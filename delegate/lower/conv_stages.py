@@ -13,6 +13,7 @@ import numpy as np
 from delegate.chip.element import Element
 from delegate.errors import LoweringError
 from delegate.lower.constants import ConstantPool
+from delegate.lower.lowered import Difference
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.bounds import TermSums, accumulator_bounds, term_sums
 from delegate.lower.numerics.fused import requantize_fused
@@ -22,15 +23,7 @@ from delegate.lower.numerics.requantize import requantize, target_of
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.resolved import Convolution
 from delegate.lower.rules import FORM_IS_KNOWN
-from delegate.lower.task import (
-    BnStage,
-    BsStage,
-    Difference,
-    EwStage,
-    OutConvert,
-    Ref,
-    Source,
-)
+from delegate.lower.task import BnStage, BsStage, EwStage, OutConvert, Ref, Source
 from delegate.lower.weights import (
     pack_bias,
     pack_bn_multipliers,
@@ -65,14 +58,30 @@ def conv_stages(
         pipeline, bias = choose_requantization(conv)
     else:
         pipeline, bias = fused.pipeline, fused.bias
-    if conv.chip.forms.operand_blocks:
-        packed = _operand_blocks(conv, pipeline, bias, cube_channels)
-    elif conv.per_channel:
-        packed = pack_operand_blocks(bias, bs_multipliers(pipeline), cube_channels)
-    else:
-        packed = pack_bias(bias, cube_channels)
-    operands = constants.add(packed)
+    operands = constants.add(packed_operands(conv, pipeline, bias, cube_channels))
     return requantizing_stages(conv, pipeline, operands, cube_channels, constants, other)
+
+
+def packed_operands(
+    conv: Convolution, pipeline: Pipeline, bias: Int64Array, cube_channels: int
+) -> bytes:
+    """What BS adds, and multiplies with per channel, as memory has it."""
+    if conv.chip.forms.operand_blocks:
+        return _operand_blocks(conv, pipeline, bias, cube_channels)
+    if conv.per_channel:
+        return pack_operand_blocks(bias, bs_multipliers(pipeline), cube_channels)
+    return pack_bias(bias, cube_channels)
+
+
+def adding_stage(
+    conv: Convolution, bias: Int64Array, cube_channels: int, constants: ConstantPool
+) -> BsStage:
+    """BS that adds ``bias`` and nothing else."""
+    pipeline = Pipeline()
+    operands = constants.add(packed_operands(conv, pipeline, bias, cube_channels))
+    if conv.chip.forms.operand_blocks:
+        return _bs_stage_of_blocks(conv, pipeline, operands, constants)
+    return BsStage(alu=Source.MEMORY, operands=operands)
 
 
 def _operand_blocks(

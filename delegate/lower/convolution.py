@@ -26,6 +26,7 @@ from delegate.lower.conv_stages import FusedStages, conv_stages, fused_stages
 from delegate.lower.conv_tasks import folded_text, operand_channels, tasks_of_plan
 from delegate.lower.conv_weights import pack_weights
 from delegate.lower.half_bound import HalfBound
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.fused_prover import Added, LookedUp, LookedUpAndAdded
@@ -33,10 +34,7 @@ from delegate.lower.operation import Follower, Memory, Operation, Plan, Planning
 from delegate.lower.partial_sums import lower_input_groups, work_bytes
 from delegate.lower.resolved import Convolution
 from delegate.lower.rules import FORM_IS_KNOWN, KERNEL_SIZE_IN_RANGE
-from delegate.lower.task import (
-    Layer,
-    TableUse,
-)
+from delegate.lower.task import TableUse
 from delegate.lower.tiling.bands import RowSharing
 from delegate.lower.tiling.input_groups import InputGroups
 from delegate.lower.tiling.pixel_rows import rows_text
@@ -62,7 +60,11 @@ class PlannedConvolution:
         reads = ((source, self.surfaces_read), *((t, self.surfaces_written) for t in others))
         written = self.surfaces_written
         work = work_bytes(self.conv) if isinstance(self.plan, InputGroups) else 0
-        return Footprint(operation.node, reads, operation.result, written, work_bytes=work)
+        return Footprint(
+            *(operation.node, reads, operation.result, written),
+            work_bytes=work,
+            surface_pixels=self.conv.chip.forms.surface_pixels(self.conv.is_depthwise),
+        )
 
     def followed_by(self, planning: Planning, plan: Follower, tensor: int) -> Plan | None:
         """Both in one task per tile."""
@@ -159,7 +161,7 @@ def planned_convolution(
 
 def _unknown_form(conv: Convolution, kh: int, kw: int) -> str:
     """What no program of the chip is known to have; "" if there is nothing."""
-    forms, out = conv.chip.forms, conv.output_view
+    forms = conv.chip.forms
     pairs = {
         "kernel": (kh, kw),
         "strides": (conv.stride_h, conv.stride_w),
@@ -169,8 +171,6 @@ def _unknown_form(conv: Convolution, kh: int, kw: int) -> str:
         for name, (rows, columns) in pairs.items():
             if rows != columns:
                 return f"{name} {rows} x {columns}"
-    if conv.is_depthwise and out.pixels % forms.depthwise_surface_pixels:
-        return f"a depthwise result of {out.height} x {out.width} pixels"
     return ""
 
 

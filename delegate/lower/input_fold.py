@@ -17,9 +17,9 @@ import numpy as np
 
 from delegate.chip.chip import Chip
 from delegate.chip.limits import CHANNELS_PER_SURFACE, align
+from delegate.lower.lowered import Fold
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.resolved import Convolution
-from delegate.lower.task import Fold
 from delegate.lower.tiling.geometry import Axis, ConvGeometry
 from delegate.lower.tiling.tiles import TilingError, plan_tiles
 from delegate.lower.weights import padded_kernels

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from delegate.lower.task import ConvTask, Layer, Task
+from delegate.lower.lowered import Layer
+from delegate.lower.task import ConvTask, Task
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from delegate.chip.limits import ATOM_BYTES, DMA_ALIGN_BYTES, align
 from delegate.lower.constants import ConstantPool
 from delegate.lower.fusion import fuse
 from delegate.lower.kick_state import NOTHING_KEPT, TRUSTED, KickState, keep_only
+from delegate.lower.lowered import BufferSpec, Fold, LoweredPartition, TensorBinding
 from delegate.lower.memory.check import check_memory
 from delegate.lower.memory.in_place import results_in_place
 from delegate.lower.memory.limits import check_sizes
@@ -24,7 +25,7 @@ from delegate.lower.memory.uses import tensor_uses, work_spans
 from delegate.lower.memory.write_order import in_write_order
 from delegate.lower.operation import Edge, Memory, Operation, Plan, Planning, Workload
 from delegate.lower.tables import share_loads, uses_tables
-from delegate.lower.task import BufferId, BufferSpec, Fold, LoweredPartition, Ref, TensorBinding
+from delegate.lower.task import BufferId, Ref
 from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph
 

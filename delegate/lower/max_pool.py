@@ -210,4 +210,4 @@ def _shifts(side: PooledAxis, gap: int) -> tuple[int, ...]:
 def _map(like: DeviceTensor, place: Ref, size: tuple[int, int]) -> DeviceTensor:
     """A map at ``place``, without gaps."""
     view = View(1, *size, like.view.channels)
-    return replace(like, view=view, location=place, within=None)
+    return like.alone(view, place)

@@ -132,7 +132,7 @@ class Join:
             for first, channels in zip(firsts, self.channels, strict=True)
         )
         view = replace(target.view, channels=end * CHANNELS_PER_SURFACE)
-        return replace(target, view=view, surfaces=room, within=None)
+        return replace(target, view=view, surfaces=room, within=None, gap_pixels=0)
 
     def work_bytes(self, target: DeviceTensor) -> int:
         """Of memory beside operands and result."""

@@ -12,12 +12,13 @@ from typing import Protocol, runtime_checkable
 
 from delegate.chip.chip import Chip
 from delegate.lower.constants import ConstantPool
+from delegate.lower.lowered import Affine, Fold, Layer, Spread
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import DeviceTensor, View, unplaced
 from delegate.lower.numerics.fused_prover import Following
-from delegate.lower.task import Affine, Fold, Layer, Spread, Task
+from delegate.lower.task import Task
 from delegate.lower.tiling.bands import RowSharing
 from delegate.model.graph import Graph, Node
 from delegate.model.partition import Partition

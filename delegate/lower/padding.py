@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -70,7 +70,7 @@ class Border:
             if number < len(steps) or any(self.sides[2]):
                 height, width = now.view.height + sum(rows), now.view.width + sum(columns)
                 view = View(1, height, width, channels)
-                result = replace(target, view=view, location=next(rooms), within=None)
+                result = target.alone(view, next(rooms))
             border = bordering(rows, columns, self.value)
             yield from selection_tasks(self.chip, node, now, result, border, constants)
             now = result

@@ -10,6 +10,7 @@ from dataclasses import replace
 from delegate.chip.chip import Chip
 from delegate.chip.limits import ATOM_BYTES
 from delegate.lower.constants import ConstantPool
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import EwOperation, Pipeline
 from delegate.lower.operands import (
@@ -19,15 +20,7 @@ from delegate.lower.operands import (
     require_dense,
 )
 from delegate.lower.operation import Memory, Planning, layer_name
-from delegate.lower.task import (
-    BnStage,
-    BsStage,
-    ElementwiseTask,
-    EwStage,
-    Layer,
-    OutConvert,
-    Source,
-)
+from delegate.lower.task import BnStage, BsStage, ElementwiseTask, EwStage, OutConvert, Source
 from delegate.lower.tiling.element_wise import MapPart, map_parts
 from delegate.model.graph import Graph, Node
 

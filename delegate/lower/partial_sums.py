@@ -26,6 +26,7 @@ import numpy.typing as npt
 from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, align
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_stages import bs_multipliers, choose_requantization, requantizing_stages
+from delegate.lower.lowered import Layer
 from delegate.lower.numerics.pipeline import Int64Array, Pipeline
 from delegate.lower.resolved import Convolution
 from delegate.lower.task import (
@@ -36,7 +37,6 @@ from delegate.lower.task import (
     ElementwiseTask,
     EwStage,
     FeatureInput,
-    Layer,
     OutConvert,
     OutputCube,
     Ref,

@@ -212,7 +212,7 @@ class Reorder:
             pixels *= found.size
         view = View(1, 1, pixels, self.channels)
         surfaces = surfaces_of(self.channels)
-        staged = replace(target, view=view, surfaces=surfaces, within=None, location=work)
+        staged = replace(target.alone(view, work), surfaces=surfaces)
         close = replace(cut, target=1)
         yield from self._blocks(node, source, staged, close, tuple(apart), constants)
         back = [Step(cut.size, 1, cut.target)]

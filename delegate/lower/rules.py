@@ -43,7 +43,7 @@ TILE_FITS_CBUF = Rule(
 FORM_IS_KNOWN = Rule(
     "form_is_known",
     "Programs of the chip must be known to have such a form (RK3576: equal sides of kernels, "
-    "strides and dilations, depthwise results of a multiple of 4 pixels, whole rows)",
+    "strides and dilations, whole rows)",
 )
 TASKS_IN_RANGE = Rule(
     "tasks_in_range", "A layer must take no more tasks than the program controller counts"

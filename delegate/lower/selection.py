@@ -17,12 +17,13 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip
 from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
 from delegate.lower.constants import ConstantPool
+from delegate.lower.conv_stages import adding_stage
 from delegate.lower.conv_tasks import operand_channels, tile_tasks
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array
 from delegate.lower.resolved import Convolution
-from delegate.lower.task import BnStage, BsStage, ConvTask, OutConvert, Source
-from delegate.lower.weights import depthwise_channels, pack_bias
+from delegate.lower.task import BnStage, ConvTask, OutConvert
+from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Activation, Node
 
 
@@ -135,8 +136,7 @@ def moving_tasks(
     bias = np.full(target.view.channels, -low if is_clamped else 0, np.int64)
     if summands is not None:
         bias = bias + summands
-    operands = constants.add(pack_bias(bias, operand_channels(conv)))
-    bs = BsStage(alu=Source.MEMORY, operands=operands)
+    bs = adding_stage(conv, bias, operand_channels(conv), constants)
     bn = BnStage(relu=is_clamped, relux_max=high - low if high < INT8_MAX else None)
     # Nothing is rounded; the bit is what every convolution has.
     plain = OutConvert(

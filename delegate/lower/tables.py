@@ -14,13 +14,13 @@ from dataclasses import replace
 from itertools import repeat
 
 from delegate.chip.chip import Chip
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.pipeline import ENTRY_SCALE, FUNCTION_STEPS, INDEX_STEP
 from delegate.lower.task import (
     BsStage,
     ConvTask,
     ElementwiseTask,
-    Layer,
     OutConvert,
     Source,
     TableUse,

@@ -15,14 +15,13 @@ import numpy as np
 
 from delegate.chip.chip import Chip
 from delegate.lower.constants import ConstantPool
-from delegate.lower.conv_stages import requantizing_stages
+from delegate.lower.conv_stages import packed_operands, requantizing_stages
 from delegate.lower.conv_tasks import operand_channels, tile_tasks
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.pipeline import Pipeline
 from delegate.lower.selection import Selection, whole_convolution
 from delegate.lower.task import Task
 from delegate.lower.tiling.pooling import PooledAxis, Pooling
-from delegate.lower.weights import pack_bias
 from delegate.model.graph import Node
 
 
@@ -53,7 +52,7 @@ class WindowSums:
             bias, pipeline = self.stages[high * wide]
             assert isinstance(pipeline.bs.add, int)
             summand = np.full(source.view.channels, bias + pipeline.bs.add, np.int64)
-            operands = constants.add(pack_bias(summand, channels))
+            operands = constants.add(packed_operands(conv, pipeline, summand, channels))
             found = requantizing_stages(conv, pipeline, operands, channels, constants)
             yield from tile_tasks(conv, found, constants, (row, column))
 

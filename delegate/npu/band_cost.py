@@ -12,8 +12,9 @@ from itertools import groupby
 
 from delegate.chip.chip import Rates
 from delegate.lower.cost import ceil_div
+from delegate.lower.lowered import LoweredPartition
 from delegate.lower.memory.footprint import accesses
-from delegate.lower.task import BufferId, LoweredPartition
+from delegate.lower.task import BufferId
 from delegate.lower.tiling.bands import RowSharing, Share, epoch_cycles
 from delegate.npu.program_types import Program, ProgramTask
 

@@ -132,8 +132,9 @@ def _problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
         yield "DPU.DATA_FORMAT.OUT_PRECISION", problem
     if output.row_gap_bytes:
         yield "DPU.DATA_CUBE_NOTCH_ADDR.MODE", "of gaps between rows is not known"
-    if task.is_depthwise and output.surface_stride_bytes % (PIXELS_AT_ONCE * ATOM_BYTES):
-        problem = f"= {output.surface_stride_bytes}: depthwise surfaces are multiples of 4 pixels"
+    stride = output.surface_stride_bytes
+    if task.is_depthwise and stride > ATOM_BYTES and stride % (PIXELS_AT_ONCE * ATOM_BYTES):
+        problem = f"= {stride}: depthwise surfaces are multiples of 4 pixels, or one"
         yield "DPU.DST_SURF_STRIDE.DST_SURF_STRIDE", problem
 
 

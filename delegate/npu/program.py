@@ -14,8 +14,9 @@ import numpy as np
 
 from delegate.chip.chip import Chip
 from delegate.errors import EncodingError, ProgramError
+from delegate.lower.lowered import Layer, LoweredPartition
 from delegate.lower.memory.footprint import accesses
-from delegate.lower.task import BufferId, ConvTask, Layer, LoweredPartition, TableLoad, Task
+from delegate.lower.task import BufferId, ConvTask, TableLoad, Task
 from delegate.npu.encode import encode_task
 from delegate.npu.perf import estimate_task
 from delegate.npu.program_check import check_program

@@ -18,7 +18,8 @@ from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.limits import MAX_BUFFER_BYTES, MAX_TOTAL_BYTES
 from delegate.chip.register_model import RegisterMap
 from delegate.errors import ProgramError
-from delegate.lower.task import BufferId, Fold, Spread, TensorBinding
+from delegate.lower.lowered import Fold, Spread, TensorBinding
+from delegate.lower.task import BufferId
 from delegate.npu.program_types import WORD_BYTES, Program, ProgramTask, Reloc
 from delegate.npu.regcmd import (
     SEGMENT_ALIGN_WORDS,

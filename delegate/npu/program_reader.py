@@ -13,7 +13,8 @@ import numpy as np
 
 from delegate.chip.element import Element
 from delegate.errors import ProgramError
-from delegate.lower.task import Affine, BufferId, Fold, Ref, Spread, TensorBinding
+from delegate.lower.lowered import Affine, Fold, Spread, TensorBinding
+from delegate.lower.task import BufferId, Ref
 from delegate.model.flatbuffer_reader import FlatbufferReader, Table
 from delegate.npu.format_version import FORMAT_VERSION
 from delegate.npu.program_check import check_program

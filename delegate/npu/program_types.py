@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import ProgramError
-from delegate.lower.task import BufferId, TensorBinding
+from delegate.lower.lowered import TensorBinding
+from delegate.lower.task import BufferId
 from delegate.npu.perf import Estimate, total
 
 WORD_BYTES = 8

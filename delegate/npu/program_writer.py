@@ -10,7 +10,7 @@ from typing import TypeVar
 import flatbuffers
 import numpy as np
 
-from delegate.lower.task import TensorBinding
+from delegate.lower.lowered import TensorBinding
 from delegate.npu.format_version import FORMAT_VERSION
 from delegate.npu.program_check import check_program
 from delegate.npu.program_types import (

@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.limits import ATOM_BYTES
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import accesses
-from delegate.lower.task import BufferId, Layer, Ref, TableLoad, Task
+from delegate.lower.task import BufferId, Ref, TableLoad, Task
 
 _NEVER = -1
 _SHARED = (BufferId.SCRATCH, BufferId.INPUT, BufferId.OUTPUT)

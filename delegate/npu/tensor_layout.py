@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from delegate.chip.element import Element
 from delegate.errors import UsageError
-from delegate.lower.task import Affine, Fold, TensorBinding
+from delegate.lower.lowered import Affine, Fold, TensorBinding
 
 ATOM_BYTES = 16
 

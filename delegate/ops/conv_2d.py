@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from delegate.chip.chip import Chip
 from delegate.lower.grouped import widen_groups
 from delegate.lower.input_fold import choose_fold
+from delegate.lower.lowered import Fold
 from delegate.lower.memory.tensors import View, view_of
 from delegate.lower.model_weights import device_weights
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.task import Fold
 from delegate.lower.tiling.geometry import Axis
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, option

@@ -69,4 +69,5 @@ OPERATOR = Operator(
     shapes=reductions.shapes,
     rules=(*reductions.RULES, reduced_sides_in_range),
     half=half,
+    needs=("convolution", "depthwise_convolution"),
 )

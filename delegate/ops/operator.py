@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.errors import Rule
+from delegate.lower.lowered import Affine, Fold
 from delegate.lower.memory.tensors import View
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.order import Order
-from delegate.lower.task import Affine, Fold
 from delegate.model.graph import DType, Graph, Node, Tensor
 from delegate.model.operator_options import Options
 from delegate.model.order import ABSENT as ABSENT

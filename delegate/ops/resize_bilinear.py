@@ -14,6 +14,7 @@ import numpy.typing as npt
 from delegate.chip.limits import surfaces_of
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_stages import out_convert
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.last_rounding import last_roundings
@@ -27,7 +28,7 @@ from delegate.lower.selection import (
     moving_tasks,
     surfaces_written,
 )
-from delegate.lower.task import Layer, Ref, Task
+from delegate.lower.task import Ref, Task
 from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
@@ -166,7 +167,7 @@ class BilinearPlan:
             height = source.view.height + sum(rows.border)
             width = source.view.width + sum(columns.border)
             view = replace(source.view, height=height, width=width)
-            wide = replace(source, view=view, location=work, within=None)
+            wide = source.alone(view, work)
             mirror = Mirror(chip, rows.border, columns.border, edge=0)
             yield from mirror.tasks(node, source.as_bytes, wide.as_bytes, constants)
             source = wide

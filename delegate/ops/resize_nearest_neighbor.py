@@ -12,11 +12,12 @@ import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.chip.limits import surfaces_of
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, view_of
 from delegate.lower.operation import Memory, Operation, Planning, image_by_image, layer_of
 from delegate.lower.selection import Selection, selection_tasks, surfaces_written
-from delegate.lower.task import Layer, Task
+from delegate.lower.task import Task
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint

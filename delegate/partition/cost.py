@@ -17,6 +17,7 @@ from delegate.errors import Rejection
 from delegate.model.graph import DType, Graph, Node
 from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
+from delegate.ops.shared.subgraphs import SUBGRAPH_RUNNERS
 from delegate.partition.partitioner import node_macs, partition_macs
 from delegate.partition.rules import PARTITION_FASTER_ON_NPU, refused
 
@@ -73,6 +74,18 @@ def cpu_us(graph: Graph, node: Node) -> float:
         results = sum(_elements(graph, tensor) for tensor in node.outputs if tensor >= 0)
         work = max(work, results / CPU_ELEMENTS_PER_US)
     return work + CPU_NODE_US
+
+
+def known_cpu_us(graph: Graph, index: int) -> float:
+    """``cpu_us`` of a node by its number; infinity where the model does not tell its work: of
+    custom operators, of those that run subgraphs, and of tensors of unknown shape.
+    """
+    node = graph.node(index)
+    tensors = (graph.tensor(t) for t in (*node.inputs, *node.outputs) if t >= 0)
+    is_dark = node.custom_name is not None or node.op in SUBGRAPH_RUNNERS
+    if is_dark or not all(tensor.has_fixed_image for tensor in tensors):
+        return math.inf
+    return cpu_us(graph, node)
 
 
 def _elements(graph: Graph, tensor: int) -> int:

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from delegate.chip.limits import CHANNELS_PER_SURFACE
+from delegate.lower.lowered import Spread
 from delegate.lower.operation import Channels
 from delegate.lower.order import Order
-from delegate.lower.task import Spread
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
+from delegate.lower.lowered import Spread
 from delegate.lower.numerics.pipeline import INT8_MIN
 from delegate.lower.operation import Channels
 from delegate.lower.order import Order
-from delegate.lower.task import Spread
 from delegate.model.graph import DType, Graph, Node, Tensor
 from delegate.model.partition import Partition
 from delegate.ops import OPERATORS

@@ -14,7 +14,7 @@
 #include <stdexcept>
 
 #include "host/private_files.h"
-#include "program/program.h"
+#include "program/crc32.h"
 
 namespace rk3588 {
 namespace {

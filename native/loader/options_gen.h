@@ -46,6 +46,8 @@ inline constexpr std::array kOptions = {
               "true or false"},
     OptionRow{"strict_allows", OptionKind::kNodes, "", 0, 0, "",
               "operator names of TensorFlow Lite or node numbers, as ADD,12"},
+    OptionRow{"strict_allows_us", OptionKind::kInteger, "0", 0, 1000000, "",
+              "an integer from 0 to 1000000"},
     OptionRow{"timeout_ms", OptionKind::kInteger, "0", 0, 3600000, "",
               "an integer from 0 to 3600000"},
     OptionRow{"verify", OptionKind::kChoice, "off", 0, 0, "off,sim,sample",

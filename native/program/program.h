@@ -48,7 +48,7 @@ struct ProgramTask {
   uint32_t core = 0;
 };
 
-// How the host spreads windows of pixels over channels (Fold of delegate/lower/task.py).
+// How the host spreads windows of pixels over channels (Fold of delegate/lower/lowered.py).
 struct Fold {
   uint32_t height = 0;  // of the host's image; 0: not folded
   uint32_t width = 0;
@@ -66,7 +66,7 @@ inline constexpr uint32_t Fold::* kFoldMembers[] = {
     &Fold::step_h, &Fold::step_w, &Fold::top,      &Fold::left};
 
 // float32 on the host: scale * (q - zero_point), q of type `element` (Affine of
-// delegate/lower/task.py).
+// delegate/lower/lowered.py).
 struct Affine {
   float scale = 0;  // 0: the host has q itself
   int32_t zero_point = 0;
@@ -74,7 +74,7 @@ struct Affine {
 };
 
 // Where the host has the elements of a box: (image n, row y, column x, channel c) is its tensor's
-// byte first + n * image + y * row + x * pixel + c * channel (Spread of delegate/lower/task.py).
+// byte first + n * image + y * row + x * pixel + c * channel (Spread of delegate/lower/lowered.py).
 struct Spread {
   uint64_t first = 0;
   uint64_t image = 0;
@@ -148,9 +148,6 @@ struct Program {
   std::vector<Binding> inputs;
   std::vector<Binding> outputs;
 };
-
-// CRC-32 as zlib computes it; `previous` continues the value of the bytes before.
-uint32_t crc32(Span<const uint8_t> bytes, uint32_t previous = 0);
 
 // Verifies everything; throws ProgramError. `bytes` must outlive the contents of the result's
 // buffers.

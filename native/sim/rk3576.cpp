@@ -370,10 +370,12 @@ DpuConfig decode_dpu(const BlockView& v, const Chip& chip) {
   c.group_pitch = v.value(dpu::surface_add::kOffset, dpu::surface_add::kSurfAdd) + rows;
   v.require_equal(dpu::surface_add::kOffset, "SURF_ADD", c.group_pitch - rows,
                   c.surface_pitch * c.surfaces_per_group - rows, "DPU.DST_SURF_STRIDE");
-  if (c.surface_pitch < rows || (c.is_depthwise && c.surface_pitch % (4 * kAtomBytes) != 0)) {
+  const bool is_odd = c.surface_pitch > kAtomBytes && c.surface_pitch % (4 * kAtomBytes) != 0;
+  if (c.surface_pitch < rows || (c.is_depthwise && is_odd)) {
     v.fault(fault::kInconsistentSizes, dpu::dst_surf_stride::kOffset, nullptr,
             "surfaces of " + std::to_string(c.surface_pitch) +
-                " bytes are smaller than the tile, or no multiple of 4 pixels in depthwise mode");
+                " bytes are smaller than the tile, or neither one pixel nor a multiple of 4 in "
+                "depthwise mode");
   }
   c.bs.alu = c.bs.mul = Operand::kMemory;
   c.ow = c.is_depthwise ? Operand::kOff : Operand::kMemory;

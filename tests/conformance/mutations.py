@@ -10,14 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from delegate.lower.task import (
-    BufferId,
-    BufferSpec,
-    ConvTask,
-    LoweredPartition,
-    Source,
-    Task,
-)
+from delegate.lower.lowered import BufferSpec, LoweredPartition
+from delegate.lower.task import BufferId, ConvTask, Source, Task
 
 Mutate = Callable[[LoweredPartition], LoweredPartition]
 

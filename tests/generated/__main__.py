@@ -1,6 +1,7 @@
 """The large editions.
 
 python -m tests.generated graphs --count 20000 [--seed 0] [--jobs 2] [--seconds 60] [--keep FOLDER]
+                           [--option chip=rk3576]
 
 Every case is its seed: ``--seed N --count 1 --keep FOLDER`` repeats one and keeps its file.
 """
@@ -26,6 +27,13 @@ KINDS: dict[str, Kind] = {
 }
 
 
+def _option(text: str) -> tuple[str, str]:
+    name, is_pair, value = text.partition("=")
+    if not is_pair:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.generated")
     parser.add_argument("kind", choices=KINDS)
@@ -34,6 +42,10 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seconds", type=float, default=60, help="that a case may take")
     parser.add_argument("--stop-after", type=int, default=0, help="bad cases; 0: never")
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE", type=_option,
+        help="of the delegate, for graphs; more than one may be given",
+    )  # fmt: skip
     parser.add_argument("--keep", type=Path, help="a folder for the files, one per case")
     given = parser.parse_args()
     judge, build = KINDS[given.kind]
@@ -43,6 +55,10 @@ def main() -> int:
         for seed in seeds:
             (given.keep / f"{given.kind}_{seed}.tflite").write_bytes(build(seed))
     bounded = functools.partial(judge, seconds=given.seconds)
+    if given.option:
+        if given.kind != "graphs":
+            parser.error("--option is for graphs")
+        bounded = functools.partial(bounded, options=dict(given.option))
     outcomes = campaign.run(bounded, seeds, given.jobs)
     return 1 if campaign.report(outcomes, given.count, stop_after=given.stop_after) else 0
 

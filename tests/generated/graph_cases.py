@@ -45,10 +45,10 @@ def inferences(graph: RandomGraph, seed: int) -> list[Mapping[int, Any]]:
     return made
 
 
-def judge(seed: int, seconds: float = SECONDS) -> Outcome:
+def judge(seed: int, seconds: float = SECONDS, options: Mapping[str, str] = {}) -> Outcome:
     graph = random_graph(seed)
     made = inferences(graph, seed)
-    result = in_child(lambda: judge_model(graph.content, made), seconds)
+    result = in_child(lambda: judge_model(graph.content, made, options=options), seconds)
     counts = {} if result.value is None else result.value
     if result.kind == PASSED and seed % LEFT_TO_CPU == 0:
         result = in_child(lambda: judge_left_to_cpu(graph.content, made), seconds)

@@ -69,20 +69,19 @@ class Run:
         is_delegated: bool,
         reference_kernels: bool = True,
         kernels_of_the_cpu: bool = False,
-        numerics: str = "exact",
+        options: Mapping[str, str] = {},
     ) -> None:
         """``reference_kernels``: of the nodes of the CPU; the default ones of MEAN and others are
         not always equal to them. ``kernels_of_the_cpu``: partitions are made, but no program
-        of theirs is used.
+        of theirs is used. ``options``: of the delegate, beside those that the judge needs.
         """
         runtime = find_runtime()
         plugins = []
         if kernels_of_the_cpu:
             _use_no_programs()
         if is_delegated:
-            options = {"device": "simulator", "log_level": "warning", "only_faster": "false"}
-            options["numerics"] = numerics
-            plugins.append(runtime.load_delegate(delegate.library_path(), options))
+            chosen = {"device": "simulator", "log_level": "warning", "only_faster": "false"}
+            plugins.append(runtime.load_delegate(delegate.library_path(), {**chosen, **options}))
         with collect_delegations() as found:
             self.interpreter: Any = runtime.interpreter(
                 model,
@@ -152,15 +151,21 @@ def largest_difference(ours: Array, theirs: Array) -> float:
 
 
 def judge_model(
-    model: bytes, inferences: Sequence[Mapping[int, Array]], *, judged: frozenset[int] | None = None
+    model: bytes,
+    inferences: Sequence[Mapping[int, Array]],
+    *,
+    judged: frozenset[int] | None = None,
+    options: Mapping[str, str] = {},
 ) -> dict[str, int]:
     """Runs ``inferences`` (values by input tensor) and compares. ``judged``: the operators that the
-    contract speaks of; None: all. Shapes that the runtime alone refuses must be an error, too.
-    Counts of what was compared. Raises BrokenContractError.
+    contract speaks of; None: all. ``options``: the delegate's, which must not matter. Shapes that
+    the runtime alone refuses must be an error, too. Counts of what was compared. Raises
+    BrokenContractError.
     """
     graph = read_graph(model)
-    ours = Run(bytes(bytearray(model)), is_delegated=True)  # a copy, which hosts may write into
-    exposed = Run(exposed_model(model), is_delegated=True)
+    # Of a copy, which hosts may write into.
+    ours = Run(bytes(bytearray(model)), is_delegated=True, options=options)
+    exposed = Run(exposed_model(model), is_delegated=True, options=options)
     cut, apart = None, None
     whole = Run(bytes(bytearray(model)), is_delegated=False)  # likewise
     counts: collections.Counter[str] = collections.Counter(

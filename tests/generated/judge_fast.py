@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from delegate.compile.compiler import compile_model
-from delegate.lower.task import Layer
+from delegate.lower.lowered import Layer
 from delegate.model.graph import Graph
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
@@ -45,8 +45,8 @@ def judge_fast(model: bytes, inferences: Sequence[Mapping[int, Array]]) -> dict[
         counts["fast_models_that_outputs_change"] += 1
         return dict(counts)
     counts["fast_layers_joined"] += len(joined)
-    ours = Run(model, is_delegated=True, numerics="fast")
-    exposed = Run(exposed_content, is_delegated=True, numerics="fast")
+    ours = Run(model, is_delegated=True, options={"numerics": "fast"})
+    exposed = Run(exposed_content, is_delegated=True, options={"numerics": "fast"})
     apart = None
     whole = Run(model, is_delegated=False)
     for number, feeds in enumerate(inferences):

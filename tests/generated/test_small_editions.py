@@ -30,6 +30,15 @@ def test_random_graphs_keep_the_contract(first: int) -> None:
         assert sum(o.counts.get(count, 0) for o in outcomes) > 0
 
 
+@pytest.mark.parametrize(
+    "options", [{"chip": "rk3576"}, {"cores": "all", "split_rows": "always"}], ids=str
+)
+def test_random_graphs_keep_the_contract_on_other_chips_and_cores(options: dict[str, str]) -> None:
+    outcomes = [graph_cases.judge(seed, options=options) for seed in GRAPHS[:12]]
+    assert [o for o in outcomes if o.kind in BAD] == []
+    assert sum(o.counts.get("delegated_nodes", 0) for o in outcomes) > 0
+
+
 @pytest.mark.parametrize("first", FUSED[::8])
 def test_joined_layers_are_as_near_as_they_say(first: int) -> None:
     outcomes = [graph_cases.judge_fused(seed) for seed in range(first, first + 8)]

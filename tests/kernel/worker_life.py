@@ -13,7 +13,8 @@ import numpy as np
 
 from delegate import _native
 from delegate.errors import DeviceError
-from delegate.lower.task import BufferId, BufferSpec, Layer, Ref
+from delegate.lower.lowered import BufferSpec, Layer
+from delegate.lower.task import BufferId, Ref
 from delegate.npu.program import build_program, serialize
 from tests.kernel.small_models import MODELS, programs, random_inputs
 from tests.kernel.standin_calls import arguments, calls, live, report, set_faults, take_violations

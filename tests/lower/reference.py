@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from delegate.host.runtimes import find_runtime
+from delegate.lower.lowered import LoweredPartition
 from delegate.lower.lowering import lower_partition
-from delegate.lower.task import LoweredPartition
 from delegate.model.graph import Graph
 from delegate.model.partition import Partition
 from delegate.model.tflite_reader import read_graph

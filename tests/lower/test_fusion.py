@@ -19,7 +19,7 @@ from delegate.conformance.builder import layers, options
 from delegate.conformance.builder.functions import function
 from delegate.conformance.builder.layers import Arithmetic
 from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.lower.task import Layer
+from delegate.lower.lowered import Layer
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.leaky_relu import LeakyReluOptions

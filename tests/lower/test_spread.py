@@ -17,8 +17,8 @@ from delegate.compile.compiler import CompileResult
 from delegate.conformance.builder.aliases import reshape, transpose
 from delegate.conformance.builder.functions import function
 from delegate.conformance.builder.options import concatenation
+from delegate.lower.lowered import Spread
 from delegate.lower.order import Order
-from delegate.lower.task import Spread
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.npu.program import parse

@@ -10,16 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from delegate.lower.task import (
-    ATOM_BYTES,
-    BufferId,
-    ConvTask,
-    Fold,
-    LoweredPartition,
-    OutputCube,
-    Ref,
-    TensorBinding,
-)
+from delegate.lower.lowered import Fold, LoweredPartition, TensorBinding
+from delegate.lower.task import ATOM_BYTES, BufferId, ConvTask, OutputCube, Ref
 from tests.machine.dpu_arithmetic import Array
 from tests.machine.task_stages import TaskRun
 

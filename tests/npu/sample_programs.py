@@ -8,14 +8,8 @@ import numpy as np
 
 from delegate.chip.element import Element
 from delegate.chip.rk3588 import RK3588
-from delegate.lower.task import (
-    BufferId,
-    BufferSpec,
-    Layer,
-    LoweredPartition,
-    Ref,
-    TensorBinding,
-)
+from delegate.lower.lowered import BufferSpec, Layer, LoweredPartition, TensorBinding
+from delegate.lower.task import BufferId, Ref
 from tests.npu.sample_tasks import add_task, align, conv_task, surface_bytes
 
 

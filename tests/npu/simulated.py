@@ -7,7 +7,8 @@ import dataclasses
 from delegate.chip.rk3588 import RK3588
 from delegate.insight.capture import replay
 from delegate.insight.program_capture import capture_of_program
-from delegate.lower.task import BufferId, BufferSpec, LoweredPartition, Ref
+from delegate.lower.lowered import BufferSpec, LoweredPartition
+from delegate.lower.task import BufferId, Ref
 from delegate.npu.program import build_program
 from tests.npu.sample_programs import binding
 from tests.npu.sample_tasks import align, surface_bytes

@@ -11,7 +11,8 @@ from delegate.chip.element import Element
 from delegate.errors import ProgramError, UsageError
 from delegate.insight.capture import load_capture, save_capture
 from delegate.insight.program_capture import capture_of_program
-from delegate.lower.task import BufferId, Ref, TensorBinding
+from delegate.lower.lowered import TensorBinding
+from delegate.lower.task import BufferId, Ref
 from delegate.npu.program import build_program
 from delegate.npu.regcmd import unpack_word
 from delegate.npu.tensor_layout import device_values, load, store

@@ -7,16 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from delegate.lower.task import (
-    BnStage,
-    BsStage,
-    BufferId,
-    EwStage,
-    Layer,
-    OutConvert,
-    Ref,
-    Source,
-)
+from delegate.lower.lowered import Layer
+from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, OutConvert, Ref, Source
 from tests.machine.dpu_arithmetic import half_even
 from tests.npu import oracle
 from tests.npu.sample_tasks import add_task, align, conv_task, surface_bytes

@@ -16,17 +16,8 @@ from hypothesis import strategies as st
 
 from delegate.chip.element import Element
 from delegate.errors import EncodingError, ProgramError
-from delegate.lower.task import (
-    BnStage,
-    BsStage,
-    BufferId,
-    BufferSpec,
-    EwStage,
-    Layer,
-    Ref,
-    Source,
-    Spread,
-)
+from delegate.lower.lowered import BufferSpec, Layer, Spread
+from delegate.lower.task import BnStage, BsStage, BufferId, EwStage, Ref, Source
 from delegate.npu.format_version import FORMAT_VERSION
 from delegate.npu.program import build_program, parse, serialize
 from delegate.npu.program_reader import open_program

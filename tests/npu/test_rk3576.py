@@ -34,7 +34,7 @@ from tests.npu.rk3576_oracle import Layer, entries_of_row, registers
 CASES = range(100)
 
 
-def _layer(seed: int) -> Layer:
+def conv_layer(seed: int) -> Layer:
     """A tile that fits: odd sizes, strides, dilation, padding on every side."""
     rng = np.random.default_rng(seed)
     is_depthwise = bool(seed % 2)
@@ -83,7 +83,7 @@ def _layer(seed: int) -> Layer:
     )
 
 
-def _task(n: Layer) -> ConvTask:
+def conv_task(n: Layer) -> ConvTask:
     def place(offset: int) -> Ref:
         return Ref(BufferId.SCRATCH, n.addresses[offset])
 
@@ -155,8 +155,8 @@ def _read(text: str) -> dict[int, int]:
 
 @pytest.mark.parametrize("seed", CASES)
 def test_programs_agree_with_a_second_reading_of_the_registers(seed):
-    layer = _layer(seed)
-    segment = encode_task(RK3576, "layer", _task(layer))
+    layer = conv_layer(seed)
+    segment = encode_task(RK3576, "layer", conv_task(layer))
     text = disassemble(segment.words, RK3576.registers)
     assert "word 0x" not in text
     assert "RESERVED" not in text
@@ -169,7 +169,7 @@ def test_programs_agree_with_a_second_reading_of_the_registers(seed):
 
 
 def test_registers_are_in_the_order_of_the_vendors_programs():
-    words = encode_task(RK3576, "layer", _task(_layer(0))).words
+    words = encode_task(RK3576, "layer", conv_task(conv_layer(0))).words
     offsets = [word & 0xFFFF for word in words]
     assert offsets[:5] == [0x1004, 0x3004, 0x1038, 0x4004, 0x5004]
     assert offsets[5:] == sorted(offsets[5:])
@@ -201,13 +201,13 @@ def test_registers_are_in_the_order_of_the_vendors_programs():
     ],
 )
 def test_what_is_in_no_known_program_is_refused(change, place):
-    encode_task(RK3576, "layer", _task(_layer(4)))
+    encode_task(RK3576, "layer", conv_task(conv_layer(4)))
     with pytest.raises(EncodingError, match=place):
-        encode_task(RK3576, "layer", change(_task(_layer(4))))
+        encode_task(RK3576, "layer", change(conv_task(conv_layer(4))))
 
 
 def test_surfaces_of_depthwise_results_are_multiples_of_four_pixels():
-    task = _task(_layer(1))
+    task = conv_task(conv_layer(1))
     odd = replace(task.output, surface_stride_bytes=task.output.surface_stride_bytes + 16)
     with pytest.raises(EncodingError, match="multiples of 4 pixels"):
         encode_task(RK3576, "layer", replace(task, output=odd))

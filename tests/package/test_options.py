@@ -25,6 +25,7 @@ def test_design_lists_every_key() -> None:
     assert set(OPTIONS_BY_KEY) == {
         "device", "cores", "chip", "split_rows", "numerics", "float", "cache_dir", "min_nodes",
         "max_partitions", "only_faster", "deny_ops", "strict", "strict_allows",
+        "strict_allows_us",
         "timeout_ms", "verify", "prove", "log_level",
     }  # fmt: skip
 

@@ -155,7 +155,7 @@ def test_manifest_is_complete() -> None:
         assert item.sources
         assert item.decoder is None or item.decoder in DECODERS
     tasks = {item.task for item in entries.values()}
-    assert tasks == {"classify", "detect", "segment", "pose", "data"}
+    assert tasks == {"classify", "detect", "segment", "pose", "face", "data"}
 
 
 @needs_models

@@ -19,7 +19,8 @@ from delegate.insight.compile_report.repeats import Block, repeated_blocks
 from delegate.insight.compile_report.whole_inference import left_by_rule, whole_inference
 from delegate.insight.cpu_time import A76, Cpu
 from delegate.insight.layer_counters import count_program, sum_counters
-from delegate.lower.task import BufferId, ConvTask, Layer, Task
+from delegate.lower.lowered import Layer
+from delegate.lower.task import BufferId, ConvTask, Task
 from delegate.model.graph import Graph
 from delegate.npu.features_used import features_of
 from delegate.npu.perf import estimate_task, total

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from delegate.lower.task import BufferId, ConvTask, Layer, OutputCube, Ref, Task
+from delegate.lower.lowered import Layer
+from delegate.lower.task import BufferId, ConvTask, OutputCube, Ref, Task
 
 _CHANNELS_PER_SURFACE = 16
 

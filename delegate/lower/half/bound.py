@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.lower.half_bound import HalfBound
+from delegate.lower.lowered import Layer
 from delegate.lower.resolved import Convolution
-from delegate.lower.task import Layer
 
 _FP32_ROUNDING: Final = 2.0**-24
 _FP16_ROUNDING: Final = 2.0**-11

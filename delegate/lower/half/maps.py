@@ -10,18 +10,11 @@ from delegate.lower.constants import ConstantPool
 from delegate.lower.half.bound import told
 from delegate.lower.half.stages import AS_FP16, half_cube
 from delegate.lower.half_bound import HalfBound
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.operands import require_dense
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
-from delegate.lower.task import (
-    BnStage,
-    BsStage,
-    ElementwiseTask,
-    EwStage,
-    Layer,
-    OutConvert,
-    TableUse,
-)
+from delegate.lower.task import BnStage, BsStage, ElementwiseTask, EwStage, OutConvert, TableUse
 from delegate.lower.tiling.element_wise import map_parts, surfaces_touched
 
 _SUMMANDS_BYTES = Element.FP16.lanes * Element.FP32.bytes

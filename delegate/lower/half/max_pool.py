@@ -14,11 +14,12 @@ from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.limits import DMA_ALIGN_BYTES, align
 from delegate.lower.half.bound import EXACT, told
 from delegate.lower.half.stages import AS_FP16, half_cube
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
-from delegate.lower.task import BsStage, ElementwiseTask, EwStage, Layer, Ref
+from delegate.lower.task import BsStage, ElementwiseTask, EwStage, Ref
 from delegate.lower.tiling.element_wise import element_wise_cube, surface_ranges, surfaces_touched
 
 _STEP = 2
@@ -62,7 +63,7 @@ class HalfMaxPoolPlan:
     ) -> Iterator[ElementwiseTask]:
         chip = self.planning.chip
         view = replace(target.view, width=source.view.width)
-        halved = replace(target, view=view, location=work, within=None)
+        halved = target.alone(view, work)
         step = _STEP * source.line_stride_bytes
         size = (view.height, view.width)
         for surfaces in surface_ranges(chip, view.channels):

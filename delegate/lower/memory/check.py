@@ -17,12 +17,13 @@ import numpy.typing as npt
 
 from delegate.chip.limits import ATOM_BYTES, surfaces_of
 from delegate.errors import LoweringError
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Access, Footprint, accesses
 from delegate.lower.memory.placement import NO_WORK, MemoryPlan, WorkArea
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.rules import TASKS_KEEP_MEMORY
-from delegate.lower.task import BufferId, Layer, Task
+from delegate.lower.task import BufferId, Task
 from delegate.model.partition import Partition
 
 NOTHING = -1

@@ -30,7 +30,8 @@ class Footprint:
     spare lanes of its last group included. Whatever the tiles are, they touch all pixels.
     ``work_bytes``: of memory that the tasks write and read back themselves.
     ``byte_by_byte``: every task writes bytes that follow from those at the same places of the only
-    operand, so that the result may lie where that is.
+    operand, so that the result may lie where that is. ``surface_pixels``: of what the pixels from
+    one surface of ``result`` to the next are a multiple, unless it has one pixel.
     """
 
     node: Node
@@ -39,6 +40,7 @@ class Footprint:
     writes: int
     byte_by_byte: bool = False
     work_bytes: int = 0
+    surface_pixels: int = 1
 
 
 @dataclass(frozen=True, slots=True)

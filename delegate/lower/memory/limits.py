@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from delegate.chip.limits import MAX_BUFFER_BYTES, MAX_TOTAL_BYTES
 from delegate.errors import LoweringError
+from delegate.lower.lowered import BufferSpec
 from delegate.lower.rules import BUFFERS_IN_RANGE
-from delegate.lower.task import BufferSpec
 from delegate.model.graph import Graph, Node
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, DMA_ALIGN_BYTES, align
+from delegate.lower.lowered import Fold
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import (
     DeviceTensor,
@@ -19,7 +20,7 @@ from delegate.lower.memory.tensors import (
     memory_view,
     unplaced,
 )
-from delegate.lower.task import BufferId, Fold, Ref
+from delegate.lower.task import BufferId, Ref
 from delegate.model.graph import Graph
 
 
@@ -29,7 +30,7 @@ class TensorUse:
 
     ``folded``: the view of a partition's input that the host folds, and how. ``place``: where it
     begins in memory that it shares. ``over``: the tensor, of the same shape and with as many
-    surfaces, that it is written over.
+    surfaces, that it is written over. ``surface_pixels``: see ``Footprint``.
     """
 
     index: int
@@ -40,6 +41,7 @@ class TensorUse:
     folded: tuple[View, Fold] | None = None
     place: Place | None = None
     over: int | None = None
+    surface_pixels: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +118,14 @@ def _pieces(graph: Graph, uses: Iterable[TensorUse]) -> list[_Piece]:
 
 def _piece(graph: Graph, uses: tuple[TensorUse, ...]) -> _Piece:
     images, pixels, surfaces = 0, 0, 0
+    unit = max(use.surface_pixels for use in uses)
     for use in uses:
         view = use.folded[0] if use.folded else memory_view(graph.tensor(use.index))
         place = use.place or Place(use.index, 0, 0, 0)
         images = max(images, place.image + view.images)
         pixels = max(pixels, place.pixel + view.pixels)
         surfaces = max(surfaces, place.channel // CHANNELS_PER_SURFACE + use.surfaces)
-    return _Piece(uses, images, pixels, surfaces)
+    return _Piece(uses, images, align(pixels, unit) if pixels > 1 else pixels, surfaces)
 
 
 def place_tensors(
@@ -219,5 +222,6 @@ def _device_tensors(graph: Graph, piece: _Piece, offset: int) -> dict[int, Devic
             surfaces=use.surfaces,
             location=Ref(use.buffer, start),
             within=None if use.place is None else strides,
+            gap_pixels=piece.pixels - tensor.view.pixels if use.place is None else 0,
         )
     return placed

@@ -18,7 +18,8 @@ from delegate.chip.limits import (
     align,
     surfaces_of,
 )
-from delegate.lower.task import BufferId, Fold, Ref, TensorBinding
+from delegate.lower.lowered import Fold, TensorBinding
+from delegate.lower.task import BufferId, Ref
 from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import DType, Graph, Tensor
 
@@ -57,7 +58,8 @@ class Strides:
 class DeviceTensor:
     """A placed tensor. ``scale`` and ``zero_point`` are in the device's int8 domain. ``view``: as
     memory has it, see ``memory_view``; with a ``fold`` the folded one. ``within``: the strides of
-    the memory that it shares with other tensors; None: it has memory of its own, without gaps.
+    the memory that it shares with other tensors; None: it has memory of its own, whose surfaces are
+    ``gap_pixels`` apart.
     """
 
     index: int
@@ -69,6 +71,7 @@ class DeviceTensor:
     fold: Fold | None = None
     within: Strides | None = None
     element: Element = Element.INT8
+    gap_pixels: int = 0
 
     @property
     def elements(self) -> View:
@@ -87,7 +90,9 @@ class DeviceTensor:
 
     @property
     def surface_stride_bytes(self) -> int:
-        return self.view.pixels * ATOM_BYTES if self.within is None else self.within.surface_bytes
+        if self.within is not None:
+            return self.within.surface_bytes
+        return (self.view.pixels + self.gap_pixels) * ATOM_BYTES
 
     @property
     def line_stride_bytes(self) -> int:
@@ -99,6 +104,10 @@ class DeviceTensor:
         if self.within is not None:
             return self.within.image_bytes
         return align(self.surfaces * self.surface_stride_bytes, DMA_ALIGN_BYTES)
+
+    def alone(self, view: View, location: Ref) -> DeviceTensor:
+        """A map of the same kind in memory of its own, without gaps."""
+        return replace(self, view=view, location=location, within=None, gap_pixels=0)
 
     def image(self, number: int) -> DeviceTensor:
         """One of its images."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from delegate.chip.limits import DMA_ALIGN_BYTES, align, surfaces_of
+from delegate.lower.lowered import Fold
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.placement import Span, TensorUse
 from delegate.lower.memory.places import Place
 from delegate.lower.memory.tensors import View, memory_view
-from delegate.lower.task import BufferId, Fold
+from delegate.lower.task import BufferId
 from delegate.model.graph import Graph
 from delegate.model.partition import Partition
 
@@ -32,6 +33,7 @@ def tensor_uses(
     how many more operations memory that was read is not used again.
     """
     surfaces: dict[int, int] = {}
+    unit: dict[int, int] = {}
     first: dict[int, int] = {}
     last: dict[int, int] = {}
 
@@ -44,6 +46,7 @@ def tensor_uses(
         for tensor, needed in operation.reads:
             touch(tensor, needed, when)
         touch(operation.result, operation.writes, when)
+        unit[operation.result] = operation.surface_pixels
     for tensor in (*partition.inputs, *partition.outputs):
         # The host has the whole, though operations may read a part, or only parts in its memory.
         whole = surfaces_of(memory_view(graph.tensor(tensor)).channels)
@@ -70,6 +73,7 @@ def tensor_uses(
                 folded,
                 place,
                 in_place.get(tensor),
+                unit.get(tensor, 1),
             )
         )
     return tuple(uses)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Cbuf
 from delegate.chip.limits import align
@@ -200,6 +200,9 @@ def _column_windows(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window
             continue
         last = size
         windows = axis.windows(size)
+        if geometry.chip.forms.equal_sides and windows[0].input_start == 0:
+            # Whole rows, also where no window reaches the last pixels.
+            windows = (replace(windows[0], input_size=axis.input_size),)
         width = max(window.input_size for window in windows)
         entries = geometry.row_entries(width, channels)
         if (

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.numerics.fused_prover import LookedUp
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
 from delegate.lower.tables import table_tasks
-from delegate.lower.task import Layer
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Activation, Graph, Node
 from delegate.ops.operator import Function, GraphFacts, Values, constraint, named

@@ -16,11 +16,11 @@ from delegate.lower.convolution import PlannedConvolution, planned_convolution
 from delegate.lower.half.bound import mean_bound, told
 from delegate.lower.half.stages import factors_of
 from delegate.lower.half_bound import HalfBound
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.operation import Memory, Operation, Plan, Planning
 from delegate.lower.resolved import Convolution
-from delegate.lower.task import Layer
 from delegate.lower.tiling.pooling import PooledAxis, Pooling
 from delegate.model.graph import Activation, Padding
 from delegate.ops.shared import half
@@ -126,7 +126,9 @@ def plan_mean(
             conv = replace(conv, source=between, input_view=between.elements)
         if number < count:
             view = replace(conv.source.view, height=window[0].output, width=window[1].output)
-            conv = replace(conv, target=replace(conv.source, view=view, fold=None, within=None))
+            conv = replace(
+                conv, target=replace(conv.source, view=view, fold=None, within=None, gap_pixels=0)
+            )
         convs.append(conv)
     bound = mean_bound(*convs)
     if count == 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from delegate.lower.task import Affine
+from delegate.lower.lowered import Affine
 from delegate.model.graph import DType, Graph, Node, Tensor
 from delegate.ops.operator import GraphFacts, constraint, named
 from delegate.ops.shared.common import no_eight_bits

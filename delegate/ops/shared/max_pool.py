@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from delegate.lower.lowered import Layer
 from delegate.lower.max_pool import MaxPool
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
-from delegate.lower.task import Layer
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.limits import surfaces_of
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.moves import Cut, Join, Part
 from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.selection import Selection, moving_tasks
-from delegate.lower.task import Layer
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import Options

@@ -9,12 +9,13 @@ import numpy as np
 
 from delegate.chip.chip import Chip
 from delegate.chip.limits import surfaces_of
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.operation import Memory, Operation, Planning, image_by_image, layer_of
 from delegate.lower.padding import Border, Mirror, Side
 from delegate.lower.selection import surfaces_written
-from delegate.lower.task import Layer, Task
+from delegate.lower.task import Task
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
 from delegate.ops.shared import common

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from delegate.chip.limits import surfaces_of
 from delegate.errors import LoweringError
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
 from delegate.lower.order import Order
 from delegate.lower.reorder import MOST_TASKS, Reorder
 from delegate.lower.rules import REORDERED_ALONE
-from delegate.lower.task import Layer
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import (
     Constraint,

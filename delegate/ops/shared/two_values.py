@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, view_of
 from delegate.lower.numerics.addition import requantize_sum
@@ -18,7 +19,6 @@ from delegate.lower.numerics.pipeline import Ew, EwOperation, Pipeline
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.operation import Memory, Operation, Planning
 from delegate.lower.pairs import Requantize, lower_pair
-from delegate.lower.task import Layer
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Activation, Node, Tensor
 from delegate.ops.operator import GraphFacts, constraint, named

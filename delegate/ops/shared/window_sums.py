@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from delegate.chip.limits import CHANNELS_PER_SURFACE
+from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
-from delegate.lower.task import Layer
 from delegate.lower.weights import depthwise_channels
 from delegate.lower.window_sums import WindowSums
 
@@ -28,7 +28,8 @@ class WindowSumsPlan:
         read = depthwise_channels(channels, groups) // CHANNELS_PER_SURFACE
         written = groups.surfaces_written(channels, is_depthwise=True)
         reads = ((operation.operands[0], read),)
-        return Footprint(operation.node, reads, operation.result, written)
+        unit = planning.chip.forms.surface_pixels(is_depthwise=True)
+        return Footprint(operation.node, reads, operation.result, written, surface_pixels=unit)
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""

@@ -1,0 +1,156 @@
+"""What lowering gives for a partition: its layers, its buffers, and the tensors at its edges, which
+the host converts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from delegate.chip.chip import Chip
+from delegate.chip.element import Element
+from delegate.lower.half_bound import HalfBound
+from delegate.lower.task import BufferId, Ref, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """From TensorFlow Lite's results, of nodes that are one task instead of several: at most so
+    many LSB for any input, and in which share of the results by the model of ``fused_prover``.
+    """
+
+    most_lsb: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One NPU operation and the TFLite nodes it computes. ``name`` is what errors and traces
+    show, ``choice`` why it is tiled as it is. ``difference`` None: as the numeric contract says.
+    ``bound``: how far its results are from exact ones; None: they are integers.
+    """
+
+    name: str
+    op: str
+    nodes: tuple[int, ...]
+    tasks: tuple[Task, ...]
+    choice: str = ""
+    difference: Difference | None = None
+    bound: HalfBound | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BufferSpec:
+    """Size and initial content (shorter than ``size_bytes``: the rest is zero)."""
+
+    buffer: BufferId
+    size_bytes: int
+    content: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """How the host spreads windows of pixels over channels while it converts an input.
+
+    Lane ``(dy * window_w + dx) * channels + c`` of device pixel (y, x) is the host's pixel
+    ``(y * step_h + dy - top, x * step_w + dx - left)``, channel c; ``fill`` outside the image.
+    ``height``, ``width`` and ``channels`` are those of one host image.
+    """
+
+    height: int
+    width: int
+    channels: int
+    window_h: int
+    window_w: int
+    step_h: int
+    step_w: int
+    top: int
+    left: int
+
+    @property
+    def lanes(self) -> int:
+        return self.window_h * self.window_w * self.channels
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """float32 on the host for the device's integers: ``scale * (q - zero_point)``, q of type
+    ``element``. The host converts as TensorFlow Lite's kernels of QUANTIZE and DEQUANTIZE do.
+    """
+
+    scale: float
+    zero_point: int
+    element: Element
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Where the host has the elements of a box: (image n, row y, column x, channel c) is its
+    tensor's number ``first + n * image + y * row + x * pixel + c * channel``.
+    """
+
+    first: int
+    image: int
+    row: int
+    pixel: int
+    channel: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorBinding:
+    """A tensor of the model that the host converts at the partition's edge.
+
+    ``shape`` is the TFLite shape (any rank); the device sees it as ``images`` images of height x
+    width x channels. ``surfaces`` are allocated and, for inputs, filled: lanes from ``channels`` on
+    with ``fill`` (int8). ``element``: the host's type. Image n lies at
+    ``offset + n * image_stride_bytes``. With a ``fold`` (inputs only) height, width and channels
+    are the folded ones. ``affine``: the host has float32. ``table`` (inputs only): the device's
+    byte for each of the host's 256; empty: the value is the same, but for fp32, which is fp16 on
+    the device. ``spread``: images to channels are those of a box of the tensor; an output has one
+    binding after the other for each of its boxes, which make it whole. None: all of it, in the
+    host's order.
+    """
+
+    tensor: int
+    name: str
+    shape: tuple[int, ...]
+    element: Element
+    images: int
+    height: int
+    width: int
+    channels: int
+    surfaces: int
+    surface_stride_bytes: int
+    image_stride_bytes: int
+    location: Ref
+    fill: int = 0
+    fold: Fold | None = None
+    affine: Affine | None = None
+    table: bytes = b""
+    spread: Spread | None = None
+
+    @property
+    def laid_out(self) -> Element:
+        """The type whose layout is converted: int8 where the values are converted first, and fp16
+        where the host has fp32.
+        """
+        if self.affine is not None or self.table:
+            return Element.INT8
+        return Element.FP16 if self.element is Element.FP32 else self.element
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredPartition:
+    """All that ``npu`` needs to build a Program. ``layers`` and their tasks are in execution
+    order. ``live_bytes``: what its inner tensors need at the same time, the least SCRATCH can be.
+    ``table_atoms``: a constant and the room that loads of tables copy it to; None: no task uses
+    any.
+    """
+
+    chip: Chip
+    name: str
+    layers: tuple[Layer, ...]
+    buffers: tuple[BufferSpec, ...]
+    inputs: tuple[TensorBinding, ...]
+    outputs: tuple[TensorBinding, ...]
+    live_bytes: int = 0
+    table_atoms: tuple[Ref, Ref] | None = None
