@@ -65,7 +65,7 @@ class FeatureInput:
     ``source`` is the first row of the tile in surface 0. Rows and columns outside the tile that the
     kernel reaches read ``pad_value`` (int8) in every lane; bottom and right padding follow from the
     output size. ``entries_per_row``: CBUF entries of 64 bytes one row takes (programs.md section
-    2).
+    2). ``channels_used``: channels that weights other than zero meet; None: all that are real.
     """
 
     source: Ref
@@ -79,6 +79,7 @@ class FeatureInput:
     pad_top: int
     pad_left: int
     pad_value: int
+    channels_used: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
