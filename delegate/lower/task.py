@@ -161,7 +161,7 @@ class BsStage:
     (programs.md section 2): dense int32 when only ``alu`` is read, else blocks of 8 channels of 64
     bytes (8 int32 alu | 8 int16 ow | 8 int16 mul). ``shift`` serves values >= 0, ``shift_negative``
     values < 0. ``relux_max`` None: no upper clamp. ``scalars``: on chips that read the shifts from
-    memory, where.
+    memory, where. ``operands_used``: channels whose summands matter; None: all of the result's.
     """
 
     alu: Source = Source.OFF
@@ -176,6 +176,7 @@ class BsStage:
     relux_max: int | None = None
     operands: Ref | None = None
     scalars: Ref | None = None
+    operands_used: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,17 +147,18 @@ def _map(
 
 def _bs_operands(task: Task, start: Ref) -> Access:
     is_dense = Source.MEMORY not in (task.bs.mul, task.bs.ow)
-    has_ow = task.bs.scalars is None or task.bs.ow is Source.MEMORY
-    block = BLOCK_BYTES if has_ow else BLOCK_BYTES_WITHOUT_OW
-    blocks = -(-task.output.channels // BLOCK_CHANNELS) * block
     if not is_dense:
+        has_ow = task.bs.scalars is None or task.bs.ow is Source.MEMORY
+        block = BLOCK_BYTES if has_ow else BLOCK_BYTES_WITHOUT_OW
+        blocks = -(-task.output.channels // BLOCK_CHANNELS) * block
         return Access("the BS operands", start, blocks)
-    atoms = task.output.channels * ALU_BYTES // ATOM_BYTES
+    used = task.bs.operands_used
+    used = task.output.channels_real if used is None else used
     return Access(
         "the BS operands",
         start,
         ATOM_BYTES,
-        surfaces=atoms,
+        surfaces=task.output.channels * ALU_BYTES // ATOM_BYTES,
         surface_stride_bytes=ATOM_BYTES,
-        real=-(-task.output.channels_real * ALU_BYTES // ATOM_BYTES),
+        real=-(-used * ALU_BYTES // ATOM_BYTES),
     )
