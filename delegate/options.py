@@ -341,6 +341,10 @@ class Options:
         "prove what a program asks of an NPU before its first use there; always = of the simulator "
         "too",
     )  # fmt: skip
+    stats_dir: str = _option(
+        PathOrOff(), "off",
+        "a folder where the process keeps its counters, PID.prom, for command top and Prometheus",
+    )  # fmt: skip
     log_level: str = _option(
         Choice(("error", "warning", "info", "debug")), "warning", "how much is logged to stderr"
     )

@@ -54,6 +54,8 @@ inline constexpr std::array kOptions = {
               "off, sim or sample"},
     OptionRow{"prove", OptionKind::kChoice, "auto", 0, 0, "auto,off,always",
               "auto, off or always"},
+    OptionRow{"stats_dir", OptionKind::kPathOrOff, "off", 0, 0, "",
+              "a path, or off"},
     OptionRow{"log_level", OptionKind::kChoice, "warning", 0, 0, "error,warning,info,debug",
               "error, warning, info or debug"},
 };
