@@ -1,4 +1,6 @@
-"""Which graphs are computed in fp16: option ``float``, and what weights behind DEQUANTIZE are."""
+"""Which graphs are computed in fp16: option ``float``, and what weights behind DEQUANTIZE, or
+quantised ones beside float32 features, are.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from delegate.model.graph import DType, Graph
+from delegate.model.graph import DType, Graph, Tensor, read_only
 from delegate.ops import OPERATORS
 from delegate.ops.transpose_conv import doubling
 
@@ -31,9 +33,46 @@ def in_half(graph: Graph, wanted: str) -> Graph:
     has_half = any(_is_half(tensor.constant) for tensor in folded.values())
     if wanted == "auto" and not (has_half or _bears_half(graph.reduced_precision)):
         return graph
-    tensors = [folded.get(tensor.index, tensor) for tensor in graph.tensors]
+    known = {**_real_weights(graph), **folded}
+    tensors = [known.get(tensor.index, tensor) for tensor in graph.tensors]
     nodes = tuple(doubling(node, tensors) for node in graph.nodes)
     return replace(graph, tensors=tuple(tensors), nodes=nodes, half=True, folded=frozenset(folded))
+
+
+def _real_weights(graph: Graph) -> dict[int, Tensor]:
+    """int8 weights with scales that only nodes of float32 features read (dynamic range), as the
+    float32 numbers that they stand for.
+    """
+    found: dict[int, Tensor] = {}
+    others: set[int] = set()
+    for node in graph.nodes:
+        operator = OPERATORS.get(node.op)
+        index = None if operator is None or operator.half is None else operator.weights(node)
+        others.update(tensor for tensor in node.inputs if tensor != index)
+        if operator is None or index is None or index < 0:
+            continue
+        features = [t for t in (*operator.feature_inputs(node), *node.outputs) if t >= 0]
+        numbers = _real_values(graph.tensor(index))
+        if numbers is None or any(graph.tensor(t).dtype is not DType.FLOAT32 for t in features):
+            others.add(index)
+        else:
+            found[index] = numbers
+    return {index: tensor for index, tensor in found.items() if index not in others}
+
+
+def _real_values(tensor: Tensor) -> Tensor | None:
+    """A quantised constant as float32; None: it is none."""
+    scaling = tensor.quantization
+    if tensor.constant is None or tensor.dtype is not DType.INT8 or scaling is None:
+        return None
+    along = [1] * len(tensor.shape)
+    if len(scaling.scales) > 1:
+        if tensor.shape[scaling.axis] != len(scaling.scales):
+            return None
+        along[scaling.axis] = -1
+    scales, zeros = (np.reshape(v, along) for v in (scaling.scales, scaling.zero_points))
+    numbers = ((tensor.constant.astype(np.float64) - zeros) * scales).astype(np.float32)
+    return replace(tensor, dtype=DType.FLOAT32, quantization=None, constant=read_only(numbers))
 
 
 def _bears_half(reduced_precision: str) -> bool:

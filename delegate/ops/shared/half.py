@@ -54,8 +54,8 @@ def fits_half(values: npt.NDArray[np.generic] | None) -> bool:
 
 @constraint(most=int(HALF_MOST))
 def float_weights(facts: GraphFacts, node: Node) -> str | None:
-    """Weights of a node in fp16 must be constants, float32 or float16 behind DEQUANTIZE, all from
-    -{most} to {most}.
+    """Weights of a node in fp16 must be constants, float32, float16 behind DEQUANTIZE or int8 with
+    scales, all from -{most} to {most}.
     """
     weights = weights_of(facts, node)
     if weights.constant is None:

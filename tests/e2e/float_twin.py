@@ -1,0 +1,55 @@
+"""A float32 model with the weights that a quantised one stands for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from delegate.conformance.builder import options as tables
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.model.graph import DType, Graph
+from delegate.ops import OPERATORS
+
+
+def real_values(graph: Graph, index: int) -> np.ndarray:
+    """A quantised constant's numbers, float32."""
+    tensor = graph.tensor(index)
+    scaling = tensor.quantization
+    assert scaling is not None
+    assert tensor.constant is not None
+    along = [1] * len(tensor.shape)
+    if len(scaling.scales) > 1:
+        along[scaling.axis] = -1
+    scales, zeros = (np.reshape(v, along) for v in (scaling.scales, scaling.zero_points))
+    return ((tensor.constant.astype(np.float64) - zeros) * scales).astype(np.float32)
+
+
+def float_twin(graph: Graph) -> bytes:
+    """Of a graph of quantised tensors, up to what softmax reads. QUANTIZE nodes vanish."""
+    builder = ModelBuilder("float twin")
+    made: dict[int, int] = {}
+
+    def tensor(index: int) -> int:
+        found = graph.tensor(index)
+        if index not in made:
+            if found.constant is None:
+                made[index] = builder.tensor(found.name, found.shape, DType.FLOAT32)
+            elif found.quantization is None:  # axes and shapes
+                made[index] = builder.constant(found.name, np.asarray(found.constant))
+            else:
+                made[index] = builder.constant(found.name, real_values(graph, index))
+        return made[index]
+
+    (given,) = graph.inputs
+    made[given] = builder.input("input", graph.tensor(given).shape, DType.FLOAT32)
+    last = given
+    for node in graph.nodes:
+        if node.op == "QUANTIZE" or node.op == "SOFTMAX":
+            made[node.outputs[0]] = made[node.inputs[0]]
+            continue
+        kind = OPERATORS[node.op].options
+        settings = tables.empty() if kind is None else tables.of(node.known_options(kind))
+        inputs, outputs = ([tensor(t) for t in some] for some in (node.inputs, node.outputs))
+        builder.operator(node.op, inputs, outputs, settings)
+        last = node.outputs[0]
+    builder.output(made[last])
+    return builder.build()

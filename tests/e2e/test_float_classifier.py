@@ -1,0 +1,65 @@
+"""A MobileNetV2 of float32, with the weights that the shared int8 model stands for, in fp16."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from delegate.host.delegation import collect_delegations
+from delegate.host.library import library_path
+from delegate.host.runtimes import find_runtime
+from delegate.model.tflite_reader import read_graph
+from delegate.vision.images import find_images, open_image
+from tests.e2e.float_twin import float_twin
+from tests.shared_folder import MODELS, SHARED, needs_models
+
+pytestmark = needs_models
+
+PHOTOGRAPHS = SHARED / "images" / "imagenet"
+QUANTISED = MODELS / "mobilenet_v2_1.0_224_int8_per_channel.tflite"
+SIDE = 224
+LEAST_AGREEMENT = 0.995
+
+
+def pixels(path: Path) -> np.ndarray:
+    """From -1 to 1."""
+    picture = open_image(path).convert("RGB").resize((SIDE, SIDE))
+    return (np.asarray(picture, np.float32)[np.newaxis] - 127.5) / 127.5
+
+
+def results(photographs: list[Path]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """In fp16 and by the runtime's kernels, of each photograph."""
+    model = float_twin(read_graph(QUANTISED))
+    runtime = find_runtime()
+    with collect_delegations() as found:
+        options = {"device": "simulator", "float": "fp16"}
+        plugin = runtime.load_delegate(library_path(), options)
+        interpreters = [runtime.interpreter(model, [plugin], threads=2)]
+    (delegation,) = found
+    assert (delegation.partitions, len(delegation.rejections)) == (1, 1)  # but for the RESHAPE
+    interpreters.append(runtime.interpreter(model, [], threads=2))
+    for path in photographs:
+        logits = []
+        for interpreter in interpreters:
+            interpreter.set_tensor(interpreter.get_input_details()[0]["index"], pixels(path))
+            interpreter.invoke()
+            logits.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"])[0])
+        yield logits[0], logits[1]
+
+
+def disagreements(photographs: list[Path]) -> int:
+    return sum(ours.argmax() != theirs.argmax() for ours, theirs in results(photographs))
+
+
+def test_the_best_class_is_that_of_float32_on_some_photographs() -> None:
+    assert disagreements(find_images(PHOTOGRAPHS)[::25]) == 0
+
+
+@pytest.mark.slow
+def test_the_best_class_is_that_of_float32() -> None:
+    photographs = find_images(PHOTOGRAPHS)
+    assert len(photographs) == 250
+    assert disagreements(photographs) <= (1 - LEAST_AGREEMENT) * len(photographs)
