@@ -72,8 +72,7 @@ def _outside(
         if index in inputs:
             with np.errstate(over="ignore"):
                 half = inputs[index].astype(np.float16)
-            finite = np.isfinite(inputs[index])
-            return np.where(finite, np.clip(half.astype(np.float64), -_MOST, _MOST), half)
+            return np.clip(half.astype(np.float64), -_MOST, _MOST)
         constant = graph.tensor(made.get(index, index)).constant
         assert constant is not None
         return constant.astype(np.float64)
@@ -96,8 +95,10 @@ def _judged(terms: Terms, activation: Activation, ours: Array) -> list[str]:
     with np.errstate(invalid="ignore"):
         error = np.abs(ours.astype(np.float64) - clamped)
     wrong = ~(error <= bound) & ~beyond
+    if activation is not Activation.NONE:  # the clamp ends where fp16 does, at the latest
+        wrong |= ~((ours >= 0) & (ours <= _clamped(np.array(np.inf), activation)))
     if not wrong.any():
-        # Beyond the range: the largest numbers of the right sign, or an infinity.
+        # Beyond the range: an infinity of the right sign.
         surely = np.abs(clamped) - bound >= _INFINITE_FROM
         wrong = surely & ~(np.isinf(ours) & (np.sign(ours) == np.sign(clamped)))
     if not wrong.any():
@@ -113,7 +114,7 @@ def _judged(terms: Terms, activation: Activation, ours: Array) -> list[str]:
 def _clamped(exact: Array, activation: Activation) -> Array:
     if activation is Activation.NONE:
         return exact
-    return np.clip(exact, 0.0, 6.0 if activation is Activation.RELU6 else np.inf)
+    return np.clip(exact, 0.0, 6.0 if activation is Activation.RELU6 else _MOST)
 
 
 def _bias(graph: Graph, node: Node, values: Any) -> Array:

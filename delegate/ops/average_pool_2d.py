@@ -69,7 +69,7 @@ def half_window_in_range(facts: GraphFacts, node: Node) -> str | None:
 @functools.cache
 def half() -> Operator:
     """Means in fp16."""
-    from delegate.ops.shared import half, half_means
+    from delegate.ops.shared import half, half_means, half_ranges
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         windows = pooling.pooling_of(planning.graph, operation.node)
@@ -77,7 +77,7 @@ def half() -> Operator:
         return half_means.plan_mean(planning, operation, windows, activation)
 
     rules = (*half.FIRST, *pooling.GEOMETRY, unpadded, half_window_in_range)
-    return half.half_record(OPERATOR, plan, rules)
+    return half.half_record(OPERATOR, plan, rules, ranges=half_ranges.of_means)
 
 
 OPERATOR = Operator(

@@ -94,7 +94,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 @functools.cache
 def half() -> Operator:
     """Dense and grouped convolution in fp16."""
-    from delegate.ops.shared import half
+    from delegate.ops.shared import half, half_ranges
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         graph, node = planning.graph, operation.node
@@ -113,7 +113,7 @@ def half() -> Operator:
         filter_gives_output_channels,
         *convolution.GEOMETRY,
     )
-    return half.half_record(OPERATOR, plan, rules)
+    return half.half_record(OPERATOR, plan, rules, ranges=half_ranges.of_sums(0, 0))
 
 
 OPERATOR = Operator(

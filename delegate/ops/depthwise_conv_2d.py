@@ -76,7 +76,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 @functools.cache
 def half() -> Operator:
     """The same in fp16."""
-    from delegate.ops.shared import half
+    from delegate.ops.shared import half, half_ranges
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         graph, node = planning.graph, operation.node
@@ -98,7 +98,7 @@ def half() -> Operator:
         depth_multiplier_follows,
         *convolution.GEOMETRY,
     )
-    return half.half_record(OPERATOR, plan, rules)
+    return half.half_record(OPERATOR, plan, rules, ranges=half_ranges.of_sums(0, 3))
 
 
 OPERATOR = Operator(

@@ -140,7 +140,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 @functools.cache
 def half() -> Operator:
     """The same in fp16: a matrix product."""
-    from delegate.ops.shared import half
+    from delegate.ops.shared import half, half_ranges
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         node = operation.node
@@ -160,7 +160,7 @@ def half() -> Operator:
         half.float_bias,
         rows_divide_input,
     )
-    return half.half_record(OPERATOR, plan, rules)
+    return half.half_record(OPERATOR, plan, rules, ranges=half_ranges.of_sums(0, 0))
 
 
 OPERATOR = Operator(

@@ -78,10 +78,10 @@ def pairs_of_pixels(facts: GraphFacts, node: Node) -> str | None:
 def half() -> Operator:
     """Of pairs of rows and columns, in fp16."""
     from delegate.lower.half.max_pool import HalfMaxPoolPlan
-    from delegate.ops.shared import half
+    from delegate.ops.shared import half, half_ranges
 
     rules = (*half.FIRST, *GEOMETRY, pairs_of_pixels, no_activation)
-    return half.half_record(OPERATOR, HalfMaxPoolPlan, rules)
+    return half.half_record(OPERATOR, HalfMaxPoolPlan, rules, ranges=half_ranges.of_means)
 
 
 OPERATOR = Operator(

@@ -51,14 +51,14 @@ def half_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
 @functools.cache
 def half() -> Operator:
     """The same in fp16."""
-    from delegate.ops.shared import half, half_means
+    from delegate.ops.shared import half, half_means, half_ranges
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         windows = reductions.pooled_image(planning.tensor(operation.operands[0]).elements)
         return half_means.plan_mean(planning, operation, windows, Activation.NONE)
 
     rules = (*half.FIRST, *reductions.GEOMETRY, half_sides_in_range)
-    return half.half_record(OPERATOR, plan, rules)
+    return half.half_record(OPERATOR, plan, rules, ranges=half_ranges.of_means)
 
 
 OPERATOR = Operator(

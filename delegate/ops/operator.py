@@ -114,6 +114,13 @@ class GraphFacts:
         return found
 
     @cached_property
+    def half_ranges(self) -> Mapping[int, Ends]:
+        """See ``delegate.ops.shared.half_ranges``."""
+        from delegate.ops.shared.half_ranges import half_ranges
+
+        return half_ranges(self)
+
+    @cached_property
     def disorder(self) -> str | None:
         """What keeps the nodes from running one after the other as they stand; None: nothing."""
         return find_disorder(self.graph)
@@ -141,6 +148,14 @@ Shape = tuple[int, ...]
 Shapes = Callable[[Graph, Node], Sequence[Shape]]
 
 Reordering = Callable[[Graph, Node, Order], Order | None]
+
+Ends = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+"""The least and the largest value, of every channel or of all together."""
+
+RangeOf = Callable[[int], tuple[float, float]]
+"""The ends of a tensor's values."""
+
+Ranges = Callable[[Graph, Node, RangeOf], Ends]
 
 Values = npt.NDArray[np.int64]
 Function = Callable[[Graph, Node, Sequence[Values]], Values]
@@ -264,7 +279,8 @@ class Operator:
     ``needs``: features of the chip without evidence of which no node has tasks.
     ``follows_runtime``: reference kernels of runtimes differ, see ``Graph.rounds_once``.
     ``half``: makes the record for float32 tensors that are computed in fp16, see ``of``.
-    ``folds``: its result where that follows from constants alone; None: not known.
+    ``folds``: its result where that follows from constants alone; None: not known. ``ranges``: the
+    ends of its float32 results by those of its inputs; None: anything.
     """
 
     name: str
@@ -292,6 +308,7 @@ class Operator:
     follows_runtime: bool = False
     half: Callable[[], Operator] | None = None
     folds: Callable[[Graph, Node], npt.NDArray[np.generic] | None] | None = None
+    ranges: Ranges | None = None
 
     def of(self, graph: Graph, node: Node) -> Operator:
         """What counts for ``node`` of this operator: its record in fp16 where it is computed so."""

@@ -72,14 +72,14 @@ def pads_channels_only(facts: GraphFacts, node: Node) -> str | None:
 @functools.cache
 def half() -> Operator:
     """Channels of 0 in fp16: a convolution with ones for the others."""
-    from delegate.ops.shared import half
+    from delegate.ops.shared import half, half_ranges
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         before = pad_amounts(planning.graph, operation.node)[3][0]
         return half.plan_moved_channels(planning, operation, before)
 
     rules = (*half.FIRST, *GEOMETRY, pads_channels_only)
-    return half.half_record(OPERATOR, plan, rules)
+    return half.half_record(OPERATOR, plan, rules, ranges=half_ranges.of_padded)
 
 
 OPERATOR = Operator(

@@ -251,10 +251,10 @@ class HalfBilinearPlan(BilinearPlan):
 @functools.cache
 def half() -> Operator:
     """The same stencils in fp16."""
-    from delegate.ops.shared import half
+    from delegate.ops.shared import half, half_ranges
 
     rules = (*half.FIRST, *resizing.GEOMETRY, resized_to_twice)
-    return half.half_record(OPERATOR, HalfBilinearPlan, rules)
+    return half.half_record(OPERATOR, HalfBilinearPlan, rules, ranges=half_ranges.of_means)
 
 
 OPERATOR = Operator(

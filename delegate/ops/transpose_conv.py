@@ -173,7 +173,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 @functools.cache
 def half() -> Operator:
     """The same in fp16."""
-    from delegate.ops.shared import half
+    from delegate.ops.shared import half, half_ranges
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         graph, found = planning.graph, turned(planning.graph, operation)
@@ -190,7 +190,7 @@ def half() -> Operator:
         convolution.kernel_in_range,
         *GEOMETRY,
     )
-    return half.half_record(OPERATOR, plan, rules)
+    return half.half_record(OPERATOR, plan, rules, ranges=half_ranges.of_sums(FEATURE, 0))
 
 
 GEOMETRY = (transposed_size_known, transposed_strides, transposed_reaches_outputs)

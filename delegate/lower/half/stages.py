@@ -45,11 +45,11 @@ def factors_of(count: int) -> tuple[float, float]:
 
 
 def half_clamp(activation: Activation) -> BnStage:
-    """BN as the fused activation."""
+    """BN as the fused activation; what RELU leaves ends where fp16 does."""
     if activation is Activation.NONE:
         return BnStage()
-    most = float_bits(RELU6_MOST) if activation is Activation.RELU6 else None
-    return BnStage(relu=True, relux_max=most)
+    most = RELU6_MOST if activation is Activation.RELU6 else HALF_MOST
+    return BnStage(relu=True, relux_max=float_bits(most))
 
 
 def half_conv_stages(

@@ -23,9 +23,18 @@ from delegate.lower.operation import Operation, Plan, Planning, layer_name
 from delegate.lower.resolved import Convolution
 from delegate.lower.task import ConvTask
 from delegate.model.graph import Activation, DType, Graph, Node, Padding
-from delegate.ops.operator import Constraint, GraphFacts, Operator, Shape, constraint, named
+from delegate.ops.operator import (
+    Constraint,
+    GraphFacts,
+    Operator,
+    Ranges,
+    Shape,
+    constraint,
+    named,
+)
 from delegate.ops.shared import common, convolution
 from delegate.ops.shared.common import weights_of
+from delegate.ops.shared.half_ranges import behind_activation, half_range
 
 ACTIVATIONS: Final = (Activation.NONE, Activation.RELU, Activation.RELU6)
 
@@ -97,11 +106,16 @@ def half_record(
     plan: Callable[[Planning, Operation], Plan],
     rules: tuple[Constraint, ...],
     shapes: Callable[[Graph, Node], tuple[Shape, ...]] | None = None,
+    *,
+    ranges: Ranges,
 ) -> Operator:
-    """``operator`` for float32 tensors: tasks of its own, whatever it is for quantised ones."""
+    """``operator`` for float32 tensors: tasks of its own, whatever it is for quantised ones.
+    ``ranges``: of results before the fused activation.
+    """
     return replace(
         operator,
-        rules=rules,
+        rules=(*rules, half_range),
+        ranges=behind_activation(operator, ranges),
         plan=plan,
         function=None,
         fold=None,

@@ -27,8 +27,17 @@ from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.task import BnStage, BsStage, EwStage, Source
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Activation, Graph, Node, Tensor
-from delegate.ops.operator import Constraint, GraphFacts, Operator, Shape, constraint, named
-from delegate.ops.shared import half
+from delegate.ops.operator import (
+    Constraint,
+    Ends,
+    GraphFacts,
+    Operator,
+    RangeOf,
+    Shape,
+    constraint,
+    named,
+)
+from delegate.ops.shared import half, half_ranges
 from delegate.ops.shared.functions import rank_in_range
 from delegate.ops.shared.links import four_dimensions
 
@@ -107,7 +116,10 @@ def clamp_record(operator: Operator, activation: Activation) -> Operator:
         stages = HalfStages(bn=half_clamp(activation))
         return HalfMapPlan(planning, operation, lambda _: stages, EXACT)
 
-    return half.half_record(operator, plan, RULES, same_shape)
+    def ranges(graph: Graph, node: Node, range_of: RangeOf) -> Ends:
+        return half_ranges.clamped(half_ranges.of_means(graph, node, range_of), activation)
+
+    return half.half_record(operator, plan, RULES, same_shape, ranges=ranges)
 
 
 def curve_record(operator: Operator, curve: Curve) -> Operator:
@@ -117,7 +129,8 @@ def curve_record(operator: Operator, curve: Curve) -> Operator:
         stages, bound = curve.stages, curve.bound
         return HalfMapPlan(planning, operation, lambda _: stages, bound)
 
-    return half.half_record(operator, plan, RULES, same_shape)
+    ranges = half_ranges.within(min(curve.ends), max(curve.ends))
+    return half.half_record(operator, plan, RULES, same_shape, ranges=ranges)
 
 
 def hard_swish_record(operator: Operator) -> Operator:
@@ -140,7 +153,8 @@ def hard_swish_record(operator: Operator) -> Operator:
         bound = hard_swish_bound(first * second * _MOST)
         return HalfMapPlan(planning, twice, lambda _: stages, bound)
 
-    return half.half_record(operator, plan, RULES, same_shape)
+    ranges = half_ranges.of_hard_swish
+    return half.half_record(operator, plan, RULES, same_shape, ranges=ranges)
 
 
 @constraint(most=int(HALF_MOST))
@@ -171,7 +185,14 @@ def slopes_record(
         bn = BnStage(mul=Source.MEMORY, prelu=True)
         return _multiplied(planning, main, exact, bn)
 
-    return half.half_record(operator, plan, (*half.FIRST, rank_in_range, *rules), same_shape)
+    def ranges(graph: Graph, node: Node, range_of: RangeOf) -> Ends:
+        found = slopes(graph, node)
+        return half_ranges.of_slopes(
+            (float(found.min()), float(found.max())), range_of(node.inputs[0])
+        )
+
+    every = (*half.FIRST, rank_in_range, *rules)
+    return half.half_record(operator, plan, every, same_shape, ranges=ranges)
 
 
 def constant_slopes(graph: Graph, node: Node) -> npt.NDArray[Any]:
@@ -246,4 +267,5 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
         return HalfMapPlan(planning, both, lambda _: HalfStages(ew=ew), bound)
 
     rules = (*half.FIRST, rank_in_range, _operands_meet(operation))
-    return half.half_record(operator, plan, rules, _broadcast)
+    ranges = half_ranges.of_pair(operation)
+    return half.half_record(operator, plan, rules, _broadcast, ranges=ranges)
