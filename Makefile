@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: help demo test board sanitize fuzz numerics test-litert test-alone conformance conformance-sample \
+.PHONY: help demo test board sanitize fuzz numerics test-litert test-alone conformance conformance-sample conformance-half \
 	random-graphs fused-graphs memory-graphs changed-models worse-chips lint format native clean
 
 # The first Python from 3.10 on that really starts; 3.11 first, the last one with a tflite-runtime.
@@ -30,6 +30,7 @@ help:
 	@echo 'make test         lint, types, tests under tflite-runtime and ai-edge-litert'
 	@echo 'make test-alone   tests that depend on ../shared, in a copy of this tree without it'
 	@echo 'make conformance  the whole operator suite against the reference kernels'
+	@echo 'make conformance-half  the families of float operators, in fp16 against float64'
 	@echo 'make random-graphs   GRAPHS random models (default 20000) against the reference kernels'
 	@echo 'make fused-graphs    GRAPHS random models with numerics=fast (default 20000), as near as they say'
 	@echo 'make memory-graphs   MEMORY_GRAPHS graphs that crowd memory (default 1000), also cut after every task'
@@ -102,6 +103,10 @@ conformance-sample: $(VENV)/installed
 conformance: $(VENV)/installed
 	$(BIN)/python -m delegate conformance --device simulator --gtest_brief \
 		--gtest_output=json:build/conformance.json --summary build/conformance_summary.json
+
+conformance-half: $(VENV)/installed
+	$(BIN)/python -m delegate conformance --device simulator --gtest_brief --gtest_filter='Half.*' \
+		--summary build/conformance_half.json
 
 # The large editions of tests/generated: case number SEED is the first, each is repeated by its seed
 # (python -m tests.generated graphs --seed N --count 1 --keep FOLDER). GRAPH_OPTIONS: of the delegate
