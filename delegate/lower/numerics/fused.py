@@ -10,14 +10,16 @@ TensorFlow Lite rounds to int8, twice, before it looks up or adds. There are two
 
 * **rounded**: BS rounds to LSBs and clamps, BN multiplies by the unit. A result differs where one
   rounding, or the 15 bits of C, give another LSB than TensorFlow Lite's two do: seldom, but where a
-  function is steep by as much as it rises there.
+  function is steep by as much as it rises there. The zero point is met, and near it C is chosen for
+  the least of this. A sum has the scales that it has alone, which are right for every pair.
 * **unrounded**: C and D together have some 28 bits, and BN clamps. The result is nearer to the real
   numbers and often another one than TensorFlow Lite's, but never by much.
 
-The clamps of int8, or of the activation, stay: ReLU and its upper limit, and ``moved`` puts the
-least result at 0. What that adds is taken off again by the place of the table's first entry, or by
-EW and OUT_CVT together: EW's operand is moved by whole steps, the result by whole LSBs, and among
-many ways of both one leaves hardly a rest, by which the clamps are moved.
+The clamps of int8, or of the activation, or where a function's equal ends begin, stay: ReLU and its
+upper limit, and ``moved`` puts the least result at 0. What that adds is taken off again by BN, by
+the place of the table's first entry, or by EW and OUT_CVT together: EW's operand is moved by whole
+steps, the result by whole LSBs, and among many ways of both one leaves hardly a rest, by which the
+clamps are moved.
 """
 
 from __future__ import annotations
@@ -104,7 +106,7 @@ def requantize_fused(
     near = target if per_channel else target.widest()
     found = []
     for rounds in (True, False) if clamps_in_bs else (False,):
-        pipeline = _pipeline(_Convolution(near, per_channel, rounds), following)
+        pipeline = _pipeline(_Convolution(near, per_channel, rounds, near.outputs), following)
         if pipeline is None:
             continue
         proof = prove_fused(pipeline, near, following)
@@ -116,11 +118,14 @@ def requantize_fused(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Convolution:
-    """``rounds``: which of the two ways."""
+    """``rounds``: which of the two ways. ``outputs``: least and largest result that BN tells from
+    others.
+    """
 
     target: Target
     per_channel: bool
     rounds: bool
+    outputs: tuple[int, int]
 
     @property
     def ratios(self) -> FloatArray:
@@ -131,12 +136,12 @@ class _Convolution:
     @property
     def below_zero(self) -> int:
         """From the least result to the zero point."""
-        return self.target.zero_point - self.target.outputs[0]
+        return self.target.zero_point - self.outputs[0]
 
     @property
     def span(self) -> int:
         """From the least result to the largest."""
-        return self.target.outputs[1] - self.target.outputs[0]
+        return self.outputs[1] - self.outputs[0]
 
     def operand(self, values: Int64Array) -> Operand:
         """Per channel from memory, else from a register."""
@@ -155,6 +160,15 @@ def _pipeline(conv: _Convolution, following: Following) -> Pipeline | None:
 
 
 def _looking_up(conv: _Convolution, function: LookedUp) -> Pipeline | None:
+    """The tables hold no more of the function than what lies between its ends, where every result
+    is the same.
+    """
+    least, largest = conv.outputs
+    results = function.wanted(np.arange(least, largest + 1))[:, 0]
+    steps = np.flatnonzero(np.diff(results))
+    if steps.size:
+        results = results[steps[0] : steps[-1] + 2]
+        conv = replace(conv, outputs=(least + int(steps[0]), least + int(steps[-1]) + 1))
     if conv.rounds:
         bs, bn = _rounded(conv), Bn(INDEX_STEP)
     else:
@@ -166,7 +180,7 @@ def _looking_up(conv: _Convolution, function: LookedUp) -> Pipeline | None:
         bn,
         Ew(EwOperation.ADD, -ENTRY_OFFSET),
         OutCvt(1, ENTRY_SCALE.bit_length() - 1),
-        Table(function.results, conv.target.outputs[0] - INT8_MIN),
+        Table(results),
     )
 
 
