@@ -47,6 +47,7 @@ help:
 
 # $(1): environment, $(2): extras, $(3): build folder
 define install
+	@echo 'building the native library and installing it into $(1): some minutes at first'
 	$(1)/bin/python -m pip install $(PIP_FLAGS) --no-build-isolation -C build-dir=$(3) -e '.[$(2)]'
 	@touch $(1)/installed
 endef
