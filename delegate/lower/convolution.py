@@ -195,8 +195,8 @@ def _lower(
         for task in tasks_of_plan(conv, plan, weights, stages, core, other)
     ]
     if fused is not None and fused.pipeline.table is not None:
-        table = fused.pipeline.table
-        use = TableUse((table.results.astype(np.int8).tobytes(),), 0, table.first)
+        results = fused.pipeline.table.results
+        use = TableUse((results.astype(np.int8).tobytes(),), 0, first=0)
         tasks = [replace(task, table=use) for task in tasks]
     choice = folded_text(conv) + rows_text(conv) + plans[0].choice
     if len(plans) > 1:

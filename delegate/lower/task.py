@@ -258,11 +258,11 @@ def is_curve(function: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TableUse:
-    """A function of one int8 value, looked up behind BN: ``functions[slot]`` are its results for
-    -128 to 127, as int8. All ``functions`` lie in the DPU's tables at a time, one behind the other.
+    """A function, looked up behind BN: ``functions[slot]`` are its results, as int8. All
+    ``functions`` lie in the DPU's tables at a time, one behind the other.
 
     ``first``: the function's entry where BN gives 0, and others every 32 units from there. None: BS
-    makes the place in all of the tables.
+    makes the place in all of the tables, and the results are those of -128 to 127.
 
     In fp16 there is one function, a curve, which takes all of the tables: 1,025 int16, 32 units
     apart, the middle one where BN gives 0, with what is between them interpolated.
@@ -275,6 +275,11 @@ class TableUse:
     @property
     def is_curve(self) -> bool:
         return is_curve(self.functions[self.slot])
+
+    @property
+    def start(self) -> int:
+        """The place of the function's first result in the tables."""
+        return sum(len(function) for function in self.functions[: self.slot])
 
 
 @dataclass(frozen=True, slots=True)

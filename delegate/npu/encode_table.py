@@ -1,4 +1,4 @@
-"""The load of the DPU's tables: entries of four functions of an int8 value, or of a curve."""
+"""The load of the DPU's tables: entries of functions of an int8 value, or of a curve."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from delegate.lower.numerics.pipeline import table_entries
-from delegate.lower.tables import FUNCTIONS_PER_LOAD
+from delegate.lower.tables import TABLE_STEPS
 from delegate.lower.task import (
     BsStage,
     ElementwiseTask,
@@ -32,8 +32,9 @@ LOAD_WORDS = _ELEMENTWISE_WORDS + TABLES * (1 + ENTRIES) + TAIL_WORDS
 def encode_load(layer: str, task: TableLoad) -> Segment:
     """The segment of 1,097 registers that fills both tables. Raises EncodingError."""
     writer = RegCmdWriter(layer, task.tile)
-    if not 0 < len(task.functions) <= FUNCTIONS_PER_LOAD:
-        problem = f"for {len(task.functions)} functions; there is room for {FUNCTIONS_PER_LOAD}"
+    steps = 0 if is_curve(task.functions[0]) else sum(map(len, task.functions))
+    if steps > TABLE_STEPS:
+        problem = f"for {steps} results; there is room for {TABLE_STEPS}"
         raise writer.fail("DPU.LUT_ACCESS_CFG.LUT_ADDR", problem)
     write_elementwise(writer, _copy(task))
     for table, entries in enumerate(_entries(task.functions)):
