@@ -23,8 +23,10 @@ def real_values(graph: Graph, index: int) -> np.ndarray:
     return ((tensor.constant.astype(np.float64) - zeros) * scales).astype(np.float32)
 
 
-def float_twin(graph: Graph) -> bytes:
-    """Of a graph of quantised tensors, up to what softmax reads. QUANTIZE nodes vanish."""
+def float_twin(graph: Graph, *, is_half: bool = False) -> bytes:
+    """Of a graph of quantised tensors, up to what softmax reads. QUANTIZE nodes vanish. ``is_half``:
+    constants are those that float16 holds.
+    """
     builder = ModelBuilder("float twin")
     made: dict[int, int] = {}
 
@@ -36,7 +38,10 @@ def float_twin(graph: Graph) -> bytes:
             elif found.quantization is None:  # axes and shapes
                 made[index] = builder.constant(found.name, np.asarray(found.constant))
             else:
-                made[index] = builder.constant(found.name, real_values(graph, index))
+                numbers = real_values(graph, index)
+                if is_half:
+                    numbers = numbers.astype(np.float16).astype(np.float32)
+                made[index] = builder.constant(found.name, numbers)
         return made[index]
 
     (given,) = graph.inputs
