@@ -72,7 +72,8 @@ def _outside(
         if index in inputs:
             with np.errstate(over="ignore"):
                 half = inputs[index].astype(np.float16)
-            return np.clip(half.astype(np.float64), -_MOST, _MOST)
+            finite = np.isfinite(inputs[index])
+            return np.where(finite, np.clip(half.astype(np.float64), -_MOST, _MOST), half)
         constant = graph.tensor(made.get(index, index)).constant
         assert constant is not None
         return constant.astype(np.float64)

@@ -114,13 +114,6 @@ class GraphFacts:
         return found
 
     @cached_property
-    def half_ranges(self) -> Mapping[int, Ends]:
-        """See ``delegate.ops.shared.half_ranges``."""
-        from delegate.ops.shared.half_ranges import half_ranges
-
-        return half_ranges(self)
-
-    @cached_property
     def disorder(self) -> str | None:
         """What keeps the nodes from running one after the other as they stand; None: nothing."""
         return find_disorder(self.graph)

@@ -37,8 +37,10 @@ uint16_t half_of(uint32_t bits) {
   uint32_t half;
   if (magnitude > kInfinity) {
     half = kHalfInfinity | kHalfQuiet | (magnitude >> kDropped & 0x3ff);
+  } else if (magnitude == kInfinity) {
+    half = kHalfInfinity;
   } else if (magnitude >= kMostHalf) {
-    half = kHalfMost;  // infinities, too
+    half = kHalfMost;
   } else if (magnitude >= kLeastNormal) {
     half = rounded(magnitude - kRebias, kDropped);
   } else {
@@ -78,13 +80,16 @@ __attribute__((target("avx2,f16c"))) size_t to_half_vectors(const uint8_t* value
                                                             uint8_t* device) {
   const __m256 most = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(kMostHalf)));
   const __m256 sign = _mm256_castsi256_ps(_mm256_set1_epi32(INT32_MIN));
+  const __m256 infinity = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(kInfinity)));
   size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
     const __m256 x = _mm256_loadu_ps(reinterpret_cast<const float*>(values + i * sizeof(float)));
     const __m256 magnitude = _mm256_andnot_ps(sign, x);
     // The second operand where one is NaN.
     const __m256 limited = _mm256_or_ps(_mm256_min_ps(most, magnitude), _mm256_and_ps(sign, x));
-    const __m128i half = _mm256_cvtps_ph(limited, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const __m256 is_infinite = _mm256_cmp_ps(magnitude, infinity, _CMP_EQ_OQ);
+    const __m256 kept = _mm256_blendv_ps(limited, x, is_infinite);
+    const __m128i half = _mm256_cvtps_ph(kept, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(device + i * sizeof(uint16_t)), half);
   }
   return i;
@@ -109,12 +114,14 @@ bool has_conversion() { return true; }  // part of the base architecture
 
 size_t to_half_vectors(const uint8_t* values, size_t count, uint8_t* device) {
   const float32x4_t most = vreinterpretq_f32_u32(vdupq_n_u32(kMostHalf));
+  const float32x4_t infinity = vreinterpretq_f32_u32(vdupq_n_u32(kInfinity));
   size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
     const float32x4_t x = vreinterpretq_f32_u8(vld1q_u8(values + i * sizeof(float)));
     const float32x4_t magnitude = vabsq_f32(x);
     // No comparison holds for NaN.
-    const uint32x4_t is_beyond = vcgtq_f32(magnitude, most);
+    const uint32x4_t is_beyond =
+        vandq_u32(vcgtq_f32(magnitude, most), vcltq_f32(magnitude, infinity));
     const float32x4_t limit = vbslq_f32(vdupq_n_u32(0x80000000), x, most);
     const float16x4_t half = vcvt_f16_f32(vbslq_f32(is_beyond, limit, x));
     vst1_u8(device + i * sizeof(uint16_t), vreinterpret_u8_f16(half));

@@ -19,9 +19,9 @@ void quantize(const Affine& affine, const uint8_t* values, size_t count, uint8_t
 // As its kernels of DEQUANTIZE: (q - zero point) * scale, rounded to float32 once.
 void dequantize(const Affine& affine, const uint8_t* device, size_t count, uint8_t* values);
 
-// float32 as fp16, to nearest, ties to even. Numbers beyond fp16's range, infinities too, become its
-// largest of their sign: an infinity times a weight of 0 would be NaN. NaN stay NaN (quiet, the upper
-// bits of the payload kept). Both need not be aligned.
+// float32 as fp16, to nearest, ties to even. Finite numbers beyond fp16's range become its largest
+// of their sign; infinities stay, and NaN stay NaN (quiet, the upper bits of the payload kept).
+// Both need not be aligned.
 void to_half(const uint8_t* values, size_t count, uint8_t* device);
 
 // fp16 as float32, which holds all of them. Both need not be aligned.

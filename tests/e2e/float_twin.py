@@ -24,8 +24,8 @@ def real_values(graph: Graph, index: int) -> np.ndarray:
 
 
 def float_twin(graph: Graph, *, is_half: bool = False) -> bytes:
-    """Of a graph of quantised tensors, up to what softmax reads. QUANTIZE nodes vanish. ``is_half``:
-    constants are those that float16 holds.
+    """Of a graph of quantised tensors, up to what softmax reads. QUANTIZE nodes vanish.
+    ``is_half``: constants are such as float16 holds.
     """
     builder = ModelBuilder("float twin")
     made: dict[int, int] = {}

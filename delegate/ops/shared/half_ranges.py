@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +37,17 @@ _ABSOLUTE: Final = 2.0**-24
 """How much wider a range is for what the roundings of a result may add."""
 
 
+_known: WeakKeyDictionary[GraphFacts, dict[int, Ends]] = WeakKeyDictionary()
+
+
 def half_ranges(facts: GraphFacts) -> dict[int, Ends]:
     """Of results of nodes in fp16, by tensor, before what fp16 cannot hold is lost."""
+    if facts not in _known:
+        _known[facts] = _found(facts)
+    return _known[facts]
+
+
+def _found(facts: GraphFacts) -> dict[int, Ends]:
     found: dict[int, Ends] = {}
 
     def range_of(tensor: int) -> Range:
@@ -79,7 +89,7 @@ def half_range(facts: GraphFacts, node: Node) -> str | None:
     """Results in fp16 must not be proven to reach beyond -{most} to {most}: not all of a channel,
     nor any where constants bound what the node reads.
     """
-    ends = facts.half_ranges.get(node.outputs[0])
+    ends = half_ranges(facts).get(node.outputs[0])
     channel = None if ends is None else beyond(ends)
     if ends is None or channel is None:
         return None
