@@ -1,4 +1,4 @@
-"""Tasks of the DPU alone to segments of RK3576: 87 registers of DPU and DPU_RDMA.
+"""Tasks of the DPU alone to segments of RK3576: 89 registers of DPU and DPU_RDMA.
 
 All in the forms of the vendor's programs for one core: sums and products of two maps, copies,
 functions from tables, and loads of the tables. Numbers that are the same for all channels lie in a

@@ -31,24 +31,24 @@ struct Kind {
   uint32_t ew_reader;
 };
 constexpr Kind kKinds[] = {
-    {0x100012, 0, 0, 0x903, 0x8002c0c0, 0, 0, 0, 0x1a, 0, 0x40000044},        // sum
-    {0x100012, 2, 0x20000, 0x903, 0x810f4094, 0, 0, 0, 2, 0, 0x40000044},     // product
-    {0x100012, 2, 0x20000, 0x903, 0x10041c1, 0, 0, 0, 2, 0, 0x41},            // copy
+    {0x100012, 0, 0, 0x903, 0x8002c0c0, 0, 0, 0, 0x1a, 0, 0x40000044},             // sum
+    {0x100012, 2, 0x20000, 0x903, 0x810f4094, 0, 0, 0, 2, 0, 0x40000044},          // product
+    {0x100012, 2, 0x20000, 0x903, 0x10041c1, 0, 0, 0, 2, 0, 0x41},                 // copy
     {0x53, 2, 0x20000, 0x20, 0x1004140, 0x10, 0x2000006, 0x50500, 0, 0x1a, 0x41},  // look up
-    {0x53, 2, 0x20000, 0x903, 0x10041c1, 0, 0xff0000, 0, 0, 0, 1},            // load
+    {0x53, 2, 0x20000, 0x903, 0x10041c1, 0, 0xff0000, 0, 0, 0, 1},                 // load
 };
 const Kind& known(AloneKind kind) { return kKinds[static_cast<size_t>(kind)]; }
 
 constexpr uint16_t kZeros[] = {
-    dpu::data_format::kOffset,       dpu::offset_pend::kOffset,
+    dpu::data_format::kOffset,          dpu::offset_pend::kOffset,
     dpu::data_cube_notch_addr::kOffset, dpu::undocumented_403c::kOffset,
-    dpu::ew_op_value_0::kOffset,     dpu::ew_op_value_1::kOffset,
-    dpu::undocumented_409c::kOffset, dpu::surface_add::kOffset,
-    dpu::undocumented_40bc::kOffset, dpu::undocumented_40c8::kOffset,
-    dpu::undocumented_4120::kOffset, dpu::undocumented_4130::kOffset,
-    dpu::lut_low_slope_0::kOffset,   dpu::lut_low_slope_1::kOffset,
-    dpu::lut_low_shift::kOffset,     dpu::lut_high_slope_0::kOffset,
-    dpu::lut_high_slope_1::kOffset,  dpu::lut_high_shift::kOffset,
+    dpu::ew_op_value_0::kOffset,        dpu::ew_op_value_1::kOffset,
+    dpu::undocumented_409c::kOffset,    dpu::surface_add::kOffset,
+    dpu::undocumented_40bc::kOffset,    dpu::undocumented_40c8::kOffset,
+    dpu::undocumented_4120::kOffset,    dpu::undocumented_4130::kOffset,
+    dpu::lut_low_slope_0::kOffset,      dpu::lut_low_slope_1::kOffset,
+    dpu::lut_low_shift::kOffset,        dpu::lut_high_slope_0::kOffset,
+    dpu::lut_high_slope_1::kOffset,     dpu::lut_high_shift::kOffset,
 };
 constexpr uint16_t kRdmaZeros[] = {
     rdma::rdma_bs_base_addr::kOffset, rdma::rdma_bn_base_addr::kOffset,
@@ -57,9 +57,9 @@ constexpr uint16_t kRdmaZeros[] = {
     rdma::undocumented_5078::kOffset, rdma::undocumented_507c::kOffset,
 };
 // Lower limits, each in front of the upper one.
-constexpr uint16_t kOpenLimits[] = {dpu::bs_min::kOffset,     dpu::bn_min::kOffset,
-                                    dpu::relu_min::kOffset,   dpu::relu_2_min::kOffset,
-                                    dpu::ew_min::kOffset,     dpu::out_min::kOffset};
+constexpr uint16_t kOpenLimits[] = {dpu::bs_min::kOffset,   dpu::bn_min::kOffset,
+                                    dpu::relu_min::kOffset, dpu::relu_2_min::kOffset,
+                                    dpu::ew_min::kOffset,   dpu::out_min::kOffset};
 constexpr uint16_t kTableStarts[] = {dpu::lut_start_0::kOffset, dpu::lut_start_1::kOffset,
                                      dpu::lut_start_2::kOffset, dpu::lut_start_3::kOffset};
 constexpr uint16_t kTableEnds[] = {dpu::lut_end_0::kOffset, dpu::lut_end_1::kOffset,
@@ -223,8 +223,8 @@ AddressPattern scalars_of(const RdmaConfig& c, AloneKind kind) {
   return {c.shifts_address, kind == AloneKind::kLoad ? 0 : bytes, 0, 1};
 }
 
-void fetch_scalars(const Memory& memory, const RdmaConfig& c, AloneKind kind,
-                   const Position& where, DpuConfig* d) {
+void fetch_scalars(const Memory& memory, const RdmaConfig& c, AloneKind kind, const Position& where,
+                   DpuConfig* d) {
   const AddressPattern pattern = scalars_of(c, kind);
   if (pattern.extent() == 0) return;
   const char* reg =

@@ -193,8 +193,7 @@ class _Checker:
 
 
 def _is_byte_by_byte(task: Task) -> bool:
-    """Whether the task writes exactly the atoms that it reads beside constants, in the same order.
-    """
+    """Whether the task writes exactly the atoms, in their order, that it reads beside constants."""
     reads = (access for access in accesses(task) if not access.is_write)
     read, *others = [access for access in reads if access.start.buffer in _WRITABLE]
     (written,) = [access for access in accesses(task) if access.is_write]
