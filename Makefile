@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .PHONY: help demo test board sanitize fuzz numerics test-litert test-alone conformance conformance-sample \
-	random-graphs fused-graphs memory-graphs changed-models worse-chips lint format native clean
+	random-graphs fused-graphs float-graphs memory-graphs changed-models worse-chips lint format native clean
 
 # The first Python from 3.10 on that really starts; 3.11 first, the last one with a tflite-runtime.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.10 python3; do \
@@ -32,6 +32,7 @@ help:
 	@echo 'make conformance  the whole operator suite against the reference kernels'
 	@echo 'make random-graphs   GRAPHS random models (default 20000) against the reference kernels'
 	@echo 'make fused-graphs    GRAPHS random models with numerics=fast (default 20000), as near as they say'
+	@echo 'make float-graphs    GRAPHS random models with float=fp16 (default 20000), as their operators alone'
 	@echo 'make memory-graphs   MEMORY_GRAPHS graphs that crowd memory (default 1000), also cut after every task'
 	@echo 'make worse-chips  whole models on chips that lack or break each feature: never a wrong result'
 	@echo 'make changed-models  MUTANTS damaged models (default 20000): no crash, no wrong result'
@@ -46,6 +47,7 @@ help:
 
 # $(1): environment, $(2): extras, $(3): build folder
 define install
+	@echo 'building the native library and installing it into $(1): some minutes at first'
 	$(1)/bin/python -m pip install $(PIP_FLAGS) --no-build-isolation -C build-dir=$(3) -e '.[$(2)]'
 	@touch $(1)/installed
 endef
@@ -116,6 +118,9 @@ random-graphs: $(VENV)/installed
 
 fused-graphs: $(VENV)/installed
 	nice $(BIN)/python -m tests.generated fused --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS)
+
+float-graphs: $(VENV)/installed
+	nice $(BIN)/python -m tests.generated floats --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS)
 
 changed-models: $(VENV)/installed
 	nice $(BIN)/python -m tests.generated mutations --count $(MUTANTS) --seed $(SEED) --jobs $(JOBS)

@@ -293,8 +293,9 @@ class Options:
         changes_programs=True,
     )  # fmt: skip
     float: str = _option(
-        Choice(("off", "fp16", "auto")), "off",
-        "float32 models in fp16, within a bound per node; auto = those with float16 weights",
+        Choice(("off", "fp16", "auto")), "auto",
+        "float32 models in fp16, within a bound per node; auto = those whose metadata or float16 "
+        "weights say that they bear it",
         changes_programs=True,
     )  # fmt: skip
     cache_dir: str = _option(
@@ -339,6 +340,10 @@ class Options:
         Choice(("auto", "off", "always")), "auto",
         "prove what a program asks of an NPU before its first use there; always = of the simulator "
         "too",
+    )  # fmt: skip
+    stats_dir: str = _option(
+        PathOrOff(), "off",
+        "a folder where the process keeps its counters, PID.prom, for command top and Prometheus",
     )  # fmt: skip
     log_level: str = _option(
         Choice(("error", "warning", "info", "debug")), "warning", "how much is logged to stderr"

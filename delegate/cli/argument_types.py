@@ -1,13 +1,27 @@
-"""Types for argparse; ValueError and ArgumentTypeError become one-line usage errors."""
+"""Types for argparse: an ArgumentTypeError becomes a usage error of one line, with its words."""
 
 from __future__ import annotations
 
 import argparse
 
 
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
 def positive_integer(text: str) -> int:
     """1, 2, 3, ..."""
-    value = int(text)
+    value = _integer(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")
     return value
@@ -15,7 +29,7 @@ def positive_integer(text: str) -> int:
 
 def natural_number(text: str) -> int:
     """0, 1, 2, ..."""
-    value = int(text)
+    value = _integer(text)
     if value < 0:
         raise argparse.ArgumentTypeError(f"{text} is negative")
     return value
@@ -23,7 +37,7 @@ def natural_number(text: str) -> int:
 
 def finite_float(text: str) -> float:
     """Any number but infinities and NaN."""
-    value = float(text)
+    value = _float(text)
     if not abs(value) < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is not a finite number")
     return value
@@ -39,7 +53,7 @@ def nonzero_float(text: str) -> float:
 
 def share_of_one(text: str) -> float:
     """A number from 0 to 1."""
-    value = float(text)
+    value = _float(text)
     if not 0.0 <= value <= 1.0:
         raise argparse.ArgumentTypeError(f"{text} is not from 0 to 1")
     return value

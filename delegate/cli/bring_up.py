@@ -30,6 +30,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from delegate._native import open_device_name
     from delegate.chip.chips import DEFAULT
     from delegate.insight.bring_up import (
         KINDS,
@@ -46,6 +47,9 @@ def _run(arguments: argparse.Namespace) -> int:
         raise UsageError("device 'null' computes nothing; choose rocket, rknpu or a node")
     if arguments.output is not None:
         check_writable(arguments.output)
+    device = open_device_name(options.device, options.strict)
+    if not arguments.json:
+        print(f"device  {device}")
     total = total_steps(arguments.captures)
     steps: list[Step] = []
     for step in bring_up(options.device, arguments.captures, options.timeout_ms):
@@ -53,7 +57,7 @@ def _run(arguments: argparse.Namespace) -> int:
         if not arguments.json:
             mark = "passed" if step.passed else "FAILED"
             print(f"{mark}  {step.name}" + (f": {step.error}" if step.error else ""), flush=True)
-    verdict = diagnosis(steps, total)
+    verdict = diagnosis(steps, total, device)
     proofs = board_proofs(options)
     features = feature_table(DEFAULT, steps, proofs)
     document = {

@@ -45,7 +45,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
         text = "".join(_capture_text(load_capture(arguments.file)))
     else:
-        text = disassemble_bytes(content)
+        try:
+            text = disassemble_bytes(content)
+        except UsageError as error:
+            raise UsageError(f"{arguments.file}: {error}") from None
     if arguments.json:
         print_json({"lines": text.splitlines()})
     else:

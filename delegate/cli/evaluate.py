@@ -43,7 +43,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--truth", type=Path, metavar="FILE",
-        help="classes as CSV (image,class; default: the number at the begin of each name) or "
+        help="classes as CSV (image,class; default: the number at the beginning of each name) or "
         "objects as COCO's JSON (default: YOLO's .txt beside each picture)",
     )  # fmt: skip
     parser.add_argument("--labels", type=Path, metavar="L", help="the model's classes by name")

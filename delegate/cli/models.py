@@ -17,7 +17,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "action", choices=("list", "fetch", "info"),
         help="list: what there is; fetch: download, verify, print the paths; info: all facts",
     )  # fmt: skip
-    parser.add_argument("names", nargs="*", metavar="NAME", help="models (list, info: default all)")
+    parser.add_argument(
+        "names", nargs="*", default=[], metavar="NAME", help="models (list, info: default all)"
+    )
 
 
 def _chosen(names: list[str]) -> list[Entry]:

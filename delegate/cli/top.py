@@ -1,4 +1,4 @@
-"""``top``: how busy the NPU is and who has it open, every few seconds."""
+"""``top``: how busy the NPU is, who has it open and which partitions run, every few seconds."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from delegate.cli.table import format_table
 
 if TYPE_CHECKING:
     from delegate.insight.npu_load import CoreLoad, NpuState
+    from delegate.insight.published_stats import ProgramLoad, Published
 
 _SECONDS = 2
 _MOST_SECONDS = 3600
@@ -41,45 +42,76 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--count", type=positive_integer, metavar="N",
         help="how many times (default: until interrupted; with --json once)",
     )  # fmt: skip
+    parser.add_argument(
+        "--stats-dir", type=Path, metavar="DIR",
+        help="where processes keep their counters (their option stats_dir; default: "
+        "$RK3588_DELEGATE_STATS_DIR)",
+    )  # fmt: skip
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from delegate.host.npu_presence import find_nodes
     from delegate.insight.npu_load import core_loads, npu_state
+    from delegate.insight.published_stats import program_loads
 
     root = Path("/")
+    folder = _stats_folder(arguments.stats_dir)
     nodes = [node for node in find_nodes(root) if node.state != "foreign"]
     paths = frozenset(node.path for node in nodes)
     drivers = sorted({node.driver for node in nodes if node.driver})
     left = arguments.count or (1 if arguments.json else None)
-    before = npu_state(root, paths)
-    if not nodes and not before.cores:
+    before, counted_before = npu_state(root, paths), _published(folder)
+    has_npu = bool(nodes or before.cores)
+    if not has_npu and counted_before is None:
         if arguments.json:
-            print_json({"drivers": [], "cores": [], "busy_percent": None, "processes": []})
+            print_json(_document([], (), before, ()))
         else:
             print("no NPU here; see: rk3588-delegate doctor")
         return 0
     while left is None or left > 0:
         time.sleep(arguments.seconds)
-        after = npu_state(root, paths)
+        after, counted = npu_state(root, paths), _published(folder)
         loads = core_loads(before, after)
+        programs = program_loads(counted_before, counted) if counted_before and counted else ()
         if arguments.json:
-            print_json(_document(drivers, loads, after))
+            print_json(_document(drivers, loads, after, programs))
         else:
             clear = _CLEAR if left is None and sys.stdout.isatty() else ""
-            print(clear + load_text(drivers, loads, after), flush=True)
-        before = after
+            npu = load_text(drivers, loads, after) if has_npu else "no NPU here\n"
+            print(clear + npu + programs_text(folder, programs), end="", flush=True)
+        before, counted_before = after, counted
         left = None if left is None else left - 1
     return 0
 
 
-def _document(drivers: list[str], loads: tuple[CoreLoad, ...], state: NpuState) -> dict[str, Any]:
+def _stats_folder(given: Path | None) -> Path | None:
+    from delegate.options import Options
+
+    if given is not None:
+        return given
+    folder = Options.from_mapping().stats_dir
+    return None if folder == "off" else Path(folder)
+
+
+def _published(folder: Path | None) -> Published | None:
+    from delegate.insight.published_stats import published
+
+    return None if folder is None else published(folder, time.time())
+
+
+def _document(
+    drivers: list[str],
+    loads: tuple[CoreLoad, ...],
+    state: NpuState,
+    programs: tuple[ProgramLoad, ...],
+) -> dict[str, Any]:
     return {
         "drivers": drivers,
         "cores": [asdict(load) for load in loads],
         "busy_percent": None if state.busy_percent is None else list(state.busy_percent),
         "processes": [asdict(holder) for holder in state.holders],
         "hidden_processes": state.hidden_processes,
+        "programs": [{**(fields := asdict(load)).pop("program"), **fields} for load in programs],
     }
 
 
@@ -112,14 +144,39 @@ def load_text(drivers: list[str], loads: tuple[CoreLoad, ...], state: NpuState) 
         parts.append("no process seen that has the NPU open")
     if state.hidden_processes:
         parts.append(f"{state.hidden_processes} processes of other users do not show their files")
-    parts.append("which process and partition ran how long: delegate.stats() in that process")
     return "\n".join(parts) + "\n"
+
+
+def programs_text(folder: Path | None, programs: tuple[ProgramLoad, ...]) -> str:
+    """A table of what ran, or why there is none."""
+    if folder is None:
+        return (
+            "which partitions ran: from processes with option stats_dir, and --stats-dir here;\n"
+            "within a process: delegate.stats()\n"
+        )
+    if not programs:
+        return f"no partition ran of processes that keep counters in {folder}\n"
+    rows = [
+        (
+            load.program.pid,
+            _printable(load.program.device),
+            f"{load.runs_per_s:.1f}",
+            f"{load.errors_per_s:.1f}" if load.errors_per_s else "",
+            f"{load.device_percent:.1f} %",
+            f"{load.conversion_percent:.1f} %",
+            _printable(f"{load.program.program} ({load.program.output})"),
+        )
+        for load in programs
+    ]
+    headings = ("pid", "on", "runs/s", "errors/s", "device", "conversion", "partition (output)")
+    return format_table(headings, rows, right=(0, 2, 3, 4, 5), last="elide") + "\n"
 
 
 COMMAND = Command(
     name="top",
-    summary="Show how busy the NPU is and who has it open, as far as its driver tells.",
-    examples=("top", "top --seconds 5", "top --count 1 --json"),
+    summary="Show how busy the NPU is, who has it open and which partitions run, as far as drivers "
+    "and processes tell.",
+    examples=("top", "top --seconds 5 --stats-dir /run/npu", "top --count 1 --json"),
     add_arguments=_add_arguments,
     run=_run,
 )

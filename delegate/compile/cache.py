@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 logger = get_logger()
 
-MAGIC = b"RK3588 programs 3\n"
+MAGIC = b"RK3588 programs 4\n"
 SUFFIX = ".rkc"
 DIGEST_BYTES = 32
 # Far above real entries; a larger file is not read.
@@ -56,12 +56,14 @@ _PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 @dataclass(frozen=True, slots=True)
 class CachedPartition:
     """``program``: of an entry, in memory of its own, which whoever uploads it may give back.
-    ``has_own_shapes``: what its nodes write has the shapes that the model says.
+    ``has_own_shapes``: what its nodes write has the shapes that the model says. ``bound``: that of
+    results in fp16, as a text; empty: there are none.
     """
 
     partition: Partition
     program: bytes | mmap.mmap
     has_own_shapes: bool = True
+    bound: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ def running_part(
 ) -> CachedResult:
     """What running needs of ``result``."""
     found = (
-        CachedPartition(item.partition, item.program, has_own_shapes(item.partition))
+        CachedPartition(item.partition, item.program, has_own_shapes(item.partition), item.bound)
         for item in result.partitions
     )
     return CachedResult(tuple(found), tuple(result.rejections))
@@ -140,6 +142,7 @@ def cache_key(graph: Graph, options: Options, context: str = "") -> str:
     chosen = (options.compiling(), _sharing(options))
     facts = (__version__, FORMAT_VERSION, _compiler_fingerprint(), np.__version__, context)
     _update(digest, (facts, chosen, graph.name, graph.inputs, graph.outputs, graph.rounds_once))
+    _update(digest, (graph.reduced_precision,))
     for node in graph.nodes:
         _update(digest, (node.index, node.op, node.version, node.inputs, node.outputs))
         _update(digest, (_settings(node),))
@@ -260,8 +263,8 @@ def _decode(file: BufferedReader, size: int, key: str) -> CachedResult:
                 raise ValueError("a program in it is not the one it was written with")
             check_program(program)
             edges = (tuple(map(int, item[key])) for key in ("nodes", "inputs", "outputs"))
-            own = item["has_own_shapes"] is True
-            partitions.append(CachedPartition(Partition(*edges), program, own))
+            own, bound = item["has_own_shapes"] is True, str(item["bound"])
+            partitions.append(CachedPartition(Partition(*edges), program, own, bound))
         rejections = tuple(Rejection(**_texts(item)) for item in document["rejections"])
     except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"its description is malformed ({error})") from None
@@ -282,6 +285,7 @@ def _write(path: Path, key: str, result: CachedResult) -> None:
             {
                 **asdict(item.partition),
                 "has_own_shapes": item.has_own_shapes,
+                "bound": item.bound,
                 "bytes": len(item.program),
                 "sha256": _digest(item.program).hex(),
             }

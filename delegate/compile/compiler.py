@@ -15,6 +15,7 @@ from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT, chip_named
 from delegate.errors import EncodingError, LoweringError, MissingFeatureError, Rejection
 from delegate.log import get_logger
+from delegate.lower.half_bound import widest
 from delegate.lower.kick_state import TRUSTED, KickState
 from delegate.lower.lowered import Layer
 from delegate.lower.lowering import lower_partition
@@ -71,6 +72,12 @@ class CompiledPartition:
     buffers_bytes: int
     live_bytes: int = 0
     sharing: str = ""
+
+    @property
+    def bound(self) -> str:
+        """Within what every result in fp16 is, as a text; empty: there are none."""
+        bounds = [layer.bound for layer in self.layers if layer.bound is not None]
+        return widest(bounds).text if bounds else ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 logger = get_logger()
 
 Snapshot = Mapping[str, Any]
-"""{"tensors": [dict, ...], "nodes": [dict, ...]}, see ``native/python/snapshot.cpp``."""
+"""{"tensors": [dict, ...], "nodes": [dict, ...], "reduced_precision": bytes or None}, see
+``native/python/snapshot.cpp``.
+"""
 
 PreviewedPartition = tuple[list[int], list[int], list[int]]
 """Nodes, non-constant inputs and outputs of a partition that the runtime would make."""
@@ -111,6 +113,7 @@ class Session:
                 total_nodes=len(snapshot["nodes"]),
                 partitions=len(partitions),
                 rejections=tuple(result.rejections),
+                bounds=tuple(filter(None, (item.bound for item in result.partitions))),
                 node_us=partial(_node_us, graph),
             ),
             self.options,
@@ -122,6 +125,7 @@ class Session:
             members = sorted((*makers, *item.partition.nodes))
             recompile = _recompile_function(
                 [nodes_by_index[index] for index in members],
+                snapshot.get("reduced_precision"),
                 item.partition,
                 self.options,
                 without,
@@ -259,6 +263,7 @@ def _has_own_shapes(graph: Graph, partition: Partition) -> bool:
 
 def _recompile_function(
     nodes: list[dict[str, Any]],
+    reduced_precision: bytes | None,
     partition: Partition,
     options: Options,
     without: Mapping[str, str],
@@ -293,7 +298,7 @@ def _recompile_function(
     def recompile(tensors: list[dict[str, Any]], upload: Upload) -> dict[int, tuple[int, ...]]:
         from delegate.partition.shapes import following_shapes
 
-        graph = _graph({"tensors": tensors, "nodes": nodes})
+        graph = _graph({"tensors": tensors, "nodes": nodes, "reduced_precision": reduced_precision})
         shapes = following_shapes(graph, partition)
         try:
             upload(compiled(graph, shapes))

@@ -9,6 +9,7 @@ the same facts go to the log.
 from __future__ import annotations
 
 import functools
+import logging
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 
 from delegate.errors import Rejection, UnsupportedError
 from delegate.log import get_logger
-from delegate.options import MAX_COUNT, Options
+from delegate.options import MAX_COUNT, ORIGIN_DEFAULT, Options
 
 NodeTime = Callable[[int], float]
 """Microseconds that a node of a graph takes on the CPU, as modelled; infinity: not known."""
@@ -30,13 +31,16 @@ def unknown_time(_: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """The outcome for one graph. ``device`` is the device's own name ("simulator", "null", ...)."""
+    """The outcome for one graph. ``device`` is the device's own name ("simulator", "null", ...).
+    ``bounds``: of partitions in fp16, as texts.
+    """
 
     device: str
     delegated_nodes: int
     total_nodes: int
     partitions: int
     rejections: tuple[Rejection, ...] = ()
+    bounds: tuple[str, ...] = ()
     node_us: NodeTime = field(default=unknown_time, compare=False, repr=False)
 
 
@@ -62,8 +66,8 @@ def plural(count: int, noun: str) -> str:
 def announce(delegation: Delegation, options: Options) -> None:
     """Logs (or hands to the collector) what was delegated.
 
-    The simulator is never chosen silently: unless it was asked for by name, that is a warning, once
-    per process.
+    Neither the simulator nor fp16 is ever chosen silently: unless it was asked for, that is a
+    warning, once per process (fp16: and bound).
     Raises UnsupportedError under ``strict`` if a node was left to the CPU.
     """
     log = get_logger()
@@ -72,6 +76,10 @@ def announce(delegation: Delegation, options: Options) -> None:
         collected.append(delegation)
     elif delegation.device == "simulator" and options.device == "auto":
         _announce_simulator()
+    if delegation.bounds and collected is None:
+        is_asked_for = options.origins.get("float") != ORIGIN_DEFAULT
+        for bound in dict.fromkeys(delegation.bounds):
+            _announce_half(bound, is_asked_for)
     log.info(
         "%s: %d of %s delegated in %s",
         delegation.device,
@@ -87,6 +95,16 @@ def announce(delegation: Delegation, options: Options) -> None:
 @functools.cache  # more than one interpreter of a process says nothing new
 def _announce_simulator() -> None:
     get_logger().warning("no NPU in use: programs run on the embedded simulator")
+
+
+@functools.cache
+def _announce_half(bound: str, is_asked_for: bool) -> None:
+    get_logger().log(
+        logging.INFO if is_asked_for else logging.WARNING,
+        "float32 tensors are fp16 on the NPU, every result %s; option float=off leaves them to the "
+        "CPU",
+        bound,
+    )
 
 
 def describe(rejection: Rejection) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from delegate.insight.benchmark import SIMULATOR
 from delegate.insight.capture import Capture, load_capture, replay
 from delegate.insight.self_test import run_case
 from delegate.insight.self_test_cases import CASES
@@ -77,9 +78,11 @@ def total_steps(captures: Sequence[Path]) -> int:
     return len(CASES) + len(captures)
 
 
-def diagnosis(steps: Sequence[Step], total: int) -> str:
-    """What the results mean, in one or two sentences."""
+def diagnosis(steps: Sequence[Step], total: int, device: str) -> str:
+    """What the results mean, in one or two sentences. ``device``: the name of the one that ran."""
     failed = [step for step in steps if not step.passed]
+    if not failed and device == SIMULATOR:
+        return f"all {total} cases passed on the simulator; no NPU has run anything: see `doctor`"
     if not failed:
         return f"all {total} cases passed: the NPU computes what the simulator computes"
     first, last_good = failed[0], [step.name for step in steps if step.passed][-1:]

@@ -135,7 +135,7 @@ def fused_stages(conv: Convolution, following: Following) -> FusedStages | None:
     if found is None:
         return None
     bias = _hardware_bias(conv, sums) + found.pipeline.bs.add
-    difference = Difference(found.proof.worst, found.proof.share)
+    difference = Difference(found.proof.worst, found.share)
     return FusedStages(following, found.pipeline, bias, difference)
 
 

@@ -186,6 +186,7 @@ def _feature(conv: Convolution, image: int, tile: Tile) -> FeatureInput:
         pad_top=tile.rows.pad,
         pad_left=tile.columns.pad,
         pad_value=conv.source.zero_point,
+        channels_used=real,
     )
 
 

@@ -25,6 +25,7 @@ from delegate.lower.conv_geometry import (
 from delegate.lower.conv_stages import FusedStages, conv_stages, fused_stages
 from delegate.lower.conv_tasks import folded_text, operand_channels, tasks_of_plan
 from delegate.lower.conv_weights import pack_weights
+from delegate.lower.half_bound import HalfBound
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
@@ -43,14 +44,14 @@ from delegate.lower.tiling.tiles import TilePlan
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedConvolution:
     """How ``conv``, whose tensors need no place yet, becomes tasks: tiles for each core that takes
-    part, or groups of input channels. ``note``: what its explanation begins with.
+    part, or groups of input channels. ``bound``: of results in fp16.
     """
 
     operation: Operation
     conv: Convolution
     plan: tuple[TilePlan, ...] | InputGroups
     fused: FusedStages | None = None
-    note: str = ""
+    bound: HalfBound | None = None
 
     @property
     def footprint(self) -> Footprint:
@@ -113,7 +114,11 @@ class PlannedConvolution:
         target = memory.tensors[self.operation.result]
         conv = replace(self.conv, source=source, target=target)
         layer = _lower(conv, self.plan, memory, self.fused, others[0] if others else None)
-        return replace(layer, choice=self.note + layer.choice) if self.note else layer
+        if self.bound is None:
+            return layer
+        from delegate.lower.half.bound import told
+
+        return told(layer, self.bound)
 
     @property
     def surfaces_read(self) -> int:
@@ -190,8 +195,8 @@ def _lower(
         for task in tasks_of_plan(conv, plan, weights, stages, core, other)
     ]
     if fused is not None and fused.pipeline.table is not None:
-        table = fused.pipeline.table
-        use = TableUse((table.results.astype(np.int8).tobytes(),), 0, table.first)
+        results = fused.pipeline.table.results
+        use = TableUse((results.astype(np.int8).tobytes(),), 0, first=0)
         tasks = [replace(task, table=use) for task in tasks]
     choice = folded_text(conv) + rows_text(conv) + plans[0].choice
     if len(plans) > 1:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from delegate.chip.chip import Chip
 from delegate.chip.element import Element
+from delegate.lower.half_bound import HalfBound
 from delegate.lower.task import BufferId, Ref, Task
 
 
@@ -25,6 +26,7 @@ class Difference:
 class Layer:
     """One NPU operation and the TFLite nodes it computes. ``name`` is what errors and traces
     show, ``choice`` why it is tiled as it is. ``difference`` None: as the numeric contract says.
+    ``bound``: how far its results are from exact ones; None: they are integers.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Layer:
     tasks: tuple[Task, ...]
     choice: str = ""
     difference: Difference | None = None
+    bound: HalfBound | None = None
 
 
 @dataclass(frozen=True, slots=True)

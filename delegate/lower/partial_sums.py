@@ -180,14 +180,19 @@ class _Builder:
                 yield self._sum(one, index, pixel, None)
 
     def _sum(self, one: Pass, index: int, pixel: _Pixel, part: int | None) -> ConvTask:
-        """Sum ``index``; ``part``: the half of the operand blocks that it fills."""
+        """Sum ``index``; ``part``: the half of the operand blocks that it fills, where fewer
+        channels are read than kernels were sorted for.
+        """
         before = self._bias if index == 0 else self._vector(index - 1, pixel)
         target, stride = self._vector(index, pixel), ATOM_BYTES
         if part is not None:
             before = before.moved(part * one.weights.kernels * SUM_BYTES)
             target, stride = self._block(pixel).moved(part * ATOM_BYTES), BLOCK_BYTES
-        kernels = one.weights.kernels
-        real = kernels if part is None else self._operand_channels // 2
+        kernels = real = one.weights.kernels
+        if part is not None:
+            real = self._operand_channels // 2
+        elif not self._conv.per_channel:
+            real = self._conv.output_view.channels
         output = OutputCube(
             target=target,
             height=1,
@@ -198,7 +203,11 @@ class _Builder:
             surfaces_per_group=self._conv.chip.groups.dense_kernels // SUM_LANES,
             element_bytes=SUM_BYTES,
         )
-        bs = BsStage(alu=Source.MEMORY, operands=before)
+        bs = BsStage(
+            alu=Source.MEMORY,
+            operands=before,
+            operands_used=real if part is None else kernels,
+        )
         name = f"sum {index + 1}" if part is None else f"sum {index + 1} half {part}"
         return self._task(one, pixel, name, output, (bs, BnStage(), None, PLAIN))
 

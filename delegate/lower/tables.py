@@ -1,8 +1,9 @@
 """Functions of one int8 value as tasks of the DPU alone, exact for each of the 256 values.
 
 Two tables of int16 lie side by side in the DPU, an entry every 32 units: 1,024 steps, the place of
-four functions of 256 values. BS makes the place in units, ``(x + 128 + 256 slot - 512) * 32``, so
-that a lookup hits an entry, never what lies between two. An entry is ``256 f(x) - 64`` and OUT_CVT
+four functions of 256 values, or of more that convolutions look up in their own tasks, which need
+fewer. BS makes the place in units, ``(x + 128 + start - 512) * 32``, so that a lookup hits an
+entry, never what lies between two. An entry is ``256 f(x) - 64`` and OUT_CVT
 divides by 256: boards were seen to read entries that are off by up to 128, and any error from -63
 to +128 gives the same result. All settings but the numbers are those of the vendor's programs.
 """
@@ -30,7 +31,6 @@ from delegate.lower.task import (
 from delegate.lower.tiling.element_wise import map_parts
 
 TABLE_STEPS = 1024
-FUNCTIONS_PER_LOAD = TABLE_STEPS // FUNCTION_STEPS
 
 _AS_IT_IS = OutConvert(scale=1, shift=0, offset=0)
 _OUT = OutConvert(scale=1, shift=ENTRY_SCALE.bit_length() - 1, offset=0)
@@ -61,7 +61,7 @@ def _tasks(
             source=part.place(source),
             source_surface_stride_bytes=source.surface_stride_bytes,
             output=part.cube(target),
-            bs=BsStage() if use is None else _index(use.slot),
+            bs=BsStage() if use is None else _index(use),
             out_convert=_AS_IT_IS if use is None else _OUT,
             table=use,
         )
@@ -69,9 +69,9 @@ def _tasks(
     )
 
 
-def _index(slot: int) -> BsStage:
+def _index(use: TableUse) -> BsStage:
     """From an int8 value to the place of its entry."""
-    first = FUNCTION_STEPS * slot - TABLE_STEPS // 2
+    first = use.start - TABLE_STEPS // 2
     return BsStage(
         alu=Source.REGISTER,
         alu_operand=first + FUNCTION_STEPS // 2,
@@ -101,7 +101,7 @@ def _loads(tasks: Sequence[Task]) -> Iterator[tuple[bytes, ...]]:
     for task in tasks:
         function = _function(task)
         if function is not None and function not in functions:
-            is_full = len(functions) == FUNCTIONS_PER_LOAD
+            is_full = sum(map(len, functions)) + len(function) > TABLE_STEPS
             if functions and (is_full or is_curve(function) or is_curve(functions[0])):
                 yield from repeat(tuple(functions), count)
                 functions, count = [], 0
@@ -121,4 +121,4 @@ def _within(task: Task, functions: tuple[bytes, ...]) -> Task:
     table = replace(task.table, functions=functions, slot=slot)
     if isinstance(task, ConvTask):
         return replace(task, table=table)
-    return replace(task, bs=_index(slot), table=table)
+    return replace(task, bs=_index(table), table=table)

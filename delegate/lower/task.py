@@ -65,7 +65,7 @@ class FeatureInput:
     ``source`` is the first row of the tile in surface 0. Rows and columns outside the tile that the
     kernel reaches read ``pad_value`` (int8) in every lane; bottom and right padding follow from the
     output size. ``entries_per_row``: CBUF entries of 64 bytes one row takes (programs.md section
-    2).
+    2). ``channels_used``: channels that weights other than zero meet; None: all that are real.
     """
 
     source: Ref
@@ -79,6 +79,7 @@ class FeatureInput:
     pad_top: int
     pad_left: int
     pad_value: int
+    channels_used: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,7 @@ class BsStage:
     (programs.md section 2): dense int32 when only ``alu`` is read, else blocks of 8 channels of 64
     bytes (8 int32 alu | 8 int16 ow | 8 int16 mul). ``shift`` serves values >= 0, ``shift_negative``
     values < 0. ``relux_max`` None: no upper clamp. ``scalars``: on chips that read the shifts from
-    memory, where.
+    memory, where. ``operands_used``: channels whose summands matter; None: all of the result's.
     """
 
     alu: Source = Source.OFF
@@ -175,6 +176,7 @@ class BsStage:
     relux_max: int | None = None
     operands: Ref | None = None
     scalars: Ref | None = None
+    operands_used: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,11 +258,11 @@ def is_curve(function: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TableUse:
-    """A function of one int8 value, looked up behind BN: ``functions[slot]`` are its results for
-    -128 to 127, as int8. All ``functions`` lie in the DPU's tables at a time, one behind the other.
+    """A function, looked up behind BN: ``functions[slot]`` are its results, as int8. All
+    ``functions`` lie in the DPU's tables at a time, one behind the other.
 
     ``first``: the function's entry where BN gives 0, and others every 32 units from there. None: BS
-    makes the place in all of the tables.
+    makes the place in all of the tables, and the results are those of -128 to 127.
 
     In fp16 there is one function, a curve, which takes all of the tables: 1,025 int16, 32 units
     apart, the middle one where BN gives 0, with what is between them interpolated.
@@ -273,6 +275,11 @@ class TableUse:
     @property
     def is_curve(self) -> bool:
         return is_curve(self.functions[self.slot])
+
+    @property
+    def start(self) -> int:
+        """The place of the function's first result in the tables."""
+        return sum(len(function) for function in self.functions[: self.slot])
 
 
 @dataclass(frozen=True, slots=True)

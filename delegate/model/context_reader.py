@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delegate.model.graph import DType, Graph, Node, Quantization, Tensor
+from delegate.model.graph import DType, Graph, Node, Quantization, Tensor, metadata_text
 from delegate.model.operator_options import RuntimeOptions
 from delegate.model.tensor_content import dense_bytes, view_content
 from delegate.model.tflite_operators import operator_name
@@ -40,11 +40,13 @@ def graph_from_snapshot(snapshot: Mapping[str, Any]) -> Graph:
     A tensor: index, name, type, shape, shape_signature, allocation_type, is_variable, is_sparse,
     quantization (None or type, scale float32[n], zero_point int32[n or 1], axis), data (read-only
     uint8[bytes] or None). A node: index, builtin_code, custom_name, version, inputs, outputs,
-    options (None or the first bytes of the runtime's struct).
+    options (None or the first bytes of the runtime's struct). "reduced_precision" (bytes, may be
+    None or missing): the model's metadata of that name.
     """
     return Graph(
         tensors=tuple(_tensor(entry) for entry in snapshot["tensors"]),
         nodes=tuple(_node(entry) for entry in snapshot["nodes"]),
+        reduced_precision=metadata_text(snapshot.get("reduced_precision") or b""),
     )
 
 

@@ -197,9 +197,10 @@ class Graph:
     ``rounds_once``: the reference kernel of FULLY_CONNECTED in the runtime that holds the graph
     multiplies accumulators by a double and rounds once (ai-edge-litert from 1.4 on), not twice in
     integers as that of other runtimes and all other kernels do. Which runtime will hold a file
-    nobody knows: False. ``half``: the NPU computes its float32 feature maps in fp16; ``folded``:
-    tensors that nodes compute from constants alone, whose ``constant`` has their values, perhaps
-    as float16.
+    nobody knows: False. ``reduced_precision``: what the model's metadata says that it bears, as
+    "fp16accfp32"; empty: nothing. ``half``: the NPU computes its float32 feature maps in fp16;
+    ``folded``: tensors that nodes compute from constants alone, whose ``constant`` has their
+    values, perhaps as float16.
     """
 
     tensors: tuple[Tensor, ...]
@@ -209,6 +210,7 @@ class Graph:
     name: str = ""
     source: str = ""
     rounds_once: bool = False
+    reduced_precision: str = ""
     half: bool = False
     folded: frozenset[int] = frozenset()
     nodes_by_index: Mapping[int, Node] = field(init=False, repr=False)
@@ -222,6 +224,15 @@ class Graph:
 
     def tensor(self, index: int) -> Tensor:
         return self.tensors[index]
+
+
+REDUCED_PRECISION = "reduced_precision_support"
+"""The metadata of that name is ``Graph.reduced_precision``."""
+
+
+def metadata_text(content: bytes) -> str:
+    """Metadata that is a text, perhaps with zeros behind it."""
+    return content.rstrip(b"\0").decode("ascii", errors="replace")
 
 
 def read_only(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:

@@ -16,7 +16,7 @@ import mmap
 import os
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -25,7 +25,15 @@ import numpy.typing as npt
 from delegate.errors import ModelError
 from delegate.model.files import open_plain
 from delegate.model.flatbuffer_reader import FlatbufferReader, Table
-from delegate.model.graph import DType, Graph, Node, Quantization, Tensor
+from delegate.model.graph import (
+    REDUCED_PRECISION,
+    DType,
+    Graph,
+    Node,
+    Quantization,
+    Tensor,
+    metadata_text,
+)
 from delegate.model.operator_options import FileOptions
 from delegate.model.tensor_content import MAX_RANK, dense_bytes, view_content
 from delegate.model.tflite_operators import CUSTOM, operator_name
@@ -122,8 +130,10 @@ def _read(reader: FlatbufferReader) -> Model:
         raise reader.fail(f"schema version {version}; only version {SCHEMA_VERSION} is defined")
     buffers = _read_buffers(root)
     codes = [_read_code(t) for t in root.tables(ModelSlot.OPERATOR_CODES, "operator code")]
+    metadata = _read_metadata(root, buffers)
+    bears = metadata_text(bytes(metadata.get(REDUCED_PRECISION, b"")))
     graphs = tuple(
-        _read_subgraph(table, buffers, codes)
+        replace(_read_subgraph(table, buffers, codes), reduced_precision=bears)
         for table in root.tables(ModelSlot.SUBGRAPHS, "subgraph")
     )
     if not graphs:
@@ -132,7 +142,7 @@ def _read(reader: FlatbufferReader) -> Model:
         source=reader.source,
         description=root.string(ModelSlot.DESCRIPTION),
         subgraphs=graphs,
-        metadata=_read_metadata(root, buffers),
+        metadata=metadata,
         signatures=_read_signatures(root, graphs),
         content=reader.data,
     )

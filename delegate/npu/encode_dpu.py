@@ -25,7 +25,7 @@ from delegate.chip.register_model import (
     OperandType,
     OutputMode,
 )
-from delegate.lower.numerics.pipeline import FUNCTION_STEPS, INDEX_STEP, EwOperation
+from delegate.lower.numerics.pipeline import INDEX_STEP, EwOperation
 from delegate.lower.tables import TABLE_STEPS
 from delegate.lower.task import (
     BnStage,
@@ -110,7 +110,7 @@ def table_start(use: TableUse) -> int:
     """The value that selects the first entry of the tables."""
     if use.first is None:
         return -TABLE_STEPS // 2 * INDEX_STEP
-    return -(FUNCTION_STEPS * use.slot + use.first) * INDEX_STEP
+    return -(use.start + use.first) * INDEX_STEP
 
 
 def write_pointers(writer: RegCmdWriter, *, is_cleared: bool = False) -> None:

@@ -1,11 +1,11 @@
-"""The load of the DPU's tables: entries of four functions of an int8 value, or of a curve."""
+"""The load of the DPU's tables: entries of functions of an int8 value, or of a curve."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from delegate.lower.numerics.pipeline import table_entries
-from delegate.lower.tables import FUNCTIONS_PER_LOAD
+from delegate.lower.tables import TABLE_STEPS
 from delegate.lower.task import (
     BsStage,
     ElementwiseTask,
@@ -54,10 +54,12 @@ def entries_of_tables(writer: RegCmdWriter, functions: tuple[bytes, ...]) -> lis
     """The content of LE, then of LO; steps that no function needs repeat the last entry. Raises
     EncodingError.
     """
-    if not 0 < len(functions) <= FUNCTIONS_PER_LOAD:
-        problem = f"for {len(functions)} functions; there is room for {FUNCTIONS_PER_LOAD}"
+    is_one = is_curve(functions[0])
+    count = 0 if is_one else sum(map(len, functions))
+    if count > TABLE_STEPS:
+        problem = f"for {count} results; there is room for {TABLE_STEPS}"
         raise writer.fail("DPU.LUT_ACCESS_CFG.LUT_ADDR", problem)
-    if is_curve(functions[0]):
+    if is_one:
         steps = np.frombuffer(functions[0], "<i2").astype(np.int64)
     else:
         results = np.frombuffer(b"".join(functions), np.int8).astype(np.int64)

@@ -226,9 +226,9 @@ class HalfBilinearPlan(BilinearPlan):
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
-        from delegate.lower.half.bound import sum_bound
+        from delegate.lower.half.bound import sum_bound, told
 
-        return replace(super().lower(memory), choice=f"fp16, {sum_bound(_MOST_TAPS).text}")
+        return told(super().lower(memory), sum_bound(_MOST_TAPS))
 
     def interpolated(
         self,

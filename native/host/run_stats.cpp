@@ -1,15 +1,20 @@
 #include "host/run_stats.h"
 
+#include <unistd.h>
+
 #include <cstdio>
+#include <exception>
 #include <tuple>
 
 #include "host/run_log.h"
+#include "host/stats_file.h"
 
 namespace rk3588 {
 namespace {
 
 constexpr double kNsPerSecond = 1e9;
 constexpr double kNsPerMs = 1e6;
+constexpr int64_t kPublicationNs = 1'000'000'000;
 
 // The format is UTF-8 with three escapes; names come from models, so what is not printable ASCII
 // is replaced.
@@ -136,6 +141,48 @@ RunStats RunStatsHome::take() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [key, counters] : programs_) stats.programs.push_back({key, counters->counts()});
   return stats;
+}
+
+void RunStatsHome::publish_in(const std::string& folder) {
+  const std::shared_ptr<RunStatsHome> home = of_process();
+  {
+    const std::lock_guard<std::mutex> lock(home->file_mutex_);
+    if (folder != home->folder_) home->remove_file();
+    home->folder_ = folder;
+    home->write_file();
+  }
+  home->next_publication_.store(run_clock_ns() + kPublicationNs, std::memory_order_relaxed);
+  // At the end of the process, whoever still holds the counters then.
+  struct Remover {
+    std::shared_ptr<RunStatsHome> home;
+    ~Remover() {
+      home->next_publication_.store(kNever, std::memory_order_relaxed);
+      const std::lock_guard<std::mutex> lock(home->file_mutex_);
+      home->remove_file();
+    }
+  };
+  static const Remover remover{home};
+}
+
+void RunStatsHome::publish(int64_t now) noexcept {
+  int64_t due = next_publication_.load(std::memory_order_relaxed);
+  if (now < due || !next_publication_.compare_exchange_strong(due, now + kPublicationNs)) return;
+  const std::unique_lock<std::mutex> lock(file_mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  try {
+    write_file();
+  } catch (const std::exception&) {  // run_ended says why nothing is said
+  }
+}
+
+void RunStatsHome::write_file() {
+  if (folder_.empty()) return;
+  write_stats_file(folder_, prometheus_text(take(), "pid=\"" + std::to_string(getpid()) + "\""));
+}
+
+void RunStatsHome::remove_file() noexcept {
+  if (!folder_.empty()) unlink(stats_path(folder_).c_str());
+  folder_.clear();
 }
 
 std::string prometheus_text(const RunStats& stats, const std::string& labels) {

@@ -78,6 +78,16 @@ class RunStatsHome {
   std::shared_ptr<RunCounters> counters(const ProgramKey& key);
   RunStats take() const;
 
+  // Keeps the counters in a file of `folder` (stats_file.h) from here to the end of the process.
+  // Throws std::runtime_error if it cannot be written.
+  static void publish_in(const std::string& folder);
+
+  // At the end of every run: brings the file up to date, at most once a second. What fails then is
+  // tried again a second later, and no inference fails for it.
+  void run_ended(int64_t now) noexcept {
+    if (now >= next_publication_.load(std::memory_order_relaxed)) publish(now);
+  }
+
   std::atomic<uint64_t> inferences{0};
   std::atomic<uint64_t> between_ns{0};
   std::atomic<uint64_t> verified{0};
@@ -85,8 +95,17 @@ class RunStatsHome {
 
  private:
   static constexpr size_t kMostPrograms = 1000;
+  static constexpr int64_t kNever = INT64_MAX;
+
+  void publish(int64_t now) noexcept;
+  void write_file();
+  void remove_file() noexcept;
+
   mutable std::mutex mutex_;
   std::map<ProgramKey, std::shared_ptr<RunCounters>> programs_;
+  std::mutex file_mutex_;
+  std::string folder_;  // of the file; "": there is none
+  std::atomic<int64_t> next_publication_{kNever};
 };
 
 // What the kernels of one graph in one interpreter share: when the last of them ended. An

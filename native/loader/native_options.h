@@ -25,7 +25,8 @@ struct NativeOptions {
   std::string cache_dir;  // where results of proofs are kept, or "off": in the user's own folder
   std::string prove;
   bool strict = false;
-  std::string verify;  // on the simulator: "off", "sim" or "sample"
+  std::string stats_dir;  // where the counters are published, or "off"
+  std::string verify;     // on the simulator: "off", "sim" or "sample"
   LogLevel log_level = LogLevel::kWarning;
 };
 

@@ -20,7 +20,9 @@ class NativeSession : public Session {
       : options_(options),
         no_compiler_(std::move(no_compiler)),
         streams_(open_device(options.device, {options.cores, options.strict})),
-        verifier_(options.verify != "off" ? make_simulator_device() : nullptr) {}
+        verifier_(options.verify != "off" ? make_simulator_device() : nullptr) {
+    if (options.stats_dir != "off") RunStatsHome::publish_in(options.stats_dir);
+  }
 
   ~NativeSession() override {
     const std::string text = stats_line(RunStatsHome::of_process()->take());

@@ -30,7 +30,7 @@ inline constexpr std::array kOptions = {
               "off, auto or always"},
     OptionRow{"numerics", OptionKind::kChoice, "exact", 0, 0, "exact,fast",
               "exact or fast"},
-    OptionRow{"float", OptionKind::kChoice, "off", 0, 0, "off,fp16,auto",
+    OptionRow{"float", OptionKind::kChoice, "auto", 0, 0, "off,fp16,auto",
               "off, fp16 or auto"},
     OptionRow{"cache_dir", OptionKind::kPathOrOff, "off", 0, 0, "",
               "a path, or off"},
@@ -54,6 +54,8 @@ inline constexpr std::array kOptions = {
               "off, sim or sample"},
     OptionRow{"prove", OptionKind::kChoice, "auto", 0, 0, "auto,off,always",
               "auto, off or always"},
+    OptionRow{"stats_dir", OptionKind::kPathOrOff, "off", 0, 0, "",
+              "a path, or off"},
     OptionRow{"log_level", OptionKind::kChoice, "warning", 0, 0, "error,warning,info,debug",
               "error, warning, info or debug"},
 };

@@ -183,6 +183,8 @@ class PythonSession : public Session {
     if (verify != "off") verifier_ = make_simulator_device();
     if (verify == "sample") verify_every_ = kSampledRuns;
     session.attr("device_name") = streams_.name();
+    const auto stats_dir = effective.attr("stats_dir").cast<std::string>();
+    if (stats_dir != "off") RunStatsHome::publish_in(stats_dir);
   }
 
   void prepare(Context* context, Delegate* delegate) override {

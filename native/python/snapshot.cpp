@@ -77,6 +77,21 @@ py::dict snapshot_tensor(const Tensor& tensor, size_t index, const MappedMemory&
   return result;
 }
 
+// What the model's metadata has under `name`; None: nothing, or the runtime does not tell. Whether
+// a runtime's context reaches to the function at all shows in what lies there: no code, if it does
+// not.
+py::object model_metadata(const Context& context, const char* name) {
+  const auto* code = reinterpret_cast<const uint8_t*>(context.get_model_metadata);
+  const MappedMemory executable(MappedMemory::Use::kExecute);
+  if (code == nullptr || !executable.touches(Span<const uint8_t>(code, 1))) return py::none();
+  const char* data = nullptr;
+  size_t bytes = 0;
+  if (context.get_model_metadata(&context, name, &data, &bytes) != Status::kOk || data == nullptr) {
+    return py::none();
+  }
+  return py::bytes(data, bytes);
+}
+
 // The first bytes of the operator's options, as many as its reader asks for; None without options.
 py::object option_bytes(int32_t builtin_code, const void* data, const OptionSizes& sizes) {
   const auto found = sizes.find(builtin_code);
@@ -128,6 +143,7 @@ py::dict snapshot_context(Context* context, const OptionSizes& sizes) {
   py::dict result;
   result["tensors"] = snapshot_tensors(*context);
   result["nodes"] = nodes;
+  result["reduced_precision"] = model_metadata(*context, "reduced_precision_support");
   return result;
 }
 

@@ -20,7 +20,8 @@ pybind11::list snapshot_tensors(const tflite::Context& context);
 // them.
 using OptionSizes = std::map<int32_t, size_t>;
 
-// {"tensors": [...], "nodes": [...]}; nodes in execution order. Only inside the delegate's prepare.
+// {"tensors": [...], "nodes": [...], "reduced_precision": ...}; nodes in execution order, the last
+// what the model's metadata says of reduced precision, or None. Only inside the delegate's prepare.
 pybind11::dict snapshot_context(tflite::Context* context, const OptionSizes& sizes);
 
 }  // namespace rk3588

@@ -71,9 +71,12 @@ class DelegateKernel {
       }
     } catch (...) {
       if (counters_ != nullptr) counters_->add(Count::kErrors, 1);
+      stats_->run_ended(run_clock_ns());
       throw;
     }
-    clock_->last_end.store(run_clock_ns(), std::memory_order_relaxed);
+    const int64_t end = run_clock_ns();
+    stats_->run_ended(end);
+    clock_->last_end.store(end, std::memory_order_relaxed);
   }
 
  private:

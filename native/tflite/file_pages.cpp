@@ -77,9 +77,9 @@ void release_own_pages(Span<const uint8_t> bytes) {
 
 MappedMemory::MappedMemory(Use use) {
   for_each_mapping([this, use](const Mapping& mapping) {
-    const bool is_meant =
-        use == Use::kRead ? mapping.permissions[0] == 'r' : mapping.permissions[1] == 'w';
-    if (!is_meant) return true;
+    constexpr char kLetters[] = "rwx";  // as in /proc/self/maps
+    const auto place = static_cast<size_t>(use);
+    if (mapping.permissions[place] != kLetters[place]) return true;
     if (!ranges_.empty() && ranges_.back().second == mapping.first) {
       ranges_.back().second = mapping.end;
     } else {

@@ -1,4 +1,4 @@
-// Memory of this process: what is not needed any more, what can be read or written.
+// Memory of this process: what is not needed any more, what can be read, written or executed.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ void release_file_pages(Span<const uint8_t> bytes);
 // reads again: it holds zeros from then on.
 void release_own_pages(Span<const uint8_t> bytes);
 
-// The memory that this process could read, or write, when this was made.
+// The memory that this process could read, write or execute when this was made.
 class MappedMemory {
  public:
-  enum class Use { kRead, kWrite };
+  enum class Use { kRead, kWrite, kExecute };
   explicit MappedMemory(Use use);
   bool touches(Span<const uint8_t> bytes) const;
   // The text at `begin`: empty if its end is not to be had. A model's name may be an offset that

@@ -208,7 +208,10 @@ struct Context {
   void* resize_tensor_explicit;
   Status (*preview_delegate_partitioning)(Context*, const IntArray* nodes, DelegateParams** params,
                                           int32_t* count);
-  void* reserved_access[5];
+  void* reserved_access[2];
+  // What the model's metadata has under `name`. Runtimes from before 2022 may end in front of it.
+  Status (*get_model_metadata)(const Context*, const char* name, const char** data, size_t* bytes);
+  void* reserved_subgraphs[2];
 
   // What the user asked for; 0: nothing.
   unsigned threads() const {
@@ -234,6 +237,7 @@ static_assert(offsetof(Context, reserved_allocation) == 112);
 static_assert(offsetof(Context, resize_tensor_explicit) == 144);
 static_assert(offsetof(Context, preview_delegate_partitioning) == 152);
 static_assert(offsetof(Context, reserved_access) == 160);
+static_assert(offsetof(Context, get_model_metadata) == 176);
 
 struct Delegate {
   void* data;

@@ -145,6 +145,31 @@ def test_usage_errors_are_one_line(run: Run, arguments: tuple[object, ...]) -> N
     run(*arguments).assert_refused("--help")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("bench", MODEL, "--runs", "x"), "'x' is not a whole number"),
+        (("bench", MODEL, "--warmup", "1.5"), "'1.5' is not a whole number"),
+        (("detect", IMAGE, "--model", MODEL, "--threshold", "half"), "'half' is not a number"),
+        (("explain", IMAGE, "--element", "1,2,c"), "'c' is not a whole number"),
+        (("models",), "are required: action (see"),
+        (("disasm", Path(__file__).parent / "__init__.py"), "__init__.py: "),
+    ],
+)
+def test_errors_are_in_words_of_the_user(
+    run: Run, arguments: tuple[object, ...], words: str
+) -> None:
+    run(*arguments).assert_refused(words)
+
+
+def test_bring_up_without_an_npu_does_not_speak_of_one(run: Run) -> None:
+    done = run("bring-up", "--device", "simulator")
+    assert done.code == 0
+    assert done.out.startswith("device  simulator\n")
+    assert done.out.endswith("on the simulator; no NPU has run anything: see `doctor`\n")
+    assert "the NPU computes" not in done.out
+
+
 def test_compile_does_not_write_over_its_model(run: Run, tmp_path: Path) -> None:
     model = tmp_path / "model.tflite"
     model.write_bytes(MODEL.read_bytes())

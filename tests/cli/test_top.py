@@ -10,8 +10,15 @@ from pathlib import Path
 import pytest
 
 from delegate.cli import main
-from delegate.cli.top import load_text
+from delegate.cli.top import load_text, programs_text
 from delegate.insight.npu_load import CoreLoad, Holder, NpuState, core_loads, npu_state
+from delegate.insight.published_stats import (
+    Program,
+    ProgramLoad,
+    Published,
+    program_loads,
+    published,
+)
 
 NODE = "/dev/accel/accel0"
 CORES = ("fdab0000.npu", "fdac0000.npu", "fdad0000.npu")
@@ -121,6 +128,106 @@ def test_text_says_what_the_driver_does_not_tell_and_escapes_names() -> None:
     assert "needs root" in text
     assert "4 processes of other users" in text
     assert all(len(line) <= 100 for line in text.splitlines())
+
+
+def published_text(pid: int, runs: int, device_s: float, output: str = "out") -> str:
+    labels = f'pid="{pid}",device="rocket",program="main nodes 0..9",output="{output}"'
+    name = "rk3588_delegate_"
+    return "\n".join(
+        [
+            f"# HELP {name}runs_total Runs.",
+            f"{name}runs_total{{{labels}}} {runs}",
+            f"{name}run_errors_total{{{labels}}} 1",
+            f'{name}phase_seconds_total{{{labels},phase="input_conversion"}} {device_s / 10:.9f}',
+            f'{name}phase_seconds_total{{{labels},phase="device"}} {device_s:.9f}',
+            f'{name}phase_seconds_total{{{labels},phase="output_conversion"}} 0.000000000',
+            "",
+        ]
+    )
+
+
+def look(folder: Path, time_s: float, **texts: tuple[str, float]) -> Published:
+    for name, (text, changed) in texts.items():
+        path = folder / f"{name[1:]}.prom"
+        path.write_text(text)
+        os.utime(path, (changed, changed))
+    return published(folder, time_s)
+
+
+def test_shares_of_partitions_are_of_the_time_between_publications(tmp_path: Path) -> None:
+    """Process 7 runs all the time, 8 begins after a rest, 9 rests."""
+    before = look(
+        tmp_path, 1000.5, _7=(published_text(7, 10, 1.0), 1000.0),
+        _8=(published_text(8, 50, 2.0, 'a\\"b'), 500.0), _9=(published_text(9, 1, 1.0), 999.0),
+    )  # fmt: skip
+    after = look(
+        tmp_path, 1002.5, _7=(published_text(7, 30, 2.0), 1002.0),
+        _8=(published_text(8, 54, 2.5, 'a\\"b'), 1001.5),
+    )  # fmt: skip
+    loads = program_loads(before, after)
+    assert [(load.program.pid, load.program.output) for load in loads] == [(7, "out"), (8, 'a"b')]
+    assert [load.runs_per_s for load in loads] == [10.0, 2.0]
+    assert [load.device_percent for load in loads] == pytest.approx([50.0, 25.0])
+    assert [load.conversion_percent for load in loads] == pytest.approx([5.0, 2.5])
+    text = programs_text(tmp_path, loads)
+    assert "main nodes 0..9" in text
+    assert all(len(line) <= 100 for line in text.splitlines())
+
+
+def test_a_process_that_began_again_has_no_share(tmp_path: Path) -> None:
+    before = look(tmp_path, 1000.0, _7=(published_text(7, 10, 1.0), 1000.0))
+    after = look(tmp_path, 1002.0, _7=(published_text(7, 11, 0.5), 1002.0))
+    assert program_loads(before, after) == ()
+    assert program_loads(after, after) == ()
+
+
+def test_whatever_stands_in_the_folder_is_passed_over(tmp_path: Path) -> None:
+    good = published_text(1, 1, 1.0)
+    (tmp_path / "target").write_text(good)
+    os.symlink(tmp_path / "target", tmp_path / "2.prom")
+    os.mkfifo(tmp_path / "3.prom")
+    (tmp_path / "4.prom").mkdir()
+    (tmp_path / "5.prom").write_bytes(b"\xff\x00" * 1000)
+    for name in ("x.prom", "06.prom", "7.new", "-8.prom", "9.prom.prom", "99999999999.prom"):
+        (tmp_path / name).write_text(good)
+    with open(tmp_path / "10.prom", "wb") as file:
+        file.truncate(1 << 40)  # no such file is read
+    changed = ("-1", "1e400", "NaN", "9" * 40, "1.", "\u0661")
+    lines = [line for line in good.splitlines() if line.startswith("rk3588")]
+    (tmp_path / "11.prom").write_text(
+        "\n".join(line.rpartition(" ")[0] + " " + value for line in lines for value in changed)
+    )
+    (tmp_path / "12.prom").write_text(good.replace("out", '\\"' * 20000) + "x" * 1000)
+    found = published(tmp_path, 0.0)
+    assert {program.pid for program in found.counters} <= {12}
+
+
+def test_names_of_other_processes_are_shown_harmless() -> None:
+    program = Program(7, "\x1b[2J", "a\nb", "\x07")
+    text = programs_text(Path("/x"), (ProgramLoad(program, 1.0, 0.0, 1.0, 1.0),))
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert len(text.splitlines()) == 2
+
+
+def test_command_shows_partitions_of_processes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = iter(range(100))
+
+    def sleep(_: float) -> None:
+        (tmp_path / "7.prom").write_text(published_text(7, next(runs), 1.0))
+
+    sleep(0)
+    monkeypatch.setattr("time.sleep", sleep)
+    monkeypatch.setenv("RK3588_DELEGATE_STATS_DIR", str(tmp_path))
+    assert main(["top", "--json"]) == 0
+    (program,) = json.loads(capsys.readouterr().out)["programs"]
+    assert (program["pid"], program["program"]) == (7, "main nodes 0..9")
+    assert main(["top", "--count", "1", "--stats-dir", str(tmp_path / "none")]) == 0
+    assert "no partition ran" in capsys.readouterr().out
+    assert main(["top", "--count", "1", "--stats-dir", str(tmp_path / "7.prom")]) == 2
+    assert "option stats_dir" in capsys.readouterr().err
 
 
 def test_command_without_an_npu(capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,8 @@ needs_browser = pytest.mark.skipif(BROWSER is None, reason=f"no browser: none of
 
 
 def rendered(page: Path, tmp_path: Path, width: int = 1200) -> tuple[str, str]:
-    """The page's elements after its script has run, and what the browser said."""
+    """The page's elements after its script has run, and what the browser said. No window of a
+    browser is as narrow as a telephone: see ``framed``."""
     assert BROWSER is not None
     outcome = subprocess.run(
         [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
@@ -40,6 +41,12 @@ def rendered(page: Path, tmp_path: Path, width: int = 1200) -> tuple[str, str]:
         capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
     return outcome.stdout, outcome.stderr
+
+
+def framed(page: str, width: int) -> str:
+    """A page that shows ``page`` as a window of ``width`` does."""
+    style = f"border:0;width:{width}px;height:900px"
+    return f'<!doctype html><iframe style="{style}" srcdoc="{html.escape(page)}"></iframe>'
 
 
 def check_page(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,6 +100,8 @@ def test_graph_is_folded_searched_and_no_wider_than_the_page(width: int, tmp_pat
     )
     page = render_page(page_document(result, "yolo"))
     steps = """<script>
+    document.querySelector("details.layer").open = true;
+    document.querySelector("details.layer").dispatchEvent(new Event("toggle"));
     const seen = {}, at = (id) => document.getElementById(id), svg = () => document.querySelector("#graph-view svg");
     seen.page = document.documentElement.scrollWidth; seen.window = window.innerWidth;
     seen.width = Number(svg().getAttribute("width")); seen.height = Number(svg().getAttribute("height"));
@@ -105,16 +114,20 @@ def test_graph_is_folded_searched_and_no_wider_than_the_page(width: int, tmp_pat
     at("graph-repeats").click();
     at("graph-fold").click(); seen.folded = document.querySelectorAll("#graph-view .node").length;
     seen.crossings = document.querySelectorAll(".edge.crossing").length;
-    document.title = JSON.stringify(seen);
+    seen.tiles = document.querySelectorAll("details.layer .scroll svg").length;
+    seen.cut = [...document.querySelectorAll(".scroll")].filter((e) => e.id !== "graph-view" && e.scrollWidth > e.clientWidth).length;
+    top.document.title = JSON.stringify(seen);
     </script></body>"""  # noqa: E501
     path = tmp_path / "page.html"
-    path.write_text(page.replace("</body>", steps), encoding="utf-8")
-    dom, said = rendered(path, tmp_path, width)
+    path.write_text(framed(page.replace("</body>", steps), width), encoding="utf-8")
+    dom, said = rendered(path, tmp_path, max(width, 1200))
     assert "CONSOLE" not in said, said
     (title,) = re.findall(r"<title>(.*?)</title>", dom)
     seen = json.loads(html.unescape(title))
     total = len(result.graph.nodes)
-    assert seen["page"] <= seen["window"]
+    assert seen["page"] <= seen["window"] == width
+    assert seen["tiles"] == 1
+    assert seen["cut"] == 0, "nothing but the graph is wider than its place"
     assert 0.2 < seen["width"] / seen["height"] < 5, "neither one column nor one row"
     assert seen["hits"] == sum(node.op == "SOFTMAX" for node in result.graph.nodes) > 0
     assert seen["misses"] == total - seen["hits"]

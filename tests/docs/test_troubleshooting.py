@@ -57,7 +57,7 @@ def produced(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[
         "fit more than one head": ("detect", IMAGE, "--model", uncertain),
         "do not fit the decoder": ("detect", IMAGE, "--model", MODEL, "--decoder", "yolov5"),
         "holds another evaluation": (*evaluate, "--truth", table, "--state", state),
-        "no class at the begin of its name": evaluate,
+        "no class at the beginning of its name": evaluate,
         "no label files (.txt) beside the pictures": (*evaluate, "--task", "detect"),
         "not a saved measurement": ("bench", "--compare", table, table),
         "there are: ": ("models", "fetch", "resnet"),

@@ -111,10 +111,11 @@ LARGE = 0.1
 
 @pytest.mark.parametrize("file", LEAST_FOUND)
 def test_objects_of_photographs_are_found(file: str) -> None:
-    """By the labels beside the photographs: neither the CPU nor our own reading decides."""
+    """By the labels beside the photographs: neither the CPU nor our own reading decides. The NPU's
+    part is the delegate's."""
     path = MODELS / file
     plan = DetectorPlan.read(path, Hints())
-    model = ReferenceModel.load(path, reference_kernels=False)
+    model = DelegatedModel.load(path, Options.from_mapping({"device": "simulator"}, {}))
     photographs = find_images(PHOTOGRAPHS)[:20]
     truth = objects_of(photographs, None)
     wanted = matched = 0

@@ -16,12 +16,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.generated import campaign, graph_cases, mutation_cases
+from tests.generated.float_graphs import float_graph
 from tests.generated.fused_graphs import fused_graph
 from tests.generated.random_graphs import random_graph
 
 Kind = tuple[Callable[..., campaign.Outcome], Callable[[int], bytes]]
 KINDS: dict[str, Kind] = {
     "graphs": (graph_cases.judge, lambda seed: random_graph(seed).content),
+    "floats": (graph_cases.judge_floats, lambda seed: float_graph(seed).content),
     "fused": (graph_cases.judge_fused, lambda seed: fused_graph(seed).content),
     "mutations": (mutation_cases.judge, mutation_cases.mutant),
 }

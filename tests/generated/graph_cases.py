@@ -9,9 +9,11 @@ import numpy as np
 
 from delegate.model.tflite_reader import read_graph
 from tests.generated.campaign import PASSED, SKIPPED, Outcome, in_child
+from tests.generated.float_graphs import float_graph, float_inferences
 from tests.generated.fused_graphs import fused_graph
 from tests.generated.judge import Run, judge_left_to_cpu, judge_model
 from tests.generated.judge_fast import judge_fast
+from tests.generated.judge_float import judge_float
 from tests.generated.random_graphs import RandomGraph, random_graph
 
 SECONDS = 60.0
@@ -70,6 +72,17 @@ def judge_fused(seed: int, seconds: float = SECONDS) -> Outcome:
         return Outcome(seed, PASSED, counts=result.value)
     if in_child(lambda: _run_alone(graph.content, made), seconds).kind != PASSED:
         return Outcome(seed, SKIPPED, "the runtime alone does not survive it")
+    return Outcome(seed, result.kind, f"{graph.description}\n{result.text}")
+
+
+def judge_floats(seed: int, seconds: float = SECONDS) -> Outcome:
+    """With ``float=fp16``."""
+    graph = float_graph(seed)
+    found = read_graph(graph.content)
+    made = float_inferences(seed, [(t, found.tensor(t).shape) for t in found.inputs])
+    result = in_child(lambda: judge_float(graph.content, made), seconds)
+    if result.kind == PASSED:
+        return Outcome(seed, PASSED, counts=result.value)
     return Outcome(seed, result.kind, f"{graph.description}\n{result.text}")
 
 

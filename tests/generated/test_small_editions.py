@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from delegate.lower import lowering
+from delegate.lower.memory import placement
 from tests.generated import graph_cases, judge_fast, mutation_cases
-from tests.generated.campaign import BAD, CRASHED, HUNG, PASSED, in_child
+from tests.generated.campaign import BAD, BROKEN, CRASHED, HUNG, PASSED, in_child
 from tests.generated.cut_model import cut_model
 from tests.generated.fused_graphs import fused_graph
 from tests.generated.judge import BrokenContractError, Run, judge_model
@@ -15,6 +17,7 @@ from tests.generated.random_graphs import MAKERS, random_graph
 
 GRAPHS = range(1_000_000, 1_000_048)
 FUSED = range(1_000_000, 1_000_024)
+FLOATS = range(1_000_000, 1_000_032)
 MUTANTS = range(1_000_000, 1_000_096)
 
 
@@ -44,6 +47,21 @@ def test_joined_layers_are_as_near_as_they_say(first: int) -> None:
     outcomes = [graph_cases.judge_fused(seed) for seed in range(first, first + 8)]
     assert [o for o in outcomes if o.kind in BAD] == []
     assert sum(o.counts.get("fast_elements_differing", 0) for o in outcomes) > 0
+
+
+@pytest.mark.parametrize("first", FLOATS[::8])
+def test_float_graphs_give_what_their_operators_give_alone(first: int) -> None:
+    outcomes = [graph_cases.judge_floats(seed) for seed in range(first, first + 8)]
+    assert [o for o in outcomes if o.kind in BAD] == []
+    assert sum(o.counts["float_nodes_delegated"] for o in outcomes) > 8
+
+
+def test_the_judge_finds_float_tensors_on_top_of_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lowering, "check_memory", lambda *_: None)
+    monkeypatch.setattr(placement, "place_spans", lambda spans: ((0,) * len(spans), 1 << 24))
+    assert any(graph_cases.judge_floats(seed).kind == BROKEN for seed in FLOATS)
 
 
 def test_the_judge_finds_a_joined_layer_that_is_further(monkeypatch: pytest.MonkeyPatch) -> None:

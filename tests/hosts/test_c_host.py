@@ -111,6 +111,15 @@ def test_log_tells_at_the_end_what_ran(host, model):
     assert "so far" not in host(model, device="simulator").err
 
 
+def test_counters_are_published_while_it_runs(host, model, tmp_path):
+    folder = tmp_path / "counters"
+    assert host(model, device="simulator", stats_dir=str(folder)).report["ok"]
+    assert list(folder.iterdir()) == []  # it was made, and what was in it is gone
+    ran = host(model, device="simulator", stats_dir=str(tmp_path / "none" / "below"))
+    assert "stats_dir: " in ran.err
+    assert not ran.report["ok"]
+
+
 def test_option_wins_over_the_environment(host, model):
     ran = host(
         model, environment={"RK3588_DELEGATE_DEVICE": "simulator"}, device="null", log_level="info"

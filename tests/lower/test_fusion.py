@@ -464,6 +464,24 @@ def test_as_many_results_differ_as_modelled(name: str) -> None:
     assert layer.difference.share > 0
 
 
+def test_many_short_functions_share_a_load() -> None:
+    """SiLU is flat far below 0: six functions of 256 values would take two loads."""
+    builder, x = start(DType.INT8, SHAPES[0][:4])
+    scales = [0.08, 0.082, 0.085, 0.088, 0.09, 0.094]
+    for scale in scales:
+        given = arithmetic(DType.INT8, scale, zero_point=60)
+        builder.output(silu(builder, convolution(builder, x, SHAPES[0], given, False)))
+    model = builder.build()
+    arrays = inputs_of(model)
+    result, ours = run(model, FAST, arrays)
+    layers = joined(result)
+    assert len(layers) == len(scales)
+    loads = {task.table.functions for layer in layers for task in layer.tasks}
+    assert len(loads) == 1
+    for found, wanted in zip(ours, references(model, arrays), strict=True):
+        assert off(found, wanted).max() <= MOST_LSB
+
+
 def inner(model: bytes, node: int, arrays: Arrays) -> npt.NDArray[np.generic]:
     """The reference kernels' result of an inner node."""
     graph = read_graph(model)

@@ -16,6 +16,7 @@ import pytest
 
 import delegate
 from delegate.host.statistics import Stats
+from delegate.insight.published_stats import published
 from tests.native.test_end_to_end import small_conv
 from tests.native.test_plugin import CONV_NODES, invoke
 
@@ -164,3 +165,63 @@ def test_the_log_tells_at_the_end(level, is_told):
     assert done.stdout.split() == ["3", "0", "simulator"]
     told = "so far: 3 inferences, 3 runs of partitions: " in done.stderr
     assert told == is_told
+
+
+_PUBLISHER = """
+import sys, time, delegate
+from delegate.host.runtimes import find_runtime
+from tests.native.test_end_to_end import small_conv
+made = find_runtime().module.Interpreter(model_content=small_conv(), experimental_delegates=[
+    delegate.load_delegate(device="simulator", stats_dir=sys.argv[1])])
+made.allocate_tensors()
+for _ in range(5):
+    made.invoke()
+time.sleep(1.1)
+made.invoke()
+print(delegate.stats().programs[0].device_s, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_processes_publish_their_counters_and_leave_nothing(tmp_path):
+    """What another process reads is what stats() says in the first, up to the last publication."""
+    folder = tmp_path / "counters"
+    with subprocess.Popen(
+        [sys.executable, "-c", _PUBLISHER, str(folder)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        seconds = float(process.stdout.readline())
+        (path,) = folder.iterdir()
+        assert path.name == f"{process.pid}.prom"
+        found = published(folder, time.time())
+        process.communicate("", timeout=60)
+    ((program, counters),) = found.counters.items()
+    assert (program.pid, program.device) == (process.pid, "simulator")
+    assert (counters.runs, counters.errors) == (6, 0)
+    assert counters.seconds["device"] == pytest.approx(seconds, abs=1e-8)
+    assert process.returncode == 0
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_at_the_start(runtime, load, tmp_path):
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "none" / "below", tmp_path / "file"):
+        with pytest.raises(ValueError, match="stats_dir: "):
+            load(stats_dir=str(folder))
+
+
+def test_a_link_in_the_way_is_replaced_and_not_followed(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    code = (
+        "import os, sys, delegate\n"
+        "for end in ('new', 'prom'):\n"
+        " os.symlink(sys.argv[2], f'{sys.argv[1]}/{os.getpid()}.{end}')\n"
+        "delegate.load_delegate(device='simulator', stats_dir=sys.argv[1])\n"
+        "assert not os.path.islink(f'{sys.argv[1]}/{os.getpid()}.prom')\n"
+    )
+    folder = tmp_path / "counters"
+    folder.mkdir()
+    subprocess.run([sys.executable, "-c", code, folder, victim], check=True, timeout=60)
+    assert victim.read_text() == "mine"
+    assert list(folder.iterdir()) == []

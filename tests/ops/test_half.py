@@ -14,9 +14,11 @@ from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.execution import run_case
 from delegate.conformance.families import case_names
 from delegate.conformance.outcome import Status
+from delegate.host.delegation import _announce_half, collect_delegations
 from delegate.host.library import library_path
 from delegate.host.runtimes import find_runtime
-from delegate.lower.half.bound import HalfBound, convolution_bound
+from delegate.lower.half.bound import convolution_bound
+from delegate.lower.half_bound import HalfBound
 from delegate.model.graph import Activation, DType
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.logistic import half_curve
@@ -27,9 +29,14 @@ CASES = [name for name in case_names(None) if name.startswith("Half.")]
 
 
 def conv_model(
-    weights: np.ndarray, activation: Activation = Activation.NONE, shape=(1, 5, 6, 24)
+    weights: np.ndarray,
+    activation: Activation = Activation.NONE,
+    shape=(1, 5, 6, 24),
+    reduced_precision: bytes = b"",
 ) -> bytes:
     builder = ModelBuilder("half")
+    if reduced_precision:
+        builder.metadata("reduced_precision_support", reduced_precision)
     x = builder.input("x", shape, DType.FLOAT32)
     half = weights.dtype == np.float16
     w = builder.constant("w", weights)
@@ -38,7 +45,8 @@ def conv_model(
         builder.operator("DEQUANTIZE", (w,), (made,))
         w = made
     y = builder.tensor("y", (*shape[:3], weights.shape[0]), DType.FLOAT32)
-    builder.operator("CONV_2D", (x, w), (y,), tables.conv_2d(activation=activation))
+    b = builder.constant("b", np.zeros(weights.shape[0], np.float32))
+    builder.operator("CONV_2D", (x, w, b), (y,), tables.conv_2d(activation=activation))
     builder.output(y)
     return builder.build()
 
@@ -78,10 +86,71 @@ def test_what_the_option_takes():
     weights = rng.normal(size=(16, 3, 3, 24)).astype(np.float32)
     full, half = conv_model(weights), conv_model(weights.astype(np.float16))
     for model in (full, half):
-        assert rejected(model) == rejected(model, float="off") == {"eight_bit_features"}
+        assert rejected(model, float="off") == {"eight_bit_features"}
         assert len(compiled(model, float="fp16").partitions) == 1
-    assert rejected(full, float="auto") == {"eight_bit_features"}
-    assert len(compiled(half, float="auto").partitions) == 1
+    for auto in ({}, {"float": "auto"}):
+        assert rejected(full, **auto) == {"eight_bit_features"}
+        assert len(compiled(half, **auto).partitions) == 1
+
+
+@pytest.mark.parametrize(
+    ("says", "taken"),
+    [
+        (b"fp16accfp32", 1),
+        (b"fp16bf16accfp32\0\0", 1),
+        (b"bf16accfp32", 0),
+        (b"bf16accfp16", 0),
+        (b"\xff\xfe", 0),
+    ],
+)
+def test_auto_takes_what_the_metadata_say(says, taken):
+    """Of a file, and of a running interpreter, which tells it itself."""
+    model = conv_model(np.ones((16, 3, 3, 24), np.float32), reduced_precision=says)
+    assert len(compiled(model).partitions) == taken
+    assert rejected(model, float="off") == {"eight_bit_features"}
+    runtime = find_runtime()
+    with collect_delegations() as found:
+        plugin = runtime.load_delegate(library_path(), {"device": "simulator"})
+        runtime.interpreter(model, [plugin], threads=1)
+    assert [one.partitions for one in found] == [taken]
+
+
+def test_that_numbers_are_fp16_is_said_once(caplog):
+    model = conv_model(np.ones((16, 3, 3, 25), np.float16), shape=(1, 5, 6, 25))
+    runtime = find_runtime()
+
+    def said(**options: str) -> list[tuple[str, str]]:
+        caplog.clear()
+        plugin = runtime.load_delegate(library_path(), {"device": "simulator", **options})
+        runtime.interpreter(model, [plugin], threads=1)
+        records = [r for r in caplog.records if "fp16" in r.getMessage()]
+        return [(r.levelname, r.getMessage()) for r in records]
+
+    (bound,) = (partition.bound for partition in compiled(model).partitions)
+    assert bound.startswith("within 0.00049 of the terms")
+    _announce_half.cache_clear()
+    with caplog.at_level("INFO", logger="delegate"):
+        assert said(float="off", log_level="info") == []
+        ((level, text),) = said(log_level="info")
+        assert level == "WARNING"
+        assert bound in text
+        assert "float=off" in text
+        assert said(log_level="info") == []
+        ((level, _),) = said(float="fp16", log_level="info")
+        assert level == "INFO"
+
+
+def test_the_bound_is_kept_with_programs(tmp_path, caplog):
+    model = conv_model(np.ones((16, 3, 3, 26), np.float16), shape=(1, 5, 6, 26))
+    runtime = find_runtime()
+    options = {"device": "simulator", "cache_dir": str(tmp_path)}
+    for _ in range(2):
+        _announce_half.cache_clear()
+        caplog.clear()
+        plugin = runtime.load_delegate(library_path(), options)
+        runtime.interpreter(model, [plugin], threads=1)
+        assert len([r for r in caplog.records if "fp16" in r.getMessage()]) == 1
+    assert len(list(tmp_path.glob("*.rkc"))) == 1
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf, 65505.0, -1e30])

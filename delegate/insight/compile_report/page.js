@@ -25,6 +25,7 @@
     const cells = (kind, row) => el("tr", {}, ...row.map((cell, i) => el(kind, { class: right.includes(i) ? "n" : i === row.length - 1 ? "name" : "" }, cell)));
     return el("table", {}, el("thead", {}, cells("th", headings)), el("tbody", {}, ...rows.map((row) => cells("td", row))));
   };
+  const room = (id) => Math.max(280, Math.min(900, by(id).clientWidth)); // for a drawing, in pixels
   const reasons = new Map(report.rejections.map((r) => [r.node, r]));
 
   const header = () => {
@@ -184,9 +185,11 @@
   const tiles = (list) => {
     const box = el("div");
     const rows = Math.max(...list.map((t) => t.row + t.rows)), banks = data.hardware.cbuf_banks;
-    const H = 16, LEFT = 96, STRIP = 420, BANK = 13, width = LEFT + STRIP + 24 + banks * BANK + 150;
+    const narrow = room("layer-view") < 640, BETWEEN = narrow ? 8 : 24;
+    const H = 16, LEFT = narrow ? 62 : 96, STRIP = narrow ? 106 : 420, BANK = narrow ? 8 : 13;
+    const width = LEFT + STRIP + BETWEEN + banks * BANK + (narrow ? 0 : 150);
     const svg = draw("svg", { width, height: list.length * (H + 3) + 26, viewBox: `0 0 ${width} ${list.length * (H + 3) + 26}` });
-    svg.append(draw("text", { x: LEFT, y: 12, class: "soft" }, `output rows 0 to ${rows - 1}`), draw("text", { x: LEFT + STRIP + 24, y: 12, class: "soft" }, `${banks} banks: data, weights`));
+    svg.append(draw("text", { x: LEFT, y: 12, class: "soft" }, narrow ? `rows 0 to ${rows - 1}` : `output rows 0 to ${rows - 1}`), draw("text", { x: LEFT + STRIP + BETWEEN, y: 12, class: "soft" }, narrow ? `${banks} banks` : `${banks} banks: data, weights`));
     list.forEach((t, i) => {
       const y = 20 + i * (H + 3), x = LEFT + STRIP * t.row / rows;
       const w = Math.max(STRIP * t.rows / rows, 2);
@@ -197,9 +200,9 @@
       if (t.data_banks === undefined) return;
       for (let b = 0; b < banks; b++) {
         const fill = b < t.data_banks ? "var(--npu)" : b < t.data_banks + t.weight_banks ? "var(--ddr)" : "var(--cpu-soft)";
-        svg.append(draw("rect", { x: LEFT + STRIP + 24 + b * BANK, y, width: BANK - 2, height: H, rx: 2, fill, opacity: t.weight_reuse && b >= t.data_banks ? .45 : 1 }));
+        svg.append(draw("rect", { x: LEFT + STRIP + BETWEEN + b * BANK, y, width: BANK - 2, height: H, rx: 2, fill, opacity: t.weight_reuse && b >= t.data_banks ? .45 : 1 }));
       }
-      svg.append(draw("text", { x: LEFT + STRIP + 34 + banks * BANK, y: y + 12, class: "soft" }, `${t.data_banks} + ${t.weight_banks}${t.weight_reuse ? ", weights kept" : ""}`));
+      if (!narrow) svg.append(draw("text", { x: LEFT + STRIP + BETWEEN + 10 + banks * BANK, y: y + 12, class: "soft" }, `${t.data_banks} + ${t.weight_banks}${t.weight_reuse ? ", weights kept" : ""}`));
     });
     box.append(el("div", { class: "scroll" }, svg));
     return box;
@@ -232,7 +235,7 @@
   const roofline = () => {
     const points = report.partitions.flatMap((p, i) => p.layers.map((l) => ({ ...l, partition: i })));
     if (!points.length) return;
-    const W = 900, H = 420, L = 64, B = 40, log = Math.log10;
+    const W = room("roof-view"), H = 420, L = 64, B = 40, log = Math.log10;
     const xs = points.map((p) => log(Math.max(p.bytes, 1))), ys = points.map((p) => log(Math.max(p.npu_cycles, p.ddr_cycles, 1)));
     const lows = points.map((p) => log(Math.max(p.npu_cycles, 1))).filter((v) => v > 0);
     const x0 = Math.floor(Math.min(...xs)), x1 = Math.ceil(Math.max(...xs) + .01), y0 = Math.floor(Math.min(...ys, ...lows)), y1 = Math.ceil(Math.max(...ys) + .01);
@@ -243,7 +246,7 @@
     const rate = log(data.hardware.bytes_per_cycle);
     const from = Math.max(x0, y0 + rate), to = Math.min(x1, y1 + rate);
     if (to > from) svg.append(draw("line", { x1: X(from), x2: X(to), y1: Y(from - rate), y2: Y(to - rate), stroke: "var(--ddr)", "stroke-width": 2 }));
-    svg.append(draw("text", { x: (W + L) / 2, y: H - 6, "text-anchor": "middle", class: "soft" }, "bytes moved"), draw("text", { x: L, y: 12, class: "soft" }, "cycles of the arithmetic; the line: cycles of the memory; at the bottom: no arithmetic"));
+    svg.append(draw("text", { x: (W + L) / 2, y: H - 6, "text-anchor": "middle", class: "soft" }, "bytes moved"), draw("text", { x: L, y: 12, class: "soft" }, "cycles of the arithmetic"));
     for (const p of points) {
       const y = Y(Math.max(log(Math.max(p.npu_cycles, 1)), y0));
       const dot = draw("circle", { cx: X(log(Math.max(p.bytes, 1))), cy: y, r: 5, fill: `var(--${p.limit})`, opacity: .75, tabindex: 0 });
@@ -259,7 +262,7 @@
     if (!drawn.length) { by("memory-view").append("No partition keeps results between its layers."); return; }
     for (const [plan, i] of drawn) {
       const layers_of = report.partitions[i].layers.length, top = report.partitions[i].buffers.scratch;
-      const W = 900, H = Math.max(80, Math.min(280, plan.length * 14)), L = 76, B = 22;
+      const W = room("memory-view"), H = Math.max(80, Math.min(280, plan.length * 14)), L = 76, B = 22;
       const X = (v) => L + v / layers_of * (W - L - 10), Y = (v) => H - B - v / top * (H - B - 14);
       const svg = draw("svg", { width: W, height: H, viewBox: `0 0 ${W} ${H}` });
       svg.append(draw("path", { class: "axis", d: `M${L} 14V${H - B}H${W - 10}` }), draw("text", { x: L - 6, y: 20, "text-anchor": "end" }, size(top)), draw("text", { x: L - 6, y: H - B, "text-anchor": "end" }, "0"), draw("text", { x: L, y: H - 6, class: "soft" }, "layer 0"), draw("text", { x: W - 10, y: H - 6, "text-anchor": "end", class: "soft" }, `layer ${layers_of - 1}`));
@@ -277,7 +280,9 @@
 
   const features = () => {
     if (!report.features.length) { by("feature-view").append("Nothing: there is no program."); return; }
-    by("feature-view").append(table(["tasks", "evidence", "feature", "the hardware", "reported"], report.features.map((f) => [number(f.tasks), f.rank, f.name, f.meaning, f.deviations.join("; ")]), [0]));
+    const found = table(["tasks", "evidence", "feature", "the hardware", "reported"], report.features.map((f) => [number(f.tasks), f.rank, f.name, f.meaning, f.deviations.join("; ")]), [0]);
+    found.className = "stacked";
+    by("feature-view").append(found);
   };
 
   const cpu = () => {

@@ -12,42 +12,25 @@ what IEEE 754 says: an infinity or NaN.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from delegate.lower.half_bound import HalfBound
+from delegate.lower.lowered import Layer
 from delegate.lower.resolved import Convolution
 
 _FP32_ROUNDING: Final = 2.0**-24
 _FP16_ROUNDING: Final = 2.0**-11
 _FP16_SUBNORMAL: Final = 2.0**-25
-_TOLD_FROM: Final = 1e-6
-"""Smaller parts of a bound are those of subnormal numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class HalfBound:
-    """|result - exact| <= ``relative`` * (sum of the magnitudes of all terms, bias included) +
-    ``per_input`` * (largest magnitude of an input) + ``absolute``.
-    """
-
-    relative: float
-    per_input: float = 0.0
-    absolute: float = 0.0
-
-    @property
-    def text(self) -> str:
-        """As one line."""
-        if self == HalfBound(0.0):
-            return "exact"
-        parts = [f"{self.relative:.2g} of the terms' magnitudes"]
-        if self.per_input:
-            parts.append(f"{self.per_input:.2g} of the largest input")
-        if self.absolute > _TOLD_FROM:
-            parts.append(f"{self.absolute:.2g}")
-        return "within " + " and ".join(parts)
+def told(layer: Layer, bound: HalfBound) -> Layer:
+    """``layer`` with the bound of its results, also in words."""
+    note = f"fp16, {bound.text}" + (", " if layer.choice else "")
+    return replace(layer, choice=note + layer.choice, bound=bound)
 
 
 EXACT: Final = HalfBound(0.0)

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from delegate.lower.half.bound import ROUNDED, HalfBound
+from delegate.lower.half.bound import ROUNDED
 from delegate.lower.half.maps import HalfStages
 from delegate.lower.half.stages import half_bits
+from delegate.lower.half_bound import HalfBound
 from delegate.lower.numerics.pipeline import INDEX_STEP
 from delegate.lower.task import CURVE_ENTRIES, BnStage, OutConvert, Source, TableUse
 

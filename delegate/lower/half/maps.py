@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.lower.constants import ConstantPool
+from delegate.lower.half.bound import told
 from delegate.lower.half.stages import AS_FP16, half_cube
+from delegate.lower.half_bound import HalfBound
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.operands import require_dense
@@ -40,7 +42,7 @@ class HalfMapPlan:
     planning: Planning
     operation: Operation
     stages: Callable[[ConstantPool], HalfStages]
-    bound: str
+    bound: HalfBound
     has_factors: bool = False
 
     @property
@@ -89,4 +91,4 @@ class HalfMapPlan:
                     element=Element.FP16,
                 )
             )
-        return layer_of(planning, operation, tasks, f"fp16, {self.bound}")
+        return told(layer_of(planning, operation, tasks), self.bound)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.limits import DMA_ALIGN_BYTES, align
+from delegate.lower.half.bound import EXACT, told
 from delegate.lower.half.stages import AS_FP16, half_cube
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
@@ -55,7 +56,7 @@ class HalfMaxPoolPlan:
         for image in range(source.view.images):
             one, result = source.image(image), target.image(image)
             tasks += self._image(f"image {image} ", one, result, memory.work.place)
-        return layer_of(self.planning, operation, tasks, "fp16, exact")
+        return told(layer_of(self.planning, operation, tasks), EXACT)
 
     def _image(
         self, name: str, source: DeviceTensor, target: DeviceTensor, work: Ref

@@ -125,12 +125,14 @@ class _Checker:
         window = self._window(node, access)
         if (window == NOTHING).any():
             raise _refusal(node, f"{access.what} of {tile} is read before it is written")
-        if access.real and (window[..., : access.real] == SPARE).any():
+        wanted = window[: access.real]
+        if access.real is not None and (wanted == SPARE).any():
             raise _refusal(node, f"{access.what} of {tile} has values that are spare lanes")
         if not (self._unread or self._torn):
             return
-        for content in np.unique(window).tolist():
+        for content in np.unique(wanted).tolist():
             self._unread.pop(content, None)
+        for content in np.unique(window).tolist():
             if content in self._torn:
                 problem = f"of which {self._torn[content]} has overwritten a part"
                 raise _refusal(node, f"{access.what} of {tile} is a surface {problem}")

@@ -47,8 +47,7 @@ class Footprint:
 class Access:
     """Rows of ``row_bytes`` from ``start`` on, ``rows`` of them in each of ``surfaces``. ``what``
     is for messages. ``real``: surfaces that hold channels which somebody asked for; writes to the
-    others, and what is read of them, only complete a group. Of operands per channel, which are one
-    row: atoms, likewise. 0 of what is read: all.
+    others, and what is read of them, only complete a group. None: nobody told them apart.
     """
 
     what: str
@@ -59,7 +58,7 @@ class Access:
     surfaces: int = 1
     surface_stride_bytes: int = 0
     is_write: bool = False
-    real: int = 0
+    real: int | None = None
 
     @property
     def surface_bytes(self) -> int:
@@ -83,7 +82,7 @@ def accesses(task: Task | TableLoad) -> Iterator[Access]:
     """All that ``task`` reads and writes, whole groups of channels included."""
     if isinstance(task, TableLoad):
         yield Access("the copied atom", task.source, ATOM_BYTES)
-        yield Access("the copy", task.target, ATOM_BYTES, is_write=True)
+        yield Access("the copy", task.target, ATOM_BYTES, is_write=True, real=0)
         return
     output = task.output
     surfaces = surfaces_of(output.channels * task.element.bytes)
@@ -131,6 +130,7 @@ def _scalar_bytes(task: Task) -> int:
 
 def _feature(task: ConvTask) -> Access:
     feature = task.feature
+    used = feature.channels_real if feature.channels_used is None else feature.channels_used
     return Access(
         "the input",
         feature.source,
@@ -139,6 +139,7 @@ def _feature(task: ConvTask) -> Access:
         feature.line_stride_bytes,
         surfaces_of(feature.channels * task.element.bytes),
         feature.surface_stride_bytes,
+        real=surfaces_of(used * task.element.bytes),
     )
 
 
@@ -149,14 +150,24 @@ def _map(
     rows, row_bytes = task.output.height, task.output.width * ATOM_BYTES
     if line_bytes in (None, row_bytes):
         rows, row_bytes, line_bytes = 1, rows * row_bytes, 0
-    return Access(what, start, row_bytes, rows, line_bytes or 0, surfaces, stride_bytes)
+    real = surfaces_of(task.output.channels_real * task.element.bytes)
+    return Access(what, start, row_bytes, rows, line_bytes or 0, surfaces, stride_bytes, real=real)
 
 
 def _bs_operands(task: Task, start: Ref) -> Access:
     is_dense = Source.MEMORY not in (task.bs.mul, task.bs.ow)
-    has_ow = task.bs.scalars is None or task.bs.ow is Source.MEMORY
-    block = BLOCK_BYTES if has_ow else BLOCK_BYTES_WITHOUT_OW
-    blocks = -(-task.output.channels // BLOCK_CHANNELS) * block
-    size = task.output.channels * ALU_BYTES if is_dense else blocks
-    real = -(-task.output.channels_real * ALU_BYTES // ATOM_BYTES) if is_dense else 0
-    return Access("the BS operands", start, size, real=real)
+    if not is_dense:
+        has_ow = task.bs.scalars is None or task.bs.ow is Source.MEMORY
+        block = BLOCK_BYTES if has_ow else BLOCK_BYTES_WITHOUT_OW
+        blocks = -(-task.output.channels // BLOCK_CHANNELS) * block
+        return Access("the BS operands", start, blocks)
+    used = task.bs.operands_used
+    used = task.output.channels_real if used is None else used
+    return Access(
+        "the BS operands",
+        start,
+        ATOM_BYTES,
+        surfaces=task.output.channels * ALU_BYTES // ATOM_BYTES,
+        surface_stride_bytes=ATOM_BYTES,
+        real=-(-used * ALU_BYTES // ATOM_BYTES),
+    )

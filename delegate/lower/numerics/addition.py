@@ -97,7 +97,7 @@ def requantize_sum(
             problem = f"{activation.name} that the type of the result does not make"
             raise LoweringError(node, FORM_IS_KNOWN, problem)
         activation = Activation.NONE
-    found = _requantize(scales, zero_points, activation, signs, has_ties_away)
+    found = find_sum(scales, zero_points, activation, signs, has_ties_away)
     if found is not None and found.proof.is_within_one_lsb:
         return found
     first, second = scales[0] / scales[2], scales[1] / scales[2]
@@ -110,13 +110,14 @@ def requantize_sum(
 
 
 @functools.lru_cache(maxsize=256)
-def _requantize(
+def find_sum(
     scales: tuple[float, float, float],
     zero_points: tuple[int, int, int],
     activation: Activation,
     signs: tuple[int, int],
-    has_ties_away: bool,
+    has_ties_away: bool = True,
 ) -> Requantization | None:
+    """The nearest stages, None where there are no scales; parameters as of ``requantize_sum``."""
     outputs = activation_range(activation, scales[2], zero_points[2])
     target = SumTarget(scales, zero_points, outputs, signs)
     candidates = _candidates(scales[0] / scales[2], scales[1] / scales[2])

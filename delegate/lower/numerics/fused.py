@@ -10,25 +10,26 @@ TensorFlow Lite rounds to int8, twice, before it looks up or adds. There are two
 
 * **rounded**: BS rounds to LSBs and clamps, BN multiplies by the unit. A result differs where one
   rounding, or the 15 bits of C, give another LSB than TensorFlow Lite's two do: seldom, but where a
-  function is steep by as much as it rises there.
+  function is steep by as much as it rises there. The zero point is met, and near it C is chosen for
+  the least of this. A sum has the scales that it has alone, which are right for every pair.
 * **unrounded**: C and D together have some 28 bits, and BN clamps. The result is nearer to the real
   numbers and often another one than TensorFlow Lite's, but never by much.
 
-The clamps of int8, or of the activation, stay: ReLU and its upper limit, and ``moved`` puts the
-least result at 0. What that adds is taken off again by the place of the table's first entry, or by
-EW and OUT_CVT together: EW's operand is moved by whole steps, the result by whole LSBs, and among
-many ways of both one leaves hardly a rest, by which the clamps are moved.
+The clamps of int8, or of the activation, or where a function's equal ends begin, stay: ReLU and its
+upper limit, and ``moved`` puts the least result at 0. What that adds is taken off again by BN, by
+the place of the table's first entry, or by EW and OUT_CVT together: EW's operand is moved by whole
+steps, the result by whole LSBs, and among many ways of both one leaves hardly a rest, by which the
+clamps are moved.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from delegate.lower.numerics.addition import MAX_OPERAND_MULTIPLIER
+from delegate.lower.numerics.addition import MAX_OPERAND_MULTIPLIER, find_sum
 from delegate.lower.numerics.factors import (
     FACTOR_BITS,
     KEPT_BITS,
@@ -42,6 +43,7 @@ from delegate.lower.numerics.fused_prover import (
     FusedProof,
     LookedUp,
     LookedUpAndAdded,
+    differing_share,
     prove_fused,
 )
 from delegate.lower.numerics.pair_prover import SumTarget
@@ -63,6 +65,7 @@ from delegate.lower.numerics.pipeline import (
     Table,
 )
 from delegate.lower.numerics.prover import Target
+from delegate.model.graph import Activation
 
 MOST_LSB = 2
 """Between a fused result and TensorFlow Lite's."""
@@ -77,14 +80,21 @@ _FAR_STEPS = 1 << 13
 # Of an int8 operand, on average.
 _MEAN_OPERAND = 64
 _OPERAND_STEPS = 128
+# Results, counted from the zero point, whose steps are compared: as many for every factor of two.
+_WEIGHED_STEPS = np.unique(np.rint(2.0 ** np.arange(0, 7.75, 0.25))).astype(np.int64) - 1
+# Accumulators to both sides of where the zero point is met.
+_NUDGES = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FusedRequantization:
-    """Stages for the accumulator, bias included, and their proof."""
+    """Stages for the accumulator, bias included, their proof, and of their results the ``share``
+    that is not TensorFlow Lite's, by the prover's model.
+    """
 
     pipeline: Pipeline
     proof: FusedProof
+    share: float
 
 
 def requantize_fused(
@@ -95,25 +105,27 @@ def requantize_fused(
     """
     near = target if per_channel else target.widest()
     found = []
-    for front in (_rounded, _unrounded) if clamps_in_bs else (_unrounded,):
-        pipeline = _pipeline(_Convolution(near, per_channel, front), following)
+    for rounds in (True, False) if clamps_in_bs else (False,):
+        pipeline = _pipeline(_Convolution(near, per_channel, rounds, near.outputs), following)
         if pipeline is None:
             continue
         proof = prove_fused(pipeline, near, following)
         if proof.is_sound and proof.worst <= MOST_LSB:
-            found.append(FusedRequantization(pipeline, proof))
-    return min(found, key=lambda one: one.proof.share, default=None)
+            share = differing_share(pipeline, near, following)
+            found.append(FusedRequantization(pipeline, proof, share))
+    return min(found, key=lambda one: one.share, default=None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Convolution:
-    """``front``: BS and BN that give so many units per LSB from the least result on, and a rest
-    more; None where they do not fit.
+    """``rounds``: which of the two ways. ``outputs``: least and largest result that BN tells from
+    others.
     """
 
     target: Target
     per_channel: bool
-    front: Callable[[_Convolution, float, float], tuple[Bs, Bn] | None]
+    rounds: bool
+    outputs: tuple[int, int]
 
     @property
     def ratios(self) -> FloatArray:
@@ -124,12 +136,12 @@ class _Convolution:
     @property
     def below_zero(self) -> int:
         """From the least result to the zero point."""
-        return self.target.zero_point - self.target.outputs[0]
+        return self.target.zero_point - self.outputs[0]
 
     @property
     def span(self) -> int:
         """From the least result to the largest."""
-        return self.target.outputs[1] - self.target.outputs[0]
+        return self.outputs[1] - self.outputs[0]
 
     def operand(self, values: Int64Array) -> Operand:
         """Per channel from memory, else from a register."""
@@ -141,20 +153,34 @@ def _pipeline(conv: _Convolution, following: Following) -> Pipeline | None:
         case LookedUp():
             return _looking_up(conv, following)
         case Added():
-            return _adding(conv, following.target)
+            adding = _adding_rounded if conv.rounds else _adding_unrounded
+            return adding(conv, following.target)
         case LookedUpAndAdded():
             return _looking_up_and_adding(conv, following)
 
 
 def _looking_up(conv: _Convolution, function: LookedUp) -> Pipeline | None:
-    front = conv.front(conv, INDEX_STEP, 0.0)
-    if front is None:
+    """The tables hold no more of the function than what lies between its ends, where every result
+    is the same.
+    """
+    least, largest = conv.outputs
+    results = function.wanted(np.arange(least, largest + 1))[:, 0]
+    steps = np.flatnonzero(np.diff(results))
+    if steps.size:
+        results = results[steps[0] : steps[-1] + 2]
+        conv = replace(conv, outputs=(least + int(steps[0]), least + int(steps[-1]) + 1))
+    if conv.rounds:
+        bs, bn = _rounded(conv), Bn(INDEX_STEP)
+    else:
+        bs, bn = _unrounded(conv, INDEX_STEP, 0.0) or (None, Bn())
+    if bs is None:
         return None
     return Pipeline(
-        *front,
+        bs,
+        bn,
         Ew(EwOperation.ADD, -ENTRY_OFFSET),
         OutCvt(1, ENTRY_SCALE.bit_length() - 1),
-        Table(function.results, conv.target.outputs[0] - INT8_MIN),
+        Table(results),
     )
 
 
@@ -198,7 +224,21 @@ def _has_own_clamps(total: SumTarget) -> bool:
     return total.outputs == (INT8_MIN, INT8_MAX) and total.signs[0] > 0
 
 
-def _adding(conv: _Convolution, total: SumTarget) -> Pipeline | None:
+def _adding_rounded(conv: _Convolution, total: SumTarget) -> Pipeline | None:
+    """The stages of the sum alone, with BN in the place of its BS: they are found for every pair of
+    operands.
+    """
+    bs = _rounded(conv)
+    found = find_sum(total.scales, total.zero_points, Activation.NONE, total.signs)
+    if bs is None or found is None or not _has_own_clamps(total):
+        return None
+    alone = found.pipeline
+    assert isinstance(alone.bs.multiply, int)
+    bn = Bn(alone.bs.multiply, -conv.below_zero * alone.bs.multiply)
+    return replace(alone, bs=bs, bn=bn)
+
+
+def _adding_unrounded(conv: _Convolution, total: SumTarget) -> Pipeline | None:
     first, second = (scale / total.scales[2] for scale in total.scales[:2])
     if not _has_own_clamps(total):
         return None
@@ -216,7 +256,7 @@ def _adding(conv: _Convolution, total: SumTarget) -> Pipeline | None:
     whole = np.rint((base + steps) / unit)
     rest = whole * unit - steps - base
     best = int(np.argmin(np.abs(rest)))
-    front = conv.front(conv, first * unit, float(rest[best]))
+    front = _unrounded(conv, first * unit, float(rest[best]))
     if front is None:
         return None
     offset = (best - _OPERAND_STEPS) - total.zero_points[1]
@@ -225,22 +265,48 @@ def _adding(conv: _Convolution, total: SumTarget) -> Pipeline | None:
     return Pipeline(*front, ew, out)
 
 
-def _rounded(conv: _Convolution, unit: float, rest: float) -> tuple[Bs, Bn] | None:
-    """BS rounds to LSBs and clamps: one rounding where TensorFlow Lite has two."""
-    ratios = conv.ratios
-    bits = FACTOR_BITS - math.frexp(float(ratios.max()))[1]
-    if not 0 <= bits <= _MAX_SHIFT or not round(unit) or round(unit) > LARGEST_FACTOR:
+def _rounded(conv: _Convolution) -> Bs | None:
+    """BS rounds to LSBs, the least result is 0, and clamps: one rounding where TensorFlow Lite has
+    two.
+    """
+    bits = FACTOR_BITS - math.frexp(float(conv.ratios.max()))[1]
+    found = _nearest_steps(conv, bits) if 0 <= bits <= _MAX_SHIFT else None
+    if found is None:
         return None
-    first = np.minimum(np.rint(np.ldexp(ratios, bits)), LARGEST_FACTOR).astype(np.int64)
-    if not first.all():
-        return None
-    moved = np.rint(conv.below_zero / ratios)
-    if np.abs(moved).max() >= 1 << KEPT_BITS:
-        return None
-    bs = Bs(conv.operand(moved.astype(np.int64)), conv.operand(first), bits, True, conv.span)
-    # The least result at the place that the exact unit gives it.
-    summand = round(conv.below_zero * (unit - round(unit)) + rest)
-    return bs, Bn(round(unit), summand)
+    first, moved = found
+    return Bs(conv.operand(moved), conv.operand(first), bits, True, conv.span)
+
+
+def _nearest_steps(conv: _Convolution, bits: int) -> tuple[Int64Array, Int64Array] | None:
+    """C and ``moved`` of ``_rounded``, whose steps from one result to the next are the nearest to
+    TensorFlow Lite's. Results near the zero point weigh more, because feature maps have more of
+    them: steps at powers of two from it weigh the same.
+    """
+    target, ratios = conv.target, conv.ratios
+    distances = np.concatenate([-_WEIGHED_STEPS, 1 + _WEIGHED_STEPS])
+    distances = distances[
+        (distances > -conv.below_zero) & (distances <= conv.span - conv.below_zero)
+    ]
+    low, high = target.low[:, np.newaxis], target.high[:, np.newaxis] + 1
+    wanted = np.clip(target.first(distances), low, high)
+    results = conv.below_zero + distances - 0.5
+    nearest = np.rint(np.ldexp(ratios, bits))
+    best = np.full(ratios.size, np.inf)
+    first, moved = np.zeros(ratios.size, np.int64), np.zeros(ratios.size, np.int64)
+    for other in (0, -1, 1):
+        factor = np.clip(nearest + other, 1, LARGEST_FACTOR)
+        slope = np.ldexp(factor, -bits)
+        centre = np.rint(conv.below_zero / slope)
+        if np.abs(centre).max() >= 1 << KEPT_BITS:
+            return None
+        steps = np.ceil(results / slope[:, np.newaxis])
+        for nudge in range(-_NUDGES, _NUDGES + 1):
+            found = np.clip(steps - (centre + nudge)[:, np.newaxis], low, high)
+            off = np.abs(found - wanted).sum(axis=1)
+            better = off < best
+            best[better] = off[better]
+            first[better], moved[better] = factor[better], (centre + nudge)[better]
+    return first, moved
 
 
 def _unrounded(conv: _Convolution, unit: float, rest: float) -> tuple[Bs, Bn] | None:

@@ -29,7 +29,7 @@ _INTERPOLATION_ERROR = 1
 # the first one is goes by the golden ratio, which is even over all of them.
 _CHANNELS = 8
 _OTHER_STEP = 5
-_SAMPLES = 256
+_SAMPLES = 128
 _GOLDEN = (5.0**0.5 - 1.0) / 2.0
 
 
@@ -88,13 +88,12 @@ Following = LookedUp | Added | LookedUpAndAdded
 @dataclass(frozen=True, slots=True)
 class FusedProof:
     """``worst``: the largest distance to TensorFlow Lite's result over every input, in LSB.
-    ``share``: of the results that differ, by the model above. ``is_sound``: all stages rise and fit
-    int32, and only the function's own entries are looked up; otherwise the rest means nothing.
+    ``is_sound``: all stages rise and fit int32, and only the function's own entries are looked up;
+    otherwise the rest means nothing.
     """
 
     is_sound: bool
     worst: int
-    share: float
 
 
 def prove_fused(pipeline: Pipeline, target: Target, following: Following) -> FusedProof:
@@ -102,22 +101,32 @@ def prove_fused(pipeline: Pipeline, target: Target, following: Following) -> Fus
     low, high = target.low[:, np.newaxis], target.high[:, np.newaxis]
     limits = np.concatenate([low, high], axis=1).astype(np.float64)
     if not pipeline.rises_but_for_table() or not _fits(pipeline, limits, following):
-        return FusedProof(False, 0, 0.0)
-    begins = np.concatenate([low, np.clip(target.firsts, low, high + 1), high + 1], axis=1)
-    first, last = begins[:, :-1], begins[:, 1:] - 1
-    wanted = following.wanted(np.arange(target.outputs[0], target.outputs[1] + 1))
+        return FusedProof(False, 0)
+    first, last = _stretches(target)
+    wanted = _wanted(target, following)
     is_reached = first <= last
     below = np.where(is_reached, _before_table(pipeline, first), np.inf).min(axis=0)
     above = np.where(is_reached, _before_table(pipeline, last), -np.inf).max(axis=0)
     rows = np.flatnonzero(is_reached.any(axis=0))
-    found = _entries(pipeline)
-    least, largest = _looked_up(found, below[rows], above[rows])
+    least, largest = _looked_up(_entries(pipeline), below[rows], above[rows])
     others = following.others
     off = np.maximum(
         np.abs(pipeline.finish(least[:, np.newaxis], others) - wanted[rows]),
         np.abs(pipeline.finish(largest[:, np.newaxis], others) - wanted[rows]),
     )
-    return FusedProof(True, int(off.max()), _share(pipeline, first, last, wanted, following, found))
+    return FusedProof(True, int(off.max()))
+
+
+def _stretches(target: Target) -> tuple[Int64Array, Int64Array]:
+    """[channels, outputs]: the first and last accumulator that gives each."""
+    low, high = target.low[:, np.newaxis], target.high[:, np.newaxis]
+    begins = np.concatenate([low, np.clip(target.firsts, low, high + 1), high + 1], axis=1)
+    return begins[:, :-1], begins[:, 1:] - 1
+
+
+def _wanted(target: Target, following: Following) -> Int64Array:
+    """[outputs, values of the other tensor]"""
+    return following.wanted(np.arange(target.outputs[0], target.outputs[1] + 1))
 
 
 def _before_table(pipeline: Pipeline, accumulators: Int64Array) -> FloatArray:
@@ -157,15 +166,12 @@ def _looked_up(
     return least - _INTERPOLATION_ERROR, largest + _INTERPOLATION_ERROR
 
 
-def _share(
-    pipeline: Pipeline,
-    first: Int64Array,
-    last: Int64Array,
-    wanted: Int64Array,
-    following: Following,
-    found: FloatArray | None,
-) -> float:
-    """Of some channels, of every result some accumulators."""
+def differing_share(pipeline: Pipeline, target: Target, following: Following) -> float:
+    """Of the results of a sound ``pipeline`` those that are not TensorFlow Lite's, by the model
+    above: of some channels, of every result some accumulators.
+    """
+    first, last = _stretches(target)
+    wanted, found = _wanted(target, following), _entries(pipeline)
     channels = np.unique(np.linspace(0, len(first) - 1, _CHANNELS).astype(np.int64))
     first, last = first[channels], last[channels]
     others = following.others[::_OTHER_STEP]

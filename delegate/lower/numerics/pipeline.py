@@ -75,25 +75,24 @@ class Bn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """A function of an int8 value, its ``results`` for -128 to 127, looked up where 0 is the entry
-    number ``first``; between entries the DPU interpolates.
+    """A function, its ``results`` for the whole numbers from 0 on, ``INDEX_STEP`` units apart;
+    between entries the DPU interpolates.
     """
 
     results: Int64Array
-    first: int
 
     @property
     def end(self) -> int:
         """The largest value that is looked up within the function; the least is 0."""
-        return (FUNCTION_STEPS - 1 - self.first) * INDEX_STEP
+        return (len(self.results) - 1) * INDEX_STEP
 
     def of(self, x: FloatArray) -> FloatArray:
         """``x``: whole numbers from 0 to ``end``."""
         entries = table_entries(self.results).astype(np.float64)
-        place, fraction = np.divmod(x + self.first * INDEX_STEP, INDEX_STEP)
+        place, fraction = np.divmod(x, INDEX_STEP)
         index = place.astype(np.int64)
         start = entries[index]
-        rise = entries[np.minimum(index + 1, FUNCTION_STEPS - 1)] - start
+        rise = entries[np.minimum(index + 1, len(entries) - 1)] - start
         return np.asarray(start + np.rint(rise * (fraction / INDEX_STEP)))
 
 

@@ -16,7 +16,7 @@ from delegate.chip.element import Element
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_tasks import operand_channels, tile_tasks
 from delegate.lower.convolution import PlannedConvolution, planned_convolution
-from delegate.lower.half.bound import convolution_bound
+from delegate.lower.half.bound import EXACT, convolution_bound
 from delegate.lower.half.stages import HALF_MOST, half_conv_stages
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.operation import Operation, Plan, Planning, layer_name
@@ -151,7 +151,7 @@ def plan_half_convolution(
     )
     conv = replace(conv, spread_h=spread[0], spread_w=spread[1])
     found = planned_convolution(operation, conv, planning.sharing)
-    return replace(found, note=f"fp16, {convolution_bound(conv, weights).text}, ")
+    return replace(found, bound=convolution_bound(conv, weights))
 
 
 def plan_moved_channels(
@@ -169,7 +169,7 @@ def plan_moved_channels(
     conv = half_convolution(
         planning, operation, unit, weights, bias, (0, 0), result, is_depthwise=False
     )
-    return replace(planned_convolution(operation, conv, planning.sharing), note="fp16, exact, ")
+    return replace(planned_convolution(operation, conv, planning.sharing), bound=EXACT)
 
 
 def spread_tasks(

@@ -105,7 +105,7 @@ def clamp_record(operator: Operator, activation: Activation) -> Operator:
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         stages = HalfStages(bn=half_clamp(activation))
-        return HalfMapPlan(planning, operation, lambda _: stages, EXACT.text)
+        return HalfMapPlan(planning, operation, lambda _: stages, EXACT)
 
     return half.half_record(operator, plan, RULES, same_shape)
 
@@ -114,7 +114,7 @@ def curve_record(operator: Operator, curve: Curve) -> Operator:
     """Of a function in the DPU's tables."""
 
     def plan(planning: Planning, operation: Operation) -> Plan:
-        stages, bound = curve.stages, curve.bound.text
+        stages, bound = curve.stages, curve.bound
         return HalfMapPlan(planning, operation, lambda _: stages, bound)
 
     return half.half_record(operator, plan, RULES, same_shape)
@@ -138,7 +138,7 @@ def hard_swish_record(operator: Operator) -> Operator:
         twice = replace(operation, operands=operation.operands[:1] * 2)
         stages = HalfStages(bs, bn, ew)
         bound = hard_swish_bound(first * second * _MOST)
-        return HalfMapPlan(planning, twice, lambda _: stages, bound.text)
+        return HalfMapPlan(planning, twice, lambda _: stages, bound)
 
     return half.half_record(operator, plan, RULES, same_shape)
 
@@ -188,7 +188,7 @@ def _multiplied(
     def stages(constants: ConstantPool) -> HalfStages:
         return HalfStages(bn=replace(bn, operands=constants.add(packed)))
 
-    return HalfMapPlan(planning, operation, stages, moved_bound(exact).text)
+    return HalfMapPlan(planning, operation, stages, moved_bound(exact))
 
 
 def _added(
@@ -201,7 +201,7 @@ def _added(
         bs = BsStage(alu=Source.MEMORY, operands=constants.add(packed))
         return HalfStages(bs=bs, bn=bn)
 
-    return HalfMapPlan(planning, operation, stages, ROUNDED.text)
+    return HalfMapPlan(planning, operation, stages, ROUNDED)
 
 
 def _per_lane(
@@ -236,14 +236,14 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
         both = replace(planned, operands=(main, other))
         if graph.tensor(other).shape != result:
             per_channel = HalfStages(bn=replace(clamp, mul=Source.MEMORY))
-            return HalfMapPlan(planning, both, lambda _: per_channel, bound.text, has_factors=True)
+            return HalfMapPlan(planning, both, lambda _: per_channel, bound, has_factors=True)
         ew = EwStage(
             operand_bytes=Element.FP16.bytes,
             operation=operation,
             relu=clamp.relu,
             relux_max=clamp.relux_max,
         )
-        return HalfMapPlan(planning, both, lambda _: HalfStages(ew=ew), bound.text)
+        return HalfMapPlan(planning, both, lambda _: HalfStages(ew=ew), bound)
 
     rules = (*half.FIRST, rank_in_range, _operands_meet(operation))
     return half.half_record(operator, plan, rules, _broadcast)

@@ -13,8 +13,9 @@ import numpy as np
 
 from delegate.chip.chip import Chip
 from delegate.lower.convolution import PlannedConvolution, planned_convolution
-from delegate.lower.half.bound import mean_bound
+from delegate.lower.half.bound import mean_bound, told
 from delegate.lower.half.stages import factors_of
+from delegate.lower.half_bound import HalfBound
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View
@@ -64,7 +65,7 @@ class MeanOfMeansPlan:
 
     operation: Operation
     convs: tuple[PlannedConvolution, ...]
-    note: str
+    bound: HalfBound
 
     @property
     def _between(self) -> list[DeviceTensor]:
@@ -98,7 +99,8 @@ class MeanOfMeansPlan:
             for conv, pair in zip(self.convs, itertools.pairwise(tensors), strict=True)
         ]
         tasks = tuple(task for layer in layers for task in layer.tasks)
-        return replace(layers[-1], tasks=tasks, choice=self.note + layers[-1].choice)
+        choice = f"means of means, {layers[-1].choice}"
+        return told(replace(layers[-1], tasks=tasks, choice=choice), self.bound)
 
 
 def _bytes(tensor: DeviceTensor) -> int:
@@ -128,13 +130,13 @@ def plan_mean(
                 conv, target=replace(conv.source, view=view, fold=None, within=None, gap_pixels=0)
             )
         convs.append(conv)
-    note = f"fp16, {mean_bound(*convs).text}, "
+    bound = mean_bound(*convs)
     if count == 1:
         found = planned_convolution(operation, convs[0], planning.sharing)
-        return replace(found, note=note)
+        return replace(found, bound=bound)
     # On one core: each reads all of what the one before writes.
     plans = tuple(planned_convolution(operation, conv) for conv in convs)
-    return MeanOfMeansPlan(operation, plans, f"{note}means of means, ")
+    return MeanOfMeansPlan(operation, plans, bound)
 
 
 def _means(

@@ -46,7 +46,7 @@ def classes_of(images: Sequence[Path], table: Path | None) -> dict[str, int]:
         }
     missing = next((path for path in images if path.name not in known), None)
     if missing is not None:
-        source = f"in {table}" if table is not None else "at the begin of its name"
+        source = f"in {table}" if table is not None else "at the beginning of its name"
         raise UsageError(f"{missing}: no class {source}; --truth takes a CSV of image,class")
     return {path.name: known[path.name] for path in images}
 

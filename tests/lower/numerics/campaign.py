@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
+from delegate.progress import progress
 from tests.lower.numerics import drawn, solved
 from tests.lower.numerics.judge import Verdict, judge
 
@@ -38,11 +39,19 @@ def run(models: int, seed: int, jobs: int) -> tuple[Counter[str], list[str]]:
     """Counts, and what is wrong. Draws until ``models`` were delegated."""
     counts: Counter[str] = Counter()
     wrong: list[str] = []
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with (
+        ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool,
+        progress("models delegated", models) as bar,
+    ):
         for batch in _batches(seed):
             work = [pool.submit(verdicts, *part) for part in batch]
             for part, future in zip(batch, work, strict=True):
+                before = counts["delegated"], len(wrong)
                 _count(part, future.result(), counts, wrong)
+                bar.advance(counts["delegated"] - before[0])
+                for text in wrong[before[1] :]:
+                    bar.hide()
+                    print(text, flush=True)
             if counts["delegated"] >= models:
                 return counts, wrong
     raise AssertionError
@@ -91,8 +100,6 @@ def main() -> int:
     counts, wrong = run(arguments.models, arguments.seed, arguments.jobs)
     for name, count in sorted(counts.items()):
         print(f"{count:12}  {name}")
-    for text in wrong:
-        print(text)
     return 1 if wrong else 0
 
 

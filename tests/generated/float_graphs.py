@@ -1,0 +1,187 @@
+"""Random graphs of float operators, for ``float=fp16``: what networks in float are made of, with
+tensors that are reused, several outputs, and weights as float32 or as float16 behind DEQUANTIZE.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.conformance.builder import aliases, layers, options, pooling
+from delegate.conformance.builder.options import BuiltinOptions
+from delegate.model.graph import Activation, DType, Quantization
+from tests.generated import random_graphs
+from tests.generated.random_graphs import CHANNELS, SIDES, Generator, RandomGraph
+
+_APART = 1 << 51  # seeds of ``random_graphs`` and ``fused_graphs`` lie below
+_MOST_NODES = 9
+_INFERENCES = 3
+_UNARY = ("RELU", "RELU6", "HARD_SWISH", "LOGISTIC", "LEAKY_RELU", "ABS", "PRELU")
+_PAIRS: dict[str, Callable[[Activation], BuiltinOptions] | None] = {
+    "ADD": options.add,
+    "SUB": options.sub,
+    "MUL": options.mul,
+    "MAXIMUM": None,
+    "MINIMUM": None,
+}
+_CLAMPS = (Activation.NONE, Activation.NONE, Activation.RELU, Activation.RELU6)
+
+
+class FloatGenerator(Generator):
+    """Values of the order of one, whatever the depth."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(_APART + seed)
+        self.dtype, self.shared = DType.FLOAT32, None
+        self.is_resized = self.is_stretched = False
+        self.has_half_weights = self.chance(0.5)
+
+    def quantization(self) -> Quantization:
+        return Quantization((), ())
+
+    def input(self, shape: tuple[int, ...]) -> int:
+        return self.builder.input(f"input{len(self.tensors)}", shape, self.dtype)
+
+    def constant(self, shape: tuple[int, ...]) -> int:
+        return self.numbers_of(shape, 1.0)
+
+    def numbers_of(self, shape: Sequence[int], deviation: float) -> int:
+        """A constant: float32, or float16 behind DEQUANTIZE."""
+        values = self.rng.normal(scale=deviation, size=tuple(shape)).astype(np.float32)
+        name = f"numbers{len(self.words)}_{len(shape)}"
+        if not self.has_half_weights:
+            return self.builder.constant(name, values)
+        half = self.builder.constant(f"{name}_half", values.astype(np.float16))
+        result = self.builder.tensor(name, values.shape, DType.FLOAT32)
+        self.builder.operator("DEQUANTIZE", (half,), (result,))
+        return result
+
+    def made(self, op: str, operands: Sequence[int], shape: Sequence[int], table: object) -> int:
+        y = self.builder.tensor(f"{op.lower()}{len(self.words)}", tuple(shape), self.dtype)
+        self.builder.operator(op, operands, (y,), table)  # type: ignore[arg-type]
+        return y
+
+    def clamp(self) -> Activation:
+        return _CLAMPS[self.pick(len(_CLAMPS))]
+
+
+def _conv(g: Generator, x: int) -> list[int]:
+    """Or a depthwise convolution."""
+    assert isinstance(g, FloatGenerator)
+    window = g.window(x)
+    if window is None:
+        return []
+    n, h, w, c = g.shape(x)
+    rows, columns = (
+        layers.output_size(size, kernel, stride, dilation, window.padding)
+        for size, kernel, stride, dilation in (
+            (h, window.kh, window.sh, window.dh),
+            (w, window.kw, window.sw, window.dw),
+        )
+    )
+    is_depthwise = g.chance(0.35)
+    taps = window.kh * window.kw
+    strides = window.padding, window.sh, window.sw
+    if is_depthwise:
+        outputs, kernel, fan_in = c, (1, window.kh, window.kw, c), taps
+        table = options.depthwise_conv_2d(*strides, window.dh, window.dw, g.clamp(), 1)
+    else:
+        outputs = g.pick(CHANNELS)
+        kernel, fan_in = (outputs, window.kh, window.kw, c), taps * c
+        table = options.conv_2d(*strides, window.dh, window.dw, g.clamp())
+    weights = g.numbers_of(kernel, 1 / math.sqrt(fan_in))
+    bias = g.numbers_of((outputs,), 0.3)
+    g.read.add(x)
+    op = "DEPTHWISE_CONV_2D" if is_depthwise else "CONV_2D"
+    return [g.made(op, (x, weights, bias), (n, rows, columns, outputs), table)]
+
+
+def _pair(g: Generator, x: int) -> list[int]:
+    """Of two tensors, or of one and a constant."""
+    assert isinstance(g, FloatGenerator)
+    shape = g.shape(x)
+    fitting = [t for t in g.tensors if g.shape(t) == shape]
+    other = fitting[g.pick(len(fitting))]
+    if g.chance(0.3):
+        other = g.constant((shape[3],) if g.chance(0.7) else (1,))
+    op = tuple(_PAIRS)[g.pick(len(_PAIRS))]
+    make = _PAIRS[op]
+    g.read.update((x, other))
+    return [g.made(op, (x, other), shape, make(g.clamp()) if make is not None else None)]
+
+
+def _function(g: Generator, x: int) -> list[int]:
+    assert isinstance(g, FloatGenerator)
+    op = _UNARY[g.pick(len(_UNARY))]
+    operands, table = (x,), None
+    if op == "PRELU":
+        operands = (x, g.numbers_of((1, 1, g.shape(x)[3]), 0.3))
+    if op == "LEAKY_RELU":
+        table = options.leaky_relu(0.1)
+    g.read.add(x)
+    return [g.made(op, operands, g.shape(x), table)]
+
+
+def _concat(g: Generator, x: int) -> list[int]:
+    axis = g.pick((3, 3, 3, 1, 2))
+    shape = g.shape(x)
+    parts = [x]
+    for tensor in g.tensors:
+        other = g.shape(tensor)
+        fits = (*other[:axis], *other[axis + 1 :]) == (*shape[:axis], *shape[axis + 1 :])
+        if fits and len(parts) < 4 and g.chance(0.6):
+            parts.append(tensor)
+    if len(parts) < 2:
+        return []
+    g.read.update(parts)
+    return [aliases.concatenation(g.builder, parts, axis, f"concat{len(g.words)}")]
+
+
+def _mean(g: Generator, x: int) -> list[int]:
+    g.read.add(x)
+    return [pooling.mean(g.builder, x, g.quantization(), keep_dims=True)]
+
+
+_SHARED = ("split", "slice", "pooled", "resized", "blocks", "transposed", "reshaped", "uneven")
+MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
+    "conv": _conv,
+    "pair": _pair,
+    "function": _function,
+    "concat": _concat,
+    "mean": _mean,
+    **{name: random_graphs.MAKERS[name] for name in _SHARED},
+}
+STEPS = (*5 * ("conv",), *4 * ("pair",), *3 * ("function",), *2 * ("concat",), *2 * ("pooled",),
+         "mean", *_SHARED)  # fmt: skip
+
+
+def float_graph(seed: int) -> RandomGraph:
+    """The graph of ``seed``: at least one node."""
+    for attempt in range(100):
+        g = FloatGenerator(seed + (attempt << 40))
+        g.tensors.append(g.input((g.batch, g.pick(SIDES), g.pick(SIDES), g.pick(CHANNELS))))
+        for _ in range(g.pick(range(1, _MOST_NODES + 1))):
+            name = STEPS[g.pick(len(STEPS))]
+            made = MAKERS[name](g, g.source())
+            if made:
+                g.words.append(name)
+                g.tensors += made
+        g.outputs()
+        if g.words:
+            break
+    words = f"float batch {g.batch}: {' '.join(g.words)}"
+    batches = (g.batch,) * _INFERENCES
+    return RandomGraph(g.builder.build(), batches, ((0, 0),) * _INFERENCES, words)
+
+
+def float_inferences(
+    seed: int, shapes: Sequence[tuple[int, tuple[int, ...]]]
+) -> list[dict[int, npt.NDArray[np.float32]]]:
+    """Values for inputs (tensor, shape): ordinary ones, and what fp16 cannot hold."""
+    rng = np.random.default_rng([seed, 1])
+    plain = [{t: rng.normal(size=s).astype(np.float32) for t, s in shapes} for _ in range(2)]
+    ends = np.array([65504, -65504, 1e9, -1e9, 2.0**-14, 2.0**-25, 0.0, -0.0, 2049, 1.0, -1.0])
+    return [*plain, {t: rng.choice(ends, s).astype(np.float32) for t, s in shapes}]

@@ -1,0 +1,88 @@
+"""What the delegate gives for a float model with ``float=fp16``, judged by each operator alone.
+
+Bounds of float32 models grow with their depth, so no whole model can be compared closely. But fp16
+values stay what they are when they leave the device and come back as float32. So a model whose
+tensors are all outputs must give the same bits, and every operator alone, in a model taken apart,
+must give them again: a difference is a tensor that another task destroyed, one in the wrong place,
+or one that was read before it was written. What an operator alone gives is judged here only for
+being near float32 kernels; the conformance families ``Half.*`` bound it element by element.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from delegate.model.graph import DType
+from delegate.model.tflite_reader import read_graph
+from tests.generated.cut_model import cut_model, exposed_model
+from tests.generated.judge import Array, BrokenContractError, Run
+
+OPTIONS = {"float": "fp16"}
+# Of the largest magnitude: fp16 has 11 bits, sums of some thousand products lose a few more.
+NEAR = 2.0**-7
+INFINITE = 65504.0  # beyond it fp16 has no numbers
+
+
+def judge_float(model: bytes, inferences: Sequence[Mapping[int, Array]]) -> dict[str, int]:
+    """Runs ``inferences``. Counts of what was compared. Raises BrokenContractError."""
+    graph = read_graph(model)
+    ours = Run(model, is_delegated=True, options=OPTIONS)
+    exposed = Run(exposed_model(model), is_delegated=True, options=OPTIONS)
+    cut = cut_model(model)
+    apart = Run(cut.content, is_delegated=True, options=OPTIONS)
+    alone = Run(cut.content, is_delegated=False)
+    counts: collections.Counter[str] = collections.Counter(
+        float_models=1, float_nodes=len(graph.nodes), float_nodes_delegated=ours.delegated_nodes
+    )
+    for number, feeds in enumerate(inferences):
+        where = f"float, inference {number}"
+        results, values = ours.run(feeds), exposed.run(feeds)
+        for tensor, result in results.items():
+            if not _is_same(result, values[tensor]):
+                raise BrokenContractError(f"{where}: output {tensor} is another if others are too")
+        known = {**feeds, **values}
+        given = {clone: known[tensor] for tensor, clone in cut.inputs}
+        again, expected = apart.run(given), alone.run(given)
+        for node, tensor in cut.outputs:
+            value, op = values[tensor], graph.node(node).op
+            if graph.tensor(tensor).dtype is not DType.FLOAT32:
+                continue
+            has_same_home = len({node in run.rejected for run in (exposed, apart)}) == 1
+            if has_same_home and not _is_same(value, again[tensor]):
+                raise BrokenContractError(
+                    f"{where}: node {node} ({op}) gives something else alone: "
+                    f"{_first(value, again[tensor])}"
+                )
+            read = [known[t] for t in graph.node(node).inputs if t in known]
+            if not (_is_huge(read) or _is_near(value, expected[tensor])):
+                raise BrokenContractError(
+                    f"{where}: node {node} ({op}) is far from float32: "
+                    f"{_first(value, expected[tensor])}"
+                )
+            counts["float_elements"] += value.size
+    return dict(counts)
+
+
+def _is_same(one: Array, other: Array) -> bool:
+    return one.shape == other.shape and np.array_equal(one, other, equal_nan=True)
+
+
+def _is_huge(values: Sequence[Array]) -> bool:
+    """Whether fp16 may hold something else than float32."""
+    return not all(np.abs(value).max(initial=0) < INFINITE / 2 for value in values)
+
+
+def _is_near(value: Array, expected: Array) -> bool:
+    if value.shape != expected.shape or _is_huge([expected]):
+        return value.shape == expected.shape
+    largest = np.abs(expected).max(initial=1)
+    return bool((np.abs(value - expected) <= NEAR * largest).all())
+
+
+def _first(value: Array, expected: Array) -> str:
+    wrong = np.argwhere(~((value == expected) | (np.isnan(value) & np.isnan(expected))))
+    worst = max(map(tuple, wrong), key=lambda p: abs(float(value[p]) - float(expected[p])))
+    return f"{len(wrong)} of {value.size}, worst {worst}: {value[worst]}, {expected[worst]}"
