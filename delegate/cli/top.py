@@ -174,8 +174,7 @@ def programs_text(folder: Path | None, programs: tuple[ProgramLoad, ...]) -> str
 
 COMMAND = Command(
     name="top",
-    summary="Show how busy the NPU is, who has it open and which partitions run, as far as drivers "
-    "and processes tell.",
+    summary="Show how busy the NPU is, who has it open and which partitions run.",
     examples=("top", "top --seconds 5 --stats-dir /run/npu", "top --count 1 --json"),
     add_arguments=_add_arguments,
     run=_run,

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from delegate.errors import DelegateError, UnsupportedError
-from delegate.host.delegation import Delegation, announce, plural
+from delegate.errors import DelegateError
+from delegate.host.delegation import Delegation, announce
 from delegate.log import configure, get_logger
 from delegate.model.stored_options import STORED
 from delegate.model.tflite_operators import BUILTIN_OPERATORS, DELEGATE
@@ -187,14 +187,10 @@ class Session:
                 delegated_nodes=compiled,
                 total_nodes=total,
                 partitions=compiled,
+                was_compiled=True,
             ),
             self.options,
         )
-        if self.options.strict and compiled < total:
-            raise UnsupportedError(
-                f"strict: {plural(total - compiled, 'node')} of this model, compiled ahead of "
-                "time, stay on the CPU"
-            )
 
 
 def compile_context(

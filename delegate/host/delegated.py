@@ -10,7 +10,7 @@ from typing import Any
 import numpy.typing as npt
 
 from delegate.errors import DelegateError, ModelError
-from delegate.host.delegation import Delegation, collect_delegations, require_all
+from delegate.host.delegation import Delegation, collect_delegations, require_delegation
 from delegate.host.library import library_path
 from delegate.host.runtimes import Interpreter, find_runtime, invoke
 from delegate.model.tflite_reader import read_graph
@@ -73,7 +73,7 @@ class DelegatedModel:
                 )
             except ModelError:
                 for facts in found:
-                    require_all(facts.rejections, options, facts.node_us)
+                    require_delegation(facts, options)
                 raise
         if not found:
             raise DelegateError(f"{path}: the delegate was loaded but never asked to prepare")

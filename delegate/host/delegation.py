@@ -32,7 +32,8 @@ def unknown_time(_: int) -> float:
 @dataclass(frozen=True, slots=True)
 class Delegation:
     """The outcome for one graph. ``device`` is the device's own name ("simulator", "null", ...).
-    ``bounds``: of partitions in fp16, as texts.
+    ``bounds``: of partitions in fp16, as texts. ``was_compiled``: ahead of time, so that nobody
+    knows here why nodes were left out.
     """
 
     device: str
@@ -42,6 +43,7 @@ class Delegation:
     rejections: tuple[Rejection, ...] = ()
     bounds: tuple[str, ...] = ()
     node_us: NodeTime = field(default=unknown_time, compare=False, repr=False)
+    was_compiled: bool = False
 
 
 _collector: ContextVar[list[Delegation] | None] = ContextVar("delegations", default=None)
@@ -89,7 +91,7 @@ def announce(delegation: Delegation, options: Options) -> None:
     )
     for rejection in delegation.rejections:
         log.debug("%s", describe(rejection))
-    require_all(delegation.rejections, options, delegation.node_us)
+    require_delegation(delegation, options)
 
 
 @functools.cache  # more than one interpreter of a process says nothing new
@@ -113,6 +115,17 @@ def describe(rejection: Rejection) -> str:
         f"node {rejection.node} ({rejection.op}) stays on the CPU: "
         f"{rejection.rule}: {rejection.detail}"
     )
+
+
+def require_delegation(delegation: Delegation, options: Options) -> None:
+    """Raises UnsupportedError under ``strict`` if the CPU has nodes that it does not allow."""
+    require_all(delegation.rejections, options, delegation.node_us)
+    left = delegation.total_nodes - delegation.delegated_nodes
+    if options.strict and delegation.was_compiled and left:
+        raise UnsupportedError(
+            f"strict: {plural(left, 'node')} of this model, compiled ahead of time, stay on the "
+            "CPU; compile it under strict, which names them, and load it without"
+        )
 
 
 def require_all(

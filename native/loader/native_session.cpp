@@ -57,7 +57,9 @@ class NativeSession : public Session {
       return;
     }
     if (options_.strict && claim.claimed < claim.total) {
-      throw std::runtime_error("strict: " + left + " of this model stay on the CPU");
+      throw std::runtime_error("strict: " + left +
+                               " of this model, compiled ahead of time, stay on the CPU; compile "
+                               "it under strict, which names them, and load it without");
     }
     if (options_.device == "auto" && streams_.name() == "simulator" && !simulator_announced_) {
       simulator_announced_ = true;

@@ -176,6 +176,7 @@ def test_strict_refuses_nodes_on_the_cpu(host, model):
     ran = host(model, device="null", strict="true")
     assert not ran.report["ok"]
     assert "strict: 1 of 3 nodes" in ran.err
+    assert "compile it under strict" in ran.err
 
 
 def test_damaged_program_is_an_error_that_names_the_node(host, model):

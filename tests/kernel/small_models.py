@@ -17,11 +17,14 @@ from delegate.conformance.builder import (
     conv_model,
     depthwise_model,
     fully_connected_model,
+    options,
 )
 from delegate.conformance.builder.aliases import concatenation
+from delegate.conformance.builder.functions import function
 from delegate.conformance.builder.layers import Window
 from delegate.conformance.random_layers import Numbers, conv
 from delegate.model.graph import DType, Quantization
+from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.options import Options
 
 DIGITS = Path(__file__).parents[2] / "models/digits/digits_int8.tflite"
@@ -59,6 +62,25 @@ def parts_model() -> bytes:
     return builder.build()
 
 
+def functions_model() -> bytes:
+    """SiLU behind a convolution, a sum behind SiLU, LEAKY_RELU: tables, and with numerics=fast in
+    the tasks of convolutions.
+    """
+    builder = ModelBuilder("functions")
+    quantization, unit = Quantization((0.05,), (3,)), Quantization((1 / 256,), (-128,))
+    x = builder.input("x", (1, 5, 7, 32), DType.INT8, quantization)
+    numbers = Numbers(output=quantization)
+    point = Window(kh=1, kw=1, sh=1, sw=1)
+    y = conv(builder, _rng(), x, 32, point, numbers, name="first")
+    gate = function(builder, "LOGISTIC", (y,), unit)
+    silu = function(builder, "MUL", (y, gate), quantization, options.mul())
+    total = function(builder, "ADD", (silu, x), Quantization((0.08,), (-2,)), options.add())
+    z = conv(builder, _rng(), total, 9, point, numbers, name="second")
+    leaky = options.of(LeakyReluOptions(alpha=0.1))
+    builder.output(function(builder, "LEAKY_RELU", (z,), Quantization((0.04,), (-70,)), leaky))
+    return builder.build()
+
+
 MODELS: dict[str, Callable[[], bytes]] = {
     "conv": lambda: conv_model(_rng(), 11, 7, 5, 37, 3, 3),
     "tiled conv": lambda: conv_model(_rng(), 131, 97, 29, 67, 3, 3),
@@ -72,13 +94,14 @@ MODELS: dict[str, Callable[[], bytes]] = {
     "residual": lambda: conv_conv_add_model(_rng(), 5, 9, 16, 24, 3, 3),
     "joined": joined_model,
     "parts": parts_model,
+    "functions": functions_model,
     "digits": DIGITS.read_bytes,
 }
 
 
-def programs(model: bytes | Path, **options: str) -> list[bytes]:
-    """The model's partitions, compiled."""
-    result = compile_model(model, Options.from_mapping(options, {}))
+def programs(model: bytes | Path, **given: str) -> list[bytes]:
+    """The model's partitions, compiled with the options ``given``."""
+    result = compile_model(model, Options.from_mapping(given, {}))
     return [compiled.program for compiled in result.partitions]
 
 

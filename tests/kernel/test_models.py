@@ -50,13 +50,39 @@ def test_small_models_give_the_same_bytes_with_no_request_too_many(board: Board,
     assert answer["live"] == [0, 0, 0]
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_functions_and_sums_in_the_tasks_of_convolutions_give_the_same_bytes(
+    board: Board, kernel: str
+):
+    device, add = KERNELS[kernel]
+    fast = {"numerics": "fast"}
+    joined = {}
+    for name, model in MODELS.items():
+        partitions = compile_model(model(), Options.from_mapping(fast, {})).partitions
+        layers = [layer for partition in partitions for layer in partition.layers]
+        if any(layer.difference is not None for layer in layers):
+            joined[name] = len(partitions)
+    assert {"residual", "functions"} <= joined.keys()
+    answer = add(board).work("models", device=device, models=list(joined), options=fast)
+    for name, facts in answer["models"].items():
+        assert facts["equal"], name
+        assert facts["violations"] == [], name
+        expected = {call: count * joined[name] for call, count in REQUESTS[device].items()}
+        assert facts["requests"][1:3] == [expected] * 2, name
+    assert answer["live"] == [0, 0, 0]
+
+
 @pytest.mark.slow
 @needs_models
+@pytest.mark.parametrize("numerics", ["exact", "fast"])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_real_models_give_the_same_bytes(board: Board, kernel: str):
+def test_real_models_give_the_same_bytes(board: Board, kernel: str, numerics: str):
     device, add = KERNELS[kernel]
     models = [str(path) for path in model_files(".")]
-    answer = add(board).work("models", device=device, models=models, invokes=1, timeout=1200)
+    given = {"numerics": numerics}
+    answer = add(board).work(
+        "models", device=device, models=models, options=given, invokes=1, timeout=1200
+    )
     for name, facts in answer["models"].items():
         assert facts["equal"], name
         assert facts["violations"] == [], name

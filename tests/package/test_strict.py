@@ -101,6 +101,16 @@ def test_commands_run_a_model_whose_rest_is_allowed(run: Run) -> None:
     assert allowed.code == 0, allowed
 
 
+def test_a_compiled_model_was_checked_when_it_was_compiled(run: Run, tmp_path: Path) -> None:
+    path, strict = tmp_path / "compiled.tflite", ("-O", "strict=true")
+    assert run("compile", MODEL, "-o", path, *strict, "-O", "strict_allows=SOFTMAX").code == 0
+    where = ("--model", path, "--device", "simulator")
+    refused = run("classify", IMAGE, *where, *strict)
+    assert refused.code == 4
+    assert "compile it under strict, which names them, and load it without" in refused.err
+    assert run("classify", IMAGE, *where).code == 0
+
+
 @pytest.mark.parametrize("cache", [False, True])
 def test_commands_and_programs_of_the_cache_ask_for_the_time(
     run: Run, tmp_path: Path, cache: bool

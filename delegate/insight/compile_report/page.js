@@ -146,7 +146,7 @@
       drawn = nodes.map((n) => {
         const [x, y] = place.get(n.node), on = n.partition !== null;
         const g = draw("g", { class: `node ${on ? "on" : "off"}`, tabindex: 0, "data-node": n.node });
-        g.append(draw("rect", { x, y, width: W, height: H }), draw("text", { x: x + 8, y: y + 19 }, n.label.length > 24 ? `${n.label.slice(0, 23)}\u2026` : n.label));
+        g.append(draw("rect", { x, y, width: W, height: H }), draw("text", { x: x + 8, y: y + 19 }, n.label.length > 20 ? `${n.label.slice(0, 19)}\u2026` : n.label));
         const choose = () => {
           chosen?.classList.remove("chosen"); chosen = g; g.classList.add("chosen");
           const r = n.members.length === 1 ? reasons.get(n.node) : undefined;
