@@ -6,6 +6,7 @@ import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from delegate.cli.command import (
     EXIT_MISMATCH,
@@ -15,7 +16,10 @@ from delegate.cli.command import (
 )
 from delegate.cli.files import check_writable, write_file
 from delegate.cli.table import format_table
-from delegate.errors import UsageError
+from delegate.errors import DeviceError, UsageError
+
+if TYPE_CHECKING:
+    from delegate.options import Options
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,8 +33,19 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _device_name(options: Options) -> str:
+    """Of the device that the steps will open; the first of them says why there is none."""
     from delegate._native import open_device_name
+
+    if options.device != "auto":
+        return options.device
+    try:
+        return open_device_name(options.device, options.strict)
+    except DeviceError:
+        return options.device
+
+
+def _run(arguments: argparse.Namespace) -> int:
     from delegate.chip.chips import DEFAULT
     from delegate.insight.bring_up import (
         KINDS,
@@ -47,7 +62,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise UsageError("device 'null' computes nothing; choose rocket, rknpu or a node")
     if arguments.output is not None:
         check_writable(arguments.output)
-    device = open_device_name(options.device, options.strict)
+    device = _device_name(options)
     if not arguments.json:
         print(f"device  {device}")
     total = total_steps(arguments.captures)

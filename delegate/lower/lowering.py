@@ -88,6 +88,10 @@ def lower_partition(
         lowered.append(keep_only(layer, kick_state))
         when_lowered(layer.nodes)
     layers = share_loads(lowered)
+    if chip.forms.operand_blocks:
+        from delegate.lower.known_forms import in_known_forms
+
+        layers = tuple(in_known_forms(layer, constants) for layer in layers)
     table_atoms, behind = None, 0
     if uses_tables(layers):
         end = memory.sizes_bytes[BufferId.SCRATCH]

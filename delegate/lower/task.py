@@ -333,6 +333,14 @@ class ElementwiseTask:
     source_line_stride_bytes: int | None = None
     element: Element = Element.INT8
 
+    @property
+    def scales_main(self) -> bool:
+        """Whether a chip that reads BS's numbers from memory reads a multiplier: of sums, and of
+        places in tables.
+        """
+        is_sum = self.ew is not None and self.ew.operation is EwOperation.ADD
+        return is_sum or self.table is not None
+
 
 Task = ConvTask | ElementwiseTask
 

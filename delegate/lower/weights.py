@@ -163,6 +163,17 @@ def pack_shifts(shift: int, shift_negative: int) -> bytes:
     return bytes([shift, shift_negative]).ljust(SCALAR_BYTES, b"\0")
 
 
+def pack_scalars(summand: int, multiplier: int | None, shift: int = 0) -> bytes:
+    """The record of a stage's numbers for all channels, likewise: a summand, of which every half of
+    32 bytes begins with a copy; and, unless ``multiplier`` is None, that and the word of shifts.
+    """
+    record = summand.to_bytes(4, "little", signed=True).ljust(SCALAR_BYTES, b"\0") * 2
+    if multiplier is None:
+        return record
+    factor = multiplier.to_bytes(2, "little", signed=True).ljust(SCALAR_BYTES, b"\0")
+    return record + factor + pack_shifts(shift, shift)
+
+
 def pack_bn_multipliers(multipliers: Int64Array, channels: int) -> bytes:
     """Dense int16 for NRDMA DATA_USE = 4, zero up to ``channels``."""
     return padded_operands(multipliers, channels, "<i2").tobytes()

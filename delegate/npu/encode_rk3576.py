@@ -18,6 +18,7 @@ from delegate.chip.element import ATOM_BYTES
 from delegate.chip.limits import align
 from delegate.chip.register_model import BurstLength, CvtOrder, OperandData, RegisterMap
 from delegate.lower.task import BnStage, ConvTask, ElementwiseTask, Source, TableLoad, Task
+from delegate.npu.encode_rk3576_alone import encode_elementwise, encode_load
 from delegate.npu.regcmd import RegCmdWriter, Segment
 
 ENABLE_MASK = 0x1D
@@ -83,10 +84,11 @@ _CONSTANTS = {"UNDOCUMENTED_40C0": 0x444_0100, "UNDOCUMENTED_40D0": 0x40_FFFF}
 
 def encode_task(chip: Chip, layer: str, task: Task | TableLoad) -> Segment:
     """The segment of one task. Raises EncodingError, also for tasks whose form is not known."""
+    if isinstance(task, ElementwiseTask):
+        return encode_elementwise(chip, layer, task)
+    if isinstance(task, TableLoad):
+        return encode_load(chip, layer, task)
     writer = RegCmdWriter(layer, task.tile, chip.registers)
-    if isinstance(task, (ElementwiseTask, TableLoad)):
-        problem = "of tasks without a convolution is not known of this chip"
-        raise writer.fail("DPU.FEATURE_MODE_CFG", problem)
     writer.refuse(_problems(chip, task))
     _write_cna(chip, writer, task)
     mode = _DEPTHWISE if task.is_depthwise else _DENSE
@@ -332,7 +334,7 @@ def _write_dpu(writer: RegCmdWriter, task: ConvTask, mode: _Mode, registers: Reg
         _write_limits(writer, name, task.bn)
     writer.write("DPU.EW_CFG", MODE=_EW_OFF)
     writer.write("DPU.EW_CVT_OFFSET_VALUE")
-    writer.write("DPU.EW_CVT_SCALE_VALUE", MODE=1)
+    writer.write("DPU.EW_CVT_SCALE_VALUE", SCALE=1)
     _write_limits(writer, "EW")
     writer.write("DPU.EW_OP_VALUE_0")
     writer.write("DPU.EW_OP_VALUE_1")

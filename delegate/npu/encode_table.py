@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from delegate.lower.numerics.pipeline import table_entries
@@ -32,12 +30,9 @@ LOAD_WORDS = _ELEMENTWISE_WORDS + TABLES * (1 + ENTRIES) + TAIL_WORDS
 def encode_load(layer: str, task: TableLoad) -> Segment:
     """The segment of 1,097 registers that fills both tables. Raises EncodingError."""
     writer = RegCmdWriter(layer, task.tile)
-    steps = 0 if is_curve(task.functions[0]) else sum(map(len, task.functions))
-    if steps > TABLE_STEPS:
-        problem = f"for {steps} results; there is room for {TABLE_STEPS}"
-        raise writer.fail("DPU.LUT_ACCESS_CFG.LUT_ADDR", problem)
+    tables = entries_of_tables(writer, task.functions)
     write_elementwise(writer, _copy(task))
-    for table, entries in enumerate(_entries(task.functions)):
+    for table, entries in enumerate(tables):
         writer.rewrite("DPU.LUT_ACCESS_CFG", LUT_ACCESS_TYPE=1, LUT_TABLE_ID=table)
         for entry in entries:
             number = entry & _MASK32  # extended by its sign, as in the vendor's programs
@@ -55,14 +50,20 @@ def _copy(task: TableLoad) -> ElementwiseTask:
     return ElementwiseTask(task.tile, task.source, 16, atom, BsStage(), OutConvert(1, 0, 0))
 
 
-def _entries(functions: tuple[bytes, ...]) -> Iterator[list[int]]:
-    """The content of LE, then of LO; steps that no function needs repeat the last entry."""
-    if is_curve(functions[0]):
+def entries_of_tables(writer: RegCmdWriter, functions: tuple[bytes, ...]) -> list[list[int]]:
+    """The content of LE, then of LO; steps that no function needs repeat the last entry. Raises
+    EncodingError.
+    """
+    is_one = is_curve(functions[0])
+    count = 0 if is_one else sum(map(len, functions))
+    if count > TABLE_STEPS:
+        problem = f"for {count} results; there is room for {TABLE_STEPS}"
+        raise writer.fail("DPU.LUT_ACCESS_CFG.LUT_ADDR", problem)
+    if is_one:
         steps = np.frombuffer(functions[0], "<i2").astype(np.int64)
     else:
         results = np.frombuffer(b"".join(functions), np.int8).astype(np.int64)
         steps = table_entries(results)
     steps = np.pad(steps, (0, TABLES * (ENTRIES - 1) + 1 - steps.size), mode="edge")
-    for table in range(TABLES):
-        first = table * (ENTRIES - 1)
-        yield [int(entry) for entry in steps[first : first + ENTRIES]]
+    firsts = (table * (ENTRIES - 1) for table in range(TABLES))
+    return [[int(entry) for entry in steps[first : first + ENTRIES]] for first in firsts]

@@ -50,4 +50,5 @@ OPERATOR = Operator(
     inputs=(Role.OPERAND, Role.OPERAND),
     rules=RULES,
     half=half,
+    needs=("element_wise_alone", "ew_addition"),
 )

@@ -92,4 +92,5 @@ OPERATOR = Operator(
     shapes=shapes,
     rules=RULES,
     half=half,
+    needs=("element_wise_alone", "ew_maximum"),
 )

@@ -37,4 +37,5 @@ OPERATOR = Operator(
     function=smaller,
     rules=RULES,
     half=half,
+    needs=("element_wise_alone", "ew_minimum"),
 )

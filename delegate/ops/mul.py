@@ -48,6 +48,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
             (main.zero_point, other.zero_point, target.zero_point),
             activation_range(options.activation, target.scale, target.zero_point),
             has_ties_away=planning.chip.has("ties_away"),
+            rounds_in_bn=planning.chip.knows("bn_multiplier"),
         ).pipeline
 
     return PairPlan(planning, operation, requantize)
@@ -79,4 +80,5 @@ OPERATOR = Operator(
     function=product,
     rules=RULES,
     half=half,
+    needs=("element_wise_alone", "ew_product"),
 )

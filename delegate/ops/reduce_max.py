@@ -28,4 +28,5 @@ OPERATOR = Operator(
     plan=plan,
     shapes=reductions.shapes,
     rules=(*reductions.RULES, pool_keeps_quantization, pooled_sides_in_range),
+    needs=("element_wise_alone", "ew_maximum"),
 )

@@ -265,4 +265,5 @@ OPERATOR = Operator(
     shapes=resizing.shapes,
     rules=(*resizing.RULES, resized_to_twice),
     half=half,
+    needs=("convolution", "transposed_convolution"),
 )

@@ -105,4 +105,5 @@ OPERATOR = Operator(
     plan=RepeatPlan,
     shapes=resizing.shapes,
     rules=(*resizing.RULES, pixels_repeated),
+    needs=("convolution", "transposed_convolution"),
 )

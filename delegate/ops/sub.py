@@ -51,4 +51,5 @@ OPERATOR = Operator(
     function=difference,
     rules=RULES,
     half=half,
+    needs=("element_wise_alone", "ew_addition"),
 )

@@ -211,6 +211,7 @@ OPERATOR = Operator(
         *GEOMETRY,
     ),
     half=half,
+    needs=("convolution", "transposed_convolution"),
 )
 
 

@@ -615,13 +615,14 @@ inline constexpr Field kMode{31, 0, false, 0, 1};
 }  // namespace ew_cfg
 namespace ew_cvt_offset_value {  // EW: added to the operand before the scale.
 inline constexpr uint16_t kOffset = 0x4080;
-inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr uint32_t kValid = 0x0000ffffu;
+inline constexpr Field kSummand{15, 0, true, 0, 1};
 }  // namespace ew_cvt_offset_value
 namespace ew_cvt_scale_value {  // EW: scale and shift of the operand; 1 where it is off.
 inline constexpr uint16_t kOffset = 0x4084;
-inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr uint32_t kValid = 0x003fffffu;
+inline constexpr Field kShift{21, 16, false, 0, 1};
+inline constexpr Field kScale{15, 0, true, 0, 1};
 }  // namespace ew_cvt_scale_value
 namespace ew_min {  // EW: lower limit.
 inline constexpr uint16_t kOffset = 0x4088;
@@ -706,8 +707,10 @@ inline constexpr Field kMode{31, 0, false, 0, 1};
 }  // namespace undocumented_40d0
 namespace lut_access_cfg {  // Which of the lookup tables is written, and from where on.
 inline constexpr uint16_t kOffset = 0x4100;
-inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr uint32_t kValid = 0x000303ffu;
+inline constexpr Field kLutAccessType{17, 17, false, 0, 1};
+inline constexpr Field kLutTableId{16, 16, false, 0, 1};
+inline constexpr Field kLutAddr{9, 0, false, 0, 1};
 }  // namespace lut_access_cfg
 namespace lut_access_data {  // An entry of a lookup table.
 inline constexpr uint16_t kOffset = 0x4104;
@@ -724,26 +727,26 @@ inline constexpr uint16_t kOffset = 0x410c;
 inline constexpr uint32_t kValid = 0xffffffffu;
 inline constexpr Field kMode{31, 0, false, 0, 1};
 }  // namespace lut_info
-namespace undocumented_4110 {  // 0 in every known convolution.
+namespace lut_start_0 {  // Lookup tables: where the first entry, or the last one, is selected.
 inline constexpr uint16_t kOffset = 0x4110;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
-}  // namespace undocumented_4110
-namespace undocumented_4114 {  // 0 in every known convolution.
+inline constexpr Field kStart{31, 0, true, 0, 1};
+}  // namespace lut_start_0
+namespace lut_start_1 {  // Lookup tables: where the first entry, or the last one, is selected.
 inline constexpr uint16_t kOffset = 0x4114;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
-}  // namespace undocumented_4114
-namespace undocumented_4118 {  // 0 in every known convolution.
+inline constexpr Field kStart{31, 0, true, 0, 1};
+}  // namespace lut_start_1
+namespace lut_start_2 {  // Lookup tables: where the first entry, or the last one, is selected.
 inline constexpr uint16_t kOffset = 0x4118;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
-}  // namespace undocumented_4118
-namespace undocumented_411c {  // 0 in every known convolution.
+inline constexpr Field kStart{31, 0, true, 0, 1};
+}  // namespace lut_start_2
+namespace lut_start_3 {  // Lookup tables: where the first entry, or the last one, is selected.
 inline constexpr uint16_t kOffset = 0x411c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
-}  // namespace undocumented_411c
+inline constexpr Field kStart{31, 0, true, 0, 1};
+}  // namespace lut_start_3
 namespace undocumented_4120 {  // 0 in every known convolution.
 inline constexpr uint16_t kOffset = 0x4120;
 inline constexpr uint32_t kValid = 0xffffffffu;
@@ -754,76 +757,80 @@ inline constexpr uint16_t kOffset = 0x4130;
 inline constexpr uint32_t kValid = 0xffffffffu;
 inline constexpr Field kMode{31, 0, false, 0, 1};
 }  // namespace undocumented_4130
-namespace undocumented_4140 {  // 0 in every known convolution.
+namespace lut_end_0 {  // Lookup tables: where the first entry, or the last one, is selected.
 inline constexpr uint16_t kOffset = 0x4140;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
-}  // namespace undocumented_4140
-namespace undocumented_4144 {  // 0 in every known convolution.
+inline constexpr Field kEnd{31, 0, true, 0, 1};
+}  // namespace lut_end_0
+namespace lut_end_1 {  // Lookup tables: where the first entry, or the last one, is selected.
 inline constexpr uint16_t kOffset = 0x4144;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
-}  // namespace undocumented_4144
-namespace undocumented_4148 {  // 0 in every known convolution.
+inline constexpr Field kEnd{31, 0, true, 0, 1};
+}  // namespace lut_end_1
+namespace lut_end_2 {  // Lookup tables: where the first entry, or the last one, is selected.
 inline constexpr uint16_t kOffset = 0x4148;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
-}  // namespace undocumented_4148
-namespace undocumented_414c {  // 0 in every known convolution.
+inline constexpr Field kEnd{31, 0, true, 0, 1};
+}  // namespace lut_end_2
+namespace lut_end_3 {  // Lookup tables: where the first entry, or the last one, is selected.
 inline constexpr uint16_t kOffset = 0x414c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
-}  // namespace undocumented_414c
-namespace undocumented_4150 {  // 0 in every known convolution.
+inline constexpr Field kEnd{31, 0, true, 0, 1};
+}  // namespace lut_end_3
+namespace lut_low_slope_0 {  // Beyond the tables: slopes.
 inline constexpr uint16_t kOffset = 0x4150;
 inline constexpr uint32_t kValid = 0xffffffffu;
 inline constexpr Field kMode{31, 0, false, 0, 1};
-}  // namespace undocumented_4150
-namespace undocumented_4154 {  // 0 in every known convolution.
+}  // namespace lut_low_slope_0
+namespace lut_low_slope_1 {  // Beyond the tables: slopes.
 inline constexpr uint16_t kOffset = 0x4154;
 inline constexpr uint32_t kValid = 0xffffffffu;
 inline constexpr Field kMode{31, 0, false, 0, 1};
-}  // namespace undocumented_4154
-namespace undocumented_4160 {  // 0 in every known convolution.
+}  // namespace lut_low_slope_1
+namespace lut_low_shift {  // Beyond the tables: right shifts of the slopes.
 inline constexpr uint16_t kOffset = 0x4160;
 inline constexpr uint32_t kValid = 0xffffffffu;
 inline constexpr Field kMode{31, 0, false, 0, 1};
-}  // namespace undocumented_4160
-namespace undocumented_4170 {  // 0 in every known convolution.
+}  // namespace lut_low_shift
+namespace lut_high_slope_0 {  // Beyond the tables: slopes.
 inline constexpr uint16_t kOffset = 0x4170;
 inline constexpr uint32_t kValid = 0xffffffffu;
 inline constexpr Field kMode{31, 0, false, 0, 1};
-}  // namespace undocumented_4170
-namespace undocumented_4174 {  // 0 in every known convolution.
+}  // namespace lut_high_slope_0
+namespace lut_high_slope_1 {  // Beyond the tables: slopes.
 inline constexpr uint16_t kOffset = 0x4174;
 inline constexpr uint32_t kValid = 0xffffffffu;
 inline constexpr Field kMode{31, 0, false, 0, 1};
-}  // namespace undocumented_4174
-namespace undocumented_4184 {  // 0 in every known convolution.
+}  // namespace lut_high_slope_1
+namespace lut_high_shift {  // Beyond the tables: right shifts of the slopes.
 inline constexpr uint16_t kOffset = 0x4184;
 inline constexpr uint32_t kValid = 0xffffffffu;
 inline constexpr Field kMode{31, 0, false, 0, 1};
-}  // namespace undocumented_4184
-namespace undocumented_4188 {  // 0 in every known convolution.
+}  // namespace lut_high_shift
+namespace lut_low_value_0 {  // Beyond the tables: the result where a slope begins.
 inline constexpr uint16_t kOffset = 0x4188;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
-}  // namespace undocumented_4188
-namespace undocumented_418c {  // 0 in every known convolution.
+inline constexpr Field kValue1{31, 16, false, 0, 1};
+inline constexpr Field kValue0{15, 0, false, 0, 1};
+}  // namespace lut_low_value_0
+namespace lut_low_value_1 {  // Beyond the tables: the result where a slope begins.
 inline constexpr uint16_t kOffset = 0x418c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
-}  // namespace undocumented_418c
-namespace undocumented_4190 {  // 0 in every known convolution.
+inline constexpr Field kValue1{31, 16, false, 0, 1};
+inline constexpr Field kValue0{15, 0, false, 0, 1};
+}  // namespace lut_low_value_1
+namespace lut_high_value_0 {  // Beyond the tables: the result where a slope begins.
 inline constexpr uint16_t kOffset = 0x4190;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
-}  // namespace undocumented_4190
-namespace undocumented_4194 {  // 0 in every known convolution.
+inline constexpr Field kValue1{31, 16, false, 0, 1};
+inline constexpr Field kValue0{15, 0, false, 0, 1};
+}  // namespace lut_high_value_0
+namespace lut_high_value_1 {  // Beyond the tables: the result where a slope begins.
 inline constexpr uint16_t kOffset = 0x4194;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
-}  // namespace undocumented_4194
+inline constexpr Field kValue1{31, 16, false, 0, 1};
+inline constexpr Field kValue0{15, 0, false, 0, 1};
+}  // namespace lut_high_value_1
 }  // namespace dpu
 
 // DPU_RDMA: Reader of the DPU's operands.
@@ -1080,8 +1087,8 @@ inline constexpr Register kRegisters[] = {
     {0x1001, 0x4074, 0xffffffffu, Access::kStream, false, "DPU", "DPU.RELU_2_MIN"},
     {0x1001, 0x4078, 0xffffffffu, Access::kStream, false, "DPU", "DPU.RELU_2_MAX"},
     {0x1001, 0x407c, 0xffffffffu, Access::kStream, false, "DPU", "DPU.EW_CFG"},
-    {0x1001, 0x4080, 0xffffffffu, Access::kStream, false, "DPU", "DPU.EW_CVT_OFFSET_VALUE"},
-    {0x1001, 0x4084, 0xffffffffu, Access::kStream, false, "DPU", "DPU.EW_CVT_SCALE_VALUE"},
+    {0x1001, 0x4080, 0x0000ffffu, Access::kStream, false, "DPU", "DPU.EW_CVT_OFFSET_VALUE"},
+    {0x1001, 0x4084, 0x003fffffu, Access::kStream, false, "DPU", "DPU.EW_CVT_SCALE_VALUE"},
     {0x1001, 0x4088, 0xffffffffu, Access::kStream, false, "DPU", "DPU.EW_MIN"},
     {0x1001, 0x408c, 0xffffffffu, Access::kStream, false, "DPU", "DPU.EW_MAX"},
     {0x1001, 0x4090, 0xffffffffu, Access::kStream, false, "DPU", "DPU.EW_OP_VALUE_0"},
@@ -1098,30 +1105,30 @@ inline constexpr Register kRegisters[] = {
     {0x1001, 0x40c8, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_40C8"},
     {0x1001, 0x40cc, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_40CC"},
     {0x1001, 0x40d0, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_40D0"},
-    {0x1001, 0x4100, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_ACCESS_CFG"},
+    {0x1001, 0x4100, 0x000303ffu, Access::kStream, false, "DPU", "DPU.LUT_ACCESS_CFG"},
     {0x1001, 0x4104, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_ACCESS_DATA"},
     {0x1001, 0x4108, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_CFG"},
     {0x1001, 0x410c, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_INFO"},
-    {0x1001, 0x4110, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_4110"},
-    {0x1001, 0x4114, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_4114"},
-    {0x1001, 0x4118, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_4118"},
-    {0x1001, 0x411c, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_411C"},
+    {0x1001, 0x4110, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_START_0"},
+    {0x1001, 0x4114, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_START_1"},
+    {0x1001, 0x4118, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_START_2"},
+    {0x1001, 0x411c, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_START_3"},
     {0x1001, 0x4120, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_4120"},
     {0x1001, 0x4130, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_4130"},
-    {0x1001, 0x4140, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_4140"},
-    {0x1001, 0x4144, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_4144"},
-    {0x1001, 0x4148, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_4148"},
-    {0x1001, 0x414c, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_414C"},
-    {0x1001, 0x4150, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_4150"},
-    {0x1001, 0x4154, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_4154"},
-    {0x1001, 0x4160, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_4160"},
-    {0x1001, 0x4170, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_4170"},
-    {0x1001, 0x4174, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_4174"},
-    {0x1001, 0x4184, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_4184"},
-    {0x1001, 0x4188, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_4188"},
-    {0x1001, 0x418c, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_418C"},
-    {0x1001, 0x4190, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_4190"},
-    {0x1001, 0x4194, 0xffffffffu, Access::kStream, false, "DPU", "DPU.UNDOCUMENTED_4194"},
+    {0x1001, 0x4140, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_END_0"},
+    {0x1001, 0x4144, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_END_1"},
+    {0x1001, 0x4148, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_END_2"},
+    {0x1001, 0x414c, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_END_3"},
+    {0x1001, 0x4150, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_LOW_SLOPE_0"},
+    {0x1001, 0x4154, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_LOW_SLOPE_1"},
+    {0x1001, 0x4160, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_LOW_SHIFT"},
+    {0x1001, 0x4170, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_HIGH_SLOPE_0"},
+    {0x1001, 0x4174, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_HIGH_SLOPE_1"},
+    {0x1001, 0x4184, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_HIGH_SHIFT"},
+    {0x1001, 0x4188, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_LOW_VALUE_0"},
+    {0x1001, 0x418c, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_LOW_VALUE_1"},
+    {0x1001, 0x4190, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_HIGH_VALUE_0"},
+    {0x1001, 0x4194, 0xffffffffu, Access::kStream, false, "DPU", "DPU.LUT_HIGH_VALUE_1"},
     {0x2001, 0x5000, 0x00030003u, Access::kStatus, false, "DPU_RDMA", "DPU_RDMA.RDMA_S_STATUS"},
     {0x2001, 0x5004, 0x0001003fu, Access::kStream, false, "DPU_RDMA", "DPU_RDMA.RDMA_S_POINTER"},
     {0x2001, 0x5008, 0x00000001u, Access::kHost, false, "DPU_RDMA", "DPU_RDMA.RDMA_OPERATION_ENABLE"},

@@ -113,14 +113,22 @@ TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, const Lu
   plan.is_conv = (enable_mask & kEnableCna) != 0;
   const BlockView dpu = registers.view(Block::kDpu, where);
   RdmaConfig rdma;
+  rk3576::AloneKind alone{};
   if (is_rk3576(chip)) {
-    if (enable_mask != kConvRdmaMask) {
+    const BlockView readers = registers.view(Block::kDpuRdma, where);
+    if (enable_mask == kFlyingMask) {
+      plan.dpu = rk3576::decode_alone(dpu, &alone);
+      rdma = rk3576::decode_alone_rdma(readers, plan.dpu, alone);
+      rk3576::fetch_scalars(memory, rdma, alone, where, &plan.dpu);
+    } else if (enable_mask == kConvRdmaMask) {
+      plan.dpu = rk3576::decode_dpu(dpu, chip);
+      rdma = rk3576::decode_rdma(readers, plan.dpu);
+      rk3576::fetch_shifts(memory, rdma, where, &plan.dpu);
+    } else {
       raise(fault::kUnsupportedFeature, where, "ENABLE.OPERATION_ENABLE",
-            "mask " + hex(enable_mask) + " is not modelled of this chip; supported is 0x1d");
+            "mask " + hex(enable_mask) +
+                " is not modelled of this chip; supported are 0x1d and 0x18");
     }
-    plan.dpu = rk3576::decode_dpu(dpu, chip);
-    rdma = rk3576::decode_rdma(registers.view(Block::kDpuRdma, where), plan.dpu);
-    rk3576::fetch_shifts(memory, rdma, where, &plan.dpu);
   } else {
     plan.dpu = decode_dpu(dpu, plan.is_conv, chip);
     if ((enable_mask & kEnableDpuRdma) != 0) {
@@ -133,7 +141,10 @@ TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, const Lu
   // Operands that have to be copied take no more room than the output has.
   for (const AddressPattern& output : outputs) memory.check(output, where, dst, "the output");
   plan.operands = fetch_operands(memory, rdma, plan.dpu, where);
-  if (is_rk3576(chip)) rk3576::add_shifts(rdma, &plan.operands);
+  if (is_rk3576(chip) && plan.is_conv) rk3576::add_shifts(rdma, &plan.operands);
+  if (is_rk3576(chip) && !plan.is_conv) {
+    plan.operands.reads.push_back(rk3576::scalars_of(rdma, alone));
+  }
   if (is_rk3576(chip) && plan.cna.is_depthwise) rk3576::separate_pairs(where, &plan);
 
   if (plan.dpu.lut.is_on) {

@@ -1,6 +1,7 @@
 #include "sim/rk3576.h"
 
 #include "chip/registers_rk3576_gen.h"
+#include "sim/rk3576_words.h"
 
 namespace rk3588::sim::rk3576 {
 namespace {
@@ -16,8 +17,6 @@ constexpr uint32_t kLineStridePerPixel = 4;
 constexpr uint32_t kPixelsAtOnce = 4;
 constexpr uint32_t kScalarBytes = 16;
 constexpr uint32_t kDepthwiseKernels = 2;
-constexpr uint32_t kLeast = 0x80000000;
-constexpr uint32_t kLargest = 0x7fffffff;
 constexpr uint32_t kBnOff = 0x903;
 constexpr uint32_t kBnClamps = 0x902;
 constexpr uint64_t kMaxProducts = (uint64_t{1} << 31) / (128 * 128) - 1;
@@ -79,7 +78,7 @@ constexpr Expected kDpuConstants[] = {
 };
 // The tables: all registers from the first to the last are 0.
 constexpr uint16_t kTablesFirst = dpu::lut_access_cfg::kOffset;
-constexpr uint16_t kTablesLast = dpu::undocumented_4194::kOffset;
+constexpr uint16_t kTablesLast = dpu::lut_high_value_1::kOffset;
 constexpr Expected kRdmaConstants[] = {
     {rdma::rdma_src_base_addr::kOffset, 0, 0},
     {rdma::rdma_brdma_cfg::kOffset, 0x710, 0x510},
@@ -97,13 +96,6 @@ constexpr Expected kRdmaConstants[] = {
     {rdma::undocumented_5078::kOffset, 0, 0},
     {rdma::undocumented_507c::kOffset, 0, 0},
 };
-
-void require_word(const BlockView& v, uint16_t offset, uint32_t expected) {
-  const uint32_t found = v.word(offset);
-  if (found == expected) return;
-  v.fault(fault::kUnsupportedFeature, offset, nullptr,
-          "is " + hex(found) + " but every known program of this kind has " + hex(expected));
-}
 
 template <size_t N>
 void require_constants(const BlockView& v, const Expected (&constants)[N], bool is_depthwise) {

@@ -18,6 +18,16 @@ CoreConfig decode_core(const BlockView& view, const CnaConfig& cna, const DpuCon
 DpuConfig decode_dpu(const BlockView& view, const Chip& chip);
 RdmaConfig decode_rdma(const BlockView& view, const DpuConfig& dpu);
 
+// Tasks without a convolution: sums and products of two maps, copies, functions from the tables,
+// and loads of these. The numbers of a stage lie in a record in memory: a summand, twice, and of
+// sums and functions a multiplier and shifts.
+enum class AloneKind { kSum, kProduct, kCopy, kLookUp, kLoad };
+DpuConfig decode_alone(const BlockView& view, AloneKind* kind);
+RdmaConfig decode_alone_rdma(const BlockView& view, const DpuConfig& dpu, AloneKind kind);
+AddressPattern scalars_of(const RdmaConfig& rdma, AloneKind kind);
+void fetch_scalars(const Memory& memory, const RdmaConfig& rdma, AloneKind kind,
+                   const Position& where, DpuConfig* dpu);
+
 // The word of shifts at RDMA_BS_SCALAR_ADDR, to BS; and to what the task reads.
 void fetch_shifts(const Memory& memory, const RdmaConfig& rdma, const Position& where,
                   DpuConfig* dpu);

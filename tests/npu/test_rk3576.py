@@ -18,7 +18,6 @@ from delegate.lower.task import (
     BufferId,
     CbufPlan,
     ConvTask,
-    ElementwiseTask,
     EwStage,
     FeatureInput,
     OutConvert,
@@ -211,13 +210,6 @@ def test_surfaces_of_depthwise_results_are_multiples_of_four_pixels():
     odd = replace(task.output, surface_stride_bytes=task.output.surface_stride_bytes + 16)
     with pytest.raises(EncodingError, match="multiples of 4 pixels"):
         encode_task(RK3576, "layer", replace(task, output=odd))
-
-
-def test_tasks_without_a_convolution_are_refused():
-    cube = OutputCube(Ref(BufferId.SCRATCH, 0), 1, 1, 16, 16, 16, 1)
-    task = ElementwiseTask("", Ref(BufferId.SCRATCH, 64), 16, cube, BsStage(), OutConvert(1, 0, 0))
-    with pytest.raises(EncodingError, match="is not known of this chip"):
-        encode_task(RK3576, "layer", task)
 
 
 def test_the_map_is_consistent_and_streams_arm_every_block():

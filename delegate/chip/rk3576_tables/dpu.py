@@ -47,6 +47,31 @@ def _unused(*offsets: int) -> Iterator[RegisterSpec]:
         yield _mode(offset, f"UNDOCUMENTED_{offset:04X}", "0 in every known convolution.")
 
 
+def _table(offset: int, name: str, field: str, signed: bool) -> RegisterSpec:
+    meaning = "Lookup tables: where the first entry, or the last one, is selected."
+    item = bits(31, 0, field, "BN's value", signed=signed)
+    return reg(offset, name, meaning, item, certainty=_OBSERVED)
+
+
+def _beyond(offset: int, shifts: int, name: str) -> Iterator[RegisterSpec]:
+    """Below the tables, or above them."""
+    for number in range(2):
+        yield _mode(offset + 4 * number, f"{name}_SLOPE_{number}", "Beyond the tables: slopes.")
+    yield _mode(shifts, f"{name}_SHIFT", "Beyond the tables: right shifts of the slopes.")
+
+
+def _values(offset: int, name: str) -> Iterator[RegisterSpec]:
+    for number in range(2):
+        yield reg(
+            offset + 4 * number,
+            f"{name}_VALUE_{number}",
+            "Beyond the tables: the result where a slope begins.",
+            bits(31, 16, "VALUE_1", "value"),
+            bits(15, 0, "VALUE_0", "value"),
+            certainty=_OBSERVED,
+        )
+
+
 DPU = block(
     "DPU",
     0x1001,
@@ -126,8 +151,21 @@ DPU = block(
     *_clamp(0x406C, "RELU", "Activation"),
     *_clamp(0x4074, "RELU_2", "Activation, again"),
     _mode(0x407C, "EW_CFG", "EW: element-wise operation with a second operand."),
-    _mode(0x4080, "EW_CVT_OFFSET_VALUE", "EW: added to the operand before the scale."),
-    _mode(0x4084, "EW_CVT_SCALE_VALUE", "EW: scale and shift of the operand; 1 where it is off."),
+    reg(
+        0x4080,
+        "EW_CVT_OFFSET_VALUE",
+        "EW: added to the operand before the scale.",
+        bits(15, 0, "SUMMAND", "summand", signed=True),
+        certainty=_OBSERVED,
+    ),
+    reg(
+        0x4084,
+        "EW_CVT_SCALE_VALUE",
+        "EW: scale and shift of the operand; 1 where it is off.",
+        bits(21, 16, "SHIFT", "right shift"),
+        bits(15, 0, "SCALE", "multiplier", signed=True),
+        certainty=_OBSERVED,
+    ),
     *_clamp(0x4088, "EW", "EW"),
     _mode(0x4090, "EW_OP_VALUE_0", "EW: operand from a register."),
     _mode(0x4094, "EW_OP_VALUE_1", "EW: operand from a register."),
@@ -166,10 +204,23 @@ DPU = block(
     _mode(0x40C0, "UNDOCUMENTED_40C0", "0x4440100 in every known convolution."),
     *_unused(0x40C8, 0x40CC),
     _mode(0x40D0, "UNDOCUMENTED_40D0", "0x40ffff in every known program."),
-    _mode(0x4100, "LUT_ACCESS_CFG", "Which of the lookup tables is written, and from where on."),
+    reg(
+        0x4100,
+        "LUT_ACCESS_CFG",
+        "Which of the lookup tables is written, and from where on.",
+        bit(17, "LUT_ACCESS_TYPE", "1: write"),
+        bit(16, "LUT_TABLE_ID", "0 LE, 1 LO"),
+        bits(9, 0, "LUT_ADDR", "entry"),
+        certainty=_OBSERVED,
+    ),
     _mode(0x4104, "LUT_ACCESS_DATA", "An entry of a lookup table."),
     _mode(0x4108, "LUT_CFG", "Use of the lookup tables."),
     _mode(0x410C, "LUT_INFO", "Distance of the entries."),
-    *_unused(*range(0x4110, 0x4124, 4), 0x4130, *range(0x4140, 0x4158, 4)),
-    *_unused(0x4160, 0x4170, 0x4174, *range(0x4184, 0x4198, 4)),
+    *(_table(0x4110 + 4 * number, f"LUT_START_{number}", "START", True) for number in range(4)),
+    *_unused(0x4120, 0x4130),
+    *(_table(0x4140 + 4 * number, f"LUT_END_{number}", "END", True) for number in range(4)),
+    *_beyond(0x4150, 0x4160, "LUT_LOW"),
+    *_beyond(0x4170, 0x4184, "LUT_HIGH"),
+    *_values(0x4188, "LUT_LOW"),
+    *_values(0x4190, "LUT_HIGH"),
 )

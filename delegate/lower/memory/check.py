@@ -195,8 +195,9 @@ class _Checker:
 
 
 def _is_byte_by_byte(task: Task) -> bool:
-    """Whether the task writes exactly the atoms that it reads, in the same order."""
-    read, *others = [access for access in accesses(task) if not access.is_write]
+    """Whether the task writes exactly the atoms, in their order, that it reads beside constants."""
+    reads = (access for access in accesses(task) if not access.is_write)
+    read, *others = [access for access in reads if access.start.buffer in _WRITABLE]
     (written,) = [access for access in accesses(task) if access.is_write]
     rows = written.row_bytes if written.rows == 1 else written.row_stride_bytes
     return (

@@ -95,7 +95,7 @@ def accesses(task: Task | TableLoad) -> Iterator[Access]:
     if task.bs.operands is not None:
         yield _bs_operands(task, task.bs.operands)
     if task.bs.scalars is not None:
-        yield Access("the BS scalars", task.bs.scalars, SCALAR_BYTES)
+        yield Access("the BS scalars", task.bs.scalars, _scalar_bytes(task))
     if task.bn.operands is not None:
         yield Access("the BN operands", task.bn.operands, output.channels * MUL_BYTES)
     if task.ew is not None and task.ew.operand is not None:
@@ -117,6 +117,15 @@ def accesses(task: Task | TableLoad) -> Iterator[Access]:
         is_write=True,
         real=-(-output.channels_real * output.element_bytes // ATOM_BYTES),
     )
+
+
+def _scalar_bytes(task: Task) -> int:
+    """A word of shifts; of tasks without a convolution the summand twice, too, and what
+    multiplies.
+    """
+    if isinstance(task, ConvTask):
+        return SCALAR_BYTES
+    return (4 if task.scales_main else 2) * SCALAR_BYTES
 
 
 def _feature(task: ConvTask) -> Access:

@@ -17,6 +17,7 @@ a candidate, nearest to q first; pairs whose N is near a tie judge them, then th
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,10 +40,17 @@ from delegate.lower.numerics.pipeline import (
 )
 from delegate.lower.numerics.prover import Requantization
 from delegate.lower.numerics.tflite import quantize_multiplier
-from delegate.lower.rules import ACCUMULATOR_FITS_INT32, PRODUCT_CLAMPED_AT_ZERO, WITHIN_ONE_LSB
+from delegate.lower.rules import (
+    ACCUMULATOR_FITS_INT32,
+    FORM_IS_KNOWN,
+    PRODUCT_CLAMPED_AT_ZERO,
+    WITHIN_ONE_LSB,
+)
 
 _LEAST_FACTOR, _LARGEST_FACTOR = 1 << 14, (1 << 15) - 1
+_FACTOR_BITS = 15
 _MULTIPLIER_BITS = 31
+_MOST_SHIFT = 63
 # Of factors, nearest to q first; a hundred are enough for 37 of 40 scales, where enough there are.
 _CANDIDATES = 1024
 # Candidates that are compared in all pairs near a tie: what an unlucky node may cost to compile.
@@ -58,13 +66,18 @@ def requantize_product(
     outputs: tuple[int, int],
     *,
     has_ties_away: bool = True,
+    rounds_in_bn: bool = True,
 ) -> Requantization:
     """``multiplier``: the operands' scales over the result's, as TensorFlow Lite computes it.
     int8 ``zero_points`` of first operand, second, result. ``outputs``: least and largest result,
     the least being that of int8 or the zero point. ``has_ties_away``: see ``last_roundings``.
+    ``rounds_in_bn``: BN may make the first rounding and EW clamp; else OUT_CVT makes the only one.
     Raises LoweringError where it is not, where no factors are within one LSB, or TensorFlow Lite's
     int32 wraps.
     """
+    if not rounds_in_bn and outputs != (INT8_MIN, INT8_MAX):
+        problem = f"an activation from {outputs[0]} to {outputs[1]} behind a product"
+        raise LoweringError(node, FORM_IS_KNOWN, problem)
     if outputs[0] not in (INT8_MIN, zero_points[2]):
         raise LoweringError(
             node, PRODUCT_CLAMPED_AT_ZERO, f"it is {outputs[0] - zero_points[2]} from there"
@@ -75,7 +88,11 @@ def requantize_product(
         raise LoweringError(
             node, ACCUMULATOR_FITS_INT32, f"the product is shifted left by {exponent}"
         )
-    found = _requantize(q, exponent, zero_points, outputs, has_ties_away)
+    found = (
+        _requantize(q, exponent, zero_points, outputs, has_ties_away)
+        if rounds_in_bn
+        else _rounded_once(ProductTarget(q, exponent, zero_points, outputs))
+    )
     if found is not None and found.proof.is_within_one_lsb:
         return found
     raise LoweringError(
@@ -103,6 +120,30 @@ def _requantize(
         return None
     pipeline = _pipeline(target, candidates, _search(target, candidates))
     return prove_best(last_roundings(pipeline, has_ties_away=has_ties_away), target)
+
+
+def _rounded_once(target: ProductTarget) -> Requantization | None:
+    """By OUT_CVT's 15 bits alone, ties to even: the nearest scale or its neighbours, of which a
+    larger one moves ties away from zero.
+    """
+    zero_points = target.zero_points
+    fraction, power = math.frexp(target.q * 2.0 ** (target.exponent - _MULTIPLIER_BITS))
+    shift = _FACTOR_BITS - power
+    if not target.q or not 0 <= shift <= _MOST_SHIFT:
+        return None
+    nearest = round(math.ldexp(fraction, _FACTOR_BITS))
+    return prove_best(
+        (
+            Pipeline(
+                Bs(-zero_points[0]),
+                ew=Ew(EwOperation.MULTIPLY, offset=-zero_points[1]),
+                out=OutCvt(scale, shift, zero_points[2], ties_away=False),
+            )
+            for scale in range(nearest - 1, nearest + 2)
+            if _LEAST_FACTOR <= scale <= _LARGEST_FACTOR
+        ),
+        target,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -151,6 +151,7 @@ def sum_plan(
             activation,
             (signs[1], signs[0]) if is_swapped else signs,
             has_ties_away=planning.chip.has("ties_away"),
+            has_clamps=planning.chip.knows("ew_relu"),
         ).pipeline
 
     return SumPlan(planning, operation, requantize, activation, signs)
