@@ -33,6 +33,7 @@ CHIP_SKIPS = {
         "registers_hold_values": "the encoder knows no program with such rows",
         "tile_fits_cbuf": "one split of CBUF is proven, with 144 KiB for a group of kernels",
         "within_one_lsb": "without BN's multiplier not every scale is near enough",
+        "multipliers_keep_bits": "channels share a shift of one multiplier of 15 bits",
         "tasks_in_range": "rows are cut into more tasks than a chain has",
         "alias_is_free": "the nodes around the parts stay on the CPU",
         RUNTIME_REFUSES: "the runtime has no kernel for a node that stays on the CPU",

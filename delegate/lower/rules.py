@@ -17,6 +17,12 @@ WITHIN_ONE_LSB = Rule(
     "For every input the NPU's result must be proven within one LSB of TensorFlow Lite's reference "
     "kernels",
 )
+MULTIPLIERS_KEEP_BITS = Rule(
+    "multipliers_keep_bits",
+    "Where the chip multiplies once (RK3576), by 15 bits, no more than one result in 256, which is "
+    "what these explain, may differ from TensorFlow Lite's: channels share a shift, so that their "
+    "scales must not be far apart",
+)
 PRODUCT_CLAMPED_AT_ZERO = Rule(
     "product_clamped_at_zero",
     "A product of two feature maps can be clamped below at zero only: no fused RELU_N1_TO_1",
@@ -76,6 +82,7 @@ REORDERED_ALONE = Rule(
 RULES = (
     ACCUMULATOR_FITS_INT32,
     WITHIN_ONE_LSB,
+    MULTIPLIERS_KEEP_BITS,
     AVERAGE_IS_EQUAL,
     PRODUCT_CLAMPED_AT_ZERO,
     KERNEL_SIZE_IN_RANGE,

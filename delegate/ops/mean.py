@@ -30,7 +30,12 @@ def plan(planning: Planning, operation: Operation) -> WindowSumsPlan:
     zero_points = source.zero_point, target.zero_point
     wanted = mean_target(count, (source.scale, target.scale), zero_points)
     has_ties_away = planning.chip.has("ties_away")
-    pipeline = requantize_mean(operation.node.index, wanted, has_ties_away=has_ties_away)
+    pipeline = requantize_mean(
+        operation.node.index,
+        wanted,
+        has_ties_away=has_ties_away,
+        rounds_in_bn=planning.chip.knows("bn_multiplier"),
+    )
     stages = {count: (-source.zero_point * count, pipeline)}
     sums = WindowSums(planning.chip, operation.node, reductions.pooled_image(source.view), stages)
     return WindowSumsPlan(planning, operation, sums)

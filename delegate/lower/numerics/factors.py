@@ -42,6 +42,8 @@ KEPT_BITS = 30
 class Factors:
     """C, D, s1, s2, R, and per channel ``ew_bits`` (b) and ``moved``. ``first`` and ``second``:
     numbers for all channels (registers), or one per channel (memory). ``ew_bits`` None: EW is free.
+    ``scale``: OUT_CVT's, of which 2^14 is 1; one LSB is 2^(R + 14) / scale behind BN then, which is
+    known only of nodes whose EW is free.
     """
 
     first: Operand
@@ -51,6 +53,12 @@ class Factors:
     unit_bits: int
     ew_bits: Int64Array | None = None
     moved: Operand = 0
+    scale: int = UNIT_SCALE
+
+    @property
+    def steps_per_lsb(self) -> float:
+        """Behind BN."""
+        return (1 << self.unit_bits) * (UNIT_SCALE / self.scale)
 
 
 def pipeline_of(
@@ -64,13 +72,14 @@ def pipeline_of(
             # No channel gets below -2^30: a bound beyond that is as good there, and fits int32.
             least = max(1, (1 << KEPT_BITS) >> factors.unit_bits)
             low = max(outputs[0] - zero_point, -least)
-        limit = (outputs[1] - zero_point - low) << factors.unit_bits
+        # The nearest to the clamp gives it exactly.
+        limit = round((outputs[1] - zero_point - low) * factors.steps_per_lsb)
         relux = limit if limit <= INT32_MAX else None  # beyond, int8 saturates anyway
     bn, ew = Bn(factors.second, shift=factors.bn_shift, relu=relu, relux=relux), None
     if low:
         # The lower bound is not the zero point: EW takes it off, OUT_CVT puts it back.
         bn = Bn(factors.second, shift=factors.bn_shift)
-        ew = Ew(EwOperation.ADD, -(low << factors.unit_bits), relu=True, relux=relux)
+        ew = Ew(EwOperation.ADD, -round(low * factors.steps_per_lsb), relu=True, relux=relux)
     elif factors.ew_bits is not None:
         bn = Bn(factors.second, shift=factors.bn_shift, relu=relu)
         powers = np.left_shift(np.int64(1), factors.ew_bits)
@@ -79,5 +88,5 @@ def pipeline_of(
         Bs(factors.moved, factors.first, factors.bs_shift),
         bn,
         ew,
-        OutCvt(UNIT_SCALE, UNIT_SHIFT + factors.unit_bits, zero_point + low),
+        OutCvt(factors.scale, UNIT_SHIFT + factors.unit_bits, zero_point + low),
     )

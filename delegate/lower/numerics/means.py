@@ -9,11 +9,13 @@ without zero points.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 
 from delegate.errors import LoweringError
+from delegate.lower.numerics import one_rounding
 from delegate.lower.numerics.factors import UNIT_SCALE, UNIT_SHIFT, pipeline_of
 from delegate.lower.numerics.last_rounding import last_roundings
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Bn, Bs, OutCvt, Pipeline
@@ -42,9 +44,11 @@ def mean_target(count: int, scales: tuple[float, float], zero_points: tuple[int,
     )
 
 
-def requantize_mean(node: int, target: Target, *, has_ties_away: bool = True) -> Pipeline:
-    """``has_ties_away``: see ``last_roundings``. Raises LoweringError where TensorFlow Lite's int32
-    could wrap, or no stages are within one step.
+def requantize_mean(
+    node: int, target: Target, *, has_ties_away: bool = True, rounds_in_bn: bool = True
+) -> Pipeline:
+    """``has_ties_away``: see ``last_roundings``; ``rounds_in_bn``: BN may make the first rounding.
+    Raises LoweringError where TensorFlow Lite's int32 could wrap, or no stages are within one step.
     """
     ends = np.concatenate([target.low, target.high])
     if wraps(ends, np.repeat(target.exponent, 2)).any():
@@ -52,7 +56,8 @@ def requantize_mean(node: int, target: Target, *, has_ties_away: bool = True) ->
         raise LoweringError(node, ACCUMULATOR_FITS_INT32, problem)
     best: tuple[int, Pipeline] | None = None
     for pipeline in chain.from_iterable(
-        last_roundings(candidate, has_ties_away=has_ties_away) for candidate in _candidates(target)
+        last_roundings(candidate, has_ties_away=has_ties_away)
+        for candidate in (_candidates(target) if rounds_in_bn else _without_bn(target))
     ):
         proof = prove(pipeline, target)
         wrong = int(proof.wrong[0])
@@ -73,3 +78,11 @@ def _candidates(target: Target) -> Iterator[Pipeline]:
     factors = propose_for_all(target)
     if factors is not None:
         yield pipeline_of(factors, Activation.NONE, target.outputs, target.zero_point)
+
+
+def _without_bn(target: Target) -> Iterator[Pipeline]:
+    """``one_rounding``'s, and accumulators that begin early and late."""
+    for factors in one_rounding.proposals(target, for_all=True):
+        for moved in range(-1, 2):
+            one = replace(factors, moved=moved)
+            yield pipeline_of(one, Activation.NONE, target.outputs, target.zero_point)

@@ -6,6 +6,8 @@ shift, so a channel whose scale is 2^n below the largest has n bits less.
 Or BS rounds to the unit of TensorFlow Lite's N, 2^e LSB, and OUT_CVT rounds that, as it does: near
 it as long as 15 bits of the multiplier tell N. Channels whose unit is another one begin each output
 a little early or late; where no output is below the zero point, moved accumulators make up for it.
+Or one rounding of two factors, BS's and OUT_CVT's scale, with which all channels come nearer to
+their multipliers; one multiplier alone is told by 22 bits and more.
 Which of these differs least is found by a sample, and how far it can be off by the prover.
 """
 
@@ -21,6 +23,7 @@ from delegate.lower.numerics.factors import (
     FACTOR_BITS,
     KEPT_BITS,
     LARGEST_FACTOR,
+    UNIT_SCALE,
     UNIT_SHIFT,
     Factors,
 )
@@ -33,6 +36,12 @@ _MAX_SHIFT = 63 - UNIT_SHIFT
 _LEAST_RATIO = 2.0**-31
 # Results that pipelines are compared by.
 _SAMPLES, _SAMPLED_CHANNELS = 1 << 13, 64
+# A factor of 15 bits is at most 2^-16 of itself off, and a result at most 2^8 steps from the zero
+# point: so far, of a step, are the ends of outputs from TensorFlow Lite's, and so many results
+# differ at most. More do only in channels whose factors have fewer bits.
+MOST_DIFFERING = 2.0**-8
+# Scales of OUT_CVT that are tried, times channels: what a node may cost to compile.
+_SCALES_TRIED, _FEWEST_SCALES = 1 << 18, 64
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -61,7 +70,7 @@ def proposals(target: Target, *, for_all: bool) -> tuple[Factors, ...]:
     plain = propose(target)
     if plain is None:
         return ()
-    found = [plain]
+    found = [plain, *by_two_factors(target)]
     if np.min(plain.first) >= 1:  # a channel without a bit has none to spare for units
         found += _by_unit(target)
     if target.zero_point <= target.outputs[0]:
@@ -72,6 +81,29 @@ def proposals(target: Target, *, for_all: bool) -> tuple[Factors, ...]:
         replace(one, first=int(np.ravel(one.first)[0]), moved=int(np.ravel(one.moved)[0]))
         for one in found
     )
+
+
+def by_two_factors(target: Target) -> Iterator[Factors]:
+    """With OUT_CVT's scale by which the channels' factors are the nearest to what they stand for,
+    in proportion, on the whole.
+    """
+    real = np.ldexp(target.q.astype(np.float64), (target.exponent - 31).astype(np.int32))
+    if real.min() <= 0:
+        return
+    tried = max(_SCALES_TRIED // real.size, _FEWEST_SCALES)
+    scales = np.unique(np.linspace(UNIT_SCALE, LARGEST_FACTOR, min(tried, UNIT_SCALE)).round())
+    # Channels' factors with the least scale, 1; larger ones leave room for more bits.
+    bits = FACTOR_BITS + 1 - math.frexp(float(real.max()))[1]
+    wanted = np.ldexp(real, bits) * (UNIT_SCALE / scales[:, np.newaxis])
+    nearest = np.rint(wanted)
+    errors = np.abs(nearest / wanted - 1).mean(axis=1)
+    errors[(nearest.max(axis=1) > LARGEST_FACTOR) | (nearest.min(axis=1) < 1)] = np.inf
+    best = int(np.argmin(errors))
+    first = nearest[best].astype(np.int64)
+    magnitude = np.maximum(np.abs(target.low), np.abs(target.high))
+    bs_shift = max(0, int((magnitude * first).max()).bit_length() - KEPT_BITS)
+    if np.isfinite(errors[best]) and bs_shift <= bits <= _MAX_SHIFT + bs_shift:
+        yield Factors(first, 1, bs_shift, 0, bits - bs_shift, scale=int(scales[best]))
 
 
 def _by_unit(target: Target) -> Iterator[Factors]:
@@ -93,7 +125,7 @@ def _late(factors: Factors, target: Target) -> Int64Array:
     early = np.ldexp(0.5, np.minimum(target.exponent, 0).astype(np.int32))
     if target.ratios is not None:
         early = np.zeros_like(ratios)
-    late = early - math.ldexp(0.5, -factors.unit_bits)
+    late = early - 0.5 / factors.steps_per_lsb
     return np.asarray(np.rint(late / np.maximum(ratios, _LEAST_RATIO)), np.int64)
 
 

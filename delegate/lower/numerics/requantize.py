@@ -17,7 +17,7 @@ from delegate.lower.numerics.pipeline import INT32_MAX, Pipeline
 from delegate.lower.numerics.prover import Requantization, Target, prove
 from delegate.lower.numerics.saturation import settled
 from delegate.lower.numerics.tflite import activation_range, quantize_multipliers, wraps
-from delegate.lower.rules import ACCUMULATOR_FITS_INT32, WITHIN_ONE_LSB
+from delegate.lower.rules import ACCUMULATOR_FITS_INT32, MULTIPLIERS_KEEP_BITS, WITHIN_ONE_LSB
 from delegate.model.graph import Activation
 
 Chooser = Callable[[Target], Factors | None]
@@ -69,6 +69,8 @@ def requantize(
             continue
         proof = found.proof
         if proof.is_within_one_lsb:
+            if is_sampled and not rounds_in_bn:
+                _check_share(node, found.pipeline, target)
             return found
         if proof.is_sound:
             channel = int(np.argmax(proof.worst))
@@ -80,6 +82,18 @@ def requantize(
         f"{worst}; the ratios are {float(ratios.min()):.3g} to "
         f"{float(ratios.max()):.3g}: quantise the model with output scales nearer together",
     )
+
+
+def _check_share(node: int, pipeline: Pipeline, target: Target) -> None:
+    """No more results may differ than a factor of 15 bits explains."""
+    share = one_rounding.share_differing(pipeline, target)
+    if share > one_rounding.MOST_DIFFERING:
+        raise LoweringError(
+            node,
+            MULTIPLIERS_KEEP_BITS,
+            f"about {share:.1%} of the results would differ: quantise the model with output scales "
+            "nearer together",
+        )
 
 
 def _proposals(

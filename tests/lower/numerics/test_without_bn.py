@@ -7,12 +7,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from delegate.errors import LoweringError
 from delegate.lower.numerics import one_rounding
 from delegate.lower.numerics.bounds import AccumulatorBounds
 from delegate.lower.numerics.factors import pipeline_of
 from delegate.lower.numerics.prover import prove
 from delegate.lower.numerics.requantize import requantize, target_of
 from delegate.lower.numerics.tflite import quantize_multipliers
+from delegate.lower.rules import MULTIPLIERS_KEEP_BITS
 from delegate.model.graph import Activation
 from tests.lower.numerics import oracle
 
@@ -71,8 +73,9 @@ def test_one_factor_is_nearer_than_the_plain_way(activation):
 
 
 @pytest.mark.parametrize("activation", [Activation.NONE, Activation.RELU])
-def test_factors_per_channel_are_nearer_than_the_plain_way(activation):
+def test_factors_per_channel_are_nearer_than_the_plain_way(activation, monkeypatch):
     """All channels share one unit, so not all of them can be."""
+    monkeypatch.setattr(one_rounding, "MOST_DIFFERING", 1.0)
     ours, before = [], []
     for seed in range(4):
         rng = np.random.default_rng(seed)
@@ -85,3 +88,29 @@ def test_factors_per_channel_are_nearer_than_the_plain_way(activation):
         ours += differing(result.pipeline, ratios, zero_point, (-128, 127))
         before += differing(plain, ratios, zero_point, (-128, 127))
     assert np.mean(ours) < np.mean(before), (ours, before)
+
+
+def test_one_multiplier_is_told_by_two_factors():
+    """22 bits of it and more, where BS's factor alone has 15."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        ratio = 2.0 ** rng.uniform(-12, -1)
+        bounds = AccumulatorBounds(np.array([LOW]), np.array([HIGH]))
+        target = target_of(np.array([ratio]), bounds, 0, (-128, 127), rounds_once=False)
+        (factors,) = one_rounding.by_two_factors(target)
+        assert 1 << 14 <= factors.scale < 1 << 15
+        assert 0 < int(factors.first[0]) < 1 << 15
+        told = int(factors.first[0]) * factors.scale
+        told /= 2.0 ** (factors.bs_shift + factors.unit_bits + 14)
+        assert abs(told / ratio - 1) < 2.0**-22
+
+
+def test_channels_whose_scales_are_too_far_apart_are_refused():
+    """Channels with ten bits less than the largest, whose results then differ in more than 2^-8."""
+    ratios = np.array([0.4, *(0.4 * 2.0**-10 * np.linspace(1.1, 1.9, 7))])
+    with pytest.raises(LoweringError, match="would differ") as caught:
+        chosen(ratios, (-128, 127), 3, per_channel=True, activation=Activation.NONE)
+    assert caught.value.rule == MULTIPLIERS_KEEP_BITS.name
+    alone, _, _ = chosen(ratios[1:], (-128, 127), 3, per_channel=True, activation=Activation.NONE)
+    near = differing(alone.pipeline, ratios[1:], 3, (-128, 127))
+    assert np.mean(near) < one_rounding.MOST_DIFFERING
