@@ -83,6 +83,7 @@ class FakeCompiler:
             SimpleNamespace(
                 partition=SimpleNamespace(nodes=nodes, inputs=inputs, outputs=outputs),
                 program=program_for(graph, inputs, outputs),
+                bound="",
             )
             for nodes, inputs, outputs in preview(wanted)
         ]
