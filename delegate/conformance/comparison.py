@@ -25,7 +25,7 @@ from delegate.host.delegated import DelegatedModel
 from delegate.host.reference import ReferenceModel
 from delegate.host.samples import Sample
 from delegate.host.tally import Tally
-from delegate.lower.lowered import Difference
+from delegate.lower.lowered import Difference, Layer
 from delegate.model.graph import Graph, Node
 from delegate.ops import OPERATORS
 from delegate.ops.operator import Lowering
@@ -245,6 +245,44 @@ def _computes(graph: Graph, node: Node) -> bool:
     return OPERATORS[node.op].lowering is Lowering.TASKS and not is_float32(graph, node)
 
 
+def _joined(layers: Iterable[Layer]) -> dict[int, tuple[list[int], Difference]]:
+    """By its first node: nodes that only together are as they are in the model, and how far they
+    may be off. Layers that have nodes in common are parts of one result, each before its share of
+    what follows the CONCATENATION.
+    """
+    groups: list[tuple[set[int], Difference]] = []
+    for layer in layers:
+        if layer.difference is None:
+            continue
+        nodes, difference = set(layer.nodes), layer.difference
+        for group in [group for group in groups if group[0] & nodes]:
+            groups.remove(group)
+            nodes |= group[0]
+            worst = max(difference.most_lsb, group[1].most_lsb)
+            difference = Difference(worst, max(difference.share, group[1].share))
+        groups.append((nodes, difference))
+    return {min(nodes): (sorted(nodes), difference) for nodes, difference in groups}
+
+
+def _with_what_lies_between(graph: Graph, indices: Sequence[int]) -> list[Node]:
+    """The nodes, and all on the way from one to another: moves without tasks are in no layer."""
+    own, first, last = set(indices), min(indices), max(indices)
+    behind: set[int] = set()
+    before: set[int] = set()
+    span = [graph.node(index) for index in range(first, last + 1)]
+    follows = set()
+    for node in span:
+        if node.index in own or behind.intersection(node.inputs):
+            follows.add(node.index)
+            behind.update(node.outputs)
+    found = []
+    for node in reversed(span):
+        if node.index in own or (node.index in follows and before.intersection(node.outputs)):
+            found.append(node)
+            before.update(node.inputs)
+    return found[::-1]
+
+
 class _Operators:
     """All delegated nodes, each compiled alone, and TensorFlow Lite's tensors around them."""
 
@@ -255,19 +293,14 @@ class _Operators:
         graph = result.graph
         indices = sorted(i for compiled in result.partitions for i in compiled.partition.nodes)
         self.delegated_nodes = len(indices)
-        joined = {
-            layer.nodes[0]: layer
-            for compiled in result.partitions
-            for layer in compiled.layers
-            if layer.difference is not None
-        }
-        within = {index for layer in joined.values() for index in layer.nodes}
+        joined = _joined(layer for compiled in result.partitions for layer in compiled.layers)
+        within = {index for nodes, _ in joined.values() for index in nodes}
         self._nodes = []
         for node in map(graph.node, indices):
             if node.index in joined:
-                layer = joined[node.index]
-                nodes = [graph.node(i) for i in layer.nodes]
-                self._nodes.append(_Operator(graph, nodes, options, layer.difference))
+                indices_within, difference = joined[node.index]
+                nodes = _with_what_lies_between(graph, indices_within)
+                self._nodes.append(_Operator(graph, nodes, options, difference))
             elif node.index not in within and _computes(graph, node):
                 try:
                     self._nodes.append(_Operator(graph, [node], options))

@@ -1,0 +1,60 @@
+"""Parts of one result are compared together: alone they would not be joined."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from delegate.conformance import comparison
+from delegate.conformance.builder import options
+from delegate.conformance.builder.aliases import concatenation
+from delegate.conformance.builder.functions import function
+from delegate.conformance.builder.layers import Window, conv
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.lower.lowered import Difference, Layer
+from delegate.model.graph import DType, Quantization
+from delegate.model.tflite_reader import read_graph
+from tests.lower.test_fusion import arithmetic
+
+BETWEEN = Quantization((0.06,), (5,))
+
+
+def layer(nodes: tuple[int, ...], difference: Difference | None) -> Layer:
+    return Layer("layer", "CONV_2D", nodes, (), "", difference)
+
+
+def test_layers_with_nodes_in_common_are_one_group():
+    layers = [
+        layer((0, 7), Difference(1, 0.1)),
+        layer((1,), None),
+        layer((2, 3), Difference(1, 0.2)),
+        layer((4, 7), Difference(2, 0.05)),
+    ]
+    found = comparison._joined(layers)
+    assert found == {0: ([0, 4, 7], Difference(2, 0.1)), 2: ([2, 3], Difference(1, 0.2))}
+
+
+def test_moves_between_them_belong_to_them():
+    builder = ModelBuilder("heads")
+    x = builder.input("x", (1, 4, 6, 16), DType.INT8, Quantization((0.05,), (-7,)))
+    parts = []
+    for seed in range(2):
+        y = conv(
+            builder,
+            np.random.default_rng(seed),
+            x,
+            12,
+            Window(1, 1),
+            arithmetic=arithmetic(DType.INT8),
+        )
+        z = builder.tensor(f"row {seed}", (1, 24, 12), DType.INT8, BETWEEN)
+        builder.operator("RESHAPE", (y,), (z,), options.reshape((1, 24, 12)))
+        parts.append(z)
+    whole = concatenation(builder, tuple(parts), 1)
+    builder.output(function(builder, "LOGISTIC", (whole,), Quantization((1 / 256,), (-128,))))
+    graph = read_graph(builder.build())
+    names = [node.op for node in graph.nodes]
+    own = [i for i, name in enumerate(names) if name != "RESHAPE"]
+    between = comparison._with_what_lies_between(graph, own)
+    assert [node.op for node in between] == names
+    first = comparison._with_what_lies_between(graph, own[:1])
+    assert [node.index for node in first] == [0]
