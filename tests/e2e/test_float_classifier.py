@@ -21,11 +21,11 @@ pytestmark = needs_models
 PHOTOGRAPHS = SHARED / "images" / "imagenet"
 QUANTISED = MODELS / "mobilenet_v2_1.0_224_int8_per_channel.tflite"
 SIDE = 224
-LEAST_AGREEMENT = {True: 0.995, False: 0.98}
+LEAST_AGREEMENT = {True: 0.995, False: 0.985}
 """By whether float16 holds the weights: rounding them moves outputs six times as far as rounding
 maps does, for it is the same in every pixel.
 """
-MOST_OF_RANGE = {True: 0.005, False: 0.03}
+MOST_OF_RANGE = {True: 0.005, False: 0.02}
 
 
 def pixels(path: Path) -> np.ndarray:
