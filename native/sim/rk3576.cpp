@@ -372,12 +372,17 @@ DpuConfig decode_dpu(const BlockView& v, const Chip& chip) {
   c.bs.alu = c.bs.mul = Operand::kMemory;
   c.ow = c.is_depthwise ? Operand::kOff : Operand::kMemory;
   decode_activation(v, &c.bn);
-  c.out.offset = v.value(dpu::out_cvt_offset::kOffset, dpu::out_cvt_offset::kOutCvtOffset);
-  const uint16_t scale = dpu::out_cvt_scale::kOffset;
-  v.only(scale, dpu::out_cvt_scale::kFlyingEn, 0, "FLYING_EN", "another conversion");
-  c.out.scale = static_cast<int16_t>(v.value(scale, dpu::out_cvt_scale::kOutCvtScale));
-  c.out.shift = v.raw(dpu::out_cvt_shift::kOffset, dpu::out_cvt_shift::kOutCvtShift);
+  decode_out(v, false, &c);
   return c;
+}
+
+void decode_out(const BlockView& v, bool is_alone, DpuConfig* c) {
+  c->out.offset = v.value(dpu::out_cvt_offset::kOffset, dpu::out_cvt_offset::kOutCvtOffset);
+  const uint16_t scale = dpu::out_cvt_scale::kOffset;
+  v.only(scale, dpu::out_cvt_scale::kFlyingEn, is_alone ? 1 : 0, "FLYING_EN",
+         is_alone ? "the conversion of convolutions" : "another conversion");
+  c->out.scale = static_cast<int16_t>(v.value(scale, dpu::out_cvt_scale::kOutCvtScale));
+  c->out.shift = v.raw(dpu::out_cvt_shift::kOffset, dpu::out_cvt_shift::kOutCvtShift);
 }
 
 RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& d) {

@@ -17,6 +17,8 @@ CnaConfig decode_cna(const BlockView& view, const Chip& chip);
 CoreConfig decode_core(const BlockView& view, const CnaConfig& cna, const DpuConfig& dpu);
 DpuConfig decode_dpu(const BlockView& view, const Chip& chip);
 RdmaConfig decode_rdma(const BlockView& view, const DpuConfig& dpu);
+// The last conversion, of a convolution or of a task without one (`is_alone`), to `dpu`.
+void decode_out(const BlockView& view, bool is_alone, DpuConfig* dpu);
 
 // Tasks without a convolution: sums and products of two maps, copies, functions from the tables,
 // and loads of these. The numbers of a stage lie in a record in memory: a summand, twice, and of

@@ -168,11 +168,7 @@ DpuConfig decode_alone(const BlockView& v, AloneKind* kind) {
   if (*kind == AloneKind::kSum || *kind == AloneKind::kLookUp) c.bs.mul = Operand::kRegister;
   c.lut = decode_tables(v, *kind == AloneKind::kLookUp);
   c.ew = decode_operand(v, *kind);
-  c.out.offset = v.value(dpu::out_cvt_offset::kOffset, dpu::out_cvt_offset::kOutCvtOffset);
-  const uint16_t scale = dpu::out_cvt_scale::kOffset;
-  v.only(scale, dpu::out_cvt_scale::kFlyingEn, 1, "FLYING_EN", "the conversion of convolutions");
-  c.out.scale = static_cast<int16_t>(v.value(scale, dpu::out_cvt_scale::kOutCvtScale));
-  c.out.shift = v.raw(dpu::out_cvt_shift::kOffset, dpu::out_cvt_shift::kOutCvtShift);
+  decode_out(v, true, &c);
   return c;
 }
 

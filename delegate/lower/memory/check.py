@@ -128,10 +128,11 @@ class _Checker:
         wanted = window[: access.real]
         if access.real is not None and (wanted == SPARE).any():
             raise _refusal(node, f"{access.what} of {tile} has values that are spare lanes")
-        if not (self._unread or self._torn):
+        if self._unread:
+            for content in np.unique(wanted).tolist():
+                self._unread.pop(content, None)
+        if not self._torn:
             return
-        for content in np.unique(wanted).tolist():
-            self._unread.pop(content, None)
         for content in np.unique(window).tolist():
             if content in self._torn:
                 problem = f"of which {self._torn[content]} has overwritten a part"
