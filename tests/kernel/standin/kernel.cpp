@@ -233,6 +233,7 @@ int open_node(const std::string& path, int flags) {
     if (key == "reset_ms") file->config.reset_ms = static_cast<unsigned>(std::stoul(value));
     if (key == "release_ms") file->config.release_ms = static_cast<unsigned>(std::stoul(value));
     if (key == "rest_ms") file->config.rest_ms = static_cast<unsigned>(std::stoul(value));
+    if (key == "meet") file->config.meet = static_cast<unsigned>(std::stoul(value));
     if (key == "sync_bytes") file->config.sync_bytes = std::stoull(value);
     if (key == "address_space_bytes") file->config.address_space_bytes = std::stoull(value);
     if (key == "version") {

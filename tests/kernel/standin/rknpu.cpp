@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 
 #include "rknpu/rknpu_uapi.h"
 #include "standin.h"
@@ -31,6 +32,7 @@ uint64_t g_resets = 0;
 Clock::time_point g_idle_since;
 bool g_is_detached = false;  // the IOMMU, from a reset until the NPU was powered off
 uint64_t g_submits_by_mask[8];
+bool g_have_met = false;  // as many cores as `meet` asks for were busy at one time
 
 bool is_before_0_9(const File& file) { return file.config.major == 0 && file.config.minor < 9; }
 
@@ -215,6 +217,22 @@ bool is_detached(const File& file) {
   return true;
 }
 
+// Holds the first jobs until `meet` cores are busy: how many run side by side does not depend on
+// how the host schedules its threads.
+void meet(const File& file, std::unique_lock<std::mutex>& lock) {
+  constexpr auto kLongestWait = std::chrono::seconds(60);
+  const auto is_met = [&] {
+    const auto busy = std::count_if(std::begin(g_cores), std::end(g_cores),
+                                    [](const Core& core) { return core.is_busy; });
+    return g_have_met || busy >= static_cast<long>(file.config.meet);
+  };
+  if (is_met()) kernel().changed.notify_all();
+  if (!kernel().changed.wait_for(lock, kLongestWait, is_met)) {
+    violation("SUBMIT: jobs that could run side by side come one by one");
+  }
+  g_have_met = true;
+}
+
 int submit(File& file, rknpu::Submit& s, const Action& action, std::unique_lock<std::mutex>& lock) {
   const BoPtr table = find_object(file, s.task_obj_addr);
   if (table == nullptr) {
@@ -241,6 +259,7 @@ int submit(File& file, rknpu::Submit& s, const Action& action, std::unique_lock<
   core.is_busy = true;
   core.start = Clock::now();
   core.deadline = core.start + std::chrono::milliseconds(s.timeout);
+  meet(file, lock);
   lock.unlock();
   bool done = true;
   if (job.fate != Fate::kLost) done = execute(job, std::min(file.config.hang_ms, s.timeout));

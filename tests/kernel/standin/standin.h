@@ -35,6 +35,7 @@ struct NodeConfig {
   // rknpu:
   unsigned cores = 3;       // of the part
   unsigned reset_ms = 200;  // from a job's time-out to its return
+  unsigned meet = 1;        // cores that must have been busy at one time before a job runs
   unsigned rest_ms = 3000;  // without a job after a reset, before the IOMMU is attached again
   // MEM_SYNC's reach from the start of a buffer: public modules have synchronised only the first
   // segment of several.
