@@ -96,6 +96,8 @@ def _pooled(g: Generator, x: int) -> list[int]:
 def _reduced(g: Generator, x: int) -> list[int]:
     g.read.add(x)
     if g.chance(0.5):
+        if g.dtype is DType.UINT8 and g.chance(0.3):
+            return [pooling.total(g.builder, x, g.quantization(), keep_dims=True)]
         return [pooling.mean(g.builder, x, g.quantization(), keep_dims=True)]
     return [pooling.reduce_max(g.builder, x, keep_dims=True)]
 

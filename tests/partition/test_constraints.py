@@ -24,7 +24,7 @@ from delegate.conformance.builder.functions import function as function_of
 from delegate.conformance.builder.functions import function_model
 from delegate.conformance.builder.options import BuiltinOptions
 from delegate.conformance.builder.padding import pad
-from delegate.conformance.builder.pooling import mean, pool
+from delegate.conformance.builder.pooling import mean, pool, total
 from delegate.conformance.builder.resizing import resize
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
@@ -306,6 +306,13 @@ def averaged(shape: tuple[int, ...] = (1, 9, 7, 5), axes: tuple[int, ...] = (1, 
     b = ModelBuilder()
     x = b.input("x", shape, DType.INT8, per_tensor(0.5, 3))
     b.output(mean(b, x, per_tensor(0.25, 3), keep_dims=False, axes=axes))
+    return read_graph(b.build())
+
+
+def summed() -> Graph:
+    b = ModelBuilder()
+    x = b.input("x", (1, 9, 7, 5), DType.INT8, per_tensor(0.5, 3))
+    b.output(total(b, x, per_tensor(8.0, 3), keep_dims=True))
     return read_graph(b.build())
 
 
@@ -682,6 +689,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "reduced_shape_follows": [
         (lambda: with_options(averaged(), keep_dims=True), "is [1, 5], not [1, 1, 1, 5]"),
     ],
+    "summed_type": [(summed, "tensor 0 'x' is INT8")],
     "reduced_sides_in_range": [(lambda: averaged((1, 32, 3, 5)), "they are 32 x 3")],
     "new_size_known": [
         (lambda: with_input(enlarged(), 1, constant=None), "does not hold 2 constants"),
