@@ -104,6 +104,7 @@ MUTATIONS = (
              "shares * c->stride_h + 1 < c->kernel_h"),
     Mutation("order of fp16 sums", "core_float.cpp", "std::min(last, group + lanes)",
              "std::min(last, group + lanes / 2)"),
+    Mutation("doubt about fp16 sums", "fast_float.cpp", "is_exact ? 0.0 : own.norm", "0.0"),
 )  # fmt: skip
 
 

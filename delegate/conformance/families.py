@@ -17,6 +17,7 @@ from delegate.conformance import (
     function_grid,
     graph_grid,
     half_grid,
+    half_map_grid,
     half_move_grid,
     model_files,
     move_grid,
@@ -52,6 +53,7 @@ def all_families(models: Path | None) -> tuple[Family, ...]:
         *graph_grid.families(),
         *half_grid.families(),
         *half_move_grid.families(),
+        *half_map_grid.families(),
         *rejected_cases.families(),
         *model_files.families(models),
     )

@@ -43,6 +43,8 @@ _SPANS = {
     65: (),  # SLICE
     67: ((0, 4), (4, 4), (8, 4), (12, 4)),  # TRANSPOSE_CONV
     70: (),  # EXPAND_DIMS
+    74: ((0, 1),),  # SUM
+    76: (),  # RSQRT
     82: ((0, 1),),  # REDUCE_MAX
     83: ((0, 4), (4, 4)),  # PACK
     88: ((0, 4), (4, 4)),  # UNPACK

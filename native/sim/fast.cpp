@@ -55,7 +55,7 @@ void FastPath::run(const TaskPlan& task) {
   if (task.is_conv && !task.cna.cbuf.weight_reuse) has_packed_weights_ = false;
   const bool depthwise = task.is_conv && task.cna.is_depthwise;
   if (task.dpu.computes_in_float()) {
-    run_float(task, pool_);
+    run_float(task, half_kernels_, pool_);
     return;
   }
   if (run_byte_map(task)) return;

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from delegate.conformance.cut_model import cut_model
 from delegate.lower import lowering
 from delegate.lower.memory import placement
 from tests.generated import graph_cases, judge_fast, mutation_cases
 from tests.generated.campaign import BAD, BROKEN, CRASHED, HUNG, PASSED, in_child
-from tests.generated.cut_model import cut_model
 from tests.generated.fused_graphs import fused_graph
 from tests.generated.judge import BrokenContractError, Run, judge_model
 from tests.generated.model_mutations import MUTATIONS, mutant
