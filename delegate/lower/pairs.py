@@ -35,7 +35,7 @@ def lower_pair(planning: Planning, node: Node, requantize: Requantize, memory: M
     chip, graph, sharing = planning.chip, planning.graph, planning.sharing
     tensors = memory.tensors
     target = tensors[node.outputs[0]]
-    main, other = _operands(chip, graph, node, tensors, target.view, memory.constants)
+    main, other = pair_operands(chip, graph, node, tensors, target.view, memory.constants)
     is_swapped = main.index != node.inputs[0]
     pipeline = requantize((main, other.tensor), target, is_swapped)
     tasks = pair_tasks(chip, (main, other), target, pipeline, sharing)
@@ -56,7 +56,7 @@ def pair_tasks(
     return tuple(_task(main, other, target, stages, part) for part in parts)
 
 
-def _operands(
+def pair_operands(
     chip: Chip,
     graph: Graph,
     node: Node,

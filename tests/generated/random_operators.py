@@ -77,6 +77,19 @@ def _pair(g: Generator, x: int) -> list[int]:
     return [function(g.builder, "SUB", pair, g.quantization(), options.sub(activation))]
 
 
+def _squares(g: Generator, x: int) -> list[int]:
+    """Of int8 only; scales of results for which the runtime has a multiplier."""
+    other = _other(g, x)
+    if g.dtype is not DType.INT8:
+        return []
+    largest = max(g.scale(x), g.scale(other))
+    q = g.quantization()
+    if 4 * largest**2 >= q.scale * (1 << 14):
+        return []
+    g.read.update((x, other))
+    return [function(g.builder, "SQUARED_DIFFERENCE", (x, other), q)]
+
+
 def _extremum(g: Generator, x: int) -> list[int]:
     """Of tensors with one quantisation: the kernels compare raw values."""
     spec = g.builder.spec(x)
@@ -199,6 +212,7 @@ MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "function": _function,
     "slopes": _slopes,
     "pair": _pair,
+    "squares": _squares,
     "extremum": _extremum,
     "pooled": _pooled,
     "reduced": _reduced,
@@ -209,6 +223,6 @@ MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "bordered": _bordered,
     "uneven": _uneven,
 }
-STEPS: Sequence[str] = (*3 * ("function",), "slopes", *4 * ("pair",), "extremum", *2 * ("pooled",),
-                        "reduced", "resized", "blocks", *2 * ("transposed",), "reshaped",
+STEPS: Sequence[str] = (*3 * ("function",), "slopes", *4 * ("pair",), "squares", "extremum",
+                        *2 * ("pooled",), "reduced", "resized", "blocks", *2 * ("transposed",), "reshaped",
                         "bordered", "uneven")  # fmt: skip
