@@ -224,5 +224,5 @@ MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "uneven": _uneven,
 }
 STEPS: Sequence[str] = (*3 * ("function",), "slopes", *4 * ("pair",), "squares", "extremum",
-                        *2 * ("pooled",), "reduced", "resized", "blocks", *2 * ("transposed",), "reshaped",
-                        "bordered", "uneven")  # fmt: skip
+                        *2 * ("pooled",), "reduced", "resized", "blocks", *2 * ("transposed",),
+                        "reshaped", "bordered", "uneven")  # fmt: skip
