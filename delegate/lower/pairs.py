@@ -93,9 +93,8 @@ def _stages(other: Operand, pipeline: Pipeline) -> tuple[BsStage, BnStage, EwSta
             alu_operand=bs.add,
             mul=Source.REGISTER,
             mul_operand=bs.multiply,
-            relu=bs.relu,
         ),
-        BnStage(alu_operand=bn.add or None)
+        BnStage(alu_operand=bn.add or None, relu=bn.relu)
         if bn.multiply == 1
         else BnStage(
             alu_operand=bn.add or None,
@@ -103,6 +102,7 @@ def _stages(other: Operand, pipeline: Pipeline) -> tuple[BsStage, BnStage, EwSta
             mul_operand=bn.multiply,
             shift=bn.shift,
             shift_negative=bn.shift,
+            relu=bn.relu,
         ),
         EwStage(
             per_channel=other.per_channel,

@@ -107,6 +107,48 @@ def test_every_sum_of_pixels_is_the_reference_kernels(seed: int) -> None:
     compare(builder.build(), rng)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_whole_images_of_many_channels_are_the_reference_kernels(seed: int) -> None:
+    """Windows as large as the image, whose surfaces are summed below one another; ahead of a part
+    that shares its memory, or behind one, too.
+    """
+    rng = np.random.default_rng([seed, 11])
+    height, width = int(rng.integers(1, 10)), int(rng.integers(1, 20))
+    channels = int(rng.choice((112, 129, 200, 256, 257, 1000, 1280)))
+    shape = (int(rng.integers(1, 4)), height, width, channels)
+    dtype = (DType.INT8, DType.UINT8)[rng.integers(2)]
+    quantization = Quantization((0.05,), (int(rng.integers(*RANGES[dtype])),))
+    builder = ModelBuilder("whole")
+    x = builder.input("x", shape, dtype, quantization)
+    kind = seed % 4
+    if kind == 0:
+        y = pool(builder, "AVERAGE_POOL_2D", x, height, width, padding=Padding.VALID)
+    elif kind == 1:
+        y = mean(builder, x, quantization, keep_dims=bool(rng.integers(2)))
+    elif kind == 2:
+        parts = [pool(builder, "AVERAGE_POOL_2D", x, height, width, padding=Padding.VALID)]
+        parts.append(pool(builder, "MAX_POOL_2D", x, height, width, padding=Padding.VALID))
+        y = concatenation(builder, parts, 3)
+    else:
+        larger = pool(builder, "MAX_POOL_2D", x, 1, 2)
+        y = mean(builder, larger, quantization, keep_dims=True)
+    builder.output(y)
+    compare(builder.build(), rng)
+
+
+def test_a_whole_image_takes_the_time_of_its_surfaces() -> None:
+    """80 surfaces of 49 pixels: 80 results of 16 channels instead of 20 groups of one, each of
+    which takes the time of 16 pixels.
+    """
+    builder = ModelBuilder("whole")
+    x = builder.input("x", (1, 7, 7, 1280), DType.UINT8, Quantization((0.05,), (3,)))
+    builder.output(pool(builder, "AVERAGE_POOL_2D", x, 7, 7, padding=Padding.VALID))
+    (partition,) = compile_model(builder.build(), Options()).partitions
+    assert partition.estimate.npu_cycles == 80 * 49
+    (layer,) = partition.layers
+    assert layer.tasks[0].weights.total_bytes <= 64 * 49
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_every_maximum_of_pixels_is_the_reference_kernels(seed: int) -> None:
     rng = np.random.default_rng([seed, 8])

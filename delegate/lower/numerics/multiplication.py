@@ -226,8 +226,12 @@ def _pipeline(target: ProductTarget, candidates: _Candidates, best: int) -> Pipe
     # What is not below a PRELU's zero point is clamped away, so that signs change before and after.
     sign = 1 if target.slopes is None else -1
     return Pipeline(
-        Bs(-zero_points[0], sign * int(candidates.first[best]), relu=target.slopes is not None),
-        Bn(int(candidates.second[best]), 0, int(candidates.shift[best])),
+        Bs(-zero_points[0], sign * int(candidates.first[best])),
+        Bn(
+            int(candidates.second[best]),
+            shift=int(candidates.shift[best]),
+            relu=target.slopes is not None,
+        ),
         Ew(
             EwOperation.MULTIPLY,
             offset=-zero_points[1],

@@ -88,7 +88,8 @@ def requantize_slopes(node: int, target: SlopesTarget, *, has_ties_away: bool) -
     unit = 1 << max(plain.out.shift - UNIT_SHIFT, 0)
     above = replace(
         plain,
-        bs=replace(plain.bs, add=-source, relu=True),
+        bs=replace(plain.bs, add=-source),
+        bn=replace(plain.bn, relu=True),
         ew=Ew(EwOperation.ADD, offset=-result, scale=unit),
     )
     found = SlopesPipelines(below, above)
