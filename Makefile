@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .PHONY: help demo test board sanitize fuzz numerics test-litert test-alone conformance conformance-sample \
 	conformance-half random-graphs fused-graphs float-graphs memory-graphs changed-models worse-chips lint format \
-	native clean
+	native clean FORCE
 
 # The first Python from 3.10 on that really starts; 3.11 first, the last one with a tflite-runtime.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.10 python3; do \
@@ -68,10 +68,18 @@ $(VENV)/created:
 $(LITERT)/created:
 	$(call create,$(LITERT))
 
-$(VENV)/installed: $(VENV)/created pyproject.toml $(NATIVE_SOURCES)
+# An editable installation finds modules by the list it was made with: one that was moved or added
+# needs another installation.
+build/modules: FORCE
+	@mkdir -p build
+	@find delegate -name '*.py' | LC_ALL=C sort | cmp -s - $@ || find delegate -name '*.py' | LC_ALL=C sort > $@
+
+FORCE:
+
+$(VENV)/installed: $(VENV)/created pyproject.toml $(NATIVE_SOURCES) build/modules
 	$(call install,$(VENV),runtime$(comma)dev,build/venv)
 
-$(LITERT)/installed: $(LITERT)/created pyproject.toml $(NATIVE_SOURCES)
+$(LITERT)/installed: $(LITERT)/created pyproject.toml $(NATIVE_SOURCES) build/modules
 	$(call install,$(LITERT),litert$(comma)test,build/venv-litert)
 
 comma := ,

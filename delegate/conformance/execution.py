@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,9 @@ import numpy.typing as npt
 from delegate.conformance import reference
 from delegate.conformance.case import Case, concerned
 from delegate.conformance.comparison import MAX_ABS_DIFF, Comparer
+from delegate.conformance.cut_model import exposed_model
 from delegate.conformance.families import find_case
-from delegate.conformance.operators import most_off, operators_off
+from delegate.conformance.operators import inexact_tensors, most_off, operators_off
 from delegate.conformance.outcome import Oracle, Outcome, Status
 from delegate.conformance.skips import CHIP_SKIPS, FILE_ABSENT, OTHER_OPERATORS, RUNTIME_REFUSES
 from delegate.conformance.tolerance import CHIP, most_differing
@@ -144,9 +144,10 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
     )
     broken = []
     if tally.max_abs_diff > MAX_ABS_DIFF:
-        left = {rejection.node for rejection in delegation.rejections}
-        broken.extend(_blame(prepared, options, ours, theirs, int(tally.max_abs_diff), left))
-    share = max(case.differing, CHIP.get(options.chip, 0.0))
+        worst = int(tally.max_abs_diff)
+        broken.extend(_blame(prepared, options, ours, theirs, worst, delegation))
+    of_chip = CHIP.get(options.chip, 0.0) if inexact_tensors(prepared.graph) else 0.0
+    share = max(case.differing, of_chip)
     differing, most = tally.elements - tally.equal, most_differing(share, tally.elements)
     if differing > most:
         broken.append(f"{differing} of {tally.elements} elements differ; at most {most} may")
@@ -169,7 +170,15 @@ def _judge_floats(
 ) -> Outcome:
     """By the bound of a float model; nodes that only make constants may stay on the CPU."""
     assert prepared.case.outside is not None
-    broken = prepared.case.outside(prepared.graph, prepared.inputs, ours)
+    graph = prepared.graph
+    broken = prepared.case.outside(graph, prepared.inputs, ours)
+    broken += [
+        _sentence(rejection)
+        for rejection in delegation.rejections
+        if any(
+            graph.tensor(t).constant is None for t in graph.node(rejection.node).inputs if t >= 0
+        )
+    ]
     if delegation.partitions != 1:
         broken.append(f"{delegation.partitions} partitions instead of 1")
     status = Status.FAILED if broken else Status.OK
@@ -182,15 +191,24 @@ def _blame(
     ours: list[Array],
     theirs: list[Array],
     worst: int,
-    left: Collection[int],
+    delegation: Delegation,
 ) -> list[str]:
     """What is wrong with outputs that are off by ``worst``: nothing, if each operator is within
-    one step and they add up to no more than that. ``left``: nodes that stay on the CPU.
+    its tolerance and they add up to no more than that.
     """
-    graph = prepared.graph
+    model, graph = prepared.model, prepared.graph
     broken = []
-    if len(graph.nodes) > 1 and worst <= most_off(graph) and reference.supports(graph):
-        broken = operators_off(graph, prepared.inputs, options, left)
+    if len(graph.nodes) > 1 and worst <= most_off(model, graph):
+        interpreter, inner = _load(exposed_model(model, sorted(inexact_tensors(graph))), options)
+        found, _ = _invoke(interpreter, prepared.inputs)
+        places = [int(details["index"]) for details in interpreter.get_output_details()]
+        values = {**prepared.inputs, **dict(zip(places, found, strict=True))}
+        broken = operators_off(model, graph, values)
+        if {r.node for r in inner.rejections} != {r.node for r in delegation.rejections}:
+            broken.append("other nodes are delegated when inner tensors are outputs")
+        for index, mine in zip(graph.outputs, ours, strict=True):
+            if not np.array_equal(mine, values[index]):
+                broken.append(f"output {index} is another when inner tensors are outputs")
         if not broken:
             return []
     return [f"off by {worst}: {first_difference(ours, theirs)}", *broken]

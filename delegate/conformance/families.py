@@ -17,6 +17,8 @@ from delegate.conformance import (
     function_grid,
     graph_grid,
     half_grid,
+    half_map_grid,
+    half_move_grid,
     model_files,
     move_grid,
     pair_grid,
@@ -50,6 +52,8 @@ def all_families(models: Path | None) -> tuple[Family, ...]:
         *resize_grid.families(),
         *graph_grid.families(),
         *half_grid.families(),
+        *half_move_grid.families(),
+        *half_map_grid.families(),
         *rejected_cases.families(),
         *model_files.families(models),
     )

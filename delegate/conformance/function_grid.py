@@ -5,6 +5,7 @@ The DPU looks results up, so all of them have to be equal.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +20,15 @@ from delegate.conformance.builder.options import BuiltinOptions
 from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid
-from delegate.conformance.own_grid import EIGHT_BITS, dtype_of, one_layer, shape_of, values_of
+from delegate.conformance.own_grid import (
+    EIGHT_BITS,
+    constant,
+    dtype_of,
+    model,
+    one_layer,
+    shape_of,
+    values_of,
+)
 from delegate.conformance.random_layers import draw_quantization
 from delegate.conformance.tolerance import NONE
 from delegate.model.graph import DType, Quantization
@@ -149,6 +158,61 @@ def _chains() -> Grid:
     )
 
 
+def _slopes() -> Grid:
+    """PRELU with slopes of their own: every value with every slope."""
+    shapes = {
+        "channels": (19,), "channels3": (1, 1, 19), "pixels": (16, 16, 1), "all": (16, 16, 19),
+    }  # fmt: skip
+
+    def make(name: str, *, slopes: str, draw: int, type: str) -> Case:
+        dtype = dtype_of(type)
+
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+            before = builder.spec(x).quantization
+            assert before is not None
+            scale = float(np.float32(10 ** rng.uniform(-3.5, -1)))
+            zero_points = draw_quantization(rng, dtype).zero_points
+            own = constant(builder, rng, shapes[slopes], dtype, Quantization((scale,), zero_points))
+            return function(builder, "PRELU", (x, own), _drawn_result(rng, dtype, before))
+
+        def inputs() -> Sequence[npt.NDArray[np.generic]]:
+            values = values_of(dtype).reshape(1, 16, 16, 1)
+            return [np.ascontiguousarray(np.broadcast_to(values, (1, 16, 16, 19)))]
+
+        return one_layer(
+            name, "FunctionSlopes", (1, 16, 16, 19), type, layer, differing=NONE, inputs=inputs
+        )
+
+    axes: Axes = {"slopes": tuple(shapes), "draw": tuple(range(12)), "type": EIGHT_BITS}
+    return Grid("FunctionSlopes.Op/", axes, make)
+
+
+def _roots() -> Grid:
+    """RSQRT, whose kernel refuses what is below the zero point: there is nothing in an input whose
+    zero point is the least value, nor behind functions that give nothing below theirs.
+    """
+
+    def make(name: str, *, first: str, draw: int) -> Case:
+        def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
+            drawn = draw_quantization(rng, DType.INT8)
+            source = Quantization(drawn.scales, (-128,)) if first == "none" else drawn
+            x = builder.input("input", _VALUES, DType.INT8, source)
+            if first != "none":
+                x = _FUNCTIONS[first].add(builder, rng, x)
+            before = builder.spec(x).quantization
+            assert before is not None
+            # Roots of the middle reach about the middle.
+            scale = float(np.float32(math.exp(rng.uniform(-2, 2)) / before.scale**0.5 / 1000))
+            zero_point = int(rng.integers(-128, 128))
+            return function(builder, "RSQRT", (x,), Quantization((scale,), (zero_point,)))
+
+        build, inputs = model("FunctionRoots", body), partial(_all_values, DType.INT8)
+        return Case(name, "FunctionRoots", build, differing=NONE, inputs=inputs)
+
+    axes: Axes = {"first": ("none", "RELU", "ABS", "LOGISTIC"), "draw": tuple(range(12))}
+    return Grid("FunctionRoots.Op/", axes, make)
+
+
 def families() -> tuple[Family, ...]:
     """All families of this file."""
-    return (_values(), _shapes(), _chains())
+    return (_values(), _shapes(), _chains(), _slopes(), _roots())

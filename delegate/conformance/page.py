@@ -24,8 +24,9 @@ run on the simulator. Do not edit.
 delegate. A case passes if all its nodes were delegated, one invoke took one submit per partition,
 no element is more than one step (LSB) off, and no more elements differ at all than the widths of
 the register operands explain (`delegate/conformance/tolerance.py`). In a graph of several operators
-each must be within one step given the oracle's own inputs to it; where their errors meet, the
-output may be two off.
+each must be within one step of what the kernels make of the delegate's own inputs to it, and equal
+where it moves data or is a function of one value; where errors meet in a sum, or a function is
+steep, the output may be off by as much as single steps become there.
 
 - **refused**: passed because the model must be rejected and was, by the right rule. In Teflon's
   families that is VALID padding with a kernel larger than the input: such a model has no output,

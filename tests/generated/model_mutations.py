@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from delegate.compile.aot.tables import Items, OptionsValue, TableValue, write_file
+from delegate.conformance.cut_model import parse
 from delegate.model.tflite_schema import (
     BufferSlot,
     ModelSlot,
@@ -22,7 +23,6 @@ from delegate.model.tflite_schema import (
     SubGraphSlot,
     TensorSlot,
 )
-from tests.generated.cut_model import parse
 from tests.generated.random_graphs import random_graph
 from tests.graph.test_fuzz import everything, mutate
 

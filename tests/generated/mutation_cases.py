@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from delegate.compile.compiler import compile_model
+from delegate.conformance.cut_model import exposed_model
 from delegate.errors import ModelError
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import Graph, Node
@@ -25,7 +26,6 @@ from tests.generated.campaign import (
     Outcome,
     in_child,
 )
-from tests.generated.cut_model import exposed_model
 from tests.generated.judge import Array, BrokenContractError, Run, judge_model, largest_difference
 from tests.generated.model_mutations import mutant
 

@@ -23,12 +23,12 @@ from delegate.compile.compiler import compile_model
 from delegate.conformance.builder import ModelBuilder, conv_conv_add_model, conv_model, options
 from delegate.conformance.builder.aliases import concatenation
 from delegate.conformance.builder.ranges import random_quantization
+from delegate.conformance.cut_model import parse
 from delegate.errors import DeviceError, ProgramError, SimulatorFault
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_schema import ModelSlot, SubGraphSlot, TensorSlot
 from delegate.npu.program_writer import checksum_position
 from delegate.options import Options
-from tests.generated.cut_model import parse
 from tests.shared_folder import MODELS, needs_models
 
 MOBILENET = MODELS / "mobilenet_v1_0.25_128_quant.tflite"

@@ -9,7 +9,8 @@ import pytest
 
 from delegate._native import Executable
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder.functions import function_model
+from delegate.conformance.builder.functions import function, function_model
+from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.options import BuiltinOptions, of
 from delegate.model.graph import DType, Quantization
 from delegate.ops import OPERATORS
@@ -37,6 +38,10 @@ def quantizations(
     source = quantization(rng, types[0], 10 ** rng.uniform(-3, 0.3))
     if op == "LOGISTIC":
         return source, Quantization((1 / 256,), (RANGES[types[1]][0],))
+    if op == "RSQRT":
+        source = Quantization(source.scales, (RANGES[types[0]][0],))
+        scale = float(np.float32(10 ** rng.uniform(-4, 1) / source.scale**0.5))
+        return source, quantization(rng, types[1], scale)
     ratio = 10 ** rng.uniform(-1.5, 1.5) if rng.integers(8) else 1.0
     return source, quantization(rng, types[1], source.scale * ratio)
 
@@ -76,3 +81,28 @@ def test_a_tie_is_decided_by_the_last_bit_of_the_c_librarys_tanh() -> None:
         [all_values(DType.UINT8).reshape(1, 1, 1, 256)]
     )
     np.testing.assert_array_equal(ours, expected)
+
+
+@pytest.mark.parametrize("first", ["RELU", "ABS"])
+def test_roots_behind_what_gives_nothing_below_the_zero_point(first: str) -> None:
+    """The kernel of RSQRT ends its inference at values below the zero point."""
+    source, between, target = (
+        Quantization((scale,), (zero_point,))
+        for scale, zero_point in ((0.5, 3), (0.25, -70), (0.0625, -128))
+    )
+    alone = function_model("RSQRT", (DType.INT8, between), (DType.INT8, target))
+    with pytest.raises(RuntimeError, match="positive values"):
+        kernel_results(alone, all_values(DType.INT8))
+    (rejection,) = compile_model(alone, Options()).rejections
+    assert rejection.rule == "results_defined"
+    assert "below the zero point" in rejection.detail
+    builder = ModelBuilder("roots")
+    x = builder.input("input", (1, 1, 1, 256), DType.INT8, source)
+    x = function(builder, first, (x,), between)
+    builder.output(function(builder, "RSQRT", (x,), target))
+    model = builder.build()
+    (compiled,) = compile_model(model, Options()).partitions
+    (ours,) = Executable(compiled.program, "simulator").run(
+        [all_values(DType.INT8).reshape(1, 1, 1, 256)]
+    )
+    np.testing.assert_array_equal(ours, kernel_results(model, all_values(DType.INT8)))

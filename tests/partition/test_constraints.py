@@ -24,7 +24,7 @@ from delegate.conformance.builder.functions import function as function_of
 from delegate.conformance.builder.functions import function_model
 from delegate.conformance.builder.options import BuiltinOptions
 from delegate.conformance.builder.padding import pad
-from delegate.conformance.builder.pooling import mean, pool
+from delegate.conformance.builder.pooling import mean, pool, total
 from delegate.conformance.builder.resizing import resize
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
@@ -288,6 +288,17 @@ def slopes() -> Graph:
     return two_operands("PRELU")
 
 
+def slopes_of(shape: tuple[int, ...]) -> Graph:
+    b = ModelBuilder()
+    x = b.input("x", (1, 3, 2, 4), DType.INT8, per_tensor(0.5, 3))
+    slope = b.constant("slope", np.arange(np.prod(shape), dtype=np.int8).reshape(shape),
+                       per_tensor(0.01, 0))  # fmt: skip
+    y = b.tensor("y", (1, 3, 2, 4), DType.INT8, per_tensor(0.5, 3))
+    b.operator("PRELU", (x, slope), (y,))
+    b.output(y)
+    return read_graph(b.build())
+
+
 def pooled(shape: tuple[int, ...] = (1, 9, 7, 5), size: int = 3) -> Graph:
     builder = ModelBuilder()
     x = builder.input("x", shape, DType.INT8, per_tensor(0.5, 3))
@@ -306,6 +317,13 @@ def averaged(shape: tuple[int, ...] = (1, 9, 7, 5), axes: tuple[int, ...] = (1, 
     b = ModelBuilder()
     x = b.input("x", shape, DType.INT8, per_tensor(0.5, 3))
     b.output(mean(b, x, per_tensor(0.25, 3), keep_dims=False, axes=axes))
+    return read_graph(b.build())
+
+
+def summed() -> Graph:
+    b = ModelBuilder()
+    x = b.input("x", (1, 9, 7, 5), DType.INT8, per_tensor(0.5, 3))
+    b.output(total(b, x, per_tensor(8.0, 3), keep_dims=True))
     return read_graph(b.build())
 
 
@@ -647,7 +665,11 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_options(leaky(), alpha=-0.5), "it is -0.5"),
         (lambda: with_options(leaky(), alpha=math.nan), "it is nan"),
     ],
-    "one_slope": [(slopes, "is [1, 2, 3, 4]")],
+    "slopes_constant": [
+        (slopes, "is computed, or the input is constant"),
+        (lambda: slopes_of((1, 2, 1, 4)), "[1, 3, 2, 4] and [1, 2, 1, 4] give [1, 3, 2, 4]"),
+        (lambda: with_output(slopes_of((4,)), shape=(1, 3, 1, 4)), "give [1, 3, 1, 4]"),
+    ],
     "pool_rank": [
         (lambda: with_input(pooled(), X, shape=(9, 7, 5)), "[9, 7, 5] and [1, 9, 7, 5]"),
         (lambda: with_output(pooled(), shape=(1, 9, 7, 4)), "[1, 9, 7, 5] and [1, 9, 7, 4]"),
@@ -682,6 +704,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "reduced_shape_follows": [
         (lambda: with_options(averaged(), keep_dims=True), "is [1, 5], not [1, 1, 1, 5]"),
     ],
+    "summed_type": [(summed, "tensor 0 'x' is INT8")],
     "reduced_sides_in_range": [(lambda: averaged((1, 32, 3, 5)), "they are 32 x 3")],
     "new_size_known": [
         (lambda: with_input(enlarged(), 1, constant=None), "does not hold 2 constants"),

@@ -12,6 +12,7 @@ from delegate.conformance.builder.aliases import expand_dims, squeeze
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.pooling import mean, pool, reduce_max
 from delegate.conformance.builder.resizing import resize
+from delegate.conformance.cut_model import exposed_model
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Graph, Padding, Quantization
 from delegate.model.partition import Partition
@@ -20,7 +21,6 @@ from delegate.ops import OPERATORS
 from delegate.ops.operator import ABSENT
 from delegate.partition.partitioner import select_nodes
 from delegate.partition.shapes import first_unknown, following_shapes, with_shapes
-from tests.generated.cut_model import exposed_model
 from tests.generated.random_graphs import random_graph
 
 

@@ -70,6 +70,14 @@ def float32_product(*factors: float, over: float) -> float:
     return float(result)
 
 
+def float32_root(scale: float, *, times: float) -> float:
+    """The root of a scale times another, rounded to float32 after every step."""
+    product = float(np.float32(np.sqrt(np.float32(scale)) * np.float32(times)))
+    if product == 0:
+        raise UndefinedResultError(f"the root of {scale} times {times} is no float32")
+    return product
+
+
 def multiply(values: Values, by: Multiplier) -> Values:
     """Values times a multiplier in two roundings: to a high product, half away from zero for
     positive ones and up for negative ones; then the shift to the right, half away from zero.
@@ -80,11 +88,16 @@ def multiply(values: Values, by: Multiplier) -> Values:
     return divide_by_power(_high_product(shifted, by.fraction, _FRACTION_BITS), max(-by.shift, 0))
 
 
-def _high_product(values: Values, factor: int, bits: int) -> Values:
+def _high_product(values: Values, factor: int | Values, bits: int) -> Values:
     product = values * factor
     half = 1 << (bits - 1)
     nudged = product + np.where(product >= 0, half, 1 - half)
     return towards_zero(nudged, bits)
+
+
+def high_product32(values: Values, factor: Values) -> Values:
+    """``values * factor / 2^31``, rounded as ``multiply`` does. int32 below its limit."""
+    return _high_product(values, factor, _FRACTION_BITS)
 
 
 def high_product16(values: Values, factor: int) -> Values:

@@ -1,4 +1,5 @@
-"""A model taken apart: every operator reads inputs of its own, and every result is an output.
+"""A model taken apart: every operator reads inputs of its own, and every result is an output; or
+only those at some tensors.
 
 Comes from: the bytes of a .tflite file. Goes to: the bytes of another, with the same operators, in
 which nothing that one operator writes reaches another. So the reference kernels say what each
@@ -33,8 +34,14 @@ def parse(content: bytes) -> TableValue:
     )  # fmt: skip
 
 
-def cut_model(content: bytes, shapes: Mapping[int, tuple[int, ...]] | None = None) -> CutModel:
-    """Takes the first subgraph apart; ``shapes``: of the tensors that are read, else the file's.
+def cut_model(
+    content: bytes,
+    shapes: Mapping[int, tuple[int, ...]] | None = None,
+    *,
+    at: Collection[int] | None = None,
+) -> CutModel:
+    """Takes the first subgraph apart, everywhere or ``at`` these tensors only; then they and the
+    model's own outputs are the outputs. ``shapes``: of the tensors that are read, else the file's.
     Raises ModelError for a file that cannot be copied.
     """
     root = parse(content)
@@ -42,8 +49,9 @@ def cut_model(content: bytes, shapes: Mapping[int, tuple[int, ...]] | None = Non
     tensors = graph.children(SubGraphSlot.TENSORS)
     operators = graph.children(SubGraphSlot.OPERATORS)
     changing = set(graph.integers(SubGraphSlot.INPUTS))
-    for operator in operators:
-        changing.update(operator.integers(OperatorSlot.OUTPUTS))
+    written = {t for operator in operators for t in operator.integers(OperatorSlot.OUTPUTS)}
+    changing |= written if at is None else written.intersection(at)
+    shown = changing | set(graph.integers(SubGraphSlot.OUTPUTS))
     inputs: list[tuple[int, int]] = []
     outputs: list[tuple[int, int]] = []
     for number, operator in enumerate(operators):
@@ -58,7 +66,11 @@ def cut_model(content: bytes, shapes: Mapping[int, tuple[int, ...]] | None = Non
             tensors.append(clone)
         inputs += clones.items()
         operator.set_integers(OperatorSlot.INPUTS, [clones.get(t, t) for t in read])
-        outputs += ((number, tensor) for tensor in operator.integers(OperatorSlot.OUTPUTS))
+        outputs += (
+            (number, tensor)
+            for tensor in operator.integers(OperatorSlot.OUTPUTS)
+            if at is None or tensor in shown
+        )
     graph.set_integers(SubGraphSlot.INPUTS, [clone for _, clone in inputs])
     graph.set_integers(SubGraphSlot.OUTPUTS, [tensor for _, tensor in outputs])
     root.fields.pop(ModelSlot.SIGNATURE_DEFS, None)
