@@ -50,6 +50,7 @@ _SPANS = {
     88: ((0, 4), (4, 4)),  # UNPACK
     97: ((0, 1), (1, 1)),  # RESIZE_NEAREST_NEIGHBOR
     98: ((0, 4),),  # LEAKY_RELU
+    99: (),  # SQUARED_DIFFERENCE
     100: ((0, 4),),  # MIRROR_PAD
     101: (),  # ABS
     102: (),  # SPLIT_V

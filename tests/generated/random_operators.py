@@ -44,6 +44,16 @@ def _function(g: Generator, x: int) -> list[int]:
     return [function(g.builder, op, (x,), fixed.get(op) or g.quantization(), table)]
 
 
+def _slopes(g: Generator, x: int) -> list[int]:
+    """PRELU with a slope per channel, or any that are broadcast."""
+    shape = tuple(size if g.chance(0.3) else 1 for size in g.shape(x)[1:3])
+    if g.is_resized or g.is_stretched:
+        shape = (1, 1)
+    slopes = g.constant((*shape, g.shape(x)[3]))
+    g.read.add(x)
+    return [function(g.builder, "PRELU", (x, slopes), g.quantization())]
+
+
 def _other(g: Generator, x: int) -> int:
     """A second operand: the same, one of the same shape, one value, or one per channel."""
     kind = g.pick(range(6))
@@ -66,6 +76,19 @@ def _pair(g: Generator, x: int) -> list[int]:
     if g.chance(0.6):
         return [function(g.builder, "MUL", pair, g.quantization(), options.mul(activation))]
     return [function(g.builder, "SUB", pair, g.quantization(), options.sub(activation))]
+
+
+def _squares(g: Generator, x: int) -> list[int]:
+    """Of int8 only; scales of results for which the runtime has a multiplier."""
+    other = _other(g, x)
+    if g.dtype is not DType.INT8:
+        return []
+    largest = max(g.scale(x), g.scale(other))
+    q = g.quantization()
+    if 4 * largest**2 >= q.scale * (1 << 14):
+        return []
+    g.read.update((x, other))
+    return [function(g.builder, "SQUARED_DIFFERENCE", (x, other), q)]
 
 
 def _extremum(g: Generator, x: int) -> list[int]:
@@ -201,7 +224,9 @@ def _uneven(g: Generator, x: int) -> list[int]:
 
 MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "function": _function,
+    "slopes": _slopes,
     "pair": _pair,
+    "squares": _squares,
     "extremum": _extremum,
     "pooled": _pooled,
     "reduced": _reduced,
@@ -212,6 +237,6 @@ MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "bordered": _bordered,
     "uneven": _uneven,
 }
-STEPS: Sequence[str] = (*3 * ("function",), *4 * ("pair",), "extremum", *2 * ("pooled",),
-                        "reduced", "resized", "blocks", *2 * ("transposed",), "reshaped",
-                        "bordered", "uneven")  # fmt: skip
+STEPS: Sequence[str] = (*3 * ("function",), "slopes", *4 * ("pair",), "squares", "extremum",
+                        *2 * ("pooled",), "reduced", "resized", "blocks", *2 * ("transposed",),
+                        "reshaped", "bordered", "uneven")  # fmt: skip

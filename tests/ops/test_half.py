@@ -19,7 +19,7 @@ from delegate.host.library import library_path
 from delegate.host.runtimes import find_runtime
 from delegate.lower.half.bound import convolution_bound
 from delegate.lower.half_bound import HalfBound
-from delegate.model.graph import Activation, DType, Quantization
+from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.logistic import half_curve
 from delegate.ops.shared.half_ranges import half_ranges
@@ -467,3 +467,42 @@ def test_mediapipe_models(value):
     result = compiled(MODELS / "float" / "mediapipe_hand_landmark_lite.tflite", float=value)
     delegated = result.delegated_nodes
     assert delegated == 0 if value == "off" else delegated > 50
+
+
+@pytest.mark.parametrize(("value", "taken"), [(0.0, True), (-0.0, False), (1.0, False)])
+def test_borders_are_of_zeros(value, taken):
+    """Their bytes are those of 0, all the same."""
+    builder = ModelBuilder("border")
+    x = builder.input("x", (1, 5, 6, 8), DType.FLOAT32)
+    y, z = (builder.tensor(name, (1, 7, 6, 8), DType.FLOAT32) for name in "yz")
+    amounts = builder.constant("amounts", np.array([[0, 0], [1, 1], [0, 0], [0, 0]], np.int32))
+    number = builder.constant("value", np.array([value], np.float32))
+    builder.operator("PADV2", (x, amounts, number), (y,), tables.empty())
+    builder.operator("RELU", (y,), (z,))
+    builder.output(z)
+    assert rejected(builder.build(), float="fp16") == (set() if taken else {"half_pad_value"})
+
+
+def test_a_border_is_a_part_of_the_convolution_behind_it():
+    builder = ModelBuilder("border")
+    x = builder.input("x", (1, 5, 6, 8), DType.FLOAT32)
+    y = builder.tensor("y", (1, 7, 8, 8), DType.FLOAT32)
+    z = builder.tensor("z", (1, 5, 6, 8), DType.FLOAT32)
+    amounts = builder.constant("amounts", np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32))
+    weights = builder.constant("w", np.ones((8, 3, 3, 8), np.float32))
+    bias = builder.constant("b", np.zeros(8, np.float32))
+    builder.operator("PAD", (x, amounts), (y,), tables.empty())
+    builder.operator("CONV_2D", (y, weights, bias), (z,), tables.conv_2d(Padding.VALID))
+    builder.output(z)
+    (partition,) = compiled(builder.build(), float="fp16").partitions
+    assert [layer.nodes for layer in partition.layers] == [(0, 1)]
+
+
+@needs_models
+@pytest.mark.parametrize(
+    "path", sorted((MODELS / "float").glob("mediapipe_*")), ids=lambda p: p.stem
+)
+def test_models_of_mediapipe_are_whole(path):
+    made = compiled(path)
+    assert len(made.partitions) == 1
+    assert {r.op for r in made.rejections} <= {"DEQUANTIZE"}

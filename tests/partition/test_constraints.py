@@ -289,6 +289,17 @@ def slopes() -> Graph:
     return two_operands("PRELU")
 
 
+def slopes_of(shape: tuple[int, ...]) -> Graph:
+    b = ModelBuilder()
+    x = b.input("x", (1, 3, 2, 4), DType.INT8, per_tensor(0.5, 3))
+    slope = b.constant("slope", np.arange(np.prod(shape), dtype=np.int8).reshape(shape),
+                       per_tensor(0.01, 0))  # fmt: skip
+    y = b.tensor("y", (1, 3, 2, 4), DType.INT8, per_tensor(0.5, 3))
+    b.operator("PRELU", (x, slope), (y,))
+    b.output(y)
+    return read_graph(b.build())
+
+
 def pooled(shape: tuple[int, ...] = (1, 9, 7, 5), size: int = 3) -> Graph:
     builder = ModelBuilder()
     x = builder.input("x", shape, DType.INT8, per_tensor(0.5, 3))
@@ -666,7 +677,11 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_options(leaky(), alpha=-0.5), "it is -0.5"),
         (lambda: with_options(leaky(), alpha=math.nan), "it is nan"),
     ],
-    "one_slope": [(slopes, "is [1, 2, 3, 4]")],
+    "slopes_constant": [
+        (slopes, "is computed, or the input is constant"),
+        (lambda: slopes_of((1, 2, 1, 4)), "[1, 3, 2, 4] and [1, 2, 1, 4] give [1, 3, 2, 4]"),
+        (lambda: with_output(slopes_of((4,)), shape=(1, 3, 1, 4)), "give [1, 3, 1, 4]"),
+    ],
     "pool_rank": [
         (lambda: with_input(pooled(), X, shape=(9, 7, 5)), "[9, 7, 5] and [1, 9, 7, 5]"),
         (lambda: with_output(pooled(), shape=(1, 9, 7, 4)), "[1, 9, 7, 5] and [1, 9, 7, 4]"),
