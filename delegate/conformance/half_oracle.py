@@ -20,6 +20,7 @@ from delegate.conformance.case import Outside
 from delegate.conformance.reference.windows import taps
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.ops.add import AddOptions
+from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
@@ -139,6 +140,17 @@ def dense(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
     # Whatever the layout is: at least one product to a group.
     bias = _bias(graph, node, values)
     return _sum(x @ weights, weights, x, bias, weights.shape[0]), activation
+
+
+def matrix_product(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """BATCH_MATMUL with one matrix."""
+    matrix = _halved(values(node.inputs[1]))
+    matrix = matrix.reshape(matrix.shape[-2:])
+    if node.known_options(BatchMatMulOptions).adj_y:
+        matrix = matrix.T
+    x = values(node.inputs[0])
+    groups = -(-matrix.shape[0] // _PRODUCTS)
+    return _sum(x @ matrix, matrix, x, np.zeros(1), groups), Activation.NONE
 
 
 def convolution(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
