@@ -48,9 +48,9 @@ MUTATIONS = (
     Mutation("pad value of the fast path", "fast_window.cpp",
              "std::memset(out, cna.pad_even,", "std::memset(out, 0,"),
     Mutation(
-        "halo row", "core.cpp",
-        "int64_t{y} * cna.stride_h + int64_t{ky} * cna.dilation_h - cna.pad_top",
-        "int64_t{y} * cna.stride_h + int64_t{ky} * cna.dilation_h",
+        "halo row", "cna.h",
+        "int64_t{y} * stride_h + int64_t{ky} * dilation_h - pad_top",
+        "int64_t{y} * stride_h + int64_t{ky} * dilation_h",
     ),
     Mutation(
         "halo row of the fast path", "fast_window.cpp",

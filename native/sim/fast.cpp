@@ -5,6 +5,7 @@
 
 #include "sim/dpu_element.h"
 #include "sim/fast_float.h"
+#include "sim/rounding.h"
 
 namespace rk3588::sim {
 namespace {
@@ -15,8 +16,6 @@ constexpr size_t kItemsPerThread = 4;
 constexpr size_t kStepPixels = 64;
 // Surfaces of int8 that a tile of the dense kernels covers.
 constexpr size_t kTileSurfaces = kTileChannels / kAtomBytes;
-
-size_t ceil_div(size_t value, size_t unit) { return (value + unit - 1) / unit; }
 
 // Rows of output pixels that lie at equal distances in input and output: all of the tile as one row
 // if there are no gaps.

@@ -21,7 +21,7 @@ from tests.generated.random_graphs import CHANNELS, SIDES, Generator, RandomGrap
 _APART = 1 << 51  # seeds of ``random_graphs`` and ``fused_graphs`` lie below
 _MOST_NODES = 9
 _INFERENCES = 3
-_UNARY = ("RELU", "RELU6", "HARD_SWISH", "LOGISTIC", "LEAKY_RELU", "ABS", "PRELU")
+_UNARY = ("RELU", "RELU6", "HARD_SWISH", "LOGISTIC", "TANH", "LEAKY_RELU", "ABS", "PRELU")
 _PAIRS: dict[str, Callable[[Activation], BuiltinOptions] | None] = {
     "ADD": options.add,
     "SUB": options.sub,

@@ -12,6 +12,7 @@ import numpy as np
 from delegate.conformance.builder import aliases, options, pooling
 from delegate.conformance.builder.functions import function
 from delegate.conformance.builder.padding import pad
+from delegate.conformance.builder.products import matrix_product
 from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.builder.resizing import resize
 from delegate.model.graph import Activation, DType, Padding, Quantization
@@ -139,7 +140,20 @@ def _resized(g: Generator, x: int) -> list[int]:
     return [resize(g.builder, "RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table)]
 
 
+def _product(g: Generator, x: int) -> list[int]:
+    """With a constant of int8; the runtime has none of uint8."""
+    if g.dtype is not DType.INT8:
+        return []
+    outputs = g.pick((1, 3, 8, 17, 40))
+    matrix = g.rng.integers(-127, 128, (g.shape(x)[3], outputs)).astype(np.int8)
+    g.read.add(x)
+    point = g.pick((0, 0, -7, 101))
+    adj_y = g.chance(0.5)
+    return [matrix_product(g.builder, x, matrix, g.quantization(), zero_point=point, adj_y=adj_y)]
+
+
 def _blocks(g: Generator, x: int) -> list[int]:
+    """Where the shape has no blocks, a matrix product."""
     n, h, w, c = g.shape(x)
     size = g.pick((2, 2, 3))
     spec = g.builder.spec(x)
@@ -150,7 +164,7 @@ def _blocks(g: Generator, x: int) -> list[int]:
         op, shape = "SPACE_TO_DEPTH", (n, h // size, w // size, c * size**2)
         table = options.of(SpaceToDepthOptions(size))
     else:
-        return []
+        return _product(g, x)
     y = g.builder.tensor(f"blocks{len(g.words)}", shape, spec.dtype, spec.quantization)
     g.builder.operator(op, (x,), (y,), table)
     g.read.add(x)

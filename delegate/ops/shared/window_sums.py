@@ -17,6 +17,17 @@ from delegate.lower.weights import depthwise_channels
 from delegate.lower.window_sums import WindowSums
 
 
+def summing_footprint(planning: Planning, operation: Operation) -> Footprint:
+    """Of a depthwise convolution over whole groups."""
+    channels = planning.tensor(operation.operands[0]).view.channels
+    groups = planning.chip.groups
+    read = depthwise_channels(channels, groups) // CHANNELS_PER_SURFACE
+    written = groups.surfaces_written(channels, is_depthwise=True)
+    reads = ((operation.operands[0], read),)
+    unit = planning.chip.forms.surface_pixels(is_depthwise=True)
+    return Footprint(operation.node, reads, operation.result, written, surface_pixels=unit)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowSumsPlan:
     """Image by image, of which the result has as many as the input, whatever its rank.
@@ -33,16 +44,12 @@ class WindowSumsPlan:
 
     @property
     def footprint(self) -> Footprint:
-        operation, planning = self.operation, self.planning
-        groups = planning.chip.groups
-        read = depthwise_channels(self._channels, groups) // CHANNELS_PER_SURFACE
-        written = groups.surfaces_written(self._channels, is_depthwise=True)
-        if self._is_stacked:
-            per_group = groups.surfaces_written(CHANNELS_PER_SURFACE, is_depthwise=True)
-            written = surfaces_of(self._channels) * per_group
-        reads = ((operation.operands[0], read),)
-        unit = planning.chip.forms.surface_pixels(is_depthwise=True)
-        return Footprint(operation.node, reads, operation.result, written, surface_pixels=unit)
+        found = summing_footprint(self.planning, self.operation)
+        if not self._is_stacked:
+            return found
+        groups = self.planning.chip.groups
+        per_group = groups.surfaces_written(CHANNELS_PER_SURFACE, is_depthwise=True)
+        return replace(found, writes=surfaces_of(self._channels) * per_group)
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
