@@ -48,9 +48,9 @@ MUTATIONS = (
     Mutation("pad value of the fast path", "fast_window.cpp",
              "std::memset(out, cna.pad_even,", "std::memset(out, 0,"),
     Mutation(
-        "halo row", "core.cpp",
-        "int64_t{y} * cna.stride_h + int64_t{ky} * cna.dilation_h - cna.pad_top",
-        "int64_t{y} * cna.stride_h + int64_t{ky} * cna.dilation_h",
+        "halo row", "cna.h",
+        "int64_t{y} * stride_h + int64_t{ky} * dilation_h - pad_top",
+        "int64_t{y} * stride_h + int64_t{ky} * dilation_h",
     ),
     Mutation(
         "halo row of the fast path", "fast_window.cpp",
@@ -104,6 +104,7 @@ MUTATIONS = (
              "shares * c->stride_h + 1 < c->kernel_h"),
     Mutation("order of fp16 sums", "core_float.cpp", "std::min(last, group + lanes)",
              "std::min(last, group + lanes / 2)"),
+    Mutation("doubt about fp16 sums", "fast_float.cpp", "is_exact ? 0.0 : own.norm", "0.0"),
 )  # fmt: skip
 
 

@@ -8,11 +8,8 @@ finds, so that no program can rest on something without a name.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-from delegate.chip.register_model import Field, RegisterMap
-from delegate.chip.registers import REGISTERS, register
 
 Settings = Mapping[str, tuple[int, ...]]
 """Fields, as "BLOCK.REGISTER.FIELD", to the numbers that they may hold in the register; ``NONZERO``
@@ -72,50 +69,3 @@ class Feature:
 
 def _holds(value: int, numbers: tuple[int, ...]) -> bool:
     return value in numbers if numbers else value != 0
-
-
-def is_mode(item: Field) -> bool:
-    """Whether a field selects what the hardware does: a switch, or one of named values."""
-    return item.hi == item.lo or item.enum is not None
-
-
-def check_names(settings: Settings, registers: RegisterMap = REGISTERS) -> None:
-    """Raises KeyError for a name that is no field, address register or fact of a task."""
-    for name in settings:
-        place, _, last = name.rpartition(".")
-        if name in FACTS:
-            continue
-        if "." in place:
-            registers.register(place).field(last)
-        elif not registers.register(name).is_address:
-            raise KeyError(f"{name} is neither a field nor an address register")
-
-
-def unnamed_settings(
-    values: Mapping[str, int], features: tuple[Feature, ...], everywhere: Settings
-) -> Iterator[str]:
-    """Modes that a task's fields hold and that neither a used feature nor ``everywhere`` names.
-
-    A switch whose name ends with BYPASS or DISABLE acts when it is 0, unless its stage is off.
-    """
-    named: dict[str, set[int]] = {name: set(numbers) for name, numbers in everywhere.items()}
-    for feature in features:
-        if feature.is_used(values):
-            for name, numbers in feature.settings.items():
-                named.setdefault(name, set()).update(numbers or {values[name]})
-    for name, value in values.items():
-        place, _, last = name.rpartition(".")
-        if "." not in place or name in FACTS or not is_mode(register(place).field(last)):
-            continue
-        if last.endswith(("BYPASS", "DISABLE")):
-            acts = value == 0 and not _stage_is_off(values, place)
-        else:
-            acts = value != 0
-        if acts and value not in named.get(name, ()):
-            yield f"{name} = {value}"
-
-
-def _stage_is_off(values: Mapping[str, int], place: str) -> bool:
-    """``place`` is the register of a DPU stage's switches: BS_CFG, BN_CFG or EW_CFG."""
-    stage = place.rpartition(".")[2].removesuffix("_CFG")
-    return values.get(f"{place}.{stage}_BYPASS", 0) == 1

@@ -6,10 +6,9 @@ documentation page, so that they cannot disagree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
-from delegate.chip.register_model import Block, Register, RegisterMap
+from delegate.chip.register_model import Register, RegisterMap
 from delegate.chip.register_tables.cna import CNA
 from delegate.chip.register_tables.core import CORE
 from delegate.chip.register_tables.dpu import DPU
@@ -22,10 +21,6 @@ from delegate.chip.register_tables.ppu_rdma import PPU_RDMA
 REGISTERS: Final = RegisterMap(PC, CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA, SYNC, ENABLE, number=0)
 """Every block that a command word can address. Targets have 16 bits, so DDMA, SDMA and GLOBAL,
 which only the kernel touches, are not among them."""
-
-BLOCKS: Final[tuple[Block, ...]] = REGISTERS.blocks
-BY_NAME: Final[Mapping[str, Register]] = REGISTERS.by_name
-BY_ADDRESS: Final[Mapping[tuple[int, int], Register]] = REGISTERS.by_address
 
 
 def register(full_name: str) -> Register:

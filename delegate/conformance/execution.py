@@ -170,7 +170,15 @@ def _judge_floats(
 ) -> Outcome:
     """By the bound of a float model; nodes that only make constants may stay on the CPU."""
     assert prepared.case.outside is not None
-    broken = prepared.case.outside(prepared.graph, prepared.inputs, ours)
+    graph = prepared.graph
+    broken = prepared.case.outside(graph, prepared.inputs, ours)
+    broken += [
+        _sentence(rejection)
+        for rejection in delegation.rejections
+        if any(
+            graph.tensor(t).constant is None for t in graph.node(rejection.node).inputs if t >= 0
+        )
+    ]
     if delegation.partitions != 1:
         broken.append(f"{delegation.partitions} partitions instead of 1")
     status = Status.FAILED if broken else Status.OK

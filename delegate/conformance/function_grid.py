@@ -22,6 +22,7 @@ from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid
 from delegate.conformance.own_grid import (
     EIGHT_BITS,
+    constant,
     dtype_of,
     model,
     one_layer,
@@ -157,6 +158,35 @@ def _chains() -> Grid:
     )
 
 
+def _slopes() -> Grid:
+    """PRELU with slopes of their own: every value with every slope."""
+    shapes = {
+        "channels": (19,), "channels3": (1, 1, 19), "pixels": (16, 16, 1), "all": (16, 16, 19),
+    }  # fmt: skip
+
+    def make(name: str, *, slopes: str, draw: int, type: str) -> Case:
+        dtype = dtype_of(type)
+
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+            before = builder.spec(x).quantization
+            assert before is not None
+            scale = float(np.float32(10 ** rng.uniform(-3.5, -1)))
+            zero_points = draw_quantization(rng, dtype).zero_points
+            own = constant(builder, rng, shapes[slopes], dtype, Quantization((scale,), zero_points))
+            return function(builder, "PRELU", (x, own), _drawn_result(rng, dtype, before))
+
+        def inputs() -> Sequence[npt.NDArray[np.generic]]:
+            values = values_of(dtype).reshape(1, 16, 16, 1)
+            return [np.ascontiguousarray(np.broadcast_to(values, (1, 16, 16, 19)))]
+
+        return one_layer(
+            name, "FunctionSlopes", (1, 16, 16, 19), type, layer, differing=NONE, inputs=inputs
+        )
+
+    axes: Axes = {"slopes": tuple(shapes), "draw": tuple(range(12)), "type": EIGHT_BITS}
+    return Grid("FunctionSlopes.Op/", axes, make)
+
+
 def _roots() -> Grid:
     """RSQRT, whose kernel refuses what is below the zero point: there is nothing in an input whose
     zero point is the least value, nor behind functions that give nothing below theirs.
@@ -185,4 +215,4 @@ def _roots() -> Grid:
 
 def families() -> tuple[Family, ...]:
     """All families of this file."""
-    return (_values(), _shapes(), _chains(), _roots())
+    return (_values(), _shapes(), _chains(), _slopes(), _roots())

@@ -26,6 +26,7 @@ from delegate.conformance.half_values import (
 )
 from delegate.conformance.own_grid import PADDINGS
 from delegate.model.graph import Activation, DType
+from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
 
 
@@ -135,6 +136,28 @@ def _products() -> Grid:
     return Grid("Half.Product/", axes, make)
 
 
+def _matrix_products() -> Grid:
+    def make(
+        name: str, *, rows: str, inputs: int, outputs: int, order: str, weights: str, spread: str
+    ) -> Case:
+        first = order == "outputs_first"
+        lead = tuple(int(part) for part in rows.split("x"))
+        build = partial(
+            _convolution, op="BATCH_MATMUL", shape=(*lead, inputs), kind=weights, has_bias=False,
+            made=options.of(BatchMatMulOptions(False, first, False)),
+            weights=(outputs, inputs) if first else (inputs, outputs),
+            result=(*lead, outputs), spread="plain" if spread == "ends" else spread,
+        )  # fmt: skip
+        given = inputs_of(name, [(*lead, inputs)], spread)
+        judge = judged_by(half_oracle.matrix_product)
+        return Case(name, "Half", build, inputs=given, outside=judge)
+
+    axes: Axes = {"rows": ("1", "7", "2x5", "3x1x4"), "inputs": (1, 24, 100, 640),
+            "outputs": (1, 10, 63), "order": ("inputs_first", "outputs_first"),
+            "weights": WEIGHTS, "spread": (*SPREADS, "ends")}  # fmt: skip
+    return Grid("Half.MatrixProduct/", axes, make)
+
+
 def _transposed() -> Grid:
     sizes = {"2x2s2": (2, 2, 2), "3x3s2": (3, 3, 2), "4x4s2": (4, 4, 2), "3x2s1": (3, 2, 1)}
 
@@ -179,4 +202,4 @@ def _transposed() -> Grid:
 
 def families() -> tuple[Family, ...]:
     """All families of this file."""
-    return _convolutions(), _depthwise(), _products(), _transposed()
+    return _convolutions(), _depthwise(), _products(), _matrix_products(), _transposed()

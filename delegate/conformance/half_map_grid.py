@@ -16,7 +16,7 @@ from delegate.conformance import half_oracle
 from delegate.conformance.builder import options
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.options import BuiltinOptions
-from delegate.conformance.case import Case, Family
+from delegate.conformance.case import Case, Family, generator_of
 from delegate.conformance.grid import Grid
 from delegate.conformance.half_oracle import Judge, judged_by
 from delegate.conformance.half_values import ACTIVATIONS, SPREADS, constant, inputs_of, numbers
@@ -52,6 +52,7 @@ _MAPS = {
         _Map("PRELU", half_oracle.prelu, 1, has_slopes=True),
         _Map("HARD_SWISH", half_oracle.hard_swish, 1),
         _Map("LOGISTIC", half_oracle.logistic, 1),
+        _Map("TANH", half_oracle.tanh, 1),
     )
 }
 
@@ -298,6 +299,59 @@ def _pools() -> Grid:
     return Grid("Half.Pool/", axes, make, is_in)
 
 
+_WINDOWS = {
+    "2x2s1": (2, 2, 1, 1), "3x3s1": (3, 3, 1, 1), "3x3s2": (3, 3, 2, 2), "2x3s2": (2, 3, 2, 1),
+    "5x5s1": (5, 5, 1, 1), "4x1s3": (4, 1, 3, 2), "7x7s4": (7, 7, 4, 4), "9x3s2": (9, 3, 2, 2),
+}  # fmt: skip
+"""Rows, columns, and the strides of both."""
+
+
+def _windows() -> Grid:
+    """Pools whose windows overlap, or reach beyond the image."""
+    pools = {
+        "largest": ("MAX_POOL_2D", half_oracle.largest, (Activation.NONE,)),
+        "average": ("AVERAGE_POOL_2D", half_oracle.averages, (Activation.NONE, Activation.RELU)),
+    }
+
+    def build(
+        op: str, window: str, padding: str, shape: Sequence[int], clamp: Activation, _: object
+    ) -> bytes:
+        builder = ModelBuilder("half windows")
+        x = builder.input("x", shape, DType.FLOAT32)
+        rows, columns, down, right = _WINDOWS[window]
+        result = [
+            -(-size // by) if padding == "same" else (size - kernel) // by + 1
+            for size, kernel, by in zip(shape[1:3], (rows, columns), (down, right), strict=True)
+        ]
+        y = builder.tensor("y", (shape[0], *result, shape[3]), DType.FLOAT32)
+        table = options.pool_2d(PADDINGS[padding], down, right, rows, columns, clamp)
+        builder.operator(op, (x,), (y,), table)
+        builder.output(y)
+        return builder.build()
+
+    def make(name: str, *, op: str, window: str, padding: str, shape: str, spread: str) -> Case:
+        size = shape_of(shape)
+        operator, judge, clamps = pools[op]
+        clamp = clamps[int(generator_of(name).integers(len(clamps)))]
+        made = partial(build, operator, window, padding, size, clamp)
+        given = inputs_of(name, [size], spread)
+        return Case(name, "Half", made, inputs=given, outside=judged_by(judge))
+
+    def is_in(*, op: str, window: str, padding: str, shape: str, spread: str) -> bool:
+        _, height, width, _ = shape_of(shape)
+        rows, columns, *_ = _WINDOWS[window]
+        return padding == "same" or (rows <= height and columns <= width)
+
+    axes = {
+        "op": tuple(pools),
+        "window": tuple(_WINDOWS),
+        "padding": tuple(PADDINGS),
+        "shape": ("1x7x6x3", "1x13x18x16", "2x5x12x33", "1x9x4x130", "1x31x9x8", "1x4x5x24"),
+        "spread": (*SPREADS, "ends"),
+    }
+    return Grid("Half.Window/", axes, make, is_in)
+
+
 def families() -> tuple[Family, ...]:
     """All families of this file."""
-    return _maps(), _operands(), _leaky(), _pools()
+    return _maps(), _operands(), _leaky(), _pools(), _windows()

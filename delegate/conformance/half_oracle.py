@@ -20,6 +20,7 @@ from delegate.conformance.case import Outside
 from delegate.conformance.reference.windows import taps
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.ops.add import AddOptions
+from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
@@ -44,6 +45,8 @@ _TABLE = 0.25 * 0.504 / 1536 + 0.0963 / 48**2 / 8 + 2 * 2.0**-15
 """Of the logistic function: half an index at the steepest place, chords instead of the curve, and a
 unit each of an entry and of what lies between two.
 """
+_TANH_TABLE = 0.504 / 3456 + 0.7699 * (32 / 3456) ** 2 / 8 + 2 * 2.0**-15
+"""The same of TANH, which is four times as steep."""
 _MOST_ROWS = 31
 """Of a window."""
 _MOST_PARTS = 7
@@ -141,6 +144,17 @@ def dense(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
     return _sum(x @ weights, weights, x, bias, weights.shape[0]), activation
 
 
+def matrix_product(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """BATCH_MATMUL with one matrix."""
+    matrix = _halved(values(node.inputs[1]))
+    matrix = matrix.reshape(matrix.shape[-2:])
+    if node.known_options(BatchMatMulOptions).adj_y:
+        matrix = matrix.T
+    x = values(node.inputs[0])
+    groups = -(-matrix.shape[0] // _PRODUCTS)
+    return _sum(x @ matrix, matrix, x, np.zeros(1), groups), Activation.NONE
+
+
 def convolution(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
     """CONV_2D, in groups too."""
     options = node.known_options(ConvOptions)
@@ -205,22 +219,35 @@ def _mean(x: Array, size: Sequence[int], strides: Sequence[int]) -> Terms:
     while rows > _MOST_ROWS:  # means of means: a rounding to fp16 more for each
         rows //= max(n for n in range(2, _MOST_PARTS + 1) if rows % n == 0)
         roundings += 2 * _MOST_PARTS**2 + 20 + round(_FP16 / _FP32)
-    return windows.mean((4, 5)), np.abs(windows).mean((4, 5)), roundings
+    return np.nanmean(windows, (4, 5)), np.nanmean(np.abs(windows), (4, 5)), roundings
 
 
 def averages(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
-    """AVERAGE_POOL_2D without padding."""
+    """AVERAGE_POOL_2D: of the pixels of the image alone."""
     o = node.known_options(PoolOptions)
     size, strides = (o.filter_h, o.filter_w), (o.stride_h, o.stride_w)
-    return _mean(values(node.inputs[0]), size, strides), o.activation
+    return _mean(_around(o, values(node.inputs[0])), size, strides), o.activation
 
 
 def largest(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
-    """MAX_POOL_2D without padding."""
+    """MAX_POOL_2D."""
     o = node.known_options(PoolOptions)
     size, strides = (o.filter_h, o.filter_w), (o.stride_h, o.stride_w)
-    found = _windows(values(node.inputs[0]), size, strides).max((4, 5))
+    found = np.nanmax(_windows(_around(o, values(node.inputs[0])), size, strides), (4, 5))
     return _chosen(found), o.activation
+
+
+def _around(options: PoolOptions, x: Array) -> Array:
+    """An image with NaN where windows reach beyond it."""
+    if options.padding is not Padding.SAME:
+        return x
+    sides = ((options.filter_h, options.stride_h), (options.filter_w, options.stride_w))
+    added = [
+        max((-(-size // by) - 1) * by + kernel - size, 0)
+        for size, (kernel, by) in zip(x.shape[1:3], sides, strict=True)
+    ]
+    amounts = [(0, 0), *((n // 2, n - n // 2) for n in added), (0, 0)]
+    return np.pad(x, amounts, constant_values=np.nan)
 
 
 def mean(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
@@ -337,6 +364,12 @@ def logistic(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
     x = values(node.inputs[0])
     result = 1 / (1 + np.exp(-np.clip(x, -700, 700)))
     return (result, np.ones_like(result), round(_TABLE / _FP32)), Activation.NONE
+
+
+def tanh(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """TANH, of a table with an entry every 1/108."""
+    result = np.tanh(values(node.inputs[0]))
+    return (result, np.ones_like(result), round(_TANH_TABLE / _FP32)), Activation.NONE
 
 
 def maximum(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:

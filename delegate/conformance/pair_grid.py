@@ -1,4 +1,6 @@
-"""MUL, SUB, MAXIMUM and MINIMUM of two feature maps: all 65,536 pairs, shapes, broadcast."""
+"""MUL, SUB, SQUARED_DIFFERENCE, MAXIMUM and MINIMUM of two feature maps: all 65,536 pairs,
+shapes, broadcast.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid, Value
 from delegate.conformance.own_grid import EIGHT_BITS, constant, dtype_of, model, shape_of, values_of
 from delegate.conformance.random_layers import draw_quantization, draw_zero_point
-from delegate.conformance.tolerance import NONE, SUM_ALONE
+from delegate.conformance.tolerance import NONE, SQUARES, SUM_ALONE
 from delegate.model.graph import Activation, DType, Quantization
 
 _ACTIVATIONS = ("NONE", "RELU", "RELU6")
@@ -31,13 +33,14 @@ Quantizations = tuple[Quantization, Quantization, Quantization]
 class _Operator:
     """``largest``: what a result's scale times 128 should about reach, by the operands' scales;
     None where operands and result have one quantisation. ``options``: None where the kernels know
-    no activation.
+    no activation. ``types``: those that the runtime has it for.
     """
 
     name: str
     largest: Callable[[float, float], float] | None = None
     options: Callable[[Activation], BuiltinOptions] | None = None
     differing: float = NONE
+    types: tuple[str, ...] = EIGHT_BITS
 
     def quantizations(self, rng: np.random.Generator, dtype: DType) -> Quantizations:
         """Operands and a result that holds most of theirs."""
@@ -63,9 +66,16 @@ class _Operator:
         return y
 
 
+def _largest_square(first: float, second: float) -> float:
+    """Of a distance of 128 of both."""
+    return (128 * (first + second)) ** 2 / 4
+
+
+_SQUARES = _Operator("SQUARED_DIFFERENCE", _largest_square, differing=SQUARES, types=("int8",))
 _ALL = (
     _Operator("MUL", lambda a, b: 128 * a * b, options.mul),
     _Operator("SUB", lambda a, b: a + b, options.sub, SUM_ALONE),
+    _SQUARES,
     _Operator("MAXIMUM"),
     _Operator("MINIMUM"),
 )
@@ -95,8 +105,11 @@ def _pairs() -> Grid:
     def make(name: str, *, op: str, draw: int, activation: str, type: str) -> Case:
         return _case(name, "Pairs", op, type, _PAIRS, activation)
 
-    def is_in(*, op: str, draw: int, activation: str, **_: Value) -> bool:
-        return _OPERATORS[op].largest is not None or (activation == "NONE" and draw == 0)
+    def is_in(*, op: str, draw: int, activation: str, type: str) -> bool:
+        operator = _OPERATORS[op]
+        if type not in operator.types or (activation != "NONE" and operator.options is None):
+            return False
+        return operator.largest is not None or draw == 0
 
     axes: Axes = {
         "op": tuple(_OPERATORS),
@@ -111,6 +124,9 @@ def _shapes() -> Grid:
     def make(name: str, *, op: str, shape: str, type: str) -> Case:
         return _case(name, "PairShapes", op, type, shape_of(shape))
 
+    def is_in(*, op: str, type: str, **_: Value) -> bool:
+        return type in _OPERATORS[op].types
+
     return Grid(
         "PairShapes.Op/",
         {
@@ -120,6 +136,7 @@ def _shapes() -> Grid:
             "type": EIGHT_BITS,
         },
         make,
+        is_in,
     )  # fmt: skip
 
 
@@ -147,8 +164,9 @@ def _broadcast() -> Grid:
         build = model(op.lower(), body)
         return Case(name, "PairBroadcast", build, differing=operator.differing)
 
-    def is_in(*, other: str, origin: str, **_: Value) -> bool:
-        return origin == "constant" or other in ("channels4", "whole")
+    def is_in(*, op: str, other: str, origin: str, type: str, **_: Value) -> bool:
+        is_read = origin == "constant" or other in ("channels4", "whole")
+        return is_read and type in _OPERATORS[op].types
 
     axes: Axes = {
         "op": tuple(_OPERATORS),
@@ -160,6 +178,29 @@ def _broadcast() -> Grid:
     return Grid("PairBroadcast.Op/", axes, make, is_in)
 
 
+def _equal_scales() -> Grid:
+    """SQUARED_DIFFERENCE of operands with one scale: whole distances, so that all are equal."""
+
+    def make(name: str, *, draw: int, reach: str) -> Case:
+        def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
+            first, other = draw_quantization(rng, DType.INT8), draw_quantization(rng, DType.INT8)
+            zero_points = first.zero_points if reach == "all" else other.zero_points
+            second = Quantization(first.scales, zero_points)
+            distance = {"all": 255, "half": 128}[reach] * first.scale
+            result = Quantization((float(np.float32(distance**2 / 255)),), (-128,))
+            a, b = (
+                builder.input(name, _PAIRS, DType.INT8, quantization)
+                for name, quantization in (("a", first), ("b", second))
+            )
+            return _SQUARES.add(builder, (a, b), _PAIRS, result)
+
+        inputs = partial(_all_pairs, DType.INT8)
+        return Case(name, "PairSquares", model("squares", body), differing=NONE, inputs=inputs)
+
+    axes: Axes = {"draw": tuple(range(24)), "reach": ("all", "half")}
+    return Grid("PairSquares.Op/", axes, make)
+
+
 def families() -> tuple[Family, ...]:
     """All families of this file."""
-    return (_pairs(), _shapes(), _broadcast())
+    return (_pairs(), _shapes(), _broadcast(), _equal_scales())

@@ -9,7 +9,7 @@ import numpy as np
 
 from delegate.conformance.builder.aliases import concatenation
 from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.pooling import mean, pool, reduce_max
+from delegate.conformance.builder.pooling import mean, pool, reduce_max, total
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid, Value
 from delegate.conformance.own_grid import (
@@ -23,7 +23,7 @@ from delegate.conformance.own_grid import (
 )
 from delegate.conformance.random_layers import draw_quantization
 from delegate.conformance.tolerance import NONE
-from delegate.model.graph import Activation, Quantization
+from delegate.model.graph import Activation, DType, Quantization
 
 _OPERATORS = {"max": "MAX_POOL_2D", "average": "AVERAGE_POOL_2D"}
 
@@ -163,6 +163,38 @@ def _means() -> Grid:
     return Grid("Means.Op/", axes, make)
 
 
+def _sums() -> Grid:
+    """Results that hold all sums, those of about as many pixels as there are rows, or those of 1;
+    axes in any notation.
+    """
+    axes_by_name = {"both": (1, 2), "swapped": (2, 1), "negative": (-3, -2), "mixed": (-2, 1)}
+
+    def make(
+        name: str, *, size: str, channels: int, images: int, held: str, keep_dims: int, axes: str
+    ) -> Case:
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+            before = builder.spec(x).quantization
+            assert before is not None
+            height, width = pair(size)
+            factor = {"all": height * width, "rows": height, "one": 1}[held]
+            scale = float(np.float32(before.scale * factor))
+            result = Quantization((scale,), draw_quantization(rng, DType.UINT8).zero_points)
+            return total(builder, x, result, keep_dims=keep_dims == 1, axes=axes_by_name[axes])
+
+        shape = (images, *pair(size), channels)
+        return one_layer(name, "Sums", shape, "uint8", layer, differing=NONE)
+
+    found: Axes = {
+        "size": ("1x1", "2x2", "7x7", "13x29", "31x31", "1x17"),
+        "channels": (1, 15, 16, 17, 33, 64, 130),
+        "images": (1, 3),
+        "held": ("all", "rows", "one"),
+        "keep_dims": (0, 1),
+        "axes": tuple(axes_by_name),
+    }
+    return Grid("Sums.Op/", found, make)
+
+
 def _maxima() -> Grid:
     def make(
         name: str, *, size: str, channels: int, images: int, keep_dims: int, type: str
@@ -185,4 +217,4 @@ def _maxima() -> Grid:
 
 def families() -> tuple[Family, ...]:
     """All families of this file."""
-    return (_windows(), _channels(), _clamps(), _pyramids(), _means(), _maxima())
+    return (_windows(), _channels(), _clamps(), _pyramids(), _means(), _sums(), _maxima())

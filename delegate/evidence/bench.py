@@ -45,8 +45,6 @@ AS_IT_IS = OutConvert(1, 0, 0)
 _LANES = 16
 _SUM_BYTES = 4
 _PRODUCER = "proofs"
-UNTOUCHED = 0
-"""What memory holds that no task writes: gaps between rows."""
 
 Describe = Callable[["Bench"], None]
 

@@ -18,10 +18,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Chip
+from delegate.chip.element import Element
 from delegate.chip.limits import ATOM_BYTES, surfaces_of
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation
+from delegate.lower.padding import Mirror
 from delegate.lower.selection import (
     Selection,
     bordering,
@@ -56,6 +58,7 @@ class MaxPool:
     gaps: tuple[int, int] = (1, 1)
     clamp: tuple[int, int] = _ALL
     is_narrow: bool = False
+    element: Element = Element.INT8
 
     @property
     def row_shifts(self) -> tuple[int, ...]:
@@ -130,7 +133,7 @@ class MaxPool:
             result = target.part(image * rows * columns, rows, columns)
             if self.pooling.is_padded:
                 bordered = _map(now, next(rooms), self.pooling.padded)
-                yield from self._selected(now, bordered, self._border(), constants)
+                yield from self._bordered(now, bordered, constants)
                 now = bordered
             steps = list(self._steps())
             for number, step in enumerate(steps, start=1):
@@ -157,11 +160,21 @@ class MaxPool:
             yield _Step(shift, columns, (rows, columns - shift))
             columns -= shift
 
-    def _border(self) -> Selection:
-        """Clamps here, as the maximum of clamped values is the clamped maximum."""
+    def _bordered(
+        self, source: DeviceTensor, target: DeviceTensor, constants: ConstantPool
+    ) -> Iterator[Task]:
+        """Clamps here, as the maximum of clamped values is the clamped maximum. A border of fp16,
+        whose least value has two different bytes, is the image mirrored: padding is at most half of
+        a window, so what stands there lies under each window that reaches it.
+        """
         rows, columns = self.pooling.rows, self.pooling.columns
         sides = (rows.before, rows.after), (columns.before, columns.after)
-        return bordering(*sides, outside=INT8_MIN, clamp=self.clamp)
+        if self.element is Element.FP16:
+            mirror = Mirror(self.chip, *sides, edge=0)
+            yield from mirror.tasks(self.node, source.as_bytes, target.as_bytes, constants)
+            return
+        border = bordering(*sides, outside=INT8_MIN, clamp=self.clamp)
+        yield from self._selected(source, target, border, constants)
 
     def _selected(
         self,
@@ -170,7 +183,8 @@ class MaxPool:
         selection: Selection,
         constants: ConstantPool,
     ) -> Iterator[Task]:
-        yield from selection_tasks(self.chip, self.node, source, target, selection, constants)
+        ends = source.as_bytes, target.as_bytes
+        yield from selection_tasks(self.chip, self.node, *ends, selection, constants)
 
     def _maxima(
         self, name: str, source: DeviceTensor, target: DeviceTensor, step: _Step
@@ -178,25 +192,32 @@ class MaxPool:
         line = step.line_pixels * ATOM_BYTES
         ew = EwStage(
             operation=EwOperation.MAX,
+            operand_bytes=self.element.bytes,
             surface_stride_bytes=source.surface_stride_bytes,
             line_stride_bytes=line,
         )
         for surfaces in self._surfaces(target.view.channels):
             first = source.location.moved(surfaces.start * source.surface_stride_bytes)
+            output = element_wise_cube(
+                target.location.moved(surfaces.start * target.surface_stride_bytes),
+                (target.view.height, target.view.width),
+                surfaces,
+                target,
+            )
+            if self.element is Element.FP16:
+                from delegate.lower.half.stages import half_cube
+
+                output = half_cube(output)
             yield ElementwiseTask(
                 tile=name,
                 source=first,
                 source_surface_stride_bytes=source.surface_stride_bytes,
                 source_line_stride_bytes=line,
-                output=element_wise_cube(
-                    target.location.moved(surfaces.start * target.surface_stride_bytes),
-                    (target.view.height, target.view.width),
-                    surfaces,
-                    target,
-                ),
+                output=output,
                 bs=BsStage(),
                 ew=replace(ew, operand=first.moved(step.shift_pixels * ATOM_BYTES)),
                 out_convert=OutConvert(scale=1, shift=0, offset=0),
+                element=self.element,
             )
 
 

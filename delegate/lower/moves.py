@@ -65,7 +65,9 @@ def _copies(
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """How ``parts``, with as many channels as ``channels`` says, make a tensor of ``total``."""
+    """How ``parts``, with as many channels as ``channels`` says, make a tensor of ``total``, spare
+    ones included that have to be 0.
+    """
 
     chip: Chip
     parts: tuple[Part, ...]
@@ -154,11 +156,12 @@ class Join:
         firsts, lanes = self._firsts, staged.view.channels
         tasks: list[Task] = []
         weights = np.zeros((self.total, 1, 1, lanes), np.int8)
-        for part, source, first in zip(self.parts, sources, firsts[:-1], strict=True):
+        given = zip(self.parts, self.channels, sources, firsts[:-1], strict=True)
+        for part, channels, source, first in given:
             lane = first * CHANNELS_PER_SURFACE
             window = _window(staged, (0, 0, 0, lane), source.view)
             tasks += _copies(self.chip, source, window, part.function)
-            count = np.arange(source.view.channels)
+            count = np.arange(channels)
             weights[part.begin[3] + count, 0, 0, lane + count] = 1
         tasks += moving_tasks(self.chip, node, staged, target, weights, Selection(), constants)
         return tasks
@@ -166,11 +169,14 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How a part of ``channels`` channels is taken out of a tensor."""
+    """How a part of ``channels`` channels is taken out of a tensor. ``written``: with spare ones
+    that have to be 0.
+    """
 
     chip: Chip
     part: Part
     channels: int
+    written: int
 
     @property
     def _lane(self) -> int:
@@ -179,7 +185,8 @@ class Cut:
 
     @property
     def _is_selection(self) -> bool:
-        return self._lane == 0 and is_depthwise(self.chip, self.channels)
+        is_whole = self._lane == 0 and self.written == self.channels
+        return is_whole and is_depthwise(self.chip, self.channels)
 
     @property
     def surfaces_read(self) -> int:
@@ -190,7 +197,7 @@ class Cut:
     def surfaces_written(self) -> int:
         if self._is_selection:
             return surfaces_written(self.chip, self.channels)
-        return self.chip.groups.surfaces_written(self.channels, is_depthwise=False)
+        return self.chip.groups.surfaces_written(self.written, is_depthwise=False)
 
     def tasks(
         self, node: Node, source: DeviceTensor, target: DeviceTensor, constants: ConstantPool
@@ -204,7 +211,7 @@ class Cut:
         selection = Selection((1, column + 1), (0, column), self.part.steps)
         if self._is_selection:
             return [*selection_tasks(self.chip, node, window, target, selection, constants)]
-        weights = np.zeros((self.channels, 1, column + 1, lanes), np.int8)
+        weights = np.zeros((self.written, 1, column + 1, lanes), np.int8)
         count = np.arange(self.channels)
         weights[count, 0, column, self._lane + count] = 1
         return [*moving_tasks(self.chip, node, window, target, weights, selection, constants)]

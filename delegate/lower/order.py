@@ -38,6 +38,13 @@ class Order:
             dimensions.insert(0, inner)
         return Order(_merged(itertools.chain(*(dimensions[axis] for axis in axes))))
 
+    def in_bytes(self, size: int) -> Order:
+        """Of the bytes of elements of ``size``."""
+        if size == 1:
+            return self
+        axes = ((count, stride * size) for count, stride in self.axes)
+        return Order(_merged((*axes, (size, 1))))
+
     def strides(self, shape: Sequence[int]) -> tuple[int, ...] | None:
         """From one place of each dimension of ``shape`` to the next; None where they differ."""
         left = self.axes

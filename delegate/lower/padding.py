@@ -34,11 +34,14 @@ Side = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """Of ``value``, on all ``sides``: rows, columns, channels."""
+    """Of ``value``, on all ``sides``: rows, columns, channels. ``channels``: of the image, without
+    spare ones.
+    """
 
     chip: Chip
     sides: tuple[Side, Side, Side]
     value: int
+    channels: int
 
     def surfaces_written(self, channels: int) -> int:
         """Of a result of ``channels``."""
@@ -77,7 +80,8 @@ class Border:
         if any(self.sides[2]):
             before = self.sides[2][0]
             weights = np.zeros((target.view.channels, 1, 1, channels), np.int8)
-            weights[before : before + channels, 0, 0] = np.eye(channels, dtype=np.int8)
+            count = np.arange(self.channels)
+            weights[before + count, 0, 0, count] = 1
             summands = np.where(weights.any(axis=(1, 2, 3)), 0, self.value).astype(np.int64)
             yield from moving_tasks(
                 self.chip, node, now, target, weights, Selection(), constants, summands=summands

@@ -21,6 +21,7 @@ from delegate.lower.operands import (
 )
 from delegate.lower.operation import Memory, Planning, layer_name
 from delegate.lower.task import BnStage, BsStage, ElementwiseTask, EwStage, OutConvert, Source
+from delegate.lower.tiling.bands import RowSharing
 from delegate.lower.tiling.element_wise import MapPart, map_parts
 from delegate.model.graph import Graph, Node
 
@@ -34,15 +35,28 @@ def lower_pair(planning: Planning, node: Node, requantize: Requantize, memory: M
     chip, graph, sharing = planning.chip, planning.graph, planning.sharing
     tensors = memory.tensors
     target = tensors[node.outputs[0]]
-    main, other = _operands(chip, graph, node, tensors, target.view, memory.constants)
+    main, other = pair_operands(chip, graph, node, tensors, target.view, memory.constants)
     is_swapped = main.index != node.inputs[0]
-    stages = _stages(other, requantize((main, other.tensor), target, is_swapped))
-    parts = map_parts(chip, target.view, sharing)
-    tasks = tuple(_task(main, other, target, stages, part) for part in parts)
+    pipeline = requantize((main, other.tensor), target, is_swapped)
+    tasks = pair_tasks(chip, (main, other), target, pipeline, sharing)
     return Layer(name=layer_name(graph, node), op=node.op, nodes=(node.index,), tasks=tasks)
 
 
-def _operands(
+def pair_tasks(
+    chip: Chip,
+    operands: tuple[DeviceTensor, Operand],
+    target: DeviceTensor,
+    pipeline: Pipeline,
+    sharing: RowSharing | None = None,
+) -> tuple[ElementwiseTask, ...]:
+    """What ``pipeline`` makes of two operands, the first of which MRDMA reads."""
+    main, other = operands
+    stages = _stages(other, pipeline)
+    parts = map_parts(chip, target.view, sharing)
+    return tuple(_task(main, other, target, stages, part) for part in parts)
+
+
+def pair_operands(
     chip: Chip,
     graph: Graph,
     node: Node,
@@ -79,10 +93,12 @@ def _stages(other: Operand, pipeline: Pipeline) -> tuple[BsStage, BnStage, EwSta
             alu_operand=bs.add,
             mul=Source.REGISTER,
             mul_operand=bs.multiply,
+            relu=bs.relu,
         ),
         BnStage(alu_operand=bn.add or None)
         if bn.multiply == 1
         else BnStage(
+            alu_operand=bn.add or None,
             mul=Source.REGISTER,
             mul_operand=bn.multiply,
             shift=bn.shift,

@@ -43,17 +43,20 @@ _SPANS = {
     65: (),  # SLICE
     67: ((0, 4), (4, 4), (8, 4), (12, 4)),  # TRANSPOSE_CONV
     70: (),  # EXPAND_DIMS
+    74: ((0, 1),),  # SUM
     76: (),  # RSQRT
     82: ((0, 1),),  # REDUCE_MAX
     83: ((0, 4), (4, 4)),  # PACK
     88: ((0, 4), (4, 4)),  # UNPACK
     97: ((0, 1), (1, 1)),  # RESIZE_NEAREST_NEIGHBOR
     98: ((0, 4),),  # LEAKY_RELU
+    99: (),  # SQUARED_DIFFERENCE
     100: ((0, 4),),  # MIRROR_PAD
     101: (),  # ABS
     102: (),  # SPLIT_V
     114: (),  # QUANTIZE
     117: (),  # HARD_SWISH
+    126: ((0, 1), (1, 1), (2, 1)),  # BATCH_MATMUL
     150: ((0, 1),),  # GELU
     152: (),  # RELU_0_TO_1
 }

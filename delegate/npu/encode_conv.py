@@ -12,7 +12,8 @@ from delegate.chip.chip import Cbuf, Chip
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.register_model import BurstLength, ConvMode, CvtOrder, Precision
 from delegate.lower.task import ConvTask, FeatureInput, Source
-from delegate.npu.encode_dpu import DpuMode, DpuTask, table_start, write_dpu, write_pointers
+from delegate.npu.dpu_task import DpuMode, DpuTask
+from delegate.npu.encode_dpu import table_start, write_dpu, write_pointers
 from delegate.npu.encode_rdma import write_rdma
 from delegate.npu.regcmd import RegCmdWriter, Segment
 

@@ -7,15 +7,10 @@ EncodingError.
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterator
-from dataclasses import dataclass
-
-from delegate.chip.element import ATOM_BYTES, Element
+from delegate.chip.element import ATOM_BYTES
 from delegate.chip.register_model import (
     AluAlgorithm,
     BurstLength,
-    ConvMode,
     CvtOrder,
     CvtRounding,
     DpuPrecision,
@@ -32,18 +27,14 @@ from delegate.lower.task import (
     BsStage,
     EwStage,
     OutConvert,
-    OutputCube,
-    Ref,
     Source,
     TableUse,
 )
+from delegate.npu.dpu_task import PRECISIONS, WIDE_OPERAND_BYTES, DpuMode, DpuTask, problems
 from delegate.npu.regcmd import RegCmdWriter
 
 OUT_CVT_SHIFT_MAX = 63
 """Only the low six bits of the twelve-bit shift field act (measured on silicon by others)."""
-
-WIDE_OPERAND_BYTES = 2
-"""Of a 16-bit operand."""
 
 _EW_ALGORITHMS = {
     EwOperation.ADD: AluAlgorithm.ADD,
@@ -57,53 +48,6 @@ _LUT_BOTH = 2
 
 REGISTER_OPERANDS = 8
 """EW_OP_VALUE_0..7 serve eight channels in turn; a uniform operand is written to all."""
-
-
-class DpuMode(enum.Enum):
-    """Where the main data comes from."""
-
-    DENSE = "dense"
-    DEPTHWISE = "depthwise"
-    FLYING = "flying"
-
-    @property
-    def conv_mode(self) -> ConvMode:
-        return ConvMode.DEPTHWISE if self is DpuMode.DEPTHWISE else ConvMode.DENSE
-
-
-INT32_BYTES = 4
-
-PRECISIONS = {Element.INT8: DpuPrecision.INT8, Element.FP16: DpuPrecision.FP16}
-"""Element types of tasks, as the DPU and its readers name them."""
-
-
-@dataclass(frozen=True, slots=True)
-class DpuTask:
-    """What the DPU does in one task. ``main`` and its strides: flying only. ``table_start``: what
-    BN gives for the first entry of the tables; None: they are off.
-    """
-
-    mode: DpuMode
-    output: OutputCube
-    bs: BsStage
-    bn: BnStage
-    ew: EwStage | None
-    out_convert: OutConvert
-    main: Ref | None = None
-    main_surface_stride_bytes: int = 0
-    main_line_stride_bytes: int | None = None
-    table_start: int | None = None
-    element: Element = Element.INT8
-
-    @property
-    def writes_sums(self) -> bool:
-        """int32 as the stages give it, instead of int8."""
-        return self.output.element_bytes == INT32_BYTES
-
-    @property
-    def is_half(self) -> bool:
-        """Computed in floating point."""
-        return self.element is Element.FP16
 
 
 def table_start(use: TableUse) -> int:
@@ -126,7 +70,7 @@ def write_pointers(writer: RegCmdWriter, *, is_cleared: bool = False) -> None:
 
 def write_dpu(writer: RegCmdWriter, task: DpuTask) -> None:
     """All DPU registers from FEATURE_MODE_CFG to the end of the tables."""
-    writer.refuse(_problems(task))
+    writer.refuse(problems(task))
     _write_cube(writer, task)
     _write_x(writer, "BS", task.bs)
     _write_write_out(writer, task)
@@ -140,87 +84,6 @@ def write_dpu(writer: RegCmdWriter, task: DpuTask) -> None:
     writer.write("DPU.SURFACE_ADD", SURF_ADD=stride)
     writer.write("DPU.UNDOCUMENTED_40C4")
     _write_tables(writer, task.table_start)
-
-
-def _problems(task: DpuTask) -> Iterator[tuple[str, str]]:
-    """Combinations that no known program has: BLOCK.REGISTER.FIELD, and what is wrong there."""
-    bs, bn, ew, output = task.bs, task.bn, task.ew, task.output
-    is_flying = task.mode is DpuMode.FLYING
-    if task.is_half:
-        yield from _half_problems(task)
-    elif task.out_convert.exponent:
-        yield "DPU.OUT_CVT_SHIFT.MINUS_EXP", "is known with fp16 only"
-    elif bn.prelu:
-        yield "DPU.BN_CFG.BN_MUL_PRELU", "is known with fp16 only"
-    least = 0 if is_flying else 1
-    if not least <= output.channels_real <= output.channels:
-        limits = f"{least}..{output.channels}"
-        yield (
-            "DPU.DATA_CUBE_CHANNEL.ORIG_CHANNEL",
-            f"= {output.channels_real} exceeds the limit {limits}",
-        )
-    precision = "DPU.DATA_FORMAT.OUT_PRECISION"
-    if output.element_bytes not in ((2,) if task.is_half else (1, INT32_BYTES)):
-        yield precision, f"for elements of {output.element_bytes} bytes is used by no known program"
-    if task.writes_sums and (task.mode is not DpuMode.DENSE or bs.ow is not Source.OFF):
-        yield precision, "= int32 is known of dense convolutions without the sum of inputs only"
-    memory = [bs.alu, bs.ow, bs.mul].count(Source.MEMORY)
-    if bs.alu is not Source.MEMORY and memory:
-        problem = "from memory without a summand from memory has no known operand layout"
-        yield "DPU.BS_MUL_CFG.BS_MUL_SRC", problem
-    disagree = "and the stage's operands disagree: both or none"
-    if (memory > 0) != (bs.operands is not None):
-        yield "DPU_RDMA.RDMA_BS_BASE_ADDR.BS_BASE_ADDR", disagree
-    if (bn.mul is Source.MEMORY) != (bn.operands is not None):
-        yield "DPU_RDMA.RDMA_BN_BASE_ADDR.BN_BASE_ADDR", disagree
-    is_plain = ew is None or (ew.operation is EwOperation.ADD and not (ew.relu or ew.per_channel))
-    if task.table_start is not None and (not is_plain or (is_flying and ew is not None)):
-        problem = "= 0 is known without an element-wise operation; behind convolutions with a sum"
-        yield "DPU.EW_CFG.EW_LUT_BYPASS", problem
-    if is_flying and bs.ow is not Source.OFF:
-        yield "DPU.BS_OW_CFG.OD_BYPASS", "= 0 needs sums of inputs, i.e. a convolution"
-    for name, stage in (("BS", bs), ("BN", bn), ("EW", ew)):
-        if stage is not None and stage.relux_max is not None and not stage.relu:
-            yield f"DPU.{name}_CFG.{name}_RELUX_EN", "without RELU is not used by any known program"
-    for name, x in (("BS", bs), ("BN", bn)):
-        if x.mul is Source.OFF and (x.shift or x.shift_negative):
-            yield f"DPU.{name}_MUL_CFG.{name}_MUL_SHIFT_VALUE", "needs a multiplier"
-    per_pixel = ew is not None and ew.operand is not None and not ew.per_channel
-    if output.row_gap_bytes and (task.main is not None or per_pixel):
-        problem = "between output rows, while operands are read without, is no known program"
-        yield "DPU.DATA_CUBE_NOTCH_ADDR.NOTCH_ADDR_0", problem
-    if ew is None:
-        return
-    if ew.truncate and ew.operation is not EwOperation.MULTIPLY:
-        yield "DPU.EW_CVT_SCALE_VALUE.EW_TRUNCATE", "needs a multiplication"
-    if ew.operand_bytes != 1 and not (ew.per_channel or task.is_half):
-        problem = f"for {ew.operand_bytes} bytes per pixel is not used by any known program"
-        yield "DPU.EW_CFG.EDATA_SIZE", problem
-    if ew.line_stride_bytes is not None and not (is_flying and per_pixel):
-        problem = "is known of operands per pixel in tasks from memory only"
-        yield "DPU_RDMA.RDMA_DATA_CUBE_HEIGHT.EW_LINE_NOTCH_ADDR", problem
-    if ew.operand is not None and ew.register_operand:
-        yield "DPU.EW_CFG.EW_OP_SRC", "is memory or register, not both"
-
-
-def _half_problems(task: DpuTask) -> Iterator[tuple[str, str]]:
-    """What has no meaning in floating point."""
-    bs, bn, ew, out = task.bs, task.bn, task.ew, task.out_convert
-    if any((bs.shift, bs.shift_negative, bn.shift, bn.shift_negative, out.shift)):
-        yield "DPU.OUT_CVT_SHIFT.OUT_CVT_SHIFT", "and all other shifts of fp16 are 0"
-    if (out.scale, out.offset, out.ties_away) != (1, 0, False):
-        yield "DPU.OUT_CVT_SCALE.OUT_CVT_SCALE", "of fp16 is 1, without offset"
-    if bs.ow is not Source.OFF:
-        yield "DPU.BS_OW_CFG.OD_BYPASS", "= 0 is not used with fp16"
-    if (out.exponent > 0) != (task.table_start is not None):
-        yield "DPU.OUT_CVT_SHIFT.MINUS_EXP", "of fp16 is known behind tables, which need one"
-    if bn.prelu and (bn.mul is Source.OFF or bn.alu_operand is not None):
-        yield "DPU.BN_CFG.BN_MUL_PRELU", "needs a multiplier and no summand"
-    if ew is None:
-        return
-    converted = ew.offset or ew.shift or ew.truncate or ew.scale != 1
-    if ew.operand is None or ew.operand_bytes != WIDE_OPERAND_BYTES or converted:
-        yield "DPU.EW_CFG.EDATA_SIZE", "= 16 bits from memory, unconverted, is known of fp16"
 
 
 def _write_cube(writer: RegCmdWriter, task: DpuTask) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from delegate.lower.task import ElementwiseTask
-from delegate.npu.encode_dpu import DpuMode, DpuTask, table_start, write_dpu, write_pointers
+from delegate.npu.dpu_task import DpuMode, DpuTask
+from delegate.npu.encode_dpu import table_start, write_dpu, write_pointers
 from delegate.npu.encode_rdma import write_rdma
 from delegate.npu.regcmd import RegCmdWriter, Segment
 

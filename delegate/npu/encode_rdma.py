@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from delegate.chip.element import ATOM_BYTES
 from delegate.chip.register_model import BurstLength, CombinedRead, OperandData
 from delegate.lower.task import BsStage, OutputCube, Ref, Source
-from delegate.npu.encode_dpu import PRECISIONS, DpuMode, DpuTask, data_mode, element_size
+from delegate.npu.dpu_task import PRECISIONS, DpuMode, DpuTask
+from delegate.npu.encode_dpu import data_mode, element_size
 from delegate.npu.regcmd import RegCmdWriter
 
 ARBITER_WEIGHT = 1
 """Equal share of the bus for the four readers (observed in every program)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """A reader of maps: where it begins, pixels between its rows, bytes between its surfaces."""
+
+    base: Ref | None
+    gap: int
+    notch: int
 
 
 def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
@@ -19,30 +31,13 @@ def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
     stride = ew.surface_stride_bytes if ew is not None and operand is not None else 0
     is_flying = task.mode is DpuMode.FLYING
     per_pixel = ew is not None and not ew.per_channel
-    rows_bytes = output.height * output.width * ATOM_BYTES
-    main, main_notch, ew_base, ew_notch = task.main, 0, operand, 0
-    main_gap = _row_gap(writer, output, task.main_line_stride_bytes)
-    ew_gap = _row_gap(writer, output, None if ew is None else ew.line_stride_bytes)
-    gaps = (output.height - 1) * ATOM_BYTES  # a surface's notch counts from its last row's end
-    if is_flying:
-        main_notch = task.main_surface_stride_bytes - rows_bytes - gaps * main_gap
-        if operand is not None and per_pixel:
-            ew_notch = stride - rows_bytes - gaps * ew_gap
-    elif operand is not None and per_pixel:
-        # One cube for two readers: MRDMA takes the even surfaces, ERDMA the odd ones, and each
-        # skips the other's surface after its own rows.
-        main, ew_base = operand, Ref(operand.buffer, operand.offset + stride)
-        main_notch = ew_notch = 2 * stride - rows_bytes
-    for field, notch in (
-        ("RDMA_SURF_NOTCH.SURF_NOTCH_ADDR", main_notch),
-        ("RDMA_EW_SURF_NOTCH.EW_SURF_NOTCH", ew_notch),
-    ):
-        if notch < 0:
-            raise writer.fail(f"DPU_RDMA.{field}", f"= {notch} makes surfaces overlap")
+    main, second = _readers(writer, task)
     writer.write("DPU_RDMA.RDMA_DATA_CUBE_WIDTH", WIDTH=output.width)
-    writer.write("DPU_RDMA.RDMA_DATA_CUBE_HEIGHT", EW_LINE_NOTCH_ADDR=ew_gap, HEIGHT=output.height)
+    writer.write(
+        "DPU_RDMA.RDMA_DATA_CUBE_HEIGHT", EW_LINE_NOTCH_ADDR=second.gap, HEIGHT=output.height
+    )
     writer.write("DPU_RDMA.RDMA_DATA_CUBE_CHANNEL", CHANNEL=output.channels)
-    _write_optional_address(writer, "DPU_RDMA.RDMA_SRC_BASE_ADDR", main)
+    _write_optional_address(writer, "DPU_RDMA.RDMA_SRC_BASE_ADDR", main.base)
     writer.write("DPU_RDMA.RDMA_BRDMA_CFG", BRDMA_DATA_USE=_operand_data(task.bs))
     _write_optional_address(writer, "DPU_RDMA.RDMA_BS_BASE_ADDR", task.bs.operands)
     writer.write(
@@ -58,7 +53,7 @@ def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
             ERDMA_DATA_MODE=data_mode(ew),
             ERDMA_DATA_SIZE=element_size(ew),
         )
-    _write_optional_address(writer, "DPU_RDMA.RDMA_EW_BASE_ADDR", ew_base)
+    _write_optional_address(writer, "DPU_RDMA.RDMA_EW_BASE_ADDR", second.base)
     writer.write(
         "DPU_RDMA.RDMA_EW_SURF_STRIDE",
         EW_SURF_STRIDE=stride if operand is None or per_pixel else ATOM_BYTES,
@@ -75,8 +70,8 @@ def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
         CONV_MODE=task.mode.conv_mode,
         FLYING_MODE=is_flying,
     )
-    writer.write("DPU_RDMA.RDMA_SRC_DMA_CFG", LINE_NOTCH_ADDR=main_gap)
-    writer.write("DPU_RDMA.RDMA_SURF_NOTCH", SURF_NOTCH_ADDR=main_notch)
+    writer.write("DPU_RDMA.RDMA_SRC_DMA_CFG", LINE_NOTCH_ADDR=main.gap)
+    writer.write("DPU_RDMA.RDMA_SURF_NOTCH", SURF_NOTCH_ADDR=main.notch)
     writer.write("DPU_RDMA.RDMA_PAD_CFG")
     writer.write(
         "DPU_RDMA.RDMA_WEIGHT",
@@ -85,7 +80,36 @@ def write_rdma(writer: RegCmdWriter, task: DpuTask) -> None:
         B_WEIGHT=ARBITER_WEIGHT,
         M_WEIGHT=ARBITER_WEIGHT,
     )
-    writer.write("DPU_RDMA.RDMA_EW_SURF_NOTCH", EW_SURF_NOTCH=ew_notch)
+    writer.write("DPU_RDMA.RDMA_EW_SURF_NOTCH", EW_SURF_NOTCH=second.notch)
+
+
+def _readers(writer: RegCmdWriter, task: DpuTask) -> tuple[_Reader, _Reader]:
+    """MRDMA and ERDMA."""
+    output, ew, main = task.output, task.ew, task.main
+    operand = None if ew is None else ew.operand
+    rows_bytes = output.height * output.width * ATOM_BYTES
+    main_gap = _row_gap(writer, output, task.main_line_stride_bytes)
+    ew_gap = _row_gap(writer, output, None if ew is None else ew.line_stride_bytes)
+    main_notch = ew_notch = 0
+    gaps = (output.height - 1) * ATOM_BYTES  # a surface's notch counts from its last row's end
+    if task.mode is DpuMode.FLYING:
+        main_notch = task.main_surface_stride_bytes - rows_bytes - gaps * main_gap
+    if ew is not None and operand is not None and not ew.per_channel:
+        stride = ew.surface_stride_bytes
+        if task.mode is DpuMode.FLYING:
+            ew_notch = stride - rows_bytes - gaps * ew_gap
+        else:
+            # One cube for two readers: MRDMA takes the even surfaces, ERDMA the odd ones, and each
+            # skips the other's surface after its own rows.
+            main, operand = operand, Ref(operand.buffer, operand.offset + stride)
+            main_notch = ew_notch = 2 * stride - rows_bytes
+    for field, notch in (
+        ("RDMA_SURF_NOTCH.SURF_NOTCH_ADDR", main_notch),
+        ("RDMA_EW_SURF_NOTCH.EW_SURF_NOTCH", ew_notch),
+    ):
+        if notch < 0:
+            raise writer.fail(f"DPU_RDMA.{field}", f"= {notch} makes surfaces overlap")
+    return _Reader(main, main_gap, main_notch), _Reader(operand, ew_gap, ew_notch)
 
 
 def _row_gap(writer: RegCmdWriter, output: OutputCube, line_stride_bytes: int | None) -> int:

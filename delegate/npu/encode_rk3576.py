@@ -10,16 +10,16 @@ in one kick and in several.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from delegate.chip.chip import Chip
 from delegate.chip.element import ATOM_BYTES
 from delegate.chip.limits import align
 from delegate.chip.register_model import BurstLength, CvtOrder, OperandData, RegisterMap
-from delegate.lower.task import BnStage, ConvTask, ElementwiseTask, Source, TableLoad, Task
+from delegate.lower.task import BnStage, ConvTask, ElementwiseTask, TableLoad, Task
 from delegate.npu.encode_rk3576_alone import encode_elementwise, encode_load
 from delegate.npu.regcmd import RegCmdWriter, Segment
+from delegate.npu.rk3576_problems import PIXELS_AT_ONCE, problems
 
 ENABLE_MASK = 0x1D
 """Blocks that start: CNA, CORE, DPU and DPU_RDMA."""
@@ -33,8 +33,6 @@ LINE_STRIDE_UNITS = 4
 DEPTHWISE_KERNELS = 2
 CHANNELS_PER_SURFACE = 16
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
-PIXELS_AT_ONCE = 4
-"""What is fetched of a surface, and a depthwise surface, is a multiple of so many pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,8 @@ def encode_task(chip: Chip, layer: str, task: Task | TableLoad) -> Segment:
     if isinstance(task, TableLoad):
         return encode_load(chip, layer, task)
     writer = RegCmdWriter(layer, task.tile, chip.registers)
-    writer.refuse(_problems(chip, task))
+    writer.refuse(problems(chip, task))
+    _write_pointers(chip, writer, task)
     _write_cna(chip, writer, task)
     mode = _DEPTHWISE if task.is_depthwise else _DENSE
     _write_core(writer, task, mode)
@@ -98,102 +97,25 @@ def encode_task(chip: Chip, layer: str, task: Task | TableLoad) -> Segment:
     return writer.finish(ENABLE_MASK, INT_MASK)
 
 
-def _problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
-    """What no known program of this chip has: BLOCK.REGISTER.FIELD, and what is wrong there."""
-    yield from _unknown_stages(task)
-    yield from _cbuf_problems(chip, task)
-    feature, weights, output = task.feature, task.weights, task.output
-    if weights.kh != weights.kw:
-        problem = f"for {weights.kh} x {weights.kw}: sources differ on which side is the height"
-        yield "CNA.WEIGHT_SIZE2.WEIGHT_SIDE_1", problem
-    if task.dilation_h != task.dilation_w:
-        problem = "for different dilations: which field is which is not known"
-        yield "CNA.CONV_CON3.ATROUS_Y_DILATION", problem
-    if task.stride_h != task.stride_w:
-        problem = "for different strides is in no known program"
-        yield "CNA.CONV_CON3.CONV_Y_STRIDE", problem
-    if (task.spread_h, task.spread_w) != (1, 1):
-        yield "CNA.CONV_CON1.CONV_MODE", "of transposed convolutions is not known"
-    if feature.line_stride_bytes != feature.width * ATOM_BYTES:
-        yield "CNA.DMA_CON1.LINE_STRIDE", "of a part of the columns is not known"
-    channels = feature.channels
-    per_kernel = channels * weights.kh * weights.kw
-    expected = 2 * per_kernel if task.is_depthwise else weights.kernels * per_kernel
-    if weights.total_bytes != expected:
-        problem = f"= {weights.total_bytes} is not the {expected} bytes of the kernels"
-        yield "CNA.WEIGHT_SIZE0.WEIGHT_BYTES", problem
-    # Both of the sources that differ on odd numbers of surfaces agree on whole groups.
-    group = chip.groups.dense_kernels
-    kernels = channels if task.is_depthwise else weights.kernels
-    written = align(kernels, chip.groups.outputs(task.is_depthwise))
-    if output.channels != written or (not task.is_depthwise and kernels % group):
-        problem = f"= {output.channels} is not {kernels} kernels in whole groups"
-        yield "DPU.DATA_CUBE_CHANNEL.CHANNEL", problem
-    if output.element_bytes != 1:
-        problem = "of sums: they leave later jobs without results until power is off"
-        yield "DPU.DATA_FORMAT.OUT_PRECISION", problem
-    if output.row_gap_bytes:
-        yield "DPU.DATA_CUBE_NOTCH_ADDR.MODE", "of gaps between rows is not known"
-    stride = output.surface_stride_bytes
-    if task.is_depthwise and stride > ATOM_BYTES and stride % (PIXELS_AT_ONCE * ATOM_BYTES):
-        problem = f"= {stride}: depthwise surfaces are multiples of 4 pixels, or one"
-        yield "DPU.DST_SURF_STRIDE.DST_SURF_STRIDE", problem
+def _banks(chip: Chip, task: ConvTask) -> dict[str, int]:
+    """CBUF_CON1: which core's banks."""
+    second = chip.cbuf.banks if task.core else 0
+    return {"SECOND_CORE": bool(task.core), "END_BANK": second + chip.cbuf.banks}
 
 
-def _unknown_stages(task: ConvTask) -> Iterator[tuple[str, str]]:
-    bs, bn = task.bs, task.bn
-    ow = Source.OFF if task.is_depthwise else Source.MEMORY
-    if (bs.alu, bs.ow, bs.mul) != (Source.MEMORY, ow, Source.MEMORY):
-        problem = "takes its operands from memory in every known program"
-        yield "DPU.BS_CFG.MODE", problem
-    if bs.operands is None or bs.scalars is None:
-        yield "DPU_RDMA.RDMA_BS_SCALAR_ADDR", "needs a record of shifts in memory"
-    if bs.relu or bs.relux_max is not None:
-        yield "DPU.BS_MIN", "clamps in no known program"
-    if bn.mul is not Source.OFF or bn.alu_operand is not None:
-        yield "DPU.BN_CFG.MODE", "for a multiplier or a summand behind convolutions is not known"
-    if bn.relux_max is not None and not bn.relu:
-        yield "DPU.RELU_MAX.MAX", "without a lower limit is in no known program"
-    if task.ew is not None or task.table is not None:
-        yield "DPU.EW_CFG.MODE", "for operands and tables has no proven form"
-    if task.out_convert.ties_away:
-        yield "DPU.OUT_CVT_SHIFT.OUT_CVT_SHIFT", "with ties away from zero is not known"
-
-
-def _cbuf_problems(chip: Chip, task: ConvTask) -> Iterator[tuple[str, str]]:
-    cbuf, entries = task.cbuf, task.feature.entries_per_row
-    if cbuf.weight_reuse or cbuf.data_reuse:
-        yield "CNA.CBUF_CON1.WEIGHT_REUSE", "is not used: every task fetches its own"
-    if (cbuf.data_banks, cbuf.weight_banks) != (chip.cbuf.data_banks, chip.cbuf.weight_banks):
-        problem = f"= {cbuf.data_banks} of {cbuf.data_banks + cbuf.weight_banks} is not proven"
-        yield "CNA.CBUF_CON0.DATA_BANK", problem
-    if not 1 <= entries <= chip.cbuf.max_row_entries:
-        problem = f"= {entries} exceeds the limit 1..{chip.cbuf.max_row_entries}"
-        yield "CNA.CBUF_CON2.DATA_ENTRIES", problem
-    if entries * task.feature.height > cbuf.data_banks * chip.cbuf.bank_entries:
-        problem = f"= {cbuf.data_banks} cannot hold {task.feature.height} rows of {entries} entries"
-        yield "CNA.CBUF_CON0.DATA_BANK", problem
-    weights = task.weights
-    group_bytes = weights.total_bytes
-    if not task.is_depthwise:
-        group_bytes = min(weights.kernels, chip.groups.dense_kernels) * weights.bytes_per_kernel
-    if group_bytes > chip.cbuf.weight_slice_bytes:
-        problem = f"of {group_bytes} bytes in a group exceed {chip.cbuf.weight_slice_bytes}"
-        yield "CNA.WEIGHT_SIZE1.WEIGHT_BYTES_PER_KERNEL", problem
+def _write_pointers(chip: Chip, writer: RegCmdWriter, task: ConvTask) -> None:
+    rearm = {"POINTER_PP_MODE": 1, "EXECUTER_PP_EN": 1, "POINTER_PP_EN": 1}
+    for block in ("CNA", "CORE"):
+        writer.write(f"{block}.S_POINTER", **rearm)
+    writer.write("CNA.CBUF_CON1", **_banks(chip, task))
+    writer.write("DPU.S_POINTER", **rearm)
+    writer.write("DPU_RDMA.RDMA_S_POINTER", **rearm)
 
 
 def _write_cna(chip: Chip, writer: RegCmdWriter, task: ConvTask) -> None:
     feature, weights, output, cbuf = task.feature, task.weights, task.output, task.cbuf
-    second = chip.cbuf.banks if task.core else 0
-    start = second * chip.cbuf.bank_entries
     mode = _DEPTHWISE if task.is_depthwise else _DENSE
-    rearm = {"POINTER_PP_MODE": 1, "EXECUTER_PP_EN": 1, "POINTER_PP_EN": 1}
-    banks = {"SECOND_CORE": bool(task.core), "END_BANK": second + chip.cbuf.banks}
-    for block in ("CNA", "CORE"):
-        writer.write(f"{block}.S_POINTER", **rearm)
-    writer.write("CNA.CBUF_CON1", **banks)
-    writer.write("DPU.S_POINTER", **rearm)
-    writer.write("DPU_RDMA.RDMA_S_POINTER", **rearm)
+    second = chip.cbuf.banks if task.core else 0
     writer.write("CNA.CONV_CON1", CONV_MODE=mode.convolution)
     writer.write("CNA.CONV_CON2", FEATURE_GRAINS=GRAINS)
     writer.write(
@@ -226,18 +148,25 @@ def _write_cna(chip: Chip, writer: RegCmdWriter, task: ConvTask) -> None:
     kernel_bits = taps * channels // 8 if task.is_depthwise else 2 * taps * channels
     writer.write("CNA.DATA_SIZE2", KERNEL_BITS=kernel_bits, DATAOUT_WIDTH=output.width)
     writer.write("CNA.DATA_SIZE3", DATAOUT_ATOMICS=output.height * output.width)
-    writer.rewrite("CNA.CBUF_CON1", **banks)
+    writer.rewrite("CNA.CBUF_CON1", **_banks(chip, task))
+    start = second * chip.cbuf.bank_entries
     writer.write("CNA.CBUF_CON2", DATA_ENTRIES=entries, WINDOW_START=start)
     data_end = start + cbuf.data_banks * chip.cbuf.bank_entries
     writer.write("CNA.CBUF_CON3", DATA_END=data_end, FETCH_START=start)
     writer.write("CNA.CBUF_CON4", DATAIN_WIDTH=feature.width, DATA_ENTRIES=entries)
     _write_input_converter(writer)
+    _write_fetch(writer, task)
+
+
+def _write_fetch(writer: RegCmdWriter, task: ConvTask) -> None:
+    """What is fetched of the feature map and of the weights, and what lies around the map."""
+    feature, weights = task.feature, task.weights
     writer.write("CNA.FC_DATA_SIZE0", DMA_WIDTH=feature.width, DMA_HEIGHT=feature.height)
-    writer.write("CNA.FC_DATA_SIZE1", DMA_CHANNEL=channels)
+    writer.write("CNA.FC_DATA_SIZE1", DMA_CHANNEL=feature.channels)
     writer.write(
         "CNA.PAD_CON0",
         PAD_RIGHT=_used_padding(
-            output.width,
+            task.output.width,
             task.stride_w,
             weights.kw,
             task.dilation_w,
@@ -245,7 +174,7 @@ def _write_cna(chip: Chip, writer: RegCmdWriter, task: ConvTask) -> None:
             feature.width,
         ),
         PAD_BOTTOM=_used_padding(
-            output.height,
+            task.output.height,
             task.stride_h,
             weights.kh,
             task.dilation_h,

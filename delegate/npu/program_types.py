@@ -118,9 +118,3 @@ class Program:
             kept = int(words[reloc.word]) & ~(0xFFFF_FFFF << 16)
             words[reloc.word] = kept | address << 16
         return words
-
-    def task_words(self, index: int) -> tuple[int, ...]:
-        """The words of one task, tail included, addresses not yet relocated."""
-        task = self.tasks[index]
-        first = task.regcmd_offset // WORD_BYTES
-        return tuple(int(word) for word in self.words()[first : first + task.regcmd_count])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 
 from delegate.errors import LoweringError
 from delegate.lower.numerics.averages import AverageTarget, average
@@ -44,24 +45,19 @@ def plan(planning: Planning, operation: Operation) -> WindowSumsPlan:
     return WindowSumsPlan(planning, operation, sums)
 
 
-@constraint()
-def unpadded(facts: GraphFacts, node: Node) -> str | None:
-    """A window whose mean is taken in fp16 must lie within the image everywhere."""
-    windows = pooling.pooling_of(facts.graph, node)
-    added = windows.rows.padding, windows.columns.padding
-    return f"{added[0]} rows and {added[1]} columns are added" if any(added) else None
-
-
 @constraint(most=most_kernel, stride=most_stride)
 def half_window_in_range(facts: GraphFacts, node: Node) -> str | None:
-    """A window whose mean is taken in fp16 must have at most {most} rows and columns, or be made of
-    such windows by factors of up to {stride}, which its stride contains.
+    """A window whose mean is taken in fp16 must have at most {most} rows and columns, or lie within
+    the image everywhere and be made of such windows by factors of up to {stride}, which its stride
+    contains.
     """
     from delegate.ops.shared.half_means import steps
 
     windows = pooling.pooling_of(facts.graph, node)
     sides = windows.rows, windows.columns
-    if all(steps(facts.chip, side) is not None for side in sides):
+    found = [steps(facts.chip, side) for side in sides]
+    most = 1 if windows.is_padded else math.inf
+    if all(step is not None and len(step) <= most for step in found):
         return None
     return f"it is {sides[0].kernel} x {sides[1].kernel}"
 
@@ -76,7 +72,7 @@ def half() -> Operator:
         activation = pooling.pool_options(operation.node).activation
         return half_means.plan_mean(planning, operation, windows, activation)
 
-    rules = (*half.FIRST, *pooling.GEOMETRY, unpadded, half_window_in_range)
+    rules = (*half.FIRST, *pooling.GEOMETRY, half_window_in_range)
     return half.half_record(OPERATOR, plan, rules, ranges=half_ranges.of_means)
 
 

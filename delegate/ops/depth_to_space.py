@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 
-from delegate.lower.memory.tensors import view_of
+from delegate.lower.memory.tensors import memory_view
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.selection import Selection
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Operator, Role, Shape
-from delegate.ops.shared.blocks import RULES, BlockOptions, block_of
+from delegate.ops.shared.blocks import GEOMETRY, RULES, BlockOptions, block_of
 from delegate.ops.shared.moving import RearrangePlan
 
 
@@ -34,7 +35,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     result lies to the block's begin.
     """
     block = block_of(operation.node, DepthToSpaceOptions)
-    channels = view_of(planning.graph.tensor(operation.result).shape).channels
+    channels = memory_view(planning.graph.tensor(operation.result)).channels
     weights = np.zeros((channels, block, block, block, block, channels), np.int8)
     unit = np.eye(channels, dtype=np.int8)
     for row in range(block):
@@ -46,6 +47,14 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return RearrangePlan(planning, operation, dense, selection)
 
 
+@functools.cache
+def half() -> Operator:
+    """The same of bytes."""
+    from delegate.ops.shared.half_moves import moving_record
+
+    return moving_record(OPERATOR, GEOMETRY)
+
+
 OPERATOR = Operator(
     name="DEPTH_TO_SPACE",
     options=DepthToSpaceOptions,
@@ -53,4 +62,5 @@ OPERATOR = Operator(
     plan=plan,
     shapes=shapes,
     rules=RULES,
+    half=half,
 )

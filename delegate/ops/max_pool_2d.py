@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 
+from delegate.chip.element import Element
 from delegate.lower.numerics.tflite import activation_range
-from delegate.lower.operation import Operation, Planning
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.tiling.pooling import PooledAxis
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
@@ -58,29 +59,47 @@ def _gap(side: PooledAxis, before: PooledAxis) -> int:
     return max(gap for gap in range(1, most + 1) if (side.kernel - 1) % gap == 0)
 
 
-@constraint()
-def pairs_of_pixels(facts: GraphFacts, node: Node) -> str | None:
-    """Maxima in fp16 must be of 2 x 2 pixels, with strides of 2, without padding, of an even
-    width.
-    """
-    windows = pooling_of(facts.graph, node)
+def _are_pairs(graph: Graph, node: Node) -> bool:
+    """Whether windows are 2 x 2 pixels side by side, of an even width."""
+    windows, options = pooling_of(graph, node), pool_options(node)
     sides = windows.rows, windows.columns
-    is_pair = all((s.kernel, s.padding) == (2, 0) and s.stride in (2, 1) for s in sides)
-    options = pool_options(node)
+    are_two = all((s.kernel, s.padding) == (2, 0) and s.stride in (2, 1) for s in sides)
     strides = options.stride_h, options.stride_w
-    if is_pair and strides == (2, 2) and windows.columns.size % 2 == 0:
-        return None
-    return f"{sides[0].kernel} x {sides[1].kernel}, strides {strides}, of {sides[1].size} columns"
+    return are_two and strides == (2, 2) and windows.columns.size % 2 == 0
+
+
+@constraint()
+def half_border_inside(facts: GraphFacts, node: Node) -> str | None:
+    """In fp16 no more rows or columns may be added on a side than the image has."""
+    windows = pooling_of(facts.graph, node)
+    for side in (windows.rows, windows.columns):
+        if max(side.before, side.after) > side.size:
+            return f"{side.before} and {side.after} are added to {side.size}"
+    return None
 
 
 @functools.cache
 def half() -> Operator:
-    """Of pairs of rows and columns, in fp16."""
+    """In fp16."""
     from delegate.lower.half.max_pool import HalfMaxPoolPlan
     from delegate.ops.shared import half, half_ranges
+    from delegate.ops.shared.half_moves import ExactPlan
 
-    rules = (*half.FIRST, *GEOMETRY, pairs_of_pixels, no_activation)
-    return half.half_record(OPERATOR, HalfMaxPoolPlan, rules, ranges=half_ranges.of_means)
+    def plan(planning: Planning, operation: Operation) -> Plan:
+        graph, node = planning.graph, operation.node
+        if _are_pairs(graph, node):
+            return HalfMaxPoolPlan(planning, operation)
+        pool = kind_of(planning.chip)(
+            planning.chip,
+            node,
+            pooling_of(graph, node),
+            is_narrow=operation.result in planning.joined,
+            element=Element.FP16,
+        )
+        return ExactPlan(MaxPoolPlan(planning, operation, pool))
+
+    rules = (*half.FIRST, *GEOMETRY, half_border_inside, no_activation)
+    return half.half_record(OPERATOR, plan, rules, ranges=half_ranges.of_means)
 
 
 OPERATOR = Operator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from delegate.lower.operation import Operation, Plan, Planning
@@ -10,7 +11,7 @@ from delegate.lower.reorder import MOST_TASKS
 from delegate.model.graph import Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
-from delegate.ops.shared.padding import RULES, MirrorPlan, pad_amounts, shapes
+from delegate.ops.shared.padding import GEOMETRY, RULES, MirrorPlan, pad_amounts, shapes
 
 REFLECT, SYMMETRIC = range(2)
 
@@ -48,6 +49,14 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return MirrorPlan(planning, operation, mirror)
 
 
+@functools.cache
+def half() -> Operator:
+    """The same of bytes."""
+    from delegate.ops.shared.half_moves import moving_record
+
+    return moving_record(OPERATOR, (*GEOMETRY, mirrored_inside))
+
+
 OPERATOR = Operator(
     name="MIRROR_PAD",
     options=MirrorPadOptions,
@@ -55,4 +64,5 @@ OPERATOR = Operator(
     plan=plan,
     shapes=shapes,
     rules=(*RULES, mirrored_inside),
+    half=half,
 )

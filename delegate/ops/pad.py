@@ -11,7 +11,7 @@ import functools
 
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Graph, Node, Padding
-from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role, constraint
+from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role
 from delegate.ops.shared import common
 from delegate.ops.shared.convolution import ConvolutionOptions, kernel_size, most_padding
 from delegate.ops.shared.padding import GEOMETRY, RANK, RULES, PadPlan, pad_amounts, shapes
@@ -62,24 +62,13 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return PadPlan(planning, operation, planning.tensor(operation.result).zero_point)
 
 
-@constraint()
-def pads_channels_only(facts: GraphFacts, node: Node) -> str | None:
-    """In fp16 only channels may be added."""
-    _, rows, columns, _ = pad_amounts(facts.graph, node)
-    return f"rows {list(rows)}, columns {list(columns)}" if any((*rows, *columns)) else None
-
-
 @functools.cache
 def half() -> Operator:
-    """Channels of 0 in fp16: a convolution with ones for the others."""
-    from delegate.ops.shared import half, half_ranges
+    """The same of bytes: an fp16 of 0 has two of 0."""
+    from delegate.ops.shared import half_ranges
+    from delegate.ops.shared.half_moves import moving_record
 
-    def plan(planning: Planning, operation: Operation) -> Plan:
-        before = pad_amounts(planning.graph, operation.node)[3][0]
-        return half.plan_moved_channels(planning, operation, before)
-
-    rules = (*half.FIRST, *GEOMETRY, pads_channels_only)
-    return half.half_record(OPERATOR, plan, rules, ranges=half_ranges.of_padded)
+    return moving_record(OPERATOR, GEOMETRY, half_ranges.of_padded)
 
 
 OPERATOR = Operator(

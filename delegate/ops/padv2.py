@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import replace
+
+import numpy as np
+
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Node
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
-from delegate.ops.shared.padding import RULES, PadPlan, shapes
+from delegate.ops.shared.padding import GEOMETRY, RULES, PadPlan, shapes
 
 VALUE = 2
 
@@ -30,6 +35,29 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return PadPlan(planning, operation, raw - value.dtype.element.offset)
 
 
+@constraint()
+def half_pad_value(facts: GraphFacts, node: Node) -> str | None:
+    """The value in fp16 must be a constant 0."""
+    value = facts.graph.tensor(node.inputs[VALUE])
+    if value.constant is None or value.constant.size != 1:
+        return f"{named(value)} is {list(value.shape)}"
+    number = value.constant.reshape(-1)[0]
+    return None if number.astype(np.float16).tobytes() == bytes(2) else f"it is {number}"
+
+
+@functools.cache
+def half() -> Operator:
+    """The same of bytes."""
+    from delegate.ops.shared import half_ranges
+    from delegate.ops.shared.half_moves import exactly, moving_record
+
+    def plan(planning: Planning, operation: Operation) -> Plan:
+        return PadPlan(planning, operation, 0)
+
+    record = moving_record(OPERATOR, (*GEOMETRY, half_pad_value), half_ranges.of_padded)
+    return replace(record, plan=exactly(plan))
+
+
 OPERATOR = Operator(
     name="PADV2",
     inputs=(Role.FEATURE, Role.NUMBERS, Role.NUMBERS),
@@ -37,4 +65,5 @@ OPERATOR = Operator(
     shapes=shapes,
     needs=(),
     rules=(*RULES, pad_value_constant),
+    half=half,
 )

@@ -1,34 +1,98 @@
-"""PRELU with one slope for all channels: a table."""
+"""PRELU: a table with one slope, two tasks with several."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from delegate.errors import LoweringError
+from delegate.lower.memory.tensors import unplaced
+from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.rules import ACCUMULATOR_FITS_INT32, FORM_IS_KNOWN
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Operator, Role, Values, constraint, named
-from delegate.ops.shared.fixed_point import float32_product, multiplier_of, multiply
-from delegate.ops.shared.functions import RULES, requantized, scale_of
+from delegate.ops.shared import common
+from delegate.ops.shared.common import TYPE_RANGES
+from delegate.ops.shared.fixed_point import (
+    UndefinedResultError,
+    float32_product,
+    multiplier_of,
+    multiply,
+)
+from delegate.ops.shared.functions import TablePlan, rank_in_range, requantized, scale_of
 
 
 @constraint()
-def one_slope(facts: GraphFacts, node: Node) -> str | None:
-    """The slope must be a constant of one value, and the input none."""
-    feature, slope = facts.inputs(node)
-    if feature.constant is None and slope.constant is not None and slope.constant.size == 1:
+def slopes_constant(facts: GraphFacts, node: Node) -> str | None:
+    """The slope must be a constant that is broadcast to the input, which is none and has the
+    output's shape.
+    """
+    (feature, slope), output = facts.inputs(node), facts.outputs(node)[0]
+    if feature.constant is not None or slope.constant is None:
+        return f"{named(slope)} is computed, or the input is constant"
+    rank = len(feature.shape)
+    is_broadcast = len(slope.shape) <= rank and all(
+        size in (1, of) for size, of in zip(slope.shape[::-1], feature.shape[::-1], strict=False)
+    )
+    if is_broadcast and feature.shape == output.shape:
         return None
-    return f"{named(slope)} is {list(slope.shape)}"
+    return f"{list(feature.shape)} and {list(slope.shape)} give {list(output.shape)}"
+
+
+def _factor(graph: Graph, node: Node) -> float:
+    """From a product of value and slope, both without zero points, to the result."""
+    source, slope, target = (scale_of(graph, t)[0] for t in (*node.inputs, node.outputs[0]))
+    return float32_product(source, slope, over=target)
 
 
 def prelu(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
-    (source, source_zero), (slope, slope_zero) = (scale_of(graph, t) for t in node.inputs)
-    target, target_zero = scale_of(graph, node.outputs[0])
+    (_, source_zero), (_, slope_zero) = (scale_of(graph, t) for t in node.inputs)
+    target_zero = scale_of(graph, node.outputs[0])[1]
     values = operands[0] - source_zero
-    multiplier = multiplier_of(float32_product(source, slope, over=target))
-    below = multiply(np.minimum(values, 0) * (operands[1] - slope_zero), multiplier) + target_zero
+    products = np.minimum(values, 0) * (operands[1] - slope_zero)
+    below = multiply(products, multiplier_of(_factor(graph, node))) + target_zero
     return np.where(values >= 0, requantized(graph, node, np.maximum(values, 0)), below)
+
+
+def plan(planning: Planning, operation: Operation) -> Plan:
+    """Of several slopes, all of which may be the same. Raises LoweringError."""
+    graph, node = planning.graph, operation.node
+    dtype, slopes = graph.tensor(node.inputs[0]).dtype, graph.tensor(node.inputs[1]).constant
+    assert slopes is not None
+    used = np.unique(slopes.astype(np.int64))
+    alone = replace(operation, operands=operation.operands[:1])
+    low, high = TYPE_RANGES[dtype]
+    is_above = scale_of(graph, node.inputs[0])[1] == low
+    try:
+        if used.size > 1 and not is_above:
+            return _several(planning, alone, used - dtype.element.offset)
+        results = prelu(graph, node, (np.arange(low, high + 1), used[:1]))
+    except UndefinedResultError as error:
+        raise LoweringError(node.index, ACCUMULATOR_FITS_INT32, str(error)) from None
+    table = np.clip(results, low, high) - dtype.element.offset
+    return TablePlan(planning, alone, table.astype(np.int8).tobytes())
+
+
+def _several(planning: Planning, operation: Operation, slopes: Values) -> Plan:
+    """``slopes``: the constant's values in the device's int8, each once."""
+    from delegate.lower.numerics.slopes import SlopesTarget, requantize_slopes
+    from delegate.ops.shared.slopes import SlopesPlan
+
+    graph, node, chip = planning.graph, operation.node, planning.chip
+    if not chip.knows("bn_multiplier"):
+        raise LoweringError(node.index, FORM_IS_KNOWN, f"the slopes have {slopes.size} values")
+    tensors = (*node.inputs, node.outputs[0])
+    source, slope, result = (unplaced(graph, tensor) for tensor in tensors)
+    target = SlopesTarget(
+        (float32_product(source.scale, over=result.scale), _factor(graph, node)),
+        (source.zero_point, slope.zero_point, result.zero_point),
+        tuple(slopes.tolist()),
+    )
+    found = requantize_slopes(node.index, target, has_ties_away=chip.has("ties_away"))
+    return SlopesPlan(planning, operation, node.inputs[1], found)
 
 
 @functools.cache
@@ -42,7 +106,8 @@ def half() -> Operator:
 OPERATOR = Operator(
     name="PRELU",
     inputs=(Role.OPERAND, Role.OPERAND),
+    plan=plan,
     function=prelu,
-    rules=(*RULES, one_slope),
+    rules=(*common.FIRST, *common.QUANTIZATION, rank_in_range, slopes_constant),
     half=half,
 )

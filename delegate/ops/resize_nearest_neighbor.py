@@ -4,6 +4,7 @@ pixels apart and repeats them in between.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from delegate.chip.chip import Chip
 from delegate.chip.limits import surfaces_of
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.memory.tensors import DeviceTensor, view_of
+from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.operation import Memory, Operation, Planning, image_by_image, layer_of
 from delegate.lower.selection import Selection, selection_tasks, surfaces_written
 from delegate.lower.task import Task
@@ -79,7 +80,7 @@ class RepeatPlan:
     @property
     def footprint(self) -> Footprint:
         operation, chip = self.operation, self.planning.chip
-        channels = view_of(self.planning.graph.tensor(operation.result).shape).channels
+        channels = self.planning.tensor(operation.result).view.channels
         reads = ((operation.operands[0], surfaces_of(channels)),)
         return Footprint(operation.node, reads, operation.result, surfaces_written(chip, channels))
 
@@ -92,10 +93,20 @@ class RepeatPlan:
         )
 
         def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterable[Task]:
-            given = (planning.chip, operation.node, source, target, selection, memory.constants)
-            return selection_tasks(*given)
+            ends = source.as_bytes, target.as_bytes
+            return selection_tasks(
+                planning.chip, operation.node, *ends, selection, memory.constants
+            )
 
         return layer_of(planning, operation, image_by_image(operation, memory, tasks))
+
+
+@functools.cache
+def half() -> Operator:
+    """The same of bytes."""
+    from delegate.ops.shared.half_moves import moving_record
+
+    return moving_record(OPERATOR, (*resizing.GEOMETRY, pixels_repeated))
 
 
 OPERATOR = Operator(
@@ -105,5 +116,6 @@ OPERATOR = Operator(
     plan=RepeatPlan,
     shapes=resizing.shapes,
     rules=(*resizing.RULES, pixels_repeated),
+    half=half,
     needs=("convolution", "transposed_convolution"),
 )

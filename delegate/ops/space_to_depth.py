@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 
-from delegate.lower.memory.tensors import view_of
+from delegate.lower.memory.tensors import memory_view
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.selection import Selection
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Operator, Role, Shape
-from delegate.ops.shared.blocks import RULES, BlockOptions, block_of
+from delegate.ops.shared.blocks import GEOMETRY, RULES, BlockOptions, block_of
 from delegate.ops.shared.moving import RearrangePlan
 
 
@@ -32,7 +33,7 @@ def shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
 def plan(planning: Planning, operation: Operation) -> Plan:
     """A channel of the result is a pixel of the block, row by row, and a channel of that."""
     block = block_of(operation.node, SpaceToDepthOptions)
-    channels = view_of(planning.graph.tensor(operation.operands[0]).shape).channels
+    channels = memory_view(planning.graph.tensor(operation.operands[0])).channels
     weights = np.zeros((block, block, channels, block, block, channels), np.int8)
     unit = np.eye(channels, dtype=np.int8)
     for row in range(block):
@@ -42,6 +43,14 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return RearrangePlan(planning, operation, dense, Selection(strides=(block, block)))
 
 
+@functools.cache
+def half() -> Operator:
+    """The same of bytes."""
+    from delegate.ops.shared.half_moves import moving_record
+
+    return moving_record(OPERATOR, GEOMETRY)
+
+
 OPERATOR = Operator(
     name="SPACE_TO_DEPTH",
     options=SpaceToDepthOptions,
@@ -49,4 +58,5 @@ OPERATOR = Operator(
     plan=plan,
     shapes=shapes,
     rules=RULES,
+    half=half,
 )

@@ -2,7 +2,7 @@
 
 Comes from: the aliases of a partition, which compute nothing. Goes to: the partitioner (a
 rejection for every alias that would need a copy) and ``lower.memory``, which gives the tensors
-of a group one piece of memory. Free is what whole surfaces of 16 channels, consecutive pixels
+of a group one piece of memory. Free is what whole surfaces of 16 bytes, consecutive pixels
 or images of a larger tensor make; both tensors have the same quantisation, so results are exactly
 the same.
 """
@@ -164,7 +164,7 @@ class _Planner:
         return None
 
     def _overlap(self, one: int, first: Position, other: int, second: Position) -> bool:
-        sizes = (extent(self._graph.tensor(t).shape) for t in (one, other))
+        sizes = (extent(self._graph.tensor(t)) for t in (one, other))
         return all(
             a < b + size_b and b < a + size_a
             for a, b, size_a, size_b in zip(first, second, *sizes, strict=True)

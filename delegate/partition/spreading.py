@@ -18,7 +18,7 @@ from delegate.lower.lowered import Spread
 from delegate.lower.numerics.pipeline import INT8_MIN
 from delegate.lower.operation import Channels
 from delegate.lower.order import Order
-from delegate.model.graph import DType, Graph, Node, Tensor
+from delegate.model.graph import Graph, Node, Tensor
 from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
 from delegate.ops.operator import GraphFacts, Lowering, Movement
@@ -26,7 +26,7 @@ from delegate.ops.shared.aliases import are_free
 from delegate.ops.shared.fixed_point import UndefinedResultError
 from delegate.ops.shared.links import RANK, Box, Link, four_dimensions
 from delegate.ops.shared.requantized_parts import part_requantized
-from delegate.ops.shared.reshaping import is_free
+from delegate.ops.shared.reshaping import is_free, is_spread
 from delegate.partition.functions import Chain, chains_of, table_of
 from delegate.partition.rules import facts_of
 from delegate.partition.seen import Seen
@@ -143,7 +143,7 @@ class _Spreader:
         """By the host's tensor: the last one of a chain of moves behind it."""
         found: dict[int, Placed] = {}
         for tensor in self._partition.inputs:
-            if not _is_bytes(self._graph.tensor(tensor)):
+            if not is_spread(self._graph.tensor(tensor)):
                 continue
             nodes: list[Node] = []
             last, order = tensor, Order.same(self._graph.tensor(tensor).shape)
@@ -194,7 +194,7 @@ class _Spreader:
 
     def _output(self, tensor: int) -> _Found | None:
         shape = self._graph.tensor(tensor).shape
-        if tensor in self._kept or not _is_bytes(self._graph.tensor(tensor)):
+        if tensor in self._kept or not is_spread(self._graph.tensor(tensor)):
             return None
         if not self._is_left(tensor, ()):
             return None
@@ -336,7 +336,7 @@ class _Spreader:
     def _placed(self, tensor: int, seen: Seen) -> list[Placed] | None:
         """None: its pixels and channels do not lie evenly apart there."""
         given = self._graph.tensor(tensor)
-        if len(given.shape) > RANK or not _is_bytes(given):
+        if len(given.shape) > RANK or not is_spread(given):
             return None
         shape = four_dimensions(given.shape)
         boxes = seen.boxes(shape)
@@ -363,7 +363,3 @@ class _Spreader:
 
 def _joined_to(nodes: Sequence[int], table: bytes, behind: Function | None) -> Function:
     return Function(tuple(nodes), table) if behind is None else behind.behind(nodes, table)
-
-
-def _is_bytes(tensor: Tensor) -> bool:
-    return tensor.dtype in (DType.INT8, DType.UINT8)

@@ -321,7 +321,7 @@ inline constexpr std::array kFeatures = {
     Feature{"fp16_operand", "sums of float models stay on the CPU", 3, 199, 7},
     Feature{"ew_difference", "differences of float models stay on the CPU", 3, 206, 8},
     Feature{"fp16_slopes", "such a PRELU stays on the CPU", 3, 214, 6},
-    Feature{"fp16_table", "LOGISTIC of float models stays on the CPU", 3, 220, 8},
+    Feature{"fp16_table", "LOGISTIC and TANH of float models stay on the CPU", 3, 220, 8},
     Feature{"fp16_factors", "products with one value per channel of float models stay on the CPU", 1, 228, 6},
 };
 

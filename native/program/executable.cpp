@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -327,90 +325,6 @@ void Executable::fail_run(const std::string& what) {
     // The device may be gone or still busy: then the marks tell less, or what the host saw last.
   }
   throw DeviceError(what + "; " + proof_->progress());
-}
-
-// Copies what the run took and left, unless the sample before is still computed or was wrong.
-void Executable::take_sample(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs) {
-  if (owner_ != getpid()) return;
-  if (sample_.valid()) {
-    if (sample_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
-    if (!sample_.get()) verify_every_ = UINT32_MAX;
-    if (verify_every_ == UINT32_MAX) return;
-  }
-  std::vector<std::vector<uint8_t>> given;
-  std::vector<std::vector<uint8_t>> taken;
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    given.emplace_back(inputs[i], inputs[i] + inputs_[i].host_bytes());
-  }
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    taken.emplace_back(outputs[i], outputs[i] + outputs_[i].host_bytes());
-  }
-  std::vector<ComparedBuffer> memory;
-  for (const BufferId id : {BufferId::kScratch, BufferId::kOutput}) {
-    if (buffer(id) == nullptr) continue;
-    device_->sync_for_cpu(*buffer(id));
-    const Span<uint8_t> bytes = buffer(id)->bytes();
-    memory.push_back({verifier_->buffer(id), {bytes.data(), bytes.data() + bytes.size()}});
-  }
-  was_run_ = false;  // the next run gives all memory to the device again
-  sample_ =
-      std::async(std::launch::async, [this, given = std::move(given), taken = std::move(taken),
-                                      memory = std::move(memory)]() mutable {
-        return check_sample(given, taken, std::move(memory));
-      });
-}
-
-// False: a difference was told.
-bool Executable::check_sample(const std::vector<std::vector<uint8_t>>& inputs,
-                              const std::vector<std::vector<uint8_t>>& outputs,
-                              std::vector<ComparedBuffer> memory) {
-  std::string text;
-  try {
-    std::vector<const uint8_t*> sources;
-    std::vector<uint8_t*> targets;
-    for (const auto& tensor : inputs) sources.push_back(tensor.data());
-    for (auto& tensor : verified_) targets.push_back(tensor.data());
-    verifier_->run(sources, targets);
-    stats_->verified.fetch_add(1, std::memory_order_relaxed);
-    if (verified_ == outputs) return true;
-    stats_->differences.fetch_add(1, std::memory_order_relaxed);
-    const std::string layer = first_difference(verifier_->submit_, memory);
-    text = "results of program " + name_ + " differ from the simulator" +
-           (layer.empty() ? "" : ", first in " + layer);
-  } catch (const std::exception& error) {
-    text = std::string("a sample could not be verified: ") + error.what();
-  }
-  std::fprintf(stderr, "rk3588 delegate: warning: verify=sample: %s: %s\n", device_->name().c_str(),
-               text.c_str());
-  return false;
-}
-
-void Executable::run_verifier(Span<const uint8_t* const> inputs, Span<uint8_t* const> outputs) {
-  std::vector<uint8_t*> targets;
-  for (auto& tensor : verified_) targets.push_back(tensor.data());
-  verifier_->run(inputs, targets);
-  stats_->verified.fetch_add(1, std::memory_order_relaxed);
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    const std::vector<uint8_t>& expected = verified_[i];
-    size_t different = 0;
-    size_t first = expected.size();
-    for (size_t k = 0; k < expected.size(); ++k) {
-      if (expected[k] == outputs[i][k]) continue;
-      ++different;
-      first = std::min(first, k);
-    }
-    if (different == 0) continue;
-    stats_->differences.fetch_add(1, std::memory_order_relaxed);
-    // A wrong result must not look like one.
-    for (size_t k = 0; k < outputs_.size(); ++k) {
-      std::memset(outputs[k], 0, outputs_[k].host_bytes());
-    }
-    throw DeviceError(device_->name() + ": verify: " + std::to_string(different) + " of " +
-                      std::to_string(expected.size()) + " elements of output " + outputs_[i].name +
-                      " differ from the simulator, the first at " + std::to_string(first) +
-                      "; send the model and the output of "
-                      "`doctor --report`, or run it with device=simulator");
-  }
 }
 
 }  // namespace rk3588

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "sim/rounding.h"
+
 namespace rk3588::sim {
 namespace {
 
 namespace r = regs::cna;
-
-uint64_t ceil_div(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit; }
 
 bool overlaps(const AddressPattern& pattern, uint64_t begin, uint64_t end) {
   return pattern.address < end && begin < pattern.address + pattern.extent();

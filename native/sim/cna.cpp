@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/cna_input.h"
+#include "sim/rounding.h"
 
 namespace rk3588::sim {
 namespace {
@@ -20,8 +21,6 @@ constexpr uint32_t kMaxVirtualSize = 2047;
 // CHANNEL_REAL counts within the last 64 channels in some compilers' programs and over all in
 // others'.
 constexpr uint32_t kChannelRealPeriod = 64;
-
-uint32_t align_up(uint32_t value, uint32_t unit) { return (value + unit - 1) / unit * unit; }
 
 // Everything that must have its neutral value.
 void refuse_unsupported(const BlockView& v) {

@@ -111,6 +111,13 @@ struct CnaConfig {
     const uint32_t rest = feature.channels % group_channels;
     return feature.channels - rest + stored_lanes(rest, feature.lanes);
   }
+  // The first lane of the pixel that tap (ky, kx) of output (y, x) meets; nullptr: padding.
+  const int8_t* pixel(const int8_t* cube, uint32_t y, uint32_t x, uint32_t ky, uint32_t kx) const {
+    const int64_t iy = int64_t{y} * stride_h + int64_t{ky} * dilation_h - pad_top;
+    const int64_t ix = int64_t{x} * stride_w + int64_t{kx} * dilation_w - pad_left;
+    const bool inside = iy >= 0 && iy < feature.height && ix >= 0 && ix < feature.width;
+    return inside ? cube + iy * feature.line_pitch + ix * kAtomBytes : nullptr;
+  }
   int8_t pad(uint32_t channel) const { return (channel & 1) != 0 ? pad_odd : pad_even; }
 };
 

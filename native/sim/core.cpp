@@ -7,11 +7,6 @@ namespace {
 
 namespace r = regs::core;
 
-// Products of int8 are at most 2^14; more of them than this could leave the int32 accumulator.
-constexpr uint64_t kMaxProducts = (uint64_t{1} << 31) / (128 * 128) - 1;
-
-uint32_t align_up(uint32_t value, uint32_t unit) { return (value + unit - 1) / unit * unit; }
-
 }  // namespace
 
 CoreConfig decode_core(const BlockView& v, const CnaConfig& cna, const DpuConfig& dpu) {
@@ -77,13 +72,11 @@ Accumulated accumulate(const CnaConfig& cna, const int8_t* feature, const int8_t
   if (!has_kernel) return sum;
   for (uint32_t ky = 0; ky < w.kh; ++ky) {
     for (uint32_t kx = 0; kx < w.kw; ++kx) {
-      const int64_t iy = int64_t{y} * cna.stride_h + int64_t{ky} * cna.dilation_h - cna.pad_top;
-      const int64_t ix = int64_t{x} * cna.stride_w + int64_t{kx} * cna.dilation_w - cna.pad_left;
-      const bool inside = iy >= 0 && iy < f.height && ix >= 0 && ix < f.width;
-      const int8_t* pixel = inside ? feature + iy * f.line_pitch + ix * kAtomBytes : nullptr;
+      const int8_t* pixel = cna.pixel(feature, y, x, ky, kx);
       for (uint32_t i = first; i < last; ++i) {
-        const int32_t value =
-            inside ? pixel[i / kAtomBytes * f.surface_pitch + i % kAtomBytes] : cna.pad(i);
+        const int32_t value = pixel != nullptr
+                                  ? pixel[i / kAtomBytes * f.surface_pitch + i % kAtomBytes]
+                                  : cna.pad(i);
         const uint64_t offset = cna.is_depthwise ? depthwise_weight_offset(cna, i, ky, kx)
                                                  : dense_weight_offset(cna, channel, i, ky, kx);
         sum.products += value * weights[offset];

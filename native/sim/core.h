@@ -6,6 +6,9 @@
 
 namespace rk3588::sim {
 
+// Products of int8 are at most 2^14; more of them than this could leave the int32 accumulator.
+inline constexpr uint64_t kMaxProducts = (uint64_t{1} << 31) / (128 * 128) - 1;
+
 struct CoreConfig {
   bool sums_inputs = false;  // QD_EN: the window's inputs are summed for the OW term
   uint32_t truncate = 0;

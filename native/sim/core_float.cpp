@@ -98,15 +98,12 @@ float accumulate_float(const CnaConfig& cna, const int8_t* feature, const int8_t
   for (uint32_t group = first; group < last; group += lanes) {
     for (uint32_t ky = 0; ky < w.kh; ++ky) {
       for (uint32_t kx = 0; kx < w.kw; ++kx) {
-        const int64_t iy = int64_t{y} * cna.stride_h + int64_t{ky} * cna.dilation_h - cna.pad_top;
-        const int64_t ix = int64_t{x} * cna.stride_w + int64_t{kx} * cna.dilation_w - cna.pad_left;
-        const bool inside = iy >= 0 && iy < f.height && ix >= 0 && ix < f.width;
-        const int8_t* pixel = inside ? feature + iy * f.line_pitch + ix * kAtomBytes : nullptr;
+        const int8_t* pixel = cna.pixel(feature, y, x, ky, kx);
         GroupSum products;
         for (uint32_t i = group; i < std::min(last, group + lanes); ++i) {
           const uint16_t value =
-              inside ? load_half(pixel + i / f.lanes * f.surface_pitch + i % f.lanes * 2)
-                     : cna.pad_half;
+              pixel != nullptr ? load_half(pixel + i / f.lanes * f.surface_pitch + i % f.lanes * 2)
+                               : cna.pad_half;
           products.add(value, load_half(weights + half_weight_offset(cna, channel, i, ky, kx)));
         }
         sum += products.value();

@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "sim/cbuf.h"
+#include "sim/rounding.h"
 
 namespace rk3588::sim {
 namespace {
-
-uint64_t ceil_div(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit; }
 
 void count_conv(const TaskPlan& task, TaskCounters* c) {
   const CnaConfig& cna = task.cna;

@@ -26,7 +26,8 @@ int16_t saturate16(int64_t value) {
 
 uint32_t float_output(const DpuConfig& dpu, float value) {
   if (dpu.out_element == Element::kFp16) return float_to_half(value);
-  return bits_of_float(value);
+  constexpr uint32_t kNan = 0x7fc00000;
+  return std::isnan(value) ? kNan : bits_of_float(value);
 }
 
 // To the nearest integer, ties to even, saturated: what indexes the tables.

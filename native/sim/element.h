@@ -56,7 +56,8 @@ inline uint32_t bits_of_float(float value) {
 
 // IEEE half precision, subnormal numbers included.
 float half_to_float(uint16_t half);
-// Rounds to nearest, ties to even; overflow gives infinity, NaN stays NaN.
+// Rounds to nearest, ties to even; overflow gives infinity; all NaN are one, of no sign, for
+// which sign an operation gives depends on the processor.
 uint16_t float_to_half(float value);
 
 }  // namespace rk3588::sim

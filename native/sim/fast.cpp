@@ -5,6 +5,7 @@
 
 #include "sim/dpu_element.h"
 #include "sim/fast_float.h"
+#include "sim/rounding.h"
 
 namespace rk3588::sim {
 namespace {
@@ -15,8 +16,6 @@ constexpr size_t kItemsPerThread = 4;
 constexpr size_t kStepPixels = 64;
 // Surfaces of int8 that a tile of the dense kernels covers.
 constexpr size_t kTileSurfaces = kTileChannels / kAtomBytes;
-
-size_t ceil_div(size_t value, size_t unit) { return (value + unit - 1) / unit; }
 
 // Rows of output pixels that lie at equal distances in input and output: all of the tile as one row
 // if there are no gaps.
@@ -55,7 +54,7 @@ void FastPath::run(const TaskPlan& task) {
   if (task.is_conv && !task.cna.cbuf.weight_reuse) has_packed_weights_ = false;
   const bool depthwise = task.is_conv && task.cna.is_depthwise;
   if (task.dpu.computes_in_float()) {
-    run_float(task, pool_);
+    run_float(task, half_kernels_, pool_);
     return;
   }
   if (run_byte_map(task)) return;

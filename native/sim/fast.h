@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "sim/half_kernels.h"
 #include "sim/kernels.h"
 #include "sim/task.h"
 #include "sim/thread_pool.h"
@@ -13,7 +14,8 @@ namespace rk3588::sim {
 // Memory that lives as long as the simulator: scratch, and weights in the kernels' order.
 class FastPath {
  public:
-  FastPath(Isa isa, ThreadPool& pool) : kernels_(kernels_for(isa)), pool_(pool) {}
+  FastPath(Isa isa, ThreadPool& pool)
+      : kernels_(kernels_for(isa)), half_kernels_(half_kernels_for(isa)), pool_(pool) {}
 
   // Forgets what earlier runs left.
   void start_run() { has_packed_weights_ = false; }
@@ -39,6 +41,7 @@ class FastPath {
                     const int32_t* acc, size_t acc_stride, const int32_t* sums, size_t pixels);
 
   const Kernels& kernels_;
+  const HalfKernels& half_kernels_;
   ThreadPool& pool_;
   TaskStages stages_;
   bool literal_stages_ = false;  // one element after the other, from the kernels' sums

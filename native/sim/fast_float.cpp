@@ -2,200 +2,336 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "sim/dpu_element.h"
 
 namespace rk3588::sim {
 namespace {
 
-// Kernels of a block: one weight group.
-constexpr uint32_t kKernels = 16;
+// Pixels of a work item: their features and the weights of a block stay in the caches.
+constexpr size_t kChunkPixels = 8 * kHalfPixels;
 // A sum of the products of a group of input lanes is exact in double precision while its bits, from
 // the last of the smallest product to the carry of the largest sum, are no more than these.
 constexpr int kDoubleBits = 53;
 constexpr int kCarryBits = 6;
 static_assert(kMostInputLanes <= 1u << kCarryBits);
+constexpr int kNotFinite = 1000;
+// Adding n products in double precision, in any order, is off by less than n + 1 times 2^-53 of the
+// sum of their magnitudes, which is at most the product of both norms; the rest is for the
+// roundings of the norms and of the comparison itself.
+constexpr double kRounding = 1.0 / 9007199254740992.0;
+constexpr double kSlack = 8.0;
 
-// The binary places that a set of numbers uses; empty sets and zeros use none.
-struct Places {
-  int low = std::numeric_limits<int>::max() / 4;
-  int high = std::numeric_limits<int>::min() / 4;
-
-  void include(uint16_t half) {
-    const int exponent = half >> 10 & 31;
-    const uint32_t mantissa = exponent == 0 ? half & 0x3ffu : (half & 0x3ffu) | 0x400u;
-    if (mantissa == 0) return;
-    // Infinities and NaN: never exact, so that the literal sum decides.
-    if (exponent == 31) {
-      low = -1000;
-      high = 1000;
-      return;
-    }
-    int first = 0;
-    int last = 10;
-    while ((mantissa >> first & 1) == 0) ++first;
-    while ((mantissa >> last & 1) == 0) --last;
-    const int unit = std::max(exponent, 1);
-    low = std::min(low, unit + first);
-    high = std::max(high, unit + last);
-  }
+// The numbers of a group of input lanes, of one pixel or of one tap's kernels: the binary places
+// from the first to the last that any uses, and the norm.
+struct Numbers {
+  int span = 0;
+  double norm = 0.0;
 };
 
-bool is_exact(const Places& a, const Places& b) {
-  return a.high + b.high + 1 + kCarryBits - (a.low + b.low) <= kDoubleBits;
+int span_of(double squares, uint64_t bits) {
+  if (!std::isfinite(squares)) return kNotFinite;
+  if (bits == 0) return -kNotFinite;
+  int low = 0;
+  int high = 63;
+  while ((bits >> low & 1) == 0) ++low;
+  while ((bits >> high & 1) == 0) --high;
+  return high - low;
 }
 
-// Features and weights as doubles and as halves, in the order in which blocks use them. A block is
-// the input lanes of one tap.
+// The weights of 16 kernels for every group and tap: doubles in the kernels' order, their norms,
+// and what all of them use.
+struct WeightsOfBlock {
+  std::vector<double> values;  // [group][tap][lane][16]
+  std::vector<double> norms;   // [group][tap][16]
+  std::vector<int> spans;      // [group][tap]
+};
+
 class DenseFloat {
  public:
-  explicit DenseFloat(const TaskPlan& task) : task_(task), cna_(task.cna) {
-    const FeatureCube& f = cna_.feature;
+  DenseFloat(const TaskPlan& task, const HalfKernels& kernels, ThreadPool& pool)
+      : task_(task), cna_(task.cna), kernels_(kernels), writer_(task, kernels) {
     lanes_ = cna_.chip->input_lanes;
-    groups_ = (f.channels + lanes_ - 1) / lanes_;
+    channels_ = cna_.feature.channels;
+    groups_ = (channels_ + lanes_ - 1) / lanes_;
     taps_ = cna_.weights.kh * cna_.weights.kw;
-    load_features();
-    for (uint32_t i = 0; i < f.channels; ++i) pad_half_.push_back(cna_.pad_half);
-    pad_.assign(f.channels, half_to_float(cna_.pad_half));
-    pad_places_.include(cna_.pad_half);
+    load_features(pool);
+    blocks_.resize((task.dpu.channels + kHalfKernels - 1) / kHalfKernels);
+    pool.run(blocks_.size(), [&](size_t block) { load_weights(block); });
   }
 
-  // All pixels of the 16 kernels from `first` on.
-  void run(uint32_t first) const {
-    std::vector<double> weights;
-    std::vector<uint16_t> halves;
-    std::vector<Places> places;
-    load_weights(first, &weights, &halves, &places);
-    const DpuConfig& dpu = task_.dpu;
-    std::vector<ChannelOperands> operands(kKernels);
-    for (uint32_t k = 0; k < kKernels; ++k) {
-      if (first + k < dpu.real_channels) {
-        operands[k] = channel_operands(dpu, task_.operands, first + k);
-      }
-    }
-    float sums[kKernels];
-    for (uint32_t y = 0; y < dpu.height; ++y) {
-      for (uint32_t x = 0; x < dpu.width; ++x) {
-        accumulate(weights, halves, places, y, x, sums);
-        for (uint32_t k = 0; k < kKernels && first + k < dpu.channels; ++k) {
-          const uint32_t channel = first + k;
-          uint32_t bits = pend_bits(dpu);
-          if (channel < dpu.real_channels) {
-            const uint64_t pixel = uint64_t{y} * dpu.width + x;
-            bits =
-                run_float_element(dpu, operands[k], sums[k], ew_operand_of(task_, channel, pixel));
-          }
-          store_element(task_, channel, y, x, bits);
-        }
-      }
-    }
+  void run(ThreadPool& pool) const {
+    const size_t pixels = size_t{task_.dpu.height} * task_.dpu.width;
+    pool.run((pixels + kChunkPixels - 1) / kChunkPixels, [&](size_t chunk) {
+      const size_t first = chunk * kChunkPixels;
+      run_chunk(first, std::min(kChunkPixels, pixels - first));
+    });
   }
 
  private:
-  static uint16_t load_half(const int8_t* bytes) {
-    return static_cast<uint16_t>(static_cast<uint8_t>(bytes[0]) | static_cast<uint8_t>(bytes[1])
-                                                                      << 8);
-  }
+  uint32_t lanes_of(uint32_t group) const { return std::min(lanes_, channels_ - group * lanes_); }
 
-  void load_features() {
+  // All pixels, and behind them one of padding.
+  void load_features(ThreadPool& pool) {
     const FeatureCube& f = cna_.feature;
     const size_t pixels = size_t{f.height} * f.width;
-    features_.resize(pixels * f.channels);
-    feature_halves_.resize(features_.size());
-    feature_places_.resize(pixels * groups_);
-    for (size_t p = 0; p < pixels; ++p) {
-      const int8_t* pixel = task_.feature + p / f.width * f.line_pitch + p % f.width * kAtomBytes;
-      for (uint32_t i = 0; i < f.channels; ++i) {
-        const uint16_t half = load_half(pixel + i / f.lanes * f.surface_pitch + i % f.lanes * 2);
-        feature_halves_[p * f.channels + i] = half;
-        features_[p * f.channels + i] = half_to_float(half);
-        feature_places_[p * groups_ + i / lanes_].include(half);
+    features_.resize((pixels + 1) * channels_);
+    numbers_.resize((pixels + 1) * groups_);
+    pool.run(f.height, [&](size_t y) {
+      for (size_t x = 0; x < f.width; ++x) {
+        load_pixel(y * f.width + x, task_.feature + y * f.line_pitch + x * kAtomBytes,
+                   static_cast<ptrdiff_t>(f.surface_pitch));
       }
+    });
+    int8_t atom[kAtomBytes];
+    for (size_t i = 0; i < kAtomBytes; ++i) {
+      atom[i] = static_cast<int8_t>(cna_.pad_half >> i % 2 * 8 & 0xff);
     }
+    load_pixel(pixels, atom, 0);
   }
 
-  void load_weights(uint32_t first, std::vector<double>* weights, std::vector<uint16_t>* halves,
-                    std::vector<Places>* places) const {
-    const uint32_t channels = cna_.feature.channels;
-    weights->assign(size_t{taps_} * channels * kKernels, 0.0);
-    halves->assign(weights->size(), 0);
-    places->resize(size_t{groups_} * taps_);
-    const uint32_t kernels =
-        first < cna_.weights.kernels ? std::min(kKernels, cna_.weights.kernels - first) : 0;
-    for (uint32_t tap = 0; tap < taps_; ++tap) {
-      for (uint32_t i = 0; i < channels; ++i) {
-        for (uint32_t k = 0; k < kernels; ++k) {
-          const uint64_t offset =
-              half_weight_offset(cna_, first + k, i, tap / cna_.weights.kw, tap % cna_.weights.kw);
-          const uint16_t half = load_half(task_.weights + offset);
-          const size_t at = (size_t{tap} * channels + i) * kKernels + k;
-          (*halves)[at] = half;
-          (*weights)[at] = half_to_float(half);
-          (*places)[size_t{i / lanes_} * taps_ + tap].include(half);
-        }
-      }
-    }
-  }
-
-  void accumulate(const std::vector<double>& weights, const std::vector<uint16_t>& halves,
-                  const std::vector<Places>& places, uint32_t y, uint32_t x, float* sums) const {
-    const FeatureCube& f = cna_.feature;
-    std::fill_n(sums, kKernels, 0.0f);
+  void load_pixel(size_t pixel, const int8_t* atoms, ptrdiff_t pitch) {
+    const size_t surfaces = lanes_ / kHalfLanes;  // of a group
     for (uint32_t group = 0; group < groups_; ++group) {
-      const uint32_t begin = group * lanes_;
-      const uint32_t count = std::min(lanes_, f.channels - begin);
+      uint64_t bits = 0;
+      const double squares = kernels_.load(atoms + static_cast<ptrdiff_t>(group * surfaces) * pitch,
+                                           pitch, lanes_of(group) / kHalfLanes,
+                                           &features_[pixel * channels_ + group * lanes_], &bits);
+      const double rounding = (lanes_of(group) + kSlack) * kRounding;
+      numbers_[pixel * groups_ + group] = {span_of(squares, bits), std::sqrt(squares) * rounding};
+    }
+  }
+
+  void load_weights(size_t block) {
+    WeightsOfBlock& out = blocks_[block];
+    const auto first = static_cast<uint32_t>(block * kHalfKernels);
+    const uint32_t kernels = first < cna_.weights.kernels
+                                 ? std::min<uint32_t>(kHalfKernels, cna_.weights.kernels - first)
+                                 : 0;
+    out.values.assign(size_t{taps_} * channels_ * kHalfKernels, 0.0);
+    out.norms.assign(size_t{groups_} * taps_ * kHalfKernels, 0.0);
+    out.spans.assign(size_t{groups_} * taps_, -kNotFinite);
+    for (uint32_t group = 0; group < groups_; ++group) {
+      const uint32_t count = lanes_of(group);
       for (uint32_t tap = 0; tap < taps_; ++tap) {
-        const int64_t iy = int64_t{y} * cna_.stride_h +
-                           int64_t{tap / cna_.weights.kw} * cna_.dilation_h - cna_.pad_top;
-        const int64_t ix = int64_t{x} * cna_.stride_w +
-                           int64_t{tap % cna_.weights.kw} * cna_.dilation_w - cna_.pad_left;
-        const bool inside = iy >= 0 && iy < f.height && ix >= 0 && ix < f.width;
-        const size_t p = inside ? static_cast<size_t>(iy) * f.width + ix : 0;
-        const double* in = inside ? &features_[p * f.channels + begin] : &pad_[begin];
-        const Places& in_places = inside ? feature_places_[p * groups_ + group] : pad_places_;
-        const size_t at = (size_t{tap} * f.channels + begin) * kKernels;
-        if (is_exact(in_places, places[size_t{group} * taps_ + tap])) {
-          double block[kKernels] = {};
-          const double* w = &weights[at];
-          for (uint32_t i = 0; i < count; ++i, w += kKernels) {
-            for (uint32_t k = 0; k < kKernels; ++k) block[k] += in[i] * w[k];
-          }
-          for (uint32_t k = 0; k < kKernels; ++k) sums[k] += static_cast<float>(block[k]);
-          continue;
+        const size_t at = size_t{group} * taps_ + tap;
+        double* values = &out.values[weights_before(group, tap)];
+        double squares = 0.0;
+        uint64_t bits = 0;
+        for (uint32_t k = 0; k < kernels; ++k) {
+          const uint64_t offset = half_weight_offset(cna_, first + k, group * lanes_,
+                                                     tap / cna_.weights.kw, tap % cna_.weights.kw);
+          double row[kMostInputLanes];
+          uint64_t places = 0;
+          const double own =
+              kernels_.load(task_.weights + offset, kAtomBytes, count / kHalfLanes, row, &places);
+          for (uint32_t i = 0; i < count; ++i) values[i * kHalfKernels + k] = row[i];
+          out.norms[at * kHalfKernels + k] = std::sqrt(own);
+          squares += own;
+          bits |= places;
         }
-        const uint16_t* half =
-            inside ? &feature_halves_[p * f.channels + begin] : &pad_half_[begin];
-        for (uint32_t k = 0; k < kKernels; ++k) {
-          sums[k] += exact_dot(half, &halves[at + k], kKernels, count);
+        out.spans[at] = span_of(squares, bits);
+      }
+    }
+  }
+
+  size_t weights_before(uint32_t group, uint32_t tap) const {
+    return (size_t{group} * lanes_ * taps_ + size_t{tap} * lanes_of(group)) * kHalfKernels;
+  }
+
+  // Where the pixels' windows lie: [tap][pixel], the padding where they leave the input.
+  std::vector<uint32_t> windows(size_t first, size_t count) const {
+    const FeatureCube& f = cna_.feature;
+    std::vector<uint32_t> found(taps_ * count, f.height * f.width);
+    for (size_t p = 0; p < count; ++p) {
+      const auto y = static_cast<int64_t>((first + p) / task_.dpu.width) * cna_.stride_h;
+      const auto x = static_cast<int64_t>((first + p) % task_.dpu.width) * cna_.stride_w;
+      for (uint32_t tap = 0; tap < taps_; ++tap) {
+        const int64_t iy = y + int64_t{tap / cna_.weights.kw} * cna_.dilation_h - cna_.pad_top;
+        const int64_t ix = x + int64_t{tap % cna_.weights.kw} * cna_.dilation_w - cna_.pad_left;
+        if (iy >= 0 && iy < f.height && ix >= 0 && ix < f.width) {
+          found[tap * count + p] = static_cast<uint32_t>(iy * f.width + ix);
         }
       }
+    }
+    return found;
+  }
+
+  void run_chunk(size_t first, size_t count) const {
+    const std::vector<uint32_t> where = windows(first, count);
+    float sums[kHalfPixels * kHalfKernels];
+    const uint32_t surfaces = task_.dpu.channels / kHalfLanes;
+    for (size_t block = 0; block < blocks_.size(); ++block) {
+      for (size_t begin = 0; begin < count; begin += kHalfPixels) {
+        const auto pixels = static_cast<int>(std::min<size_t>(kHalfPixels, count - begin));
+        accumulate(blocks_[block], &where[begin], count, pixels, sums);
+        const auto surface = static_cast<uint32_t>(block * (kHalfKernels / kHalfLanes));
+        for (uint32_t s = 0; s < kHalfKernels / kHalfLanes && surface + s < surfaces; ++s) {
+          writer_.write(surface + s, first + begin, sums + s * kHalfLanes, kHalfKernels, pixels);
+        }
+      }
+    }
+  }
+
+  void accumulate(const WeightsOfBlock& weights, const uint32_t* where, size_t taps_apart,
+                  int pixels, float* sums) const {
+    const double* inputs[kHalfPixels];
+    double bounds[kHalfPixels];
+    uint16_t unsure[kHalfPixels];
+    std::fill_n(sums, pixels * kHalfKernels, 0.0f);
+    for (uint32_t group = 0; group < groups_; ++group) {
+      const uint32_t count = lanes_of(group);
+      for (uint32_t tap = 0; tap < taps_; ++tap) {
+        const size_t at = size_t{group} * taps_ + tap;
+        for (int p = 0; p < pixels; ++p) {
+          const size_t pixel = where[tap * taps_apart + p];
+          const Numbers& own = numbers_[pixel * groups_ + group];
+          const bool is_exact = own.span + weights.spans[at] + 1 + kCarryBits < kDoubleBits;
+          inputs[p] = &features_[pixel * channels_ + size_t{group} * lanes_];
+          bounds[p] = is_exact ? 0.0 : own.norm;
+        }
+        const double* values = &weights.values[weights_before(group, tap)];
+        if (kernels_.block(inputs, bounds, count, values, &weights.norms[at * kHalfKernels], sums,
+                           unsure, pixels) != 0) {
+          for (int p = 0; p < pixels; ++p) {
+            add_exactly(inputs[p], values, count, unsure[p], sums + p * kHalfKernels);
+          }
+        }
+      }
+    }
+  }
+
+  // The literal sum for kernels whose bit is set.
+  static void add_exactly(const double* input, const double* weights, uint32_t count,
+                          uint32_t kernels, float* sums) {
+    if (kernels == 0) return;
+    uint16_t a[kMostInputLanes];
+    uint16_t b[kMostInputLanes];
+    for (uint32_t i = 0; i < count; ++i) a[i] = float_to_half(static_cast<float>(input[i]));
+    for (uint32_t k = 0; k < kHalfKernels; ++k) {
+      if ((kernels >> k & 1) == 0) continue;
+      for (uint32_t i = 0; i < count; ++i) {
+        b[i] = float_to_half(static_cast<float>(weights[i * kHalfKernels + k]));
+      }
+      sums[k] += exact_dot(a, b, 1, count);
     }
   }
 
   const TaskPlan& task_;
   const CnaConfig& cna_;
+  const HalfKernels& kernels_;
+  const HalfWriter writer_;
   uint32_t lanes_ = 0;  // input channels of a group
+  uint32_t channels_ = 0;
   uint32_t groups_ = 0;
   uint32_t taps_ = 0;
   std::vector<double> features_;
-  std::vector<uint16_t> feature_halves_;
-  std::vector<Places> feature_places_;
-  std::vector<double> pad_;
-  std::vector<uint16_t> pad_half_;
-  Places pad_places_;
+  std::vector<Numbers> numbers_;  // [pixel][group]; norms with the rounding's share
+  std::vector<WeightsOfBlock> blocks_;
+};
+
+class DepthwiseFloat {
+ public:
+  DepthwiseFloat(const TaskPlan& task, const HalfKernels& kernels)
+      : task_(task), cna_(task.cna), kernels_(kernels), writer_(task, kernels) {
+    taps_ = cna_.weights.kh * cna_.weights.kw;
+    padding_.resize(size_t{cna_.feature.width} * kAtomBytes);
+    for (size_t i = 0; i < padding_.size(); ++i) {
+      padding_[i] = static_cast<int8_t>(cna_.pad_half >> i % 2 * 8 & 0xff);
+    }
+  }
+
+  // All pixels of a surface.
+  void run(uint32_t surface) const {
+    const DpuConfig& dpu = task_.dpu;
+    std::vector<float> weights(size_t{taps_} * kHalfLanes);
+    const bool has_kernels = surface < cna_.feature.surfaces();
+    for (uint32_t tap = 0; has_kernels && tap < taps_; ++tap) {
+      const uint64_t offset = half_weight_offset(cna_, surface * kHalfLanes, 0,
+                                                 tap / cna_.weights.kw, tap % cna_.weights.kw);
+      double values[kHalfLanes];
+      uint64_t bits = 0;
+      kernels_.load(task_.weights + offset, kAtomBytes, 1, values, &bits);
+      for (int i = 0; i < kHalfLanes; ++i) {
+        weights[tap * kHalfLanes + i] = static_cast<float>(values[i]);
+      }
+    }
+    std::vector<float> sums(size_t{dpu.width} * kHalfLanes);
+    for (uint32_t y = 0; y < dpu.height; ++y) {
+      if (has_kernels) accumulate_row(surface, y, weights, sums.data());
+      writer_.write(surface, size_t{y} * dpu.width, sums.data(), kHalfLanes, dpu.width);
+    }
+  }
+
+ private:
+  // The columns of which no tap leaves the input go at once.
+  void accumulate_row(uint32_t surface, uint32_t y, const std::vector<float>& weights,
+                      float* sums) const {
+    const FeatureCube& f = cna_.feature;
+    const uint32_t width = task_.dpu.width;
+    const int64_t reach = int64_t{cna_.reach_w()} - cna_.pad_left;
+    const int64_t stride = cna_.stride_w;
+    const auto begin =
+        static_cast<uint32_t>(std::min<int64_t>(width, (cna_.pad_left + stride - 1) / stride));
+    const int64_t last = int64_t{f.width} - reach;  // of a window's first column without padding
+    const auto end =
+        static_cast<uint32_t>(std::clamp<int64_t>(last < 0 ? 0 : last / stride + 1, begin, width));
+    std::vector<const int8_t*> taps(taps_);
+    const auto run = [&](uint32_t first, uint32_t columns) {
+      for (uint32_t tap = 0; tap < taps_; ++tap) taps[tap] = atom_of(surface, y, first, tap);
+      kernels_.depthwise(taps.data(), static_cast<size_t>(stride) * kAtomBytes, weights.data(),
+                         taps_, sums + size_t{first} * kHalfLanes, columns);
+    };
+    for (uint32_t x = 0; x < begin; ++x) run(x, 1);
+    if (end > begin) run(begin, end - begin);
+    for (uint32_t x = end; x < width; ++x) run(x, 1);
+  }
+
+  const int8_t* atom_of(uint32_t surface, uint32_t y, uint32_t x, uint32_t tap) const {
+    const FeatureCube& f = cna_.feature;
+    const int64_t iy = int64_t{y} * cna_.stride_h +
+                       int64_t{tap / cna_.weights.kw} * cna_.dilation_h - cna_.pad_top;
+    const int64_t ix = int64_t{x} * cna_.stride_w +
+                       int64_t{tap % cna_.weights.kw} * cna_.dilation_w - cna_.pad_left;
+    if (ix < 0 || ix >= f.width) return padding_.data();
+    if (iy < 0 || iy >= f.height) return padding_.data() + ix * kAtomBytes;
+    return task_.feature + surface * f.surface_pitch + iy * f.line_pitch + ix * kAtomBytes;
+  }
+
+  const TaskPlan& task_;
+  const CnaConfig& cna_;
+  const HalfKernels& kernels_;
+  const HalfWriter writer_;
+  uint32_t taps_ = 0;
+  std::vector<int8_t> padding_;  // a row
 };
 
 }  // namespace
 
-void run_float(const TaskPlan& task, ThreadPool& pool) {
-  if (!task.is_conv || task.cna.is_depthwise) {
+void run_float(const TaskPlan& task, const HalfKernels& kernels, ThreadPool& pool) {
+  const bool has_lanes = !task.is_conv || task.cna.feature.lanes == kHalfLanes;
+  if (!has_lanes) {
     run_elements(task, &pool);
     return;
   }
-  const DenseFloat dense(task);
-  pool.run((task.dpu.channels + kKernels - 1) / kKernels,
-           [&](size_t block) { dense.run(static_cast<uint32_t>(block) * kKernels); });
+  if (task.is_conv && !task.cna.is_depthwise) {
+    DenseFloat(task, kernels, pool).run(pool);
+    return;
+  }
+  if (task.is_conv) {
+    const DepthwiseFloat depthwise(task, kernels);
+    pool.run(task.dpu.channels / kHalfLanes,
+             [&](size_t s) { depthwise.run(static_cast<uint32_t>(s)); });
+    return;
+  }
+  const HalfWriter writer(task, kernels);
+  if (!writer.is_vectorised()) {
+    run_elements(task, &pool);
+    return;
+  }
+  pool.run(task.dpu.surfaces(), [&](size_t s) {
+    writer.write(static_cast<uint32_t>(s), 0, nullptr, 0, size_t{task.dpu.height} * task.dpu.width);
+  });
 }
 
 }  // namespace rk3588::sim

@@ -1,9 +1,11 @@
 #include <stdexcept>
 
+#include "sim/half_kernels.h"
 #include "sim/kernels.h"
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define RK3588_SIM_X86 1
+#include <cpuid.h>
 #elif defined(__aarch64__) && (defined(__GNUC__) || defined(__clang__))
 #define RK3588_SIM_ARM 1
 #if defined(__linux__)
@@ -13,6 +15,17 @@
 
 namespace rk3588::sim {
 namespace {
+
+#ifdef RK3588_SIM_X86
+// F16C: not every compiler's __builtin_cpu_supports knows its name.
+bool has_half_floats() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
 
 #ifdef RK3588_SIM_ARM
 // HWCAP_ASIMDDP of the kernel's interface; headers of older systems lack it.
@@ -36,11 +49,11 @@ bool is_available(Isa isa) {
       return true;
 #ifdef RK3588_SIM_X86
     case Isa::kAvx2:
-      return __builtin_cpu_supports("avx2");
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_half_floats();
     case Isa::kAvx512Vnni:
       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-             __builtin_cpu_supports("avx512vnni");
+             __builtin_cpu_supports("avx512vnni") && is_available(Isa::kAvx2);
 #endif
 #ifdef RK3588_SIM_ARM
     case Isa::kNeon:
@@ -74,6 +87,15 @@ const Kernels& kernels_for(Isa isa) {
   if (isa == Isa::kNeon) return kNeonKernels;
 #endif
   return kPortableKernels;
+}
+
+const HalfKernels& half_kernels_for(Isa isa) {
+  if (isa == Isa::kAuto) isa = best_isa();
+#ifdef RK3588_SIM_X86
+  if (isa == Isa::kAvx512Vnni) return avx512_half_kernels();
+  if (isa == Isa::kAvx2) return kAvx2HalfKernels;
+#endif
+  return kPortableHalfKernels;
 }
 
 }  // namespace rk3588::sim

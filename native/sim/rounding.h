@@ -1,10 +1,15 @@
-// Integer rounding and saturation as the stages of the DPU do it.
+// Rounding and saturation of integers, as the stages of the DPU do it and for sizes.
 #pragma once
 
 #include <cstdint>
 #include <limits>
 
 namespace rk3588::sim {
+
+constexpr uint64_t ceil_div(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit; }
+constexpr uint32_t align_up(uint32_t value, uint32_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
 
 // value / 2^shift rounded to nearest, ties to even. |value| < 2^62, shift <= 63.
 inline int64_t shift_half_even(int64_t value, uint32_t shift) {

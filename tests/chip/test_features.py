@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from delegate.chip.feature_page import PAGE_PATH, feature_page
-from delegate.chip.features import NONZERO, Rank, check_names, unnamed_settings
+from delegate.chip.features import NONZERO, Rank
 from delegate.chip.rk3588 import RK3588
-from delegate.chip.rk3588_features import EVERYWHERE, FEATURES
+from delegate.chip.rk3588_features import FEATURES
 from delegate.compile.compiler import compile_model
 from delegate.insight.self_test import CaseResult, feature_table
 from delegate.insight.self_test_cases import CASES
@@ -18,6 +18,7 @@ from delegate.npu.features_used import features_of, task_values
 from delegate.npu.program_reader import parse
 from delegate.npu.program_types import Program
 from delegate.options import Options
+from tests.chip.feature_names import EVERYWHERE, check_names, unnamed_settings
 from tests.generated.random_graphs import random_graph
 from tests.shared_folder import model_files, whole_models
 

@@ -13,7 +13,6 @@ import pytest
 
 from delegate import _native
 from delegate.chip import chips
-from delegate.chip.features import check_names
 from delegate.chip.header import native_chip
 from delegate.chip.rk3576 import RK3576
 from delegate.chip.rk3588 import RK3588
@@ -34,6 +33,7 @@ from delegate.npu.program_reader import parse
 from delegate.npu.tensor_layout import load
 from delegate.ops import OPERATORS
 from delegate.options import Options
+from tests.chip.feature_names import check_names
 from tests.chip.test_second_chip import MODELS, reference, reference_of, simulate
 from tests.shared_folder import DIGITS
 from tests.shared_folder import MODELS as FOLDER

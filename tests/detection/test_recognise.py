@@ -107,6 +107,8 @@ def test_grouped_grids_are_those_of_st_yolox() -> None:
         ("yolo_lc_256_person_int8", "st-yolo-lc"),
         ("float/mediapipe_face_detection_short_range", "blazeface"),
         ("float/mediapipe_palm_detection_lite", "blazeface"),
+        ("float/mediapipe_hand_landmark_lite", "hand-landmarks"),
+        ("float/mediapipe_selfie_segmentation", "selfie"),
     ],
 )
 def test_public_models_are_known(file: str, decoder: str) -> None:
@@ -114,10 +116,7 @@ def test_public_models_are_known(file: str, decoder: str) -> None:
 
 
 @needs_models
-@pytest.mark.parametrize(
-    "file", ["yolov8_tiny_silu_160_random", "mobilenet_v1_1.0_224_quant",
-             "float/mediapipe_selfie_segmentation", "float/mediapipe_hand_landmark_lite"],
-)  # fmt: skip
+@pytest.mark.parametrize("file", ["yolov8_tiny_silu_160_random", "mobilenet_v1_1.0_224_quant"])
 def test_what_is_no_known_detector_is_refused(file: str) -> None:
     """The first gives undecoded bins: 64 of distances and 10 classes, not 70 classes."""
     with pytest.raises(ModelError, match="of no detector known here"):
@@ -136,5 +135,5 @@ def test_a_changed_copy_of_a_known_model_is_not_known(tmp_path: Path) -> None:
 
 
 def test_every_decoder_can_be_named() -> None:
-    assert len(set(DECODERS)) == len(DECODERS) == 20
+    assert len(set(DECODERS)) == len(DECODERS) == 22
     assert np.all([name == name.lower() for name in DECODERS])

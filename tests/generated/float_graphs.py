@@ -12,14 +12,16 @@ import numpy.typing as npt
 
 from delegate.conformance.builder import aliases, layers, options, pooling
 from delegate.conformance.builder.options import BuiltinOptions
+from delegate.conformance.builder.padding import pad
 from delegate.model.graph import Activation, DType, Quantization
+from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from tests.generated import random_graphs
 from tests.generated.random_graphs import CHANNELS, SIDES, Generator, RandomGraph
 
 _APART = 1 << 51  # seeds of ``random_graphs`` and ``fused_graphs`` lie below
 _MOST_NODES = 9
 _INFERENCES = 3
-_UNARY = ("RELU", "RELU6", "HARD_SWISH", "LOGISTIC", "LEAKY_RELU", "ABS", "PRELU")
+_UNARY = ("RELU", "RELU6", "HARD_SWISH", "LOGISTIC", "TANH", "LEAKY_RELU", "ABS", "PRELU")
 _PAIRS: dict[str, Callable[[Activation], BuiltinOptions] | None] = {
     "ADD": options.add,
     "SUB": options.sub,
@@ -145,6 +147,18 @@ def _mean(g: Generator, x: int) -> list[int]:
     return [pooling.mean(g.builder, x, g.quantization(), keep_dims=True)]
 
 
+def _padded(g: Generator, x: int) -> list[int]:
+    """With zeros around it, mostly for a convolution, or with mirrored pixels."""
+    _, h, w, _ = g.shape(x)
+    mode = g.pick((REFLECT, SYMMETRIC)) if g.chance(0.3) else None
+    most = 3 if mode is None else min(h, w, 3) - (mode == REFLECT)
+    sides = g.rng.integers(0, most + 1, (2, 2)).tolist()
+    channels = g.rng.integers(0, 12, 2).tolist() if mode is None and g.chance(0.3) else [0, 0]
+    g.read.add(x)
+    y = pad(g.builder, x, [[0, 0], *sides, channels], mode=mode, name=f"padded{len(g.words)}")
+    return [y, *(_conv(g, y) if g.chance(0.6) else [])]
+
+
 _SHARED = ("split", "slice", "pooled", "resized", "blocks", "transposed", "reshaped", "uneven")
 MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "conv": _conv,
@@ -152,10 +166,11 @@ MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "function": _function,
     "concat": _concat,
     "mean": _mean,
+    "padded": _padded,
     **{name: random_graphs.MAKERS[name] for name in _SHARED},
 }
 STEPS = (*5 * ("conv",), *4 * ("pair",), *3 * ("function",), *2 * ("concat",), *2 * ("pooled",),
-         "mean", *_SHARED)  # fmt: skip
+         "mean", "padded", *_SHARED)  # fmt: skip
 
 
 def float_graph(seed: int) -> RandomGraph:

@@ -75,6 +75,11 @@ class Generator:
     def shape(self, tensor: int) -> tuple[int, ...]:
         return tuple(self.builder.spec(tensor).shape)
 
+    def scale(self, tensor: int) -> float:
+        quantization = self.builder.spec(tensor).quantization
+        assert quantization is not None
+        return quantization.scale
+
     def quantization(self) -> Quantization:
         if self.shared is not None and self.chance(0.9):
             return self.shared

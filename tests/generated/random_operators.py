@@ -12,6 +12,7 @@ import numpy as np
 from delegate.conformance.builder import aliases, options, pooling
 from delegate.conformance.builder.functions import function
 from delegate.conformance.builder.padding import pad
+from delegate.conformance.builder.products import matrix_product
 from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.builder.resizing import resize
 from delegate.model.graph import Activation, DType, Padding, Quantization
@@ -43,6 +44,16 @@ def _function(g: Generator, x: int) -> list[int]:
     return [function(g.builder, op, (x,), fixed.get(op) or g.quantization(), table)]
 
 
+def _slopes(g: Generator, x: int) -> list[int]:
+    """PRELU with a slope per channel, or any that are broadcast."""
+    shape = tuple(size if g.chance(0.3) else 1 for size in g.shape(x)[1:3])
+    if g.is_resized or g.is_stretched:
+        shape = (1, 1)
+    slopes = g.constant((*shape, g.shape(x)[3]))
+    g.read.add(x)
+    return [function(g.builder, "PRELU", (x, slopes), g.quantization())]
+
+
 def _other(g: Generator, x: int) -> int:
     """A second operand: the same, one of the same shape, one value, or one per channel."""
     kind = g.pick(range(6))
@@ -65,6 +76,19 @@ def _pair(g: Generator, x: int) -> list[int]:
     if g.chance(0.6):
         return [function(g.builder, "MUL", pair, g.quantization(), options.mul(activation))]
     return [function(g.builder, "SUB", pair, g.quantization(), options.sub(activation))]
+
+
+def _squares(g: Generator, x: int) -> list[int]:
+    """Of int8 only; scales of results for which the runtime has a multiplier."""
+    other = _other(g, x)
+    if g.dtype is not DType.INT8:
+        return []
+    largest = max(g.scale(x), g.scale(other))
+    q = g.quantization()
+    if 4 * largest**2 >= q.scale * (1 << 14):
+        return []
+    g.read.update((x, other))
+    return [function(g.builder, "SQUARED_DIFFERENCE", (x, other), q)]
 
 
 def _extremum(g: Generator, x: int) -> list[int]:
@@ -96,6 +120,8 @@ def _pooled(g: Generator, x: int) -> list[int]:
 def _reduced(g: Generator, x: int) -> list[int]:
     g.read.add(x)
     if g.chance(0.5):
+        if g.dtype is DType.UINT8 and g.chance(0.3):
+            return [pooling.total(g.builder, x, g.quantization(), keep_dims=True)]
         return [pooling.mean(g.builder, x, g.quantization(), keep_dims=True)]
     return [pooling.reduce_max(g.builder, x, keep_dims=True)]
 
@@ -114,7 +140,20 @@ def _resized(g: Generator, x: int) -> list[int]:
     return [resize(g.builder, "RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table)]
 
 
+def _product(g: Generator, x: int) -> list[int]:
+    """With a constant; the runtime has none of uint8."""
+    if g.dtype is DType.UINT8:
+        return []
+    outputs = g.pick((1, 3, 8, 17, 40))
+    matrix = g.rng.integers(-127, 128, (g.shape(x)[3], outputs)).astype(np.int8)
+    g.read.add(x)
+    point = g.pick((0, 0, -7, 101))
+    adj_y = g.chance(0.5)
+    return [matrix_product(g.builder, x, matrix, g.quantization(), zero_point=point, adj_y=adj_y)]
+
+
 def _blocks(g: Generator, x: int) -> list[int]:
+    """Where the shape has no blocks, a matrix product."""
     n, h, w, c = g.shape(x)
     size = g.pick((2, 2, 3))
     spec = g.builder.spec(x)
@@ -125,7 +164,7 @@ def _blocks(g: Generator, x: int) -> list[int]:
         op, shape = "SPACE_TO_DEPTH", (n, h // size, w // size, c * size**2)
         table = options.of(SpaceToDepthOptions(size))
     else:
-        return []
+        return _product(g, x)
     y = g.builder.tensor(f"blocks{len(g.words)}", shape, spec.dtype, spec.quantization)
     g.builder.operator(op, (x,), (y,), table)
     g.read.add(x)
@@ -185,7 +224,9 @@ def _uneven(g: Generator, x: int) -> list[int]:
 
 MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "function": _function,
+    "slopes": _slopes,
     "pair": _pair,
+    "squares": _squares,
     "extremum": _extremum,
     "pooled": _pooled,
     "reduced": _reduced,
@@ -196,6 +237,6 @@ MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "bordered": _bordered,
     "uneven": _uneven,
 }
-STEPS: Sequence[str] = (*3 * ("function",), *4 * ("pair",), "extremum", *2 * ("pooled",),
-                        "reduced", "resized", "blocks", *2 * ("transposed",), "reshaped",
-                        "bordered", "uneven")  # fmt: skip
+STEPS: Sequence[str] = (*3 * ("function",), "slopes", *4 * ("pair",), "squares", "extremum",
+                        *2 * ("pooled",), "reduced", "resized", "blocks", *2 * ("transposed",),
+                        "reshaped", "bordered", "uneven")  # fmt: skip

@@ -18,6 +18,8 @@ from tests.generated.random_graphs import MAKERS, random_graph
 GRAPHS = range(1_000_000, 1_000_048)
 FUSED = range(1_000_000, 1_000_024)
 FLOATS = range(1_000_000, 1_000_032)
+CROWDED = range(1_000_280, 1_000_304)
+"""Of float graphs; one in twenty has tensors that are needed at the same time inside."""
 MUTANTS = range(1_000_000, 1_000_096)
 
 
@@ -61,7 +63,7 @@ def test_the_judge_finds_float_tensors_on_top_of_each_other(
 ) -> None:
     monkeypatch.setattr(lowering, "check_memory", lambda *_: None)
     monkeypatch.setattr(placement, "place_spans", lambda spans: ((0,) * len(spans), 1 << 24))
-    assert any(graph_cases.judge_floats(seed).kind == BROKEN for seed in FLOATS)
+    assert any(graph_cases.judge_floats(seed).kind == BROKEN for seed in CROWDED)
 
 
 def test_the_judge_finds_a_joined_layer_that_is_further(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import dataclasses
 import numpy as np
 
 from delegate import _native
-from delegate.chip.registers import BY_NAME
+from delegate.chip.registers import REGISTERS
 from delegate.insight.program_capture import capture_of_program
 from delegate.npu.program import build_program, serialize
 from tests.kernel.small_models import random_inputs
@@ -41,7 +41,7 @@ def main() -> None:
     def leave_out(*names: str) -> None:
         """Without them the task uses what the one two before it wrote in the same group."""
         for name in names:
-            register = BY_NAME[name]
+            register = REGISTERS.by_name[name]
             is_register = (body >> np.uint64(48) == register.target) & (
                 body & np.uint64(0xFFFF) == register.offset
             )

@@ -7,8 +7,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from delegate.chip.rk3588 import RK3588
+from delegate.lower.tiling.choices import weight_banks_needed
 from delegate.lower.tiling.geometry import Axis, ConvGeometry, entries_per_row
-from delegate.lower.tiling.tiles import TilingError, plan_tiles, weight_banks_needed
+from delegate.lower.tiling.tiles import TilingError, plan_tiles
 from tests.lower.tile_checks import check_plan
 
 # Of one image: more would make plans of 10^5 tasks, which take seconds to check.

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from delegate.chip.registers import BY_NAME
+from delegate.chip.registers import REGISTERS
 from delegate.errors import ProgramError, UsageError
 from delegate.npu.disasm import assemble, disassemble, disassemble_bytes
 from delegate.npu.program import build_program, serialize
@@ -18,7 +18,7 @@ from tests.npu.sample_programs import chain_partition
 WORDS = st.integers(0, (1 << 64) - 1)
 REGISTER_WORDS = st.builds(
     lambda register, value: pack_word(register.target, register.offset, value),
-    st.sampled_from(list(BY_NAME.values())),
+    st.sampled_from(list(REGISTERS.by_name.values())),
     st.integers(0, (1 << 32) - 1),
 )
 
@@ -62,7 +62,7 @@ def test_any_words_survive_the_round_trip(words):
 
 
 def test_reserved_bits_are_shown():
-    register = BY_NAME["CNA.PAD_CON0"]
+    register = REGISTERS.by_name["CNA.PAD_CON0"]
     text = disassemble([pack_word(register.target, register.offset, 0x10021)])
     assert "PAD_LEFT=2 PAD_TOP=1 RESERVED=0x10000" in text
 

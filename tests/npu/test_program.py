@@ -45,7 +45,9 @@ def test_segments_are_aligned_and_linked(program):
     assert [task.regcmd_count for task in program.tasks] == [130, 130, 73]
     assert program.buffers[BufferId.REGCMD].size_bytes == 0x880 + 80 * 8
     assert [task.enable_mask for task in program.tasks] == [0x1D, 0x1D, 0x18]
-    tails = [program.task_words(index)[-4:] for index in range(3)]
+    words = program.words().tolist()
+    ends = [task.regcmd_offset // 8 + task.regcmd_count for task in program.tasks]
+    tails = [tuple(words[end - 4 : end]) for end in ends]
     assert tails[0] == (
         0x0101_0000_0440_0010,
         0x0101_0000_0040_0014,

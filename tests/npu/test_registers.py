@@ -9,7 +9,7 @@ import pytest
 
 from delegate.chip import export
 from delegate.chip.register_model import Access
-from delegate.chip.registers import BLOCKS, BY_ADDRESS, BY_NAME, register
+from delegate.chip.registers import REGISTERS, register
 from tests.shared_folder import SHARED
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,12 +27,12 @@ OBSERVED_FIELDS = {
 
 
 def test_names_and_addresses_are_unique():
-    count = sum(len(block.registers) for block in BLOCKS)
-    assert len(BY_NAME) == len(BY_ADDRESS) == count
+    count = sum(len(block.registers) for block in REGISTERS.blocks)
+    assert len(REGISTERS.by_name) == len(REGISTERS.by_address) == count
 
 
 def test_fields_do_not_overlap_and_fit_32_bits():
-    for item in BY_NAME.values():
+    for item in REGISTERS.by_name.values():
         seen = 0
         for field in item.fields:
             assert 0 <= field.lo <= field.hi <= 31, (item.full_name, field.name)
@@ -41,7 +41,7 @@ def test_fields_do_not_overlap_and_fit_32_bits():
 
 
 def test_every_field_says_what_it_means():
-    for item in BY_NAME.values():
+    for item in REGISTERS.by_name.values():
         assert item.meaning.endswith("."), item.full_name
         for field in item.fields:
             assert field.meaning, (item.full_name, field.name)
@@ -69,7 +69,7 @@ def test_table_has_the_offsets_and_bits_of_the_reference():
     for row in json.loads(REFERENCE.read_text())["registers"]:
         if row["block"] in {"DDMA", "SDMA", "GLOBAL"}:
             continue
-        ours = BY_ADDRESS[int(row["target"], 16), int(row["offset"], 16)]
+        ours = REGISTERS.by_address[int(row["target"], 16), int(row["offset"], 16)]
         assert ours.full_name == f"{row['block']}.{row['name']}"
         expected = {
             (field["name"], field["hi"], field["lo"])

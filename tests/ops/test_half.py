@@ -19,9 +19,9 @@ from delegate.host.library import library_path
 from delegate.host.runtimes import find_runtime
 from delegate.lower.half.bound import convolution_bound
 from delegate.lower.half_bound import HalfBound
-from delegate.model.graph import Activation, DType, Quantization
+from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
-from delegate.ops.logistic import half_curve
+from delegate.ops import logistic, tanh
 from delegate.ops.shared.half_ranges import half_ranges
 from delegate.options import Options
 from delegate.partition.rules import facts_of
@@ -436,10 +436,13 @@ def test_other_transposed_convolutions_of_mediapipe_are_left_alone(size, kernel)
     assert rejected(doubling_model(size, kernel), float="fp16") == {"operator_supported"}
 
 
-@pytest.mark.parametrize("units", [1536.0, 1024.0])
-def test_the_bound_of_a_curve_holds_for_every_fp16(units):
+@pytest.mark.parametrize("operator", [logistic, tanh])
+@pytest.mark.parametrize("change", [1, 0.75])
+def test_the_bound_of_a_curve_holds_for_every_fp16(operator, change):
     """By the documented rule of the tables, in integers."""
-    curve = replace(half_curve(), units=units)
+    curve = operator.half_curve()
+    units = change * curve.units
+    curve = replace(curve, units=units)
     x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     x = x[np.isfinite(x)].astype(np.float64)
     index = np.clip(np.rint(x * units), -16384, 16384).astype(np.int64) + 16384
@@ -448,17 +451,10 @@ def test_the_bound_of_a_curve_holds_for_every_fp16(units):
     for step in (0, 31):  # whatever becomes of the fraction's last bits
         between = curve.entries[low] + ((rise * (index - 32 * low) + step) >> 5)
         ours = (between / 2.0**15).astype(np.float16).astype(np.float64)
-        exact = 1 / (1 + np.exp(-np.clip(x, -700, 700)))
+        exact = 1 / (1 + np.exp(-np.clip(x, -700, 700))) if operator is logistic else np.tanh(x)
         bound = curve.bound
-        assert (np.abs(ours - exact) <= bound.relative * exact + bound.absolute).all()
+        assert (np.abs(ours - exact) <= bound.relative * np.abs(exact) + bound.absolute).all()
     assert np.abs(ours - exact).max() > bound.absolute / 4
-
-
-@needs_models
-def test_selfie_segmentation_is_one_program():
-    result = compiled(MODELS / "float" / "mediapipe_selfie_segmentation.tflite", float="auto")
-    assert len(result.partitions) == 1
-    assert {r.op for r in result.rejections} == {"DEQUANTIZE"}
 
 
 @needs_models
@@ -467,3 +463,55 @@ def test_mediapipe_models(value):
     result = compiled(MODELS / "float" / "mediapipe_hand_landmark_lite.tflite", float=value)
     delegated = result.delegated_nodes
     assert delegated == 0 if value == "off" else delegated > 50
+
+
+@pytest.mark.parametrize(("value", "taken"), [(0.0, True), (-0.0, False), (1.0, False)])
+def test_borders_are_of_zeros(value, taken):
+    """Their bytes are those of 0, all the same."""
+    builder = ModelBuilder("border")
+    x = builder.input("x", (1, 5, 6, 8), DType.FLOAT32)
+    y, z = (builder.tensor(name, (1, 7, 6, 8), DType.FLOAT32) for name in "yz")
+    amounts = builder.constant("amounts", np.array([[0, 0], [1, 1], [0, 0], [0, 0]], np.int32))
+    number = builder.constant("value", np.array([value], np.float32))
+    builder.operator("PADV2", (x, amounts, number), (y,), tables.empty())
+    builder.operator("RELU", (y,), (z,))
+    builder.output(z)
+    assert rejected(builder.build(), float="fp16") == (set() if taken else {"half_pad_value"})
+
+
+def test_a_border_is_a_part_of_the_convolution_behind_it():
+    builder = ModelBuilder("border")
+    x = builder.input("x", (1, 5, 6, 8), DType.FLOAT32)
+    y = builder.tensor("y", (1, 7, 8, 8), DType.FLOAT32)
+    z = builder.tensor("z", (1, 5, 6, 8), DType.FLOAT32)
+    amounts = builder.constant("amounts", np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32))
+    weights = builder.constant("w", np.ones((8, 3, 3, 8), np.float32))
+    bias = builder.constant("b", np.zeros(8, np.float32))
+    builder.operator("PAD", (x, amounts), (y,), tables.empty())
+    builder.operator("CONV_2D", (y, weights, bias), (z,), tables.conv_2d(Padding.VALID))
+    builder.output(z)
+    (partition,) = compiled(builder.build(), float="fp16").partitions
+    assert [layer.nodes for layer in partition.layers] == [(0, 1)]
+
+
+@needs_models
+@pytest.mark.parametrize(
+    "path", sorted((MODELS / "float").glob("mediapipe_*")), ids=lambda p: p.stem
+)
+def test_models_of_mediapipe_are_whole(path):
+    made = compiled(path)
+    assert len(made.partitions) == 1
+    assert {r.op for r in made.rejections} <= {"DEQUANTIZE"}
+
+
+def test_maxima_beyond_a_small_image_stay_on_the_cpu():
+    """Their border would be mirrored from rows that are not there."""
+    for rows, taken in ((2, True), (1, False)):
+        builder = ModelBuilder("small")
+        x = builder.input("x", (1, rows, 9, 8), DType.FLOAT32)
+        y = builder.tensor("y", (1, rows, 9, 8), DType.FLOAT32)
+        table = tables.pool_2d(Padding.SAME, filter_h=5, filter_w=3)
+        builder.operator("MAX_POOL_2D", (x,), (y,), table)
+        builder.output(y)
+        found = rejected(builder.build(), float="fp16")
+        assert found == (set() if taken else {"half_border_inside"})

@@ -9,7 +9,7 @@ from delegate._native import Executable
 from delegate.compile.compiler import compile_model
 from delegate.conformance.builder.aliases import concatenation
 from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.pooling import mean, pool, reduce_max
+from delegate.conformance.builder.pooling import mean, pool, reduce_max, total
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.max_pool_2d import gaps_of
@@ -85,6 +85,25 @@ def test_every_mean_is_the_reference_kernels(seed: int) -> None:
     x = builder.input("x", shape, dtype, before)
     axes = ((1, 2), (2, 1), (-3, -2))[rng.integers(3)]
     builder.output(mean(builder, x, after, keep_dims=bool(rng.integers(2)), axes=axes))
+    compare(builder.build(), rng)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_sum_of_pixels_is_the_reference_kernels(seed: int) -> None:
+    """Of scales that hold all sums, those around the middle, or next to none."""
+    rng = np.random.default_rng([seed, 9])
+    height, width = (int(n) for n in rng.integers(1, 32, 2))
+    shape = (int(rng.integers(1, 4)), height, width, int(rng.choice(CHANNELS)))
+    scale = 10 ** rng.uniform(-3, 0)
+    ratio = rng.choice((1.0, height * width, np.sqrt(height * width), 0.7))
+    before, after = (
+        Quantization((float(np.float32(scale * factor)),), (int(rng.integers(256)),))
+        for factor in (1.0, ratio)
+    )
+    builder = ModelBuilder("sum")
+    x = builder.input("x", shape, DType.UINT8, before)
+    axes = ((1, 2), (2, 1), (-3, -2), (-2, 1))[rng.integers(4)]
+    builder.output(total(builder, x, after, keep_dims=bool(rng.integers(2)), axes=axes))
     compare(builder.build(), rng)
 
 

@@ -24,7 +24,8 @@ from delegate.conformance.builder.functions import function as function_of
 from delegate.conformance.builder.functions import function_model
 from delegate.conformance.builder.options import BuiltinOptions
 from delegate.conformance.builder.padding import pad
-from delegate.conformance.builder.pooling import mean, pool
+from delegate.conformance.builder.pooling import mean, pool, total
+from delegate.conformance.builder.products import matrix_product
 from delegate.conformance.builder.resizing import resize
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
@@ -288,6 +289,17 @@ def slopes() -> Graph:
     return two_operands("PRELU")
 
 
+def slopes_of(shape: tuple[int, ...]) -> Graph:
+    b = ModelBuilder()
+    x = b.input("x", (1, 3, 2, 4), DType.INT8, per_tensor(0.5, 3))
+    slope = b.constant("slope", np.arange(np.prod(shape), dtype=np.int8).reshape(shape),
+                       per_tensor(0.01, 0))  # fmt: skip
+    y = b.tensor("y", (1, 3, 2, 4), DType.INT8, per_tensor(0.5, 3))
+    b.operator("PRELU", (x, slope), (y,))
+    b.output(y)
+    return read_graph(b.build())
+
+
 def pooled(shape: tuple[int, ...] = (1, 9, 7, 5), size: int = 3) -> Graph:
     builder = ModelBuilder()
     x = builder.input("x", shape, DType.INT8, per_tensor(0.5, 3))
@@ -306,6 +318,24 @@ def averaged(shape: tuple[int, ...] = (1, 9, 7, 5), axes: tuple[int, ...] = (1, 
     b = ModelBuilder()
     x = b.input("x", shape, DType.INT8, per_tensor(0.5, 3))
     b.output(mean(b, x, per_tensor(0.25, 3), keep_dims=False, axes=axes))
+    return read_graph(b.build())
+
+
+def summed() -> Graph:
+    b = ModelBuilder()
+    x = b.input("x", (1, 9, 7, 5), DType.INT8, per_tensor(0.5, 3))
+    b.output(total(b, x, per_tensor(8.0, 3), keep_dims=True))
+    return read_graph(b.build())
+
+
+def product(
+    shape: tuple[int, ...] = (2, 3, 5), matrix: tuple[int, ...] = (5, 4), **changes: object
+) -> Graph:
+    """BATCH_MATMUL with a constant."""
+    b = ModelBuilder()
+    x = b.input("x", shape, DType.INT8, per_tensor(0.5, 3))
+    values = np.random.default_rng(0).integers(-127, 128, matrix).astype(np.int8)
+    b.output(matrix_product(b, x, values, per_tensor(0.5, 3), **changes))
     return read_graph(b.build())
 
 
@@ -647,7 +677,11 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_options(leaky(), alpha=-0.5), "it is -0.5"),
         (lambda: with_options(leaky(), alpha=math.nan), "it is nan"),
     ],
-    "one_slope": [(slopes, "is [1, 2, 3, 4]")],
+    "slopes_constant": [
+        (slopes, "is computed, or the input is constant"),
+        (lambda: slopes_of((1, 2, 1, 4)), "[1, 3, 2, 4] and [1, 2, 1, 4] give [1, 3, 2, 4]"),
+        (lambda: with_output(slopes_of((4,)), shape=(1, 3, 1, 4)), "give [1, 3, 1, 4]"),
+    ],
     "pool_rank": [
         (lambda: with_input(pooled(), X, shape=(9, 7, 5)), "[9, 7, 5] and [1, 9, 7, 5]"),
         (lambda: with_output(pooled(), shape=(1, 9, 7, 4)), "[1, 9, 7, 5] and [1, 9, 7, 4]"),
@@ -682,6 +716,27 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
     "reduced_shape_follows": [
         (lambda: with_options(averaged(), keep_dims=True), "is [1, 5], not [1, 1, 1, 5]"),
     ],
+    "product_ranks": [
+        (lambda: product((5,)), "they have 1 and 2"),
+        (lambda: product((1, 1, 2, 3, 5)), "they have 5 and 2"),
+        (lambda: product((3, 5), (1, 5, 4)), "they have 2 and 3"),
+    ],
+    "second_operand_constant": [
+        (lambda: with_input(product(), 1, constant=None), "is computed while running"),
+    ],
+    "first_operand_as_it_lies": [(lambda: product(adj_x=True), "it is")],
+    "one_matrix": [(lambda: product(matrix=(2, 5, 4)), "has the shape [2, 5, 4]")],
+    "product_shape_follows": [
+        (lambda: product(matrix=(6, 4)), "[2, 3, 5] has no rows of 6"),
+        (lambda: with_output(product(), shape=(2, 4, 4)), "[2, 3, 5] to [2, 4, 4], not [2, 3, 4]"),
+    ],
+    "matrix_has_one_scale": [
+        (
+            lambda: with_input(product(), 1, quantization=Quantization((1.0,) * 4, (0,) * 4, 1)),
+            "has others",
+        ),
+    ],
+    "summed_type": [(summed, "tensor 0 'x' is INT8")],
     "reduced_sides_in_range": [(lambda: averaged((1, 32, 3, 5)), "they are 32 x 3")],
     "new_size_known": [
         (lambda: with_input(enlarged(), 1, constant=None), "does not hold 2 constants"),
@@ -734,6 +789,9 @@ EXTREMES: dict[str, Callable[[], Graph]] = {
     "depthwise_per_channel": lambda: depthwise(arithmetic=Arithmetic(per_channel=True)),
     "depthwise_channels": lambda: depthwise(h=1, w=1, c=8128, kh=1, kw=1),
     "fc": fc,
+    "product": product,
+    "product_of_a_transposed_matrix": lambda: product(matrix=(1, 5, 4), adj_y=True),
+    "product_with_zero_point": lambda: product((1, 7, 2, 5), zero_point=-11),
     "fc_per_channel": lambda: fc(arithmetic=Arithmetic(per_channel=True)),
     "fc_rank_4": lambda: fc((1, 2, 3, 4), 5, inputs=24, arithmetic=BIASLESS),
     "fc_keeps_dims": lambda: fc((2, 3, 4), 5, keep_num_dims=True),

@@ -89,7 +89,7 @@ HALF: Final = (
         "in fp16 a number selects a place between two entries of the tables; results are over 2^15",
         Rank.VENDOR,
         "vendor: sigmoid, tanh and exp, with another rounding of the last bit",
-        "LOGISTIC of float models stays on the CPU",
+        "LOGISTIC and TANH of float models stay on the CPU",
         {
             **_DPU,
             "DPU.EW_CFG.EW_BYPASS": _OFF,

@@ -1,4 +1,4 @@
-"""Adds MAX_POOL_2D, AVERAGE_POOL_2D, MEAN and REDUCE_MAX.
+"""Adds MAX_POOL_2D, AVERAGE_POOL_2D, MEAN, SUM and REDUCE_MAX.
 
 Comes from: a builder and a tensor of it. Goes to: the index of the result, whose quantisation is
 the input's, as the kernels of pooling demand.
@@ -48,6 +48,18 @@ def mean(
 ) -> int:
     """Over the pixels of ``x``."""
     return _reduced(builder, "MEAN", x, quantization, axes, keep_dims=keep_dims)
+
+
+def total(
+    builder: ModelBuilder,
+    x: int,
+    quantization: Quantization,
+    *,
+    keep_dims: bool,
+    axes: Sequence[int] = (1, 2),
+) -> int:
+    """SUM over the pixels of ``x``."""
+    return _reduced(builder, "SUM", x, quantization, axes, keep_dims=keep_dims)
 
 
 def reduce_max(

@@ -12,12 +12,14 @@ what IEEE 754 says: an infinity or NaN.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from delegate.lower.half.stages import factors_of
 from delegate.lower.half_bound import HalfBound
 from delegate.lower.lowered import Layer
 from delegate.lower.resolved import Convolution
@@ -55,16 +57,20 @@ def hard_swish_bound(factor: float) -> HalfBound:
     return HalfBound(relative, absolute=_FP16_SUBNORMAL)
 
 
-def mean_bound(*convs: Convolution) -> HalfBound:
+def mean_bound(*convs: Convolution, counts: Collection[int] = ()) -> HalfBound:
     """Of a mean: sums under a window times two factors, whose product is nearly one over their
     number, of means of that kind before. The terms are the means'; what becomes of a subnormal
-    number before is at most its rounding again.
+    number before is at most its rounding again. ``counts``: numbers of pixels within the image,
+    where they differ.
     """
     relative = 1.0
     for conv in convs:
         taps = int(np.prod(conv.weights.shape[:2]))
-        product = conv.factors[0] * conv.factors[1]  # exact: 22 bits
-        sums = (1 + _FP32_ROUNDING) ** (2 * taps + 3) * (1 + abs(product * taps - 1))
+        off = 0.0
+        for count in counts or (taps,):
+            first, second = factors_of(count)
+            off = max(off, abs(first * second * count - 1))  # exact: 22 bits
+        sums = (1 + _FP32_ROUNDING) ** (2 * taps + 3) * (1 + off)
         relative *= sums * (1 + _FP16_ROUNDING)
     return HalfBound(relative - 1, 0.0, _FP16_SUBNORMAL * len(convs) * relative)
 

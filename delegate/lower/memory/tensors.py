@@ -167,6 +167,15 @@ def memory_view(tensor: Tensor) -> View:
     return replace(view, channels=view.channels * device_element(tensor).bytes)
 
 
+def whole_channels(tensor: Tensor) -> int:
+    """Channels of one byte that a task writes which moves bytes: of fp16 whole surfaces, see
+    ``as_bytes``.
+    """
+    channels = memory_view(tensor).channels
+    is_wide = device_element(tensor).bytes > 1
+    return align(channels, CHANNELS_PER_SURFACE) if is_wide else channels
+
+
 def device_zero_point(tensor: Tensor) -> int:
     """The zero point in the device's int8 domain; 0 of floats."""
     if device_element(tensor) is Element.FP16:

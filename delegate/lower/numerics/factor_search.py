@@ -51,17 +51,29 @@ class Search:
 
 def search_factors(
     search: Search, rows: Rows, largest_first: Int64Array
-) -> tuple[Int64Array, Int64Array]:
-    """C and D of the channels ``rows``. ``largest_first``: C with which BS stays inside int32."""
-    first, second = np.zeros(rows.size, np.int64), np.zeros(rows.size, np.int64)
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """C and D of the channels ``rows``, and how many outputs start at another accumulator with
+    them. ``largest_first``: C with which BS stays inside int32.
+    """
+    first, second, wrong = (np.zeros(rows.size, np.int64) for _ in range(3))
     for part in _parts(np.arange(rows.size), 2 * _OUTPUT_STEPS):
         found = _Found(search, rows[part], largest_first[part])
         for sought, tried in zip(_SOUGHT, _TRIED, strict=True):
             near_square = partial(found.near_square, sought=sought)
             found.run(near_square, 2 * (sought + _LARGEST), tried)
         found.run(found.all_first, _ALL_FIRST, _ALL_TRIED)
-        first[part], second[part] = found.first, found.second
-    return first, second
+        first[part], second[part], wrong[part] = found.first, found.second, found.wrong
+    return first, second, wrong
+
+
+def count_wrong(search: Search, rows: Rows, first: Int64Array, second: Int64Array) -> Int64Array:
+    """How many outputs of the channels ``rows`` start at another accumulator with these C and D."""
+    wrong = np.zeros(rows.size, np.int64)
+    for part in _parts(np.arange(rows.size), 2 * _OUTPUT_STEPS):
+        wrong[part] = _Found(search, rows[part], first[part]).count_wrong(
+            np.arange(part.size), first[part], second[part]
+        )
+    return wrong
 
 
 def _parts(rows: Rows, values: int) -> list[Rows]:
@@ -91,7 +103,7 @@ class _Found:
         )
         self.first = np.zeros(channels.size, np.int64)
         self.second = np.zeros(channels.size, np.int64)
-        self._wrong = np.full(channels.size, np.iinfo(np.int64).max)
+        self.wrong = np.full(channels.size, np.iinfo(np.int64).max)
 
     def near_square(self, rows: Rows, sought: int) -> Int64Array:
         """Values of C to look at, [rows, values]."""
@@ -117,16 +129,20 @@ class _Found:
 
     def run(self, values_of: Callable[[Rows], Int64Array], values: int, tried: int) -> None:
         """Tries the best pairs of ``values_of`` each open channel until one has nothing wrong."""
-        rows = np.flatnonzero(self._wrong > 0)
+        rows = np.flatnonzero(self.wrong > 0)
         if not rows.size:
             return
         best = [self._best(part, values_of(part), tried) for part in _parts(rows, values)]
         first, second = (np.concatenate([pair[k] for pair in best]) for k in range(2))
-        for trial in range(first.shape[1]):
-            at = np.flatnonzero(self._wrong[rows] > 0)
+        trial = 0
+        while trial < first.shape[1]:
+            at = np.flatnonzero(self.wrong[rows] > 0)
             if not at.size:
                 return
-            self._try(rows[at], first[at, trial], second[at, trial])
+            # The fewer channels are left, the more pairs at once.
+            end = trial + max(1, _VALUES_AT_ONCE // (2 * _OUTPUT_STEPS * at.size))
+            self._try(rows[at], first[at, trial:end], second[at, trial:end])
+            trial = end
 
     def _best(self, rows: Rows, first: Int64Array, tried: int) -> tuple[Int64Array, Int64Array]:
         """The pairs that are least off in the middle of the output range, best first."""
@@ -149,13 +165,16 @@ class _Found:
         return np.take_along_axis(first, order, 1), chosen.astype(np.int64)
 
     def _try(self, rows: Rows, first: Int64Array, second: Int64Array) -> None:
-        wrong = self._count_wrong(rows, first, second)
-        is_better = wrong < self._wrong[rows]
+        """Takes the best pair of each channel, of those as good the earlier: [rows, pairs]."""
+        each = np.repeat(rows, first.shape[1])
+        wrong = self.count_wrong(each, first.ravel(), second.ravel()).reshape(first.shape)
+        best = np.arange(rows.size), np.argmin(wrong, axis=1)
+        is_better = wrong[best] < self.wrong[rows]
         better = rows[is_better]
-        self.first[better], self.second[better] = first[is_better], second[is_better]
-        self._wrong[better] = wrong[is_better]
+        self.first[better], self.second[better] = first[best][is_better], second[best][is_better]
+        self.wrong[better] = wrong[best][is_better]
 
-    def _count_wrong(self, rows: Rows, first: Int64Array, second: Int64Array) -> Int64Array:
+    def count_wrong(self, rows: Rows, first: Int64Array, second: Int64Array) -> Int64Array:
         """An output begins rightly if the accumulator there reaches it and the one before does not.
         Those outside the bounds are looked at from the nearest end.
         """

@@ -1,9 +1,9 @@
-"""MEAN over an image: what the kernel computes, and stages for it.
+"""MEAN and SUM over an image: what the kernels compute, and stages for it.
 
 The reference kernels put the division by the number of values into the multiplier of the scales:
 q * 2^(e - 31) becomes (q << s) / n * 2^(e - s - 31), its fraction dropped, with the largest s of
 log2 n at most for which the exponent stays representable. The rest is a requantisation of the sum
-without zero points.
+without zero points, which is all that SUM is.
 """
 
 from __future__ import annotations
@@ -33,10 +33,19 @@ def mean_target(count: int, scales: tuple[float, float], zero_points: tuple[int,
     """Of ``count`` values; scales and zero points (int8) of input and output."""
     q, exponent = quantize_multiplier(scales[0] / scales[1])
     shift = min(count.bit_length() - 1, _MOST_SHIFT, exponent - _LEAST_EXPONENT)
+    return _target(count, (q << shift) // count, exponent - shift, zero_points)
+
+
+def sum_target(count: int, scales: tuple[float, float], zero_points: tuple[int, int]) -> Target:
+    """The same of SUM."""
+    return _target(count, *quantize_multiplier(scales[0] / scales[1]), zero_points)
+
+
+def _target(count: int, q: int, exponent: int, zero_points: tuple[int, int]) -> Target:
     low, high = (count * (end - zero_points[0]) for end in (INT8_MIN, INT8_MAX))
     return Target(
-        q=np.array([(q << shift) // count]),
-        exponent=np.array([exponent - shift]),
+        q=np.array([q]),
+        exponent=np.array([exponent]),
         low=np.array([low]),
         high=np.array([high]),
         zero_point=zero_points[1],
@@ -44,7 +53,7 @@ def mean_target(count: int, scales: tuple[float, float], zero_points: tuple[int,
     )
 
 
-def requantize_mean(
+def requantize_image(
     node: int, target: Target, *, has_ties_away: bool = True, rounds_in_bn: bool = True
 ) -> Pipeline:
     """``has_ties_away``: see ``last_roundings``; ``rounds_in_bn``: BN may make the first rounding.
@@ -64,7 +73,7 @@ def requantize_mean(
         if proof.is_within_one_lsb and (best is None or wrong < best[0]):
             best = wrong, pipeline
     if best is None:
-        raise LoweringError(node, WITHIN_ONE_LSB, "no stages could be found for the mean")
+        raise LoweringError(node, WITHIN_ONE_LSB, "no stages could be found")
     return best[1]
 
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from delegate.errors import LoweringError
 from delegate.lower.numerics.last_rounding import last_roundings
-from delegate.lower.numerics.pair_prover import INT8_VALUES, ProductTarget, prove_best
+from delegate.lower.numerics.pair_prover import ProductTarget, prove_best
 from delegate.lower.numerics.pipeline import (
     INT8_MAX,
     INT8_MIN,
@@ -67,11 +67,13 @@ def requantize_product(
     *,
     has_ties_away: bool = True,
     rounds_in_bn: bool = True,
+    slopes: tuple[int, ...] | None = None,
 ) -> Requantization:
     """``multiplier``: the operands' scales over the result's, as TensorFlow Lite computes it.
     int8 ``zero_points`` of first operand, second, result. ``outputs``: least and largest result,
     the least being that of int8 or the zero point. ``has_ties_away``: see ``last_roundings``.
     ``rounds_in_bn``: BN may make the first rounding and EW clamp; else OUT_CVT makes the only one.
+    ``slopes``: see ``ProductTarget``.
     Raises LoweringError where it is not, where no factors are within one LSB, or TensorFlow Lite's
     int32 wraps.
     """
@@ -89,7 +91,7 @@ def requantize_product(
             node, ACCUMULATOR_FITS_INT32, f"the product is shifted left by {exponent}"
         )
     found = (
-        _requantize(q, exponent, zero_points, outputs, has_ties_away)
+        _requantize(q, exponent, zero_points, outputs, has_ties_away, slopes)
         if rounds_in_bn
         else _rounded_once(ProductTarget(q, exponent, zero_points, outputs))
     )
@@ -110,11 +112,12 @@ def _requantize(
     zero_points: tuple[int, int, int],
     outputs: tuple[int, int],
     has_ties_away: bool,
+    slopes: tuple[int, ...] | None,
 ) -> Requantization | None:
     """None: the multiplier is too small for any shift."""
     if not q:
         return None
-    target = ProductTarget(q, exponent, zero_points, outputs)
+    target = ProductTarget(q, exponent, zero_points, outputs, slopes)
     candidates = _candidates(target)
     if not candidates.first.size:
         return None
@@ -183,7 +186,7 @@ def _search(target: ProductTarget, candidates: _Candidates) -> int:
     """The first candidate without a different result, or with the fewest of those compared. Pairs
     that one gets wrong are asked of the others first.
     """
-    a, b = ((INT8_VALUES - zero_point).astype(np.float64) for zero_point in target.zero_points[:2])
+    a, b = (factor.astype(np.float64) for factor in target.factors)
     rounding = max(-target.exponent, 0)
     real = np.multiply.outer(a, b) * (target.q * 2.0 ** (target.exponent - _MULTIPLIER_BITS))
     to_tie = np.abs(real - np.floor(real) - 0.5)
@@ -220,12 +223,15 @@ def _pipeline(target: ProductTarget, candidates: _Candidates, best: int) -> Pipe
     relu = outputs[0] > INT8_MIN and outputs[0] == zero_points[2]
     limit = (outputs[1] - zero_points[2]) << rounding
     relux = limit if outputs[1] < INT8_MAX and limit <= INT32_MAX else None
+    # What is not below a PRELU's zero point is clamped away, so that signs change before and after.
+    sign = 1 if target.slopes is None else -1
     return Pipeline(
-        Bs(-zero_points[0], int(candidates.first[best])),
+        Bs(-zero_points[0], sign * int(candidates.first[best]), relu=target.slopes is not None),
         Bn(int(candidates.second[best]), 0, int(candidates.shift[best])),
         Ew(
             EwOperation.MULTIPLY,
             offset=-zero_points[1],
+            scale=sign,
             shift=candidates.truncate,
             relu=relu or relux is not None,
             relux=relux,

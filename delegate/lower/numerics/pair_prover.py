@@ -1,5 +1,5 @@
-"""What ADD, SUB and MUL compute, and what a pipeline with the second operand in EW makes of every
-pair.
+"""What ADD, SUB, MUL and PRELU's products compute, and what a pipeline with the second operand in
+EW makes of every pair.
 
 Two int8 operands make 65,536 pairs: they are all compared, so there is nothing to argue.
 """
@@ -33,6 +33,11 @@ class SumTarget:
     outputs: tuple[int, int]
     signs: tuple[int, int] = (1, 1)
 
+    @property
+    def seconds(self) -> Int64Array:
+        """The values of the second operand."""
+        return INT8_VALUES
+
     @cached_property
     def results(self) -> Int64Array:
         """[first, second]: of all 65,536 pairs, before the zero point and clamps."""
@@ -55,18 +60,31 @@ class SumTarget:
 class ProductTarget:
     """What TensorFlow Lite's MUL computes of two int8 operands. ``q`` and ``exponent``: its
     multiplier; ``zero_points`` of first, second, result; ``outputs``: least and largest result.
+    ``slopes``: of PRELU, whose first operand counts where it is negative only, the values that the
+    second one has; None: any.
     """
 
     q: int
     exponent: int
     zero_points: tuple[int, int, int]
     outputs: tuple[int, int]
+    slopes: tuple[int, ...] | None = None
+
+    @property
+    def seconds(self) -> Int64Array:
+        """The values of the second operand."""
+        return INT8_VALUES if self.slopes is None else np.array(self.slopes, np.int64)
+
+    @cached_property
+    def factors(self) -> tuple[Int64Array, Int64Array]:
+        """Of all first and second operands: values without zero points."""
+        first, second = INT8_VALUES - self.zero_points[0], self.seconds - self.zero_points[1]
+        return (first if self.slopes is None else np.minimum(first, 0)), second
 
     @cached_property
     def wanted(self) -> Int64Array:
-        """[first, second]: the int8 results of all 65,536 pairs."""
-        first, second = (INT8_VALUES - zero_point for zero_point in self.zero_points[:2])
-        products = scaled(np.multiply.outer(first, second), self.q, self.exponent)
+        """[first, second]: the int8 results of all pairs."""
+        products = scaled(np.multiply.outer(*self.factors), self.q, self.exponent)
         return np.asarray(np.clip(products + self.zero_points[2], *self.outputs))
 
 
@@ -74,7 +92,7 @@ def prove_pairs(pipeline: Pipeline, target: SumTarget | ProductTarget) -> Proof:
     """Compares ``pipeline``, with the second operand in EW, with ``target`` for every pair.
     ``wrong``: pairs with another result.
     """
-    x, e = INT8_VALUES[:, np.newaxis].astype(np.float64), INT8_VALUES.astype(np.float64)
+    x, e = INT8_VALUES[:, np.newaxis].astype(np.float64), target.seconds.astype(np.float64)
     off = np.abs(pipeline.run(x, e) - target.wanted)
     worst, wrong = int(off.max()), int(np.count_nonzero(off))
     return Proof(pipeline.fits_int32(x, e), np.array([worst]), np.array([wrong]))

@@ -23,7 +23,11 @@ from delegate.model.graph import Activation
 Chooser = Callable[[Target], Factors | None]
 
 PER_TENSOR: tuple[Chooser, ...] = (two_roundings.propose_for_all,)
-PER_CHANNEL: tuple[Chooser, ...] = (two_roundings.propose, one_rounding.propose)
+PER_CHANNEL: tuple[Chooser, ...] = (
+    two_roundings.propose,
+    two_roundings.propose_with_usual_shifts,
+    one_rounding.propose,
+)
 
 
 def requantize(

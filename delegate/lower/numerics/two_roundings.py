@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from delegate.lower.numerics.factor_search import Search, search_factors
+from delegate.lower.numerics.factor_search import Rows, Search, count_wrong, search_factors
 from delegate.lower.numerics.factors import FACTOR_BITS, KEPT_BITS, LARGEST_FACTOR, Factors
 from delegate.lower.numerics.pipeline import FloatArray, Int64Array
 from delegate.lower.numerics.prover import Target
@@ -34,6 +34,12 @@ _MAX_SHIFT = 63
 _SAME_UNIT_BITS = 4
 # Moved centres stay below this accumulator: half of int32 leaves room for what the inputs add.
 _CENTRE_LIMIT = 1 << 30
+# More bits dropped by BS, and by BN, where outputs begin at another accumulator: first one more bit
+# of the product, which leaves the largest factors less choice; then more bits that BS rounds away.
+_OTHER_SHIFTS = ((0, 1), (1, 0), (2, -1), (2, 0), (1, -1), (2, -2), (3, -2), (3, -3), (4, -2))
+# Channels with which they are tried first, and how many of them with all channels.
+_SAMPLED = 8
+_MOST_TRIED = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,31 +53,122 @@ class _Units:
     magnitude: Int64Array
     is_varying: npt.NDArray[np.bool_]
 
+    def of(self, channels: Rows) -> _Units:
+        """Of some channels."""
+        names = ("own_bits", "slope", "ratios", "magnitude", "is_varying")
+        return replace(self, **{name: getattr(self, name)[channels] for name in names})
+
 
 def propose(target: Target) -> Factors | None:
     """None where the channels' scales do not fit the stages."""
+    return _proposed(target, has_other_shifts=True)
+
+
+def propose_with_usual_shifts(target: Target) -> Factors | None:
+    """The same with the shifts that suit most channels, whichever are wrong then."""
+    return _proposed(target, has_other_shifts=False)
+
+
+def _proposed(target: Target, *, has_other_shifts: bool) -> Factors | None:
     if not target.q.any():
         # Multipliers below TensorFlow Lite's least: every result is the zero point.
         nothing = np.zeros_like(target.q)
         return Factors(nothing, nothing, 0, 0, 0, ew_bits=nothing, moved=nothing)
     units = _units(target)
     shifts = _shifts(units)
-    if shifts is None:
+    found = None if shifts is None else _with_shifts(target, units, shifts)
+    if shifts is None or found is None:
         return None
+    # A kernel that rounds once has no units in which every output could begin rightly.
+    if has_other_shifts and target.ratios is None and found.wrong.any():
+        found = _with_other_shifts(target, units, shifts, found)
+    return found.factors
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """``wrong`` [channels]: outputs that begin at another accumulator; 0 of coarse channels."""
+
+    factors: Factors
+    wrong: Int64Array
+
+
+def _with_shifts(
+    target: Target, units: _Units, shifts: tuple[int, int], known: Factors | None = None
+) -> _Found | None:
+    """``known``: what other shifts gave. Where its factors times powers of two give every output
+    rightly, none are sought.
+    """
     bs_shift, bn_shift = shifts
-    products = np.ldexp(units.slope, bs_shift + bn_shift)
+    search = Search(target, units.own_bits, np.ldexp(units.slope, sum(shifts)), bs_shift, bn_shift)
     is_live = target.q > 0
-    is_coarse = is_live & (products < LARGEST_FACTOR)
-    first, second, moved = _centred(target, units, products, is_coarse, shifts)
+    is_coarse = is_live & (search.products < LARGEST_FACTOR)
+    first, second, moved = _centred(target, units, search.products, is_coarse, shifts)
+    wrong = np.zeros_like(first)
     fine = np.flatnonzero(is_live & ~is_coarse)
+    largest = np.minimum(_largest_first(units.magnitude, bs_shift), LARGEST_FACTOR)
+    if known is not None:
+        rows, scaled_first, scaled_second = _scaled(known, shifts, fine, largest[fine])
+        is_right = count_wrong(search, rows, scaled_first, scaled_second) == 0
+        first[rows], second[rows] = scaled_first, scaled_second
+        fine = np.setdiff1d(fine, rows[is_right], assume_unique=True)
     if fine.size:
-        largest = np.minimum(_largest_first(units.magnitude[fine], bs_shift), LARGEST_FACTOR)
-        search = Search(target, units.own_bits, products, bs_shift, bn_shift)
-        first[fine], second[fine] = search_factors(search, fine, largest)
+        first[fine], second[fine], wrong[fine] = search_factors(search, fine, largest[fine])
     if (second > LARGEST_FACTOR).any() or (is_live & ((first < 1) | (second < 1))).any():
         return None
     ew_bits = units.unit_bits - units.own_bits
-    return Factors(first, second, bs_shift, bn_shift, units.unit_bits, ew_bits, moved)
+    factors = Factors(first, second, bs_shift, bn_shift, units.unit_bits, ew_bits, moved)
+    return _Found(factors, wrong)
+
+
+def _scaled(
+    known: Factors, shifts: tuple[int, int], rows: Rows, largest: Int64Array
+) -> tuple[Rows, Int64Array, Int64Array]:
+    """Those of ``rows`` whose factors, times powers of two, have the product that other shifts
+    need, and these; C as large as it can be.
+    """
+    bits = sum(shifts) - known.bs_shift - known.bn_shift
+    first, second = np.asarray(known.first)[rows], np.asarray(known.second)[rows]
+    scaled_first, scaled_second = np.zeros_like(first), np.zeros_like(second)
+    for more in range(bits + 1):
+        is_possible = (first << more <= largest) & (second << bits - more <= LARGEST_FACTOR)
+        scaled_first[is_possible] = first[is_possible] << more
+        scaled_second[is_possible] = second[is_possible] << bits - more
+    found = scaled_first > 0
+    return rows[found], scaled_first[found], scaled_second[found]
+
+
+def _with_other_shifts(
+    target: Target, units: _Units, shifts: tuple[int, int], found: _Found
+) -> _Found:
+    """What BS rounds away, and the bits of the product, decide where outputs begin that begin
+    within thousandths of a tie; other shifts decide otherwise. They are those of all channels, so
+    the whole layer has to have fewer wrong outputs with them.
+    """
+    tried = 0
+    for bs_more, bn_more in _OTHER_SHIFTS:
+        other = shifts[0] + bs_more, shifts[1] + bn_more
+        rows = np.flatnonzero(found.wrong)
+        if not rows.size or tried == (1 if rows.size > _SAMPLED else _MOST_TRIED):
+            break
+        rows = rows[:_SAMPLED]
+        if not (0 <= other[1] <= _MAX_SHIFT and _have_room(units, other)):
+            continue
+        sample = _with_shifts(target.of(rows), units.of(rows), other)
+        if sample is None or sample.wrong.sum() >= found.wrong[rows].sum():
+            continue
+        again = _with_shifts(target, units, other, found.factors)
+        tried += 1
+        if again is not None and again.wrong.sum() < found.wrong.sum():
+            found = again
+    return found
+
+
+def _have_room(units: _Units, shifts: tuple[int, int]) -> bool:
+    """Whether two factors can make every channel's product."""
+    largest = np.minimum(_largest_first(units.magnitude, shifts[0]), LARGEST_FACTOR)
+    products = np.ldexp(units.slope, sum(shifts))
+    return bool((products <= largest * float(LARGEST_FACTOR)).all())
 
 
 def propose_for_all(target: Target) -> Factors | None:

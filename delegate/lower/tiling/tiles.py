@@ -17,15 +17,20 @@ kernels fetch the rows again.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from delegate.chip.chip import Cbuf
 from delegate.chip.limits import align
 from delegate.errors import Rule
 from delegate.lower.cost import ceil_div, ddr_cycles, dense_cycles, depthwise_cycles
 from delegate.lower.rules import ROW_FITS_CBUF, TILE_FITS_CBUF
+from delegate.lower.tiling.choices import (
+    column_windows,
+    equal_parts,
+    kernel_parts,
+    row_windows,
+    weight_bank_choices,
+)
 from delegate.lower.tiling.geometry import ConvGeometry, Part, Window
 
 
@@ -72,19 +77,6 @@ class TilePlan:
         return self.cost_cycles, self.moved_bytes
 
 
-def weight_banks_needed(cbuf: Cbuf, weight_bytes: int, bytes_per_kernel_group: int) -> int:
-    """Banks that weights want: all of them up to three, else two kernel groups, at the least one
-    group.
-    """
-    whole = ceil_div(weight_bytes, cbuf.bank_bytes)
-    if whole <= cbuf.resident_weight_banks:
-        return whole
-    banks = min(whole, ceil_div(2 * bytes_per_kernel_group, cbuf.bank_bytes))
-    if banks > cbuf.banks - 1:
-        banks = ceil_div(bytes_per_kernel_group, cbuf.bank_bytes)
-    return banks
-
-
 def plan_tiles(geometry: ConvGeometry) -> TilePlan:
     """The cheapest plan. Raises TilingError if not even one output pixel of one kernel group fits.
 
@@ -93,7 +85,7 @@ def plan_tiles(geometry: ConvGeometry) -> TilePlan:
     _check_smallest(geometry)
     best: TilePlan | None = None
     tried = 0
-    for parts in _kernel_parts(geometry):
+    for parts in kernel_parts(geometry):
         if best is not None and _at_least(geometry, len(parts)) > best.cost_cycles:
             break
         for plan in _plans(geometry, parts, best):
@@ -105,7 +97,9 @@ def plan_tiles(geometry: ConvGeometry) -> TilePlan:
     if best is None:
         rows = min(geometry.rows.reach, geometry.rows.input_size)
         entries = geometry.row_entries(geometry.columns.input_size, geometry.channels)
-        raise _nothing_fits(geometry, rows, entries, geometry.group_bytes(_parts(geometry, 1)[0]))
+        raise _nothing_fits(
+            geometry, rows, entries, geometry.group_bytes(equal_parts(geometry, 1)[0])
+        )
     return _explained(best, tried)
 
 
@@ -118,42 +112,6 @@ def _at_least(geometry: ConvGeometry, tiles: int) -> int:
     return geometry.images * (tiles * geometry.chip.rates.kick_cycles + npu)
 
 
-def _kernel_parts(geometry: ConvGeometry) -> Iterator[tuple[Part, ...]]:
-    """All kernels, if a cube holds their results; and parts, ever more of them: of depthwise
-    channels any number, of kernels those whose weights need a bank less (more parts than that only
-    fetch the input more often).
-    """
-    units = ceil_div(geometry.kernels, geometry.unit)
-    if geometry.unit < geometry.group:
-        yield _parts(geometry, units)
-        return
-    banks = last = 0
-    for count in range(1, units + 1):
-        parts = _parts(geometry, count)
-        if len(parts) == last:
-            continue
-        last = len(parts)
-        if align(parts[0].outputs, geometry.group) > geometry.limits.cube_size:
-            continue
-        needed = ceil_div(geometry.weight_bytes(parts[0]), geometry.cbuf.bank_bytes)
-        if geometry.is_depthwise or banks == 0 or (needed < banks and needed < geometry.cbuf.banks):
-            yield parts
-            banks = needed
-
-
-def _parts(geometry: ConvGeometry, count: int) -> tuple[Part, ...]:
-    """At most ``count`` parts of as equal numbers of whole units as possible."""
-    size = ceil_div(ceil_div(geometry.kernels, geometry.unit), count) * geometry.unit
-    return tuple(
-        Part(
-            first,
-            min(size, geometry.kernels - first),
-            min(size, geometry.outputs - first),
-        )
-        for first in range(0, geometry.kernels, size)
-    )
-
-
 def _plans(
     geometry: ConvGeometry, parts: tuple[Part, ...], best: TilePlan | None
 ) -> Iterator[TilePlan]:
@@ -161,14 +119,14 @@ def _plans(
     certain to cost more than ``best``.
     """
     widest = max(parts, key=lambda part: part.kernels)
-    for columns in _column_windows(geometry, widest):
+    for columns in column_windows(geometry, widest):
         width = max(window.input_size for window in columns)
         entries = geometry.row_entries(width, geometry.input_channels(widest))
-        for choices in _weight_bank_choices(geometry, widest):
+        for choices in weight_bank_choices(geometry, widest):
             found = False
             for banks in choices:
                 height = (geometry.cbuf.banks - banks) * geometry.cbuf.bank_entries // entries
-                for rows in _row_windows(
+                for rows in row_windows(
                     geometry, min(height, geometry.limits.feature_size), columns
                 ):
                     found = True
@@ -178,99 +136,6 @@ def _plans(
                         yield best
             if found:
                 return
-
-
-def _column_windows(geometry: ConvGeometry, part: Part) -> Iterator[tuple[Window, ...]]:
-    """Ever more columns whose rows respect the limits of a single row; whole rows first."""
-    axis = geometry.columns
-    channels = geometry.input_channels(part)
-    last = 0
-    # No row holds more pixels, padding aside: fewer columns than that need not be tried.
-    pixels = (
-        geometry.cbuf.max_row_entries
-        * geometry.cbuf.entry_bytes
-        // (channels * geometry.element_bytes)
-    )
-    widest = min(pixels, geometry.limits.feature_size) * axis.spread
-    most = (widest + 2 * axis.reach) // axis.stride + 1
-    most_tiles = 1 if geometry.chip.forms.equal_sides else axis.wanted
-    for count in range(ceil_div(axis.wanted, most), most_tiles + 1):
-        size = ceil_div(axis.wanted, count)
-        if size == last:
-            continue
-        last = size
-        windows = axis.windows(size)
-        if geometry.chip.forms.equal_sides and windows[0].input_start == 0:
-            # Whole rows, also where no window reaches the last pixels.
-            windows = (replace(windows[0], input_size=axis.input_size),)
-        width = max(window.input_size for window in windows)
-        entries = geometry.row_entries(width, channels)
-        if (
-            width <= geometry.limits.feature_size
-            and size <= geometry.limits.cube_size
-            and entries <= geometry.cbuf.max_row_entries
-        ):
-            yield windows
-
-
-def _weight_bank_choices(geometry: ConvGeometry, part: Part) -> tuple[tuple[int, ...], ...]:
-    """Numbers of banks worth a try; the second set only if no tile fits with the first."""
-    weight_bytes, group_bytes = geometry.weight_bytes(part), geometry.group_bytes(part)
-    cbuf = geometry.cbuf
-    if cbuf.data_banks:
-        return (cbuf.weight_banks,), ()
-    rule = weight_banks_needed(cbuf, weight_bytes, group_bytes)
-    resident = ceil_div(weight_bytes, geometry.cbuf.bank_bytes)
-    one_group = ceil_div(group_bytes, geometry.cbuf.bank_bytes)
-    first = dict.fromkeys(banks for banks in (rule, resident) if banks < cbuf.banks)
-    streaming = ceil_div(2 * group_bytes, cbuf.bank_bytes)
-    if _is_one_tile(geometry, part, streaming):
-        first[streaming] = None
-    return tuple(first), (one_group,) if one_group < geometry.cbuf.banks else ()
-
-
-def _is_one_tile(geometry: ConvGeometry, part: Part, weight_banks: int) -> bool:
-    """Whether all pixels of the input lie in the other banks."""
-    rows, columns = (axis.windows(axis.wanted)[0] for axis in (geometry.rows, geometry.columns))
-    entries = geometry.row_entries(columns.input_size, geometry.input_channels(part))
-    banks = geometry.cbuf.banks - weight_banks
-    return rows.input_size * entries <= banks * geometry.cbuf.bank_entries
-
-
-def _row_windows(
-    geometry: ConvGeometry, input_rows: int, columns: tuple[Window, ...]
-) -> Iterator[tuple[Window, ...]]:
-    """Tiles of as many rows as fit, and evener ones of the same number; none if no row fits.
-
-    Of columns too far apart for the skip between their rows, single rows.
-    """
-    axis = geometry.rows
-    gap = geometry.columns.output_size - min(column.output_size for column in columns)
-    most = 1 if gap > geometry.limits.notch else geometry.limits.cube_size
-    greedy = []
-    start = axis.begin
-    while start < axis.output_size:
-        count = min(axis.outputs_within(start, input_rows), most)
-        if count == 0:
-            return
-        greedy.append(axis.window(start, count))
-        start += count
-    yield tuple(greedy)
-    if len(greedy) == 1:
-        return
-    even = ceil_div(axis.wanted, len(greedy))
-    width = columns[0].output_size
-    # Rows whose pixels fill whole steps lose nothing at the end of a tile.
-    pixels = geometry.chip.rates.step_pixels
-    step = pixels // math.gcd(pixels, width)
-    for size in dict.fromkeys((even, align(even, step))):
-        windows = axis.windows(size)
-        if (
-            size <= most
-            and len(windows) == len(greedy)
-            and all(w.input_size <= input_rows for w in windows)
-        ):
-            yield windows
 
 
 def _plan(
@@ -345,7 +210,7 @@ def _tile_cycles(geometry: ConvGeometry, row: Window, column: Window, part: Part
 
 def _check_smallest(geometry: ConvGeometry) -> None:
     """Refuses what no split can help: one output pixel of the fewest kernels must fit."""
-    smallest = _parts(geometry, ceil_div(geometry.kernels, geometry.unit))[0]
+    smallest = equal_parts(geometry, ceil_div(geometry.kernels, geometry.unit))[0]
     channels = geometry.input_channels(smallest)
     reach = min(geometry.columns.reach, geometry.columns.input_size)
     entries = geometry.row_entries(reach, channels)

@@ -1,7 +1,8 @@
 """Rules of operators that join or cut tensors: where they can, these lie inside one another.
 
-A part of a tensor is free where it begins at a surface of 16 channels, or is consecutive pixels or
-whole images.
+A part of a tensor is free where it begins at a surface of 16 bytes, or is consecutive pixels or
+whole images. In fp16 it also ends with one, or with the whole: spare lanes are read, and must not
+be those of somebody else, which may be infinite.
 Whether the parts of several nodes can all be had at once is decided per partition, in
 ``partition.aliases``. Others are moved by tasks.
 """
@@ -11,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from delegate.chip.chip import Chip
+from delegate.chip.element import Element
 from delegate.chip.limits import CHANNELS_PER_SURFACE
+from delegate.lower.memory.tensors import device_element
 from delegate.model.graph import DType, Graph, Node, Tensor
 from delegate.ops.operator import GraphFacts, constraint, named
 from delegate.ops.shared import common
@@ -92,12 +95,15 @@ def _is_consecutive(part: Tensor, whole: Tensor) -> bool:
 
 
 def _is_free(link: Link, part: Tensor, whole: Tensor) -> bool:
-    return (
-        link.steps == (1, 1)
-        and link.begin[3] % CHANNELS_PER_SURFACE == 0
-        and part.quantization == whole.quantization
-        and _is_consecutive(part, whole)
-    )
+    if link.steps != (1, 1) or not _is_consecutive(part, whole):
+        return False
+    element = device_element(whole)
+    if element is Element.FP16:
+        begin, channels = link.begin[3], four_dimensions(part.shape)[3]
+        is_last = begin + channels == four_dimensions(whole.shape)[3]
+        return begin % element.lanes == 0 and (is_last or channels % element.lanes == 0)
+    is_surface = link.begin[3] % CHANNELS_PER_SURFACE == 0
+    return is_surface and part.quantization == whole.quantization
 
 
 def are_free(graph: Graph, links: Sequence[Link]) -> bool:
@@ -126,6 +132,10 @@ CUTS = (
     alias_position_known,
     part_is_reached,
 )
+HALF_JOINS = (alias_rank, alias_position_known, parts_are_consecutive)
+HALF_CUTS = (alias_rank, alias_position_known, part_is_reached)
+"""Of fp16."""
+
 FIRST = tuple(
     common.no_activation if rule is common.activation_supported else rule for rule in common.FIRST
 )

@@ -63,11 +63,12 @@ def blocks_fit(facts: GraphFacts, node: Node) -> str | None:
     return f"{named(before)} is {list(before.shape)}, {named(after)} {list(after.shape)}"
 
 
+GEOMETRY = (block_rank, block_in_range, blocks_fit)
+
 RULES = (
     *common.FIRST,
     *common.QUANTIZATION,
     block_rank,
     block_keeps_quantization,
-    block_in_range,
-    blocks_fit,
+    *GEOMETRY[1:],
 )

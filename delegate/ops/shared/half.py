@@ -16,7 +16,7 @@ from delegate.chip.element import Element
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_tasks import operand_channels, tile_tasks
 from delegate.lower.convolution import PlannedConvolution, planned_convolution
-from delegate.lower.half.bound import EXACT, convolution_bound
+from delegate.lower.half.bound import convolution_bound
 from delegate.lower.half.stages import HALF_MOST, half_conv_stages
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.operation import Operation, Plan, Planning, layer_name
@@ -119,7 +119,6 @@ def half_record(
         plan=plan,
         function=None,
         fold=None,
-        pads_input=False,
         order=None,
         host_values=None,
         half=None,
@@ -166,24 +165,6 @@ def plan_half_convolution(
     conv = replace(conv, spread_h=spread[0], spread_w=spread[1])
     found = planned_convolution(operation, conv, planning.sharing)
     return replace(found, bound=convolution_bound(conv, weights))
-
-
-def plan_moved_channels(
-    planning: Planning, operation: Operation, before: int
-) -> PlannedConvolution:
-    """The operand's channels in the result from number ``before`` on, zeros elsewhere. Exact: sums
-    have one term that is not 0. Raises LoweringError.
-    """
-    view = planning.tensor(operation.operands[0]).elements
-    result = planning.tensor(operation.result).elements
-    weights = np.zeros((result.channels, 1, 1, view.channels), np.float16)
-    weights[before + np.arange(view.channels), 0, 0, np.arange(view.channels)] = 1
-    unit = convolution.ConvolutionOptions(Padding.VALID, 1, 1, 1, 1, Activation.NONE)
-    bias = np.zeros(result.channels, np.float32)
-    conv = half_convolution(
-        planning, operation, unit, weights, bias, (0, 0), result, is_depthwise=False
-    )
-    return replace(planned_convolution(operation, conv, planning.sharing), bound=EXACT)
 
 
 def spread_tasks(

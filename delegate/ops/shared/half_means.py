@@ -7,24 +7,36 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from delegate.chip.chip import Chip
+from delegate.lower.conv_tasks import operand_channels, tile_tasks
 from delegate.lower.convolution import PlannedConvolution, planned_convolution
 from delegate.lower.half.bound import mean_bound, told
-from delegate.lower.half.stages import factors_of
+from delegate.lower.half.stages import factors_of, half_conv_stages
 from delegate.lower.half_bound import HalfBound
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View
-from delegate.lower.operation import Memory, Operation, Plan, Planning
+from delegate.lower.operation import (
+    Memory,
+    Operation,
+    Plan,
+    Planning,
+    image_by_image,
+    layer_of,
+)
 from delegate.lower.resolved import Convolution
+from delegate.lower.task import Task
 from delegate.lower.tiling.pooling import PooledAxis, Pooling
+from delegate.lower.window_sums import counts, regions
 from delegate.model.graph import Activation, Padding
 from delegate.ops.shared import half
 from delegate.ops.shared.convolution import ConvolutionOptions, most_kernel, most_stride
+from delegate.ops.shared.window_sums import summing_footprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +122,9 @@ def _bytes(tensor: DeviceTensor) -> int:
 def plan_mean(
     planning: Planning, operation: Operation, pooling: Pooling, activation: Activation
 ) -> Plan:
-    """Of windows that lie within the image. Raises LoweringError."""
+    """Raises LoweringError."""
+    if pooling.is_padded:
+        return _bordered(planning, operation, pooling, activation)
     sides = [steps(planning.chip, side) for side in (pooling.rows, pooling.columns)]
     rows, columns = (side or () for side in sides)  # the rules ran before: there are some
     count = max(len(rows), len(columns))
@@ -137,6 +151,58 @@ def plan_mean(
     # On one core: each reads all of what the one before writes.
     plans = tuple(planned_convolution(operation, conv) for conv in convs)
     return MeanOfMeansPlan(operation, plans, bound)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BorderedMeanPlan:
+    """Image by image: ``conv`` with the factors of so many pixels as lie within it."""
+
+    planning: Planning
+    operation: Operation
+    pooling: Pooling
+    conv: Convolution
+
+    @property
+    def footprint(self) -> Footprint:
+        return summing_footprint(self.planning, self.operation)
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        rows, columns = self.pooling.rows, self.pooling.columns
+        inside = [*itertools.product(regions(rows), regions(columns))]
+
+        def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterator[Task]:
+            conv = replace(
+                self.conv,
+                source=source,
+                target=target,
+                input_view=source.elements,
+                output_view=target.elements,
+            )
+            for (row, high), (column, wide) in inside:
+                part = replace(conv, factors=factors_of(high * wide))
+                stages = half_conv_stages(part, operand_channels(part), memory.constants)
+                yield from tile_tasks(part, stages, memory.constants, (row, column))
+
+        made = image_by_image(self.operation, memory, tasks)
+        bound = mean_bound(self.conv, counts=counts(self.pooling))
+        return told(layer_of(self.planning, self.operation, made), bound)
+
+
+def _bordered(
+    planning: Planning, operation: Operation, pooling: Pooling, activation: Activation
+) -> Plan:
+    """Pixels around the image count as 0 in the sums, and not in their number."""
+    rows, columns = pooling.rows, pooling.columns
+    conv = _means(
+        planning,
+        operation,
+        _Step(rows.kernel, rows.stride, rows.output),
+        _Step(columns.kernel, columns.stride, columns.output),
+        activation,
+    )
+    conv = replace(conv, pad_top=rows.before, pad_left=columns.before)
+    return BorderedMeanPlan(planning, operation, pooling, conv)
 
 
 def _means(

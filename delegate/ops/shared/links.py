@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from delegate.model.graph import Graph, Node
+from delegate.lower.memory.tensors import device_element, memory_view
+from delegate.model.graph import Graph, Node, Tensor
 
 RANK = 4
 
@@ -52,16 +53,17 @@ def axis_of(axis: int, shape: Sequence[int]) -> int:
 
 
 def position(graph: Graph, link: Link) -> Position:
-    """Where ``link.part`` begins in ``link.whole``."""
-    _, _, width, _ = four_dimensions(graph.tensor(link.whole).shape)
+    """Where ``link.part`` begins in ``link.whole``, in channels of one byte."""
+    whole = graph.tensor(link.whole)
+    _, _, width, _ = four_dimensions(whole.shape)
     image, row, column, channel = link.begin
-    return image, row * width + column, channel
+    return image, row * width + column, channel * device_element(whole).bytes
 
 
-def extent(shape: Sequence[int]) -> Position:
-    """Images, pixels and channels of a shape of rank 0 to 4."""
-    images, height, width, channels = four_dimensions(shape)
-    return images, height * width, channels
+def extent(tensor: Tensor) -> Position:
+    """Images, pixels and channels of one byte of a tensor of rank 0 to 4."""
+    view = memory_view(tensor)
+    return view.images, view.pixels, view.channels
 
 
 def parts_along(graph: Graph, whole: int, parts: Sequence[int], axis: int) -> tuple[Link, ...]:

@@ -4,6 +4,7 @@ lie inside one another.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from delegate.chip.limits import surfaces_of
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.memory.tensors import view_of
+from delegate.lower.memory.tensors import device_element, memory_view, whole_channels
 from delegate.lower.moves import Cut, Join, Part
 from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.selection import Selection, moving_tasks
@@ -47,14 +48,14 @@ class JoinPlan:
             reads,
             operation.result,
             self.join.surfaces_written,
-            work_bytes=self.join.work_bytes(self.planning.tensor(operation.result)),
+            work_bytes=self.join.work_bytes(self.planning.tensor(operation.result).as_bytes),
         )
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
         operation = self.operation
-        sources = [memory.tensors[tensor] for tensor in operation.operands]
-        target = memory.tensors[operation.result]
+        sources = [memory.tensors[tensor].as_bytes for tensor in operation.operands]
+        target = memory.tensors[operation.result].as_bytes
         work = memory.work.place
         tasks = self.join.tasks(operation.node, sources, target, work, memory.constants)
         return layer_of(self.planning, operation, tasks)
@@ -78,7 +79,8 @@ class CutPlan:
         """Raises LoweringError."""
         operation = self.operation
         source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
-        tasks = self.cut.tasks(operation.node, source, target, memory.constants)
+        given = (operation.node, source.as_bytes, target.as_bytes, memory.constants)
+        tasks = self.cut.tasks(*given)
         return layer_of(self.planning, operation, tasks)
 
 
@@ -95,12 +97,18 @@ def joining(
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         graph, found = planning.graph, links(planning.graph, operation.node)
-        parts = tuple(Part(link.begin, link.steps, part_requantized(graph, link)) for link in found)
-        channels = tuple(view_of(graph.tensor(link.part).shape).channels for link in found)
-        total = view_of(graph.tensor(operation.result).shape).channels
+        parts = tuple(_part(graph, link, part_requantized(graph, link)) for link in found)
+        channels = tuple(memory_view(graph.tensor(link.part)).channels for link in found)
+        total = whole_channels(graph.tensor(operation.result))
         return JoinPlan(planning, operation, Join(planning.chip, parts, channels, total))
 
-    return Operator(
+    @functools.cache
+    def half() -> Operator:
+        from delegate.ops.shared.half_moves import alias_record
+
+        return alias_record(record, aliases.HALF_JOINS)
+
+    record = Operator(
         name=name,
         options=options,
         inputs=(Role.FEATURE,),
@@ -112,7 +120,9 @@ def joining(
         plan=plan,
         shapes=shapes,
         rules=(*aliases.FIRST, *rules),
+        half=half,
     )
+    return record
 
 
 def cutting(
@@ -126,13 +136,20 @@ def cutting(
     """The record of an operator whose outputs are parts of an input, as ``links`` say."""
 
     def plan(planning: Planning, operation: Operation) -> Plan:
-        found = links(planning.graph, operation.node)
+        graph, found = planning.graph, links(planning.graph, operation.node)
         link = next(link for link in found if link.part == operation.result)
-        channels = view_of(planning.graph.tensor(operation.result).shape).channels
-        cut = Cut(planning.chip, Part(link.begin, link.steps), channels)
+        result = graph.tensor(operation.result)
+        channels, written = memory_view(result).channels, whole_channels(result)
+        cut = Cut(planning.chip, _part(graph, link), channels, written)
         return CutPlan(planning, operation, cut)
 
-    return Operator(
+    @functools.cache
+    def half() -> Operator:
+        from delegate.ops.shared.half_moves import alias_record
+
+        return alias_record(record, aliases.HALF_CUTS)
+
+    record = Operator(
         name=name,
         options=options,
         inputs=inputs,
@@ -143,7 +160,16 @@ def cutting(
         plan=plan,
         shapes=shapes,
         rules=(*aliases.FIRST, *aliases.CUTS),
+        half=half,
     )
+    return record
+
+
+def _part(graph: Graph, link: Link, function: bytes | None = None) -> Part:
+    """As memory has it: channels of one byte."""
+    image, row, column, channel = link.begin
+    size = device_element(graph.tensor(link.whole)).bytes
+    return Part((image, row, column, channel * size), link.steps, function)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,13 +194,18 @@ class RearrangePlan:
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
         operation = self.operation
-        source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
+        source, target = (
+            memory.tensors[t].as_bytes for t in (operation.operands[0], operation.result)
+        )
+        outputs, kh, kw, inputs = self.weights.shape
+        weights = np.zeros((target.view.channels, kh, kw, source.view.channels), np.int8)
+        weights[:outputs, :, :, :inputs] = self.weights
         tasks = moving_tasks(
             self.planning.chip,
             operation.node,
             source,
             target,
-            self.weights,
+            weights,
             self.selection,
             memory.constants,
         )

@@ -104,8 +104,12 @@ class PadPlan:
 
     @property
     def _border(self) -> Border:
-        _, rows, columns, channels = pad_amounts(self.planning.graph, self.operation.node)
-        return Border(self.planning.chip, (rows, columns, channels), self.value)
+        planning, operation = self.planning, self.operation
+        _, rows, columns, channels = pad_amounts(planning.graph, operation.node)
+        source = planning.tensor(operation.operands[0])
+        size = source.element.bytes
+        lanes = (channels[0] * size, channels[1] * size)
+        return Border(planning.chip, (rows, columns, lanes), self.value, source.view.channels)
 
     @property
     def footprint(self) -> Footprint:
@@ -121,8 +125,8 @@ class PadPlan:
         operation, border = self.operation, self._border
 
         def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterable[Task]:
-            work = memory.work.place
-            return border.tasks(operation.node, source, target, work, memory.constants)
+            given = (source.as_bytes, target.as_bytes, memory.work.place, memory.constants)
+            return border.tasks(operation.node, *given)
 
         return layer_of(self.planning, operation, image_by_image(operation, memory, tasks))
 
@@ -148,6 +152,7 @@ class MirrorPlan:
         operation = self.operation
 
         def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterable[Task]:
-            return self.mirror.tasks(operation.node, source, target, memory.constants)
+            given = (source.as_bytes, target.as_bytes, memory.constants)
+            return self.mirror.tasks(operation.node, *given)
 
         return layer_of(self.planning, operation, image_by_image(operation, memory, tasks))

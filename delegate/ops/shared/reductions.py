@@ -1,4 +1,4 @@
-"""What MEAN and REDUCE_MAX over height and width share: options, rules, shapes."""
+"""What MEAN, SUM and REDUCE_MAX over height and width share: options, rules, shapes."""
 
 from __future__ import annotations
 

@@ -17,10 +17,10 @@ def part_requantized(graph: Graph, link: Link) -> bytes | None:
     """
     part, whole = graph.tensor(link.part), graph.tensor(link.whole)
     before, after = part.quantization, whole.quantization
+    if part.dtype is DType.FLOAT32 or before == after:
+        return None
     assert before is not None
     assert after is not None
-    if before == after:
-        return None
     assert part.dtype is DType.UINT8
     low, high = TYPE_RANGES[part.dtype]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):

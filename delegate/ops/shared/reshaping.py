@@ -4,6 +4,7 @@ whole channels one after the other; else convolutions move them, those of a chai
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,12 +12,12 @@ from delegate.chip.limits import surfaces_of
 from delegate.errors import LoweringError
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.memory.tensors import view_of
-from delegate.lower.operation import Memory, Operation, Planning, layer_of
+from delegate.lower.memory.tensors import device_element, memory_view, whole_channels
+from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.order import Order
 from delegate.lower.reorder import MOST_TASKS, Reorder
 from delegate.lower.rules import REORDERED_ALONE
-from delegate.model.graph import Graph, Node
+from delegate.model.graph import Graph, Node, Tensor
 from delegate.ops.operator import (
     Constraint,
     GraphFacts,
@@ -27,6 +28,7 @@ from delegate.ops.operator import (
     Role,
     Shapes,
     constraint,
+    is_in_half,
     named,
 )
 from delegate.ops.shared import aliases, common
@@ -55,15 +57,15 @@ def order_of(facts: GraphFacts, nodes: Sequence[Node]) -> Order | None:
 
 def reorder_of(facts: GraphFacts, nodes: Sequence[Node]) -> Reorder | None:
     """How the tasks of ``nodes`` together move elements; None: they cannot."""
-    before = view_of(facts.graph.tensor(nodes[0].inputs[0]).shape)
-    after = view_of(facts.graph.tensor(nodes[-1].outputs[0]).shape)
+    source, result = (facts.graph.tensor(t) for t in (nodes[0].inputs[0], nodes[-1].outputs[0]))
+    before, after = memory_view(source), memory_view(result)
     order = order_of(facts, nodes)
     if order is None or max(before.images, after.images) > 1:
         return None
-    moves = order.moves(before.channels, after.channels)
+    moves = order.in_bytes(device_element(result).bytes).moves(before.channels, after.channels)
     if moves is None:
         return None
-    found = Reorder(facts.chip, moves, before.channels, after.channels)
+    found = Reorder(facts.chip, moves, before.channels, whole_channels(result))
     return found if found.is_possible else None
 
 
@@ -71,7 +73,7 @@ def is_free(facts: GraphFacts, node: Node) -> bool:
     """Whether the result can be the operand, in memory."""
     before, after = facts.graph.tensor(node.inputs[0]), facts.graph.tensor(node.outputs[0])
     is_same = order_of(facts, (node,)) == Order.same(before.shape)
-    return is_same and extent(before.shape) == extent(after.shape)
+    return is_same and extent(before) == extent(after)
 
 
 def chain_of(
@@ -131,18 +133,24 @@ def new_shape_constant(facts: GraphFacts, node: Node) -> str | None:
     return None if wrong is None else f"{named(wrong)} is computed while running"
 
 
+def is_spread(tensor: Tensor) -> bool:
+    """Whether the host brings elements elsewhere while it converts: those of 8 bits."""
+    return tensor.dtype in common.FEATURE_TYPES
+
+
 def _is_first(facts: GraphFacts, node: Node) -> bool:
     """Whether it alone reads an input of the model, which a live interpreter does not name."""
     source = facts.graph.tensor(node.inputs[0])
     is_given = source.constant is None and not source.is_variable
-    is_input = is_given and source.index not in facts.makers
+    is_input = is_given and source.index not in facts.makers and is_spread(source)
     return is_input and facts.readers.get(source.index) == (node,)
 
 
 def _is_last(facts: GraphFacts, node: Node) -> bool:
     """Whether its result is nothing but an output of the model, likewise."""
     result, ends = node.outputs[0], facts.graph.outputs
-    return result not in facts.readers and (result in ends or not ends)
+    is_output = result not in facts.readers and (result in ends or not ends)
+    return is_output and is_spread(facts.graph.tensor(result))
 
 
 @constraint(most=MOST_TASKS)
@@ -179,7 +187,8 @@ class ReorderPlan:
         """Raises LoweringError."""
         operation = self.operation
         source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
-        given = (operation.node, source, target, memory.work.place, memory.constants)
+        ends = source.as_bytes, target.as_bytes
+        given = (operation.node, *ends, memory.work.place, memory.constants)
         return layer_of(self.planning, operation, self.reorder.tasks(*given))
 
 
@@ -209,12 +218,19 @@ def _operation(facts: GraphFacts, nodes: Sequence[Node]) -> Operation:
         before = facts.graph.tensor(nodes[0].inputs[0]).shape
         problem = f"from {list(before)} to {list(facts.outputs(last)[0].shape)}"
         raise LoweringError(last.index, REORDERED_ALONE, problem)
+
+    def plan(planning: Planning, operation: Operation) -> Plan:
+        return ReorderPlan(planning, operation, reorder)
+
+    is_half = is_in_half(facts.graph, last)
+    if is_half:
+        from delegate.ops.shared.half_moves import exactly
     return Operation(
         node=last,
         nodes=tuple(node.index for node in nodes),
         operands=(nodes[0].inputs[0],),
         result=last.outputs[0],
-        plan=lambda planning, operation: ReorderPlan(planning, operation, reorder),
+        plan=exactly(plan) if is_half else plan,
     )
 
 
@@ -232,7 +248,15 @@ def reshaping(
     def links(graph: Graph, node: Node) -> tuple[Link, ...]:
         return (Link(node.inputs[0], node.outputs[0], ORIGIN),)
 
-    return Operator(
+    own = (new_shape_constant, *rules, order_possible)
+
+    @functools.cache
+    def half() -> Operator:
+        from delegate.ops.shared.half_moves import alias_record
+
+        return alias_record(record, (aliases.alias_rank, *own))
+
+    record = Operator(
         name=name,
         inputs=(Role.FEATURE, *numbers),
         needed=1,
@@ -246,8 +270,8 @@ def reshaping(
             *common.QUANTIZATION,
             aliases.alias_rank,
             aliases.alias_keeps_quantization,
-            new_shape_constant,
-            *rules,
-            order_possible,
+            *own,
         ),
+        half=half,
     )
+    return record

@@ -88,6 +88,18 @@ RULES = (
 )
 
 
+def pair_footprint(planning: Planning, operation: Operation) -> Footprint:
+    """Of tasks that read two operands, of which one may be constant."""
+    graph, chip = planning.graph, planning.chip
+
+    def touched(tensor: int) -> int:
+        return surfaces_touched(chip, view_of(graph.tensor(tensor).shape).channels)
+
+    computed = [t for t in operation.operands if graph.tensor(t).constant is None]
+    reads = tuple((t, touched(t)) for t in computed)
+    return Footprint(operation.node, reads, operation.result, touched(operation.result))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PairPlan:
     """``requantize`` gives the stages from the operands; tasks follow from the shape."""
@@ -98,18 +110,11 @@ class PairPlan:
 
     @property
     def footprint(self) -> Footprint:
-        operation, graph, chip = self.operation, self.planning.graph, self.planning.chip
-        computed = [t for t in operation.operands if graph.tensor(t).constant is None]
-        reads = tuple((t, surfaces_touched(chip, self._channels(t))) for t in computed)
-        writes = surfaces_touched(chip, self._channels(operation.result))
-        return Footprint(operation.node, reads, operation.result, writes)
+        return pair_footprint(self.planning, self.operation)
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
         return lower_pair(self.planning, self.operation.node, self.requantize, memory)
-
-    def _channels(self, tensor: int) -> int:
-        return view_of(self.planning.graph.tensor(tensor).shape).channels
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,6 +12,17 @@ from delegate.lower.weights import depthwise_channels
 from delegate.lower.window_sums import WindowSums
 
 
+def summing_footprint(planning: Planning, operation: Operation) -> Footprint:
+    """Of a depthwise convolution over whole groups."""
+    channels = planning.tensor(operation.operands[0]).view.channels
+    groups = planning.chip.groups
+    read = depthwise_channels(channels, groups) // CHANNELS_PER_SURFACE
+    written = groups.surfaces_written(channels, is_depthwise=True)
+    reads = ((operation.operands[0], read),)
+    unit = planning.chip.forms.surface_pixels(is_depthwise=True)
+    return Footprint(operation.node, reads, operation.result, written, surface_pixels=unit)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowSumsPlan:
     """Image by image, of which the result has as many as the input, whatever its rank."""
@@ -22,14 +33,7 @@ class WindowSumsPlan:
 
     @property
     def footprint(self) -> Footprint:
-        operation, planning = self.operation, self.planning
-        channels = planning.tensor(operation.operands[0]).view.channels
-        groups = planning.chip.groups
-        read = depthwise_channels(channels, groups) // CHANNELS_PER_SURFACE
-        written = groups.surfaces_written(channels, is_depthwise=True)
-        reads = ((operation.operands[0], read),)
-        unit = planning.chip.forms.surface_pixels(is_depthwise=True)
-        return Footprint(operation.node, reads, operation.result, written, surface_pixels=unit)
+        return summing_footprint(self.planning, self.operation)
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""

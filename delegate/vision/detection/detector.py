@@ -15,6 +15,7 @@ from delegate.model.tflite_reader import read_graph
 from delegate.vision.detection.boxes import Detections, suppress
 from delegate.vision.detection.candidate import Hints
 from delegate.vision.detection.head import Head, OutputTensor, real_outputs
+from delegate.vision.detection.mediapipe import SelfieHead
 from delegate.vision.detection.placement import Fit, Placement, Preparation, onto_image, place
 from delegate.vision.detection.recognise import recognise
 from delegate.vision.detection.yolo_tasks import SegmentHead
@@ -104,7 +105,7 @@ class DetectorPlan:
         found = onto_image(self.head.decode(outputs, thresholds.score), placement)
         largest_iou = thresholds.iou if self.head.needs_suppression else 1.0
         found = suppress(found, largest_iou, thresholds.limit)
-        if isinstance(self.head, SegmentHead):
+        if isinstance(self.head, SegmentHead | SelfieHead):
             return self.head.with_masks(found, outputs, placement)
         return found
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from delegate.vision.detection.boxes import Detections, Floats
 from delegate.vision.detection.candidate import COCO_POINTS
+from delegate.vision.detection.mediapipe import HAND_POINTS
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -32,6 +33,16 @@ _COCO_LIMBS = (
     (7, 9), (8, 10), (1, 2), (0, 1), (0, 2), (1, 3), (2, 4), (3, 5), (4, 6),
 )  # fmt: skip
 """Pairs of a person's 17 key points that COCO joins ("skeleton" of its annotations, from 0)."""
+
+_HAND_BONES = (
+    (0, 1), (1, 2), (2, 3), (3, 4), (0, 5), (5, 6), (6, 7), (7, 8), (5, 9), (9, 10), (10, 11),
+    (11, 12), (9, 13), (13, 14), (14, 15), (15, 16), (13, 17), (0, 17), (17, 18), (18, 19),
+    (19, 20),
+)  # fmt: skip
+"""Of a hand's 21 points: the fingers from the wrist (0), and the palm's edge."""
+
+_LINES = {COCO_POINTS: _COCO_LIMBS, HAND_POINTS: _HAND_BONES}
+"""By the number of points."""
 
 Colour = tuple[int, int, int]
 
@@ -109,11 +120,10 @@ def _with_masks(picture: Image, found: Detections) -> Image:
 
 def _draw_points(canvas: ImageDraw, points: Floats, colour: Colour, line: int) -> None:
     seen = points[:, 2] >= _LEAST_SEEN
-    if len(points) == COCO_POINTS:
-        for a, b in _COCO_LIMBS:
-            if seen[a] and seen[b]:
-                ends = [(float(x), float(y)) for x, y in points[[a, b], :2]]
-                canvas.line(ends, fill=colour, width=line)
+    for a, b in _LINES.get(len(points), ()):
+        if seen[a] and seen[b]:
+            ends = [(float(x), float(y)) for x, y in points[[a, b], :2]]
+            canvas.line(ends, fill=colour, width=line)
     for x, y in points[seen, :2]:
         at = (float(x) - 1.5 * line, float(y) - 1.5 * line)
         to = (float(x) + 1.5 * line, float(y) + 1.5 * line)

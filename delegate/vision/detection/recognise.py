@@ -16,6 +16,13 @@ from delegate.vision.detection.blazeface import BOX_VALUES, MODELS, BlazeHead
 from delegate.vision.detection.candidate import USUAL, Candidate, Hints, Outputs, class_score
 from delegate.vision.detection.grid_candidates import grid_candidates
 from delegate.vision.detection.head import Head, OutputTensor
+from delegate.vision.detection.mediapipe import (
+    HAND_SIDE,
+    HAND_VALUES,
+    SELFIE_SIZES,
+    HandHead,
+    SelfieHead,
+)
 from delegate.vision.detection.row_candidates import row_candidates
 from delegate.vision.detection.ssd import PostProcessedHead, RawSsdHead, ssd_anchors
 from delegate.vision.detection.yolo_grids import ANCHOR_FAMILIES
@@ -23,6 +30,7 @@ from delegate.vision.detection.yolo_grids import ANCHOR_FAMILIES
 DECODERS = (
     "ssd", "ssd-raw", "yolov5", "yolov8", "yolox", "end-to-end",
     "yolov8-seg", "yolov8-pose", "yolov8-obb", "yolov5-face", "blazeface",
+    "hand-landmarks", "selfie",
     "yolov8-grids", "yolox-grids", *(family.name for family in ANCHOR_FAMILIES),
 )  # fmt: skip
 
@@ -67,6 +75,7 @@ def _candidates(outputs: Outputs) -> Iterator[Candidate]:
     yield from _post_processed(outputs)
     yield from _raw_ssd(outputs)
     yield from _blaze(outputs)
+    yield from _mediapipe(outputs)
     yield from row_candidates(outputs)
     yield from grid_candidates(outputs)
 
@@ -125,6 +134,18 @@ def _blaze(outputs: Outputs) -> Iterator[Candidate]:
                 tuple(tensors[place] for place in known),
             )
             yield Candidate(head, f"MediaPipe's detector of {model.what}", USUAL)
+
+
+def _mediapipe(outputs: Outputs) -> Iterator[Candidate]:
+    """Tensors of the shapes that the published models of hands and of selfies have."""
+    size = outputs.input_h, outputs.input_w
+    shapes = [output.shape for output in outputs.tensors]
+    if shapes == [(1, *size, 1)] and size in SELFIE_SIZES:
+        yield Candidate(SelfieHead(*size), "MediaPipe's mask of a person", USUAL)
+    points, sides = (1, HAND_VALUES), (HAND_SIDE, HAND_SIDE)
+    if sorted(shapes) == [(1, 1), (1, 1), points, points] and size == sides:
+        head = HandHead(shapes.index(points), shapes.index((1, 1)))
+        yield Candidate(head, "MediaPipe's landmarks of a hand", USUAL)
 
 
 def _place(tensors: Sequence[OutputTensor], shape: tuple[int, ...]) -> int | None:

@@ -11,18 +11,17 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from delegate.vision.detection.boxes import (
     Detections,
     Floats,
-    Mask,
     around,
     best_classes,
     from_centres,
     outlines_of,
 )
 from delegate.vision.detection.head import OutputTensor
+from delegate.vision.detection.masks import mask_in_box
 from delegate.vision.detection.placement import Placement
 from delegate.vision.detection.yolo import RowsHead, to_pixels
 
@@ -67,38 +66,12 @@ class SegmentHead(RowsHead):
         prototypes = outputs[1 - self.rows_at][0]
         if not self.prototypes_first:
             prototypes = np.moveaxis(prototypes, -1, 0)
+        size = self.input_h, self.input_w
         masks = [
-            self._mask(np.tensordot(weights, prototypes, axes=1), box, placement)
+            mask_in_box(np.tensordot(weights, prototypes, axes=1), box, placement, size)
             for weights, box in zip(found.weights, found.boxes, strict=True)
         ]
         return replace(found, masks=tuple(masks))
-
-    def _mask(self, logits: Floats, box: Floats, placement: Placement) -> Mask:
-        """The pixels of ``box`` whose place in ``logits`` [h, w] is positive, bilinearly."""
-        left, top = (int(v) for v in np.floor(box[:2]))
-        right, bottom = (int(v) for v in np.ceil(box[2:]))
-        h, w = logits.shape
-        columns = (np.arange(left, right) + 0.5) * placement.w / placement.image_w + placement.left
-        rows = (np.arange(top, bottom) + 0.5) * placement.h / placement.image_h + placement.top
-        across, down = columns * w / self.input_w - 0.5, rows * h / self.input_h - 0.5
-        return Mask(left, top, _bilinear(logits, down, across) > 0.0)
-
-
-def _bilinear(values: Floats, rows: Floats, columns: Floats) -> Floats:
-    """``values`` [h, w] at every pair of ``rows`` and ``columns``; the edges go on outside."""
-
-    def between(places: Floats, size: int) -> tuple[npt.NDArray[np.int64], Floats]:
-        inside = np.clip(places, 0, size - 1)
-        low = np.minimum(inside.astype(np.int64), max(size - 2, 0))
-        return low, inside - low
-
-    y, down = between(rows, values.shape[0])
-    x, right = between(columns, values.shape[1])
-    below, beside = np.minimum(y + 1, values.shape[0] - 1), np.minimum(x + 1, values.shape[1] - 1)
-    upper = values[np.ix_(y, x)] * (1 - right) + values[np.ix_(y, beside)] * right
-    lower = values[np.ix_(below, x)] * (1 - right) + values[np.ix_(below, beside)] * right
-    result: Floats = upper * (1 - down)[:, np.newaxis] + lower * down[:, np.newaxis]
-    return result
 
 
 @dataclass(frozen=True, slots=True)

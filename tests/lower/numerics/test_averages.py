@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from delegate.lower.numerics.averages import AverageTarget, average, is_equal
-from delegate.lower.numerics.means import mean_target, requantize_mean
+from delegate.lower.numerics.means import mean_target, requantize_image
 from delegate.lower.numerics.prover import prove
 from tests.lower.numerics.oracle import device
 
@@ -66,6 +66,6 @@ def test_means_are_proven_equal(count: int, ratio: float) -> None:
     scale = float(np.float32(0.037))
     for zero_points in ((0, 0), (-128, -128), (17, -9)):
         target = mean_target(count, (scale * ratio, scale), zero_points)
-        proof = prove(requantize_mean(0, target), target)
+        proof = prove(requantize_image(0, target), target)
         assert proof.is_within_one_lsb
         assert proof.wrong[0] == 0

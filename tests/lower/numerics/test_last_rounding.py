@@ -102,4 +102,4 @@ def test_operators_of_one_and_two_values_stay_what_they_are() -> None:
         assert found is not None
         assert not found.out.ties_away
         mean = means.mean_target(count, (0.5, 0.5), (0, 0))
-        assert not means.requantize_mean(0, mean, has_ties_away=False).out.ties_away
+        assert not means.requantize_image(0, mean, has_ties_away=False).out.ties_away

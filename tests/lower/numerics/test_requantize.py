@@ -10,9 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delegate.errors import LoweringError
+from delegate.lower.numerics import two_roundings
 from delegate.lower.numerics.bounds import AccumulatorBounds, accumulator_bounds, term_sums
+from delegate.lower.numerics.factors import pipeline_of
+from delegate.lower.numerics.prover import Target, prove
 from delegate.lower.numerics.requantize import requantize
-from delegate.lower.numerics.tflite import quantize_multiplier
+from delegate.lower.numerics.tflite import quantize_multiplier, quantize_multipliers
 from delegate.model.graph import Activation
 from tests.lower.numerics import oracle
 
@@ -114,6 +117,25 @@ def test_most_layers_equal_tflite_for_every_accumulator(per_channel):
             [requantized([r], -reach, reach, per_channel=False).proof.wrong for r in reals[:60]]
         )
     assert int(wrong.sum()) <= (2 if per_channel else 0)  # of the ends of 300 channels
+
+
+def test_outputs_that_begin_next_to_a_tie_begin_rightly_with_other_shifts():
+    """The usual shifts leave nearly one such output per layer, the others hardly any."""
+    rng = np.random.default_rng(7)
+    usual, chosen = 0, 0
+    for _ in range(40):
+        q, exponent = quantize_multipliers(10.0 ** rng.uniform(-3.5, -2.5, 64))
+        reach = rng.integers(100_000, 3_000_000, 64)
+        target = Target(q, exponent, -reach, reach, -7, (-128, 127))
+        before, after = (
+            prove(pipeline_of(propose(target), Activation.NONE, target.outputs, -7), target)
+            for propose in (two_roundings.propose_with_usual_shifts, two_roundings.propose)
+        )
+        assert after.is_within_one_lsb
+        assert after.wrong.sum() <= before.wrong.sum()
+        usual, chosen = usual + before.wrong.sum(), chosen + after.wrong.sum()
+    assert usual >= 20
+    assert chosen <= 3
 
 
 @pytest.mark.parametrize("per_channel", [False, True])

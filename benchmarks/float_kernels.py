@@ -1,0 +1,91 @@
+"""The simulator with float models in fp16 beside TensorFlow Lite's float kernels, a thread each.
+
+    python -m benchmarks.float_kernels [MODEL...] [--runs 40]
+
+Without MODEL: the float models of the folder of public models. Inferences take turns, and the
+fastest of each counts, so that other load of the machine tells little. Two columns for the CPU: the
+runtime's own kernels, and those of XNNPACK, which it takes by default. "-": the runtime has no
+kernel for some node. Says nothing about an NPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from delegate.cli.table import format_table  # noqa: E402
+from delegate.host.library import library_path  # noqa: E402
+from delegate.host.runtimes import Runtime, find_runtime  # noqa: E402
+
+FLOAT = ROOT.parent / "shared" / "models" / "float"
+OPTIONS = {"device": "simulator", "float": "fp16"}
+
+
+def _cpu(runtime: Runtime, path: Path, resolver: str) -> Any:
+    module = runtime.module
+    try:
+        interpreter = module.Interpreter(
+            model_path=str(path),
+            num_threads=1,
+            experimental_op_resolver_type=module.OpResolverType[resolver],
+        )
+        interpreter.allocate_tensors()
+    except (RuntimeError, ValueError):
+        return None
+    return interpreter
+
+
+def measure(path: Path, runs: int) -> list[float | None]:
+    """The fastest inference in milliseconds: the simulator, the runtime's kernels, XNNPACK."""
+    runtime = find_runtime()
+    plugin = runtime.load_delegate(library_path(), OPTIONS)
+    interpreters = [
+        runtime.interpreter(path, [plugin], threads=1),
+        _cpu(runtime, path, "BUILTIN_WITHOUT_DEFAULT_DELEGATES"),
+        _cpu(runtime, path, "AUTO"),
+    ]
+    best: list[float | None] = [None] * len(interpreters)
+    rng = np.random.default_rng(0)
+    for interpreter in filter(None, interpreters):
+        for entry in interpreter.get_input_details():
+            interpreter.set_tensor(entry["index"], rng.random(entry["shape"], dtype=np.float32))
+        interpreter.invoke()
+    for _ in range(runs):
+        for number, interpreter in enumerate(interpreters):
+            if interpreter is None:
+                continue
+            start = time.perf_counter()
+            interpreter.invoke()
+            took = (time.perf_counter() - start) * 1000
+            before = best[number]
+            best[number] = took if before is None else min(before, took)
+    return best
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("models", type=Path, nargs="*", metavar="MODEL")
+    parser.add_argument("--runs", type=int, default=40)
+    chosen = parser.parse_args(arguments)
+    rows = []
+    for path in chosen.models or sorted(FLOAT.glob("*.tflite")):
+        ours, own, xnnpack = measure(path, chosen.runs)
+        assert ours is not None
+        times = ["-" if ms is None else f"{ms:.2f}" for ms in (ours, own, xnnpack)]
+        ratios = ["-" if ms is None else f"{ours / ms:.2f}" for ms in (own, xnnpack)]
+        rows.append((*times, *ratios, path.stem))
+    headings = ("simulator ms", "kernels ms", "XNNPACK ms", "to kernels", "to XNNPACK", "model")
+    print(format_table(headings, rows, right=range(5)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

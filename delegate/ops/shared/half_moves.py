@@ -1,0 +1,76 @@
+"""Records in fp16 of operators that bring elements elsewhere: the tasks are those of 8 bits, which
+move bytes, of which an fp16 has two. Exact, infinities and NaN included. Imported for float models
+only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from delegate.lower.half.bound import EXACT, told
+from delegate.lower.lowered import Layer
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.operation import Memory, Operation, Plan, Planning
+from delegate.model.graph import Graph, Node
+from delegate.ops.operator import Constraint, Ends, Operator, RangeOf, Ranges, Role
+from delegate.ops.shared import common, half, half_ranges
+
+FIRST = tuple(common.no_activation if rule is half.half_activation else rule for rule in half.FIRST)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExactPlan:
+    """``plan``, which moves bytes."""
+
+    plan: Plan
+
+    @property
+    def footprint(self) -> Footprint:
+        return self.plan.footprint
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        return told(self.plan.lower(memory), EXACT)
+
+
+def exactly(
+    plan: Callable[[Planning, Operation], Plan],
+) -> Callable[[Planning, Operation], ExactPlan]:
+    """``plan``, with its bound."""
+
+    def made(planning: Planning, operation: Operation) -> ExactPlan:
+        return ExactPlan(plan(planning, operation))
+
+    return made
+
+
+def moving_record(
+    operator: Operator, rules: tuple[Constraint, ...], ranges: Ranges = half_ranges.of_means
+) -> Operator:
+    """``operator``, whose tasks bring bytes elsewhere, for float32 tensors."""
+    assert operator.plan is not None, operator.name
+    rules = (*half.FIRST, *rules)
+    return half.half_record(operator, exactly(operator.plan), rules, ranges=ranges)
+
+
+def alias_record(operator: Operator, rules: tuple[Constraint, ...]) -> Operator:
+    """``operator``, whose tensors lie in one another where they can, for float32 tensors."""
+
+    def ranges(_: Graph, node: Node, range_of: RangeOf) -> Ends:
+        """Of values of all features."""
+        roles = (operator.role(position) for position in range(len(node.inputs)))
+        given = zip(node.inputs, roles, strict=True)
+        ends = [range_of(tensor) for tensor, role in given if role is Role.FEATURE]
+        low, high = np.transpose(ends)
+        return np.array([low.min()]), np.array([high.max()])
+
+    return replace(
+        operator,
+        rules=(*FIRST, *rules),
+        ranges=ranges,
+        plan=None if operator.plan is None else exactly(operator.plan),
+        half=None,
+    )

@@ -1,0 +1,80 @@
+"""How SQUARED_DIFFERENCE of two values becomes tasks: see ``delegate.lower.numerics.squares``.
+
+Two differences, the larger one, a table: the first two lie in a work area, the last one in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from delegate.lower.lowered import Difference, Layer
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.memory.tensors import DeviceTensor, unplaced
+from delegate.lower.numerics.pipeline import Ew, EwOperation, Pipeline
+from delegate.lower.numerics.squares import SquarePipelines, SquareTarget, requantize_squares
+from delegate.lower.operands import Operand
+from delegate.lower.operation import Memory, Operation, Planning, layer_of
+from delegate.lower.pairs import pair_operands, pair_tasks
+from delegate.lower.tables import table_tasks
+from delegate.lower.task import Ref
+from delegate.lower.tiling.element_wise import surfaces_touched
+from delegate.ops.shared.two_values import pair_footprint
+
+_PAIRS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SquaresPlan:
+    planning: Planning
+    operation: Operation
+
+    @property
+    def footprint(self) -> Footprint:
+        result = self.planning.tensor(self.operation.result)
+        work = 2 * self._map_bytes(result)
+        return replace(pair_footprint(self.planning, self.operation), work_bytes=work)
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        planning, operation = self.planning, self.operation
+        chip, graph, node = planning.chip, planning.graph, operation.node
+        target, work = memory.tensors[operation.result], memory.work.place
+        operands = pair_operands(chip, graph, node, memory.tensors, target.view, memory.constants)
+        order = operands[0].index, operands[1].tensor.index
+        found = self._pipelines(order)
+        over = self._between(target, work)
+        under = self._between(target, work.moved(self._map_bytes(target)))
+        other = Operand(under, per_channel=False, is_shared=under.view.images == 1)
+        tasks = (
+            *pair_tasks(chip, operands, over, found.over),
+            *pair_tasks(chip, operands, under, found.under),
+            *pair_tasks(chip, (over, other), target, Pipeline(ew=Ew(EwOperation.MAX))),
+            *table_tasks(chip, target, target, found.function),
+        )
+        layer = layer_of(planning, operation, tasks)
+        share = found.wrong / _PAIRS
+        return replace(layer, difference=Difference(1, share)) if share else layer
+
+    def _pipelines(self, order: Sequence[int]) -> SquarePipelines:
+        """``order``: the operands, the one that MRDMA reads first."""
+        chip, graph = self.planning.chip, self.planning.graph
+        first, second, result = (unplaced(graph, t) for t in (*order, self.operation.result))
+        target = SquareTarget(
+            (first.scale, second.scale, result.scale),
+            (first.zero_point, second.zero_point, result.zero_point),
+        )
+        return requantize_squares(
+            self.operation.node.index,
+            target,
+            has_ties_away=chip.has("ties_away"),
+            has_clamps=chip.knows("ew_relu"),
+        )
+
+    def _map_bytes(self, like: DeviceTensor) -> int:
+        return like.view.images * self._between(like, like.location).image_stride_bytes
+
+    def _between(self, like: DeviceTensor, place: Ref) -> DeviceTensor:
+        """A map of the result's shape at ``place``."""
+        touched = surfaces_touched(self.planning.chip, like.view.channels)
+        return replace(like.alone(like.view, place), surfaces=touched)

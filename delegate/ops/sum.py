@@ -1,0 +1,35 @@
+"""SUM over the pixels of uint8 images: sums by a convolution, requantised as the kernel does."""
+
+from __future__ import annotations
+
+from delegate.lower.numerics.means import sum_target
+from delegate.lower.operation import Operation, Planning
+from delegate.model.graph import DType, Node
+from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
+from delegate.ops.shared import image_sums, reductions
+from delegate.ops.shared.window_sums import WindowSumsPlan
+
+
+@constraint()
+def summed_type(facts: GraphFacts, node: Node) -> str | None:
+    """Input and output must be uint8: tflite-runtime 2.14's reference kernel takes int8 for uint8,
+    later ones do not.
+    """
+    found = next((t for t in facts.features(node) if t.dtype is not DType.UINT8), None)
+    return None if found is None else f"{named(found)} is {found.dtype.name}"
+
+
+def plan(planning: Planning, operation: Operation) -> WindowSumsPlan:
+    """Raises LoweringError."""
+    return image_sums.plan(planning, operation, sum_target)
+
+
+OPERATOR = Operator(
+    name="SUM",
+    options=reductions.ReducerOptions,
+    inputs=(Role.FEATURE, Role.NUMBERS),
+    plan=plan,
+    shapes=reductions.shapes,
+    rules=(*image_sums.RULES, summed_type),
+    needs=("convolution", "depthwise_convolution"),
+)

@@ -1,0 +1,130 @@
+#include <algorithm>
+#include <cmath>
+
+#include "sim/dpu_element.h"
+#include "sim/fast_float.h"
+
+namespace rk3588::sim {
+namespace {
+
+// Powers of two down to this are normal numbers of fp32.
+constexpr uint32_t kMostMinusExp = 126;
+
+float number(int32_t bits) { return float_of_bits(static_cast<uint32_t>(bits)); }
+float half_number(int16_t bits) { return half_to_float(static_cast<uint16_t>(bits)); }
+
+HalfXStage x_stage(const XStage& stage) {
+  HalfXStage found;
+  found.has_alu = stage.alu != Operand::kOff;
+  found.has_mul = stage.mul != Operand::kOff;
+  found.prelu = stage.mul_prelu;
+  found.relu = stage.relu;
+  if (stage.relux) found.limit = number(stage.relux_max);
+  return found;
+}
+
+bool reads_half(const OperandCube& cube) { return cube && cube.element_bytes == 2; }
+
+bool reads_pixels(const TaskPlan& task) {
+  const EwStage& ew = task.dpu.ew;
+  return ew.operation != EwOperation::kOff && ew.source == Operand::kMemory &&
+         task.operands.ew_channels.empty();
+}
+
+bool can_vectorise(const TaskPlan& task) {
+  const DpuConfig& dpu = task.dpu;
+  if (dpu.out_element != Element::kFp16 || dpu.lanes != kHalfLanes || dpu.lut.is_on) return false;
+  if (dpu.out.minus_exp > kMostMinusExp) return false;
+  if (!task.is_conv && !reads_half(task.operands.main)) return false;
+  return !reads_pixels(task) || (dpu.ew.operand_bytes == 2 && reads_half(task.operands.ew));
+}
+
+}  // namespace
+
+HalfWriter::HalfWriter(const TaskPlan& task, const HalfKernels& kernels)
+    : task_(task), kernels_(kernels), is_vectorised_(can_vectorise(task)) {
+  const DpuConfig& dpu = task.dpu;
+  is_linear_ = dpu.writes_as_computed() && dpu.line_pitch == uint64_t{dpu.width} * kAtomBytes;
+  if (!is_vectorised_) return;
+  stages_.bs = x_stage(dpu.bs);
+  stages_.bn = x_stage(dpu.bn);
+  stages_.ew = dpu.ew.operation;
+  stages_.ew_per_pixel = reads_pixels(task);
+  stages_.ew_prelu = dpu.ew.mul_prelu;
+  stages_.ew_relu = dpu.ew.relu;
+  if (dpu.ew.relux) stages_.ew_limit = number(dpu.ew.relux_max);
+  stages_.out_scale = static_cast<float>(dpu.out.scale);
+  stages_.out_power = std::ldexp(1.0f, -static_cast<int>(dpu.out.minus_exp));
+  const bool has_half_operand = dpu.ew.source == Operand::kMemory && dpu.ew.operand_bytes == 2;
+  surfaces_.resize(dpu.surfaces());
+  for (uint32_t channel = 0; channel < dpu.channels; ++channel) {
+    HalfSurface& surface = surfaces_[channel / kHalfLanes];
+    const uint32_t lane = channel % kHalfLanes;
+    const bool is_real = channel < dpu.real_channels;
+    surface.real[lane] = is_real ? UINT16_MAX : 0;
+    surface.pend[lane] = dpu.pend_word;
+    ChannelOperands operands;
+    if (is_real) operands = channel_operands(dpu, task.operands, channel);
+    surface.bs_alu[lane] = number(operands.bs_alu) * (dpu.bs.alu_minus ? -1.0f : 1.0f);
+    surface.bs_mul[lane] = half_number(operands.bs_mul);
+    surface.bn_mul[lane] = half_number(operands.bn_mul);
+    surface.bn_alu[lane] = number(operands.bn_alu) * (dpu.bn.alu_minus ? -1.0f : 1.0f);
+    const int32_t ew = is_real && !stages_.ew_per_pixel ? ew_operand_of(task, channel, 0) : 0;
+    surface.ew[lane] = has_half_operand ? half_number(static_cast<int16_t>(ew)) : number(ew);
+  }
+}
+
+void HalfWriter::write(uint32_t surface, size_t pixel, const float* sums, size_t stride,
+                       size_t pixels) const {
+  if (!is_vectorised_) {
+    write_elements(surface, pixel, sums, stride, pixels);
+    return;
+  }
+  const DpuConfig& dpu = task_.dpu;
+  const Operands& operands = task_.operands;
+  const int8_t* main = task_.is_conv ? nullptr : operands.main.surface(surface);
+  const int8_t* ew = stages_.ew_per_pixel ? operands.ew.surface(surface) : nullptr;
+  while (pixels > 0) {
+    const auto y = static_cast<uint32_t>(pixel / dpu.width);
+    const auto x = static_cast<uint32_t>(pixel % dpu.width);
+    size_t run = 1;
+    if (is_linear_) {
+      run = pixels;
+    } else if (dpu.writes_as_computed()) {
+      run = std::min<size_t>(pixels, dpu.width - x);
+    }
+    kernels_.stages(stages_, surfaces_[surface], sums, stride,
+                    main == nullptr ? nullptr : main + pixel * kAtomBytes,
+                    ew == nullptr ? nullptr : ew + pixel * kAtomBytes,
+                    task_.output_atom(surface, y, x), run);
+    pixel += run;
+    pixels -= run;
+    if (sums != nullptr) sums += run * stride;
+  }
+}
+
+void HalfWriter::write_elements(uint32_t surface, size_t pixel, const float* sums, size_t stride,
+                                size_t pixels) const {
+  const DpuConfig& dpu = task_.dpu;
+  for (uint32_t lane = 0; lane < kHalfLanes; ++lane) {
+    const uint32_t channel = surface * kHalfLanes + lane;
+    if (channel >= dpu.channels) return;
+    const bool is_real = channel < dpu.real_channels;
+    ChannelOperands operands;
+    if (is_real) operands = channel_operands(dpu, task_.operands, channel);
+    for (size_t p = 0; p < pixels; ++p) {
+      const auto y = static_cast<uint32_t>((pixel + p) / dpu.width);
+      const auto x = static_cast<uint32_t>((pixel + p) % dpu.width);
+      uint32_t bits = pend_bits(dpu);
+      if (is_real) {
+        const float value =
+            sums != nullptr ? sums[p * stride + lane] : float_input(task_, channel, y, x);
+        const int32_t ew = ew_operand_of(task_, channel, pixel + p);
+        bits = run_float_element(dpu, operands, value, ew);
+      }
+      store_element(task_, channel, y, x, bits);
+    }
+  }
+}
+
+}  // namespace rk3588::sim

@@ -1,0 +1,104 @@
+"""SQUARED_DIFFERENCE against the reference kernels, through the simulator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from delegate.compile.compiler import compile_model
+from delegate.conformance.builder.functions import function
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.model.graph import DType, Quantization
+from delegate.options import Options
+from tests.ops.function_oracle import quantization
+from tests.ops.test_two_values import PAIRS, all_pairs, kernel_result, simulated, values
+
+INT8 = DType.INT8
+
+
+def squares(types: tuple[Quantization, ...], shapes: tuple[tuple[int, ...], ...]) -> bytes:
+    """Of two inputs of ``shapes``; ``types``: theirs and the result's."""
+    builder = ModelBuilder("squares")
+    a, b = (
+        builder.input(name, shape, INT8, one)
+        for name, shape, one in zip("ab", shapes, types, strict=False)
+    )
+    builder.output(function(builder, "SQUARED_DIFFERENCE", (a, b), types[2]))
+    return builder.build()
+
+
+def drawn(rng: np.random.Generator, *, has_one_scale: bool) -> tuple[Quantization, ...]:
+    """The result holds the square of a distance from 30 to 300 of the larger scale."""
+    scale = 10 ** rng.uniform(-3, 0)
+    other = scale if has_one_scale else scale * 10 ** rng.uniform(-0.7, 0.7)
+    first, second = (quantization(rng, INT8, one) for one in (scale, other))
+    reach = rng.uniform(30, 255 if has_one_scale else 300) * max(scale, other)
+    return first, second, Quantization((float(np.float32(reach**2 / 255)),), (-128,))
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_all_pairs_with_one_scale_are_the_reference_kernels(seed: int) -> None:
+    model = squares(drawn(np.random.default_rng(seed), has_one_scale=True), (PAIRS, PAIRS))
+    pairs = list(all_pairs(INT8))
+    np.testing.assert_array_equal(simulated(model, pairs), kernel_result(model, pairs))
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_all_pairs_with_two_scales_are_within_a_step_and_counted(seed: int) -> None:
+    model = squares(drawn(np.random.default_rng(seed), has_one_scale=False), (PAIRS, PAIRS))
+    result = compile_model(model, Options())
+    if result.rejections:
+        assert result.rejections[0].rule == "within_one_lsb"
+        return
+    pairs = list(all_pairs(INT8))
+    off = np.abs(simulated(model, pairs).astype(int) - kernel_result(model, pairs))
+    assert off.max() <= 1
+    difference = result.partitions[0].layers[0].difference
+    told = 0 if difference is None else difference.share * off.size
+    assert int(np.count_nonzero(off)) == told
+
+
+@pytest.mark.parametrize("shape", [(13,), (5, 17), (2, 13, 3, 31), (1, 9, 4, 33), (3, 1, 1, 16)])
+@pytest.mark.parametrize("other", ["same", "channels", "constant"])
+def test_shapes_and_means_per_channel(shape: tuple[int, ...], other: str) -> None:
+    """Of one scale, so that all results are equal; the smaller operand comes first in half."""
+    rng = np.random.default_rng(len(shape))
+    types = drawn(rng, has_one_scale=True)
+    small = shape if other == "same" or len(shape) < 4 else (1, 1, 1, shape[-1])
+    inputs = [values(rng, shape, INT8), values(rng, small, INT8)]
+    if other != "constant":
+        model = squares(types, (shape, small))
+    else:
+        builder = ModelBuilder("constant")
+        a = builder.input("a", shape, INT8, types[0])
+        b = builder.constant("b", inputs.pop(), types[1])
+        y = builder.tensor("y", shape, INT8, types[2])
+        builder.operator("SQUARED_DIFFERENCE", (b, a), (y,))
+        builder.output(y)
+        model = builder.build()
+    np.testing.assert_array_equal(simulated(model, inputs), kernel_result(model, inputs))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_function_of_one_value_is_a_table(seed: int) -> None:
+    rng = np.random.default_rng([seed, 1])
+    first, second, result = drawn(rng, has_one_scale=seed % 2 == 0)
+    builder = ModelBuilder("table")
+    a = builder.input("a", (1, 1, 1, 256), INT8, first)
+    b = builder.constant("b", values(rng, (1,), INT8), second)
+    builder.output(function(builder, "SQUARED_DIFFERENCE", (a, b), result))
+    model = builder.build()
+    every = [np.arange(-128, 128).astype(np.int8).reshape(1, 1, 1, 256)]
+    np.testing.assert_array_equal(simulated(model, every), kernel_result(model, every))
+
+
+def test_what_the_kernel_aborts_at_stays_on_the_cpu() -> None:
+    """It asks for a factor below 1 and ends the process otherwise."""
+    types = (
+        Quantization((1.0,), (0,)),
+        Quantization((1.0,), (0,)),
+        Quantization((2.0**-12,), (0,)),
+    )
+    (rejection,) = compile_model(squares(types, ((1, 2, 3, 4),) * 2), Options()).rejections
+    assert rejection.rule == "accumulator_fits_int32"
+    assert "the kernel asks for a factor below 1" in rejection.detail

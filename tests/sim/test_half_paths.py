@@ -1,0 +1,209 @@
+"""fp16 tasks: the vectorised path gives the literal one's bytes, with every instruction set."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.sim import stream as s
+from tests.sim.programs import Conv, Elementwise, align, elementwise_registers, random_elementwise
+from tests.sim.test_float_oracle import HALF_FORMAT, from_atoms, half_conv
+from tests.sim.wide_programs import half_dense_weights, half_surfaces
+
+ISAS = s.available_isas()
+ALL = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+
+
+def bits_of(value: float) -> int:
+    return int(np.float32(value).view(np.uint32))
+
+
+def narrow(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Few bits: sums are exact in double precision, and often lie between two of fp32."""
+    return rng.integers(-2047, 2048, count) * np.float16(2.0) ** -4
+
+
+def cancelling(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Large numbers of both signs among small ones: what is left of sums has few bits."""
+    large = rng.choice([-60000, 60000, 3.5, -3.5], count)
+    return np.where(rng.random(count) < 0.5, large, rng.normal(size=count) * 2.0**-20)
+
+
+KINDS = {
+    "normal": lambda rng, count: rng.normal(size=count),
+    "spread": lambda rng, count: rng.normal(size=count) * np.exp2(rng.integers(-24, 15, count)),
+    "narrow": narrow,
+    "cancelling": cancelling,
+    "subnormal": lambda rng, count: rng.integers(-1023, 1024, count) * 2.0**-24,
+    "zeros": lambda rng, count: rng.choice([0.0, -0.0, 1.0, -(2.0**-24)], count),
+    "infinite": lambda rng, count: rng.choice([1, np.inf, -np.inf], count, p=[0.98, 0.01, 0.01]),
+    "any bits": lambda rng, count: rng.choice(ALL, count),
+}
+
+
+def fill(region: np.ndarray, kind: str, rng: np.random.Generator) -> None:
+    with np.errstate(over="ignore"):
+        region.view(np.float16)[:] = KINDS[kind](rng, region.size // 2)
+
+
+def stage_registers(rng: np.random.Generator) -> s.Registers:
+    """BN of any kind, with limits; its operands in registers."""
+
+    def pick(*values: int) -> int:
+        return int(rng.choice(values))
+
+    return {
+        s.BN_CFG: pick(0x53, 0x12, 0x92, 0x20050, 0x40090, 0x62, 0x42, 0x20040, 0x40080),
+        s.BN_ALU_CFG: bits_of(rng.choice([0.5, -3e4, 1e30, -0.0])),
+        s.BN_MUL_CFG: int(rng.choice(ALL[:0x7C00]).view(np.uint16)) << 16,
+        s.BN_RELUX: bits_of(rng.choice([6.0, 1e9])),
+        s.OFFSET_PEND: pick(0, 0x3C00),
+    }
+
+
+def check(memory: s.Memory, program: s.Program, region: str = "output") -> np.ndarray:
+    """What the literal path writes, which all others do, too."""
+
+    def output(**how: object) -> np.ndarray:
+        copy = memory.copy()
+        s.run(copy, program.place(copy), **how)
+        return copy.bytes(region)
+
+    wanted = output(plain=True)
+    for isa in ISAS:
+        np.testing.assert_array_equal(output(isa=isa), wanted, isa)
+    np.testing.assert_array_equal(output(threads=3), wanted)
+    return wanted
+
+
+def random_shape(rng: np.random.Generator) -> Conv:
+    def pick(*values: int) -> int:
+        return int(rng.choice(values))
+
+    kh, kw, sh, sw, dh, dw = (pick(1, 1, 2, 3) for _ in range(6))
+    pad_top, pad_left = int(rng.integers(0, kh)), int(rng.integers(0, kw))
+    h, w = int(rng.integers(1, 12)), int(rng.integers(1, 20))
+    return Conv(
+        c=int(rng.integers(1, 90)), oc=int(rng.integers(1, 50)), h=h, w=w, kh=kh, kw=kw,
+        sh=sh, sw=sw, dh=dh, dw=dw, pad_top=pad_top, pad_left=pad_left,
+        oh=int(rng.integers(1, -(-(h + pad_top) // sh) + 1)),
+        ow=int(rng.integers(1, -(-(w + pad_left) // sw) + 1)),
+        depthwise=bool(rng.random() < 0.4),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("weights", KINDS)
+@pytest.mark.parametrize("features", KINDS)
+def test_convolutions(features: str, weights: str) -> None:
+    rng = np.random.default_rng([ord(features[0]), ord(weights[0]), ord(weights[1])])
+    for _ in range(3):
+        t = random_shape(rng)
+        memory, program = s.Memory(), s.Program()
+        registers, *_ = half_conv(t, memory, rng, spread=2)
+        fill(memory.bytes("input"), features, rng)
+        fill(memory.bytes("weights"), weights, rng)
+        program.add(registers | stage_registers(rng))
+        check(memory, program)
+
+
+def test_ordinary_convolutions_give_many_values() -> None:
+    """What the cases above compare is not the same number everywhere."""
+    rng = np.random.default_rng(0)
+    t = Conv(c=70, oc=33, h=6, w=9, kh=3, kw=3, pad_top=1, pad_left=1, oh=6, ow=9)
+    memory, program = s.Memory(), s.Program()
+    registers, *_ = half_conv(t, memory, rng, spread=12)
+    program.add(registers)
+    assert len(np.unique(check(memory, program).view(np.float16))) > 500
+
+
+def by_channel(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """[..., channels]: 32, 2^-7 and 2^-24 in turns, of any sign, and zeros. Products of equal
+    channels add up to numbers half way between two of fp32, and to a little more or less, which
+    double precision does not hold.
+    """
+    sizes = np.array([2.0**5, 2.0**-7, 2.0**-24, 0])[np.arange(shape[-1]) % 4]
+    return (rng.choice([-1, 0, 0, 0, 1], shape) * sizes).astype(np.float16)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_between_two_numbers(seed: int) -> None:
+    """Results in fp32, so that no later rounding hides which number was taken."""
+    rng = np.random.default_rng(seed)
+    t = Conv(c=40, oc=32, h=6, w=9, kh=1, kw=1, pad_top=0, pad_left=0, oh=6, ow=9)
+    memory, program = s.Memory(), s.Program()
+    registers, *_ = half_conv(t, memory, rng, spread=2)
+    x, w = by_channel(rng, (54, 40)), by_channel(rng, (32, 40))
+    memory.bytes("input").view(np.float16)[:] = half_surfaces(x.T.reshape(40, 6, 9), 54).ravel()
+    native = half_dense_weights(w.reshape(32, 40, 1, 1))
+    memory.bytes("weights").view(np.float16)[:] = native.view(np.float16).ravel()
+    memory.bytes("bias")[:] = 0
+    registers |= {
+        s.DATA_FORMAT: 5 << 29 | 2 << 26 | 2, s.BS_OW_CFG: 0x36E, s.OUT_SCALE: 1,
+        s.SURFACE_ADD: 4 * 54 * 16, s.DST_BASE_ADDR: memory.add("output_wide", 32 * 54 * 4),
+    }  # fmt: skip
+    program.add(registers)
+    found = check(memory, program, "output_wide").view(np.float32)
+    exact = x.astype(np.float64) @ w.astype(np.float64).T
+    assert len(np.unique(found)) > 30
+    assert np.abs(from_atoms(found, np.float32, 32, 6, 9).reshape(32, 54).T - exact).max() < 2e-3
+
+
+def flying(
+    x: np.ndarray, other: np.ndarray | None, registers: s.Registers
+) -> tuple[s.Memory, s.Program]:
+    """A task of the DPU alone on maps [channels, rows, columns] of fp16."""
+    c, h, w = x.shape
+    rng = np.random.default_rng(0)
+    memory, program = s.Memory(), s.Program()
+    base = elementwise_registers(
+        Elementwise(c=c, h=h, w=w), memory,
+        random_elementwise(rng, Elementwise(c=c, h=h, w=w)), "_unused",
+    )  # fmt: skip
+    cube = align(c, 8)
+    r = base | {
+        s.DATA_FORMAT: HALF_FORMAT,
+        s.RDMA_SRC_BASE: memory.add("a", half_surfaces(x, h * w)),
+        s.DST_BASE_ADDR: memory.add("output", cube * h * w * 2),
+        s.CUBE_CHANNEL: (c - 1) << 16 | cube - 1,
+        s.WDMA_SIZE_0: cube - 1,
+        s.RDMA_CHANNEL: cube - 1,
+        s.BS_CFG: 0x53,
+        s.EW_CVT_OFFSET: 0,
+        s.EW_CVT_SCALE: 1,
+        s.OUT_OFFSET: 0,
+        s.OUT_SCALE: 0x10001,
+        s.OUT_SHIFT: 0,
+        s.RDMA_FEATURE_MODE: 0x17841,
+    }
+    if other is not None:
+        r |= {
+            s.EW_BASE: memory.add("b", half_surfaces(other, h * w)),
+            s.RDMA_FEATURE_MODE: 0x17849,
+            s.ERDMA_CFG: 0x40000008,
+            s.EW_SURF_STRIDE: h * w * 16,
+        }
+    program.add(r | registers, s.FLYING)
+    return memory, program
+
+
+@pytest.mark.parametrize("factor", [1.0, -1.0, 0.37, 2.0**-9, 2.0**-24, 65504.0])
+def test_every_number_times_a_factor(factor: float) -> None:
+    """All 65,536 halves through BN: subnormal numbers, ties, infinities, NaN."""
+    x = ALL.reshape(8, 64, 128)
+    factor_bits = int(np.float16(factor).view(np.uint16))
+    registers = {s.BN_CFG: 0x42, s.BN_MUL_CFG: factor_bits << 16}
+    found = check(*flying(x, None, registers))
+    with np.errstate(over="ignore", invalid="ignore"):
+        wanted = (x.astype(np.float32) * np.float32(np.float16(factor))).astype(np.float16)
+    np.testing.assert_array_equal(from_atoms(found, np.float16, *x.shape), wanted)
+
+
+@pytest.mark.parametrize("kind", ["spread", "zeros", "infinite", "any bits"])
+@pytest.mark.parametrize(
+    "cfg", [0x108202C0, 0x108402C0, 0x108003C4, 0x108002C0, 0x108102C0, 0x108003E4]
+)
+def test_two_maps(cfg: int, kind: str) -> None:
+    rng = np.random.default_rng(cfg)
+    with np.errstate(over="ignore"):
+        a, b = (KINDS[kind](rng, 24 * 5 * 7).astype(np.float16).reshape(24, 5, 7) for _ in "ab")
+    check(*flying(a, b, stage_registers(rng) | {s.EW_CFG: cfg}))
