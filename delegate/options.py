@@ -120,10 +120,8 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
-class ChoiceOrPath:
+class ChoiceOrPath(Choice):
     """One of some words, or an absolute path."""
-
-    words: tuple[str, ...]
 
     @property
     def values(self) -> str:
@@ -131,12 +129,7 @@ class ChoiceOrPath:
 
     def parse(self, text: str) -> str:
         value = text.strip(SPACES)
-        if value.startswith("/"):
-            return value
-        value = _plain(text)
-        if value not in self.words:
-            raise ValueError(f"{self.values}{_closest(value, self.words)}")
-        return value
+        return value if value.startswith("/") else Choice.parse(self, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,11 +324,10 @@ class Options:
         "longest wait for one submit to an NPU; 0 = the device's default",
     )  # fmt: skip
     verify: str = _option(
-        Choice(("off", "sim", "sample")),
-        "off",
+        Choice(("off", "sim", "sample")), "off",
         "run every partition twice, on the simulator too, and compare; sample = one in 100, "
         "in the background",
-    )
+    )  # fmt: skip
     prove: str = _option(
         Choice(("auto", "off", "always")), "auto",
         "prove what a program asks of an NPU before its first use there; always = of the simulator "
@@ -401,8 +393,6 @@ class Options:
 
 
 OPTIONS: tuple[Option, ...] = tuple(
-    Option(row.name, *row.metadata["row"])
-    for row in dataclasses.fields(Options)
-    if "row" in row.metadata
+    Option(row.name, *row.metadata["row"]) for row in dataclasses.fields(Options) if row.metadata
 )
 OPTIONS_BY_KEY: Mapping[str, Option] = MappingProxyType({o.key: o for o in OPTIONS})

@@ -20,7 +20,6 @@ from delegate.options import (
     SEPARATORS,
     SPACES,
     Choice,
-    ChoiceOrPath,
     Cores,
     Flag,
     Integer,
@@ -66,7 +65,7 @@ def _quoted(text: str) -> str:
 
 def _row(option: Option) -> str:
     kind = option.kind
-    words = kind.words if isinstance(kind, (Choice, ChoiceOrPath)) else ()
+    words = kind.words if isinstance(kind, Choice) else ()
     lowest, highest = 0, 0
     if isinstance(kind, Integer):
         lowest, highest = kind.lowest, kind.highest

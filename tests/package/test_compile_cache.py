@@ -19,7 +19,7 @@ from delegate.compile.compiler import compile_model
 from delegate.conformance.builder import conv_model
 from delegate.log import LOGGER_NAME
 from delegate.model.tflite_reader import read_graph
-from delegate.options import OPTIONS, Choice, ChoiceOrPath, Options
+from delegate.options import OPTIONS, Choice, Options
 from tests.shared_folder import MODELS, needs_models
 
 
@@ -220,7 +220,7 @@ def test_options_that_do_not_count_do_not_change_programs():
     plain = compile_model(graph, Options())
     for option in OPTIONS:
         kind = option.kind
-        words = kind.words if isinstance(kind, (Choice, ChoiceOrPath)) else ("1",)
+        words = kind.words if isinstance(kind, Choice) else ("1",)
         for word in words:
             if option.changes_programs or option.key == "cache_dir":
                 continue

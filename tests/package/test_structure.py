@@ -191,3 +191,10 @@ def test_only_operators_files_decide_by_an_operators_name() -> None:
         if room(name) != "ops":
             found = [ast.unparse(node) for node in operator_names_decided_by(tree)]
             assert not found, f"{name}: {found}"
+
+
+def test_requantisation_is_read_in_one_file() -> None:
+    """What a node's requantisation computes, and why a pipeline may stand for it: the prover."""
+    text = (ROOT / "delegate/lower/numerics/prover.py").read_text(encoding="utf-8")
+    assert "**Theorem.**" in text
+    assert len(text.splitlines()) <= 150

@@ -136,9 +136,8 @@ def prove(pipeline: Pipeline, target: Target) -> Proof:
         low, high = target.low[part, np.newaxis], target.high[part, np.newaxis]
         ends = np.concatenate([low, high], axis=1).astype(np.float64)
         is_sound = is_sound and stages.fits_int32(ends)
-        begins = np.concatenate(
-            [low, np.clip(target.firsts[part], low, high + 1), high + 1], axis=1
-        )
+        inside = np.clip(target.firsts[part], low, high + 1)
+        begins = np.concatenate([low, inside, high + 1], axis=1)
         first, last = begins[:, :-1], begins[:, 1:] - 1
         off = np.maximum(_off(stages, first, outputs), _off(stages, last, outputs))
         off = np.where(first <= last, off, 0.0)
@@ -148,5 +147,4 @@ def prove(pipeline: Pipeline, target: Target) -> Proof:
 
 
 def _off(stages: Pipeline, accumulators: Int64Array, outputs: FloatArray) -> FloatArray:
-    distance: FloatArray = np.abs(stages.run(accumulators.astype(np.float64)) - outputs)
-    return distance
+    return np.asarray(np.abs(stages.run(accumulators.astype(np.float64)) - outputs), np.float64)
