@@ -68,6 +68,14 @@ def _outside(
     """What is outside the bound, of a graph of one node beside those that make its constants.
     ``judge``: that of the node's operator.
     """
+    terms, activation = exact_terms(judge, graph, inputs)
+    return _judged(terms, activation, outputs[0].reshape(graph.tensor(graph.outputs[0]).shape))
+
+
+def exact_terms(
+    judge: Judge, graph: Graph, inputs: Mapping[int, Array]
+) -> tuple[Terms, Activation]:
+    """What ``judge`` says of the only node of ``graph`` that makes no constant."""
     node = next(n for n in graph.nodes if n.outputs[0] in graph.outputs)
     made = {n.outputs[0]: n.inputs[0] for n in graph.nodes if n is not node}
 
@@ -81,9 +89,7 @@ def _outside(
         assert constant is not None
         return constant.astype(np.float64)
 
-    terms, activation = judge(graph, node, values)
-    shape = graph.tensor(node.outputs[0]).shape
-    return _judged(terms, activation, outputs[0].reshape(shape))
+    return judge(graph, node, values)
 
 
 def _judged(terms: Terms, activation: Activation, ours: Array) -> list[str]:
@@ -94,28 +100,29 @@ def _judged(terms: Terms, activation: Activation, ours: Array) -> list[str]:
     )
     before = ((1 + _FP32) ** roundings - 1) * magnitude
     bound = before + _FP16 * (np.abs(exact) + before) + _SUBNORMAL * (roundings > 0)
-    clamped = _clamped(exact, activation)
-    beyond = np.abs(clamped) + bound >= _INFINITE_FROM
+    wanted = clamped(exact, activation)
+    beyond = np.abs(wanted) + bound >= _INFINITE_FROM
     with np.errstate(invalid="ignore"):
-        error = np.abs(ours.astype(np.float64) - clamped)
+        error = np.abs(ours.astype(np.float64) - wanted)
     wrong = ~(error <= bound) & ~beyond
     if activation is not Activation.NONE:  # the clamp ends where fp16 does, at the latest
-        wrong |= ~((ours >= 0) & (ours <= _clamped(np.array(np.inf), activation)))
+        wrong |= ~((ours >= 0) & (ours <= clamped(np.array(np.inf), activation)))
     if not wrong.any():
         # Beyond the range: an infinity of the right sign.
-        surely = np.abs(clamped) - bound >= _INFINITE_FROM
-        wrong = surely & ~(np.isinf(ours) & (np.sign(ours) == np.sign(clamped)))
+        surely = np.abs(wanted) - bound >= _INFINITE_FROM
+        wrong = surely & ~(np.isinf(ours) & (np.sign(ours) == np.sign(wanted)))
     if not wrong.any():
         return []
     place = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
     position = [int(i) for i in place]
     return [
-        f"element {position}: {ours[place]} instead of {clamped[place]}, bound {bound[place]}; "
+        f"element {position}: {ours[place]} instead of {wanted[place]}, bound {bound[place]}; "
         f"{int(wrong.sum())} of {wrong.size} are outside"
     ]
 
 
-def _clamped(exact: Array, activation: Activation) -> Array:
+def clamped(exact: Array, activation: Activation) -> Array:
+    """Behind a fused activation, which ends where fp16 does at the latest."""
     if activation is Activation.NONE:
         return exact
     return np.clip(exact, 0.0, 6.0 if activation is Activation.RELU6 else _MOST)

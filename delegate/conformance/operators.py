@@ -51,8 +51,12 @@ def most_off(model: bytes, graph: Graph) -> int:
 
 
 def tolerance(graph: Graph, node: Node) -> int:
-    """How many steps a node may be off, given its inputs: none where it moves or looks up."""
+    """How many steps a node may be off, given its inputs: none where it moves, selects or looks
+    up.
+    """
     operator = OPERATORS.get(node.op)
+    if reference.selects(node):
+        return 0
     has_tasks = operator is not None and operator.lowering is Lowering.TASKS
     return MAX_ABS_DIFF if has_tasks and _single_value(graph, node) is None else 0
 
@@ -148,9 +152,10 @@ def _single_value(graph: Graph, node: Node) -> int | None:
 
 
 def _moves(node: Node) -> bool:
-    """Whether its result has values of its operands in other places."""
+    """Whether its result has values of its operands, in other places."""
     operator = OPERATORS.get(node.op)
-    return operator is not None and operator.lowering is Lowering.ALIAS
+    is_alias = operator is not None and operator.lowering is Lowering.ALIAS
+    return is_alias or reference.selects(node)
 
 
 def _carried(graph: Graph, node: Node, index: int, steps: Mapping[int, float]) -> float:

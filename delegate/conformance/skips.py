@@ -38,6 +38,7 @@ CHIP_SKIPS = {
         "alias_is_free": "the nodes around the parts stay on the CPU",
         RUNTIME_REFUSES: "the runtime has no kernel for a node that stays on the CPU",
         "tasks_keep_memory": "an input has no room for whole groups of channels",
+        "spare_lanes_written_first": "convolutions fetch whole groups, past parts of 48 channels",
         "host_converts": "the node on the other side stays on the CPU",
         "quantised_input": "the weights' DEQUANTIZE belongs to a node in fp16",
     }

@@ -114,10 +114,18 @@ class MaxPool:
         """The largest map in between, of one image."""
         return map_bytes(self.chip, math.prod(self.pooling.padded), channels)
 
+    def work_bytes(self, channels: int) -> int:
+        """Of memory for maps in between: two."""
+        return 2 * self.map_bytes(channels)
+
+    def surface_pixels(self, channels: int) -> int:
+        """See ``Footprint``; of a map of ``channels``."""
+        return 1
+
     def tasks(
         self, source: DeviceTensor, target: DeviceTensor, work: Ref, constants: ConstantPool
     ) -> Iterator[Task]:
-        """Of every image. ``work``: room for two maps. Raises LoweringError."""
+        """Of every image. ``work``: room for maps in between. Raises LoweringError."""
         rooms = itertools.cycle((work, work.moved(self.map_bytes(source.view.channels))))
         rows, columns = self.pooling.rows.output, self.pooling.columns.output
         for image in range(source.view.images):

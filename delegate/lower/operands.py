@@ -52,7 +52,7 @@ def require_dense(node: Node, tensor: DeviceTensor) -> None:
 
 def constant_operand(chip: Chip, tensor: Tensor, output: View, constants: ConstantPool) -> Operand:
     """Packs ``tensor`` like a computed operand, broadcast to the output's channels, and to its
-    pixels if they differ from one another.
+    pixels if they differ from one another, or no program with a value per channel is known.
     """
     assert tensor.constant is not None
     assert tensor.quantization is not None
@@ -61,7 +61,8 @@ def constant_operand(chip: Chip, tensor: Tensor, output: View, constants: Consta
     if offset:
         values = np.bitwise_xor(values.view(np.uint8), np.uint8(offset))
     own = view_of(tensor.shape)
-    height, width = (1, 1) if own.pixels == 1 else (output.height, output.width)
+    is_whole = own.pixels > 1 or chip.forms.operand_blocks
+    height, width = (output.height, output.width) if is_whole else (1, 1)
     view = View(own.images, height, width, output.channels)
     layout = DeviceTensor(
         index=tensor.index,

@@ -74,7 +74,7 @@ class Border:
                 height, width = now.view.height + sum(rows), now.view.width + sum(columns)
                 view = View(1, height, width, channels)
                 result = target.alone(view, next(rooms))
-            border = bordering(rows, columns, self.value)
+            border = bordering(rows, columns, self.value, is_square=self.chip.forms.equal_sides)
             yield from selection_tasks(self.chip, node, now, result, border, constants)
             now = result
         if any(self.sides[2]):

@@ -49,16 +49,23 @@ def bordering(
     columns: tuple[int, int],
     outside: int,
     clamp: tuple[int, int] = (INT8_MIN, INT8_MAX),
+    *,
+    is_square: bool = False,
 ) -> Selection:
     """A map with a border of ``outside``: so many rows above and below, columns left and right.
 
     The kernel reaches over as many pixels as the border has, so that it meets the image everywhere;
-    its weight lies where the border behind the image begins.
+    its weight lies where the border behind the image begins. ``is_square``: it reaches over as many
+    rows as columns, those of the larger border.
     """
     sides = rows, columns
     dilations = [gcd(*side) or 1 for side in sides]
+    if is_square and dilations[0] != dilations[1]:
+        dilations = [gcd(*dilations)] * 2
     pairs = list(zip(sides, dilations, strict=True))
     kh, kw = (sum(side) // dilation + 1 for side, dilation in pairs)
+    if is_square:
+        kh = kw = max(kh, kw)
     y, x = (side[1] // dilation for side, dilation in pairs)
     return Selection(
         taps=(kh, kw),

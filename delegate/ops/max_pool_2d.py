@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 
 from delegate.chip.element import Element
-from delegate.lower.max_pool import MaxPool
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.tiling.pooling import PooledAxis
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared.common import no_activation
-from delegate.ops.shared.max_pool import MaxPoolPlan
+from delegate.ops.shared.max_pool import MaxPoolPlan, kind_of
 from delegate.ops.shared.pooling import (
     GEOMETRY,
     RULES,
@@ -27,7 +26,7 @@ def plan(planning: Planning, operation: Operation) -> MaxPoolPlan:
     graph, node = planning.graph, operation.node
     target = planning.tensor(operation.result)
     clamp = activation_range(pool_options(node).activation, target.scale, target.zero_point)
-    pool = MaxPool(
+    pool = kind_of(planning.chip)(
         planning.chip,
         node,
         pooling_of(graph, node),
@@ -90,7 +89,7 @@ def half() -> Operator:
         graph, node = planning.graph, operation.node
         if _are_pairs(graph, node):
             return HalfMaxPoolPlan(planning, operation)
-        pool = MaxPool(
+        pool = kind_of(planning.chip)(
             planning.chip,
             node,
             pooling_of(graph, node),
@@ -111,5 +110,5 @@ OPERATOR = Operator(
     shapes=shapes,
     rules=RULES,
     half=half,
-    needs=("element_wise_alone", "ew_maximum"),
+    needs=("element_wise_alone", "ew_addition"),
 )

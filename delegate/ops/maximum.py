@@ -37,5 +37,5 @@ OPERATOR = Operator(
     function=larger,
     rules=RULES,
     half=half,
-    needs=("element_wise_alone", "ew_maximum"),
+    needs=("element_wise_alone", "ew_addition"),
 )

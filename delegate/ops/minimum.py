@@ -37,5 +37,5 @@ OPERATOR = Operator(
     function=smaller,
     rules=RULES,
     half=half,
-    needs=("element_wise_alone", "ew_minimum"),
+    needs=("element_wise_alone", "ew_addition"),
 )

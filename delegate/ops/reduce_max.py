@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from delegate.lower.max_pool import MaxPool
 from delegate.lower.operation import Operation, Planning
 from delegate.ops.operator import Operator, Role
 from delegate.ops.shared import reductions
-from delegate.ops.shared.max_pool import MaxPoolPlan
+from delegate.ops.shared.max_pool import MaxPoolPlan, kind_of
 from delegate.ops.shared.pooling import pool_keeps_quantization, pooled_sides_in_range
 
 
 def plan(planning: Planning, operation: Operation) -> MaxPoolPlan:
     image = planning.tensor(operation.operands[0]).view
-    pool = MaxPool(
+    pool = kind_of(planning.chip)(
         planning.chip,
         operation.node,
         reductions.pooled_image(image),
@@ -28,5 +27,5 @@ OPERATOR = Operator(
     plan=plan,
     shapes=reductions.shapes,
     rules=(*reductions.RULES, pool_keeps_quantization, pooled_sides_in_range),
-    needs=("element_wise_alone", "ew_maximum"),
+    needs=("element_wise_alone", "ew_addition"),
 )

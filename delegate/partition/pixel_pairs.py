@@ -35,7 +35,11 @@ PAIR = 2
 
 
 def pair_pixels(graph: Graph, partition: Partition, chip: Chip) -> Graph:
-    """``graph``, or one whose nodes do the same on pairs of pixels where that is cheaper."""
+    """``graph``, or one whose nodes do the same on pairs of pixels where that is cheaper. Their
+    kernels have more rows than columns, or the other way round.
+    """
+    if chip.forms.equal_sides:
+        return graph
     members, outputs = frozenset(partition.nodes), frozenset(partition.outputs)
     pairing = _Pairing(facts_of(graph, chip), members, outputs)
     for node in map(graph.node, partition.nodes):

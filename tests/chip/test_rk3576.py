@@ -17,14 +17,15 @@ from delegate.chip.header import native_chip
 from delegate.chip.rk3576 import RK3576
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model, compile_partition
-from delegate.conformance.builder import conv_model, depthwise_model
+from delegate.conformance.builder import ModelBuilder, conv_model, depthwise_model, options
+from delegate.conformance.builder.pooling import pool
 from delegate.conformance.execution import prepare
 from delegate.conformance.families import case_names
 from delegate.errors import EncodingError, LoweringError, SimulatorFault
 from delegate.host.runtimes import find_runtime
 from delegate.insight.program_capture import capture_of_program
 from delegate.lower.weights import pack_depthwise_pairs, pack_shifts
-from delegate.model.graph import DType
+from delegate.model.graph import DType, Padding, Quantization
 from delegate.model.partition import Partition
 from delegate.npu.disasm import disassemble
 from delegate.npu.features_used import features_of
@@ -38,6 +39,8 @@ from tests.shared_folder import DIGITS
 from tests.shared_folder import MODELS as FOLDER
 
 FOR_RK3576 = replace(Options(), chip="rk3576")
+
+SAME, VALID = Padding.SAME, Padding.VALID
 
 
 WHOLE = [path for path in MODELS if path.parent == FOLDER]
@@ -115,7 +118,7 @@ def test_results_are_those_of_the_literal_path_and_of_the_reference(seed, tmp_pa
     check_results(make(rng, size, size, channels, *outputs, kernel, kernel, dtype=dtype), tmp_path)
 
 
-def check_results(model: bytes, tmp_path: Path) -> None:
+def check_results(model: bytes, tmp_path: Path, *, most_off: int = 1) -> None:
     """Within a step of the reference, the literal path's, and no program of RK3588."""
     path = tmp_path / "model.tflite"
     path.write_bytes(model)
@@ -127,7 +130,7 @@ def check_results(model: bytes, tmp_path: Path) -> None:
     given = [values[b.tensor].reshape(b.shape) for b in program.inputs]
     (found,) = simulate(compiled.program, given, RK3576)
     expected = values[program.outputs[0].tensor].reshape(found.shape)
-    assert np.abs(found.astype(np.int16) - expected.astype(np.int16)).max() <= 1
+    assert np.abs(found.astype(np.int16) - expected.astype(np.int16)).max() <= most_off
     (literal,) = _literal(program, given)
     offset = program.outputs[0].element.offset
     np.testing.assert_array_equal(literal.astype(np.int16).reshape(found.shape) + offset, found)
@@ -182,7 +185,8 @@ def test_rows_are_fetched_whole_where_no_window_reaches_their_end(sizes, tmp_pat
 ALONE = (
     *("AddShapes.Op", "AddQuant.Op", "AddOrigins.Op", "Pairs.Op", "PairShapes.Op"),
     *("FunctionValues.Op", "FunctionShapes.Op", "FunctionChains.Op", "PoolWindows.Op"),
-    *("Blocks.Op", "Padding.Op", "Edges.Bytes"),
+    *("Blocks.Op", "Padding.Op", "Edges.Bytes", "PoolChannels.Op", "PoolClamps.Op"),
+    *("PoolPyramids.Op", "ReducedMaxima.Op"),
 )
 """Families of operators without weights, in tasks of the DPU alone or in convolutions that move."""
 
@@ -220,9 +224,6 @@ def test_the_literal_path_gives_what_the_vectorised_one_does(family):
 @pytest.mark.parametrize(
     ("name", "features"),
     [
-        ("MAX_POOL_2D", "ew_maximum"),
-        ("MAXIMUM", "ew_maximum"),
-        ("MINIMUM", "ew_minimum"),
         ("TRANSPOSE_CONV", "transposed_convolution"),
         ("RESIZE_BILINEAR", "transposed_convolution"),
         ("RESIZE_NEAREST_NEIGHBOR", "transposed_convolution"),
@@ -232,6 +233,46 @@ def test_operators_without_evidence_are_refused(name, features):
     assert features in OPERATORS[name].needs
     assert not RK3576.knows(features)
     assert RK3588.knows(features)
+
+
+@pytest.mark.parametrize("op", ["MAXIMUM", "MINIMUM"])
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+def test_maxima_and_minima_are_those_of_all_pairs(op, dtype, tmp_path):
+    """Sums that saturate give the larger, or smaller, of any two values."""
+    builder = ModelBuilder("pairs")
+    same = Quantization((0.05,), (3,))
+    x, y = (builder.input(name, (1, 64, 64, 16), dtype, same) for name in "xy")
+    z = builder.tensor("z", (1, 64, 64, 16), dtype, same)
+    builder.operator(op, (x, y), (z,), options.empty())
+    builder.output(z)
+    path = tmp_path / "model.tflite"
+    path.write_bytes(builder.build())
+    (compiled,) = compile_model(path, FOR_RK3576).partitions
+    kind = np.dtype(dtype.name.lower())
+    first, second = (
+        half.astype(np.uint8).view(kind).reshape(1, 64, 64, 16)
+        for half in np.divmod(np.arange(1 << 16), 256)
+    )
+    (found,) = simulate(compiled.program, (first, second), RK3576)
+    expected = {"MAXIMUM": np.maximum, "MINIMUM": np.minimum}[op](first, second)
+    np.testing.assert_array_equal(found.reshape(expected.shape), expected)
+
+
+@pytest.mark.parametrize("size", [(20, 20), (7, 7), (9, 14), (1, 1), (13, 6)])
+@pytest.mark.parametrize("channels", [3, 16, 48, 80, 128])
+def test_maxima_under_windows(size, channels, tmp_path):
+    """Windows of YOLO's pyramids and of classifiers, whose rows and surfaces end in the middle of
+    shifted maps.
+    """
+    for window, stride, padding in ((5, 1, SAME), (2, 2, VALID), (3, 2, SAME)):
+        if padding is VALID and min(size) < window:
+            continue
+        builder = ModelBuilder("pool")
+        given = Quantization((0.05,), (3,))
+        x = builder.input("x", (1, *size, channels), DType.INT8, given)
+        sides = (window, window, stride, stride)
+        builder.output(pool(builder, "MAX_POOL_2D", x, *sides, padding))
+        check_results(builder.build(), tmp_path, most_off=0)
 
 
 HALF_CASES = [name for name in case_names(None) if name.startswith("Half.")]

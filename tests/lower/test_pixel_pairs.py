@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from delegate.chip.chips import DEFAULT
+from delegate.chip.rk3576 import RK3576
+from delegate.compile.compiler import compile_model
 from delegate.conformance.builder import ModelBuilder, options
 from delegate.conformance.builder.functions import function
 from delegate.conformance.builder.layers import Window
 from delegate.conformance.random_layers import Numbers, conv
 from delegate.model.graph import DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
+from delegate.options import Options
 from delegate.partition.pixel_pairs import pair_pixels
 from delegate.partition.workload import workload_of
 from tests.lower.reference import differences, whole_graph
@@ -85,6 +90,16 @@ def test_a_first_layer_with_silu(channels: int, dtype: DType) -> None:
     assert is_paired(model)
     for _ in range(2):
         assert not any(difference.any() for difference in differences(model, rng))
+
+
+def test_chips_of_square_kernels_keep_single_pixels() -> None:
+    rng = np.random.default_rng(1)
+    pads = ((1, 1), (1, 1))
+    graph = read_graph(two_convolutions(rng, (1, 18, 28, 3), (16, 21), SQUARE, VALID, pads=pads))
+    assert pair_pixels(graph, whole_graph(graph), DEFAULT) is not graph
+    assert pair_pixels(graph, whole_graph(graph), RK3576) is graph
+    result = compile_model(graph, replace(Options(), chip="rk3576"))
+    assert "form_is_known" not in {rejection.rule for rejection in result.rejections}
 
 
 @pytest.mark.parametrize("kernel", [(1, 1), (1, 2), (2, 3), (3, 4), (3, 5), (5, 7)], ids=str)

@@ -18,12 +18,16 @@ from delegate.host.library import library_path
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import Activation, DType, Padding
 from delegate.model.tflite_reader import read_graph
+from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.options import Options
 from tests.shapes.test_shapes import MEASURED, SHAPES, Shape, measured_shapes
 
 pytestmark = pytest.mark.skipif(not SHAPES.exists(), reason="needs the shared folder's reference/")
 QUICK_MACS = 2_000_000
 PRODUCT = 512
+VENDOR_TASKS, VENDOR_ROWS = 4, 128
+KERNELS, LANES = 16, 32
+"""Of fp16 that the array takes at once: cycles of a row are the groups times the blocks."""
 OPTIONS = {"device": "simulator", "float": "fp16"}
 
 
@@ -50,13 +54,16 @@ def conv_model(shape: Shape) -> bytes:
     return builder.build()
 
 
-def product_model(rows: int, inputs: int, outputs: int) -> bytes:
+def product_model(rows: int, inputs: int, outputs: int, op: str = "FULLY_CONNECTED") -> bytes:
+    """BATCH_MATMUL takes the same matrix, outputs first."""
     rng = np.random.default_rng(0)
     builder = ModelBuilder("half product")
     x = builder.input("x", (rows, inputs), DType.FLOAT32)
     w = builder.constant("w", rng.normal(size=(outputs, inputs)).astype(np.float32))
     y = builder.tensor("y", (rows, outputs), DType.FLOAT32)
-    builder.operator("FULLY_CONNECTED", (x, w), (y,), tables.fully_connected(Activation.NONE))
+    dense = tables.fully_connected(Activation.NONE)
+    matrix = tables.of(BatchMatMulOptions(False, True, False))
+    builder.operator(op, (x, w), (y,), dense if op == "FULLY_CONNECTED" else matrix)
     builder.output(y)
     return builder.build()
 
@@ -96,18 +103,22 @@ def test_small_shapes_are_within_the_bound() -> None:
     assert [(shape, found) for shape in small if (found := compute(shape))] == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("shape", [s for s in measured_shapes() if macs(s) > QUICK_MACS])
 def test_large_shapes_are_within_the_bound(shape: Shape) -> None:
     assert compute(shape) == []
 
 
-@pytest.mark.slow
 def test_the_product_of_512_is_within_the_bound() -> None:
     assert outside(product_model(PRODUCT, PRODUCT, PRODUCT), half_oracle.dense) == []
+    model = product_model(PRODUCT, PRODUCT, PRODUCT, "BATCH_MATMUL")
+    assert outside(model, half_oracle.matrix_product) == []
 
 
-def test_the_product_of_512_takes_half_as_many_tasks_as_the_vendors() -> None:
-    model = product_model(PRODUCT, PRODUCT, PRODUCT)
+@pytest.mark.parametrize("op", ["FULLY_CONNECTED", "BATCH_MATMUL"])
+def test_the_product_of_512_takes_half_as_many_tasks_as_the_vendors(op: str) -> None:
+    """As many cycles of the array: the vendor's four tasks of 128 rows, by the formula of both."""
+    model = product_model(PRODUCT, PRODUCT, PRODUCT, op)
     (partition,) = compile_model(model, Options.from_mapping(OPTIONS, {})).partitions
     assert [len(layer.tasks) for layer in partition.layers] == [2]
+    groups, blocks = PRODUCT // KERNELS, PRODUCT // LANES
+    assert partition.estimate.npu_cycles == VENDOR_TASKS * VENDOR_ROWS * groups * blocks

@@ -27,7 +27,8 @@ from delegate.partition.rules import facts_of
 def _module(op: str) -> Any:
     """The module of an operator: ``reference``; ``is_covered`` where it does not take all,
     ``is_undefined`` where the kernels do not define what they take; ``CARRIES_ERRORS`` where
-    operands that are a step off show in the result, scaled.
+    operands that are a step off show in the result, scaled; ``SELECTS`` where results are values of
+    operands, or of the border around them.
     """
     name = f"{__name__}.{op.lower()}"
     return import_module(name) if op in OPERATORS and find_spec(name) is not None else None
@@ -60,6 +61,11 @@ def is_undefined(graph: Graph) -> bool:
 def carries_errors(node: Node) -> bool:
     """Whether results are as far off as the operands together, each in units of the result."""
     return getattr(_module(node.op), "CARRIES_ERRORS", False)
+
+
+def selects(node: Node) -> bool:
+    """Whether results are values of the operands, perhaps clamped, or constants around them."""
+    return getattr(_module(node.op), "SELECTS", False)
 
 
 def macs(graph: Graph) -> int:

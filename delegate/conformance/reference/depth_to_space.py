@@ -10,6 +10,8 @@ from delegate.conformance.reference.arithmetic import Array
 from delegate.model.graph import Graph, Node
 from delegate.ops.depth_to_space import DepthToSpaceOptions
 
+SELECTS = True
+
 
 def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
     options = node.known_options(DepthToSpaceOptions)

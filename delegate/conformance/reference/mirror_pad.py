@@ -11,6 +11,8 @@ from delegate.conformance.reference.pad import amounts_of
 from delegate.model.graph import Graph, Node
 from delegate.ops.mirror_pad import SYMMETRIC, MirrorPadOptions
 
+SELECTS = True
+
 
 def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
     amounts = graph.tensor(node.inputs[1]).constant

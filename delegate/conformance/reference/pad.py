@@ -10,6 +10,8 @@ import numpy as np
 from delegate.conformance.reference.arithmetic import Array
 from delegate.model.graph import Graph, Node
 
+SELECTS = True
+
 
 def amounts_of(constant: np.ndarray[Any, Any]) -> list[tuple[int, int]]:
     """Elements before and behind, by dimension."""

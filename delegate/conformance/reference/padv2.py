@@ -10,6 +10,8 @@ from delegate.conformance.reference.arithmetic import Array
 from delegate.conformance.reference.pad import amounts_of
 from delegate.model.graph import Graph, Node
 
+SELECTS = True
+
 
 def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
     amounts, value = (graph.tensor(index).constant for index in node.inputs[1:])

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from delegate.chip.chip import Chip
 from delegate.lower.lowered import Layer
 from delegate.lower.max_pool import MaxPool
+from delegate.lower.max_pool_sums import SummedMaxPool
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
+
+
+def kind_of(chip: Chip) -> type[MaxPool]:
+    """How ``chip`` takes maxima under windows."""
+    return MaxPool if chip.knows("ew_maximum") else SummedMaxPool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,8 +31,14 @@ class MaxPoolPlan:
         channels = self._channels
         written = self.pool.surfaces_written(channels)
         reads = ((operation.operands[0], self.pool.surfaces_read(channels)),)
-        work = 2 * self.pool.map_bytes(channels)
-        return Footprint(operation.node, reads, operation.result, written, work_bytes=work)
+        return Footprint(
+            operation.node,
+            reads,
+            operation.result,
+            written,
+            work_bytes=self.pool.work_bytes(channels),
+            surface_pixels=self.pool.surface_pixels(channels),
+        )
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""

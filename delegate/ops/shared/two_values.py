@@ -6,9 +6,12 @@ for every pair when the node is compiled.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from delegate.errors import LoweringError
+from delegate.lower.extrema import by_sums
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, view_of
@@ -19,6 +22,9 @@ from delegate.lower.numerics.pipeline import Ew, EwOperation, Pipeline
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.operation import Memory, Operation, Planning
 from delegate.lower.pairs import Requantize, lower_pair
+from delegate.lower.rules import FORM_IS_KNOWN
+from delegate.lower.selection import map_bytes
+from delegate.lower.task import ElementwiseTask
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Activation, Node, Tensor
 from delegate.ops.operator import GraphFacts, constraint, named
@@ -162,10 +168,33 @@ def sum_plan(
     return SumPlan(planning, operation, requantize, activation, signs)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SummedExtremumPlan(PairPlan):
+    """Where EW is only known to add."""
+
+    @property
+    def footprint(self) -> Footprint:
+        view = view_of(self.planning.graph.tensor(self.operation.result).shape)
+        room = map_bytes(self.planning.chip, view.pixels, view.channels)
+        return replace(super(SummedExtremumPlan, self).footprint, work_bytes=room)
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        layer = super(SummedExtremumPlan, self).lower(memory)
+        tasks = (task for task in layer.tasks if isinstance(task, ElementwiseTask))
+        if any(task.ew is None or task.ew.per_channel for task in tasks):
+            problem = "a maximum or minimum with one value per channel"
+            raise LoweringError(self.operation.node.index, FORM_IS_KNOWN, problem)
+        place = memory.work.place
+        sums = (by_sums(t, place) for t in layer.tasks if isinstance(t, ElementwiseTask))
+        return replace(layer, tasks=tuple(itertools.chain.from_iterable(sums)))
+
+
 def extremum_plan(planning: Planning, operation: Operation, which: EwOperation) -> PairPlan:
     """MAX or MIN of the raw values, as the kernels take it: nothing is scaled."""
 
     def requantize(_: Sequence[DeviceTensor], __: DeviceTensor, ___: bool) -> Pipeline:
         return Pipeline(ew=Ew(which))
 
-    return PairPlan(planning, operation, requantize)
+    known = planning.chip.knows("ew_maximum", "ew_minimum")
+    return (PairPlan if known else SummedExtremumPlan)(planning, operation, requantize)

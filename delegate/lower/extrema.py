@@ -1,0 +1,50 @@
+"""Maxima and minima of a chip whose EW is only known to add: sums that saturate.
+
+max(x, e) = x + max(e - x, 0), and e - x - 128, saturated to int8, is that difference with the zero
+point -128; min(x, e) = x - max(x - e, 0). Both tasks are exact, and in the forms of ADD and SUB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from delegate.chip.element import ATOM_BYTES
+from delegate.lower.numerics.pipeline import INT8_MIN, EwOperation
+from delegate.lower.task import BsStage, ElementwiseTask, EwStage, OutConvert, Ref, Source
+
+EXTREMA: Final = (EwOperation.MAX, EwOperation.MIN)
+_UNCHANGED: Final = BsStage(alu=Source.REGISTER, alu_operand=0, mul=Source.REGISTER, mul_operand=1)
+_DIFFERENCE: Final = OutConvert(scale=1, shift=0, offset=INT8_MIN)
+_SUM: Final = OutConvert(scale=1, shift=0, offset=0)
+
+
+def by_sums(task: ElementwiseTask, between: Ref) -> Iterator[ElementwiseTask]:
+    """``task``, a maximum or minimum of two maps without gaps between rows, as two sums.
+    ``between``: room for a map of its size.
+    """
+    ew, output = task.ew, task.output
+    assert ew is not None
+    assert ew.operand is not None
+    is_max = ew.operation is EwOperation.MAX
+    less = EwStage(ew.operand, surface_stride_bytes=ew.surface_stride_bytes, scale=-1)
+    source, stride = task.source, task.source_surface_stride_bytes
+    if is_max:
+        less = replace(less, operand=source, surface_stride_bytes=stride)
+        source, stride = ew.operand, ew.surface_stride_bytes
+    surface = output.height * output.width * ATOM_BYTES
+    yield replace(
+        task,
+        tile=f"{task.tile} difference",
+        source=source,
+        source_surface_stride_bytes=stride,
+        output=replace(output, target=between, surface_stride_bytes=surface),
+        bs=_UNCHANGED,
+        ew=less,
+        out_convert=_DIFFERENCE,
+    )
+    excess = EwStage(
+        between, surface_stride_bytes=surface, offset=-INT8_MIN, scale=1 if is_max else -1
+    )
+    yield replace(task, bs=_UNCHANGED, ew=excess, out_convert=_SUM)

@@ -1,0 +1,216 @@
+"""Maxima under windows on a chip whose EW is only known to add, and maps only without gaps.
+
+The image is copied into a map with a border. A shift of rows and columns is one of so many pixels
+in memory then, and all surfaces are one row of pixels: where a row, or a surface, ends, neighbours
+are others, which no window meets that lies in the map. A last convolution takes the pixels where
+windows begin, by a kernel that covers the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from delegate.chip.limits import (
+    ATOM_BYTES,
+    CHANNELS_PER_SURFACE,
+    DMA_ALIGN_BYTES,
+    align,
+    surfaces_of,
+)
+from delegate.lower.constants import ConstantPool
+from delegate.lower.extrema import by_sums
+from delegate.lower.max_pool import MaxPool
+from delegate.lower.memory.tensors import DeviceTensor, View
+from delegate.lower.numerics.pipeline import INT8_MIN, EwOperation
+from delegate.lower.selection import Selection, bordering, is_depthwise, map_bytes
+from delegate.lower.selection import surfaces_written as selection_writes
+from delegate.lower.task import BsStage, ElementwiseTask, EwStage, OutConvert, OutputCube, Ref, Task
+from delegate.lower.tiling.element_wise import element_wise_cube, pixel_chunks
+from delegate.lower.tiling.pooling import PooledAxis
+from delegate.lower.weights import depthwise_channels
+
+_COPY: Final = OutConvert(scale=1, shift=0, offset=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """Pixels in a row, from ``first`` on."""
+
+    first: int
+    height: int
+    width: int
+
+    @property
+    def bytes(self) -> int:
+        return self.height * self.width * ATOM_BYTES
+
+    def at(self, place: Ref) -> Ref:
+        return place.moved(self.first * ATOM_BYTES)
+
+    def task(self, name: str, source: Ref, target: Ref) -> ElementwiseTask:
+        """A copy of them."""
+        lanes = CHANNELS_PER_SURFACE
+        cube = OutputCube(self.at(target), self.height, self.width, lanes, lanes, self.bytes, 1)
+        return ElementwiseTask(
+            tile=f"{name} from pixel {self.first}",
+            source=self.at(source),
+            source_surface_stride_bytes=self.bytes,
+            output=cube,
+            bs=BsStage(),
+            out_convert=_COPY,
+        )
+
+
+@dataclass(frozen=True)
+class SummedMaxPool(MaxPool):
+    """The same results as ``MaxPool``."""
+
+    @property
+    def ends_with_selection(self) -> bool:
+        """Else single pixels are copied."""
+        return (self.pooling.rows.output, self.pooling.columns.output) != (1, 1)
+
+    def surfaces_written(self, channels: int) -> int:
+        if self.ends_with_selection:
+            return selection_writes(self.chip, channels)
+        return self._surfaces(channels)[-1].stop
+
+    def surfaces_read(self, channels: int) -> int:
+        return self._fetched(channels)
+
+    def surface_pixels(self, channels: int) -> int:
+        """Of what the pixels from one surface of the result to the next are a multiple."""
+        ends_depthwise = self.ends_with_selection and is_depthwise(self.chip, channels)
+        return self.chip.forms.surface_pixels(is_depthwise=ends_depthwise)
+
+    def work_bytes(self, channels: int) -> int:
+        """Three maps."""
+        return 3 * self._room(channels)
+
+    def tasks(
+        self, source: DeviceTensor, target: DeviceTensor, work: Ref, constants: ConstantPool
+    ) -> Iterator[Task]:
+        channels = source.view.channels
+        room = self._room(channels)
+        first, second, between = (work.moved(number * room) for number in range(3))
+        rows, columns = self.pooling.rows.output, self.pooling.columns.output
+        view = View(1, *self._size, channels)
+        # Spare surfaces too, which the last convolution may fetch.
+        written, read = (n * view.pixels for n in (surfaces_of(channels), self._fetched(channels)))
+        shifts = self._pixel_shifts()
+        for image in range(source.view.images):
+            name = f"image {image}"
+            bordered = source.alone(view, first)
+            yield from self._selected(source.image(image), bordered, self._border(), constants)
+            now, left = first, read + sum(shifts)
+            if shifts:  # what the last pixels' neighbours are does not matter, but they have to be
+                end = first.moved(written * ATOM_BYTES)
+                yield from self._copied(f"{name} end", first, end, left - written)
+            for number, shift in enumerate(shifts, start=1):
+                left -= shift
+                maxima = first if now == second else second
+                step = f"{name} maxima {number} of {len(shifts)}"
+                yield from self._shifted(step, now, maxima, shift, left, between)
+                now = maxima
+            result = target.part(image * rows * columns, rows, columns)
+            yield from self._taken(name, source.alone(view, now), result, constants)
+
+    @cached_property
+    def _side(self) -> int:
+        """Of the kernel that ends it: with it maps are as large as depthwise tasks write them."""
+        rows, columns = self.pooling.rows, self.pooling.columns
+        least = max(rows.kernel, columns.kernel)
+        if not self.ends_with_selection:
+            return least
+        unit = self.chip.forms.surface_pixels(is_depthwise=True)
+        fitting = (k for k in range(least, least + unit) if not _product(self._of(k)) % unit)
+        return next(fitting, least)
+
+    @property
+    def _size(self) -> tuple[int, int]:
+        """Rows and columns of maps."""
+        return self._of(self._side)
+
+    def _of(self, side: int) -> tuple[int, int]:
+        rows, columns = self.pooling.rows, self.pooling.columns
+        if not self.ends_with_selection:
+            unit = self.chip.forms.surface_pixels(is_depthwise=True)
+            return rows.padded, -(-columns.padded // unit) * unit
+        return _least_size(rows, side), _least_size(columns, side)
+
+    def _border(self) -> Selection:
+        axes = zip((self.pooling.rows, self.pooling.columns), self._size, strict=True)
+        rows, columns = ((axis.before, size - axis.before - axis.size) for axis, size in axes)
+        return bordering(rows, columns, INT8_MIN, self.clamp, is_square=True)
+
+    def _room(self, channels: int) -> int:
+        """Of a map and as many pixels behind it as windows reach over."""
+        behind = align(sum(self._pixel_shifts()) * ATOM_BYTES, DMA_ALIGN_BYTES)
+        return map_bytes(self.chip, _product(self._size), channels) + behind
+
+    def _fetched(self, channels: int) -> int:
+        return depthwise_channels(channels, self.chip.groups) // CHANNELS_PER_SURFACE
+
+    def _pixel_shifts(self) -> tuple[int, ...]:
+        _, columns = self._size
+        return tuple(shift * columns for shift in self.row_shifts) + self.column_shifts
+
+    def _shifted(
+        self, name: str, now: Ref, maxima: Ref, shift: int, count: int, between: Ref
+    ) -> Iterator[Task]:
+        """``count`` pixels of ``maxima``, of ``now`` and itself."""
+        for chunk in self._chunks(count):
+            ew = EwStage(
+                chunk.at(now.moved(shift * ATOM_BYTES)),
+                operation=EwOperation.MAX,
+                surface_stride_bytes=chunk.bytes,
+            )
+            yield from by_sums(replace(chunk.task(name, now, maxima), ew=ew), between)
+
+    def _copied(self, name: str, source: Ref, target: Ref, count: int) -> Iterator[Task]:
+        for chunk in self._chunks(count):
+            yield chunk.task(name, source, target)
+
+    def _chunks(self, count: int) -> Iterator[_Chunk]:
+        view = View(1, 1, count, CHANNELS_PER_SURFACE)
+        for chunk in pixel_chunks(self.chip, view):
+            yield _Chunk(chunk.first, chunk.height, chunk.width)
+
+    def _taken(
+        self, name: str, maxima: DeviceTensor, result: DeviceTensor, constants: ConstantPool
+    ) -> Iterator[Task]:
+        """The pixels of ``maxima`` where windows begin."""
+        if self.ends_with_selection:
+            first = Selection(taps=(self._side, self._side), strides=self._strides())
+            yield from self._selected(maxima, result, first, constants)
+            return
+        for surfaces in self._surfaces(result.view.channels):
+            begin = surfaces.start
+            target = result.location.moved(begin * result.surface_stride_bytes)
+            yield ElementwiseTask(
+                f"{name} result",
+                maxima.location.moved(begin * maxima.surface_stride_bytes),
+                maxima.surface_stride_bytes,
+                element_wise_cube(target, (1, 1), surfaces, result),
+                BsStage(),
+                _COPY,
+            )
+
+    def _strides(self) -> tuple[int, int]:
+        """One that leads nowhere is the other one's: strides have to be the same."""
+        rows, columns = self.pooling.rows, self.pooling.columns
+        by_row = rows.stride if rows.output > 1 else columns.stride
+        return by_row, columns.stride if columns.output > 1 else by_row
+
+
+def _least_size(axis: PooledAxis, side: int) -> int:
+    """So that ``side`` elements of a kernel give as many results."""
+    return max((axis.output - 1) * axis.stride + side, axis.before + axis.size)
+
+
+def _product(sides: tuple[int, int]) -> int:
+    rows, columns = sides
+    return rows * columns

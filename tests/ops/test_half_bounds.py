@@ -1,0 +1,78 @@
+"""What the compiler says of results in fp16, against float64: ordinary inputs, large and small
+magnitudes, and the ends of the format, for every kind of node that it takes.
+
+The suite's judge has bounds of its own; here the compiler's are held, those that users read.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from delegate.compile.compiler import compile_model
+from delegate.conformance import half_oracle
+from delegate.conformance.execution import load_and_invoke, prepare
+from delegate.conformance.families import case_names
+from delegate.conformance.half_oracle import clamped, exact_terms
+from delegate.options import Options
+
+OPTIONS = Options.from_mapping({"device": "simulator", "float": "fp16"}, {})
+NAMES = [name for name in case_names(None) if name.startswith("Half.")]
+LARGEST = float(np.finfo(np.float16).max)
+KINDS = sorted({name.split("/")[0] for name in NAMES})
+EACH = 12
+"""Cases of a kind."""
+
+
+def judge_of(case: object) -> half_oracle.Judge | None:
+    """None: the case compares bits, or more than one node."""
+    outside = getattr(case, "outside", None)
+    is_judged = isinstance(outside, partial) and outside.func.__module__ == half_oracle.__name__
+    return outside.args[0] if is_judged else None
+
+
+def excess(name: str, shrunk: float = 1.0) -> float | None:
+    """The largest error over the bound, times ``shrunk``, of a case that has a judge."""
+    prepared = prepare(name, None)
+    judge = judge_of(prepared.case)
+    result = compile_model(prepared.model, OPTIONS)
+    if judge is None or len(result.partitions) != 1:
+        return None
+    layers = [layer for layer in result.partitions[0].layers if layer.bound is not None]
+    if len(layers) != 1:
+        return None
+    bound = layers[0].bound
+    assert bound is not None
+    (ours,), _ = load_and_invoke(prepared, OPTIONS)
+    (exact, magnitude, _), activation = exact_terms(judge, prepared.graph, prepared.inputs)
+    exact, magnitude = (np.broadcast_to(np.reshape(a, -1), ours.size) for a in (exact, magnitude))
+    wanted = clamped(exact, activation)
+    inputs = np.concatenate([np.ravel(x) for x in prepared.inputs.values()])
+    most = bound.relative * np.maximum(magnitude, np.abs(exact)) + bound.absolute
+    most = (most + bound.per_input * min(np.abs(inputs).max(), LARGEST)) * shrunk
+    # The bound is of results that fp16 holds.
+    held = np.isfinite(exact) & (np.abs(wanted) + most < LARGEST) & np.isfinite(ours.ravel())
+    error = np.abs(ours.ravel().astype(np.float64) - wanted)[held]
+    return float((error - most[held]).max()) if error.size else None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_compilers_bound_holds(kind: str) -> None:
+    names = [name for name in NAMES if name.startswith(kind + "/")]
+    step = max(1, len(names) // EACH) | 1  # odd, so that no axis stays at one value
+    found = {name: excess(name) for name in names[::step]}
+    assert {name: by for name, by in found.items() if by is not None and by > 0} == {}
+
+
+def test_most_kinds_are_held_to_it() -> None:
+    first = {kind: next(n for n in NAMES if n.startswith(kind + "/")) for kind in KINDS}
+    held = [kind for kind, name in first.items() if excess(name) is not None]
+    assert len(held) >= len(KINDS) // 2
+
+
+def test_a_bound_that_is_too_narrow_is_noticed() -> None:
+    names = [name for name in NAMES if name.startswith("Half.Conv/")][::17]
+    by = [excess(name, shrunk=0.001) for name in names]
+    assert any(one is not None and one > 0 for one in by)
