@@ -24,6 +24,7 @@ from delegate.progress import progress
 
 if TYPE_CHECKING:
     from delegate.compile.compiler import CompileResult
+    from delegate.options import Options
 
 
 _DUMPED_CHIP = "rk3588"
@@ -76,10 +77,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from delegate.compile.compiler import compile_model
     from delegate.insight.compile_report.document import compile_document
     from delegate.insight.cpu_time import A76, load_rates
-    from delegate.partition.cost import known_cpu_us
 
     if arguments.dump is None and (arguments.image is not None or arguments.input is not None):
         raise UsageError("--image and --input are the input of a dump; --dump DIR is missing")
@@ -89,36 +88,9 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.dump is not None and options.chip != _DUMPED_CHIP:
         raise UsageError(f"--dump: captures are of {_DUMPED_CHIP}; leave out chip {options.chip}")
     cpu = A76 if arguments.cpu_rates is None else load_rates(arguments.cpu_rates)
-    files: list[Path] = []
-    if arguments.output is None:
-        result = compile_model(arguments.model, options)
-        require_all(result.rejections, options, partial(known_cpu_us, result.graph))
-    else:
-        from delegate.compile.aot.rewrite import compile_ahead_of_time
-
-        _refuse_overwriting(arguments.model, arguments.output)
-        ahead = compile_ahead_of_time(arguments.model, options)
-        for item in ahead.results:
-            require_all(item.rejections, options, partial(known_cpu_us, item.graph))
-        result = ahead.results[0]
-        write_file(arguments.output, ahead.content)
-        files.append(arguments.output)
+    result, files = _compile(arguments, options)
     if arguments.dump is not None:
-        from delegate.cli.pictures import sample_source
-        from delegate.host.samples import load_sample
-        from delegate.insight.capture_files import dump_partitions
-
-        source = sample_source(arguments)
-        if arguments.input is not None:
-            source = partial(load_sample, arguments.input)
-        with progress("dumping", 1 + len(result.partitions)) as bar:
-            files += dump_partitions(
-                arguments.model,
-                result,
-                arguments.dump,
-                source,
-                done=bar.advance,
-            )
+        files += _dump(arguments, result)
     if arguments.html is not None:
         from delegate.insight.compile_report.document import page_document
         from delegate.insight.compile_report.html import render_page
@@ -140,6 +112,38 @@ def _run(arguments: argparse.Namespace) -> int:
     if not result.partitions:
         warn(f"{arguments.model}: no operator of this model can run on the NPU")
     return 0
+
+
+def _compile(arguments: argparse.Namespace, options: Options) -> tuple[CompileResult, list[Path]]:
+    """The result, and the file of a model that is compiled ahead of time."""
+    from delegate.compile.compiler import compile_model
+    from delegate.partition.cost import known_cpu_us
+
+    if arguments.output is None:
+        result = compile_model(arguments.model, options)
+        require_all(result.rejections, options, partial(known_cpu_us, result.graph))
+        return result, []
+    from delegate.compile.aot.rewrite import compile_ahead_of_time
+
+    _refuse_overwriting(arguments.model, arguments.output)
+    ahead = compile_ahead_of_time(arguments.model, options)
+    for item in ahead.results:
+        require_all(item.rejections, options, partial(known_cpu_us, item.graph))
+    write_file(arguments.output, ahead.content)
+    return ahead.results[0], [arguments.output]
+
+
+def _dump(arguments: argparse.Namespace, result: CompileResult) -> list[Path]:
+    """The files of captures."""
+    from delegate.cli.pictures import sample_source
+    from delegate.host.samples import load_sample
+    from delegate.insight.capture_files import dump_partitions
+
+    source = sample_source(arguments)
+    if arguments.input is not None:
+        source = partial(load_sample, arguments.input)
+    with progress("dumping", 1 + len(result.partitions)) as bar:
+        return dump_partitions(arguments.model, result, arguments.dump, source, done=bar.advance)
 
 
 def _refuse_overwriting(model: Path, output: Path) -> None:

@@ -129,6 +129,20 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
     ours, submits = _invoke(interpreter, prepared.inputs)
     if case.outside is not None:
         return _judge_floats(facts, prepared, delegation, ours)
+    facts = replace(facts, submits=submits, rules=_rules(rejected))
+    return _judge_integers(facts, prepared, delegation, ours, options, rejected)
+
+
+def _judge_integers(
+    facts: Outcome,
+    prepared: Prepared,
+    delegation: Delegation,
+    ours: list[Array],
+    options: Options,
+    rejected: list[Rejection],
+) -> Outcome:
+    """By steps: the largest distance to the oracle, how many differ, and what was delegated."""
+    case = prepared.case
     oracle, theirs = expected(prepared)
     tally = Tally()
     for mine, other in zip(ours, theirs, strict=True):
@@ -136,11 +150,9 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
     facts = replace(
         facts,
         oracle=oracle,
-        submits=submits,
         max_abs_diff=int(tally.max_abs_diff),
         equal=tally.equal,
         elements=tally.elements,
-        rules=_rules(rejected),
     )
     broken = []
     if tally.max_abs_diff > MAX_ABS_DIFF:
@@ -151,8 +163,10 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
     differing, most = tally.elements - tally.equal, most_differing(share, tally.elements)
     if differing > most:
         broken.append(f"{differing} of {tally.elements} elements differ; at most {most} may")
-    if submits != delegation.partitions:
-        broken.append(f"{submits} submits for {delegation.partitions} partitions in one invoke")
+    if facts.submits != delegation.partitions:
+        broken.append(
+            f"{facts.submits} submits for {delegation.partitions} partitions in one invoke"
+        )
     is_whole = delegation.delegated_nodes == delegation.total_nodes
     if case.build is not None and not is_whole and options.chip not in CHIP_SKIPS:
         broken.extend(map(_sentence, delegation.rejections))

@@ -15,7 +15,7 @@ from delegate.chip.limits import ATOM_BYTES, DMA_ALIGN_BYTES, align
 from delegate.lower.constants import ConstantPool
 from delegate.lower.fusion import fuse
 from delegate.lower.kick_state import NOTHING_KEPT, TRUSTED, KickState, keep_only
-from delegate.lower.lowered import BufferSpec, Fold, LoweredPartition, TensorBinding
+from delegate.lower.lowered import BufferSpec, Fold, Layer, LoweredPartition, TensorBinding
 from delegate.lower.memory.check import check_memory
 from delegate.lower.memory.in_place import results_in_place
 from delegate.lower.memory.limits import check_sizes
@@ -92,12 +92,7 @@ def lower_partition(
         from delegate.lower.known_forms import in_known_forms
 
         layers = tuple(in_known_forms(layer, constants) for layer in layers)
-    table_atoms, behind = None, 0
-    if uses_tables(layers):
-        end = memory.sizes_bytes[BufferId.SCRATCH]
-        behind = align(end, DMA_ALIGN_BYTES) + ATOM_BYTES - end
-        copied = Ref(BufferId.SCRATCH, end + behind - ATOM_BYTES)
-        table_atoms = constants.add(bytes(ATOM_BYTES)), copied
+    table_atoms, behind = _table_atoms(layers, memory, constants)
     buffers = _buffers(memory, constants, behind)
     check_sizes(graph, nodes, buffers)
     check_memory(partition, footprints, layers, memory, places, in_place)
@@ -146,6 +141,18 @@ def folded_inputs(chip: Chip, workload: Workload) -> Mapping[int, tuple[View, Fo
         if folded is not None:
             folds[tensor] = folded
     return folds
+
+
+def _table_atoms(
+    layers: tuple[Layer, ...], memory: MemoryPlan, constants: ConstantPool
+) -> tuple[tuple[Ref, Ref] | None, int]:
+    """What loads of tables copy and where to, and the bytes that it takes behind SCRATCH."""
+    if not uses_tables(layers):
+        return None, 0
+    end = memory.sizes_bytes[BufferId.SCRATCH]
+    behind = align(end, DMA_ALIGN_BYTES) + ATOM_BYTES - end
+    copied = Ref(BufferId.SCRATCH, end + behind - ATOM_BYTES)
+    return (constants.add(bytes(ATOM_BYTES)), copied), behind
 
 
 def _memory_of(memory: MemoryPlan, constants: ConstantPool, number: int) -> Memory:

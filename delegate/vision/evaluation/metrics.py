@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -112,36 +112,8 @@ def _average_precision(
         raise DelegateError(
             "average precision needs pycocotools: pip install rk3588-delegate[evaluate]"
         ) from None
-    annotations: list[dict[str, Any]] = []
-    results: list[dict[str, Any]] = []
-    for number, record in enumerate(records, start=1):
-        w, h = record["width"], record["height"]
-        for index, x1, y1, x2, y2 in truth[record["image"]].boxes:
-            if index not in possible:
-                continue
-            box = [x1 * w, y1 * h, (x2 - x1) * w, (y2 - y1) * h]
-            annotations.append(
-                {
-                    "id": len(annotations) + 1,
-                    "image_id": number,
-                    "category_id": index + 1,
-                    "bbox": box,
-                    "area": box[2] * box[3],
-                    "iscrowd": 0,
-                }
-            )
-        for index, score, x1, y1, x2, y2 in record[side]:
-            category = classes.get(int(index)) if classes else int(index)
-            if category not in possible:
-                continue
-            results.append(
-                {
-                    "image_id": number,
-                    "category_id": category + 1,
-                    "bbox": [x1, y1, x2 - x1, y2 - y1],
-                    "score": score,
-                }
-            )
+    annotations = _annotations(records, truth, possible)
+    results = list(_results(records, side, classes, possible))
     if not annotations:
         raise DelegateError("the labels name no object of a class that the model has")
     if not results:
@@ -164,3 +136,43 @@ def _average_precision(
         evaluation.summarize()
     ap, ap50, ap75 = (float(value) for value in evaluation.stats[:3])
     return {"ap": ap, "ap50": ap50, "ap75": ap75}
+
+
+def _annotations(
+    records: Sequence[Record], truth: Mapping[str, Objects], possible: set[int]
+) -> list[dict[str, Any]]:
+    """The objects of the labels, as pycocotools takes them."""
+    annotations: list[dict[str, Any]] = []
+    for number, record in enumerate(records, start=1):
+        w, h = record["width"], record["height"]
+        for index, x1, y1, x2, y2 in truth[record["image"]].boxes:
+            if index not in possible:
+                continue
+            box = [x1 * w, y1 * h, (x2 - x1) * w, (y2 - y1) * h]
+            annotations.append(
+                {
+                    "id": len(annotations) + 1,
+                    "image_id": number,
+                    "category_id": index + 1,
+                    "bbox": box,
+                    "area": box[2] * box[3],
+                    "iscrowd": 0,
+                }
+            )
+    return annotations
+
+
+def _results(
+    records: Sequence[Record], side: str, classes: Mapping[int, int], possible: set[int]
+) -> Iterator[dict[str, Any]]:
+    """What was found, alike."""
+    for number, record in enumerate(records, start=1):
+        for index, score, x1, y1, x2, y2 in record[side]:
+            category = classes.get(int(index)) if classes else int(index)
+            if category in possible:
+                yield {
+                    "image_id": number,
+                    "category_id": category + 1,
+                    "bbox": [x1, y1, x2 - x1, y2 - y1],
+                    "score": score,
+                }
