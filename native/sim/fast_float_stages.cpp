@@ -76,7 +76,8 @@ HalfWriter::HalfWriter(const TaskPlan& task, const HalfKernels& kernels)
 
 void HalfWriter::write(uint32_t surface, size_t pixel, const float* sums, size_t stride,
                        size_t pixels) const {
-  if (!is_vectorised_) {
+  // Of surfaces without a channel no operand is read.
+  if (!is_vectorised_ || surface * kHalfLanes >= task_.dpu.real_channels) {
     write_elements(surface, pixel, sums, stride, pixels);
     return;
   }
