@@ -238,6 +238,7 @@ _POOLS = {
     for name, item in (
         ("", _Pool("PAD", _padded, half_oracle.padded)),
         ("", _Pool("MEAN", _mean, half_oracle.mean)),
+        ("", _Pool("REDUCE_MAX", _mean, half_oracle.highest)),
         ("", _Pool("MAX_POOL_2D", _maxima, half_oracle.largest)),
         ("", _Pool("AVERAGE_POOL_2D", _averages, half_oracle.averages)),
         *(

@@ -263,6 +263,11 @@ def mean(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
     return _mean(x, x.shape[1:3], x.shape[1:3]), Activation.NONE
 
 
+def highest(_: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
+    """REDUCE_MAX of rows and columns."""
+    return _chosen(values(node.inputs[0]).max((1, 2))), Activation.NONE
+
+
 def bilinear(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
     """RESIZE_BILINEAR: along rows, then along columns, whatever the sizes are."""
     options = node.known_options(ResizeBilinearOptions)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from delegate.lower.operation import Operation, Planning
 from delegate.ops.operator import Operator, Role
 from delegate.ops.shared import reductions
@@ -10,14 +12,23 @@ from delegate.ops.shared.pooling import pool_keeps_quantization, pooled_sides_in
 
 
 def plan(planning: Planning, operation: Operation) -> MaxPoolPlan:
-    image = planning.tensor(operation.operands[0]).view
+    source = planning.tensor(operation.operands[0])
     pool = kind_of(planning.chip)(
         planning.chip,
         operation.node,
-        reductions.pooled_image(image),
+        reductions.pooled_image(source.view),
         is_narrow=operation.result in planning.joined,
+        element=source.element,
     )
     return MaxPoolPlan(planning, operation, pool)
+
+
+@functools.cache
+def half() -> Operator:
+    """In fp16."""
+    from delegate.ops.shared.half_moves import moving_record
+
+    return moving_record(OPERATOR, (*reductions.GEOMETRY, pooled_sides_in_range))
 
 
 OPERATOR = Operator(
@@ -27,5 +38,6 @@ OPERATOR = Operator(
     plan=plan,
     shapes=reductions.shapes,
     rules=(*reductions.RULES, pool_keeps_quantization, pooled_sides_in_range),
+    half=half,
     needs=("element_wise_alone", "ew_addition"),
 )

@@ -143,7 +143,10 @@ def _concat(g: Generator, x: int) -> list[int]:
 
 
 def _mean(g: Generator, x: int) -> list[int]:
+    """Or the largest value."""
     g.read.add(x)
+    if g.chance(0.3):
+        return [pooling.reduce_max(g.builder, x, keep_dims=True)]
     return [pooling.mean(g.builder, x, g.quantization(), keep_dims=True)]
 
 

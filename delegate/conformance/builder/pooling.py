@@ -67,7 +67,6 @@ def reduce_max(
 ) -> int:
     """Over the pixels of ``x``."""
     quantization = builder.spec(x).quantization
-    assert quantization is not None
     return _reduced(builder, "REDUCE_MAX", x, quantization, axes, keep_dims=keep_dims)
 
 
@@ -75,7 +74,7 @@ def _reduced(
     builder: ModelBuilder,
     op: str,
     x: int,
-    quantization: Quantization,
+    quantization: Quantization | None,
     axes: Sequence[int],
     *,
     keep_dims: bool,
