@@ -165,7 +165,7 @@ def _broadcast() -> Grid:
         return Case(name, "PairBroadcast", build, differing=operator.differing)
 
     def is_in(*, op: str, other: str, origin: str, type: str, **_: Value) -> bool:
-        is_read = origin == "constant" or other in ("channels4", "whole")
+        is_read = origin == "constant" or other in ("scalar", "channels4", "pixels", "whole")
         return is_read and type in _OPERATORS[op].types
 
     axes: Axes = {

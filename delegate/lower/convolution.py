@@ -102,10 +102,15 @@ class PlannedConvolution:
         if self.conv.is_depthwise:
             return False
         out, group = self.conv.output_view, group_of(self.conv)
-        return (other.view.images, other.view.pixels) == (out.images, out.pixels) and all(
-            tile.columns.output_size == out.width and tile.part.first % group == 0
-            for plan in self.plan
-            for tile in plan.tiles
+        has_shape = (other.view.images, other.view.pixels) == (out.images, out.pixels)
+        return (
+            has_shape
+            and other.view.channels == out.channels
+            and all(
+                tile.columns.output_size == out.width and tile.part.first % group == 0
+                for plan in self.plan
+                for tile in plan.tiles
+            )
         )
 
     def lower(self, memory: Memory) -> Layer:

@@ -20,7 +20,17 @@ from delegate.lower.operands import (
     require_dense,
 )
 from delegate.lower.operation import Memory, Planning, layer_name
-from delegate.lower.task import BnStage, BsStage, ElementwiseTask, EwStage, OutConvert, Source
+from delegate.lower.stretched import is_stretched, stretched, stretching_tasks
+from delegate.lower.task import (
+    BnStage,
+    BsStage,
+    ElementwiseTask,
+    EwStage,
+    OutConvert,
+    Ref,
+    Source,
+    Task,
+)
 from delegate.lower.tiling.bands import RowSharing
 from delegate.lower.tiling.element_wise import MapPart, map_parts
 from delegate.model.graph import Graph, Node
@@ -32,14 +42,32 @@ the other order than the node's."""
 
 def lower_pair(planning: Planning, node: Node, requantize: Requantize, memory: Memory) -> Layer:
     """Tasks for every image, in bands for several cores where that gains. Raises LoweringError."""
-    chip, graph, sharing = planning.chip, planning.graph, planning.sharing
-    tensors = memory.tensors
-    target = tensors[node.outputs[0]]
+    chip, graph = planning.chip, planning.graph
+    target = memory.tensors[node.outputs[0]]
+    before, tensors = with_stretched(chip, node, target.view, memory, memory.work.place)
     main, other = pair_operands(chip, graph, node, tensors, target.view, memory.constants)
     is_swapped = main.index != node.inputs[0]
     pipeline = requantize((main, other.tensor), target, is_swapped)
-    tasks = pair_tasks(chip, (main, other), target, pipeline, sharing)
+    # Cores do not wait for what one of them has stretched.
+    sharing = None if before else planning.sharing
+    tasks = (*before, *pair_tasks(chip, (main, other), target, pipeline, sharing))
     return Layer(name=layer_name(graph, node), op=node.op, nodes=(node.index,), tasks=tasks)
+
+
+def with_stretched(
+    chip: Chip, node: Node, output: View, memory: Memory, place: Ref
+) -> tuple[tuple[Task, ...], Mapping[int, DeviceTensor]]:
+    """Tasks that stretch an operand to the channels of ``output``, at ``place``, and all tensors,
+    with that one where it is then. Raises LoweringError.
+    """
+    tensors = dict(memory.tensors)
+    tasks: list[Task] = []
+    for index in dict.fromkeys(node.inputs):
+        if index in tensors and is_stretched(tensors[index].view, output):
+            tensors[index] = stretched(chip, memory.tensors[index], output, place)
+            maps = memory.tensors[index], tensors[index]
+            tasks += stretching_tasks(chip, node, *maps, memory.constants)
+    return tuple(tasks), tensors
 
 
 def pair_tasks(

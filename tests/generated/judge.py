@@ -35,7 +35,9 @@ Array = npt.NDArray[Any]
 
 # Steps that an operator may be off, by the numeric contract; all others move data and are equal.
 TOLERANCE = {"CONV_2D": 1, "DEPTHWISE_CONV_2D": 1, "FULLY_CONNECTED": 1}
-TOLERANCE |= {"ADD": 1, "SUB": 1, "MUL": 1}  # of two values, where no setting is equal
+OF_TWO_VALUES = ("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE")  # where no setting is equal
+TOLERANCE |= dict.fromkeys(OF_TWO_VALUES, 1)
+TOLERANCE["PRELU"] = 1  # of several slopes, likewise
 
 
 class BrokenContractError(AssertionError):
@@ -289,7 +291,9 @@ def tolerance(graph: Graph, node: int) -> int:
     """Steps that a node may be off: none where one value decides, as of a sum with itself."""
     found = graph.node(node)
     operands = {t for t in found.inputs if t >= 0}
-    if found.op in ("ADD", "SUB", "MUL"):
+    if found.op == "PRELU" and _count(graph.tensor(found.inputs[1]).constant) == 1:
+        return 0
+    if found.op in OF_TWO_VALUES:
         operands = {t for t in operands if _count(graph.tensor(t).constant) != 1}
         if len(operands) == 1 and all(graph.tensor(t).constant is None for t in operands):
             return 0

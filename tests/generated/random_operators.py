@@ -55,8 +55,16 @@ def _slopes(g: Generator, x: int) -> list[int]:
 
 
 def _other(g: Generator, x: int) -> int:
-    """A second operand: the same, one of the same shape, one value, or one per channel."""
-    kind = g.pick(range(6))
+    """A second operand: the same, one of the same shape, one value, one per channel, or one per
+    pixel.
+    """
+    kind = g.pick(range(7))
+    if kind == 6 and not (g.is_resized or g.is_stretched):
+        images, height, width, _ = g.shape(x)
+        image = (height, width) if g.chance(0.7) else (1, 1)
+        other = g.input((images if g.chance(0.5) else 1, *image, 1))
+        g.tensors.insert(0, other)
+        return other
     if kind == 0:
         return x
     if kind == 1:

@@ -13,8 +13,10 @@ from delegate._native import Executable
 from delegate.compile.compiler import compile_model
 from delegate.conformance.builder import options
 from delegate.conformance.builder.functions import function
+from delegate.conformance.builder.layers import Window
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.options import BuiltinOptions
+from delegate.conformance.random_layers import Numbers, conv
 from delegate.lower.numerics.addition import requantize_sum
 from delegate.lower.numerics.multiplication import requantize_product
 from delegate.lower.numerics.tflite import activation_range
@@ -144,7 +146,10 @@ def test_simple_fractions_of_scales_are_within_one_lsb(op: str) -> None:
         assert np.count_nonzero(off) == claimed_wrong(op, types, DType.INT8, Activation.NONE)
 
 
-ORIGINS = ("both", "constant", "per channel", "constant per channel", "constant pixels", "scalar")
+ORIGINS = (
+    *("both", "constant", "per channel", "constant per channel", "constant pixels", "scalar"),
+    *("per pixel", "one value", "per pixel of all images"),
+)
 
 
 @pytest.mark.parametrize("dtype", RANGES)
@@ -160,6 +165,9 @@ def test_operands_of_any_shape_and_origin(op: str, origin: str, order: str, dtyp
             "constant per channel": shape[-1:],
             "constant pixels": (*shape[:-1], 1),
             "scalar": (),
+            "per pixel": (*shape[:-1], 1),
+            "per pixel of all images": (*shape[1:-1], 1) if len(shape) == 4 else (1,),
+            "one value": (1,),
         }.get(origin, shape)
         builder = ModelBuilder(op.lower())
         a = builder.input("a", shape, dtype, types[order == "second"])
@@ -177,3 +185,23 @@ def test_operands_of_any_shape_and_origin(op: str, origin: str, order: str, dtyp
         off = simulated(model, inputs).astype(int) - kernel_result(model, inputs)
         allowed = 1 if claimed_wrong(op, types, dtype, Activation.NONE) else 0
         assert abs(off).max() <= allowed, f"{shape} {other} {types}"
+
+
+def test_a_sum_with_a_value_per_pixel_is_not_fused() -> None:
+    """A convolution's task reads what it adds as whole groups of channels."""
+    rng = np.random.default_rng(3)
+    builder = ModelBuilder("pixels")
+    x = builder.input("x", (1, 6, 5, 32), DType.INT8, Quantization((0.05,), (3,)))
+    y = conv(builder, rng, x, 32, Window(kh=1, kw=1), Numbers())
+    mask = builder.input("mask", (1, 6, 5, 1), DType.INT8, Quantization((0.02,), (-5,)))
+    spec = builder.spec(y)
+    result = builder.tensor("sum", spec.shape, DType.INT8, spec.quantization)
+    builder.operator("ADD", (y, mask), (result,), options.add())
+    builder.output(result)
+    model = builder.build()
+    exact, fast = (compile_model(model, Options(numerics=n)) for n in ("exact", "fast"))
+    assert not exact.rejections
+    assert [len(p.layers) for p in fast.partitions] == [len(p.layers) for p in exact.partitions]
+    inputs = [values(rng, shape, DType.INT8) for shape in ((1, 6, 5, 32), (1, 6, 5, 1))]
+    off = simulated(model, inputs).astype(int) - kernel_result(model, inputs)
+    assert np.abs(off).max() <= 1

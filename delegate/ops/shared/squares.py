@@ -15,7 +15,7 @@ from delegate.lower.numerics.pipeline import Ew, EwOperation, Pipeline
 from delegate.lower.numerics.squares import SquarePipelines, SquareTarget, requantize_squares
 from delegate.lower.operands import Operand
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
-from delegate.lower.pairs import pair_operands, pair_tasks
+from delegate.lower.pairs import pair_operands, pair_tasks, with_stretched
 from delegate.lower.tables import table_tasks
 from delegate.lower.task import Ref
 from delegate.lower.tiling.element_wise import surfaces_touched
@@ -32,21 +32,24 @@ class SquaresPlan:
     @property
     def footprint(self) -> Footprint:
         result = self.planning.tensor(self.operation.result)
-        work = 2 * self._map_bytes(result)
-        return replace(pair_footprint(self.planning, self.operation), work_bytes=work)
+        pair = pair_footprint(self.planning, self.operation)
+        return replace(pair, work_bytes=2 * self._map_bytes(result) + pair.work_bytes)
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
         planning, operation = self.planning, self.operation
         chip, graph, node = planning.chip, planning.graph, operation.node
         target, work = memory.tensors[operation.result], memory.work.place
-        operands = pair_operands(chip, graph, node, memory.tensors, target.view, memory.constants)
+        behind = work.moved(2 * self._map_bytes(target))
+        before, tensors = with_stretched(chip, node, target.view, memory, behind)
+        operands = pair_operands(chip, graph, node, tensors, target.view, memory.constants)
         order = operands[0].index, operands[1].tensor.index
         found = self._pipelines(order)
         over = self._between(target, work)
         under = self._between(target, work.moved(self._map_bytes(target)))
         other = Operand(under, per_channel=False, is_shared=under.view.images == 1)
         tasks = (
+            *before,
             *pair_tasks(chip, operands, over, found.over),
             *pair_tasks(chip, operands, under, found.under),
             *pair_tasks(chip, (over, other), target, Pipeline(ew=Ew(EwOperation.MAX))),

@@ -24,6 +24,7 @@ from delegate.lower.operation import Memory, Operation, Planning
 from delegate.lower.pairs import Requantize, lower_pair
 from delegate.lower.rules import FORM_IS_KNOWN
 from delegate.lower.selection import map_bytes
+from delegate.lower.stretched import is_stretched, stretched_bytes
 from delegate.lower.task import ElementwiseTask
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Activation, Node, Tensor
@@ -51,8 +52,8 @@ def one_operand_computed(facts: GraphFacts, node: Node) -> str | None:
 
 @constraint()
 def one_operand_has_output_shape(facts: GraphFacts, node: Node) -> str | None:
-    """A computed operand must have the output's shape; the other may be per channel, or a constant
-    that is broadcast to it.
+    """A computed operand must have the output's shape; the other may be per channel or pixel, one
+    value, or a broadcast constant.
     """
     shape = facts.outputs(node)[0].shape
     operands = facts.inputs(node)
@@ -65,7 +66,10 @@ def one_operand_has_output_shape(facts: GraphFacts, node: Node) -> str | None:
         return None
     images, height, width, channels = _pad(shape)
     if _padded(other) in {
-        (i, h, w, channels) for i in (1, images) for h, w in ((1, 1), (height, width))
+        (i, h, w, c)
+        for i in (1, images)
+        for h, w in ((1, 1), (height, width))
+        for c in (1, channels)
     }:
         return None
     return f"{named(other)} of shape {list(other.shape)} is to be broadcast to {list(shape)}"
@@ -97,7 +101,11 @@ def pair_footprint(planning: Planning, operation: Operation) -> Footprint:
 
     computed = [t for t in operation.operands if graph.tensor(t).constant is None]
     reads = tuple((t, touched(t)) for t in computed)
-    return Footprint(operation.node, reads, operation.result, touched(operation.result))
+    output = planning.tensor(operation.result).view
+    few = (planning.tensor(t) for t in dict.fromkeys(computed))
+    work = sum(stretched_bytes(chip, t, output) for t in few if is_stretched(t.view, output))
+    result = operation.result
+    return Footprint(operation.node, reads, result, touched(result), work_bytes=work)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,12 +189,12 @@ class SummedExtremumPlan(PairPlan):
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
         layer = super(SummedExtremumPlan, self).lower(memory)
-        tasks = (task for task in layer.tasks if isinstance(task, ElementwiseTask))
-        if any(task.ew is None or task.ew.per_channel for task in tasks):
-            problem = "a maximum or minimum with one value per channel"
+        tasks = [task for task in layer.tasks if isinstance(task, ElementwiseTask)]
+        is_stretched = len(tasks) < len(layer.tasks)
+        if is_stretched or any(task.ew is None or task.ew.per_channel for task in tasks):
+            problem = "a maximum or minimum with one value per channel or pixel"
             raise LoweringError(self.operation.node.index, FORM_IS_KNOWN, problem)
-        place = memory.work.place
-        sums = (by_sums(t, place) for t in layer.tasks if isinstance(t, ElementwiseTask))
+        sums = (by_sums(task, memory.work.place) for task in tasks)
         return replace(layer, tasks=tuple(itertools.chain.from_iterable(sums)))
 
 
