@@ -13,7 +13,7 @@ from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.lower.lowered import Difference, Layer
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
-from tests.lower.test_fusion import arithmetic
+from tests.lower.fusion_graphs import arithmetic
 
 BETWEEN = Quantization((0.06,), (5,))
 

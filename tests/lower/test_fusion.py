@@ -7,169 +7,44 @@ modelled share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from delegate._native import Executable
-from delegate.compile.compiler import CompileResult, compile_model
+from delegate.compile.compiler import compile_model
 from delegate.conformance.builder import layers, options
-from delegate.conformance.builder.functions import function
 from delegate.conformance.builder.layers import Arithmetic
 from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.lower.lowered import Layer
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.model.tflite_reader import read_graph
-from delegate.ops.leaky_relu import LeakyReluOptions
-from delegate.options import Options
-from tests.lower.reference import find_runtime, random_inputs, tflite_outputs, whole_graph
-
-FAST = Options.from_mapping({"numerics": "fast"}, {})
-EXACT = Options.from_mapping({}, {})
-MOST_LSB = 2
-TYPES = (DType.INT8, DType.UINT8)
-LOWEST = {DType.INT8: -128, DType.UINT8: 0}
-
-Arrays = list[npt.NDArray[np.generic]]
-Floats = npt.NDArray[np.float64]
-
-
-def middle(dtype: DType, value: int) -> int:
-    """A zero point, given as int8."""
-    return value + 128 + LOWEST[dtype]
-
-
-def logistic(builder: ModelBuilder, x: int) -> int:
-    low = LOWEST[builder.spec(x).dtype]
-    return function(builder, "LOGISTIC", (x,), Quantization((1 / 256,), (low,)))
-
-
-def silu(builder: ModelBuilder, x: int) -> int:
-    spec = builder.spec(x)
-    assert spec.quantization is not None
-    target = Quantization((spec.quantization.scale * 0.6,), (middle(spec.dtype, -120),))
-    return function(builder, "MUL", (x, logistic(builder, x)), target, options.mul())
-
-
-def hard_swish(builder: ModelBuilder, x: int) -> int:
-    spec = builder.spec(x)
-    assert spec.quantization is not None
-    target = Quantization((spec.quantization.scale * 0.7,), (middle(spec.dtype, -117),))
-    return function(builder, "HARD_SWISH", (x,), target)
-
-
-def leaky(builder: ModelBuilder, x: int) -> int:
-    spec = builder.spec(x)
-    assert spec.quantization is not None
-    target = Quantization((spec.quantization.scale * 0.8,), (middle(spec.dtype, -70),))
-    return function(builder, "LEAKY_RELU", (x,), target, options.of(LeakyReluOptions(alpha=0.1)))
-
-
-def sigmoid(x: Floats) -> Floats:
-    return np.asarray(1.0 / (1.0 + np.exp(-x)))
-
-
-FUNCTIONS: dict[str, tuple[Callable[[ModelBuilder, int], int], Callable[[Floats], Floats]]] = {
-    "logistic": (logistic, sigmoid),
-    "silu": (silu, lambda x: x * sigmoid(x)),
-    "hard_swish": (hard_swish, lambda x: x * np.clip(x + 3, 0, 6) / 6),
-    "leaky_relu": (leaky, lambda x: np.where(x > 0, x, 0.1 * x)),
-}
-
-
-def start(
-    dtype: DType, shape: Sequence[int], scale: float = 0.05, name: str = "input"
-) -> tuple[ModelBuilder, int]:
-    builder = ModelBuilder("fused")
-    return builder, more(builder, dtype, shape, scale, name)
-
-
-def more(builder: ModelBuilder, dtype: DType, shape: Sequence[int], scale: float, name: str) -> int:
-    return builder.input(name, shape, dtype, Quantization((scale,), (middle(dtype, -7),)))
-
-
-def arithmetic(
-    dtype: DType, scale: float = 0.06, zero_point: int = 5, **others: object
-) -> Arithmetic:
-    """Of a convolution whose results deviate by 2 or so."""
-    return Arithmetic(
-        per_channel=dtype is DType.INT8,
-        output_scale=scale,
-        output_zero_point=middle(dtype, zero_point),
-        **others,  # type: ignore[arg-type]
-    )
-
-
-def run(model: bytes, given: Options, arrays: Arrays) -> tuple[CompileResult, Arrays]:
-    """All delegated, in one partition, on the simulator."""
-    result = compile_model(model, given)
-    assert not result.rejections
-    (compiled,) = result.partitions
-    order = [result.graph.inputs.index(t) for t in compiled.partition.inputs]
-    executable = Executable(compiled.program, "simulator")
-    results = executable.run([arrays[i] for i in order])
-    places = [compiled.partition.outputs.index(t) for t in result.graph.outputs]
-    return result, [results[place] for place in places]
-
-
-def inputs_of(model: bytes, seed: int = 0) -> Arrays:
-    graph = read_graph(model)
-    return random_inputs(graph, graph.inputs, np.random.default_rng(seed))
-
-
-def references(model: bytes, arrays: Arrays) -> Arrays:
-    graph = read_graph(model)
-    found = tflite_outputs(model, graph, whole_graph(graph), arrays)
-    return list(found)
-
-
-def joined(result: CompileResult) -> list[Layer]:
-    return [layer for p in result.partitions for layer in p.layers if layer.difference is not None]
-
-
-def off(ours: npt.NDArray[np.generic], theirs: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:
-    return np.asarray(np.abs(ours.astype(np.int64) - theirs.astype(np.int64)))
-
-
-def real(tensor: npt.NDArray[np.generic], quantization: Quantization | None) -> Floats:
-    assert quantization is not None
-    return (tensor.astype(np.float64) - quantization.zero_point) * quantization.scale
-
-
-def convolved(graph, node: int, x: Floats) -> Floats:
-    """A CONV_2D, or a DEPTHWISE_CONV_2D, of stride 1 with SAME padding, in real numbers."""
-    found = graph.node(node)
-    weights, bias = graph.tensor(found.inputs[1]), graph.tensor(found.inputs[2])
-    is_depthwise = found.op == "DEPTHWISE_CONV_2D"
-    scales = np.array(weights.quantization.scales, np.float64)
-    axis = 3 if is_depthwise else 0
-    shape = [1, 1, 1, 1]
-    shape[axis] = -1
-    w = weights.constant.astype(np.float64) - np.array(weights.quantization.zero_points[0])
-    w *= scales.reshape(shape)
-    input_scale = graph.tensor(found.inputs[0]).quantization.scale
-    _, kh, kw, _ = w.shape
-    top, left = (kh - 1) // 2, (kw - 1) // 2
-    padded = np.pad(x, ((0, 0), (top, kh - 1 - top), (left, kw - 1 - left), (0, 0)))
-    n, h, width, _ = x.shape
-    total = np.zeros((n, h, width, len(bias.constant)))
-    for ky in range(kh):
-        for kx in range(kw):
-            part = padded[:, ky : ky + h, kx : kx + width]
-            total += part * w[0, ky, kx] if is_depthwise else part @ w[:, ky, kx].T
-    return np.asarray(total + bias.constant * scales * input_scale)
-
-
-SHAPES = (
-    # n, h, w, ic, oc, kh, kw
-    (1, 7, 5, 24, 24, 1, 1),
-    (1, 13, 3, 17, 33, 3, 5),
-    (2, 3, 11, 40, 16, 1, 3),
-    (1, 1, 29, 64, 97, 1, 1),
-    (1, 61, 37, 3, 47, 3, 3),
+from tests.lower.fusion_graphs import (
+    EXACT,
+    FAST,
+    FUNCTIONS,
+    LOWEST,
+    MOST_LSB,
+    SHAPES,
+    TYPES,
+    Arrays,
+    Floats,
+    arithmetic,
+    convolved,
+    hard_swish,
+    inputs_of,
+    joined,
+    leaky,
+    middle,
+    more,
+    off,
+    real,
+    references,
+    run,
+    silu,
+    start,
 )
+from tests.lower.reference import find_runtime
 
 
 def convolution(
