@@ -34,6 +34,7 @@ from delegate.lower.operation import Follower, Memory, Operation, Plan, Planning
 from delegate.lower.partial_sums import lower_input_groups, work_bytes
 from delegate.lower.resolved import Convolution
 from delegate.lower.rules import FORM_IS_KNOWN, KERNEL_SIZE_IN_RANGE
+from delegate.lower.square_kernels import square_kernel
 from delegate.lower.task import TableUse
 from delegate.lower.tiling.bands import RowSharing
 from delegate.lower.tiling.input_groups import InputGroups
@@ -147,6 +148,7 @@ def planned_convolution(
     """Tiles the rows of every image, in bands for several cores if ``sharing`` is given and gains.
     Raises LoweringError.
     """
+    conv = square_kernel(conv)
     kh, kw = kernel_size(conv)
     if max(kh, kw) > conv.chip.limits.kernel_size:
         raise LoweringError(

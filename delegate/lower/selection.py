@@ -22,6 +22,7 @@ from delegate.lower.conv_tasks import operand_channels, tile_tasks
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array
 from delegate.lower.resolved import Convolution
+from delegate.lower.square_kernels import square_kernel
 from delegate.lower.task import BnStage, ConvTask, OutConvert
 from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Activation, Node
@@ -164,7 +165,7 @@ def whole_convolution(
 ) -> Convolution:
     """Of whole numbers, without a requantisation: ``selection`` without its taps and clamp."""
     channels = target.view.channels
-    return Convolution(
+    conv = Convolution(
         chip=chip,
         node=node.index,
         name="",
@@ -192,3 +193,4 @@ def whole_convolution(
         spread_h=selection.spread[0],
         spread_w=selection.spread[1],
     )
+    return square_kernel(conv)

@@ -140,7 +140,10 @@ def check_results(model: bytes, tmp_path: Path, *, most_off: int = 1) -> None:
 
 @pytest.mark.parametrize(
     ("sizes", "sentence"),
-    [((9, 9, 32, 16, 1, 3), "kernel 1 x 3"), ((9, 9, 16, 16, 3, 3, 1, 2), "strides 1 x 2")],
+    [
+        ((60, 60, 16, 16, 2, 5, 1, 1, 9, 8, VALID), "kernel 2 x 5"),
+        ((9, 9, 16, 16, 3, 3, 1, 2), "strides 1 x 2"),
+    ],
 )
 def test_forms_that_no_program_is_known_to_have_are_refused(sizes, sentence):
     model = conv_model(np.random.default_rng(1), *sizes)
@@ -148,6 +151,36 @@ def test_forms_that_no_program_is_known_to_have_are_refused(sizes, sentence):
     (rejection,) = compile_model(model, FOR_RK3576).rejections
     assert rejection.rule == "form_is_known"
     assert sentence in rejection.detail
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize(
+    ("kernel", "strides", "dilations"),
+    [
+        ((1, 3), (1, 1), (1, 1)),
+        ((5, 2), (2, 2), (1, 1)),
+        ((3, 3), (1, 1), (2, 4)),
+        ((2, 3), (1, 1), (3, 2)),
+        ((1, 4), (1, 1), (7, 3)),
+    ],
+)
+def test_kernels_of_unequal_sides_are_square_ones(kernel, strides, dilations, dtype, tmp_path):
+    """The taps that are added count as zero, also where weights have a zero point."""
+    window = (*kernel, *strides, *dilations)
+    for number, padding in enumerate((SAME, VALID)):
+        rng = np.random.default_rng(number)
+        dense = conv_model(rng, 16, 20, 24, 40, *window, padding=padding, dtype=dtype)
+        check_results(dense, tmp_path)
+        check_results(
+            depthwise_model(rng, 16, 20, 24, *window, padding=padding, dtype=dtype), tmp_path
+        )
+
+
+def test_a_stride_that_leads_nowhere_is_the_other_one(tmp_path):
+    model = conv_model(
+        np.random.default_rng(1), 3, 21, 16, 16, 3, 3, 1, 2, padding=VALID, dtype=DType.INT8
+    )
+    check_results(model, tmp_path)
 
 
 @pytest.mark.parametrize("channels", [3, 4, 8])
