@@ -38,6 +38,10 @@ BOUNDS = {
 }
 
 
+MOST_BYTES_OVER_FLOOR = 1.05
+"""Of what tasks move, over each tensor once in and out per layer: see ``bytes_floor``."""
+
+
 def bytes_floor(layer: Layer) -> int:
     """Each input, weight and output of a layer once, channels in whole atoms of 16.
 

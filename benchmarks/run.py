@@ -22,7 +22,12 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.bounds import BOUNDS, Bound, bytes_floor  # noqa: E402
+from benchmarks.bounds import (  # noqa: E402
+    BOUNDS,
+    MOST_BYTES_OVER_FLOOR,
+    Bound,
+    bytes_floor,
+)
 from benchmarks.chart import bar_chart  # noqa: E402
 from benchmarks.growth import growth_rows  # noqa: E402
 from delegate._native import Executable, time_layout  # noqa: E402
@@ -89,7 +94,9 @@ def plan_row(path: Path) -> dict[str, Any]:
         "tasks": tasks,
         "cycles": sum(item.estimate.cycles for item in result.partitions),
         "bytes": moved,
+        "bytes_floor": floor,
         "bytes_over_floor": moved / floor if floor else 1.0,
+        "bytes_at_most": MOST_BYTES_OVER_FLOOR,
         "activations_kib": scratch / 1024,
         "activations_over_live": scratch / live if live else 1.0,
         "bound": None if bound is None else bound.as_dict(),
@@ -214,7 +221,8 @@ def main(arguments: list[str] | None = None) -> int:
         "plans (modelled)",
         [with_bound(row) for row in document["plans"]],
         ("model", "nodes", "partitions", "tasks", "cycles", "at most", "mesa", "vendor",
-         "bytes", "bytes_over_floor", "activations_kib", "activations_over_live"),
+         "bytes", "bytes_floor", "bytes_over_floor", "bytes_at_most",
+         "activations_kib", "activations_over_live"),
     )  # fmt: skip
     document["layouts"] = [layout_row(*shape, repeats=300) for shape in LAYOUTS]
     show("host conversion", document["layouts"], tuple(document["layouts"][0]))

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from benchmarks.bounds import BOUNDS, bytes_floor
+from benchmarks.bounds import BOUNDS, MOST_BYTES_OVER_FLOOR, bytes_floor
 from benchmarks.run import main
 from delegate.compile.compiler import compile_model
 from delegate.ops import OPERATORS
@@ -28,7 +28,9 @@ def test_bytes_are_near_the_floor(path):
     result = compile_model(path, Options())
     moved = sum(item.estimate.bytes for item in result.partitions)
     floor = sum(bytes_floor(layer) for item in result.partitions for layer in item.layers)
-    assert floor <= moved <= MAX_BYTES_OVER_FLOOR * floor
+    has_goal = path.stem == "yolov8n_640_int8_per_channel"
+    most = MOST_BYTES_OVER_FLOOR if has_goal else MAX_BYTES_OVER_FLOOR
+    assert floor <= moved <= most * floor
     bound = BOUNDS.get(path.stem)
     if path.stem in WITHIN_BOUNDS:
         # The other compilers' programs hold convolutions and additions only.
