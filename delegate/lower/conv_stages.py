@@ -16,7 +16,6 @@ from delegate.lower.constants import ConstantPool
 from delegate.lower.lowered import Difference
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.bounds import TermSums, accumulator_bounds, term_sums
-from delegate.lower.numerics.fused import requantize_fused
 from delegate.lower.numerics.fused_prover import Following
 from delegate.lower.numerics.pipeline import Ew, EwOperation, Int64Array, Pipeline
 from delegate.lower.numerics.requantize import requantize, target_of
@@ -118,6 +117,8 @@ class FusedStages:
 
 def fused_stages(conv: Convolution, following: Following) -> FusedStages | None:
     """None where no stages are proven near enough."""
+    from delegate.lower.numerics.fused import requantize_fused  # on demand: numerics=fast
+
     sums = _term_sums(conv)
     target = target_of(
         conv.ratios,

@@ -31,7 +31,6 @@ from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.fused_prover import Added, LookedUp, LookedUpAndAdded
 from delegate.lower.operation import Follower, Memory, Operation, Plan, Planning
-from delegate.lower.partial_sums import lower_input_groups, work_bytes
 from delegate.lower.resolved import Convolution
 from delegate.lower.rules import FORM_IS_KNOWN, KERNEL_SIZE_IN_RANGE
 from delegate.lower.square_kernels import square_kernel
@@ -60,12 +59,19 @@ class PlannedConvolution:
         source, *others = operation.operands
         reads = ((source, self.surfaces_read), *((t, self.surfaces_written) for t in others))
         written = self.surfaces_written
-        work = work_bytes(self.conv) if isinstance(self.plan, InputGroups) else 0
         return Footprint(
             *(operation.node, reads, operation.result, written),
-            work_bytes=work,
+            work_bytes=self._work_bytes,
             surface_pixels=self.conv.chip.forms.surface_pixels(self.conv.is_depthwise),
         )
+
+    @property
+    def _work_bytes(self) -> int:
+        if not isinstance(self.plan, InputGroups):
+            return 0
+        from delegate.lower.partial_sums import work_bytes  # on demand: few models need groups
+
+        return work_bytes(self.conv)
 
     def followed_by(self, planning: Planning, plan: Follower, tensor: int) -> Plan | None:
         """Both in one task per tile."""
@@ -191,6 +197,8 @@ def _lower(
     kh, kw = kernel_size(conv)
     constants = memory.constants
     if isinstance(plans, InputGroups):
+        from delegate.lower.partial_sums import lower_input_groups
+
         return lower_input_groups(
             conv, geometry_of(conv, kh, kw), plans, constants, memory.work.place
         )

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from delegate.chip.chip import Chip
 from delegate.lower.lowered import Layer
 from delegate.lower.max_pool import MaxPool
-from delegate.lower.max_pool_sums import SummedMaxPool
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
 
 
 def kind_of(chip: Chip) -> type[MaxPool]:
     """How ``chip`` takes maxima under windows."""
-    return MaxPool if chip.knows("ew_maximum") else SummedMaxPool
+    if chip.knows("ew_maximum"):
+        return MaxPool
+    from delegate.lower.max_pool_sums import SummedMaxPool  # on demand: one chip's
+
+    return SummedMaxPool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
