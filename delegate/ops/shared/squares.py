@@ -1,6 +1,7 @@
 """How SQUARED_DIFFERENCE of two values becomes tasks: see ``delegate.lower.numerics.squares``.
 
-Two differences, the larger one, a table: the first two lie in a work area, the last one in place.
+Two differences, the larger one, a table: the first three lie in a work area, none in the result's
+place, where the check of memory would take it for the result.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.ops.shared.two_values import pair_footprint
 
 _PAIRS = 1 << 16
+_MAPS = 3
+"""In the work area."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,27 +36,27 @@ class SquaresPlan:
     def footprint(self) -> Footprint:
         result = self.planning.tensor(self.operation.result)
         pair = pair_footprint(self.planning, self.operation)
-        return replace(pair, work_bytes=2 * self._map_bytes(result) + pair.work_bytes)
+        return replace(pair, work_bytes=_MAPS * self._map_bytes(result) + pair.work_bytes)
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
         planning, operation = self.planning, self.operation
         chip, graph, node = planning.chip, planning.graph, operation.node
         target, work = memory.tensors[operation.result], memory.work.place
-        behind = work.moved(2 * self._map_bytes(target))
+        ends = range(_MAPS + 1)
+        *maps, behind = (work.moved(end * self._map_bytes(target)) for end in ends)
         before, tensors = with_stretched(chip, node, target.view, memory, behind)
         operands = pair_operands(chip, graph, node, tensors, target.view, memory.constants)
         order = operands[0].index, operands[1].tensor.index
         found = self._pipelines(order)
-        over = self._between(target, work)
-        under = self._between(target, work.moved(self._map_bytes(target)))
+        over, under, larger = (self._between(target, place) for place in maps)
         other = Operand(under, per_channel=False, is_shared=under.view.images == 1)
         tasks = (
             *before,
             *pair_tasks(chip, operands, over, found.over),
             *pair_tasks(chip, operands, under, found.under),
-            *pair_tasks(chip, (over, other), target, Pipeline(ew=Ew(EwOperation.MAX))),
-            *table_tasks(chip, target, target, found.function),
+            *pair_tasks(chip, (over, other), larger, Pipeline(ew=Ew(EwOperation.MAX))),
+            *table_tasks(chip, larger, target, found.function),
         )
         layer = layer_of(planning, operation, tasks)
         share = found.wrong / _PAIRS
