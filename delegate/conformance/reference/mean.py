@@ -16,13 +16,21 @@ from delegate.model.graph import Graph, Node
 
 
 def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    features = values[node.inputs[0]].astype(np.int64)
-    before, after = (quantization(graph.tensor(t)) for t in (node.inputs[0], node.outputs[0]))
-    count = features.shape[1] * features.shape[2]
-    total = (features - before.zero_point).sum(axis=(1, 2))
-    mantissa, exponent = quantize_multiplier(before.scale / after.scale)
+    total, mantissa, exponent = image_total(graph, node, values)
+    _, height, width, _ = values[node.inputs[0]].shape
+    count = height * width
     bits = 0  # of the count, as the kernel shifts before it divides
     while count >> (bits + 1) and bits < min(32, 31 + exponent):
         bits += 1
     scaled = scale_by(total, (mantissa << bits) // count, exponent - bits)
-    return scaled + after.zero_point
+    return scaled + quantization(graph.tensor(node.outputs[0])).zero_point
+
+
+def image_total(graph: Graph, node: Node, values: Mapping[int, Array]) -> tuple[Array, int, int]:
+    """The sums of every image's channels, less the zero points, and the multiplier to the output's
+    scale.
+    """
+    features = values[node.inputs[0]].astype(np.int64)
+    before, after = (quantization(graph.tensor(t)) for t in (node.inputs[0], node.outputs[0]))
+    total = (features - before.zero_point).sum(axis=(1, 2))
+    return total, *quantize_multiplier(before.scale / after.scale)

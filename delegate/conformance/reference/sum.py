@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
-from delegate.conformance.reference.arithmetic import (
-    Array,
-    quantization,
-    quantize_multiplier,
-    scale_by,
-)
+from delegate.conformance.reference.arithmetic import Array, quantization, scale_by
+from delegate.conformance.reference.mean import image_total
 from delegate.model.graph import DType, Graph, Node
 
 
 def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    features = values[node.inputs[0]].astype(np.int64)
-    before, after = (quantization(graph.tensor(t)) for t in (node.inputs[0], node.outputs[0]))
-    total = (features - before.zero_point).sum(axis=(1, 2))
-    return scale_by(total, *quantize_multiplier(before.scale / after.scale)) + after.zero_point
+    scaled = scale_by(*image_total(graph, node, values))
+    return scaled + quantization(graph.tensor(node.outputs[0])).zero_point
 
 
 def is_covered(graph: Graph, node: Node) -> bool:
