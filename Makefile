@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .PHONY: help demo test board sanitize fuzz numerics test-litert test-alone conformance conformance-sample \
-	conformance-half random-graphs fused-graphs float-graphs memory-graphs changed-models worse-chips lint format \
+	conformance-half random-graphs mixed-graphs fused-graphs float-graphs memory-graphs changed-models worse-chips lint format \
 	native clean FORCE
 
 # The first Python from 3.10 on that really starts; 3.11 first, the last one with a tflite-runtime.
@@ -34,6 +34,7 @@ help:
 	@echo 'make conformance-half  the families of float operators, in fp16 against float64'
 	@echo 'make random-graphs   GRAPHS random models (default 20000) against the reference kernels'
 	@echo 'make fused-graphs    GRAPHS random models with numerics=fast (default 20000), as near as they say'
+	@echo 'make mixed-graphs    GRAPHS models of several types and ranks (default 20000), likewise'
 	@echo 'make float-graphs    GRAPHS random models with float=fp16 (default 20000), as their operators alone'
 	@echo 'make memory-graphs   MEMORY_GRAPHS graphs that crowd memory (default 1000), also cut after every task'
 	@echo 'make worse-chips  whole models on chips that lack or break each feature: never a wrong result'
@@ -128,6 +129,10 @@ SEED ?= 0
 JOBS ?= 2
 random-graphs: $(VENV)/installed
 	nice $(BIN)/python -m tests.generated graphs --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS) \
+		$(addprefix --option ,$(GRAPH_OPTIONS))
+
+mixed-graphs: $(VENV)/installed
+	nice $(BIN)/python -m tests.generated mixed --count $(GRAPHS) --seed $(SEED) --jobs $(JOBS) \
 		$(addprefix --option ,$(GRAPH_OPTIONS))
 
 fused-graphs: $(VENV)/installed

@@ -39,7 +39,6 @@ from delegate.conformance.builder import (
 from delegate.conformance.builder.aliases import concatenation, reshape, slice_of, transpose
 from delegate.conformance.builder.functions import function
 from delegate.conformance.builder.layers import Arithmetic
-from delegate.conformance.builder.options import OptionsType
 from delegate.conformance.builder.padding import pad
 from delegate.conformance.builder.pooling import mean, pool
 from delegate.conformance.builder.ranges import random_quantization
@@ -132,12 +131,9 @@ def _pool(op: str) -> Body:
     return body
 
 
-def _table(op: str, union: int, dtype_low: int = -128) -> Body:
-    def body(builder: ModelBuilder, rng: Rng, x: int) -> int:
-        low = dtype_low if builder.spec(x).dtype is DType.INT8 else 0
-        return function(builder, op, (x,), Quantization((1 / 256,), (low,)), options.empty(union))
-
-    return body
+def _logistic(builder: ModelBuilder, rng: Rng, x: int) -> int:
+    low = -128 if builder.spec(x).dtype is DType.INT8 else 0
+    return function(builder, "LOGISTIC", (x,), Quantization((1 / 256,), (low,)))
 
 
 def _softmax(builder: ModelBuilder, rng: Rng, x: int) -> int:
@@ -188,7 +184,7 @@ _BODIES: dict[str, Body] = {
     "ADD": lambda b, r, x: layers.add(b, x, _other(b, x)),
     "MUL": lambda b, r, x: function(b, "MUL", (x, _other(b, x)), _drawn(b, r, x), options.mul()),
     "SUB": lambda b, r, x: function(b, "SUB", (x, _other(b, x)), _drawn(b, r, x), options.sub()),
-    "LOGISTIC": _table("LOGISTIC", OptionsType.NONE),
+    "LOGISTIC": _logistic,
     "SOFTMAX": _softmax,
     "MAX_POOL_2D": _pool("MAX_POOL_2D"),
     "AVERAGE_POOL_2D": _pool("AVERAGE_POOL_2D"),

@@ -170,8 +170,10 @@ def prove_features(
     Raises DeviceError.
     """
 
-def foreign_npu_chip(root: str = "/") -> str:
-    """The chip of an NPU here whose registers are not RK3588's, as "rk3576"; "": none."""
+def npu_chip(root: str = "/") -> tuple[str, bool, bool]:
+    """The chip of this machine's NPU, as "rk3576", "" if nothing says; whether programs can be
+    compiled for it; whether the NPU's cores are called after it and after no other.
+    """
 
 def find_npu_nodes(root: str = "/") -> list[tuple[str, str, str, str, str]]:
     """Path, driver ("" if nobody could be asked), its version ("" likewise), state and problem of

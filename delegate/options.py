@@ -237,7 +237,7 @@ def _text(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, (list, tuple, set, frozenset)):
         return ",".join(sorted(str(item) for item in value))
-    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    return os.fsdecode(value) if isinstance(value, os.PathLike) else str(value)
 
 
 def _parse(option: Option, text: str, name: str) -> OptionValue:
@@ -271,8 +271,8 @@ class Options:
         "NPU cores that interpreters of this process share; auto = one stream each",
     )  # fmt: skip
     chip: str = _option(
-        Choice(("rk3588", "rk3576")), "rk3588",
-        "the chip that programs are for; of others than rk3588 the simulator runs them",
+        Choice(("auto", "rk3588", "rk3576")), "auto",
+        "the chip that programs are for; auto = the board's, without a board rk3588",
         changes_programs=True,
     )  # fmt: skip
     split_rows: str = _option(
@@ -371,7 +371,10 @@ class Options:
             from_environment = environment.get(option.environment, "")
             if option.key in explicit:
                 origin, name = ORIGIN_EXPLICIT, f"option {option.key!r}"
-                text = _text(explicit[option.key])
+                value = explicit[option.key]
+                if value is None or isinstance(value, (bytes, bytearray)):
+                    raise OptionError(f"{name} is {value!r}; expected text, a number or a path")
+                text = _text(value)
             elif from_environment:
                 origin, name = ORIGIN_ENVIRONMENT, f"environment variable {option.environment}"
                 text = from_environment

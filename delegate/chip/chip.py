@@ -23,7 +23,8 @@ class Cbuf:
     more). Weights of up to ``resident_weight_banks`` stay as a whole; of more, two groups of
     kernels are double-buffered. ``data_banks``: where only one split is proven, the banks that
     features get; 0: any number. ``weight_slice_bytes``: the most that the weights of a group of
-    kernels may take then, which is less than the rest of the banks.
+    kernels may take then, which is less than the rest of the banks. ``is_shared``: one buffer
+    serves two cores; the banks are those of the first, and the second has as many behind them.
     """
 
     banks: int
@@ -33,6 +34,7 @@ class Cbuf:
     resident_weight_banks: int
     data_banks: int = 0
     weight_slice_bytes: int = 0
+    is_shared: bool = False
 
     @property
     def weight_banks(self) -> int:

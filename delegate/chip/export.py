@@ -29,8 +29,10 @@ _PREAMBLE = """\
 
 namespace rk3588::sim::regs {
 
-// Bits hi..lo of a register. The true value is (number in the register + bias) * unit.
+// Bits hi..lo of the register at `offset`: (number there + bias) * unit is the true value.
 struct Field {
+  const char* name;
+  uint16_t offset;
   uint8_t hi;
   uint8_t lo;
   bool is_signed;
@@ -108,7 +110,8 @@ def _flag(value: bool) -> str:
 
 def _cpp_field(field: Field) -> str:
     bias = 1 if field.minus_one else 0
-    values = f"{field.hi}, {field.lo}, {_flag(field.signed)}, {bias}, {field.unit}"
+    bits = f"{field.hi}, {field.lo}, {_flag(field.signed)}, {bias}, {field.unit}"
+    values = f'"{field.name}", kOffset, {bits}'
     return f"inline constexpr Field {_camel(field.name)}{{{values}}};"
 
 

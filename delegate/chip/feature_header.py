@@ -1,4 +1,4 @@
-"""Prints the features of a chip as a C++ header, so that the native part finds them in streams.
+"""Prints the features of all chips as a C++ header, so that the native part finds them in streams.
 
 ``python -m delegate.chip.feature_header [ROOT]`` rewrites ``native/chip/features_gen.h`` below ROOT
 (default: the current directory). A test fails while it is stale.
@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from delegate.chip.chip import Chip
+from delegate.chip.chips import every_chip
 from delegate.chip.features import FACTS, Feature
 from delegate.chip.generated import rewrite
-from delegate.chip.registers import register
-from delegate.chip.rk3588 import RK3588
+from delegate.chip.register_model import RegisterMap
 
 HEADER_PATH = Path("native/chip/features_gen.h")
 
@@ -23,14 +23,16 @@ _PREAMBLE = """\
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace rk3588 {
 
 // A setting holds if the number of its field is one of `numbers` (a bit each), or with 0 numbers if
-// it is not 0. kAddress: the number is that of the buffer that the register points into.
+// it is not 0; kWord: if it is `numbers`. kAddress: the number is that of the buffer that the
+// register points into.
 struct FeatureSetting {
-  enum class Kind : uint8_t { kField, kAddress, kCore, kKeepsTable };
+  enum class Kind : uint8_t { kField, kWord, kAddress, kCore, kKeepsTable };
   Kind kind;
   uint16_t target;
   uint16_t offset;
@@ -47,29 +49,36 @@ struct Feature {
   uint16_t first;
   uint16_t count;
 };
+
+// Of one chip.
+struct FeatureTable {
+  const Feature* features;
+  size_t count;
+  const FeatureSetting* settings;
+};
 """
 
+_MOST_BITS = 64
 
-def feature_header(chip: Chip) -> str:
+
+def feature_header() -> str:
     """The text of the header."""
-    settings: list[str] = []
-    features = []
-    for feature in chip.features:
-        rows = list(_settings(feature))
-        features.append(
-            f'    Feature{{"{feature.name}", "{feature.without}", {int(feature.rank)}, '
-            f"{len(settings)}, {len(rows)}}},"
-        )
-        settings += rows
+    chips = every_chip()
+    # A chip finds its table by its registers.
+    assert [chip.registers.number for chip in chips] == list(range(len(chips)))
+    tables = [
+        f"    FeatureTable{{k{chip.name.capitalize()}Features.data(), "
+        f"k{chip.name.capitalize()}Features.size(), "
+        f"k{chip.name.capitalize()}FeatureSettings.data()}},"
+        for chip in chips
+    ]
     return "\n".join(
         [
             _PREAMBLE,
-            "inline constexpr std::array kFeatureSettings = {",
-            *settings,
-            "};",
-            "",
-            "inline constexpr std::array kFeatures = {",
-            *features,
+            *(line for chip in chips for line in _table(chip)),
+            "// By the number of the chip's registers.",
+            "inline constexpr std::array kFeatureTables = {",
+            *tables,
             "};",
             "",
             "}  // namespace rk3588",
@@ -78,31 +87,51 @@ def feature_header(chip: Chip) -> str:
     )
 
 
+def _table(chip: Chip) -> Iterator[str]:
+    settings: list[str] = []
+    features = []
+    for feature in chip.features:
+        rows = list(_settings(chip.registers, feature))
+        features.append(
+            f'    Feature{{"{feature.name}", "{feature.without}", {int(feature.rank)}, '
+            f"{len(settings)}, {len(rows)}}},"
+        )
+        settings += rows
+    name = chip.name.capitalize()
+    yield from (f"inline constexpr std::array k{name}FeatureSettings = {{", *settings, "};", "")
+    yield from (f"inline constexpr std::array k{name}Features = {{", *features, "};", "")
+
+
 _FACT_KINDS = dict(zip(FACTS, ("kCore", "kKeepsTable"), strict=True))
 
 
-def _settings(feature: Feature) -> Iterator[str]:
+def _settings(registers: RegisterMap, feature: Feature) -> Iterator[str]:
     for name, numbers in feature.settings.items():
-        bits = sum(1 << number for number in numbers)
+        is_word = any(number >= _MOST_BITS for number in numbers)
+        if is_word:
+            (bits,) = numbers
+        else:
+            bits = sum(1 << number for number in numbers)
         if name in FACTS:
             place = f"FeatureSetting::Kind::{_FACT_KINDS[name]}, 0, 0, 0, 0xffffffff"
         else:
-            place = _place(name)
+            place = _place(registers, name, "kWord" if is_word else "kField")
         yield f"    FeatureSetting{{{place}, {bits:#x}}},  // {name}"
 
 
-def _place(name: str) -> str:
+def _place(registers: RegisterMap, name: str, kind: str) -> str:
     owner, _, last = name.rpartition(".")
     if "." not in owner:
-        found = register(name)
+        found = registers.register(name)
         return (
             f"FeatureSetting::Kind::kAddress, {found.target:#x}, {found.offset:#x}, 0, 0xffffffff"
         )
-    found, item = register(owner), register(owner).field(last)
+    found = registers.register(owner)
+    item = found.field(last)
     mask = item.mask >> item.lo
     place = f"{found.target:#x}, {found.offset:#x}, {item.lo}, {mask:#x}"
-    return f"FeatureSetting::Kind::kField, {place}"
+    return f"FeatureSetting::Kind::{kind}, {place}"
 
 
 if __name__ == "__main__":
-    rewrite(HEADER_PATH, lambda _: feature_header(RK3588))
+    rewrite(HEADER_PATH, lambda _: feature_header())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,9 +10,17 @@ from pathlib import Path
 def rewrite(path: Path, text: Callable[[str], str]) -> None:
     """What the module of a generated file does as a program: writes what ``text`` gives from the
     file's old text to ``path`` below the folder named on the command line, by default the current
-    one.
+    one. Exits with a line on stderr and code 2 where there is no such folder, or the current one is
+    no source tree.
     """
-    place = Path(*sys.argv[1:2]) / path
+    parser = argparse.ArgumentParser(description=f"Writes {path} anew.")
+    parser.add_argument("folder", nargs="?", type=Path, help="default: here, the source tree")
+    folder = parser.parse_args().folder
+    if folder is None and not Path("pyproject.toml").is_file():
+        parser.error("the current folder is no source tree: it has no pyproject.toml")
+    if folder is not None and not folder.is_dir():
+        parser.error(f"{folder}: no such folder")
+    place = (folder or Path()) / path
     place.parent.mkdir(parents=True, exist_ok=True)
     old = place.read_text(encoding="utf-8") if place.exists() else ""
     place.write_text(text(old), encoding="utf-8")

@@ -43,6 +43,7 @@ def native_chip(chip: Chip) -> dict[str, str | int]:
         "cbuf_bank_bytes": chip.cbuf.bank_bytes,
         "cbuf_entry_bytes": chip.cbuf.entry_bytes,
         "cbuf_max_row_entries": chip.cbuf.max_row_entries,
+        "cbuf_is_shared": int(chip.cbuf.is_shared),
         "dense_kernels": chip.groups.dense_kernels,
         "depthwise_channels": chip.groups.depthwise_channels,
         "input_lanes": chip.groups.input_lanes,

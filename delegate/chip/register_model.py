@@ -292,7 +292,7 @@ def bit(position: int, name: str, meaning: str = "") -> Field:
     return Field(name, position, position, meaning)
 
 
-RegisterSpec = tuple[int, str, str, tuple[Field, ...], Access, bool, Certainty]
+RegisterSpec = tuple[int, str, str, tuple[Field, ...], Access, bool, Certainty | None]
 
 
 def reg(
@@ -302,17 +302,23 @@ def reg(
     *fields: Field,
     access: Access = Access.STREAM,
     is_address: bool = False,
-    certainty: Certainty = Certainty.DOCUMENTED,
+    certainty: Certainty | None = None,
 ) -> RegisterSpec:
-    """One row of a table, still without its block."""
+    """One row of a table, still without its block; ``certainty`` None: that of the block."""
     return (offset, name, meaning, fields, access, is_address, certainty)
 
 
-def block(name: str, target: int, meaning: str, *specs: RegisterSpec) -> Block:
+def block(
+    name: str,
+    target: int,
+    meaning: str,
+    *specs: RegisterSpec,
+    certainty: Certainty = Certainty.DOCUMENTED,
+) -> Block:
     """A block from its rows."""
     registers = tuple(
-        Register(name, target, offset, register, text, fields, access, is_address, certainty)
-        for offset, register, text, fields, access, is_address, certainty in specs
+        Register(name, target, offset, register, text, fields, access, is_address, own or certainty)
+        for offset, register, text, fields, access, is_address, own in specs
     )
     return Block(name, target, meaning, registers)
 
@@ -331,6 +337,7 @@ def control_registers(
             ),
             bits(1, 0, "STATUS_0", "executer 0: 0 idle, 1 running, 2 running and the other waits"),
             access=Access.STATUS,
+            certainty=Certainty.DOCUMENTED,
         ),
         reg(
             base + 4,
@@ -344,6 +351,7 @@ def control_registers(
             bit(1, "POINTER_PP_EN", "written group alternates"),
             bit(0, "POINTER", "group to write"),
             access=pointer_access,
+            certainty=Certainty.DOCUMENTED,
         ),
         reg(
             base + 8,
@@ -351,5 +359,6 @@ def control_registers(
             "Starts this block alone; streams start blocks with the word for target 0x0081.",
             bit(0, "OP_EN", "start"),
             access=Access.HOST,
+            certainty=Certainty.DOCUMENTED,
         ),
     )

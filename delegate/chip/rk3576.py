@@ -1,8 +1,9 @@
 """RK3576: two cores that share one CBUF, with registers of their own.
 
 Programs use what both kinds of evidence agree on: programs of the vendor's compiler, which a model
-of the registers replays, and what others measured on boards. They run on one core, which has banks
-0 to 6; every tile fetches all of its rows and weights.
+of the registers replays, and what others measured on boards. They are for core 0, which has banks 0
+to 6 of CBUF; what runs on core 1 is moved to its banks, 7 to 13, when it is loaded
+(``native/host/core_banks.h``). Every tile fetches all of its rows and weights.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ RK3576: Final = Chip(
         # limit of weights (measured by others).
         data_banks=4,
         weight_slice_bytes=144 * 1024,  # measured by others; the vendor splits at 180 KiB
+        is_shared=True,
     ),
     groups=Groups(dense_kernels=32, depthwise_channels=64, input_lanes=32),  # observed
     rates=Rates(

@@ -201,7 +201,7 @@ def _print_operators(ours: dict[str, Any]) -> None:
     headings = ("on", "in", "device", "out", "total", "est. cycles", "nodes", "what")
     print(format_table(headings, _narrow(rows), right=(1, 2, 3, 4, 5), last="elide"))
     for part in partitions:
-        if part["split"]:
+        if part["row_sharing"]:
             print(f"split_rows, partition {part['partition']}: {part['split']}")
 
 

@@ -46,7 +46,7 @@ def _device_name(options: Options) -> str:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from delegate.chip.chips import DEFAULT
+    from delegate.host.chosen_chip import chosen_chip
     from delegate.insight.bring_up import (
         KINDS,
         Step,
@@ -65,18 +65,20 @@ def _run(arguments: argparse.Namespace) -> int:
     device = _device_name(options)
     if not arguments.json:
         print(f"device  {device}")
-    total = total_steps(arguments.captures)
+    chip = chosen_chip(options)
+    total = total_steps(chip, arguments.captures)
     steps: list[Step] = []
-    for step in bring_up(options.device, arguments.captures, options.timeout_ms):
+    for step in bring_up(options.device, chip, arguments.captures, options.timeout_ms):
         steps.append(step)
         if not arguments.json:
             mark = "passed" if step.passed else "FAILED"
             print(f"{mark}  {step.name}" + (f": {step.error}" if step.error else ""), flush=True)
     verdict = diagnosis(steps, total, device)
     proofs = board_proofs(options)
-    features = feature_table(DEFAULT, steps, proofs)
+    features = feature_table(chip, steps, proofs)
     document = {
         "device": options.device,
+        "chip": chip.name,
         "steps": [asdict(step) for step in steps],
         "not_tried": total - len(steps),
         "verdict": verdict,

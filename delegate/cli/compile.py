@@ -19,6 +19,7 @@ from delegate.cli.files import write_file
 from delegate.cli.nodes import nodes_text
 from delegate.cli.table import format_pairs, format_table, thousands
 from delegate.errors import UsageError
+from delegate.host.chosen_chip import chosen_chip
 from delegate.host.delegation import plural, require_all
 from delegate.progress import progress
 
@@ -85,8 +86,9 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.chip is not None:
         arguments.option.append(f"chip={arguments.chip}")
     options = options_from(arguments)
-    if arguments.dump is not None and options.chip != _DUMPED_CHIP:
-        raise UsageError(f"--dump: captures are of {_DUMPED_CHIP}; leave out chip {options.chip}")
+    chip = chosen_chip(options).name
+    if arguments.dump is not None and chip != _DUMPED_CHIP:
+        raise UsageError(f"--dump: captures are of {_DUMPED_CHIP}, not {chip}; see option chip")
     cpu = A76 if arguments.cpu_rates is None else load_rates(arguments.cpu_rates)
     result, files = _compile(arguments, options)
     if arguments.dump is not None:

@@ -28,7 +28,7 @@ import numpy as np
 from delegate.errors import ProgramError, Rejection
 from delegate.log import get_logger
 from delegate.model.files import open_plain
-from delegate.model.graph import Graph
+from delegate.model.graph import Graph, Sparsity
 from delegate.model.operator_options import RuntimeOptions
 from delegate.model.partition import Partition
 from delegate.model.stored_options import STORED
@@ -97,7 +97,10 @@ def compile_cached(
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         check_private_folder(os.fsencode(folder))
     except (OSError, ValueError) as error:
-        logger.warning("the cache folder %s is not used: %s", folder, error)
+        reason = getattr(error, "strerror", None) or error
+        if isinstance(error, FileExistsError):
+            reason = "it is no folder"
+        logger.warning("the cache folder %s is not used: %s", folder, reason)
         return running_part(compile_graph(), has_own_shapes)
     if os.path.lexists(path):
         _release_constants(graph)
@@ -157,9 +160,19 @@ def cache_key(graph: Graph, options: Options, context: str = "") -> str:
                 -1 if tensor.constant is None else tensor.constant.nbytes,
             ),
         )
+        if tensor.sparsity is not None:
+            _update_sparsity(digest, tensor.sparsity)
         if tensor.constant is not None:
             digest.update(np.ascontiguousarray(tensor.constant).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
+
+
+def _update_sparsity(digest: hashlib._Hash, sparsity: Sparsity) -> None:
+    _update(digest, (sparsity.traversal_order, sparsity.block_map))
+    for level in sparsity.levels:
+        _update(digest, (level.size, level.is_compressed))
+        for array in (level.segments, level.indices):
+            _update(digest, (array.astype(np.int64).tobytes(),))
 
 
 def _sharing(options: Options) -> str:

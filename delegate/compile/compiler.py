@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from delegate.chip.chip import Chip
-from delegate.chip.chips import DEFAULT, chip_named
+from delegate.chip.chips import DEFAULT
 from delegate.errors import EncodingError, LoweringError, MissingFeatureError, Rejection
+from delegate.host.chosen_chip import chosen_chip
 from delegate.log import get_logger
 from delegate.lower.half_bound import widest
 from delegate.lower.kick_state import TRUSTED, KickState
@@ -112,7 +113,7 @@ def compile_model(
     Raises ModelError if the file cannot be read.
     """
     graph = _as_computed(model if isinstance(model, Graph) else read_graph(model), options)
-    chip = chip or chip_named(options.chip)
+    chip = chip or chosen_chip(options)
     return _compile(graph, options, lambda nodes: partition_graph(graph, nodes), kick_state, chip)
 
 
@@ -143,7 +144,7 @@ def _as_computed(graph: Graph, options: Options) -> Graph:
 
 def sharing_of(options: Options, chip: Chip | None = None) -> RowSharing | None:
     """How rows may be shared among cores; None: not at all."""
-    chip = chip or chip_named(options.chip)
+    chip = chip or chosen_chip(options)
     cores = chip.cores if options.cores in ("auto", "all") else len(options.cores.split(","))
     if options.split_rows == "off" or cores == 1 or not chip.has("several_cores"):
         return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,11 @@ class Session:
         self.device_name = self.options.device
         configure(self.options.log_level)
         weakref.finalize(self, _log_stats)  # when it is closed, or the process ends with it open
+
+    def adopt_chip(self, name: str) -> None:
+        """The chip of the device that was opened, for option ``chip`` = auto."""
+        if self.options.chip == "auto":
+            self.options = replace(self.options, chip=name)
 
     @property
     def option_bytes(self) -> dict[int, int]:
@@ -199,10 +205,10 @@ def compile_context(
     """``delegate.compile.compiler``'s, loaded when there is something to compile, for a board
     ``without`` some features.
     """
-    from delegate.chip.chips import chip_named
     from delegate.compile import compiler
+    from delegate.host.chosen_chip import chosen_chip
 
-    chip = chip_named(options.chip).without(without)
+    chip = chosen_chip(options).without(without)
     return compiler.compile_context(graph, options, preview, chip)
 
 
@@ -223,19 +229,24 @@ def _node_us(graph: Graph, index: int) -> float:
 
 
 def _makers(graph: Graph, partition: Partition) -> tuple[int, ...]:
-    """Nodes beside the partition that compute what it reads from constants alone, and whose results
-    are not its inputs.
+    """Nodes beside the partition that compute what it reads, directly or through one another, from
+    constants alone, and whose results are not its inputs.
     """
     read = {t for index in partition.nodes for t in graph.node(index).inputs}
     read.difference_update(partition.inputs)
     members = set(partition.nodes)
-    return tuple(
-        node.index
-        for node in graph.nodes
-        if node.index not in members
-        and not read.isdisjoint(node.outputs)
-        and all(graph.tensor(t).constant is not None for t in node.inputs if t >= 0)
-    )
+    known = {tensor.index for tensor in graph.tensors if tensor.constant is not None}
+    alone = []
+    for node in graph.nodes:
+        if node.index not in members and all(t in known for t in node.inputs if t >= 0):
+            known.update(node.outputs)
+            alone.append(node)
+    found = []
+    for node in reversed(alone):
+        if not read.isdisjoint(node.outputs):
+            read.update(node.inputs)
+            found.append(node.index)
+    return tuple(reversed(found))
 
 
 def _warn_of_other_delegates(snapshot: Snapshot) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 
 from delegate.chip.chips import DEFAULT
 from delegate.errors import EncodingError, LoweringError
+from delegate.host.chosen_chip import chosen_chip
 from delegate.host.delegated import DelegatedModel
 from delegate.host.reference import ReferenceModel
 from delegate.host.samples import Sample
@@ -212,7 +213,6 @@ class _Operator:
         difference: Difference | None = None,
     ) -> None:
         from delegate._native import Executable
-        from delegate.chip.chips import chip_named
         from delegate.compile.compiler import compile_partition
 
         if difference is None:
@@ -220,7 +220,7 @@ class _Operator:
         else:
             partition = partition_of(graph, nodes)
         compiled = compile_partition(
-            graph, partition, chip=chip_named(options.chip), is_fast=difference is not None
+            graph, partition, chip=chosen_chip(options), is_fast=difference is not None
         )
         self._nodes, self._difference = nodes, difference
         self._executable = Executable(compiled.program, options.device, options.timeout_ms)
@@ -307,7 +307,7 @@ class _Operators:
                 except (LoweringError, EncodingError):
                     # It is a part of a neighbour's task, or of the host's conversion, and of a
                     # chip of which less is known nothing by itself.
-                    if options.chip == DEFAULT.name:
+                    if chosen_chip(options).name == DEFAULT.name:
                         raise
         tensors = [tensor for node in self._nodes for tensor in node.tensors]
         self._reference = ReferenceModel.load(path, reference_kernels=True, tensors=tensors)

@@ -26,6 +26,7 @@ from delegate.conformance.outcome import Oracle, Outcome, Status
 from delegate.conformance.skips import CHIP_SKIPS, FILE_ABSENT, OTHER_OPERATORS, RUNTIME_REFUSES
 from delegate.conformance.tolerance import CHIP, most_differing
 from delegate.errors import DelegateError, ModelError, Rejection, UsageError
+from delegate.host.chosen_chip import chosen_chip
 from delegate.host.delegation import Delegation, collect_delegations
 from delegate.host.kernels import for_runtime
 from delegate.host.library import library_path
@@ -111,7 +112,7 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
     try:
         interpreter, delegation = _load(prepared.model, options)
     except ModelError as error:
-        if options.chip not in CHIP_SKIPS:
+        if chosen_chip(options).name not in CHIP_SKIPS:
             raise
         return Outcome(case.name, case.label, Status.SKIPPED, str(error), (RUNTIME_REFUSES,))
     rejected = _judged_rejections(case, delegation, options)
@@ -158,7 +159,7 @@ def _judge_integers(
     if tally.max_abs_diff > MAX_ABS_DIFF:
         worst = int(tally.max_abs_diff)
         broken.extend(_blame(prepared, options, ours, theirs, worst, delegation))
-    of_chip = CHIP.get(options.chip, 0.0) if inexact_tensors(prepared.graph) else 0.0
+    of_chip = CHIP.get(chosen_chip(options).name, 0.0) if inexact_tensors(prepared.graph) else 0.0
     share = max(case.differing, of_chip)
     differing, most = tally.elements - tally.equal, most_differing(share, tally.elements)
     if differing > most:
@@ -168,7 +169,7 @@ def _judge_integers(
             f"{facts.submits} submits for {delegation.partitions} partitions in one invoke"
         )
     is_whole = delegation.delegated_nodes == delegation.total_nodes
-    if case.build is not None and not is_whole and options.chip not in CHIP_SKIPS:
+    if case.build is not None and not is_whole and chosen_chip(options).name not in CHIP_SKIPS:
         broken.extend(map(_sentence, delegation.rejections))
     if case.build is not None and delegation.partitions != 1 and (is_whole or not rejected):
         broken.append(f"{delegation.partitions} partitions instead of 1")
@@ -257,7 +258,7 @@ def _compare_operators(prepared: Prepared, options: Options) -> Outcome:
         submits=submits,
         rules=_rules(rejected),
     )
-    broken = result.violations(CHIP.get(options.chip, 0.0))
+    broken = result.violations(CHIP.get(chosen_chip(options).name, 0.0))
     if submits != delegation.partitions:
         broken.append(f"{submits} submits for {delegation.partitions} partitions in one invoke")
     if broken:
@@ -287,7 +288,7 @@ def _judged_rejections(case: Case, delegation: Delegation, options: Options) -> 
     made, and of models of which nothing is left.
     """
     is_all = case.build is not None or not delegation.delegated_nodes
-    if options.chip in CHIP_SKIPS and is_all:
+    if chosen_chip(options).name in CHIP_SKIPS and is_all:
         return list(delegation.rejections)
     return concerned(delegation.rejections)
 
@@ -298,7 +299,7 @@ def _judge_rejections(
     """A skip with the rule; of a case that must be rejected: a success by one of its rules, or a
     skip where the chip rejects more.
     """
-    of_chip = CHIP_SKIPS.get(options.chip, {})
+    of_chip = CHIP_SKIPS.get(chosen_chip(options).name, {})
     is_of_chip = bool(rejections) and all(r.rule in of_chip for r in rejections)
     if not case.rejected_by or is_of_chip:
         message = _sentences(rejections)

@@ -15,7 +15,7 @@ from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.options import BuiltinOptions
 from delegate.conformance.case import Case, Family, generator_of
 from delegate.conformance.grid import Axes, Grid
-from delegate.conformance.half_oracle import judged_by
+from delegate.conformance.half_judge import judged_by
 from delegate.conformance.half_values import (
     ACTIVATIONS,
     SPREADS,

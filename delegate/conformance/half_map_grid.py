@@ -18,7 +18,7 @@ from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.options import BuiltinOptions
 from delegate.conformance.case import Case, Family, generator_of
 from delegate.conformance.grid import Grid
-from delegate.conformance.half_oracle import Judge, judged_by
+from delegate.conformance.half_judge import Judge, judged_by
 from delegate.conformance.half_values import ACTIVATIONS, SPREADS, constant, inputs_of, numbers
 from delegate.conformance.own_grid import PADDINGS, shape_of
 from delegate.model.graph import Activation, DType

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from delegate.conformance.outcome import Outcome, Status
+from delegate.host.chosen_chip import chosen_chip
 from delegate.host.workers import Failure, in_order, spread
 from delegate.options import Options
 
@@ -29,7 +30,8 @@ class Settings:
 
         options = Options.from_mapping(self.options)
         skips = read_skips()
-        return lambda name: judge(run_case(name, self.models, options), skips, options.chip)
+        chip = chosen_chip(options).name
+        return lambda name: judge(run_case(name, self.models, options), skips, chip)
 
 
 def run_in_processes(

@@ -14,7 +14,6 @@ import numpy.typing as npt
 Whole = npt.NDArray[np.int64]
 
 _INT8 = np.iinfo(np.int8)
-_INT32 = np.iinfo(np.int32)
 
 
 def whole(values: npt.ArrayLike) -> Whole:
@@ -47,11 +46,6 @@ def half_away(values: Whole, shift: int) -> Whole:
 def by_sign(values: Whole, shift: int, shift_of_negatives: int) -> Whole:
     """``half_even`` with another shift below 0."""
     return np.where(values < 0, half_even(values, shift_of_negatives), half_even(values, shift))
-
-
-def int32(values: Whole) -> Whole:
-    """Saturated to 32 bits, as behind every stage."""
-    return np.clip(values, _INT32.min, _INT32.max)
 
 
 def int8(values: Whole) -> npt.NDArray[np.int8]:

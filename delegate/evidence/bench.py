@@ -18,6 +18,7 @@ from delegate.chip.element import ATOM_BYTES, Element
 from delegate.evidence import arithmetic
 from delegate.evidence.arithmetic import Whole, column, whole
 from delegate.lower.constants import ConstantPool
+from delegate.lower.known_forms import in_known_forms
 from delegate.lower.lowered import BufferSpec, Layer, LoweredPartition, TensorBinding
 from delegate.lower.tables import uses_tables
 from delegate.lower.task import (
@@ -38,7 +39,14 @@ from delegate.lower.task import (
     Weights,
 )
 from delegate.lower.tiling.geometry import entries_per_row
-from delegate.lower.weights import pack_bias, pack_dense, pack_depthwise
+from delegate.lower.weights import (
+    pack_bias,
+    pack_dense,
+    pack_depthwise,
+    pack_depthwise_pairs,
+    pack_operand_blocks,
+    pack_shifts,
+)
 from delegate.npu.program import Program, build_program
 
 AS_IT_IS = OutConvert(1, 0, 0)
@@ -98,6 +106,7 @@ class Bench:
         bn: BnStage | None = None,
         ew: EwStage | None = None,
         depthwise: bool = False,
+        zero_point: int = 0,
         source: Ref | None = None,
         row_pixels: int = 0,
         surface_pixels: int = 0,
@@ -114,19 +123,25 @@ class Bench:
         """A convolution of stride 1; ``result`` is what it must write: [channels, height, width] of
         int8, or with ``sums`` of int32. ``bs`` None: adds ``bias``. ``source``, ``row_pixels``,
         ``surface_pixels``: where ``x`` lies already, as a part of a larger map. ``pads``: top, left
-        and the value. Returns where the result lies.
+        and the value. ``zero_point``: what a chip of depthwise pairs takes off the ``kernels``.
+        Returns where the result lies.
         """
         channels, height, width = x.shape
         groups = self.chip.groups
         weights = np.asarray(kernels).astype(np.int8)
-        packed = pack_depthwise(weights, 0, groups) if depthwise else pack_dense(weights, 0, groups)
+        if depthwise and self.chip.forms.depthwise_pairs:
+            packed = pack_depthwise_pairs(weights, zero_point, groups)
+        else:
+            pack = pack_depthwise if depthwise else pack_dense
+            packed = pack(weights, 0, groups)
         count = 1 if depthwise else weights.shape[0]
         kh, kw = weights.shape[:2] if depthwise else weights.shape[1:3]
         outputs = result.shape[0]
         if bs is None:
             values = np.zeros(outputs, np.int64)
             values[: np.size(bias)] = bias
-            bs = BsStage(alu=Source.MEMORY, operands=self.constants.add(pack_bias(values, outputs)))
+            bs = self.adding(values, depthwise=depthwise)
+        data_banks = self.chip.cbuf.data_banks or 1
         group_bytes = groups.outputs(depthwise) * (_SUM_BYTES if sums else 1)
         size = result.shape[1] * result.shape[2] * ATOM_BYTES
         task = ConvTask(
@@ -147,7 +162,7 @@ class Bench:
             weights=Weights(
                 self.constants.add(packed), len(packed), len(packed) // count, count, kh, kw
             ),
-            cbuf=CbufPlan(1, self.chip.cbuf.banks - 1, keeps_weights),
+            cbuf=CbufPlan(data_banks, self.chip.cbuf.banks - data_banks, keeps_weights),
             output=OutputCube(
                 target=target or self.room(sums_cube(result) if sums else cube(result)),
                 height=result.shape[1],
@@ -173,6 +188,39 @@ class Bench:
             table=table,
         )
         return self.add(task)
+
+    def adding(self, summands: Whole, *, depthwise: bool) -> BsStage:
+        """BS that adds a value per channel and nothing else."""
+        if self.chip.forms.operand_blocks:
+            return self.blocks(summands, np.ones_like(summands), depthwise=depthwise)
+        operands = self.constants.add(pack_bias(summands, len(summands)))
+        return BsStage(alu=Source.MEMORY, operands=operands)
+
+    def blocks(
+        self,
+        summands: Whole,
+        multipliers: Whole,
+        shift: int = 0,
+        shift_of_negatives: int | None = None,
+        *,
+        of_inputs: int = 0,
+        depthwise: bool = False,
+    ) -> BsStage:
+        """BS with all of its numbers in memory: summands and multipliers per channel, what the sums
+        of inputs are multiplied by, which depthwise convolutions have none of, and shifts.
+        """
+        negative = shift if shift_of_negatives is None else shift_of_negatives
+        ow = None if depthwise else of_inputs
+        packed = pack_operand_blocks(summands, multipliers, len(summands), ow=ow)
+        return BsStage(
+            alu=Source.MEMORY,
+            mul=Source.MEMORY,
+            ow=Source.OFF if depthwise else Source.MEMORY,
+            shift=shift,
+            shift_negative=negative,
+            operands=self.constants.add(packed),
+            scalars=self.constants.add(pack_shifts(shift, negative)),
+        )
 
     def map(
         self,
@@ -267,6 +315,8 @@ class Bench:
     def program(self, name: str) -> Program:
         """The Program of all tasks."""
         layer = Layer(name, "PROOF", (0,), tuple(self.tasks))
+        if self.chip.forms.operand_blocks:
+            layer = in_known_forms(layer, self.constants)
         atoms = None
         if uses_tables((layer,)):
             atoms = self.constants.add(bytes(ATOM_BYTES)), self.room(bytes(ATOM_BYTES))

@@ -21,7 +21,7 @@ _SHAPE: Final = (32, 4, 6)
 _PER_CHANNEL: Final = np.resize(np.array([0, 1, -1, 2, 63, -64, 127, -128, 5]), _SHAPE[0])
 
 
-def _operand(b: Bench, e: Whole) -> EwStage:
+def operand(b: Bench, e: Whole) -> EwStage:
     """A tensor as EW's operand."""
     pitch = e.shape[1] * e.shape[2] * ATOM_BYTES
     return EwStage(b.constants.add(cube(e)), surface_stride_bytes=pitch)
@@ -33,13 +33,13 @@ def _channels(b: Bench, values: npt.ArrayLike, size: int = 1) -> EwStage:
     return EwStage(b.constants.add(content), per_channel=True, operand_bytes=size)
 
 
-def _two(b: Bench) -> tuple[Whole, Whole]:
+def two(b: Bench) -> tuple[Whole, Whole]:
     """Two tensors that meet in ever other pairs."""
     x, e = b.values(*_SHAPE), b.values(*_SHAPE, seed=5)
     return x, e[:, ::-1, :].copy()
 
 
-def _alone(b: Bench) -> None:
+def alone(b: Bench) -> None:
     """Copies of one and of three surfaces; what lies behind the result stays. A convolution behind
     them, of the same sizes as the one before, takes nothing from that one.
     """
@@ -54,30 +54,30 @@ def _alone(b: Bench) -> None:
 
 def _conversion(b: Bench) -> None:
     """Scales beyond 8 bits, and shifts with their ties."""
-    x, e = _two(b)
+    x, e = two(b)
     for offset, scale, shift in ((5, 3, 1), (-17, 300, 8), (128, 32_767, 15)):
-        ew = replace(_operand(b, e), offset=offset, scale=scale, shift=shift)
+        ew = replace(operand(b, e), offset=offset, scale=scale, shift=shift)
         converted = half_even((e + offset) * scale, shift)
         b.through(x, int8(half_even(x + converted, 1)), _HALF, ew=ew)
 
 
 def _addition(b: Bench) -> None:
-    x, e = _two(b)
-    b.map(x, int8(half_even(x + e, 1)), _HALF, ew=_operand(b, e))
+    x, e = two(b)
+    b.map(x, int8(half_even(x + e, 1)), _HALF, ew=operand(b, e))
 
 
 def _addition_behind_convolution(b: Bench) -> None:
     """Two readers share the operand: four surfaces, no two alike."""
     x, e = b.values(64, 4, 5), b.values(64, 4, 5, seed=9)
-    b.through(x, int8(half_even(x + e, 1)), _HALF, ew=_operand(b, e))
+    b.through(x, int8(half_even(x + e, 1)), _HALF, ew=operand(b, e))
 
 
 def _of_two(
     operation: EwOperation, result: Callable[[Whole, Whole], Whole], out: OutConvert = AS_IT_IS
 ) -> Describe:
     def describe(b: Bench) -> None:
-        x, e = _two(b)
-        b.map(x, int8(result(x, e)), out, ew=replace(_operand(b, e), operation=operation))
+        x, e = two(b)
+        b.map(x, int8(result(x, e)), out, ew=replace(operand(b, e), operation=operation))
 
     return describe
 
@@ -115,9 +115,9 @@ def _register_operand(b: Bench) -> None:
 
 def _truncation(b: Bench) -> None:
     """The shift and a second one by OUT_CVT: two roundings, ties in both; and the shift alone."""
-    x, e = _two(b)
+    x, e = two(b)
     for shift in (1, 5, 9):
-        ew = replace(_operand(b, e), operation=EwOperation.MULTIPLY, truncate=shift)
+        ew = replace(operand(b, e), operation=EwOperation.MULTIPLY, truncate=shift)
         product = half_even(x * e, shift)
         b.map(x, int8(half_even(product, 9 - shift)), OutConvert(1, 9 - shift, 0), ew=ew)
 
@@ -147,7 +147,7 @@ def _product(x: Whole, e: Whole) -> Whole:
 
 
 ELEMENT_WISE: Final[dict[str, Describe]] = {
-    "element_wise_alone": _alone,
+    "element_wise_alone": alone,
     "operand_conversion": _conversion,
     "ew_addition": _addition,
     "ew_addition_behind_convolution": _addition_behind_convolution,

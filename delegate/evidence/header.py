@@ -1,8 +1,8 @@
-"""Packs the proofs of a chip into a C++ header, so that every process on a board has them.
+"""Packs the proofs of all chips into a C++ header, so that every process on a board has them.
 
 ``python -m delegate.evidence.header [ROOT]`` rewrites ``native/evidence/proofs_gen.h`` below ROOT
-(default: the current directory). A test fails while it is stale. Programs are much alike, so they
-are packed as one LZ4 block, in base64.
+(default: the current directory). A test fails while it is stale. Programs are much alike, so those
+of a chip are packed as one LZ4 block, in base64.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from delegate.chip.chip import Chip
+from delegate.chip.chips import every_chip
 from delegate.chip.generated import rewrite
-from delegate.chip.rk3588 import RK3588
 from delegate.evidence.proofs import proofs_of
 from delegate.npu.program import serialize
 from delegate.version import __version__
@@ -36,7 +36,7 @@ _PREAMBLE = """\
 namespace rk3588 {
 
 // The proof of a feature: a Program, and behind it what its one output must be. `rests_on`: the
-// features whose proofs come first, a bit each, by kFeatures.
+// features whose proofs come first, a bit each, by the chip's table of features.
 struct PackedProof {
   uint16_t feature;
   uint32_t offset;
@@ -44,11 +44,41 @@ struct PackedProof {
   uint32_t expected_bytes;
   uint64_t rests_on;
 };
+
+// Of one chip, the safest first. `packed`: one LZ4 block in base64, of `bytes` behind unpacking.
+struct ProofTable {
+  const PackedProof* proofs;
+  size_t count;
+  uint32_t crc;
+  size_t bytes;
+  std::string_view packed;
+};
 """
 
 
-def proofs_header(chip: Chip) -> str:
+def proofs_header() -> str:
     """The text of the header."""
+    chips = every_chip()
+    # A chip finds its table by its registers.
+    assert [chip.registers.number for chip in chips] == list(range(len(chips)))
+    return "\n".join(
+        [
+            _PREAMBLE,
+            f'inline constexpr std::string_view kDelegateVersion = "{__version__}";',
+            "",
+            *(line for chip in chips for line in _table(chip)),
+            "// By the number of the chip's registers.",
+            "inline constexpr std::array kProofTables = {",
+            *(f"    k{chip.name.capitalize()}ProofTable," for chip in chips),
+            "};",
+            "",
+            "}  // namespace rk3588",
+            "",
+        ]
+    )
+
+
+def _table(chip: Chip) -> list[str]:
     numbers = {feature.name: number for number, feature in enumerate(chip.features)}
     content = bytearray()
     rows = []
@@ -61,27 +91,18 @@ def proofs_header(chip: Chip) -> str:
         content += bytes(-len(content) % _ALIGNMENT)
     text = base64.b64encode(lz4_block(bytes(content))).decode()
     lines = [text[start : start + _LINE] for start in range(0, len(text), _LINE)]
-    return "\n".join(
-        [
-            _PREAMBLE,
-            f'inline constexpr std::string_view kDelegateVersion = "{__version__}";',
-            f"inline constexpr uint32_t kProofsCrc = {zlib.crc32(content):#x};",
-            f"inline constexpr size_t kProofsBytes = {len(content)};",
-            "",
-            "// The safest first.",
-            "inline constexpr std::array kProofs = {",
-            *rows,
-            "};",
-            "",
-            "// One LZ4 block in base64.",
-            "inline constexpr std::string_view kPackedProofs =",
-            *(f'    "{line}"' for line in lines[:-1]),
-            f'    "{lines[-1]}";',
-            "",
-            "}  // namespace rk3588",
-            "",
-        ]
-    )
+    name = f"k{chip.name.capitalize()}Proof"
+    return [
+        f"inline constexpr std::array {name}s = {{",
+        *rows,
+        "};",
+        "",
+        f"inline constexpr ProofTable {name}Table{{",
+        f"    {name}s.data(), {name}s.size(), {zlib.crc32(content):#x}, {len(content)},",
+        *(f'    "{line}"' for line in lines[:-1]),
+        f'    "{lines[-1]}"}};',
+        "",
+    ]
 
 
 _LEAST_MATCH = 4
@@ -133,4 +154,4 @@ def _rest(length: int) -> Iterator[int]:
 
 
 if __name__ == "__main__":
-    rewrite(HEADER_PATH, lambda _: proofs_header(RK3588))
+    rewrite(HEADER_PATH, lambda _: proofs_header())

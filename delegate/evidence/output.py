@@ -89,7 +89,7 @@ def _sum_behind_table(b: Bench) -> None:
         b.through(x, result, out, add=add, mul=multiplier, table=_SHARED, ew=ew)
 
 
-def _table(*slots: int) -> Describe:
+def lookups(*slots: int) -> Describe:
     """Lookups each right behind a load of its own."""
 
     def describe(b: Bench) -> None:
@@ -185,8 +185,8 @@ def _several_cores(b: Bench) -> None:
 
 
 OUTPUT: Final[dict[str, Describe]] = {
-    "table_load": _table(0, 3),
-    "table": _table(1, 2),
+    "table_load": lookups(0, 3),
+    "table": lookups(1, 2),
     "table_behind_convolution": _behind_convolution(
         _MIDDLE, _SHARED, ((0, 32), (0, 7), (1500, 9), (-1500, 10))
     ),

@@ -11,17 +11,15 @@ from delegate.evidence.convolution import CONVOLUTION
 from delegate.evidence.element_wise import ELEMENT_WISE
 from delegate.evidence.half import HALF
 from delegate.evidence.output import OUTPUT
+from delegate.evidence.rk3576 import RK3576
 from delegate.evidence.scaling import SCALING
 from delegate.npu.features_used import features_of
 
-DESCRIBED: Final[Mapping[str, Describe]] = {
-    **CONVOLUTION,
-    **SCALING,
-    **ELEMENT_WISE,
-    **OUTPUT,
-    **HALF,
+DESCRIBED: Final[Mapping[str, Mapping[str, Describe]]] = {
+    "rk3588": {**CONVOLUTION, **SCALING, **ELEMENT_WISE, **OUTPUT, **HALF},
+    "rk3576": RK3576,
 }
-"""How the tasks of each feature's proof are made."""
+"""By chip, how the tasks of each feature's proof are made."""
 
 _ONCE: Final = ("several_cores",)
 """Whose tasks name their cores: other tasks behind them would wait for all."""
@@ -29,7 +27,7 @@ _ONCE: Final = ("several_cores",)
 
 def proof_of(chip: Chip, feature: str) -> Proof:
     """The proof of one feature."""
-    return proof(chip, feature, DESCRIBED[feature], after_others=feature not in _ONCE)
+    return proof(chip, feature, DESCRIBED[chip.name][feature], after_others=feature not in _ONCE)
 
 
 def proofs_of(chip: Chip) -> tuple[tuple[Proof, frozenset[str]], ...]:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from delegate.chip.chips import DEFAULT
+
 _MAINLINE_CORE = "rknn-core"
 """Of the cores' names in mainline device trees: rockchip,rk3588-rknn-core."""
 _VENDOR_CORE = "rknpu"
@@ -61,14 +63,16 @@ class Cores:
     """The NPU's cores among the platform devices, and the driver meant for them.
 
     ``driver``: rocket or rknpu, "" if there are no cores. ``bound``: cores that a driver has taken.
-    ``foreign_chip``: whose NPU they are where its registers are not RK3588's, as "rk3576".
+    ``chip``: whose NPU they are, as "rk3576"; "" where nothing says. ``is_known_chip``: whether
+    programs can be compiled for it.
     """
 
     driver: str
     total: int
     bound: int
     is_module_loaded: bool
-    foreign_chip: str = ""
+    chip: str = ""
+    is_known_chip: bool = True
 
 
 def find_nodes(root: Path) -> tuple[Node, ...]:
@@ -98,7 +102,7 @@ def _node(path: str, driver: str, version: str, state: str, problem: str) -> Nod
 
 def find_cores(root: Path) -> Cores:
     """The cores by the names that the device tree gives them."""
-    from delegate._native import foreign_npu_chip
+    from delegate._native import npu_chip
 
     total = bound = 0
     driver = ""
@@ -113,14 +117,17 @@ def find_cores(root: Path) -> Cores:
         total += 1
         bound += (device / "driver").exists()
     is_loaded = bool(driver) and (root / "sys/module" / driver).exists()
-    return Cores(driver, total, bound, is_loaded, foreign_npu_chip(str(root)))
+    chip, is_known, _ = npu_chip(str(root))
+    return Cores(driver, total, bound, is_loaded, chip, is_known)
 
 
 def presence_findings(nodes: tuple[Node, ...], cores: Cores, device: str) -> Iterator[Finding]:
     """What the nodes and cores mean for somebody who asks for ``device``."""
     own = [node for node in nodes if node.state != "foreign"]
     for node in nodes:
-        yield from _node_findings(node, bool(cores.foreign_chip))
+        yield from _node_findings(node, cores.chip not in ("", DEFAULT.name))
+    if cores.chip and any(node.state == "usable" for node in own):
+        yield Finding("ok", f"the NPU is {cores.chip}'s: programs are compiled for it")
     if cores.driver == "rocket" and 0 < cores.bound < cores.total:
         yield Finding(
             "note", f"driver rocket has {cores.bound} of {cores.total} cores",
@@ -135,11 +142,19 @@ def presence_findings(nodes: tuple[Node, ...], cores: Cores, device: str) -> Ite
 
 def _absence(cores: Cores, device: str) -> Finding:
     """Why there is no node at all."""
-    if cores.foreign_chip:
+    if not cores.is_known_chip:
         return Finding(
             "note" if device in ("auto", "simulator", "null") else "problem",
-            f"the NPU of this machine is {cores.foreign_chip}'s, whose registers are not those of "
-            "RK3588", "no program for it was tried on a board: use device=simulator",
+            f"the NPU of this machine is {cores.chip}'s, for which no program can be compiled",
+            "use device=simulator",
+        )  # fmt: skip
+    if cores.chip not in ("", DEFAULT.name) and cores.bound == 0:
+        return Finding(
+            "note" if device in ("auto", "simulator", "null") else "problem",
+            f"the NPU of this machine is {cores.chip}'s, and no driver has it",
+            "the vendor's kernel (rknpu), or one whose rocket has an entry for "
+            f"rockchip,{cores.chip}-{_MAINLINE_CORE}; until then device=simulator with "
+            f"chip={cores.chip}",
         )  # fmt: skip
     if cores.driver == "rocket" and not cores.is_module_loaded and cores.bound == 0:
         return Finding(
@@ -168,7 +183,7 @@ def _absence(cores: Cores, device: str) -> Finding:
     return Finding("note", "no NPU driver is bound", _NO_DRIVER)
 
 
-def _node_findings(node: Node, is_foreign_chip: bool) -> Iterator[Finding]:
+def _node_findings(node: Node, is_other_chip: bool) -> Iterator[Finding]:
     if node.state == "foreign":
         yield Finding("ok", f"{node.path} is no NPU of Rockchip's: driver {node.driver or '-'}")
     elif node.state == "missing":
@@ -177,8 +192,10 @@ def _node_findings(node: Node, is_foreign_chip: bool) -> Iterator[Finding]:
             f"in a container: start it again with --device {node.path} (a driver loaded after its "
             "start adds no node there); otherwise check udev",
         )  # fmt: skip
-    elif is_foreign_chip or (node.driver == "rknpu" and Path(node.path).name == "rknpu"):
-        # Another chip, or the vendor driver's node without DRM: permissions would not help.
+    elif node.state == "failed" and (
+        is_other_chip or (node.driver == "rknpu" and Path(node.path).name == "rknpu")
+    ):
+        # A driver of another chip, or the vendor's node without DRM: permissions would not help.
         text, _, remedy = (node.problem or "").partition("; ")
         yield Finding("problem", text, remedy)
     elif node.state == "denied" or not node.accessible:

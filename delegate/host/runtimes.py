@@ -87,9 +87,13 @@ class Runtime:
             name = "the model"
             arguments["model_content"] = model
         else:
-            name = arguments["model_path"] = str(model)
+            name = str(model)
             # The runtime would wait for a pipe, and read a device.
-            open_plain(model, error=ModelError).close()
+            with open_plain(model, error=ModelError) as file:
+                if _is_utf8(name):
+                    arguments["model_path"] = name
+                else:  # no runtime takes such a name
+                    arguments["model_content"] = file.read()
         if delegates:
             arguments["experimental_delegates"] = list(delegates)
         if reference_kernels:
@@ -104,6 +108,14 @@ class Runtime:
         except (ValueError, RuntimeError) as error:
             raise ModelError(f"{self.name} refuses {name}: {one_line(error)}") from error
         return interpreter
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def installed_runtimes() -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -228,21 +228,15 @@ def _partitions(inferences: Sequence[Inference], result: CompileResult) -> list[
     for number, compiled in enumerate(result.partitions):
         nodes = compiled.partition.nodes
         runs = [run for i in inferences for run in i.runs if run.first_node == nodes[0]]
-        estimate = compiled.estimate
         layers = count_program(compiled.program)
         rows.append(
             {
                 "partition": number,
                 "nodes": list(nodes),
                 "tasks": compiled.tasks,
-                "split": compiled.sharing,
+                "row_sharing": compiled.sharing,
                 "measured": _phase_times(runs) if runs else None,
-                "estimate": {
-                    "npu_cycles": estimate.npu_cycles,
-                    "ddr_cycles": estimate.ddr_cycles,
-                    "cycles": estimate.cycles,
-                    "bytes": estimate.bytes,
-                },
+                "estimate": asdict(compiled.estimate),
                 "counters": sum_counters(c for layer in layers for c in layer.counters),
                 "layers": [
                     {

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from delegate.chip.chip import Chip
 from delegate.insight.benchmark import SIMULATOR
 from delegate.insight.capture import Capture, load_capture, replay
 from delegate.insight.self_test import run_case
-from delegate.insight.self_test_cases import CASES
+from delegate.insight.self_test_cases import cases_of
 
 KINDS = ("self-test", "capture")
 
@@ -46,8 +47,11 @@ def risk(capture: Capture) -> tuple[int, int, int]:
     return len(capture.jobs), len(tasks), sum(task.regcmd_count for task in tasks)
 
 
-def bring_up(device: str, captures: Sequence[Path], timeout_ms: int = 0) -> Iterator[Step]:
-    """Runs everything in order and stops behind the first step that ``must_stop``.
+def bring_up(
+    device: str, chip: Chip, captures: Sequence[Path], timeout_ms: int = 0
+) -> Iterator[Step]:
+    """Runs everything that asks something of ``chip``, which the device is, in order and stops
+    behind the first step that ``must_stop``.
 
     After a self-test case that computes something wrong the others still tell which features are
     there; captures, which only ask for more, are left out.
@@ -55,8 +59,8 @@ def bring_up(device: str, captures: Sequence[Path], timeout_ms: int = 0) -> Iter
     """
     loaded = sorted((load_capture(path) for path in captures), key=risk)
     is_right = True
-    for case in CASES:
-        result = run_case(case, device, timeout_ms)
+    for case in cases_of(chip):
+        result = run_case(case, device, chip, timeout_ms)
         yield Step(
             "self-test", case.name, result.passed, result.tasks, result.error, result.features
         )
@@ -73,9 +77,9 @@ def bring_up(device: str, captures: Sequence[Path], timeout_ms: int = 0) -> Iter
             return
 
 
-def total_steps(captures: Sequence[Path]) -> int:
+def total_steps(chip: Chip, captures: Sequence[Path]) -> int:
     """How many steps there are if nothing stops them."""
-    return len(CASES) + len(captures)
+    return len(cases_of(chip)) + len(captures)
 
 
 def diagnosis(steps: Sequence[Step], total: int, device: str) -> str:

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from delegate.chip.chips import DEFAULT
 from delegate.errors import DeviceError
+from delegate.host.chosen_chip import chosen_chip
 from delegate.host.npu_presence import (
     Cores,
     Finding,
@@ -158,7 +158,7 @@ def _packages() -> dict[str, str]:
 def _self_test(options: Options) -> SelfTest:
     from delegate._native import open_device_name
     from delegate.insight.self_test import board_proofs, feature_table, run_cases
-    from delegate.insight.self_test_cases import CASES
+    from delegate.insight.self_test_cases import cases_of
 
     start = time.perf_counter()
     try:
@@ -167,11 +167,12 @@ def _self_test(options: Options) -> SelfTest:
         return SelfTest(options.device, False, 0, time.perf_counter() - start, str(error))
     if device == "null":
         return SelfTest(device, True, 0, 0.0, None)
-    results = list(run_cases(options.device, options.timeout_ms))
+    chip = chosen_chip(options)
+    results = list(run_cases(options.device, chip, options.timeout_ms))
     problem = next((f"{r.name}: {r.error}" for r in results if not r.passed), None)
-    passed = problem is None and len(results) == len(CASES)
+    passed = problem is None and len(results) == len(cases_of(chip))
     seconds = time.perf_counter() - start
-    features = tuple(feature_table(DEFAULT, results, board_proofs(options)))
+    features = tuple(feature_table(chip, results, board_proofs(options)))
     return SelfTest(device, passed, len(results), seconds, problem, features)
 
 

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
-from delegate.chip.chips import DEFAULT
 from delegate.errors import DelegateError, DeviceError
-from delegate.insight.self_test_cases import CASES, Case
+from delegate.host.chosen_chip import chosen_chip
+from delegate.insight.self_test_cases import Case, cases_of
 
 if TYPE_CHECKING:
     from delegate.options import Options
@@ -37,8 +37,10 @@ class CaseResult:
     features: tuple[str, ...] = ()
 
 
-def run_case(case: Case, device: str, timeout_ms: int = 0) -> CaseResult:
-    """Runs one case twice on the device: the second run finds what the first left behind."""
+def run_case(case: Case, device: str, chip: Chip, timeout_ms: int = 0) -> CaseResult:
+    """Runs one case twice on the device, which is of ``chip``: the second run finds what the first
+    left behind.
+    """
     from delegate._native import Executable
     from delegate.compile.compiler import compile_model
     from delegate.npu.features_used import features_of
@@ -50,8 +52,9 @@ def run_case(case: Case, device: str, timeout_ms: int = 0) -> CaseResult:
     error: str | None = None
     features: tuple[str, ...] = ()
     try:
-        options = Options.from_mapping({"numerics": case.numerics, "float": case.float}, {})
-        result = compile_model(case.build(), options)
+        # However small the part of a case that the NPU takes.
+        chosen = {"numerics": case.numerics, "float": case.float, "only_faster": "false"}
+        result = compile_model(case.build(), Options.from_mapping(chosen, {}), chip=chip)
         programs = [parse(compiled.program) for compiled in result.partitions]
         features = tuple(use.feature.name for use in features_of(result.chip, programs))
         for compiled in result.partitions:
@@ -84,12 +87,12 @@ def _random(
     return rng.integers(ends.min, ends.max, shape, kind, endpoint=True)
 
 
-def run_cases(device: str, timeout_ms: int = 0) -> Iterator[CaseResult]:
-    """Results in the order of ``CASES``, ending with the first failure: what comes after it asks
-    more of the hardware than what failed.
+def run_cases(device: str, chip: Chip, timeout_ms: int = 0) -> Iterator[CaseResult]:
+    """Results in the order of ``cases_of(chip)``, ending with the first failure: what comes after
+    it asks more of the hardware than what failed.
     """
-    for case in CASES:
-        result = run_case(case, device, timeout_ms)
+    for case in cases_of(chip):
+        result = run_case(case, device, chip, timeout_ms)
         yield result
         if not result.passed:
             return
@@ -122,12 +125,13 @@ def board_proofs(options: Options) -> dict[str, str]:
             return {}
     except DeviceError:
         return {}  # the cases say why
+    features = chosen_chip(options).features
     which = "none" if options.prove == "off" else "untried"
     given = (options.device, options.cache_dir, options.timeout_ms, options.cores)
     try:
         _, states = prove_features(*given, which=which)
     except DeviceError as error:
-        return {feature.name: f"{NOT_TRIED}: {error}" for feature in DEFAULT.features}
+        return {feature.name: f"{NOT_TRIED}: {error}" for feature in features}
     return {name: state or NOT_TRIED for name, state in states.items()}
 
 

@@ -11,7 +11,7 @@ the simulator's time. Names and arguments say which is which.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from delegate.compile.compiler import CompiledPartition, CompileResult
@@ -225,10 +225,4 @@ def _npu(
 
 
 def _estimate_args(estimate: Estimate) -> dict[str, Any]:
-    return {
-        "npu_cycles": estimate.npu_cycles,
-        "ddr_cycles": estimate.ddr_cycles,
-        "cycles": estimate.cycles,
-        "bytes": estimate.bytes,
-        "limit": "npu" if estimate.npu_cycles >= estimate.ddr_cycles else "ddr",
-    }
+    return {**asdict(estimate), "limit": estimate.limit}

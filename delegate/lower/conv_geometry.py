@@ -4,6 +4,7 @@ input channels in groups.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from delegate.chip.element import Element
@@ -13,9 +14,9 @@ from delegate.lower.resolved import Convolution
 from delegate.lower.rules import TASKS_IN_RANGE
 from delegate.lower.tiling.bands import RowSharing, Share, over_cores
 from delegate.lower.tiling.geometry import Axis, ConvGeometry
-from delegate.lower.tiling.input_groups import InputGroups, plan_input_groups
+from delegate.lower.tiling.input_groups import InputGroups
 from delegate.lower.tiling.pixel_rows import other_rows
-from delegate.lower.tiling.sum_passes import sum_cost
+from delegate.lower.tiling.sections import sections_of
 from delegate.lower.tiling.tiles import TilePlan, TilingError, plan_tiles
 from delegate.lower.weights import (
     depthwise_channels,
@@ -85,9 +86,11 @@ def geometry_of(conv: Convolution, kh: int, kw: int) -> ConvGeometry:
     )
 
 
-def plan_rows(conv: Convolution, kh: int, kw: int) -> tuple[Convolution, TilePlan | InputGroups]:
-    """Tiles, of rows of the image or of other ones; or input channels in groups, where no tile fits
-    or where that is cheaper. Raises LoweringError.
+def plan_rows(
+    conv: Convolution, kh: int, kw: int, *, has_sections: bool = False
+) -> tuple[Convolution, TilePlan | InputGroups]:
+    """Tiles, of rows of the image or of other ones, or with ``has_sections`` of its sections; or
+    input channels in groups, where no tile fits. Raises LoweringError.
     """
     geometry = geometry_of(conv, kh, kw)
     try:
@@ -104,20 +107,26 @@ def plan_rows(conv: Convolution, kh: int, kw: int) -> tuple[Convolution, TilePla
                 f"own: {groups.tasks} tasks; the limit is {conv.chip.limits.chain_tasks}",
             ) from error
         return conv, groups
-    if len(tiles.tiles) == 1:
-        return conv, tiles
     best = conv
-    for other in other_rows(conv, kh, kw):
+    for other in _other_forms(conv, kh, kw, len(tiles.tiles), has_sections=has_sections):
         try:
             plan = plan_tiles(geometry_of(other, kh, kw))
         except TilingError:
             continue
         if plan.rank < tiles.rank:
             best, tiles = other, plan
-    groups = _input_groups(conv, geometry)
-    if groups is None or groups.cost_cycles >= tiles.cost_cycles:
-        return best, tiles
-    return conv, groups
+    return best, tiles
+
+
+def _other_forms(
+    conv: Convolution, kh: int, kw: int, tiles: int, *, has_sections: bool
+) -> Iterator[Convolution]:
+    """Ways to see the same memory. ``tiles``: of rows as they are."""
+    forms = tuple(sections_of(conv)) if has_sections else ()
+    yield from forms
+    for form in (conv, *forms):
+        if tiles > 1:
+            yield from other_rows(form, kh, kw)
 
 
 def _input_groups(conv: Convolution, geometry: ConvGeometry) -> InputGroups | None:
@@ -128,7 +137,11 @@ def _input_groups(conv: Convolution, geometry: ConvGeometry) -> InputGroups | No
         return None
     if conv.element is Element.FP16 or not conv.chip.knows("sums_written"):
         return None
-    return plan_input_groups(geometry, sum_cost(conv))
+    # On demand: few models need groups.
+    from delegate.lower.tiling.input_groups import plan_input_groups
+    from delegate.lower.tiling.sum_passes import sum_work
+
+    return plan_input_groups(geometry, sum_work(conv))
 
 
 def bands_of(

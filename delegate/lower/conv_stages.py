@@ -15,9 +15,11 @@ from delegate.errors import LoweringError
 from delegate.lower.constants import ConstantPool
 from delegate.lower.lowered import Difference
 from delegate.lower.memory.tensors import DeviceTensor
+from delegate.lower.numerics import one_rounding
 from delegate.lower.numerics.bounds import TermSums, accumulator_bounds, term_sums
 from delegate.lower.numerics.fused_prover import Following
 from delegate.lower.numerics.pipeline import Ew, EwOperation, Int64Array, Pipeline
+from delegate.lower.numerics.prover import Target
 from delegate.lower.numerics.requantize import requantize, target_of
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.resolved import Convolution
@@ -31,7 +33,7 @@ from delegate.lower.weights import (
     pack_shifts,
 )
 
-_TWO_ROUNDINGS = (
+TWO_ROUNDINGS = (
     "bn_multiplier",
     "bn_multiplier_per_channel",
     "ew_product_behind_convolution",
@@ -119,14 +121,8 @@ def fused_stages(conv: Convolution, following: Following) -> FusedStages | None:
     """None where no stages are proven near enough."""
     from delegate.lower.numerics.fused import requantize_fused  # on demand: numerics=fast
 
-    sums = _term_sums(conv)
-    target = target_of(
-        conv.ratios,
-        accumulator_bounds(sums, conv.bias, conv.source.zero_point),
-        conv.output_zero_point,
-        activation_range(conv.activation, conv.output_scale, conv.output_zero_point),
-        rounds_once=conv.rounds_once,
-    )
+    sums = term_sums_of(conv)
+    target = target_of_sums(conv, sums)
     found = requantize_fused(
         target,
         following,
@@ -140,13 +136,36 @@ def fused_stages(conv: Convolution, following: Following) -> FusedStages | None:
     return FusedStages(following, found.pipeline, bias, difference)
 
 
+def target_of_sums(conv: Convolution, sums: TermSums) -> Target:
+    """What TensorFlow Lite computes of ``conv``. ``sums``: of its weights."""
+    return target_of(
+        conv.ratios,
+        accumulator_bounds(sums, conv.bias, conv.source.zero_point),
+        conv.output_zero_point,
+        activation_range(conv.activation, conv.output_scale, conv.output_zero_point),
+        rounds_once=conv.rounds_once,
+    )
+
+
+def share_differing(conv: Convolution) -> float:
+    """About how many results differ from TensorFlow Lite's on a chip that multiplies once. Raises
+    LoweringError where no stages are near enough.
+    """
+    pipeline, _ = choose_requantization(conv, most_differing=1.0)
+    return one_rounding.share_differing(pipeline, target_of_sums(conv, term_sums_of(conv)))
+
+
 def choose_requantization(
-    conv: Convolution, *, is_in_parts: bool = False
+    conv: Convolution,
+    *,
+    is_in_parts: bool = False,
+    most_differing: float = one_rounding.MOST_DIFFERING,
 ) -> tuple[Pipeline, Int64Array]:
     """The stages for TensorFlow Lite's accumulator, and what the BS ALU adds to the array's sums
-    per channel. The accumulator's bounds come from the weights themselves. Raises LoweringError.
+    per channel. The accumulator's bounds come from the weights themselves. ``most_differing``: see
+    ``requantize``. Raises LoweringError.
     """
-    sums = _term_sums(conv)
+    sums = term_sums_of(conv)
     pipeline = requantize(
         conv.node,
         conv.ratios,
@@ -157,10 +176,11 @@ def choose_requantization(
         output_scale=conv.output_scale,
         output_zero_point=conv.output_zero_point,
         is_in_parts=is_in_parts,
-        rounds_in_bn=conv.chip.has(*_TWO_ROUNDINGS),
+        rounds_in_bn=conv.chip.has(*TWO_ROUNDINGS),
         # Where it is for every node of every model that is compiled, the search is worth its time.
-        is_sampled=not conv.chip.knows(*_TWO_ROUNDINGS),
+        is_sampled=not conv.chip.knows(*TWO_ROUNDINGS),
         has_ties_away=conv.chip.has("ties_away"),
+        most_differing=most_differing,
     ).pipeline
     return pipeline, _hardware_bias(conv, sums) + pipeline.bs.add
 
@@ -233,7 +253,8 @@ def _hardware_bias(conv: Convolution, sums: TermSums) -> Int64Array:
     return np.asarray(conv.bias - conv.source.zero_point * sums.total)
 
 
-def _term_sums(conv: Convolution) -> TermSums:
+def term_sums_of(conv: Convolution) -> TermSums:
+    """Of the weights of each output channel."""
     weights = conv.weights
     if conv.is_depthwise:
         return term_sums(weights.reshape(-1, weights.shape[-1]).T, conv.weight_zero_point)

@@ -8,6 +8,7 @@ CBUF or a register field.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,7 +23,7 @@ from delegate.lower.conv_geometry import (
     plan_rows,
     programmed_channels,
 )
-from delegate.lower.conv_stages import FusedStages, conv_stages, fused_stages
+from delegate.lower.conv_stages import TWO_ROUNDINGS, FusedStages, conv_stages, fused_stages
 from delegate.lower.conv_tasks import folded_text, operand_channels, tasks_of_plan
 from delegate.lower.conv_weights import pack_weights
 from delegate.lower.half_bound import HalfBound
@@ -38,18 +39,21 @@ from delegate.lower.task import TableUse
 from delegate.lower.tiling.bands import RowSharing
 from delegate.lower.tiling.input_groups import InputGroups
 from delegate.lower.tiling.pixel_rows import rows_text
+from delegate.lower.tiling.sections import in_sections, sections_text
 from delegate.lower.tiling.tiles import TilePlan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedConvolution:
     """How ``conv``, whose tensors need no place yet, becomes tasks: tiles for each core that takes
-    part, or groups of input channels. ``bound``: of results in fp16.
+    part, or groups of input channels. ``whole``: ``conv`` on whole images, which it may see in
+    sections. ``bound``: of results in fp16.
     """
 
     operation: Operation
     conv: Convolution
     plan: tuple[TilePlan, ...] | InputGroups
+    whole: Convolution
     fused: FusedStages | None = None
     bound: HalfBound | None = None
 
@@ -63,7 +67,16 @@ class PlannedConvolution:
             *(operation.node, reads, operation.result, written),
             work_bytes=self._work_bytes,
             surface_pixels=self.conv.chip.forms.surface_pixels(self.conv.is_depthwise),
+            unwritten=self._unwritten,
         )
+
+    @property
+    def _unwritten(self) -> int:
+        """Sections write no more surfaces than there are."""
+        if self.conv.sections == 1:
+            return 0
+        groups, channels = self.conv.chip.groups, self.whole.output_view.channels
+        return groups.surfaces_written(channels, is_depthwise=False) - self.surfaces_written
 
     @property
     def _work_bytes(self) -> int:
@@ -74,10 +87,19 @@ class PlannedConvolution:
         return work_bytes(self.conv)
 
     def followed_by(self, planning: Planning, plan: Follower, tensor: int) -> Plan | None:
-        """Both in one task per tile."""
+        """Both in one task per tile; on whole images, where sections do not allow that."""
+        found = self._followed_by(planning, plan, tensor)
+        if found is not None or self.conv.sections == 1 or self.fused is not None:
+            return found
+        whole = planned_convolution(self.operation, self.whole, planning.sharing)
+        return whole.followed_by(planning, plan, tensor)
+
+    def _followed_by(self, planning: Planning, plan: Follower, tensor: int) -> Plan | None:
         if isinstance(self.plan, InputGroups) or self.conv.element is Element.FP16:
             return None
         following, other = plan.following(tensor)
+        if not self._has_sections(planning, (plan.operation.result, other)):
+            return None
         if self.fused is not None:
             before = self.fused.following
             if not (isinstance(before, LookedUp) and isinstance(following, Added)):
@@ -101,6 +123,12 @@ class PlannedConvolution:
         conv = replace(self.conv, nodes=operation.nodes)
         return replace(self, operation=operation, conv=conv, fused=fused)
 
+    def _has_sections(self, planning: Planning, tensors: Sequence[int | None]) -> bool:
+        """Whether ``tensors`` can be seen as ``conv`` sees its own; None: there is none."""
+        return self.conv.sections == 1 or all(
+            tensor is None or planning.has_whole_surfaces(tensor) for tensor in tensors
+        )
+
     def _can_read(self, other: DeviceTensor) -> bool:
         """Whether tasks read what they add: whole rows of whole groups of channels, which is known
         of dense convolutions.
@@ -109,10 +137,11 @@ class PlannedConvolution:
         if self.conv.is_depthwise:
             return False
         out, group = self.conv.output_view, group_of(self.conv)
-        has_shape = (other.view.images, other.view.pixels) == (out.images, out.pixels)
+        seen = self.whole.output_view
+        has_shape = (other.view.images, other.view.pixels) == (seen.images, seen.pixels)
         return (
             has_shape
-            and other.view.channels == out.channels
+            and other.view.channels == seen.channels
             and all(
                 tile.columns.output_size == out.width and tile.part.first % group == 0
                 for plan in self.plan
@@ -122,8 +151,11 @@ class PlannedConvolution:
 
     def lower(self, memory: Memory) -> Layer:
         """Packs the constants, chooses the stages and makes the tasks. Raises LoweringError."""
-        source, *others = (memory.tensors[t] for t in self.operation.operands)
-        target = memory.tensors[self.operation.result]
+        sections = self.conv.sections
+        source, *others = (
+            in_sections(memory.tensors[t], sections) for t in self.operation.operands
+        )
+        target = in_sections(memory.tensors[self.operation.result], sections)
         conv = replace(self.conv, source=source, target=target)
         layer = _lower(conv, self.plan, memory, self.fused, others[0] if others else None)
         if self.bound is None:
@@ -135,8 +167,8 @@ class PlannedConvolution:
     @property
     def surfaces_read(self) -> int:
         """Surfaces of the source that tasks read, from the first one on."""
-        channels = programmed_channels(self.conv)
-        return channels // self.conv.element.lanes
+        surfaces = programmed_channels(self.conv) // self.conv.element.lanes
+        return -(-surfaces // self.conv.sections)
 
     @property
     def surfaces_written(self) -> int:
@@ -145,16 +177,26 @@ class PlannedConvolution:
             channels, is_depthwise = self.conv.output_view.channels, self.conv.is_depthwise
             return self.conv.chip.groups.surfaces_written(channels, is_depthwise=is_depthwise)
         group, lanes = group_of(self.conv), self.conv.element.lanes
-        return max(tile.part.surfaces(group, lanes).stop for p in self.plan for tile in p.tiles)
+        ends = (tile.part.surfaces(group, lanes).stop for p in self.plan for tile in p.tiles)
+        return -(-max(ends) // self.conv.sections)
 
 
 def planned_convolution(
-    operation: Operation, conv: Convolution, sharing: RowSharing | None = None
+    operation: Operation,
+    conv: Convolution,
+    sharing: RowSharing | None = None,
+    *,
+    has_sections: bool = False,
 ) -> PlannedConvolution:
     """Tiles the rows of every image, in bands for several cores if ``sharing`` is given and gains.
-    Raises LoweringError.
+    ``has_sections``: of images, where that is cheaper; tensors need whole surfaces then. Raises
+    LoweringError.
     """
     conv = square_kernel(conv)
+    if not conv.chip.knows(*TWO_ROUNDINGS):
+        from delegate.lower.constant_channels import with_constant_channels  # few chips need it
+
+        conv = with_constant_channels(conv)
     kh, kw = kernel_size(conv)
     if max(kh, kw) > conv.chip.limits.kernel_size:
         raise LoweringError(
@@ -165,11 +207,11 @@ def planned_convolution(
     unknown = _unknown_form(conv, kh, kw)
     if unknown:
         raise LoweringError(conv.node, FORM_IS_KNOWN, unknown)
-    conv, plan = plan_rows(conv, kh, kw)
+    seen, plan = plan_rows(conv, kh, kw, has_sections=has_sections)
     if not isinstance(plan, InputGroups):
-        bands = bands_of(conv, geometry_of(conv, kh, kw), plan, sharing)
-        return PlannedConvolution(operation, conv, bands)
-    return PlannedConvolution(operation, conv, plan)
+        bands = bands_of(seen, geometry_of(seen, kh, kw), plan, sharing)
+        return PlannedConvolution(operation, seen, bands, whole=conv)
+    return PlannedConvolution(operation, seen, plan, whole=conv)
 
 
 def _unknown_form(conv: Convolution, kh: int, kw: int) -> str:
@@ -213,7 +255,7 @@ def _lower(
         results = fused.pipeline.table.results
         use = TableUse((results.astype(np.int8).tobytes(),), 0, first=0)
         tasks = [replace(task, table=use) for task in tasks]
-    choice = folded_text(conv) + rows_text(conv) + plans[0].choice
+    choice = folded_text(conv) + sections_text(conv) + rows_text(conv) + plans[0].choice
     if len(plans) > 1:
         choice = f"rows over {len(plans)} cores; the first: {choice}"
     difference = None if fused is None else fused.difference

@@ -12,12 +12,40 @@ from typing import Final
 
 from delegate.chip.element import ATOM_BYTES
 from delegate.lower.numerics.pipeline import INT8_MIN, EwOperation
-from delegate.lower.task import BsStage, ElementwiseTask, EwStage, OutConvert, Ref, Source
+from delegate.lower.task import (
+    BsStage,
+    ElementwiseTask,
+    EwStage,
+    OutConvert,
+    OutputCube,
+    Ref,
+    Source,
+)
 
-EXTREMA: Final = (EwOperation.MAX, EwOperation.MIN)
 _UNCHANGED: Final = BsStage(alu=Source.REGISTER, alu_operand=0, mul=Source.REGISTER, mul_operand=1)
 _DIFFERENCE: Final = OutConvert(scale=1, shift=0, offset=INT8_MIN)
 _SUM: Final = OutConvert(scale=1, shift=0, offset=0)
+
+
+def summed(
+    tile: str,
+    first: tuple[Ref, int],
+    second: tuple[Ref, int],
+    output: OutputCube,
+    zero_point: int,
+) -> ElementwiseTask:
+    """``output`` from two maps of its size, where they are and what is between their surfaces, all
+    of the same scale and zero point: their sum, exact.
+    """
+    place, stride = second
+    return ElementwiseTask(
+        tile,
+        *first,
+        output,
+        _UNCHANGED,
+        _SUM,
+        ew=EwStage(place, surface_stride_bytes=stride, offset=-zero_point),
+    )
 
 
 def by_sums(task: ElementwiseTask, between: Ref) -> Iterator[ElementwiseTask]:

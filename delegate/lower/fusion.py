@@ -13,10 +13,17 @@ from collections.abc import Mapping, Sequence
 from delegate.chip.limits import surfaces_of
 from delegate.lower.operation import Follower, Leader, Plan, Planning
 
+Joined = dict[tuple[int, int], tuple[Plan, Plan, Plan | None]]
+"""What became of a leader and its follower, by their identities: both of them, and the joined plan
+if there is one.
+"""
 
-def fuse(planning: Planning, plans: Sequence[Plan], kept: Sequence[int]) -> list[Plan]:
-    """``kept``: tensors that others than ``plans`` need. A joined plan stands where its last node
-    did, so that all of its operands are there.
+
+def fuse(
+    planning: Planning, plans: Sequence[Plan], kept: Sequence[int], known: Joined
+) -> list[Plan]:
+    """``kept``: tensors that others than ``plans`` need. ``known``: what is not tried again. A
+    joined plan stands where its last node did, so that all of its operands are there.
     """
     readers: dict[int, int] = {}
     for plan in plans:
@@ -31,7 +38,10 @@ def fuse(planning: Planning, plans: Sequence[Plan], kept: Sequence[int]) -> list
                 is_hidden = readers[tensor] == 1 and tensor not in kept
                 if not is_hidden or not isinstance(leader, Leader):
                     continue
-                joined = leader.followed_by(planning, plan, tensor)
+                pair = id(leader), id(plan)
+                if pair not in known:
+                    known[pair] = leader, plan, leader.followed_by(planning, plan, tensor)
+                joined = known[pair][2]
                 if joined is not None and _operands_suffice(planning, joined, found):
                     del found[tensor]
                     result = joined
@@ -42,13 +52,15 @@ def fuse(planning: Planning, plans: Sequence[Plan], kept: Sequence[int]) -> list
 
 def _operands_suffice(planning: Planning, plan: Plan, found: Mapping[int, Plan]) -> bool:
     """Whether somebody writes all surfaces of the tensors that ``plan`` reads besides its first
-    one: tasks of convolutions read whole groups.
+    one, or could: tasks of convolutions read whole groups.
     """
     for tensor, surfaces in plan.footprint.reads[1:]:
         if surfaces <= surfaces_of(planning.tensor(tensor).view.channels):
             continue
         if tensor in planning.joined:  # what follows is a neighbour
             return False
-        if tensor in found and found[tensor].footprint.writes < surfaces:
-            return False
+        if tensor in found:
+            maker = found[tensor].footprint
+            if maker.writes + maker.unwritten < surfaces:
+                return False
     return True

@@ -13,7 +13,7 @@ from delegate.chip.chip import Chip
 from delegate.chip.chips import DEFAULT
 from delegate.chip.limits import ATOM_BYTES, DMA_ALIGN_BYTES, align
 from delegate.lower.constants import ConstantPool
-from delegate.lower.fusion import fuse
+from delegate.lower.fusion import Joined, fuse
 from delegate.lower.kick_state import NOTHING_KEPT, TRUSTED, KickState, keep_only
 from delegate.lower.lowered import BufferSpec, Fold, Layer, LoweredPartition, TensorBinding
 from delegate.lower.memory.check import check_memory
@@ -21,9 +21,11 @@ from delegate.lower.memory.in_place import results_in_place
 from delegate.lower.memory.limits import check_sizes
 from delegate.lower.memory.placement import NO_WORK, MemoryPlan, place_tensors
 from delegate.lower.memory.tensors import View, binding_of
+from delegate.lower.memory.unwritten import unwritten_reads
 from delegate.lower.memory.uses import tensor_uses, work_spans
 from delegate.lower.memory.write_order import in_write_order
 from delegate.lower.operation import Edge, Memory, Operation, Plan, Planning, Workload
+from delegate.lower.spare_lanes import with_spare_lanes
 from delegate.lower.tables import share_loads, uses_tables
 from delegate.lower.task import BufferId, Ref
 from delegate.lower.tiling.bands import RowSharing
@@ -61,11 +63,12 @@ def lower_partition(
     """
     graph, partition, places = workload.graph, workload.partition, workload.places
     folds = folded_inputs(chip, workload)
-    planning = Planning(chip, graph, folds, sharing, places.keys())
-    plans = [operation.plan(planning, operation) for operation in workload.operations]
+    planning = Planning(chip, graph, folds, sharing, places)
     # Tables are loaded by the core that uses them.
-    if is_fast and sharing is None and chip.has(*_FUSING):
-        plans = fuse(planning, plans, (*partition.outputs, *places))
+    fuses = is_fast and sharing is None and chip.has(*_FUSING)
+    plans = _plans(planning, workload, fuses=fuses)
+    if sharing is None:  # a core does not wait for what another one copies from
+        plans = with_spare_lanes(planning, plans, partition.inputs, places)
     order = in_write_order(
         graph, [plan.footprint for plan in plans], partition.inputs, workload.aliases, places
     )
@@ -106,6 +109,24 @@ def lower_partition(
         live_bytes=memory.live_bytes,
         table_atoms=table_atoms,
     )
+
+
+def _plans(planning: Planning, workload: Workload, *, fuses: bool) -> list[Plan]:
+    """Of all operations, so that nobody reads surfaces that stay unwritten."""
+    operations = workload.operations
+    made = [operation.plan(planning, operation) for operation in operations]
+    known: Joined = {}
+    while True:
+        kept = (*workload.partition.outputs, *workload.places)
+        plans = fuse(planning, made, kept, known) if fuses else made
+        missed = unwritten_reads(planning, [plan.footprint for plan in plans])
+        if missed <= frozenset(planning.writes_groups):
+            return plans
+        planning = replace(planning, writes_groups={*planning.writes_groups, *missed})
+        made = [
+            operation.plan(planning, operation) if operation.node.index in missed else plan
+            for operation, plan in zip(operations, made, strict=True)
+        ]
 
 
 def _taken_from(plans: list[Plan]) -> Iterator[Plan]:

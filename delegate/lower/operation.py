@@ -7,7 +7,7 @@ A plan says what its tasks will touch before any tensor has a place; with places
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from delegate.chip.chip import Chip
@@ -27,19 +27,34 @@ from delegate.model.partition import Partition
 @dataclass(frozen=True, slots=True)
 class Planning:
     """What plans may look at. ``folds``: inputs of the partition that the host folds. ``sharing``:
-    how rows may be shared among cores; None: not at all. ``joined``: tensors that lie beside others
-    in one piece of memory.
+    how rows may be shared among cores; None: not at all. ``joined``: where tensors lie beside
+    others in one piece of memory. ``writes_groups``: nodes whose results have readers of the
+    surfaces that complete their last group, see ``Footprint.unwritten``.
     """
 
     chip: Chip
     graph: Graph
     folds: Mapping[int, tuple[View, Fold]]
     sharing: RowSharing | None
-    joined: Collection[int] = ()
+    joined: Mapping[int, Place] = field(default_factory=dict)
+    writes_groups: Collection[int] = ()
 
     def tensor(self, index: int) -> DeviceTensor:
         """A tensor as the device will see it, without its place."""
         return unplaced(self.graph, index, self.folds.get(index))
+
+    def has_whole_surfaces(self, index: int) -> bool:
+        """Whether a surface of the tensor begins where the one before it ends, wherever it lies:
+        there is nothing of another tensor before or behind an image's pixels.
+        """
+        if index not in self.joined:
+            return True
+        group, pixels = self.joined[index].group, self.tensor(index).view.pixels
+        return all(
+            place.pixel == 0 and self.tensor(tensor).view.pixels == pixels
+            for tensor, place in self.joined.items()
+            if place.group == group
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

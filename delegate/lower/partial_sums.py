@@ -93,7 +93,7 @@ def lower_input_groups(
     passes = len(sums) + 1
     choice = (
         f"input channels in {len(plan.groups)} groups, {passes} passes per pixel with int32 sums "
-        f"between them, {len(tasks)} tasks, {plan.cycles} cycles, {plan.moved_bytes} bytes"
+        f"between them, {len(tasks)} tasks"
     )
     return Layer(conv.name, conv.op, conv.nodes, tuple(tasks), choice)
 

@@ -33,7 +33,7 @@ from delegate.lower.selection import (
     selection_tasks,
     surfaces_written,
 )
-from delegate.lower.tables import copy_tasks
+from delegate.lower.spare_lanes import spare_copies
 from delegate.lower.task import ConvTask, Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Node
@@ -186,13 +186,8 @@ class Reorder:
             yield from self._staged(node, source, target, work, constants)
             return
         yield from self._blocks(node, source, target, self._cut, self.moves.pixels, constants)
-        for surface in range(surfaces_of(self.channels), self.surfaces_written):
-            # What readers of whole groups fetch behind the last channels: any values.
-            view = replace(target.view, channels=CHANNELS_PER_SURFACE)
-            first = window_of(target, 0, 0, view, view.width)
-            spare = window_of(target, 0, surface, view, view.width)
-            for task in copy_tasks(self.chip, first, spare):
-                yield replace(task, output=replace(task.output, channels_real=0))
+        spare = range(surfaces_of(self.channels), self.surfaces_written)
+        yield from spare_copies(self.chip, target, spare)
 
     def _staged(
         self,

@@ -24,7 +24,8 @@ class Convolution:
     as they are, see ``Graph``. ``input_view``/``output_view`` say how the convolution looks at its
     tensors: the tensors' own views, or a fully connected reading of the same bytes. ``spread``:
     rows and columns that an input pixel takes, of which the others hold its zero point (a
-    transposed convolution).
+    transposed convolution). ``sections``: of an image, whose channels lie side by side in the
+    views, see ``tiling.sections``.
     """
 
     chip: Chip
@@ -56,3 +57,4 @@ class Convolution:
     spread_w: int = 1
     element: Element = Element.INT8
     factors: tuple[float, float] = (1.0, 1.0)
+    sections: int = 1

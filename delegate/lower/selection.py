@@ -101,10 +101,15 @@ def selection_tasks(
     target: DeviceTensor,
     selection: Selection,
     constants: ConstantPool,
+    *,
+    depthwise: bool | None = None,
 ) -> list[ConvTask]:
-    """``target`` from ``source``, one image each. Raises LoweringError."""
+    """``target`` from ``source``, one image each. ``depthwise``: None: where that fetches no more
+    surfaces than there are. Raises LoweringError.
+    """
     channels = source.view.channels
-    depthwise = is_depthwise(chip, channels)
+    if depthwise is None:
+        depthwise = is_depthwise(chip, channels)
     ones = np.ones(selection.taps, np.int8)
     if selection.tap is not None:
         ones[:] = 0

@@ -17,7 +17,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delegate.model.graph import DType, Graph, Node, Quantization, Tensor, metadata_text
+from delegate.model.graph import (
+    DType,
+    Graph,
+    Node,
+    Quantization,
+    SparseLevel,
+    Sparsity,
+    Tensor,
+    metadata_text,
+)
 from delegate.model.operator_options import RuntimeOptions
 from delegate.model.tensor_content import dense_bytes, view_content
 from delegate.model.tflite_operators import operator_name
@@ -31,6 +40,10 @@ CONSTANT_ALLOCATIONS = (ALLOCATION_MMAP_RO, ALLOCATION_PERSISTENT_RO)
 # TfLiteQuantizationType: only this one has scale and zero_point as TfLiteAffineQuantization does.
 AFFINE_QUANTIZATION = 1
 
+# TfLiteDimensionType.
+_DENSE_LEVEL = 0
+_CSR_LEVEL = 1
+
 _DTYPES = MappingProxyType({dtype.value: dtype for dtype in DType})
 
 
@@ -38,6 +51,7 @@ def graph_from_snapshot(snapshot: Mapping[str, Any]) -> Graph:
     """The graph of ``snapshot``: {"tensors": [...], "nodes": [...]}, nodes in execution order.
 
     A tensor: index, name, type, shape, shape_signature, allocation_type, is_variable, is_sparse,
+    sparsity (None, or traversal_order, block_map, levels of format, size, segments and indices),
     quantization (None or type, scale float32[n], zero_point int32[n or 1], axis), data (read-only
     uint8[bytes] or None). A node: index, builtin_code, custom_name, version, inputs, outputs,
     options (None or the first bytes of the runtime's struct). "reduced_precision" (bytes, may be
@@ -75,6 +89,23 @@ def _tensor(entry: Mapping[str, Any]) -> Tensor:
         shape_signature=signature,
         is_variable=bool(entry["is_variable"]),
         is_sparse=is_sparse,
+        sparsity=_sparsity(entry.get("sparsity")),
+    )
+
+
+def _sparsity(entry: Mapping[str, Any] | None) -> Sparsity | None:
+    if entry is None:
+        return None
+    levels = entry["levels"]
+    if any(kind not in (_DENSE_LEVEL, _CSR_LEVEL) for kind, *_ in levels):
+        return None
+    return Sparsity(
+        _ints(entry["traversal_order"]),
+        _ints(entry["block_map"]),
+        tuple(
+            SparseLevel(int(size), kind == _CSR_LEVEL, segments, indices)
+            for kind, size, segments, indices in levels
+        ),
     )
 
 

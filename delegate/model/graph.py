@@ -121,11 +121,33 @@ class Quantization:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SparseLevel:
+    """A level of a sparse tensor: ``size`` positions each, or those that ``indices`` names,
+    compressed (CSR). Arrays are integers of any kind.
+    """
+
+    size: int
+    is_compressed: bool = False
+    segments: npt.NDArray[np.generic] = field(default_factory=lambda: np.empty(0, np.int32))
+    indices: npt.NDArray[np.generic] = field(default_factory=lambda: np.empty(0, np.int32))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sparsity:
+    """Which elements a sparse constant has, as its file says it; ``model.sparsity`` reads it."""
+
+    traversal_order: tuple[int, ...]
+    block_map: tuple[int, ...]
+    levels: tuple[SparseLevel, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Tensor:
     """One tensor. ``constant`` is a read-only array of ``shape`` (little-endian) or None; flat
     bytes where NumPy has no such array: sparse tensors, int4, bfloat16, strings.
 
     ``shape_signature`` holds -1 where a dimension is dynamic (empty when the file has none).
+    ``sparsity``: of a sparse tensor; None: it has none that this version knows.
     """
 
     index: int
@@ -137,6 +159,7 @@ class Tensor:
     shape_signature: tuple[int, ...] = ()
     is_variable: bool = False
     is_sparse: bool = False
+    sparsity: Sparsity | None = None
 
     @property
     def has_fixed_image(self) -> bool:

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar
 
 from delegate.model.flatbuffer_reader import Table
 from delegate.model.graph import Activation, Padding
@@ -177,10 +177,10 @@ def _options(
     return kind(**found)
 
 
-def file_value(field: OptionField, value: Any) -> int | float:
-    """What the file holds for ``value`` of an options object."""
+def file_bytes(field: OptionField, value: Any) -> bytes | None:
+    """What the file holds for ``value`` of an options object; None for the default."""
     if field.kind is FieldKind.PADDING:
-        return int(value.value) - 1
-    if field.kind is FieldKind.ACTIVATION:
-        return int(value.value)
-    return cast("int | float", value)
+        value = value.value - 1
+    elif field.kind is FieldKind.ACTIVATION:
+        value = value.value
+    return None if value == field.default else _IN_FILE[field.kind].pack(value)

@@ -56,6 +56,7 @@ _SPANS = {
     102: (),  # SPLIT_V
     114: (),  # QUANTIZE
     117: (),  # HARD_SWISH
+    124: (),  # DENSIFY
     126: ((0, 1), (1, 1), (2, 1)),  # BATCH_MATMUL
     150: ((0, 1),),  # GELU
     152: (),  # RELU_0_TO_1

@@ -50,6 +50,28 @@ class TensorSlot(enum.IntEnum):
     EXTERNAL_BUFFER = 10
 
 
+class SparsitySlot(enum.IntEnum):
+    TRAVERSAL_ORDER = 0
+    BLOCK_MAP = 1
+    LEVELS = 2
+
+
+class SparseLevelSlot(enum.IntEnum):
+    FORMAT = 0
+    DENSE_SIZE = 1
+    SEGMENTS_TYPE = 2
+    SEGMENTS = 3
+    INDICES_TYPE = 4
+    INDICES = 5
+
+
+SPARSE_FORMATS = (0, 1)
+"""DimensionType: dense, compressed (CSR)."""
+
+SPARSE_INDICES = (None, "<i4", "<u2", "u1")
+"""What a SparseIndexVector's table holds in its only field, by the union's number."""
+
+
 class QuantizationSlot(enum.IntEnum):
     MIN = 0
     MAX = 1
@@ -100,34 +122,6 @@ class SignatureSlot(enum.IntEnum):
 class TensorMapSlot(enum.IntEnum):
     NAME = 0
     TENSOR_INDEX = 1
-
-
-class OptionsType(enum.IntEnum):
-    """The union type of ``Operator.builtin_options``."""
-
-    NONE = 0
-    CONV_2D = 1
-    DEPTHWISE_CONV_2D = 2
-    POOL_2D = 5
-    FULLY_CONNECTED = 8
-    SOFTMAX = 9
-    CONCATENATION = 10
-    ADD = 11
-    RESHAPE = 17
-    MUL = 21
-    PAD = 22
-    TRANSPOSE = 26
-    REDUCER = 27
-    SUB = 28
-    SQUEEZE = 30
-    STRIDED_SLICE = 32
-    SPLIT = 35
-    DEQUANTIZE = 38
-    LEAKY_RELU = 75
-    SPLIT_V = 79
-    QUANTIZE = 89
-    RESIZE_NEAREST_NEIGHBOR = 74
-    RESIZE_BILINEAR = 15
 
 
 class QuantizationDetails(enum.IntEnum):

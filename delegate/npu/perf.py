@@ -28,6 +28,11 @@ class Estimate:
     cycles: int
     bytes: int
 
+    @property
+    def limit(self) -> str:
+        """What the work waits for: "npu" or "ddr"."""
+        return "npu" if self.npu_cycles >= self.ddr_cycles else "ddr"
+
 
 def estimate_task(chip: Chip, task: Task | TableLoad) -> Estimate:
     """The estimate of one task."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 from delegate.errors import LoweringError
@@ -62,7 +61,6 @@ def half_window_in_range(facts: GraphFacts, node: Node) -> str | None:
     return f"it is {sides[0].kernel} x {sides[1].kernel}"
 
 
-@functools.cache
 def half() -> Operator:
     """Means in fp16."""
     from delegate.ops.shared import half, half_means, half_ranges

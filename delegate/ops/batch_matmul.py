@@ -4,7 +4,6 @@ rows. The matrix is [inputs, outputs], or the other way round where ``adj_y`` sa
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -152,7 +151,6 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     )
 
 
-@functools.cache
 def half() -> Operator:
     """The same in fp16."""
     from delegate.ops.shared import half, half_ranges

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass, replace
 
@@ -91,7 +90,6 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return convolution.plan_convolution(planning, operation, options, wide)
 
 
-@functools.cache
 def half() -> Operator:
     """Dense and grouped convolution in fp16."""
     from delegate.ops.shared import half, half_ranges

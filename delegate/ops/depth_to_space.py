@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,7 +46,6 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return RearrangePlan(planning, operation, dense, selection)
 
 
-@functools.cache
 def half() -> Operator:
     """The same of bytes."""
     from delegate.ops.shared.half_moves import moving_record

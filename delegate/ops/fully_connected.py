@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 
@@ -137,7 +136,6 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     )
 
 
-@functools.cache
 def half() -> Operator:
     """The same in fp16: a matrix product."""
     from delegate.ops.shared import half, half_ranges

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -61,7 +60,6 @@ def _saturated(values: Values) -> Values:
     return np.clip(values, -INT16_MAX - 1, INT16_MAX)
 
 
-@functools.cache
 def half() -> Operator:
     """One task in fp16."""
     from delegate.ops.shared.half_maps import hard_swish_record

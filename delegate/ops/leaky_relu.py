@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,7 +50,6 @@ def half_slope(facts: GraphFacts, node: Node) -> str | None:
     return None if abs(alpha) <= np.finfo(np.float16).max else f"it is {alpha}"
 
 
-@functools.cache
 def half() -> Operator:
     """One slope in fp16."""
     from delegate.ops.shared import half_maps

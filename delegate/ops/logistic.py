@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,7 +60,6 @@ def half_curve() -> Curve:
     return Curve(exact, 0.25, _HALF_BEND, (0.0, 1.0), _HALF_UNITS)
 
 
-@functools.cache
 def half() -> Operator:
     """A curve in fp16."""
     from delegate.ops.shared.half_maps import curve_record

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 from delegate.chip.element import Element
 from delegate.lower.numerics.tflite import activation_range
 from delegate.lower.operation import Operation, Plan, Planning
@@ -78,7 +76,6 @@ def half_border_inside(facts: GraphFacts, node: Node) -> str | None:
     return None
 
 
-@functools.cache
 def half() -> Operator:
     """In fp16."""
     from delegate.lower.half.max_pool import HalfMaxPoolPlan

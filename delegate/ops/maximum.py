@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,7 +21,6 @@ def larger(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     return np.maximum(*operands)
 
 
-@functools.cache
 def half() -> Operator:
     """Of two maps, in fp16."""
     from delegate.ops.shared.half_maps import pair_record

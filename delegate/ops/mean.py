@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 from delegate.lower.memory.tensors import view_of
 from delegate.lower.numerics.means import mean_target
 from delegate.lower.operation import Operation, Plan, Planning
@@ -31,7 +29,6 @@ def half_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
     return f"they are {image.height} x {image.width}"
 
 
-@functools.cache
 def half() -> Operator:
     """The same in fp16."""
     from delegate.ops.shared import half, half_means, half_ranges

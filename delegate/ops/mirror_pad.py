@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
 from delegate.lower.operation import Operation, Plan, Planning
@@ -49,7 +48,6 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return MirrorPlan(planning, operation, mirror)
 
 
-@functools.cache
 def half() -> Operator:
     """The same of bytes."""
     from delegate.ops.shared.half_moves import moving_record

@@ -4,7 +4,6 @@ is a table.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -64,7 +63,6 @@ def product(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     )
 
 
-@functools.cache
 def half() -> Operator:
     """Of two maps, in fp16."""
     from delegate.ops.shared.half_maps import pair_record

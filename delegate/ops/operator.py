@@ -9,6 +9,7 @@ the value that breaks the rule ("stride_h is 9").
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -247,6 +248,12 @@ def is_in_half(graph: Graph, node: Node) -> bool:
     return [given, *results] == [DType.FLOAT32] * 2
 
 
+@functools.cache
+def _made(record: Callable[[], Operator]) -> Operator:
+    """A record in fp16, made once, when the first float model asks for it."""
+    return record()
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """An operator that the NPU takes.
@@ -305,7 +312,9 @@ class Operator:
 
     def of(self, graph: Graph, node: Node) -> Operator:
         """What counts for ``node`` of this operator: its record in fp16 where it is computed so."""
-        return self.half() if self.half is not None and is_in_half(graph, node) else self
+        if self.half is None or not is_in_half(graph, node):
+            return self
+        return _made(self.half)
 
     def role(self, position: int) -> Role:
         """The role of input number ``position``."""

@@ -7,8 +7,6 @@ fields hold, at the bottom and the right as far as the output reaches.
 
 from __future__ import annotations
 
-import functools
-
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Graph, Node, Padding
 from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role
@@ -62,7 +60,6 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return PadPlan(planning, operation, planning.tensor(operation.result).zero_point)
 
 
-@functools.cache
 def half() -> Operator:
     """The same of bytes: an fp16 of 0 has two of 0."""
     from delegate.ops.shared import half_ranges

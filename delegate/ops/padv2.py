@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import replace
 
 import numpy as np
@@ -45,7 +44,6 @@ def half_pad_value(facts: GraphFacts, node: Node) -> str | None:
     return None if number.astype(np.float16).tobytes() == bytes(2) else f"it is {number}"
 
 
-@functools.cache
 def half() -> Operator:
     """The same of bytes."""
     from delegate.ops.shared import half_ranges

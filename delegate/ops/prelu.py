@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -95,7 +94,6 @@ def _several(planning: Planning, operation: Operation, slopes: Values) -> Plan:
     return SlopesPlan(planning, operation, node.inputs[1], found)
 
 
-@functools.cache
 def half() -> Operator:
     """One slope, or one per channel, in fp16."""
     from delegate.ops.shared.half_maps import constant_slopes, slope_per_channel, slopes_record

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 from delegate.lower.operation import Operation, Planning
 from delegate.ops.operator import Operator, Role
 from delegate.ops.shared import reductions
@@ -23,7 +21,6 @@ def plan(planning: Planning, operation: Operation) -> MaxPoolPlan:
     return MaxPoolPlan(planning, operation, pool)
 
 
-@functools.cache
 def half() -> Operator:
     """In fp16."""
     from delegate.ops.shared.half_moves import moving_record

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-
 from delegate.model.graph import Activation
 from delegate.ops.operator import Operator, Role
 from delegate.ops.shared.functions import RULES, clamped_function
 
 
-@functools.cache
 def half() -> Operator:
     """A clamp in fp16."""
     from delegate.ops.shared.half_maps import clamp_record

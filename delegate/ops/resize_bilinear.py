@@ -4,7 +4,6 @@ image with its outermost pixels repeated.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -248,7 +247,6 @@ class HalfBilinearPlan(BilinearPlan):
         )
 
 
-@functools.cache
 def half() -> Operator:
     """The same stencils in fp16."""
     from delegate.ops.shared import half, half_ranges

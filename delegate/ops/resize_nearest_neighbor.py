@@ -1,10 +1,10 @@
 """RESIZE_NEAREST_NEIGHBOR by whole factors: a transposed convolution whose weights are 1 puts the
-pixels apart and repeats them in between.
+pixels apart and repeats them in between. On a chip of which no program writes pixels apart, see
+``rows_as_surfaces``.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -16,7 +16,8 @@ from delegate.chip.limits import surfaces_of
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
-from delegate.lower.operation import Memory, Operation, Planning, image_by_image, layer_of
+from delegate.lower.operation import Memory, Operation, Plan, Planning, image_by_image, layer_of
+from delegate.lower.rows_as_surfaces import Repeat, writes_no_pixels_apart
 from delegate.lower.selection import Selection, selection_tasks, surfaces_written
 from delegate.lower.task import Task
 from delegate.model.graph import Graph, Node
@@ -101,7 +102,41 @@ class RepeatPlan:
         return layer_of(planning, operation, image_by_image(operation, memory, tasks))
 
 
-@functools.cache
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsAsSurfacesPlan:
+    """The same in known forms of a chip that writes no pixels apart."""
+
+    planning: Planning
+    operation: Operation
+    repeat: Repeat
+
+    @property
+    def footprint(self) -> Footprint:
+        operation, repeat = self.operation, self.repeat
+        reads = ((operation.operands[0], repeat.surfaces_read),)
+        return Footprint(operation.node, reads, operation.result, repeat.surfaces_written)
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        node = self.operation.node
+
+        def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterable[Task]:
+            return self.repeat.tasks(node, source, target, memory.constants)
+
+        images = image_by_image(self.operation, memory, tasks)
+        return layer_of(self.planning, self.operation, images)
+
+
+def plan(planning: Planning, operation: Operation) -> Plan:
+    """Without pixels apart where the chip does not write them."""
+    chip = planning.chip
+    if not writes_no_pixels_apart(chip):
+        return RepeatPlan(planning, operation)
+    factors = _factors(planning.graph, operation.node)
+    repeat = Repeat(chip, planning.tensor(operation.operands[0]).view, factors)
+    return RowsAsSurfacesPlan(planning, operation, repeat)
+
+
 def half() -> Operator:
     """The same of bytes."""
     from delegate.ops.shared.half_moves import moving_record
@@ -113,9 +148,9 @@ OPERATOR = Operator(
     name="RESIZE_NEAREST_NEIGHBOR",
     options=ResizeNearestOptions,
     inputs=(Role.FEATURE, Role.NUMBERS),
-    plan=RepeatPlan,
+    plan=plan,
     shapes=resizing.shapes,
     rules=(*resizing.RULES, pixels_repeated),
     half=half,
-    needs=("convolution", "transposed_convolution"),
+    needs=("convolution", "depthwise_convolution"),
 )

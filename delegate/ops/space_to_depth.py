@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +42,6 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return RearrangePlan(planning, operation, dense, Selection(strides=(block, block)))
 
 
-@functools.cache
 def half() -> Operator:
     """The same of bytes."""
     from delegate.ops.shared.half_moves import moving_record

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,7 +34,6 @@ def difference(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     return activated(graph, node, total, options.activation)
 
 
-@functools.cache
 def half() -> Operator:
     """Of two maps, in fp16."""
     from delegate.ops.shared.half_maps import pair_record

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +28,6 @@ def half_curve() -> Curve:
     return Curve(np.tanh, 1.0, _HALF_BEND, (-1.0, 1.0), _HALF_UNITS)
 
 
-@functools.cache
 def half() -> Operator:
     """A curve in fp16."""
     from delegate.ops.shared.half_maps import curve_record

@@ -5,7 +5,6 @@ Filters are OHWI. Between the pixels CNA puts the zero point, so the sums are Te
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -170,7 +169,6 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     )
 
 
-@functools.cache
 def half() -> Operator:
     """The same in fp16."""
     from delegate.ops.shared import half, half_ranges

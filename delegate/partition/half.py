@@ -4,6 +4,7 @@ quantised ones beside float32 features, are.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -20,23 +21,36 @@ def in_half(graph: Graph, wanted: str) -> Graph:
     """
     if wanted == "off" or not any(tensor.dtype is DType.FLOAT32 for tensor in graph.tensors):
         return graph
-    folded = {}
+    folded = _folded(graph, {})
+    if folded:  # DEQUANTIZE behind DENSIFY
+        folded = _folded(_with(graph, folded), folded)
+    has_half = any(_is_half(tensor.constant) for tensor in folded.values())
+    if wanted == "auto" and not (has_half or _bears_half(graph.reduced_precision)):
+        return graph
+    dense = _with(graph, folded)
+    tensors = list(_with(dense, _real_weights(dense)).tensors)
+    nodes = tuple(doubling(node, tensors) for node in graph.nodes)
+    return replace(graph, tensors=tuple(tensors), nodes=nodes, half=True, folded=frozenset(folded))
+
+
+def _with(graph: Graph, known: Mapping[int, Tensor]) -> Graph:
+    tensors = tuple(known.get(tensor.index, tensor) for tensor in graph.tensors)
+    return replace(graph, tensors=tensors)
+
+
+def _folded(graph: Graph, before: Mapping[int, Tensor]) -> dict[int, Tensor]:
+    """``before``, and the results of nodes that compute from constants of ``graph``."""
+    found = dict(before)
     for node in graph.nodes:
         operator = OPERATORS.get(node.op)
         if operator is None or operator.folds is None:
             continue
         if len(node.inputs) == len(node.outputs) == 1 and min(*node.inputs, *node.outputs) >= 0:
-            constant = operator.folds(graph, node)
             result = graph.tensor(node.outputs[0])
+            constant = None if result.index in found else operator.folds(graph, node)
             if constant is not None and constant.shape == result.shape:
-                folded[result.index] = replace(result, constant=constant)
-    has_half = any(_is_half(tensor.constant) for tensor in folded.values())
-    if wanted == "auto" and not (has_half or _bears_half(graph.reduced_precision)):
-        return graph
-    known = {**_real_weights(graph), **folded}
-    tensors = [known.get(tensor.index, tensor) for tensor in graph.tensors]
-    nodes = tuple(doubling(node, tensors) for node in graph.nodes)
-    return replace(graph, tensors=tuple(tensors), nodes=nodes, half=True, folded=frozenset(folded))
+                found[result.index] = replace(result, constant=constant)
+    return found
 
 
 def _real_weights(graph: Graph) -> dict[int, Tensor]:

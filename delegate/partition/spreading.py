@@ -33,6 +33,10 @@ from delegate.partition.seen import Seen
 
 MOST_BOXES = 64
 """Of an output: more than any network has; each is a conversion of its own."""
+MOST_STEPS = 32 * MOST_BOXES
+"""On the way to the boxes of an output: a CONCATENATION of a tensor with itself doubles them."""
+MOST_DEPTH = 100
+"""Of moves behind one another: far from the recursion that Python bears."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,10 @@ class _Found:
         self.is_worth_it |= other.is_worth_it
 
 
+class _TooManyStepsError(Exception):
+    """An output that is not worth looking for its boxes any longer."""
+
+
 class _Spreader:
     """``taken``: nodes that the host does, by index. ``added``: tensors."""
 
@@ -134,6 +142,8 @@ class _Spreader:
         self._members = frozenset(partition.nodes)
         self._edges = frozenset((*partition.inputs, *partition.outputs))
         self._kept: set[int] = set()
+        self._steps = 0  # for the output at hand
+        self._depth = 0
 
     @cached_property
     def _chains(self) -> Mapping[int, Chain]:
@@ -146,14 +156,16 @@ class _Spreader:
             if not is_spread(self._graph.tensor(tensor)):
                 continue
             nodes: list[Node] = []
+            are_free = True
             last, order = tensor, Order.same(self._graph.tensor(tensor).shape)
             while (step := self._behind(last, order)) is not None:
                 node, order = step
                 nodes.append(node)
+                are_free = are_free and is_free(self.facts, node)
                 last = node.outputs[0]
                 strides = order.strides(four_dimensions(self._graph.tensor(last).shape))
                 spread = None if strides is None else Spread(0, *strides)
-                if spread is None or all(is_free(self.facts, n) for n in nodes):
+                if spread is None or are_free:
                     continue
                 found[tensor] = Placed(last, spread)
                 self.taken.update(n.index for n in nodes)
@@ -198,7 +210,11 @@ class _Spreader:
             return None
         if not self._is_left(tensor, ()):
             return None
-        made = self._maker(tensor, Seen.whole(shape), None)
+        self._steps = self._depth = 0
+        try:
+            made = self._maker(tensor, Seen.whole(shape), None)
+        except _TooManyStepsError:
+            return None
         is_possible = made is not None and made.is_worth_it and 0 < len(made.boxes) <= MOST_BOXES
         return made if is_possible else None
 
@@ -221,7 +237,16 @@ class _Spreader:
         return not (found & self._members) - set(readers)
 
     def _boxes(self, tensor: int, seen: Seen, function: Function | None) -> _Found | None:
-        """Boxes that make ``tensor``; at last it is one itself."""
+        """Boxes that make ``tensor``; at last it is one itself. Raises _TooManyStepsError."""
+        self._steps += 1
+        if self._steps > MOST_STEPS or self._depth >= MOST_DEPTH:
+            raise _TooManyStepsError
+        self._depth += 1
+        found = self._made_or_placed(tensor, seen, function)
+        self._depth -= 1
+        return found
+
+    def _made_or_placed(self, tensor: int, seen: Seen, function: Function | None) -> _Found | None:
         if tensor not in self._edges and tensor not in self._kept:
             made = self._maker(tensor, seen, function)
             # What is not wanted need not be made.

@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 
 #include "chip/registers_gen.h"
+#include "sim/fault.h"
 
 namespace rk3588::board {
 namespace {
 
 namespace regs = sim::regs;
+using sim::hex;
 
 constexpr uint32_t kIommuOffset[] = {0x9000, 0xa000};
 constexpr uint32_t kVersion = 0x46495245;  // what boards print
@@ -42,12 +43,6 @@ constexpr uint32_t kInterruptPpu = 0x400;
 constexpr uint64_t kWordBytes = 8;
 // A page that no driver maps: IOVAs are handed out from 0.
 constexpr uint64_t kNowhere = 0xfffff000;
-
-std::string hex(uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof(text), "0x%" PRIx64, value);
-  return text;
-}
 
 // The first address in a fault's message that nothing is mapped at.
 uint64_t unmapped_address(const std::string& text, const DeviceView& view) {

@@ -17,6 +17,7 @@ struct Chip {
   uint32_t cbuf_bank_bytes;
   uint32_t cbuf_entry_bytes;
   uint32_t cbuf_max_row_entries;
+  uint32_t cbuf_is_shared;
   uint32_t dense_kernels;
   uint32_t depthwise_channels;
   uint32_t input_lanes;
@@ -36,6 +37,7 @@ void visit_numbers(Chip& chip, Visit visit) {
   visit("cbuf_bank_bytes", chip.cbuf_bank_bytes);
   visit("cbuf_entry_bytes", chip.cbuf_entry_bytes);
   visit("cbuf_max_row_entries", chip.cbuf_max_row_entries);
+  visit("cbuf_is_shared", chip.cbuf_is_shared);
   visit("dense_kernels", chip.dense_kernels);
   visit("depthwise_channels", chip.depthwise_channels);
   visit("input_lanes", chip.input_lanes);
@@ -54,6 +56,7 @@ inline constexpr Chip kRk3588{
     32768,  // cbuf_bank_bytes
     64,  // cbuf_entry_bytes
     2048,  // cbuf_max_row_entries
+    0,  // cbuf_is_shared
     32,  // dense_kernels
     64,  // depthwise_channels
     32,  // input_lanes
@@ -72,6 +75,7 @@ inline constexpr Chip kRk3576{
     65536,  // cbuf_bank_bytes
     64,  // cbuf_entry_bytes
     2048,  // cbuf_max_row_entries
+    1,  // cbuf_is_shared
     32,  // dense_kernels
     64,  // depthwise_channels
     32,  // input_lanes

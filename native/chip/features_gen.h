@@ -3,14 +3,16 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace rk3588 {
 
 // A setting holds if the number of its field is one of `numbers` (a bit each), or with 0 numbers if
-// it is not 0. kAddress: the number is that of the buffer that the register points into.
+// it is not 0; kWord: if it is `numbers`. kAddress: the number is that of the buffer that the
+// register points into.
 struct FeatureSetting {
-  enum class Kind : uint8_t { kField, kAddress, kCore, kKeepsTable };
+  enum class Kind : uint8_t { kField, kWord, kAddress, kCore, kKeepsTable };
   Kind kind;
   uint16_t target;
   uint16_t offset;
@@ -28,7 +30,14 @@ struct Feature {
   uint16_t count;
 };
 
-inline constexpr std::array kFeatureSettings = {
+// Of one chip.
+struct FeatureTable {
+  const Feature* features;
+  size_t count;
+  const FeatureSetting* settings;
+};
+
+inline constexpr std::array kRk3588FeatureSettings = {
     FeatureSetting{FeatureSetting::Kind::kField, 0x81, 0x8, 0, 0x1, 0x2},  // ENABLE.OPERATION_ENABLE.CNA
     FeatureSetting{FeatureSetting::Kind::kField, 0x201, 0x100c, 0, 0xf, 0x1},  // CNA.CONV_CON1.CONV_MODE
     FeatureSetting{FeatureSetting::Kind::kField, 0x81, 0x8, 2, 0x1, 0x2},  // ENABLE.OPERATION_ENABLE.CORE
@@ -265,7 +274,7 @@ inline constexpr std::array kFeatureSettings = {
     FeatureSetting{FeatureSetting::Kind::kField, 0x2001, 0x5028, 1, 0xf, 0x10},  // DPU_RDMA.RDMA_NRDMA_CFG.NRDMA_DATA_USE
 };
 
-inline constexpr std::array kFeatures = {
+inline constexpr std::array kRk3588Features = {
     Feature{"convolution", "nothing runs on the NPU", 4, 0, 3},
     Feature{"depthwise_convolution", "depthwise convolutions stay on the CPU", 4, 3, 5},
     Feature{"dilated_columns", "dilated convolutions stay on the CPU", 3, 8, 1},
@@ -323,6 +332,44 @@ inline constexpr std::array kFeatures = {
     Feature{"fp16_slopes", "such a PRELU stays on the CPU", 3, 214, 6},
     Feature{"fp16_table", "LOGISTIC and TANH of float models stay on the CPU", 3, 220, 8},
     Feature{"fp16_factors", "products with one value per channel of float models stay on the CPU", 1, 228, 6},
+};
+
+inline constexpr std::array kRk3576FeatureSettings = {
+    FeatureSetting{FeatureSetting::Kind::kField, 0x81, 0x8, 0, 0x1, 0x2},  // ENABLE.OPERATION_ENABLE.CNA
+    FeatureSetting{FeatureSetting::Kind::kField, 0x201, 0x100c, 0, 0xf, 0x1},  // CNA.CONV_CON1.CONV_MODE
+    FeatureSetting{FeatureSetting::Kind::kField, 0x81, 0x8, 0, 0x1, 0x2},  // ENABLE.OPERATION_ENABLE.CNA
+    FeatureSetting{FeatureSetting::Kind::kField, 0x201, 0x100c, 0, 0xf, 0x2},  // CNA.CONV_CON1.CONV_MODE
+    FeatureSetting{FeatureSetting::Kind::kField, 0x201, 0x1014, 16, 0x1f, 0x0},  // CNA.CONV_CON3.ATROUS_X_DILATION
+    FeatureSetting{FeatureSetting::Kind::kField, 0x201, 0x1014, 21, 0x1f, 0x0},  // CNA.CONV_CON3.ATROUS_Y_DILATION
+    FeatureSetting{FeatureSetting::Kind::kField, 0x2001, 0x501c, 8, 0x7, 0xa0},  // DPU_RDMA.RDMA_BRDMA_CFG.BRDMA_DATA_USE
+    FeatureSetting{FeatureSetting::Kind::kField, 0x2001, 0x501c, 4, 0x1, 0x2},  // DPU_RDMA.RDMA_BRDMA_CFG.SCALAR_SHIFT
+    FeatureSetting{FeatureSetting::Kind::kWord, 0x1001, 0x4060, 0, 0xffffffff, 0x902},  // DPU.BN_CFG.MODE
+    FeatureSetting{FeatureSetting::Kind::kField, 0x81, 0x8, 0, 0x1, 0x1},  // ENABLE.OPERATION_ENABLE.CNA
+    FeatureSetting{FeatureSetting::Kind::kWord, 0x1001, 0x407c, 0, 0xffffffff, 0x8002c0c0},  // DPU.EW_CFG.MODE
+    FeatureSetting{FeatureSetting::Kind::kWord, 0x1001, 0x407c, 0, 0xffffffff, 0x810f4094},  // DPU.EW_CFG.MODE
+    FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4100, 17, 0x1, 0x2},  // DPU.LUT_ACCESS_CFG.LUT_ACCESS_TYPE
+    FeatureSetting{FeatureSetting::Kind::kWord, 0x1001, 0x407c, 0, 0xffffffff, 0x1004140},  // DPU.EW_CFG.MODE
+};
+
+inline constexpr std::array kRk3576Features = {
+    Feature{"convolution", "nothing runs on the NPU", 2, 0, 2},
+    Feature{"depthwise_convolution", "depthwise convolutions stay on the CPU", 2, 2, 2},
+    Feature{"dilated_columns", "dilated convolutions stay on the CPU", 3, 4, 1},
+    Feature{"dilated_rows", "dilated convolutions stay on the CPU", 3, 5, 1},
+    Feature{"operand_blocks", "nothing runs on the NPU", 2, 6, 1},
+    Feature{"shift_record", "nothing runs on the NPU", 2, 7, 1},
+    Feature{"activation_clamps", "nodes that use it stay on the CPU", 3, 8, 1},
+    Feature{"element_wise_alone", "operators without a convolution stay on the CPU", 3, 9, 1},
+    Feature{"ew_addition", "additions stay on the CPU", 3, 10, 1},
+    Feature{"ew_product", "products stay on the CPU", 3, 11, 1},
+    Feature{"table_load", "functions stay on the CPU", 3, 12, 1},
+    Feature{"table", "functions stay on the CPU", 3, 13, 1},
+};
+
+// By the number of the chip's registers.
+inline constexpr std::array kFeatureTables = {
+    FeatureTable{kRk3588Features.data(), kRk3588Features.size(), kRk3588FeatureSettings.data()},
+    FeatureTable{kRk3576Features.data(), kRk3576Features.size(), kRk3576FeatureSettings.data()},
 };
 
 }  // namespace rk3588

@@ -6,8 +6,10 @@
 
 namespace rk3588::sim::regs {
 
-// Bits hi..lo of a register. The true value is (number in the register + bias) * unit.
+// Bits hi..lo of the register at `offset`: (number there + bias) * unit is the true value.
 struct Field {
+  const char* name;
+  uint16_t offset;
   uint8_t hi;
   uint8_t lo;
   bool is_signed;
@@ -43,120 +45,120 @@ inline constexpr uint16_t kTarget = 0x0101;
 namespace version {  // Hardware version.
 inline constexpr uint16_t kOffset = 0x0000;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kVersion{31, 0, false, 0, 1};
+inline constexpr Field kVersion{"VERSION", kOffset, 31, 0, false, 0, 1};
 }  // namespace version
 namespace version_num {  // Hardware version number.
 inline constexpr uint16_t kOffset = 0x0004;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kVersionNum{31, 0, false, 0, 1};
+inline constexpr Field kVersionNum{"VERSION_NUM", kOffset, 31, 0, false, 0, 1};
 }  // namespace version_num
 namespace operation_enable {  // Starts the program controller.
 inline constexpr uint16_t kOffset = 0x0008;
 inline constexpr uint32_t kValid = 0x00000001u;
-inline constexpr Field kOpEn{0, 0, false, 0, 1};
+inline constexpr Field kOpEn{"OP_EN", kOffset, 0, 0, false, 0, 1};
 }  // namespace operation_enable
 namespace base_address {  // Address of the next command segment; in a tail it links to the next task.
 inline constexpr uint16_t kOffset = 0x0010;
 inline constexpr uint32_t kValid = 0xfffffff1u;
-inline constexpr Field kPcSourceAddr{31, 4, false, 0, 16};
-inline constexpr Field kPcSel{0, 0, false, 0, 1};
+inline constexpr Field kPcSourceAddr{"PC_SOURCE_ADDR", kOffset, 31, 4, false, 0, 16};
+inline constexpr Field kPcSel{"PC_SEL", kOffset, 0, 0, false, 0, 1};
 }  // namespace base_address
 namespace register_amounts {  // Length of the next segment: (body words + 3) // 2; 0 in the last tail.
 inline constexpr uint16_t kOffset = 0x0014;
 inline constexpr uint32_t kValid = 0xf003ffffu;
-inline constexpr Field kTag{31, 28, false, 0, 1};
-inline constexpr Field kWaitCores{17, 16, false, 0, 1};
-inline constexpr Field kPcDataAmount{15, 0, false, 0, 1};
+inline constexpr Field kTag{"TAG", kOffset, 31, 28, false, 0, 1};
+inline constexpr Field kWaitCores{"WAIT_CORES", kOffset, 17, 16, false, 0, 1};
+inline constexpr Field kPcDataAmount{"PC_DATA_AMOUNT", kOffset, 15, 0, false, 0, 1};
 }  // namespace register_amounts
 namespace interrupt_mask {  // Enabled interrupts: 0x300 after a DPU task, 0xc00 after a PPU task.
 inline constexpr uint16_t kOffset = 0x0020;
 inline constexpr uint32_t kValid = 0x00003fffu;
-inline constexpr Field kDmaWriteError{13, 13, false, 0, 1};
-inline constexpr Field kDmaReadError{12, 12, false, 0, 1};
-inline constexpr Field kPpu1{11, 11, false, 0, 1};
-inline constexpr Field kPpu0{10, 10, false, 0, 1};
-inline constexpr Field kDpu1{9, 9, false, 0, 1};
-inline constexpr Field kDpu0{8, 8, false, 0, 1};
-inline constexpr Field kCore1{7, 7, false, 0, 1};
-inline constexpr Field kCore0{6, 6, false, 0, 1};
-inline constexpr Field kCnaCsc1{5, 5, false, 0, 1};
-inline constexpr Field kCnaCsc0{4, 4, false, 0, 1};
-inline constexpr Field kCnaWeight1{3, 3, false, 0, 1};
-inline constexpr Field kCnaWeight0{2, 2, false, 0, 1};
-inline constexpr Field kCnaFeature1{1, 1, false, 0, 1};
-inline constexpr Field kCnaFeature0{0, 0, false, 0, 1};
+inline constexpr Field kDmaWriteError{"DMA_WRITE_ERROR", kOffset, 13, 13, false, 0, 1};
+inline constexpr Field kDmaReadError{"DMA_READ_ERROR", kOffset, 12, 12, false, 0, 1};
+inline constexpr Field kPpu1{"PPU_1", kOffset, 11, 11, false, 0, 1};
+inline constexpr Field kPpu0{"PPU_0", kOffset, 10, 10, false, 0, 1};
+inline constexpr Field kDpu1{"DPU_1", kOffset, 9, 9, false, 0, 1};
+inline constexpr Field kDpu0{"DPU_0", kOffset, 8, 8, false, 0, 1};
+inline constexpr Field kCore1{"CORE_1", kOffset, 7, 7, false, 0, 1};
+inline constexpr Field kCore0{"CORE_0", kOffset, 6, 6, false, 0, 1};
+inline constexpr Field kCnaCsc1{"CNA_CSC_1", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kCnaCsc0{"CNA_CSC_0", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kCnaWeight1{"CNA_WEIGHT_1", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kCnaWeight0{"CNA_WEIGHT_0", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kCnaFeature1{"CNA_FEATURE_1", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kCnaFeature0{"CNA_FEATURE_0", kOffset, 0, 0, false, 0, 1};
 }  // namespace interrupt_mask
 namespace interrupt_clear {  // Acknowledges interrupts.
 inline constexpr uint16_t kOffset = 0x0024;
 inline constexpr uint32_t kValid = 0x00003fffu;
-inline constexpr Field kDmaWriteError{13, 13, false, 0, 1};
-inline constexpr Field kDmaReadError{12, 12, false, 0, 1};
-inline constexpr Field kPpu1{11, 11, false, 0, 1};
-inline constexpr Field kPpu0{10, 10, false, 0, 1};
-inline constexpr Field kDpu1{9, 9, false, 0, 1};
-inline constexpr Field kDpu0{8, 8, false, 0, 1};
-inline constexpr Field kCore1{7, 7, false, 0, 1};
-inline constexpr Field kCore0{6, 6, false, 0, 1};
-inline constexpr Field kCnaCsc1{5, 5, false, 0, 1};
-inline constexpr Field kCnaCsc0{4, 4, false, 0, 1};
-inline constexpr Field kCnaWeight1{3, 3, false, 0, 1};
-inline constexpr Field kCnaWeight0{2, 2, false, 0, 1};
-inline constexpr Field kCnaFeature1{1, 1, false, 0, 1};
-inline constexpr Field kCnaFeature0{0, 0, false, 0, 1};
+inline constexpr Field kDmaWriteError{"DMA_WRITE_ERROR", kOffset, 13, 13, false, 0, 1};
+inline constexpr Field kDmaReadError{"DMA_READ_ERROR", kOffset, 12, 12, false, 0, 1};
+inline constexpr Field kPpu1{"PPU_1", kOffset, 11, 11, false, 0, 1};
+inline constexpr Field kPpu0{"PPU_0", kOffset, 10, 10, false, 0, 1};
+inline constexpr Field kDpu1{"DPU_1", kOffset, 9, 9, false, 0, 1};
+inline constexpr Field kDpu0{"DPU_0", kOffset, 8, 8, false, 0, 1};
+inline constexpr Field kCore1{"CORE_1", kOffset, 7, 7, false, 0, 1};
+inline constexpr Field kCore0{"CORE_0", kOffset, 6, 6, false, 0, 1};
+inline constexpr Field kCnaCsc1{"CNA_CSC_1", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kCnaCsc0{"CNA_CSC_0", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kCnaWeight1{"CNA_WEIGHT_1", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kCnaWeight0{"CNA_WEIGHT_0", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kCnaFeature1{"CNA_FEATURE_1", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kCnaFeature0{"CNA_FEATURE_0", kOffset, 0, 0, false, 0, 1};
 }  // namespace interrupt_clear
 namespace interrupt_status {  // Masked interrupts.
 inline constexpr uint16_t kOffset = 0x0028;
 inline constexpr uint32_t kValid = 0x00003fffu;
-inline constexpr Field kDmaWriteError{13, 13, false, 0, 1};
-inline constexpr Field kDmaReadError{12, 12, false, 0, 1};
-inline constexpr Field kPpu1{11, 11, false, 0, 1};
-inline constexpr Field kPpu0{10, 10, false, 0, 1};
-inline constexpr Field kDpu1{9, 9, false, 0, 1};
-inline constexpr Field kDpu0{8, 8, false, 0, 1};
-inline constexpr Field kCore1{7, 7, false, 0, 1};
-inline constexpr Field kCore0{6, 6, false, 0, 1};
-inline constexpr Field kCnaCsc1{5, 5, false, 0, 1};
-inline constexpr Field kCnaCsc0{4, 4, false, 0, 1};
-inline constexpr Field kCnaWeight1{3, 3, false, 0, 1};
-inline constexpr Field kCnaWeight0{2, 2, false, 0, 1};
-inline constexpr Field kCnaFeature1{1, 1, false, 0, 1};
-inline constexpr Field kCnaFeature0{0, 0, false, 0, 1};
+inline constexpr Field kDmaWriteError{"DMA_WRITE_ERROR", kOffset, 13, 13, false, 0, 1};
+inline constexpr Field kDmaReadError{"DMA_READ_ERROR", kOffset, 12, 12, false, 0, 1};
+inline constexpr Field kPpu1{"PPU_1", kOffset, 11, 11, false, 0, 1};
+inline constexpr Field kPpu0{"PPU_0", kOffset, 10, 10, false, 0, 1};
+inline constexpr Field kDpu1{"DPU_1", kOffset, 9, 9, false, 0, 1};
+inline constexpr Field kDpu0{"DPU_0", kOffset, 8, 8, false, 0, 1};
+inline constexpr Field kCore1{"CORE_1", kOffset, 7, 7, false, 0, 1};
+inline constexpr Field kCore0{"CORE_0", kOffset, 6, 6, false, 0, 1};
+inline constexpr Field kCnaCsc1{"CNA_CSC_1", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kCnaCsc0{"CNA_CSC_0", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kCnaWeight1{"CNA_WEIGHT_1", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kCnaWeight0{"CNA_WEIGHT_0", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kCnaFeature1{"CNA_FEATURE_1", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kCnaFeature0{"CNA_FEATURE_0", kOffset, 0, 0, false, 0, 1};
 }  // namespace interrupt_status
 namespace interrupt_raw_status {  // Interrupts before masking.
 inline constexpr uint16_t kOffset = 0x002c;
 inline constexpr uint32_t kValid = 0x00003fffu;
-inline constexpr Field kDmaWriteError{13, 13, false, 0, 1};
-inline constexpr Field kDmaReadError{12, 12, false, 0, 1};
-inline constexpr Field kPpu1{11, 11, false, 0, 1};
-inline constexpr Field kPpu0{10, 10, false, 0, 1};
-inline constexpr Field kDpu1{9, 9, false, 0, 1};
-inline constexpr Field kDpu0{8, 8, false, 0, 1};
-inline constexpr Field kCore1{7, 7, false, 0, 1};
-inline constexpr Field kCore0{6, 6, false, 0, 1};
-inline constexpr Field kCnaCsc1{5, 5, false, 0, 1};
-inline constexpr Field kCnaCsc0{4, 4, false, 0, 1};
-inline constexpr Field kCnaWeight1{3, 3, false, 0, 1};
-inline constexpr Field kCnaWeight0{2, 2, false, 0, 1};
-inline constexpr Field kCnaFeature1{1, 1, false, 0, 1};
-inline constexpr Field kCnaFeature0{0, 0, false, 0, 1};
+inline constexpr Field kDmaWriteError{"DMA_WRITE_ERROR", kOffset, 13, 13, false, 0, 1};
+inline constexpr Field kDmaReadError{"DMA_READ_ERROR", kOffset, 12, 12, false, 0, 1};
+inline constexpr Field kPpu1{"PPU_1", kOffset, 11, 11, false, 0, 1};
+inline constexpr Field kPpu0{"PPU_0", kOffset, 10, 10, false, 0, 1};
+inline constexpr Field kDpu1{"DPU_1", kOffset, 9, 9, false, 0, 1};
+inline constexpr Field kDpu0{"DPU_0", kOffset, 8, 8, false, 0, 1};
+inline constexpr Field kCore1{"CORE_1", kOffset, 7, 7, false, 0, 1};
+inline constexpr Field kCore0{"CORE_0", kOffset, 6, 6, false, 0, 1};
+inline constexpr Field kCnaCsc1{"CNA_CSC_1", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kCnaCsc0{"CNA_CSC_0", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kCnaWeight1{"CNA_WEIGHT_1", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kCnaWeight0{"CNA_WEIGHT_0", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kCnaFeature1{"CNA_FEATURE_1", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kCnaFeature0{"CNA_FEATURE_0", kOffset, 0, 0, false, 0, 1};
 }  // namespace interrupt_raw_status
 namespace task_con {  // Number of tasks in one kick and task ping-pong.
 inline constexpr uint16_t kOffset = 0x0030;
 inline constexpr uint32_t kValid = 0x00007fffu;
-inline constexpr Field kTaskCon14{14, 14, false, 0, 1};
-inline constexpr Field kTaskCountClear{13, 13, false, 0, 1};
-inline constexpr Field kTaskPpEn{12, 12, false, 0, 1};
-inline constexpr Field kTaskNumber{11, 0, false, 0, 1};
+inline constexpr Field kTaskCon14{"TASK_CON_14", kOffset, 14, 14, false, 0, 1};
+inline constexpr Field kTaskCountClear{"TASK_COUNT_CLEAR", kOffset, 13, 13, false, 0, 1};
+inline constexpr Field kTaskPpEn{"TASK_PP_EN", kOffset, 12, 12, false, 0, 1};
+inline constexpr Field kTaskNumber{"TASK_NUMBER", kOffset, 11, 0, false, 0, 1};
 }  // namespace task_con
 namespace task_dma_base_addr {  // Added to the DMA addresses of every block; must be 0.
 inline constexpr uint16_t kOffset = 0x0034;
 inline constexpr uint32_t kValid = 0xfffffff0u;
-inline constexpr Field kDmaBaseAddr{31, 4, false, 0, 16};
+inline constexpr Field kDmaBaseAddr{"DMA_BASE_ADDR", kOffset, 31, 4, false, 0, 16};
 }  // namespace task_dma_base_addr
 namespace task_status {  // Progress of the running chain.
 inline constexpr uint16_t kOffset = 0x003c;
 inline constexpr uint32_t kValid = 0x0fffffffu;
-inline constexpr Field kTaskStatus{27, 0, false, 0, 1};
+inline constexpr Field kTaskStatus{"TASK_STATUS", kOffset, 27, 0, false, 0, 1};
 }  // namespace task_status
 }  // namespace pc
 
@@ -166,316 +168,316 @@ inline constexpr uint16_t kTarget = 0x0201;
 namespace s_status {  // State of the two executers.
 inline constexpr uint16_t kOffset = 0x1000;
 inline constexpr uint32_t kValid = 0x00030003u;
-inline constexpr Field kStatus1{17, 16, false, 0, 1};
-inline constexpr Field kStatus0{1, 0, false, 0, 1};
+inline constexpr Field kStatus1{"STATUS_1", kOffset, 17, 16, false, 0, 1};
+inline constexpr Field kStatus0{"STATUS_0", kOffset, 1, 0, false, 0, 1};
 }  // namespace s_status
 namespace s_pointer {  // Which of the two register groups is written and which one executes.
 inline constexpr uint16_t kOffset = 0x1004;
 inline constexpr uint32_t kValid = 0x0001003fu;
-inline constexpr Field kExecuter{16, 16, false, 0, 1};
-inline constexpr Field kExecuterPpClear{5, 5, false, 0, 1};
-inline constexpr Field kPointerPpClear{4, 4, false, 0, 1};
-inline constexpr Field kPointerPpMode{3, 3, false, 0, 1};
-inline constexpr Field kExecuterPpEn{2, 2, false, 0, 1};
-inline constexpr Field kPointerPpEn{1, 1, false, 0, 1};
-inline constexpr Field kPointer{0, 0, false, 0, 1};
+inline constexpr Field kExecuter{"EXECUTER", kOffset, 16, 16, false, 0, 1};
+inline constexpr Field kExecuterPpClear{"EXECUTER_PP_CLEAR", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kPointerPpClear{"POINTER_PP_CLEAR", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kPointerPpMode{"POINTER_PP_MODE", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kExecuterPpEn{"EXECUTER_PP_EN", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kPointerPpEn{"POINTER_PP_EN", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kPointer{"POINTER", kOffset, 0, 0, false, 0, 1};
 }  // namespace s_pointer
 namespace operation_enable {  // Starts this block alone; streams start blocks with the word for target 0x0081.
 inline constexpr uint16_t kOffset = 0x1008;
 inline constexpr uint32_t kValid = 0x00000001u;
-inline constexpr Field kOpEn{0, 0, false, 0, 1};
+inline constexpr Field kOpEn{"OP_EN", kOffset, 0, 0, false, 0, 1};
 }  // namespace operation_enable
 namespace conv_con1 {  // Mode and element types of the convolution.
 inline constexpr uint16_t kOffset = 0x100c;
 inline constexpr uint32_t kValid = 0x6001f3ffu;
-inline constexpr Field kNonalignDma{30, 30, false, 0, 1};
-inline constexpr Field kGroupLineOff{29, 29, false, 0, 1};
-inline constexpr Field kDeconv{16, 16, false, 0, 1};
-inline constexpr Field kArgbIn{15, 12, false, 0, 1};
-inline constexpr Field kProcPrecision{9, 7, false, 0, 1};
-inline constexpr Field kInPrecision{6, 4, false, 0, 1};
-inline constexpr Field kConvMode{3, 0, false, 0, 1};
+inline constexpr Field kNonalignDma{"NONALIGN_DMA", kOffset, 30, 30, false, 0, 1};
+inline constexpr Field kGroupLineOff{"GROUP_LINE_OFF", kOffset, 29, 29, false, 0, 1};
+inline constexpr Field kDeconv{"DECONV", kOffset, 16, 16, false, 0, 1};
+inline constexpr Field kArgbIn{"ARGB_IN", kOffset, 15, 12, false, 0, 1};
+inline constexpr Field kProcPrecision{"PROC_PRECISION", kOffset, 9, 7, false, 0, 1};
+inline constexpr Field kInPrecision{"IN_PRECISION", kOffset, 6, 4, false, 0, 1};
+inline constexpr Field kConvMode{"CONV_MODE", kOffset, 3, 0, false, 0, 1};
 }  // namespace conv_con1
 namespace conv_con2 {  // Prefetch depth and sharing between cores.
 inline constexpr uint16_t kOffset = 0x1010;
 inline constexpr uint32_t kValid = 0xf0ff3ff7u;
-inline constexpr Field kCoreSplit{31, 28, false, 0, 1};
-inline constexpr Field kKernelGroup{23, 16, false, 0, 1};
-inline constexpr Field kFeatureGrains{13, 4, false, 0, 1};
-inline constexpr Field kCscWoEn{2, 2, false, 0, 1};
-inline constexpr Field kCscDoEn{1, 1, false, 0, 1};
-inline constexpr Field kCmdFifoSrst{0, 0, false, 0, 1};
+inline constexpr Field kCoreSplit{"CORE_SPLIT", kOffset, 31, 28, false, 0, 1};
+inline constexpr Field kKernelGroup{"KERNEL_GROUP", kOffset, 23, 16, false, 0, 1};
+inline constexpr Field kFeatureGrains{"FEATURE_GRAINS", kOffset, 13, 4, false, 0, 1};
+inline constexpr Field kCscWoEn{"CSC_WO_EN", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kCscDoEn{"CSC_DO_EN", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kCmdFifoSrst{"CMD_FIFO_SRST", kOffset, 0, 0, false, 0, 1};
 }  // namespace conv_con2
 namespace conv_con3 {  // Strides and dilation.
 inline constexpr uint16_t kOffset = 0x1014;
 inline constexpr uint32_t kValid = 0x73ff3f3fu;
-inline constexpr Field kNnMode{30, 28, false, 0, 1};
-inline constexpr Field kAtrousYDilation{25, 21, false, 1, 1};
-inline constexpr Field kAtrousXDilation{20, 16, false, 1, 1};
-inline constexpr Field kDeconvYStride{13, 11, false, 1, 1};
-inline constexpr Field kDeconvXStride{10, 8, false, 1, 1};
-inline constexpr Field kConvYStride{5, 3, false, 0, 1};
-inline constexpr Field kConvXStride{2, 0, false, 0, 1};
+inline constexpr Field kNnMode{"NN_MODE", kOffset, 30, 28, false, 0, 1};
+inline constexpr Field kAtrousYDilation{"ATROUS_Y_DILATION", kOffset, 25, 21, false, 1, 1};
+inline constexpr Field kAtrousXDilation{"ATROUS_X_DILATION", kOffset, 20, 16, false, 1, 1};
+inline constexpr Field kDeconvYStride{"DECONV_Y_STRIDE", kOffset, 13, 11, false, 1, 1};
+inline constexpr Field kDeconvXStride{"DECONV_X_STRIDE", kOffset, 10, 8, false, 1, 1};
+inline constexpr Field kConvYStride{"CONV_Y_STRIDE", kOffset, 5, 3, false, 0, 1};
+inline constexpr Field kConvXStride{"CONV_X_STRIDE", kOffset, 2, 0, false, 0, 1};
 }  // namespace conv_con3
 namespace data_size0 {  // Width and height of the input tile.
 inline constexpr uint16_t kOffset = 0x1020;
 inline constexpr uint32_t kValid = 0x07ff07ffu;
-inline constexpr Field kDatainWidth{26, 16, false, 0, 1};
-inline constexpr Field kDatainHeight{10, 0, false, 0, 1};
+inline constexpr Field kDatainWidth{"DATAIN_WIDTH", kOffset, 26, 16, false, 0, 1};
+inline constexpr Field kDatainHeight{"DATAIN_HEIGHT", kOffset, 10, 0, false, 0, 1};
 }  // namespace data_size0
 namespace data_size1 {  // Channels of the input tile.
 inline constexpr uint16_t kOffset = 0x1024;
 inline constexpr uint32_t kValid = 0x3fffffffu;
-inline constexpr Field kDatainChannelReal{29, 16, false, 0, 1};
-inline constexpr Field kDatainChannel{15, 0, false, 0, 1};
+inline constexpr Field kDatainChannelReal{"DATAIN_CHANNEL_REAL", kOffset, 29, 16, false, 0, 1};
+inline constexpr Field kDatainChannel{"DATAIN_CHANNEL", kOffset, 15, 0, false, 0, 1};
 }  // namespace data_size1
 namespace data_size2 {  // Width of the output tile.
 inline constexpr uint16_t kOffset = 0x1028;
 inline constexpr uint32_t kValid = 0x000007ffu;
-inline constexpr Field kDataoutWidth{10, 0, false, 0, 1};
+inline constexpr Field kDataoutWidth{"DATAOUT_WIDTH", kOffset, 10, 0, false, 0, 1};
 }  // namespace data_size2
 namespace data_size3 {  // Pixels of the output tile.
 inline constexpr uint16_t kOffset = 0x102c;
 inline constexpr uint32_t kValid = 0x00ffffffu;
-inline constexpr Field kSurfMode{23, 22, false, 0, 1};
-inline constexpr Field kDataoutAtomics{21, 0, false, 0, 1};
+inline constexpr Field kSurfMode{"SURF_MODE", kOffset, 23, 22, false, 0, 1};
+inline constexpr Field kDataoutAtomics{"DATAOUT_ATOMICS", kOffset, 21, 0, false, 0, 1};
 }  // namespace data_size3
 namespace weight_size0 {  // Weight bytes of the task.
 inline constexpr uint16_t kOffset = 0x1030;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kWeightBytes{31, 0, false, 0, 1};
+inline constexpr Field kWeightBytes{"WEIGHT_BYTES", kOffset, 31, 0, false, 0, 1};
 }  // namespace weight_size0
 namespace weight_size1 {  // Weight bytes of one kernel.
 inline constexpr uint16_t kOffset = 0x1034;
 inline constexpr uint32_t kValid = 0x0007ffffu;
-inline constexpr Field kWeightBytesPerKernel{18, 0, false, 0, 1};
+inline constexpr Field kWeightBytesPerKernel{"WEIGHT_BYTES_PER_KERNEL", kOffset, 18, 0, false, 0, 1};
 }  // namespace weight_size1
 namespace weight_size2 {  // Kernel size and count.
 inline constexpr uint16_t kOffset = 0x1038;
 inline constexpr uint32_t kValid = 0x1f1f3fffu;
-inline constexpr Field kWeightWidth{28, 24, false, 0, 1};
-inline constexpr Field kWeightHeight{20, 16, false, 0, 1};
-inline constexpr Field kWeightKernels{13, 0, false, 0, 1};
+inline constexpr Field kWeightWidth{"WEIGHT_WIDTH", kOffset, 28, 24, false, 0, 1};
+inline constexpr Field kWeightHeight{"WEIGHT_HEIGHT", kOffset, 20, 16, false, 0, 1};
+inline constexpr Field kWeightKernels{"WEIGHT_KERNELS", kOffset, 13, 0, false, 0, 1};
 }  // namespace weight_size2
 namespace cbuf_con0 {  // Split of the 12 CBUF banks of 32 KiB, and reuse of their content.
 inline constexpr uint16_t kOffset = 0x1040;
 inline constexpr uint32_t kValid = 0x000037ffu;
-inline constexpr Field kWeightReuse{13, 13, false, 0, 1};
-inline constexpr Field kDataReuse{12, 12, false, 0, 1};
-inline constexpr Field kFcDataBank{10, 8, false, 0, 1};
-inline constexpr Field kWeightBank{7, 4, false, 0, 1};
-inline constexpr Field kDataBank{3, 0, false, 0, 1};
+inline constexpr Field kWeightReuse{"WEIGHT_REUSE", kOffset, 13, 13, false, 0, 1};
+inline constexpr Field kDataReuse{"DATA_REUSE", kOffset, 12, 12, false, 0, 1};
+inline constexpr Field kFcDataBank{"FC_DATA_BANK", kOffset, 10, 8, false, 0, 1};
+inline constexpr Field kWeightBank{"WEIGHT_BANK", kOffset, 7, 4, false, 0, 1};
+inline constexpr Field kDataBank{"DATA_BANK", kOffset, 3, 0, false, 0, 1};
 }  // namespace cbuf_con0
 namespace cbuf_con1 {  // CBUF space of one input row.
 inline constexpr uint16_t kOffset = 0x1044;
 inline constexpr uint32_t kValid = 0x00007fffu;
-inline constexpr Field kDataEntriesHigh{14, 14, false, 0, 1};
-inline constexpr Field kDataEntries{13, 0, false, 0, 1};
+inline constexpr Field kDataEntriesHigh{"DATA_ENTRIES_HIGH", kOffset, 14, 14, false, 0, 1};
+inline constexpr Field kDataEntries{"DATA_ENTRIES", kOffset, 13, 0, false, 0, 1};
 }  // namespace cbuf_con1
 namespace cvt_con0 {  // Input converter: mode.
 inline constexpr uint16_t kOffset = 0x104c;
 inline constexpr uint32_t kValid = 0x0fffffffu;
-inline constexpr Field kCvtTruncate3{27, 22, false, 0, 1};
-inline constexpr Field kCvtTruncate2{21, 16, false, 0, 1};
-inline constexpr Field kCvtTruncate1{15, 10, false, 0, 1};
-inline constexpr Field kCvtTruncate0{9, 4, false, 0, 1};
-inline constexpr Field kDataSign{3, 3, false, 0, 1};
-inline constexpr Field kRoundType{2, 2, false, 0, 1};
-inline constexpr Field kCvtType{1, 1, false, 0, 1};
-inline constexpr Field kCvtBypass{0, 0, false, 0, 1};
+inline constexpr Field kCvtTruncate3{"CVT_TRUNCATE_3", kOffset, 27, 22, false, 0, 1};
+inline constexpr Field kCvtTruncate2{"CVT_TRUNCATE_2", kOffset, 21, 16, false, 0, 1};
+inline constexpr Field kCvtTruncate1{"CVT_TRUNCATE_1", kOffset, 15, 10, false, 0, 1};
+inline constexpr Field kCvtTruncate0{"CVT_TRUNCATE_0", kOffset, 9, 4, false, 0, 1};
+inline constexpr Field kDataSign{"DATA_SIGN", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kRoundType{"ROUND_TYPE", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kCvtType{"CVT_TYPE", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kCvtBypass{"CVT_BYPASS", kOffset, 0, 0, false, 0, 1};
 }  // namespace cvt_con0
 namespace cvt_con1 {  // Input converter: scale and offset of channel 0.
 inline constexpr uint16_t kOffset = 0x1050;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kCvtScale0{31, 16, true, 0, 1};
-inline constexpr Field kCvtOffset0{15, 0, true, 0, 1};
+inline constexpr Field kCvtScale0{"CVT_SCALE0", kOffset, 31, 16, true, 0, 1};
+inline constexpr Field kCvtOffset0{"CVT_OFFSET0", kOffset, 15, 0, true, 0, 1};
 }  // namespace cvt_con1
 namespace cvt_con2 {  // Input converter: scale and offset of channel 1.
 inline constexpr uint16_t kOffset = 0x1054;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kCvtScale1{31, 16, true, 0, 1};
-inline constexpr Field kCvtOffset1{15, 0, true, 0, 1};
+inline constexpr Field kCvtScale1{"CVT_SCALE1", kOffset, 31, 16, true, 0, 1};
+inline constexpr Field kCvtOffset1{"CVT_OFFSET1", kOffset, 15, 0, true, 0, 1};
 }  // namespace cvt_con2
 namespace cvt_con3 {  // Input converter: scale and offset of channel 2.
 inline constexpr uint16_t kOffset = 0x1058;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kCvtScale2{31, 16, true, 0, 1};
-inline constexpr Field kCvtOffset2{15, 0, true, 0, 1};
+inline constexpr Field kCvtScale2{"CVT_SCALE2", kOffset, 31, 16, true, 0, 1};
+inline constexpr Field kCvtOffset2{"CVT_OFFSET2", kOffset, 15, 0, true, 0, 1};
 }  // namespace cvt_con3
 namespace cvt_con4 {  // Input converter: scale and offset of channel 3.
 inline constexpr uint16_t kOffset = 0x105c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kCvtScale3{31, 16, true, 0, 1};
-inline constexpr Field kCvtOffset3{15, 0, true, 0, 1};
+inline constexpr Field kCvtScale3{"CVT_SCALE3", kOffset, 31, 16, true, 0, 1};
+inline constexpr Field kCvtOffset3{"CVT_OFFSET3", kOffset, 15, 0, true, 0, 1};
 }  // namespace cvt_con4
 namespace fc_con0 {  // Zero skipping of fully connected layers (unused).
 inline constexpr uint16_t kOffset = 0x1060;
 inline constexpr uint32_t kValid = 0xffff0001u;
-inline constexpr Field kFcSkipData{31, 16, false, 0, 1};
-inline constexpr Field kFcSkipEn{0, 0, false, 0, 1};
+inline constexpr Field kFcSkipData{"FC_SKIP_DATA", kOffset, 31, 16, false, 0, 1};
+inline constexpr Field kFcSkipEn{"FC_SKIP_EN", kOffset, 0, 0, false, 0, 1};
 }  // namespace fc_con0
 namespace fc_con1 {  // Zero skipping: feature offset (unused).
 inline constexpr uint16_t kOffset = 0x1064;
 inline constexpr uint32_t kValid = 0x0001ffffu;
-inline constexpr Field kDataOffset{16, 0, false, 0, 1};
+inline constexpr Field kDataOffset{"DATA_OFFSET", kOffset, 16, 0, false, 0, 1};
 }  // namespace fc_con1
 namespace pad_con0 {  // Padding before the tile; right and bottom follow from the output size.
 inline constexpr uint16_t kOffset = 0x1068;
 inline constexpr uint32_t kValid = 0x000000ffu;
-inline constexpr Field kPadLeft{7, 4, false, 0, 1};
-inline constexpr Field kPadTop{3, 0, false, 0, 1};
+inline constexpr Field kPadLeft{"PAD_LEFT", kOffset, 7, 4, false, 0, 1};
+inline constexpr Field kPadTop{"PAD_TOP", kOffset, 3, 0, false, 0, 1};
 }  // namespace pad_con0
 namespace feature_data_addr {  // Address of the first input row.
 inline constexpr uint16_t kOffset = 0x1070;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kFeatureBaseAddr{31, 0, false, 0, 1};
+inline constexpr Field kFeatureBaseAddr{"FEATURE_BASE_ADDR", kOffset, 31, 0, false, 0, 1};
 }  // namespace feature_data_addr
 namespace fc_con2 {  // Zero skipping: weight offset (unused).
 inline constexpr uint16_t kOffset = 0x1074;
 inline constexpr uint32_t kValid = 0x0001ffffu;
-inline constexpr Field kWeightOffset{16, 0, false, 0, 1};
+inline constexpr Field kWeightOffset{"WEIGHT_OFFSET", kOffset, 16, 0, false, 0, 1};
 }  // namespace fc_con2
 namespace dma_con0 {  // Burst lengths of the fetches.
 inline constexpr uint16_t kOffset = 0x1078;
 inline constexpr uint32_t kValid = 0x800f000fu;
-inline constexpr Field kOv4kBypass{31, 31, false, 0, 1};
-inline constexpr Field kWeightBurstLen{19, 16, false, 0, 1};
-inline constexpr Field kDataBurstLen{3, 0, false, 0, 1};
+inline constexpr Field kOv4kBypass{"OV4K_BYPASS", kOffset, 31, 31, false, 0, 1};
+inline constexpr Field kWeightBurstLen{"WEIGHT_BURST_LEN", kOffset, 19, 16, false, 0, 1};
+inline constexpr Field kDataBurstLen{"DATA_BURST_LEN", kOffset, 3, 0, false, 0, 1};
 }  // namespace dma_con0
 namespace dma_con1 {  // Pitch of input rows.
 inline constexpr uint16_t kOffset = 0x107c;
 inline constexpr uint32_t kValid = 0x0fffffffu;
-inline constexpr Field kLineStride{27, 0, false, 0, 1};
+inline constexpr Field kLineStride{"LINE_STRIDE", kOffset, 27, 0, false, 0, 1};
 }  // namespace dma_con1
 namespace dma_con2 {  // Pitch of input surfaces.
 inline constexpr uint16_t kOffset = 0x1080;
 inline constexpr uint32_t kValid = 0x0fffffffu;
-inline constexpr Field kSurfStride{27, 0, true, 0, 1};
+inline constexpr Field kSurfStride{"SURF_STRIDE", kOffset, 27, 0, true, 0, 1};
 }  // namespace dma_con2
 namespace fc_data_size0 {  // Width and height that the feature DMA fetches.
 inline constexpr uint16_t kOffset = 0x1084;
 inline constexpr uint32_t kValid = 0x3fff07ffu;
-inline constexpr Field kDmaWidth{29, 16, false, 0, 1};
-inline constexpr Field kDmaHeight{10, 0, false, 0, 1};
+inline constexpr Field kDmaWidth{"DMA_WIDTH", kOffset, 29, 16, false, 0, 1};
+inline constexpr Field kDmaHeight{"DMA_HEIGHT", kOffset, 10, 0, false, 0, 1};
 }  // namespace fc_data_size0
 namespace fc_data_size1 {  // Channels that the feature DMA fetches.
 inline constexpr uint16_t kOffset = 0x1088;
 inline constexpr uint32_t kValid = 0x0000ffffu;
-inline constexpr Field kDmaChannel{15, 0, false, 0, 1};
+inline constexpr Field kDmaChannel{"DMA_CHANNEL", kOffset, 15, 0, false, 0, 1};
 }  // namespace fc_data_size1
 namespace clk_gate {  // Clock gating overrides.
 inline constexpr uint16_t kOffset = 0x1090;
 inline constexpr uint32_t kValid = 0x00000017u;
-inline constexpr Field kCbufCsDisableClkgate{4, 4, false, 0, 1};
-inline constexpr Field kCscDisableClkgate{2, 2, false, 0, 1};
-inline constexpr Field kCnaWeightDisableClkgate{1, 1, false, 0, 1};
-inline constexpr Field kCnaFeatureDisableClkgate{0, 0, false, 0, 1};
+inline constexpr Field kCbufCsDisableClkgate{"CBUF_CS_DISABLE_CLKGATE", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kCscDisableClkgate{"CSC_DISABLE_CLKGATE", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kCnaWeightDisableClkgate{"CNA_WEIGHT_DISABLE_CLKGATE", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kCnaFeatureDisableClkgate{"CNA_FEATURE_DISABLE_CLKGATE", kOffset, 0, 0, false, 0, 1};
 }  // namespace clk_gate
 namespace dcomp_ctrl {  // Weight decompression: control (0: off).
 inline constexpr uint16_t kOffset = 0x1100;
 inline constexpr uint32_t kValid = 0x0000000fu;
-inline constexpr Field kWtDecBypass{3, 3, false, 0, 1};
-inline constexpr Field kDecompControl{2, 0, false, 0, 1};
+inline constexpr Field kWtDecBypass{"WT_DEC_BYPASS", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kDecompControl{"DECOMP_CONTROL", kOffset, 2, 0, false, 0, 1};
 }  // namespace dcomp_ctrl
 namespace dcomp_regnum {  // Weight decompression: register count (0: off).
 inline constexpr uint16_t kOffset = 0x1104;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDcompRegnum{31, 0, false, 0, 1};
+inline constexpr Field kDcompRegnum{"DCOMP_REGNUM", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_regnum
 namespace dcomp_addr0 {  // Address of the weights.
 inline constexpr uint16_t kOffset = 0x1110;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDecompressAddr0{31, 0, false, 0, 1};
+inline constexpr Field kDecompressAddr0{"DECOMPRESS_ADDR0", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_addr0
 namespace dcomp_amount0 {  // Weight decompression: amount 0 (0: off).
 inline constexpr uint16_t kOffset = 0x1140;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDcompAmount0{31, 0, false, 0, 1};
+inline constexpr Field kDcompAmount0{"DCOMP_AMOUNT0", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_amount0
 namespace dcomp_amount1 {  // Weight decompression: amount 1 (0: off).
 inline constexpr uint16_t kOffset = 0x1144;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDcompAmount1{31, 0, false, 0, 1};
+inline constexpr Field kDcompAmount1{"DCOMP_AMOUNT1", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_amount1
 namespace dcomp_amount2 {  // Weight decompression: amount 2 (0: off).
 inline constexpr uint16_t kOffset = 0x1148;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDcompAmount2{31, 0, false, 0, 1};
+inline constexpr Field kDcompAmount2{"DCOMP_AMOUNT2", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_amount2
 namespace dcomp_amount3 {  // Weight decompression: amount 3 (0: off).
 inline constexpr uint16_t kOffset = 0x114c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDcompAmount3{31, 0, false, 0, 1};
+inline constexpr Field kDcompAmount3{"DCOMP_AMOUNT3", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_amount3
 namespace dcomp_amount4 {  // Weight decompression: amount 4 (0: off).
 inline constexpr uint16_t kOffset = 0x1150;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDcompAmount4{31, 0, false, 0, 1};
+inline constexpr Field kDcompAmount4{"DCOMP_AMOUNT4", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_amount4
 namespace dcomp_amount5 {  // Weight decompression: amount 5 (0: off).
 inline constexpr uint16_t kOffset = 0x1154;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDcompAmount5{31, 0, false, 0, 1};
+inline constexpr Field kDcompAmount5{"DCOMP_AMOUNT5", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_amount5
 namespace dcomp_amount6 {  // Weight decompression: amount 6 (0: off).
 inline constexpr uint16_t kOffset = 0x1158;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDcompAmount6{31, 0, false, 0, 1};
+inline constexpr Field kDcompAmount6{"DCOMP_AMOUNT6", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_amount6
 namespace dcomp_amount7 {  // Weight decompression: amount 7 (0: off).
 inline constexpr uint16_t kOffset = 0x115c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDcompAmount7{31, 0, false, 0, 1};
+inline constexpr Field kDcompAmount7{"DCOMP_AMOUNT7", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_amount7
 namespace dcomp_amount8 {  // Weight decompression: amount 8 (0: off).
 inline constexpr uint16_t kOffset = 0x1160;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDcompAmount8{31, 0, false, 0, 1};
+inline constexpr Field kDcompAmount8{"DCOMP_AMOUNT8", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_amount8
 namespace dcomp_amount9 {  // Weight decompression: amount 9 (0: off).
 inline constexpr uint16_t kOffset = 0x1164;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDcompAmount9{31, 0, false, 0, 1};
+inline constexpr Field kDcompAmount9{"DCOMP_AMOUNT9", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_amount9
 namespace dcomp_amount10 {  // Weight decompression: amount 10 (0: off).
 inline constexpr uint16_t kOffset = 0x1168;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDcompAmount10{31, 0, false, 0, 1};
+inline constexpr Field kDcompAmount10{"DCOMP_AMOUNT10", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_amount10
 namespace dcomp_amount11 {  // Weight decompression: amount 11 (0: off).
 inline constexpr uint16_t kOffset = 0x116c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDcompAmount11{31, 0, false, 0, 1};
+inline constexpr Field kDcompAmount11{"DCOMP_AMOUNT11", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_amount11
 namespace dcomp_amount12 {  // Weight decompression: amount 12 (0: off).
 inline constexpr uint16_t kOffset = 0x1170;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDcompAmount12{31, 0, false, 0, 1};
+inline constexpr Field kDcompAmount12{"DCOMP_AMOUNT12", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_amount12
 namespace dcomp_amount13 {  // Weight decompression: amount 13 (0: off).
 inline constexpr uint16_t kOffset = 0x1174;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDcompAmount13{31, 0, false, 0, 1};
+inline constexpr Field kDcompAmount13{"DCOMP_AMOUNT13", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_amount13
 namespace dcomp_amount14 {  // Weight decompression: amount 14 (0: off).
 inline constexpr uint16_t kOffset = 0x1178;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDcompAmount14{31, 0, false, 0, 1};
+inline constexpr Field kDcompAmount14{"DCOMP_AMOUNT14", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_amount14
 namespace dcomp_amount15 {  // Weight decompression: amount 15 (0: off).
 inline constexpr uint16_t kOffset = 0x117c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDcompAmount15{31, 0, false, 0, 1};
+inline constexpr Field kDcompAmount15{"DCOMP_AMOUNT15", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_amount15
 namespace cvt_con5 {  // Input converter: channels that it applies to.
 inline constexpr uint16_t kOffset = 0x1180;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kPerChannelCvtEn{31, 0, false, 0, 1};
+inline constexpr Field kPerChannelCvtEn{"PER_CHANNEL_CVT_EN", kOffset, 31, 0, false, 0, 1};
 }  // namespace cvt_con5
 namespace pad_con1 {  // Value of padding pixels.
 inline constexpr uint16_t kOffset = 0x1184;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kPadValue{31, 0, true, 0, 1};
+inline constexpr Field kPadValue{"PAD_VALUE", kOffset, 31, 0, true, 0, 1};
 }  // namespace pad_con1
 }  // namespace cna
 
@@ -485,59 +487,59 @@ inline constexpr uint16_t kTarget = 0x0801;
 namespace s_status {  // State of the two executers.
 inline constexpr uint16_t kOffset = 0x3000;
 inline constexpr uint32_t kValid = 0x00030003u;
-inline constexpr Field kStatus1{17, 16, false, 0, 1};
-inline constexpr Field kStatus0{1, 0, false, 0, 1};
+inline constexpr Field kStatus1{"STATUS_1", kOffset, 17, 16, false, 0, 1};
+inline constexpr Field kStatus0{"STATUS_0", kOffset, 1, 0, false, 0, 1};
 }  // namespace s_status
 namespace s_pointer {  // Which of the two register groups is written and which one executes.
 inline constexpr uint16_t kOffset = 0x3004;
 inline constexpr uint32_t kValid = 0x0001003fu;
-inline constexpr Field kExecuter{16, 16, false, 0, 1};
-inline constexpr Field kExecuterPpClear{5, 5, false, 0, 1};
-inline constexpr Field kPointerPpClear{4, 4, false, 0, 1};
-inline constexpr Field kPointerPpMode{3, 3, false, 0, 1};
-inline constexpr Field kExecuterPpEn{2, 2, false, 0, 1};
-inline constexpr Field kPointerPpEn{1, 1, false, 0, 1};
-inline constexpr Field kPointer{0, 0, false, 0, 1};
+inline constexpr Field kExecuter{"EXECUTER", kOffset, 16, 16, false, 0, 1};
+inline constexpr Field kExecuterPpClear{"EXECUTER_PP_CLEAR", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kPointerPpClear{"POINTER_PP_CLEAR", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kPointerPpMode{"POINTER_PP_MODE", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kExecuterPpEn{"EXECUTER_PP_EN", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kPointerPpEn{"POINTER_PP_EN", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kPointer{"POINTER", kOffset, 0, 0, false, 0, 1};
 }  // namespace s_pointer
 namespace operation_enable {  // Starts this block alone; streams start blocks with the word for target 0x0081.
 inline constexpr uint16_t kOffset = 0x3008;
 inline constexpr uint32_t kValid = 0x00000001u;
-inline constexpr Field kOpEn{0, 0, false, 0, 1};
+inline constexpr Field kOpEn{"OP_EN", kOffset, 0, 0, false, 0, 1};
 }  // namespace operation_enable
 namespace mac_gating {  // Clock gating of the MAC array.
 inline constexpr uint16_t kOffset = 0x300c;
 inline constexpr uint32_t kValid = 0x07ffffffu;
-inline constexpr Field kSlcgOpEn{26, 0, false, 0, 1};
+inline constexpr Field kSlcgOpEn{"SLCG_OP_EN", kOffset, 26, 0, false, 0, 1};
 }  // namespace mac_gating
 namespace misc_cfg {  // Mode and element type of the MAC array.
 inline constexpr uint16_t kOffset = 0x3010;
 inline constexpr uint32_t kValid = 0x000fc703u;
-inline constexpr Field kSoftGating{19, 14, false, 0, 1};
-inline constexpr Field kProcPrecision{10, 8, false, 0, 1};
-inline constexpr Field kDwEn{1, 1, false, 0, 1};
-inline constexpr Field kQdEn{0, 0, false, 0, 1};
+inline constexpr Field kSoftGating{"SOFT_GATING", kOffset, 19, 14, false, 0, 1};
+inline constexpr Field kProcPrecision{"PROC_PRECISION", kOffset, 10, 8, false, 0, 1};
+inline constexpr Field kDwEn{"DW_EN", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kQdEn{"QD_EN", kOffset, 0, 0, false, 0, 1};
 }  // namespace misc_cfg
 namespace dataout_size_0 {  // Height and width of the output tile.
 inline constexpr uint16_t kOffset = 0x3014;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDataoutHeight{31, 16, false, 1, 1};
-inline constexpr Field kDataoutWidth{15, 0, false, 1, 1};
+inline constexpr Field kDataoutHeight{"DATAOUT_HEIGHT", kOffset, 31, 16, false, 1, 1};
+inline constexpr Field kDataoutWidth{"DATAOUT_WIDTH", kOffset, 15, 0, false, 1, 1};
 }  // namespace dataout_size_0
 namespace dataout_size_1 {  // Channels of the output tile.
 inline constexpr uint16_t kOffset = 0x3018;
 inline constexpr uint32_t kValid = 0x0000ffffu;
-inline constexpr Field kDataoutChannel{15, 0, false, 1, 1};
+inline constexpr Field kDataoutChannel{"DATAOUT_CHANNEL", kOffset, 15, 0, false, 1, 1};
 }  // namespace dataout_size_1
 namespace clip_truncate {  // Right shift of the accumulator before the DPU (0: none; its exact rule is unproven).
 inline constexpr uint16_t kOffset = 0x301c;
 inline constexpr uint32_t kValid = 0x0000005fu;
-inline constexpr Field kRoundType{6, 6, false, 0, 1};
-inline constexpr Field kClipTruncate{4, 0, false, 0, 1};
+inline constexpr Field kRoundType{"ROUND_TYPE", kOffset, 6, 6, false, 0, 1};
+inline constexpr Field kClipTruncate{"CLIP_TRUNCATE", kOffset, 4, 0, false, 0, 1};
 }  // namespace clip_truncate
 namespace undocumented_3030 {  // Not in the manual; correct programs write 0 and no effect was seen.
 inline constexpr uint16_t kOffset = 0x3030;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kValue{31, 0, false, 0, 1};
+inline constexpr Field kValue{"VALUE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_3030
 }  // namespace core
 
@@ -547,355 +549,355 @@ inline constexpr uint16_t kTarget = 0x1001;
 namespace s_status {  // State of the two executers.
 inline constexpr uint16_t kOffset = 0x4000;
 inline constexpr uint32_t kValid = 0x00030003u;
-inline constexpr Field kStatus1{17, 16, false, 0, 1};
-inline constexpr Field kStatus0{1, 0, false, 0, 1};
+inline constexpr Field kStatus1{"STATUS_1", kOffset, 17, 16, false, 0, 1};
+inline constexpr Field kStatus0{"STATUS_0", kOffset, 1, 0, false, 0, 1};
 }  // namespace s_status
 namespace s_pointer {  // Which of the two register groups is written and which one executes.
 inline constexpr uint16_t kOffset = 0x4004;
 inline constexpr uint32_t kValid = 0x0001003fu;
-inline constexpr Field kExecuter{16, 16, false, 0, 1};
-inline constexpr Field kExecuterPpClear{5, 5, false, 0, 1};
-inline constexpr Field kPointerPpClear{4, 4, false, 0, 1};
-inline constexpr Field kPointerPpMode{3, 3, false, 0, 1};
-inline constexpr Field kExecuterPpEn{2, 2, false, 0, 1};
-inline constexpr Field kPointerPpEn{1, 1, false, 0, 1};
-inline constexpr Field kPointer{0, 0, false, 0, 1};
+inline constexpr Field kExecuter{"EXECUTER", kOffset, 16, 16, false, 0, 1};
+inline constexpr Field kExecuterPpClear{"EXECUTER_PP_CLEAR", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kPointerPpClear{"POINTER_PP_CLEAR", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kPointerPpMode{"POINTER_PP_MODE", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kExecuterPpEn{"EXECUTER_PP_EN", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kPointerPpEn{"POINTER_PP_EN", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kPointer{"POINTER", kOffset, 0, 0, false, 0, 1};
 }  // namespace s_pointer
 namespace operation_enable {  // Starts this block alone; streams start blocks with the word for target 0x0081.
 inline constexpr uint16_t kOffset = 0x4008;
 inline constexpr uint32_t kValid = 0x00000001u;
-inline constexpr Field kOpEn{0, 0, false, 0, 1};
+inline constexpr Field kOpEn{"OP_EN", kOffset, 0, 0, false, 0, 1};
 }  // namespace operation_enable
 namespace feature_mode_cfg {  // Where data comes from and goes to.
 inline constexpr uint16_t kOffset = 0x400c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kCombUse{31, 31, false, 0, 1};
-inline constexpr Field kTpEn{30, 30, false, 0, 1};
-inline constexpr Field kRgpType{29, 26, false, 0, 1};
-inline constexpr Field kNonalign{25, 25, false, 0, 1};
-inline constexpr Field kSurfLen{24, 9, false, 0, 1};
-inline constexpr Field kBurstLen{8, 5, false, 0, 1};
-inline constexpr Field kConvMode{4, 3, false, 0, 1};
-inline constexpr Field kOutputMode{2, 1, false, 0, 1};
-inline constexpr Field kFlyingMode{0, 0, false, 0, 1};
+inline constexpr Field kCombUse{"COMB_USE", kOffset, 31, 31, false, 0, 1};
+inline constexpr Field kTpEn{"TP_EN", kOffset, 30, 30, false, 0, 1};
+inline constexpr Field kRgpType{"RGP_TYPE", kOffset, 29, 26, false, 0, 1};
+inline constexpr Field kNonalign{"NONALIGN", kOffset, 25, 25, false, 0, 1};
+inline constexpr Field kSurfLen{"SURF_LEN", kOffset, 24, 9, false, 0, 1};
+inline constexpr Field kBurstLen{"BURST_LEN", kOffset, 8, 5, false, 0, 1};
+inline constexpr Field kConvMode{"CONV_MODE", kOffset, 4, 3, false, 0, 1};
+inline constexpr Field kOutputMode{"OUTPUT_MODE", kOffset, 2, 1, false, 0, 1};
+inline constexpr Field kFlyingMode{"FLYING_MODE", kOffset, 0, 0, false, 0, 1};
 }  // namespace feature_mode_cfg
 namespace data_format {  // Element types, and shifts for negative values.
 inline constexpr uint16_t kOffset = 0x4010;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kOutPrecision{31, 29, false, 0, 1};
-inline constexpr Field kInPrecision{28, 26, false, 0, 1};
-inline constexpr Field kEwTruncateNeg{25, 16, false, 0, 1};
-inline constexpr Field kBnMulShiftValueNeg{15, 10, false, 0, 1};
-inline constexpr Field kBsMulShiftValueNeg{9, 4, false, 0, 1};
-inline constexpr Field kMcSurfOut{3, 3, false, 0, 1};
-inline constexpr Field kProcPrecision{2, 0, false, 0, 1};
+inline constexpr Field kOutPrecision{"OUT_PRECISION", kOffset, 31, 29, false, 0, 1};
+inline constexpr Field kInPrecision{"IN_PRECISION", kOffset, 28, 26, false, 0, 1};
+inline constexpr Field kEwTruncateNeg{"EW_TRUNCATE_NEG", kOffset, 25, 16, false, 0, 1};
+inline constexpr Field kBnMulShiftValueNeg{"BN_MUL_SHIFT_VALUE_NEG", kOffset, 15, 10, false, 0, 1};
+inline constexpr Field kBsMulShiftValueNeg{"BS_MUL_SHIFT_VALUE_NEG", kOffset, 9, 4, false, 0, 1};
+inline constexpr Field kMcSurfOut{"MC_SURF_OUT", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kProcPrecision{"PROC_PRECISION", kOffset, 2, 0, false, 0, 1};
 }  // namespace data_format
 namespace offset_pend {  // Value of channels added by padding.
 inline constexpr uint16_t kOffset = 0x4014;
 inline constexpr uint32_t kValid = 0x0000ffffu;
-inline constexpr Field kOffsetPend{15, 0, false, 0, 1};
+inline constexpr Field kOffsetPend{"OFFSET_PEND", kOffset, 15, 0, false, 0, 1};
 }  // namespace offset_pend
 namespace dst_base_addr {  // Address of the first output row.
 inline constexpr uint16_t kOffset = 0x4020;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDstBaseAddr{31, 0, false, 0, 1};
+inline constexpr Field kDstBaseAddr{"DST_BASE_ADDR", kOffset, 31, 0, false, 0, 1};
 }  // namespace dst_base_addr
 namespace dst_surf_stride {  // Pitch of output surfaces.
 inline constexpr uint16_t kOffset = 0x4024;
 inline constexpr uint32_t kValid = 0xfffffff0u;
-inline constexpr Field kDstSurfStride{31, 4, false, 0, 16};
+inline constexpr Field kDstSurfStride{"DST_SURF_STRIDE", kOffset, 31, 4, false, 0, 16};
 }  // namespace dst_surf_stride
 namespace data_cube_width {  // Width of the tile.
 inline constexpr uint16_t kOffset = 0x4030;
 inline constexpr uint32_t kValid = 0x00001fffu;
-inline constexpr Field kWidth{12, 0, false, 1, 1};
+inline constexpr Field kWidth{"WIDTH", kOffset, 12, 0, false, 1, 1};
 }  // namespace data_cube_width
 namespace data_cube_height {  // Height of the tile.
 inline constexpr uint16_t kOffset = 0x4034;
 inline constexpr uint32_t kValid = 0x01c01fffu;
-inline constexpr Field kMinmaxCtl{24, 22, false, 0, 1};
-inline constexpr Field kHeight{12, 0, false, 1, 1};
+inline constexpr Field kMinmaxCtl{"MINMAX_CTL", kOffset, 24, 22, false, 0, 1};
+inline constexpr Field kHeight{"HEIGHT", kOffset, 12, 0, false, 1, 1};
 }  // namespace data_cube_height
 namespace data_cube_notch_addr {  // Pixels to skip after each row.
 inline constexpr uint16_t kOffset = 0x4038;
 inline constexpr uint32_t kValid = 0x1fff1fffu;
-inline constexpr Field kNotchAddr1{28, 16, false, 0, 1};
-inline constexpr Field kNotchAddr0{12, 0, false, 0, 1};
+inline constexpr Field kNotchAddr1{"NOTCH_ADDR_1", kOffset, 28, 16, false, 0, 1};
+inline constexpr Field kNotchAddr0{"NOTCH_ADDR_0", kOffset, 12, 0, false, 0, 1};
 }  // namespace data_cube_notch_addr
 namespace data_cube_channel {  // Channels of the tile.
 inline constexpr uint16_t kOffset = 0x403c;
 inline constexpr uint32_t kValid = 0x1fff1fffu;
-inline constexpr Field kOrigChannel{28, 16, false, 1, 1};
-inline constexpr Field kChannel{12, 0, false, 1, 1};
+inline constexpr Field kOrigChannel{"ORIG_CHANNEL", kOffset, 28, 16, false, 1, 1};
+inline constexpr Field kChannel{"CHANNEL", kOffset, 12, 0, false, 1, 1};
 }  // namespace data_cube_channel
 namespace wdma_size_0 {  // Channels that are written.
 inline constexpr uint16_t kOffset = 0x4058;
 inline constexpr uint32_t kValid = 0x0fff1fffu;
-inline constexpr Field kTpPrecision{27, 27, false, 0, 1};
-inline constexpr Field kSizeCWdma{26, 16, false, 0, 1};
-inline constexpr Field kChannelWdma{12, 0, false, 1, 1};
+inline constexpr Field kTpPrecision{"TP_PRECISION", kOffset, 27, 27, false, 0, 1};
+inline constexpr Field kSizeCWdma{"SIZE_C_WDMA", kOffset, 26, 16, false, 0, 1};
+inline constexpr Field kChannelWdma{"CHANNEL_WDMA", kOffset, 12, 0, false, 1, 1};
 }  // namespace wdma_size_0
 namespace wdma_size_1 {  // Height and width that are written.
 inline constexpr uint16_t kOffset = 0x405c;
 inline constexpr uint32_t kValid = 0x1fff1fffu;
-inline constexpr Field kHeightWdma{28, 16, false, 1, 1};
-inline constexpr Field kWidthWdma{12, 0, false, 1, 1};
+inline constexpr Field kHeightWdma{"HEIGHT_WDMA", kOffset, 28, 16, false, 1, 1};
+inline constexpr Field kWidthWdma{"WIDTH_WDMA", kOffset, 12, 0, false, 1, 1};
 }  // namespace wdma_size_1
 namespace surface_add {  // Bytes between groups of output surfaces.
 inline constexpr uint16_t kOffset = 0x40c0;
 inline constexpr uint32_t kValid = 0xfffffff0u;
-inline constexpr Field kSurfAdd{31, 4, false, 0, 16};
+inline constexpr Field kSurfAdd{"SURF_ADD", kOffset, 31, 4, false, 0, 16};
 }  // namespace surface_add
 namespace undocumented_40c4 {  // Not in the manual; correct programs write 0.
 inline constexpr uint16_t kOffset = 0x40c4;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kValue{31, 0, false, 0, 1};
+inline constexpr Field kValue{"VALUE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_40c4
 namespace bs_cfg {  // BS: which steps run.
 inline constexpr uint16_t kOffset = 0x4040;
 inline constexpr uint32_t kValid = 0x000f01f3u;
-inline constexpr Field kBsAluAlgo{19, 16, false, 0, 1};
-inline constexpr Field kBsAluSrc{8, 8, false, 0, 1};
-inline constexpr Field kBsReluxEn{7, 7, false, 0, 1};
-inline constexpr Field kBsReluBypass{6, 6, false, 0, 1};
-inline constexpr Field kBsMulPrelu{5, 5, false, 0, 1};
-inline constexpr Field kBsMulBypass{4, 4, false, 0, 1};
-inline constexpr Field kBsAluBypass{1, 1, false, 0, 1};
-inline constexpr Field kBsBypass{0, 0, false, 0, 1};
+inline constexpr Field kBsAluAlgo{"BS_ALU_ALGO", kOffset, 19, 16, false, 0, 1};
+inline constexpr Field kBsAluSrc{"BS_ALU_SRC", kOffset, 8, 8, false, 0, 1};
+inline constexpr Field kBsReluxEn{"BS_RELUX_EN", kOffset, 7, 7, false, 0, 1};
+inline constexpr Field kBsReluBypass{"BS_RELU_BYPASS", kOffset, 6, 6, false, 0, 1};
+inline constexpr Field kBsMulPrelu{"BS_MUL_PRELU", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kBsMulBypass{"BS_MUL_BYPASS", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kBsAluBypass{"BS_ALU_BYPASS", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kBsBypass{"BS_BYPASS", kOffset, 0, 0, false, 0, 1};
 }  // namespace bs_cfg
 namespace bs_alu_cfg {  // BS: summand from a register.
 inline constexpr uint16_t kOffset = 0x4044;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kBsAluOperand{31, 0, true, 0, 1};
+inline constexpr Field kBsAluOperand{"BS_ALU_OPERAND", kOffset, 31, 0, true, 0, 1};
 }  // namespace bs_alu_cfg
 namespace bs_mul_cfg {  // BS: multiplier and shift.
 inline constexpr uint16_t kOffset = 0x4048;
 inline constexpr uint32_t kValid = 0xffff3f03u;
-inline constexpr Field kBsMulOperand{31, 16, true, 0, 1};
-inline constexpr Field kBsMulShiftValue{13, 8, false, 0, 1};
-inline constexpr Field kBsTruncateSrc{1, 1, false, 0, 1};
-inline constexpr Field kBsMulSrc{0, 0, false, 0, 1};
+inline constexpr Field kBsMulOperand{"BS_MUL_OPERAND", kOffset, 31, 16, true, 0, 1};
+inline constexpr Field kBsMulShiftValue{"BS_MUL_SHIFT_VALUE", kOffset, 13, 8, false, 0, 1};
+inline constexpr Field kBsTruncateSrc{"BS_TRUNCATE_SRC", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kBsMulSrc{"BS_MUL_SRC", kOffset, 0, 0, false, 0, 1};
 }  // namespace bs_mul_cfg
 namespace bs_relux_cmp_value {  // BS: upper limit.
 inline constexpr uint16_t kOffset = 0x404c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kBsReluxCmpDat{31, 0, true, 0, 1};
+inline constexpr Field kBsReluxCmpDat{"BS_RELUX_CMP_DAT", kOffset, 31, 0, true, 0, 1};
 }  // namespace bs_relux_cmp_value
 namespace bs_ow_cfg {  // Write-out grouping, and the OW term: operand times sum of inputs.
 inline constexpr uint16_t kOffset = 0x4050;
 inline constexpr uint32_t kValid = 0xf80007ffu;
-inline constexpr Field kRgpCnter{31, 28, false, 0, 1};
-inline constexpr Field kTpOrgEn{27, 27, false, 0, 1};
-inline constexpr Field kSizeE2{10, 8, false, 0, 1};
-inline constexpr Field kSizeE1{7, 5, false, 0, 1};
-inline constexpr Field kSizeE0{4, 2, false, 0, 1};
-inline constexpr Field kOdBypass{1, 1, false, 0, 1};
-inline constexpr Field kOwSrc{0, 0, false, 0, 1};
+inline constexpr Field kRgpCnter{"RGP_CNTER", kOffset, 31, 28, false, 0, 1};
+inline constexpr Field kTpOrgEn{"TP_ORG_EN", kOffset, 27, 27, false, 0, 1};
+inline constexpr Field kSizeE2{"SIZE_E_2", kOffset, 10, 8, false, 0, 1};
+inline constexpr Field kSizeE1{"SIZE_E_1", kOffset, 7, 5, false, 0, 1};
+inline constexpr Field kSizeE0{"SIZE_E_0", kOffset, 4, 2, false, 0, 1};
+inline constexpr Field kOdBypass{"OD_BYPASS", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kOwSrc{"OW_SRC", kOffset, 0, 0, false, 0, 1};
 }  // namespace bs_ow_cfg
 namespace bs_ow_op {  // OW term from a register: minus the weight zero point.
 inline constexpr uint16_t kOffset = 0x4054;
 inline constexpr uint32_t kValid = 0x0000ffffu;
-inline constexpr Field kOwOp{15, 0, true, 0, 1};
+inline constexpr Field kOwOp{"OW_OP", kOffset, 15, 0, true, 0, 1};
 }  // namespace bs_ow_op
 namespace bn_cfg {  // BN: which steps run.
 inline constexpr uint16_t kOffset = 0x4060;
 inline constexpr uint32_t kValid = 0x000f01f3u;
-inline constexpr Field kBnAluAlgo{19, 16, false, 0, 1};
-inline constexpr Field kBnAluSrc{8, 8, false, 0, 1};
-inline constexpr Field kBnReluxEn{7, 7, false, 0, 1};
-inline constexpr Field kBnReluBypass{6, 6, false, 0, 1};
-inline constexpr Field kBnMulPrelu{5, 5, false, 0, 1};
-inline constexpr Field kBnMulBypass{4, 4, false, 0, 1};
-inline constexpr Field kBnAluBypass{1, 1, false, 0, 1};
-inline constexpr Field kBnBypass{0, 0, false, 0, 1};
+inline constexpr Field kBnAluAlgo{"BN_ALU_ALGO", kOffset, 19, 16, false, 0, 1};
+inline constexpr Field kBnAluSrc{"BN_ALU_SRC", kOffset, 8, 8, false, 0, 1};
+inline constexpr Field kBnReluxEn{"BN_RELUX_EN", kOffset, 7, 7, false, 0, 1};
+inline constexpr Field kBnReluBypass{"BN_RELU_BYPASS", kOffset, 6, 6, false, 0, 1};
+inline constexpr Field kBnMulPrelu{"BN_MUL_PRELU", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kBnMulBypass{"BN_MUL_BYPASS", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kBnAluBypass{"BN_ALU_BYPASS", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kBnBypass{"BN_BYPASS", kOffset, 0, 0, false, 0, 1};
 }  // namespace bn_cfg
 namespace bn_alu_cfg {  // BN: summand from a register.
 inline constexpr uint16_t kOffset = 0x4064;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kBnAluOperand{31, 0, true, 0, 1};
+inline constexpr Field kBnAluOperand{"BN_ALU_OPERAND", kOffset, 31, 0, true, 0, 1};
 }  // namespace bn_alu_cfg
 namespace bn_mul_cfg {  // BN: multiplier and shift.
 inline constexpr uint16_t kOffset = 0x4068;
 inline constexpr uint32_t kValid = 0xffff3f03u;
-inline constexpr Field kBnMulOperand{31, 16, true, 0, 1};
-inline constexpr Field kBnMulShiftValue{13, 8, false, 0, 1};
-inline constexpr Field kBnTruncateSrc{1, 1, false, 0, 1};
-inline constexpr Field kBnMulSrc{0, 0, false, 0, 1};
+inline constexpr Field kBnMulOperand{"BN_MUL_OPERAND", kOffset, 31, 16, true, 0, 1};
+inline constexpr Field kBnMulShiftValue{"BN_MUL_SHIFT_VALUE", kOffset, 13, 8, false, 0, 1};
+inline constexpr Field kBnTruncateSrc{"BN_TRUNCATE_SRC", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kBnMulSrc{"BN_MUL_SRC", kOffset, 0, 0, false, 0, 1};
 }  // namespace bn_mul_cfg
 namespace bn_relux_cmp_value {  // BN: upper limit.
 inline constexpr uint16_t kOffset = 0x406c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kBnReluxCmpDat{31, 0, true, 0, 1};
+inline constexpr Field kBnReluxCmpDat{"BN_RELUX_CMP_DAT", kOffset, 31, 0, true, 0, 1};
 }  // namespace bn_relux_cmp_value
 namespace ew_cfg {  // EW: element-wise operation with a second operand.
 inline constexpr uint16_t kOffset = 0x4070;
 inline constexpr uint32_t kValid = 0xf0ff07e7u;
-inline constexpr Field kEwCvtType{31, 31, false, 0, 1};
-inline constexpr Field kEwCvtRound{30, 30, false, 0, 1};
-inline constexpr Field kEwDataMode{29, 28, false, 0, 1};
-inline constexpr Field kEdataSize{23, 22, false, 0, 1};
-inline constexpr Field kEwEqualEn{21, 21, false, 0, 1};
-inline constexpr Field kEwBinaryEn{20, 20, false, 0, 1};
-inline constexpr Field kEwAluAlgo{19, 16, false, 0, 1};
-inline constexpr Field kEwReluxEn{10, 10, false, 0, 1};
-inline constexpr Field kEwReluBypass{9, 9, false, 0, 1};
-inline constexpr Field kEwOpCvtBypass{8, 8, false, 0, 1};
-inline constexpr Field kEwLutBypass{7, 7, false, 0, 1};
-inline constexpr Field kEwOpSrc{6, 6, false, 0, 1};
-inline constexpr Field kEwMulPrelu{5, 5, false, 0, 1};
-inline constexpr Field kEwOpType{2, 2, false, 0, 1};
-inline constexpr Field kEwOpBypass{1, 1, false, 0, 1};
-inline constexpr Field kEwBypass{0, 0, false, 0, 1};
+inline constexpr Field kEwCvtType{"EW_CVT_TYPE", kOffset, 31, 31, false, 0, 1};
+inline constexpr Field kEwCvtRound{"EW_CVT_ROUND", kOffset, 30, 30, false, 0, 1};
+inline constexpr Field kEwDataMode{"EW_DATA_MODE", kOffset, 29, 28, false, 0, 1};
+inline constexpr Field kEdataSize{"EDATA_SIZE", kOffset, 23, 22, false, 0, 1};
+inline constexpr Field kEwEqualEn{"EW_EQUAL_EN", kOffset, 21, 21, false, 0, 1};
+inline constexpr Field kEwBinaryEn{"EW_BINARY_EN", kOffset, 20, 20, false, 0, 1};
+inline constexpr Field kEwAluAlgo{"EW_ALU_ALGO", kOffset, 19, 16, false, 0, 1};
+inline constexpr Field kEwReluxEn{"EW_RELUX_EN", kOffset, 10, 10, false, 0, 1};
+inline constexpr Field kEwReluBypass{"EW_RELU_BYPASS", kOffset, 9, 9, false, 0, 1};
+inline constexpr Field kEwOpCvtBypass{"EW_OP_CVT_BYPASS", kOffset, 8, 8, false, 0, 1};
+inline constexpr Field kEwLutBypass{"EW_LUT_BYPASS", kOffset, 7, 7, false, 0, 1};
+inline constexpr Field kEwOpSrc{"EW_OP_SRC", kOffset, 6, 6, false, 0, 1};
+inline constexpr Field kEwMulPrelu{"EW_MUL_PRELU", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kEwOpType{"EW_OP_TYPE", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kEwOpBypass{"EW_OP_BYPASS", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kEwBypass{"EW_BYPASS", kOffset, 0, 0, false, 0, 1};
 }  // namespace ew_cfg
 namespace ew_cvt_offset_value {  // EW: added to the operand before the scale.
 inline constexpr uint16_t kOffset = 0x4074;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kEwOpCvtOffset{31, 0, true, 0, 1};
+inline constexpr Field kEwOpCvtOffset{"EW_OP_CVT_OFFSET", kOffset, 31, 0, true, 0, 1};
 }  // namespace ew_cvt_offset_value
 namespace ew_cvt_scale_value {  // EW: scale and shift of the operand.
 inline constexpr uint16_t kOffset = 0x4078;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kEwTruncate{31, 22, false, 0, 1};
-inline constexpr Field kEwOpCvtShift{21, 16, false, 0, 1};
-inline constexpr Field kEwOpCvtScale{15, 0, true, 0, 1};
+inline constexpr Field kEwTruncate{"EW_TRUNCATE", kOffset, 31, 22, false, 0, 1};
+inline constexpr Field kEwOpCvtShift{"EW_OP_CVT_SHIFT", kOffset, 21, 16, false, 0, 1};
+inline constexpr Field kEwOpCvtScale{"EW_OP_CVT_SCALE", kOffset, 15, 0, true, 0, 1};
 }  // namespace ew_cvt_scale_value
 namespace ew_relux_cmp_value {  // EW: upper limit.
 inline constexpr uint16_t kOffset = 0x407c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kEwReluxCmpDat{31, 0, true, 0, 1};
+inline constexpr Field kEwReluxCmpDat{"EW_RELUX_CMP_DAT", kOffset, 31, 0, true, 0, 1};
 }  // namespace ew_relux_cmp_value
 namespace out_cvt_offset {  // Output converter: added after the shift, the zero point.
 inline constexpr uint16_t kOffset = 0x4080;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kOutCvtOffset{31, 0, true, 0, 1};
+inline constexpr Field kOutCvtOffset{"OUT_CVT_OFFSET", kOffset, 31, 0, true, 0, 1};
 }  // namespace out_cvt_offset
 namespace out_cvt_scale {  // Output converter: multiplier.
 inline constexpr uint16_t kOffset = 0x4084;
 inline constexpr uint32_t kValid = 0x0001ffffu;
-inline constexpr Field kFp32tofp16En{16, 16, false, 0, 1};
-inline constexpr Field kOutCvtScale{15, 0, true, 0, 1};
+inline constexpr Field kFp32tofp16En{"FP32TOFP16_EN", kOffset, 16, 16, false, 0, 1};
+inline constexpr Field kOutCvtScale{"OUT_CVT_SCALE", kOffset, 15, 0, true, 0, 1};
 }  // namespace out_cvt_scale
 namespace out_cvt_shift {  // Output converter: right shift.
 inline constexpr uint16_t kOffset = 0x4088;
 inline constexpr uint32_t kValid = 0xc00fffffu;
-inline constexpr Field kCvtType{31, 31, false, 0, 1};
-inline constexpr Field kCvtRound{30, 30, false, 0, 1};
-inline constexpr Field kMinusExp{19, 12, false, 0, 1};
-inline constexpr Field kOutCvtShift{11, 0, false, 0, 1};
+inline constexpr Field kCvtType{"CVT_TYPE", kOffset, 31, 31, false, 0, 1};
+inline constexpr Field kCvtRound{"CVT_ROUND", kOffset, 30, 30, false, 0, 1};
+inline constexpr Field kMinusExp{"MINUS_EXP", kOffset, 19, 12, false, 0, 1};
+inline constexpr Field kOutCvtShift{"OUT_CVT_SHIFT", kOffset, 11, 0, false, 0, 1};
 }  // namespace out_cvt_shift
 namespace ew_op_value_0 {  // EW: operand 0 from a register.
 inline constexpr uint16_t kOffset = 0x4090;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kEwOperand0{31, 0, true, 0, 1};
+inline constexpr Field kEwOperand0{"EW_OPERAND_0", kOffset, 31, 0, true, 0, 1};
 }  // namespace ew_op_value_0
 namespace ew_op_value_1 {  // EW: operand 1 from a register.
 inline constexpr uint16_t kOffset = 0x4094;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kEwOperand1{31, 0, true, 0, 1};
+inline constexpr Field kEwOperand1{"EW_OPERAND_1", kOffset, 31, 0, true, 0, 1};
 }  // namespace ew_op_value_1
 namespace ew_op_value_2 {  // EW: operand 2 from a register.
 inline constexpr uint16_t kOffset = 0x4098;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kEwOperand2{31, 0, true, 0, 1};
+inline constexpr Field kEwOperand2{"EW_OPERAND_2", kOffset, 31, 0, true, 0, 1};
 }  // namespace ew_op_value_2
 namespace ew_op_value_3 {  // EW: operand 3 from a register.
 inline constexpr uint16_t kOffset = 0x409c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kEwOperand3{31, 0, true, 0, 1};
+inline constexpr Field kEwOperand3{"EW_OPERAND_3", kOffset, 31, 0, true, 0, 1};
 }  // namespace ew_op_value_3
 namespace ew_op_value_4 {  // EW: operand 4 from a register.
 inline constexpr uint16_t kOffset = 0x40a0;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kEwOperand4{31, 0, true, 0, 1};
+inline constexpr Field kEwOperand4{"EW_OPERAND_4", kOffset, 31, 0, true, 0, 1};
 }  // namespace ew_op_value_4
 namespace ew_op_value_5 {  // EW: operand 5 from a register.
 inline constexpr uint16_t kOffset = 0x40a4;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kEwOperand5{31, 0, true, 0, 1};
+inline constexpr Field kEwOperand5{"EW_OPERAND_5", kOffset, 31, 0, true, 0, 1};
 }  // namespace ew_op_value_5
 namespace ew_op_value_6 {  // EW: operand 6 from a register.
 inline constexpr uint16_t kOffset = 0x40a8;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kEwOperand6{31, 0, true, 0, 1};
+inline constexpr Field kEwOperand6{"EW_OPERAND_6", kOffset, 31, 0, true, 0, 1};
 }  // namespace ew_op_value_6
 namespace ew_op_value_7 {  // EW: operand 7 from a register.
 inline constexpr uint16_t kOffset = 0x40ac;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kEwOperand7{31, 0, true, 0, 1};
+inline constexpr Field kEwOperand7{"EW_OPERAND_7", kOffset, 31, 0, true, 0, 1};
 }  // namespace ew_op_value_7
 namespace lut_access_cfg {  // Table upload: which table, where.
 inline constexpr uint16_t kOffset = 0x4100;
 inline constexpr uint32_t kValid = 0x000303ffu;
-inline constexpr Field kLutAccessType{17, 17, false, 0, 1};
-inline constexpr Field kLutTableId{16, 16, false, 0, 1};
-inline constexpr Field kLutAddr{9, 0, false, 0, 1};
+inline constexpr Field kLutAccessType{"LUT_ACCESS_TYPE", kOffset, 17, 17, false, 0, 1};
+inline constexpr Field kLutTableId{"LUT_TABLE_ID", kOffset, 16, 16, false, 0, 1};
+inline constexpr Field kLutAddr{"LUT_ADDR", kOffset, 9, 0, false, 0, 1};
 }  // namespace lut_access_cfg
 namespace lut_access_data {  // Table upload: next entry.
 inline constexpr uint16_t kOffset = 0x4104;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kLutAccessSign{31, 16, false, 0, 1};
-inline constexpr Field kLutAccessData{15, 0, false, 0, 1};
+inline constexpr Field kLutAccessSign{"LUT_ACCESS_SIGN", kOffset, 31, 16, false, 0, 1};
+inline constexpr Field kLutAccessData{"LUT_ACCESS_DATA", kOffset, 15, 0, false, 0, 1};
 }  // namespace lut_access_data
 namespace lut_cfg {  // Choice between the two tables.
 inline constexpr uint16_t kOffset = 0x4108;
 inline constexpr uint32_t kValid = 0x000000ffu;
-inline constexpr Field kLutCalSel{7, 7, false, 0, 1};
-inline constexpr Field kLutHybridPriority{6, 6, false, 0, 1};
-inline constexpr Field kLutOflowPriority{5, 5, false, 0, 1};
-inline constexpr Field kLutUflowPriority{4, 4, false, 0, 1};
-inline constexpr Field kLutLoLeMux{3, 2, false, 0, 1};
-inline constexpr Field kLutExpandEn{1, 1, false, 0, 1};
-inline constexpr Field kLutRoadSel{0, 0, false, 0, 1};
+inline constexpr Field kLutCalSel{"LUT_CAL_SEL", kOffset, 7, 7, false, 0, 1};
+inline constexpr Field kLutHybridPriority{"LUT_HYBRID_PRIORITY", kOffset, 6, 6, false, 0, 1};
+inline constexpr Field kLutOflowPriority{"LUT_OFLOW_PRIORITY", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kLutUflowPriority{"LUT_UFLOW_PRIORITY", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kLutLoLeMux{"LUT_LO_LE_MUX", kOffset, 3, 2, false, 0, 1};
+inline constexpr Field kLutExpandEn{"LUT_EXPAND_EN", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kLutRoadSel{"LUT_ROAD_SEL", kOffset, 0, 0, false, 0, 1};
 }  // namespace lut_cfg
 namespace lut_info {  // Which bits index the tables.
 inline constexpr uint16_t kOffset = 0x410c;
 inline constexpr uint32_t kValid = 0x00ffff00u;
-inline constexpr Field kLutLoIndexSelect{23, 16, false, 0, 1};
-inline constexpr Field kLutLeIndexSelect{15, 8, false, 0, 1};
+inline constexpr Field kLutLoIndexSelect{"LUT_LO_INDEX_SELECT", kOffset, 23, 16, false, 0, 1};
+inline constexpr Field kLutLeIndexSelect{"LUT_LE_INDEX_SELECT", kOffset, 15, 8, false, 0, 1};
 }  // namespace lut_info
 namespace lut_le_start {  // First input of table LE.
 inline constexpr uint16_t kOffset = 0x4110;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kLutLeStart{31, 0, true, 0, 1};
+inline constexpr Field kLutLeStart{"LUT_LE_START", kOffset, 31, 0, true, 0, 1};
 }  // namespace lut_le_start
 namespace lut_le_end {  // Last input of table LE.
 inline constexpr uint16_t kOffset = 0x4114;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kLutLeEnd{31, 0, true, 0, 1};
+inline constexpr Field kLutLeEnd{"LUT_LE_END", kOffset, 31, 0, true, 0, 1};
 }  // namespace lut_le_end
 namespace lut_lo_start {  // First input of table LO.
 inline constexpr uint16_t kOffset = 0x4118;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kLutLoStart{31, 0, true, 0, 1};
+inline constexpr Field kLutLoStart{"LUT_LO_START", kOffset, 31, 0, true, 0, 1};
 }  // namespace lut_lo_start
 namespace lut_lo_end {  // Last input of table LO.
 inline constexpr uint16_t kOffset = 0x411c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kLutLoEnd{31, 0, true, 0, 1};
+inline constexpr Field kLutLoEnd{"LUT_LO_END", kOffset, 31, 0, true, 0, 1};
 }  // namespace lut_lo_end
 namespace lut_le_slope_scale {  // Slopes outside table LE.
 inline constexpr uint16_t kOffset = 0x4120;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kLutLeSlopeOflowScale{31, 16, true, 0, 1};
-inline constexpr Field kLutLeSlopeUflowScale{15, 0, true, 0, 1};
+inline constexpr Field kLutLeSlopeOflowScale{"LUT_LE_SLOPE_OFLOW_SCALE", kOffset, 31, 16, true, 0, 1};
+inline constexpr Field kLutLeSlopeUflowScale{"LUT_LE_SLOPE_UFLOW_SCALE", kOffset, 15, 0, true, 0, 1};
 }  // namespace lut_le_slope_scale
 namespace lut_le_slope_shift {  // Shifts of the slopes of LE.
 inline constexpr uint16_t kOffset = 0x4124;
 inline constexpr uint32_t kValid = 0x000003ffu;
-inline constexpr Field kLutLeSlopeOflowShift{9, 5, false, 0, 1};
-inline constexpr Field kLutLeSlopeUflowShift{4, 0, false, 0, 1};
+inline constexpr Field kLutLeSlopeOflowShift{"LUT_LE_SLOPE_OFLOW_SHIFT", kOffset, 9, 5, false, 0, 1};
+inline constexpr Field kLutLeSlopeUflowShift{"LUT_LE_SLOPE_UFLOW_SHIFT", kOffset, 4, 0, false, 0, 1};
 }  // namespace lut_le_slope_shift
 namespace lut_lo_slope_scale {  // Slopes outside table LO.
 inline constexpr uint16_t kOffset = 0x4128;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kLutLoSlopeOflowScale{31, 16, true, 0, 1};
-inline constexpr Field kLutLoSlopeUflowScale{15, 0, true, 0, 1};
+inline constexpr Field kLutLoSlopeOflowScale{"LUT_LO_SLOPE_OFLOW_SCALE", kOffset, 31, 16, true, 0, 1};
+inline constexpr Field kLutLoSlopeUflowScale{"LUT_LO_SLOPE_UFLOW_SCALE", kOffset, 15, 0, true, 0, 1};
 }  // namespace lut_lo_slope_scale
 namespace lut_lo_slope_shift {  // Shifts of the slopes of LO.
 inline constexpr uint16_t kOffset = 0x412c;
 inline constexpr uint32_t kValid = 0x000003ffu;
-inline constexpr Field kLutLoSlopeOflowShift{9, 5, false, 0, 1};
-inline constexpr Field kLutLoSlopeUflowShift{4, 0, false, 0, 1};
+inline constexpr Field kLutLoSlopeOflowShift{"LUT_LO_SLOPE_OFLOW_SHIFT", kOffset, 9, 5, false, 0, 1};
+inline constexpr Field kLutLoSlopeUflowShift{"LUT_LO_SLOPE_UFLOW_SHIFT", kOffset, 4, 0, false, 0, 1};
 }  // namespace lut_lo_slope_shift
 }  // namespace dpu
 
@@ -905,133 +907,133 @@ inline constexpr uint16_t kTarget = 0x2001;
 namespace rdma_s_status {  // State of the two executers.
 inline constexpr uint16_t kOffset = 0x5000;
 inline constexpr uint32_t kValid = 0x00030003u;
-inline constexpr Field kStatus1{17, 16, false, 0, 1};
-inline constexpr Field kStatus0{1, 0, false, 0, 1};
+inline constexpr Field kStatus1{"STATUS_1", kOffset, 17, 16, false, 0, 1};
+inline constexpr Field kStatus0{"STATUS_0", kOffset, 1, 0, false, 0, 1};
 }  // namespace rdma_s_status
 namespace rdma_s_pointer {  // Which of the two register groups is written and which one executes.
 inline constexpr uint16_t kOffset = 0x5004;
 inline constexpr uint32_t kValid = 0x0001003fu;
-inline constexpr Field kExecuter{16, 16, false, 0, 1};
-inline constexpr Field kExecuterPpClear{5, 5, false, 0, 1};
-inline constexpr Field kPointerPpClear{4, 4, false, 0, 1};
-inline constexpr Field kPointerPpMode{3, 3, false, 0, 1};
-inline constexpr Field kExecuterPpEn{2, 2, false, 0, 1};
-inline constexpr Field kPointerPpEn{1, 1, false, 0, 1};
-inline constexpr Field kPointer{0, 0, false, 0, 1};
+inline constexpr Field kExecuter{"EXECUTER", kOffset, 16, 16, false, 0, 1};
+inline constexpr Field kExecuterPpClear{"EXECUTER_PP_CLEAR", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kPointerPpClear{"POINTER_PP_CLEAR", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kPointerPpMode{"POINTER_PP_MODE", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kExecuterPpEn{"EXECUTER_PP_EN", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kPointerPpEn{"POINTER_PP_EN", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kPointer{"POINTER", kOffset, 0, 0, false, 0, 1};
 }  // namespace rdma_s_pointer
 namespace rdma_operation_enable {  // Starts this block alone; streams start blocks with the word for target 0x0081.
 inline constexpr uint16_t kOffset = 0x5008;
 inline constexpr uint32_t kValid = 0x00000001u;
-inline constexpr Field kOpEn{0, 0, false, 0, 1};
+inline constexpr Field kOpEn{"OP_EN", kOffset, 0, 0, false, 0, 1};
 }  // namespace rdma_operation_enable
 namespace rdma_data_cube_width {  // Width of the tile.
 inline constexpr uint16_t kOffset = 0x500c;
 inline constexpr uint32_t kValid = 0x00001fffu;
-inline constexpr Field kWidth{12, 0, false, 1, 1};
+inline constexpr Field kWidth{"WIDTH", kOffset, 12, 0, false, 1, 1};
 }  // namespace rdma_data_cube_width
 namespace rdma_data_cube_height {  // Height of the tile.
 inline constexpr uint16_t kOffset = 0x5010;
 inline constexpr uint32_t kValid = 0x1fff1fffu;
-inline constexpr Field kEwLineNotchAddr{28, 16, false, 0, 1};
-inline constexpr Field kHeight{12, 0, false, 1, 1};
+inline constexpr Field kEwLineNotchAddr{"EW_LINE_NOTCH_ADDR", kOffset, 28, 16, false, 0, 1};
+inline constexpr Field kHeight{"HEIGHT", kOffset, 12, 0, false, 1, 1};
 }  // namespace rdma_data_cube_height
 namespace rdma_data_cube_channel {  // Channels of the tile.
 inline constexpr uint16_t kOffset = 0x5014;
 inline constexpr uint32_t kValid = 0x00001fffu;
-inline constexpr Field kChannel{12, 0, false, 1, 1};
+inline constexpr Field kChannel{"CHANNEL", kOffset, 12, 0, false, 1, 1};
 }  // namespace rdma_data_cube_channel
 namespace rdma_src_base_addr {  // MRDMA: address of the main operand.
 inline constexpr uint16_t kOffset = 0x5018;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kSrcBaseAddr{31, 0, false, 0, 1};
+inline constexpr Field kSrcBaseAddr{"SRC_BASE_ADDR", kOffset, 31, 0, false, 0, 1};
 }  // namespace rdma_src_base_addr
 namespace rdma_brdma_cfg {  // BRDMA: which BS operands are read.
 inline constexpr uint16_t kOffset = 0x501c;
 inline constexpr uint32_t kValid = 0x0000001eu;
-inline constexpr Field kBrdmaDataUse{4, 1, false, 0, 1};
+inline constexpr Field kBrdmaDataUse{"BRDMA_DATA_USE", kOffset, 4, 1, false, 0, 1};
 }  // namespace rdma_brdma_cfg
 namespace rdma_bs_base_addr {  // BRDMA: address of the BS operands.
 inline constexpr uint16_t kOffset = 0x5020;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kBsBaseAddr{31, 0, false, 0, 1};
+inline constexpr Field kBsBaseAddr{"BS_BASE_ADDR", kOffset, 31, 0, false, 0, 1};
 }  // namespace rdma_bs_base_addr
 namespace rdma_nrdma_cfg {  // NRDMA: which BN operands are read.
 inline constexpr uint16_t kOffset = 0x5028;
 inline constexpr uint32_t kValid = 0x0000001eu;
-inline constexpr Field kNrdmaDataUse{4, 1, false, 0, 1};
+inline constexpr Field kNrdmaDataUse{"NRDMA_DATA_USE", kOffset, 4, 1, false, 0, 1};
 }  // namespace rdma_nrdma_cfg
 namespace rdma_bn_base_addr {  // NRDMA: address of the BN operands.
 inline constexpr uint16_t kOffset = 0x502c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kBnBaseAddr{31, 0, false, 0, 1};
+inline constexpr Field kBnBaseAddr{"BN_BASE_ADDR", kOffset, 31, 0, false, 0, 1};
 }  // namespace rdma_bn_base_addr
 namespace rdma_erdma_cfg {  // ERDMA: how the EW operand is read.
 inline constexpr uint16_t kOffset = 0x5034;
 inline constexpr uint32_t kValid = 0xf000000fu;
-inline constexpr Field kErdmaDataMode{31, 30, false, 0, 1};
-inline constexpr Field kErdmaSurfMode{29, 29, false, 0, 1};
-inline constexpr Field kErdmaNonalign{28, 28, false, 0, 1};
-inline constexpr Field kErdmaDataSize{3, 2, false, 0, 1};
-inline constexpr Field kOv4kBypass{1, 1, false, 0, 1};
-inline constexpr Field kErdmaDisable{0, 0, false, 0, 1};
+inline constexpr Field kErdmaDataMode{"ERDMA_DATA_MODE", kOffset, 31, 30, false, 0, 1};
+inline constexpr Field kErdmaSurfMode{"ERDMA_SURF_MODE", kOffset, 29, 29, false, 0, 1};
+inline constexpr Field kErdmaNonalign{"ERDMA_NONALIGN", kOffset, 28, 28, false, 0, 1};
+inline constexpr Field kErdmaDataSize{"ERDMA_DATA_SIZE", kOffset, 3, 2, false, 0, 1};
+inline constexpr Field kOv4kBypass{"OV4K_BYPASS", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kErdmaDisable{"ERDMA_DISABLE", kOffset, 0, 0, false, 0, 1};
 }  // namespace rdma_erdma_cfg
 namespace rdma_ew_base_addr {  // ERDMA: address of the EW operand.
 inline constexpr uint16_t kOffset = 0x5038;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kEwBaseAddr{31, 0, false, 0, 1};
+inline constexpr Field kEwBaseAddr{"EW_BASE_ADDR", kOffset, 31, 0, false, 0, 1};
 }  // namespace rdma_ew_base_addr
 namespace rdma_ew_surf_stride {  // ERDMA: pitch of surfaces.
 inline constexpr uint16_t kOffset = 0x5040;
 inline constexpr uint32_t kValid = 0xfffffff0u;
-inline constexpr Field kEwSurfStride{31, 4, false, 0, 16};
+inline constexpr Field kEwSurfStride{"EW_SURF_STRIDE", kOffset, 31, 4, false, 0, 16};
 }  // namespace rdma_ew_surf_stride
 namespace rdma_feature_mode_cfg {  // Mode of the whole block.
 inline constexpr uint16_t kOffset = 0x5044;
 inline constexpr uint32_t kValid = 0x0003ffffu;
-inline constexpr Field kInPrecision{17, 15, false, 0, 1};
-inline constexpr Field kBurstLen{14, 11, false, 0, 1};
-inline constexpr Field kCombUse{10, 8, false, 0, 1};
-inline constexpr Field kProcPrecision{7, 5, false, 0, 1};
-inline constexpr Field kMrdmaDisable{4, 4, false, 0, 1};
-inline constexpr Field kMrdmaFp16tofp32En{3, 3, false, 0, 1};
-inline constexpr Field kConvMode{2, 1, false, 0, 1};
-inline constexpr Field kFlyingMode{0, 0, false, 0, 1};
+inline constexpr Field kInPrecision{"IN_PRECISION", kOffset, 17, 15, false, 0, 1};
+inline constexpr Field kBurstLen{"BURST_LEN", kOffset, 14, 11, false, 0, 1};
+inline constexpr Field kCombUse{"COMB_USE", kOffset, 10, 8, false, 0, 1};
+inline constexpr Field kProcPrecision{"PROC_PRECISION", kOffset, 7, 5, false, 0, 1};
+inline constexpr Field kMrdmaDisable{"MRDMA_DISABLE", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kMrdmaFp16tofp32En{"MRDMA_FP16TOFP32_EN", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kConvMode{"CONV_MODE", kOffset, 2, 1, false, 0, 1};
+inline constexpr Field kFlyingMode{"FLYING_MODE", kOffset, 0, 0, false, 0, 1};
 }  // namespace rdma_feature_mode_cfg
 namespace rdma_src_dma_cfg {  // MRDMA: row notch and unpooling.
 inline constexpr uint16_t kOffset = 0x5048;
 inline constexpr uint32_t kValid = 0xfff83fffu;
-inline constexpr Field kLineNotchAddr{31, 19, false, 0, 1};
-inline constexpr Field kPoolingMethod{13, 13, false, 0, 1};
-inline constexpr Field kUnpoolingEn{12, 12, false, 0, 1};
-inline constexpr Field kKernelStrideHeight{11, 9, false, 1, 1};
-inline constexpr Field kKernelStrideWidth{8, 6, false, 1, 1};
-inline constexpr Field kKernelHeight{5, 3, false, 1, 1};
-inline constexpr Field kKernelWidth{2, 0, false, 1, 1};
+inline constexpr Field kLineNotchAddr{"LINE_NOTCH_ADDR", kOffset, 31, 19, false, 0, 1};
+inline constexpr Field kPoolingMethod{"POOLING_METHOD", kOffset, 13, 13, false, 0, 1};
+inline constexpr Field kUnpoolingEn{"UNPOOLING_EN", kOffset, 12, 12, false, 0, 1};
+inline constexpr Field kKernelStrideHeight{"KERNEL_STRIDE_HEIGHT", kOffset, 11, 9, false, 1, 1};
+inline constexpr Field kKernelStrideWidth{"KERNEL_STRIDE_WIDTH", kOffset, 8, 6, false, 1, 1};
+inline constexpr Field kKernelHeight{"KERNEL_HEIGHT", kOffset, 5, 3, false, 1, 1};
+inline constexpr Field kKernelWidth{"KERNEL_WIDTH", kOffset, 2, 0, false, 1, 1};
 }  // namespace rdma_src_dma_cfg
 namespace rdma_surf_notch {  // MRDMA: bytes to skip after the rows of a surface.
 inline constexpr uint16_t kOffset = 0x504c;
 inline constexpr uint32_t kValid = 0xfffffff0u;
-inline constexpr Field kSurfNotchAddr{31, 4, true, 0, 16};
+inline constexpr Field kSurfNotchAddr{"SURF_NOTCH_ADDR", kOffset, 31, 4, true, 0, 16};
 }  // namespace rdma_surf_notch
 namespace rdma_pad_cfg {  // MRDMA: padding of unpooling.
 inline constexpr uint16_t kOffset = 0x5064;
 inline constexpr uint32_t kValid = 0xffff0077u;
-inline constexpr Field kPadValue{31, 16, false, 0, 1};
-inline constexpr Field kPadTop{6, 4, false, 0, 1};
-inline constexpr Field kPadLeft{2, 0, false, 0, 1};
+inline constexpr Field kPadValue{"PAD_VALUE", kOffset, 31, 16, false, 0, 1};
+inline constexpr Field kPadTop{"PAD_TOP", kOffset, 6, 4, false, 0, 1};
+inline constexpr Field kPadLeft{"PAD_LEFT", kOffset, 2, 0, false, 0, 1};
 }  // namespace rdma_pad_cfg
 namespace rdma_weight {  // Arbitration between the four readers.
 inline constexpr uint16_t kOffset = 0x5068;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kEWeight{31, 24, false, 0, 1};
-inline constexpr Field kNWeight{23, 16, false, 0, 1};
-inline constexpr Field kBWeight{15, 8, false, 0, 1};
-inline constexpr Field kMWeight{7, 0, false, 0, 1};
+inline constexpr Field kEWeight{"E_WEIGHT", kOffset, 31, 24, false, 0, 1};
+inline constexpr Field kNWeight{"N_WEIGHT", kOffset, 23, 16, false, 0, 1};
+inline constexpr Field kBWeight{"B_WEIGHT", kOffset, 15, 8, false, 0, 1};
+inline constexpr Field kMWeight{"M_WEIGHT", kOffset, 7, 0, false, 0, 1};
 }  // namespace rdma_weight
 namespace rdma_ew_surf_notch {  // ERDMA: bytes to skip after the rows of a surface.
 inline constexpr uint16_t kOffset = 0x506c;
 inline constexpr uint32_t kValid = 0xfffffff0u;
-inline constexpr Field kEwSurfNotch{31, 4, true, 0, 16};
+inline constexpr Field kEwSurfNotch{"EW_SURF_NOTCH", kOffset, 31, 4, true, 0, 16};
 }  // namespace rdma_ew_surf_notch
 }  // namespace dpu_rdma
 
@@ -1041,124 +1043,124 @@ inline constexpr uint16_t kTarget = 0x4001;
 namespace s_status {  // State of the two executers.
 inline constexpr uint16_t kOffset = 0x6000;
 inline constexpr uint32_t kValid = 0x00030003u;
-inline constexpr Field kStatus1{17, 16, false, 0, 1};
-inline constexpr Field kStatus0{1, 0, false, 0, 1};
+inline constexpr Field kStatus1{"STATUS_1", kOffset, 17, 16, false, 0, 1};
+inline constexpr Field kStatus0{"STATUS_0", kOffset, 1, 0, false, 0, 1};
 }  // namespace s_status
 namespace s_pointer {  // Which of the two register groups is written and which one executes.
 inline constexpr uint16_t kOffset = 0x6004;
 inline constexpr uint32_t kValid = 0x0001003fu;
-inline constexpr Field kExecuter{16, 16, false, 0, 1};
-inline constexpr Field kExecuterPpClear{5, 5, false, 0, 1};
-inline constexpr Field kPointerPpClear{4, 4, false, 0, 1};
-inline constexpr Field kPointerPpMode{3, 3, false, 0, 1};
-inline constexpr Field kExecuterPpEn{2, 2, false, 0, 1};
-inline constexpr Field kPointerPpEn{1, 1, false, 0, 1};
-inline constexpr Field kPointer{0, 0, false, 0, 1};
+inline constexpr Field kExecuter{"EXECUTER", kOffset, 16, 16, false, 0, 1};
+inline constexpr Field kExecuterPpClear{"EXECUTER_PP_CLEAR", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kPointerPpClear{"POINTER_PP_CLEAR", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kPointerPpMode{"POINTER_PP_MODE", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kExecuterPpEn{"EXECUTER_PP_EN", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kPointerPpEn{"POINTER_PP_EN", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kPointer{"POINTER", kOffset, 0, 0, false, 0, 1};
 }  // namespace s_pointer
 namespace operation_enable {  // Starts this block alone; streams start blocks with the word for target 0x0081.
 inline constexpr uint16_t kOffset = 0x6008;
 inline constexpr uint32_t kValid = 0x00000001u;
-inline constexpr Field kOpEn{0, 0, false, 0, 1};
+inline constexpr Field kOpEn{"OP_EN", kOffset, 0, 0, false, 0, 1};
 }  // namespace operation_enable
 namespace data_cube_in_width {  // Width of the input.
 inline constexpr uint16_t kOffset = 0x600c;
 inline constexpr uint32_t kValid = 0x00001fffu;
-inline constexpr Field kCubeInWidth{12, 0, false, 1, 1};
+inline constexpr Field kCubeInWidth{"CUBE_IN_WIDTH", kOffset, 12, 0, false, 1, 1};
 }  // namespace data_cube_in_width
 namespace data_cube_in_height {  // Height of the input.
 inline constexpr uint16_t kOffset = 0x6010;
 inline constexpr uint32_t kValid = 0x00001fffu;
-inline constexpr Field kCubeInHeight{12, 0, false, 1, 1};
+inline constexpr Field kCubeInHeight{"CUBE_IN_HEIGHT", kOffset, 12, 0, false, 1, 1};
 }  // namespace data_cube_in_height
 namespace data_cube_in_channel {  // Channel of the input.
 inline constexpr uint16_t kOffset = 0x6014;
 inline constexpr uint32_t kValid = 0x00001fffu;
-inline constexpr Field kCubeInChannel{12, 0, false, 1, 1};
+inline constexpr Field kCubeInChannel{"CUBE_IN_CHANNEL", kOffset, 12, 0, false, 1, 1};
 }  // namespace data_cube_in_channel
 namespace data_cube_out_width {  // Width of the output.
 inline constexpr uint16_t kOffset = 0x6018;
 inline constexpr uint32_t kValid = 0x00001fffu;
-inline constexpr Field kCubeOutWidth{12, 0, false, 1, 1};
+inline constexpr Field kCubeOutWidth{"CUBE_OUT_WIDTH", kOffset, 12, 0, false, 1, 1};
 }  // namespace data_cube_out_width
 namespace data_cube_out_height {  // Height of the output.
 inline constexpr uint16_t kOffset = 0x601c;
 inline constexpr uint32_t kValid = 0x00001fffu;
-inline constexpr Field kCubeOutHeight{12, 0, false, 1, 1};
+inline constexpr Field kCubeOutHeight{"CUBE_OUT_HEIGHT", kOffset, 12, 0, false, 1, 1};
 }  // namespace data_cube_out_height
 namespace data_cube_out_channel {  // Channel of the output.
 inline constexpr uint16_t kOffset = 0x6020;
 inline constexpr uint32_t kValid = 0x00001fffu;
-inline constexpr Field kCubeOutChannel{12, 0, false, 1, 1};
+inline constexpr Field kCubeOutChannel{"CUBE_OUT_CHANNEL", kOffset, 12, 0, false, 1, 1};
 }  // namespace data_cube_out_channel
 namespace operation_mode_cfg {  // Pooling method.
 inline constexpr uint16_t kOffset = 0x6024;
 inline constexpr uint32_t kValid = 0x5fff00f3u;
-inline constexpr Field kIndexEn{30, 30, false, 0, 1};
-inline constexpr Field kNotchAddr{28, 16, false, 0, 1};
-inline constexpr Field kUseCnt{7, 5, false, 0, 1};
-inline constexpr Field kFlyingMode{4, 4, false, 0, 1};
-inline constexpr Field kPoolingMethod{1, 0, false, 0, 1};
+inline constexpr Field kIndexEn{"INDEX_EN", kOffset, 30, 30, false, 0, 1};
+inline constexpr Field kNotchAddr{"NOTCH_ADDR", kOffset, 28, 16, false, 0, 1};
+inline constexpr Field kUseCnt{"USE_CNT", kOffset, 7, 5, false, 0, 1};
+inline constexpr Field kFlyingMode{"FLYING_MODE", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kPoolingMethod{"POOLING_METHOD", kOffset, 1, 0, false, 0, 1};
 }  // namespace operation_mode_cfg
 namespace pooling_kernel_cfg {  // Kernel and strides.
 inline constexpr uint16_t kOffset = 0x6034;
 inline constexpr uint32_t kValid = 0x00ff0f0fu;
-inline constexpr Field kKernelStrideHeight{23, 20, false, 1, 1};
-inline constexpr Field kKernelStrideWidth{19, 16, false, 1, 1};
-inline constexpr Field kKernelHeight{11, 8, false, 1, 1};
-inline constexpr Field kKernelWidth{3, 0, false, 1, 1};
+inline constexpr Field kKernelStrideHeight{"KERNEL_STRIDE_HEIGHT", kOffset, 23, 20, false, 1, 1};
+inline constexpr Field kKernelStrideWidth{"KERNEL_STRIDE_WIDTH", kOffset, 19, 16, false, 1, 1};
+inline constexpr Field kKernelHeight{"KERNEL_HEIGHT", kOffset, 11, 8, false, 1, 1};
+inline constexpr Field kKernelWidth{"KERNEL_WIDTH", kOffset, 3, 0, false, 1, 1};
 }  // namespace pooling_kernel_cfg
 namespace recip_kernel_width {  // Average pooling: 65536 / kw.
 inline constexpr uint16_t kOffset = 0x6038;
 inline constexpr uint32_t kValid = 0x0001ffffu;
-inline constexpr Field kRecipKernelWidth{16, 0, false, 0, 1};
+inline constexpr Field kRecipKernelWidth{"RECIP_KERNEL_WIDTH", kOffset, 16, 0, false, 0, 1};
 }  // namespace recip_kernel_width
 namespace recip_kernel_height {  // Average pooling: 65536 / kh.
 inline constexpr uint16_t kOffset = 0x603c;
 inline constexpr uint32_t kValid = 0x0001ffffu;
-inline constexpr Field kRecipKernelHeight{16, 0, false, 0, 1};
+inline constexpr Field kRecipKernelHeight{"RECIP_KERNEL_HEIGHT", kOffset, 16, 0, false, 0, 1};
 }  // namespace recip_kernel_height
 namespace pooling_padding_cfg {  // Padding.
 inline constexpr uint16_t kOffset = 0x6040;
 inline constexpr uint32_t kValid = 0x00007777u;
-inline constexpr Field kPadBottom{14, 12, false, 0, 1};
-inline constexpr Field kPadRight{10, 8, false, 0, 1};
-inline constexpr Field kPadTop{6, 4, false, 0, 1};
-inline constexpr Field kPadLeft{2, 0, false, 0, 1};
+inline constexpr Field kPadBottom{"PAD_BOTTOM", kOffset, 14, 12, false, 0, 1};
+inline constexpr Field kPadRight{"PAD_RIGHT", kOffset, 10, 8, false, 0, 1};
+inline constexpr Field kPadTop{"PAD_TOP", kOffset, 6, 4, false, 0, 1};
+inline constexpr Field kPadLeft{"PAD_LEFT", kOffset, 2, 0, false, 0, 1};
 }  // namespace pooling_padding_cfg
 namespace padding_value_1_cfg {  // Padding value, low 32 of 35 bits.
 inline constexpr uint16_t kOffset = 0x6044;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kPadValue0{31, 0, false, 0, 1};
+inline constexpr Field kPadValue0{"PAD_VALUE_0", kOffset, 31, 0, false, 0, 1};
 }  // namespace padding_value_1_cfg
 namespace padding_value_2_cfg {  // Padding value, high 3 of 35 bits.
 inline constexpr uint16_t kOffset = 0x6048;
 inline constexpr uint32_t kValid = 0x00000007u;
-inline constexpr Field kPadValue1{2, 0, false, 0, 1};
+inline constexpr Field kPadValue1{"PAD_VALUE_1", kOffset, 2, 0, false, 0, 1};
 }  // namespace padding_value_2_cfg
 namespace dst_base_addr {  // Address of the output.
 inline constexpr uint16_t kOffset = 0x6070;
 inline constexpr uint32_t kValid = 0xfffffff0u;
-inline constexpr Field kDstBaseAddr{31, 4, false, 0, 16};
+inline constexpr Field kDstBaseAddr{"DST_BASE_ADDR", kOffset, 31, 4, false, 0, 16};
 }  // namespace dst_base_addr
 namespace dst_surf_stride {  // Pitch of output surfaces.
 inline constexpr uint16_t kOffset = 0x607c;
 inline constexpr uint32_t kValid = 0xfffffff0u;
-inline constexpr Field kDstSurfStride{31, 4, false, 0, 16};
+inline constexpr Field kDstSurfStride{"DST_SURF_STRIDE", kOffset, 31, 4, false, 0, 16};
 }  // namespace dst_surf_stride
 namespace data_format {  // Element type and source.
 inline constexpr uint16_t kOffset = 0x6084;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kIndexAdd{31, 4, false, 0, 16};
-inline constexpr Field kDpuFlyin{3, 3, false, 0, 1};
-inline constexpr Field kProcPrecision{2, 0, false, 0, 1};
+inline constexpr Field kIndexAdd{"INDEX_ADD", kOffset, 31, 4, false, 0, 16};
+inline constexpr Field kDpuFlyin{"DPU_FLYIN", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kProcPrecision{"PROC_PRECISION", kOffset, 2, 0, false, 0, 1};
 }  // namespace data_format
 namespace misc_ctrl {  // Output mode.
 inline constexpr uint16_t kOffset = 0x60dc;
 inline constexpr uint32_t kValid = 0xffff018fu;
-inline constexpr Field kSurfLen{31, 16, false, 0, 1};
-inline constexpr Field kMcSurfOut{8, 8, false, 0, 1};
-inline constexpr Field kNonalign{7, 7, false, 0, 1};
-inline constexpr Field kBurstLen{3, 0, false, 0, 1};
+inline constexpr Field kSurfLen{"SURF_LEN", kOffset, 31, 16, false, 0, 1};
+inline constexpr Field kMcSurfOut{"MC_SURF_OUT", kOffset, 8, 8, false, 0, 1};
+inline constexpr Field kNonalign{"NONALIGN", kOffset, 7, 7, false, 0, 1};
+inline constexpr Field kBurstLen{"BURST_LEN", kOffset, 3, 0, false, 0, 1};
 }  // namespace misc_ctrl
 }  // namespace ppu
 
@@ -1168,59 +1170,59 @@ inline constexpr uint16_t kTarget = 0x8001;
 namespace rdma_s_status {  // State of the two executers.
 inline constexpr uint16_t kOffset = 0x7000;
 inline constexpr uint32_t kValid = 0x00030003u;
-inline constexpr Field kStatus1{17, 16, false, 0, 1};
-inline constexpr Field kStatus0{1, 0, false, 0, 1};
+inline constexpr Field kStatus1{"STATUS_1", kOffset, 17, 16, false, 0, 1};
+inline constexpr Field kStatus0{"STATUS_0", kOffset, 1, 0, false, 0, 1};
 }  // namespace rdma_s_status
 namespace rdma_s_pointer {  // Which of the two register groups is written and which one executes.
 inline constexpr uint16_t kOffset = 0x7004;
 inline constexpr uint32_t kValid = 0x0001003fu;
-inline constexpr Field kExecuter{16, 16, false, 0, 1};
-inline constexpr Field kExecuterPpClear{5, 5, false, 0, 1};
-inline constexpr Field kPointerPpClear{4, 4, false, 0, 1};
-inline constexpr Field kPointerPpMode{3, 3, false, 0, 1};
-inline constexpr Field kExecuterPpEn{2, 2, false, 0, 1};
-inline constexpr Field kPointerPpEn{1, 1, false, 0, 1};
-inline constexpr Field kPointer{0, 0, false, 0, 1};
+inline constexpr Field kExecuter{"EXECUTER", kOffset, 16, 16, false, 0, 1};
+inline constexpr Field kExecuterPpClear{"EXECUTER_PP_CLEAR", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kPointerPpClear{"POINTER_PP_CLEAR", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kPointerPpMode{"POINTER_PP_MODE", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kExecuterPpEn{"EXECUTER_PP_EN", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kPointerPpEn{"POINTER_PP_EN", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kPointer{"POINTER", kOffset, 0, 0, false, 0, 1};
 }  // namespace rdma_s_pointer
 namespace rdma_operation_enable {  // Starts this block alone; streams start blocks with the word for target 0x0081.
 inline constexpr uint16_t kOffset = 0x7008;
 inline constexpr uint32_t kValid = 0x00000001u;
-inline constexpr Field kOpEn{0, 0, false, 0, 1};
+inline constexpr Field kOpEn{"OP_EN", kOffset, 0, 0, false, 0, 1};
 }  // namespace rdma_operation_enable
 namespace rdma_cube_in_width {  // Width of the input.
 inline constexpr uint16_t kOffset = 0x700c;
 inline constexpr uint32_t kValid = 0x00001fffu;
-inline constexpr Field kCubeInWidth{12, 0, false, 1, 1};
+inline constexpr Field kCubeInWidth{"CUBE_IN_WIDTH", kOffset, 12, 0, false, 1, 1};
 }  // namespace rdma_cube_in_width
 namespace rdma_cube_in_height {  // Height of the input.
 inline constexpr uint16_t kOffset = 0x7010;
 inline constexpr uint32_t kValid = 0x00001fffu;
-inline constexpr Field kCubeInHeight{12, 0, false, 1, 1};
+inline constexpr Field kCubeInHeight{"CUBE_IN_HEIGHT", kOffset, 12, 0, false, 1, 1};
 }  // namespace rdma_cube_in_height
 namespace rdma_cube_in_channel {  // Channel of the input.
 inline constexpr uint16_t kOffset = 0x7014;
 inline constexpr uint32_t kValid = 0x00001fffu;
-inline constexpr Field kCubeInChannel{12, 0, false, 1, 1};
+inline constexpr Field kCubeInChannel{"CUBE_IN_CHANNEL", kOffset, 12, 0, false, 1, 1};
 }  // namespace rdma_cube_in_channel
 namespace rdma_src_base_addr {  // Address of the input.
 inline constexpr uint16_t kOffset = 0x701c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kSrcBaseAddr{31, 0, false, 0, 1};
+inline constexpr Field kSrcBaseAddr{"SRC_BASE_ADDR", kOffset, 31, 0, false, 0, 1};
 }  // namespace rdma_src_base_addr
 namespace rdma_src_line_stride {  // Pitch of rows.
 inline constexpr uint16_t kOffset = 0x7024;
 inline constexpr uint32_t kValid = 0xfffffff0u;
-inline constexpr Field kSrcLineStride{31, 4, false, 0, 16};
+inline constexpr Field kSrcLineStride{"SRC_LINE_STRIDE", kOffset, 31, 4, false, 0, 16};
 }  // namespace rdma_src_line_stride
 namespace rdma_src_surf_stride {  // Pitch of surfaces.
 inline constexpr uint16_t kOffset = 0x7028;
 inline constexpr uint32_t kValid = 0xfffffff0u;
-inline constexpr Field kSrcSurfStride{31, 4, false, 0, 16};
+inline constexpr Field kSrcSurfStride{"SRC_SURF_STRIDE", kOffset, 31, 4, false, 0, 16};
 }  // namespace rdma_src_surf_stride
 namespace rdma_data_format {  // Element size.
 inline constexpr uint16_t kOffset = 0x7030;
 inline constexpr uint32_t kValid = 0x00000003u;
-inline constexpr Field kInPrecision{1, 0, false, 0, 1};
+inline constexpr Field kInPrecision{"IN_PRECISION", kOffset, 1, 0, false, 0, 1};
 }  // namespace rdma_data_format
 }  // namespace ppu_rdma
 
@@ -1239,12 +1241,12 @@ inline constexpr uint16_t kTarget = 0x0081;
 namespace operation_enable {  // Starts the blocks of a task together: 0x1d convolution, 0x18 element-wise, 0x60 pooling.
 inline constexpr uint16_t kOffset = 0x0008;
 inline constexpr uint32_t kValid = 0x0000007du;
-inline constexpr Field kPpuRdma{6, 6, false, 0, 1};
-inline constexpr Field kPpu{5, 5, false, 0, 1};
-inline constexpr Field kDpuRdma{4, 4, false, 0, 1};
-inline constexpr Field kDpu{3, 3, false, 0, 1};
-inline constexpr Field kCore{2, 2, false, 0, 1};
-inline constexpr Field kCna{0, 0, false, 0, 1};
+inline constexpr Field kPpuRdma{"PPU_RDMA", kOffset, 6, 6, false, 0, 1};
+inline constexpr Field kPpu{"PPU", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kDpuRdma{"DPU_RDMA", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kDpu{"DPU", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kCore{"CORE", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kCna{"CNA", kOffset, 0, 0, false, 0, 1};
 }  // namespace operation_enable
 }  // namespace enable
 

@@ -12,120 +12,120 @@ inline constexpr uint16_t kTarget = 0x0101;
 namespace version {  // Hardware version.
 inline constexpr uint16_t kOffset = 0x0000;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kVersion{31, 0, false, 0, 1};
+inline constexpr Field kVersion{"VERSION", kOffset, 31, 0, false, 0, 1};
 }  // namespace version
 namespace version_num {  // Hardware version number.
 inline constexpr uint16_t kOffset = 0x0004;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kVersionNum{31, 0, false, 0, 1};
+inline constexpr Field kVersionNum{"VERSION_NUM", kOffset, 31, 0, false, 0, 1};
 }  // namespace version_num
 namespace operation_enable {  // Starts the program controller.
 inline constexpr uint16_t kOffset = 0x0008;
 inline constexpr uint32_t kValid = 0x00000001u;
-inline constexpr Field kOpEn{0, 0, false, 0, 1};
+inline constexpr Field kOpEn{"OP_EN", kOffset, 0, 0, false, 0, 1};
 }  // namespace operation_enable
 namespace base_address {  // Address of the next command segment; in a tail it links to the next task.
 inline constexpr uint16_t kOffset = 0x0010;
 inline constexpr uint32_t kValid = 0xfffffff1u;
-inline constexpr Field kPcSourceAddr{31, 4, false, 0, 16};
-inline constexpr Field kPcSel{0, 0, false, 0, 1};
+inline constexpr Field kPcSourceAddr{"PC_SOURCE_ADDR", kOffset, 31, 4, false, 0, 16};
+inline constexpr Field kPcSel{"PC_SEL", kOffset, 0, 0, false, 0, 1};
 }  // namespace base_address
 namespace register_amounts {  // Length of the next segment: (body words + 3) // 2; 0 in the last tail.
 inline constexpr uint16_t kOffset = 0x0014;
 inline constexpr uint32_t kValid = 0xf003ffffu;
-inline constexpr Field kTag{31, 28, false, 0, 1};
-inline constexpr Field kWaitCores{17, 16, false, 0, 1};
-inline constexpr Field kPcDataAmount{15, 0, false, 0, 1};
+inline constexpr Field kTag{"TAG", kOffset, 31, 28, false, 0, 1};
+inline constexpr Field kWaitCores{"WAIT_CORES", kOffset, 17, 16, false, 0, 1};
+inline constexpr Field kPcDataAmount{"PC_DATA_AMOUNT", kOffset, 15, 0, false, 0, 1};
 }  // namespace register_amounts
 namespace interrupt_mask {  // Enabled interrupts: 0x300 after a DPU task, 0xc00 after a PPU task.
 inline constexpr uint16_t kOffset = 0x0020;
 inline constexpr uint32_t kValid = 0x00003fffu;
-inline constexpr Field kDmaWriteError{13, 13, false, 0, 1};
-inline constexpr Field kDmaReadError{12, 12, false, 0, 1};
-inline constexpr Field kPpu1{11, 11, false, 0, 1};
-inline constexpr Field kPpu0{10, 10, false, 0, 1};
-inline constexpr Field kDpu1{9, 9, false, 0, 1};
-inline constexpr Field kDpu0{8, 8, false, 0, 1};
-inline constexpr Field kCore1{7, 7, false, 0, 1};
-inline constexpr Field kCore0{6, 6, false, 0, 1};
-inline constexpr Field kCnaCsc1{5, 5, false, 0, 1};
-inline constexpr Field kCnaCsc0{4, 4, false, 0, 1};
-inline constexpr Field kCnaWeight1{3, 3, false, 0, 1};
-inline constexpr Field kCnaWeight0{2, 2, false, 0, 1};
-inline constexpr Field kCnaFeature1{1, 1, false, 0, 1};
-inline constexpr Field kCnaFeature0{0, 0, false, 0, 1};
+inline constexpr Field kDmaWriteError{"DMA_WRITE_ERROR", kOffset, 13, 13, false, 0, 1};
+inline constexpr Field kDmaReadError{"DMA_READ_ERROR", kOffset, 12, 12, false, 0, 1};
+inline constexpr Field kPpu1{"PPU_1", kOffset, 11, 11, false, 0, 1};
+inline constexpr Field kPpu0{"PPU_0", kOffset, 10, 10, false, 0, 1};
+inline constexpr Field kDpu1{"DPU_1", kOffset, 9, 9, false, 0, 1};
+inline constexpr Field kDpu0{"DPU_0", kOffset, 8, 8, false, 0, 1};
+inline constexpr Field kCore1{"CORE_1", kOffset, 7, 7, false, 0, 1};
+inline constexpr Field kCore0{"CORE_0", kOffset, 6, 6, false, 0, 1};
+inline constexpr Field kCnaCsc1{"CNA_CSC_1", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kCnaCsc0{"CNA_CSC_0", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kCnaWeight1{"CNA_WEIGHT_1", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kCnaWeight0{"CNA_WEIGHT_0", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kCnaFeature1{"CNA_FEATURE_1", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kCnaFeature0{"CNA_FEATURE_0", kOffset, 0, 0, false, 0, 1};
 }  // namespace interrupt_mask
 namespace interrupt_clear {  // Acknowledges interrupts.
 inline constexpr uint16_t kOffset = 0x0024;
 inline constexpr uint32_t kValid = 0x00003fffu;
-inline constexpr Field kDmaWriteError{13, 13, false, 0, 1};
-inline constexpr Field kDmaReadError{12, 12, false, 0, 1};
-inline constexpr Field kPpu1{11, 11, false, 0, 1};
-inline constexpr Field kPpu0{10, 10, false, 0, 1};
-inline constexpr Field kDpu1{9, 9, false, 0, 1};
-inline constexpr Field kDpu0{8, 8, false, 0, 1};
-inline constexpr Field kCore1{7, 7, false, 0, 1};
-inline constexpr Field kCore0{6, 6, false, 0, 1};
-inline constexpr Field kCnaCsc1{5, 5, false, 0, 1};
-inline constexpr Field kCnaCsc0{4, 4, false, 0, 1};
-inline constexpr Field kCnaWeight1{3, 3, false, 0, 1};
-inline constexpr Field kCnaWeight0{2, 2, false, 0, 1};
-inline constexpr Field kCnaFeature1{1, 1, false, 0, 1};
-inline constexpr Field kCnaFeature0{0, 0, false, 0, 1};
+inline constexpr Field kDmaWriteError{"DMA_WRITE_ERROR", kOffset, 13, 13, false, 0, 1};
+inline constexpr Field kDmaReadError{"DMA_READ_ERROR", kOffset, 12, 12, false, 0, 1};
+inline constexpr Field kPpu1{"PPU_1", kOffset, 11, 11, false, 0, 1};
+inline constexpr Field kPpu0{"PPU_0", kOffset, 10, 10, false, 0, 1};
+inline constexpr Field kDpu1{"DPU_1", kOffset, 9, 9, false, 0, 1};
+inline constexpr Field kDpu0{"DPU_0", kOffset, 8, 8, false, 0, 1};
+inline constexpr Field kCore1{"CORE_1", kOffset, 7, 7, false, 0, 1};
+inline constexpr Field kCore0{"CORE_0", kOffset, 6, 6, false, 0, 1};
+inline constexpr Field kCnaCsc1{"CNA_CSC_1", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kCnaCsc0{"CNA_CSC_0", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kCnaWeight1{"CNA_WEIGHT_1", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kCnaWeight0{"CNA_WEIGHT_0", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kCnaFeature1{"CNA_FEATURE_1", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kCnaFeature0{"CNA_FEATURE_0", kOffset, 0, 0, false, 0, 1};
 }  // namespace interrupt_clear
 namespace interrupt_status {  // Masked interrupts.
 inline constexpr uint16_t kOffset = 0x0028;
 inline constexpr uint32_t kValid = 0x00003fffu;
-inline constexpr Field kDmaWriteError{13, 13, false, 0, 1};
-inline constexpr Field kDmaReadError{12, 12, false, 0, 1};
-inline constexpr Field kPpu1{11, 11, false, 0, 1};
-inline constexpr Field kPpu0{10, 10, false, 0, 1};
-inline constexpr Field kDpu1{9, 9, false, 0, 1};
-inline constexpr Field kDpu0{8, 8, false, 0, 1};
-inline constexpr Field kCore1{7, 7, false, 0, 1};
-inline constexpr Field kCore0{6, 6, false, 0, 1};
-inline constexpr Field kCnaCsc1{5, 5, false, 0, 1};
-inline constexpr Field kCnaCsc0{4, 4, false, 0, 1};
-inline constexpr Field kCnaWeight1{3, 3, false, 0, 1};
-inline constexpr Field kCnaWeight0{2, 2, false, 0, 1};
-inline constexpr Field kCnaFeature1{1, 1, false, 0, 1};
-inline constexpr Field kCnaFeature0{0, 0, false, 0, 1};
+inline constexpr Field kDmaWriteError{"DMA_WRITE_ERROR", kOffset, 13, 13, false, 0, 1};
+inline constexpr Field kDmaReadError{"DMA_READ_ERROR", kOffset, 12, 12, false, 0, 1};
+inline constexpr Field kPpu1{"PPU_1", kOffset, 11, 11, false, 0, 1};
+inline constexpr Field kPpu0{"PPU_0", kOffset, 10, 10, false, 0, 1};
+inline constexpr Field kDpu1{"DPU_1", kOffset, 9, 9, false, 0, 1};
+inline constexpr Field kDpu0{"DPU_0", kOffset, 8, 8, false, 0, 1};
+inline constexpr Field kCore1{"CORE_1", kOffset, 7, 7, false, 0, 1};
+inline constexpr Field kCore0{"CORE_0", kOffset, 6, 6, false, 0, 1};
+inline constexpr Field kCnaCsc1{"CNA_CSC_1", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kCnaCsc0{"CNA_CSC_0", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kCnaWeight1{"CNA_WEIGHT_1", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kCnaWeight0{"CNA_WEIGHT_0", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kCnaFeature1{"CNA_FEATURE_1", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kCnaFeature0{"CNA_FEATURE_0", kOffset, 0, 0, false, 0, 1};
 }  // namespace interrupt_status
 namespace interrupt_raw_status {  // Interrupts before masking.
 inline constexpr uint16_t kOffset = 0x002c;
 inline constexpr uint32_t kValid = 0x00003fffu;
-inline constexpr Field kDmaWriteError{13, 13, false, 0, 1};
-inline constexpr Field kDmaReadError{12, 12, false, 0, 1};
-inline constexpr Field kPpu1{11, 11, false, 0, 1};
-inline constexpr Field kPpu0{10, 10, false, 0, 1};
-inline constexpr Field kDpu1{9, 9, false, 0, 1};
-inline constexpr Field kDpu0{8, 8, false, 0, 1};
-inline constexpr Field kCore1{7, 7, false, 0, 1};
-inline constexpr Field kCore0{6, 6, false, 0, 1};
-inline constexpr Field kCnaCsc1{5, 5, false, 0, 1};
-inline constexpr Field kCnaCsc0{4, 4, false, 0, 1};
-inline constexpr Field kCnaWeight1{3, 3, false, 0, 1};
-inline constexpr Field kCnaWeight0{2, 2, false, 0, 1};
-inline constexpr Field kCnaFeature1{1, 1, false, 0, 1};
-inline constexpr Field kCnaFeature0{0, 0, false, 0, 1};
+inline constexpr Field kDmaWriteError{"DMA_WRITE_ERROR", kOffset, 13, 13, false, 0, 1};
+inline constexpr Field kDmaReadError{"DMA_READ_ERROR", kOffset, 12, 12, false, 0, 1};
+inline constexpr Field kPpu1{"PPU_1", kOffset, 11, 11, false, 0, 1};
+inline constexpr Field kPpu0{"PPU_0", kOffset, 10, 10, false, 0, 1};
+inline constexpr Field kDpu1{"DPU_1", kOffset, 9, 9, false, 0, 1};
+inline constexpr Field kDpu0{"DPU_0", kOffset, 8, 8, false, 0, 1};
+inline constexpr Field kCore1{"CORE_1", kOffset, 7, 7, false, 0, 1};
+inline constexpr Field kCore0{"CORE_0", kOffset, 6, 6, false, 0, 1};
+inline constexpr Field kCnaCsc1{"CNA_CSC_1", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kCnaCsc0{"CNA_CSC_0", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kCnaWeight1{"CNA_WEIGHT_1", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kCnaWeight0{"CNA_WEIGHT_0", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kCnaFeature1{"CNA_FEATURE_1", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kCnaFeature0{"CNA_FEATURE_0", kOffset, 0, 0, false, 0, 1};
 }  // namespace interrupt_raw_status
 namespace task_con {  // Number of tasks in one kick and task ping-pong.
 inline constexpr uint16_t kOffset = 0x0030;
 inline constexpr uint32_t kValid = 0x0007ffffu;
-inline constexpr Field kLastLayerClear{18, 18, false, 0, 1};
-inline constexpr Field kTaskCountClear{17, 17, false, 0, 1};
-inline constexpr Field kTaskPpEn{16, 16, false, 0, 1};
-inline constexpr Field kTaskNumber{15, 0, false, 0, 1};
+inline constexpr Field kLastLayerClear{"LAST_LAYER_CLEAR", kOffset, 18, 18, false, 0, 1};
+inline constexpr Field kTaskCountClear{"TASK_COUNT_CLEAR", kOffset, 17, 17, false, 0, 1};
+inline constexpr Field kTaskPpEn{"TASK_PP_EN", kOffset, 16, 16, false, 0, 1};
+inline constexpr Field kTaskNumber{"TASK_NUMBER", kOffset, 15, 0, false, 0, 1};
 }  // namespace task_con
 namespace task_dma_base_addr {  // Added to the DMA addresses of every block; must be 0.
 inline constexpr uint16_t kOffset = 0x0034;
 inline constexpr uint32_t kValid = 0xfffffff0u;
-inline constexpr Field kDmaBaseAddr{31, 4, false, 0, 16};
+inline constexpr Field kDmaBaseAddr{"DMA_BASE_ADDR", kOffset, 31, 4, false, 0, 16};
 }  // namespace task_dma_base_addr
 namespace task_status {  // Progress of the running chain.
 inline constexpr uint16_t kOffset = 0x0048;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kTaskStatus{31, 0, false, 0, 1};
+inline constexpr Field kTaskStatus{"TASK_STATUS", kOffset, 31, 0, false, 0, 1};
 }  // namespace task_status
 }  // namespace pc
 
@@ -135,276 +135,276 @@ inline constexpr uint16_t kTarget = 0x0201;
 namespace s_status {  // State of the two executers.
 inline constexpr uint16_t kOffset = 0x1000;
 inline constexpr uint32_t kValid = 0x00030003u;
-inline constexpr Field kStatus1{17, 16, false, 0, 1};
-inline constexpr Field kStatus0{1, 0, false, 0, 1};
+inline constexpr Field kStatus1{"STATUS_1", kOffset, 17, 16, false, 0, 1};
+inline constexpr Field kStatus0{"STATUS_0", kOffset, 1, 0, false, 0, 1};
 }  // namespace s_status
 namespace s_pointer {  // Which of the two register groups is written and which one executes.
 inline constexpr uint16_t kOffset = 0x1004;
 inline constexpr uint32_t kValid = 0x0001003fu;
-inline constexpr Field kExecuter{16, 16, false, 0, 1};
-inline constexpr Field kExecuterPpClear{5, 5, false, 0, 1};
-inline constexpr Field kPointerPpClear{4, 4, false, 0, 1};
-inline constexpr Field kPointerPpMode{3, 3, false, 0, 1};
-inline constexpr Field kExecuterPpEn{2, 2, false, 0, 1};
-inline constexpr Field kPointerPpEn{1, 1, false, 0, 1};
-inline constexpr Field kPointer{0, 0, false, 0, 1};
+inline constexpr Field kExecuter{"EXECUTER", kOffset, 16, 16, false, 0, 1};
+inline constexpr Field kExecuterPpClear{"EXECUTER_PP_CLEAR", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kPointerPpClear{"POINTER_PP_CLEAR", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kPointerPpMode{"POINTER_PP_MODE", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kExecuterPpEn{"EXECUTER_PP_EN", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kPointerPpEn{"POINTER_PP_EN", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kPointer{"POINTER", kOffset, 0, 0, false, 0, 1};
 }  // namespace s_pointer
 namespace operation_enable {  // Starts this block alone; streams start blocks with the word for target 0x0081.
 inline constexpr uint16_t kOffset = 0x1008;
 inline constexpr uint32_t kValid = 0x00000001u;
-inline constexpr Field kOpEn{0, 0, false, 0, 1};
+inline constexpr Field kOpEn{"OP_EN", kOffset, 0, 0, false, 0, 1};
 }  // namespace operation_enable
 namespace conv_con1 {  // Mode and element types of the convolution.
 inline constexpr uint16_t kOffset = 0x100c;
 inline constexpr uint32_t kValid = 0x2020f3ffu;
-inline constexpr Field kGroupLineOff{29, 29, false, 0, 1};
-inline constexpr Field kFloatEn{21, 21, false, 0, 1};
-inline constexpr Field kArgbIn{15, 12, false, 0, 1};
-inline constexpr Field kProcPrecision{9, 7, false, 0, 1};
-inline constexpr Field kInPrecision{6, 4, false, 0, 1};
-inline constexpr Field kConvMode{3, 0, false, 0, 1};
+inline constexpr Field kGroupLineOff{"GROUP_LINE_OFF", kOffset, 29, 29, false, 0, 1};
+inline constexpr Field kFloatEn{"FLOAT_EN", kOffset, 21, 21, false, 0, 1};
+inline constexpr Field kArgbIn{"ARGB_IN", kOffset, 15, 12, false, 0, 1};
+inline constexpr Field kProcPrecision{"PROC_PRECISION", kOffset, 9, 7, false, 0, 1};
+inline constexpr Field kInPrecision{"IN_PRECISION", kOffset, 6, 4, false, 0, 1};
+inline constexpr Field kConvMode{"CONV_MODE", kOffset, 3, 0, false, 0, 1};
 }  // namespace conv_con1
 namespace conv_con2 {  // 0xfff in every known program.
 inline constexpr uint16_t kOffset = 0x1010;
 inline constexpr uint32_t kValid = 0x0000ffffu;
-inline constexpr Field kFeatureGrains{15, 0, false, 0, 1};
+inline constexpr Field kFeatureGrains{"FEATURE_GRAINS", kOffset, 15, 0, false, 0, 1};
 }  // namespace conv_con2
 namespace conv_con3 {  // Strides and dilation.
 inline constexpr uint16_t kOffset = 0x1014;
 inline constexpr uint32_t kValid = 0x13ff003fu;
-inline constexpr Field kTwoCores{28, 28, false, 0, 1};
-inline constexpr Field kAtrousYDilation{25, 21, false, 1, 1};
-inline constexpr Field kAtrousXDilation{20, 16, false, 1, 1};
-inline constexpr Field kConvYStride{5, 3, false, 0, 1};
-inline constexpr Field kConvXStride{2, 0, false, 0, 1};
+inline constexpr Field kTwoCores{"TWO_CORES", kOffset, 28, 28, false, 0, 1};
+inline constexpr Field kAtrousYDilation{"ATROUS_Y_DILATION", kOffset, 25, 21, false, 1, 1};
+inline constexpr Field kAtrousXDilation{"ATROUS_X_DILATION", kOffset, 20, 16, false, 1, 1};
+inline constexpr Field kConvYStride{"CONV_Y_STRIDE", kOffset, 5, 3, false, 0, 1};
+inline constexpr Field kConvXStride{"CONV_X_STRIDE", kOffset, 2, 0, false, 0, 1};
 }  // namespace conv_con3
 namespace cbuf_con0 {  // Split of the core's CBUF banks of 64 KiB.
 inline constexpr uint16_t kOffset = 0x1018;
 inline constexpr uint32_t kValid = 0xc000ffffu;
-inline constexpr Field kDataReuse{31, 31, false, 0, 1};
-inline constexpr Field kCbufEn{30, 30, false, 0, 1};
-inline constexpr Field kDataBank{15, 8, false, 0, 1};
-inline constexpr Field kWeightFirstBank{7, 0, false, 0, 1};
+inline constexpr Field kDataReuse{"DATA_REUSE", kOffset, 31, 31, false, 0, 1};
+inline constexpr Field kCbufEn{"CBUF_EN", kOffset, 30, 30, false, 0, 1};
+inline constexpr Field kDataBank{"DATA_BANK", kOffset, 15, 8, false, 0, 1};
+inline constexpr Field kWeightFirstBank{"WEIGHT_FIRST_BANK", kOffset, 7, 0, false, 0, 1};
 }  // namespace cbuf_con0
 namespace weight_size0 {  // Weight bytes of the task.
 inline constexpr uint16_t kOffset = 0x101c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kWeightBytes{31, 0, false, 0, 1};
+inline constexpr Field kWeightBytes{"WEIGHT_BYTES", kOffset, 31, 0, false, 0, 1};
 }  // namespace weight_size0
 namespace weight_size1 {  // Weights of one kernel.
 inline constexpr uint16_t kOffset = 0x1020;
 inline constexpr uint32_t kValid = 0x0007ffffu;
-inline constexpr Field kWeightBytesPerKernel{18, 0, false, 0, 1};
+inline constexpr Field kWeightBytesPerKernel{"WEIGHT_BYTES_PER_KERNEL", kOffset, 18, 0, false, 0, 1};
 }  // namespace weight_size1
 namespace weight_size2 {  // Kernel size and count. Sources differ on which of the sides is the height.
 inline constexpr uint16_t kOffset = 0x1024;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kWeightSide1{31, 24, false, 1, 1};
-inline constexpr Field kWeightSide0{23, 16, false, 1, 1};
-inline constexpr Field kWeightKernels{15, 0, false, 1, 1};
+inline constexpr Field kWeightSide1{"WEIGHT_SIDE_1", kOffset, 31, 24, false, 1, 1};
+inline constexpr Field kWeightSide0{"WEIGHT_SIDE_0", kOffset, 23, 16, false, 1, 1};
+inline constexpr Field kWeightKernels{"WEIGHT_KERNELS", kOffset, 15, 0, false, 1, 1};
 }  // namespace weight_size2
 namespace data_size1 {  // Channels of the input tile.
 inline constexpr uint16_t kOffset = 0x1028;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kFetchedEntries{31, 16, false, 0, 1};
-inline constexpr Field kDatainChannel{15, 0, false, 1, 1};
+inline constexpr Field kFetchedEntries{"FETCHED_ENTRIES", kOffset, 31, 16, false, 0, 1};
+inline constexpr Field kDatainChannel{"DATAIN_CHANNEL", kOffset, 15, 0, false, 1, 1};
 }  // namespace data_size1
 namespace data_size0 {  // Width and height of the input tile.
 inline constexpr uint16_t kOffset = 0x102c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDatainWidth{31, 16, false, 1, 1};
-inline constexpr Field kDatainHeight{15, 0, false, 1, 1};
+inline constexpr Field kDatainWidth{"DATAIN_WIDTH", kOffset, 31, 16, false, 1, 1};
+inline constexpr Field kDatainHeight{"DATAIN_HEIGHT", kOffset, 15, 0, false, 1, 1};
 }  // namespace data_size0
 namespace data_size2 {  // Width of the output tile.
 inline constexpr uint16_t kOffset = 0x1030;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kKernelBits{31, 16, false, 0, 1};
-inline constexpr Field kDataoutWidth{15, 0, false, 1, 1};
+inline constexpr Field kKernelBits{"KERNEL_BITS", kOffset, 31, 16, false, 0, 1};
+inline constexpr Field kDataoutWidth{"DATAOUT_WIDTH", kOffset, 15, 0, false, 1, 1};
 }  // namespace data_size2
 namespace data_size3 {  // Pixels of the output tile.
 inline constexpr uint16_t kOffset = 0x1034;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDataoutAtomics{31, 0, false, 1, 1};
+inline constexpr Field kDataoutAtomics{"DATAOUT_ATOMICS", kOffset, 31, 0, false, 1, 1};
 }  // namespace data_size3
 namespace cbuf_con1 {  // End of the core's banks, and reuse of weights.
 inline constexpr uint16_t kOffset = 0x1038;
 inline constexpr uint32_t kValid = 0x800001ffu;
-inline constexpr Field kWeightReuse{31, 31, false, 0, 1};
-inline constexpr Field kSecondCore{8, 8, false, 0, 1};
-inline constexpr Field kEndBank{7, 0, false, 0, 1};
+inline constexpr Field kWeightReuse{"WEIGHT_REUSE", kOffset, 31, 31, false, 0, 1};
+inline constexpr Field kSecondCore{"SECOND_CORE", kOffset, 8, 8, false, 0, 1};
+inline constexpr Field kEndBank{"END_BANK", kOffset, 7, 0, false, 0, 1};
 }  // namespace cbuf_con1
 namespace cbuf_con2 {  // CBUF space of one input row, and where the tile's first row lies.
 inline constexpr uint16_t kOffset = 0x103c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDataEntries{31, 16, false, 0, 1};
-inline constexpr Field kWindowStart{15, 0, false, 0, 1};
+inline constexpr Field kDataEntries{"DATA_ENTRIES", kOffset, 31, 16, false, 0, 1};
+inline constexpr Field kWindowStart{"WINDOW_START", kOffset, 15, 0, false, 0, 1};
 }  // namespace cbuf_con2
 namespace cbuf_con3 {  // The entries that features take.
 inline constexpr uint16_t kOffset = 0x1040;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDataEnd{31, 16, false, 0, 1};
-inline constexpr Field kFetchStart{15, 0, false, 0, 1};
+inline constexpr Field kDataEnd{"DATA_END", kOffset, 31, 16, false, 0, 1};
+inline constexpr Field kFetchStart{"FETCH_START", kOffset, 15, 0, false, 0, 1};
 }  // namespace cbuf_con3
 namespace cbuf_con4 {  // Width of the input, and the space of one row again.
 inline constexpr uint16_t kOffset = 0x1044;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDatainWidth{31, 16, false, 0, 1};
-inline constexpr Field kDataEntries{15, 0, false, 0, 1};
+inline constexpr Field kDatainWidth{"DATAIN_WIDTH", kOffset, 31, 16, false, 0, 1};
+inline constexpr Field kDataEntries{"DATA_ENTRIES", kOffset, 15, 0, false, 0, 1};
 }  // namespace cbuf_con4
 namespace cvt_con0 {  // Input converter: mode.
 inline constexpr uint16_t kOffset = 0x1048;
 inline constexpr uint32_t kValid = 0x0fffffffu;
-inline constexpr Field kCvtTruncate3{27, 22, false, 0, 1};
-inline constexpr Field kCvtTruncate2{21, 16, false, 0, 1};
-inline constexpr Field kCvtTruncate1{15, 10, false, 0, 1};
-inline constexpr Field kCvtTruncate0{9, 4, false, 0, 1};
-inline constexpr Field kDataSign{3, 3, false, 0, 1};
-inline constexpr Field kRoundType{2, 2, false, 0, 1};
-inline constexpr Field kCvtType{1, 1, false, 0, 1};
-inline constexpr Field kCvtBypass{0, 0, false, 0, 1};
+inline constexpr Field kCvtTruncate3{"CVT_TRUNCATE_3", kOffset, 27, 22, false, 0, 1};
+inline constexpr Field kCvtTruncate2{"CVT_TRUNCATE_2", kOffset, 21, 16, false, 0, 1};
+inline constexpr Field kCvtTruncate1{"CVT_TRUNCATE_1", kOffset, 15, 10, false, 0, 1};
+inline constexpr Field kCvtTruncate0{"CVT_TRUNCATE_0", kOffset, 9, 4, false, 0, 1};
+inline constexpr Field kDataSign{"DATA_SIGN", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kRoundType{"ROUND_TYPE", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kCvtType{"CVT_TYPE", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kCvtBypass{"CVT_BYPASS", kOffset, 0, 0, false, 0, 1};
 }  // namespace cvt_con0
 namespace cvt_con1 {  // Input converter: scales of channels 0 and 1.
 inline constexpr uint16_t kOffset = 0x104c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kCvtScale1{31, 16, true, 0, 1};
-inline constexpr Field kCvtScale0{15, 0, true, 0, 1};
+inline constexpr Field kCvtScale1{"CVT_SCALE1", kOffset, 31, 16, true, 0, 1};
+inline constexpr Field kCvtScale0{"CVT_SCALE0", kOffset, 15, 0, true, 0, 1};
 }  // namespace cvt_con1
 namespace cvt_con2 {  // Input converter: scales of channels 2 and 3.
 inline constexpr uint16_t kOffset = 0x1050;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kCvtScale3{31, 16, true, 0, 1};
-inline constexpr Field kCvtScale2{15, 0, true, 0, 1};
+inline constexpr Field kCvtScale3{"CVT_SCALE3", kOffset, 31, 16, true, 0, 1};
+inline constexpr Field kCvtScale2{"CVT_SCALE2", kOffset, 15, 0, true, 0, 1};
 }  // namespace cvt_con2
 namespace cvt_offset0 {  // Input converter: offset of channel 0.
 inline constexpr uint16_t kOffset = 0x1054;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kCvtOffset0{31, 0, true, 0, 1};
+inline constexpr Field kCvtOffset0{"CVT_OFFSET0", kOffset, 31, 0, true, 0, 1};
 }  // namespace cvt_offset0
 namespace cvt_offset1 {  // Input converter: offset of channel 1.
 inline constexpr uint16_t kOffset = 0x1058;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kCvtOffset1{31, 0, true, 0, 1};
+inline constexpr Field kCvtOffset1{"CVT_OFFSET1", kOffset, 31, 0, true, 0, 1};
 }  // namespace cvt_offset1
 namespace cvt_offset2 {  // Input converter: offset of channel 2.
 inline constexpr uint16_t kOffset = 0x105c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kCvtOffset2{31, 0, true, 0, 1};
+inline constexpr Field kCvtOffset2{"CVT_OFFSET2", kOffset, 31, 0, true, 0, 1};
 }  // namespace cvt_offset2
 namespace undocumented_1060 {  // 0 in every known program.
 inline constexpr uint16_t kOffset = 0x1060;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kValue{31, 0, false, 0, 1};
+inline constexpr Field kValue{"VALUE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_1060
 namespace undocumented_1064 {  // 0 in every known program.
 inline constexpr uint16_t kOffset = 0x1064;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kValue{31, 0, false, 0, 1};
+inline constexpr Field kValue{"VALUE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_1064
 namespace undocumented_1068 {  // 0 in every known program.
 inline constexpr uint16_t kOffset = 0x1068;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kValue{31, 0, false, 0, 1};
+inline constexpr Field kValue{"VALUE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_1068
 namespace undocumented_106c {  // 0 in every known program.
 inline constexpr uint16_t kOffset = 0x106c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kValue{31, 0, false, 0, 1};
+inline constexpr Field kValue{"VALUE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_106c
 namespace undocumented_1070 {  // 0 in every known program.
 inline constexpr uint16_t kOffset = 0x1070;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kValue{31, 0, false, 0, 1};
+inline constexpr Field kValue{"VALUE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_1070
 namespace undocumented_1074 {  // 0 in every known program.
 inline constexpr uint16_t kOffset = 0x1074;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kValue{31, 0, false, 0, 1};
+inline constexpr Field kValue{"VALUE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_1074
 namespace fc_data_size0 {  // Width and height that the feature DMA fetches.
 inline constexpr uint16_t kOffset = 0x1078;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDmaWidth{31, 16, false, 1, 1};
-inline constexpr Field kDmaHeight{15, 0, false, 1, 1};
+inline constexpr Field kDmaWidth{"DMA_WIDTH", kOffset, 31, 16, false, 1, 1};
+inline constexpr Field kDmaHeight{"DMA_HEIGHT", kOffset, 15, 0, false, 1, 1};
 }  // namespace fc_data_size0
 namespace fc_data_size1 {  // Channels that the feature DMA fetches.
 inline constexpr uint16_t kOffset = 0x107c;
 inline constexpr uint32_t kValid = 0x0000ffffu;
-inline constexpr Field kDmaChannel{15, 0, false, 1, 1};
+inline constexpr Field kDmaChannel{"DMA_CHANNEL", kOffset, 15, 0, false, 1, 1};
 }  // namespace fc_data_size1
 namespace pad_con0 {  // Padding around the tile; on the right and at the bottom what the last window uses.
 inline constexpr uint16_t kOffset = 0x1080;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kPadRight{31, 24, false, 0, 1};
-inline constexpr Field kPadBottom{23, 16, false, 0, 1};
-inline constexpr Field kPadLeft{15, 8, false, 0, 1};
-inline constexpr Field kPadTop{7, 0, false, 0, 1};
+inline constexpr Field kPadRight{"PAD_RIGHT", kOffset, 31, 24, false, 0, 1};
+inline constexpr Field kPadBottom{"PAD_BOTTOM", kOffset, 23, 16, false, 0, 1};
+inline constexpr Field kPadLeft{"PAD_LEFT", kOffset, 15, 8, false, 0, 1};
+inline constexpr Field kPadTop{"PAD_TOP", kOffset, 7, 0, false, 0, 1};
 }  // namespace pad_con0
 namespace pad_con1 {  // Value of padding pixels.
 inline constexpr uint16_t kOffset = 0x1084;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kPadValue{31, 0, true, 0, 1};
+inline constexpr Field kPadValue{"PAD_VALUE", kOffset, 31, 0, true, 0, 1};
 }  // namespace pad_con1
 namespace feature_data_addr {  // Address of the first input row that is fetched.
 inline constexpr uint16_t kOffset = 0x1088;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kFeatureBaseAddr{31, 0, false, 0, 1};
+inline constexpr Field kFeatureBaseAddr{"FEATURE_BASE_ADDR", kOffset, 31, 0, false, 0, 1};
 }  // namespace feature_data_addr
 namespace dma_con0 {  // Burst lengths of the fetches.
 inline constexpr uint16_t kOffset = 0x108c;
 inline constexpr uint32_t kValid = 0x000f000fu;
-inline constexpr Field kWeightBurstLen{19, 16, false, 0, 1};
-inline constexpr Field kDataBurstLen{3, 0, false, 0, 1};
+inline constexpr Field kWeightBurstLen{"WEIGHT_BURST_LEN", kOffset, 19, 16, false, 0, 1};
+inline constexpr Field kDataBurstLen{"DATA_BURST_LEN", kOffset, 3, 0, false, 0, 1};
 }  // namespace dma_con0
 namespace dma_con1 {  // Pitch of input rows.
 inline constexpr uint16_t kOffset = 0x1090;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kLineStride{31, 0, false, 0, 1};
+inline constexpr Field kLineStride{"LINE_STRIDE", kOffset, 31, 0, false, 0, 1};
 }  // namespace dma_con1
 namespace dma_con2 {  // Pitch of input surfaces.
 inline constexpr uint16_t kOffset = 0x1094;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kSurfStride{31, 0, false, 0, 1};
+inline constexpr Field kSurfStride{"SURF_STRIDE", kOffset, 31, 0, false, 0, 1};
 }  // namespace dma_con2
 namespace dma_con3 {  // Pixels of a surface that are fetched.
 inline constexpr uint16_t kOffset = 0x1098;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kFetchedPixels{31, 0, false, 0, 1};
+inline constexpr Field kFetchedPixels{"FETCHED_PIXELS", kOffset, 31, 0, false, 0, 1};
 }  // namespace dma_con3
 namespace undocumented_109c {  // 0 in every known program.
 inline constexpr uint16_t kOffset = 0x109c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kValue{31, 0, false, 0, 1};
+inline constexpr Field kValue{"VALUE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_109c
 namespace dcomp_ctrl {  // Weight decompression: control (0: off).
 inline constexpr uint16_t kOffset = 0x1100;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDecompControl{31, 0, false, 0, 1};
+inline constexpr Field kDecompControl{"DECOMP_CONTROL", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_ctrl
 namespace dcomp_regnum {  // Weight decompression: register count (0: off).
 inline constexpr uint16_t kOffset = 0x1104;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDcompRegnum{31, 0, false, 0, 1};
+inline constexpr Field kDcompRegnum{"DCOMP_REGNUM", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_regnum
 namespace dcomp_addr0 {  // Address of the weights.
 inline constexpr uint16_t kOffset = 0x1110;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDecompressAddr0{31, 0, false, 0, 1};
+inline constexpr Field kDecompressAddr0{"DECOMPRESS_ADDR0", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_addr0
 namespace dcomp_amount0 {  // Weight decompression: amount 0 (0: off).
 inline constexpr uint16_t kOffset = 0x1140;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDcompAmount0{31, 0, false, 0, 1};
+inline constexpr Field kDcompAmount0{"DCOMP_AMOUNT0", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_amount0
 namespace dcomp_amount1 {  // Weight decompression: amount 1 (0: off).
 inline constexpr uint16_t kOffset = 0x1144;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDcompAmount1{31, 0, false, 0, 1};
+inline constexpr Field kDcompAmount1{"DCOMP_AMOUNT1", kOffset, 31, 0, false, 0, 1};
 }  // namespace dcomp_amount1
 namespace full_size {  // Width of the whole input, twice.
 inline constexpr uint16_t kOffset = 0x118c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kFullWidth1{31, 16, false, 1, 1};
-inline constexpr Field kFullWidth0{15, 0, false, 1, 1};
+inline constexpr Field kFullWidth1{"FULL_WIDTH_1", kOffset, 31, 16, false, 1, 1};
+inline constexpr Field kFullWidth0{"FULL_WIDTH_0", kOffset, 15, 0, false, 1, 1};
 }  // namespace full_size
 }  // namespace cna
 
@@ -414,48 +414,48 @@ inline constexpr uint16_t kTarget = 0x0801;
 namespace s_status {  // State of the two executers.
 inline constexpr uint16_t kOffset = 0x3000;
 inline constexpr uint32_t kValid = 0x00030003u;
-inline constexpr Field kStatus1{17, 16, false, 0, 1};
-inline constexpr Field kStatus0{1, 0, false, 0, 1};
+inline constexpr Field kStatus1{"STATUS_1", kOffset, 17, 16, false, 0, 1};
+inline constexpr Field kStatus0{"STATUS_0", kOffset, 1, 0, false, 0, 1};
 }  // namespace s_status
 namespace s_pointer {  // Which of the two register groups is written and which one executes.
 inline constexpr uint16_t kOffset = 0x3004;
 inline constexpr uint32_t kValid = 0x0001003fu;
-inline constexpr Field kExecuter{16, 16, false, 0, 1};
-inline constexpr Field kExecuterPpClear{5, 5, false, 0, 1};
-inline constexpr Field kPointerPpClear{4, 4, false, 0, 1};
-inline constexpr Field kPointerPpMode{3, 3, false, 0, 1};
-inline constexpr Field kExecuterPpEn{2, 2, false, 0, 1};
-inline constexpr Field kPointerPpEn{1, 1, false, 0, 1};
-inline constexpr Field kPointer{0, 0, false, 0, 1};
+inline constexpr Field kExecuter{"EXECUTER", kOffset, 16, 16, false, 0, 1};
+inline constexpr Field kExecuterPpClear{"EXECUTER_PP_CLEAR", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kPointerPpClear{"POINTER_PP_CLEAR", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kPointerPpMode{"POINTER_PP_MODE", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kExecuterPpEn{"EXECUTER_PP_EN", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kPointerPpEn{"POINTER_PP_EN", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kPointer{"POINTER", kOffset, 0, 0, false, 0, 1};
 }  // namespace s_pointer
 namespace operation_enable {  // Starts this block alone; streams start blocks with the word for target 0x0081.
 inline constexpr uint16_t kOffset = 0x3008;
 inline constexpr uint32_t kValid = 0x00000001u;
-inline constexpr Field kOpEn{0, 0, false, 0, 1};
+inline constexpr Field kOpEn{"OP_EN", kOffset, 0, 0, false, 0, 1};
 }  // namespace operation_enable
 namespace misc_cfg {  // Mode and element type of the MAC array.
 inline constexpr uint16_t kOffset = 0x3018;
 inline constexpr uint32_t kValid = 0x1000078fu;
-inline constexpr Field kCoreEn{28, 28, false, 0, 1};
-inline constexpr Field kProcPrecision{10, 8, false, 0, 1};
-inline constexpr Field kPixels{7, 7, false, 0, 1};
-inline constexpr Field kMode{3, 0, false, 0, 1};
+inline constexpr Field kCoreEn{"CORE_EN", kOffset, 28, 28, false, 0, 1};
+inline constexpr Field kProcPrecision{"PROC_PRECISION", kOffset, 10, 8, false, 0, 1};
+inline constexpr Field kPixels{"PIXELS", kOffset, 7, 7, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 3, 0, false, 0, 1};
 }  // namespace misc_cfg
 namespace dataout_size_0 {  // Height and width of the output tile.
 inline constexpr uint16_t kOffset = 0x301c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDataoutHeight{31, 16, false, 1, 1};
-inline constexpr Field kDataoutWidth{15, 0, false, 1, 1};
+inline constexpr Field kDataoutHeight{"DATAOUT_HEIGHT", kOffset, 31, 16, false, 1, 1};
+inline constexpr Field kDataoutWidth{"DATAOUT_WIDTH", kOffset, 15, 0, false, 1, 1};
 }  // namespace dataout_size_0
 namespace dataout_size_1 {  // Channels of the output tile.
 inline constexpr uint16_t kOffset = 0x3020;
 inline constexpr uint32_t kValid = 0x0000ffffu;
-inline constexpr Field kDataoutChannel{15, 0, false, 1, 1};
+inline constexpr Field kDataoutChannel{"DATAOUT_CHANNEL", kOffset, 15, 0, false, 1, 1};
 }  // namespace dataout_size_1
 namespace clip_truncate {  // Right shift of the accumulator before the DPU; 0 in every known program.
 inline constexpr uint16_t kOffset = 0x3024;
 inline constexpr uint32_t kValid = 0x0000001fu;
-inline constexpr Field kClipTruncate{4, 0, false, 0, 1};
+inline constexpr Field kClipTruncate{"CLIP_TRUNCATE", kOffset, 4, 0, false, 0, 1};
 }  // namespace clip_truncate
 }  // namespace core
 
@@ -465,371 +465,371 @@ inline constexpr uint16_t kTarget = 0x1001;
 namespace s_status {  // State of the two executers.
 inline constexpr uint16_t kOffset = 0x4000;
 inline constexpr uint32_t kValid = 0x00030003u;
-inline constexpr Field kStatus1{17, 16, false, 0, 1};
-inline constexpr Field kStatus0{1, 0, false, 0, 1};
+inline constexpr Field kStatus1{"STATUS_1", kOffset, 17, 16, false, 0, 1};
+inline constexpr Field kStatus0{"STATUS_0", kOffset, 1, 0, false, 0, 1};
 }  // namespace s_status
 namespace s_pointer {  // Which of the two register groups is written and which one executes.
 inline constexpr uint16_t kOffset = 0x4004;
 inline constexpr uint32_t kValid = 0x0001003fu;
-inline constexpr Field kExecuter{16, 16, false, 0, 1};
-inline constexpr Field kExecuterPpClear{5, 5, false, 0, 1};
-inline constexpr Field kPointerPpClear{4, 4, false, 0, 1};
-inline constexpr Field kPointerPpMode{3, 3, false, 0, 1};
-inline constexpr Field kExecuterPpEn{2, 2, false, 0, 1};
-inline constexpr Field kPointerPpEn{1, 1, false, 0, 1};
-inline constexpr Field kPointer{0, 0, false, 0, 1};
+inline constexpr Field kExecuter{"EXECUTER", kOffset, 16, 16, false, 0, 1};
+inline constexpr Field kExecuterPpClear{"EXECUTER_PP_CLEAR", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kPointerPpClear{"POINTER_PP_CLEAR", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kPointerPpMode{"POINTER_PP_MODE", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kExecuterPpEn{"EXECUTER_PP_EN", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kPointerPpEn{"POINTER_PP_EN", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kPointer{"POINTER", kOffset, 0, 0, false, 0, 1};
 }  // namespace s_pointer
 namespace operation_enable {  // Starts this block alone; streams start blocks with the word for target 0x0081.
 inline constexpr uint16_t kOffset = 0x4008;
 inline constexpr uint32_t kValid = 0x00000001u;
-inline constexpr Field kOpEn{0, 0, false, 0, 1};
+inline constexpr Field kOpEn{"OP_EN", kOffset, 0, 0, false, 0, 1};
 }  // namespace operation_enable
 namespace feature_mode_cfg {  // Where data comes from and goes to.
 inline constexpr uint16_t kOffset = 0x400c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace feature_mode_cfg
 namespace data_format {  // Element types.
 inline constexpr uint16_t kOffset = 0x4010;
 inline constexpr uint32_t kValid = 0xfc000007u;
-inline constexpr Field kOutPrecision{31, 29, false, 0, 1};
-inline constexpr Field kInPrecision{28, 26, false, 0, 1};
-inline constexpr Field kProcPrecision{2, 0, false, 0, 1};
+inline constexpr Field kOutPrecision{"OUT_PRECISION", kOffset, 31, 29, false, 0, 1};
+inline constexpr Field kInPrecision{"IN_PRECISION", kOffset, 28, 26, false, 0, 1};
+inline constexpr Field kProcPrecision{"PROC_PRECISION", kOffset, 2, 0, false, 0, 1};
 }  // namespace data_format
 namespace offset_pend {  // 0 in every known program.
 inline constexpr uint16_t kOffset = 0x4014;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace offset_pend
 namespace dst_base_addr {  // Address of the first output row.
 inline constexpr uint16_t kOffset = 0x4018;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kDstBaseAddr{31, 0, false, 0, 1};
+inline constexpr Field kDstBaseAddr{"DST_BASE_ADDR", kOffset, 31, 0, false, 0, 1};
 }  // namespace dst_base_addr
 namespace dst_surf_stride {  // Pitch of output surfaces.
 inline constexpr uint16_t kOffset = 0x401c;
 inline constexpr uint32_t kValid = 0x0fffffffu;
-inline constexpr Field kDstSurfStride{27, 0, false, 0, 16};
+inline constexpr Field kDstSurfStride{"DST_SURF_STRIDE", kOffset, 27, 0, false, 0, 16};
 }  // namespace dst_surf_stride
 namespace data_cube_width {  // Width of the tile.
 inline constexpr uint16_t kOffset = 0x4020;
 inline constexpr uint32_t kValid = 0x0000ffffu;
-inline constexpr Field kWidth{15, 0, false, 1, 1};
+inline constexpr Field kWidth{"WIDTH", kOffset, 15, 0, false, 1, 1};
 }  // namespace data_cube_width
 namespace data_cube_height {  // Height of the tile.
 inline constexpr uint16_t kOffset = 0x4024;
 inline constexpr uint32_t kValid = 0x0000ffffu;
-inline constexpr Field kHeight{15, 0, false, 1, 1};
+inline constexpr Field kHeight{"HEIGHT", kOffset, 15, 0, false, 1, 1};
 }  // namespace data_cube_height
 namespace data_cube_notch_addr {  // 0 in every known program.
 inline constexpr uint16_t kOffset = 0x4028;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace data_cube_notch_addr
 namespace data_cube_channel {  // Channels of the tile.
 inline constexpr uint16_t kOffset = 0x402c;
 inline constexpr uint32_t kValid = 0x0000ffffu;
-inline constexpr Field kChannel{15, 0, false, 1, 1};
+inline constexpr Field kChannel{"CHANNEL", kOffset, 15, 0, false, 1, 1};
 }  // namespace data_cube_channel
 namespace wdma_size_0 {  // Channels that are written.
 inline constexpr uint16_t kOffset = 0x4030;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kChannelWdma{31, 16, false, 1, 1};
-inline constexpr Field kMode{15, 0, false, 0, 1};
+inline constexpr Field kChannelWdma{"CHANNEL_WDMA", kOffset, 31, 16, false, 1, 1};
+inline constexpr Field kMode{"MODE", kOffset, 15, 0, false, 0, 1};
 }  // namespace wdma_size_0
 namespace wdma_size_1 {  // Height and width that are written.
 inline constexpr uint16_t kOffset = 0x4034;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kHeightWdma{31, 16, false, 1, 1};
-inline constexpr Field kWidthWdma{15, 0, false, 1, 1};
+inline constexpr Field kHeightWdma{"HEIGHT_WDMA", kOffset, 31, 16, false, 1, 1};
+inline constexpr Field kWidthWdma{"WIDTH_WDMA", kOffset, 15, 0, false, 1, 1};
 }  // namespace wdma_size_1
 namespace wdma_mode {  // How the DPU writes.
 inline constexpr uint16_t kOffset = 0x4038;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace wdma_mode
 namespace undocumented_403c {  // 0 in every known convolution.
 inline constexpr uint16_t kOffset = 0x403c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_403c
 namespace bs_cfg {  // BS: 1 dense, 0 depthwise, 2 without a multiplication.
 inline constexpr uint16_t kOffset = 0x4044;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace bs_cfg
 namespace bs_min {  // BS: lower limit.
 inline constexpr uint16_t kOffset = 0x4048;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMin{31, 0, true, 0, 1};
+inline constexpr Field kMin{"MIN", kOffset, 31, 0, true, 0, 1};
 }  // namespace bs_min
 namespace bs_max {  // BS: upper limit.
 inline constexpr uint16_t kOffset = 0x404c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMax{31, 0, true, 0, 1};
+inline constexpr Field kMax{"MAX", kOffset, 31, 0, true, 0, 1};
 }  // namespace bs_max
 namespace bs_ow_cfg {  // How groups of channels leave; depends on their number.
 inline constexpr uint16_t kOffset = 0x4050;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace bs_ow_cfg
 namespace bn_min {  // BN: lower limit.
 inline constexpr uint16_t kOffset = 0x4058;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMin{31, 0, true, 0, 1};
+inline constexpr Field kMin{"MIN", kOffset, 31, 0, true, 0, 1};
 }  // namespace bn_min
 namespace bn_max {  // BN: upper limit.
 inline constexpr uint16_t kOffset = 0x405c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMax{31, 0, true, 0, 1};
+inline constexpr Field kMax{"MAX", kOffset, 31, 0, true, 0, 1};
 }  // namespace bn_max
 namespace bn_cfg {  // BN: 0x903 off, 0x902 clamps.
 inline constexpr uint16_t kOffset = 0x4060;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace bn_cfg
 namespace relu_min {  // Activation: lower limit.
 inline constexpr uint16_t kOffset = 0x406c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMin{31, 0, true, 0, 1};
+inline constexpr Field kMin{"MIN", kOffset, 31, 0, true, 0, 1};
 }  // namespace relu_min
 namespace relu_max {  // Activation: upper limit.
 inline constexpr uint16_t kOffset = 0x4070;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMax{31, 0, true, 0, 1};
+inline constexpr Field kMax{"MAX", kOffset, 31, 0, true, 0, 1};
 }  // namespace relu_max
 namespace relu_2_min {  // Activation, again: lower limit.
 inline constexpr uint16_t kOffset = 0x4074;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMin{31, 0, true, 0, 1};
+inline constexpr Field kMin{"MIN", kOffset, 31, 0, true, 0, 1};
 }  // namespace relu_2_min
 namespace relu_2_max {  // Activation, again: upper limit.
 inline constexpr uint16_t kOffset = 0x4078;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMax{31, 0, true, 0, 1};
+inline constexpr Field kMax{"MAX", kOffset, 31, 0, true, 0, 1};
 }  // namespace relu_2_max
 namespace ew_cfg {  // EW: element-wise operation with a second operand.
 inline constexpr uint16_t kOffset = 0x407c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace ew_cfg
 namespace ew_cvt_offset_value {  // EW: added to the operand before the scale.
 inline constexpr uint16_t kOffset = 0x4080;
 inline constexpr uint32_t kValid = 0x0000ffffu;
-inline constexpr Field kSummand{15, 0, true, 0, 1};
+inline constexpr Field kSummand{"SUMMAND", kOffset, 15, 0, true, 0, 1};
 }  // namespace ew_cvt_offset_value
 namespace ew_cvt_scale_value {  // EW: scale and shift of the operand; 1 where it is off.
 inline constexpr uint16_t kOffset = 0x4084;
 inline constexpr uint32_t kValid = 0x003fffffu;
-inline constexpr Field kShift{21, 16, false, 0, 1};
-inline constexpr Field kScale{15, 0, true, 0, 1};
+inline constexpr Field kShift{"SHIFT", kOffset, 21, 16, false, 0, 1};
+inline constexpr Field kScale{"SCALE", kOffset, 15, 0, true, 0, 1};
 }  // namespace ew_cvt_scale_value
 namespace ew_min {  // EW: lower limit.
 inline constexpr uint16_t kOffset = 0x4088;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMin{31, 0, true, 0, 1};
+inline constexpr Field kMin{"MIN", kOffset, 31, 0, true, 0, 1};
 }  // namespace ew_min
 namespace ew_max {  // EW: upper limit.
 inline constexpr uint16_t kOffset = 0x408c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMax{31, 0, true, 0, 1};
+inline constexpr Field kMax{"MAX", kOffset, 31, 0, true, 0, 1};
 }  // namespace ew_max
 namespace ew_op_value_0 {  // EW: operand from a register.
 inline constexpr uint16_t kOffset = 0x4090;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace ew_op_value_0
 namespace ew_op_value_1 {  // EW: operand from a register.
 inline constexpr uint16_t kOffset = 0x4094;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace ew_op_value_1
 namespace undocumented_409c {  // 0 in every known convolution.
 inline constexpr uint16_t kOffset = 0x409c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_409c
 namespace out_min {  // Output converter: lower limit.
 inline constexpr uint16_t kOffset = 0x40a4;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMin{31, 0, true, 0, 1};
+inline constexpr Field kMin{"MIN", kOffset, 31, 0, true, 0, 1};
 }  // namespace out_min
 namespace out_max {  // Output converter: upper limit.
 inline constexpr uint16_t kOffset = 0x40a8;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMax{31, 0, true, 0, 1};
+inline constexpr Field kMax{"MAX", kOffset, 31, 0, true, 0, 1};
 }  // namespace out_max
 namespace out_cvt_offset {  // Output converter: added after the shift, the zero point.
 inline constexpr uint16_t kOffset = 0x40ac;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kOutCvtOffset{31, 0, true, 0, 1};
+inline constexpr Field kOutCvtOffset{"OUT_CVT_OFFSET", kOffset, 31, 0, true, 0, 1};
 }  // namespace out_cvt_offset
 namespace out_cvt_scale {  // Output converter: multiplier.
 inline constexpr uint16_t kOffset = 0x40b0;
 inline constexpr uint32_t kValid = 0x0001ffffu;
-inline constexpr Field kFlyingEn{16, 16, false, 0, 1};
-inline constexpr Field kOutCvtScale{15, 0, true, 0, 1};
+inline constexpr Field kFlyingEn{"FLYING_EN", kOffset, 16, 16, false, 0, 1};
+inline constexpr Field kOutCvtScale{"OUT_CVT_SCALE", kOffset, 15, 0, true, 0, 1};
 }  // namespace out_cvt_scale
 namespace out_cvt_shift {  // Output converter: right shift, ties to even.
 inline constexpr uint16_t kOffset = 0x40b4;
 inline constexpr uint32_t kValid = 0x0000003fu;
-inline constexpr Field kOutCvtShift{5, 0, false, 0, 1};
+inline constexpr Field kOutCvtShift{"OUT_CVT_SHIFT", kOffset, 5, 0, false, 0, 1};
 }  // namespace out_cvt_shift
 namespace surface_add {  // From the end of a group's rows to the next group's first.
 inline constexpr uint16_t kOffset = 0x40b8;
 inline constexpr uint32_t kValid = 0x0fffffffu;
-inline constexpr Field kSurfAdd{27, 0, false, 0, 16};
+inline constexpr Field kSurfAdd{"SURF_ADD", kOffset, 27, 0, false, 0, 16};
 }  // namespace surface_add
 namespace undocumented_40bc {  // 0 in every known convolution.
 inline constexpr uint16_t kOffset = 0x40bc;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_40bc
 namespace undocumented_40c0 {  // 0x4440100 in every known convolution.
 inline constexpr uint16_t kOffset = 0x40c0;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_40c0
 namespace undocumented_40c8 {  // 0 in every known convolution.
 inline constexpr uint16_t kOffset = 0x40c8;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_40c8
 namespace undocumented_40cc {  // 0 in every known convolution.
 inline constexpr uint16_t kOffset = 0x40cc;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_40cc
 namespace undocumented_40d0 {  // 0x40ffff in every known program.
 inline constexpr uint16_t kOffset = 0x40d0;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_40d0
 namespace lut_access_cfg {  // Which of the lookup tables is written, and from where on.
 inline constexpr uint16_t kOffset = 0x4100;
 inline constexpr uint32_t kValid = 0x000303ffu;
-inline constexpr Field kLutAccessType{17, 17, false, 0, 1};
-inline constexpr Field kLutTableId{16, 16, false, 0, 1};
-inline constexpr Field kLutAddr{9, 0, false, 0, 1};
+inline constexpr Field kLutAccessType{"LUT_ACCESS_TYPE", kOffset, 17, 17, false, 0, 1};
+inline constexpr Field kLutTableId{"LUT_TABLE_ID", kOffset, 16, 16, false, 0, 1};
+inline constexpr Field kLutAddr{"LUT_ADDR", kOffset, 9, 0, false, 0, 1};
 }  // namespace lut_access_cfg
 namespace lut_access_data {  // An entry of a lookup table.
 inline constexpr uint16_t kOffset = 0x4104;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace lut_access_data
 namespace lut_cfg {  // Use of the lookup tables.
 inline constexpr uint16_t kOffset = 0x4108;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace lut_cfg
 namespace lut_info {  // Distance of the entries.
 inline constexpr uint16_t kOffset = 0x410c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace lut_info
 namespace lut_start_0 {  // Lookup tables: where the first entry, or the last one, is selected.
 inline constexpr uint16_t kOffset = 0x4110;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kStart{31, 0, true, 0, 1};
+inline constexpr Field kStart{"START", kOffset, 31, 0, true, 0, 1};
 }  // namespace lut_start_0
 namespace lut_start_1 {  // Lookup tables: where the first entry, or the last one, is selected.
 inline constexpr uint16_t kOffset = 0x4114;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kStart{31, 0, true, 0, 1};
+inline constexpr Field kStart{"START", kOffset, 31, 0, true, 0, 1};
 }  // namespace lut_start_1
 namespace lut_start_2 {  // Lookup tables: where the first entry, or the last one, is selected.
 inline constexpr uint16_t kOffset = 0x4118;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kStart{31, 0, true, 0, 1};
+inline constexpr Field kStart{"START", kOffset, 31, 0, true, 0, 1};
 }  // namespace lut_start_2
 namespace lut_start_3 {  // Lookup tables: where the first entry, or the last one, is selected.
 inline constexpr uint16_t kOffset = 0x411c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kStart{31, 0, true, 0, 1};
+inline constexpr Field kStart{"START", kOffset, 31, 0, true, 0, 1};
 }  // namespace lut_start_3
 namespace undocumented_4120 {  // 0 in every known convolution.
 inline constexpr uint16_t kOffset = 0x4120;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_4120
 namespace undocumented_4130 {  // 0 in every known convolution.
 inline constexpr uint16_t kOffset = 0x4130;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_4130
 namespace lut_end_0 {  // Lookup tables: where the first entry, or the last one, is selected.
 inline constexpr uint16_t kOffset = 0x4140;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kEnd{31, 0, true, 0, 1};
+inline constexpr Field kEnd{"END", kOffset, 31, 0, true, 0, 1};
 }  // namespace lut_end_0
 namespace lut_end_1 {  // Lookup tables: where the first entry, or the last one, is selected.
 inline constexpr uint16_t kOffset = 0x4144;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kEnd{31, 0, true, 0, 1};
+inline constexpr Field kEnd{"END", kOffset, 31, 0, true, 0, 1};
 }  // namespace lut_end_1
 namespace lut_end_2 {  // Lookup tables: where the first entry, or the last one, is selected.
 inline constexpr uint16_t kOffset = 0x4148;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kEnd{31, 0, true, 0, 1};
+inline constexpr Field kEnd{"END", kOffset, 31, 0, true, 0, 1};
 }  // namespace lut_end_2
 namespace lut_end_3 {  // Lookup tables: where the first entry, or the last one, is selected.
 inline constexpr uint16_t kOffset = 0x414c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kEnd{31, 0, true, 0, 1};
+inline constexpr Field kEnd{"END", kOffset, 31, 0, true, 0, 1};
 }  // namespace lut_end_3
 namespace lut_low_slope_0 {  // Beyond the tables: slopes.
 inline constexpr uint16_t kOffset = 0x4150;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace lut_low_slope_0
 namespace lut_low_slope_1 {  // Beyond the tables: slopes.
 inline constexpr uint16_t kOffset = 0x4154;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace lut_low_slope_1
 namespace lut_low_shift {  // Beyond the tables: right shifts of the slopes.
 inline constexpr uint16_t kOffset = 0x4160;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace lut_low_shift
 namespace lut_high_slope_0 {  // Beyond the tables: slopes.
 inline constexpr uint16_t kOffset = 0x4170;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace lut_high_slope_0
 namespace lut_high_slope_1 {  // Beyond the tables: slopes.
 inline constexpr uint16_t kOffset = 0x4174;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace lut_high_slope_1
 namespace lut_high_shift {  // Beyond the tables: right shifts of the slopes.
 inline constexpr uint16_t kOffset = 0x4184;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace lut_high_shift
 namespace lut_low_value_0 {  // Beyond the tables: the result where a slope begins.
 inline constexpr uint16_t kOffset = 0x4188;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kValue1{31, 16, false, 0, 1};
-inline constexpr Field kValue0{15, 0, false, 0, 1};
+inline constexpr Field kValue1{"VALUE_1", kOffset, 31, 16, false, 0, 1};
+inline constexpr Field kValue0{"VALUE_0", kOffset, 15, 0, false, 0, 1};
 }  // namespace lut_low_value_0
 namespace lut_low_value_1 {  // Beyond the tables: the result where a slope begins.
 inline constexpr uint16_t kOffset = 0x418c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kValue1{31, 16, false, 0, 1};
-inline constexpr Field kValue0{15, 0, false, 0, 1};
+inline constexpr Field kValue1{"VALUE_1", kOffset, 31, 16, false, 0, 1};
+inline constexpr Field kValue0{"VALUE_0", kOffset, 15, 0, false, 0, 1};
 }  // namespace lut_low_value_1
 namespace lut_high_value_0 {  // Beyond the tables: the result where a slope begins.
 inline constexpr uint16_t kOffset = 0x4190;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kValue1{31, 16, false, 0, 1};
-inline constexpr Field kValue0{15, 0, false, 0, 1};
+inline constexpr Field kValue1{"VALUE_1", kOffset, 31, 16, false, 0, 1};
+inline constexpr Field kValue0{"VALUE_0", kOffset, 15, 0, false, 0, 1};
 }  // namespace lut_high_value_0
 namespace lut_high_value_1 {  // Beyond the tables: the result where a slope begins.
 inline constexpr uint16_t kOffset = 0x4194;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kValue1{31, 16, false, 0, 1};
-inline constexpr Field kValue0{15, 0, false, 0, 1};
+inline constexpr Field kValue1{"VALUE_1", kOffset, 31, 16, false, 0, 1};
+inline constexpr Field kValue0{"VALUE_0", kOffset, 15, 0, false, 0, 1};
 }  // namespace lut_high_value_1
 }  // namespace dpu
 
@@ -839,130 +839,130 @@ inline constexpr uint16_t kTarget = 0x2001;
 namespace rdma_s_status {  // State of the two executers.
 inline constexpr uint16_t kOffset = 0x5000;
 inline constexpr uint32_t kValid = 0x00030003u;
-inline constexpr Field kStatus1{17, 16, false, 0, 1};
-inline constexpr Field kStatus0{1, 0, false, 0, 1};
+inline constexpr Field kStatus1{"STATUS_1", kOffset, 17, 16, false, 0, 1};
+inline constexpr Field kStatus0{"STATUS_0", kOffset, 1, 0, false, 0, 1};
 }  // namespace rdma_s_status
 namespace rdma_s_pointer {  // Which of the two register groups is written and which one executes.
 inline constexpr uint16_t kOffset = 0x5004;
 inline constexpr uint32_t kValid = 0x0001003fu;
-inline constexpr Field kExecuter{16, 16, false, 0, 1};
-inline constexpr Field kExecuterPpClear{5, 5, false, 0, 1};
-inline constexpr Field kPointerPpClear{4, 4, false, 0, 1};
-inline constexpr Field kPointerPpMode{3, 3, false, 0, 1};
-inline constexpr Field kExecuterPpEn{2, 2, false, 0, 1};
-inline constexpr Field kPointerPpEn{1, 1, false, 0, 1};
-inline constexpr Field kPointer{0, 0, false, 0, 1};
+inline constexpr Field kExecuter{"EXECUTER", kOffset, 16, 16, false, 0, 1};
+inline constexpr Field kExecuterPpClear{"EXECUTER_PP_CLEAR", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kPointerPpClear{"POINTER_PP_CLEAR", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kPointerPpMode{"POINTER_PP_MODE", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kExecuterPpEn{"EXECUTER_PP_EN", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kPointerPpEn{"POINTER_PP_EN", kOffset, 1, 1, false, 0, 1};
+inline constexpr Field kPointer{"POINTER", kOffset, 0, 0, false, 0, 1};
 }  // namespace rdma_s_pointer
 namespace rdma_operation_enable {  // Starts this block alone; streams start blocks with the word for target 0x0081.
 inline constexpr uint16_t kOffset = 0x5008;
 inline constexpr uint32_t kValid = 0x00000001u;
-inline constexpr Field kOpEn{0, 0, false, 0, 1};
+inline constexpr Field kOpEn{"OP_EN", kOffset, 0, 0, false, 0, 1};
 }  // namespace rdma_operation_enable
 namespace rdma_data_cube_width {  // Width of the tile.
 inline constexpr uint16_t kOffset = 0x500c;
 inline constexpr uint32_t kValid = 0x0000ffffu;
-inline constexpr Field kWidth{15, 0, false, 1, 1};
+inline constexpr Field kWidth{"WIDTH", kOffset, 15, 0, false, 1, 1};
 }  // namespace rdma_data_cube_width
 namespace rdma_data_cube_height {  // Height of the tile.
 inline constexpr uint16_t kOffset = 0x5010;
 inline constexpr uint32_t kValid = 0x0000ffffu;
-inline constexpr Field kHeight{15, 0, false, 1, 1};
+inline constexpr Field kHeight{"HEIGHT", kOffset, 15, 0, false, 1, 1};
 }  // namespace rdma_data_cube_height
 namespace rdma_data_cube_channel {  // Channels of the tile.
 inline constexpr uint16_t kOffset = 0x5014;
 inline constexpr uint32_t kValid = 0x0000ffffu;
-inline constexpr Field kChannel{15, 0, false, 1, 1};
+inline constexpr Field kChannel{"CHANNEL", kOffset, 15, 0, false, 1, 1};
 }  // namespace rdma_data_cube_channel
 namespace rdma_src_base_addr {  // Address of the main operand.
 inline constexpr uint16_t kOffset = 0x5018;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kAddress{31, 0, false, 0, 1};
+inline constexpr Field kAddress{"ADDRESS", kOffset, 31, 0, false, 0, 1};
 }  // namespace rdma_src_base_addr
 namespace rdma_brdma_cfg {  // Operands of BS in memory: per channel, and scalars.
 inline constexpr uint16_t kOffset = 0x501c;
 inline constexpr uint32_t kValid = 0x0000071au;
-inline constexpr Field kBrdmaDataUse{10, 8, false, 0, 1};
-inline constexpr Field kScalarShift{4, 4, false, 0, 1};
-inline constexpr Field kScalarMul{3, 3, false, 0, 1};
-inline constexpr Field kScalarAlu{1, 1, false, 0, 1};
+inline constexpr Field kBrdmaDataUse{"BRDMA_DATA_USE", kOffset, 10, 8, false, 0, 1};
+inline constexpr Field kScalarShift{"SCALAR_SHIFT", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kScalarMul{"SCALAR_MUL", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kScalarAlu{"SCALAR_ALU", kOffset, 1, 1, false, 0, 1};
 }  // namespace rdma_brdma_cfg
 namespace rdma_bs_base_addr {  // Address of BS's operands per channel.
 inline constexpr uint16_t kOffset = 0x5020;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kAddress{31, 0, false, 0, 1};
+inline constexpr Field kAddress{"ADDRESS", kOffset, 31, 0, false, 0, 1};
 }  // namespace rdma_bs_base_addr
 namespace rdma_bs_scalar_addr {  // Address of BS's scalars.
 inline constexpr uint16_t kOffset = 0x5024;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kAddress{31, 0, false, 0, 1};
+inline constexpr Field kAddress{"ADDRESS", kOffset, 31, 0, false, 0, 1};
 }  // namespace rdma_bs_scalar_addr
 namespace rdma_nrdma_cfg {  // Operands of BN in memory: per channel, and scalars.
 inline constexpr uint16_t kOffset = 0x5028;
 inline constexpr uint32_t kValid = 0x0000071au;
-inline constexpr Field kNrdmaDataUse{10, 8, false, 0, 1};
-inline constexpr Field kScalarShift{4, 4, false, 0, 1};
-inline constexpr Field kScalarMul{3, 3, false, 0, 1};
-inline constexpr Field kScalarAlu{1, 1, false, 0, 1};
+inline constexpr Field kNrdmaDataUse{"NRDMA_DATA_USE", kOffset, 10, 8, false, 0, 1};
+inline constexpr Field kScalarShift{"SCALAR_SHIFT", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kScalarMul{"SCALAR_MUL", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kScalarAlu{"SCALAR_ALU", kOffset, 1, 1, false, 0, 1};
 }  // namespace rdma_nrdma_cfg
 namespace rdma_bn_base_addr {  // Address of BN's operands per channel.
 inline constexpr uint16_t kOffset = 0x502c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kAddress{31, 0, false, 0, 1};
+inline constexpr Field kAddress{"ADDRESS", kOffset, 31, 0, false, 0, 1};
 }  // namespace rdma_bn_base_addr
 namespace rdma_bn_scalar_addr {  // Address of BN's scalars.
 inline constexpr uint16_t kOffset = 0x5030;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kAddress{31, 0, false, 0, 1};
+inline constexpr Field kAddress{"ADDRESS", kOffset, 31, 0, false, 0, 1};
 }  // namespace rdma_bn_scalar_addr
 namespace rdma_erdma_cfg {  // Reader of EW's operand: 0x41 off.
 inline constexpr uint16_t kOffset = 0x5034;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace rdma_erdma_cfg
 namespace rdma_ew_base_addr {  // Address of EW's operand.
 inline constexpr uint16_t kOffset = 0x5038;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kAddress{31, 0, false, 0, 1};
+inline constexpr Field kAddress{"ADDRESS", kOffset, 31, 0, false, 0, 1};
 }  // namespace rdma_ew_base_addr
 namespace rdma_ew_surf_stride {  // Pitch of the surfaces of EW's operand.
 inline constexpr uint16_t kOffset = 0x5040;
 inline constexpr uint32_t kValid = 0x0fffffffu;
-inline constexpr Field kEwSurfStride{27, 0, false, 0, 16};
+inline constexpr Field kEwSurfStride{"EW_SURF_STRIDE", kOffset, 27, 0, false, 0, 16};
 }  // namespace rdma_ew_surf_stride
 namespace rdma_feature_mode_cfg {  // Which readers run.
 inline constexpr uint16_t kOffset = 0x5044;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace rdma_feature_mode_cfg
 namespace undocumented_5048 {  // 0 in every known convolution.
 inline constexpr uint16_t kOffset = 0x5048;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_5048
 namespace undocumented_504c {  // 0 in every known convolution.
 inline constexpr uint16_t kOffset = 0x504c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_504c
 namespace undocumented_5064 {  // 0 in every known convolution.
 inline constexpr uint16_t kOffset = 0x5064;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_5064
 namespace undocumented_506c {  // 0 in every known convolution.
 inline constexpr uint16_t kOffset = 0x506c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_506c
 namespace undocumented_5078 {  // 0 in every known convolution.
 inline constexpr uint16_t kOffset = 0x5078;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_5078
 namespace undocumented_507c {  // 0 in every known convolution.
 inline constexpr uint16_t kOffset = 0x507c;
 inline constexpr uint32_t kValid = 0xffffffffu;
-inline constexpr Field kMode{31, 0, false, 0, 1};
+inline constexpr Field kMode{"MODE", kOffset, 31, 0, false, 0, 1};
 }  // namespace undocumented_507c
 }  // namespace dpu_rdma
 
@@ -981,12 +981,12 @@ inline constexpr uint16_t kTarget = 0x0081;
 namespace operation_enable {  // Starts the blocks of a task together: 0x1d convolution, 0x18 element-wise, 0x60 pooling.
 inline constexpr uint16_t kOffset = 0x0008;
 inline constexpr uint32_t kValid = 0x0000007du;
-inline constexpr Field kPpuRdma{6, 6, false, 0, 1};
-inline constexpr Field kPpu{5, 5, false, 0, 1};
-inline constexpr Field kDpuRdma{4, 4, false, 0, 1};
-inline constexpr Field kDpu{3, 3, false, 0, 1};
-inline constexpr Field kCore{2, 2, false, 0, 1};
-inline constexpr Field kCna{0, 0, false, 0, 1};
+inline constexpr Field kPpuRdma{"PPU_RDMA", kOffset, 6, 6, false, 0, 1};
+inline constexpr Field kPpu{"PPU", kOffset, 5, 5, false, 0, 1};
+inline constexpr Field kDpuRdma{"DPU_RDMA", kOffset, 4, 4, false, 0, 1};
+inline constexpr Field kDpu{"DPU", kOffset, 3, 3, false, 0, 1};
+inline constexpr Field kCore{"CORE", kOffset, 2, 2, false, 0, 1};
+inline constexpr Field kCna{"CNA", kOffset, 0, 0, false, 0, 1};
 }  // namespace operation_enable
 }  // namespace enable
 

@@ -3,8 +3,10 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
+#include <mutex>
 #include <thread>
 
 #include "evidence/feature_use.h"
@@ -16,22 +18,34 @@
 namespace rk3588 {
 namespace {
 
-static_assert(kFeatures.size() <= 64, "PackedProof::rests_on has a bit per feature");
+static_assert(kMaxFeatures <= 64, "PackedProof::rests_on has a bit per feature");
 
 // A feature without one would be switched off on every board.
 constexpr bool has_every_feature_a_proof() {
-  uint64_t proved = 0;
-  for (const PackedProof& proof : kProofs) proved |= uint64_t{1} << proof.feature;
-  for (size_t i = 0; i < kFeatures.size(); ++i) {
-    if ((proved >> i & 1) == 0) return false;
+  for (size_t chip = 0; chip < kFeatureTables.size(); ++chip) {
+    const ProofTable& table = kProofTables[chip];
+    uint64_t proved = 0;
+    for (size_t i = 0; i < table.count; ++i) proved |= uint64_t{1} << table.proofs[i].feature;
+    for (size_t i = 0; i < kFeatureTables[chip].count; ++i) {
+      if ((proved >> i & 1) == 0) return false;
+    }
   }
   return true;
 }
-static_assert(has_every_feature_a_proof(), "run python -m delegate.evidence.header");
+static_assert(kProofTables.size() == kFeatureTables.size() && has_every_feature_a_proof(),
+              "run python -m delegate.evidence.header");
 
-const std::vector<uint8_t>& proofs_content() {
-  static const std::vector<uint8_t> content = unpack(kPackedProofs, kProofsBytes);
-  return content;
+size_t table_number(const Chip& chip) {
+  return chip.register_map < kProofTables.size() ? chip.register_map : 0;
+}
+
+// One for each chip: a process meets one chip, and unpacks its proofs only.
+const std::vector<uint8_t>& proofs_content(size_t number) {
+  static std::array<std::vector<uint8_t>, kProofTables.size()> contents;
+  static std::array<std::once_flag, kProofTables.size()> flags;
+  const ProofTable& table = kProofTables[number];
+  std::call_once(flags[number], [&] { contents[number] = unpack(table.packed, table.bytes); });
+  return contents[number];
 }
 
 std::string first_line(const char* path) {
@@ -49,7 +63,7 @@ BoardKey board_key(const Device& device, const std::string& cores) {
   utsname system{};
   uname(&system);
   char proofs[16];
-  std::snprintf(proofs, sizeof(proofs), "%08x", kProofsCrc);
+  std::snprintf(proofs, sizeof(proofs), "%08x", kProofTables[table_number(device.chip())].crc);
   const std::string driver = device.driver();
   return {
       {"chip", std::string(device.chip().name)},
@@ -74,9 +88,9 @@ class ProofRun {
  public:
   ProofRun(const PackedProof& proof, const std::shared_ptr<Device>& device, uint32_t timeout_ms)
       : proof_(proof),
-        executable_(
-            Span<const uint8_t>(proofs_content().data() + proof.offset, proof.program_bytes),
-            RunSettings{device, timeout_ms, nullptr, 0, nullptr, 0}),
+        content_(proofs_content(table_number(device->chip())).data() + proof.offset),
+        executable_(Span<const uint8_t>(content_, proof.program_bytes),
+                    RunSettings{device, timeout_ms, nullptr, 0, nullptr, 0}),
         result_(proof.expected_bytes) {}
 
   // "proved", "failed: ..." or "hung: ...". Throws KernelError.
@@ -100,7 +114,7 @@ class ProofRun {
 
  private:
   std::string difference() const {
-    const uint8_t* expected = proofs_content().data() + proof_.offset + proof_.program_bytes;
+    const uint8_t* expected = content_ + proof_.program_bytes;
     size_t different = 0;
     for (size_t i = 0; i < result_.size(); ++i) different += result_[i] != expected[i] ? 1 : 0;
     if (different == 0) return {};
@@ -109,6 +123,7 @@ class ProofRun {
   }
 
   const PackedProof& proof_;
+  const uint8_t* content_;
   Executable executable_;
   std::vector<uint8_t> result_;
 };
@@ -152,19 +167,23 @@ std::shared_ptr<FeatureProofs> FeatureProofs::of(std::shared_ptr<Device> device,
 FeatureProofs::FeatureProofs(std::shared_ptr<Device> device, const ProofSettings& settings,
                              std::function<void(const std::string&)> warn)
     : device_(std::move(device)),
+      features_(feature_table(device_->chip())),
+      proofs_(kProofTables[table_number(device_->chip())]),
       timeout_ms_(settings.timeout_ms),
       warn_(std::move(warn)),
       record_(settings.cache_dir == "off" ? default_cache_folder() : settings.cache_dir,
               board_key(*device_, settings.cores)) {}
 
 std::vector<MissingFeature> FeatureProofs::missing(const Program& program) {
+  // A simulator runs the programs of other chips, too: what they use is not this one's.
+  if (program.chip->name != device_->chip().name) return {};
   const std::lock_guard<std::mutex> lock(mutex_);
   const FeatureSet used = features_of(program);
   settle(used);
   std::vector<MissingFeature> found;
-  for (size_t i = 0; i < kFeatures.size(); ++i) {
-    if (!used[i] || record_.state(kFeatures[i].name) == kProved) continue;
-    found.push_back({kFeatures[i].name, reason(i)});
+  for (size_t i = 0; i < features_.count; ++i) {
+    if (!used[i] || record_.state(features_.features[i].name) == kProved) continue;
+    found.push_back({features_.features[i].name, reason(i)});
   }
   if (!found.empty()) tell();
   return found;
@@ -173,9 +192,10 @@ std::vector<MissingFeature> FeatureProofs::missing(const Program& program) {
 // Names what is switched off, each feature once.
 void FeatureProofs::tell() {
   std::string others;
-  for (const PackedProof& proof : kProofs) {
+  for (size_t number = 0; number < proofs_.count; ++number) {
+    const PackedProof& proof = proofs_.proofs[number];
     const size_t i = proof.feature;
-    const std::string name = kFeatures[i].name;
+    const std::string name = features_.features[i].name;
     const std::string state = record_.state(name);
     if (state == kProved || told_[i]) continue;
     if (state.empty()) {
@@ -183,7 +203,7 @@ void FeatureProofs::tell() {
       others += (others.empty() ? "" : ", ") + name;
     } else {
       warn_("feature " + name + " is switched off on this board (" + reason(i) +
-            "); without it: " + kFeatures[i].without + "; " + where());
+            "); without it: " + features_.features[i].without + "; " + where());
     }
     told_[i] = true;
   }
@@ -202,24 +222,24 @@ void FeatureProofs::require(const Program& program) {
 std::vector<std::string> FeatureProofs::states(Wanted wanted) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (wanted == Wanted::kAll) {
-    for (const Feature& feature : kFeatures) record_.forget(feature.name);
+    for (size_t i = 0; i < features_.count; ++i) record_.forget(features_.features[i].name);
   }
   if (wanted != Wanted::kNothing) {
     FeatureSet all;
-    all.set();
+    for (size_t i = 0; i < features_.count; ++i) all.set(i);
     settle(all);
   }
   std::vector<std::string> found;
-  for (size_t i = 0; i < kFeatures.size(); ++i) {
-    const std::string state = record_.state(kFeatures[i].name);
+  for (size_t i = 0; i < features_.count; ++i) {
+    const std::string state = record_.state(features_.features[i].name);
     found.push_back(state.empty() && wanted != Wanted::kNothing ? reason(i) : state);
   }
   return found;
 }
 
 bool FeatureProofs::is_settled(const FeatureSet& features) const {
-  for (size_t i = 0; i < kFeatures.size(); ++i) {
-    if (features[i] && record_.state(kFeatures[i].name).empty()) return false;
+  for (size_t i = 0; i < features_.count; ++i) {
+    if (features[i] && record_.state(features_.features[i].name).empty()) return false;
   }
   return true;
 }
@@ -231,12 +251,12 @@ void FeatureProofs::settle(const FeatureSet& features) {
   record_.read();
   FeatureSet wanted = features;
   // Proofs stand behind those they rest on.
-  for (size_t i = kProofs.size(); i-- > 0;) {
-    const PackedProof& proof = kProofs[i];
+  for (size_t i = proofs_.count; i-- > 0;) {
+    const PackedProof& proof = proofs_.proofs[i];
     if (wanted[proof.feature]) wanted |= FeatureSet(proof.rests_on);
   }
-  for (size_t i = 0; i < kProofs.size(); ++i) {
-    if (wanted[kProofs[i].feature]) prove(i);
+  for (size_t i = 0; i < proofs_.count; ++i) {
+    if (wanted[proofs_.proofs[i].feature]) prove(i);
   }
   cores_.clear();
   if (!record_.problem().empty() && !has_told_) {
@@ -247,11 +267,12 @@ void FeatureProofs::settle(const FeatureSet& features) {
 }
 
 void FeatureProofs::prove(size_t number) {
-  const PackedProof& proof = kProofs[number];
-  const std::string name = kFeatures[proof.feature].name;
+  const PackedProof& proof = proofs_.proofs[number];
+  const std::string name = features_.features[proof.feature].name;
   if (!record_.state(name).empty()) return;
-  for (size_t i = 0; i < kFeatures.size(); ++i) {
-    if ((proof.rests_on >> i & 1) != 0 && record_.state(kFeatures[i].name) != kProved) return;
+  for (size_t i = 0; i < features_.count; ++i) {
+    if ((proof.rests_on >> i & 1) != 0 && record_.state(features_.features[i].name) != kProved)
+      return;
   }
   record_.set(name, kStarted);
   std::string state;
@@ -270,13 +291,16 @@ std::string FeatureProofs::outcome(size_t number) {
   if (cores_.empty()) cores_ = {device_};
   std::vector<std::unique_ptr<ProofRun>> runs;
   const auto add = [&](const std::shared_ptr<Device>& core) {
-    runs.push_back(std::make_unique<ProofRun>(kProofs[number], core, timeout_ms_));
+    runs.push_back(std::make_unique<ProofRun>(proofs_.proofs[number], core, timeout_ms_));
   };
   add(cores_.front());
   const std::string state = runs.front()->run();
   if (state != kProved || cores_.size() == 1) return state;
   std::for_each(cores_.begin() + 1, cores_.end(), add);
-  return run_on_all(runs);
+  const std::string together = run_on_all(runs);
+  // Nobody has shown that cores that share CBUF can work at the same time.
+  const bool may_do_alone = together != kProved && device_->chip().cbuf_is_shared != 0;
+  return together + (may_do_alone ? "; one core alone computes it: option cores=0" : "");
 }
 
 std::string FeatureProofs::where() const {
@@ -285,14 +309,15 @@ std::string FeatureProofs::where() const {
 }
 
 std::string FeatureProofs::reason(size_t feature) const {
-  const std::string state = record_.state(kFeatures[feature].name);
+  const std::string state = record_.state(features_.features[feature].name);
   if (state == kStarted) return "hung: nobody lived to see its proof end";
   if (!state.empty()) return state;
-  for (const PackedProof& proof : kProofs) {
+  for (size_t number = 0; number < proofs_.count; ++number) {
+    const PackedProof& proof = proofs_.proofs[number];
     if (proof.feature != feature) continue;
-    for (size_t i = 0; i < kFeatures.size(); ++i) {
-      if ((proof.rests_on >> i & 1) != 0 && record_.state(kFeatures[i].name) != kProved) {
-        return std::string("it rests on ") + kFeatures[i].name + ", which the board lacks";
+    for (size_t i = 0; i < features_.count; ++i) {
+      if ((proof.rests_on >> i & 1) != 0 && record_.state(features_.features[i].name) != kProved) {
+        return std::string("it rests on ") + features_.features[i].name + ", which the board lacks";
       }
     }
   }

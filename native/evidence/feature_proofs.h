@@ -20,6 +20,8 @@
 
 namespace rk3588 {
 
+struct ProofTable;
+
 struct ProofSettings {
   std::string prove = "auto";  // "auto": of devices with a kernel driver; "off"; "always"
   std::string cache_dir = "off";
@@ -47,9 +49,10 @@ class FeatureProofs : public FeatureGate {
 
   // What is proved before states() answers.
   enum class Wanted { kNothing, kUntried, kAll };
-  // What the board has shown of every feature, by kFeatures; "" or, behind proofs, why there was
-  // none, for those never tried.
+  // What the board has shown of every feature, in the chip's order; "" or, behind proofs, why there
+  // was none, for those never tried.
   std::vector<std::string> states(Wanted wanted);
+  const FeatureTable& features() const { return features_; }
   std::string record_path() const { return record_.path(); }
 
  private:
@@ -65,6 +68,8 @@ class FeatureProofs : public FeatureGate {
   void tell();
 
   std::shared_ptr<Device> device_;
+  const FeatureTable& features_;  // of the device's chip, as the proofs
+  const ProofTable& proofs_;
   uint32_t timeout_ms_;
   std::function<void(const std::string&)> warn_;
   Record record_;

@@ -33,12 +33,14 @@ uint64_t number_of(const TaskRegisters& task, const FeatureSetting& setting) {
     case Kind::kKeepsTable:
       return task.keeps_table ? 1 : 0;
     case Kind::kField:
+    case Kind::kWord:
     case Kind::kAddress:
       break;
   }
   return task.at(setting.target, setting.offset) >> setting.lo & setting.mask;
 }
 
+// Of RK3588: no other chip's features ask.
 bool looks_up(const TaskRegisters& task) {
   const uint32_t word = task.at(dpu::kTarget, dpu::ew_cfg::kOffset);
   return dpu::ew_cfg::kEwBypass.raw(word) == 0 && dpu::ew_cfg::kEwLutBypass.raw(word) == 0 &&
@@ -57,6 +59,7 @@ FeatureSet features_of(const Program& program) {
   for (const Reloc& reloc : program.relocs) buffers[reloc.word] = reloc.buffer;
   const uint8_t* regcmd = program.buffers[static_cast<size_t>(BufferId::kRegcmd)].content.data();
   std::optional<std::pair<uint32_t, size_t>> loaded;  // job of the last load, the task behind it
+  const FeatureTable& table = feature_table(*program.chip);
   FeatureSet found;
   for (size_t i = 0; i < program.tasks.size(); ++i) {
     const ProgramTask& task = program.tasks[i];
@@ -73,7 +76,7 @@ FeatureSet features_of(const Program& program) {
     if (loads_table(registers)) loaded = {task.job, i + 1};
     registers.keeps_table = looks_up(registers) && loaded != std::pair(task.job, i);
     found |= matching_features(
-        [&](const FeatureSetting& setting) { return number_of(registers, setting); });
+        table, [&](const FeatureSetting& setting) { return number_of(registers, setting); });
   }
   return found;
 }

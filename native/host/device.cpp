@@ -25,12 +25,13 @@ class PlainSubmission : public Submission {
 std::shared_ptr<Device> open_node(const std::string& node, const std::string& cores) {
   if (is_rknpu_misc_node(node)) throw DeviceError(rknpu_misc_problem(node));
   const DriverVersion driver = DrmFile(node).version();
-  const std::string chip = foreign_npu_chip(root_of_node(node));
-  if (!chip.empty()) throw DeviceError(foreign_chip_problem(node, driver.name, chip));
-  if (driver.name == kRocketDriver) return make_rocket_device(node, cores);
-  if (driver.name == kRknpuDriver) return make_rknpu_device(node, cores);
+  if (driver.name == kRocketDriver || driver.name == kRknpuDriver) {
+    const Chip& chip = require_chip_of(node, driver.name);
+    return driver.name == kRocketDriver ? make_rocket_device(node, cores, chip)
+                                        : make_rknpu_device(node, cores, chip);
+  }
   throw DeviceError(node + " belongs to driver " + driver.text() +
-                    ", not to an RK3588 NPU (rocket, rknpu); try device=auto");
+                    ", not to a Rockchip NPU (rocket, rknpu); try device=auto");
 }
 
 // The first usable node of a driver ("" for any), otherwise the first one that should be. nullptr:
@@ -50,8 +51,17 @@ const NpuNode* choose_node(const std::vector<NpuNode>& nodes, const std::string&
 
 std::shared_ptr<Device> open_found(const NpuNode& node, const std::string& cores) {
   if (node.state != NpuNode::State::kUsable) throw DeviceError(node.problem);
-  if (node.driver == kRocketDriver) return make_rocket_device(node.path, cores);
-  return make_rknpu_device(node.path, cores);
+  const Chip& chip = require_chip_of(node.path, node.driver);
+  if (node.driver == kRocketDriver) return make_rocket_device(node.path, cores, chip);
+  return make_rknpu_device(node.path, cores, chip);
+}
+
+const Chip& asked_chip(const DeviceSettings& settings) {
+  if (settings.chip == "auto") return kRk3588;
+  for (const Chip* chip : kChips) {
+    if (chip->name == settings.chip) return *chip;
+  }
+  throw DeviceError("unknown chip \"" + settings.chip + "\"");
 }
 
 std::shared_ptr<Device> open_auto(const DeviceSettings& settings) {
@@ -63,7 +73,7 @@ std::shared_ptr<Device> open_auto(const DeviceSettings& settings) {
         "strict: no NPU was found (no node of driver rocket or rknpu); ask for the simulator with "
         "device=simulator, or see `doctor`");
   }
-  return make_simulator_device();
+  return make_simulator_device(asked_chip(settings));
 }
 
 std::shared_ptr<Device> open_driver(const std::string& driver, const char* needs,
@@ -78,6 +88,22 @@ std::shared_ptr<Device> open_driver(const std::string& driver, const char* needs
   }
   throw DeviceError("device " + driver + ": no node of this driver was found; it needs " + needs +
                     "; `doctor` tells more, device=simulator runs without an NPU");
+}
+
+std::shared_ptr<Device> open_any(const std::string& name, const DeviceSettings& settings) {
+  if (name == "simulator") return make_simulator_device(asked_chip(settings));
+  if (name == "null") return make_null_device();
+  if (name == "auto") return open_auto(settings);
+  if (name == kRocketDriver) {
+    return open_driver(name, "Linux 6.18 or later with CONFIG_DRM_ACCEL_ROCKET", settings.cores);
+  }
+  if (name == kRknpuDriver) {
+    return open_driver(name, "a vendor kernel (5.10 or 6.1) with the DRM build of RKNPU",
+                       settings.cores);
+  }
+  if (!name.empty() && name[0] == '/') return open_node(name, settings.cores);
+  throw DeviceError("unknown device \"" + name +
+                    "\"; valid: auto, rocket, rknpu, simulator, null or the path of a node");
 }
 
 }  // namespace
@@ -132,19 +158,13 @@ std::string find_npu_node(const std::string& root) {
 }
 
 std::shared_ptr<Device> open_device(const std::string& name, const DeviceSettings& settings) {
-  if (name == "simulator") return make_simulator_device();
-  if (name == "null") return make_null_device();
-  if (name == "auto") return open_auto(settings);
-  if (name == kRocketDriver) {
-    return open_driver(name, "Linux 6.18 or later with CONFIG_DRM_ACCEL_ROCKET", settings.cores);
+  std::shared_ptr<Device> device = open_any(name, settings);
+  if (settings.chip != "auto" && !device->runs(asked_chip(settings))) {
+    throw DeviceError("option chip is " + settings.chip + ", but the NPU of " + device->name() +
+                      " is " + std::string(device->chip().name) +
+                      "'s; leave the option out, or use device=simulator");
   }
-  if (name == kRknpuDriver) {
-    return open_driver(name, "a vendor kernel (5.10 or 6.1) with the DRM build of RKNPU",
-                       settings.cores);
-  }
-  if (!name.empty() && name[0] == '/') return open_node(name, settings.cores);
-  throw DeviceError("unknown device \"" + name +
-                    "\"; valid: auto, rocket, rknpu, simulator, null or the path of a node");
+  return device;
 }
 
 }  // namespace rk3588

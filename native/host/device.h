@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -50,6 +51,23 @@ class Buffer {
   // Whether a new buffer is zero already: clearing it again would only take up memory.
   virtual bool is_zeroed() const { return false; }
 };
+
+// Where an address lies: in which of several buffers, and how far behind its begin.
+struct AddressPlace {
+  size_t index;
+  size_t offset;
+};
+
+// Of pointers to buffers; nothing if the address is in none of them.
+template <typename Buffers>
+std::optional<AddressPlace> find_address(const Buffers& buffers, uint64_t address) {
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const uint64_t begin = buffers[i]->dma_address();
+    if (address < begin || address - begin >= buffers[i]->bytes().size()) continue;
+    return AddressPlace{i, static_cast<size_t>(address - begin)};
+  }
+  return std::nullopt;
+}
 
 struct TaskRef {
   uint64_t regcmd;        // device address of the first word, 64-byte aligned
@@ -113,7 +131,7 @@ class Device {
   virtual std::string driver() const { return {}; }
   // Whether results are what the program says: not of a device that only takes submits.
   virtual bool computes() const { return true; }
-  // What it runs programs of. The drivers here serve one chip only.
+  // What it runs programs of: the board's; of a device without one, the one that was asked for.
   virtual const Chip& chip() const { return kRk3588; }
   virtual bool runs(const Chip& chip) const { return chip.name == this->chip().name; }
   virtual std::unique_ptr<Buffer> allocate(size_t size, BufferId id) = 0;
@@ -143,6 +161,7 @@ class DeviceStreams {
  public:
   explicit DeviceStreams(std::shared_ptr<Device> device) : device_(std::move(device)) {}
   std::string name() const { return device_->name(); }
+  const Chip& chip() const { return device_->chip(); }
   // The first call gives the device itself. Throws DeviceError. Thread-safe.
   std::shared_ptr<Device> next();
 
@@ -156,10 +175,13 @@ struct DeviceSettings {
   std::string cores = "auto";
   // Refuse to simulate where "auto" finds no NPU.
   bool strict = false;
+  // What the board has to be; "auto": any that programs can be compiled for. Of a device without a
+  // board, what it is taken for.
+  std::string chip = "auto";
 };
 
 // "auto", "rocket", "rknpu", "simulator", "null" or the path of a device node. Throws DeviceError;
-// a device that exists but fails is never replaced by another.
+// a device that exists but fails is never replaced by another, nor one of another chip.
 std::shared_ptr<Device> open_device(const std::string& name, const DeviceSettings& settings = {});
 
 }  // namespace rk3588

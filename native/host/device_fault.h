@@ -5,27 +5,16 @@
 #include <utility>
 
 #include "host/device.h"
+#include "sim/simulator.h"
 
 namespace rk3588 {
 
-// Kind of a register feature that the simulator does not model, as opposed to a wrong program.
-inline constexpr char kUnsupportedFeature[] = "UnsupportedFeature";
-
+// `fault` is what the simulator found.
 class DeviceFault : public DeviceError {
  public:
-  DeviceFault(const std::string& message, std::string kind, std::string unit, std::string reg,
-              int task, std::string layer)
-      : DeviceError(message),
-        kind(std::move(kind)),
-        unit(std::move(unit)),
-        reg(std::move(reg)),
-        task(task),
-        layer(std::move(layer)) {}
-  std::string kind;
-  std::string unit;
-  std::string reg;
-  int task;
-  std::string layer;
+  DeviceFault(const std::string& message, sim::Fault fault)
+      : DeviceError(message), fault(std::move(fault)) {}
+  sim::Fault fault;
 };
 
 }  // namespace rk3588

@@ -9,11 +9,14 @@
 
 namespace rk3588 {
 
-std::shared_ptr<Device> make_simulator_device();
+// `chip`: what it says it is; it runs the programs of all.
+std::shared_ptr<Device> make_simulator_device(const Chip& chip = kRk3588);
 std::shared_ptr<Device> make_null_device();
-// `cores`: see DeviceSettings. Throw DeviceError.
-std::shared_ptr<Device> make_rocket_device(const std::string& node, const std::string& cores);
-std::shared_ptr<Device> make_rknpu_device(const std::string& node, const std::string& cores);
+// `cores`: see DeviceSettings. `chip`: behind the node. Throw DeviceError.
+std::shared_ptr<Device> make_rocket_device(const std::string& node, const std::string& cores,
+                                           const Chip& chip);
+std::shared_ptr<Device> make_rknpu_device(const std::string& node, const std::string& cores,
+                                          const Chip& chip);
 
 // Kernel drivers of the NPU.
 inline constexpr char kRocketDriver[] = "rocket";

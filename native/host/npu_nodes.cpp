@@ -182,13 +182,15 @@ void find_misc(const fs::path& root, std::vector<NpuNode>* nodes) {
   nodes->push_back(std::move(node));
 }
 
-void refuse_foreign_chip(const std::string& root, std::vector<NpuNode>* nodes) {
-  const std::string chip = nodes->empty() ? "" : foreign_npu_chip(root);
-  if (chip.empty()) return;
+void refuse_other_chips(const std::string& root, std::vector<NpuNode>* nodes) {
+  if (nodes->empty()) return;
+  const NpuChip found = find_npu_chip(root);
   for (NpuNode& node : *nodes) {
-    if (!node.is_candidate()) continue;
+    const std::string problem =
+        node.is_candidate() ? chip_problem(node.path, node.driver, found) : std::string();
+    if (problem.empty()) continue;
     node.state = NpuNode::State::kFailed;
-    node.problem = foreign_chip_problem(node.path, node.driver, chip);
+    node.problem = problem;
   }
 }
 
@@ -215,7 +217,7 @@ std::vector<NpuNode> find_npu_nodes(const std::string& root) {
   find_accel(root, &nodes);
   find_drm(root, &nodes);
   find_misc(root, &nodes);
-  refuse_foreign_chip(root, &nodes);
+  refuse_other_chips(root, &nodes);
   return nodes;
 }
 

@@ -17,8 +17,8 @@ struct NpuNode {
     kUsable,   // its driver said rocket or rknpu
     kMissing,  // the kernel has the device, /dev has no node
     kDenied,   // no permission to open it
-    kFailed,   // opening or asking failed, a build of a driver that is not supported, or another
-               // chip
+    kFailed,   // opening or asking failed, a build of a driver that is not supported, or a chip
+               // that nothing can run on
     kForeign,  // of another driver
   };
   std::string path;

@@ -60,53 +60,45 @@ class RecordedRun {
   }
 
  private:
-  // Index of the recorded buffer that holds `address`, -1: none.
-  int find(uint64_t address) const {
+  std::optional<AddressPlace> find(uint64_t address) const {
     for (size_t i = 0; i < recorded_.size(); ++i) {
       const RecordedBuffer& buffer = recorded_[i];
-      if (address >= buffer.address && address - buffer.address < buffer.content.size()) {
-        return static_cast<int>(i);
-      }
+      if (address < buffer.address || address - buffer.address >= buffer.content.size()) continue;
+      return AddressPlace{i, static_cast<size_t>(address - buffer.address)};
     }
-    return -1;
+    return std::nullopt;
   }
 
-  uint64_t moved(uint64_t address, int buffer) const {
-    const auto i = static_cast<size_t>(buffer);
-    return buffers_[i]->dma_address() + (address - recorded_[i].address);
+  uint64_t moved(const AddressPlace& place) const {
+    return buffers_[place.index]->dma_address() + place.offset;
   }
 
   TaskRef move(const TaskRef& task) {
-    const int segment = find(task.regcmd);
+    const auto segment = find(task.regcmd);
     const uint64_t bytes = uint64_t{task.regcmd_count} * kWordBytes;
-    const auto index = static_cast<size_t>(segment);
-    if (segment < 0 ||
-        bytes > recorded_[index].content.size() - (task.regcmd - recorded_[index].address)) {
+    if (!segment || bytes > recorded_[segment->index].content.size() - segment->offset) {
       throw StreamError("the commands of a recorded task lie outside its buffers");
     }
-    uint8_t* place = buffers_[index]->bytes().data() + (task.regcmd - recorded_[index].address);
+    uint8_t* place = buffers_[segment->index]->bytes().data() + segment->offset;
     // Segments that several tasks share are moved once.
     if (moved_.insert(task.regcmd).second) move_words(place, task.regcmd_count, task.layer);
     TaskRef result = task;
-    result.regcmd = moved(task.regcmd, segment);
+    result.regcmd = moved(*segment);
     return result;
   }
 
   void move_words(uint8_t* place, uint32_t count, const std::string& layer) {
-    std::vector<uint64_t> words(count);
-    std::memcpy(words.data(), place, count * kWordBytes);
-    for (const uint32_t i : address_words(words)) {
-      const uint64_t address = words[i] >> 16 & UINT32_MAX;
-      const int buffer = find(address);
-      if (buffer < 0) {
-        if (address == 0) continue;  // a reader that is off, or the end of a chain
+    move_addresses(place, count, [&](uint64_t word) -> uint64_t {
+      const uint64_t address = address_in(word);
+      const auto at = find(address);
+      if (!at) {
+        if (address == 0) return 0;  // a reader that is off, or the end of a chain
         throw StreamError("a recorded command names an address outside the recorded buffers" +
                           (layer.empty() ? std::string() : " (" + layer + ")"));
       }
-      if (is_target(words[i])) written_.insert(static_cast<size_t>(buffer));
-      words[i] = (words[i] & ~(uint64_t{UINT32_MAX} << 16)) | moved(address, buffer) << 16;
-    }
-    std::memcpy(place, words.data(), count * kWordBytes);
+      if (is_target(word)) written_.insert(at->index);
+      return moved(*at);
+    });
   }
 
   static bool is_target(uint64_t word) {

@@ -11,15 +11,11 @@ struct Place {
 };
 
 Place place_of_atom(const std::vector<Buffer*>& memory, uint64_t address) {
-  for (Buffer* buffer : memory) {
-    const Span<uint8_t> bytes = buffer->bytes();
-    if (address < buffer->dma_address()) continue;
-    const uint64_t offset = address - buffer->dma_address();
-    if (offset < bytes.size() && RunMark::kBytes <= bytes.size() - offset) {
-      return {buffer, bytes.data() + offset};
-    }
-  }
-  return {};
+  const auto at = find_address(memory, address);
+  if (!at) return {};
+  const Span<uint8_t> bytes = memory[at->index]->bytes();
+  if (RunMark::kBytes > bytes.size() - at->offset) return {};
+  return {memory[at->index], bytes.data() + at->offset};
 }
 
 }  // namespace

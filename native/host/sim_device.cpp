@@ -79,7 +79,10 @@ class SimulatorPool {
 
 class SimDevice : public HostDevice {
  public:
+  explicit SimDevice(const Chip& chip) : chip_(chip) {}
+
   std::string name() const override { return "simulator"; }
+  const Chip& chip() const override { return chip_; }
   bool runs(const Chip&) const override { return true; }
 
   void submit(const Submit& submit) override {
@@ -103,8 +106,7 @@ class SimDevice : public HostDevice {
       simulator->run(memory, jobs);
     } catch (const sim::Fault& fault) {
       pool_.give_back(std::move(simulator), *submit.chip, threads);
-      throw DeviceFault(std::string("simulator: ") + fault.what(), fault.kind, fault.unit,
-                        fault.reg, fault.task, fault.layer);
+      throw DeviceFault(std::string("simulator: ") + fault.what(), fault);
     }
     pool_.give_back(std::move(simulator), *submit.chip, threads);
   }
@@ -121,11 +123,14 @@ class SimDevice : public HostDevice {
     return region;
   }
 
+  const Chip& chip_;
   SimulatorPool pool_;
 };
 
 }  // namespace
 
-std::shared_ptr<Device> make_simulator_device() { return std::make_shared<SimDevice>(); }
+std::shared_ptr<Device> make_simulator_device(const Chip& chip) {
+  return std::make_shared<SimDevice>(chip);
+}
 
 }  // namespace rk3588

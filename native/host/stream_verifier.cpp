@@ -4,10 +4,12 @@
 #include <cstring>
 #include <string>
 
+#include "host/core_banks.h"
 #include "sim/fault.h"
 #include "sim/pc.h"
 #include "sim/register_file.h"
 #include "sim/simulator.h"
+#include "text.h"
 
 namespace rk3588 {
 namespace {
@@ -59,6 +61,7 @@ std::vector<sim::TaskAccess> dry_run(const Submit& submit, bool outputs_hold_con
   for (Buffer* buffer : submit.inputs) add(*buffer, false);
   for (Buffer* buffer : submit.outputs) add(*buffer, true);
   sim::Settings settings;
+  settings.chip = *submit.chip;
   settings.threads = 1;
   settings.dry_run = true;
   settings.accesses = true;
@@ -71,7 +74,8 @@ std::vector<sim::TaskAccess> dry_run(const Submit& submit, bool outputs_hold_con
 
 class Verifier {
  public:
-  explicit Verifier(const Submit& submit) : submit_(submit) {
+  explicit Verifier(const Submit& submit)
+      : submit_(submit), known_(sim::registers_of(*submit.chip)) {
     for (Buffer* buffer : submit.inputs) add(*buffer, false);
     for (Buffer* buffer : submit.outputs) add(*buffer, true);
     std::sort(ranges_.begin(), ranges_.end(),
@@ -90,7 +94,7 @@ class Verifier {
       const JobRef& job = submit_.jobs[job_];
       if (job.tasks.empty()) refuse("it has no tasks");
       tasks += job.tasks.size();
-      if (tasks > kMaxTasks) refuse("there are more than " + std::to_string(kMaxTasks) + " tasks");
+      if (tasks > kMaxTasks) refuse("there are more than ", kMaxTasks, " tasks");
       auto& verified = jobs.emplace_back();
       for (task_ = 0; task_ < job.tasks.size(); ++task_) {
         verified.push_back(verify_task(job.tasks[task_]));
@@ -109,14 +113,15 @@ class Verifier {
     ranges_.push_back({begin, begin + bytes.size(), is_output, bytes});
   }
 
-  [[noreturn]] void refuse(const std::string& what) const {
-    std::string place = "job " + std::to_string(job_);
+  template <typename... Parts>
+  [[noreturn]] void refuse(const Parts&... what) const {
+    std::string place = joined("job ", job_);
     if (layer_ != nullptr) {
-      place += " task " + std::to_string(task_);
+      place += joined(" task ", task_);
       if (!layer_->empty()) place += " (" + *layer_ + ")";
     }
-    throw StreamError("refused before it reached the NPU: " + place + ": " + what +
-                      "; compile the model again");
+    throw StreamError(joined("refused before it reached the NPU: ", place, ": ", what...,
+                             "; compile the model again"));
   }
 
   const Range* find(uint64_t address) const {
@@ -131,15 +136,14 @@ class Verifier {
     layer_ = &task.layer;
     const uint32_t count = task.regcmd_count;
     if (count <= kTailWords || count > kMaxTaskWords) {
-      refuse(std::to_string(count) + " commands are not between 5 and " +
-             std::to_string(kMaxTaskWords));
+      refuse(count, " commands are not between 5 and ", kMaxTaskWords);
     }
     if (task.regcmd % kSegmentAlignment != 0) {
-      refuse("its commands at " + hex(task.regcmd) + " are not aligned to 64 bytes");
+      refuse("its commands at ", hex(task.regcmd), " are not aligned to 64 bytes");
     }
     const Range* segment = find(task.regcmd);
     if (segment == nullptr || uint64_t{count} * kWordBytes > segment->end - task.regcmd) {
-      refuse("its commands at " + hex(task.regcmd) + " lie outside the buffers");
+      refuse("its commands at ", hex(task.regcmd), " lie outside the buffers");
     }
     // A task that could overwrite commands could send the next one anywhere.
     if (segment->is_output) refuse("its commands lie in a buffer that the device may write");
@@ -158,8 +162,8 @@ class Verifier {
     for (uint32_t i = 0; i < tail; ++i) check_body(decode(words_[i]), i, &result);
     check_tail(tail, segment, &result);
     if (task.enable_mask != 0 && task.enable_mask != result.enable_mask) {
-      refuse("its record says that it starts " + hex(task.enable_mask) +
-             " but its commands start " + hex(result.enable_mask));
+      refuse("its record says that it starts ", hex(task.enable_mask), " but its commands start ",
+             hex(result.enable_mask));
     }
     if (!has_target_) refuse("it never says where its output goes");
     has_target_ = false;
@@ -180,60 +184,65 @@ class Verifier {
   }
 
   const regs::Register& lookup(const Word& word, uint32_t index) const {
-    const regs::Register* reg = sim::registers_of(kRk3588).find(word.target, word.offset);
+    const regs::Register* reg = known_.find(word.target, word.offset);
     if (reg == nullptr) {
-      refuse("command " + std::to_string(index) + " addresses no register (target " +
-             hex(word.target) + ", offset " + hex(word.offset) + ")");
+      refuse("command ", index, " addresses no register (target ", hex(word.target), ", offset ",
+             hex(word.offset), ")");
     }
     return *reg;
   }
 
   void check_body(const Word& word, uint32_t index, VerifiedTask* result) {
     if (word.target == sim::kTargetFiller) {
-      if (word.value != 0 || word.offset != 0)
-        refuse("command " + std::to_string(index) + " has no target");
+      if (word.value != 0 || word.offset != 0) refuse("command ", index, " has no target");
       return;
     }
     const regs::Register& reg = lookup(word, index);
     if (reg.access != regs::Access::kStream) {
-      refuse(std::string(reg.name) + " may be written by the kernel only");
+      refuse(reg.name, " may be written by the kernel only");
     }
     if ((word.value & ~reg.valid) != 0) {
-      refuse(std::string(reg.name) + " = " + hex(word.value) + " sets reserved bits");
+      refuse(reg.name, " = ", hex(word.value), " sets reserved bits");
     }
     if (word.target == regs::pc::kTarget || word.target == regs::sync::kTarget ||
         word.target == regs::enable::kTarget) {
-      refuse(std::string(reg.name) + " is written before the tail");
+      refuse(reg.name, " is written before the tail");
     }
     if ((word.offset & 0xfff) == 0x004) check_pointer(word, reg);
+    if (submit_.chip->cbuf_is_shared && has_second_banks(word)) {
+      refuse(reg.name, " = ", hex(word.value),
+             " takes the second core's banks of CBUF: programs are for the first core's, and "
+             "devices move them");
+    }
     if (reg.is_address) check_address(word, reg, result);
   }
 
   void check_pointer(const Word& word, const regs::Register& reg) const {
-    if (word.target == regs::cna::kTarget || word.target == regs::core::kTarget) {
-      refuse(std::string(reg.name) +
+    const bool is_of_kernel =
+        word.target == regs::cna::kTarget || word.target == regs::core::kTarget;
+    if (is_of_kernel && !known_.streams_arm_all) {
+      refuse(reg.name,
              " may be written by the kernel only: a stream that does hangs "
              "the NPU");
     }
     if (word.value != sim::kPointerRearm && word.value != sim::kPointerClear) {
-      refuse(std::string(reg.name) + " = " + hex(word.value) + "; known are 0xe and 0x30");
+      refuse(reg.name, " = ", hex(word.value), "; known are 0xe and 0x30");
     }
   }
 
   void check_address(const Word& word, const regs::Register& reg, VerifiedTask* result) {
     const bool is_target =
-        (word.target == regs::dpu::kTarget && word.offset == regs::dpu::dst_base_addr::kOffset) ||
+        (word.target == regs::dpu::kTarget && word.offset == known_.dpu_target_offset) ||
         (word.target == regs::ppu::kTarget && word.offset == regs::ppu::dst_base_addr::kOffset);
     const Range* range = find(word.value);
     if (range == nullptr) {
       // Readers that are switched off keep 0; what is read is checked with its extent.
       if (word.value == 0 && !is_target) return;
-      refuse(std::string(reg.name) + " = " + hex(word.value) + " lies outside the buffers");
+      refuse(reg.name, " = ", hex(word.value), " lies outside the buffers");
     }
     if (!is_target) return;
     if (!range->is_output) {
-      refuse(std::string(reg.name) + " = " + hex(word.value) +
-             " lies in a buffer that the device may only read");
+      refuse(reg.name, " = ", hex(word.value), " lies in a buffer that the device may only read");
     }
     has_target_ = true;
     result->target = word.value;
@@ -256,30 +265,29 @@ class Verifier {
     }
     for (const Word& word : {amount, barrier, start}) {
       const regs::Register& reg = lookup(word, tail);
-      if ((word.value & ~reg.valid) != 0) refuse(std::string(reg.name) + " sets reserved bits");
+      if ((word.value & ~reg.valid) != 0) refuse(reg.name, " sets reserved bits");
     }
     check_start(start.value);
     result->enable_mask = start.value;
     if (!has_link || link.value == 0) return;
     const auto& tasks = submit_.jobs[job_].tasks;
     if (task_ + 1 >= tasks.size())
-      refuse("its tail links to " + hex(link.value) + " behind the last task");
+      refuse("its tail links to ", hex(link.value), " behind the last task");
     const TaskRef& next = tasks[task_ + 1];
     if (link.value != next.regcmd || next.regcmd < segment->begin || next.regcmd >= segment->end) {
-      refuse("its tail links to " + hex(link.value) + ", not to the next task at " +
-             hex(next.regcmd));
+      refuse("its tail links to ", hex(link.value), ", not to the next task at ", hex(next.regcmd));
     }
     const uint32_t expected = (next.regcmd_count + 1) / 2 - 1;
     if (amount.value != expected) {
-      refuse("its tail announces " + hex(amount.value) +
-             " for the next task; its commands make it " + hex(expected));
+      refuse("its tail announces ", hex(amount.value), " for the next task; its commands make it ",
+             hex(expected));
     }
     result->links_to_next = true;
   }
 
   void check_start(uint32_t mask) const {
     if (sim::is_known_mask(mask)) return;
-    refuse("it starts the blocks " + hex(mask) + "; known are 0x1d, 0x0d, 0x18 and 0x60");
+    refuse("it starts the blocks ", hex(mask), "; known are 0x1d, 0x0d, 0x18 and 0x60");
   }
 
   // What lies behind the base addresses, and what a task takes from those before it.
@@ -299,6 +307,7 @@ class Verifier {
   }
 
   const Submit& submit_;
+  const sim::RegisterTable& known_;
   std::vector<Range> ranges_;
   std::vector<uint64_t> words_;
   size_t job_ = 0;
@@ -309,6 +318,13 @@ class Verifier {
 
 }  // namespace
 
+void require_runs(const Device& device, const Submit& submit) {
+  if (device.runs(*submit.chip)) return;
+  throw StreamError("refused before it reached the NPU: commands for chip " +
+                    std::string(submit.chip->name) + ", but " + device.name() + " is " +
+                    std::string(device.chip().name));
+}
+
 VerifiedJobs verify_streams(const Submit& submit) { return Verifier(submit).verify(); }
 
 std::vector<sim::TaskAccess> verify_alone(const Submit& submit, size_t job, size_t first,
@@ -316,14 +332,17 @@ std::vector<sim::TaskAccess> verify_alone(const Submit& submit, size_t job, size
   return dry_run(submit, true, {sim_job(submit.jobs[job], first, count)});
 }
 
-std::vector<uint32_t> address_words(Span<const uint64_t> words) {
-  std::vector<uint32_t> result;
-  for (size_t i = 0; i < words.size(); ++i) {
-    const Word word = decode(words[i]);
+void move_addresses(uint8_t* commands, uint32_t count,
+                    const std::function<uint64_t(uint64_t)>& moved) {
+  for (uint32_t i = 0; i < count; ++i, commands += kWordBytes) {
+    uint64_t command;
+    std::memcpy(&command, commands, kWordBytes);
+    const Word word = decode(command);
     const regs::Register* reg = sim::registers_of(kRk3588).find(word.target, word.offset);
-    if (reg != nullptr && reg->is_address) result.push_back(static_cast<uint32_t>(i));
+    if (reg == nullptr || !reg->is_address) continue;
+    command = (command & ~(uint64_t{UINT32_MAX} << 16)) | moved(command) << 16;
+    std::memcpy(commands, &command, kWordBytes);
   }
-  return result;
 }
 
 }  // namespace rk3588

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "host/device.h"
@@ -38,6 +39,9 @@ struct VerifiedTask {
 // Tasks by job, as in the submit.
 using VerifiedJobs = std::vector<std::vector<VerifiedTask>>;
 
+// Throws StreamError unless the device runs programs of the submit's chip.
+void require_runs(const Device& device, const Submit& submit);
+
 // Throws StreamError naming job, task, layer and the rule.
 VerifiedJobs verify_streams(const Submit& submit);
 
@@ -47,8 +51,10 @@ VerifiedJobs verify_streams(const Submit& submit);
 std::vector<sim::TaskAccess> verify_alone(const Submit& submit, size_t job, size_t first,
                                           size_t count);
 
-// The words of a task that hold addresses, for those who place a recorded stream elsewhere:
-// indices into the task's words. The tail's link is one of them.
-std::vector<uint32_t> address_words(Span<const uint64_t> words);
+// Replaces the address in each of `count` commands that write one by what `moved(command)` gives.
+void move_addresses(uint8_t* commands, uint32_t count,
+                    const std::function<uint64_t(uint64_t)>& moved);
+// The address that a command writes.
+constexpr uint64_t address_in(uint64_t command) { return command >> 16 & UINT32_MAX; }
 
 }  // namespace rk3588

@@ -88,6 +88,7 @@ NativeOptions read_native_options(const char* const* keys, const char* const* va
   NativeOptions options;
   options.device = texts.at("device");
   options.cores = texts.at("cores");
+  options.chip = texts.at("chip");
   options.timeout_ms = static_cast<uint32_t>(std::stoul(texts.at("timeout_ms")));
   options.cache_dir = texts.at("cache_dir");
   options.prove = texts.at("prove");

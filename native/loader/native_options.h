@@ -21,6 +21,7 @@ enum class LogLevel { kError = 0, kWarning = 1, kInfo = 2, kDebug = 3 };
 struct NativeOptions {
   std::string device;
   std::string cores;  // "auto", "all" or a list such as "0,2"
+  std::string chip;   // "auto", or what the board has to be
   uint32_t timeout_ms = 0;
   std::string cache_dir;  // where results of proofs are kept, or "off": in the user's own folder
   std::string prove;

@@ -19,7 +19,7 @@ class NativeSession : public Session {
   NativeSession(const NativeOptions& options, NoCompiler no_compiler)
       : options_(options),
         no_compiler_(std::move(no_compiler)),
-        streams_(open_device(options.device, {options.cores, options.strict})),
+        streams_(open_device(options.device, {options.cores, options.strict, options.chip})),
         verifier_(options.verify != "off" ? make_simulator_device() : nullptr) {
     if (options.stats_dir != "off") RunStatsHome::publish_in(options.stats_dir);
   }

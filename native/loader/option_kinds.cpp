@@ -4,6 +4,7 @@
 #include <set>
 
 #include "options_gen.h"
+#include "text.h"
 
 namespace rk3588 {
 namespace {
@@ -18,34 +19,6 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 bool are_digits(std::string_view text, size_t most) {
   return !text.empty() && text.size() <= most && std::all_of(text.begin(), text.end(), is_digit);
-}
-
-// Bytes of the character that `text` begins with; 0 if that is not UTF-8 as Unicode defines it.
-size_t utf8_length(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  if (byte(0) < 0x80) return 1;
-  const size_t length = byte(0) >= 0xc2 && byte(0) < 0xe0   ? 2
-                        : byte(0) >= 0xe0 && byte(0) < 0xf0 ? 3
-                        : byte(0) >= 0xf0 && byte(0) < 0xf5 ? 4
-                                                            : 0;
-  if (length == 0 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  const bool is_overlong =
-      (byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xf0 && byte(1) < 0x90);
-  const bool is_surrogate = byte(0) == 0xed && byte(1) >= 0xa0;
-  const bool is_too_large = byte(0) == 0xf4 && byte(1) >= 0x90;
-  return is_overlong || is_surrogate || is_too_large ? 0 : length;
-}
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const size_t length = utf8_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
 }
 
 std::string_view trimmed(std::string_view text) {

@@ -1,5 +1,9 @@
 // Bounds-checked reading of flatbuffers of unknown origin: every access is verified, nothing
 // recurses. Throws FlatbufferError with one line; the caller says which file it is.
+//
+// Not the library's own verifier: its C++ headers are in no package that a build from PyPI or npm
+// could ask for (flatbuffers 25.12.19 and 25.9.23 there hold Python and JavaScript only), and for
+// one schema without generated code the fields would be listed twice, to be verified and read.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 #include "program/crc32.h"
 #include "program/flatbuffer_view.h"
 #include "program/refusal.h"
+#include "text.h"
 
 namespace rk3588 {
 namespace {
@@ -79,26 +80,6 @@ constexpr size_t kMaxRank = 8;
 // PC.REGISTER_AMOUNTS holds (words + 1) / 2 - 1 in 16 bits.
 constexpr uint32_t kMaxTaskWords = 131072;
 
-// Names end up in messages and in Python strings.
-bool is_utf8(std::string_view text) {
-  static constexpr uint32_t kSmallest[] = {0, 0x80, 0x800, 0x10000};  // no overlong forms
-  for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<uint8_t>(text[i++]);
-    if (lead < 0x80) continue;
-    const size_t more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
-    if (lead < 0xc0 || lead >= 0xf8 || text.size() - i < more) return false;
-    uint32_t code = lead & (0x3fu >> more);
-    for (size_t k = 0; k < more; ++k) {
-      const auto byte = static_cast<uint8_t>(text[i++]);
-      if ((byte & 0xc0) != 0x80) return false;
-      code = code << 6 | (byte & 0x3f);
-    }
-    const bool is_surrogate = code >= 0xd800 && code < 0xe000;
-    if (code < kSmallest[more] || code > 0x10ffff || is_surrogate) return false;
-  }
-  return true;
-}
-
 // CRC-32 of the file with the 8 bytes of its checksum field taken as zero.
 uint64_t checksum_of(Span<const uint8_t> bytes, size_t field) {
   static constexpr std::array<uint8_t, sizeof(uint64_t)> kZero{};
@@ -150,6 +131,7 @@ class Reader {
   std::string text(std::string_view view) {
     text_bytes_ += view.size();
     require(text_bytes_ <= kMaxTextBytes, "names are too long");
+    // Names end up in messages and in Python strings.
     require(is_utf8(view), "a name is not UTF-8");
     return std::string(view);
   }

@@ -76,11 +76,13 @@ py::list npu_nodes(const std::string& root) {
 
 py::list features_of_program(const py::bytes& program) {
   const std::string_view content = program;
-  const FeatureSet found =
-      features_of(read_program({reinterpret_cast<const uint8_t*>(content.data()), content.size()}));
+  const Program parsed =
+      read_program({reinterpret_cast<const uint8_t*>(content.data()), content.size()});
+  const FeatureSet found = features_of(parsed);
+  const FeatureTable& table = feature_table(*parsed.chip);
   py::list names;
-  for (size_t i = 0; i < kFeatures.size(); ++i) {
-    if (found[i]) names.append(kFeatures[i].name);
+  for (size_t i = 0; i < table.count; ++i) {
+    if (found[i]) names.append(table.features[i].name);
   }
   return names;
 }
@@ -92,7 +94,7 @@ py::tuple prove_features(const std::string& device, const std::string& cache_dir
       {"none", Wanted::kNothing}, {"untried", Wanted::kUntried}, {"all", Wanted::kAll}};
   const auto word = words.find(which);
   if (word == words.end()) throw py::value_error("which is none, untried or all");
-  std::vector<std::string> states;
+  std::vector<std::pair<std::string, std::string>> states;
   std::string path;
   {
     const py::gil_scoped_release release;
@@ -100,11 +102,14 @@ py::tuple prove_features(const std::string& device, const std::string& cache_dir
     const std::shared_ptr<FeatureProofs> proofs =
         FeatureProofs::of(open_device(device, {cores, false}), settings, [](const std::string&) {});
     if (proofs == nullptr) throw DeviceError("device " + device + " computes nothing");
-    states = proofs->states(word->second);
+    const std::vector<std::string> all = proofs->states(word->second);
+    for (size_t i = 0; i < all.size(); ++i) {
+      states.emplace_back(proofs->features().features[i].name, all[i]);
+    }
     path = proofs->record_path();
   }
   py::dict found;
-  for (size_t i = 0; i < kFeatures.size(); ++i) found[kFeatures[i].name] = states[i];
+  for (const auto& [name, state] : states) found[name.c_str()] = state;
   return py::make_tuple(path, found);
 }
 
@@ -129,6 +134,14 @@ void bind_devices(py::module_& module) {
       "find_npu_nodes", &rk3588::npu_nodes, py::arg("root") = "/",
       "(path, driver, version, state, problem) of the nodes that are NPUs or look like one.");
   module.def(
-      "foreign_npu_chip", &rk3588::foreign_npu_chip, py::arg("root") = "/",
-      "The chip of an NPU here whose registers are not RK3588's, as \"rk3576\"; \"\": none.");
+      "npu_chip",
+      [](const std::string& root) {
+        const rk3588::NpuChip found = rk3588::find_npu_chip(root);
+        const bool is_named = found.naming == rk3588::NpuChip::Naming::kCores;
+        return py::make_tuple(found.name, found.chip != nullptr, is_named);
+      },
+      py::arg("root") = "/",
+      "The chip of this machine's NPU, as \"rk3576\", \"\" if nothing says; whether programs can "
+      "be\n"
+      "compiled for it; whether the NPU's cores are called after it and after no other.");
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <tuple>
 
+#include "host/device_fault.h"
 #include "sim/simulator.h"
 
 namespace py = pybind11;
@@ -13,7 +14,6 @@ namespace py = pybind11;
 namespace rk3588 {
 namespace {
 
-using sim::Fault;
 using sim::Isa;
 using sim::Job;
 using sim::Region;
@@ -50,16 +50,6 @@ Region parse_region(const py::tuple& item) {
   region.bytes = {array.mutable_data(), static_cast<size_t>(array.size())};
   if (item.size() == 4) region.initial_bytes = item[3].cast<uint64_t>();
   return region;
-}
-
-[[noreturn]] void throw_fault(const Fault& fault) {
-  const py::module_ errors = py::module_::import("delegate.errors");
-  const bool unsupported = fault.kind == "UnsupportedFeature";
-  const py::object type = errors.attr(unsupported ? "UnsupportedByDevice" : "SimulatorFault");
-  const py::object error =
-      type(fault.what(), fault.kind, fault.unit, fault.reg, fault.task, fault.layer);
-  PyErr_SetObject(type.ptr(), error.ptr());
-  throw py::error_already_set();
 }
 
 sim::Kernel parse_kernel(const std::string& name) {
@@ -174,17 +164,12 @@ py::dict simulate(const std::vector<py::tuple>& region_items,
   settings.deviations = deviations;
   settings.probe = parse_probe(probe);
   sim::RunFacts facts;
-  std::optional<Fault> fault;
-  {
-    py::gil_scoped_release unlocked;
-    try {
-      Simulator simulator(settings);
-      facts = simulator.run(regions, jobs);
-    } catch (const Fault& caught) {
-      fault.emplace(caught);
-    }
+  try {
+    const py::gil_scoped_release unlocked;
+    facts = Simulator(settings).run(regions, jobs);
+  } catch (const sim::Fault& fault) {
+    throw DeviceFault(fault.what(), fault);
   }
-  if (fault) throw_fault(*fault);
   return as_dict(facts);
 }
 

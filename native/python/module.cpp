@@ -6,11 +6,8 @@
 #include <string>
 #include <vector>
 
-#if __has_include("bind_sim.h")
-#include "bind_sim.h"
-#define RK3588_HAS_BIND_SIM 1
-#endif
 #include "bind_device.h"
+#include "bind_sim.h"
 #include "host/device.h"
 #include "host/device_fault.h"
 #include "host/devices.h"
@@ -21,6 +18,7 @@
 #include "program/host_values.h"
 #include "program/layout.h"
 #include "program/program.h"
+#include "sim/fault.h"
 #include "tflite/file_pages.h"
 #include "time_layout.h"
 
@@ -50,11 +48,12 @@ void refuse_value(Check check, const Arguments&... arguments) {
   }
 }
 
-void raise_fault(const DeviceFault& fault) {
-  const bool unsupported = fault.kind == kUnsupportedFeature;
+void raise_fault(const DeviceFault& error) {
+  const sim::Fault& fault = error.fault;
+  const bool unsupported = fault.kind == sim::fault::kUnsupportedFeature;
   const py::object type = error_class(unsupported ? "UnsupportedByDevice" : "SimulatorFault");
   const py::object value =
-      type(fault.what(), fault.kind, fault.unit, fault.reg, fault.task, fault.layer);
+      type(error.what(), fault.kind, fault.unit, fault.reg, fault.task, fault.layer);
   PyErr_SetObject(type.ptr(), value.ptr());
 }
 
@@ -349,7 +348,5 @@ PYBIND11_MODULE(_native, module) {
   module.def("from_half", &rk3588::from_half_bytes, py::arg("device"), py::arg("portable"),
              "Test hook of the conversion of values.");
   bind_devices(module);
-#ifdef RK3588_HAS_BIND_SIM
   bind_simulator(module);
-#endif
 }

@@ -183,6 +183,7 @@ class PythonSession : public Session {
     if (verify != "off") verifier_ = make_simulator_device();
     if (verify == "sample") verify_every_ = kSampledRuns;
     session.attr("device_name") = streams_.name();
+    session.attr("adopt_chip")(std::string(streams_.chip().name));
     const auto stats_dir = effective.attr("stats_dir").cast<std::string>();
     if (stats_dir != "off") RunStatsHome::publish_in(stats_dir);
   }
@@ -215,7 +216,8 @@ class PythonSession : public Session {
   static std::shared_ptr<Device> open_chosen(const py::object& options) {
     return open_device(
         options.attr("device").cast<std::string>(),
-        {options.attr("cores").cast<std::string>(), options.attr("strict").cast<bool>()});
+        {options.attr("cores").cast<std::string>(), options.attr("strict").cast<bool>(),
+         options.attr("chip").cast<std::string>()});
   }
 
   // To Python's log, with or without the GIL.

@@ -55,6 +55,30 @@ py::object quantization(const Tensor& tensor) {
   return result;
 }
 
+// Without a base object py::array copies.
+py::object int_array(const IntArray* array) {
+  const py::ssize_t size = array == nullptr ? 0 : array->size;
+  return py::array_t<int32_t>(size, size == 0 ? nullptr : array->begin());
+}
+
+py::object sparsity(const Tensor& tensor) {
+  if (tensor.sparsity == nullptr || !tensor.is_constant()) return py::none();
+  const tflite::Sparsity& found = *tensor.sparsity;
+  py::list levels;
+  for (int32_t i = 0; found.levels != nullptr && i < found.level_count; ++i) {
+    const tflite::SparseLevel& level = found.levels[i];
+    const bool is_compressed = level.format != tflite::kDenseLevel;
+    levels.append(py::make_tuple(level.format, level.dense_size,
+                                 int_array(is_compressed ? level.segments : nullptr),
+                                 int_array(is_compressed ? level.indices : nullptr)));
+  }
+  py::dict result;
+  result["traversal_order"] = int_tuple(found.traversal_order);
+  result["block_map"] = int_tuple(found.block_map);
+  result["levels"] = levels;
+  return result;
+}
+
 py::object constant_bytes(const Tensor& tensor) {
   if (!tensor.is_constant() || tensor.data == nullptr) return py::none();
   const py::memoryview view =
@@ -72,6 +96,7 @@ py::dict snapshot_tensor(const Tensor& tensor, size_t index, const MappedMemory&
   result["allocation_type"] = tensor.allocation_type;
   result["is_variable"] = tensor.is_variable;
   result["is_sparse"] = tensor.sparsity != nullptr;
+  result["sparsity"] = sparsity(tensor);
   result["quantization"] = quantization(tensor);
   result["data"] = constant_bytes(tensor);
   return result;

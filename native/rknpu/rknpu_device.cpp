@@ -79,8 +79,8 @@ RknpuCoreChoice next_choice(const std::string& cores, const Chip& chip) {
 }  // namespace
 
 RknpuDevice::RknpuDevice(std::shared_ptr<RknpuFile> file, const RknpuCoreChoice& choice,
-                         std::string cores)
-    : file_(std::move(file)), choice_(choice), cores_(std::move(cores)) {}
+                         std::string cores, const Chip& chip)
+    : file_(std::move(file)), choice_(choice), cores_(std::move(cores)), chip_(chip) {}
 
 std::unique_ptr<Buffer> RknpuDevice::allocate(size_t size, BufferId) {
   return std::make_unique<RknpuBuffer>(file_, size, RknpuBuffer::Use::kHost);
@@ -102,6 +102,7 @@ void RknpuDevice::sync_for_cpu(Buffer& buffer) {
 }
 
 std::unique_ptr<Submission> RknpuDevice::prepare(const Submit& submit) {
+  require_runs(*this, submit);
   const VerifiedJobs verified = verify_streams(submit);
   std::vector<int> cores = parse_cores(cores_, chip());
   if (cores.empty()) cores = parse_cores("all", chip());
@@ -120,7 +121,7 @@ std::unique_ptr<Submission> RknpuDevice::prepare(const Submit& submit) {
 }
 
 std::shared_ptr<Device> RknpuDevice::open_stream() {
-  return make_rknpu_device(file_->file.path(), cores_);
+  return make_rknpu_device(file_->file.path(), cores_, chip_);
 }
 
 std::vector<std::shared_ptr<Device>> RknpuDevice::open_cores() {
@@ -130,13 +131,15 @@ std::vector<std::shared_ptr<Device>> RknpuDevice::open_cores() {
   for (const int core : cores) {
     const RknpuCoreChoice choice{1u << core, mask_of(cores)};
     const auto file = RknpuFile::open(file_->file.path());
-    devices.push_back(std::make_shared<RknpuDevice>(file, choice, cores_));
+    devices.push_back(std::make_shared<RknpuDevice>(file, choice, cores_, chip_));
   }
   return devices;
 }
 
-std::shared_ptr<Device> make_rknpu_device(const std::string& node, const std::string& cores) {
-  return std::make_shared<RknpuDevice>(RknpuFile::open(node), next_choice(cores, kRk3588), cores);
+std::shared_ptr<Device> make_rknpu_device(const std::string& node, const std::string& cores,
+                                          const Chip& chip) {
+  return std::make_shared<RknpuDevice>(RknpuFile::open(node), next_choice(cores, chip), cores,
+                                       chip);
 }
 
 }  // namespace rk3588

@@ -16,10 +16,12 @@ namespace rk3588 {
 class RknpuDevice : public Device {
  public:
   // `choice`: cores that submits may use. `cores`: see DeviceSettings.
-  RknpuDevice(std::shared_ptr<RknpuFile> file, const RknpuCoreChoice& choice, std::string cores);
+  RknpuDevice(std::shared_ptr<RknpuFile> file, const RknpuCoreChoice& choice, std::string cores,
+              const Chip& chip);
 
   std::string name() const override { return "rknpu " + file_->file.path(); }
   std::string driver() const override { return file_->file.version().text(); }
+  const Chip& chip() const override { return chip_; }
   std::unique_ptr<Buffer> allocate(size_t size, BufferId id) override;
   std::shared_ptr<Buffer> constants(Span<const uint8_t> content, size_t size, Spend spend) override;
   void sync_for_device(Buffer& buffer) override;
@@ -34,6 +36,7 @@ class RknpuDevice : public Device {
   std::shared_ptr<RknpuFile> file_;
   RknpuCoreChoice choice_;
   std::string cores_;
+  const Chip& chip_;
 };
 
 }  // namespace rk3588

@@ -8,6 +8,9 @@
 #include <cstring>
 #include <string>
 
+#include "chip/registers_gen.h"
+#include "host/core_banks.h"
+
 namespace rk3588 {
 namespace {
 
@@ -15,6 +18,34 @@ namespace {
 constexpr uint32_t kDefaultTimeoutMs = 6000;
 constexpr int64_t kNsPerMs = 1'000'000;
 constexpr uint32_t kEnableDpu = 0x08;
+constexpr uint64_t kSegmentAlignment = 64;
+
+// With the word that is fetched behind an odd number.
+uint64_t segment_bytes(const TaskRef& task) {
+  const uint64_t bytes = uint64_t{task.regcmd_count} * sizeof(uint64_t);
+  return (bytes + kSegmentAlignment - 1) / kSegmentAlignment * kSegmentAlignment;
+}
+
+// Of a verified submit, whose segments lie in its inputs. Zeros behind them.
+void copy_commands(const Submit& submit, const TaskRef& task, std::vector<uint64_t>* words) {
+  for (Buffer* buffer : submit.inputs) {
+    const uint64_t begin = buffer->dma_address();
+    if (task.regcmd < begin || task.regcmd - begin >= buffer->bytes().size()) continue;
+    std::memcpy(words->data(), buffer->bytes().data() + (task.regcmd - begin),
+                size_t{task.regcmd_count} * sizeof(uint64_t));
+    return;
+  }
+}
+
+// The only command of a verified task that names the next one.
+void link_to(uint64_t address, uint32_t count, std::vector<uint64_t>* words) {
+  namespace pc = sim::regs::pc;
+  for (uint32_t i = 0; i < count; ++i) {
+    const sim::Word word = sim::decode((*words)[i]);
+    if (word.target != pc::kTarget || word.offset != pc::base_address::kOffset) continue;
+    (*words)[i] = ((*words)[i] & ~(uint64_t{UINT32_MAX} << 16)) | address << 16;
+  }
+}
 
 }  // namespace
 
@@ -29,15 +60,16 @@ RknpuKicks::RknpuKicks(std::shared_ptr<RknpuFile> file, const Submit& submit,
     }
   }
   for (const VerifiedTask& task : tasks_) targets_.push_back(task.target);
-  write_table(submit);
+  forms_.push_back({nullptr, make_table(submit.jobs)});
+  if (submit.chip->cbuf_is_shared) forms_.push_back(second_core(submit));
 }
 
-void RknpuKicks::write_table(const Submit& submit) {
-  table_ = std::make_unique<RknpuBuffer>(file_, tasks_.size() * sizeof(rknpu::Task),
-                                         RknpuBuffer::Use::kTable);
-  uint8_t* place = table_->bytes().data();
+std::unique_ptr<RknpuBuffer> RknpuKicks::make_table(const std::vector<JobRef>& jobs) const {
+  auto table = std::make_unique<RknpuBuffer>(file_, tasks_.size() * sizeof(rknpu::Task),
+                                             RknpuBuffer::Use::kTable);
+  uint8_t* place = table->bytes().data();
   uint32_t index = 0;
-  for (const JobRef& job : submit.jobs) {
+  for (const JobRef& job : jobs) {
     for (const TaskRef& source : job.tasks) {
       rknpu::Task task;
       task.op_idx = index;
@@ -50,7 +82,45 @@ void RknpuKicks::write_table(const Submit& submit) {
       ++index;
     }
   }
-  table_->synchronise(rknpu::kSyncToDevice);
+  table->synchronise(rknpu::kSyncToDevice);
+  return table;
+}
+
+// Segments keep their order and their links; where they lie is another place.
+RknpuKicks::Form RknpuKicks::second_core(const Submit& submit) const {
+  uint64_t size = 0;
+  for (const JobRef& job : submit.jobs) {
+    for (const TaskRef& task : job.tasks) size += segment_bytes(task);
+  }
+  Form form;
+  form.commands = std::make_unique<RknpuBuffer>(file_, size, RknpuBuffer::Use::kHost);
+  const Span<uint8_t> place = form.commands->bytes();
+  Submit moved = submit;
+  moved.inputs.push_back(form.commands.get());
+  uint64_t next = 0;
+  size_t index = 0;
+  for (JobRef& job : moved.jobs) {
+    for (TaskRef& task : job.tasks) {
+      std::vector<uint64_t> words(segment_bytes(task) / sizeof(uint64_t));
+      copy_commands(submit, task, &words);
+      move_to_second_banks(*submit.chip, words);
+      task.regcmd = form.commands->dma_address() + next;
+      const uint64_t behind = next + words.size() * sizeof(uint64_t);
+      if (tasks_[index].links_to_next) {
+        link_to(form.commands->dma_address() + behind, task.regcmd_count, &words);
+      }
+      std::memcpy(place.data() + next, words.data(), words.size() * sizeof(uint64_t));
+      next = behind;
+      ++index;
+    }
+  }
+  // What was changed is looked at as closely as what came.
+  for (size_t job = 0; job < moved.jobs.size(); ++job) {
+    verify_alone(moved, job, 0, moved.jobs[job].tasks.size());
+  }
+  form.commands->synchronise(rknpu::kSyncToDevice);
+  form.table = make_table(moved.jobs);
+  return form;
 }
 
 std::vector<RknpuKick> RknpuKicks::plan(uint32_t first, uint32_t count) const {
@@ -83,7 +153,6 @@ rknpu::Submit RknpuKicks::make_submit(const RknpuKick& kick) const {
   submit.timeout = timeout_ms_;
   submit.task_start = kick.first;
   submit.task_number = kick.count;
-  submit.task_obj_addr = table_->object();
   submit.fence_fd = -1;
   return submit;
 }
@@ -121,6 +190,7 @@ int64_t RknpuKicks::run(const rknpu::Submit& prepared, const RknpuCoreChoice& ch
   file_->file.require_mine("SUBMIT");
   const int core = take_core(choice);
   rknpu::Submit submit = prepared;  // the driver writes into it
+  submit.task_obj_addr = form_of(core).table->object();
   submit.core_mask = 1u << core;
   submit.subcore_task[core] = {prepared.task_start, prepared.task_number};
   const int64_t start = monotonic_ns();

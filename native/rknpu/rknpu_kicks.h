@@ -1,6 +1,7 @@
-// The task table of a program and the submits that kick parts of it, on one core each.
+// The task tables of a program and the submits that kick parts of it, on one core each.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -19,7 +20,8 @@ struct RknpuKick {
 
 class RknpuKicks {
  public:
-  // Writes the table of all tasks of a verified submit. Throws DeviceError.
+  // Writes the table of all tasks of a verified submit; where cores have banks of a CBUF in common
+  // (host/core_banks.h), one with commands of its own for each core. Throws DeviceError.
   RknpuKicks(std::shared_ptr<RknpuFile> file, const Submit& submit, const VerifiedJobs& verified);
 
   // Chains of at most 4095 linked tasks out of [first, first + count), never cut in front of a task
@@ -37,7 +39,16 @@ class RknpuKicks {
   const std::vector<uint64_t>& targets() const { return targets_; }
 
  private:
-  void write_table(const Submit& submit);
+  // What a core is handed: on most chips the same as every other core.
+  struct Form {
+    std::unique_ptr<RknpuBuffer> commands;  // nullptr: the submit's
+    std::unique_ptr<RknpuBuffer> table;
+  };
+  std::unique_ptr<RknpuBuffer> make_table(const std::vector<JobRef>& jobs) const;
+  Form second_core(const Submit& submit) const;
+  const Form& form_of(int core) const {
+    return forms_[std::min(static_cast<size_t>(core), forms_.size() - 1)];
+  }
   int take_core(const RknpuCoreChoice& choice) const;
   int request(rknpu::Submit* submit) const;
   [[noreturn]] void fail(int number, const rknpu::Submit& submit) const;
@@ -46,7 +57,7 @@ class RknpuKicks {
   uint32_t timeout_ms_;
   std::vector<VerifiedTask> tasks_;
   std::vector<uint64_t> targets_;
-  std::unique_ptr<RknpuBuffer> table_;
+  std::vector<Form> forms_;  // by core
 };
 
 }  // namespace rk3588

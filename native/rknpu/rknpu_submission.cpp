@@ -95,13 +95,9 @@ class RknpuSplitSubmission : public Submission {
 
  private:
   static Mark mark_at(const Submit& submit, uint64_t address, const std::string& layer) {
-    for (Buffer* buffer : submit.outputs) {
-      const uint64_t begin = buffer->dma_address();
-      if (address >= begin && address - begin < buffer->bytes().size()) {
-        return {static_cast<RknpuBuffer*>(buffer), static_cast<size_t>(address - begin), layer};
-      }
-    }
-    throw StreamError("a job writes outside the outputs of its submit");
+    const auto at = find_address(submit.outputs, address);
+    if (!at) throw StreamError("a job writes outside the outputs of its submit");
+    return {static_cast<RknpuBuffer*>(submit.outputs[at->index]), at->offset, layer};
   }
 
   // Nothing of the line may be lost: what others wrote there comes first.

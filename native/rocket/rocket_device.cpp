@@ -63,8 +63,8 @@ class RocketSubmission : public Submission {
 
 }  // namespace
 
-RocketDevice::RocketDevice(std::shared_ptr<RocketFile> file, std::string cores)
-    : file_(std::move(file)), cores_(std::move(cores)) {}
+RocketDevice::RocketDevice(std::shared_ptr<RocketFile> file, std::string cores, const Chip& chip)
+    : file_(std::move(file)), cores_(std::move(cores)), chip_(chip) {}
 
 std::unique_ptr<Buffer> RocketDevice::allocate(size_t size, BufferId) {
   return std::make_unique<RocketBuffer>(file_, size);
@@ -78,10 +78,12 @@ void RocketDevice::sync_for_cpu(Buffer& buffer) {
 }
 
 std::unique_ptr<Submission> RocketDevice::prepare(const Submit& submit) {
+  require_runs(*this, submit);
   const VerifiedJobs verified = verify_streams(submit);
   const size_t listed = parse_cores(cores_, chip()).size();
   const size_t cores = listed == 0 ? chip().cores : listed;
-  const size_t workers = uses_cores(submit) ? cores : 1;
+  // Where only one job may run at a time, one worker does all.
+  const size_t workers = uses_cores(submit) && !chip().cbuf_is_shared ? cores : 1;
   const CorePlan plan = plan_cores(submit, verified, workers);
   const uint64_t proof = plan.only_mark();
   if (proof != kNoMark) {
@@ -94,7 +96,7 @@ std::unique_ptr<Submission> RocketDevice::prepare(const Submit& submit) {
 std::vector<std::shared_ptr<RocketFile>> RocketDevice::files_of(size_t count) {
   const std::lock_guard<std::mutex> lock(mutex_);
   while (more_files_.size() + 1 < count) {
-    more_files_.push_back(RocketFile::open(file_->file.path()));
+    more_files_.push_back(RocketFile::open(file_->file.path(), chip_));
   }
   std::vector<std::shared_ptr<RocketFile>> files = {file_};
   files.insert(files.end(), more_files_.begin(), more_files_.begin() + (count - 1));
@@ -102,26 +104,28 @@ std::vector<std::shared_ptr<RocketFile>> RocketDevice::files_of(size_t count) {
 }
 
 std::shared_ptr<Device> RocketDevice::open_stream() {
-  return make_rocket_device(file_->file.path(), cores_);
+  return make_rocket_device(file_->file.path(), cores_, chip_);
 }
 
 std::vector<std::shared_ptr<Device>> RocketDevice::open_cores() {
   const size_t listed = parse_cores(cores_, chip()).size();
   std::vector<std::shared_ptr<Device>> devices;
   for (size_t i = 0; i < (listed == 0 ? chip().cores : listed); ++i) {
-    devices.push_back(std::make_shared<RocketDevice>(RocketFile::open(file_->file.path()), cores_));
+    const auto file = RocketFile::open(file_->file.path(), chip_);
+    devices.push_back(std::make_shared<RocketDevice>(file, cores_, chip_));
   }
   return devices;
 }
 
-std::shared_ptr<Device> make_rocket_device(const std::string& node, const std::string& cores) {
-  const size_t limit = parse_cores(cores, kRk3588).size();
+std::shared_ptr<Device> make_rocket_device(const std::string& node, const std::string& cores,
+                                           const Chip& chip) {
+  const size_t limit = parse_cores(cores, chip).size();
   if (limit == 0) {
-    return std::make_shared<RocketDevice>(RocketFile::open(node), cores);
+    return std::make_shared<RocketDevice>(RocketFile::open(node, chip), cores, chip);
   }
   static StreamPool<RocketFile> pool;
   return std::make_shared<RocketDevice>(
-      pool.next(node, limit, [&] { return RocketFile::open(node); }), cores);
+      pool.next(node, limit, [&] { return RocketFile::open(node, chip); }), cores, chip);
 }
 
 }  // namespace rk3588

@@ -19,10 +19,11 @@ namespace rk3588 {
 class RocketDevice : public Device {
  public:
   // `cores`: "auto", or the list that limits how many streams of this process run at once.
-  RocketDevice(std::shared_ptr<RocketFile> file, std::string cores);
+  RocketDevice(std::shared_ptr<RocketFile> file, std::string cores, const Chip& chip);
 
   std::string name() const override { return "rocket " + file_->file.path(); }
   std::string driver() const override { return file_->features.version.text(); }
+  const Chip& chip() const override { return chip_; }
   std::unique_ptr<Buffer> allocate(size_t size, BufferId id) override;
   void sync_for_device(Buffer& buffer) override;
   void sync_for_cpu(Buffer& buffer) override;
@@ -39,6 +40,7 @@ class RocketDevice : public Device {
 
   std::shared_ptr<RocketFile> file_;
   std::string cores_;
+  const Chip& chip_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<RocketFile>> more_files_;  // for programs that use several cores
 };

@@ -95,7 +95,10 @@ RocketFeatures rocket_features(const DrmFile& file) {
   return features;
 }
 
-RocketFile::RocketFile(const std::string& node) : file(node), features(rocket_features(file)) {
+RocketFile::RocketFile(const std::string& node, const Chip& chip)
+    : file(node),
+      features(rocket_features(file)),
+      turn_(chip.cbuf_is_shared ? RocketTurn::of(file.descriptor()) : nullptr) {
   rocket::CreateBo create;
   create.size = kDevicePageBytes;
   file.request(rocket::kCreateBo, &create, "CREATE_BO of a page");
@@ -119,9 +122,9 @@ RocketFile::~RocketFile() {
   files.erase(std::remove(files.begin(), files.end(), this), files.end());
 }
 
-std::shared_ptr<RocketFile> RocketFile::open(const std::string& node) {
+std::shared_ptr<RocketFile> RocketFile::open(const std::string& node, const Chip& chip) {
   close_kept();
-  return {new RocketFile(node), &RocketFile::release};  // NOLINT
+  return {new RocketFile(node, chip), &RocketFile::release};  // NOLINT
 }
 
 int RocketFile::wait(uint32_t handle, int64_t deadline_ns) const {
@@ -140,6 +143,19 @@ int RocketFile::wait(uint32_t handle, int64_t deadline_ns) const {
   }
 }
 
+void RocketFile::take_turn(uint32_t timeout_ms) {
+  if (turn_ == nullptr) return;
+  const int64_t deadline = monotonic_ns() + int64_t{timeout_ms} * 1'000'000;
+  if (turn_->take(file.descriptor(), monotonic_ns())) return;
+  // A job that was given up has perhaps ended.
+  close_kept();
+  if (turn_->take(file.descriptor(), deadline)) return;
+  throw DeviceError(
+      "rocket " + file.path() + ": no turn after " + std::to_string(timeout_ms) +
+      " ms (option timeout_ms): the cores of this NPU share a buffer, so one job runs "
+      "at a time, and another interpreter's or process's has not ended");
+}
+
 void RocketFile::note_submitted() const {
   const int64_t now = monotonic_ns();
   last_activity_ns_.store(now);
@@ -155,6 +171,7 @@ void RocketFile::note_done() const {
   last_activity_ns_.store(now);
   g_running_jobs.fetch_sub(1);
   g_last_activity_ns.store(now);
+  if (turn_ != nullptr) turn_->give_back(file.descriptor());
 }
 
 void RocketFile::abandon(uint32_t handle) {

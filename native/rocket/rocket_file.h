@@ -19,7 +19,9 @@
 #include <string>
 #include <vector>
 
+#include "chip/chip_gen.h"
 #include "host/drm_file.h"
+#include "rocket/rocket_turn.h"
 #include "rocket/rocket_uapi.h"
 
 namespace rk3588 {
@@ -49,9 +51,9 @@ inline constexpr int64_t kRocketCloseWaitNs = 2 * int64_t{rocket::kKernelJobTime
 // Shared by its device, buffers and submissions; closed after the last of them. Thread-safe.
 class RocketFile {
  public:
-  // Opens the node. Also closes files that were kept for jobs that have ended since. Throws
-  // DeviceError.
-  static std::shared_ptr<RocketFile> open(const std::string& node);
+  // Opens the node, behind which is an NPU of the chip. Also closes files that were kept for jobs
+  // that have ended since. Throws DeviceError.
+  static std::shared_ptr<RocketFile> open(const std::string& node, const Chip& chip);
   ~RocketFile();
   RocketFile(const RocketFile&) = delete;
   RocketFile& operator=(const RocketFile&) = delete;
@@ -63,6 +65,9 @@ class RocketFile {
   // 0, ETIMEDOUT where the jobs are not done, or another errno.
   int wait(uint32_t handle, int64_t deadline_ns) const;
 
+  // Before a job is handed over: waits for those of others, where only one may run at a time.
+  // Throws DeviceError.
+  void take_turn(uint32_t timeout_ms);
   // A job was handed over, and was seen to be done: as many times.
   void note_submitted() const;
   void note_done() const;
@@ -77,7 +82,7 @@ class RocketFile {
   bool wait_until_let_go() noexcept;
 
  private:
-  explicit RocketFile(const std::string& node);
+  RocketFile(const std::string& node, const Chip& chip);
   // What shared_ptr calls: closes the file or keeps it.
   static void release(RocketFile* file) noexcept;
   static void close_kept() noexcept;
@@ -88,6 +93,7 @@ class RocketFile {
   void close_at_once(uint32_t handle) noexcept;
   void close_mark() noexcept;
 
+  std::shared_ptr<RocketTurn> turn_;  // nullptr: any number of jobs may run
   uint32_t mark_ = 0;
   uint64_t mark_address_ = 0;
   mutable std::atomic<int64_t> last_activity_ns_{INT64_MIN};

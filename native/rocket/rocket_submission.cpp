@@ -12,7 +12,6 @@
 namespace rk3588 {
 namespace {
 
-constexpr uint64_t kWordBytes = 8;
 constexpr uint64_t kNoTarget = UINT64_MAX;
 
 // The buffers of one worker, in the order of the submit's inputs and outputs.
@@ -89,42 +88,25 @@ class Mirror {
 
   // Where the copy holds `address` of the submit's buffers; kNoTarget: nowhere.
   uint64_t moved(uint64_t address) const {
-    const auto look = [&](const std::vector<Buffer*>& from, const std::vector<RocketBuffer*>& to) {
-      for (size_t i = 0; i < from.size(); ++i) {
-        const uint64_t begin = from[i]->dma_address();
-        if (address >= begin && address - begin < from[i]->bytes().size()) {
-          return to[i]->dma_address() + (address - begin);
-        }
-      }
-      return kNoTarget;
-    };
-    const uint64_t input = look(submit_.inputs, worker_.inputs);
-    return input != kNoTarget ? input : look(submit_.outputs, worker_.outputs);
-  }
-
-  uint8_t* host(uint64_t address) const {
-    for (RocketBuffer* buffer : worker_.inputs) {
-      const uint64_t begin = buffer->dma_address();
-      if (address >= begin && address - begin < buffer->bytes().size()) {
-        return buffer->bytes().data() + (address - begin);
-      }
+    if (const auto at = find_address(submit_.inputs, address)) {
+      return worker_.inputs[at->index]->dma_address() + at->offset;
     }
-    throw StreamError("the commands of a task lie outside the inputs of its submit");
+    const auto at = find_address(submit_.outputs, address);
+    return at ? worker_.outputs[at->index]->dma_address() + at->offset : kNoTarget;
   }
 
   TaskRef move(const TaskRef& task) {
     TaskRef result = task;
     result.regcmd = moved(task.regcmd);
     if (!seen_.insert(task.regcmd).second) return result;
-    std::vector<uint64_t> words(task.regcmd_count);
-    uint8_t* place = host(result.regcmd);
-    std::memcpy(words.data(), place, words.size() * kWordBytes);
-    for (const uint32_t i : address_words(words)) {
-      const uint64_t address = moved(words[i] >> 16 & UINT32_MAX);
-      if (address == kNoTarget) continue;  // a reader that is off, or the end of a chain
-      words[i] = (words[i] & ~(uint64_t{UINT32_MAX} << 16)) | address << 16;
-    }
-    std::memcpy(place, words.data(), words.size() * kWordBytes);
+    const auto at = find_address(worker_.inputs, result.regcmd);
+    if (!at) throw StreamError("the commands of a task lie outside the inputs of its submit");
+    uint8_t* commands = worker_.inputs[at->index]->bytes().data() + at->offset;
+    move_addresses(commands, task.regcmd_count, [this](uint64_t command) {
+      const uint64_t address = moved(address_in(command));
+      // Of a reader that is off, or at the end of a chain.
+      return address == kNoTarget ? address_in(command) : address;
+    });
     return result;
   }
 
@@ -248,19 +230,13 @@ class RocketSplitSubmission : public Submission {
 
   // Where a worker holds an address of the submit's.
   Place place(const Submit& submit, size_t worker, uint64_t address) const {
-    const auto look = [&](const std::vector<Buffer*>& from, const std::vector<RocketBuffer*>& to) {
-      for (size_t i = 0; i < from.size(); ++i) {
-        const uint64_t begin = from[i]->dma_address();
-        if (address >= begin && address - begin < from[i]->bytes().size()) {
-          return Place{to[i], static_cast<size_t>(address - begin)};
-        }
-      }
-      return Place{};
-    };
-    Place found = look(submit.inputs, workers_[worker].inputs);
-    if (found.buffer == nullptr) found = look(submit.outputs, workers_[worker].outputs);
-    if (found.buffer == nullptr) throw StreamError("a job leaves the buffers of its submit");
-    return found;
+    const Worker& holder = workers_[worker];
+    if (const auto at = find_address(submit.inputs, address)) {
+      return {holder.inputs[at->index], at->offset};
+    }
+    const auto at = find_address(submit.outputs, address);
+    if (!at) throw StreamError("a job leaves the buffers of its submit");
+    return {holder.outputs[at->index], at->offset};
   }
 
   void hold_place(const Place& place) {

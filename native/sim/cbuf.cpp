@@ -28,15 +28,14 @@ std::string tile_text(const CnaConfig& c) {
 void Cbuf::check_banks(const CnaConfig& c, const BlockView& view) const {
   const CbufPlan& plan = c.cbuf;
   if (plan.data_banks == 0 || plan.weight_banks == 0) {
-    view.fault(fault::kInvalidValue, plan.banks_register,
-               plan.data_banks == 0 ? "DATA_BANK" : "WEIGHT_BANK",
+    view.fault(fault::kInvalidValue,
+               {plan.banks_register, plan.data_banks == 0 ? "DATA_BANK" : "WEIGHT_BANK"},
                "is 0; data and weights need at least one bank each");
   }
   if (plan.data_banks + plan.weight_banks > c.chip->cbuf_banks) {
-    view.fault(fault::kCbufOverrun, plan.banks_register, nullptr,
-               std::to_string(plan.data_banks) + " data banks and " +
-                   std::to_string(plan.weight_banks) + " weight banks are more than the " +
-                   std::to_string(c.chip->cbuf_banks) + " that exist");
+    view.fault(fault::kCbufOverrun, plan.banks_register, plan.data_banks, " data banks and ",
+               plan.weight_banks, " weight banks are more than the ", c.chip->cbuf_banks,
+               " that exist");
   }
   if (c.packed.is_on) {
     check_packed(c, view);
@@ -46,26 +45,23 @@ void Cbuf::check_banks(const CnaConfig& c, const BlockView& view) const {
   const uint64_t least = ceil_div(uint64_t{c.feature.width} * c.feature.surfaces() * kAtomBytes,
                                   c.chip->cbuf_entry_bytes);
   if (plan.entries_per_row < least) {
-    view.fault(fault::kCbufOverrun, plan.entries_register, "DATA_ENTRIES",
-               "is " + std::to_string(plan.entries_per_row) + " but a row of " +
-                   std::to_string(c.feature.width) + " pixels of " +
-                   std::to_string(c.feature.channels) + " channels takes " + std::to_string(least) +
-                   " entries of " + std::to_string(c.chip->cbuf_entry_bytes) + " bytes");
+    view.fault(fault::kCbufOverrun, {plan.entries_register, "DATA_ENTRIES"}, "is ",
+               plan.entries_per_row, " but a row of ", c.feature.width, " pixels of ",
+               c.feature.channels, " channels takes ", least, " entries of ",
+               c.chip->cbuf_entry_bytes, " bytes");
   }
   if (plan.entries_per_row > c.chip->cbuf_max_row_entries) {
-    view.complain(fault::kCbufOverrun, plan.entries_register, "DATA_ENTRIES",
-                  "is " + std::to_string(plan.entries_per_row) + "; rows are limited to " +
-                      std::to_string(c.chip->cbuf_max_row_entries) + " entries");
+    view.complain(fault::kCbufOverrun, {plan.entries_register, "DATA_ENTRIES"}, "is ",
+                  plan.entries_per_row, "; rows are limited to ", c.chip->cbuf_max_row_entries,
+                  " entries");
   }
   const uint64_t need = uint64_t{c.feature.height} * plan.entries_per_row;
   const uint64_t have =
       uint64_t{plan.data_banks} * (c.chip->cbuf_bank_bytes / c.chip->cbuf_entry_bytes);
   if (need > have) {
-    view.fault(fault::kCbufOverrun, plan.banks_register, "DATA_BANK",
-               std::to_string(c.feature.height) + " rows of " +
-                   std::to_string(plan.entries_per_row) + " entries need " + std::to_string(need) +
-                   " entries but " + std::to_string(plan.data_banks) + " banks hold " +
-                   std::to_string(have) + "; use more data banks or fewer rows");
+    view.fault(fault::kCbufOverrun, {plan.banks_register, "DATA_BANK"}, c.feature.height,
+               " rows of ", plan.entries_per_row, " entries need ", need, " entries but ",
+               plan.data_banks, " banks hold ", have, "; use more data banks or fewer rows");
   }
 }
 
@@ -74,23 +70,21 @@ void Cbuf::check_banks(const CnaConfig& c, const BlockView& view) const {
 void Cbuf::check_packed(const CnaConfig& c, const BlockView& view) const {
   const uint64_t pixels = uint64_t{c.feature.width} * c.feature.height;
   if (c.cbuf.entries_per_row < pixels) {
-    view.complain(fault::kCbufOverrun, c.cbuf.entries_register, "DATA_ENTRIES",
-                  "is " + std::to_string(c.cbuf.entries_per_row) +
-                      " but the tile of packed pixels has " + std::to_string(pixels));
+    view.complain(fault::kCbufOverrun, {c.cbuf.entries_register, "DATA_ENTRIES"}, "is ",
+                  c.cbuf.entries_per_row, " but the tile of packed pixels has ", pixels);
   }
   const uint64_t need = std::max<uint64_t>(c.cbuf.entries_per_row, pixels) * kAtomBytes;
   const uint64_t have = uint64_t{c.cbuf.data_banks} * c.chip->cbuf_bank_bytes;
   if (need > have) {
-    view.fault(fault::kCbufOverrun, r::cbuf_con0::kOffset, "DATA_BANK",
-               "packed pixels take " + std::to_string(need) + " bytes but " +
-                   std::to_string(c.cbuf.data_banks) + " banks hold " + std::to_string(have) +
-                   "; use more data banks or fewer rows");
+    view.fault(fault::kCbufOverrun, r::cbuf_con0::kDataBank, "packed pixels take ", need,
+               " bytes but ", c.cbuf.data_banks, " banks hold ", have,
+               "; use more data banks or fewer rows");
   }
 }
 
 void Cbuf::check_weight_reuse(const CnaConfig& c, const BlockView& view) const {
   const auto mismatch = [&](const std::string& detail) {
-    view.fault(fault::kReuseMismatch, r::cbuf_con0::kOffset, "WEIGHT_REUSE", detail);
+    view.fault(fault::kReuseMismatch, r::cbuf_con0::kWeightReuse, detail);
   };
   if (!weights_.is_valid) {
     mismatch("CBUF holds no complete set of weights: no earlier task of this run left one");
@@ -117,7 +111,7 @@ void Cbuf::check_weight_reuse(const CnaConfig& c, const BlockView& view) const {
 
 void Cbuf::check_data_reuse(const CnaConfig& c, const BlockView& view) const {
   const auto mismatch = [&](const std::string& detail) {
-    view.fault(fault::kReuseMismatch, r::cbuf_con0::kOffset, "DATA_REUSE", detail);
+    view.fault(fault::kReuseMismatch, r::cbuf_con0::kDataReuse, detail);
   };
   if (!data_.is_valid) mismatch("CBUF holds no features: no earlier task of this run left any");
   const FeatureCube& old = data_.config.feature;

@@ -83,40 +83,37 @@ void insert_pads(CnaConfig* c, const int8_t** feature, std::vector<int8_t>* memo
 }  // namespace
 
 Element decode_cna_element(const BlockView& v) {
-  const uint16_t con1 = r::conv_con1::kOffset;
-  const auto in = static_cast<Element>(v.raw(con1, r::conv_con1::kInPrecision));
-  const auto proc = static_cast<Element>(v.raw(con1, r::conv_con1::kProcPrecision));
+  const auto in = static_cast<Element>(v.raw(r::conv_con1::kInPrecision));
+  const auto proc = static_cast<Element>(v.raw(r::conv_con1::kProcPrecision));
   if (in != Element::kInt8 && in != Element::kFp16) {
-    v.fault(fault::kUnsupportedFeature, con1, "IN_PRECISION",
-            std::string(element_name(in)) +
-                " input is not modelled by this simulator; supported are int8 and fp16");
+    v.fault(fault::kUnsupportedFeature, r::conv_con1::kInPrecision, element_name(in),
+            " input is not modelled by this simulator; supported are int8 and fp16");
   }
   if (proc != in) {
-    v.fault(fault::kUnsupportedFeature, con1, "PROC_PRECISION",
-            std::string(element_name(proc)) + " from " + element_name(in) +
-                " input is not modelled by this simulator; supported is the input's own type");
+    v.fault(fault::kUnsupportedFeature, r::conv_con1::kProcPrecision, element_name(proc), " from ",
+            element_name(in),
+            " input is not modelled by this simulator; supported is the input's own type");
   }
   return in;
 }
 
 PackedPixels decode_packed(const BlockView& v) {
-  const uint16_t con1 = r::conv_con1::kOffset;
-  const uint32_t mode = v.raw(con1, r::conv_con1::kArgbIn);
+  const uint32_t mode = v.raw(r::conv_con1::kArgbIn);
   PackedPixels p;
   if (mode == 0) {
-    v.only(con1, r::conv_con1::kNonalignDma, 0, "NONALIGN_DMA", "unaligned DMA of a cube");
+    v.only(r::conv_con1::kNonalignDma, 0, "unaligned DMA of a cube");
     return p;
   }
   if (mode < kArgbFirst || mode > kArgbLast) {
-    v.fault(fault::kInvalidValue, con1, "ARGB_IN",
-            "is " + std::to_string(mode) + "; known are 0 and 8 to 11 for 1 to 4 channels");
+    v.fault(fault::kInvalidValue, r::conv_con1::kArgbIn, "is ", mode,
+            "; known are 0 and 8 to 11 for 1 to 4 channels");
   }
-  if (v.raw(con1, r::conv_con1::kNonalignDma) == 0) {
-    v.complain(fault::kInvalidValue, con1, "NONALIGN_DMA",
+  if (v.raw(r::conv_con1::kNonalignDma) == 0) {
+    v.complain(fault::kInvalidValue, r::conv_con1::kNonalignDma,
                "is 0 with packed pixels, which lie at any address; it needs 1");
   }
-  if (v.raw(con1, r::conv_con1::kGroupLineOff) == 0) {
-    v.complain(fault::kInvalidValue, con1, "GROUP_LINE_OFF",
+  if (v.raw(r::conv_con1::kGroupLineOff) == 0) {
+    v.complain(fault::kInvalidValue, r::conv_con1::kGroupLineOff,
                "is 0 with packed pixels; every known program has 1");
   }
   p.is_on = true;
@@ -125,13 +122,12 @@ PackedPixels decode_packed(const BlockView& v) {
 }
 
 Deconvolution decode_deconvolution(const BlockView& v) {
-  const uint16_t con3 = r::conv_con3::kOffset;
   Deconvolution d;
-  d.is_on = v.raw(r::conv_con1::kOffset, r::conv_con1::kDeconv) != 0;
-  const auto stride_h = static_cast<uint32_t>(v.value(con3, r::conv_con3::kDeconvYStride));
-  const auto stride_w = static_cast<uint32_t>(v.value(con3, r::conv_con3::kDeconvXStride));
+  d.is_on = v.raw(r::conv_con1::kDeconv) != 0;
+  const auto stride_h = static_cast<uint32_t>(v.value(r::conv_con3::kDeconvYStride));
+  const auto stride_w = static_cast<uint32_t>(v.value(r::conv_con3::kDeconvXStride));
   if (!d.is_on && (stride_h != 1 || stride_w != 1)) {
-    v.fault(fault::kInvalidValue, con3, "DECONV_Y_STRIDE",
+    v.fault(fault::kInvalidValue, r::conv_con3::kDeconvYStride,
             "inserts pixels while CNA.CONV_CON1.DECONV is 0; no known program does that");
   }
   if (d.is_on) {
@@ -146,7 +142,7 @@ InputConverter decode_converter(const BlockView& v, const CnaConfig& config) {
   const uint32_t con0 = v.word(r::cvt_con0::kOffset);
   if (r::cvt_con0::kCvtBypass.raw(con0) != 0) return c;
   if (!config.packed.is_on || config.element != Element::kInt8) {
-    v.fault(fault::kUnsupportedFeature, r::cvt_con0::kOffset, "CVT_BYPASS",
+    v.fault(fault::kUnsupportedFeature, r::cvt_con0::kCvtBypass,
             "the input converter is modelled for packed 8-bit pixels only; elsewhere supported "
             "is 1");
   }
@@ -160,9 +156,9 @@ InputConverter decode_converter(const BlockView& v, const CnaConfig& config) {
   c.shift[2] = r::cvt_con0::kCvtTruncate2.raw(con0);
   c.shift[3] = r::cvt_con0::kCvtTruncate3.raw(con0);
   for (uint16_t i = 0; i < config.packed.channels; ++i) {
-    const auto offset = static_cast<uint16_t>(r::cvt_con1::kOffset + 4 * i);
-    c.scale[i] = static_cast<int16_t>(v.value(offset, r::cvt_con1::kCvtScale0));
-    c.offset[i] = static_cast<int16_t>(v.value(offset, r::cvt_con1::kCvtOffset0));
+    const uint32_t word = v.word(r::cvt_con1::kOffset + 4 * i);
+    c.scale[i] = static_cast<int16_t>(r::cvt_con1::kCvtScale0.value(word));
+    c.offset[i] = static_cast<int16_t>(r::cvt_con1::kCvtOffset0.value(word));
   }
   return c;
 }
@@ -170,24 +166,21 @@ InputConverter decode_converter(const BlockView& v, const CnaConfig& config) {
 void decode_packed_feature(const BlockView& v, const CnaConfig& c, FeatureCube* f) {
   // A row begins every 16 bytes per channel, whatever the strides say, and all of it is fetched:
   // what lies behind the last pixel takes part as padding on the right.
-  const uint32_t stride = v.raw(r::dma_con1::kOffset, r::dma_con1::kLineStride);
+  const uint32_t stride = v.raw(r::dma_con1::kLineStride);
   const uint32_t pitch = (stride + f->lanes - 1) / f->lanes * f->lanes;
   f->width = (f->width + f->lanes - 1) / f->lanes * f->lanes;
   if (pitch < f->width && f->height > 1) {
-    v.fault(fault::kInconsistentSizes, r::dma_con1::kOffset, "LINE_STRIDE",
-            "is " + std::to_string(stride) + " pixels, less than the " + std::to_string(f->width) +
-                " of a row");
+    v.fault(fault::kInconsistentSizes, r::dma_con1::kLineStride, "is ", stride,
+            " pixels, less than the ", f->width, " of a row");
   }
   if (f->channels != f->lanes) {
-    v.fault(fault::kInconsistentSizes, r::data_size1::kOffset, "DATAIN_CHANNEL",
-            "is " + std::to_string(f->channels) + "; packed pixels fill one surface of " +
-                std::to_string(f->lanes) + " channels");
+    v.fault(fault::kInconsistentSizes, r::data_size1::kDatainChannel, "is ", f->channels,
+            "; packed pixels fill one surface of ", f->lanes, " channels");
   }
-  const uint32_t real = v.raw(r::data_size1::kOffset, r::data_size1::kDatainChannelReal) + 1;
+  const uint32_t real = v.raw(r::data_size1::kDatainChannelReal) + 1;
   if (real != c.packed.channels) {
-    v.complain(fault::kInconsistentSizes, r::data_size1::kOffset, "DATAIN_CHANNEL_REAL",
-               "+ 1 is " + std::to_string(real) + " but ARGB_IN says " +
-                   std::to_string(c.packed.channels) + " channels");
+    v.complain(fault::kInconsistentSizes, r::data_size1::kDatainChannelReal, "+ 1 is ", real,
+               " but ARGB_IN says ", c.packed.channels, " channels");
   }
   f->line_pitch = uint64_t{pitch} * c.packed.channels * element_bytes(c.element);
   f->surface_pitch = 0;

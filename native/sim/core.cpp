@@ -7,56 +7,46 @@ namespace {
 
 namespace r = regs::core;
 
+constexpr char kCube[] = "DPU.DATA_CUBE_*";
+
 }  // namespace
 
 CoreConfig decode_core(const BlockView& v, const CnaConfig& cna, const DpuConfig& dpu) {
-  const uint16_t misc = r::misc_cfg::kOffset;
-  v.only(misc, r::misc_cfg::kSoftGating, 0, "SOFT_GATING", "gating");
+  v.only(r::misc_cfg::kSoftGating, 0, "gating");
   CoreConfig c;
-  v.require_equal(misc, "PROC_PRECISION", v.raw(misc, r::misc_cfg::kProcPrecision),
-                  static_cast<int64_t>(cna.element), "CNA.CONV_CON1.PROC_PRECISION");
-  c.sums_inputs = v.raw(misc, r::misc_cfg::kQdEn) != 0;
-  const bool depthwise = v.raw(misc, r::misc_cfg::kDwEn) != 0;
-  v.require_equal(misc, "DW_EN", depthwise, cna.is_depthwise, "CNA.CONV_CON1.CONV_MODE");
-  v.require_equal(misc, "DW_EN", depthwise, dpu.is_depthwise, "DPU.FEATURE_MODE_CFG.CONV_MODE");
-  const uint32_t height = v.value(r::dataout_size_0::kOffset, r::dataout_size_0::kDataoutHeight);
-  const uint32_t width = v.value(r::dataout_size_0::kOffset, r::dataout_size_0::kDataoutWidth);
-  const uint32_t channels = v.value(r::dataout_size_1::kOffset, r::dataout_size_1::kDataoutChannel);
-  v.require_equal(r::dataout_size_0::kOffset, "DATAOUT_HEIGHT + 1", height, cna.out_height,
-                  "CNA.DATA_SIZE2/3");
-  v.require_equal(r::dataout_size_0::kOffset, "DATAOUT_WIDTH + 1", width, cna.out_width,
-                  "CNA.DATA_SIZE2/3");
-  const uint32_t cube =
-      align_up(cna.is_depthwise ? cna.feature.channels : cna.weights.kernels, cna.group());
-  v.require_equal(r::dataout_size_1::kOffset, "DATAOUT_CHANNEL + 1", channels, cube,
-                  cna.is_depthwise ? "CNA.DATA_SIZE1.DATAIN_CHANNEL in whole groups"
-                                   : "CNA.WEIGHT_SIZE2.WEIGHT_KERNELS in whole groups");
-  const char* dpu_cube = "DPU.DATA_CUBE_*";
-  v.require_equal(r::dataout_size_0::kOffset, "DATAOUT_HEIGHT + 1", height, dpu.height, dpu_cube);
-  v.require_equal(r::dataout_size_0::kOffset, "DATAOUT_WIDTH + 1", width, dpu.width, dpu_cube);
-  v.require_equal(r::dataout_size_1::kOffset, "DATAOUT_CHANNEL + 1", channels, dpu.channels,
-                  dpu_cube);
-  c.truncate = v.raw(r::clip_truncate::kOffset, r::clip_truncate::kClipTruncate);
+  v.require(r::misc_cfg::kProcPrecision, static_cast<int64_t>(cna.element),
+            "CNA.CONV_CON1.PROC_PRECISION");
+  c.sums_inputs = v.raw(r::misc_cfg::kQdEn) != 0;
+  v.require(r::misc_cfg::kDwEn, cna.is_depthwise, "CNA.CONV_CON1.CONV_MODE");
+  v.require(r::misc_cfg::kDwEn, dpu.is_depthwise, "DPU.FEATURE_MODE_CFG.CONV_MODE");
+  v.require(r::dataout_size_0::kDataoutHeight, cna.out_height, "CNA.DATA_SIZE2/3");
+  v.require(r::dataout_size_0::kDataoutWidth, cna.out_width, "CNA.DATA_SIZE2/3");
+  v.require(r::dataout_size_1::kDataoutChannel,
+            align_up(cna.is_depthwise ? cna.feature.channels : cna.weights.kernels, cna.group()),
+            cna.is_depthwise ? "CNA.DATA_SIZE1.DATAIN_CHANNEL in whole groups"
+                             : "CNA.WEIGHT_SIZE2.WEIGHT_KERNELS in whole groups");
+  v.require(r::dataout_size_0::kDataoutHeight, dpu.height, kCube);
+  v.require(r::dataout_size_0::kDataoutWidth, dpu.width, kCube);
+  v.require(r::dataout_size_1::kDataoutChannel, dpu.channels, kCube);
+  c.truncate = v.raw(r::clip_truncate::kClipTruncate);
   if (dpu.ow != Operand::kOff && !c.sums_inputs) {
-    v.fault(fault::kOperandNotFetched, misc, "QD_EN",
+    v.fault(fault::kOperandNotFetched, r::misc_cfg::kQdEn,
             "is 0 but DPU.BS_OW_CFG uses the sum of the inputs; it needs 1");
   }
   const uint64_t products =
       uint64_t{cna.weights.kh} * cna.weights.kw * (cna.is_depthwise ? 1 : cna.feature.channels);
   if (cna.element == Element::kFp16) {
     if (c.truncate != 0) {
-      v.fault(fault::kUnsupportedFeature, r::clip_truncate::kOffset, "CLIP_TRUNCATE",
-              "a shift of floating point sums (" + std::to_string(c.truncate) +
-                  ") is not modelled by this simulator; supported is 0");
+      v.fault(fault::kUnsupportedFeature, r::clip_truncate::kClipTruncate,
+              "a shift of floating point sums (", c.truncate,
+              ") is not modelled by this simulator; supported is 0");
     }
     return c;
   }
   if (products > kMaxProducts) {
-    v.fault(fault::kAccumulatorRange, misc, nullptr,
-            std::to_string(products) +
-                " products per output can leave the 32-bit accumulator; "
-                "at most " +
-                std::to_string(kMaxProducts) + " are safe");
+    v.fault(fault::kAccumulatorRange, r::misc_cfg::kOffset, products,
+            " products per output can leave the 32-bit accumulator; at most ", kMaxProducts,
+            " are safe");
   }
   return c;
 }

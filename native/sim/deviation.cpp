@@ -41,7 +41,6 @@ constexpr int32_t kSpike = 128;   // units of an entry, as reported
 constexpr int32_t kNearZero = 2;  // entries on either side of the value 0
 constexpr int kTables = 2;
 constexpr uint16_t kPointerOffset = 0x004;  // S_POINTER of a block, which no group holds
-constexpr uint32_t kPointerClear = 0x30;
 constexpr char kHangs[] = ":hangs";
 constexpr uint64_t kResultBuffer = 2;  // a number that stands for memory that tasks write
 
@@ -78,25 +77,13 @@ int32_t spiked(const LutTables& tables, int table, uint32_t index) {
 // What a task leaves in the register of a setting; 0 in those of blocks that it does not start.
 uint32_t word_of(const RegisterFile& registers, uint32_t enable_mask,
                  const FeatureSetting& setting) {
-  namespace regs = sim::regs;
-  struct Place {
-    uint16_t target;
-    uint32_t bit;
-    Block block;
-  };
-  constexpr Place kPlaces[] = {{regs::cna::kTarget, 0x01, Block::kCna},
-                               {regs::core::kTarget, 0x04, Block::kCore},
-                               {regs::dpu::kTarget, 0x08, Block::kDpu},
-                               {regs::dpu_rdma::kTarget, 0x10, Block::kDpuRdma}};
   if (setting.target == regs::enable::kTarget) return enable_mask;
-  for (const Place& place : kPlaces) {
-    if (setting.target != place.target || (enable_mask & place.bit) == 0) continue;
-    if ((setting.offset & 0xfff) == kPointerOffset) {
-      return registers.is_cleared(place.block) ? kPointerClear : 0;
-    }
-    return registers.current(place.block).value_or_zero(setting.offset);
+  Block block;
+  if (!block_of_target(setting.target, &block) || !starts(enable_mask, block)) return 0;
+  if ((setting.offset & 0xfff) == kPointerOffset) {
+    return registers.is_cleared(block) ? kPointerClear : 0;
   }
-  return 0;
+  return registers.current(block).value_or_zero(setting.offset);
 }
 
 void round_up(const Deviations& deviations, Deviation wanted, bool is_on, bool* ties_up) {
@@ -109,7 +96,9 @@ DeviationScratch::DeviationScratch() {
   fill(&empty, [](int, uint32_t) { return 0; });
 }
 
-Deviations parse_deviations(const std::string& list) {
+Deviations parse_deviations(const std::string& list, const Chip& chip) {
+  const FeatureTable& table = feature_table(chip);
+  const Feature* const end = table.features + table.count;
   Deviations found;
   std::istringstream parts(list);
   for (std::string part; std::getline(parts, part, ',');) {
@@ -121,10 +110,10 @@ Deviations parse_deviations(const std::string& list) {
     }
     const size_t colon = part.find(':');
     const std::string way = colon == std::string::npos ? "" : part.substr(colon);
-    const auto feature = std::find_if(kFeatures.begin(), kFeatures.end(), [&](const Feature& item) {
+    const Feature* const feature = std::find_if(table.features, end, [&](const Feature& item) {
       return part.substr(0, colon) == item.name;
     });
-    if (feature == kFeatures.end() || (!way.empty() && way != kHangs)) {
+    if (feature == end || (!way.empty() && way != kHangs)) {
       std::string all;
       for (const Name& item : kNames) all += std::string(", ") + item.text;
       throw std::invalid_argument("\"" + part +
@@ -132,7 +121,7 @@ Deviations parse_deviations(const std::string& list) {
                                   "with :hangs" +
                                   all);
     }
-    (way.empty() ? found.absent : found.hanging).set(feature - kFeatures.begin());
+    (way.empty() ? found.absent : found.hanging).set(static_cast<size_t>(feature - table.features));
   }
   return found;
 }
@@ -154,19 +143,15 @@ RegisterFile running_registers(const Deviations& deviations, const RegisterFile&
   return is_empty ? registers : found;
 }
 
-FeatureSet features_of_task(const RegisterFile& registers, uint32_t enable_mask,
+FeatureSet features_of_task(const Chip& chip, const RegisterFile& registers, uint32_t enable_mask,
                             const FeatureTrace& trace) {
   namespace dpu = regs::dpu;
-  const RegisterGroup& current = registers.current(Block::kDpu);
-  const uint32_t ew = current.value_or_zero(dpu::ew_cfg::kOffset);
-  const bool looks_up =
-      dpu::ew_cfg::kEwBypass.raw(ew) == 0 && dpu::ew_cfg::kEwLutBypass.raw(ew) == 0;
   const auto value = [&](const FeatureSetting& setting) -> uint64_t {
     switch (setting.kind) {
       case FeatureSetting::Kind::kCore:
         return 0;
       case FeatureSetting::Kind::kKeepsTable:
-        return looks_up && trace.behind_load != trace.task ? 1 : 0;
+        return trace.looks_up && trace.behind_load != trace.task ? 1 : 0;
       case FeatureSetting::Kind::kAddress: {
         const uint32_t address = word_of(registers, enable_mask, setting);
         return std::any_of(trace.written.begin(), trace.written.end(),
@@ -178,6 +163,7 @@ FeatureSet features_of_task(const RegisterFile& registers, uint32_t enable_mask,
                    : 0;
       }
       case FeatureSetting::Kind::kField:
+      case FeatureSetting::Kind::kWord:
         break;
     }
     if (setting.target == dpu::kTarget && setting.offset == dpu::lut_access_cfg::kOffset) {
@@ -185,8 +171,8 @@ FeatureSet features_of_task(const RegisterFile& registers, uint32_t enable_mask,
     }
     return word_of(registers, enable_mask, setting) >> setting.lo & setting.mask;
   };
-  const FeatureSet used = matching_features(value);
-  return looks_up ? used | trace.loader : used;
+  const FeatureSet used = matching_features(feature_table(chip), value);
+  return trace.looks_up ? used | trace.loader : used;
 }
 
 void deviate(const Deviations& deviations, bool is_kicked, DeviationScratch* scratch,

@@ -44,7 +44,7 @@ struct Deviations {
 
 // Of a list like "table:spikes,ew_product,kept_weights:hangs": a feature is absent, hangs, or
 // deviates in a way that was reported. Throws std::invalid_argument that names what is known.
-Deviations parse_deviations(const std::string& list);
+Deviations parse_deviations(const std::string& list, const Chip& chip);
 
 // Whether pooling tasks end.
 bool ends_pooling(const Deviations& deviations);
@@ -58,14 +58,15 @@ struct FeatureTrace {
   int task = 0;
   std::optional<bool> was_conv;  // the task before
   bool loads_tables = false;
+  bool looks_up = false;
   FeatureSet loader;                    // of the last task that loaded tables
   int behind_load = -1;                 // the task behind the last load of tables
   std::vector<AddressPattern> written;  // of all tasks so far
 };
 
-// The features that a task uses, from the registers of the blocks that it starts; several_cores is
-// not seen here.
-FeatureSet features_of_task(const RegisterFile& registers, uint32_t enable_mask,
+// The features of the chip that a task uses, from the registers of the blocks that it starts;
+// several_cores is not seen here.
+FeatureSet features_of_task(const Chip& chip, const RegisterFile& registers, uint32_t enable_mask,
                             const FeatureTrace& trace);
 
 // Makes of what a task does what such a chip makes of it. `is_kicked`: by itself, so that what a

@@ -13,25 +13,18 @@ constexpr uint32_t kConvDepthwise = 3;
 constexpr uint64_t kMaxWriteGroups = 8192;
 
 void refuse_unsupported(const BlockView& v) {
-  const uint16_t mode = r::feature_mode_cfg::kOffset;
-  v.only(mode, r::feature_mode_cfg::kTpEn, 0, "TP_EN", "transposed output");
-  v.only(mode, r::feature_mode_cfg::kRgpType, 0, "RGP_TYPE", "regrouped output");
-  v.only(mode, r::feature_mode_cfg::kNonalign, 0, "NONALIGN", "unaligned output");
-  v.only(mode, r::feature_mode_cfg::kSurfLen, 0, "SURF_LEN", "unaligned output");
-  v.only(mode, r::feature_mode_cfg::kOutputMode, kOutputToMemory, "OUTPUT_MODE",
-         "an output to the PPU");
-  const uint16_t format = r::data_format::kOffset;
-  v.only(format, r::data_format::kMcSurfOut, 0, "MC_SURF_OUT", "a surface series");
-  v.only(r::data_cube_height::kOffset, r::data_cube_height::kMinmaxCtl, 0, "MINMAX_CTL",
-         "the min/max search");
-  v.only(r::bs_ow_cfg::kOffset, r::bs_ow_cfg::kRgpCnter, 0, "RGP_CNTER", "regrouped output");
-  v.only(r::bs_ow_cfg::kOffset, r::bs_ow_cfg::kTpOrgEn, 0, "TP_ORG_EN", "transposed output");
-  v.only(r::wdma_size_0::kOffset, r::wdma_size_0::kTpPrecision, 0, "TP_PRECISION",
-         "transposed output");
-  v.only(r::wdma_size_0::kOffset, r::wdma_size_0::kSizeCWdma, 0, "SIZE_C_WDMA",
-         "transposed output");
-  v.only(r::undocumented_40c4::kOffset, r::undocumented_40c4::kValue, 0, nullptr,
-         "an undocumented value");
+  v.only(r::feature_mode_cfg::kTpEn, 0, "transposed output");
+  v.only(r::feature_mode_cfg::kRgpType, 0, "regrouped output");
+  v.only(r::feature_mode_cfg::kNonalign, 0, "unaligned output");
+  v.only(r::feature_mode_cfg::kSurfLen, 0, "unaligned output");
+  v.only(r::feature_mode_cfg::kOutputMode, kOutputToMemory, "an output to the PPU");
+  v.only(r::data_format::kMcSurfOut, 0, "a surface series");
+  v.only(r::data_cube_height::kMinmaxCtl, 0, "the min/max search");
+  v.only(r::bs_ow_cfg::kRgpCnter, 0, "regrouped output");
+  v.only(r::bs_ow_cfg::kTpOrgEn, 0, "transposed output");
+  v.only(r::wdma_size_0::kTpPrecision, 0, "transposed output");
+  v.only(r::wdma_size_0::kSizeCWdma, 0, "transposed output");
+  v.only(r::undocumented_40c4::kValue, 0, "an undocumented value");
 }
 
 // Channels of a group of outputs. SIZE_E is the number of surfaces that a group fills, minus one.
@@ -42,56 +35,50 @@ uint32_t group_channels(const DpuConfig& c, const Chip& chip) {
 }
 
 void decode_cube(const BlockView& v, const Chip& chip, DpuConfig* c) {
-  c->width = v.value(r::data_cube_width::kOffset, r::data_cube_width::kWidth);
-  c->height = v.value(r::data_cube_height::kOffset, r::data_cube_height::kHeight);
-  c->channels = v.value(r::data_cube_channel::kOffset, r::data_cube_channel::kChannel);
-  c->real_channels = v.value(r::data_cube_channel::kOffset, r::data_cube_channel::kOrigChannel);
+  c->width = v.value(r::data_cube_width::kWidth);
+  c->height = v.value(r::data_cube_height::kHeight);
+  c->channels = v.value(r::data_cube_channel::kChannel);
+  c->real_channels = v.value(r::data_cube_channel::kOrigChannel);
   const uint32_t group = group_channels(*c, chip);
   if (c->channels % group != 0) {
-    v.fault(fault::kInconsistentSizes, r::data_cube_channel::kOffset, "CHANNEL",
-            std::to_string(c->channels) + " channels are no whole groups of " +
-                std::to_string(group) + "; the core hangs on partial groups");
+    v.fault(fault::kInconsistentSizes, r::data_cube_channel::kChannel, c->channels,
+            " channels are no whole groups of ", group, "; the core hangs on partial groups");
   }
   if (c->real_channels > c->channels || c->channels - c->real_channels >= group) {
-    v.fault(fault::kInconsistentSizes, r::data_cube_channel::kOffset, "ORIG_CHANNEL",
-            std::to_string(c->real_channels) + " channels rounded up to groups of " +
-                std::to_string(group) + " are not the " + std::to_string(c->channels) +
-                " of CHANNEL");
+    v.fault(fault::kInconsistentSizes, r::data_cube_channel::kOrigChannel, c->real_channels,
+            " channels rounded up to groups of ", group, " are not the ", c->channels,
+            " of CHANNEL");
   }
   const std::string same = "DPU.DATA_CUBE_*";
-  v.expect_equal(r::wdma_size_0::kOffset, "CHANNEL_WDMA + 1",
-                 v.value(r::wdma_size_0::kOffset, r::wdma_size_0::kChannelWdma), c->channels, same);
-  c->write_height = v.value(r::wdma_size_1::kOffset, r::wdma_size_1::kHeightWdma);
-  c->write_width = v.value(r::wdma_size_1::kOffset, r::wdma_size_1::kWidthWdma);
+  v.expect(r::wdma_size_0::kChannelWdma, c->channels, same);
+  c->write_height = v.value(r::wdma_size_1::kHeightWdma);
+  c->write_width = v.value(r::wdma_size_1::kWidthWdma);
   const uint64_t pixels = uint64_t{c->channels / group} * c->height * c->width;
   const uint64_t written = uint64_t{c->write_height} * c->write_width;
   if (pixels % written != 0) {
-    v.fault(fault::kInconsistentSizes, r::wdma_size_1::kOffset, nullptr,
-            "the writer's " + std::to_string(c->write_height) + "x" +
-                std::to_string(c->write_width) + " pixels do not divide the " +
-                std::to_string(pixels) + " that the groups of the cube have");
+    v.fault(fault::kInconsistentSizes, r::wdma_size_1::kOffset, "the writer's ", c->write_height,
+            "x", c->write_width, " pixels do not divide the ", pixels,
+            " that the groups of the cube have");
   }
   if (!c->writes_as_computed() && pixels / written > kMaxWriteGroups) {
-    v.fault(fault::kUnsupportedFeature, r::wdma_size_1::kOffset, nullptr,
-            std::to_string(pixels / written) +
-                " groups of the writer's size are not modelled by this simulator; supported are " +
-                std::to_string(kMaxWriteGroups));
+    v.fault(fault::kUnsupportedFeature, r::wdma_size_1::kOffset, pixels / written,
+            " groups of the writer's size are not modelled by this simulator; supported are ",
+            kMaxWriteGroups);
   }
 }
 
 void decode_surfaces_per_group(const BlockView& v, const Chip& chip, DpuConfig* c) {
-  const uint16_t offset = r::bs_ow_cfg::kOffset;
   // The task's own choice without a convolution: 0, or more for rows that leave as surfaces.
   uint32_t expected =
-      c->is_flying ? v.raw(offset, r::bs_ow_cfg::kSizeE0) : group_channels(*c, chip) / c->lanes - 1;
+      c->is_flying ? v.raw(r::bs_ow_cfg::kSizeE0) : group_channels(*c, chip) / c->lanes - 1;
   // A type that changes on the way out: known are int32 sums (8 surfaces) and fp32 ones (4), where
   // the rule holds; for the rest the register itself says how surfaces are grouped.
   const bool changes_type = element_bytes(c->out_element) != (c->computes_in_float() ? 2u : 1u);
-  if (changes_type) expected = v.raw(offset, r::bs_ow_cfg::kSizeE0);
+  if (changes_type) expected = v.raw(r::bs_ow_cfg::kSizeE0);
   const std::string because = "the mode (dense 1, depthwise 3, flying SIZE_E_0)";
-  v.require_equal(offset, "SIZE_E_0", v.raw(offset, r::bs_ow_cfg::kSizeE0), expected, because);
-  v.require_equal(offset, "SIZE_E_1", v.raw(offset, r::bs_ow_cfg::kSizeE1), expected, because);
-  v.require_equal(offset, "SIZE_E_2", v.raw(offset, r::bs_ow_cfg::kSizeE2), expected, because);
+  v.require(r::bs_ow_cfg::kSizeE0, expected, because);
+  v.require(r::bs_ow_cfg::kSizeE1, expected, because);
+  v.require(r::bs_ow_cfg::kSizeE2, expected, because);
   c->surfaces_per_group = expected + 1;
 }
 
@@ -113,9 +100,8 @@ void check_disjoint(const BlockView& v, const DpuConfig& c) {
   for (const Walk& walk : walks) {
     if (walk.count < 2) continue;
     if (walk.pitch < covered) {
-      v.fault(fault::kInconsistentSizes, walk.reg, nullptr,
-              walk.what + std::to_string(walk.pitch) + " bytes apart overlap; what lies between " +
-                  "two of them takes " + std::to_string(covered));
+      v.fault(fault::kInconsistentSizes, walk.reg, walk.what, walk.pitch,
+              " bytes apart overlap; what lies between ", "two of them takes ", covered);
     }
     covered += (walk.count - 1) * walk.pitch;
   }
@@ -123,56 +109,49 @@ void check_disjoint(const BlockView& v, const DpuConfig& c) {
 
 void decode_target(const BlockView& v, DpuConfig* c) {
   c->dst = v.atom_address(r::dst_base_addr::kOffset);
-  const uint32_t notch_0 =
-      v.raw(r::data_cube_notch_addr::kOffset, r::data_cube_notch_addr::kNotchAddr0);
-  const uint32_t notch_1 =
-      v.raw(r::data_cube_notch_addr::kOffset, r::data_cube_notch_addr::kNotchAddr1);
+  const uint32_t notch_0 = v.raw(r::data_cube_notch_addr::kNotchAddr0);
+  const uint32_t notch_1 = v.raw(r::data_cube_notch_addr::kNotchAddr1);
   if (notch_0 != notch_1) {
-    v.fault(fault::kUnsupportedFeature, r::data_cube_notch_addr::kOffset, "NOTCH_ADDR_1",
-            "two different notches (" + std::to_string(notch_0) + " and " +
-                std::to_string(notch_1) + ") are not modelled by this simulator");
+    v.fault(fault::kUnsupportedFeature, r::data_cube_notch_addr::kNotchAddr1,
+            "two different notches (", notch_0, " and ", notch_1,
+            ") are not modelled by this simulator");
   }
   c->line_pitch = uint64_t{c->write_width + notch_0} * kAtomBytes;
-  c->surface_pitch = v.value(r::dst_surf_stride::kOffset, r::dst_surf_stride::kDstSurfStride);
-  c->group_pitch = v.value(r::surface_add::kOffset, r::surface_add::kSurfAdd);
+  c->surface_pitch = v.value(r::dst_surf_stride::kDstSurfStride);
+  c->group_pitch = v.value(r::surface_add::kSurfAdd);
   check_disjoint(v, *c);
 }
 
 void decode_ow(const BlockView& v, DpuConfig* c) {
-  if (v.raw(r::bs_ow_cfg::kOffset, r::bs_ow_cfg::kOdBypass) != 0) return;
-  if (v.raw(r::bs_ow_cfg::kOffset, r::bs_ow_cfg::kOwSrc) != 0) {
+  if (v.raw(r::bs_ow_cfg::kOdBypass) != 0) return;
+  if (v.raw(r::bs_ow_cfg::kOwSrc) != 0) {
     c->ow = Operand::kMemory;
     return;
   }
   c->ow = Operand::kRegister;
-  c->ow_operand = v.value(r::bs_ow_op::kOffset, r::bs_ow_op::kOwOp);
+  c->ow_operand = v.value(r::bs_ow_op::kOwOp);
   if (c->ow_operand == 0) c->ow = Operand::kOff;
 }
 
 }  // namespace
 
-std::string DpuConfig::size_text() const {
-  return std::to_string(height) + "x" + std::to_string(width) + "x" + std::to_string(channels);
-}
-
 DpuConfig decode_dpu(const BlockView& v, bool is_conv, const Chip& chip) {
   refuse_unsupported(v);
   DpuConfig c;
-  const uint16_t mode = r::feature_mode_cfg::kOffset;
-  c.is_flying = v.raw(mode, r::feature_mode_cfg::kFlyingMode) != 0;
+  c.is_flying = v.raw(r::feature_mode_cfg::kFlyingMode) != 0;
   if (c.is_flying == is_conv) {
-    v.fault(fault::kInvalidValue, mode, "FLYING_MODE",
+    v.fault(fault::kInvalidValue, r::feature_mode_cfg::kFlyingMode,
             is_conv ? "is 1 but the task starts CNA and CORE; a convolution needs 0"
                     : "is 0 but the task does not start CNA and CORE; it needs 1");
   }
-  const uint32_t conv_mode = v.raw(mode, r::feature_mode_cfg::kConvMode);
+  const uint32_t conv_mode = v.raw(r::feature_mode_cfg::kConvMode);
   if (conv_mode != 0 && conv_mode != kConvDepthwise) {
-    v.fault(fault::kInvalidValue, mode, "CONV_MODE",
-            "is " + std::to_string(conv_mode) + "; known are 0 and 3");
+    v.fault(fault::kInvalidValue, r::feature_mode_cfg::kConvMode, "is ", conv_mode,
+            "; known are 0 and 3");
   }
   c.is_depthwise = conv_mode == kConvDepthwise;
-  c.combined = v.raw(mode, r::feature_mode_cfg::kCombUse) != 0;
-  c.pend_word = static_cast<uint16_t>(v.raw(r::offset_pend::kOffset, r::offset_pend::kOffsetPend));
+  c.combined = v.raw(r::feature_mode_cfg::kCombUse) != 0;
+  c.pend_word = static_cast<uint16_t>(v.raw(r::offset_pend::kOffsetPend));
   c.pend = static_cast<int8_t>(c.pend_word & 0xff);
   decode_formats(v, &c);
   decode_surfaces_per_group(v, chip, &c);
@@ -188,13 +167,13 @@ DpuConfig decode_dpu(const BlockView& v, bool is_conv, const Chip& chip) {
     c.lut = decode_lut(v);
   }
   if (c.lut.is_on && c.ew.relu) {
-    v.fault(fault::kUnsupportedFeature, r::ew_cfg::kOffset, "EW_RELU_BYPASS",
+    v.fault(fault::kUnsupportedFeature, r::ew_cfg::kEwReluBypass,
             "ReLU together with the lookup table is not modelled by this simulator; supported "
             "is 1");
   }
   c.out = decode_out(v, c);
   if (c.is_flying && c.ow != Operand::kOff) {
-    v.fault(fault::kInvalidValue, r::bs_ow_cfg::kOffset, "OD_BYPASS",
+    v.fault(fault::kInvalidValue, r::bs_ow_cfg::kOdBypass,
             "is 0 in flying mode, where there is no sum of inputs; it needs 1");
   }
   return c;

@@ -126,7 +126,6 @@ struct DpuConfig {
     return group * group_pitch + row * line_pitch + pixel * kAtomBytes +
            surface % surfaces_per_group * surface_pitch;
   }
-  std::string size_text() const;
 };
 
 // Reads and checks the registers; throws Fault. `is_conv`: CNA and CORE run in the same task.

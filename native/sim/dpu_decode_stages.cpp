@@ -34,18 +34,19 @@ XStage decode_x(const BlockView& v, const XNames& n, uint32_t shift_negative) {
   if (r::bs_cfg::kBsAluBypass.raw(cfg) == 0) {
     const uint32_t algo = r::bs_cfg::kBsAluAlgo.raw(cfg);
     if (algo != kAlgoAdd && algo != kAlgoMinus) {
-      v.fault(fault::kInvalidValue, n.cfg, n.field("ALU_ALGO").c_str(),
-              "is " + std::to_string(algo) + "; known are 2 (add) and 4 (minus)");
+      v.fault(fault::kInvalidValue, {n.cfg, n.field("ALU_ALGO").c_str()}, "is ", algo,
+              "; known are 2 (add) and 4 (minus)");
     }
     x.alu_minus = algo == kAlgoMinus;
     x.alu = r::bs_cfg::kBsAluSrc.raw(cfg) != 0 ? Operand::kMemory : Operand::kRegister;
-    if (x.alu == Operand::kRegister) x.alu_operand = v.value(n.alu, r::bs_alu_cfg::kBsAluOperand);
+    if (x.alu == Operand::kRegister)
+      x.alu_operand = r::bs_alu_cfg::kBsAluOperand.value(v.word(n.alu));
   }
   x.mul_prelu = r::bs_cfg::kBsMulPrelu.raw(cfg) != 0;
   if (r::bs_cfg::kBsMulBypass.raw(cfg) == 0) {
     const uint32_t mul = v.word(n.mul);
     if (r::bs_mul_cfg::kBsTruncateSrc.raw(mul) != 0) {
-      v.fault(fault::kUnsupportedFeature, n.mul, n.field("TRUNCATE_SRC").c_str(),
+      v.fault(fault::kUnsupportedFeature, {n.mul, n.field("TRUNCATE_SRC").c_str()},
               "a shift from memory is not modelled by this simulator; supported is 0");
     }
     x.mul = r::bs_mul_cfg::kBsMulSrc.raw(mul) != 0 ? Operand::kMemory : Operand::kRegister;
@@ -53,14 +54,14 @@ XStage decode_x(const BlockView& v, const XNames& n, uint32_t shift_negative) {
     x.shift = r::bs_mul_cfg::kBsMulShiftValue.raw(mul);
     x.shift_negative = shift_negative;
   } else if (x.mul_prelu) {
-    v.fault(fault::kInvalidValue, n.cfg, n.field("MUL_PRELU").c_str(),
+    v.fault(fault::kInvalidValue, {n.cfg, n.field("MUL_PRELU").c_str()},
             "is 1 while the multiplier is bypassed; no known program does that");
   }
   x.relu = r::bs_cfg::kBsReluBypass.raw(cfg) == 0;
   x.relux = r::bs_cfg::kBsReluxEn.raw(cfg) != 0;
-  if (x.relux) x.relux_max = v.value(n.relux, r::bs_relux_cmp_value::kBsReluxCmpDat);
+  if (x.relux) x.relux_max = r::bs_relux_cmp_value::kBsReluxCmpDat.value(v.word(n.relux));
   if (x.relux && !x.relu) {
-    v.fault(fault::kUnsupportedFeature, n.cfg, n.field("RELUX_EN").c_str(),
+    v.fault(fault::kUnsupportedFeature, {n.cfg, n.field("RELUX_EN").c_str()},
             "an upper limit without ReLU is not modelled by this simulator");
   }
   return x;
@@ -69,9 +70,8 @@ XStage decode_x(const BlockView& v, const XNames& n, uint32_t shift_negative) {
 // Shifts have no meaning for floating point numbers.
 void refuse_float_shift(const BlockView& v, const XStage& x, uint16_t offset) {
   if (x.mul == Operand::kOff || (x.shift == 0 && x.shift_negative == 0)) return;
-  v.fault(fault::kUnsupportedFeature, offset, nullptr,
-          "a shift (" + std::to_string(x.shift) + " and " + std::to_string(x.shift_negative) +
-              ") of floating point products is not modelled by this simulator; supported is 0");
+  v.fault(fault::kUnsupportedFeature, offset, "a shift (", x.shift, " and ", x.shift_negative,
+          ") of floating point products is not modelled by this simulator; supported is 0");
 }
 
 void decode_ew_operand(const BlockView& v, uint32_t cfg, EwStage* e) {
@@ -83,9 +83,8 @@ void decode_ew_operand(const BlockView& v, uint32_t cfg, EwStage* e) {
   } else {
     const uint32_t size = r::ew_cfg::kEdataSize.raw(cfg);
     if (size < kSize8Bit || size > kSize32Bit) {
-      v.fault(fault::kUnsupportedFeature, r::ew_cfg::kOffset, "EDATA_SIZE",
-              "an operand of 4 bits (" + std::to_string(size) +
-                  ") is not modelled by this simulator; supported are 1 to 3 (8, 16 and 32 bits)");
+      v.fault(fault::kUnsupportedFeature, r::ew_cfg::kEdataSize, "an operand of 4 bits (", size,
+              ") is not modelled by this simulator; supported are 1 to 3 (8, 16 and 32 bits)");
     }
     e->operand_bytes = 1u << (size - kSize8Bit);
   }
@@ -93,22 +92,21 @@ void decode_ew_operand(const BlockView& v, uint32_t cfg, EwStage* e) {
   const uint32_t scale = v.word(r::ew_cvt_scale_value::kOffset);
   if (e->convert) {
     e->convert_half_away = r::ew_cfg::kEwCvtRound.raw(cfg) != 0;
-    e->offset = v.value(r::ew_cvt_offset_value::kOffset, r::ew_cvt_offset_value::kEwOpCvtOffset);
+    e->offset = v.value(r::ew_cvt_offset_value::kEwOpCvtOffset);
     e->scale = r::ew_cvt_scale_value::kEwOpCvtScale.value(scale);
     e->shift = r::ew_cvt_scale_value::kEwOpCvtShift.raw(scale);
     if (r::ew_cfg::kEwCvtType.raw(cfg) == 0 && e->offset != 0) {
-      v.fault(fault::kUnsupportedFeature, r::ew_cfg::kOffset, "EW_CVT_TYPE",
+      v.fault(fault::kUnsupportedFeature, r::ew_cfg::kEwCvtType,
               "multiplying before adding an offset is not modelled by this simulator; supported "
               "is 1");
     }
   }
   e->truncate = r::ew_cvt_scale_value::kEwTruncate.raw(scale);
-  e->truncate_negative = v.raw(r::data_format::kOffset, r::data_format::kEwTruncateNeg);
+  e->truncate_negative = v.raw(r::data_format::kEwTruncateNeg);
   if (e->operation == EwOperation::kMul &&
       (e->truncate > kMaxShift || e->truncate_negative > kMaxShift)) {
-    v.fault(fault::kInvalidValue, r::ew_cvt_scale_value::kOffset, "EW_TRUNCATE",
-            "shifts by " + std::to_string(e->truncate) + " and " +
-                std::to_string(e->truncate_negative) + " must not exceed 63");
+    v.fault(fault::kInvalidValue, r::ew_cvt_scale_value::kEwTruncate, "shifts by ", e->truncate,
+            " and ", e->truncate_negative, " must not exceed 63");
   }
 }
 
@@ -124,10 +122,10 @@ EwOperation decode_ew_operation(const BlockView& v, uint32_t cfg) {
     case kAlgoMinus:
       return EwOperation::kMinus;
     default:
-      v.fault(fault::kUnsupportedFeature, r::ew_cfg::kOffset, "EW_ALU_ALGO",
-              "operation " + std::to_string(r::ew_cfg::kEwAluAlgo.raw(cfg)) +
-                  " is not modelled by this simulator; supported are 0 (max), 1 (min), 2 (add) "
-                  "and 4 (minus)");
+      v.fault(fault::kUnsupportedFeature, r::ew_cfg::kEwAluAlgo, "operation ",
+              r::ew_cfg::kEwAluAlgo.raw(cfg),
+              " is not modelled by this simulator; supported are 0 (max), 1 (min), 2 (add) "
+              "and 4 (minus)");
   }
 }
 
@@ -136,8 +134,7 @@ EwOperation decode_ew_operation(const BlockView& v, uint32_t cfg) {
 XStage decode_bs(const BlockView& v, bool in_float) {
   const XNames names{r::bs_cfg::kOffset, r::bs_alu_cfg::kOffset, r::bs_mul_cfg::kOffset,
                      r::bs_relux_cmp_value::kOffset, "BS_"};
-  const XStage x =
-      decode_x(v, names, v.raw(r::data_format::kOffset, r::data_format::kBsMulShiftValueNeg));
+  const XStage x = decode_x(v, names, v.raw(r::data_format::kBsMulShiftValueNeg));
   if (in_float) refuse_float_shift(v, x, r::bs_mul_cfg::kOffset);
   return x;
 }
@@ -145,10 +142,9 @@ XStage decode_bs(const BlockView& v, bool in_float) {
 XStage decode_bn(const BlockView& v, bool in_float) {
   const XNames names{r::bn_cfg::kOffset, r::bn_alu_cfg::kOffset, r::bn_mul_cfg::kOffset,
                      r::bn_relux_cmp_value::kOffset, "BN_"};
-  const XStage x =
-      decode_x(v, names, v.raw(r::data_format::kOffset, r::data_format::kBnMulShiftValueNeg));
+  const XStage x = decode_x(v, names, v.raw(r::data_format::kBnMulShiftValueNeg));
   if (x.mul_prelu && x.alu != Operand::kOff) {
-    v.fault(fault::kUnsupportedFeature, r::bn_cfg::kOffset, "BN_MUL_PRELU",
+    v.fault(fault::kUnsupportedFeature, r::bn_cfg::kBnMulPrelu,
             "with a summand is not modelled by this simulator: whether values that are not "
             "multiplied meet it is not known; supported is BN_ALU_BYPASS = 1");
   }
@@ -160,23 +156,20 @@ EwStage decode_ew(const BlockView& v, bool in_float) {
   EwStage e;
   const uint32_t cfg = v.word(r::ew_cfg::kOffset);
   if (r::ew_cfg::kEwBypass.raw(cfg) != 0) return e;
-  const auto zero = [&](regs::Field field, uint32_t expected, const char* name, const char* text) {
-    v.only(r::ew_cfg::kOffset, field, expected, name, text);
-  };
-  zero(r::ew_cfg::kEwEqualEn, 0, "EW_EQUAL_EN", "the comparison mode");
-  zero(r::ew_cfg::kEwBinaryEn, 0, "EW_BINARY_EN", "the binary mode");
+  v.only(r::ew_cfg::kEwEqualEn, 0, "the comparison mode");
+  v.only(r::ew_cfg::kEwBinaryEn, 0, "the binary mode");
   if (r::ew_cfg::kEwOpBypass.raw(cfg) == 0) {
     e.operation = decode_ew_operation(v, cfg);
     e.mul_prelu = r::ew_cfg::kEwMulPrelu.raw(cfg) != 0;
     if (e.mul_prelu && e.operation != EwOperation::kMul) {
-      v.fault(fault::kInvalidValue, r::ew_cfg::kOffset, "EW_MUL_PRELU",
+      v.fault(fault::kInvalidValue, r::ew_cfg::kEwMulPrelu,
               "is 1 without a multiplication; no known program does that");
     }
     decode_ew_operand(v, cfg, &e);
     const bool is_identity =
         !e.convert || (e.offset == 0 && e.shift == 0 && (e.scale == 1 || e.scale == kHalfOne));
     if (in_float && !is_identity) {
-      v.fault(fault::kUnsupportedFeature, r::ew_cvt_scale_value::kOffset, nullptr,
+      v.fault(fault::kUnsupportedFeature, r::ew_cvt_scale_value::kOffset,
               "a conversion of floating point operands is not modelled by this simulator; "
               "supported are offset 0, scale 1 and shift 0");
     }
@@ -184,9 +177,9 @@ EwStage decode_ew(const BlockView& v, bool in_float) {
   e.relu = r::ew_cfg::kEwReluBypass.raw(cfg) == 0;
   e.relux = r::ew_cfg::kEwReluxEn.raw(cfg) != 0;
   if (e.relux) {
-    e.relux_max = v.value(r::ew_relux_cmp_value::kOffset, r::ew_relux_cmp_value::kEwReluxCmpDat);
+    e.relux_max = v.value(r::ew_relux_cmp_value::kEwReluxCmpDat);
     if (!e.relu) {
-      v.fault(fault::kUnsupportedFeature, r::ew_cfg::kOffset, "EW_RELUX_EN",
+      v.fault(fault::kUnsupportedFeature, r::ew_cfg::kEwReluxEn,
               "an upper limit without ReLU is not modelled by this simulator");
     }
   }
@@ -197,29 +190,26 @@ OutStage decode_out(const BlockView& v, const DpuConfig& c) {
   OutStage o;
   const bool to_half = c.out_element == Element::kFp16;
   if (c.computes_in_float()) {
-    v.only(r::out_cvt_scale::kOffset, r::out_cvt_scale::kFp32tofp16En, to_half ? 1 : 0,
-           "FP32TOFP16_EN", "another conversion of the output's type");
+    v.only(r::out_cvt_scale::kFp32tofp16En, to_half ? 1 : 0,
+           "another conversion of the output's type");
   } else if (!to_half) {
-    v.only(r::out_cvt_scale::kOffset, r::out_cvt_scale::kFp32tofp16En, 0, "FP32TOFP16_EN",
-           "conversion to fp16");
+    v.only(r::out_cvt_scale::kFp32tofp16En, 0, "conversion to fp16");
   }
-  v.only(r::out_cvt_shift::kOffset, r::out_cvt_shift::kCvtType, 0, "CVT_TYPE",
-         "adding before multiplying");
+  v.only(r::out_cvt_shift::kCvtType, 0, "adding before multiplying");
   if (!is_float(c.out_element)) {
-    v.only(r::out_cvt_shift::kOffset, r::out_cvt_shift::kMinusExp, 0, "MINUS_EXP",
-           "an exponent of the floating point path");
+    v.only(r::out_cvt_shift::kMinusExp, 0, "an exponent of the floating point path");
   }
-  o.minus_exp = v.raw(r::out_cvt_shift::kOffset, r::out_cvt_shift::kMinusExp);
-  o.offset = v.value(r::out_cvt_offset::kOffset, r::out_cvt_offset::kOutCvtOffset);
-  o.scale = v.value(r::out_cvt_scale::kOffset, r::out_cvt_scale::kOutCvtScale);
-  o.shift = v.raw(r::out_cvt_shift::kOffset, r::out_cvt_shift::kOutCvtShift);
-  o.half_away = v.raw(r::out_cvt_shift::kOffset, r::out_cvt_shift::kCvtRound) != 0;
+  o.minus_exp = v.raw(r::out_cvt_shift::kMinusExp);
+  o.offset = v.value(r::out_cvt_offset::kOutCvtOffset);
+  o.scale = v.value(r::out_cvt_scale::kOutCvtScale);
+  o.shift = v.raw(r::out_cvt_shift::kOutCvtShift);
+  o.half_away = v.raw(r::out_cvt_shift::kCvtRound) != 0;
   if (o.shift > kMaxShift) {
-    v.fault(fault::kInvalidValue, r::out_cvt_shift::kOffset, "OUT_CVT_SHIFT",
-            "is " + std::to_string(o.shift) + "; shifts go up to 63");
+    v.fault(fault::kInvalidValue, r::out_cvt_shift::kOutCvtShift, "is ", o.shift,
+            "; shifts go up to 63");
   }
   if (c.computes_in_float() && (o.shift != 0 || o.offset != 0)) {
-    v.fault(fault::kUnsupportedFeature, r::out_cvt_shift::kOffset, "OUT_CVT_SHIFT",
+    v.fault(fault::kUnsupportedFeature, r::out_cvt_shift::kOutCvtShift,
             "a shift or an offset of floating point results is not modelled by this simulator; "
             "supported is 0");
   }

@@ -6,11 +6,10 @@ namespace {
 
 namespace r = regs::dpu;
 
-[[noreturn]] void refuse(const BlockView& v, const char* field, Element found,
-                         const std::string& supported) {
-  v.fault(fault::kUnsupportedFeature, r::data_format::kOffset, field,
-          std::string(element_name(found)) +
-              " is not modelled by this simulator here; supported: " + supported);
+[[noreturn]] void refuse(const BlockView& v, regs::Field field, Element found,
+                         const char* supported) {
+  v.fault(fault::kUnsupportedFeature, field, element_name(found),
+          " is not modelled by this simulator here; supported: ", supported);
 }
 
 bool is_integer(Element e) {
@@ -20,27 +19,28 @@ bool is_integer(Element e) {
 }  // namespace
 
 void decode_formats(const BlockView& v, DpuConfig* c) {
-  const uint16_t offset = r::data_format::kOffset;
-  c->in = static_cast<Element>(v.raw(offset, r::data_format::kInPrecision));
+  c->in = static_cast<Element>(v.raw(r::data_format::kInPrecision));
   c->declared_in = c->in;
-  c->proc = static_cast<Element>(v.raw(offset, r::data_format::kProcPrecision));
-  c->out_element = static_cast<Element>(v.raw(offset, r::data_format::kOutPrecision));
+  c->proc = static_cast<Element>(v.raw(r::data_format::kProcPrecision));
+  c->out_element = static_cast<Element>(v.raw(r::data_format::kOutPrecision));
   const Element out = c->out_element;
   if (c->proc == Element::kFp16) {
-    if (c->in != Element::kFp16) refuse(v, "IN_PRECISION", c->in, "fp16 with fp16 processing");
+    if (c->in != Element::kFp16)
+      refuse(v, r::data_format::kInPrecision, c->in, "fp16 with fp16 processing");
     if (out != Element::kFp16 && out != Element::kFp32) {
-      refuse(v, "OUT_PRECISION", out, "fp16 and fp32 with fp16 processing");
+      refuse(v, r::data_format::kOutPrecision, out, "fp16 and fp32 with fp16 processing");
     }
   } else if (is_integer(c->proc)) {
-    if (!is_integer(c->in)) refuse(v, "IN_PRECISION", c->in, "integers with integer processing");
+    if (!is_integer(c->in))
+      refuse(v, r::data_format::kInPrecision, c->in, "integers with integer processing");
     if (!c->is_flying && c->in != Element::kInt8) {
-      refuse(v, "IN_PRECISION", c->in, "int8 in an integer convolution");
+      refuse(v, r::data_format::kInPrecision, c->in, "int8 in an integer convolution");
     }
     if (!is_integer(out) && out != Element::kFp16) {
-      refuse(v, "OUT_PRECISION", out, "integers and fp16 with integer processing");
+      refuse(v, r::data_format::kOutPrecision, out, "integers and fp16 with integer processing");
     }
   } else {
-    refuse(v, "PROC_PRECISION", c->proc, "int8, int16, int32 and fp16");
+    refuse(v, r::data_format::kProcPrecision, c->proc, "int8, int16, int32 and fp16");
   }
   // Data declared as int16 pass 8-bit processing byte by byte (vendor programs that repeat pixels).
   if (c->is_flying && c->in == Element::kInt16 && c->proc == Element::kInt8 &&

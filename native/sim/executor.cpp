@@ -11,10 +11,9 @@ namespace {
 
 void check_enable(uint32_t mask, const Position& where) {
   if (is_known_mask(mask)) return;
-  raise(fault::kBadEnableMask, where, "ENABLE.OPERATION_ENABLE",
-        "mask " + hex(mask) +
-            " starts no known set of blocks; known are 0x1d (convolution), 0x0d "
-            "(without DPU_RDMA), 0x18 (element-wise) and 0x60 (pooling)");
+  raise(fault::kBadEnableMask, where, "ENABLE.OPERATION_ENABLE", "mask ", hex(mask),
+        " starts no known set of blocks; known are 0x1d (convolution), 0x0d "
+        "(without DPU_RDMA), 0x18 (element-wise) and 0x60 (pooling)");
 }
 
 uint64_t row_bytes_of(const CnaConfig& c) {
@@ -65,9 +64,8 @@ void fetch_features(const Memory& memory, const Position& where, TaskPlan* plan)
           reinterpret_cast<const int8_t*>(memory.read(rows, where, reg, "the input tile"));
     }
     if (!memory.same_region(f.address, extent.address)) {
-      raise(fault::kUnmappedAccess, where, reg,
-            "the input tile " + hex(f.address) + ".." + hex(extent.address + row_bytes) +
-                " spans more than one buffer");
+      raise(fault::kUnmappedAccess, where, reg, "the input tile ", hex(f.address), "..",
+            hex(extent.address + row_bytes), " spans more than one buffer");
     }
   }
   plan->feature_reads = feature_ranges(plan->cna);
@@ -88,9 +86,9 @@ void plan_conv(const RegisterFile& registers, const Memory& memory, Cbuf& cbuf, 
   plan->core = is_rk3576(chip) ? rk3576::decode_core(core, plan->cna, plan->dpu)
                                : decode_core(core, plan->cna, plan->dpu);
   if ((plan->cna.element == Element::kFp16) != plan->dpu.computes_in_float()) {
-    raise(fault::kInconsistentSizes, where, "DPU.DATA_FORMAT.PROC_PRECISION",
-          std::string("is ") + element_name(plan->dpu.proc) + " but CNA.CONV_CON1 makes sums of " +
-              element_name(plan->cna.element) + " products");
+    raise(fault::kInconsistentSizes, where, "DPU.DATA_FORMAT.PROC_PRECISION", "is ",
+          element_name(plan->dpu.proc), " but CNA.CONV_CON1 makes sums of ",
+          element_name(plan->cna.element), " products");
   }
   cbuf.load(plan->cna, cna);
   fetch_features(memory, where, plan);
@@ -125,9 +123,8 @@ TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, const Lu
       rdma = rk3576::decode_rdma(readers, plan.dpu);
       rk3576::fetch_shifts(memory, rdma, where, &plan.dpu);
     } else {
-      raise(fault::kUnsupportedFeature, where, "ENABLE.OPERATION_ENABLE",
-            "mask " + hex(enable_mask) +
-                " is not modelled of this chip; supported are 0x1d and 0x18");
+      raise(fault::kUnsupportedFeature, where, "ENABLE.OPERATION_ENABLE", "mask ", hex(enable_mask),
+            " is not modelled of this chip; supported are 0x1d and 0x18");
     }
   } else {
     plan.dpu = decode_dpu(dpu, plan.is_conv, chip);
@@ -172,9 +169,8 @@ TaskPlan plan_task(uint32_t enable_mask, const RegisterFile& registers, const Lu
                               plan.dpu.write_height};
     plan.output = memory.write(rows, where, "DPU.DST_BASE_ADDR", "the output");
     if (!memory.same_region(outputs[0].address, outputs[s].address)) {
-      raise(fault::kUnmappedAccess, where, "DPU.DST_BASE_ADDR",
-            "the output's surfaces at " + hex(outputs[0].address) + " and " +
-                hex(outputs[s].address) + " lie in different buffers");
+      raise(fault::kUnmappedAccess, where, "DPU.DST_BASE_ADDR", "the output's surfaces at ",
+            hex(outputs[0].address), " and ", hex(outputs[s].address), " lie in different buffers");
     }
     cbuf.note_write(outputs[s]);
   }

@@ -83,11 +83,8 @@ std::optional<Place> find(const TaskPlan& t, const Probe& probe, const Position&
 }
 
 void add_registers(const RegisterFile& registers, uint32_t mask, ElementWrite* write) {
-  for (const auto& [bit, block] :
-       {std::pair{kEnableCna, Block::kCna}, std::pair{kEnableCore, Block::kCore},
-        std::pair{kEnableDpu, Block::kDpu}, std::pair{kEnableDpuRdma, Block::kDpuRdma},
-        std::pair{kEnablePpu, Block::kPpu}, std::pair{kEnablePpuRdma, Block::kPpuRdma}}) {
-    if ((mask & bit) == 0) continue;
+  for (const Block block : kBlocks) {
+    if (!starts(mask, block)) continue;
     const RegisterGroup& group = registers.current(block);
     for (const regs::Register& reg : registers.known()) {
       Block owner;

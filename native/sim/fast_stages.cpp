@@ -33,26 +33,8 @@ void set_factors(const XStage& stage, int16_t mul, double* ge, double* lt) {
 }
 
 bool prepare_ew(const EwStage& ew, const std::vector<int32_t>& channels, TaskStages* t) {
-  switch (ew.operation) {
-    case EwOperation::kOff:
-      t->ew = EwKind::kOff;
-      return true;
-    case EwOperation::kAdd:
-      t->ew = EwKind::kAdd;
-      break;
-    case EwOperation::kMinus:
-      t->ew = EwKind::kMinus;
-      break;
-    case EwOperation::kMax:
-      t->ew = EwKind::kMax;
-      break;
-    case EwOperation::kMin:
-      t->ew = EwKind::kMin;
-      break;
-    case EwOperation::kMul:
-      t->ew = EwKind::kMul;
-      break;
-  }
+  t->ew = ew.operation;
+  if (ew.operation == EwOperation::kOff) return true;
   t->ew_convert = ew.convert;
   t->ew_convert_away = ew.convert_half_away;
   t->ew_offset = ew.offset;
@@ -156,9 +138,9 @@ void set_limit_flags(const TaskPlan& task, const std::vector<SurfaceStages>& sur
     t->limit_ew_operand = operand > kInt32Max;
     operand = std::min(operand, -kInt32Min);
   }
-  if (t->ew == EwKind::kMul) {
+  if (t->ew == EwOperation::kMul) {
     bounds.multiply(std::max(1.0, operand * std::max(t->ew_mul_ge, t->ew_mul_lt)));
-  } else if (t->ew != EwKind::kOff) {
+  } else if (t->ew != EwOperation::kOff) {
     bounds.add(operand);
   }
   t->limit_ew_operation = bounds.exceeds();

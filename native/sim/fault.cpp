@@ -8,7 +8,7 @@ namespace {
 
 std::string sentence(const char* kind, const Position& where, const std::string& reg,
                      const std::string& detail) {
-  std::string text = std::string(kind) + " in task " + std::to_string(where.task);
+  std::string text = joined(kind, " in task ", where.task);
   if (!where.layer.empty()) text += " (" + where.layer + ")";
   if (!reg.empty()) text += ", " + reg;
   return text + ": " + detail;
@@ -16,16 +16,16 @@ std::string sentence(const char* kind, const Position& where, const std::string&
 
 }  // namespace
 
-void raise(const char* kind, const Position& where, const std::string& reg,
-           const std::string& detail) {
+void raise_fault(const char* kind, const Position& where, const std::string& reg,
+                 const std::string& detail) {
   const std::string text = sentence(kind, where, reg, detail);
   const std::string unit = reg.substr(0, reg.find('.'));
   throw Fault(kind, unit, reg, where.task, where.layer, text);
 }
 
-void complain(const char* kind, const Position& where, const std::string& reg,
-              const std::string& detail) {
-  if (where.complaints == nullptr) raise(kind, where, reg, detail);
+void report_complaint(const char* kind, const Position& where, const std::string& reg,
+                      const std::string& detail) {
+  if (where.complaints == nullptr) raise_fault(kind, where, reg, detail);
   where.complaints->push_back(sentence(kind, where, reg, detail));
 }
 

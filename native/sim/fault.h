@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/simulator.h"
+#include "text.h"
 
 namespace rk3588::sim {
 
@@ -48,13 +49,24 @@ struct Position {
 
 // Throws Fault with the sentence "<kind> in task <n> (<layer>), <reg>: <detail>".
 // `reg` is "BLOCK.REGISTER" or "BLOCK.REGISTER.FIELD"; its first part becomes Fault::unit.
+// `detail`: the texts and numbers that the sentence ends with.
+[[noreturn]] void raise_fault(const char* kind, const Position& where, const std::string& reg,
+                              const std::string& detail);
+template <typename... Parts>
 [[noreturn]] void raise(const char* kind, const Position& where, const std::string& reg,
-                        const std::string& detail);
+                        const Parts&... detail) {
+  raise_fault(kind, where, reg, joined(detail...));
+}
 
 // A deviation that programs of other compilers may have and that leaves no doubt about what a task
 // computes: a fault, or a line for the report in the lenient mode.
+void report_complaint(const char* kind, const Position& where, const std::string& reg,
+                      const std::string& detail);
+template <typename... Parts>
 void complain(const char* kind, const Position& where, const std::string& reg,
-              const std::string& detail);
+              const Parts&... detail) {
+  report_complaint(kind, where, reg, joined(detail...));
+}
 
 // Hexadecimal with 0x, for messages.
 std::string hex(uint64_t value);

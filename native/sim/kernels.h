@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sim/dpu.h"
 #include "sim/simulator.h"
 
 namespace rk3588::sim {
@@ -32,8 +33,6 @@ struct SurfaceStages {
   alignas(64) int32_t out_offset_int[kLanes];
 };
 
-enum class EwKind : uint8_t { kOff, kAdd, kMinus, kMax, kMin, kMul };
-
 // What all surfaces of a task have in common.
 struct TaskStages {
   double truncate = 1.0;  // 2^-CLIP_TRUNCATE
@@ -60,7 +59,7 @@ struct TaskStages {
   bool limit_out = true;
   // Limits of ReLU and RELUX; the int32 range where there are none.
   double bs_low, bs_high, bn_low, bn_high, ew_low, ew_high;
-  EwKind ew = EwKind::kOff;
+  EwOperation ew = EwOperation::kOff;
   bool ew_per_pixel = false;
   bool ew_convert = false;
   bool ew_convert_away = false;
@@ -89,6 +88,19 @@ using DenseKernel = void (*)(const int8_t* input, const ptrdiff_t* offsets, size
 // One K block: `rows` <= 32 kernels with 16 weights each, `row_stride` bytes apart, to the kernel's
 // order. Kernels from `rows` on become zero.
 using PackKernel = void (*)(const int8_t* weights, size_t row_stride, int rows, uint8_t* packed);
+
+// Packs to [16 / kGroup][32 kernels][kGroup input channels] of Number.
+template <typename Number, int kGroup>
+void pack_groups(const int8_t* weights, size_t row_stride, int rows, uint8_t* packed) {
+  auto* out = reinterpret_cast<Number*>(packed);
+  for (int i = 0; i < kLanes; i += kGroup) {
+    for (int o = 0; o < kTileChannels; ++o, out += kGroup) {
+      for (int k = 0; k < kGroup; ++k) {
+        out[k] = o < rows ? weights[o * row_stride + i + k] : Number{0};
+      }
+    }
+  }
+}
 
 // Sums the 16 * surfaces channels of each of `pixels` neighbouring pixels.
 using SumKernel = void (*)(const int8_t* input, size_t surface_pitch, size_t surfaces,

@@ -70,17 +70,8 @@ RK3588_TARGET inline void store_i8(const Vec* v, int8_t* out) {
 
 #include "sim/kernels_stages.inc"
 
-// Packed: [8 pairs of input channels][32 kernels][2] int16: products of pairs are summed in 32
-// bits, exactly.
-void pack(const int8_t* weights, size_t row_stride, int rows, uint8_t* packed) {
-  auto* out = reinterpret_cast<int16_t*>(packed);
-  for (int i = 0; i < kLanes; ++i) {
-    for (int o = 0; o < kTileChannels; ++o) {
-      const int16_t value = o < rows ? weights[o * row_stride + i] : int16_t{0};
-      out[(i / 2 * kTileChannels + o) * 2 + i % 2] = value;
-    }
-  }
-}
+// Weights are packed in pairs of input channels as int16: products of pairs are summed in 32 bits,
+// exactly.
 
 // 2 pixels x 32 kernels: 8 accumulators, 4 weights, 2 inputs.
 template <int kPixels>
@@ -147,8 +138,9 @@ RK3588_TARGET void sum_pixels(const int8_t* input, size_t surface_pitch, size_t 
 
 }  // namespace
 
-const Kernels kAvx2Kernels = {run_stages, dense,        pack, kLanes * kTileChannels * 2,
-                              sum_pixels, run_depthwise};
+const Kernels kAvx2Kernels = {
+    run_stages, dense,        pack_groups<int16_t, 2>, kLanes * kTileChannels * 2,
+    sum_pixels, run_depthwise};
 
 }  // namespace rk3588::sim
 

@@ -82,16 +82,6 @@ inline void store_i8(const Vec* v, int8_t* out) {
 
 constexpr int kVectorsOfKernels = kTileChannels / 4;
 
-// Packed: [16 input channels][32 kernels] int16.
-void pack(const int8_t* weights, size_t row_stride, int rows, uint8_t* packed) {
-  auto* out = reinterpret_cast<int16_t*>(packed);
-  for (int i = 0; i < kLanes; ++i) {
-    for (int o = 0; o < kTileChannels; ++o) {
-      out[i * kTileChannels + o] = o < rows ? weights[o * row_stride + i] : int16_t{0};
-    }
-  }
-}
-
 // One input channel of a pixel times 32 kernels.
 template <int kLane>
 inline void multiply_lane(const int16_t* w, int16x8_t x, int32x4_t* sum) {
@@ -173,16 +163,6 @@ void sum_pixels(const int8_t* input, size_t surface_pitch, size_t surfaces, size
   }
 }
 
-// Packed: [4 quads of input channels][32 kernels][4] bytes.
-void pack_quads(const int8_t* weights, size_t row_stride, int rows, uint8_t* packed) {
-  for (int o = 0; o < kTileChannels; ++o) {
-    for (int i = 0; i < kLanes; ++i) {
-      const int8_t value = o < rows ? weights[o * row_stride + i] : int8_t{0};
-      packed[(i / 4 * kTileChannels + o) * 4 + i % 4] = static_cast<uint8_t>(value);
-    }
-  }
-}
-
 // One quad of input channels of every pixel times 32 kernels.
 template <int kQuad, int kPixels>
 RK3588_DOT_TARGET inline void dot_quad(const int8_t* w, const int8x16_t* x,
@@ -242,10 +222,12 @@ RK3588_DOT_TARGET void sum_pixels_dot(const int8_t* input, size_t surface_pitch,
 
 }  // namespace
 
-const Kernels kNeonKernels = {run_stages, dense,        pack, kLanes * kTileChannels * 2,
-                              sum_pixels, run_depthwise};
-const Kernels kNeonDotKernels = {run_stages,     dense_dot,    pack_quads, kLanes * kTileChannels,
-                                 sum_pixels_dot, run_depthwise};
+const Kernels kNeonKernels = {
+    run_stages, dense,        pack_groups<int16_t, 1>, kLanes * kTileChannels * 2,
+    sum_pixels, run_depthwise};
+const Kernels kNeonDotKernels = {
+    run_stages,     dense_dot,    pack_groups<int8_t, 4>, kLanes * kTileChannels,
+    sum_pixels_dot, run_depthwise};
 
 }  // namespace rk3588::sim
 

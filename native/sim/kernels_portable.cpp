@@ -77,16 +77,6 @@ inline void store_i8(const Vec* v, int8_t* out) {
 
 #include "sim/kernels_stages.inc"
 
-// Packed: [16 input channels][32 kernels] int16.
-void pack(const int8_t* weights, size_t row_stride, int rows, uint8_t* packed) {
-  auto* out = reinterpret_cast<int16_t*>(packed);
-  for (int i = 0; i < kLanes; ++i) {
-    for (int o = 0; o < kTileChannels; ++o) {
-      out[i * kTileChannels + o] = o < rows ? weights[o * row_stride + i] : int16_t{0};
-    }
-  }
-}
-
 void dense(const int8_t* input, const ptrdiff_t* offsets, size_t blocks, const uint8_t* weights,
            const int32_t*, int32_t* acc, int pixels) {
   for (int p = 0; p < pixels; ++p) {
@@ -117,7 +107,8 @@ void sum_pixels(const int8_t* input, size_t surface_pitch, size_t surfaces, size
 
 }  // namespace
 
-const Kernels kPortableKernels = {run_stages, dense,        pack, kLanes * kTileChannels * 2,
-                                  sum_pixels, run_depthwise};
+const Kernels kPortableKernels = {
+    run_stages, dense,        pack_groups<int16_t, 1>, kLanes * kTileChannels * 2,
+    sum_pixels, run_depthwise};
 
 }  // namespace rk3588::sim

@@ -16,18 +16,14 @@ constexpr uint32_t kMaxIndexShift = 22;
 
 void check_range(const BlockView& v, uint16_t offset, const char* name, const LutRange& range) {
   if (range.index_shift > kMaxIndexShift) {
-    v.fault(fault::kInvalidValue, r::lut_info::kOffset, name,
-            "selects index bits from " + std::to_string(range.index_shift) + "; at most " +
-                std::to_string(kMaxIndexShift) + " leave any");
+    v.fault(fault::kInvalidValue, {r::lut_info::kOffset, name}, "selects index bits from ",
+            range.index_shift, "; at most ", kMaxIndexShift, " leave any");
   }
   const int64_t span = int64_t{range.end} - range.start;
   const int64_t reach = int64_t{kLutEntries - 1} << range.index_shift;
   if (span < 0 || span > reach) {
-    v.fault(fault::kInvalidValue, offset, nullptr,
-            "the table goes from " + std::to_string(range.start) + " to " +
-                std::to_string(range.end) + " but 513 entries " +
-                std::to_string(int64_t{1} << range.index_shift) + " apart reach over " +
-                std::to_string(reach));
+    v.fault(fault::kInvalidValue, offset, "the table goes from ", range.start, " to ", range.end,
+            " but 513 entries ", int64_t{1} << range.index_shift, " apart reach over ", reach);
   }
 }
 
@@ -60,7 +56,7 @@ void LutTables::configure(uint32_t access_cfg, const Position& where) {
   if (!is_write) {
     if (access_cfg != 0) {
       raise(fault::kInvalidValue, where, "DPU.LUT_ACCESS_CFG.LUT_ACCESS_TYPE",
-            "is 0 (read) with table or address " + hex(access_cfg) + "; a stream can only write");
+            "is 0 (read) with table or address ", hex(access_cfg), "; a stream can only write");
     }
     next_ = kLutEntries;
     return;
@@ -68,8 +64,8 @@ void LutTables::configure(uint32_t access_cfg, const Position& where) {
   table_ = static_cast<int>(r::lut_access_cfg::kLutTableId.raw(access_cfg));
   next_ = r::lut_access_cfg::kLutAddr.raw(access_cfg);
   if (next_ >= kLutEntries) {
-    raise(fault::kInvalidValue, where, "DPU.LUT_ACCESS_CFG.LUT_ADDR",
-          "is " + std::to_string(next_) + "; a table has 513 entries");
+    raise(fault::kInvalidValue, where, "DPU.LUT_ACCESS_CFG.LUT_ADDR", "is ", next_,
+          "; a table has 513 entries");
   }
 }
 
@@ -77,16 +73,15 @@ void LutTables::push(uint32_t data, const Position& where) {
   if (next_ >= kLutEntries) {
     // Full register sets write one 0 to the port without an access configured.
     if (data == 0) return;
-    raise(fault::kInvalidValue, where, "DPU.LUT_ACCESS_DATA",
-          "value " + hex(data) +
-              " goes behind the 513 entries of the table, or no LUT_ACCESS_CFG "
-              "with write access comes before it");
+    raise(fault::kInvalidValue, where, "DPU.LUT_ACCESS_DATA", "value ", hex(data),
+          " goes behind the 513 entries of the table, or no LUT_ACCESS_CFG "
+          "with write access comes before it");
   }
   // 16 bits count; the others are 0 or repeat the sign.
   const auto entry = static_cast<int16_t>(data);
   if (data > 0xffff && static_cast<int32_t>(data) != entry) {
-    complain(fault::kReservedBits, where, "DPU.LUT_ACCESS_DATA",
-             "value " + hex(data) + " is no entry of 16 bits, extended by its sign or by zeros");
+    complain(fault::kReservedBits, where, "DPU.LUT_ACCESS_DATA", "value ", hex(data),
+             " is no entry of 16 bits, extended by its sign or by zeros");
   }
   values_[table_][next_] = entry;
   written_[table_].set(next_);
@@ -95,17 +90,16 @@ void LutTables::push(uint32_t data, const Position& where) {
 }
 
 LutConfig decode_lut(const BlockView& v) {
-  const uint16_t cfg = r::lut_cfg::kOffset;
-  v.only(cfg, r::lut_cfg::kLutExpandEn, 0, "LUT_EXPAND_EN", "one large table");
-  v.only(cfg, r::lut_cfg::kLutRoadSel, 0, "LUT_ROAD_SEL", "the second road");
-  v.only(cfg, r::lut_cfg::kLutLoLeMux, kMuxBoth, "LUT_LO_LE_MUX", "another use of the tables");
+  v.only(r::lut_cfg::kLutExpandEn, 0, "one large table");
+  v.only(r::lut_cfg::kLutRoadSel, 0, "the second road");
+  v.only(r::lut_cfg::kLutLoLeMux, kMuxBoth, "another use of the tables");
   LutConfig c;
   c.is_on = true;
-  c.hybrid_lo = v.raw(cfg, r::lut_cfg::kLutHybridPriority) != 0;
-  c.overflow_lo = v.raw(cfg, r::lut_cfg::kLutOflowPriority) != 0;
-  c.underflow_lo = v.raw(cfg, r::lut_cfg::kLutUflowPriority) != 0;
-  c.le.index_shift = v.raw(r::lut_info::kOffset, r::lut_info::kLutLeIndexSelect);
-  c.lo.index_shift = v.raw(r::lut_info::kOffset, r::lut_info::kLutLoIndexSelect);
+  c.hybrid_lo = v.raw(r::lut_cfg::kLutHybridPriority) != 0;
+  c.overflow_lo = v.raw(r::lut_cfg::kLutOflowPriority) != 0;
+  c.underflow_lo = v.raw(r::lut_cfg::kLutUflowPriority) != 0;
+  c.le.index_shift = v.raw(r::lut_info::kLutLeIndexSelect);
+  c.lo.index_shift = v.raw(r::lut_info::kLutLoIndexSelect);
   c.le.start = static_cast<int32_t>(v.word(r::lut_le_start::kOffset));
   c.le.end = static_cast<int32_t>(v.word(r::lut_le_end::kOffset));
   c.lo.start = static_cast<int32_t>(v.word(r::lut_lo_start::kOffset));
@@ -114,14 +108,14 @@ LutConfig decode_lut(const BlockView& v) {
   namespace le_shift = r::lut_le_slope_shift;
   namespace lo_scale = r::lut_lo_slope_scale;
   namespace lo_shift = r::lut_lo_slope_shift;
-  c.le.overflow_scale = v.value(le_scale::kOffset, le_scale::kLutLeSlopeOflowScale);
-  c.le.underflow_scale = v.value(le_scale::kOffset, le_scale::kLutLeSlopeUflowScale);
-  c.le.overflow_shift = v.raw(le_shift::kOffset, le_shift::kLutLeSlopeOflowShift);
-  c.le.underflow_shift = v.raw(le_shift::kOffset, le_shift::kLutLeSlopeUflowShift);
-  c.lo.overflow_scale = v.value(lo_scale::kOffset, lo_scale::kLutLoSlopeOflowScale);
-  c.lo.underflow_scale = v.value(lo_scale::kOffset, lo_scale::kLutLoSlopeUflowScale);
-  c.lo.overflow_shift = v.raw(lo_shift::kOffset, lo_shift::kLutLoSlopeOflowShift);
-  c.lo.underflow_shift = v.raw(lo_shift::kOffset, lo_shift::kLutLoSlopeUflowShift);
+  c.le.overflow_scale = v.value(le_scale::kLutLeSlopeOflowScale);
+  c.le.underflow_scale = v.value(le_scale::kLutLeSlopeUflowScale);
+  c.le.overflow_shift = v.raw(le_shift::kLutLeSlopeOflowShift);
+  c.le.underflow_shift = v.raw(le_shift::kLutLeSlopeUflowShift);
+  c.lo.overflow_scale = v.value(lo_scale::kLutLoSlopeOflowScale);
+  c.lo.underflow_scale = v.value(lo_scale::kLutLoSlopeUflowScale);
+  c.lo.overflow_shift = v.raw(lo_shift::kLutLoSlopeOflowShift);
+  c.lo.underflow_shift = v.raw(lo_shift::kLutLoSlopeUflowShift);
   check_range(v, r::lut_le_start::kOffset, "LUT_LE_INDEX_SELECT", c.le);
   check_range(v, r::lut_lo_start::kOffset, "LUT_LO_INDEX_SELECT", c.lo);
   return c;

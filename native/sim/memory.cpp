@@ -20,9 +20,8 @@ Memory::Memory(Span<const Region> regions) {
     const uint64_t size = region.bytes.size();
     if (size == 0) continue;
     if (region.address >= kAddressSpaceBytes || size > kAddressSpaceBytes - region.address) {
-      raise(fault::kUnmappedAccess, start, "",
-            "region " + region.name + " at " + hex(region.address) + " with " +
-                std::to_string(size) + " bytes must end below " + hex(kAddressSpaceBytes));
+      raise(fault::kUnmappedAccess, start, "", "region ", region.name, " at ", hex(region.address),
+            " with ", size, " bytes must end below ", hex(kAddressSpaceBytes));
     }
     Mapped mapped{&region, region.address, region.address + size, {}};
     if (region.initial_bytes < size) {
@@ -36,9 +35,8 @@ Memory::Memory(Span<const Region> regions) {
             [](const Mapped& a, const Mapped& b) { return a.begin < b.begin; });
   for (size_t i = 1; i < mapped_.size(); ++i) {
     if (mapped_[i].begin < mapped_[i - 1].end) {
-      raise(fault::kUnmappedAccess, start, "",
-            "regions " + mapped_[i - 1].region->name + " and " + mapped_[i].region->name +
-                " overlap at " + hex(mapped_[i].begin));
+      raise(fault::kUnmappedAccess, start, "", "regions ", mapped_[i - 1].region->name, " and ",
+            mapped_[i].region->name, " overlap at ", hex(mapped_[i].begin));
     }
   }
 }
@@ -56,14 +54,13 @@ const Memory::Mapped& Memory::resolve(const AddressPattern& pattern, const Posit
   const Mapped* mapped = find(pattern.address);
   const uint64_t end = pattern.address + pattern.extent();
   if (mapped == nullptr) {
-    raise(fault::kUnmappedAccess, where, reg,
-          what + " " + range_text(pattern.address, end) + " is in no mapped buffer");
+    raise(fault::kUnmappedAccess, where, reg, what, " ", range_text(pattern.address, end),
+          " is in no mapped buffer");
   }
   if (end > mapped->end) {
-    raise(fault::kUnmappedAccess, where, reg,
-          what + " " + range_text(pattern.address, end) + " leaves buffer " + mapped->region->name +
-              " " + range_text(mapped->begin, mapped->end) + " by " +
-              std::to_string(end - mapped->end) + " bytes");
+    raise(fault::kUnmappedAccess, where, reg, what, " ", range_text(pattern.address, end),
+          " leaves buffer ", mapped->region->name, " ", range_text(mapped->begin, mapped->end),
+          " by ", end - mapped->end, " bytes");
   }
   return *mapped;
 }
@@ -80,9 +77,9 @@ const uint8_t* Memory::read(const AddressPattern& pattern, const Position& where
       const void* hole = std::memchr(mapped.written.data() + first, 0, last - first + 1);
       if (hole != nullptr) {
         const uint64_t atom = static_cast<const uint8_t*>(hole) - mapped.written.data();
-        complain(fault::kNeverWrittenMemory, where, reg,
-                 what + " reads " + hex(mapped.begin + atom * kAtomBytes) + " in buffer " +
-                     mapped.region->name + ", which nothing has written");
+        complain(fault::kNeverWrittenMemory, where, reg, what, " reads ",
+                 hex(mapped.begin + atom * kAtomBytes), " in buffer ", mapped.region->name,
+                 ", which nothing has written");
       }
     }
   }

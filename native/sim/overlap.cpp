@@ -20,10 +20,9 @@ void check_overlap(const std::vector<AddressPattern>& outputs, std::vector<Addre
       if (input->address + input->bytes <= out.address) continue;
       const bool same = input->address == out.address && input->bytes == out.bytes;
       if (same && in_place_allowed) continue;
-      complain(fault::kOutputOverlap, where, reg,
-               "the output " + hex(out.address) + ".." + hex(out.address + out.bytes) +
-                   " overwrites " + what + " at " + hex(input->address) + ".." +
-                   hex(input->address + input->bytes) + " that the same task reads");
+      complain(fault::kOutputOverlap, where, reg, "the output ", hex(out.address), "..",
+               hex(out.address + out.bytes), " overwrites ", what, " at ", hex(input->address),
+               "..", hex(input->address + input->bytes), " that the same task reads");
     }
   }
 }

@@ -9,16 +9,6 @@ constexpr uint32_t kWordBytes = 8;
 // BASE_ADDRESS holds bits 31..4 of the next segment's address.
 constexpr uint64_t kSegmentAlignment = 16;
 
-// S_POINTER of the blocks that a stream has to re-arm.
-struct Rearmed {
-  bool cna = false;
-  bool core = false;
-  bool dpu = false;
-  bool dpu_rdma = false;
-  bool ppu = false;
-  bool ppu_rdma = false;
-};
-
 uint64_t load(const uint8_t* bytes) {
   uint64_t word = 0;
   for (int i = kWordBytes - 1; i >= 0; --i) word = word << 8 | bytes[i];
@@ -34,9 +24,9 @@ class SegmentReader {
   bool execute(const Word& word, uint64_t address) {
     if (word.target == kTargetFiller) {
       if (word.value != 0 || word.offset != 0) {
-        raise(fault::kUnknownTarget, where_, "PC",
-              at(address) + "a word without target must be 0 (filler) but holds value " +
-                  hex(word.value) + " for offset " + hex(word.offset));
+        raise(fault::kUnknownTarget, where_, "PC", at(address),
+              "a word without target must be 0 (filler) but holds value ", hex(word.value),
+              " for offset ", hex(word.offset));
       }
       return false;
     }
@@ -67,15 +57,13 @@ class SegmentReader {
     const regs::Register* reg = known_.find(word.target, word.offset);
     if (reg != nullptr) return *reg;
     if (!known_.knows(word.target)) {
-      raise(fault::kUnknownTarget, where_, "PC",
-            at(address) + "no block has target " + hex(word.target) + " (offset " +
-                hex(word.offset) + ", value " + hex(word.value) + ")");
+      raise(fault::kUnknownTarget, where_, "PC", at(address), "no block has target ",
+            hex(word.target), " (offset ", hex(word.offset), ", value ", hex(word.value), ")");
     }
     Block block;
     const std::string unit = block_of_target(word.target, &block) ? block_name(block) : "PC";
-    raise(fault::kUnknownRegister, where_, unit + "." + hex(word.offset),
-          at(address) + "target " + hex(word.target) + " has no register at offset " +
-              hex(word.offset));
+    raise(fault::kUnknownRegister, where_, unit + "." + hex(word.offset), at(address), "target ",
+          hex(word.target), " has no register at offset ", hex(word.offset));
   }
 
   void check_word(const regs::Register& reg, const Word& word, uint64_t address) const {
@@ -90,9 +78,8 @@ class SegmentReader {
     const bool is_entry =
         reg.target == regs::dpu::kTarget && reg.offset == regs::dpu::lut_access_data::kOffset;
     if ((word.value & ~reg.valid) != 0 && !is_entry) {
-      complain(fault::kReservedBits, where_, reg.name,
-               at(address) + "value " + hex(word.value) + " sets reserved bits " +
-                   hex(word.value & ~reg.valid) + "; they must be 0");
+      complain(fault::kReservedBits, where_, reg.name, at(address), "value ", hex(word.value),
+               " sets reserved bits ", hex(word.value & ~reg.valid), "; they must be 0");
     }
   }
 
@@ -108,9 +95,8 @@ class SegmentReader {
     }
     if (r::register_amounts::kWaitCores.raw(word.value) != 0) {
       complain(fault::kUnsupportedFeature, where_, "PC.REGISTER_AMOUNTS.WAIT_CORES",
-               "waiting for other cores (" +
-                   std::to_string(r::register_amounts::kWaitCores.raw(word.value)) +
-                   ") is not modelled by this simulator; supported is 0");
+               "waiting for other cores (", r::register_amounts::kWaitCores.raw(word.value),
+               ") is not modelled by this simulator; supported is 0");
     }
     has_amounts_ = true;
     // The amount counts pairs of words, minus one.
@@ -137,18 +123,13 @@ class SegmentReader {
     } else {
       if (word.value != kPointerRearm) {
         complain(fault::kInvalidValue, where_, known_.find(word.target, word.offset)->name,
-                 "value " + hex(word.value) + " is in no known program; known are " +
-                     hex(kPointerRearm) + " (ping-pong of both pointers) and " +
-                     hex(kPointerClear) + " (both cleared)");
+                 "value ", hex(word.value), " is in no known program; known are ",
+                 hex(kPointerRearm), " (ping-pong of both pointers) and ", hex(kPointerClear),
+                 " (both cleared)");
       }
       registers_.rearm(block);
     }
-    if (block == Block::kCna) rearmed_.cna = true;
-    if (block == Block::kCore) rearmed_.core = true;
-    if (block == Block::kDpu) rearmed_.dpu = true;
-    if (block == Block::kDpuRdma) rearmed_.dpu_rdma = true;
-    if (block == Block::kPpu) rearmed_.ppu = true;
-    if (block == Block::kPpuRdma) rearmed_.ppu_rdma = true;
+    rearmed_[static_cast<size_t>(block)] = true;
   }
 
   void enable(uint32_t mask) {
@@ -162,21 +143,17 @@ class SegmentReader {
       complain(fault::kMissingTail, where_, reg,
                "the tail has no PC.REGISTER_AMOUNTS word; write it (0 in the last task)");
     }
-    if (known_.streams_arm_all) {
-      require_rearm(mask, kEnableCna, rearmed_.cna, "CNA.S_POINTER");
-      require_rearm(mask, kEnableCore, rearmed_.core, "CORE.S_POINTER");
+    for (const Block block : kBlocks) {
+      // Elsewhere the kernel arms these two.
+      const bool is_armed =
+          !known_.streams_arm_all && (block == Block::kCna || block == Block::kCore);
+      if (is_armed || rearmed_[static_cast<size_t>(block)] || !starts(mask, block)) continue;
+      const bool reads = block == Block::kDpuRdma || block == Block::kPpuRdma;
+      complain(fault::kNotRearmed, where_,
+               joined(block_name(block), reads ? ".RDMA_S_POINTER" : ".S_POINTER"),
+               "the task starts this block without writing ", hex(kPointerRearm),
+               " to it first; the block would run the previous task again");
     }
-    require_rearm(mask, kEnableDpu, rearmed_.dpu, "DPU.S_POINTER");
-    require_rearm(mask, kEnableDpuRdma, rearmed_.dpu_rdma, "DPU_RDMA.RDMA_S_POINTER");
-    require_rearm(mask, kEnablePpu, rearmed_.ppu, "PPU.S_POINTER");
-    require_rearm(mask, kEnablePpuRdma, rearmed_.ppu_rdma, "PPU_RDMA.RDMA_S_POINTER");
-  }
-
-  void require_rearm(uint32_t mask, uint32_t bit, bool is_rearmed, const char* reg) const {
-    if ((mask & bit) == 0 || is_rearmed) return;
-    complain(fault::kNotRearmed, where_, reg,
-             "the task starts this block without writing " + hex(kPointerRearm) +
-                 " to it first; the block would run the previous task again");
   }
 
   const RegisterTable& known_;
@@ -184,7 +161,7 @@ class SegmentReader {
   LutTables& tables_;
   const Position& where_;
   SegmentEnd end_;
-  Rearmed rearmed_;
+  std::array<bool, kBlockCount> rearmed_{};  // by block
   bool has_barrier_ = false;
   bool has_amounts_ = false;
 };
@@ -194,9 +171,8 @@ class SegmentReader {
 SegmentEnd run_segment(const Memory& memory, RegisterFile& registers, LutTables& tables,
                        uint64_t address, uint32_t words, const Position& where) {
   if (address % kSegmentAlignment != 0) {
-    raise(fault::kMisalignedAddress, where, "PC.BASE_ADDRESS",
-          "command segment " + hex(address) + " must be aligned to " +
-              std::to_string(kSegmentAlignment) + " bytes");
+    raise(fault::kMisalignedAddress, where, "PC.BASE_ADDRESS", "command segment ", hex(address),
+          " must be aligned to ", kSegmentAlignment, " bytes");
   }
   if (words == 0) {
     raise(fault::kMissingEnable, where, "PC.REGISTER_AMOUNTS", "the command segment has no words");
@@ -210,15 +186,15 @@ SegmentEnd run_segment(const Memory& memory, RegisterFile& registers, LutTables&
     const uint64_t word_address = address + uint64_t{i} * kWordBytes;
     if (started) {
       if (word.target == kTargetFiller && word.value == 0 && word.offset == 0) continue;
-      raise(fault::kWordsAfterEnable, where, "PC",
-            "the word at " + hex(word_address) + " follows the operation enable; only filler may");
+      raise(fault::kWordsAfterEnable, where, "PC", "the word at ", hex(word_address),
+            " follows the operation enable; only filler may");
     }
     started = reader.execute(word, word_address);
   }
   if (!started) {
-    raise(fault::kMissingEnable, where, "ENABLE.OPERATION_ENABLE",
-          "none of the " + std::to_string(words) + " words at " + hex(address) +
-              " starts the task (target 0x0081); the core would wait for ever");
+    raise(fault::kMissingEnable, where, "ENABLE.OPERATION_ENABLE", "none of the ", words,
+          " words at ", hex(address),
+          " starts the task (target 0x0081); the core would wait for ever");
   }
   return reader.end();
 }

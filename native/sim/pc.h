@@ -40,7 +40,12 @@ struct SegmentEnd {
 SegmentEnd run_segment(const Memory& memory, RegisterFile& registers, LutTables& tables,
                        uint64_t address, uint32_t words, const Position& where);
 
-// Bits of the operation enable.
+// Bits of the operation enable, by block.
+inline constexpr std::array<uint32_t, kBlockCount> kBlockEnables = {0x01, 0x04, 0x08,
+                                                                    0x10, 0x20, 0x40};
+inline bool starts(uint32_t enable_mask, Block block) {
+  return (enable_mask & kBlockEnables[static_cast<size_t>(block)]) != 0;
+}
 inline constexpr uint32_t kEnableCna = 0x01;
 inline constexpr uint32_t kEnableCore = 0x04;
 inline constexpr uint32_t kEnableDpu = 0x08;

@@ -22,55 +22,37 @@ constexpr int kRecipFractionBits = 16;
 constexpr uint32_t kLineBufferPixels = 128;
 
 void refuse_unsupported(const BlockView& v) {
-  const uint16_t mode = p::operation_mode_cfg::kOffset;
-  v.only(mode, p::operation_mode_cfg::kFlyingMode, 1, "FLYING_MODE", "input from the DPU");
-  v.only(mode, p::operation_mode_cfg::kIndexEn, 0, "INDEX_EN", "output of positions");
-  v.only(mode, p::operation_mode_cfg::kUseCnt, 0, "USE_CNT", "a use count");
-  v.only(p::data_format::kOffset, p::data_format::kDpuFlyin, 0, "DPU_FLYIN", "input from the DPU");
-  v.only(p::misc_ctrl::kOffset, p::misc_ctrl::kMcSurfOut, 0, "MC_SURF_OUT", "a surface series");
-  v.only(p::misc_ctrl::kOffset, p::misc_ctrl::kNonalign, 0, "NONALIGN", "unaligned output");
-  v.only(p::misc_ctrl::kOffset, p::misc_ctrl::kSurfLen, 0, "SURF_LEN", "unaligned output");
+  v.only(p::operation_mode_cfg::kFlyingMode, 1, "input from the DPU");
+  v.only(p::operation_mode_cfg::kIndexEn, 0, "output of positions");
+  v.only(p::operation_mode_cfg::kUseCnt, 0, "a use count");
+  v.only(p::data_format::kDpuFlyin, 0, "input from the DPU");
+  v.only(p::misc_ctrl::kMcSurfOut, 0, "a surface series");
+  v.only(p::misc_ctrl::kNonalign, 0, "unaligned output");
+  v.only(p::misc_ctrl::kSurfLen, 0, "unaligned output");
 }
 
 void decode_element(const BlockView& ppu, const BlockView& rdma, PoolingConfig* c) {
-  c->element =
-      static_cast<Element>(ppu.raw(p::data_format::kOffset, p::data_format::kProcPrecision));
+  c->element = static_cast<Element>(ppu.raw(p::data_format::kProcPrecision));
   if (c->element != Element::kInt8 && c->element != Element::kFp16) {
-    ppu.fault(fault::kUnsupportedFeature, p::data_format::kOffset, "PROC_PRECISION",
-              std::string(element_name(c->element)) +
-                  " pooling is not modelled by this simulator; supported are int8 and fp16");
+    ppu.fault(fault::kUnsupportedFeature, p::data_format::kProcPrecision, element_name(c->element),
+              " pooling is not modelled by this simulator; supported are int8 and fp16");
   }
-  rdma.require_equal(d::rdma_data_format::kOffset, "IN_PRECISION",
-                     rdma.raw(d::rdma_data_format::kOffset, d::rdma_data_format::kInPrecision),
-                     c->element == Element::kInt8 ? kRead8Bit : kRead16Bit,
-                     "PPU.DATA_FORMAT.PROC_PRECISION");
+  rdma.require(d::rdma_data_format::kInPrecision,
+               c->element == Element::kInt8 ? kRead8Bit : kRead16Bit,
+               "PPU.DATA_FORMAT.PROC_PRECISION");
 }
 
 void decode_sizes(const BlockView& v, const BlockView& rdma, PoolingConfig* c) {
-  c->in_width = v.value(p::data_cube_in_width::kOffset, p::data_cube_in_width::kCubeInWidth);
-  c->in_height = v.value(p::data_cube_in_height::kOffset, p::data_cube_in_height::kCubeInHeight);
-  c->out_width = v.value(p::data_cube_out_width::kOffset, p::data_cube_out_width::kCubeOutWidth);
-  c->out_height =
-      v.value(p::data_cube_out_height::kOffset, p::data_cube_out_height::kCubeOutHeight);
-  const auto channels = static_cast<uint32_t>(
-      v.value(p::data_cube_in_channel::kOffset, p::data_cube_in_channel::kCubeInChannel));
+  c->in_width = v.value(p::data_cube_in_width::kCubeInWidth);
+  c->in_height = v.value(p::data_cube_in_height::kCubeInHeight);
+  c->out_width = v.value(p::data_cube_out_width::kCubeOutWidth);
+  c->out_height = v.value(p::data_cube_out_height::kCubeOutHeight);
+  const auto channels = static_cast<uint32_t>(v.value(p::data_cube_in_channel::kCubeInChannel));
   const char* same = "PPU.DATA_CUBE_IN_*";
-  v.require_equal(
-      p::data_cube_out_channel::kOffset, "CUBE_OUT_CHANNEL + 1",
-      v.value(p::data_cube_out_channel::kOffset, p::data_cube_out_channel::kCubeOutChannel),
-      channels, same);
-  rdma.require_equal(
-      d::rdma_cube_in_width::kOffset, "CUBE_IN_WIDTH + 1",
-      rdma.value(d::rdma_cube_in_width::kOffset, d::rdma_cube_in_width::kCubeInWidth), c->in_width,
-      same);
-  rdma.require_equal(
-      d::rdma_cube_in_height::kOffset, "CUBE_IN_HEIGHT + 1",
-      rdma.value(d::rdma_cube_in_height::kOffset, d::rdma_cube_in_height::kCubeInHeight),
-      c->in_height, same);
-  rdma.require_equal(
-      d::rdma_cube_in_channel::kOffset, "CUBE_IN_CHANNEL + 1",
-      rdma.value(d::rdma_cube_in_channel::kOffset, d::rdma_cube_in_channel::kCubeInChannel),
-      channels, same);
+  v.require(p::data_cube_out_channel::kCubeOutChannel, channels, same);
+  rdma.require(d::rdma_cube_in_width::kCubeInWidth, c->in_width, same);
+  rdma.require(d::rdma_cube_in_height::kCubeInHeight, c->in_height, same);
+  rdma.require(d::rdma_cube_in_channel::kCubeInChannel, channels, same);
   const uint32_t lanes = kAtomBytes / element_bytes(c->element);
   c->surfaces = (channels + lanes - 1) / lanes;
 }
@@ -78,23 +60,21 @@ void decode_sizes(const BlockView& v, const BlockView& rdma, PoolingConfig* c) {
 void decode_window(const BlockView& v, PoolingConfig* c) {
   namespace k = p::pooling_kernel_cfg;
   namespace pad = p::pooling_padding_cfg;
-  c->kernel_w = v.value(k::kOffset, k::kKernelWidth);
-  c->kernel_h = v.value(k::kOffset, k::kKernelHeight);
-  c->stride_w = v.value(k::kOffset, k::kKernelStrideWidth);
-  c->stride_h = v.value(k::kOffset, k::kKernelStrideHeight);
-  c->pad_left = v.raw(pad::kOffset, pad::kPadLeft);
-  c->pad_top = v.raw(pad::kOffset, pad::kPadTop);
-  const uint32_t right = v.raw(pad::kOffset, pad::kPadRight);
-  const uint32_t bottom = v.raw(pad::kOffset, pad::kPadBottom);
+  c->kernel_w = v.value(k::kKernelWidth);
+  c->kernel_h = v.value(k::kKernelHeight);
+  c->stride_w = v.value(k::kKernelStrideWidth);
+  c->stride_h = v.value(k::kKernelStrideHeight);
+  c->pad_left = v.raw(pad::kPadLeft);
+  c->pad_top = v.raw(pad::kPadTop);
+  const uint32_t right = v.raw(pad::kPadRight);
+  const uint32_t bottom = v.raw(pad::kPadBottom);
   const auto check = [&](uint32_t out, uint32_t stride, uint32_t kernel, uint32_t in,
                          uint32_t before, uint32_t after, uint16_t offset, const char* field) {
     const uint64_t need = uint64_t{out - 1} * stride + kernel;
     const uint64_t have = uint64_t{in} + before + after;
     if (need <= have) return;
-    v.fault(fault::kInconsistentSizes, offset, field,
-            "+ 1 = " + std::to_string(out) + " windows of " + std::to_string(kernel) +
-                " with stride " + std::to_string(stride) + " need " + std::to_string(need) +
-                " pixels but input and padding have " + std::to_string(have));
+    v.fault(fault::kInconsistentSizes, {offset, field}, "+ 1 = ", out, " windows of ", kernel,
+            " with stride ", stride, " need ", need, " pixels but input and padding have ", have);
   };
   check(c->out_width, c->stride_w, c->kernel_w, c->in_width, c->pad_left, right,
         p::data_cube_out_width::kOffset, "CUBE_OUT_WIDTH");
@@ -103,18 +83,16 @@ void decode_window(const BlockView& v, PoolingConfig* c) {
   uint32_t shares = 1;
   while (shares * c->stride_h < c->kernel_h) shares *= 2;
   if (c->out_width > kLineBufferPixels / shares) {
-    v.fault(fault::kInvalidValue, p::data_cube_out_width::kOffset, "CUBE_OUT_WIDTH",
-            "+ 1 = " + std::to_string(c->out_width) + " is more than the " +
-                std::to_string(kLineBufferPixels / shares) + " columns that " +
-                std::to_string(c->kernel_h) + " rows with stride " + std::to_string(c->stride_h) +
-                " leave room for; split the columns over tasks");
+    v.fault(fault::kInvalidValue, p::data_cube_out_width::kCubeOutWidth, "+ 1 = ", c->out_width,
+            " is more than the ", kLineBufferPixels / shares, " columns that ", c->kernel_h,
+            " rows with stride ", c->stride_h, " leave room for; split the columns over tasks");
   }
 }
 
 // The padding value has 35 bits in two registers.
 void decode_padding(const BlockView& v, PoolingConfig* c) {
   const uint64_t low = v.word(p::padding_value_1_cfg::kOffset);
-  const uint64_t high = v.raw(p::padding_value_2_cfg::kOffset, p::padding_value_2_cfg::kPadValue1);
+  const uint64_t high = v.raw(p::padding_value_2_cfg::kPadValue1);
   constexpr int kBits = 35;
   const uint64_t value = high << 32 | low;
   const bool is_negative = (value >> (kBits - 1) & 1) != 0;
@@ -122,8 +100,8 @@ void decode_padding(const BlockView& v, PoolingConfig* c) {
   c->pad_half = static_cast<uint16_t>(low);
   if (c->method != PoolingMethod::kAverage || c->element != Element::kInt8) return;
   if (c->pad_value < INT8_MIN || c->pad_value > INT8_MAX) {
-    v.fault(fault::kInvalidValue, p::padding_value_1_cfg::kOffset, nullptr,
-            "a padding value of " + std::to_string(c->pad_value) + " is no int8 number");
+    v.fault(fault::kInvalidValue, p::padding_value_1_cfg::kOffset, "a padding value of ",
+            c->pad_value, " is no int8 number");
   }
 }
 
@@ -212,10 +190,9 @@ uint16_t pool_half(const PoolingConfig& c, const Window& window, uint32_t lane) 
 PoolingConfig decode_pooling(const BlockView& ppu, const BlockView& rdma) {
   refuse_unsupported(ppu);
   PoolingConfig c;
-  const uint16_t mode = p::operation_mode_cfg::kOffset;
-  const uint32_t method = ppu.raw(mode, p::operation_mode_cfg::kPoolingMethod);
+  const uint32_t method = ppu.raw(p::operation_mode_cfg::kPoolingMethod);
   if (method > 2) {
-    ppu.fault(fault::kInvalidValue, mode, "POOLING_METHOD",
+    ppu.fault(fault::kInvalidValue, p::operation_mode_cfg::kPoolingMethod,
               "is 3; known are 0 (average), 1 (max) and 2 (min)");
   }
   c.method = static_cast<PoolingMethod>(method);
@@ -224,34 +201,29 @@ PoolingConfig decode_pooling(const BlockView& ppu, const BlockView& rdma) {
   decode_window(ppu, &c);
   decode_padding(ppu, &c);
   if (c.method == PoolingMethod::kAverage) {
-    c.recip_w = ppu.raw(p::recip_kernel_width::kOffset, p::recip_kernel_width::kRecipKernelWidth);
-    c.recip_h =
-        ppu.raw(p::recip_kernel_height::kOffset, p::recip_kernel_height::kRecipKernelHeight);
+    c.recip_w = ppu.raw(p::recip_kernel_width::kRecipKernelWidth);
+    c.recip_h = ppu.raw(p::recip_kernel_height::kRecipKernelHeight);
   }
   c.src = rdma.atom_address(d::rdma_src_base_addr::kOffset);
-  c.src_line_pitch =
-      rdma.value(d::rdma_src_line_stride::kOffset, d::rdma_src_line_stride::kSrcLineStride);
-  c.src_surface_pitch =
-      rdma.value(d::rdma_src_surf_stride::kOffset, d::rdma_src_surf_stride::kSrcSurfStride);
+  c.src_line_pitch = rdma.value(d::rdma_src_line_stride::kSrcLineStride);
+  c.src_surface_pitch = rdma.value(d::rdma_src_surf_stride::kSrcSurfStride);
   if (c.in_height > 1 && c.src_line_pitch < uint64_t{c.in_width} * kAtomBytes) {
-    rdma.fault(fault::kInconsistentSizes, d::rdma_src_line_stride::kOffset, nullptr,
-               "a row pitch of " + std::to_string(c.src_line_pitch) + " bytes is less than a row");
+    rdma.fault(fault::kInconsistentSizes, d::rdma_src_line_stride::kOffset, "a row pitch of ",
+               c.src_line_pitch, " bytes is less than a row");
   }
   c.dst = ppu.atom_address(p::dst_base_addr::kOffset);
-  const uint32_t notch = ppu.raw(mode, p::operation_mode_cfg::kNotchAddr);
+  const uint32_t notch = ppu.raw(p::operation_mode_cfg::kNotchAddr);
   c.dst_line_pitch = (uint64_t{c.out_width} + notch) * kAtomBytes;
-  c.dst_surface_pitch = ppu.value(p::dst_surf_stride::kOffset, p::dst_surf_stride::kDstSurfStride);
+  c.dst_surface_pitch = ppu.value(p::dst_surf_stride::kDstSurfStride);
   const uint64_t tile = (c.out_height - 1) * c.dst_line_pitch + c.out_width * kAtomBytes;
   if (c.surfaces > 1 && c.dst_surface_pitch < tile) {
-    ppu.fault(fault::kInconsistentSizes, p::dst_surf_stride::kOffset, nullptr,
-              "surfaces " + std::to_string(c.dst_surface_pitch) +
-                  " bytes apart overlap; the tile takes " + std::to_string(tile));
+    ppu.fault(fault::kInconsistentSizes, p::dst_surf_stride::kOffset, "surfaces ",
+              c.dst_surface_pitch, " bytes apart overlap; the tile takes ", tile);
   }
-  const int64_t index_add = ppu.value(p::data_format::kOffset, p::data_format::kIndexAdd);
+  const int64_t index_add = ppu.value(p::data_format::kIndexAdd);
   if (index_add != static_cast<int64_t>(c.dst_surface_pitch)) {
-    ppu.complain(fault::kInconsistentSizes, p::data_format::kOffset, "INDEX_ADD",
-                 "is " + std::to_string(index_add) + " but PPU.DST_SURF_STRIDE makes it " +
-                     std::to_string(c.dst_surface_pitch));
+    ppu.complain(fault::kInconsistentSizes, p::data_format::kIndexAdd, "is ", index_add,
+                 " but PPU.DST_SURF_STRIDE makes it ", c.dst_surface_pitch);
   }
   return c;
 }

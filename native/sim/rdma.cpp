@@ -29,9 +29,8 @@ uint32_t little_endian(const uint8_t* bytes, int count) {
 }
 
 void refuse_unsupported(const BlockView& v) {
-  const uint16_t erdma = r::rdma_erdma_cfg::kOffset;
-  v.only(erdma, r::rdma_erdma_cfg::kErdmaSurfMode, 0, "ERDMA_SURF_MODE", "a surface series");
-  v.only(erdma, r::rdma_erdma_cfg::kErdmaNonalign, 0, "ERDMA_NONALIGN", "unaligned reading");
+  v.only(r::rdma_erdma_cfg::kErdmaSurfMode, 0, "a surface series");
+  v.only(r::rdma_erdma_cfg::kErdmaNonalign, 0, "unaligned reading");
 }
 
 OperandData operand_data(uint32_t use) {
@@ -39,26 +38,24 @@ OperandData operand_data(uint32_t use) {
 }
 
 void decode_brdma(const BlockView& v, RdmaConfig* c) {
-  const uint32_t use = v.raw(r::rdma_brdma_cfg::kOffset, r::rdma_brdma_cfg::kBrdmaDataUse);
+  const uint32_t use = v.raw(r::rdma_brdma_cfg::kBrdmaDataUse);
   if (use == 0) return;
   if (use != kUseAlu && use != kUseMul && use != kUseAll) {
-    v.fault(fault::kUnsupportedFeature, r::rdma_brdma_cfg::kOffset, "BRDMA_DATA_USE",
-            "the combination " + std::to_string(use) +
-                " is not modelled by this simulator; supported are 0, 1 (dense int32), 4 (dense "
-                "int16 multipliers) and 7 (blocks of 8 channels)");
+    v.fault(fault::kUnsupportedFeature, r::rdma_brdma_cfg::kBrdmaDataUse, "the combination ", use,
+            " is not modelled by this simulator; supported are 0, 1 (dense int32), 4 (dense "
+            "int16 multipliers) and 7 (blocks of 8 channels)");
   }
   c->bs_data = use == kUseAll ? OperandData::kBlocks : operand_data(use);
   c->bs_address = v.atom_address(r::rdma_bs_base_addr::kOffset);
 }
 
 void decode_nrdma(const BlockView& v, RdmaConfig* c) {
-  const uint32_t use = v.raw(r::rdma_nrdma_cfg::kOffset, r::rdma_nrdma_cfg::kNrdmaDataUse);
+  const uint32_t use = v.raw(r::rdma_nrdma_cfg::kNrdmaDataUse);
   if (use == 0) return;
   if (use != kUseAlu && use != kUseMul) {
-    v.fault(fault::kUnsupportedFeature, r::rdma_nrdma_cfg::kOffset, "NRDMA_DATA_USE",
-            "the combination " + std::to_string(use) +
-                " is not modelled by this simulator; supported are 0, 1 (dense int32 summands) and "
-                "4 (dense int16 multipliers)");
+    v.fault(fault::kUnsupportedFeature, r::rdma_nrdma_cfg::kNrdmaDataUse, "the combination ", use,
+            " is not modelled by this simulator; supported are 0, 1 (dense int32 summands) and "
+            "4 (dense int16 multipliers)");
   }
   c->bn_data = operand_data(use);
   c->bn_address = v.atom_address(r::rdma_bn_base_addr::kOffset);
@@ -69,17 +66,15 @@ void decode_ew_read(const BlockView& v, RdmaConfig* c) {
   if (r::rdma_erdma_cfg::kErdmaDisable.raw(cfg) != 0) return;
   const uint32_t mode = r::rdma_erdma_cfg::kErdmaDataMode.raw(cfg);
   if (mode > 1) {
-    v.fault(fault::kUnsupportedFeature, r::rdma_erdma_cfg::kOffset, "ERDMA_DATA_MODE",
-            "mode " + std::to_string(mode) +
-                " is not modelled by this simulator; supported are 0 (per channel) and 1 (per "
-                "pixel)");
+    v.fault(fault::kUnsupportedFeature, r::rdma_erdma_cfg::kErdmaDataMode, "mode ", mode,
+            " is not modelled by this simulator; supported are 0 (per channel) and 1 (per "
+            "pixel)");
   }
   c->ew = mode == 0 ? EwRead::kPerChannel : EwRead::kPerPixel;
   const uint32_t size = r::rdma_erdma_cfg::kErdmaDataSize.raw(cfg);
   if (size < kSize8Bit || size > kSize32Bit) {
-    v.fault(fault::kUnsupportedFeature, r::rdma_erdma_cfg::kOffset, "ERDMA_DATA_SIZE",
-            "an operand of 4 bits (" + std::to_string(size) +
-                ") is not modelled by this simulator; supported are 1 to 3 (8, 16 and 32 bits)");
+    v.fault(fault::kUnsupportedFeature, r::rdma_erdma_cfg::kErdmaDataSize, "an operand of 4 bits (",
+            size, ") is not modelled by this simulator; supported are 1 to 3 (8, 16 and 32 bits)");
   }
   c->ew_shape.element_bytes = 1u << (size - kSize8Bit);
   c->ew_address = v.atom_address(r::rdma_ew_base_addr::kOffset);
@@ -90,7 +85,7 @@ void decode_ew_read(const BlockView& v, RdmaConfig* c) {
 // not known, so they must agree.
 void check_ew_stride(const BlockView& v, const RdmaConfig& c) {
   const uint16_t offset = r::rdma_ew_surf_stride::kOffset;
-  const int64_t stride = v.value(offset, r::rdma_ew_surf_stride::kEwSurfStride);
+  const int64_t stride = v.value(r::rdma_ew_surf_stride::kEwSurfStride);
   int64_t expected = kAtomBytes;
   std::string because = "an operand per channel";
   if (c.ew == EwRead::kPerPixel) {
@@ -103,39 +98,38 @@ void check_ew_stride(const BlockView& v, const RdmaConfig& c) {
     expected = c.ew_shape.surface_pitch / surfaces;
     because = "DPU_RDMA.RDMA_EW_SURF_NOTCH";
   }
-  v.expect_equal(offset, nullptr, stride, expected, because);
+  v.expect_equal(offset, stride, expected, because);
 }
 
 void decode_main_read(const BlockView& v, bool is_conv, RdmaConfig* c) {
-  const uint16_t offset = r::rdma_feature_mode_cfg::kOffset;
-  const bool main = v.raw(offset, r::rdma_feature_mode_cfg::kMrdmaDisable) == 0;
-  const uint32_t combined = v.raw(offset, r::rdma_feature_mode_cfg::kCombUse);
+  const bool main = v.raw(r::rdma_feature_mode_cfg::kMrdmaDisable) == 0;
+  const uint32_t combined = v.raw(r::rdma_feature_mode_cfg::kCombUse);
   if (combined != 0 && combined != kCombinedEw) {
-    v.fault(fault::kUnsupportedFeature, offset, "COMB_USE",
-            "combination " + std::to_string(combined) +
-                " is not modelled by this simulator; supported are 0 and 5");
+    v.fault(fault::kUnsupportedFeature, r::rdma_feature_mode_cfg::kCombUse, "combination ",
+            combined, " is not modelled by this simulator; supported are 0 and 5");
   }
   c->combined = combined == kCombinedEw;
   if (!is_conv) {
     if (c->combined) {
-      v.fault(fault::kUnsupportedFeature, offset, "COMB_USE",
+      v.fault(fault::kUnsupportedFeature, r::rdma_feature_mode_cfg::kCombUse,
               "combined reading in flying mode is not modelled by this simulator; supported is 0");
     }
     if (!main) {
-      v.fault(fault::kInvalidValue, offset, "MRDMA_DISABLE",
+      v.fault(fault::kInvalidValue, r::rdma_feature_mode_cfg::kMrdmaDisable,
               "is 1 in flying mode, where MRDMA must feed the DPU; it needs 0");
     }
     c->reads_main = true;
     return;
   }
   if (main != c->combined) {
-    v.fault(fault::kInvalidValue, offset, "MRDMA_DISABLE",
+    v.fault(fault::kInvalidValue, r::rdma_feature_mode_cfg::kMrdmaDisable,
             c->combined
                 ? "is 1 with COMB_USE 5, where MRDMA reads the even surfaces; it needs 0"
                 : "is 0 in a convolution without COMB_USE, which never finishes; it needs 1");
   }
   if (c->combined != (c->ew == EwRead::kPerPixel)) {
-    v.fault(c->combined ? fault::kInvalidValue : fault::kUnsupportedFeature, offset, "COMB_USE",
+    v.fault(c->combined ? fault::kInvalidValue : fault::kUnsupportedFeature,
+            r::rdma_feature_mode_cfg::kCombUse,
             c->combined
                 ? "is 5 but ERDMA does not read per pixel; the odd surfaces would be missing"
                 : "is 0 but ERDMA reads per pixel; in a convolution this simulator models 5 only");
@@ -200,10 +194,9 @@ void fetch_bn(const Memory& memory, const RdmaConfig& rdma, const DpuConfig& dpu
 
 void require_fetched(bool fetched, const Position& where, const char* reg, const char* operand) {
   if (fetched) return;
-  raise(fault::kOperandNotFetched, where, reg,
-        std::string("the stage takes ") + operand +
-            " from memory, but the task's DPU_RDMA does "
-            "not read it");
+  raise(fault::kOperandNotFetched, where, reg, "the stage takes ", operand,
+        " from memory, but the task's DPU_RDMA does "
+        "not read it");
 }
 
 uint64_t bytes_of(const std::vector<AddressPattern>& reads, size_t first, size_t end) {
@@ -217,31 +210,25 @@ uint64_t bytes_of(const std::vector<AddressPattern>& reads, size_t first, size_t
 RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& dpu, bool is_conv) {
   refuse_unsupported(v);
   RdmaConfig c;
-  const uint16_t mode = r::rdma_feature_mode_cfg::kOffset;
-  const bool is_flying = v.raw(mode, r::rdma_feature_mode_cfg::kFlyingMode) != 0;
+  const bool is_flying = v.raw(r::rdma_feature_mode_cfg::kFlyingMode) != 0;
   if (is_flying == is_conv) {
-    v.fault(fault::kInvalidValue, mode, "FLYING_MODE",
+    v.fault(fault::kInvalidValue, r::rdma_feature_mode_cfg::kFlyingMode,
             is_conv ? "is 1 in a convolution; it needs 0" : "is 0 without CNA; it needs 1");
   }
-  v.expect_equal(mode, "CONV_MODE", v.raw(mode, r::rdma_feature_mode_cfg::kConvMode),
-                 dpu.is_depthwise ? 3 : 0, kCube);
+  v.expect(r::rdma_feature_mode_cfg::kConvMode, dpu.is_depthwise ? 3 : 0, kCube);
   // The types of the main operand say nothing where it is not read.
-  if (v.raw(mode, r::rdma_feature_mode_cfg::kMrdmaDisable) == 0) {
-    v.expect_equal(mode, "IN_PRECISION", v.raw(mode, r::rdma_feature_mode_cfg::kInPrecision),
-                   static_cast<int64_t>(dpu.declared_in), kCube);
-    v.expect_equal(mode, "PROC_PRECISION", v.raw(mode, r::rdma_feature_mode_cfg::kProcPrecision),
-                   static_cast<int64_t>(dpu.proc), kCube);
+  if (v.raw(r::rdma_feature_mode_cfg::kMrdmaDisable) == 0) {
+    v.expect(r::rdma_feature_mode_cfg::kInPrecision, static_cast<int64_t>(dpu.declared_in), kCube);
+    v.expect(r::rdma_feature_mode_cfg::kProcPrecision, static_cast<int64_t>(dpu.proc), kCube);
   }
-  v.expect_equal(r::rdma_data_cube_channel::kOffset, "CHANNEL + 1",
-                 v.value(r::rdma_data_cube_channel::kOffset, r::rdma_data_cube_channel::kChannel),
-                 dpu.channels, kCube);
+  v.expect(r::rdma_data_cube_channel::kChannel, dpu.channels, kCube);
   c.src = decode_main_shape(v, dpu);
   decode_brdma(v, &c);
   decode_nrdma(v, &c);
   decode_ew_read(v, &c);
   decode_main_read(v, is_conv, &c);
   if (dpu.combined && !c.combined) {
-    v.fault(fault::kInconsistentSizes, mode, "COMB_USE",
+    v.fault(fault::kInconsistentSizes, r::rdma_feature_mode_cfg::kCombUse,
             "is 0 but DPU.FEATURE_MODE_CFG.COMB_USE is 1");
   }
   if (c.reads_main || c.combined) {
@@ -256,11 +243,9 @@ RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& dpu, bool is_conv) {
   if (c.combined &&
       (c.src.surface_pitch != c.ew_shape.surface_pitch ||
        c.src.line_pitch != c.ew_shape.line_pitch || c.src.repeat_h != 1 || c.src.repeat_w != 1)) {
-    v.fault(fault::kInconsistentSizes, r::rdma_ew_surf_notch::kOffset, nullptr,
-            "even surfaces are " + std::to_string(c.src.surface_pitch) +
-                " bytes apart but odd ones " + std::to_string(c.ew_shape.surface_pitch) +
-                " (rows " + std::to_string(c.src.line_pitch) + " and " +
-                std::to_string(c.ew_shape.line_pitch) + "); they belong to one operand");
+    v.fault(fault::kInconsistentSizes, r::rdma_ew_surf_notch::kOffset, "even surfaces are ",
+            c.src.surface_pitch, " bytes apart but odd ones ", c.ew_shape.surface_pitch, " (rows ",
+            c.src.line_pitch, " and ", c.ew_shape.line_pitch, "); they belong to one operand");
   }
   return c;
 }
@@ -313,10 +298,9 @@ Operands fetch_operands(const Memory& memory, const RdmaConfig& rdma, const DpuC
   const char* reg = "DPU.EW_CFG.EW_OP_SRC";
   require_fetched(rdma.ew != EwRead::kOff, where, reg, "its operand");
   if (rdma.ew_shape.element_bytes != dpu.ew.operand_bytes) {
-    raise(fault::kInconsistentSizes, where, "DPU.EW_CFG.EDATA_SIZE",
-          "expects operands of " + std::to_string(dpu.ew.operand_bytes) +
-              " bytes but DPU_RDMA.RDMA_ERDMA_CFG.ERDMA_DATA_SIZE reads " +
-              std::to_string(rdma.ew_shape.element_bytes));
+    raise(fault::kInconsistentSizes, where, "DPU.EW_CFG.EDATA_SIZE", "expects operands of ",
+          dpu.ew.operand_bytes, " bytes but DPU_RDMA.RDMA_ERDMA_CFG.ERDMA_DATA_SIZE reads ",
+          rdma.ew_shape.element_bytes);
   }
   if (dpu.computes_in_float() && dpu.ew.operand_bytes == 1) {
     raise(fault::kUnsupportedFeature, where, "DPU.EW_CFG.EDATA_SIZE",

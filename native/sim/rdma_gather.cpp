@@ -28,20 +28,18 @@ OperandShape shape_of(uint32_t height, uint32_t width, uint64_t line_notch, int6
 void decode_unpooling(const BlockView& v, const DpuConfig& dpu, uint32_t* height, uint32_t* width,
                       OperandShape* repeat) {
   namespace dma = r::rdma_src_dma_cfg;
-  const uint16_t offset = dma::kOffset;
-  const auto kernel_h = static_cast<uint32_t>(v.value(offset, dma::kKernelHeight));
-  const auto kernel_w = static_cast<uint32_t>(v.value(offset, dma::kKernelWidth));
-  repeat->repeat_h = static_cast<uint32_t>(v.value(offset, dma::kKernelStrideHeight));
-  repeat->repeat_w = static_cast<uint32_t>(v.value(offset, dma::kKernelStrideWidth));
-  v.only(offset, dma::kPoolingMethod, 0, "POOLING_METHOD", "unpooling by positions");
+  const auto kernel_h = static_cast<uint32_t>(v.value(dma::kKernelHeight));
+  const auto kernel_w = static_cast<uint32_t>(v.value(dma::kKernelWidth));
+  repeat->repeat_h = static_cast<uint32_t>(v.value(dma::kKernelStrideHeight));
+  repeat->repeat_w = static_cast<uint32_t>(v.value(dma::kKernelStrideWidth));
+  v.only(dma::kPoolingMethod, 0, "unpooling by positions");
   if (kernel_h != repeat->repeat_h || kernel_w != repeat->repeat_w) {
-    v.fault(fault::kUnsupportedFeature, offset, "KERNEL_HEIGHT",
-            "unpooling with a kernel other than its stride (" + std::to_string(kernel_h) + "x" +
-                std::to_string(kernel_w) + ", stride " + std::to_string(repeat->repeat_h) + "x" +
-                std::to_string(repeat->repeat_w) + ") is not modelled by this simulator");
+    v.fault(fault::kUnsupportedFeature, dma::kKernelHeight,
+            "unpooling with a kernel other than its stride (", kernel_h, "x", kernel_w, ", stride ",
+            repeat->repeat_h, "x", repeat->repeat_w, ") is not modelled by this simulator");
   }
-  v.only(r::rdma_pad_cfg::kOffset, r::rdma_pad_cfg::kPadTop, 0, "PAD_TOP", "padded unpooling");
-  v.only(r::rdma_pad_cfg::kOffset, r::rdma_pad_cfg::kPadLeft, 0, "PAD_LEFT", "padded unpooling");
+  v.only(r::rdma_pad_cfg::kPadTop, 0, "padded unpooling");
+  v.only(r::rdma_pad_cfg::kPadLeft, 0, "padded unpooling");
   repeat->rows_are_surfaces =
       dpu.surfaces_per_group > 1 && dpu.surfaces_per_group == repeat->repeat_h;
   if (*height == dpu.height && *width == dpu.width) {
@@ -53,9 +51,8 @@ void decode_unpooling(const BlockView& v, const DpuConfig& dpu, uint32_t* height
 void require_size(const BlockView& v, uint16_t offset, const char* field, uint64_t value,
                   uint64_t expected) {
   if (value == expected) return;
-  v.fault(
-      fault::kInconsistentSizes, offset, field,
-      "is " + std::to_string(value) + " but DPU.DATA_CUBE_* makes it " + std::to_string(expected));
+  v.fault(fault::kInconsistentSizes, {offset, field}, "is ", value,
+          " but DPU.DATA_CUBE_* makes it ", expected);
 }
 
 void copy_row(const OperandShape& shape, const int8_t* row, int8_t* out) {
@@ -83,24 +80,21 @@ int32_t OperandCube::element(uint32_t channel, uint64_t pixel) const {
 
 OperandShape decode_main_shape(const BlockView& v, const DpuConfig& dpu) {
   namespace dma = r::rdma_src_dma_cfg;
-  auto height = static_cast<uint32_t>(
-      v.value(r::rdma_data_cube_height::kOffset, r::rdma_data_cube_height::kHeight));
-  auto width = static_cast<uint32_t>(
-      v.value(r::rdma_data_cube_width::kOffset, r::rdma_data_cube_width::kWidth));
+  auto height = static_cast<uint32_t>(v.value(r::rdma_data_cube_height::kHeight));
+  auto width = static_cast<uint32_t>(v.value(r::rdma_data_cube_width::kWidth));
   OperandShape repeat;
   uint64_t line_notch = 0;
   int64_t notch = 0;
-  const bool reads =
-      v.raw(r::rdma_feature_mode_cfg::kOffset, r::rdma_feature_mode_cfg::kMrdmaDisable) == 0;
+  const bool reads = v.raw(r::rdma_feature_mode_cfg::kMrdmaDisable) == 0;
   if (reads) {
     // The register is optional: programs without notches and unpooling leave it out.
     if (v.is_written(dma::kOffset)) {
-      line_notch = v.raw(dma::kOffset, dma::kLineNotchAddr);
-      if (v.raw(dma::kOffset, dma::kUnpoolingEn) != 0) {
+      line_notch = v.raw(dma::kLineNotchAddr);
+      if (v.raw(dma::kUnpoolingEn) != 0) {
         decode_unpooling(v, dpu, &height, &width, &repeat);
       }
     }
-    notch = v.value(r::rdma_surf_notch::kOffset, r::rdma_surf_notch::kSurfNotchAddr);
+    notch = v.value(r::rdma_surf_notch::kSurfNotchAddr);
   }
   require_size(v, r::rdma_data_cube_width::kOffset, "WIDTH + 1", uint64_t{width} * repeat.repeat_w,
                dpu.width);
@@ -115,10 +109,8 @@ OperandShape decode_main_shape(const BlockView& v, const DpuConfig& dpu) {
 }
 
 OperandShape decode_ew_shape(const BlockView& v, const DpuConfig& dpu) {
-  const uint32_t line_notch =
-      v.raw(r::rdma_data_cube_height::kOffset, r::rdma_data_cube_height::kEwLineNotchAddr);
-  return shape_of(dpu.height, dpu.width, line_notch,
-                  v.value(r::rdma_ew_surf_notch::kOffset, r::rdma_ew_surf_notch::kEwSurfNotch));
+  const uint32_t line_notch = v.raw(r::rdma_data_cube_height::kEwLineNotchAddr);
+  return shape_of(dpu.height, dpu.width, line_notch, v.value(r::rdma_ew_surf_notch::kEwSurfNotch));
 }
 
 OperandCube read_operand(const Memory& memory, const OperandShape& shape, uint64_t even,

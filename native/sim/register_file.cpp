@@ -31,11 +31,6 @@ const regs::Register* lower_bound(const RegisterTable& table, uint32_t target, u
                           });
 }
 
-std::string differs(int64_t value, int64_t expected, const std::string& because) {
-  return "is " + std::to_string(value) + " but " + because + " makes it " +
-         std::to_string(expected);
-}
-
 }  // namespace
 
 const RegisterTable& registers_of(const Chip& chip) {
@@ -64,62 +59,36 @@ bool block_of_target(uint32_t target, Block* block) {
 
 const char* block_name(Block block) { return kNames[static_cast<int>(block)]; }
 
-std::string BlockView::name(uint16_t offset, const char* field_name) const {
-  const regs::Register* reg = registers_->find(kTargets[static_cast<int>(block_)], offset);
+std::string BlockView::name(Named named) const {
+  const regs::Register* reg = registers_->find(kTargets[static_cast<int>(block_)], named.offset);
   std::string text =
-      reg != nullptr ? reg->name : std::string(block_name(block_)) + "." + hex(offset);
-  if (field_name != nullptr) text += std::string(".") + field_name;
+      reg != nullptr ? reg->name : joined(block_name(block_), ".", hex(named.offset));
+  if (named.field != nullptr) text += joined(".", named.field);
   return text;
-}
-
-void BlockView::fault(const char* kind, uint16_t offset, const char* field_name,
-                      const std::string& detail) const {
-  raise(kind, *where_, name(offset, field_name), detail);
-}
-
-void BlockView::complain(const char* kind, uint16_t offset, const char* field_name,
-                         const std::string& detail) const {
-  sim::complain(kind, *where_, name(offset, field_name), detail);
 }
 
 uint32_t BlockView::word(uint16_t offset) const {
   if (!group_->is_written(offset)) {
-    complain(fault::kNeverWrittenRegister, offset, nullptr,
+    complain(fault::kNeverWrittenRegister, offset,
              "no task of this run has written it in the register group that this task uses, so its "
              "value is left over from another program; write it in the first two tasks");
   }
   return group_->needed(offset);
 }
 
-void BlockView::only(uint16_t offset, regs::Field field, uint32_t expected, const char* field_name,
-                     const char* meaning) const {
-  const uint32_t found = field.raw(expected != 0 ? word(offset) : group_->value_or_zero(offset));
+void BlockView::only(regs::Field field, uint32_t expected, const char* meaning) const {
+  const uint32_t found =
+      field.raw(expected != 0 ? word(field.offset) : group_->value_or_zero(field.offset));
   if (found != expected) {
-    fault(fault::kUnsupportedFeature, offset, field_name,
-          std::string(meaning) + " (" + std::to_string(found) +
-              ") is not modelled by this simulator; supported is " + std::to_string(expected));
-  }
-}
-
-void BlockView::require_equal(uint16_t offset, const char* field_name, int64_t value,
-                              int64_t expected, const std::string& because) const {
-  if (value != expected) {
-    fault(fault::kInconsistentSizes, offset, field_name, differs(value, expected, because));
-  }
-}
-
-void BlockView::expect_equal(uint16_t offset, const char* field_name, int64_t value,
-                             int64_t expected, const std::string& because) const {
-  if (value != expected) {
-    complain(fault::kInconsistentSizes, offset, field_name, differs(value, expected, because));
+    fault(fault::kUnsupportedFeature, field, meaning, " (", found,
+          ") is not modelled by this simulator; supported is ", expected);
   }
 }
 
 uint64_t BlockView::atom_address(uint16_t offset) const {
   const uint64_t address = word(offset);
   if (address % kAtomBytes != 0) {
-    fault(fault::kMisalignedAddress, offset, nullptr,
-          "address " + hex(address) + " must be a multiple of 16");
+    fault(fault::kMisalignedAddress, offset, "address ", hex(address), " must be a multiple of 16");
   }
   return address;
 }

@@ -15,6 +15,8 @@ namespace rk3588::sim {
 // Blocks with register groups, in the order of their windows 0x1000, 0x3000, ...
 enum class Block : uint8_t { kCna, kCore, kDpu, kDpuRdma, kPpu, kPpuRdma };
 inline constexpr int kBlockCount = 6;
+inline constexpr Block kBlocks[kBlockCount] = {Block::kCna,     Block::kCore, Block::kDpu,
+                                               Block::kDpuRdma, Block::kPpu,  Block::kPpuRdma};
 
 // The registers of a chip, sorted by target, then offset.
 struct RegisterTable {
@@ -67,6 +69,15 @@ class RegisterGroup {
   mutable bool inherits_ = false;
 };
 
+// What a fault names: a register of the block, or one of its fields.
+struct Named {
+  Named(uint16_t offset) : offset(offset) {}
+  Named(regs::Field field) : offset(field.offset), field(field.name) {}
+  Named(uint16_t offset, const char* field) : offset(offset), field(field) {}
+  uint16_t offset;
+  const char* field = nullptr;
+};
+
 // Reads one block's group for one task; faults name the register.
 class BlockView {
  public:
@@ -79,31 +90,58 @@ class BlockView {
   uint32_t word(uint16_t offset) const;
   bool is_written(uint16_t offset) const { return group_->is_written(offset); }
   uint32_t value_or_zero(uint16_t offset) const { return group_->value_or_zero(offset); }
-  uint32_t raw(uint16_t offset, regs::Field field) const { return field.raw(word(offset)); }
+  uint32_t raw(regs::Field field) const { return field.raw(word(field.offset)); }
   // The field as a number: sign, minus-one bias and unit applied.
-  int64_t value(uint16_t offset, regs::Field field) const { return field.value(word(offset)); }
+  int64_t value(regs::Field field) const { return field.value(word(field.offset)); }
   // A feature that the simulator does not model: anything but `expected` is UnsupportedFeature. A
   // register that was never written counts as 0 where that is the expected value.
-  void only(uint16_t offset, regs::Field field, uint32_t expected, const char* field_name,
-            const char* meaning) const;
+  void only(regs::Field field, uint32_t expected, const char* meaning) const;
   // "CNA.CBUF_CON0" or "CNA.CBUF_CON0.DATA_BANK".
-  std::string name(uint16_t offset, const char* field_name = nullptr) const;
-  [[noreturn]] void fault(const char* kind, uint16_t offset, const char* field_name,
-                          const std::string& detail) const;
+  std::string name(Named named) const;
+  template <typename... Parts>
+  [[noreturn]] void fault(const char* kind, Named named, const Parts&... detail) const {
+    raise(kind, *where_, name(named), detail...);
+  }
   // A fault, or in the lenient mode a line of the report.
-  void complain(const char* kind, uint16_t offset, const char* field_name,
-                const std::string& detail) const;
-  // InconsistentSizes unless a field has the value that follows from `because`. Registers that
+  template <typename... Parts>
+  void complain(const char* kind, Named named, const Parts&... detail) const {
+    sim::complain(kind, *where_, name(named), detail...);
+  }
+  // InconsistentSizes unless a number is the one that follows from `because`. Registers that
   // compute nothing here are expected to: their deviation may be downgraded.
-  void require_equal(uint16_t offset, const char* field_name, int64_t value, int64_t expected,
-                     const std::string& because) const;
-  void expect_equal(uint16_t offset, const char* field_name, int64_t value, int64_t expected,
-                    const std::string& because) const;
+  template <typename... Parts>
+  void require_equal(Named named, int64_t number, int64_t expected, const Parts&... because) const {
+    if (number == expected) return;
+    fault(fault::kInconsistentSizes, named, "is ", number, " but ", because..., " makes it ",
+          expected);
+  }
+  template <typename... Parts>
+  void expect_equal(Named named, int64_t number, int64_t expected, const Parts&... because) const {
+    if (number == expected) return;
+    complain(fault::kInconsistentSizes, named, "is ", number, " but ", because..., " makes it ",
+             expected);
+  }
+  // The same of a field's value.
+  template <typename... Parts>
+  void require(regs::Field field, int64_t expected, const Parts&... because) const {
+    if (value(field) == expected) return;
+    require_equal({field.offset, with_bias(field).c_str()}, value(field), expected, because...);
+  }
+  template <typename... Parts>
+  void expect(regs::Field field, int64_t expected, const Parts&... because) const {
+    if (value(field) == expected) return;
+    expect_equal({field.offset, with_bias(field).c_str()}, value(field), expected, because...);
+  }
   // An address of atoms. Throws Fault MisalignedAddress.
   uint64_t atom_address(uint16_t offset) const;
   const Position& where() const { return *where_; }
 
  private:
+  // "WIDTH + 1" of a field that holds one less.
+  static std::string with_bias(regs::Field field) {
+    return field.bias == 0 ? field.name : joined(field.name, " + ", field.bias);
+  }
+
   const RegisterGroup* group_;
   Block block_;
   const Position* where_;

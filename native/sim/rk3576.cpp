@@ -44,37 +44,29 @@ uint32_t used_padding(uint32_t outputs, uint32_t stride, uint32_t reach, uint32_
 
 FeatureCube decode_feature(const BlockView& v, bool is_depthwise) {
   FeatureCube f;
-  f.width = v.value(cna::data_size0::kOffset, cna::data_size0::kDatainWidth);
-  f.height = v.value(cna::data_size0::kOffset, cna::data_size0::kDatainHeight);
-  f.channels = v.value(cna::data_size1::kOffset, cna::data_size1::kDatainChannel);
+  f.width = v.value(cna::data_size0::kDatainWidth);
+  f.height = v.value(cna::data_size0::kDatainHeight);
+  f.channels = v.value(cna::data_size1::kDatainChannel);
   if (f.channels % f.lanes != 0) {
-    v.fault(fault::kUnsupportedFeature, cna::data_size1::kOffset, "DATAIN_CHANNEL",
-            std::to_string(f.channels) + " channels, no whole surfaces of 16, are not modelled");
+    v.fault(fault::kUnsupportedFeature, cna::data_size1::kDatainChannel, f.channels,
+            " channels, no whole surfaces of 16, are not modelled");
   }
   if (is_depthwise && f.channels % kWholeChannels == kOddChannels) {
-    v.fault(fault::kUnsupportedFeature, cna::data_size1::kOffset, "DATAIN_CHANNEL",
-            std::to_string(f.channels) + " depthwise channels are not modelled: the last group " +
-                "has 16, 32 or 64");
+    v.fault(fault::kUnsupportedFeature, cna::data_size1::kDatainChannel, f.channels,
+            " depthwise channels are not modelled: the last group has 16, 32 or 64");
   }
   const std::string same = "CNA.DATA_SIZE0/1";
-  const uint16_t fetch = cna::fc_data_size0::kOffset;
-  v.require_equal(fetch, "DMA_WIDTH + 1", v.value(fetch, cna::fc_data_size0::kDmaWidth), f.width,
-                  same);
-  v.require_equal(fetch, "DMA_HEIGHT + 1", v.value(fetch, cna::fc_data_size0::kDmaHeight), f.height,
-                  same);
-  v.require_equal(cna::fc_data_size1::kOffset, "DMA_CHANNEL + 1",
-                  v.value(cna::fc_data_size1::kOffset, cna::fc_data_size1::kDmaChannel), f.channels,
-                  same);
-  v.require_equal(cna::dma_con1::kOffset, "LINE_STRIDE", v.word(cna::dma_con1::kOffset),
-                  uint64_t{kLineStridePerPixel} * f.width, same);
-  v.require_equal(cna::dma_con3::kOffset, "FETCHED_PIXELS", v.word(cna::dma_con3::kOffset),
-                  align_up(f.width * f.height, kPixelsAtOnce), same);
+  v.require(cna::fc_data_size0::kDmaWidth, f.width, same);
+  v.require(cna::fc_data_size0::kDmaHeight, f.height, same);
+  v.require(cna::fc_data_size1::kDmaChannel, f.channels, same);
+  v.require(cna::dma_con1::kLineStride, uint64_t{kLineStridePerPixel} * f.width, same);
+  v.require(cna::dma_con3::kFetchedPixels, align_up(f.width * f.height, kPixelsAtOnce), same);
   require_word(v, cna::full_size::kOffset, (f.width - 1) << 16 | (f.width - 1));
   f.line_pitch = uint64_t{f.width} * kAtomBytes;
   f.surface_pitch = uint64_t{v.word(cna::dma_con2::kOffset)} * kAtomBytes;
   if (f.surface_pitch < f.line_pitch * f.height) {
-    v.fault(fault::kInconsistentSizes, cna::dma_con2::kOffset, "SURF_STRIDE",
-            "surfaces of " + std::to_string(f.surface_pitch) + " bytes are smaller than the tile");
+    v.fault(fault::kInconsistentSizes, cna::dma_con2::kSurfStride, "surfaces of ", f.surface_pitch,
+            " bytes are smaller than the tile");
   }
   f.address = v.atom_address(cna::feature_data_addr::kOffset);
   return f;
@@ -82,42 +74,37 @@ FeatureCube decode_feature(const BlockView& v, bool is_depthwise) {
 
 WeightBlock decode_weights(const BlockView& v, const CnaConfig& c) {
   WeightBlock w;
-  const uint16_t size = cna::weight_size2::kOffset;
-  w.kw = v.value(size, cna::weight_size2::kWeightSide1);
-  w.kh = v.value(size, cna::weight_size2::kWeightSide0);
+  w.kw = v.value(cna::weight_size2::kWeightSide1);
+  w.kh = v.value(cna::weight_size2::kWeightSide0);
   if (w.kh != w.kw) {
-    v.fault(fault::kUnsupportedFeature, size, "WEIGHT_SIDE_1",
-            "sides of " + std::to_string(w.kw) + " and " + std::to_string(w.kh) +
-                " are not modelled: sources differ on which is the height");
+    v.fault(fault::kUnsupportedFeature, cna::weight_size2::kWeightSide1, "sides of ", w.kw, " and ",
+            w.kh, " are not modelled: sources differ on which is the height");
   }
-  const auto kernels = static_cast<uint32_t>(v.value(size, cna::weight_size2::kWeightKernels));
+  const auto kernels = static_cast<uint32_t>(v.value(cna::weight_size2::kWeightKernels));
   const uint64_t each = uint64_t{w.kh} * w.kw * c.feature.channels;
   const std::string because = "the kernel and the channels";
   w.bytes = v.word(cna::weight_size0::kOffset);
-  v.require_equal(cna::weight_size1::kOffset, "WEIGHT_BYTES_PER_KERNEL",
-                  v.word(cna::weight_size1::kOffset), each, because);
-  v.require_equal(cna::data_size2::kOffset, "KERNEL_BITS",
-                  v.raw(cna::data_size2::kOffset, cna::data_size2::kKernelBits),
-                  c.is_depthwise ? each / 8 : each * 2, because);
+  v.require(cna::weight_size1::kWeightBytesPerKernel, each, because);
+  v.require(cna::data_size2::kKernelBits, c.is_depthwise ? each / 8 : each * 2, because);
   if (c.is_depthwise) {
-    v.require_equal(size, "WEIGHT_KERNELS + 1", kernels, kDepthwiseKernels, "depthwise mode");
+    v.require(cna::weight_size2::kWeightKernels, kDepthwiseKernels, "depthwise mode");
     w.kernels = 1;
     w.bytes_per_kernel = static_cast<uint32_t>(each);
-    v.require_equal(cna::weight_size0::kOffset, "WEIGHT_BYTES", w.bytes, each * 2, because);
+    v.require(cna::weight_size0::kWeightBytes, each * 2, because);
   } else {
     w.kernels = kernels;
     w.bytes_per_kernel = static_cast<uint32_t>(each);
-    v.require_equal(cna::weight_size0::kOffset, "WEIGHT_BYTES", w.bytes, each * kernels, because);
+    v.require(cna::weight_size0::kWeightBytes, each * kernels, because);
     if (kernels % c.chip->dense_kernels != 0) {
-      v.fault(fault::kUnsupportedFeature, size, "WEIGHT_KERNELS",
-              std::to_string(kernels) + " kernels, no whole groups, are not modelled");
+      v.fault(fault::kUnsupportedFeature, cna::weight_size2::kWeightKernels, kernels,
+              " kernels, no whole groups, are not modelled");
     }
   }
   const uint64_t group = c.is_depthwise ? w.bytes : each * c.chip->dense_kernels;
   if (group > kMaxGroupBytes) {
-    v.fault(fault::kCbufOverrun, cna::weight_size0::kOffset, nullptr,
-            std::to_string(group) + " bytes of a group of kernels exceed the " +
-                std::to_string(kMaxGroupBytes) + " with which all groups are known to compute");
+    v.fault(fault::kCbufOverrun, cna::weight_size0::kOffset, group,
+            " bytes of a group of kernels exceed the ", kMaxGroupBytes,
+            " with which all groups are known to compute");
   }
   w.address = v.atom_address(cna::dcomp_addr0::kOffset);
   return w;
@@ -128,74 +115,61 @@ CbufPlan decode_cbuf(const BlockView& v, const CnaConfig& c) {
   CbufPlan p;
   p.banks_register = cna::cbuf_con0::kOffset;
   p.entries_register = cna::cbuf_con2::kOffset;
-  const uint16_t con0 = cna::cbuf_con0::kOffset;
-  v.only(con0, cna::cbuf_con0::kDataReuse, 0, "DATA_REUSE", "keeping rows");
-  v.only(con0, cna::cbuf_con0::kCbufEn, 1, "CBUF_EN", "another CBUF mode");
-  p.data_banks = v.raw(con0, cna::cbuf_con0::kDataBank);
-  v.require_equal(con0, "DATA_BANK", p.data_banks, kDataBanks, "the proven split");
+  v.only(cna::cbuf_con0::kDataReuse, 0, "keeping rows");
+  v.only(cna::cbuf_con0::kCbufEn, 1, "another CBUF mode");
+  p.data_banks = v.raw(cna::cbuf_con0::kDataBank);
+  v.require(cna::cbuf_con0::kDataBank, kDataBanks, "the proven split");
   const uint32_t banks = c.chip->cbuf_banks;
-  const bool is_second = v.raw(cna::cbuf_con1::kOffset, cna::cbuf_con1::kSecondCore) != 0;
+  const bool is_second = v.raw(cna::cbuf_con1::kSecondCore) != 0;
   const uint32_t first = is_second ? banks : 0;
-  v.only(cna::cbuf_con1::kOffset, cna::cbuf_con1::kWeightReuse, 0, "WEIGHT_REUSE",
-         "keeping weights");
+  v.only(cna::cbuf_con1::kWeightReuse, 0, "keeping weights");
   const std::string because = "CBUF_CON1.SECOND_CORE";
-  v.require_equal(cna::cbuf_con1::kOffset, "END_BANK",
-                  v.raw(cna::cbuf_con1::kOffset, cna::cbuf_con1::kEndBank), first + banks, because);
-  v.require_equal(con0, "WEIGHT_FIRST_BANK", v.raw(con0, cna::cbuf_con0::kWeightFirstBank),
-                  first + p.data_banks, because);
+  v.require(cna::cbuf_con1::kEndBank, first + banks, because);
+  v.require(cna::cbuf_con0::kWeightFirstBank, first + p.data_banks, because);
   p.weight_banks = banks - p.data_banks;
   const uint32_t bank_entries = c.chip->cbuf_bank_bytes / c.chip->cbuf_entry_bytes;
   const uint32_t start = first * bank_entries;
-  p.entries_per_row = v.raw(cna::cbuf_con2::kOffset, cna::cbuf_con2::kDataEntries);
-  v.require_equal(cna::cbuf_con2::kOffset, "WINDOW_START",
-                  v.raw(cna::cbuf_con2::kOffset, cna::cbuf_con2::kWindowStart), start, because);
-  v.require_equal(cna::cbuf_con3::kOffset, "FETCH_START",
-                  v.raw(cna::cbuf_con3::kOffset, cna::cbuf_con3::kFetchStart), start, because);
-  v.require_equal(cna::cbuf_con3::kOffset, "DATA_END",
-                  v.raw(cna::cbuf_con3::kOffset, cna::cbuf_con3::kDataEnd),
-                  start + p.data_banks * bank_entries, "CNA.CBUF_CON0.DATA_BANK");
+  p.entries_per_row = v.raw(cna::cbuf_con2::kDataEntries);
+  v.require(cna::cbuf_con2::kWindowStart, start, because);
+  v.require(cna::cbuf_con3::kFetchStart, start, because);
+  v.require(cna::cbuf_con3::kDataEnd, start + p.data_banks * bank_entries,
+            "CNA.CBUF_CON0.DATA_BANK");
   require_word(v, cna::cbuf_con4::kOffset, c.feature.width << 16 | p.entries_per_row);
-  v.require_equal(cna::data_size1::kOffset, "FETCHED_ENTRIES",
-                  v.raw(cna::data_size1::kOffset, cna::data_size1::kFetchedEntries),
-                  uint64_t{p.entries_per_row} * c.feature.height, "CNA.CBUF_CON2");
+  v.require(cna::data_size1::kFetchedEntries, uint64_t{p.entries_per_row} * c.feature.height,
+            "CNA.CBUF_CON2");
   return p;
 }
 
 void decode_window(const BlockView& v, CnaConfig* c) {
-  const uint16_t con3 = cna::conv_con3::kOffset;
-  v.only(con3, cna::conv_con3::kTwoCores, 0, "TWO_CORES", "rows shared by two cores");
-  c->stride_h = v.raw(con3, cna::conv_con3::kConvYStride);
-  c->stride_w = v.raw(con3, cna::conv_con3::kConvXStride);
-  c->dilation_h = v.value(con3, cna::conv_con3::kAtrousYDilation);
-  c->dilation_w = v.value(con3, cna::conv_con3::kAtrousXDilation);
+  v.only(cna::conv_con3::kTwoCores, 0, "rows shared by two cores");
+  c->stride_h = v.raw(cna::conv_con3::kConvYStride);
+  c->stride_w = v.raw(cna::conv_con3::kConvXStride);
+  c->dilation_h = v.value(cna::conv_con3::kAtrousYDilation);
+  c->dilation_w = v.value(cna::conv_con3::kAtrousXDilation);
   if (c->stride_h == 0 || c->stride_h != c->stride_w || c->dilation_h != c->dilation_w) {
-    v.fault(fault::kUnsupportedFeature, con3, nullptr,
+    v.fault(fault::kUnsupportedFeature, cna::conv_con3::kOffset,
             "strides of 0, and different ones or dilations for rows and columns, are not modelled");
   }
-  c->out_width = v.value(cna::data_size2::kOffset, cna::data_size2::kDataoutWidth);
-  const auto pixels =
-      static_cast<uint64_t>(v.value(cna::data_size3::kOffset, cna::data_size3::kDataoutAtomics));
+  c->out_width = v.value(cna::data_size2::kDataoutWidth);
+  const auto pixels = static_cast<uint64_t>(v.value(cna::data_size3::kDataoutAtomics));
   if (pixels % c->out_width != 0) {
-    v.fault(fault::kInconsistentSizes, cna::data_size3::kOffset, "DATAOUT_ATOMICS",
+    v.fault(fault::kInconsistentSizes, cna::data_size3::kDataoutAtomics,
             "is no multiple of the output's width");
   }
   c->out_height = static_cast<uint32_t>(pixels / c->out_width);
-  const uint16_t pads = cna::pad_con0::kOffset;
-  c->pad_top = v.raw(pads, cna::pad_con0::kPadTop);
-  c->pad_left = v.raw(pads, cna::pad_con0::kPadLeft);
+  c->pad_top = v.raw(cna::pad_con0::kPadTop);
+  c->pad_left = v.raw(cna::pad_con0::kPadLeft);
   const FeatureCube& f = c->feature;
   const std::string because = "the last window";
-  v.require_equal(pads, "PAD_RIGHT", v.raw(pads, cna::pad_con0::kPadRight),
-                  used_padding(c->out_width, c->stride_w, c->reach_w(), c->pad_left, f.width),
-                  because);
-  v.require_equal(pads, "PAD_BOTTOM", v.raw(pads, cna::pad_con0::kPadBottom),
-                  used_padding(c->out_height, c->stride_h, c->reach_h(), c->pad_top, f.height),
-                  because);
+  v.require(cna::pad_con0::kPadRight,
+            used_padding(c->out_width, c->stride_w, c->reach_w(), c->pad_left, f.width), because);
+  v.require(cna::pad_con0::kPadBottom,
+            used_padding(c->out_height, c->stride_h, c->reach_h(), c->pad_top, f.height), because);
   const uint32_t pad = v.word(cna::pad_con1::kOffset);
   c->pad_even = c->pad_odd = static_cast<int8_t>(pad & 0xff);
   if (static_cast<int32_t>(pad) != c->pad_even) {
-    v.fault(fault::kInvalidValue, cna::pad_con1::kOffset, nullptr,
-            "is " + hex(pad) + ", no byte extended by its sign");
+    v.fault(fault::kInvalidValue, cna::pad_con1::kOffset, "is ", hex(pad),
+            ", no byte extended by its sign");
   }
 }
 
@@ -206,8 +180,8 @@ CnaConfig decode_cna(const BlockView& v, const Chip& chip) {
   c.chip = &chip;
   const uint32_t mode = v.word(cna::conv_con1::kOffset);
   if (mode != kDense && mode != kDepthwise) {
-    v.fault(fault::kUnsupportedFeature, cna::conv_con1::kOffset, nullptr,
-            hex(mode) + " is not modelled of this chip; supported are 0 (dense) and 1 (depthwise)");
+    v.fault(fault::kUnsupportedFeature, cna::conv_con1::kOffset, hex(mode),
+            " is not modelled of this chip; supported are 0 (dense) and 1 (depthwise)");
   }
   c.is_depthwise = mode == kDepthwise;
   require_constants(v, kCnaConstants, c.is_depthwise);
@@ -226,18 +200,15 @@ CoreConfig decode_core(const BlockView& v, const CnaConfig& c, const DpuConfig& 
   const uint32_t channels = c.is_depthwise ? c.feature.channels : c.weights.kernels;
   require_word(v, core::dataout_size_1::kOffset, channels - 1);
   const std::string cube = "DPU.DATA_CUBE_*";
-  v.require_equal(core::dataout_size_0::kOffset, "DATAOUT_HEIGHT + 1", c.out_height, d.height,
-                  cube);
-  v.require_equal(core::dataout_size_0::kOffset, "DATAOUT_WIDTH + 1", c.out_width, d.width, cube);
-  v.require_equal(core::dataout_size_1::kOffset, "DATAOUT_CHANNEL + 1", channels, d.real_channels,
-                  cube);
-  v.require_equal(core::misc_cfg::kOffset, "MODE", c.is_depthwise, d.is_depthwise,
-                  "DPU.FEATURE_MODE_CFG");
+  v.require(core::dataout_size_0::kDataoutHeight, d.height, cube);
+  v.require(core::dataout_size_0::kDataoutWidth, d.width, cube);
+  v.require(core::dataout_size_1::kDataoutChannel, d.real_channels, cube);
+  v.require_equal(core::misc_cfg::kMode, c.is_depthwise, d.is_depthwise, "DPU.FEATURE_MODE_CFG");
   const uint64_t products =
       uint64_t{c.weights.kh} * c.weights.kw * (c.is_depthwise ? 1 : c.feature.channels);
   if (products > kMaxProducts) {
-    v.fault(fault::kAccumulatorRange, core::misc_cfg::kOffset, nullptr,
-            std::to_string(products) + " products per output can leave the 32-bit accumulator");
+    v.fault(fault::kAccumulatorRange, core::misc_cfg::kOffset, products,
+            " products per output can leave the 32-bit accumulator");
   }
   config.sums_inputs = true;
   return config;
@@ -260,8 +231,8 @@ void separate_pairs(const Position& where, TaskPlan* plan) {
       int16_t& second = plan->operands.bs.ow[channel];
       if (tap != 0 && second != pair[2]) {
         raise(fault::kUnsupportedFeature, where, "CNA.DCOMP_ADDR0",
-              "second bytes of the weights of channel " + std::to_string(channel) +
-                  " that differ between taps are not modelled by this simulator");
+              "second bytes of the weights of channel ", channel,
+              " that differ between taps are not modelled by this simulator");
       }
       second = pair[2];
       const auto ky = static_cast<uint32_t>(tap / c.weights.kw);

@@ -116,10 +116,9 @@ LutConfig decode_tables(const BlockView& v, bool looks_up) {
 
 EwStage decode_operand(const BlockView& v, AloneKind kind) {
   EwStage ew;
-  ew.offset = v.value(dpu::ew_cvt_offset_value::kOffset, dpu::ew_cvt_offset_value::kSummand);
-  ew.scale = static_cast<int16_t>(
-      v.value(dpu::ew_cvt_scale_value::kOffset, dpu::ew_cvt_scale_value::kScale));
-  ew.shift = v.raw(dpu::ew_cvt_scale_value::kOffset, dpu::ew_cvt_scale_value::kShift);
+  ew.offset = v.value(dpu::ew_cvt_offset_value::kSummand);
+  ew.scale = static_cast<int16_t>(v.value(dpu::ew_cvt_scale_value::kScale));
+  ew.shift = v.raw(dpu::ew_cvt_scale_value::kShift);
   if (kind != AloneKind::kSum) require_word(v, dpu::ew_cvt_scale_value::kOffset, 1);
   if (kind != AloneKind::kSum && kind != AloneKind::kProduct) {
     require_word(v, dpu::ew_cvt_offset_value::kOffset, 0);
@@ -135,9 +134,8 @@ EwStage decode_operand(const BlockView& v, AloneKind kind) {
 void require_whole(const BlockView& v, uint16_t offset, const DpuConfig& c, uint64_t pitch) {
   const uint64_t rows = c.line_pitch * c.height;
   if (pitch == rows || c.surfaces() == 1) return;
-  v.fault(fault::kUnsupportedFeature, offset, nullptr,
-          "surfaces of " + std::to_string(rows) + " bytes that are " + std::to_string(pitch) +
-              " apart are not modelled of tasks without a convolution");
+  v.fault(fault::kUnsupportedFeature, offset, "surfaces of ", rows, " bytes that are ", pitch,
+          " apart are not modelled of tasks without a convolution");
 }
 
 }  // namespace
@@ -147,20 +145,18 @@ DpuConfig decode_alone(const BlockView& v, AloneKind* kind) {
   require_switches(v, known(*kind));
   DpuConfig c;
   c.is_flying = true;
-  c.width = c.write_width = v.value(dpu::data_cube_width::kOffset, dpu::data_cube_width::kWidth);
-  c.height = c.write_height =
-      v.value(dpu::data_cube_height::kOffset, dpu::data_cube_height::kHeight);
-  c.real_channels = c.channels =
-      v.value(dpu::data_cube_channel::kOffset, dpu::data_cube_channel::kChannel);
+  c.width = c.write_width = v.value(dpu::data_cube_width::kWidth);
+  c.height = c.write_height = v.value(dpu::data_cube_height::kHeight);
+  c.real_channels = c.channels = v.value(dpu::data_cube_channel::kChannel);
   if (c.channels % c.lanes != 0) {
-    v.fault(fault::kUnsupportedFeature, dpu::data_cube_channel::kOffset, "CHANNEL",
-            std::to_string(c.channels) + " channels, no whole surfaces of 16, are not modelled");
+    v.fault(fault::kUnsupportedFeature, dpu::data_cube_channel::kChannel, c.channels,
+            " channels, no whole surfaces of 16, are not modelled");
   }
   require_word(v, dpu::wdma_size_0::kOffset, (c.channels - 1) << 16 | 0xf00);
   require_word(v, dpu::wdma_size_1::kOffset, (c.height - 1) << 16 | (c.width - 1));
   c.dst = v.atom_address(dpu::dst_base_addr::kOffset);
   c.line_pitch = uint64_t{c.width} * kAtomBytes;
-  c.surface_pitch = v.value(dpu::dst_surf_stride::kOffset, dpu::dst_surf_stride::kDstSurfStride);
+  c.surface_pitch = v.value(dpu::dst_surf_stride::kDstSurfStride);
   c.group_pitch = c.surface_pitch;
   require_whole(v, dpu::dst_surf_stride::kOffset, c, c.surface_pitch);
   if (*kind != AloneKind::kLoad) c.bs.alu = Operand::kRegister;
@@ -199,8 +195,7 @@ RdmaConfig decode_alone_rdma(const BlockView& v, const DpuConfig& d, AloneKind k
       require_word(v, places[i], 0);
     }
   }
-  const uint64_t pitch =
-      v.value(rdma::rdma_ew_surf_stride::kOffset, rdma::rdma_ew_surf_stride::kEwSurfStride);
+  const uint64_t pitch = v.value(rdma::rdma_ew_surf_stride::kEwSurfStride);
   if (d.ew.operation == EwOperation::kOff) {
     require_word(v, rdma::rdma_ew_surf_stride::kOffset, 0);
     require_word(v, rdma::rdma_ew_base_addr::kOffset, 0);

@@ -93,10 +93,9 @@ DpuConfig decode_dpu(const BlockView& v, const Chip& chip) {
     const bool is_table = reg.target == dpu::kTarget && reg.offset >= kTablesFirst;
     if (is_table && reg.offset <= kTablesLast) require_word(v, reg.offset, 0);
   }
-  c.width = c.write_width = v.value(dpu::data_cube_width::kOffset, dpu::data_cube_width::kWidth);
-  c.height = c.write_height =
-      v.value(dpu::data_cube_height::kOffset, dpu::data_cube_height::kHeight);
-  c.real_channels = v.value(dpu::data_cube_channel::kOffset, dpu::data_cube_channel::kChannel);
+  c.width = c.write_width = v.value(dpu::data_cube_width::kWidth);
+  c.height = c.write_height = v.value(dpu::data_cube_height::kHeight);
+  c.real_channels = v.value(dpu::data_cube_channel::kChannel);
   const uint32_t group = c.is_depthwise ? chip.depthwise_channels : chip.dense_kernels;
   // Whether the rest of a depthwise group is written is not known: it needs room.
   c.channels = align_up(c.real_channels, group);
@@ -108,18 +107,18 @@ DpuConfig decode_dpu(const BlockView& v, const Chip& chip) {
   require_word(v, dpu::bs_ow_cfg::kOffset,
                c.is_depthwise ? 0x13033 | ((surfaces - 1) & 3) << 8 : 0x80011111);
   c.dst = v.atom_address(dpu::dst_base_addr::kOffset);
-  c.surface_pitch = v.value(dpu::dst_surf_stride::kOffset, dpu::dst_surf_stride::kDstSurfStride);
+  c.surface_pitch = v.value(dpu::dst_surf_stride::kDstSurfStride);
   c.line_pitch = uint64_t{c.width} * kAtomBytes;
   const uint64_t rows = c.line_pitch * c.height;
-  c.group_pitch = v.value(dpu::surface_add::kOffset, dpu::surface_add::kSurfAdd) + rows;
-  v.require_equal(dpu::surface_add::kOffset, "SURF_ADD", c.group_pitch - rows,
+  c.group_pitch = v.value(dpu::surface_add::kSurfAdd) + rows;
+  v.require_equal(dpu::surface_add::kSurfAdd, c.group_pitch - rows,
                   c.surface_pitch * c.surfaces_per_group - rows, "DPU.DST_SURF_STRIDE");
   const bool is_odd = c.surface_pitch > kAtomBytes && c.surface_pitch % (4 * kAtomBytes) != 0;
   if (c.surface_pitch < rows || (c.is_depthwise && is_odd)) {
-    v.fault(fault::kInconsistentSizes, dpu::dst_surf_stride::kOffset, nullptr,
-            "surfaces of " + std::to_string(c.surface_pitch) +
-                " bytes are smaller than the tile, or neither one pixel nor a multiple of 4 in "
-                "depthwise mode");
+    v.fault(fault::kInconsistentSizes, dpu::dst_surf_stride::kOffset, "surfaces of ",
+            c.surface_pitch,
+            " bytes are smaller than the tile, or neither one pixel nor a multiple of 4 in "
+            "depthwise mode");
   }
   c.bs.alu = c.bs.mul = Operand::kMemory;
   c.ow = c.is_depthwise ? Operand::kOff : Operand::kMemory;
@@ -129,12 +128,11 @@ DpuConfig decode_dpu(const BlockView& v, const Chip& chip) {
 }
 
 void decode_out(const BlockView& v, bool is_alone, DpuConfig* c) {
-  c->out.offset = v.value(dpu::out_cvt_offset::kOffset, dpu::out_cvt_offset::kOutCvtOffset);
-  const uint16_t scale = dpu::out_cvt_scale::kOffset;
-  v.only(scale, dpu::out_cvt_scale::kFlyingEn, is_alone ? 1 : 0, "FLYING_EN",
+  c->out.offset = v.value(dpu::out_cvt_offset::kOutCvtOffset);
+  v.only(dpu::out_cvt_scale::kFlyingEn, is_alone ? 1 : 0,
          is_alone ? "the conversion of convolutions" : "another conversion");
-  c->out.scale = static_cast<int16_t>(v.value(scale, dpu::out_cvt_scale::kOutCvtScale));
-  c->out.shift = v.raw(dpu::out_cvt_shift::kOffset, dpu::out_cvt_shift::kOutCvtShift);
+  c->out.scale = static_cast<int16_t>(v.value(dpu::out_cvt_scale::kOutCvtScale));
+  c->out.shift = v.raw(dpu::out_cvt_shift::kOutCvtShift);
 }
 
 RdmaConfig decode_rdma(const BlockView& v, const DpuConfig& d) {

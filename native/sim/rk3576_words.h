@@ -12,8 +12,8 @@ inline constexpr uint32_t kLargest = 0x7fffffff;
 inline void require_word(const BlockView& v, uint16_t offset, uint32_t expected) {
   const uint32_t found = v.word(offset);
   if (found == expected) return;
-  v.fault(fault::kUnsupportedFeature, offset, nullptr,
-          "is " + hex(found) + " but every known program of this kind has " + hex(expected));
+  v.fault(fault::kUnsupportedFeature, offset, "is ", hex(found),
+          " but every known program of this kind has ", hex(expected));
 }
 
 struct Expected {

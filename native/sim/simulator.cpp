@@ -81,7 +81,7 @@ struct Simulator::Impl {
       : settings(checked(s)),
         pool(s.threads),
         fast(s.isa, pool),
-        deviations(parse_deviations(s.deviations)) {
+        deviations(parse_deviations(s.deviations, s.chip)) {
     if (!deviations.empty()) scratch = std::make_unique<DeviationScratch>();
   }
 
@@ -136,13 +136,8 @@ struct Simulator::Impl {
       }
       if (!deviations.empty()) write_more(deviations, used, plan, run.memory, where);
     }
-    for (const auto& [bit, block] : {std::pair{kEnableCna, Block::kCna},
-                                     {kEnableCore, Block::kCore},
-                                     {kEnableDpu, Block::kDpu},
-                                     {kEnableDpuRdma, Block::kDpuRdma},
-                                     {kEnablePpu, Block::kPpu},
-                                     {kEnablePpuRdma, Block::kPpuRdma}}) {
-      if ((end.enable_mask & bit) != 0) run.registers.advance(block);
+    for (const Block block : kBlocks) {
+      if (starts(end.enable_mask, block)) run.registers.advance(block);
     }
     ++run.task;
     return end;
@@ -154,7 +149,8 @@ struct Simulator::Impl {
     FeatureTrace& trace = run.features;
     trace.task = run.task;
     trace.loads_tables = run.tables.is_whole_load();
-    const FeatureSet used = features_of_task(run.registers, enable_mask, trace);
+    trace.looks_up = plan.dpu.lut.is_on;
+    const FeatureSet used = features_of_task(settings.chip, run.registers, enable_mask, trace);
     if (trace.loads_tables) {
       trace.behind_load = run.task + 1;
       trace.loader = used;
@@ -249,12 +245,11 @@ struct Simulator::Impl {
       const Position where = position(run, i < job.tasks.size() ? job.tasks[i].layer : no_layer);
       if (!visited.insert(address).second) {
         raise(fault::kChainLoop, where, "PC.BASE_ADDRESS",
-              "the chain comes back to the segment at " + hex(address) + " and would never end");
+              "the chain comes back to the segment at ", hex(address), " and would never end");
       }
       if (i >= settings.chip.max_chain_tasks) {
-        raise(
-            fault::kBrokenChain, where, "PC.TASK_CON",
-            "the chain has more than " + std::to_string(settings.chip.max_chain_tasks) + " tasks");
+        raise(fault::kBrokenChain, where, "PC.TASK_CON", "the chain has more than ",
+              settings.chip.max_chain_tasks, " tasks");
       }
       const SegmentEnd end = run_task(run, address, words, where.layer);
       const bool is_last = follows_links ? end.next_address == 0 : i + 1 == job.tasks.size();
@@ -269,25 +264,22 @@ struct Simulator::Impl {
                          const SegmentEnd& end, const Position& where) {
     const size_t next = i + 1;
     if (end.next_address == 0) {
-      raise(fault::kBrokenChain, where, "PC.BASE_ADDRESS",
-            "the tail has no link but " + std::to_string(job.tasks.size() - next) +
-                " tasks of the job remain; the core would wait for ever");
+      raise(fault::kBrokenChain, where, "PC.BASE_ADDRESS", "the tail has no link but ",
+            job.tasks.size() - next, " tasks of the job remain; the core would wait for ever");
     }
     if (!memory.same_region(first, end.next_address)) {
-      raise(fault::kChainLeavesBuffer, where, "PC.BASE_ADDRESS",
-            "the link to " + hex(end.next_address) + " leaves the buffer of the command stream");
+      raise(fault::kChainLeavesBuffer, where, "PC.BASE_ADDRESS", "the link to ",
+            hex(end.next_address), " leaves the buffer of the command stream");
     }
     if (next >= job.tasks.size()) return;
     if (end.next_address != job.tasks[next].regcmd) {
-      raise(fault::kBrokenChain, where, "PC.BASE_ADDRESS",
-            "the link goes to " + hex(end.next_address) + " but the job's next task is at " +
-                hex(job.tasks[next].regcmd));
+      raise(fault::kBrokenChain, where, "PC.BASE_ADDRESS", "the link goes to ",
+            hex(end.next_address), " but the job's next task is at ", hex(job.tasks[next].regcmd));
     }
     const uint32_t count = job.tasks[next].regcmd_count;
     if (end.next_words != (count + 1) / 2 * 2) {
-      complain(fault::kBrokenChain, where, "PC.REGISTER_AMOUNTS",
-               "the amount makes the PC fetch " + std::to_string(end.next_words) +
-                   " words but the next task has " + std::to_string(count));
+      complain(fault::kBrokenChain, where, "PC.REGISTER_AMOUNTS", "the amount makes the PC fetch ",
+               end.next_words, " words but the next task has ", count);
     }
   }
 

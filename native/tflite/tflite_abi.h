@@ -77,6 +77,27 @@ struct Quantization {
   void* params;
 };
 
+enum SparseFormat : int32_t { kDenseLevel = 0 };
+
+// A level of a sparse tensor. Arrays only of compressed ones.
+struct SparseLevel {
+  int32_t format;
+  int32_t dense_size;
+  const IntArray* segments;
+  const IntArray* indices;
+};
+static_assert(sizeof(SparseLevel) == 24);
+static_assert(offsetof(SparseLevel, segments) == 8);
+
+struct Sparsity {
+  const IntArray* traversal_order;
+  const IntArray* block_map;
+  const SparseLevel* levels;
+  int32_t level_count;
+};
+static_assert(sizeof(Sparsity) == 32);
+static_assert(offsetof(Sparsity, level_count) == 24);
+
 struct QuantizationParams {
   float scale;
   int32_t zero_point;
@@ -96,7 +117,7 @@ struct Tensor {
   bool data_is_stale;
   bool is_variable;
   Quantization quantization;
-  void* sparsity;
+  const Sparsity* sparsity;
   const IntArray* dims_signature;
 
   bool is_constant() const {

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from delegate.chip.feature_page import PAGE_PATH, feature_page
+from delegate.chip.chips import every_chip
+from delegate.chip.feature_page import feature_page, page_path
 from delegate.chip.features import NONZERO, Rank
 from delegate.chip.rk3588 import RK3588
 from delegate.chip.rk3588_features import FEATURES
@@ -43,9 +44,11 @@ def unnamed(model: Path | bytes, **options: str) -> set[str]:
     return found
 
 
-def test_the_page_is_not_stale():
-    stale = "docs/features.md is stale: run python -m delegate.chip.feature_page"
-    assert (ROOT / PAGE_PATH).read_text(encoding="utf-8") == feature_page(RK3588), stale
+def test_the_pages_are_not_stale():
+    for chip in every_chip():
+        path = page_path(chip)
+        stale = f"{path} is stale: run python -m delegate.chip.feature_page"
+        assert (ROOT / path).read_text(encoding="utf-8") == feature_page(chip), stale
 
 
 def test_the_table_is_consistent():

@@ -24,6 +24,7 @@ from delegate.conformance.families import case_names
 from delegate.errors import EncodingError, LoweringError, SimulatorFault
 from delegate.host.runtimes import find_runtime
 from delegate.insight.program_capture import capture_of_program
+from delegate.insight.self_test_cases import CASES, cases_of
 from delegate.lower.weights import pack_depthwise_pairs, pack_shifts
 from delegate.model.graph import DType, Padding, Quantization
 from delegate.model.partition import Partition
@@ -259,7 +260,6 @@ def test_the_literal_path_gives_what_the_vectorised_one_does(family):
     [
         ("TRANSPOSE_CONV", "transposed_convolution"),
         ("RESIZE_BILINEAR", "transposed_convolution"),
-        ("RESIZE_NEAREST_NEIGHBOR", "transposed_convolution"),
     ],
 )
 def test_operators_without_evidence_are_refused(name, features):
@@ -412,5 +412,17 @@ def test_the_delegate_runs_models_for_it():
 
 def test_the_option_names_every_chip():
     (kind,) = (f.metadata["row"][0] for f in fields(Options) if f.name == "chip")
-    assert kind.words == chips.NAMES
+    assert kind.words == ("auto", *chips.NAMES)
     assert [chip.name for chip in chips.every_chip()] == list(chips.NAMES)
+
+
+def test_the_self_tests_cases_use_every_feature_and_leave_out_what_the_rules_reject():
+    found = set()
+    for case in CASES:
+        given = {"numerics": case.numerics, "float": case.float, "only_faster": "false"}
+        result = compile_model(case.build(), Options.from_mapping(given, {}), chip=RK3576)
+        assert bool(result.partitions) == (case in cases_of(RK3576)), case.name
+        programs = [parse(compiled.program) for compiled in result.partitions]
+        found |= {use.feature.name for use in features_of(RK3576, programs)}
+    assert found == {feature.name for feature in RK3576.features}
+    assert cases_of(chips.DEFAULT) == CASES

@@ -98,7 +98,7 @@ def test_compile_json_has_the_keys_of_the_design(run: Run) -> None:
     first = document["partitions"][0]
     assert set(first) == {
         "nodes", "tasks", "estimate", "buffers_bytes", "buffers", "layers", "live_bytes",
-        "split",
+        "row_sharing",
     }  # fmt: skip
     assert first["nodes"] == list(range(DELEGATED))
     assert set(first["estimate"]) == {"npu_cycles", "ddr_cycles", "cycles", "bytes"}

@@ -11,7 +11,7 @@ import pytest
 
 from delegate.cli.files import check_writable, write_file
 from delegate.errors import UsageError
-from tests.cli.conftest import MODEL, Run
+from tests.cli.conftest import IMAGE, MODEL, Run
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -82,3 +82,18 @@ def test_closed_standard_output_is_no_internal_error() -> None:
     )  # fmt: skip
     assert outcome.returncode == 0
     assert "internal error" not in outcome.stderr
+
+
+@pytest.mark.parametrize("command", ["classify", "compile", "compare", "bench"])
+def test_names_that_are_no_utf8(run: Run, tmp_path: Path, command: str) -> None:
+    model, image = (tmp_path / os.fsdecode(name) for name in (b"m\xff.tflite", b"i\xff.png"))
+    model.write_bytes(MODEL.read_bytes())
+    image.write_bytes(IMAGE.read_bytes())
+    arguments = {
+        "classify": (image, "--model", model),
+        "compile": (model,),
+        "compare": (model, "--random", 1),
+        "bench": (model, "--runs", 1),
+    }
+    outcome = run(command, *arguments[command], "--device", "simulator")
+    assert outcome.code == 0, outcome.err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+
 import numpy as np
 
 from delegate.conformance.builder import options as tables
@@ -10,7 +12,15 @@ from delegate.model.graph import DType, Graph
 from delegate.ops import OPERATORS
 
 
-def real_values(graph: Graph, index: int) -> np.ndarray:
+class Weights(enum.Enum):
+    """Which numbers weights are."""
+
+    GRID = "whole numbers of a scale"
+    ANY = "somewhere within half a step of those"
+    HALF = "such as float16 holds"
+
+
+def real_values(graph: Graph, index: int, kind: Weights) -> np.ndarray:
     """A quantised constant's numbers, float32."""
     tensor = graph.tensor(index)
     scaling = tensor.quantization
@@ -20,13 +30,15 @@ def real_values(graph: Graph, index: int) -> np.ndarray:
     if len(scaling.scales) > 1:
         along[scaling.axis] = -1
     scales, zeros = (np.reshape(v, along) for v in (scaling.scales, scaling.zero_points))
-    return ((tensor.constant.astype(np.float64) - zeros) * scales).astype(np.float32)
+    steps = tensor.constant.astype(np.float64) - zeros
+    if kind is Weights.ANY and tensor.dtype is DType.INT8:
+        steps += np.random.default_rng(index).uniform(-0.5, 0.5, steps.shape)
+    numbers = (steps * scales).astype(np.float32)
+    return numbers.astype(np.float16).astype(np.float32) if kind is Weights.HALF else numbers
 
 
-def float_twin(graph: Graph, *, is_half: bool = False) -> bytes:
-    """Of a graph of quantised tensors, up to what softmax reads. QUANTIZE nodes vanish.
-    ``is_half``: constants are such as float16 holds.
-    """
+def float_twin(graph: Graph, weights: Weights) -> bytes:
+    """Of a graph of quantised tensors, up to what softmax reads. QUANTIZE nodes vanish."""
     builder = ModelBuilder("float twin")
     made: dict[int, int] = {}
 
@@ -38,10 +50,7 @@ def float_twin(graph: Graph, *, is_half: bool = False) -> bytes:
             elif found.quantization is None:  # axes and shapes
                 made[index] = builder.constant(found.name, np.asarray(found.constant))
             else:
-                numbers = real_values(graph, index)
-                if is_half:
-                    numbers = numbers.astype(np.float16).astype(np.float32)
-                made[index] = builder.constant(found.name, numbers)
+                made[index] = builder.constant(found.name, real_values(graph, index, weights))
         return made[index]
 
     (given,) = graph.inputs

@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate import _native
+from delegate.chip.chips import chip_named
+from delegate.chip.header import native_chip
 from delegate.errors import DeviceError
 from delegate.evidence.bench import Proof
 from delegate.lower.task import BufferId
@@ -42,8 +44,9 @@ def outcome(proof: Proof, deviations: str = "", words: npt.NDArray[np.uint64] | 
             jobs.append([])
         place = addresses[BufferId.REGCMD] + task.regcmd_offset
         jobs[-1].append((place, -(-task.regcmd_count // 2) * 2, str(index)))
+    chip = native_chip(chip_named(program.chip))
     try:
-        _native.simulate(regions, jobs, kernel="rocket", deviations=deviations)
+        _native.simulate(regions, jobs, kernel="rocket", deviations=deviations, chip=chip)
     except DeviceError as error:
         return str(error)
     same = memory[BufferId.OUTPUT].tobytes() == proof.expected

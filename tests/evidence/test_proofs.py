@@ -11,10 +11,11 @@ import numpy.typing as npt
 import pytest
 
 from delegate import _native
+from delegate.chip.chip import Chip
 from delegate.chip.feature_header import HEADER_PATH as FEATURES_PATH
 from delegate.chip.feature_header import feature_header
 from delegate.chip.features import FACTS, Feature
-from delegate.chip.registers import register
+from delegate.chip.rk3576 import RK3576
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model
 from delegate.evidence.bench import Proof
@@ -29,7 +30,13 @@ from tests.shared_folder import whole_models
 
 ROOT = Path(__file__).resolve().parents[2]
 FEATURES = {feature.name: feature for feature in RK3588.features}
-BASE = ("convolution", "summand_per_channel")
+CHIPS = (RK3588, RK3576)
+ALL = [pytest.param(chip, item.name, id=f"{chip.name}-{item.name}") for chip in CHIPS
+       for item in chip.features]  # fmt: skip
+BASE = {
+    "rk3588": ("convolution", "summand_per_channel"),
+    "rk3576": ("convolution", "operand_blocks", "shift_record"),
+}
 """What every task of a convolution uses."""
 MOST_MS = 20.0
 SLOW_CLOCK_HZ = 200_000_000
@@ -56,21 +63,23 @@ REPORTED = {
 
 
 @functools.cache
-def proof(name: str) -> Proof:
-    return proof_of(RK3588, name)
+def proof(name: str, chip: Chip = RK3588) -> Proof:
+    return proof_of(chip, name)
 
 
 def test_every_feature_has_a_proof_and_nothing_else_has() -> None:
-    assert DESCRIBED.keys() == FEATURES.keys()
+    for chip in CHIPS:
+        assert DESCRIBED[chip.name].keys() == {feature.name for feature in chip.features}
 
 
-@pytest.mark.parametrize("name", FEATURES)
-def test_a_proof_uses_its_feature_and_agrees_with_the_simulator(name: str) -> None:
-    found = {use.feature.name: use.tasks for use in features_of(RK3588, [proof(name).program])}
+@pytest.mark.parametrize(("chip", "name"), ALL)
+def test_a_proof_uses_its_feature_and_agrees_with_the_simulator(chip: Chip, name: str) -> None:
+    made = proof(name, chip)
+    found = {use.feature.name: use.tasks for use in features_of(chip, [made.program])}
     assert name in found
-    if name not in BASE:
-        assert found[name] < len(proof(name).program.tasks), "nothing runs that does without it"
-    assert outcome(proof(name)) == "proved"
+    if name not in BASE[chip.name]:
+        assert found[name] < len(made.program.tasks), "nothing runs that does without it"
+    assert outcome(made) == "proved"
 
 
 def test_the_last_proof_of_cores_uses_every_core() -> None:
@@ -78,10 +87,12 @@ def test_the_last_proof_of_cores_uses_every_core() -> None:
     assert cores == set(range(RK3588.cores))
 
 
-@pytest.mark.parametrize("name", sorted(FEATURES.keys() - {"several_cores"}))
-def test_a_proof_notices_that_its_feature_is_absent_or_hangs(name: str) -> None:
-    assert outcome(proof(name), name) == "failed"
-    assert "never ends" in outcome(proof(name), f"{name}:hangs")
+@pytest.mark.parametrize(
+    ("chip", "name"), [item for item in ALL if item.values[1] != "several_cores"]
+)
+def test_a_proof_notices_that_its_feature_is_absent_or_hangs(chip: Chip, name: str) -> None:
+    assert outcome(proof(name, chip), name) == "failed"
+    assert "never ends" in outcome(proof(name, chip), f"{name}:hangs")
 
 
 @pytest.mark.parametrize("deviation", REPORTED)
@@ -98,18 +109,18 @@ def test_entries_of_tables_bear_the_reported_spikes() -> None:
     assert failed == between | {"sum_behind_table"}
 
 
-def other_settings(feature: Feature) -> Iterator[tuple[str, npt.NDArray[np.uint64]]]:
+def other_settings(chip: Chip, feature: Feature) -> Iterator[tuple[str, npt.NDArray[np.uint64]]]:
     """The proof's words with one field of the feature's settings changed, in all tasks that use
     the feature: as a chip computes that ignores it.
     """
-    program = proof(feature.name).program
+    program = proof(feature.name, chip).program
     values = list(task_values(program))
     for name in feature.settings:
         place, _, last = name.rpartition(".")
         is_field = name not in FACTS and "." in place and not place.startswith("ENABLE")
         if not is_field or name in WITHOUT_EFFECT:
             continue
-        owner = register(place)
+        owner = chip.registers.register(place)
         mask = owner.field(last).mask
         for flip in (mask, mask & -mask):
             words = program.words().copy()
@@ -134,22 +145,24 @@ WITHOUT_EFFECT = {
 }
 
 
-@pytest.mark.parametrize("name", FEATURES)
-def test_a_proof_notices_every_setting_of_its_feature(name: str) -> None:
+@pytest.mark.parametrize(("chip", "name"), ALL)
+def test_a_proof_notices_every_setting_of_its_feature(chip: Chip, name: str) -> None:
     """Each of them: a chip that takes no notice of one computes something else, or cannot."""
+    feature = next(item for item in chip.features if item.name == name)
     unnoticed = [
         what
-        for what, words in other_settings(FEATURES[name])
-        if outcome(proof(name), words=words) == "proved"
+        for what, words in other_settings(chip, feature)
+        if outcome(proof(name, chip), words=words) == "proved"
     ]
     assert unnoticed == []
 
 
-def test_all_proofs_together_take_no_longer_than_promised() -> None:
-    cycles = sum(item.program.estimate.cycles for item, _ in proofs_of(RK3588))
+@pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)
+def test_all_proofs_together_take_no_longer_than_promised(chip: Chip) -> None:
+    cycles = sum(item.program.estimate.cycles for item, _ in proofs_of(chip))
     assert cycles * 1e3 / SLOW_CLOCK_HZ < MOST_MS
     # Every core runs each of them three times at most.
-    assert 3 * RK3588.cores * cycles * 1e3 / SLOW_CLOCK_HZ < MOST_MS
+    assert 3 * chip.cores * cycles * 1e3 / SLOW_CLOCK_HZ < MOST_MS
 
 
 def test_the_safest_come_first_behind_what_they_rest_on() -> None:
@@ -169,8 +182,8 @@ def named_rests() -> tuple[tuple[str, frozenset[str]], ...]:
 
 def test_headers_are_not_stale() -> None:
     for path, text, command in (
-        (FEATURES_PATH, feature_header(RK3588), "delegate.chip.feature_header"),
-        (HEADER_PATH, proofs_header(RK3588), "delegate.evidence.header"),
+        (FEATURES_PATH, feature_header(), "delegate.chip.feature_header"),
+        (HEADER_PATH, proofs_header(), "delegate.evidence.header"),
     ):
         assert (ROOT / path).read_text(encoding="utf-8") == text, f"run python -m {command}"
 
@@ -210,11 +223,12 @@ def unpacked(block: bytes) -> bytes:
     return bytes(out)
 
 
-def test_native_code_finds_the_same_features() -> None:
-    programs = [serialize(item.program) for item, _ in proofs_of(RK3588)]
+@pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)
+def test_native_code_finds_the_same_features(chip: Chip) -> None:
+    programs = [serialize(item.program) for item, _ in proofs_of(chip)]
     models = [random_graph(seed).content for seed in range(25)]
     for model in [*models, *whole_models()[:4]]:
-        programs += [item.program for item in compile_model(model, Options()).partitions]
+        programs += [item.program for item in compile_model(model, Options(), chip=chip).partitions]
     for program in programs:
-        expected = [use.feature.name for use in features_of(RK3588, [parse(program)])]
+        expected = [use.feature.name for use in features_of(chip, [parse(program)])]
         assert _native.features_of(program) == expected

@@ -18,11 +18,13 @@ from pathlib import Path
 from tests.generated import campaign, graph_cases, mutation_cases
 from tests.generated.float_graphs import float_graph
 from tests.generated.fused_graphs import fused_graph
+from tests.generated.mixed_graphs import mixed_graph
 from tests.generated.random_graphs import random_graph
 
 Kind = tuple[Callable[..., campaign.Outcome], Callable[[int], bytes]]
 KINDS: dict[str, Kind] = {
     "graphs": (graph_cases.judge, lambda seed: random_graph(seed).content),
+    "mixed": (graph_cases.judge_mixed, lambda seed: mixed_graph(seed).content),
     "floats": (graph_cases.judge_floats, lambda seed: float_graph(seed).content),
     "fused": (graph_cases.judge_fused, lambda seed: fused_graph(seed).content),
     "mutations": (mutation_cases.judge, mutation_cases.mutant),
@@ -46,7 +48,7 @@ def main() -> int:
     parser.add_argument("--stop-after", type=int, default=0, help="bad cases; 0: never")
     parser.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", type=_option,
-        help="of the delegate, for graphs; more than one may be given",
+        help="of the delegate, for graphs and mixed; more than one may be given",
     )  # fmt: skip
     parser.add_argument("--keep", type=Path, help="a folder for the files, one per case")
     given = parser.parse_args()
@@ -58,11 +60,13 @@ def main() -> int:
             (given.keep / f"{given.kind}_{seed}.tflite").write_bytes(build(seed))
     bounded = functools.partial(judge, seconds=given.seconds)
     if given.option:
-        if given.kind != "graphs":
-            parser.error("--option is for graphs")
+        if given.kind not in ("graphs", "mixed"):
+            parser.error("--option is for graphs and mixed")
         if ("numerics", "fast") in given.option:
             # Judged here is a model that exposes every tensor, where nothing is joined.
             parser.error("graphs are judged to be exact; the judge of numerics=fast is: fused")
+        if given.kind == "mixed" and ("float", "fp16") in given.option:
+            parser.error("float operators of mixed graphs are judged to be exact; use: floats")
         bounded = functools.partial(bounded, options=dict(given.option))
     outcomes = campaign.run(bounded, seeds, given.jobs)
     return 1 if campaign.report(outcomes, given.count, stop_after=given.stop_after) else 0

@@ -14,6 +14,7 @@ from tests.generated.fused_graphs import fused_graph
 from tests.generated.judge import Run, judge_left_to_cpu, judge_model
 from tests.generated.judge_fast import judge_fast
 from tests.generated.judge_float import judge_float
+from tests.generated.mixed_graphs import mixed_graph, mixed_inferences
 from tests.generated.random_graphs import RandomGraph, random_graph
 
 SECONDS = 60.0
@@ -58,6 +59,17 @@ def judge(seed: int, seconds: float = SECONDS, options: Mapping[str, str] = {}) 
     if result.kind == PASSED:
         resized = len(set(zip(graph.batches, graph.stretches, strict=True))) > 1
         return Outcome(seed, PASSED, counts={**counts, "models_resized": int(resized)})
+    if in_child(lambda: _run_alone(graph.content, made), seconds).kind != PASSED:
+        return Outcome(seed, SKIPPED, "the runtime alone does not survive it")
+    return Outcome(seed, result.kind, f"{graph.description}\n{result.text}")
+
+
+def judge_mixed(seed: int, seconds: float = SECONDS, options: Mapping[str, str] = {}) -> Outcome:
+    graph = mixed_graph(seed)
+    made = mixed_inferences(seed, graph.content)
+    result = in_child(lambda: judge_model(graph.content, made, options=options), seconds)
+    if result.kind == PASSED:
+        return Outcome(seed, PASSED, counts=result.value)
     if in_child(lambda: _run_alone(graph.content, made), seconds).kind != PASSED:
         return Outcome(seed, SKIPPED, "the runtime alone does not survive it")
     return Outcome(seed, result.kind, f"{graph.description}\n{result.text}")

@@ -16,6 +16,7 @@ from tests.generated.model_mutations import MUTATIONS, mutant
 from tests.generated.random_graphs import MAKERS, random_graph
 
 GRAPHS = range(1_000_000, 1_000_048)
+MIXED = range(1_000_000, 1_000_032)
 FUSED = range(1_000_000, 1_000_024)
 FLOATS = range(1_000_000, 1_000_032)
 CROWDED = range(1_000_280, 1_000_304)
@@ -41,6 +42,14 @@ def test_random_graphs_keep_the_contract(first: int) -> None:
 def test_random_graphs_keep_the_contract_on_other_chips_and_cores(options: dict[str, str]) -> None:
     outcomes = [graph_cases.judge(seed, options=options) for seed in GRAPHS[:12]]
     assert [o for o in outcomes if o.kind in BAD] == []
+    assert sum(o.counts.get("delegated_nodes", 0) for o in outcomes) > 0
+
+
+@pytest.mark.parametrize("first", MIXED[::8])
+def test_mixed_graphs_keep_the_contract(first: int) -> None:
+    outcomes = [graph_cases.judge_mixed(seed) for seed in range(first, first + 8)]
+    assert [o for o in outcomes if o.kind in BAD] == []
+    assert sum(o.kind == PASSED for o in outcomes) >= 5
     assert sum(o.counts.get("delegated_nodes", 0) for o in outcomes) > 0
 
 

@@ -11,7 +11,6 @@ from delegate.conformance.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,
-    conv_conv_add_model,
     conv_model,
     depthwise_model,
     fully_connected_model,
@@ -22,6 +21,7 @@ from delegate.model.tflite_reader import read_graph
 from delegate.partition.partitioner import partition_graph, select_nodes
 from tests.graph.comparison import assert_same_graph
 from tests.graph.runtime_context import Preview, capture
+from tests.models.blocks import conv_conv_add_model
 from tests.shared_folder import whole_models
 
 WHOLE = whole_models()

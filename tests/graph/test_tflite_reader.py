@@ -13,7 +13,6 @@ from delegate.conformance.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,
-    conv_conv_add_model,
     conv_model,
     depthwise_model,
     fully_connected_model,
@@ -27,6 +26,7 @@ from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
 from tests.graph.comparison import assert_same_graph, constants
+from tests.models.blocks import conv_conv_add_model
 
 SMALL = conv_model(np.random.default_rng(0), 5, 3, 2, 4, 3, 1)
 
@@ -119,9 +119,9 @@ def test_missing_options_are_defaults_where_the_runtime_has_them() -> None:
 
 
 def test_unknown_enumerations_leave_no_options() -> None:
-    bad_padding = options.BuiltinOptions(1, (options.Field(0, options.FieldKind.INT8, 9),))
+    bad_padding = options.BuiltinOptions(1, {0: b"\x09"})
     assert read_graph(one_op("CONV_2D", bad_padding)).nodes[0].options_as(ConvOptions) is None
-    bad_activation = options.BuiltinOptions(11, (options.Field(0, options.FieldKind.INT8, 77),))
+    bad_activation = options.BuiltinOptions(11, {0: b"\x4d"})
     assert read_graph(one_op("ADD", bad_activation)).nodes[0].options_as(AddOptions) is None
 
 

@@ -17,7 +17,7 @@ import pytest
 import delegate
 import delegate.conformance.builder.layers as layers
 from delegate.conformance.builder import ModelBuilder, options
-from delegate.conformance.builder.options import BuiltinOptions, Field, FieldKind
+from delegate.conformance.builder.options import BuiltinOptions
 from delegate.conformance.builder.ranges import random_quantization
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType
@@ -187,7 +187,7 @@ def loop_model() -> bytes:
         builder.tensor("counter", (1,), DType.INT32),
         builder.tensor("result", shape, DType.INT8, quantization),
     ]
-    subgraphs = tuple(Field(slot, FieldKind.INT32, slot + 1) for slot in (0, 1))
+    subgraphs = {slot: (slot + 1).to_bytes(4, "little") for slot in (0, 1)}
     builder.operator("WHILE", inputs, outputs, BuiltinOptions(WHILE_OPTIONS, subgraphs))
     for tensor in outputs:
         builder.output(tensor)

@@ -62,6 +62,20 @@ def run(content: bytes, dtype: DType, **arguments: object) -> np.ndarray:
     return interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).astype(int)
 
 
+def of_outputs(wrong: np.ndarray) -> np.ndarray:
+    """[OUTPUTS]: of one channel for all, or of the sections of an image, which are channels in the
+    order surface, section, lane.
+    """
+    if wrong.size == 1:
+        return np.broadcast_to(wrong, OUTPUTS)
+    lanes = 16
+    sections = wrong.size // (-(-OUTPUTS // lanes) * lanes)
+    assert sections >= 1 or wrong.size == OUTPUTS
+    if sections:
+        wrong = wrong.reshape(-1, sections, lanes).max(axis=1).reshape(-1)
+    return wrong[:OUTPUTS]
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
     ("dtype", "per_channel"), [(DType.INT8, False), (DType.INT8, True), (DType.UINT8, False)]
@@ -78,7 +92,7 @@ def test_fully_connected_equals_the_reference_kernel_of_this_runtime(dtype, per_
     resolver = runtime.module.OpResolverType.BUILTIN_REF
     theirs = run(content, dtype, experimental_op_resolver_type=resolver)
     assert np.abs(ours - theirs).max() <= 1
-    is_equal = np.broadcast_to(proofs[0].wrong == 0, OUTPUTS)
+    is_equal = of_outputs(proofs[0].wrong) == 0
     assert np.count_nonzero(is_equal) >= 0.9 * OUTPUTS
     assert np.array_equal(ours[:, is_equal], theirs[:, is_equal])
 

@@ -130,14 +130,21 @@ class Board:
             switch.write_text(f"{batch_switch}\n")
         return self
 
-    def of_chip(self, chip: str, kind: str) -> Board:
-        """Calls the cores after another chip."""
+    def of_chip(self, chip: str, kind: str, more: str = "") -> Board:
+        """Calls the cores after another chip; with ``more`` also after a second one."""
         folder = self.root / "sys/bus/platform/devices"
-        for core in folder.glob("*.npu"):
-            (core / "modalias").write_text(f"of:NnpuT(null)Crockchip,{chip}-{kind}\n")
+        names = f"Crockchip,{chip}-{kind}" + (f"Crockchip,{more}-{kind}" if more else "")
         if not folder.exists():
-            add_cores(self.root, ("27700000.npu",), bound=0, kind=f"{chip}-{kind}")
+            add_cores(self.root, ("27700000.npu",), bound=0)
+        for core in folder.glob("*.npu"):
+            (core / "modalias").write_text(f"of:NnpuT(null){names}\n")
         return self
+
+    def add_rk3576(self, driver: str, **more: object) -> Board:
+        """An RK3576 whose NPU the driver knows."""
+        add = self.add_rocket if driver == "rocket" else self.add_rknpu
+        add(chip="rk3576", cores=2, **more)
+        return self.of_chip("rk3576", "rknn-core" if driver == "rocket" else "rknpu")
 
     def add_second_rocket(self) -> Board:
         """Another NPU of the same driver, on a node of its own."""

@@ -13,7 +13,6 @@ from delegate.conformance.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,
-    conv_conv_add_model,
     conv_model,
     depthwise_model,
     fully_connected_model,
@@ -26,6 +25,7 @@ from delegate.conformance.random_layers import Numbers, conv
 from delegate.model.graph import DType, Quantization
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.options import Options
+from tests.models.blocks import conv_conv_add_model
 
 DIGITS = Path(__file__).parents[2] / "models/digits/digits_int8.tflite"
 

@@ -56,22 +56,34 @@ def test_another_driver_behind_a_path_is_named(board: Board):
 
 @pytest.mark.parametrize("driver", ["rocket", "rknpu"])
 @pytest.mark.parametrize("asked", ["auto", "driver", "path"])
-def test_a_driver_that_serves_another_chip_gets_no_program(board: Board, driver: str, asked: str):
-    """RK3588's programs would run there, on other registers."""
+@pytest.mark.parametrize(
+    ("chip", "more", "names_board"),
+    [("rk3568", "", False), ("rk3576", "rk3588", False), ("rk3588", "", True)],
+)
+def test_a_driver_that_does_not_know_its_chip_gets_no_program(
+    board: Board, driver: str, asked: str, chip: str, more: str, names_board: bool
+):
+    """A chip without programs; and RK3576, whose cores a driver of RK3588 has taken by that name,
+    so that it handles other registers.
+    """
     getattr(board, f"add_{driver}")()
-    board.of_chip("rk3576", "rknn-core" if driver == "rocket" else "rknpu")
+    board.of_chip(chip, "rknn-core" if driver == "rocket" else "rknpu", more)
+    if names_board:
+        (board.root / "proc/device-tree").mkdir(parents=True)
+        (board.root / "proc/device-tree/compatible").write_text("radxa,rock-4d\0rockchip,rk3576\0")
+        chip = "rk3576"
     node = {"rocket": ROCKET_NODE, "rknpu": RKNPU_NODE}[driver]
     device = {"auto": "auto", "driver": driver, "path": f"/{node}"}[asked]
     done = command(board, *CLASSIFY, "--device", device)
     assert done.returncode != 0
     assert done.stdout == ""
     (line,) = done.stderr.strip().splitlines()
-    assert "this NPU is rk3576's" in line
-    assert ("28673 tasks" in line) == (driver == "rocket")
-    assert "use device=simulator" in line
+    assert f"this NPU is {chip}'s" in line
+    assert ("28673 tasks" in line) == (driver == "rocket" and chip == "rk3576")
+    assert "device=simulator" in line
     facts = json.loads(command(board, "doctor", "--json", "--no-self-test").stdout)
-    assert "this NPU is rk3576's" in facts["verdict"]
-    assert "use device=simulator" in facts["next_step"]
+    assert f"this NPU is {chip}'s" in facts["verdict"]
+    assert "device=simulator" in facts["next_step"]
 
 
 def test_doctor_names_another_chip_without_a_driver(board: Board):
@@ -90,7 +102,8 @@ def test_programs_for_another_chip_are_refused_before_a_submit(board: Board, dri
     assert done.returncode == 0, done.stderr
     done = command(board, *CLASSIFY, *chip, "--device", driver)
     assert done.returncode != 0
-    assert "compiled for chip rk3576" in done.stderr
+    assert "option chip is rk3576, but the NPU of" in done.stderr
+    assert "is rk3588's; leave the option out" in done.stderr
     ahead = board.root / "digits.tflite"
     compiled = command(board, "compile", CLASSIFY[3], "-o", str(ahead), *chip)
     assert compiled.returncode == 0, compiled.stderr

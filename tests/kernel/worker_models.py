@@ -42,6 +42,8 @@ def main() -> None:
         memory: list[int] = []
         for device in (given["device"], "simulator"):
             options = {"device": device, "timeout_ms": "120000", **given.get("options", {})}
+            if device == "simulator":
+                options |= given.get("simulator", {})
             plugin = runtime.load_delegate(delegate.library_path(), options)
             interpreter = runtime.interpreter(content, [plugin])
             outputs = []

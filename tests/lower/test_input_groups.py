@@ -17,8 +17,7 @@ from delegate.insight.capture import replay
 from delegate.insight.program_capture import capture_of_program
 from delegate.lower.task import BufferId, ConvTask, ElementwiseTask
 from delegate.lower.tiling.geometry import Axis, ConvGeometry, entries_per_row
-from delegate.lower.tiling.input_groups import SumCost, plan_input_groups
-from delegate.lower.tiling.tiles import plan_tiles
+from delegate.lower.tiling.input_groups import SumWork, plan_input_groups
 from delegate.model.graph import Activation, DType
 from delegate.model.tflite_reader import read_graph
 from delegate.npu.program import parse
@@ -53,7 +52,7 @@ def geometries(draw):
 @given(geometries(), st.integers(1, 2), st.integers(0, 1))
 @settings(max_examples=200, deadline=None)
 def test_groups_cover_the_channels_and_fit(geometry, passes, copies):
-    work = SumCost(geometry.kernels, passes, copy_tasks=copies)
+    work = SumWork(geometry.kernels, passes, copy_tasks=copies)
     plan = plan_input_groups(geometry, work)
     assert plan is not None
     assert len(plan.groups) >= 2
@@ -120,17 +119,12 @@ def test_few_kernels_need_no_split(outputs):
     assert partition.tasks == 1
 
 
-def test_the_output_is_split_only_where_that_costs_more():
-    """Sixteen kernels of 12544 inputs fit, 63 times; two passes over all kernels are cheaper."""
-    geometry = dense_geometry(12544, 1001)
-    plan = plan_input_groups(geometry, SumCost(1002))
-    tiles = plan_tiles(geometry)
-    assert plan is not None
-    assert plan.cost_cycles < tiles.cost_cycles
-    _, partition = compiled(fully_connected_model(RNG(2), (1, 12544), 1001))
-    assert partition.tasks == plan.tasks
-    _, partition = compiled(fully_connected_model(RNG(2), (1, 1280), 1001))
-    assert partition.tasks == 1
+@pytest.mark.parametrize(("inputs", "tasks"), [(1280, 1), (12544, 63)])
+def test_groups_are_for_layers_that_no_tile_fits(inputs, tasks):
+    """Sixteen kernels of 12544 inputs fit, 63 times."""
+    _, partition = compiled(fully_connected_model(RNG(2), (1, inputs), 1001))
+    assert "input channels in" not in partition.layers[0].choice
+    assert partition.tasks == tasks
 
 
 @pytest.mark.parametrize("weight_zero_point", [0, 1, 128, 255])
@@ -142,7 +136,7 @@ def test_weights_beyond_int8_take_more_passes(weight_zero_point):
     ours, theirs = outputs_of(model)
     np.testing.assert_array_equal(ours, theirs)
     _, partition = compiled(model)
-    groups = len(plan_input_groups(dense_geometry(25091, 35), SumCost(36)).groups)
+    groups = len(plan_input_groups(dense_geometry(25091, 35), SumWork(36)).groups)
     # 255 is more than twice 127.
     passes = {0: 3, 1: 2, 128: 1, 255: 2}[weight_zero_point]
     assert partition.tasks == (groups - 1) * passes + 1
@@ -247,11 +241,9 @@ def test_sums_that_could_leave_int32_are_refused():
     assert rejection.rule == "accumulator_fits_int32"
 
 
-def test_the_estimate_is_the_plans():
+def test_the_tasks_are_the_plans():
     _, partition = compiled(fully_connected_model(RNG(12), (1, 40007), 90))
-    plan = plan_input_groups(dense_geometry(40007, 90), SumCost(90))
-    assert partition.estimate.cycles == plan.cycles
-    assert partition.estimate.bytes == plan.moved_bytes
+    assert partition.tasks == plan_input_groups(dense_geometry(40007, 90), SumWork(90)).tasks
 
 
 def without(lowered, number):

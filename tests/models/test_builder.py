@@ -12,13 +12,13 @@ from delegate.conformance.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,
-    conv_conv_add_model,
     conv_model,
     depthwise_model,
     fully_connected_model,
     options,
 )
 from delegate.model.graph import Activation, DType, Padding, Quantization
+from tests.models.blocks import conv_conv_add_model
 
 interpreter = pytest.importorskip("tflite_runtime.interpreter")
 

@@ -93,34 +93,40 @@ def add_core(root: Path, name: str, modalias: str) -> None:
 @pytest.mark.parametrize(
     ("modalias", "chip"),
     [
-        ("of:NnpuT(null)Crockchip,rk3588-rknn-core", ""),
-        ("of:NnpuT(null)Crockchip,rk3588-rknpu", ""),
-        ("of:NnpuT(null)Crockchip,rk3582-rknn-core\n", ""),
-        ("of:NnpuT(null)Crockchip,rk3576-rknn-core\n", "rk3576"),
-        ("of:NnpuT(null)Crockchip,rk3576-rknpu\n", "rk3576"),
-        ("of:NnpuT(null)Crockchip,rk3576-rknn-coreCrockchip,rk3588-rknn-core", "rk3576"),
-        ("of:NnpuT(null)Crockchip,rk3568-rknpu", "rk3568"),
-        ("of:NnpuT(null)Crockchip,rk3599-rknn-core", "rk3599"),  # whose registers nobody knows
-        ("of:NnpuT(null)Crockchip,rk3576-iommu", ""),
-        ("", ""),
+        ("of:NnpuT(null)Crockchip,rk3588-rknn-core", ("rk3588", True, True)),
+        ("of:NnpuT(null)Crockchip,rk3588-rknpu", ("rk3588", True, True)),
+        ("of:NnpuT(null)Crockchip,rk3582-rknn-core\n", ("rk3588", True, True)),
+        ("of:NnpuT(null)Crockchip,rk3576-rknn-core\n", ("rk3576", True, True)),
+        ("of:NnpuT(null)Crockchip,rk3576-rknpu\n", ("rk3576", True, True)),
+        # A driver that knows RK3588 alone takes such a core, too.
+        (
+            "of:NnpuT(null)Crockchip,rk3576-rknn-coreCrockchip,rk3588-rknn-core",
+            ("rk3576", True, False),
+        ),
+        ("of:NnpuT(null)Crockchip,rk3568-rknpu", ("rk3568", False, True)),
+        # Whose registers nobody knows.
+        ("of:NnpuT(null)Crockchip,rk3599-rknn-core", ("rk3599", False, True)),
+        ("of:NnpuT(null)Crockchip,rk3576-iommu", ("", True, False)),
+        ("", ("", True, False)),
     ],
 )
 def test_chips_by_the_names_of_their_cores(tmp_path, modalias, chip):
     add_core(tmp_path, "27700000.npu", modalias)
     add_core(tmp_path, "27900000.gpu", "of:NgpuT(null)Crockchip,rk3576-mali")
-    assert _native.foreign_npu_chip(str(tmp_path)) == chip
+    assert _native.npu_chip(str(tmp_path)) == chip
 
 
 @pytest.mark.parametrize(
     ("names", "chip"),
     [
-        ("radxa,rock-5b\0rockchip,rk3588\0", ""),
-        ("radxa,e52c\0rockchip,rk3582\0rockchip,rk3588s\0", ""),
-        ("radxa,rock-4d\0rockchip,rk3576\0", "rk3576"),
-        ("raspberrypi,4-model-b\0brcm,bcm2711\0", ""),
-        ("linux,dummy-virt\0", ""),
-        ("rockchip,rk3576", "rk3576"),
-        ("\0\0", ""),
+        ("radxa,rock-5b\0rockchip,rk3588\0", ("rk3588", True, True)),
+        ("radxa,e52c\0rockchip,rk3582\0rockchip,rk3588s\0", ("rk3588", True, True)),
+        ("radxa,rock-4d\0rockchip,rk3576\0", ("rk3576", True, False)),
+        ("raspberrypi,4-model-b\0brcm,bcm2711\0", ("rk3588", True, True)),
+        ("linux,dummy-virt\0", ("rk3588", True, True)),
+        ("rockchip,rk3576", ("rk3576", True, False)),
+        ("rockchip,rk3568-evb\0rockchip,rk3568", ("rk3568", False, False)),
+        ("\0\0", ("rk3588", True, True)),
     ],
 )
 def test_chips_by_the_names_of_their_boards(tmp_path, names, chip):
@@ -128,7 +134,13 @@ def test_chips_by_the_names_of_their_boards(tmp_path, names, chip):
     add_core(tmp_path, "27700000.npu", "of:NnpuT(null)Crockchip,rk3588-rknn-core")
     (tmp_path / "proc/device-tree").mkdir(parents=True)
     (tmp_path / "proc/device-tree/compatible").write_text(names)
-    assert _native.foreign_npu_chip(str(tmp_path)) == chip
+    assert _native.npu_chip(str(tmp_path)) == chip
+    # Without a core there is the board alone.
+    (tmp_path / "sys/bus/platform/devices/27700000.npu/modalias").unlink()
+    is_board = "rockchip,rk" in names
+    assert _native.npu_chip(str(tmp_path)) == (
+        (*chip[:2], False) if is_board else ("", True, False)
+    )
 
 
 def test_names():

@@ -20,7 +20,7 @@ import delegate.conformance.builder.layers as layers
 from delegate import _native
 from delegate.compile.aot.tables import write_file
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import ModelBuilder, conv_conv_add_model, conv_model, options
+from delegate.conformance.builder import ModelBuilder, conv_model, options
 from delegate.conformance.builder.aliases import concatenation
 from delegate.conformance.builder.ranges import random_quantization
 from delegate.conformance.cut_model import parse
@@ -29,6 +29,7 @@ from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_schema import ModelSlot, SubGraphSlot, TensorSlot
 from delegate.npu.program_writer import checksum_position
 from delegate.options import Options
+from tests.models.blocks import conv_conv_add_model
 from tests.shared_folder import MODELS, needs_models
 
 MOBILENET = MODELS / "mobilenet_v1_0.25_128_quant.tflite"

@@ -9,7 +9,7 @@ import pytest
 
 from delegate._native import Executable
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder.functions import function, function_model
+from delegate.conformance.builder.functions import function
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.options import BuiltinOptions, of
 from delegate.model.graph import DType, Quantization
@@ -17,6 +17,7 @@ from delegate.ops import OPERATORS
 from delegate.ops.gelu import GeluOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.options import Options
+from tests.models.blocks import function_model
 from tests.ops.function_oracle import RANGES, all_values, kernel_results, quantization
 
 UNARY = sorted(op for op, found in OPERATORS.items() if found.function and len(found.inputs) == 1)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from delegate.compile.compiler import compile_model
-from delegate.conformance import half_oracle
+from delegate.conformance import half_judge
 from delegate.conformance.execution import load_and_invoke, prepare
 from delegate.conformance.families import case_names
-from delegate.conformance.half_oracle import clamped, exact_terms
+from delegate.conformance.half_judge import clamped, exact_terms
 from delegate.options import Options
 
 OPTIONS = Options.from_mapping({"device": "simulator", "float": "fp16"}, {})
@@ -26,10 +26,10 @@ EACH = 12
 """Cases of a kind."""
 
 
-def judge_of(case: object) -> half_oracle.Judge | None:
+def judge_of(case: object) -> half_judge.Judge | None:
     """None: the case compares bits, or more than one node."""
     outside = getattr(case, "outside", None)
-    is_judged = isinstance(outside, partial) and outside.func.__module__ == half_oracle.__name__
+    is_judged = isinstance(outside, partial) and outside.func.__module__ == half_judge.__name__
     return outside.args[0] if is_judged else None
 
 
@@ -46,7 +46,7 @@ def excess(name: str, shrunk: float = 1.0) -> float | None:
     bound = layers[0].bound
     assert bound is not None
     (ours,), _ = load_and_invoke(prepared, OPTIONS)
-    (exact, magnitude, _), activation = exact_terms(judge, prepared.graph, prepared.inputs)
+    (exact, magnitude, *_), activation = exact_terms(judge, prepared.graph, prepared.inputs)
     exact, magnitude = (np.broadcast_to(np.reshape(a, -1), ours.size) for a in (exact, magnitude))
     wanted = clamped(exact, activation)
     inputs = np.concatenate([np.ravel(x) for x in prepared.inputs.values()])

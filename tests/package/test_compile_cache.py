@@ -248,13 +248,16 @@ def test_links_and_folders_are_not_followed(options, tmp_path):
     assert run(graph, options)[1]
 
 
-def test_a_folder_that_cannot_be_made_costs_a_warning_only(tmp_path, caplog):
+@pytest.mark.parametrize(
+    ("place", "reason"), [("file", "it is no folder"), ("file/below", "Not a directory")]
+)
+def test_a_folder_that_cannot_be_made_costs_a_warning_only(tmp_path, caplog, place, reason):
     (tmp_path / "file").write_text("")
-    options = Options.from_mapping({"cache_dir": str(tmp_path / "file" / "below")}, {})
+    options = Options.from_mapping({"cache_dir": str(tmp_path / place)}, {})
     result, was_compiled = run(graph_of(), options)
     assert was_compiled
     assert len(result.partitions) == 1
-    assert "is not used" in caplog.text
+    assert caplog.messages == [f"the cache folder {tmp_path / place} is not used: {reason}"]
 
 
 def test_concurrent_writers_leave_one_whole_entry(options):

@@ -122,6 +122,12 @@ def test_paths_may_be_path_objects() -> None:
     assert options(cache_dir=Path("/tmp/somewhere")).cache_dir == "/tmp/somewhere"
 
 
+@pytest.mark.parametrize("value", [None, b"/tmp/somewhere"])
+def test_values_that_are_no_text_are_no_names_of_folders(value: object) -> None:
+    with pytest.raises(OptionError, match=r"option 'cache_dir' is .*; expected text"):
+        options(cache_dir=value)
+
+
 def test_node_numbers_have_one_spelling() -> None:
     assert options(deny_ops="007,7").deny_ops == ("7",)
 

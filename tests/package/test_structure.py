@@ -30,7 +30,7 @@ FLOORS = (
 ``cli``.
 """
 NATIVE_FLOORS = (
-    ("span", "chip"),
+    ("span", "text", "chip"),
     ("sim",),
     ("host", "rocket", "rknpu"),
     ("program",),

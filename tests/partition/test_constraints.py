@@ -21,7 +21,6 @@ from delegate.conformance.builder import (
     options,
 )
 from delegate.conformance.builder.functions import function as function_of
-from delegate.conformance.builder.functions import function_model
 from delegate.conformance.builder.options import BuiltinOptions
 from delegate.conformance.builder.padding import pad
 from delegate.conformance.builder.pooling import mean, pool, total
@@ -41,6 +40,7 @@ from delegate.ops.space_to_depth import SpaceToDepthOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
 from delegate.partition.partitioner import select_nodes
 from delegate.partition.rules import check_node, facts_of
+from tests.models.blocks import function_model
 
 X, W, B = 0, 1, 2
 
@@ -412,6 +412,7 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: with_input(function("DEQUANTIZE"), X, quantization=None), "without quantisation"),
     ],
     "float32_output": [(lambda: function("DEQUANTIZE"), "is INT8")],
+    "sparse_constant": [(lambda: function("DENSIFY"), "no sparse constant of a known kind")],
     "options_known": [(lambda: with_node(conv(), options=None), "missing")],
     "activation_supported": [
         (lambda: with_options(conv(), activation=Activation.TANH), "it is TANH"),

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from delegate.compile.compiler import CompileResult, compile_model
 from delegate.conformance.builder import (
     ModelBuilder,
-    conv_conv_add_model,
     conv_model,
     depthwise_model,
     fully_connected_model,
@@ -29,6 +28,7 @@ from delegate.partition.partitioner import (
     select_nodes,
     select_partitions,
 )
+from tests.models.blocks import conv_conv_add_model
 from tests.partition.random_graphs import graphs_and_nodes, tensor
 
 QUIET = settings(max_examples=300, deadline=None)

@@ -13,7 +13,7 @@ from delegate.compile.compiler import compile_model
 from delegate.conformance import half_oracle
 from delegate.conformance.builder import options as tables
 from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.half_oracle import judged_by
+from delegate.conformance.half_judge import judged_by
 from delegate.host.library import library_path
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import Activation, DType, Padding

@@ -40,6 +40,17 @@ def test_bytes_are_near_the_floor(path):
         assert sum(item.estimate.cycles for item in plain) <= bound.cycles
 
 
+@needs_models
+def test_mobilenet_v2_joined_is_within_its_budget():
+    """Its first projection, 16 kernels on 112 x 112 pixels, fills the array in sections."""
+    path = MODELS / "mobilenet_v2_1.0_224_quant.tflite"
+    (item,) = compile_model(path, Options(numerics="fast")).partitions
+    assert item.tasks <= 62
+    assert item.estimate.cycles <= 1_236_000
+    (layer,) = (layer for layer in item.layers if layer.nodes == (2,))
+    assert "sections of the image" in layer.choice
+
+
 def test_every_layer_says_why_it_is_tiled_so():
     path = next(path for path in whole_models() if "mobilenet_v1" in path.stem)
     result = compile_model(path, Options())

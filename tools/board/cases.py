@@ -44,7 +44,7 @@ def doctor() -> object:
     if DRIVER == "rocket":
         cores = {
             "driver": "rocket", "total": 3, "bound": 3, "is_module_loaded": True,
-            "foreign_chip": "",
+            "chip": "rk3588", "is_known_chip": True,
         }  # fmt: skip
         assert facts["cores"] == cores, facts["cores"]
     return {"kernel": facts["kernel"], "driver": f"{node['driver']} {node['version']}"}

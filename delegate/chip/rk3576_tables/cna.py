@@ -15,8 +15,6 @@ from delegate.chip.register_model import (
     reg,
 )
 
-_OBSERVED = Certainty.OBSERVED
-
 
 def _zero(offset: int) -> RegisterSpec:
     return reg(
@@ -24,7 +22,6 @@ def _zero(offset: int) -> RegisterSpec:
         f"UNDOCUMENTED_{offset:04X}",
         "0 in every known program.",
         bits(31, 0, "VALUE", "must be 0"),
-        certainty=_OBSERVED,
     )
 
 
@@ -43,14 +40,12 @@ CNA = block(
         bits(9, 7, "PROC_PRECISION", "arithmetic", Precision),
         bits(6, 4, "IN_PRECISION", "input elements", Precision),
         bits(3, 0, "CONV_MODE", "0 dense, 1 depthwise, 6 and 2 packed pixels"),
-        certainty=_OBSERVED,
     ),
     reg(
         0x1010,
         "CONV_CON2",
         "0xfff in every known program.",
         bits(15, 0, "FEATURE_GRAINS", "rows to buffer before the scan starts"),
-        certainty=_OBSERVED,
     ),
     reg(
         0x1014,
@@ -61,7 +56,6 @@ CNA = block(
         bits(20, 16, "ATROUS_X_DILATION", "dilation in w", minus_one=True),
         bits(5, 3, "CONV_Y_STRIDE", "stride in h"),
         bits(2, 0, "CONV_X_STRIDE", "stride in w"),
-        certainty=_OBSERVED,
     ),
     reg(
         0x1018,
@@ -71,21 +65,18 @@ CNA = block(
         bit(30, "CBUF_EN", "1 in every known program; 0 spoils every result"),
         bits(15, 8, "DATA_BANK", "banks for feature rows"),
         bits(7, 0, "WEIGHT_FIRST_BANK", "the first bank for weights"),
-        certainty=_OBSERVED,
     ),
     reg(
         0x101C,
         "WEIGHT_SIZE0",
         "Weight bytes of the task.",
         bits(31, 0, "WEIGHT_BYTES", "bytes"),
-        certainty=_OBSERVED,
     ),
     reg(
         0x1020,
         "WEIGHT_SIZE1",
         "Weights of one kernel.",
         bits(18, 0, "WEIGHT_BYTES_PER_KERNEL", "kh * kw * channels"),
-        certainty=_OBSERVED,
     ),
     reg(
         0x1024,
@@ -94,7 +85,6 @@ CNA = block(
         bits(31, 24, "WEIGHT_SIDE_1", "one side of the kernel", minus_one=True),
         bits(23, 16, "WEIGHT_SIDE_0", "the other side", minus_one=True),
         bits(15, 0, "WEIGHT_KERNELS", "kernels, an even number; 2 for depthwise", minus_one=True),
-        certainty=_OBSERVED,
     ),
     reg(
         0x1028,
@@ -102,7 +92,6 @@ CNA = block(
         "Channels of the input tile.",
         bits(31, 16, "FETCHED_ENTRIES", "CBUF entries of all rows that are fetched"),
         bits(15, 0, "DATAIN_CHANNEL", "channels", minus_one=True),
-        certainty=_OBSERVED,
     ),
     reg(
         0x102C,
@@ -110,7 +99,6 @@ CNA = block(
         "Width and height of the input tile.",
         bits(31, 16, "DATAIN_WIDTH", "pixels", minus_one=True),
         bits(15, 0, "DATAIN_HEIGHT", "rows", minus_one=True),
-        certainty=_OBSERVED,
     ),
     reg(
         0x1030,
@@ -118,14 +106,12 @@ CNA = block(
         "Width of the output tile.",
         bits(31, 16, "KERNEL_BITS", "kh * kw * channels * 2; depthwise kh * kw * channels / 8"),
         bits(15, 0, "DATAOUT_WIDTH", "pixels", minus_one=True),
-        certainty=_OBSERVED,
     ),
     reg(
         0x1034,
         "DATA_SIZE3",
         "Pixels of the output tile.",
         bits(31, 0, "DATAOUT_ATOMICS", "height * width", minus_one=True),
-        certainty=_OBSERVED,
     ),
     reg(
         0x1038,
@@ -134,7 +120,6 @@ CNA = block(
         bit(31, "WEIGHT_REUSE", "weights of the task before stay"),
         bit(8, "SECOND_CORE", "the core's banks are the upper ones"),
         bits(7, 0, "END_BANK", "the bank behind the last one"),
-        certainty=_OBSERVED,
     ),
     reg(
         0x103C,
@@ -142,7 +127,6 @@ CNA = block(
         "CBUF space of one input row, and where the tile's first row lies.",
         bits(31, 16, "DATA_ENTRIES", "entries of 64 bytes per row"),
         bits(15, 0, "WINDOW_START", "entry of the first row"),
-        certainty=_OBSERVED,
     ),
     reg(
         0x1040,
@@ -150,7 +134,6 @@ CNA = block(
         "The entries that features take.",
         bits(31, 16, "DATA_END", "entry behind the banks for features"),
         bits(15, 0, "FETCH_START", "entry where fetching begins"),
-        certainty=_OBSERVED,
     ),
     reg(
         0x1044,
@@ -158,7 +141,6 @@ CNA = block(
         "Width of the input, and the space of one row again.",
         bits(31, 16, "DATAIN_WIDTH", "pixels"),
         bits(15, 0, "DATA_ENTRIES", "entries of 64 bytes per row"),
-        certainty=_OBSERVED,
     ),
     reg(
         0x1048,
@@ -172,7 +154,6 @@ CNA = block(
         bit(2, "ROUND_TYPE", "0: half to even"),
         bits(1, 1, "CVT_TYPE", "order of the two operations", CvtOrder),
         bit(0, "CVT_BYPASS", "converter off"),
-        certainty=_OBSERVED,
     ),
     *(
         reg(
@@ -181,7 +162,6 @@ CNA = block(
             f"Input converter: scales of channels {2 * pair} and {2 * pair + 1}.",
             bits(31, 16, f"CVT_SCALE{2 * pair + 1}", "multiplier", signed=True),
             bits(15, 0, f"CVT_SCALE{2 * pair}", "multiplier", signed=True),
-            certainty=_OBSERVED,
         )
         for pair in range(2)
     ),
@@ -191,7 +171,6 @@ CNA = block(
             f"CVT_OFFSET{channel}",
             f"Input converter: offset of channel {channel}.",
             bits(31, 0, f"CVT_OFFSET{channel}", "summand", signed=True),
-            certainty=_OBSERVED,
         )
         for channel in range(3)
     ),
@@ -202,14 +181,12 @@ CNA = block(
         "Width and height that the feature DMA fetches.",
         bits(31, 16, "DMA_WIDTH", "pixels", minus_one=True),
         bits(15, 0, "DMA_HEIGHT", "rows", minus_one=True),
-        certainty=_OBSERVED,
     ),
     reg(
         0x107C,
         "FC_DATA_SIZE1",
         "Channels that the feature DMA fetches.",
         bits(15, 0, "DMA_CHANNEL", "channels", minus_one=True),
-        certainty=_OBSERVED,
     ),
     reg(
         0x1080,
@@ -219,14 +196,12 @@ CNA = block(
         bits(23, 16, "PAD_BOTTOM", "rows"),
         bits(15, 8, "PAD_LEFT", "columns"),
         bits(7, 0, "PAD_TOP", "rows"),
-        certainty=_OBSERVED,
     ),
     reg(
         0x1084,
         "PAD_CON1",
         "Value of padding pixels.",
         bits(31, 0, "PAD_VALUE", "sign-extended", signed=True),
-        certainty=_OBSERVED,
     ),
     reg(
         0x1088,
@@ -234,7 +209,6 @@ CNA = block(
         "Address of the first input row that is fetched.",
         bits(31, 0, "FEATURE_BASE_ADDR", "byte address"),
         is_address=True,
-        certainty=_OBSERVED,
     ),
     reg(
         0x108C,
@@ -242,28 +216,24 @@ CNA = block(
         "Burst lengths of the fetches.",
         bits(19, 16, "WEIGHT_BURST_LEN", "weight bursts", BurstLength),
         bits(3, 0, "DATA_BURST_LEN", "feature bursts", BurstLength),
-        certainty=_OBSERVED,
     ),
     reg(
         0x1090,
         "DMA_CON1",
         "Pitch of input rows.",
         bits(31, 0, "LINE_STRIDE", "4 * width"),
-        certainty=_OBSERVED,
     ),
     reg(
         0x1094,
         "DMA_CON2",
         "Pitch of input surfaces.",
         bits(31, 0, "SURF_STRIDE", "pixels of a whole surface"),
-        certainty=_OBSERVED,
     ),
     reg(
         0x1098,
         "DMA_CON3",
         "Pixels of a surface that are fetched.",
         bits(31, 0, "FETCHED_PIXELS", "rounded up to 4"),
-        certainty=_OBSERVED,
     ),
     _zero(0x109C),
     reg(
@@ -271,14 +241,12 @@ CNA = block(
         "DCOMP_CTRL",
         "Weight decompression: control (0: off).",
         bits(31, 0, "DECOMP_CONTROL", "mode"),
-        certainty=_OBSERVED,
     ),
     reg(
         0x1104,
         "DCOMP_REGNUM",
         "Weight decompression: register count (0: off).",
         bits(31, 0, "DCOMP_REGNUM", "registers"),
-        certainty=_OBSERVED,
     ),
     reg(
         0x1110,
@@ -286,7 +254,6 @@ CNA = block(
         "Address of the weights.",
         bits(31, 0, "DECOMPRESS_ADDR0", "byte address"),
         is_address=True,
-        certainty=_OBSERVED,
     ),
     *(
         reg(
@@ -294,7 +261,6 @@ CNA = block(
             f"DCOMP_AMOUNT{index}",
             f"Weight decompression: amount {index} (0: off).",
             bits(31, 0, f"DCOMP_AMOUNT{index}", "amount"),
-            certainty=_OBSERVED,
         )
         for index in range(2)
     ),
@@ -304,6 +270,6 @@ CNA = block(
         "Width of the whole input, twice.",
         bits(31, 16, "FULL_WIDTH_1", "pixels", minus_one=True),
         bits(15, 0, "FULL_WIDTH_0", "pixels", minus_one=True),
-        certainty=_OBSERVED,
     ),
+    certainty=Certainty.OBSERVED,
 )

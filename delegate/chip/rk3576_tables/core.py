@@ -12,8 +12,6 @@ from delegate.chip.register_model import (
     reg,
 )
 
-_OBSERVED = Certainty.OBSERVED
-
 CORE = block(
     "CORE",
     0x0801,
@@ -27,7 +25,6 @@ CORE = block(
         bits(10, 8, "PROC_PRECISION", "arithmetic", Precision),
         bit(7, "PIXELS", "packed pixels"),
         bits(3, 0, "MODE", "1 dense int8, 10 depthwise int8, 0 fp16"),
-        certainty=_OBSERVED,
     ),
     reg(
         0x301C,
@@ -35,20 +32,18 @@ CORE = block(
         "Height and width of the output tile.",
         bits(31, 16, "DATAOUT_HEIGHT", "rows", minus_one=True),
         bits(15, 0, "DATAOUT_WIDTH", "pixels", minus_one=True),
-        certainty=_OBSERVED,
     ),
     reg(
         0x3020,
         "DATAOUT_SIZE_1",
         "Channels of the output tile.",
         bits(15, 0, "DATAOUT_CHANNEL", "channels", minus_one=True),
-        certainty=_OBSERVED,
     ),
     reg(
         0x3024,
         "CLIP_TRUNCATE",
         "Right shift of the accumulator before the DPU; 0 in every known program.",
         bits(4, 0, "CLIP_TRUNCATE", "bits"),
-        certainty=_OBSERVED,
     ),
+    certainty=Certainty.OBSERVED,
 )

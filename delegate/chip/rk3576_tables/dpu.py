@@ -15,12 +15,10 @@ from delegate.chip.register_model import (
     reg,
 )
 
-_OBSERVED = Certainty.OBSERVED
-
 
 def _mode(offset: int, name: str, meaning: str) -> RegisterSpec:
     """A register of switches that is known as a whole only."""
-    return reg(offset, name, meaning, bits(31, 0, "MODE", "switches"), certainty=_OBSERVED)
+    return reg(offset, name, meaning, bits(31, 0, "MODE", "switches"))
 
 
 def _clamp(offset: int, name: str, meaning: str) -> tuple[RegisterSpec, RegisterSpec]:
@@ -30,14 +28,12 @@ def _clamp(offset: int, name: str, meaning: str) -> tuple[RegisterSpec, Register
             f"{name}_MIN",
             f"{meaning}: lower limit.",
             bits(31, 0, "MIN", "limit", signed=True),
-            certainty=_OBSERVED,
         ),
         reg(
             offset + 4,
             f"{name}_MAX",
             f"{meaning}: upper limit.",
             bits(31, 0, "MAX", "limit", signed=True),
-            certainty=_OBSERVED,
         ),
     )
 
@@ -50,7 +46,7 @@ def _unused(*offsets: int) -> Iterator[RegisterSpec]:
 def _table(offset: int, name: str, field: str, signed: bool) -> RegisterSpec:
     meaning = "Lookup tables: where the first entry, or the last one, is selected."
     item = bits(31, 0, field, "BN's value", signed=signed)
-    return reg(offset, name, meaning, item, certainty=_OBSERVED)
+    return reg(offset, name, meaning, item)
 
 
 def _beyond(offset: int, shifts: int, name: str) -> Iterator[RegisterSpec]:
@@ -68,7 +64,6 @@ def _values(offset: int, name: str) -> Iterator[RegisterSpec]:
             "Beyond the tables: the result where a slope begins.",
             bits(31, 16, "VALUE_1", "value"),
             bits(15, 0, "VALUE_0", "value"),
-            certainty=_OBSERVED,
         )
 
 
@@ -85,7 +80,6 @@ DPU = block(
         bits(31, 29, "OUT_PRECISION", "output", DpuPrecision),
         bits(28, 26, "IN_PRECISION", "input", DpuPrecision),
         bits(2, 0, "PROC_PRECISION", "arithmetic", DpuPrecision),
-        certainty=_OBSERVED,
     ),
     _mode(0x4014, "OFFSET_PEND", "0 in every known program."),
     reg(
@@ -94,28 +88,24 @@ DPU = block(
         "Address of the first output row.",
         bits(31, 0, "DST_BASE_ADDR", "byte address"),
         is_address=True,
-        certainty=_OBSERVED,
     ),
     reg(
         0x401C,
         "DST_SURF_STRIDE",
         "Pitch of output surfaces.",
         bits(27, 0, "DST_SURF_STRIDE", "bytes per surface", unit=16),
-        certainty=_OBSERVED,
     ),
     reg(
         0x4020,
         "DATA_CUBE_WIDTH",
         "Width of the tile.",
         bits(15, 0, "WIDTH", "pixels", minus_one=True),
-        certainty=_OBSERVED,
     ),
     reg(
         0x4024,
         "DATA_CUBE_HEIGHT",
         "Height of the tile.",
         bits(15, 0, "HEIGHT", "rows", minus_one=True),
-        certainty=_OBSERVED,
     ),
     _mode(0x4028, "DATA_CUBE_NOTCH_ADDR", "0 in every known program."),
     reg(
@@ -123,7 +113,6 @@ DPU = block(
         "DATA_CUBE_CHANNEL",
         "Channels of the tile.",
         bits(15, 0, "CHANNEL", "channels", minus_one=True),
-        certainty=_OBSERVED,
     ),
     reg(
         0x4030,
@@ -131,7 +120,6 @@ DPU = block(
         "Channels that are written.",
         bits(31, 16, "CHANNEL_WDMA", "channels", minus_one=True),
         bits(15, 0, "MODE", "0x710 dense, 0x310 depthwise"),
-        certainty=_OBSERVED,
     ),
     reg(
         0x4034,
@@ -139,7 +127,6 @@ DPU = block(
         "Height and width that are written.",
         bits(31, 16, "HEIGHT_WDMA", "rows", minus_one=True),
         bits(15, 0, "WIDTH_WDMA", "pixels", minus_one=True),
-        certainty=_OBSERVED,
     ),
     _mode(0x4038, "WDMA_MODE", "How the DPU writes."),
     *_unused(0x403C),
@@ -156,7 +143,6 @@ DPU = block(
         "EW_CVT_OFFSET_VALUE",
         "EW: added to the operand before the scale.",
         bits(15, 0, "SUMMAND", "summand", signed=True),
-        certainty=_OBSERVED,
     ),
     reg(
         0x4084,
@@ -164,7 +150,6 @@ DPU = block(
         "EW: scale and shift of the operand; 1 where it is off.",
         bits(21, 16, "SHIFT", "right shift"),
         bits(15, 0, "SCALE", "multiplier", signed=True),
-        certainty=_OBSERVED,
     ),
     *_clamp(0x4088, "EW", "EW"),
     _mode(0x4090, "EW_OP_VALUE_0", "EW: operand from a register."),
@@ -176,7 +161,6 @@ DPU = block(
         "OUT_CVT_OFFSET",
         "Output converter: added after the shift, the zero point.",
         bits(31, 0, "OUT_CVT_OFFSET", "offset", signed=True),
-        certainty=_OBSERVED,
     ),
     reg(
         0x40B0,
@@ -184,21 +168,18 @@ DPU = block(
         "Output converter: multiplier.",
         bit(16, "FLYING_EN", "set in element-wise tasks"),
         bits(15, 0, "OUT_CVT_SCALE", "scale", signed=True),
-        certainty=_OBSERVED,
     ),
     reg(
         0x40B4,
         "OUT_CVT_SHIFT",
         "Output converter: right shift, ties to even.",
         bits(5, 0, "OUT_CVT_SHIFT", "bits"),
-        certainty=_OBSERVED,
     ),
     reg(
         0x40B8,
         "SURFACE_ADD",
         "From the end of a group's rows to the next group's first.",
         bits(27, 0, "SURF_ADD", "bytes", unit=16),
-        certainty=_OBSERVED,
     ),
     *_unused(0x40BC),
     _mode(0x40C0, "UNDOCUMENTED_40C0", "0x4440100 in every known convolution."),
@@ -211,7 +192,6 @@ DPU = block(
         bit(17, "LUT_ACCESS_TYPE", "1: write"),
         bit(16, "LUT_TABLE_ID", "0 LE, 1 LO"),
         bits(9, 0, "LUT_ADDR", "entry"),
-        certainty=_OBSERVED,
     ),
     _mode(0x4104, "LUT_ACCESS_DATA", "An entry of a lookup table."),
     _mode(0x4108, "LUT_CFG", "Use of the lookup tables."),
@@ -223,4 +203,5 @@ DPU = block(
     *_beyond(0x4170, 0x4184, "LUT_HIGH"),
     *_values(0x4188, "LUT_LOW"),
     *_values(0x4190, "LUT_HIGH"),
+    certainty=Certainty.OBSERVED,
 )

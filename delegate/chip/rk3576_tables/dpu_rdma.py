@@ -13,16 +13,14 @@ from delegate.chip.register_model import (
     reg,
 )
 
-_OBSERVED = Certainty.OBSERVED
-
 
 def _address(offset: int, name: str, meaning: str) -> RegisterSpec:
     field = bits(31, 0, "ADDRESS", "byte address")
-    return reg(offset, name, meaning, field, is_address=True, certainty=_OBSERVED)
+    return reg(offset, name, meaning, field, is_address=True)
 
 
 def _mode(offset: int, name: str, meaning: str) -> RegisterSpec:
-    return reg(offset, name, meaning, bits(31, 0, "MODE", "switches"), certainty=_OBSERVED)
+    return reg(offset, name, meaning, bits(31, 0, "MODE", "switches"))
 
 
 def _operands(offset: int, name: str, prefix: str, stage: str) -> RegisterSpec:
@@ -34,7 +32,6 @@ def _operands(offset: int, name: str, prefix: str, stage: str) -> RegisterSpec:
         bit(4, "SCALAR_SHIFT", "a word of shifts: 5:0 of values >= 0, 13:8 of others"),
         bit(3, "SCALAR_MUL", "a multiplier"),
         bit(1, "SCALAR_ALU", "a summand"),
-        certainty=_OBSERVED,
     )
 
 
@@ -48,21 +45,18 @@ DPU_RDMA = block(
         "RDMA_DATA_CUBE_WIDTH",
         "Width of the tile.",
         bits(15, 0, "WIDTH", "pixels", minus_one=True),
-        certainty=_OBSERVED,
     ),
     reg(
         0x5010,
         "RDMA_DATA_CUBE_HEIGHT",
         "Height of the tile.",
         bits(15, 0, "HEIGHT", "rows", minus_one=True),
-        certainty=_OBSERVED,
     ),
     reg(
         0x5014,
         "RDMA_DATA_CUBE_CHANNEL",
         "Channels of the tile.",
         bits(15, 0, "CHANNEL", "channels", minus_one=True),
-        certainty=_OBSERVED,
     ),
     _address(0x5018, "RDMA_SRC_BASE_ADDR", "Address of the main operand."),
     _operands(0x501C, "RDMA_BRDMA_CFG", "BRDMA", "BS"),
@@ -78,11 +72,11 @@ DPU_RDMA = block(
         "RDMA_EW_SURF_STRIDE",
         "Pitch of the surfaces of EW's operand.",
         bits(27, 0, "EW_SURF_STRIDE", "bytes per surface", unit=16),
-        certainty=_OBSERVED,
     ),
     _mode(0x5044, "RDMA_FEATURE_MODE_CFG", "Which readers run."),
     *(
         _mode(offset, f"UNDOCUMENTED_{offset:04X}", "0 in every known convolution.")
         for offset in (0x5048, 0x504C, 0x5064, 0x506C, 0x5078, 0x507C)
     ),
+    certainty=Certainty.OBSERVED,
 )

@@ -4,7 +4,6 @@ from delegate.conformance.builder.layers import Arithmetic
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.single_op import (
     add_model,
-    conv_conv_add_model,
     conv_model,
     depthwise_model,
     fully_connected_model,
@@ -14,7 +13,6 @@ __all__ = [
     "Arithmetic",
     "ModelBuilder",
     "add_model",
-    "conv_conv_add_model",
     "conv_model",
     "depthwise_model",
     "fully_connected_model",

@@ -27,17 +27,3 @@ def function(
     result = builder.tensor(op.lower(), spec.shape, dtype or spec.dtype, quantization)
     builder.operator(op, operands, (result,), options)
     return result
-
-
-def function_model(
-    op: str,
-    source: tuple[DType, Quantization],
-    target: tuple[DType, Quantization],
-    options: BuiltinOptions | None = None,
-    shape: Sequence[int] = (1, 1, 1, 256),
-) -> bytes:
-    """One operator with one operand."""
-    builder = ModelBuilder(op.lower())
-    x = builder.input("input", shape, *source)
-    builder.output(function(builder, op, (x,), target[1], options, target[0]))
-    return builder.build()

@@ -1,5 +1,4 @@
-"""Builds .tflite files in memory: tensors, operators, subgraphs, written with flatbuffers in
-milliseconds.
+"""Builds .tflite files in memory: tensors, operators, subgraphs, written in milliseconds.
 
 Comes from: calls in the order of the model. Goes to: bytes that a TensorFlow Lite interpreter
 loads. The same calls give the same bytes. Nothing is checked against the operators' rules: tests
@@ -10,24 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import flatbuffers
 import numpy as np
 import numpy.typing as npt
 
+from delegate.compile.aot.tables import write_file
 from delegate.conformance.builder.options import BuiltinOptions, empty
 from delegate.conformance.builder.table_writer import (
     BUFFER_ALIGNMENT_BYTES,
     OperatorSpec,
     SubGraphSpec,
     TensorSpec,
-    offset_vector,
-    write_buffer,
-    write_metadata,
-    write_operator_code,
-    write_signature,
-    write_subgraph,
+    buffer_table,
+    metadata_table,
+    number,
+    operator_code_table,
+    signature_table,
+    subgraph_table,
+    table_of,
+    text,
 )
-from delegate.model.graph import DType, Quantization
+from delegate.model.graph import DType, Quantization, Sparsity
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_operators import BUILTIN_OPERATORS, CUSTOM
 from delegate.model.tflite_schema import FILE_IDENTIFIER, SCHEMA_VERSION, ModelSlot
@@ -104,10 +105,12 @@ class ModelBuilder:
         shape: Sequence[int] | None = None,
         is_external: bool = False,
         is_sparse: bool = False,
+        sparsity: Sparsity | None = None,
     ) -> int:
         """A tensor with content. ``dtype`` and ``shape`` override the array's (packed int4,
         sparse).
 
+        ``sparsity`` says which elements of a sparse constant ``values`` are, in the tree's order.
         ``is_external`` puts the content after the flatbuffer, as models beyond 2 GB do.
         """
         little = values.astype(values.dtype.newbyteorder("<"), copy=False)
@@ -120,7 +123,9 @@ class ModelBuilder:
             self._buffers.append(content)
         kind = dtype if dtype is not None else _DTYPES[values.dtype]
         dims = tuple(values.shape) if shape is None else tuple(shape)
-        return self._add_tensor(name, dims, kind, quantization, buffer, (), False, is_sparse)
+        return self._add_tensor(
+            name, dims, kind, quantization, buffer, (), False, is_sparse, sparsity
+        )
 
     def operator(
         self,
@@ -164,7 +169,8 @@ class ModelBuilder:
         buffer: int,
         shape_signature: tuple[int, ...],
         is_variable: bool,
-        is_sparse: bool,
+        is_sparse: bool = False,
+        sparsity: Sparsity | None = None,
     ) -> int:
         self._graph.tensors.append(
             TensorSpec(
@@ -176,6 +182,7 @@ class ModelBuilder:
                 shape_signature,
                 is_variable,
                 is_sparse,
+                sparsity,
             )
         )
         return len(self._graph.tensors) - 1
@@ -183,7 +190,7 @@ class ModelBuilder:
     def build(self) -> bytes:
         """The model's bytes. May be called again after more additions."""
         if not self._external:
-            return bytes(self._write({}))
+            return self._write({})
         # Offsets of external buffers are fixed-size fields, so the first pass gives the final size.
         offset = _align(len(self._write(dict.fromkeys(self._external, (1, 2)))))
         places = {}
@@ -195,32 +202,22 @@ class ModelBuilder:
             file += bytes(start - len(file)) + self._external[buffer]
         return bytes(file)
 
-    def _write(self, places: dict[int, tuple[int, int]]) -> bytearray:
-        size = sum(len(b) for b in self._buffers if b is not None)
-        fb = flatbuffers.Builder(size + 4096)
+    def _write(self, places: dict[int, tuple[int, int]]) -> bytes:
         buffers = [
-            write_buffer(fb, content, places.get(i)) for i, content in enumerate(self._buffers)
+            buffer_table(content, places.get(i, (0, 0))) for i, content in enumerate(self._buffers)
         ]
-        buffer_vector = offset_vector(fb, buffers)
-        codes = [write_operator_code(fb, *key) for key in self._codes]
-        code_vector = offset_vector(fb, codes)
-        graphs = offset_vector(fb, [write_subgraph(fb, g) for g in self._subgraphs])
-        metadata = offset_vector(fb, [write_metadata(fb, *m) for m in self._metadata])
-        signatures = offset_vector(fb, [write_signature(fb, *s) for s in self._signatures])
-        description = fb.CreateString(self._description)
-
-        fb.StartObject(len(ModelSlot))
-        fb.PrependUint32Slot(ModelSlot.VERSION, SCHEMA_VERSION, 0)
-        fb.PrependUOffsetTRelativeSlot(ModelSlot.OPERATOR_CODES, code_vector, 0)
-        fb.PrependUOffsetTRelativeSlot(ModelSlot.SUBGRAPHS, graphs, 0)
-        fb.PrependUOffsetTRelativeSlot(ModelSlot.DESCRIPTION, description, 0)
-        fb.PrependUOffsetTRelativeSlot(ModelSlot.BUFFERS, buffer_vector, 0)
-        if self._metadata:
-            fb.PrependUOffsetTRelativeSlot(ModelSlot.METADATA, metadata, 0)
-        if self._signatures:
-            fb.PrependUOffsetTRelativeSlot(ModelSlot.SIGNATURE_DEFS, signatures, 0)
-        fb.Finish(fb.EndObject(), FILE_IDENTIFIER)
-        return bytearray(fb.Output())
+        root = table_of(
+            {
+                ModelSlot.VERSION: number("I", SCHEMA_VERSION),
+                ModelSlot.OPERATOR_CODES: [operator_code_table(*key) for key in self._codes],
+                ModelSlot.SUBGRAPHS: [subgraph_table(graph) for graph in self._subgraphs],
+                ModelSlot.DESCRIPTION: text(self._description),
+                ModelSlot.BUFFERS: buffers,
+                ModelSlot.METADATA: [metadata_table(*m) for m in self._metadata] or None,
+                ModelSlot.SIGNATURE_DEFS: [signature_table(*s) for s in self._signatures] or None,
+            }
+        )
+        return write_file(root, FILE_IDENTIFIER)
 
 
 def _align(offset: int) -> int:

@@ -7,79 +7,50 @@ meet their own default paths.
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Sequence
-from dataclasses import dataclass
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from delegate.model import operator_options
+import numpy as np
+
+from delegate.compile.aot.tables import Items, Value
 from delegate.model.graph import Activation, Padding
-from delegate.model.operator_options import Options, fields_of, file_value
-from delegate.model.tflite_schema import OptionsType
+from delegate.model.operator_options import Options, fields_of, file_bytes
 from delegate.ops.add import AddOptions
 from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
 from delegate.ops.fully_connected import FullyConnectedOptions
+from delegate.ops.leaky_relu import LeakyReluOptions
+from delegate.ops.mul import MulOptions
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions
 from delegate.ops.shared.pooling import PoolOptions
 from delegate.ops.shared.reductions import ReducerOptions
 from delegate.ops.strided_slice import StridedSliceOptions
+from delegate.ops.sub import SubOptions
 
-
-class FieldKind(enum.Enum):
-    INT8 = "int8"
-    INT32 = "int32"
-    BOOL = "bool"
-    FLOAT32 = "float32"
-    INT32_VECTOR = "int32 vector"
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One field of an options table. ``default`` is the schema's."""
-
-    slot: int
-    kind: FieldKind
-    value: int | float | bool | Sequence[int]
-    default: int | float | bool = 0
+# Numbers in the schema's ``BuiltinOptions`` of operators whose options nobody reads.
+_SOFTMAX, _RESHAPE, _SPLIT, _SPLIT_V = 9, 17, 35, 79
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltinOptions:
-    """A table of the ``BuiltinOptions`` union: its number and its fields."""
+    """A table of the ``BuiltinOptions`` union: its number and its fields by slot, as the file has
+    them.
+    """
 
     union_type: int
-    fields: tuple[Field, ...] = ()
-
-
-_KINDS = {
-    operator_options.FieldKind.PADDING: FieldKind.INT8,
-    operator_options.FieldKind.ACTIVATION: FieldKind.INT8,
-    operator_options.FieldKind.ENUM: FieldKind.INT8,
-    operator_options.FieldKind.ENUM_FROM_1: FieldKind.INT8,
-    operator_options.FieldKind.INT32: FieldKind.INT32,
-    operator_options.FieldKind.BOOL: FieldKind.BOOL,
-    operator_options.FieldKind.FLOAT32: FieldKind.FLOAT32,
-}
+    fields: Mapping[int, Value] = field(default_factory=dict)
 
 
 def of(options: Options) -> BuiltinOptions:
     """The table of an operator of ``delegate.ops``."""
+    found = {
+        row.slot: file_bytes(row, getattr(options, name)) for name, row in fields_of(type(options))
+    }
     return BuiltinOptions(
-        options.UNION_TYPE,
-        tuple(
-            Field(f.slot, _KINDS[f.kind], file_value(f, getattr(options, name)), f.default)
-            for name, f in sorted(fields_of(type(options)), key=lambda item: item[1].slot)
-        ),
+        options.UNION_TYPE, {slot: value for slot, value in found.items() if value is not None}
     )
-
-
-def _int8(slot: int, value: int) -> Field:
-    return Field(slot, FieldKind.INT8, value)
-
-
-def _int32(slot: int, value: int, default: int = 0) -> Field:
-    return Field(slot, FieldKind.INT32, value, default)
 
 
 def conv_2d(
@@ -122,11 +93,11 @@ def add(activation: Activation = Activation.NONE) -> BuiltinOptions:
 
 
 def mul(activation: Activation = Activation.NONE) -> BuiltinOptions:
-    return BuiltinOptions(OptionsType.MUL, (_int8(0, activation.value),))
+    return of(MulOptions(activation))
 
 
 def sub(activation: Activation = Activation.NONE) -> BuiltinOptions:
-    return BuiltinOptions(OptionsType.SUB, (_int8(0, activation.value),))
+    return of(SubOptions(activation))
 
 
 def pool_2d(
@@ -142,7 +113,7 @@ def pool_2d(
 
 
 def softmax(beta: float = 1.0) -> BuiltinOptions:
-    return BuiltinOptions(OptionsType.SOFTMAX, (Field(0, FieldKind.FLOAT32, beta, 0.0),))
+    return BuiltinOptions(_SOFTMAX, {0: struct.pack("<f", beta)})
 
 
 def concatenation(axis: int, activation: Activation = Activation.NONE) -> BuiltinOptions:
@@ -150,9 +121,7 @@ def concatenation(axis: int, activation: Activation = Activation.NONE) -> Builti
 
 
 def reshape(new_shape: Sequence[int]) -> BuiltinOptions:
-    return BuiltinOptions(
-        OptionsType.RESHAPE, (Field(0, FieldKind.INT32_VECTOR, tuple(new_shape)),)
-    )
+    return BuiltinOptions(_RESHAPE, {0: Items(np.array(new_shape, "<i4").tobytes(), 4, 4)})
 
 
 def reducer(keep_dims: bool = False) -> BuiltinOptions:
@@ -160,11 +129,11 @@ def reducer(keep_dims: bool = False) -> BuiltinOptions:
 
 
 def split(num_splits: int) -> BuiltinOptions:
-    return BuiltinOptions(OptionsType.SPLIT, (_int32(0, num_splits),))
+    return BuiltinOptions(_SPLIT, {0: struct.pack("<i", num_splits)})
 
 
 def split_v(num_splits: int) -> BuiltinOptions:
-    return BuiltinOptions(OptionsType.SPLIT_V, (_int32(0, num_splits),))
+    return BuiltinOptions(_SPLIT_V, {0: struct.pack("<i", num_splits)})
 
 
 def strided_slice(
@@ -174,13 +143,13 @@ def strided_slice(
 
 
 def leaky_relu(alpha: float) -> BuiltinOptions:
-    return BuiltinOptions(OptionsType.LEAKY_RELU, (Field(0, FieldKind.FLOAT32, alpha, 0.0),))
+    return of(LeakyReluOptions(alpha))
 
 
 def resize_nearest(align_corners: bool = False, half_pixel_centers: bool = False) -> BuiltinOptions:
     return of(ResizeNearestOptions(align_corners, half_pixel_centers))
 
 
-def empty(union_type: int = OptionsType.NONE) -> BuiltinOptions:
-    """Options without fields (PAD, QUANTIZE, TRANSPOSE, ...) or, with NONE, no options at all."""
+def empty(union_type: int = 0) -> BuiltinOptions:
+    """Options without fields (PAD, QUANTIZE, TRANSPOSE, ...) or, with 0, no options at all."""
     return BuiltinOptions(union_type)

@@ -1,4 +1,4 @@
-"""One-operator models, and the smallest residual block, as .tflite bytes with random weights.
+"""One-operator models as .tflite bytes with random weights.
 
 Comes from: a NumPy generator and a geometry in ``h, w, c`` / ``kh, kw`` order. Goes to: bytes for
 an interpreter. ``Arithmetic`` (see ``layers``) fixes what shall not be drawn: activation, zero
@@ -151,38 +151,4 @@ def add_model(
         headroom=headroom,
     )
     builder.output(y)
-    return builder.build()
-
-
-def conv_conv_add_model(
-    rng: np.random.Generator,
-    h: int,
-    w: int,
-    ic: int,
-    oc: int,
-    kh: int,
-    kw: int,
-    sh: int = 1,
-    sw: int = 1,
-    padding: Padding = Padding.SAME,
-    dtype: DType = DType.INT8,
-    *,
-    activation: Activation = Activation.NONE,
-    is_swapped: bool = False,
-    input_scale: float | None = None,
-    input_zero_point: int | None = None,
-    arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
-) -> bytes:
-    """Two equal CONV_2D on the same input, then ADD (``activation``); ``is_swapped``: second +
-    first."""
-    builder = ModelBuilder("conv_conv_add")
-    quantization = random_quantization(rng, dtype, input_scale, input_zero_point)
-    x = builder.input("input", (1, h, w, ic), dtype, quantization)
-    window = Window(kh, kw, sh, sw, padding=padding)
-    first, second = (
-        layers.conv(builder, rng, x, oc, window, arithmetic=arithmetic, name=name)
-        for name in ("first", "second")
-    )
-    a, b = (second, first) if is_swapped else (first, second)
-    builder.output(layers.add(builder, a, b, activation=activation))
     return builder.build()

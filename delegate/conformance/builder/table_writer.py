@@ -1,22 +1,24 @@
-"""Writes the tables of the TensorFlow Lite schema with the flatbuffers package.
+"""The tables of the TensorFlow Lite schema as values that ``delegate.compile.aot.tables`` writes.
 
-Comes from: the specifications below. Goes to: offsets inside a ``flatbuffers.Builder``. Children
-are written before their table, as flatbuffers demands; nothing is deduplicated, so the same calls
-give the same bytes.
+Comes from: the specifications below. Goes to: ``TableValue``. What equals the schema's default is
+left out, as the converter does; the same calls give the same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import flatbuffers
 import numpy as np
 
-from delegate.conformance.builder.options import BuiltinOptions, FieldKind
-from delegate.model.graph import DType, Quantization
+from delegate.compile.aot.tables import Items, TableValue, Value
+from delegate.conformance.builder.options import BuiltinOptions
+from delegate.model.graph import DType, Quantization, SparseLevel, Sparsity
 from delegate.model.tflite_operators import PLACEHOLDER_FOR_GREATER_OP_CODES
 from delegate.model.tflite_schema import (
+    SPARSE_FORMATS,
+    SPARSE_INDICES,
     TENSOR_TYPES,
     BufferSlot,
     MetadataSlot,
@@ -24,6 +26,8 @@ from delegate.model.tflite_schema import (
     OperatorSlot,
     QuantizationSlot,
     SignatureSlot,
+    SparseLevelSlot,
+    SparsitySlot,
     SubGraphSlot,
     TensorMapSlot,
     TensorSlot,
@@ -43,6 +47,7 @@ class TensorSpec:
     shape_signature: tuple[int, ...]
     is_variable: bool
     is_sparse: bool
+    sparsity: Sparsity | None
 
 
 @dataclass(slots=True)
@@ -63,168 +68,164 @@ class SubGraphSpec:
     outputs: tuple[int, ...] = ()
 
 
-def offset_vector(fb: flatbuffers.Builder, offsets: Sequence[int]) -> int:
-    fb.StartVector(4, len(offsets), 4)
-    for offset in reversed(offsets):
-        fb.PrependUOffsetTRelative(offset)
-    return int(fb.EndVector())
+def table_of(fields: Mapping[int, Value | None]) -> TableValue:
+    """Without the fields that are None."""
+    return TableValue({int(slot): value for slot, value in fields.items() if value is not None})
 
 
-def _int_vector(fb: flatbuffers.Builder, values: Sequence[int], dtype: str = "<i4") -> int:
-    return int(fb.CreateNumpyVector(np.array(values, dtype=dtype)))
+def number(kind: str, value: int, default: int = 0) -> bytes | None:
+    """``value`` in the format ``kind`` of struct; None: the schema's default."""
+    return None if value == default else struct.pack(f"<{kind}", value)
 
 
-def write_buffer(
-    fb: flatbuffers.Builder, content: bytes | None, place: tuple[int, int] | None
-) -> int:
-    data = None
-    if content is not None:
-        fb.StartVector(1, len(content), BUFFER_ALIGNMENT_BYTES)
-        fb.head -= len(content)
-        fb.Bytes[fb.head : fb.head + len(content)] = content
-        data = fb.EndVector()
-    fb.StartObject(len(BufferSlot))
-    if data is not None:
-        fb.PrependUOffsetTRelativeSlot(BufferSlot.DATA, data, 0)
-    if place is not None:
-        fb.PrependUint64Slot(BufferSlot.OFFSET, place[0], 0)
-        fb.PrependUint64Slot(BufferSlot.SIZE, place[1], 0)
-    return int(fb.EndObject())
+def text(value: str) -> Items:
+    return Items(value.encode(), is_text=True)
 
 
-def write_operator_code(fb: flatbuffers.Builder, code: int, custom: str, version: int) -> int:
-    name = fb.CreateString(custom) if custom else None
-    deprecated = min(code, PLACEHOLDER_FOR_GREATER_OP_CODES)
-    fb.StartObject(len(OperatorCodeSlot))
-    fb.PrependInt8Slot(OperatorCodeSlot.DEPRECATED_BUILTIN_CODE, deprecated, 0)
-    if name is not None:
-        fb.PrependUOffsetTRelativeSlot(OperatorCodeSlot.CUSTOM_CODE, name, 0)
-    fb.PrependInt32Slot(OperatorCodeSlot.VERSION, version, 1)
-    fb.PrependInt32Slot(OperatorCodeSlot.BUILTIN_CODE, code, 0)
-    return int(fb.EndObject())
+def vector(values: Sequence[float], dtype: str = "<i4") -> Items:
+    numbers = np.array(values, dtype)
+    return Items(numbers.tobytes(), numbers.itemsize, numbers.itemsize)
 
 
-def write_metadata(fb: flatbuffers.Builder, name: str, buffer: int) -> int:
-    text = fb.CreateString(name)
-    fb.StartObject(len(MetadataSlot))
-    fb.PrependUOffsetTRelativeSlot(MetadataSlot.NAME, text, 0)
-    fb.PrependUint32Slot(MetadataSlot.BUFFER, buffer, 0)
-    return int(fb.EndObject())
-
-
-def write_tensor_map(fb: flatbuffers.Builder, name: str, tensor: int) -> int:
-    text = fb.CreateString(name)
-    fb.StartObject(len(TensorMapSlot))
-    fb.PrependUOffsetTRelativeSlot(TensorMapSlot.NAME, text, 0)
-    fb.PrependUint32Slot(TensorMapSlot.TENSOR_INDEX, tensor, 0)
-    return int(fb.EndObject())
-
-
-def write_signature(
-    fb: flatbuffers.Builder,
-    key: str,
-    inputs: dict[str, int],
-    outputs: dict[str, int],
-    subgraph: int,
-) -> int:
-    ins = offset_vector(fb, [write_tensor_map(fb, n, t) for n, t in inputs.items()])
-    outs = offset_vector(fb, [write_tensor_map(fb, n, t) for n, t in outputs.items()])
-    text = fb.CreateString(key)
-    fb.StartObject(max(SignatureSlot) + 1)
-    fb.PrependUOffsetTRelativeSlot(SignatureSlot.INPUTS, ins, 0)
-    fb.PrependUOffsetTRelativeSlot(SignatureSlot.OUTPUTS, outs, 0)
-    fb.PrependUOffsetTRelativeSlot(SignatureSlot.SIGNATURE_KEY, text, 0)
-    fb.PrependUint32Slot(SignatureSlot.SUBGRAPH_INDEX, subgraph, 0)
-    return int(fb.EndObject())
-
-
-def write_quantization(fb: flatbuffers.Builder, quantization: Quantization) -> int:
-    scale = fb.CreateNumpyVector(np.array(quantization.scales, dtype="<f4"))
-    zero_point = _int_vector(fb, quantization.zero_points, "<i8")
-    fb.StartObject(len(QuantizationSlot))
-    fb.PrependUOffsetTRelativeSlot(QuantizationSlot.SCALE, scale, 0)
-    fb.PrependUOffsetTRelativeSlot(QuantizationSlot.ZERO_POINT, zero_point, 0)
-    fb.PrependInt32Slot(QuantizationSlot.QUANTIZED_DIMENSION, quantization.axis, 0)
-    return int(fb.EndObject())
-
-
-def write_tensor(fb: flatbuffers.Builder, tensor: TensorSpec) -> int:
-    name = fb.CreateString(tensor.name)
-    shape = _int_vector(fb, tensor.shape)
-    signature = _int_vector(fb, tensor.shape_signature) if tensor.shape_signature else None
-    quantization = (
-        write_quantization(fb, tensor.quantization) if tensor.quantization is not None else None
+def buffer_table(content: bytes | None, place: tuple[int, int]) -> TableValue:
+    """``place``: where content outside of the flatbuffer lies, and its size."""
+    offset, size = place
+    return table_of(
+        {
+            BufferSlot.DATA: None if content is None else Items(content, 1, BUFFER_ALIGNMENT_BYTES),
+            BufferSlot.OFFSET: number("Q", offset),
+            BufferSlot.SIZE: number("Q", size),
+        }
     )
-    sparsity = None
-    if tensor.is_sparse:  # an empty table marks the tensor; nothing here decodes sparse content
-        fb.StartObject(0)
-        sparsity = fb.EndObject()
-    fb.StartObject(len(TensorSlot))
-    fb.PrependUOffsetTRelativeSlot(TensorSlot.SHAPE, shape, 0)
-    fb.PrependInt8Slot(TensorSlot.TYPE, TENSOR_TYPES.index(tensor.dtype), 0)
-    fb.PrependUint32Slot(TensorSlot.BUFFER, tensor.buffer, 0)
-    fb.PrependUOffsetTRelativeSlot(TensorSlot.NAME, name, 0)
-    if quantization is not None:
-        fb.PrependUOffsetTRelativeSlot(TensorSlot.QUANTIZATION, quantization, 0)
-    fb.PrependBoolSlot(TensorSlot.IS_VARIABLE, tensor.is_variable, False)
-    if sparsity is not None:
-        fb.PrependUOffsetTRelativeSlot(TensorSlot.SPARSITY, sparsity, 0)
-    if signature is not None:
-        fb.PrependUOffsetTRelativeSlot(TensorSlot.SHAPE_SIGNATURE, signature, 0)
-    fb.PrependBoolSlot(TensorSlot.HAS_RANK, True, False)
-    return int(fb.EndObject())
 
 
-def write_options(fb: flatbuffers.Builder, options: BuiltinOptions) -> int:
-    vectors = {
-        f.slot: _int_vector(fb, f.value)
-        for f in options.fields
-        if f.kind is FieldKind.INT32_VECTOR and isinstance(f.value, Sequence)
-    }
-    fb.StartObject(max((f.slot for f in options.fields), default=-1) + 1)
-    for f in options.fields:
-        if f.kind is FieldKind.INT32_VECTOR:
-            fb.PrependUOffsetTRelativeSlot(f.slot, vectors[f.slot], 0)
-        elif f.kind is FieldKind.INT8:
-            fb.PrependInt8Slot(f.slot, f.value, f.default)
-        elif f.kind is FieldKind.INT32:
-            fb.PrependInt32Slot(f.slot, f.value, f.default)
-        elif f.kind is FieldKind.BOOL:
-            fb.PrependBoolSlot(f.slot, f.value, f.default)
-        else:
-            fb.PrependFloat32Slot(f.slot, f.value, f.default)
-    return int(fb.EndObject())
+def operator_code_table(code: int, custom: str, version: int) -> TableValue:
+    deprecated = min(code, PLACEHOLDER_FOR_GREATER_OP_CODES)
+    return table_of(
+        {
+            OperatorCodeSlot.DEPRECATED_BUILTIN_CODE: number("b", deprecated),
+            OperatorCodeSlot.CUSTOM_CODE: text(custom) if custom else None,
+            OperatorCodeSlot.VERSION: number("i", version, 1),
+            OperatorCodeSlot.BUILTIN_CODE: number("i", code),
+        }
+    )
 
 
-def write_operator(fb: flatbuffers.Builder, operator: OperatorSpec) -> int:
-    inputs = _int_vector(fb, operator.inputs)
-    outputs = _int_vector(fb, operator.outputs)
-    custom = fb.CreateByteVector(operator.custom_options) if operator.custom_options else None
-    has_options = operator.options.union_type != 0
-    options = write_options(fb, operator.options) if has_options else None
-    fb.StartObject(len(OperatorSlot))
-    fb.PrependUint32Slot(OperatorSlot.OPCODE_INDEX, operator.code, 0)
-    fb.PrependUOffsetTRelativeSlot(OperatorSlot.INPUTS, inputs, 0)
-    fb.PrependUOffsetTRelativeSlot(OperatorSlot.OUTPUTS, outputs, 0)
-    if options is not None:
-        union_type = operator.options.union_type
-        fb.PrependUint8Slot(OperatorSlot.BUILTIN_OPTIONS_TYPE, union_type, 0)
-        fb.PrependUOffsetTRelativeSlot(OperatorSlot.BUILTIN_OPTIONS, options, 0)
-    if custom is not None:
-        fb.PrependUOffsetTRelativeSlot(OperatorSlot.CUSTOM_OPTIONS, custom, 0)
-    return int(fb.EndObject())
+def metadata_table(name: str, buffer: int) -> TableValue:
+    return table_of({MetadataSlot.NAME: text(name), MetadataSlot.BUFFER: number("I", buffer)})
 
 
-def write_subgraph(fb: flatbuffers.Builder, graph: SubGraphSpec) -> int:
-    tensors = offset_vector(fb, [write_tensor(fb, t) for t in graph.tensors])
-    operators = offset_vector(fb, [write_operator(fb, o) for o in graph.operators])
-    inputs = _int_vector(fb, graph.inputs)
-    outputs = _int_vector(fb, graph.outputs)
-    name = fb.CreateString(graph.name)
-    fb.StartObject(len(SubGraphSlot))
-    fb.PrependUOffsetTRelativeSlot(SubGraphSlot.TENSORS, tensors, 0)
-    fb.PrependUOffsetTRelativeSlot(SubGraphSlot.INPUTS, inputs, 0)
-    fb.PrependUOffsetTRelativeSlot(SubGraphSlot.OUTPUTS, outputs, 0)
-    fb.PrependUOffsetTRelativeSlot(SubGraphSlot.OPERATORS, operators, 0)
-    fb.PrependUOffsetTRelativeSlot(SubGraphSlot.NAME, name, 0)
-    return int(fb.EndObject())
+def signature_table(
+    key: str, inputs: dict[str, int], outputs: dict[str, int], subgraph: int
+) -> TableValue:
+    def arguments(named: dict[str, int]) -> list[TableValue]:
+        return [
+            table_of({TensorMapSlot.NAME: text(n), TensorMapSlot.TENSOR_INDEX: number("I", tensor)})
+            for n, tensor in named.items()
+        ]
+
+    return table_of(
+        {
+            SignatureSlot.INPUTS: arguments(inputs),
+            SignatureSlot.OUTPUTS: arguments(outputs),
+            SignatureSlot.SIGNATURE_KEY: text(key),
+            SignatureSlot.SUBGRAPH_INDEX: number("I", subgraph),
+        }
+    )
+
+
+def _quantization_table(quantization: Quantization | None) -> TableValue | None:
+    if quantization is None:
+        return None
+    return table_of(
+        {
+            QuantizationSlot.SCALE: vector(quantization.scales, "<f4"),
+            QuantizationSlot.ZERO_POINT: vector(quantization.zero_points, "<i8"),
+            QuantizationSlot.QUANTIZED_DIMENSION: number("i", quantization.axis),
+        }
+    )
+
+
+def _sparsity_table(tensor: TensorSpec) -> TableValue | None:
+    """An empty table where nobody says which elements there are."""
+    sparsity = tensor.sparsity
+    if sparsity is None:
+        return TableValue() if tensor.is_sparse else None
+    return table_of(
+        {
+            SparsitySlot.TRAVERSAL_ORDER: vector(sparsity.traversal_order),
+            SparsitySlot.BLOCK_MAP: vector(sparsity.block_map),
+            SparsitySlot.LEVELS: [_level_table(level) for level in sparsity.levels],
+        }
+    )
+
+
+def _level_table(level: SparseLevel) -> TableValue:
+    """Arrays are of int32, uint16 or uint8."""
+    kinds = [None if k is None else np.dtype(k) for k in SPARSE_INDICES]
+    arrays = (level.segments, level.indices) if level.is_compressed else (None, None)
+    types, tables = zip(
+        *(
+            (None, None)
+            if array is None
+            else (
+                number("B", kinds.index(array.dtype)),
+                TableValue({0: vector(array.tolist(), array.dtype.str)}),
+            )
+            for array in arrays
+        ),
+        strict=True,
+    )
+    return table_of(
+        {
+            SparseLevelSlot.FORMAT: number("b", SPARSE_FORMATS[level.is_compressed]),
+            SparseLevelSlot.DENSE_SIZE: number("i", level.size),
+            SparseLevelSlot.SEGMENTS_TYPE: types[0],
+            SparseLevelSlot.SEGMENTS: tables[0],
+            SparseLevelSlot.INDICES_TYPE: types[1],
+            SparseLevelSlot.INDICES: tables[1],
+        }
+    )
+
+
+def _tensor_table(tensor: TensorSpec) -> TableValue:
+    signature = tensor.shape_signature
+    return table_of(
+        {
+            TensorSlot.SHAPE: vector(tensor.shape),
+            TensorSlot.TYPE: number("b", TENSOR_TYPES.index(tensor.dtype)),
+            TensorSlot.BUFFER: number("I", tensor.buffer),
+            TensorSlot.NAME: text(tensor.name),
+            TensorSlot.QUANTIZATION: _quantization_table(tensor.quantization),
+            TensorSlot.IS_VARIABLE: number("B", tensor.is_variable),
+            TensorSlot.SPARSITY: _sparsity_table(tensor),
+            TensorSlot.SHAPE_SIGNATURE: vector(signature) if signature else None,
+            TensorSlot.HAS_RANK: number("B", 1),
+        }
+    )
+
+
+def _operator_table(operator: OperatorSpec) -> TableValue:
+    options, custom = operator.options, operator.custom_options
+    return table_of(
+        {
+            OperatorSlot.OPCODE_INDEX: number("I", operator.code),
+            OperatorSlot.INPUTS: vector(operator.inputs),
+            OperatorSlot.OUTPUTS: vector(operator.outputs),
+            OperatorSlot.BUILTIN_OPTIONS_TYPE: number("B", options.union_type),
+            OperatorSlot.BUILTIN_OPTIONS: table_of(options.fields) if options.union_type else None,
+            OperatorSlot.CUSTOM_OPTIONS: Items(custom) if custom else None,
+        }
+    )
+
+
+def subgraph_table(graph: SubGraphSpec) -> TableValue:
+    return table_of(
+        {
+            SubGraphSlot.TENSORS: [_tensor_table(t) for t in graph.tensors],
+            SubGraphSlot.INPUTS: vector(graph.inputs),
+            SubGraphSlot.OUTPUTS: vector(graph.outputs),
+            SubGraphSlot.OPERATORS: [_operator_table(o) for o in graph.operators],
+            SubGraphSlot.NAME: text(graph.name),
+        }
+    )

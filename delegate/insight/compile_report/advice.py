@@ -36,7 +36,7 @@ def costs(result: CompileResult) -> dict[str, Any]:
         for layer in compiled.layers:
             estimate = total(estimate_task(result.chip, task) for task in layer.tasks)
             ddr -= estimate.cycles
-            if estimate.npu_cycles >= estimate.ddr_cycles:
+            if estimate.limit == "npu":
                 npu += estimate.cycles
             else:
                 ddr += estimate.cycles

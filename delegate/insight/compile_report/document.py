@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import groupby
 from typing import Any
 
@@ -119,17 +119,11 @@ def _in_one_place(items: Sequence[tuple[str, int | None]]) -> list[Block]:
 def _partition(
     chip: Chip, graph: Graph, compiled: CompiledPartition, program: Program
 ) -> dict[str, Any]:
-    estimate = compiled.estimate
     return {
         "nodes": list(compiled.partition.nodes),
         "tasks": compiled.tasks,
-        "estimate": {
-            "npu_cycles": estimate.npu_cycles,
-            "ddr_cycles": estimate.ddr_cycles,
-            "cycles": estimate.cycles,
-            "bytes": estimate.bytes,
-        },
-        "split": compiled.sharing,
+        "estimate": asdict(compiled.estimate),
+        "row_sharing": compiled.sharing,
         "buffers_bytes": compiled.buffers_bytes,
         "live_bytes": compiled.live_bytes,
         "buffers": {
@@ -166,11 +160,8 @@ def _layer(chip: Chip, graph: Graph, layer: Layer) -> dict[str, Any]:
         "tiling": layer.choice,
         "difference": _difference(layer),
         "macs": sum(node_macs(graph, graph.node(node)) for node in layer.nodes),
-        "npu_cycles": estimate.npu_cycles,
-        "ddr_cycles": estimate.ddr_cycles,
-        "cycles": estimate.cycles,
-        "bytes": estimate.bytes,
-        "limit": "npu" if estimate.npu_cycles >= estimate.ddr_cycles else "ddr",
+        **asdict(estimate),
+        "limit": estimate.limit,
     }
 
 

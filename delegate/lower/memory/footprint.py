@@ -31,7 +31,8 @@ class Footprint:
     ``work_bytes``: of memory that the tasks write and read back themselves.
     ``byte_by_byte``: every task writes bytes that follow from those at the same places of the only
     operand, so that the result may lie where that is. ``surface_pixels``: of what the pixels from
-    one surface of ``result`` to the next are a multiple, unless it has one pixel.
+    one surface of ``result`` to the next are a multiple, unless it has one pixel. ``unwritten``:
+    surfaces behind those of ``writes`` that belong to its last group and stay as they are.
     """
 
     node: Node
@@ -41,6 +42,7 @@ class Footprint:
     byte_by_byte: bool = False
     work_bytes: int = 0
     surface_pixels: int = 1
+    unwritten: int = 0
 
 
 @dataclass(frozen=True, slots=True)

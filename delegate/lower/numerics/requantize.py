@@ -44,12 +44,14 @@ def requantize(
     rounds_in_bn: bool = True,
     is_sampled: bool = False,
     has_ties_away: bool = True,
+    most_differing: float = one_rounding.MOST_DIFFERING,
 ) -> Requantization:
     """``ratios``: real sx * sw_c / sy, one per output channel (all equal if not ``per_channel``);
     ``rounds_once``: the kernel takes them as they are. ``output_zero_point`` in int8.
     ``is_in_parts``: the sum is made of several, whose ranges are checked on their own.
     ``rounds_in_bn``: BN may make the first of two roundings, and EW bring units together;
-    ``is_sampled``: where it may not, BS may, and what differs least in a sample is taken.
+    ``is_sampled``: where it may not, BS may, and what differs least in a sample is taken, if no
+    more than ``most_differing`` of the results do.
     ``has_ties_away``: see ``last_roundings``. Raises LoweringError where TensorFlow Lite's int32
     could wrap, or no pipeline is within one LSB.
     """
@@ -74,7 +76,7 @@ def requantize(
         proof = found.proof
         if proof.is_within_one_lsb:
             if is_sampled and not rounds_in_bn:
-                _check_share(node, found.pipeline, target)
+                _check_share(node, found.pipeline, target, most_differing)
             return found
         if proof.is_sound:
             channel = int(np.argmax(proof.worst))
@@ -88,10 +90,10 @@ def requantize(
     )
 
 
-def _check_share(node: int, pipeline: Pipeline, target: Target) -> None:
+def _check_share(node: int, pipeline: Pipeline, target: Target, most: float) -> None:
     """No more results may differ than a factor of 15 bits explains."""
     share = one_rounding.share_differing(pipeline, target)
-    if share > one_rounding.MOST_DIFFERING:
+    if share > most:
         raise LoweringError(
             node,
             MULTIPLIERS_KEEP_BITS,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, align
-from delegate.lower.cost import ceil_div, ddr_cycles, dense_cycles
+from delegate.lower.cost import ceil_div
 from delegate.lower.tiling.geometry import ConvGeometry, Part
 
 # Bytes of a sum in memory.
@@ -29,33 +29,27 @@ class InputGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class SumCost:
-    """Work that the geometry does not tell.
-
-    ``sum_kernels``: kernels of the passes that sum. ``passes_per_group``: 2 or 3 where weights
+class SumWork:
+    """``sum_kernels``: kernels of the passes that sum. ``passes_per_group``: 2 or 3 where weights
     minus their zero point need as many int8 kernels. ``last_sum_tasks``: the last sum of a pixel in
-    so many tasks. ``copy_tasks``, ``copied_bytes``: per pixel, to bring per-channel operands.
+    so many tasks. ``copy_tasks``: per pixel, to bring per-channel operands.
     """
 
     sum_kernels: int
     passes_per_group: int = 1
     last_sum_tasks: int = 1
     copy_tasks: int = 0
-    copied_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class InputGroups:
-    """``cycles`` without, ``cost_cycles`` with the kicks, for all pixels of all images."""
+    """``tasks``: for all pixels of all images."""
 
     groups: tuple[InputGroup, ...]
     tasks: int
-    cycles: int
-    moved_bytes: int
-    cost_cycles: int
 
 
-def plan_input_groups(geometry: ConvGeometry, work: SumCost) -> InputGroups | None:
+def plan_input_groups(geometry: ConvGeometry, work: SumWork) -> InputGroups | None:
     """The fewest groups of equal size that fit, or None if not even one surface does, or a cube
     does not hold the results.
 
@@ -71,7 +65,10 @@ def plan_input_groups(geometry: ConvGeometry, work: SumCost) -> InputGroups | No
             size = align(size, entry if size > entry else ATOM_BYTES)
             banks = _data_banks(geometry, size, kernel_groups)
             if banks is not None:
-                return _costed(geometry, _groups(lanes, size, banks), work)
+                groups = _groups(lanes, size, banks)
+                pixels = geometry.images * geometry.rows.output_size * geometry.columns.output_size
+                sums = (len(groups) - 1) * work.passes_per_group + work.last_sum_tasks - 1
+                return InputGroups(groups, pixels * (work.copy_tasks + sums + 1))
     return None
 
 
@@ -96,34 +93,4 @@ def _data_banks(geometry: ConvGeometry, channels: int, kernel_groups: int) -> in
 def _groups(lanes: int, size: int, banks: int) -> tuple[InputGroup, ...]:
     return tuple(
         InputGroup(first, min(size, lanes - first), banks) for first in range(0, lanes, size)
-    )
-
-
-def _costed(geometry: ConvGeometry, groups: tuple[InputGroup, ...], work: SumCost) -> InputGroups:
-    pixels = geometry.images * geometry.rows.output_size * geometry.columns.output_size
-    reach = min(geometry.rows.reach, geometry.rows.input_size)
-    reach *= min(geometry.columns.reach, geometry.columns.input_size)
-    copied = 2 * work.copied_bytes
-    tasks = pixels * work.copy_tasks
-    cycles, moved = pixels * ddr_cycles(geometry.chip, copied), pixels * copied
-    for number, group in enumerate(groups, 1):
-        parts, passes = 1, work.passes_per_group
-        kernels, written = work.sum_kernels, align(work.sum_kernels * SUM_BYTES, ATOM_BYTES)
-        if number == len(groups):
-            passes, kernels = 1, geometry.kernels
-            written = align(geometry.outputs, geometry.atom_channels)
-        elif number == len(groups) - 1:
-            parts = work.last_sum_tasks
-        tasks += pixels * (passes - 1 + parts)
-        body = reach * group.channels + written // parts
-        weights = kernels // parts * group.channels * geometry.taps
-        is_resident = weights <= (geometry.cbuf.banks - group.data_banks) * geometry.cbuf.bank_bytes
-        npu = dense_cycles(geometry.chip, 1, kernels // parts, group.channels, geometry.taps)
-        runs = passes - 1 + parts
-        fetches = 1 if is_resident else pixels
-        moved += runs * (pixels * body + fetches * weights)
-        cycles += runs * fetches * max(npu, ddr_cycles(geometry.chip, body + weights))
-        cycles += runs * (pixels - fetches) * max(npu, ddr_cycles(geometry.chip, body))
-    return InputGroups(
-        groups, tasks, cycles, moved, cycles + tasks * geometry.chip.rates.kick_cycles
     )

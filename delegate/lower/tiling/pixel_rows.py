@@ -19,11 +19,15 @@ from delegate.lower.resolved import Convolution
 GRANULES = (16, 4, 1)
 
 
+def sees_single_pixels(conv: Convolution) -> bool:
+    """Whether every pixel of a dense convolution's result comes from the same one of its source."""
+    is_single = not conv.is_depthwise and conv.weights.shape[1:3] == (1, 1)
+    return is_single and _keeps_pixels(conv)
+
+
 def other_rows(conv: Convolution, kh: int, kw: int) -> Iterator[Convolution]:
     """``conv`` with other row lengths, if its kernel sees single pixels."""
-    same = (kh, kw, conv.stride_h, conv.stride_w) == (1, 1, 1, 1)
-    unpadded = conv.pad_top == conv.pad_left == 0 and conv.input_view.pixels == _outputs(conv)
-    if not same or not unpadded or conv.source.fold is not None:
+    if (kh, kw) != (1, 1) or not _keeps_pixels(conv):
         return
     for width in row_lengths(conv.chip, conv.input_view):
         height = conv.input_view.pixels // width
@@ -34,8 +38,12 @@ def other_rows(conv: Convolution, kh: int, kw: int) -> Iterator[Convolution]:
         )
 
 
-def _outputs(conv: Convolution) -> int:
-    return conv.output_view.pixels
+def _keeps_pixels(conv: Convolution) -> bool:
+    """With strides of one pixel, without padding, and not on what the host folds."""
+    strides = conv.stride_h, conv.stride_w, conv.spread_h, conv.spread_w
+    unpadded = conv.pad_top == conv.pad_left == 0
+    is_same = unpadded and conv.input_view.pixels == conv.output_view.pixels
+    return strides == (1, 1, 1, 1) and is_same and conv.source.fold is None
 
 
 def row_lengths(chip: Chip, view: View) -> list[int]:

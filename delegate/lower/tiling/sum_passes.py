@@ -22,7 +22,7 @@ from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, INT32_MAX, Int6
 from delegate.lower.resolved import Convolution
 from delegate.lower.rules import ACCUMULATOR_FITS_INT32
 from delegate.lower.task import Weights
-from delegate.lower.tiling.input_groups import SUM_BYTES, InputGroup, InputGroups, SumCost
+from delegate.lower.tiling.input_groups import SUM_BYTES, InputGroup, InputGroups, SumWork
 from delegate.lower.weights import OPERAND_BLOCK_CHANNELS, pack_dense, padded_kernels
 
 # BRDMA blocks: summands in the first half, OW and multipliers in the second.
@@ -44,23 +44,17 @@ def blocks_per_copy(chip: Chip) -> int:
     return chip.limits.cube_size // CHANNELS_PER_SURFACE
 
 
-def sum_cost(conv: Convolution) -> SumCost:
+def sum_work(conv: Convolution) -> SumWork:
     """What the layer's numbers add to the work that its geometry tells."""
     low, high = int(conv.weights.min()), int(conv.weights.max())
     low, high = low - conv.weight_zero_point, high - conv.weight_zero_point
     passes = max(ceil_div(low, INT8_MIN), ceil_div(high, INT8_MAX), 1)
     outputs = conv.output_view.channels
     if not conv.per_channel:
-        return SumCost(padded_kernels(outputs), passes)
+        return SumWork(padded_kernels(outputs), passes)
     kernels = align(outputs, sorted_channels(conv.chip))
-    blocks = kernels // OPERAND_BLOCK_CHANNELS
-    return SumCost(
-        sum_kernels=kernels,
-        passes_per_group=passes,
-        last_sum_tasks=2,
-        copy_tasks=ceil_div(blocks, blocks_per_copy(conv.chip)),
-        copied_bytes=blocks * HALF_BLOCK_BYTES,
-    )
+    copies = ceil_div(kernels // OPERAND_BLOCK_CHANNELS, blocks_per_copy(conv.chip))
+    return SumWork(kernels, passes, last_sum_tasks=2, copy_tasks=copies)
 
 
 @dataclass(frozen=True, slots=True)

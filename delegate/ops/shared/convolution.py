@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from delegate.chip.chip import Chip
-from delegate.lower.convolution import PlannedConvolution, planned_convolution
+from delegate.lower.conv_stages import TWO_ROUNDINGS
+from delegate.lower.convolution import planned_convolution
 from delegate.lower.input_fold import fold_convolution, host_tensor
 from delegate.lower.memory.tensors import View
 from delegate.lower.model_weights import DeviceWeights, leading_padding, real_ratios
-from delegate.lower.operation import Operation, Planning, layer_name
+from delegate.lower.operation import Operation, Plan, Planning, layer_name
 from delegate.lower.resolved import Convolution
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import Options
@@ -179,7 +180,7 @@ def plan_convolution(
     scales_in_float32: bool | None = None,
     rounds_once: bool = False,
     spread: tuple[int, int] = (1, 1),
-) -> PlannedConvolution:
+) -> Plan:
     """``weights``: OHWI of all input channels, or HWC of a depthwise convolution. ``output_view``:
     the result as the convolution sees it, if that is not as its shape says. ``scales_in_float32``:
     see ``real_ratios``; ``rounds_once``: see ``Graph``; ``spread``: see ``Convolution``. Raises
@@ -231,7 +232,20 @@ def plan_convolution(
     )
     if source.fold is not None:
         conv = fold_convolution(conv, source)
-    return planned_convolution(operation, conv, planning.sharing)
+    tensors = operation.operands[0], operation.result
+    has_sections = node.index not in planning.writes_groups and all(
+        planning.has_whole_surfaces(tensor) for tensor in tensors
+    )
+    found = planned_convolution(operation, conv, planning.sharing, has_sections=has_sections)
+    if planning.chip.knows(*TWO_ROUNDINGS):
+        return found
+    from delegate.lower.split_scales import split_by_scales  # few chips need it
+
+    whole = found
+    if found.conv.sections > 1:  # parts are of whole images
+        whole = planned_convolution(operation, conv, planning.sharing)
+    split = split_by_scales(whole)
+    return found if split is whole else split
 
 
 GEOMETRY = (

@@ -9,7 +9,6 @@ they widen: ``float32_product`` says which way an operator takes. Where C++ leav
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.errors import DelegateError
+from delegate.lower.numerics.tflite import quantize_multiplier, scaled
 
 Values = npt.NDArray[np.int64]
 
@@ -44,15 +44,7 @@ class Multiplier:
 
 def multiplier_of(factor: float) -> Multiplier:
     """The nearest multiplier of a factor of at least 0."""
-    if factor == 0.0:
-        return Multiplier(0, 0)
-    mantissa, shift = math.frexp(factor)
-    fraction = math.floor(mantissa * (1 << _FRACTION_BITS) + 0.5)
-    if fraction == 1 << _FRACTION_BITS:
-        fraction //= 2
-        shift += 1
-    if shift < -_FRACTION_BITS:
-        return Multiplier(0, 0)
+    fraction, shift = quantize_multiplier(factor)
     if shift > _MOST_SHIFT:
         return Multiplier(INT32_MAX, _MOST_SHIFT)
     return Multiplier(fraction, shift)
@@ -85,7 +77,7 @@ def multiply(values: Values, by: Multiplier) -> Values:
     shifted = values << max(by.shift, 0)
     if np.abs(shifted).max(initial=0) > INT32_MAX:
         raise UndefinedResultError(f"values shifted by {by.shift} leave int32")
-    return divide_by_power(_high_product(shifted, by.fraction, _FRACTION_BITS), max(-by.shift, 0))
+    return scaled(values, by.fraction, by.shift)
 
 
 def _high_product(values: Values, factor: int | Values, bits: int) -> Values:
@@ -150,9 +142,9 @@ def _float_table(
     real = np.float32(scale) * (values - zero_point).astype(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
         results = np.array([function(float(value)) for value in real], np.float32)
-        scaled = round_half_away(results * inverse) + target[1]
-    if not (np.abs(scaled) <= INT32_MAX).all():
+        in_units = round_half_away(results * inverse) + target[1]
+    if not (np.abs(in_units) <= INT32_MAX).all():
         raise UndefinedResultError("a result is no int32 in units of the output's scale")
-    made = scaled.astype(np.int64)
+    made = in_units.astype(np.int64)
     made.setflags(write=False)
     return made

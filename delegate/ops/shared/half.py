@@ -17,7 +17,9 @@ from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_tasks import operand_channels, tile_tasks
 from delegate.lower.convolution import PlannedConvolution, planned_convolution
 from delegate.lower.half.bound import convolution_bound
+from delegate.lower.half.rounding import rounded_weights
 from delegate.lower.half.stages import HALF_MOST, half_conv_stages
+from delegate.lower.half.weights import HalfArray
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.operation import Operation, Plan, Planning, layer_name
 from delegate.lower.resolved import Convolution
@@ -159,8 +161,9 @@ def plan_half_convolution(
     bias: npt.NDArray[Any] = np.zeros(result.channels, np.float32)
     if len(node.inputs) > 2 and node.inputs[2] >= 0:
         bias = constant_values(graph, node.inputs[2]).astype(np.float32)
+    half = rounded_weights(weights, is_depthwise=is_depthwise, spread=spread)
     conv = half_convolution(
-        planning, operation, options, weights, bias, padding, result, is_depthwise=is_depthwise
+        planning, operation, options, half, bias, padding, result, is_depthwise=is_depthwise
     )
     conv = replace(conv, spread_h=spread[0], spread_w=spread[1])
     found = planned_convolution(operation, conv, planning.sharing)
@@ -182,7 +185,7 @@ def spread_tasks(
     """
     channels = target.elements.channels
     plain = convolution.ConvolutionOptions(Padding.VALID, 1, 1, 1, 1, Activation.NONE)
-    weights = np.repeat(taps[:, :, np.newaxis], channels, axis=2)
+    weights = np.repeat(taps[:, :, np.newaxis], channels, axis=2).astype(np.float16)
     bias = np.zeros(channels, np.float32)
     result = target.elements
     conv = replace(
@@ -202,15 +205,15 @@ def half_convolution(
     planning: Planning,
     operation: Operation,
     options: convolution.ConvolutionOptions,
-    weights: npt.NDArray[Any],
+    weights: HalfArray,
     bias: npt.NDArray[Any],
     padding: tuple[int, int],
     result: View,
     *,
     is_depthwise: bool,
 ) -> Convolution:
-    """A convolution in fp16, whatever its node is. ``padding``: top and left; ``result``: as the
-    convolution sees it.
+    """A convolution in fp16, whatever its node is. ``weights``: float16; ``padding``: top and left;
+    ``result``: as the convolution sees it.
     """
     graph, node = planning.graph, operation.node
     source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
@@ -220,7 +223,7 @@ def half_convolution(
         name=layer_name(graph, node),
         op=node.op,
         nodes=operation.nodes,
-        weights=weights.astype(np.float16),
+        weights=weights,
         weight_zero_point=0,
         bias=bias,
         ratios=np.empty(0),

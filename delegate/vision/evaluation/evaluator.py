@@ -60,9 +60,13 @@ class Spec:
 
 
 class Evaluator:
-    """A loaded model. Thread-safe: one picture at a time."""
+    """A loaded model. Thread-safe: one picture at a time. ``model_type`` is how the delegate's side
+    runs.
+    """
 
-    def __init__(self, path: Path, spec: Spec) -> None:
+    def __init__(
+        self, path: Path, spec: Spec, model_type: type[DelegatedModel] = DelegatedModel
+    ) -> None:
         self._spec = spec
         self._lock = threading.Lock()
         self._plan: DetectorPlan | None = None
@@ -76,7 +80,7 @@ class Evaluator:
                 is_bgr=spec.is_bgr,
             )
         # The same kernels on both sides: only the NPU makes a difference.
-        self._ours = DelegatedModel.load(
+        self._ours = model_type.load(
             path,
             Options.from_mapping(dict(spec.options), {}),
             reference_kernels=spec.with_cpu and spec.reference_kernels,

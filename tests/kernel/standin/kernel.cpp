@@ -229,6 +229,10 @@ int open_node(const std::string& path, int flags) {
     const std::string value = line.substr(is + 1);
     if (key == "driver") file->config.driver = value;
     if (key == "hang_ms") file->config.hang_ms = static_cast<unsigned>(std::stoul(value));
+    if (key == "cores_clash") file->config.cores_clash = value != "0";
+    for (const rk3588::Chip* chip : rk3588::kChips) {
+      if (key == "chip" && chip->name == value) file->config.chip = chip;
+    }
     if (key == "cores") file->config.cores = static_cast<unsigned>(std::stoul(value));
     if (key == "reset_ms") file->config.reset_ms = static_cast<unsigned>(std::stoul(value));
     if (key == "release_ms") file->config.release_ms = static_cast<unsigned>(std::stoul(value));

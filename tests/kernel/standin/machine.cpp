@@ -8,6 +8,8 @@
 #include <thread>
 
 #include "chip/registers_gen.h"
+#include "chip/registers_rk3576_gen.h"
+#include "sim/register_file.h"
 #include "sim/simulator.h"
 #include "standin.h"
 
@@ -40,9 +42,8 @@ void spoil(const Job& job) {
   const TaskRecord& task = job.tasks.back();
   for (uint32_t i = 0; i < task.regcmd_count; ++i) {
     const uint64_t word = word_at(job.memory, task.regcmd + uint64_t{i} * 8);
-    if (word >> 48 != regs::dpu::kTarget || (word & 0xffff) != regs::dpu::dst_base_addr::kOffset) {
-      continue;
-    }
+    const uint16_t place = sim::registers_of(*job.chip).dpu_target_offset;
+    if (word >> 48 != regs::dpu::kTarget || (word & 0xffff) != place) continue;
     const uint64_t target = word >> 16 & 0xffffffff;
     Bo* bo = find_address(job.memory, target);
     if (bo == nullptr) return;
@@ -124,6 +125,55 @@ class Neighbours {
   int others_ = 0;
 };
 
+// The banks of a CBUF that cores share: those of two jobs in flight must be others', or both
+// compute something else. What the vendor's driver is handed for a core must have that core's.
+class SharedBanks {
+ public:
+  SharedBanks(const Job& job, int core) {
+    if (job.chip->cbuf_is_shared == 0) return;
+    for (const TaskRecord& task : job.tasks) look_at(job, task);
+    if (job.cores_clash) {
+      halves_ = {true, false};
+    } else if ((core == 0 || core == 1) && halves_[1 - static_cast<size_t>(core)]) {
+      note("a job's banks of CBUF are not those of its core");
+    }
+    for (size_t half = 0; half < halves_.size(); ++half) {
+      if (halves_[half] && in_use()[half]++ > 0) is_disturbed_ = true;
+    }
+    sleep_ms(2);  // so that jobs handed over together meet
+  }
+  ~SharedBanks() {
+    for (size_t half = 0; half < halves_.size(); ++half) {
+      if (halves_[half]) --in_use()[half];
+    }
+  }
+  SharedBanks(const SharedBanks&) = delete;
+  SharedBanks& operator=(const SharedBanks&) = delete;
+  bool disturb() {
+    for (size_t half = 0; half < halves_.size(); ++half) {
+      is_disturbed_ = is_disturbed_ || (halves_[half] && in_use()[half] > 1);
+    }
+    if (is_disturbed_) note("two jobs at the same time in the same banks of CBUF");
+    return is_disturbed_;
+  }
+
+ private:
+  void look_at(const Job& job, const TaskRecord& task) {
+    namespace cna = regs::rk3576::cna;
+    for (uint32_t i = 0; i < task.regcmd_count; ++i) {
+      const uint64_t word = word_at(job.memory, task.regcmd + uint64_t{i} * 8);
+      if (word >> 48 != cna::kTarget || (word & 0xffff) != cna::cbuf_con1::kOffset) continue;
+      halves_[cna::cbuf_con1::kSecondCore.raw(static_cast<uint32_t>(word >> 16))] = true;
+    }
+  }
+  static std::array<std::atomic<int>, 2>& in_use() {
+    static std::array<std::atomic<int>, 2> counts{};
+    return counts;
+  }
+  std::array<bool, 2> halves_{};
+  bool is_disturbed_ = false;
+};
+
 void core_thread() {
   const Inside inside;
   std::unique_lock<std::mutex> lock(kernel().mutex);
@@ -142,7 +192,7 @@ void core_thread() {
     const std::shared_ptr<Job> job = file->queue.front();
     file->running = true;
     lock.unlock();
-    if (job->fate != Fate::kLost) execute(*job, file->config.hang_ms);
+    if (job->fate != Fate::kLost) execute(*job, file->config.hang_ms, -1);
     lock.lock();
     file->running = false;
     file->queue.pop_front();
@@ -161,8 +211,9 @@ uint32_t enable_mask(const std::vector<BoPtr>& memory, const TaskRecord& task) {
   return 0;
 }
 
-bool execute(const Job& job, unsigned hang_ms) {
+bool execute(const Job& job, unsigned hang_ms, int core) {
   const Neighbours neighbours;
+  SharedBanks banks(job, core);
   size_t tasks = job.tasks.size();
   bool hangs = false;
   if (job.fate == Fate::kHang) {
@@ -184,6 +235,7 @@ bool execute(const Job& job, unsigned hang_ms) {
     work.tasks.push_back({job.tasks[i].regcmd, words, std::to_string(i)});
   }
   sim::Settings settings;
+  settings.chip = *job.chip;
   settings.threads = 1;
   if (const char* deviations = std::getenv("RK3588_SIM_BREAK")) settings.deviations = deviations;
   // A chain cut short is run task by task: the simulator would follow the links.
@@ -194,7 +246,7 @@ bool execute(const Job& job, unsigned hang_ms) {
     note(std::string("the NPU would hang or fault: ") + fault.what());
     hangs = true;
   }
-  const bool is_disturbed = neighbours.disturb();
+  const bool is_disturbed = banks.disturb() || neighbours.disturb();
   hangs = hangs || (is_disturbed && neighbours.hangs());
   if (job.fate == Fate::kGarbage || is_disturbed) spoil(job);
   if (hangs) sleep_ms(hang_ms);

@@ -244,6 +244,8 @@ int submit(File& file, rknpu::Submit& s, const Action& action, std::unique_lock<
   Job job;
   read_tasks(file, s, *table, &job);
   job.chained = true;
+  job.chip = file.config.chip;
+  job.cores_clash = file.config.cores_clash;
   job.fate = action.fate;
   job.hang_at = action.hang_at;
   const size_t last_mask = enable_mask(job.memory, job.tasks.back());
@@ -262,7 +264,8 @@ int submit(File& file, rknpu::Submit& s, const Action& action, std::unique_lock<
   meet(file, lock);
   lock.unlock();
   bool done = true;
-  if (job.fate != Fate::kLost) done = execute(job, std::min(file.config.hang_ms, s.timeout));
+  if (job.fate != Fate::kLost)
+    done = execute(job, std::min(file.config.hang_ms, s.timeout), static_cast<int>(index));
   if (job.fate == Fate::kLong) usleep(static_cast<useconds_t>(job.hang_at * 1000));
   lock.lock();
   // The reset for another job ends this one, however far it came.

@@ -143,6 +143,7 @@ void submit_job(File& file, const rocket::Job& source, const Action& action) {
     job->chained = job->tasks.size() > 1;
   }
   job->ppu_done = (source.flags & rocket::kJobPpuDone) != 0;
+  job->chip = file.config.chip;
   job->fate = action.fate;
   job->hang_at = action.hang_at;
   for (const BoPtr& bo : job->outputs) ++bo->running_jobs;

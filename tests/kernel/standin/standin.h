@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "chip/chip_gen.h"
 #include "span.h"
 
 namespace standin {
@@ -30,6 +31,8 @@ struct NodeConfig {
   int major = 0;
   int minor = 0;
   int patch = 0;
+  const rk3588::Chip* chip = &rk3588::kRk3588;
+  bool cores_clash = false;  // cores that share CBUF spoil each other's banks whatever jobs say
   uint64_t address_space_bytes = uint64_t{1} << 32;
   unsigned hang_ms = 500;  // how long a hanging job lasts
   // rknpu:
@@ -85,6 +88,8 @@ struct Job {
   bool ppu_done = false;
   Fate fate = Fate::kNormal;
   size_t hang_at = 0;  // task; kLong: how many ms longer it takes
+  const rk3588::Chip* chip = &rk3588::kRk3588;
+  bool cores_clash = false;
 };
 
 struct File {
@@ -135,8 +140,9 @@ std::vector<BoPtr> bos_of_node(const std::string& path);
 // The mask of the word that starts the task's blocks, 0 if there is none. Lock held.
 uint32_t enable_mask(const std::vector<BoPtr>& memory, const TaskRecord& task);
 
-// Runs the job without the lock; returns false if it hung. `hang_ms`: how long that takes.
-bool execute(const Job& job, unsigned hang_ms);
+// Runs the job without the lock; returns false if it hung. `hang_ms`: how long that takes. `core`:
+// the one that it runs on, -1 where nobody chose.
+bool execute(const Job& job, unsigned hang_ms, int core);
 
 // The cores of rocket: take jobs from the files' queues. Starts the threads when needed.
 void wake_cores();

@@ -38,7 +38,7 @@ def differing(pipeline, ratios, zero_point, outputs) -> list[float]:
     return shares
 
 
-def chosen(ratios, outputs, zero_point, *, per_channel, activation):
+def chosen(ratios, outputs, zero_point, *, per_channel, activation, **limits):
     bounds = AccumulatorBounds(
         np.full(len(ratios), LOW, np.int64), np.full(len(ratios), HIGH, np.int64)
     )
@@ -46,7 +46,7 @@ def chosen(ratios, outputs, zero_point, *, per_channel, activation):
     result = requantize(
         0, ratios, bounds, per_channel=per_channel, activation=activation, output_scale=scale,
         output_zero_point=zero_point, rounds_in_bn=False, is_sampled=True,
-        has_ties_away=False,
+        has_ties_away=False, **limits,
     )  # fmt: skip
     target = target_of(ratios, bounds, zero_point, outputs, rounds_once=False)
     plain = one_rounding.propose(target)
@@ -73,16 +73,18 @@ def test_one_factor_is_nearer_than_the_plain_way(activation):
 
 
 @pytest.mark.parametrize("activation", [Activation.NONE, Activation.RELU])
-def test_factors_per_channel_are_nearer_than_the_plain_way(activation, monkeypatch):
+def test_factors_per_channel_are_nearer_than_the_plain_way(activation):
     """All channels share one unit, so not all of them can be."""
-    monkeypatch.setattr(one_rounding, "MOST_DIFFERING", 1.0)
     ours, before = [], []
     for seed in range(4):
         rng = np.random.default_rng(seed)
         ratios = 2.0 ** rng.uniform(-10, -5, 6)
         zero_point = -128 if activation is Activation.RELU else int(rng.integers(-60, 60))
         result, plain, _ = chosen(
-            ratios, (-128, 127), zero_point, per_channel=True, activation=activation
+            *(ratios, (-128, 127), zero_point),
+            per_channel=True,
+            activation=activation,
+            most_differing=1.0,
         )
         assert result.proof.is_within_one_lsb
         ours += differing(result.pipeline, ratios, zero_point, (-128, 127))

@@ -1,0 +1,23 @@
+"""The chip that programs are compiled for."""
+
+from __future__ import annotations
+
+from delegate.chip.chip import Chip
+from delegate.chip.chips import DEFAULT, NAMES, chip_named
+from delegate.options import Options
+
+_WITHOUT_BOARD = ("simulator", "null")
+
+
+def chosen_chip(options: Options) -> Chip:
+    """The one that option ``chip`` names; with "auto" what the NPU of this machine is, unless the
+    device is none. Where nothing says, RK3588.
+    """
+    if options.chip != "auto":
+        return chip_named(options.chip)
+    if options.device in _WITHOUT_BOARD:
+        return DEFAULT
+    from delegate._native import npu_chip
+
+    name, _, _ = npu_chip()
+    return chip_named(name) if name in NAMES else DEFAULT

@@ -1,0 +1,113 @@
+"""Sparse constants: how a file says which elements it holds, and the dense array that they make.
+
+A sparse tensor is a tree of one level per dimension in ``traversal_order``, those of the tensor
+first, then those of its blocks. A dense level has every position, a compressed one (CSR) those that
+``indices`` names, from ``segments[parent]`` up to ``segments[parent + 1]``. Source: the public
+schema (SparsityParameters). What its text or TensorFlow Lite's reader leaves open is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.model.graph import SparseLevel, Sparsity, read_only
+from delegate.model.tensor_content import MAX_RANK, element_count
+
+Positions = npt.NDArray[np.int64]
+
+_MOST_ELEMENTS: Final = 1 << 28
+"""Of a dense array: weights of more bytes have no addresses in a program of 32 bits."""
+
+
+def dense_values(
+    content: npt.NDArray[np.generic],
+    kind: np.dtype[np.generic],
+    shape: tuple[int, ...],
+    sparsity: Sparsity,
+) -> npt.NDArray[np.generic]:
+    """The read-only array of ``shape`` and ``kind`` that the bytes ``content`` stand for. Raises
+    ValueError.
+    """
+    sizes = _block_sizes(shape, sparsity)
+    total = element_count(shape)
+    if not 0 < total <= _MOST_ELEMENTS:
+        raise ValueError(f"it has {total} elements")
+    if content.nbytes % kind.itemsize:
+        raise ValueError(f"its {content.nbytes} bytes are no whole elements")
+    rank = len(shape)
+    parents = np.zeros(1, np.int64)
+    places = [np.zeros(1, np.int64) for _ in range(rank + len(sizes))]
+    for number, (level, dimension) in enumerate(
+        zip(sparsity.levels, sparsity.traversal_order, strict=True)
+    ):
+        if dimension < rank:
+            size = shape[dimension] // dict(zip(sparsity.block_map, sizes, strict=True)).get(
+                dimension, 1
+            )
+        else:
+            size = sizes[dimension - rank]
+        origin, found, parents = _expanded(number, level, size, len(parents), total)
+        places = [place[origin] for place in places]
+        places[dimension] = found
+    values = content.view(np.uint8).view(kind)
+    if values.size != len(parents):
+        raise ValueError(f"it holds {values.size} values for {len(parents)} places")
+    for block, (size, dimension) in enumerate(zip(sizes, sparsity.block_map, strict=True)):
+        places[dimension] = places[dimension] * size + places[rank + block]
+    dense = np.zeros(shape, kind)
+    dense[tuple(places[:rank])] = values
+    return read_only(dense)
+
+
+def _block_sizes(shape: tuple[int, ...], sparsity: Sparsity) -> list[int]:
+    """Of each dimension of blocks. Raises ValueError."""
+    rank, levels = len(shape), sparsity.levels
+    order, block_map = sparsity.traversal_order, sparsity.block_map
+    if not 0 < rank <= MAX_RANK or len(levels) != len(order):
+        raise ValueError(f"{len(levels)} levels, {len(order)} dimensions in order")
+    if len(order) != rank + len(block_map) or sorted(order) != list(range(len(order))):
+        raise ValueError(f"the order {list(order)} of rank {rank}")
+    if sorted(order[:rank]) != list(range(rank)):
+        raise ValueError(f"the order {list(order)} has blocks before the tensor's dimensions")
+    if list(block_map) != sorted(set(block_map)) or not all(0 <= d < rank for d in block_map):
+        raise ValueError(f"the block map {list(block_map)}")
+    sizes = []
+    for block, dimension in enumerate(block_map):
+        level = order.index(rank + block)
+        # TensorFlow Lite's reader takes the size from the level that the order names there.
+        if order[rank + block] != level:
+            raise ValueError(f"the order {list(order)} of blocks")
+        size = levels[level].size
+        if levels[level].is_compressed or size < 1 or shape[dimension] % size:
+            raise ValueError(f"blocks of {size} along {shape[dimension]}")
+        sizes.append(size)
+    return sizes
+
+
+def _expanded(
+    number: int, level: SparseLevel, size: int, parents: int, most: int
+) -> tuple[Positions, Positions, Positions]:
+    """Which of ``parents`` each entry of a level of ``size`` positions belongs to, its position,
+    and its number in the level, from which deeper levels count. Raises ValueError.
+    """
+    if not level.is_compressed:
+        if level.size != size:
+            raise ValueError(f"level {number} has {level.size} positions instead of {size}")
+        if parents * size > most:
+            raise ValueError(f"level {number} has more entries than the tensor")
+        origin = np.repeat(np.arange(parents), size)
+        return origin, np.tile(np.arange(size), parents), np.arange(parents * size)
+    segments, indices = (a.astype(np.int64) for a in (level.segments, level.indices))
+    counts = np.diff(segments)
+    if segments.size != parents + 1 or segments[0] != 0 or segments[-1] != indices.size:
+        raise ValueError(f"level {number} has {segments.size} segments of {indices.size} indices")
+    if (counts < 0).any() or indices.size > most:
+        raise ValueError(f"the segments of level {number} overlap")
+    origin = np.repeat(np.arange(parents), counts)
+    rising = (np.diff(indices) > 0) | (np.diff(origin) > 0)
+    if ((indices < 0) | (indices >= size)).any() or not rising.all():
+        raise ValueError(f"the indices of level {number} do not rise from 0 to {size}")
+    return origin, indices, np.arange(indices.size)

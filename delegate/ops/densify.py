@@ -1,0 +1,58 @@
+"""DENSIFY of a sparse constant: its dense values, see ``Graph.folded``."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from delegate.model.graph import Graph, Node
+from delegate.model.tensor_content import NUMPY_TYPES
+from delegate.ops.operator import GraphFacts, Lowering, Operator, Role, Shape, constraint, named
+from delegate.ops.shared import common
+
+
+@constraint()
+def sparse_constant(facts: GraphFacts, node: Node) -> str | None:
+    """DENSIFY runs once, on the CPU: what it makes of a sparse constant is a constant of float
+    models' programs.
+    """
+    (source,) = facts.inputs(node)
+    try:
+        is_known = _dense(facts.graph, node) is not None
+    except ValueError as error:
+        return f"{named(source)} is corrupt: {error}"
+    return "it does" if is_known else f"{named(source)} is no sparse constant of a known kind"
+
+
+def _dense(graph: Graph, node: Node) -> npt.NDArray[np.generic] | None:
+    """Raises ValueError."""
+    source, result = graph.tensor(node.inputs[0]), graph.tensor(node.outputs[0])
+    kind = NUMPY_TYPES.get(source.dtype)
+    if source.sparsity is None or source.constant is None or kind is None:
+        return None
+    if source.dtype is not result.dtype or source.index in graph.inputs:
+        return None
+    from delegate.model.sparsity import dense_values  # on demand: few models have any
+
+    return dense_values(source.constant, kind, source.shape, source.sparsity)
+
+
+def _folds(graph: Graph, node: Node) -> npt.NDArray[np.generic] | None:
+    try:
+        return _dense(graph, node)
+    except ValueError:
+        return None
+
+
+def _shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    return (graph.tensor(node.inputs[0]).shape,)
+
+
+OPERATOR = Operator(
+    name="DENSIFY",
+    inputs=(Role.NUMBERS,),
+    lowering=Lowering.HOST,
+    shapes=_shapes,
+    folds=_folds,
+    rules=(common.tensors_as_defined, common.nodes_in_order, sparse_constant),
+)

@@ -1,0 +1,69 @@
+"""Channels of which no input changes the result, whose scales are a millionth of the others': on
+RK3576, where channels share a shift, they are biases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from delegate.chip.rk3576 import RK3576
+from delegate.compile.compiler import compile_model
+from delegate.conformance.builder import ModelBuilder
+from delegate.conformance.builder.layers import Arithmetic, Window, conv, depthwise
+from delegate.model.graph import Activation, DType, Quantization
+from delegate.options import Options
+from tests.chip.test_rk3576 import check_results
+from tests.chip.test_second_chip import reference, simulate
+
+CHANNELS = 48
+CONSTANT = np.arange(CHANNELS) % 5 < 2
+INPUT_SCALE, OUTPUT_SCALE = 0.05, 0.1
+
+
+def _model(seed: int, activation: Activation, *, is_depthwise: bool, reach: int) -> bytes:
+    """``reach``: how far, in steps of the result, constant channels are from its zero point."""
+    rng = np.random.default_rng(seed)
+    live = rng.uniform(0.001, 0.004, CHANNELS)
+    scales = np.where(CONSTANT, rng.choice([1e-8, 3e-9, 2e-10], CHANNELS), live)
+    wanted = rng.integers(-reach, reach + 1, CHANNELS) + rng.uniform(-0.3, 0.3, CHANNELS)
+    units = wanted * OUTPUT_SCALE / (scales * INPUT_SCALE)
+    bias = np.where(CONSTANT, units, rng.integers(-2000, 2000, CHANNELS))
+    bias = np.clip(bias, -(1 << 30), 1 << 30).astype(np.int32)
+    arithmetic = Arithmetic(
+        activation=activation,
+        per_channel=True,
+        weight_scales=tuple(scales),
+        bias=bias,
+        output_scale=OUTPUT_SCALE,
+        output_zero_point=-128 if activation is Activation.RELU else 5,
+    )
+    builder = ModelBuilder("constant channels")
+    given = Quantization((INPUT_SCALE,), (-3,))
+    x = builder.input("x", (1, 12, 9, CHANNELS), DType.INT8, given)
+    if is_depthwise:
+        y = depthwise(builder, rng, x, Window(3, 3), arithmetic=arithmetic)
+    else:
+        y = conv(builder, rng, x, CHANNELS, Window(1, 1), arithmetic=arithmetic)
+    builder.output(y)
+    return builder.build()
+
+
+@pytest.mark.parametrize("is_depthwise", [False, True])
+@pytest.mark.parametrize("activation", [Activation.NONE, Activation.RELU])
+@pytest.mark.parametrize("reach", [0, 40, 300])
+def test_constant_channels_are_equal(is_depthwise, activation, reach, tmp_path):
+    model = _model(reach, activation, is_depthwise=is_depthwise, reach=reach)
+    check_results(model, tmp_path)
+    path = tmp_path / "model.tflite"
+    result = compile_model(path, replace(Options(), chip="rk3576"))
+    values = reference(path, result.graph, tmp_path)
+    expected = values[result.graph.outputs[0]]
+    shape = result.graph.tensor(result.graph.inputs[0]).shape
+    given = values[result.graph.inputs[0]].reshape(shape)
+    (found,) = simulate(result.partitions[0].program, [given], RK3576)
+    shown = expected.reshape(found.shape)[..., CONSTANT]
+    assert (shown == shown[:, :1, :1]).all()
+    np.testing.assert_array_equal(found[..., CONSTANT], shown)

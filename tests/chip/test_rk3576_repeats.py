@@ -1,0 +1,91 @@
+"""Pixels and spare lanes that RK3576 writes in forms it is known to have: results equal to the
+definition, on both paths of the simulator, and programs that a second reading of the map agrees to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from delegate.chip.rk3576 import RK3576
+from delegate.compile.compiler import compile_model
+from delegate.conformance.builder import ModelBuilder, options
+from delegate.conformance.builder.aliases import concatenation
+from delegate.conformance.builder.functions import function
+from delegate.conformance.builder.layers import Window, conv
+from delegate.conformance.builder.resizing import resize
+from delegate.model.graph import DType, Quantization
+from delegate.npu.program_reader import parse
+from delegate.options import Options
+from tests.chip.test_rk3576 import check_results
+from tests.chip.test_second_chip import simulate
+from tests.npu.rk3576_decoder import read
+
+FOR_RK3576 = replace(Options(), chip="rk3576")
+SAME = Quantization((0.05,), (3,))
+
+
+def _compiled(model: bytes):
+    result = compile_model(model, FOR_RK3576)
+    assert result.rejections == ()
+    (compiled,) = result.partitions
+    return compiled
+
+
+def _decoded(program):
+    """Its convolutions, as the second reading has them."""
+    words = program.words()
+    for task in program.tasks:
+        first = task.regcmd_offset // 8
+        body = tuple(int(word) for word in words[first : first + task.regcmd_count - 4])
+        if task.enable_mask & 4:
+            yield read(body)
+
+
+def _repeating(size, channels, factors, dtype=DType.INT8):
+    builder = ModelBuilder("repeats")
+    x = builder.input("x", (1, *size, channels), dtype, SAME)
+    sides = (side * factor for side, factor in zip(size, factors, strict=True))
+    name = "RESIZE_NEAREST_NEIGHBOR"
+    builder.output(resize(builder, name, x, *sides, options.resize_nearest()))
+    return builder.build()
+
+
+@pytest.mark.parametrize("size", [(5, 5), (7, 9), (1, 13), (13, 1), (3, 2), (20, 20)])
+@pytest.mark.parametrize("channels", [3, 16, 48, 96, 130])
+@pytest.mark.parametrize("factors", [(2, 2), (1, 3), (3, 3), (2, 1), (1, 1), (4, 7)])
+def test_pixels_are_repeated(size, channels, factors):
+    compiled = _compiled(_repeating(size, channels, factors))
+    values = np.random.default_rng(1).integers(-128, 128, (1, *size, channels), np.int8)
+    (found,) = simulate(compiled.program, (values,), RK3576)
+    expected = values.repeat(factors[0], axis=1).repeat(factors[1], axis=2)
+    np.testing.assert_array_equal(found.reshape(expected.shape), expected)
+    for task in _decoded(parse(compiled.program)):
+        assert task.input_size[1] == 1
+        assert task.output_size == (task.input_size[0], factors[1])
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+def test_the_literal_path_repeats_pixels(dtype, tmp_path):
+    check_results(_repeating((6, 7), 40, (2, 2), dtype), tmp_path, most_off=0)
+
+
+def test_repeating_takes_few_tasks():
+    """Rows of all surfaces at a time, a task for each of the two rows that one becomes."""
+    assert _compiled(_repeating((20, 20), 256, (2, 2))).tasks == 2
+
+
+@pytest.mark.parametrize("parts", [(16, 16, 16), (64, 16), (32, 96, 16), (16, 3)])
+@pytest.mark.parametrize("size", [(9, 14), (1, 5)])
+def test_spare_lanes_behind_the_last_part_are_written(parts, size, tmp_path):
+    """A function writes no surface beyond its own; the convolution fetches four at a time."""
+    builder = ModelBuilder("spare lanes")
+    computed = []
+    for number, channels in enumerate(parts):
+        x = builder.input(f"x{number}", (1, *size, channels), DType.INT8, SAME)
+        computed.append(function(builder, "RELU", (x,), SAME))
+    whole = concatenation(builder, computed, 3)
+    builder.output(conv(builder, np.random.default_rng(5), whole, 24, Window(3, 3)))
+    check_results(builder.build(), tmp_path)

@@ -1,0 +1,476 @@
+"""Steps of mixed graphs: other element types, any rank, any axis, weights that are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from delegate.conformance.builder import aliases, options
+from delegate.conformance.builder.ranges import LIMITS
+from delegate.model.graph import DType, Quantization
+from delegate.ops.batch_matmul import BatchMatMulOptions
+from tests.generated import random_operators
+
+if TYPE_CHECKING:
+    from tests.generated.mixed_graphs import MixedGenerator
+
+EIGHT_BITS = (DType.INT8, DType.UINT8)
+FLOATS = ("RELU", "RELU6", "ABS", "LOGISTIC", "TANH", "NEG")
+ARG_MAX_OPTIONS, GATHER_OPTIONS = 40, 23
+"""Numbers of the schema's union."""
+INT32 = 2  # of the schema's element types
+
+
+def _retyped(g: MixedGenerator, x: int) -> list[int]:
+    if not g.is_eight_bits(x):
+        return _to_eight_bits(g, x)
+    kind = EIGHT_BITS[g.pick(2)]
+    g.read.add(x)
+    return [g.quantize(x, kind, g.quantization_of(kind))]
+
+
+def _to_eight_bits(g: MixedGenerator, x: int) -> list[int]:
+    spec = g.builder.spec(x)
+    if spec.dtype is DType.FLOAT32 or spec.dtype is DType.INT16:
+        g.read.add(x)
+        kind = EIGHT_BITS[g.pick(2)] if spec.dtype is DType.FLOAT32 else DType.INT8
+        return [g.quantize(x, kind, g.quantization_of(kind))]
+    return []
+
+
+def _floating(g: MixedGenerator, x: int) -> list[int]:
+    """A stretch in float32, mostly back to 8 bits."""
+    spec = g.builder.spec(x)
+    g.read.add(x)
+    y = x if spec.dtype is DType.FLOAT32 else None
+    if y is None:
+        if not g.is_eight_bits(x) and spec.dtype is not DType.INT16:
+            return []
+        y = g.dequantize(x)
+    made = [y]
+    for _ in range(g.pick((0, 0, 1, 2))):
+        op = FLOATS[g.pick(len(FLOATS))]
+        z = g.builder.tensor(g.name(op.lower()), g.shape(y), DType.FLOAT32)
+        g.builder.operator(op, (y,), (z,), options.empty())
+        g.read.add(y)
+        y = z
+        made.append(y)
+    if g.chance(0.75):
+        kind = EIGHT_BITS[g.pick(2)]
+        g.read.add(y)
+        made.append(g.quantize(y, kind, g.quantization_of(kind)))
+    return made if g.chance(0.2) else made[-1:]
+
+
+def _wide(g: MixedGenerator, x: int) -> list[int]:
+    """int16 and back, from int8 alone."""
+    spec = g.builder.spec(x)
+    if spec.dtype is not DType.INT8 or spec.quantization is None:
+        return _to_eight_bits(g, x)
+    scale = float(np.float32(spec.quantization.scale / g.pick((1, 16, 200))))
+    y = g.quantize(x, DType.INT16, Quantization((scale,), (0,)))
+    g.read.update((x, y))
+    return [g.quantize(y, DType.INT8, g.quantization_of(DType.INT8))]
+
+
+def _softmax(g: MixedGenerator, x: int) -> list[int]:
+    spec = g.builder.spec(x)
+    if not g.is_eight_bits(x) or len(spec.shape) > 4:
+        return []
+    low = LIMITS[spec.dtype][0]
+    y = g.builder.tensor(
+        g.name("softmax"), spec.shape, spec.dtype, Quantization((1 / 256,), (low,))
+    )
+    g.builder.operator("SOFTMAX", (x,), (y,), options.softmax(1.0), version=2)
+    g.read.add(x)
+    return [y]
+
+
+def _largest(g: MixedGenerator, x: int) -> list[int]:
+    """ARG_MAX, an output."""
+    shape = g.shape(x)
+    axis = g.pick(range(len(shape)))
+    y = g.builder.tensor(
+        g.name("largest"), tuple(s for a, s in enumerate(shape) if a != axis), DType.INT32
+    )
+    number = g.builder.constant(g.name("axis"), np.array(axis, np.int32))
+    kind = options.BuiltinOptions(ARG_MAX_OPTIONS, {0: bytes([INT32])})
+    g.builder.operator("ARG_MAX", (x, number), (y,), kind, version=2)
+    g.builder.output(y)
+    return []
+
+
+def _gather(g: MixedGenerator, x: int) -> list[int]:
+    spec = g.builder.spec(x)
+    if not g.is_eight_bits(x):
+        return []
+    axis = g.pick(range(len(spec.shape)))
+    count = g.pick((1, 2, 3, spec.shape[axis]))
+    wanted = g.rng.integers(0, spec.shape[axis], count).astype(np.int32)
+    shape = (*spec.shape[:axis], count, *spec.shape[axis + 1 :])
+    y = g.builder.tensor(g.name("gather"), shape, spec.dtype, spec.quantization)
+    indices = g.builder.constant(g.name("indices"), wanted)
+    table = options.BuiltinOptions(GATHER_OPTIONS, {0: axis.to_bytes(4, "little")})
+    g.builder.operator("GATHER", (x, indices), (y,), table, version=2)
+    g.read.add(x)
+    return [y]
+
+
+def _shape(g: MixedGenerator, x: int) -> list[int]:
+    """Any other shape, of ranks 1 to 6."""
+    shape = g.shape(x)
+    factors = [p for size in shape for p in _primes(size)]
+    g.rng.shuffle(factors)
+    rank = g.pick((1, 2, 3, 4, 4, 4, 5, 6))
+    new = [1] * rank
+    for factor in factors:
+        new[g.pick(range(rank))] *= factor
+    g.read.add(x)
+    spec = g.builder.spec(x)
+    if spec.quantization is None and spec.dtype is not DType.FLOAT32:
+        return []
+    if g.chance(0.2):  # with one size left open
+        wanted = list(new)
+        wanted[g.pick(range(rank))] = -1
+        y = g.builder.tensor(g.name("open"), new, spec.dtype, spec.quantization)
+        numbers = g.builder.constant(g.name("numbers"), np.array(wanted, np.int32))
+        g.builder.operator("RESHAPE", (x, numbers), (y,), options.reshape(wanted))
+        return [y]
+    return [aliases.reshape(g.builder, x, new, g.name("reshape"))]
+
+
+def _primes(size: int) -> list[int]:
+    found = []
+    for p in range(2, size + 1):
+        while size % p == 0:
+            found.append(p)
+            size //= p
+    return found
+
+
+def _turned(g: MixedGenerator, x: int) -> list[int]:
+    rank = len(g.shape(x))
+    if rank > 5 or not g.is_eight_bits(x):
+        return []
+    axes = [int(a) for a in g.rng.permutation(rank)]
+    g.read.add(x)
+    return [aliases.transpose(g.builder, x, axes, g.name("transpose"))]
+
+
+def _computed(g: MixedGenerator, x: int) -> list[int]:
+    """A function of one value, of any rank."""
+    if not g.is_eight_bits(x):
+        return []
+    return random_operators.MAKERS["function"](g, x)
+
+
+def _paired(g: MixedGenerator, x: int) -> list[int]:
+    """ADD, SUB, MUL, MAXIMUM, MINIMUM of any ranks, broadcast in any way."""
+    if not g.is_eight_bits(x):
+        return []
+    spec, shape = g.builder.spec(x), g.shape(x)
+    fitting = []
+    for t in g.tensors:
+        other = g.builder.spec(t)
+        if other.dtype is spec.dtype and g.is_eight_bits(t):
+            try:
+                whole = np.broadcast_shapes(shape, other.shape)
+            except ValueError:
+                continue
+            if prod(whole) <= 20000 and len(whole) <= 4:
+                fitting.append(t)
+    if len(shape) > 4 and x not in fitting:
+        fitting.append(x)
+    other = fitting[g.pick(len(fitting))] if fitting else x
+    if g.chance(0.4) and shape:
+        kept = tuple(d if g.chance(0.5) else 1 for d in shape)[g.pick(range(len(shape))) :]
+        other = g.constant(kept if g.chance(0.9) else ())
+    pair = (x, other) if g.chance(0.5) else (other, x)
+    whole = np.broadcast_shapes(*(g.shape(t) for t in pair))
+    if len(whole) > 4 and g.shape(pair[0]) != g.shape(pair[1]):
+        return []
+    op = ("ADD", "ADD", "SUB", "MUL", "MUL", "MAXIMUM", "MINIMUM")[g.pick(7)]
+    quantization = g.quantization_of(spec.dtype)
+    if op in ("MAXIMUM", "MINIMUM"):
+        if g.builder.spec(other).quantization != spec.quantization:
+            return []
+        assert spec.quantization is not None
+        quantization = spec.quantization
+    clamp = random_operators.CLAMPED[g.pick(4)]
+    table = {"ADD": options.add, "SUB": options.sub, "MUL": options.mul}.get(op)
+    y = g.builder.tensor(g.name(op.lower()), whole, spec.dtype, quantization)
+    g.builder.operator(op, pair, (y,), table(clamp) if table else None, version=2)
+    g.read.update(pair)
+    return [y]
+
+
+def _joined(g: MixedGenerator, x: int) -> list[int]:
+    """CONCATENATION along any axis, also of tensors with other scales, or PACK."""
+    if not g.is_eight_bits(x):
+        return []
+    spec, shape = g.builder.spec(x), g.shape(x)
+    axis = g.pick(range(len(shape)))
+    parts = [x]
+    for t in g.tensors:
+        other = g.builder.spec(t)
+        fits = other.dtype is spec.dtype and len(other.shape) == len(shape) and all(
+            a == b for d, (a, b) in enumerate(zip(shape, other.shape, strict=True)) if d != axis
+        )  # fmt: skip
+        if fits and g.is_eight_bits(t) and len(parts) < 4 and g.chance(0.5):
+            parts.append(t)
+    if g.chance(0.3) and len(shape) <= 4:
+        same = [t for t in parts if g.shape(t) == shape
+                and g.builder.spec(t).quantization == spec.quantization]  # fmt: skip
+        g.read.update(same)
+        place = g.pick(range(len(shape) + 1))
+        return [aliases.pack(g.builder, same, place, g.name("pack"))]
+    if spec.dtype is DType.INT8:  # of int8 the kernel copies whatever the scales are
+        parts = [t for t in parts if g.builder.spec(t).quantization == spec.quantization]
+    g.rng.shuffle(parts)
+    g.read.update(parts)
+    total = list(shape)
+    total[axis] = sum(g.shape(t)[axis] for t in parts)
+    quantization = spec.quantization
+    y = g.builder.tensor(g.name("concat"), total, spec.dtype, quantization)
+    place = axis - len(shape) if g.chance(0.3) else axis
+    table = options.concatenation(place)
+    g.builder.operator("CONCATENATION", tuple(parts), (y,), table, version=2)
+    return [y]
+
+
+def _cut(g: MixedGenerator, x: int) -> list[int]:
+    """STRIDED_SLICE with masks and negative numbers, SLICE with -1, SPLIT, UNPACK."""
+    if not g.is_eight_bits(x):
+        return []
+    spec, shape = g.builder.spec(x), g.shape(x)
+    rank = len(shape)
+    kind = g.pick(range(4))
+    axis = g.pick(range(rank))
+    g.read.add(x)
+    if kind == 0 and rank <= 5:
+        return _strided(g, x, axis)
+    if kind == 1 and rank <= 5:
+        begin = [g.pick(range(d)) if g.chance(0.5) else 0 for d in shape]
+        sizes = [g.pick(range(1, d - b + 1)) for b, d in zip(begin, shape, strict=True)]
+        given = [
+            -1 if b + s == d and g.chance(0.5) else s
+            for b, s, d in zip(begin, sizes, shape, strict=True)
+        ]
+        y = g.builder.tensor(g.name("slice"), sizes, spec.dtype, spec.quantization)
+        kind64 = np.int64 if g.chance(0.3) else np.int32
+        start = g.builder.constant(g.name("begin"), np.array(begin).astype(kind64))
+        size = g.builder.constant(g.name("size"), np.array(given).astype(kind64))
+        g.builder.operator("SLICE", (x, start, size), (y,), options.empty(), version=2)
+        return [y]
+    if kind == 2 and shape[axis] <= 8:
+        return list(aliases.unpack(g.builder, x, axis, g.name("unpack")))
+    counts = [n for n in (1, 2, 3, 4) if shape[axis] % n == 0]
+    if rank > 4:
+        return []
+    place = axis - rank if g.chance(0.3) else axis
+    return _split(g, x, counts[g.pick(len(counts))], axis, place)
+
+
+def _strided(g: MixedGenerator, x: int, axis: int) -> list[int]:
+    """With masks, negative numbers, steps, and without ``axis``."""
+    spec, shape = g.builder.spec(x), g.shape(x)
+    rank = len(shape)
+    begin = [g.pick(range(d)) if g.chance(0.4) else 0 for d in shape]
+    end = [g.pick(range(b + 1, d + 1)) if g.chance(0.4) else d
+           for b, d in zip(begin, shape, strict=True)]  # fmt: skip
+    steps = [g.pick((1, 1, 1, 2, 3)) for _ in shape]
+    sizes = [-((b - e) // s) for b, e, s in zip(begin, end, steps, strict=True)]
+    shrink = 0
+    if g.chance(0.3):
+        shrink = 1 << axis
+        end[axis], steps[axis] = begin[axis] + 1, 1
+        sizes[axis] = 1
+    begin_mask = sum(1 << d for d in range(rank) if begin[d] == 0 and g.chance(0.5))
+    end_mask = sum(1 << d for d in range(rank) if end[d] == shape[d] and g.chance(0.5))
+    begin_mask &= ~shrink
+    end_mask &= ~shrink
+    given = [
+        b - d if g.chance(0.3) and not begin_mask >> a & 1 else b
+        for a, (b, d) in enumerate(zip(begin, shape, strict=True))
+    ]
+    until = [e - d if e < d and g.chance(0.3) else e for e, d in zip(end, shape, strict=True)]
+    until = [b + 1 if shrink >> a & 1 else e
+             for a, (b, e) in enumerate(zip(given, until, strict=True))]  # fmt: skip
+    kept = tuple(s for a, s in enumerate(sizes) if not shrink >> a & 1)
+    y = g.builder.tensor(g.name("strided"), kept, spec.dtype, spec.quantization)
+    numbers = [
+        g.builder.constant(g.name(word), np.array(values, np.int32))
+        for word, values in (("begin", given), ("end", until), ("steps", steps))
+    ]
+    table = options.strided_slice(begin_mask, end_mask, 0, shrink)
+    g.builder.operator("STRIDED_SLICE", (x, *numbers), (y,), table, version=2)
+    return [y]
+
+
+def _split(g: MixedGenerator, x: int, count: int, axis: int, place: int) -> list[int]:
+    spec = g.builder.spec(x)
+    shape = list(spec.shape)
+    shape[axis] //= count
+    parts = tuple(
+        g.builder.tensor(f"{g.name('split')}_{i}", shape, spec.dtype, spec.quantization)
+        for i in range(count)
+    )
+    number = g.builder.constant(g.name("axis"), np.array(place, np.int32))
+    g.builder.operator("SPLIT", (number, x), parts, options.split(count), version=2)
+    return list(parts)
+
+
+def _reduced(g: MixedGenerator, x: int) -> list[int]:
+    """MEAN, SUM, REDUCE_MAX over any axes."""
+    if not g.is_eight_bits(x) or len(g.shape(x)) > 4:
+        return []
+    spec, shape = g.builder.spec(x), g.shape(x)
+    axes = [a for a in range(len(shape)) if g.chance(0.5)] or [len(shape) - 1]
+    keep = g.chance(0.5)
+    new = tuple(1 if a in axes else s for a, s in enumerate(shape) if keep or a not in axes)
+    op = ("MEAN", "SUM", "REDUCE_MAX")[g.pick(3)]
+    assert spec.quantization is not None
+    quantization = spec.quantization if op == "REDUCE_MAX" else g.quantization_of(spec.dtype)
+    y = g.builder.tensor(g.name(op.lower()), new, spec.dtype, quantization)
+    given = [a - len(shape) if g.chance(0.3) else a for a in axes]
+    if g.chance(0.1):
+        given.append(given[0])
+    numbers = g.builder.constant(g.name("axes"), np.array(given, np.int32))
+    g.builder.operator(op, (x, numbers), (y,), options.reducer(keep), version=2)
+    g.read.add(x)
+    return [y]
+
+
+def _padded(g: MixedGenerator, x: int) -> list[int]:
+    """PAD along any axis."""
+    shape = g.shape(x)
+    if not g.is_eight_bits(x) or len(shape) > 4:
+        return []
+    spec = g.builder.spec(x)
+    amounts = g.rng.integers(0, 3, (len(shape), 2)) * (g.rng.random((len(shape), 2)) < 0.4)
+    new = [int(s + a.sum()) for s, a in zip(shape, amounts, strict=True)]
+    y = g.builder.tensor(g.name("pad"), new, spec.dtype, spec.quantization)
+    numbers = g.builder.constant(g.name("amounts"), amounts.astype(np.int32))
+    g.builder.operator("PAD", (x, numbers), (y,), options.empty(), version=2)
+    g.read.add(x)
+    return [y]
+
+
+def _weighted(g: MixedGenerator, x: int) -> list[int]:
+    """FULLY_CONNECTED or CONV_2D whose weights or biases are computed, shared or inputs."""
+    if not g.is_eight_bits(x):
+        return []
+    spec, shape = g.builder.spec(x), g.shape(x)
+    count = g.pick((1, 3, 8, 16, 17))
+    is_dense = len(shape) != 4 or g.chance(0.4)
+    kept = (count, shape[-1]) if is_dense else (count, 1, 1, shape[-1])
+    low, high = LIMITS[spec.dtype]
+    kind = np.int8 if spec.dtype is DType.INT8 else np.uint8
+    values = g.rng.integers(low + 1, high + 1, kept).astype(kind)
+    scale = float(np.float32(np.exp(g.rng.uniform(-7, -2))))
+    point = 0 if spec.dtype is DType.INT8 else 128
+    weight = Quantization((scale,), (point,))
+    how = g.pick(range(4))
+    if how == 0:  # by a node of constants
+        flat = g.builder.constant(g.name("raw"), values.reshape(-1), weight)
+        weights = aliases.reshape(g.builder, flat, kept, g.name("weights"))
+    elif how == 1:
+        weights = g.builder.input(g.name("input_weights"), kept, spec.dtype, weight)
+    else:
+        weights = g.builder.constant(g.name("weights"), values, weight)
+    quantization = g.quantization_of(spec.dtype)
+    assert spec.quantization is not None
+    product = float(np.float32(spec.quantization.scale) * np.float32(scale))
+    inputs = [x, weights]
+    bias_kind = g.pick(range(4))
+    if bias_kind:
+        bias = g.rng.integers(-5000, 5000, count).astype(np.int32)
+        bias_quantization = Quantization((product,), (0,))
+        if bias_kind == 1:
+            inputs.append(
+                g.builder.input(g.name("input_bias"), (count,), DType.INT32, bias_quantization)
+            )
+        else:
+            inputs.append(g.builder.constant(g.name("bias"), bias, bias_quantization))
+    elif is_dense:
+        inputs.append(-1)
+    clamp = random_operators.CLAMPED[g.pick(4)]
+    made = []
+    for number in range(g.pick((1, 1, 2))):
+        if is_dense:
+            keep = g.chance(0.5)
+            lead = shape[:-1] if keep else (prod(shape[:-1]),)
+            y = g.builder.tensor(
+                f"{g.name('dense')}_{number}", (*lead, count), spec.dtype, quantization
+            )
+            table = options.fully_connected(clamp, keep_num_dims=keep)
+            g.builder.operator("FULLY_CONNECTED", inputs, (y,), table, version=4)
+        else:
+            y = g.builder.tensor(
+                f"{g.name('point')}_{number}", (*shape[:3], count), spec.dtype, quantization
+            )
+            g.builder.operator(
+                "CONV_2D", inputs, (y,), options.conv_2d(activation=clamp), version=3
+            )
+        made.append(y)
+    g.read.add(x)
+    return made
+
+
+def _product_of_two(g: MixedGenerator, x: int) -> list[int]:
+    """BATCH_MATMUL of two computed values."""
+    spec, shape = g.builder.spec(x), g.shape(x)
+    if spec.dtype is not DType.INT8 or not 2 <= len(shape) <= 4 or prod(shape) > 6000:
+        return []
+    y = g.builder.tensor(
+        g.name("product"), (*shape[:-1], shape[-2]), spec.dtype, g.quantization_of(spec.dtype)
+    )
+    table = options.of(BatchMatMulOptions(False, True, False))
+    g.builder.operator("BATCH_MATMUL", (x, x), (y,), table, version=2)
+    g.read.add(x)
+    return [y]
+
+
+def _tiled(g: MixedGenerator, x: int) -> list[int]:
+    spec, shape = g.builder.spec(x), g.shape(x)
+    if not g.is_eight_bits(x) or prod(shape) > 3000 or len(shape) > 4:
+        return []
+    times = [g.pick((1, 1, 2)) for _ in shape]
+    new = [s * t for s, t in zip(shape, times, strict=True)]
+    y = g.builder.tensor(g.name("tile"), new, spec.dtype, spec.quantization)
+    g.builder.operator(
+        "TILE", (x, g.builder.constant(g.name("times"), np.array(times, np.int32))), (y,),
+        options.empty(),
+    )  # fmt: skip
+    g.read.add(x)
+    return [y]
+
+
+MAKERS: Mapping[str, Callable[[MixedGenerator, int], list[int]]] = {
+    "retyped": _retyped,
+    "floating": _floating,
+    "wide": _wide,
+    "softmax": _softmax,
+    "largest": _largest,
+    "gather": _gather,
+    "shape": _shape,
+    "turned": _turned,
+    "computed": _computed,
+    "paired": _paired,
+    "joined": _joined,
+    "cut": _cut,
+    "reduced2": _reduced,
+    "padded": _padded,
+    "weighted": _weighted,
+    "product": _product_of_two,
+    "tiled": _tiled,
+}
+STEPS = (*2 * ("retyped",), *2 * ("floating",), "wide", "softmax", "largest", "gather",
+         *4 * ("shape",), *2 * ("turned",), *2 * ("computed",), *4 * ("paired",), *2 * ("joined",),
+         *4 * ("cut",), *2 * ("reduced2",), "padded", *3 * ("weighted",), "product",
+         "tiled")  # fmt: skip
+
+STEPS_OF_ONE_VALUE = ("retyped", "floating", "wide", "shape", "computed", "paired")

@@ -1,0 +1,272 @@
+"""Sparse constants, encoded here element by element from dense arrays, against those arrays, the
+runtime's own DENSIFY, and corrupt ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+
+from delegate.compile.cache import cache_key
+from delegate.compile.compiler import compile_model
+from delegate.conformance.builder import options as tables
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.host.library import library_path
+from delegate.host.runtimes import find_runtime
+from delegate.model.graph import DType, Quantization, SparseLevel, Sparsity
+from delegate.model.sparsity import dense_values
+from delegate.model.tflite_reader import read_graph
+from delegate.options import Options
+
+OPTIONS = Options.from_mapping({"device": "simulator", "float": "fp16"}, {})
+
+
+def encoded(
+    dense: np.ndarray,
+    order: tuple[int, ...],
+    compressed: tuple[bool, ...],
+    blocks: dict[int, int],
+    dtype: type = np.int32,
+) -> tuple[np.ndarray, Sparsity]:
+    """The values in the order of the tree, and the tree. ``blocks``: sizes by dimension."""
+    rank, block_map = dense.ndim, tuple(sorted(blocks))
+    sizes = [size // blocks.get(d, 1) for d, size in enumerate(dense.shape)]
+    sizes += [blocks[d] for d in block_map]
+
+    def element(place: dict[int, int]) -> tuple[int, ...]:
+        index = [place[d] for d in range(rank)]
+        for number, d in enumerate(block_map):
+            index[d] = index[d] * blocks[d] + place[rank + number]
+        return tuple(index)
+
+    def has_some(place: dict[int, int]) -> bool:
+        free = [d for d in range(len(sizes)) if d not in place]
+        for rest in product(*(range(sizes[d]) for d in free)):
+            if dense[element({**place, **dict(zip(free, rest, strict=True))})] != 0:
+                return True
+        return False
+
+    nodes: list[dict[int, int]] = [{}]
+    levels = []
+    for d, is_compressed in zip(order, compressed, strict=True):
+        segments, indices, below = [0], [], []
+        for node in nodes:
+            for i in range(sizes[d]):
+                child = {**node, d: i}
+                if not is_compressed or has_some(child):
+                    indices.append(i)
+                    below.append(child)
+            segments.append(len(indices))
+        nodes = below
+        if is_compressed:
+            arrays = (np.array(values, dtype) for values in (segments, indices))
+            levels.append(SparseLevel(0, True, *arrays))
+        else:
+            levels.append(SparseLevel(sizes[d]))
+    values = np.array([dense[element(node)] for node in nodes], dense.dtype)
+    return values, Sparsity(order, block_map, tuple(levels))
+
+
+def sparse(seed: int, shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    values = rng.integers(1, 100, shape) * rng.choice([-1, 1], shape)
+    return (values * (rng.random(shape) < 0.3)).astype(dtype)
+
+
+def cases() -> Iterator[tuple[np.ndarray, tuple[int, ...], tuple[bool, ...], dict[int, int], type]]:
+    seed = 0
+    kinds = (np.int32, np.uint16, np.uint8)
+    for shape, blocks in (
+        ((5, 7), {}),
+        ((8, 6), {0: 4}),
+        ((8, 6), {1: 2}),
+        ((6, 8), {0: 3, 1: 4}),
+        ((4, 1, 3, 5), {}),
+        ((4, 2, 3, 6), {3: 3}),
+        ((1, 3), {}),
+    ):
+        rank = len(shape)
+        for front in permutations(range(rank)):
+            for back in permutations(range(rank, rank + len(blocks))):
+                seed += 1
+                rng = np.random.default_rng(seed)
+                flags = tuple(bool(b) for b in rng.integers(0, 2, rank)) + (False,) * len(blocks)
+                element = (np.float32, np.float16, np.int8)[seed % 3]
+                yield sparse(seed, shape, element), front + back, flags, blocks, kinds[seed % 3]
+
+
+CASES = list(cases())
+
+
+def test_dense_arrays_come_back() -> None:
+    for dense, *how in CASES:
+        values, sparsity = encoded(dense, *how)
+        found = dense_values(values.view(np.uint8), dense.dtype, dense.shape, sparsity)
+        assert found.dtype == dense.dtype
+        assert (found == dense).all(), how
+        assert not found.flags.writeable
+
+
+def densify_model(dense: np.ndarray, values: np.ndarray, sparsity: Sparsity) -> bytes:
+    """DENSIFY, and behind it what adds its result to an input: the runtime refuses a graph without
+    one.
+    """
+    builder = ModelBuilder("densify")
+    kind = {np.float32: DType.FLOAT32, np.float16: DType.FLOAT16}[dense.dtype.type]
+    w = builder.constant(
+        "w", values, dtype=kind, shape=dense.shape, is_sparse=True, sparsity=sparsity
+    )
+    made = builder.tensor("made", dense.shape, kind)
+    builder.operator("DENSIFY", (w,), (made,))
+    if kind is DType.FLOAT16:
+        half, made = made, builder.tensor("real", dense.shape, DType.FLOAT32)
+        builder.operator("DEQUANTIZE", (half,), (made,))
+    x = builder.input("x", dense.shape, DType.FLOAT32)
+    y = builder.tensor("y", dense.shape, DType.FLOAT32)
+    builder.operator("ADD", (x, made), (y,), tables.add())
+    builder.output(y)
+    return builder.build()
+
+
+def test_the_runtime_reads_the_same() -> None:
+    runtime = find_runtime()
+    for given_dense, *how in CASES[::3]:
+        is_int8 = given_dense.dtype == np.int8
+        dense = given_dense.astype(np.float32) if is_int8 else given_dense
+        model = densify_model(dense, *encoded(dense, *how))
+        interpreter = runtime.interpreter(model, [], threads=1)
+        (given,), (result,) = interpreter.get_input_details(), interpreter.get_output_details()
+        interpreter.set_tensor(given["index"], np.zeros(dense.shape, np.float32))
+        interpreter.invoke()
+        assert (interpreter.get_tensor(result["index"]) == dense).all(), how
+
+
+def conv_model(dense: np.ndarray, values: np.ndarray, sparsity: Sparsity) -> bytes:
+    """A convolution with ``dense`` behind DENSIFY."""
+    builder = ModelBuilder("sparse weights")
+    x = builder.input("x", (1, 5, 6, dense.shape[3]), DType.FLOAT32)
+    kind = {np.float32: DType.FLOAT32, np.float16: DType.FLOAT16, np.int8: DType.INT8}
+    quantization = Quantization((0.25,), (0,)) if dense.dtype == np.int8 else None
+    given = kind[dense.dtype.type]
+    w = builder.constant(
+        "w",
+        values,
+        quantization,
+        dtype=given,
+        shape=dense.shape,
+        is_sparse=True,
+        sparsity=sparsity,
+    )
+    made = builder.tensor("made", dense.shape, given, quantization)
+    builder.operator("DENSIFY", (w,), (made,))
+    if given is DType.FLOAT16:
+        half, made = made, builder.tensor("real", dense.shape, DType.FLOAT32)
+        builder.operator("DEQUANTIZE", (half,), (made,))
+    b = builder.constant("b", np.zeros(dense.shape[0], np.float32))
+    y = builder.tensor("y", (1, 5, 6, dense.shape[0]), DType.FLOAT32)
+    builder.operator("CONV_2D", (x, made, b), (y,), tables.conv_2d())
+    builder.output(y)
+    return builder.build()
+
+
+def some_weights(dtype: type) -> tuple[np.ndarray, np.ndarray, Sparsity]:
+    dense = sparse(77, (24, 1, 3, 8), dtype)
+    how = ((3, 0, 1, 2, 4), (True, False, False, True, False), {3: 4})
+    return dense, *encoded(dense, *how)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_convolutions_behind_it_are_delegated(dtype: type) -> None:
+    dense, values, sparsity = some_weights(dtype)
+    model = conv_model(dense, values, sparsity)
+    runtime = find_runtime()
+    options = {"device": "simulator", "float": "fp16"}
+    plugin = runtime.load_delegate(library_path(), options)
+    results = []
+    x = np.random.default_rng(0).integers(-8, 9, (1, 5, 6, 8)).astype(np.float32) / 8
+    for plugins in ([plugin], []):
+        interpreter = runtime.interpreter(model, plugins, threads=1)
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
+        interpreter.invoke()
+        results.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
+    # All products and sums are exact, results are rounded once.
+    assert (results[0] == results[1].astype(np.float16)).all()
+    made = compile_model(model, OPTIONS)
+    assert len(made.partitions) == 1
+    assert {r.op for r in made.rejections} <= {"DENSIFY", "DEQUANTIZE"}
+
+
+def test_int8_weights_of_float_features_are_delegated() -> None:
+    made = compile_model(conv_model(*some_weights(np.int8)), OPTIONS)
+    assert len(made.partitions) == 1
+    assert [r.rule for r in made.rejections] == ["sparse_constant"]
+
+
+def corrupted(sparsity: Sparsity) -> Iterator[Sparsity]:
+    """Of ``some_weights``: levels 0 and 3 are compressed."""
+    levels = sparsity.levels
+
+    def with_level(index: int, **changes: object) -> Sparsity:
+        changed = replace(levels[index], **changes)
+        return replace(sparsity, levels=(*levels[:index], changed, *levels[index + 1 :]))
+
+    for index in (0, 3):
+        level = levels[index]
+        for which in ("segments", "indices"):
+            array = getattr(level, which)
+            for wild in (-1, 1 << 30, -(1 << 31), (1 << 31) - 1):
+                for place in (0, array.size // 2, array.size - 1):
+                    changed = array.copy()
+                    changed[place] = wild
+                    yield with_level(index, **{which: changed})
+            yield with_level(index, **{which: array[:-1]})
+            yield with_level(index, **{which: array[:0]})
+            yield with_level(index, **{which: np.concatenate([array, array[-1:]])})
+    for size in (0, -1, 23, 25, 1 << 30, -(1 << 31)):
+        yield with_level(1, size=size)
+        yield with_level(4, size=size)
+    yield with_level(0, is_compressed=False)
+    yield with_level(4, is_compressed=True)
+    for order in ((), (3, 0, 1, 2), (3, 0, 1, 2, 5), (3, 0, 1, 4, 2), (3, 3, 1, 2, 4), (0,) * 5):
+        yield replace(sparsity, traversal_order=order)
+    yield replace(sparsity, traversal_order=(3, 0, 1, 2, -1))
+    for block_map in ((), (4,), (-1,), (3, 3), (2,)):
+        yield replace(sparsity, block_map=block_map)
+    yield replace(sparsity, levels=levels[:-1])
+    yield replace(sparsity, levels=())
+
+
+def test_what_is_corrupt_stays_on_the_cpu() -> None:
+    dense, values, sparsity = some_weights(np.float32)
+    raw = values.view(np.uint8)
+    wrong = list(corrupted(sparsity))
+    for one in wrong:
+        with pytest.raises(ValueError, match=r"\w"):
+            dense_values(raw, dense.dtype, dense.shape, one)
+    for content in (raw[:-4], raw[:-1], raw[:0], np.concatenate([raw, raw[:4]])):
+        with pytest.raises(ValueError, match=r"\w"):
+            dense_values(content, dense.dtype, dense.shape, sparsity)
+    for shape in ((0, 1, 3, 8), (24, 1, 3), (), (24, 1, 3, 1 << 40), (-24, 1, 3, 8)):
+        with pytest.raises(ValueError, match=r"\w"):
+            dense_values(raw, dense.dtype, shape, sparsity)
+    for one in wrong[::9]:
+        made = compile_model(conv_model(dense, values, one), OPTIONS)
+        assert made.partitions == ()
+        (rejection,) = (r for r in made.rejections if r.op == "DENSIFY")
+        assert "is corrupt" in rejection.detail
+
+
+def test_the_cache_tells_other_places_from_these() -> None:
+    dense, values, sparsity = some_weights(np.float32)
+    other = np.roll(dense, 1, axis=2)
+    how = ((3, 0, 1, 2, 4), (True, False, False, True, False), {3: 4})
+    moved, places = encoded(other, *how)
+    assert sorted(moved) == sorted(values)
+    models = (conv_model(dense, values, sparsity), conv_model(dense, values, places))
+    if len(moved) == len(values):
+        keys = {cache_key(read_graph(model), OPTIONS) for model in models}
+        assert len(keys) == 2

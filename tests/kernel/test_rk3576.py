@@ -1,0 +1,137 @@
+"""The second chip on both drivers: programs for either core, one chip's programs only, proofs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from delegate.chip.rk3576 import RK3576
+from tests.kernel.board import Board
+from tests.kernel.small_models import MODELS
+from tests.kernel.test_commands import CLASSIFY, command
+from tests.kernel.test_proofs import run, states
+
+DRIVERS = ("rocket", "rknpu")
+MEETING = ("conv", "residual", "digits")
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_models_are_compiled_for_the_board_and_give_the_simulators_bytes(board: Board, driver: str):
+    """Nobody names the chip. The worker's second device is the simulator of the same one."""
+    answer = board.add_rk3576(driver).work(
+        "models", device=driver, models=list(MODELS), simulator={"chip": "rk3576"}
+    )
+    for name, facts in answer["models"].items():
+        assert facts["equal"], name
+        assert facts["violations"] == [], name
+    assert sum(bool(facts["requests"][1]) for facts in answer["models"].values()) > len(MODELS) / 2
+    assert answer["live"] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("cores", "masks"), [("auto", {1, 2}), ("1", {2}), ("0", {1})])
+def test_each_core_of_rknpu_is_handed_its_own_banks(board: Board, cores: str, masks: set[int]):
+    """The stand-in objects to another core's banks, and to two jobs in the same ones."""
+    board.add_rk3576("rknpu", meet=len(masks))
+    answer = board.work(
+        "threads", device="rknpu", cores=cores, threads=4, invokes=6, models=MEETING, chip="rk3576"
+    )
+    assert answer["failures"] == []
+    assert answer["violations"] == []
+    assert {int(mask) for mask in answer["masks"]} == masks
+
+
+@pytest.mark.parametrize("cores", ["auto", "all", "0"])
+def test_rocket_runs_one_job_at_a_time(board: Board, cores: str):
+    """All jobs use the first core's banks, wherever the kernel lets them run."""
+    board.add_rk3576("rocket")
+    answer = board.work(
+        "threads", device="rocket", cores=cores, threads=4, invokes=6, models=MEETING, chip="rk3576"
+    )
+    assert answer["failures"] == []
+    assert answer["violations"] == []
+
+
+def test_a_process_waits_for_the_turn_of_another(board: Board):
+    board.add_rk3576("rocket")
+    answer = board.work("turn", device="rocket", model="residual", held_ms=300, timeout_ms=5000)
+    assert answer["problem"] == ""
+    assert answer["waited_ms"] >= 250
+    answer = board.work("turn", device="rocket", model="residual", held_ms=3000, timeout_ms=200)
+    assert "one job runs at a time" in answer["problem"]
+    assert answer["violations"] == []
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_an_option_that_is_not_the_board_is_an_error(board: Board, driver: str):
+    board.add_rk3576(driver)
+    done = command(board, *CLASSIFY, "-O", "chip=rk3588", "--device", driver)
+    assert done.returncode != 0
+    assert "option chip is rk3588, but the NPU of" in done.stderr
+    assert "is rk3576's; leave the option out" in done.stderr
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_model_compiled_for_the_other_chip_is_refused(board: Board, driver: str):
+    board.add_rk3576(driver)
+    ahead = str(board.root / "digits.tflite")
+    compiled = command(board, "compile", CLASSIFY[3], "-o", ahead, "-O", "chip=rk3588")
+    assert compiled.returncode == 0, compiled.stderr
+    done = command(board, *CLASSIFY[:3], ahead, "--device", driver)
+    assert done.returncode != 0
+    assert "compiled for chip rk3588" in done.stderr
+    own = command(board, "compile", CLASSIFY[3], "-o", ahead)
+    assert own.returncode == 0, own.stderr
+    done = command(board, *CLASSIFY[:3], ahead, "--device", driver)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_the_boards_proofs_are_the_chips(board: Board, driver: str):
+    """On one core, then on both at the same time; what is proved is not asked again."""
+    board.add_rk3576(driver)
+    first = run(board, "residual", device=driver)["residual"]
+    assert first["error"] == ""
+    used = states(board)
+    assert set(used) <= {feature.name for feature in RK3576.features}
+    assert {"convolution", "operand_blocks", "ew_addition"} <= set(used)
+    assert set(used.values()) == {"proved"}
+    assert first["submits"] == len(used) * (2 + 2 * RK3576.cores)
+    assert run(board, "residual", device=driver)["residual"]["submits"] == 0
+
+
+@pytest.mark.parametrize("broken", ["ew_addition", "ew_addition:hangs"])
+def test_a_feature_that_the_board_lacks_is_switched_off(board: Board, broken: str):
+    board.add_rk3576("rknpu", hang_ms=20)
+    found = run(board, "residual", device="rknpu", broken=broken, timeout_ms="2000")
+    assert "feature ew_addition is switched off on this board" in found["log"]
+    assert found["residual"]["error"] == ""
+    assert states(board)["ew_addition"].startswith("hung" if ":" in broken else "failed")
+
+
+def test_cores_that_spoil_each_other_are_found_and_one_is_enough(board: Board):
+    """Nobody has run both on a board."""
+    board.add_rk3576("rknpu", cores_clash=1)
+    found = run(board, "conv", device="rknpu")
+    assert "one core alone computes it: option cores=0" in found["log"]
+    assert found["conv"]["delegated"] == 0
+    alone = run(board, "conv", device="rknpu", cores="0")
+    assert alone["conv"]["delegated"] == alone["conv"]["total"]
+    assert alone["conv"]["error"] == ""
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_bring_up_and_doctor_know_the_chip(board: Board, driver: str):
+    board.add_rk3576(driver)
+    done = command(board, "bring-up", "--json", "--device", driver)
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = json.loads(done.stdout)
+    assert document["chip"] == "rk3576"
+    assert [feature["name"] for feature in document["features"]] == [
+        feature.name for feature in RK3576.features
+    ]
+    assert {feature["here"] for feature in document["features"]} == {"agreed"}
+    done = command(board, "doctor", "--json", "--device", driver)
+    facts = json.loads(done.stdout)
+    assert facts["self_test"]["passed"], facts["self_test"]
+    assert facts["cores"]["chip"] == "rk3576"

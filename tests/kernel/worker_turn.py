@@ -1,0 +1,56 @@
+"""One inference while another process holds the node's lock for a while."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+import delegate
+from delegate.host.runtimes import find_runtime
+from tests.kernel.board import ROCKET_NODE
+from tests.kernel.small_models import MODELS
+from tests.kernel.standin_calls import arguments, report, take_violations
+
+_HOLD = """
+import fcntl, sys, time
+with open(sys.argv[1]) as node:
+    fcntl.flock(node, fcntl.LOCK_EX)
+    print("held", flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+def main() -> None:
+    given = arguments()
+    runtime = find_runtime()
+    options = {"device": given["device"], "timeout_ms": str(given["timeout_ms"])}
+    plugin = runtime.load_delegate(delegate.library_path(), options)
+    interpreter = runtime.interpreter(MODELS[given["model"]](), [plugin])
+    for details in interpreter.get_input_details():
+        zeros = np.zeros(details["shape"], details["dtype"])
+        interpreter.set_tensor(details["index"], zeros)
+    interpreter.invoke()
+    node = os.path.join(os.environ["RK3588_STANDIN_ROOT"], ROCKET_NODE)
+    command = [sys.executable, "-c", _HOLD, node, str(given["held_ms"] / 1000)]
+    alone = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=alone) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        start = time.perf_counter()
+        problem = ""
+        try:
+            interpreter.invoke()
+        except RuntimeError as error:
+            problem = str(error)
+        waited_ms = (time.perf_counter() - start) * 1000
+        holder.terminate()
+    violations = take_violations()
+    report({"problem": problem, "waited_ms": waited_ms, "violations": violations})
+
+
+if __name__ == "__main__":
+    main()

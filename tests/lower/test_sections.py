@@ -1,0 +1,257 @@
+"""Sections of images as channels: the reference kernels' results, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+from delegate.compile.compiler import CompileResult
+from delegate.conformance.builder import layers, options
+from delegate.conformance.builder.aliases import concatenation, slice_of
+from delegate.conformance.builder.functions import function
+from delegate.conformance.builder.layers import Arithmetic, Window
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.random_layers import Numbers, conv
+from delegate.model.graph import Activation, DType, Quantization
+from delegate.options import Options
+from tests.lower.fusion_graphs import FAST, inputs_of, joined, off, references, run
+from tests.lower.reference import differences
+
+POINT = Window(1, 1)
+SAME = Quantization((0.05,), (3,))
+TEXT = "sections of the image as channels"
+
+
+def points(rng: np.random.Generator, shape: tuple[int, ...], kernels: int, **numbers: object):
+    """A 1 x 1 convolution of stride 1."""
+    dtype = numbers.pop("dtype", DType.INT8)
+    b = ModelBuilder("points")
+    x = b.input("x", shape, dtype, SAME)
+    b.output(conv(b, rng, x, kernels, POINT, Numbers(output=SAME, **numbers)))
+    return b.build()
+
+
+def is_exact(
+    model: bytes, seed: int = 0, given: Mapping[str, str] | None = None
+) -> tuple[bool, CompileResult]:
+    """Whether the simulator's results are the reference kernels'."""
+    arrays = inputs_of(model, seed)
+    result, ours = run(model, Options.from_mapping(given or {}, {}), arrays)
+    same = zip(ours, references(model, arrays), strict=True)
+    return all(np.array_equal(*pair) for pair in same), result
+
+
+def in_sections(result: CompileResult) -> list[bool]:
+    """Of every layer."""
+    return [TEXT in layer.choice for part in result.partitions for layer in part.layers]
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("kernels", [1, 7, 15, 16, 33, 47, 48, 80, 112])
+@pytest.mark.parametrize("inputs", [1, 16, 17, 48, 64])
+def test_any_channels(inputs: int, kernels: int, dtype: DType) -> None:
+    rng = np.random.default_rng([inputs, kernels])
+    for size in ((8, 34), (31, 18), (44, 13)):
+        per_channel = dtype is DType.INT8 and size[0] % 4 == 0
+        model = points(rng, (1, *size, inputs), kernels, dtype=dtype, per_channel=per_channel)
+        exact, result = is_exact(model)
+        assert exact
+        # Of 64 channels the zeros among the weights can cost more than the array gains.
+        assert in_sections(result) == [True] or inputs == 64
+        assert not any(d.any() for d in differences(model, rng))
+
+
+SHAPES: tuple[tuple[tuple[int, int, int, int], int, bool], ...] = (
+    ((3, 12, 31, 24), 40, True),  # images
+    ((1, 1, 640, 32), 16, True),  # one row
+    ((1, 640, 1, 32), 16, True),  # one column
+    ((1, 2, 4099, 8), 16, True),  # rows longer than a task's
+    ((1, 112, 112, 32), 16, True),  # more than CBUF holds
+    ((1, 15, 17, 16), 16, False),  # an odd number of pixels
+    ((1, 16, 16, 16), 32, False),  # whole groups
+    ((1, 16, 16, 16), 64, False),
+    ((1, 16, 16, 256), 16, False),  # more steps than it saves
+    ((1, 1, 1, 64), 16, False),  # nothing to cut
+)
+
+
+@pytest.mark.parametrize(("shape", "kernels", "gains"), SHAPES, ids=str)
+def test_where_they_fill_what_is_idle(
+    shape: tuple[int, int, int, int], kernels: int, gains: bool
+) -> None:
+    model = points(np.random.default_rng(shape), shape, kernels)
+    exact, result = is_exact(model)
+    assert exact
+    assert in_sections(result) == [gains]
+
+
+@pytest.mark.parametrize(
+    "window", [Window(3, 3), Window(1, 1, 2, 2), Window(1, 3), Window(2, 1)], ids=str
+)
+def test_not_of_kernels_that_see_neighbours(window: Window) -> None:
+    rng = np.random.default_rng(3)
+    b = ModelBuilder("neighbours")
+    b.output(conv(b, rng, b.input("x", (1, 24, 24, 24), DType.INT8, SAME), 16, window))
+    exact, result = is_exact(b.build())
+    assert exact
+    assert not any(in_sections(result))
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_layers(seed: int) -> None:
+    """Any sizes, scales, zero points and activations; every fourth one of several images."""
+    rng = np.random.default_rng([17, seed])
+    images = int(rng.integers(2, 4)) if seed % 4 == 0 else 1
+    shape = (images, *(int(n) for n in rng.integers(2, 40, 2)), int(rng.integers(1, 100)))
+    dtype = DType.UINT8 if seed % 2 else DType.INT8
+    model = points(
+        rng, shape, int(rng.integers(1, 100)), dtype=dtype,
+        per_channel=dtype is DType.INT8 and bool(rng.integers(2)),
+        activation=Activation(int(rng.choice([0, 1, 3]))),
+    )  # fmt: skip
+    assert is_exact(model, seed)[0]
+    assert is_exact(model, seed, {"cores": "all", "split_rows": "always"})[0]
+
+
+@pytest.mark.parametrize("kernels", [16, 48])
+def test_rows_over_cores(kernels: int) -> None:
+    model = points(np.random.default_rng(5), (1, 46, 64, 32), kernels)
+    exact, result = is_exact(model, 0, {"cores": "all", "split_rows": "always"})
+    assert exact
+    assert in_sections(result) == [True]
+    assert len(result.partitions[0].layers[0].tasks) >= 3
+
+
+def test_another_chip() -> None:
+    """Which rounds once: at most one LSB from the reference kernels, and never as often as not."""
+    for shape, kernels, gains in (
+        ((1, 20, 26, 33), 48, True),
+        ((1, 21, 27, 33), 48, False),
+        ((2, 20, 14, 48), 16, True),
+    ):
+        model = points(np.random.default_rng(shape), shape, kernels)
+        arrays = inputs_of(model)
+        result, ours = run(model, Options.from_mapping({"chip": "rk3576"}, {}), arrays)
+        difference = off(ours[0], references(model, arrays)[0])
+        assert difference.max() <= 1
+        assert difference.mean() < 0.01
+        assert in_sections(result) == [gains]
+
+
+def test_another_chip_splits_scales_of_whole_images() -> None:
+    """Scales too far apart for one shift, on a map that would be sections otherwise."""
+    for is_far in (False, True):
+        rng = np.random.default_rng(48)
+        b = ModelBuilder("scales")
+        x = b.input("x", (1, 20, 26, 48), DType.INT8, Quantization((0.05,), (3,)))
+        scales = np.exp(rng.uniform(-7, 0, 48)) if is_far else np.full(48, 0.5)
+        scales[::11] = 2.0
+        bias = np.round(rng.uniform(-60, 60, 48) / (scales * 0.01)).astype(np.int32)
+        arithmetic = Arithmetic(
+            per_channel=True,
+            weight_scales=tuple(scales * 0.02),
+            bias=bias,
+            output_scale=0.1,
+            output_zero_point=-7,
+        )
+        b.output(layers.conv(b, rng, x, 48, POINT, arithmetic=arithmetic))
+        arrays = inputs_of(b.build())
+        result, ours = run(b.build(), Options.from_mapping({"chip": "rk3576"}, {}), arrays)
+        (layer,) = result.partitions[0].layers
+        assert ("parts by channels' scales" in layer.choice) is is_far
+        assert (TEXT in layer.choice) is not is_far
+        assert off(ours[0], references(b.build(), arrays)[0]).max() <= 1
+
+
+Joined = Callable[[ModelBuilder, int, int], int]
+JOINS: dict[str, tuple[Joined, list[bool]]] = {
+    "channels": (lambda b, y, z: concatenation(b, (y, z), 3), [True, True]),
+    "rows": (lambda b, y, z: concatenation(b, (y, z), 1), [False, False]),
+    "images": (lambda b, y, z: concatenation(b, (y, z), 0), [True, True]),
+}
+
+
+@pytest.mark.parametrize("name", JOINS)
+@pytest.mark.parametrize("kernels", [16, 48])
+def test_beside_others_in_memory(name: str, kernels: int) -> None:
+    """Only where the neighbours' pixels do not lie between those of an image."""
+    join, expected = JOINS[name]
+    rng = np.random.default_rng(7)
+    b = ModelBuilder("beside")
+    numbers = Numbers(output=SAME)
+    x = b.input("x", (1, 16, 22, 24), DType.INT8, SAME)
+    y, z = (conv(b, rng, x, kernels, POINT, numbers, name=name) for name in ("y", "z"))
+    both = join(b, y, z)
+    b.output(conv(b, rng, both, 32, Window(3, 3), numbers, name="reader"))
+    exact, result = is_exact(b.build())
+    assert exact
+    assert in_sections(result)[:2] == expected
+
+
+@pytest.mark.parametrize(("kernels", "completes"), [(16, False), (48, True)])
+def test_readers_of_whole_groups_find_them_written(kernels: int, completes: bool) -> None:
+    """Tasks without a convolution read the surface that completes a group of several, too."""
+    rng = np.random.default_rng(9)
+    for reads_groups in (False, True):
+        b = ModelBuilder("groups")
+        numbers = Numbers(output=SAME)
+        x = b.input("x", (1, 16, 22, 24), DType.INT8, SAME)
+        y = conv(b, rng, x, kernels, POINT, numbers, name="first")
+        if reads_groups:
+            y = function(b, "LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
+        b.output(conv(b, rng, y, 32, Window(3, 3), numbers, name="second"))
+        exact, result = is_exact(b.build())
+        assert exact
+        assert in_sections(result)[0] is not (reads_groups and completes)
+
+
+def test_of_a_slice() -> None:
+    """Of channels; of rows, whose surfaces are further apart."""
+    for begin, size, gains in (
+        ((0, 0, 0, 16), (1, 16, 22, 16), True),
+        ((0, 4, 0, 0), (1, 10, 22, 48), False),
+    ):
+        rng = np.random.default_rng(11)
+        b = ModelBuilder("slice")
+        numbers = Numbers(output=SAME)
+        x = b.input("x", (1, 16, 22, 8), DType.INT8, SAME)
+        y = conv(b, rng, x, 48, Window(3, 3), numbers, name="first")
+        part = slice_of(b, y, begin, size)
+        b.output(conv(b, rng, part, 16, POINT, numbers, name="second"))
+        exact, result = is_exact(b.build())
+        assert exact
+        assert in_sections(result)[-1] is gains
+
+
+@pytest.mark.parametrize("axis", [None, 1, 3])
+@pytest.mark.parametrize("kernels", [16, 48])
+def test_with_an_addition_or_a_function_in_the_same_task(kernels: int, axis: int | None) -> None:
+    """Also where the sum lies beside others, between rows of which there is something else."""
+    rng = np.random.default_rng(13)
+    for has_table in (False, True):
+        b = ModelBuilder("joined")
+        x = b.input("x", (1, 18, 26, 24), DType.INT8, SAME)
+        numbers = Numbers(output=SAME)
+        other = conv(b, rng, x, kernels, Window(3, 3), numbers, name="other")
+        y = conv(b, rng, x, kernels, POINT, numbers, name="points")
+        if has_table:
+            y = function(b, "LOGISTIC", (y,), Quantization((1 / 256,), (-128,)))
+        total = b.tensor("total", b.spec(y).shape, DType.INT8, Quantization((0.09,), (1,)))
+        b.operator("ADD", (y, other), (total,), options.add())
+        if axis is not None:
+            beside = Numbers(output=Quantization((0.09,), (1,)))
+            third = conv(b, rng, x, kernels, Window(3, 3), beside, name="third")
+            total = concatenation(b, (total, third), axis)
+            total = conv(b, rng, total, 32, POINT, numbers, name="reader")
+        b.output(total)
+        model = b.build()
+        arrays = inputs_of(model)
+        result, ours = run(model, FAST, arrays)
+        layers_joined = joined(result)
+        assert layers_joined or axis == 1
+        assert axis is not None or any(TEXT in layer.choice for layer in layers_joined)
+        if axis is None or not layers_joined:
+            worst = max((layer.difference.most_lsb for layer in layers_joined), default=0)
+            assert off(ours[0], references(model, arrays)[0]).max() <= worst

@@ -1,0 +1,63 @@
+"""Models that several tests read: the smallest residual block, and one function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from delegate.conformance.builder import layers
+from delegate.conformance.builder.functions import function
+from delegate.conformance.builder.layers import DEFAULT_ARITHMETIC, Arithmetic, Window
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.options import BuiltinOptions
+from delegate.conformance.builder.ranges import random_quantization
+from delegate.model.graph import Activation, DType, Padding, Quantization
+
+
+def conv_conv_add_model(
+    rng: np.random.Generator,
+    h: int,
+    w: int,
+    ic: int,
+    oc: int,
+    kh: int,
+    kw: int,
+    sh: int = 1,
+    sw: int = 1,
+    padding: Padding = Padding.SAME,
+    dtype: DType = DType.INT8,
+    *,
+    activation: Activation = Activation.NONE,
+    is_swapped: bool = False,
+    input_scale: float | None = None,
+    input_zero_point: int | None = None,
+    arithmetic: Arithmetic = DEFAULT_ARITHMETIC,
+) -> bytes:
+    """Two equal CONV_2D on the same input, then ADD (``activation``); ``is_swapped``: second +
+    first."""
+    builder = ModelBuilder("conv_conv_add")
+    quantization = random_quantization(rng, dtype, input_scale, input_zero_point)
+    x = builder.input("input", (1, h, w, ic), dtype, quantization)
+    window = Window(kh, kw, sh, sw, padding=padding)
+    first, second = (
+        layers.conv(builder, rng, x, oc, window, arithmetic=arithmetic, name=name)
+        for name in ("first", "second")
+    )
+    a, b = (second, first) if is_swapped else (first, second)
+    builder.output(layers.add(builder, a, b, activation=activation))
+    return builder.build()
+
+
+def function_model(
+    op: str,
+    source: tuple[DType, Quantization],
+    target: tuple[DType, Quantization],
+    options: BuiltinOptions | None = None,
+    shape: Sequence[int] = (1, 1, 1, 256),
+) -> bytes:
+    """One operator with one operand."""
+    builder = ModelBuilder(op.lower())
+    x = builder.input("input", shape, *source)
+    builder.output(function(builder, op, (x,), target[1], options, target[0]))
+    return builder.build()
