@@ -202,7 +202,7 @@ def _print_operators(ours: dict[str, Any]) -> None:
     print(format_table(headings, _narrow(rows), right=(1, 2, 3, 4, 5), last="elide"))
     for part in partitions:
         if part["row_sharing"]:
-            print(f"split_rows, partition {part['partition']}: {part['split']}")
+            print(f"split_rows, partition {part['partition']}: {part['row_sharing']}")
 
 
 _NODES_WIDTH = 22
