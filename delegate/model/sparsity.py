@@ -37,6 +37,10 @@ def dense_values(
         raise ValueError(f"it has {total} elements")
     if content.nbytes % kind.itemsize:
         raise ValueError(f"its {content.nbytes} bytes are no whole elements")
+    values = content.view(np.uint8).view(kind)
+    # Every entry leads to a value, or to a segment of a compressed level below it: a small file
+    # does not make large arrays by what it says of its levels.
+    most = max(values.size, *(level.segments.size for level in sparsity.levels))
     rank = len(shape)
     parents = np.zeros(1, np.int64)
     places = [np.zeros(1, np.int64) for _ in range(rank + len(sizes))]
@@ -49,10 +53,9 @@ def dense_values(
             )
         else:
             size = sizes[dimension - rank]
-        origin, found, parents = _expanded(number, level, size, len(parents), total)
+        origin, found, parents = _expanded(number, level, size, len(parents), most)
         places = [place[origin] for place in places]
         places[dimension] = found
-    values = content.view(np.uint8).view(kind)
     if values.size != len(parents):
         raise ValueError(f"it holds {values.size} values for {len(parents)} places")
     for block, (size, dimension) in enumerate(zip(sizes, sparsity.block_map, strict=True)):
@@ -97,7 +100,7 @@ def _expanded(
         if level.size != size:
             raise ValueError(f"level {number} has {level.size} positions instead of {size}")
         if parents * size > most:
-            raise ValueError(f"level {number} has more entries than the tensor")
+            raise ValueError(f"level {number} has more entries than values or segments")
         origin = np.repeat(np.arange(parents), size)
         return origin, np.tile(np.arange(size), parents), np.arange(parents * size)
     segments, indices = (a.astype(np.int64) for a in (level.segments, level.indices))

@@ -4,6 +4,7 @@ runtime's own DENSIFY, and corrupt ones.
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations, product
@@ -258,6 +259,25 @@ def test_what_is_corrupt_stays_on_the_cpu() -> None:
         assert made.partitions == ()
         (rejection,) = (r for r in made.rejections if r.op == "DENSIFY")
         assert "is corrupt" in rejection.detail
+
+
+def test_a_small_file_makes_no_large_arrays() -> None:
+    """Dense levels of many positions, for which it holds neither values nor segments."""
+    side = 1 << 14
+    level, nothing = SparseLevel(side), np.zeros(0, np.uint8)
+    some = SparseLevel(0, True, np.array([0, 1], np.int32), np.array([0], np.int32))
+    wrong = (
+        ((side, side), Sparsity((0, 1), (), (level, level))),
+        ((1, side, side), Sparsity((0, 1, 2), (), (some, level, level))),
+        ((4, side, 8), Sparsity((0, 1, 2), (), (SparseLevel(4), level, some))),
+        ((side, side), Sparsity((0, 1, 2), (0,), (SparseLevel(1), level, level))),
+    )
+    tracemalloc.start()
+    for shape, sparsity in wrong:
+        with pytest.raises(ValueError, match="entries"):
+            dense_values(nothing, np.dtype(np.float32), shape, sparsity)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
 
 
 def test_the_cache_tells_other_places_from_these() -> None:
