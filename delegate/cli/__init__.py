@@ -7,6 +7,7 @@ code: 0 ok, 1 mismatch or failure, 2 usage, 3 no device, 4 unsupported under str
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import signal
 import sys
@@ -14,26 +15,6 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
-from delegate.cli import (
-    bench,
-    bring_up,
-    classify,
-    compare,
-    compile,
-    completion,
-    conformance,
-    detect,
-    disasm,
-    doctor,
-    evaluate,
-    explain,
-    library_path,
-    models,
-    replay,
-    supported_ops,
-    top,
-    trace,
-)
 from delegate.cli.command import PROGRAM, Command, print_error
 from delegate.errors import DelegateError
 from delegate.host.interruption import EXIT_INTERRUPTED, is_interrupted
@@ -43,26 +24,33 @@ EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
 
-COMMANDS: tuple[Command, ...] = (
-    classify.COMMAND,
-    detect.COMMAND,
-    compile.COMMAND,
-    compare.COMMAND,
-    evaluate.COMMAND,
-    bench.COMMAND,
-    trace.COMMAND,
-    replay.COMMAND,
-    explain.COMMAND,
-    bring_up.COMMAND,
-    conformance.COMMAND,
-    doctor.COMMAND,
-    top.COMMAND,
-    disasm.COMMAND,
-    models.COMMAND,
-    completion.COMMAND,
-    supported_ops.COMMAND,
-    library_path.COMMAND,
+COMMANDS = (
+    "classify",
+    "detect",
+    "compile",
+    "compare",
+    "evaluate",
+    "bench",
+    "trace",
+    "replay",
+    "explain",
+    "bring-up",
+    "conformance",
+    "doctor",
+    "top",
+    "disasm",
+    "models",
+    "completion",
+    "supported-ops",
+    "library-path",
 )
+"""Their names, in the order of ``--help``; each is the ``COMMAND`` of the module of its name."""
+
+
+def load_command(name: str) -> Command:
+    """One of ``COMMANDS``; imports what it needs, no other's."""
+    found: Command = importlib.import_module(f"delegate.cli.{name.replace('-', '_')}").COMMAND
+    return found
 
 
 class _Parser(argparse.ArgumentParser):
@@ -72,8 +60,8 @@ class _Parser(argparse.ArgumentParser):
         self.exit(EXIT_USAGE, f"{PROGRAM}: error: {message} (see {self.prog} --help)\n")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The whole command line as an argparse parser."""
+def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
+    """The command line, or that of some commands, as an argparse parser."""
     parser = _Parser(
         prog=PROGRAM,
         description="TensorFlow Lite delegate for the Rockchip RK3588 NPU.",
@@ -84,7 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         dest="command", metavar="COMMAND", required=True, parser_class=_Parser
     )
-    for command in COMMANDS:
+    for command in map(load_command, names):
         sub = commands.add_parser(
             command.name,
             help=command.summary,
@@ -95,7 +83,7 @@ def build_parser() -> argparse.ArgumentParser:
         )
         command.declare(sub)
         sub.add_argument("--debug", action="store_true", help="show tracebacks of errors")
-        sub.set_defaults(run=command.run, parser=parser)
+        sub.set_defaults(run=command.run)
     return parser
 
 
@@ -121,7 +109,9 @@ def _abandon_stdout() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code; raises only with ``--debug`` or from argparse."""
-    arguments = build_parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    is_known = len(words) > 0 and words[0] in COMMANDS
+    arguments = build_parser(words[:1] if is_known else COMMANDS).parse_args(words)
     try:
         code: int = arguments.run(arguments)
         if sys.stdout is not None:  # a parent may have closed it

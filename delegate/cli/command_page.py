@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from delegate.chip.generated import rewrite
-from delegate.cli import COMMANDS
+from delegate.cli import COMMANDS, load_command
 from delegate.cli.command import PROGRAM, Command
 
 PAGE_PATH = Path("docs/commands.md")
@@ -48,7 +48,7 @@ def commands_page() -> str:
         "progress bars only to a terminal. Exit codes: 0 ok, 1 mismatch or failure, 2 usage,\n"
         "3 no device, 4 unsupported under `strict`.\n",
     ]
-    for command in COMMANDS:
+    for command in map(load_command, COMMANDS):
         table = ["| argument | |", "| --- | --- |"]
         table += [f"| `{name}` | {text} |" for name, text in _rows(command)]
         examples = "\n".join(f"    {PROGRAM} {example}" for example in command.examples)

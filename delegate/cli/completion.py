@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from delegate.cli import build_parser
 from delegate.cli.command import PROGRAM, Command, print_json
 
 _SHELLS = ("bash", "zsh", "fish")
@@ -56,7 +57,7 @@ def _fish(words: dict[str, list[str]]) -> str:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    words = _words(arguments.parser)
+    words = _words(build_parser())
     if arguments.shell == "fish":
         script = _fish(words)
     elif arguments.shell == "zsh":

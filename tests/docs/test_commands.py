@@ -37,7 +37,6 @@ __all__ = ["run"]  # the fixture
 
 pytest.importorskip("PIL")
 
-NAMES = [command.name for command in COMMANDS]
 EXAMPLES = [(page.name, command) for page in PAGES for command in shown(page)]
 
 # What is run instead: the same command with less work, or with names that are at hand.
@@ -78,7 +77,7 @@ WITHOUT_NPU = {"bring-up": 1, "conformance": 1, "doctor": 3}
 
 def parses(command: str) -> None:
     words, _ = words_of(command)
-    if words in ([name] for name in NAMES):  # in running text: a command as such
+    if words in ([name] for name in COMMANDS):  # in running text: a command as such
         return
     try:
         build_parser().parse_args(words)

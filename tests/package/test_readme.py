@@ -14,7 +14,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def test_every_command_is_explained_and_nothing_else() -> None:
     rows = re.findall(r"^\| `([a-z-]+)[^`]*` \| [A-Z]", README, re.MULTILINE)
-    assert rows == [command.name for command in COMMANDS]
+    assert rows == [*COMMANDS]
 
 
 def test_links_lead_somewhere() -> None:
