@@ -308,6 +308,18 @@ def reg(
     return (offset, name, meaning, fields, access, is_address, certainty)
 
 
+def whole(
+    offset: int, name: str, meaning: str, field: str, text: str, *, signed: bool = False
+) -> RegisterSpec:
+    """One row: a register that is one number of 32 bits, of which ``text`` says what it counts."""
+    return reg(offset, name, meaning, bits(31, 0, field, text, signed=signed))
+
+
+def address(offset: int, name: str, meaning: str, field: str) -> RegisterSpec:
+    """One row: a register that holds an address in memory."""
+    return reg(offset, name, meaning, bits(31, 0, field, "byte address"), is_address=True)
+
+
 def block(
     name: str,
     target: int,

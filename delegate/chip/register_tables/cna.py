@@ -11,11 +11,13 @@ from delegate.chip.register_model import (
     CvtOrder,
     PixelInput,
     Precision,
+    address,
     bit,
     bits,
     block,
     control_registers,
     reg,
+    whole,
 )
 
 CNA = block(
@@ -92,12 +94,7 @@ CNA = block(
         bits(23, 22, "SURF_MODE", "surfaces in series"),
         bits(21, 0, "DATAOUT_ATOMICS", "height * width"),
     ),
-    reg(
-        0x1030,
-        "WEIGHT_SIZE0",
-        "Weight bytes of the task.",
-        bits(31, 0, "WEIGHT_BYTES", "bytes"),
-    ),
+    whole(0x1030, "WEIGHT_SIZE0", "Weight bytes of the task.", "WEIGHT_BYTES", "bytes"),
     reg(
         0x1034,
         "WEIGHT_SIZE1",
@@ -190,13 +187,7 @@ CNA = block(
         bits(7, 4, "PAD_LEFT", "columns"),
         bits(3, 0, "PAD_TOP", "rows"),
     ),
-    reg(
-        0x1070,
-        "FEATURE_DATA_ADDR",
-        "Address of the first input row.",
-        bits(31, 0, "FEATURE_BASE_ADDR", "byte address"),
-        is_address=True,
-    ),
+    address(0x1070, "FEATURE_DATA_ADDR", "Address of the first input row.", "FEATURE_BASE_ADDR"),
     reg(
         0x1074,
         "FC_CON2",
@@ -265,13 +256,7 @@ CNA = block(
         "Weight decompression: register count (0: off).",
         bits(31, 0, "DCOMP_REGNUM", "registers"),
     ),
-    reg(
-        0x1110,
-        "DCOMP_ADDR0",
-        "Address of the weights.",
-        bits(31, 0, "DECOMPRESS_ADDR0", "byte address"),
-        is_address=True,
-    ),
+    address(0x1110, "DCOMP_ADDR0", "Address of the weights.", "DECOMPRESS_ADDR0"),
     *(
         reg(
             0x1140 + 4 * index,

@@ -8,6 +8,7 @@ from delegate.chip.register_model import (
     ConvMode,
     DpuPrecision,
     OutputMode,
+    address,
     bit,
     bits,
     block,
@@ -54,13 +55,7 @@ DPU = block(
         "Value of channels added by padding.",
         bits(15, 0, "OFFSET_PEND", "value"),
     ),
-    reg(
-        0x4020,
-        "DST_BASE_ADDR",
-        "Address of the first output row.",
-        bits(31, 0, "DST_BASE_ADDR", "byte address"),
-        is_address=True,
-    ),
+    address(0x4020, "DST_BASE_ADDR", "Address of the first output row.", "DST_BASE_ADDR"),
     reg(
         0x4024,
         "DST_SURF_STRIDE",

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from delegate.chip.register_model import (
-    Certainty,
-    RegisterSpec,
-    bit,
-    bits,
-    reg,
-)
+from delegate.chip.register_model import Certainty, RegisterSpec, bit, bits, reg, whole
 
 LUT_REGISTERS: tuple[RegisterSpec, ...] = (
     reg(
@@ -45,30 +39,10 @@ LUT_REGISTERS: tuple[RegisterSpec, ...] = (
         bits(23, 16, "LUT_LO_INDEX_SELECT", "index shift of LO"),
         bits(15, 8, "LUT_LE_INDEX_SELECT", "index shift of LE"),
     ),
-    reg(
-        0x4110,
-        "LUT_LE_START",
-        "First input of table LE.",
-        bits(31, 0, "LUT_LE_START", "input", signed=True),
-    ),
-    reg(
-        0x4114,
-        "LUT_LE_END",
-        "Last input of table LE.",
-        bits(31, 0, "LUT_LE_END", "input", signed=True),
-    ),
-    reg(
-        0x4118,
-        "LUT_LO_START",
-        "First input of table LO.",
-        bits(31, 0, "LUT_LO_START", "input", signed=True),
-    ),
-    reg(
-        0x411C,
-        "LUT_LO_END",
-        "Last input of table LO.",
-        bits(31, 0, "LUT_LO_END", "input", signed=True),
-    ),
+    whole(0x4110, "LUT_LE_START", "First input of table LE.", "LUT_LE_START", "input", signed=True),
+    whole(0x4114, "LUT_LE_END", "Last input of table LE.", "LUT_LE_END", "input", signed=True),
+    whole(0x4118, "LUT_LO_START", "First input of table LO.", "LUT_LO_START", "input", signed=True),
+    whole(0x411C, "LUT_LO_END", "Last input of table LO.", "LUT_LO_END", "input", signed=True),
     reg(
         0x4120,
         "LUT_LE_SLOPE_SCALE",

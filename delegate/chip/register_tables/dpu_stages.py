@@ -14,6 +14,7 @@ from delegate.chip.register_model import (
     bit,
     bits,
     reg,
+    whole,
 )
 
 
@@ -113,11 +114,8 @@ STAGE_REGISTERS: tuple[RegisterSpec, ...] = (
         bits(21, 16, "EW_OP_CVT_SHIFT", "right shift of the operand"),
         bits(15, 0, "EW_OP_CVT_SCALE", "scale", signed=True),
     ),
-    reg(
-        0x407C,
-        "EW_RELUX_CMP_VALUE",
-        "EW: upper limit.",
-        bits(31, 0, "EW_RELUX_CMP_DAT", "limit", signed=True),
+    whole(
+        0x407C, "EW_RELUX_CMP_VALUE", "EW: upper limit.", "EW_RELUX_CMP_DAT", "limit", signed=True
     ),
     reg(
         0x4080,

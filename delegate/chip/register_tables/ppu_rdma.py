@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from delegate.chip.register_model import (
-    ElementSize,
-    bits,
-    block,
-    control_registers,
-    reg,
-)
+from delegate.chip.register_model import ElementSize, address, bits, block, control_registers, reg
 
 PPU_RDMA = block(
     "PPU_RDMA",
@@ -33,13 +27,7 @@ PPU_RDMA = block(
         "Channel of the input.",
         bits(12, 0, "CUBE_IN_CHANNEL", "channels", minus_one=True),
     ),
-    reg(
-        0x701C,
-        "RDMA_SRC_BASE_ADDR",
-        "Address of the input.",
-        bits(31, 0, "SRC_BASE_ADDR", "byte address"),
-        is_address=True,
-    ),
+    address(0x701C, "RDMA_SRC_BASE_ADDR", "Address of the input.", "SRC_BASE_ADDR"),
     reg(
         0x7024,
         "RDMA_SRC_LINE_STRIDE",

@@ -8,11 +8,13 @@ from delegate.chip.register_model import (
     CvtOrder,
     Precision,
     RegisterSpec,
+    address,
     bit,
     bits,
     block,
     control_registers,
     reg,
+    whole,
 )
 
 
@@ -66,12 +68,7 @@ CNA = block(
         bits(15, 8, "DATA_BANK", "banks for feature rows"),
         bits(7, 0, "WEIGHT_FIRST_BANK", "the first bank for weights"),
     ),
-    reg(
-        0x101C,
-        "WEIGHT_SIZE0",
-        "Weight bytes of the task.",
-        bits(31, 0, "WEIGHT_BYTES", "bytes"),
-    ),
+    whole(0x101C, "WEIGHT_SIZE0", "Weight bytes of the task.", "WEIGHT_BYTES", "bytes"),
     reg(
         0x1020,
         "WEIGHT_SIZE1",
@@ -197,11 +194,8 @@ CNA = block(
         bits(15, 8, "PAD_LEFT", "columns"),
         bits(7, 0, "PAD_TOP", "rows"),
     ),
-    reg(
-        0x1084,
-        "PAD_CON1",
-        "Value of padding pixels.",
-        bits(31, 0, "PAD_VALUE", "sign-extended", signed=True),
+    whole(
+        0x1084, "PAD_CON1", "Value of padding pixels.", "PAD_VALUE", "sign-extended", signed=True
     ),
     reg(
         0x1088,
@@ -217,17 +211,9 @@ CNA = block(
         bits(19, 16, "WEIGHT_BURST_LEN", "weight bursts", BurstLength),
         bits(3, 0, "DATA_BURST_LEN", "feature bursts", BurstLength),
     ),
-    reg(
-        0x1090,
-        "DMA_CON1",
-        "Pitch of input rows.",
-        bits(31, 0, "LINE_STRIDE", "4 * width"),
-    ),
-    reg(
-        0x1094,
-        "DMA_CON2",
-        "Pitch of input surfaces.",
-        bits(31, 0, "SURF_STRIDE", "pixels of a whole surface"),
+    whole(0x1090, "DMA_CON1", "Pitch of input rows.", "LINE_STRIDE", "4 * width"),
+    whole(
+        0x1094, "DMA_CON2", "Pitch of input surfaces.", "SURF_STRIDE", "pixels of a whole surface"
     ),
     reg(
         0x1098,
@@ -236,11 +222,8 @@ CNA = block(
         bits(31, 0, "FETCHED_PIXELS", "rounded up to 4"),
     ),
     _zero(0x109C),
-    reg(
-        0x1100,
-        "DCOMP_CTRL",
-        "Weight decompression: control (0: off).",
-        bits(31, 0, "DECOMP_CONTROL", "mode"),
+    whole(
+        0x1100, "DCOMP_CTRL", "Weight decompression: control (0: off).", "DECOMP_CONTROL", "mode"
     ),
     reg(
         0x1104,
@@ -248,13 +231,7 @@ CNA = block(
         "Weight decompression: register count (0: off).",
         bits(31, 0, "DCOMP_REGNUM", "registers"),
     ),
-    reg(
-        0x1110,
-        "DCOMP_ADDR0",
-        "Address of the weights.",
-        bits(31, 0, "DECOMPRESS_ADDR0", "byte address"),
-        is_address=True,
-    ),
+    address(0x1110, "DCOMP_ADDR0", "Address of the weights.", "DECOMPRESS_ADDR0"),
     *(
         reg(
             0x1140 + 4 * index,

@@ -8,33 +8,25 @@ from delegate.chip.register_model import (
     Certainty,
     DpuPrecision,
     RegisterSpec,
+    address,
     bit,
     bits,
     block,
     control_registers,
     reg,
+    whole,
 )
 
 
 def _mode(offset: int, name: str, meaning: str) -> RegisterSpec:
     """A register of switches that is known as a whole only."""
-    return reg(offset, name, meaning, bits(31, 0, "MODE", "switches"))
+    return whole(offset, name, meaning, "MODE", "switches")
 
 
 def _clamp(offset: int, name: str, meaning: str) -> tuple[RegisterSpec, RegisterSpec]:
     return (
-        reg(
-            offset,
-            f"{name}_MIN",
-            f"{meaning}: lower limit.",
-            bits(31, 0, "MIN", "limit", signed=True),
-        ),
-        reg(
-            offset + 4,
-            f"{name}_MAX",
-            f"{meaning}: upper limit.",
-            bits(31, 0, "MAX", "limit", signed=True),
-        ),
+        whole(offset, f"{name}_MIN", f"{meaning}: lower limit.", "MIN", "limit", signed=True),
+        whole(offset + 4, f"{name}_MAX", f"{meaning}: upper limit.", "MAX", "limit", signed=True),
     )
 
 
@@ -82,13 +74,7 @@ DPU = block(
         bits(2, 0, "PROC_PRECISION", "arithmetic", DpuPrecision),
     ),
     _mode(0x4014, "OFFSET_PEND", "0 in every known program."),
-    reg(
-        0x4018,
-        "DST_BASE_ADDR",
-        "Address of the first output row.",
-        bits(31, 0, "DST_BASE_ADDR", "byte address"),
-        is_address=True,
-    ),
+    address(0x4018, "DST_BASE_ADDR", "Address of the first output row.", "DST_BASE_ADDR"),
     reg(
         0x401C,
         "DST_SURF_STRIDE",

@@ -11,6 +11,7 @@ from delegate.chip.register_model import (
     block,
     control_registers,
     reg,
+    whole,
 )
 
 
@@ -20,7 +21,7 @@ def _address(offset: int, name: str, meaning: str) -> RegisterSpec:
 
 
 def _mode(offset: int, name: str, meaning: str) -> RegisterSpec:
-    return reg(offset, name, meaning, bits(31, 0, "MODE", "switches"))
+    return whole(offset, name, meaning, "MODE", "switches")
 
 
 def _operands(offset: int, name: str, prefix: str, stage: str) -> RegisterSpec:
