@@ -10,6 +10,7 @@ from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Activation, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Operator, Role, Values
+from delegate.ops.shared import half_records
 from delegate.ops.shared.functions import activated, weighted_sum
 from delegate.ops.shared.two_values import RULES, sum_plan
 
@@ -33,13 +34,6 @@ def add(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     return activated(graph, node, total, options.activation)
 
 
-def half() -> Operator:
-    """Of two maps, in fp16."""
-    from delegate.ops.shared.half_maps import pair_record
-
-    return pair_record(OPERATOR, EwOperation.ADD)
-
-
 OPERATOR = Operator(
     name="ADD",
     options=AddOptions,
@@ -47,6 +41,6 @@ OPERATOR = Operator(
     function=add,
     inputs=(Role.OPERAND, Role.OPERAND),
     rules=RULES,
-    half=half,
+    half=half_records.pair(EwOperation.ADD),
     needs=("element_wise_alone", "ew_addition"),
 )

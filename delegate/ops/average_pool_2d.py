@@ -61,7 +61,7 @@ def half_window_in_range(facts: GraphFacts, node: Node) -> str | None:
     return f"it is {sides[0].kernel} x {sides[1].kernel}"
 
 
-def half() -> Operator:
+def half(operator: Operator) -> Operator:
     """Means in fp16."""
     from delegate.ops.shared import half, half_means, half_ranges
 
@@ -71,7 +71,7 @@ def half() -> Operator:
         return half_means.plan_mean(planning, operation, windows, activation)
 
     rules = (*half.FIRST, *pooling.GEOMETRY, half_window_in_range)
-    return half.half_record(OPERATOR, plan, rules, ranges=half_ranges.of_means)
+    return half.half_record(operator, plan, rules, ranges=half_ranges.of_means)
 
 
 OPERATOR = Operator(

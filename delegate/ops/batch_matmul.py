@@ -151,7 +151,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     )
 
 
-def half() -> Operator:
+def half(operator: Operator) -> Operator:
     """The same in fp16."""
     from delegate.ops.shared import half, half_ranges
 
@@ -168,7 +168,7 @@ def half() -> Operator:
         return half_ranges.of_sums(0, -2 if adj_y else -1)(graph, node, range_of)
 
     rules = (*half.FIRST, *_PRODUCT, half.float_weights)
-    return half.half_record(OPERATOR, plan, rules, ranges=ranges)
+    return half.half_record(operator, plan, rules, ranges=ranges)
 
 
 OPERATOR = Operator(

@@ -90,7 +90,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return convolution.plan_convolution(planning, operation, options, wide)
 
 
-def half() -> Operator:
+def half(operator: Operator) -> Operator:
     """Dense and grouped convolution in fp16."""
     from delegate.ops.shared import half, half_ranges
 
@@ -111,7 +111,7 @@ def half() -> Operator:
         filter_gives_output_channels,
         *convolution.GEOMETRY,
     )
-    return half.half_record(OPERATOR, plan, rules, ranges=half_ranges.of_sums(0, 0))
+    return half.half_record(operator, plan, rules, ranges=half_ranges.of_sums(0, 0))
 
 
 OPERATOR = Operator(

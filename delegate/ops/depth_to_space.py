@@ -11,6 +11,7 @@ from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.selection import Selection
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Operator, Role, Shape
+from delegate.ops.shared import half_records
 from delegate.ops.shared.blocks import GEOMETRY, RULES, BlockOptions, block_of
 from delegate.ops.shared.moving import RearrangePlan
 
@@ -46,13 +47,6 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return RearrangePlan(planning, operation, dense, selection)
 
 
-def half() -> Operator:
-    """The same of bytes."""
-    from delegate.ops.shared.half_moves import moving_record
-
-    return moving_record(OPERATOR, GEOMETRY)
-
-
 OPERATOR = Operator(
     name="DEPTH_TO_SPACE",
     options=DepthToSpaceOptions,
@@ -60,5 +54,5 @@ OPERATOR = Operator(
     plan=plan,
     shapes=shapes,
     rules=RULES,
-    half=half,
+    half=half_records.moving(GEOMETRY),
 )

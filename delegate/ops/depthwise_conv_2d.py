@@ -72,7 +72,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     )
 
 
-def half() -> Operator:
+def half(operator: Operator) -> Operator:
     """The same in fp16."""
     from delegate.ops.shared import half, half_ranges
 
@@ -96,7 +96,7 @@ def half() -> Operator:
         depth_multiplier_follows,
         *convolution.GEOMETRY,
     )
-    return half.half_record(OPERATOR, plan, rules, ranges=half_ranges.of_sums(0, 3))
+    return half.half_record(operator, plan, rules, ranges=half_ranges.of_sums(0, 3))
 
 
 OPERATOR = Operator(

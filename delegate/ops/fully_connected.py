@@ -136,7 +136,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     )
 
 
-def half() -> Operator:
+def half(operator: Operator) -> Operator:
     """The same in fp16: a matrix product."""
     from delegate.ops.shared import half, half_ranges
 
@@ -158,7 +158,7 @@ def half() -> Operator:
         half.float_bias,
         rows_divide_input,
     )
-    return half.half_record(OPERATOR, plan, rules, ranges=half_ranges.of_sums(0, 0))
+    return half.half_record(operator, plan, rules, ranges=half_ranges.of_sums(0, 0))
 
 
 OPERATOR = Operator(

@@ -60,11 +60,11 @@ def _saturated(values: Values) -> Values:
     return np.clip(values, -INT16_MAX - 1, INT16_MAX)
 
 
-def half() -> Operator:
+def half(operator: Operator) -> Operator:
     """One task in fp16."""
     from delegate.ops.shared.half_maps import hard_swish_record
 
-    return hard_swish_record(OPERATOR)
+    return hard_swish_record(operator)
 
 
 OPERATOR = Operator(

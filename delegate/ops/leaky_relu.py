@@ -50,7 +50,7 @@ def half_slope(facts: GraphFacts, node: Node) -> str | None:
     return None if abs(alpha) <= np.finfo(np.float16).max else f"it is {alpha}"
 
 
-def half() -> Operator:
+def half(operator: Operator) -> Operator:
     """One slope in fp16."""
     from delegate.ops.shared import half_maps
 
@@ -58,7 +58,7 @@ def half() -> Operator:
         return np.array([_alpha(node)], np.float32)
 
     rules = (half_maps.computed_same_shape, half_slope)
-    return half_maps.slopes_record(OPERATOR, slopes, rules)
+    return half_maps.slopes_record(operator, slopes, rules)
 
 
 OPERATOR = Operator(

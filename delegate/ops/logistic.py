@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from delegate.model.graph import Node
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
-from delegate.ops.shared import float32
+from delegate.ops.shared import float32, half_records
 from delegate.ops.shared.common import TYPE_RANGES
 from delegate.ops.shared.functions import RULES, float_function
 
@@ -60,17 +60,10 @@ def half_curve() -> Curve:
     return Curve(exact, 0.25, _HALF_BEND, (0.0, 1.0), _HALF_UNITS)
 
 
-def half() -> Operator:
-    """A curve in fp16."""
-    from delegate.ops.shared.half_maps import curve_record
-
-    return curve_record(OPERATOR, half_curve())
-
-
 OPERATOR = Operator(
     name="LOGISTIC",
     inputs=(Role.FEATURE,),
     function=float_function(logistic),
     rules=(*RULES, logistic_output_scale),
-    half=half,
+    half=half_records.curve(half_curve),
 )

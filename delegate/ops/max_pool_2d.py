@@ -76,7 +76,7 @@ def half_border_inside(facts: GraphFacts, node: Node) -> str | None:
     return None
 
 
-def half() -> Operator:
+def half(operator: Operator) -> Operator:
     """In fp16."""
     from delegate.lower.half.max_pool import HalfMaxPoolPlan
     from delegate.ops.shared import half, half_ranges
@@ -96,7 +96,7 @@ def half() -> Operator:
         return ExactPlan(MaxPoolPlan(planning, operation, pool))
 
     rules = (*half.FIRST, *GEOMETRY, half_border_inside, no_activation)
-    return half.half_record(OPERATOR, plan, rules, ranges=half_ranges.of_means)
+    return half.half_record(operator, plan, rules, ranges=half_ranges.of_means)
 
 
 OPERATOR = Operator(

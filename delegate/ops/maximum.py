@@ -10,6 +10,7 @@ from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Operator, Role, Values
+from delegate.ops.shared import half_records
 from delegate.ops.shared.two_values import RULES, extremum_plan
 
 
@@ -21,19 +22,12 @@ def larger(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     return np.maximum(*operands)
 
 
-def half() -> Operator:
-    """Of two maps, in fp16."""
-    from delegate.ops.shared.half_maps import pair_record
-
-    return pair_record(OPERATOR, EwOperation.MAX)
-
-
 OPERATOR = Operator(
     name="MAXIMUM",
     inputs=(Role.OPERAND, Role.OPERAND),
     plan=plan,
     function=larger,
     rules=RULES,
-    half=half,
+    half=half_records.pair(EwOperation.MAX),
     needs=("element_wise_alone", "ew_addition"),
 )

@@ -29,7 +29,7 @@ def half_sides_in_range(facts: GraphFacts, node: Node) -> str | None:
     return f"they are {image.height} x {image.width}"
 
 
-def half() -> Operator:
+def half(operator: Operator) -> Operator:
     """The same in fp16."""
     from delegate.ops.shared import half, half_means, half_ranges
 
@@ -38,7 +38,7 @@ def half() -> Operator:
         return half_means.plan_mean(planning, operation, windows, Activation.NONE)
 
     rules = (*half.FIRST, *reductions.GEOMETRY, half_sides_in_range)
-    return half.half_record(OPERATOR, plan, rules, ranges=half_ranges.of_means)
+    return half.half_record(operator, plan, rules, ranges=half_ranges.of_means)
 
 
 OPERATOR = Operator(

@@ -10,6 +10,7 @@ from delegate.lower.reorder import MOST_TASKS
 from delegate.model.graph import Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
+from delegate.ops.shared import half_records
 from delegate.ops.shared.padding import GEOMETRY, RULES, MirrorPlan, pad_amounts, shapes
 
 REFLECT, SYMMETRIC = range(2)
@@ -48,13 +49,6 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return MirrorPlan(planning, operation, mirror)
 
 
-def half() -> Operator:
-    """The same of bytes."""
-    from delegate.ops.shared.half_moves import moving_record
-
-    return moving_record(OPERATOR, (*GEOMETRY, mirrored_inside))
-
-
 OPERATOR = Operator(
     name="MIRROR_PAD",
     options=MirrorPadOptions,
@@ -62,5 +56,5 @@ OPERATOR = Operator(
     plan=plan,
     shapes=shapes,
     rules=(*RULES, mirrored_inside),
-    half=half,
+    half=half_records.moving((*GEOMETRY, mirrored_inside)),
 )

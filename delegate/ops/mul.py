@@ -15,6 +15,7 @@ from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Activation, Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import Operator, Role, Values
+from delegate.ops.shared import half_records
 from delegate.ops.shared.fixed_point import float32_product, multiplier_of, multiply
 from delegate.ops.shared.functions import activated, scale_of
 from delegate.ops.shared.two_values import RULES, PairPlan
@@ -63,13 +64,6 @@ def product(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
     )
 
 
-def half() -> Operator:
-    """Of two maps, in fp16."""
-    from delegate.ops.shared.half_maps import pair_record
-
-    return pair_record(OPERATOR, EwOperation.MULTIPLY)
-
-
 OPERATOR = Operator(
     name="MUL",
     options=MulOptions,
@@ -77,6 +71,6 @@ OPERATOR = Operator(
     plan=plan,
     function=product,
     rules=RULES,
-    half=half,
+    half=half_records.pair(EwOperation.MULTIPLY),
     needs=("element_wise_alone", "ew_product"),
 )

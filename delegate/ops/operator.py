@@ -248,13 +248,7 @@ def is_in_half(graph: Graph, node: Node) -> bool:
     return [given, *results] == [DType.FLOAT32] * 2
 
 
-@functools.cache
-def _made(record: Callable[[], Operator]) -> Operator:
-    """A record in fp16, made once, when the first float model asks for it."""
-    return record()
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Operator:
     """An operator that the NPU takes.
 
@@ -278,7 +272,7 @@ class Operator:
     edge of the partition does so that the node needs no task; None: it cannot.
     ``needs``: features of the chip without evidence of which no node has tasks.
     ``follows_runtime``: reference kernels of runtimes differ, see ``Graph.rounds_once``.
-    ``half``: makes the record for float32 tensors that are computed in fp16, see ``of``.
+    ``half``: makes of this record the one for float32 tensors that are computed in fp16.
     ``folds``: its result where that follows from constants alone; None: not known. ``ranges``: the
     ends of its float32 results by those of its inputs; None: anything.
     """
@@ -306,15 +300,18 @@ class Operator:
     host_values: Callable[[Graph, Node, Side], HostValues | None] | None = None
     needs: tuple[str, ...] = ("element_wise_alone",)
     follows_runtime: bool = False
-    half: Callable[[], Operator] | None = None
+    half: Callable[[Operator], Operator] | None = None
     folds: Callable[[Graph, Node], npt.NDArray[np.generic] | None] | None = None
     ranges: Ranges | None = None
 
     def of(self, graph: Graph, node: Node) -> Operator:
         """What counts for ``node`` of this operator: its record in fp16 where it is computed so."""
-        if self.half is None or not is_in_half(graph, node):
-            return self
-        return _made(self.half)
+        return self.in_half if self.half is not None and is_in_half(graph, node) else self
+
+    @property
+    def in_half(self) -> Operator:
+        """The record in fp16, of an operator that has one: made when the first model asks."""
+        return _in_half(self)
 
     def role(self, position: int) -> Role:
         """The role of input number ``position``."""
@@ -346,3 +343,9 @@ class Operator:
 
     def _inputs_of(self, node: Node, *roles: Role) -> tuple[int, ...]:
         return tuple(t for i, t in enumerate(node.inputs) if self.role(i) in roles)
+
+
+@functools.cache
+def _in_half(operator: Operator) -> Operator:
+    assert operator.half is not None, operator.name
+    return operator.half(operator)

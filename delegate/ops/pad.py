@@ -60,12 +60,12 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return PadPlan(planning, operation, planning.tensor(operation.result).zero_point)
 
 
-def half() -> Operator:
+def half(operator: Operator) -> Operator:
     """The same of bytes: an fp16 of 0 has two of 0."""
     from delegate.ops.shared import half_ranges
     from delegate.ops.shared.half_moves import moving_record
 
-    return moving_record(OPERATOR, GEOMETRY, half_ranges.of_padded)
+    return moving_record(operator, GEOMETRY, half_ranges.of_padded)
 
 
 OPERATOR = Operator(

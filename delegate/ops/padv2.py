@@ -44,7 +44,7 @@ def half_pad_value(facts: GraphFacts, node: Node) -> str | None:
     return None if number.astype(np.float16).tobytes() == bytes(2) else f"it is {number}"
 
 
-def half() -> Operator:
+def half(operator: Operator) -> Operator:
     """The same of bytes."""
     from delegate.ops.shared import half_ranges
     from delegate.ops.shared.half_moves import exactly, moving_record
@@ -52,7 +52,7 @@ def half() -> Operator:
     def plan(planning: Planning, operation: Operation) -> Plan:
         return PadPlan(planning, operation, 0)
 
-    record = moving_record(OPERATOR, (*GEOMETRY, half_pad_value), half_ranges.of_padded)
+    record = moving_record(operator, (*GEOMETRY, half_pad_value), half_ranges.of_padded)
     return replace(record, plan=exactly(plan))
 
 

@@ -94,11 +94,11 @@ def _several(planning: Planning, operation: Operation, slopes: Values) -> Plan:
     return SlopesPlan(planning, operation, node.inputs[1], found)
 
 
-def half() -> Operator:
+def half(operator: Operator) -> Operator:
     """One slope, or one per channel, in fp16."""
     from delegate.ops.shared.half_maps import constant_slopes, slope_per_channel, slopes_record
 
-    return slopes_record(OPERATOR, constant_slopes, (slope_per_channel,))
+    return slopes_record(operator, constant_slopes, (slope_per_channel,))
 
 
 OPERATOR = Operator(

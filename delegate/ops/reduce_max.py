@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from delegate.lower.operation import Operation, Planning
 from delegate.ops.operator import Operator, Role
-from delegate.ops.shared import reductions
+from delegate.ops.shared import half_records, reductions
 from delegate.ops.shared.max_pool import MaxPoolPlan, kind_of
 from delegate.ops.shared.pooling import pool_keeps_quantization, pooled_sides_in_range
 
@@ -21,13 +21,6 @@ def plan(planning: Planning, operation: Operation) -> MaxPoolPlan:
     return MaxPoolPlan(planning, operation, pool)
 
 
-def half() -> Operator:
-    """In fp16."""
-    from delegate.ops.shared.half_moves import moving_record
-
-    return moving_record(OPERATOR, (*reductions.GEOMETRY, pooled_sides_in_range))
-
-
 OPERATOR = Operator(
     name="REDUCE_MAX",
     options=reductions.ReducerOptions,
@@ -35,6 +28,6 @@ OPERATOR = Operator(
     plan=plan,
     shapes=reductions.shapes,
     rules=(*reductions.RULES, pool_keeps_quantization, pooled_sides_in_range),
-    half=half,
+    half=half_records.moving((*reductions.GEOMETRY, pooled_sides_in_range)),
     needs=("element_wise_alone", "ew_addition"),
 )

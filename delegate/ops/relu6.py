@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from delegate.model.graph import Activation
 from delegate.ops.operator import Operator, Role
+from delegate.ops.shared import half_records
 from delegate.ops.shared.functions import RULES, clamped_function
-
-
-def half() -> Operator:
-    """A clamp in fp16."""
-    from delegate.ops.shared.half_maps import clamp_record
-
-    return clamp_record(OPERATOR, Activation.RELU6)
-
 
 OPERATOR = Operator(
     name="RELU6",
     inputs=(Role.FEATURE,),
     function=clamped_function(0.0, 6.0),
     rules=RULES,
-    half=half,
+    half=half_records.clamp(Activation.RELU6),
 )

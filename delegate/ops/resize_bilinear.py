@@ -247,12 +247,12 @@ class HalfBilinearPlan(BilinearPlan):
         )
 
 
-def half() -> Operator:
+def half(operator: Operator) -> Operator:
     """The same stencils in fp16."""
     from delegate.ops.shared import half, half_ranges
 
     rules = (*half.FIRST, *resizing.GEOMETRY, resized_to_twice)
-    return half.half_record(OPERATOR, HalfBilinearPlan, rules, ranges=half_ranges.of_means)
+    return half.half_record(operator, HalfBilinearPlan, rules, ranges=half_ranges.of_means)
 
 
 OPERATOR = Operator(

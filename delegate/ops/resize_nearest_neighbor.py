@@ -23,7 +23,7 @@ from delegate.lower.task import Task
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
-from delegate.ops.shared import resizing
+from delegate.ops.shared import half_records, resizing
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +137,6 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return RowsAsSurfacesPlan(planning, operation, repeat)
 
 
-def half() -> Operator:
-    """The same of bytes."""
-    from delegate.ops.shared.half_moves import moving_record
-
-    return moving_record(OPERATOR, (*resizing.GEOMETRY, pixels_repeated))
-
-
 OPERATOR = Operator(
     name="RESIZE_NEAREST_NEIGHBOR",
     options=ResizeNearestOptions,
@@ -151,6 +144,6 @@ OPERATOR = Operator(
     plan=plan,
     shapes=resizing.shapes,
     rules=(*resizing.RULES, pixels_repeated),
-    half=half,
+    half=half_records.moving((*resizing.GEOMETRY, pixels_repeated)),
     needs=("convolution", "depthwise_convolution"),
 )

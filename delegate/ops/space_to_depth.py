@@ -11,6 +11,7 @@ from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.selection import Selection
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Operator, Role, Shape
+from delegate.ops.shared import half_records
 from delegate.ops.shared.blocks import GEOMETRY, RULES, BlockOptions, block_of
 from delegate.ops.shared.moving import RearrangePlan
 
@@ -42,13 +43,6 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     return RearrangePlan(planning, operation, dense, Selection(strides=(block, block)))
 
 
-def half() -> Operator:
-    """The same of bytes."""
-    from delegate.ops.shared.half_moves import moving_record
-
-    return moving_record(OPERATOR, GEOMETRY)
-
-
 OPERATOR = Operator(
     name="SPACE_TO_DEPTH",
     options=SpaceToDepthOptions,
@@ -56,5 +50,5 @@ OPERATOR = Operator(
     plan=plan,
     shapes=shapes,
     rules=RULES,
-    half=half,
+    half=half_records.moving(GEOMETRY),
 )

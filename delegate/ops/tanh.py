@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from delegate.ops.operator import Operator, Role
+from delegate.ops.shared import half_records
 from delegate.ops.shared.float32 import tanh
 from delegate.ops.shared.functions import RULES, float_function
 
@@ -28,17 +29,10 @@ def half_curve() -> Curve:
     return Curve(np.tanh, 1.0, _HALF_BEND, (-1.0, 1.0), _HALF_UNITS)
 
 
-def half() -> Operator:
-    """A curve in fp16."""
-    from delegate.ops.shared.half_maps import curve_record
-
-    return curve_record(OPERATOR, half_curve())
-
-
 OPERATOR = Operator(
     name="TANH",
     inputs=(Role.FEATURE,),
     function=float_function(tanh),
     rules=RULES,
-    half=half,
+    half=half_records.curve(half_curve),
 )

@@ -169,7 +169,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     )
 
 
-def half() -> Operator:
+def half(operator: Operator) -> Operator:
     """The same in fp16."""
     from delegate.ops.shared import half, half_ranges
 
@@ -188,7 +188,7 @@ def half() -> Operator:
         convolution.kernel_in_range,
         *GEOMETRY,
     )
-    return half.half_record(OPERATOR, plan, rules, ranges=half_ranges.of_sums(FEATURE, 0))
+    return half.half_record(operator, plan, rules, ranges=half_ranges.of_sums(FEATURE, 0))
 
 
 GEOMETRY = (transposed_size_known, transposed_strides, transposed_reaches_outputs)

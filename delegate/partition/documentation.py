@@ -45,7 +45,7 @@ def supported_operators_page() -> str:
     for op, operator in OPERATORS.items():
         lines += _section(f"`{op}`", tuple(rule for rule in operator.rules if rule not in common))
         if operator.half is not None:
-            rules = tuple(rule for rule in operator.half().rules if rule not in common)
+            rules = tuple(rule for rule in operator.in_half.rules if rule not in common)
             lines += _section(f"`{op}` of float32, in fp16 (option `float`)", rules)
     lines += _section("Found while lowering", LOWERING_RULES)
     lines += _section("Partitions and options", PARTITION_RULES)

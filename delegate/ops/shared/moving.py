@@ -4,7 +4,6 @@ lie inside one another.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,7 +21,7 @@ from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import Options
 from delegate.ops.operator import Constraint, Lowering, Movement, Operator, Role, Shapes
-from delegate.ops.shared import aliases
+from delegate.ops.shared import aliases, half_records
 from delegate.ops.shared.common import MOST_TENSORS
 from delegate.ops.shared.links import Link
 from delegate.ops.shared.requantized_parts import part_requantized
@@ -102,13 +101,7 @@ def joining(
         total = whole_channels(graph.tensor(operation.result))
         return JoinPlan(planning, operation, Join(planning.chip, parts, channels, total))
 
-    @functools.cache
-    def half() -> Operator:
-        from delegate.ops.shared.half_moves import alias_record
-
-        return alias_record(record, aliases.HALF_JOINS)
-
-    record = Operator(
+    return Operator(
         name=name,
         options=options,
         inputs=(Role.FEATURE,),
@@ -120,9 +113,8 @@ def joining(
         plan=plan,
         shapes=shapes,
         rules=(*aliases.FIRST, *rules),
-        half=half,
+        half=half_records.alias(aliases.HALF_JOINS),
     )
-    return record
 
 
 def cutting(
@@ -143,13 +135,7 @@ def cutting(
         cut = Cut(planning.chip, _part(graph, link), channels, written)
         return CutPlan(planning, operation, cut)
 
-    @functools.cache
-    def half() -> Operator:
-        from delegate.ops.shared.half_moves import alias_record
-
-        return alias_record(record, aliases.HALF_CUTS)
-
-    record = Operator(
+    return Operator(
         name=name,
         options=options,
         inputs=inputs,
@@ -160,9 +146,8 @@ def cutting(
         plan=plan,
         shapes=shapes,
         rules=(*aliases.FIRST, *aliases.CUTS),
-        half=half,
+        half=half_records.alias(aliases.HALF_CUTS),
     )
-    return record
 
 
 def _part(graph: Graph, link: Link, function: bytes | None = None) -> Part:

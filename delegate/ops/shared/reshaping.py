@@ -4,7 +4,6 @@ whole channels one after the other; else convolutions move them, those of a chai
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -31,7 +30,7 @@ from delegate.ops.operator import (
     is_in_half,
     named,
 )
-from delegate.ops.shared import aliases, common
+from delegate.ops.shared import aliases, common, half_records
 from delegate.ops.shared.links import Link, extent
 
 ORIGIN = (0, 0, 0, 0)
@@ -250,13 +249,7 @@ def reshaping(
 
     own = (new_shape_constant, *rules, order_possible)
 
-    @functools.cache
-    def half() -> Operator:
-        from delegate.ops.shared.half_moves import alias_record
-
-        return alias_record(record, (aliases.alias_rank, *own))
-
-    record = Operator(
+    return Operator(
         name=name,
         inputs=(Role.FEATURE, *numbers),
         needed=1,
@@ -272,6 +265,5 @@ def reshaping(
             aliases.alias_keeps_quantization,
             *own,
         ),
-        half=half,
+        half=half_records.alias((aliases.alias_rank, *own)),
     )
-    return record

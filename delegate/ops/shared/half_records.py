@@ -1,0 +1,72 @@
+"""Records in fp16 by their kind, see ``Operator.half``: what they are made of is imported when the
+first float model asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from delegate.lower.numerics.pipeline import EwOperation
+from delegate.model.graph import Activation
+from delegate.ops.operator import Constraint, Operator
+
+if TYPE_CHECKING:
+    from delegate.lower.half.curves import Curve
+
+Record = Callable[[Operator], Operator]
+
+
+def pair(operation: EwOperation) -> Record:
+    """Of two maps, or of one and a constant."""
+
+    def record(operator: Operator) -> Operator:
+        from delegate.ops.shared.half_maps import pair_record
+
+        return pair_record(operator, operation)
+
+    return record
+
+
+def clamp(activation: Activation) -> Record:
+    """A RELU."""
+
+    def record(operator: Operator) -> Operator:
+        from delegate.ops.shared.half_maps import clamp_record
+
+        return clamp_record(operator, activation)
+
+    return record
+
+
+def curve(made: Callable[[], Curve]) -> Record:
+    """A function in the DPU's tables."""
+
+    def record(operator: Operator) -> Operator:
+        from delegate.ops.shared.half_maps import curve_record
+
+        return curve_record(operator, made())
+
+    return record
+
+
+def moving(rules: tuple[Constraint, ...]) -> Record:
+    """What brings bytes elsewhere."""
+
+    def record(operator: Operator) -> Operator:
+        from delegate.ops.shared.half_moves import moving_record
+
+        return moving_record(operator, rules)
+
+    return record
+
+
+def alias(rules: tuple[Constraint, ...]) -> Record:
+    """Tensors that lie in one another where they can."""
+
+    def record(operator: Operator) -> Operator:
+        from delegate.ops.shared.half_moves import alias_record
+
+        return alias_record(operator, rules)
+
+    return record
