@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from delegate.chip.register_model import (
     Access,
     BurstLength,
@@ -11,6 +13,7 @@ from delegate.chip.register_model import (
     CvtOrder,
     PixelInput,
     Precision,
+    RegisterSpec,
     address,
     bit,
     bits,
@@ -19,6 +22,32 @@ from delegate.chip.register_model import (
     reg,
     whole,
 )
+
+
+def converter_mode(offset: int) -> RegisterSpec:
+    """Of the input converter, in both chips' tables."""
+    return reg(
+        offset,
+        "CVT_CON0",
+        "Input converter: mode.",
+        bits(27, 22, "CVT_TRUNCATE_3", "right shift of channel 3"),
+        bits(21, 16, "CVT_TRUNCATE_2", "right shift of channel 2"),
+        bits(15, 10, "CVT_TRUNCATE_1", "right shift of channel 1"),
+        bits(9, 4, "CVT_TRUNCATE_0", "right shift of channel 0"),
+        bit(3, "DATA_SIGN", "input is signed"),
+        bit(2, "ROUND_TYPE", "0: half to even"),
+        bits(1, 1, "CVT_TYPE", "order of the two operations", CvtOrder),
+        bit(0, "CVT_BYPASS", "converter off"),
+    )
+
+
+def decompressed_amounts(count: int) -> Iterator[RegisterSpec]:
+    """The last registers of weight decompression, which neither chip's programs use."""
+    for index in range(count):
+        name = f"DCOMP_AMOUNT{index}"
+        meaning = f"Weight decompression: amount {index} (0: off)."
+        yield whole(0x1140 + 4 * index, name, meaning, name, "amount")
+
 
 CNA = block(
     "CNA",
@@ -126,46 +155,16 @@ CNA = block(
         bits(14, 14, "DATA_ENTRIES_HIGH", "15th bit of DATA_ENTRIES", certainty=Certainty.OBSERVED),
         bits(13, 0, "DATA_ENTRIES", "entries of 64 bytes per row; pixels of a packed tile"),
     ),
-    reg(
-        0x104C,
-        "CVT_CON0",
-        "Input converter: mode.",
-        bits(27, 22, "CVT_TRUNCATE_3", "right shift of channel 3"),
-        bits(21, 16, "CVT_TRUNCATE_2", "right shift of channel 2"),
-        bits(15, 10, "CVT_TRUNCATE_1", "right shift of channel 1"),
-        bits(9, 4, "CVT_TRUNCATE_0", "right shift of channel 0"),
-        bit(3, "DATA_SIGN", "input is signed"),
-        bit(2, "ROUND_TYPE", "0: half to even"),
-        bits(1, 1, "CVT_TYPE", "order of the two operations", CvtOrder),
-        bit(0, "CVT_BYPASS", "converter off"),
-    ),
-    reg(
-        0x1050,
-        "CVT_CON1",
-        "Input converter: scale and offset of channel 0.",
-        bits(31, 16, "CVT_SCALE0", "multiplier", signed=True),
-        bits(15, 0, "CVT_OFFSET0", "summand", signed=True),
-    ),
-    reg(
-        0x1054,
-        "CVT_CON2",
-        "Input converter: scale and offset of channel 1.",
-        bits(31, 16, "CVT_SCALE1", "multiplier", signed=True),
-        bits(15, 0, "CVT_OFFSET1", "summand", signed=True),
-    ),
-    reg(
-        0x1058,
-        "CVT_CON3",
-        "Input converter: scale and offset of channel 2.",
-        bits(31, 16, "CVT_SCALE2", "multiplier", signed=True),
-        bits(15, 0, "CVT_OFFSET2", "summand", signed=True),
-    ),
-    reg(
-        0x105C,
-        "CVT_CON4",
-        "Input converter: scale and offset of channel 3.",
-        bits(31, 16, "CVT_SCALE3", "multiplier", signed=True),
-        bits(15, 0, "CVT_OFFSET3", "summand", signed=True),
+    converter_mode(0x104C),
+    *(
+        reg(
+            0x1050 + 4 * channel,
+            f"CVT_CON{channel + 1}",
+            f"Input converter: scale and offset of channel {channel}.",
+            bits(31, 16, f"CVT_SCALE{channel}", "multiplier", signed=True),
+            bits(15, 0, f"CVT_OFFSET{channel}", "summand", signed=True),
+        )
+        for channel in range(4)
     ),
     reg(
         0x1060,
@@ -257,15 +256,7 @@ CNA = block(
         bits(31, 0, "DCOMP_REGNUM", "registers"),
     ),
     address(0x1110, "DCOMP_ADDR0", "Address of the weights.", "DECOMPRESS_ADDR0"),
-    *(
-        reg(
-            0x1140 + 4 * index,
-            f"DCOMP_AMOUNT{index}",
-            f"Weight decompression: amount {index} (0: off).",
-            bits(31, 0, f"DCOMP_AMOUNT{index}", "amount"),
-        )
-        for index in range(16)
-    ),
+    *decompressed_amounts(16),
     reg(
         0x1180,
         "CVT_CON5",

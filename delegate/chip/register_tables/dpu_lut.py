@@ -4,6 +4,26 @@ from __future__ import annotations
 
 from delegate.chip.register_model import Certainty, RegisterSpec, bit, bits, reg, whole
 
+
+def _slopes(offset: int, table: str) -> tuple[RegisterSpec, RegisterSpec]:
+    return (
+        reg(
+            offset,
+            f"LUT_{table}_SLOPE_SCALE",
+            f"Slopes outside table {table}.",
+            bits(31, 16, f"LUT_{table}_SLOPE_OFLOW_SCALE", "above", signed=True),
+            bits(15, 0, f"LUT_{table}_SLOPE_UFLOW_SCALE", "below", signed=True),
+        ),
+        reg(
+            offset + 4,
+            f"LUT_{table}_SLOPE_SHIFT",
+            f"Shifts of the slopes of {table}.",
+            bits(9, 5, f"LUT_{table}_SLOPE_OFLOW_SHIFT", "above"),
+            bits(4, 0, f"LUT_{table}_SLOPE_UFLOW_SHIFT", "below"),
+        ),
+    )
+
+
 LUT_REGISTERS: tuple[RegisterSpec, ...] = (
     reg(
         0x4100,
@@ -43,32 +63,6 @@ LUT_REGISTERS: tuple[RegisterSpec, ...] = (
     whole(0x4114, "LUT_LE_END", "Last input of table LE.", "LUT_LE_END", "input", signed=True),
     whole(0x4118, "LUT_LO_START", "First input of table LO.", "LUT_LO_START", "input", signed=True),
     whole(0x411C, "LUT_LO_END", "Last input of table LO.", "LUT_LO_END", "input", signed=True),
-    reg(
-        0x4120,
-        "LUT_LE_SLOPE_SCALE",
-        "Slopes outside table LE.",
-        bits(31, 16, "LUT_LE_SLOPE_OFLOW_SCALE", "above", signed=True),
-        bits(15, 0, "LUT_LE_SLOPE_UFLOW_SCALE", "below", signed=True),
-    ),
-    reg(
-        0x4124,
-        "LUT_LE_SLOPE_SHIFT",
-        "Shifts of the slopes of LE.",
-        bits(9, 5, "LUT_LE_SLOPE_OFLOW_SHIFT", "above"),
-        bits(4, 0, "LUT_LE_SLOPE_UFLOW_SHIFT", "below"),
-    ),
-    reg(
-        0x4128,
-        "LUT_LO_SLOPE_SCALE",
-        "Slopes outside table LO.",
-        bits(31, 16, "LUT_LO_SLOPE_OFLOW_SCALE", "above", signed=True),
-        bits(15, 0, "LUT_LO_SLOPE_UFLOW_SCALE", "below", signed=True),
-    ),
-    reg(
-        0x412C,
-        "LUT_LO_SLOPE_SHIFT",
-        "Shifts of the slopes of LO.",
-        bits(9, 5, "LUT_LO_SLOPE_OFLOW_SHIFT", "above"),
-        bits(4, 0, "LUT_LO_SLOPE_UFLOW_SHIFT", "below"),
-    ),
+    *_slopes(0x4120, "LE"),
+    *_slopes(0x4128, "LO"),
 )

@@ -139,52 +139,13 @@ STAGE_REGISTERS: tuple[RegisterSpec, ...] = (
         bits(19, 12, "MINUS_EXP", "float path: exponent"),
         bits(11, 0, "OUT_CVT_SHIFT", "bits; the low six are used"),
     ),
-    reg(
-        0x4090,
-        "EW_OP_VALUE_0",
-        "EW: operand 0 from a register.",
-        bits(31, 0, "EW_OPERAND_0", "operand", signed=True),
-    ),
-    reg(
-        0x4094,
-        "EW_OP_VALUE_1",
-        "EW: operand 1 from a register.",
-        bits(31, 0, "EW_OPERAND_1", "operand", signed=True),
-    ),
-    reg(
-        0x4098,
-        "EW_OP_VALUE_2",
-        "EW: operand 2 from a register.",
-        bits(31, 0, "EW_OPERAND_2", "operand", signed=True),
-    ),
-    reg(
-        0x409C,
-        "EW_OP_VALUE_3",
-        "EW: operand 3 from a register.",
-        bits(31, 0, "EW_OPERAND_3", "operand", signed=True),
-    ),
-    reg(
-        0x40A0,
-        "EW_OP_VALUE_4",
-        "EW: operand 4 from a register.",
-        bits(31, 0, "EW_OPERAND_4", "operand", signed=True),
-    ),
-    reg(
-        0x40A4,
-        "EW_OP_VALUE_5",
-        "EW: operand 5 from a register.",
-        bits(31, 0, "EW_OPERAND_5", "operand", signed=True),
-    ),
-    reg(
-        0x40A8,
-        "EW_OP_VALUE_6",
-        "EW: operand 6 from a register.",
-        bits(31, 0, "EW_OPERAND_6", "operand", signed=True),
-    ),
-    reg(
-        0x40AC,
-        "EW_OP_VALUE_7",
-        "EW: operand 7 from a register.",
-        bits(31, 0, "EW_OPERAND_7", "operand", signed=True),
+    *(
+        reg(
+            0x4090 + 4 * number,
+            f"EW_OP_VALUE_{number}",
+            f"EW: operand {number} from a register.",
+            bits(31, 0, f"EW_OPERAND_{number}", "operand", signed=True),
+        )
+        for number in range(8)
     ),
 )

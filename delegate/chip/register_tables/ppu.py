@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from delegate.chip.register_model import (
     BurstLength,
     DpuPrecision,
     PoolMethod,
+    RegisterSpec,
     bit,
     bits,
     block,
@@ -13,47 +16,24 @@ from delegate.chip.register_model import (
     reg,
 )
 
+
+def cube_registers(offset: int, prefix: str, name: str, meaning: str) -> Iterator[RegisterSpec]:
+    """Width, height and channels of the cube called ``name``; of the PPU and its reader."""
+    units = {"WIDTH": "pixels", "HEIGHT": "rows", "CHANNEL": "channels"}
+    for number, (side, unit) in enumerate(units.items()):
+        field = f"CUBE_{name}_{side}"
+        text = f"{side.capitalize()} of the {meaning}."
+        size = bits(12, 0, field, unit, minus_one=True)
+        yield reg(offset + 4 * number, prefix + field, text, size)
+
+
 PPU = block(
     "PPU",
     0x4001,
     "Pooling.",
     *control_registers(0x6000),
-    reg(
-        0x600C,
-        "DATA_CUBE_IN_WIDTH",
-        "Width of the input.",
-        bits(12, 0, "CUBE_IN_WIDTH", "pixels", minus_one=True),
-    ),
-    reg(
-        0x6010,
-        "DATA_CUBE_IN_HEIGHT",
-        "Height of the input.",
-        bits(12, 0, "CUBE_IN_HEIGHT", "rows", minus_one=True),
-    ),
-    reg(
-        0x6014,
-        "DATA_CUBE_IN_CHANNEL",
-        "Channel of the input.",
-        bits(12, 0, "CUBE_IN_CHANNEL", "channels", minus_one=True),
-    ),
-    reg(
-        0x6018,
-        "DATA_CUBE_OUT_WIDTH",
-        "Width of the output.",
-        bits(12, 0, "CUBE_OUT_WIDTH", "pixels", minus_one=True),
-    ),
-    reg(
-        0x601C,
-        "DATA_CUBE_OUT_HEIGHT",
-        "Height of the output.",
-        bits(12, 0, "CUBE_OUT_HEIGHT", "rows", minus_one=True),
-    ),
-    reg(
-        0x6020,
-        "DATA_CUBE_OUT_CHANNEL",
-        "Channel of the output.",
-        bits(12, 0, "CUBE_OUT_CHANNEL", "channels", minus_one=True),
-    ),
+    *cube_registers(0x600C, "DATA_", "IN", "input"),
+    *cube_registers(0x6018, "DATA_", "OUT", "output"),
     reg(
         0x6024,
         "OPERATION_MODE_CFG",

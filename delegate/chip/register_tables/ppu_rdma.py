@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 from delegate.chip.register_model import ElementSize, address, bits, block, control_registers, reg
+from delegate.chip.register_tables.ppu import cube_registers
 
 PPU_RDMA = block(
     "PPU_RDMA",
     0x8001,
     "Reader of the PPU.",
     *control_registers(0x7000, "RDMA_"),
-    reg(
-        0x700C,
-        "RDMA_CUBE_IN_WIDTH",
-        "Width of the input.",
-        bits(12, 0, "CUBE_IN_WIDTH", "pixels", minus_one=True),
-    ),
-    reg(
-        0x7010,
-        "RDMA_CUBE_IN_HEIGHT",
-        "Height of the input.",
-        bits(12, 0, "CUBE_IN_HEIGHT", "rows", minus_one=True),
-    ),
-    reg(
-        0x7014,
-        "RDMA_CUBE_IN_CHANNEL",
-        "Channel of the input.",
-        bits(12, 0, "CUBE_IN_CHANNEL", "channels", minus_one=True),
-    ),
+    *cube_registers(0x700C, "RDMA_", "IN", "input"),
     address(0x701C, "RDMA_SRC_BASE_ADDR", "Address of the input.", "SRC_BASE_ADDR"),
     reg(
         0x7024,

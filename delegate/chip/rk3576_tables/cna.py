@@ -5,7 +5,6 @@ from __future__ import annotations
 from delegate.chip.register_model import (
     BurstLength,
     Certainty,
-    CvtOrder,
     Precision,
     RegisterSpec,
     address,
@@ -16,6 +15,7 @@ from delegate.chip.register_model import (
     reg,
     whole,
 )
+from delegate.chip.register_tables.cna import converter_mode, decompressed_amounts
 
 
 def _zero(offset: int) -> RegisterSpec:
@@ -139,19 +139,7 @@ CNA = block(
         bits(31, 16, "DATAIN_WIDTH", "pixels"),
         bits(15, 0, "DATA_ENTRIES", "entries of 64 bytes per row"),
     ),
-    reg(
-        0x1048,
-        "CVT_CON0",
-        "Input converter: mode.",
-        bits(27, 22, "CVT_TRUNCATE_3", "right shift of channel 3"),
-        bits(21, 16, "CVT_TRUNCATE_2", "right shift of channel 2"),
-        bits(15, 10, "CVT_TRUNCATE_1", "right shift of channel 1"),
-        bits(9, 4, "CVT_TRUNCATE_0", "right shift of channel 0"),
-        bit(3, "DATA_SIGN", "input is signed"),
-        bit(2, "ROUND_TYPE", "0: half to even"),
-        bits(1, 1, "CVT_TYPE", "order of the two operations", CvtOrder),
-        bit(0, "CVT_BYPASS", "converter off"),
-    ),
+    converter_mode(0x1048),
     *(
         reg(
             0x104C + 4 * pair,
@@ -232,15 +220,7 @@ CNA = block(
         bits(31, 0, "DCOMP_REGNUM", "registers"),
     ),
     address(0x1110, "DCOMP_ADDR0", "Address of the weights.", "DECOMPRESS_ADDR0"),
-    *(
-        reg(
-            0x1140 + 4 * index,
-            f"DCOMP_AMOUNT{index}",
-            f"Weight decompression: amount {index} (0: off).",
-            bits(31, 0, f"DCOMP_AMOUNT{index}", "amount"),
-        )
-        for index in range(2)
-    ),
+    *decompressed_amounts(2),
     reg(
         0x118C,
         "FULL_SIZE",
