@@ -1,9 +1,10 @@
-"""Pixels repeated on a chip of which no program writes pixels apart.
+"""Pixels repeated, or put apart, on a chip of which no program writes pixels apart.
 
 Two views of the same memory are enough. A pixel is an image of one column: with as much padding on
-both sides as the kernel reaches over, every weight of it gives a result of its own, side by side.
-And rows of maps without gaps lie apart as surfaces do, so that a task takes rows for channels: it
-writes rows apart as it writes surfaces of a larger map.
+both sides as the kernel reaches over, every weight of it gives a result of its own, side by side;
+of a kernel with one weight the padding's value gives the others. And rows of maps without gaps lie
+apart as surfaces do, so that a task takes rows for channels: it writes rows apart as it writes
+surfaces of a larger map.
 """
 
 from __future__ import annotations
@@ -12,14 +13,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
+
 from delegate.chip.chip import Chip
-from delegate.chip.limits import ATOM_BYTES, CHANNELS_PER_SURFACE, align, surfaces_of
+from delegate.chip.limits import (
+    ATOM_BYTES,
+    CHANNELS_PER_SURFACE,
+    DMA_ALIGN_BYTES,
+    align,
+    surfaces_of,
+)
 from delegate.errors import LoweringError
 from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
 from delegate.lower.rules import FORM_IS_KNOWN, TASKS_IN_RANGE
-from delegate.lower.selection import Selection, selection_tasks, surfaces_written
-from delegate.lower.task import ConvTask
+from delegate.lower.selection import Selection, moving_tasks, surfaces_written
+from delegate.lower.task import ConvTask, Ref
+from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Node
 
 _DENSE_ROWS: Final = 8
@@ -30,23 +40,46 @@ _MOST_TASKS: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """``rows`` rows from number ``target`` of the result on, of those from ``source`` on."""
+    """``rows`` rows from number ``target`` of the result on, of those from ``source`` on; a task
+    fetches ``skipped`` rows before those, too.
+    """
 
     source: int
     target: int
     rows: int
+    skipped: int = 0
 
-    def part(self, first: int, rows: int) -> _Run:
-        return _Run(self.source + first, self.target + first, rows)
+    def part(self, first: int, rows: int, skipped: int = 0) -> _Run:
+        return _Run(self.source + first, self.target + first, rows, skipped)
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """``pixels`` of a row from number ``first`` on, ``results`` of each of them from number
+    ``begin`` of the result's row on.
+    """
+
+    first: int
+    pixels: int
+    begin: int
+    results: int
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Every pixel of ``view`` becomes ``factors`` rows and columns of the same values."""
+    """Every pixel of ``view`` becomes ``factors`` rows and columns: of the same values, or where
+    there is a value ``between``, of that but for the pixel in the first column of row ``row``.
+    ``ends``: how often rows repeat their first and last pixel beside that. ``is_staged``: the
+    result is memory of an operation's own, see ``staged``, of which nothing is written twice.
+    """
 
     chip: Chip
     view: View
     factors: tuple[int, int]
+    between: int | None = None
+    row: int = 0
+    ends: tuple[int, int] = (0, 0)
+    is_staged: bool = False
 
     @property
     def surfaces_read(self) -> int:
@@ -56,7 +89,21 @@ class Repeat:
     @property
     def surfaces_written(self) -> int:
         """Whole groups, as readers fetch them."""
+        if self.is_staged:
+            return surfaces_of(depthwise_channels(self.view.channels, self.chip.groups))
         return surfaces_written(self.chip, self.view.channels)
+
+    def staged(self, source: DeviceTensor, place: Ref) -> DeviceTensor:
+        """The result of all images of ``source``, at ``place``."""
+        height = self.view.height * self.factors[0]
+        view = replace(source.view, height=height, width=self._row_pixels)
+        return replace(source.alone(view, place), surfaces=self.surfaces_written)
+
+    def staged_bytes(self, source: DeviceTensor) -> int:
+        """That it takes, with room for the row that completes the last group."""
+        there = self.staged(source, source.location)
+        room = there.view.images * there.image_stride_bytes + self._result_bytes
+        return align(room, DMA_ALIGN_BYTES)
 
     def tasks(
         self, node: Node, source: DeviceTensor, target: DeviceTensor, constants: ConstantPool
@@ -90,28 +137,46 @@ class Repeat:
                     yield replace(task, output=output)
 
     @property
+    def _row_pixels(self) -> int:
+        return self.factors[1] * self.view.width + sum(self.ends)
+
+    @property
     def _result_bytes(self) -> int:
         """Of what a row of the source becomes."""
-        rows, columns = self.factors
-        return rows * columns * self.view.width * ATOM_BYTES
+        return self.factors[0] * self._row_pixels * ATOM_BYTES
+
+    @property
+    def _spans(self) -> tuple[_Span, ...]:
+        before, behind = self.ends
+        width, columns = self.view.width, self.factors[1]
+        spans = (
+            _Span(0, width, before, columns),
+            _Span(0, 1, 0, before),
+            _Span(width - 1, 1, before + width * columns, behind),
+        )
+        return tuple(span for span in spans if span.results)
 
     def _pieces(self, node: Node, run: _Run, room: int) -> Iterator[_Run]:
-        """What a task takes of ``run``: whole groups, the last of which takes some rows again.
-        ``room``: rows of the result. Raises LoweringError.
+        """What a task takes of ``run``: whole groups, the last of which takes some rows again, or
+        in a staged result only fetches them. ``room``: rows of the result. Raises LoweringError.
         """
         group = self._group
         most = self._most_rows // group * group
-        count = self.factors[0] * -(-run.rows // most)
+        count = self.factors[0] * len(self._spans) * -(-run.rows // most)
         if count > _MOST_TASKS:
             raise LoweringError(node.index, TASKS_IN_RANGE, f"it takes {count}")
         if 0 < run.rows < group:
             written = align(run.rows, self.chip.groups.dense_kernels // CHANNELS_PER_SURFACE)
-            yield replace(run, target=min(run.target, room - written))
+            last = run.target if self.is_staged else room - written
+            yield replace(run, target=min(run.target, last))
             return
         whole = run.rows // group * group
         for first in range(0, whole, most):
             yield run.part(first, min(most, whole - first))
-        if whole < run.rows:
+        rest = run.rows - whole
+        if rest and self.is_staged:
+            yield run.part(whole, rest, skipped=group - rest)
+        elif rest:
             yield run.part(run.rows - group, group)
 
     @property
@@ -130,7 +195,7 @@ class Repeat:
     def _most_rows(self) -> int:
         """Of a task. A depthwise weight has its zero point beside it."""
         groups, lanes = self.chip.groups, CHANNELS_PER_SURFACE
-        weights = self.factors[1] ** 2 * lanes
+        weights = max(span.results for span in self._spans) ** 2 * lanes
         room = self.chip.cbuf.weight_slice_bytes
         if self._is_depthwise:
             return min(self.chip.limits.input_channels // lanes, room // (2 * weights))
@@ -144,27 +209,60 @@ class Repeat:
         run: _Run,
         constants: ConstantPool,
     ) -> Iterator[ConvTask]:
+        for repeated in range(self.factors[0]):
+            first = run.target * self._result_bytes + repeated * self._row_pixels * ATOM_BYTES
+            for span in self._spans:
+                here = target.location.moved(first + span.begin * ATOM_BYTES)
+                ends = source, replace(target, location=here)
+                yield from self._row(node, *ends, run, span, repeated, constants)
+
+    def _row(
+        self,
+        node: Node,
+        source: DeviceTensor,
+        target: DeviceTensor,
+        run: _Run,
+        span: _Span,
+        number: int,
+        constants: ConstantPool,
+    ) -> list[ConvTask]:
+        """Row ``number`` of those that each of ``run`` becomes, of ``span``."""
         row_bytes = self.view.width * ATOM_BYTES
-        rows, columns = self.factors
-        channels = run.rows * CHANNELS_PER_SURFACE
+        fetched, channels = (
+            rows * CHANNELS_PER_SURFACE for rows in (run.skipped + run.rows, run.rows)
+        )
+        begin = (run.source - run.skipped) * row_bytes + span.first * ATOM_BYTES
         pixels = replace(
             source,
-            view=View(1, self.view.width, 1, channels),
-            location=source.location.moved(run.source * row_bytes),
+            view=View(1, span.pixels, 1, fetched),
+            location=source.location.moved(begin),
             within=Strides(row_bytes, source.image_stride_bytes),
         )
-        selection = Selection(taps=(1, columns), tap=None, padding=(0, columns - 1))
-        for repeated in range(rows):
-            begin = run.target * self._result_bytes + repeated * columns * row_bytes
-            results = replace(
-                target,
-                view=View(1, self.view.width, columns, channels),
-                location=target.location.moved(begin),
-                within=Strides(self._result_bytes, target.image_stride_bytes),
-            )
-            given = self.chip, node, pixels, results, selection, constants
-            depthwise = self._is_depthwise and run.rows % self._group == 0
-            yield from selection_tasks(*given, depthwise=depthwise)
+        results = replace(
+            target,
+            view=View(1, span.pixels, span.results, channels),
+            within=Strides(self._result_bytes, target.image_stride_bytes),
+        )
+        depthwise = self._is_depthwise and run.rows % self._group == 0
+        taps = np.ones((1, span.results), np.int8)
+        summand = 0
+        if self.between is not None:
+            taps[0, :-1] = 0
+            if number != self.row:
+                taps[:], summand = 0, self.between
+        unit = np.eye(fetched, dtype=np.int8)[fetched - channels :]
+        weights = (
+            np.repeat(taps[:, :, np.newaxis], channels, axis=2)
+            if depthwise
+            else unit[:, np.newaxis, np.newaxis] * taps[..., np.newaxis]
+        )
+        return moving_tasks(
+            *(self.chip, node, pixels, results, weights),
+            Selection(padding=(0, span.results - 1), outside=self.between or 0),
+            constants,
+            is_depthwise=depthwise,
+            summands=np.full(channels, summand, np.int64),
+        )
 
 
 def writes_no_pixels_apart(chip: Chip) -> bool:

@@ -136,10 +136,11 @@ def moving_tasks(
     is_depthwise: bool = False,
     summands: Int64Array | None = None,
     out: OutConvert | None = None,
+    region: tuple[range, range] | None = None,
 ) -> list[ConvTask]:
     """``target`` from ``source`` by ``weights`` instead of taps, HWC or OHWI, all of them 0 but one
     of each kernel, which is 1, unless ``out`` divides their sum. ``summands``: what is added to
-    each channel before. Raises LoweringError.
+    each channel before. ``region``: see ``tile_tasks``. Raises LoweringError.
     """
     conv = whole_convolution(
         chip, node, source, target, weights, selection, is_depthwise=is_depthwise
@@ -155,7 +156,7 @@ def moving_tasks(
     plain = OutConvert(
         scale=1, shift=0, offset=low if is_clamped else 0, ties_away=chip.has("ties_away")
     )
-    return tile_tasks(conv, (bs, bn, None, out or plain), constants)
+    return tile_tasks(conv, (bs, bn, None, out or plain), constants, region)
 
 
 def whole_convolution(

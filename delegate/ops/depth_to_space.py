@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from delegate.lower.memory.tensors import memory_view
 from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.pixels_apart import PixelsApart, put_apart
+from delegate.lower.rows_as_surfaces import writes_no_pixels_apart
 from delegate.lower.selection import Selection
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Operator, Role, Shape
@@ -44,7 +46,12 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     dense = weights.reshape(channels, block, block, -1)
     size = (block, block)
     selection = Selection(padding=(block - 1, block - 1), spread=size)
-    return RearrangePlan(planning, operation, dense, selection)
+    if block == 1 or not writes_no_pixels_apart(planning.chip):
+        return RearrangePlan(planning, operation, dense, selection)
+    source = planning.tensor(operation.operands[0])
+    close = RearrangePlan(planning, operation, dense, replace(selection, spread=(1, 1)))
+    repeat = put_apart(planning, source, size, between=0)
+    return PixelsApart(operation, source, repeat, close)
 
 
 OPERATOR = Operator(

@@ -1,25 +1,25 @@
 """RESIZE_BILINEAR to twice the size: a transposed convolution whose weights are quarters, of the
-image with its outermost pixels repeated.
+image with its outermost pixels repeated. On a chip of which no program writes pixels apart, see
+``blends``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.limits import surfaces_of
 from delegate.lower.constants import ConstantPool
-from delegate.lower.conv_stages import out_convert
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
-from delegate.lower.numerics.last_rounding import last_roundings
-from delegate.lower.numerics.pipeline import OutCvt, Pipeline
-from delegate.lower.operation import Memory, Operation, Planning, image_by_image, layer_of
+from delegate.lower.operation import Memory, Operation, Plan, Planning, image_by_image, layer_of
 from delegate.lower.padding import Mirror, Side
+from delegate.lower.rows_as_surfaces import writes_no_pixels_apart
 from delegate.lower.selection import (
     Selection,
     is_depthwise,
@@ -33,8 +33,8 @@ from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import resizing
+from delegate.ops.shared.blends import BLENDS, QUARTERS, Blend, BlendPlan, kernels, sixteenths
 
-QUARTERS = 4
 _MOST_TAPS = 16
 """Of a stencil of rows and columns, of which four meet pixels."""
 _BITS = 10
@@ -71,6 +71,8 @@ class Stencil:
         return found
 
 
+_Side = TypeVar("_Side", Stencil, Blend)
+
 SAME = Stencil((4,), 1, 0, (0, 0))
 CENTRES = Stencil((1, 3, 3, 1), 2, 0, (1, 1))
 CORNERS = Stencil((2, 4, 2), 2, 1, (0, 1))
@@ -101,20 +103,24 @@ def quarters(
     return found
 
 
-def stencil(options: ResizeBilinearOptions, size: int, output: int) -> Stencil | None:
-    """What gives the very quarters from as few rows as that takes; None: nothing here does."""
+STENCILS = (SAME, ALIGNED, CORNERS, CENTRES)
+
+
+def stencil(
+    options: ResizeBilinearOptions, size: int, output: int, known: Sequence[_Side]
+) -> _Side | None:
+    """What of ``known`` gives the very quarters from as few rows as that takes; None: nothing."""
     wanted = quarters(options, size, output)
     if wanted is None:
         return None
-    known = (SAME, ALIGNED, CORNERS, CENTRES)
     return next((s for s in known if (s.rows(size, output) == wanted).all()), None)
 
 
-def _stencils(graph: Graph, node: Node) -> tuple[Stencil, Stencil] | None:
+def _stencils(graph: Graph, node: Node, known: Sequence[_Side]) -> tuple[_Side, _Side] | None:
     options = node.known_options(ResizeBilinearOptions)
     _, *before, _ = graph.tensor(node.inputs[0]).shape
     _, *after, _ = graph.tensor(node.outputs[0]).shape
-    rows, columns = (stencil(options, *sizes) for sizes in zip(before, after, strict=True))
+    rows, columns = (stencil(options, *sizes, known) for sizes in zip(before, after, strict=True))
     return None if rows is None or columns is None else (rows, columns)
 
 
@@ -123,7 +129,12 @@ def resized_to_twice(facts: GraphFacts, node: Node) -> str | None:
     """Height and width must stay or become twice as large, with corners aligned 2 n - 1: quarters
     of pixels, and exact.
     """
-    if _stencils(facts.graph, node) is not None:
+    found = (
+        _stencils(facts.graph, node, BLENDS)
+        if writes_no_pixels_apart(facts.chip)
+        else _stencils(facts.graph, node, STENCILS)
+    )
+    if found is not None:
         return None
     before, after = (tensor.shape for tensor in facts.features(node))
     return f"from {list(before[1:3])} to {list(after[1:3])}"
@@ -159,7 +170,7 @@ class BilinearPlan:
         self, source: DeviceTensor, target: DeviceTensor, work: Ref, constants: ConstantPool
     ) -> Iterator[Task]:
         chip, node = self.planning.chip, self.operation.node
-        stencils = _stencils(self.planning.graph, node)
+        stencils = _stencils(self.planning.graph, node, STENCILS)
         assert stencils is not None  # resized_to_twice ran before
         rows, columns = stencils
         if any((*rows.border, *columns.border)):
@@ -183,27 +194,19 @@ class BilinearPlan:
         """``target`` from ``source``, which has its border. Raises LoweringError."""
         chip, node = self.planning.chip, self.operation.node
         channels = source.view.channels
-        taps = np.outer(rows.weights, columns.weights).astype(np.int8)
-        depthwise = is_depthwise(chip, channels)
-        if depthwise:
-            weights = np.repeat(taps[:, :, np.newaxis], channels, axis=2)
-        else:
-            unit = np.eye(channels, dtype=np.int8)
-            weights = unit[:, np.newaxis, np.newaxis] * taps[..., np.newaxis]
+        taps, depthwise = np.outer(rows.weights, columns.weights), is_depthwise(chip, channels)
         selection = Selection(
             padding=(rows.padding, columns.padding), spread=(rows.spread, columns.spread)
         )
-        # The kernels round halves away from zero; of uint8, which have no negative values.
         offset = self.planning.graph.tensor(self.operation.result).dtype.element.offset
-        shift = (QUARTERS * QUARTERS).bit_length() - 1
-        # The sums are below 2^14: the first way is equal.
-        whole = Pipeline(out=OutCvt(1, shift, -offset))
-        last = next(last_roundings(whole, has_ties_away=chip.has("ties_away")))
+        summand, out = sixteenths(chip, offset)
         return moving_tasks(
-            *(chip, node, source, target, weights, selection, constants),
+            *(chip, node, source, target, kernels(taps, channels, depthwise=depthwise)),
+            selection,
+            constants,
             is_depthwise=depthwise,
-            summands=np.full(channels, offset << shift, np.int64),
-            out=out_convert(last),
+            summands=np.full(channels, summand, np.int64),
+            out=out,
         )
 
 
@@ -247,6 +250,15 @@ class HalfBilinearPlan(BilinearPlan):
         )
 
 
+def plan(planning: Planning, operation: Operation) -> Plan:
+    """Without pixels apart where the chip does not write them."""
+    if not writes_no_pixels_apart(planning.chip):
+        return BilinearPlan(planning, operation)
+    blends = _stencils(planning.graph, operation.node, BLENDS)
+    assert blends is not None  # resized_to_twice ran before
+    return BlendPlan(planning, operation, *blends)
+
+
 def half(operator: Operator) -> Operator:
     """The same stencils in fp16."""
     from delegate.ops.shared import half, half_ranges
@@ -259,9 +271,9 @@ OPERATOR = Operator(
     name="RESIZE_BILINEAR",
     options=ResizeBilinearOptions,
     inputs=(Role.FEATURE, Role.NUMBERS),
-    plan=BilinearPlan,
+    plan=plan,
     shapes=resizing.shapes,
     rules=(*resizing.RULES, resized_to_twice),
     half=half,
-    needs=("convolution", "transposed_convolution"),
+    needs=("convolution", "depthwise_convolution"),
 )

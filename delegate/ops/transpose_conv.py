@@ -1,6 +1,7 @@
 """TRANSPOSE_CONV: a convolution of the input with its pixels apart, by the kernel turned round.
 
-Filters are OHWI. Between the pixels CNA puts the zero point, so the sums are TensorFlow Lite's.
+Filters are OHWI. Between the pixels CNA puts the zero point, so the sums are TensorFlow Lite's; or
+tasks before do, on a chip whose CNA is not known to, see ``pixels_apart``.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
-from delegate.lower.model_weights import device_weights
+from delegate.lower.model_weights import DeviceWeights, device_weights
 from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.pixels_apart import PixelsApart, put_apart
+from delegate.lower.rows_as_surfaces import writes_no_pixels_apart
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Tensor, read_only
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role, Shape, constraint, named
@@ -164,9 +167,26 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     shape = planning.graph.tensor(found.node.inputs[1]).shape
     given = device_weights(planning.graph, found.node, shape[0], shape)
     weights = replace(given, values=found.weights(given.values))
-    return convolution.plan_convolution(
-        planning, found.operation, found.options, weights, spread=found.spread
-    )
+    if found.spread == (1, 1) or not writes_no_pixels_apart(planning.chip):
+        convolved = found.operation, found.options, weights
+        return convolution.plan_convolution(planning, *convolved, spread=found.spread)
+    return _apart(planning, found, weights)
+
+
+def _apart(planning: Planning, found: Turned, weights: DeviceWeights) -> Plan:
+    """With the pixels apart in memory first, so that the last row there is under a kernel."""
+    operation, (stride, _) = found.operation, found.spread
+    assert operation.padding is not None
+    top, left = operation.padding
+    source = planning.tensor(operation.operands[0])
+    height, kernel = planning.tensor(operation.result).view.height, weights.values.shape[1]
+    beyond = source.view.height * stride - (height - 1 - top + kernel)
+    row = min(max(beyond, 0), stride - 1, top)
+    repeat = put_apart(planning, source, found.spread, source.zero_point, row)
+    convolved = replace(operation, padding=(top - row, left)), found.options, weights
+    apart = repeat.staged(source, source.location)
+    reading = convolution.plan_convolution(planning, *convolved, source=apart)
+    return PixelsApart(operation, source, repeat, reading)
 
 
 def half(operator: Operator) -> Operator:
@@ -209,7 +229,7 @@ OPERATOR = Operator(
         *GEOMETRY,
     ),
     half=half,
-    needs=("convolution", "transposed_convolution"),
+    needs=("convolution", "depthwise_convolution"),
 )
 
 

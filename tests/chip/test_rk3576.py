@@ -32,7 +32,6 @@ from delegate.npu.disasm import disassemble
 from delegate.npu.features_used import features_of
 from delegate.npu.program_reader import parse
 from delegate.npu.tensor_layout import load
-from delegate.ops import OPERATORS
 from delegate.options import Options
 from tests.chip.feature_names import check_names
 from tests.chip.test_second_chip import MODELS, reference, reference_of, simulate
@@ -253,19 +252,6 @@ def test_the_literal_path_gives_what_the_vectorised_one_does(family):
                 np.testing.assert_array_equal(raw, expected, err_msg=name)
             compiled += 1
     assert compiled
-
-
-@pytest.mark.parametrize(
-    ("name", "features"),
-    [
-        ("TRANSPOSE_CONV", "transposed_convolution"),
-        ("RESIZE_BILINEAR", "transposed_convolution"),
-    ],
-)
-def test_operators_without_evidence_are_refused(name, features):
-    assert features in OPERATORS[name].needs
-    assert not RK3576.knows(features)
-    assert RK3588.knows(features)
 
 
 @pytest.mark.parametrize("op", ["MAXIMUM", "MINIMUM"])

@@ -10,8 +10,9 @@ from delegate.conformance.builder import options
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.resizing import resize
 from delegate.model.graph import DType, Quantization
-from delegate.ops.resize_bilinear import ResizeBilinearOptions, quarters, stencil
+from delegate.ops.resize_bilinear import STENCILS, ResizeBilinearOptions, quarters, stencil
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions, sources
+from delegate.ops.shared.blends import BLENDS
 from delegate.options import Options
 from tests.ops.function_oracle import kernel_results
 from tests.ops.test_pooling import CHANNELS, compare
@@ -62,8 +63,11 @@ def test_the_rule_knows_what_the_kernels_mix(convention: tuple[bool, bool]) -> N
         for output in range(1, 2 * size + 2):
             found = quarters(table, size, output)
             model = bilinear((1, size, 1, 1), output, 1, DType.INT8, *convention)
-            given = stencil(table, size, output)
+            given = stencil(table, size, output, STENCILS)
             assert bool(compile_model(model, Options()).partitions) == (given is not None)
+            # Another chip's way, which one pixel that becomes three has not.
+            if (size, output) != (1, 3):
+                assert (stencil(table, size, output, BLENDS) is None) == (given is None)
             if found is None:
                 continue
             taken += given is not None

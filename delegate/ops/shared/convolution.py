@@ -12,7 +12,7 @@ from delegate.chip.chip import Chip
 from delegate.lower.conv_stages import TWO_ROUNDINGS
 from delegate.lower.convolution import planned_convolution
 from delegate.lower.input_fold import fold_convolution, host_tensor
-from delegate.lower.memory.tensors import View
+from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.model_weights import DeviceWeights, leading_padding, real_ratios
 from delegate.lower.operation import Operation, Plan, Planning, layer_name
 from delegate.lower.resolved import Convolution
@@ -180,14 +180,16 @@ def plan_convolution(
     scales_in_float32: bool | None = None,
     rounds_once: bool = False,
     spread: tuple[int, int] = (1, 1),
+    source: DeviceTensor | None = None,
 ) -> Plan:
     """``weights``: OHWI of all input channels, or HWC of a depthwise convolution. ``output_view``:
     the result as the convolution sees it, if that is not as its shape says. ``scales_in_float32``:
-    see ``real_ratios``; ``rounds_once``: see ``Graph``; ``spread``: see ``Convolution``. Raises
-    LoweringError.
+    see ``real_ratios``; ``rounds_once``: see ``Graph``; ``spread``: see ``Convolution``.
+    ``source``: what the first operand is made before; None: nothing. Raises LoweringError.
     """
     graph, node = planning.graph, operation.node
-    source, target = planning.tensor(operation.operands[0]), planning.tensor(operation.result)
+    source = source or planning.tensor(operation.operands[0])
+    target = planning.tensor(operation.result)
     seen = source if source.fold is None else host_tensor(source)
     kh, kw = weights.values.shape[:2] if is_depthwise else weights.values.shape[1:3]
     result = output_view or target.view

@@ -18,6 +18,7 @@ from delegate.lower.moves import Cut, Join, Part
 from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.selection import Selection, moving_tasks
 from delegate.lower.tiling.element_wise import surfaces_touched
+from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import Options
 from delegate.ops.operator import Constraint, Lowering, Movement, Operator, Role, Shapes
@@ -171,8 +172,11 @@ class RearrangePlan:
     @property
     def footprint(self) -> Footprint:
         operation = self.operation
+        chip = self.planning.chip
         outputs, _, _, inputs = self.weights.shape
-        written = self.planning.chip.groups.surfaces_written(outputs, is_depthwise=False)
+        written = chip.groups.surfaces_written(outputs, is_depthwise=False)
+        if chip.forms.whole_kernel_groups:
+            inputs = depthwise_channels(inputs, chip.groups)
         reads = ((operation.operands[0], surfaces_of(inputs)),)
         return Footprint(operation.node, reads, operation.result, written)
 
