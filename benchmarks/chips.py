@@ -1,14 +1,17 @@
-"""What models are on each chip: ``python -m benchmarks.chips MODEL ...`` prints the table of
-docs/chips.md. Cycles are modelled, the NPU's part of an inference only.
+"""The table of docs/chips.md: what models are on each chip.
+
+    python -m benchmarks.chips MODEL...
+
+Cycles are modelled, the NPU's part of an inference only.
 """
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 from delegate.chip.chips import NAMES
+from delegate.cli.script import ScriptParser, existing_file, run_script
 from delegate.compile.compiler import compile_model
 from delegate.options import Options
 
@@ -22,16 +25,20 @@ def cells(path: Path, chip: str) -> list[str]:
     return [nodes, str(len(result.partitions)), str(tasks), f"{cycles:,}"]
 
 
-def main(paths: list[str]) -> None:
+def main(arguments: list[str] | None = None) -> int:
     """Prints a row for each model."""
+    parser = ScriptParser(__doc__)
+    parser.add_argument("models", type=existing_file, nargs="+", metavar="MODEL")
+    models: list[Path] = parser.parse_args(arguments).models
     columns = [
         f"{chip}: {what}" for chip in NAMES for what in ("nodes", "partitions", "tasks", "cycles")
     ]
     print("| model |", " | ".join(columns), "|")
     print("| --- |", " | ".join("---" for _ in columns), "|")
-    for path in sorted(map(Path, paths)):
+    for path in sorted(models):
         print(f"| `{path.stem}` |", " | ".join(c for n in NAMES for c in cells(path, n)), "|")
+    return 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_script(main)

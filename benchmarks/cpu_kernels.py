@@ -15,11 +15,9 @@ a busy machine count little.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import platform
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +26,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from delegate.cli.argument_types import natural_number, positive_integer
+from delegate.cli.script import ScriptParser, existing_file, run_script
 from delegate.conformance.builder import (
     ModelBuilder,
     conv_model,
@@ -327,12 +327,16 @@ def verify(path: Path, models: list[Path]) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("models", type=Path, nargs="*", metavar="MODEL")
+    parser = ScriptParser(__doc__)
+    parser.add_argument("models", type=existing_file, nargs="*", metavar="MODEL")
     parser.add_argument("--save", type=Path, metavar="FILE.json", help="measure rates")
-    parser.add_argument("--verify", type=Path, metavar="FILE.json", help="measure MODELs instead")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--shapes", type=int, default=14, help="of each operator (default 14)")
+    parser.add_argument(
+        "--verify", type=existing_file, metavar="FILE.json", help="measure MODELs instead"
+    )
+    parser.add_argument("--seed", type=natural_number, default=1)
+    parser.add_argument(
+        "--shapes", type=positive_integer, default=14, help="of each operator (default 14)"
+    )
     arguments = parser.parse_args()
     if (arguments.save is None) == (arguments.verify is None):
         parser.error("give --save or --verify")
@@ -344,4 +348,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(main)

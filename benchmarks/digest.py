@@ -4,12 +4,11 @@ What counts is what a device gets: commands, constants, memory and relocations; 
 serialised, its names and its compiler do not. So two versions can be compared, before and after a
 restructuring.
 
-python -m benchmarks.digest MODEL...
+    python -m benchmarks.digest MODEL...
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import struct
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from delegate.cli.script import ScriptParser, existing_file, run_script
 from delegate.compile.compiler import compile_model
 from delegate.npu.program_reader import parse
 from delegate.options import Options
@@ -40,8 +40,8 @@ def digest(path: Path) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("models", type=Path, nargs="+")
+    parser = ScriptParser(__doc__)
+    parser.add_argument("models", type=existing_file, nargs="+", metavar="MODEL")
     chosen = parser.parse_args(arguments)
     digests = [digest(path) for path in chosen.models]
     for path, text in zip(chosen.models, digests, strict=True):
@@ -53,4 +53,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(main)

@@ -25,6 +25,13 @@ import numpy.typing as npt
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from delegate.cli.argument_types import natural_number  # noqa: E402
+from delegate.cli.script import (  # noqa: E402
+    ScriptParser,
+    existing_file,
+    existing_folder,
+    run_script,
+)
 from delegate.cli.table import format_table  # noqa: E402
 from delegate.host.delegated import DelegatedModel  # noqa: E402
 from delegate.progress import progress  # noqa: E402
@@ -99,13 +106,15 @@ def records_of(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("model", type=Path, metavar="MODEL")
-    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    parser = ScriptParser(__doc__)
+    parser.add_argument("model", type=existing_file, metavar="MODEL")
+    parser.add_argument("folder", type=existing_folder, metavar="FOLDER")
     parser.add_argument("--task", choices=("classify", "detect"), default="classify")
-    parser.add_argument("--labels", type=Path, help="the detector's classes by name")
-    parser.add_argument("--truth-labels", type=Path, help="the truth's classes by name")
-    parser.add_argument("--draws", type=int, default=24)
+    parser.add_argument("--labels", type=existing_file, help="the detector's classes by name")
+    parser.add_argument("--truth-labels", type=existing_file, help="the truth's classes by name")
+    parser.add_argument(
+        "--draws", type=natural_number, default=24, help="of shaken pictures (default 24)"
+    )
     chosen = parser.parse_args(arguments)
     paths = find_images(chosen.folder)
     classes, judge = judge_of(chosen, paths)
@@ -133,4 +142,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(main)

@@ -10,7 +10,6 @@ kernel for some node. Says nothing about an NPU.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from pathlib import Path
@@ -21,6 +20,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from delegate.cli.argument_types import positive_integer  # noqa: E402
+from delegate.cli.script import ScriptParser, existing_file, run_script  # noqa: E402
 from delegate.cli.table import format_table  # noqa: E402
 from delegate.host.library import library_path  # noqa: E402
 from delegate.host.runtimes import Runtime, find_runtime  # noqa: E402
@@ -71,12 +72,15 @@ def measure(path: Path, runs: int) -> list[float | None]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("models", type=Path, nargs="*", metavar="MODEL")
-    parser.add_argument("--runs", type=int, default=40)
+    parser = ScriptParser(__doc__)
+    parser.add_argument("models", type=existing_file, nargs="*", metavar="MODEL")
+    parser.add_argument("--runs", type=positive_integer, default=40, help="default 40")
     chosen = parser.parse_args(arguments)
+    models: list[Path] = chosen.models or sorted(FLOAT.glob("*.tflite"))
+    if not models:
+        parser.error(f"no models in {FLOAT}: give some")
     rows = []
-    for path in chosen.models or sorted(FLOAT.glob("*.tflite")):
+    for path in models:
         ours, own, xnnpack = measure(path, chosen.runs)
         assert ours is not None
         times = ["-" if ms is None else f"{ms:.2f}" for ms in (ours, own, xnnpack)]
@@ -88,4 +92,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(main)

@@ -8,7 +8,6 @@ compilers, counted by the same formulas. Times are of this machine.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -31,6 +30,7 @@ from benchmarks.bounds import (  # noqa: E402
 from benchmarks.chart import bar_chart  # noqa: E402
 from benchmarks.growth import growth_rows  # noqa: E402
 from delegate._native import Executable, time_layout  # noqa: E402
+from delegate.cli.script import ScriptParser, existing_folder, run_script  # noqa: E402
 from delegate.cli.table import format_table, thousands  # noqa: E402
 from delegate.compile.cache import compile_cached  # noqa: E402
 from delegate.compile.compiler import compile_model  # noqa: E402
@@ -39,6 +39,7 @@ from delegate.model.tflite_reader import read_graph  # noqa: E402
 from delegate.npu.program import parse  # noqa: E402
 from delegate.options import Options  # noqa: E402
 
+SHARED = ROOT.parent / "shared" / "models"
 LAYOUTS = ((112, 112, 96), (13, 13, 1023), (28, 28, 33), (112, 112, 3), (1, 1, 1001))
 NO_ENVIRONMENT: dict[str, str] = {}
 
@@ -210,12 +211,14 @@ def with_bound(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "benchmarks")
+    parser = ScriptParser(__doc__)
+    parser.add_argument("--models", type=existing_folder, default=SHARED, metavar="DIR")
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "benchmarks", metavar="DIR")
     parser.add_argument("--quick", action="store_true", help="plans and conversions only")
     chosen = parser.parse_args(arguments)
     models = sorted(chosen.models.glob("*.tflite"))
+    if not models:
+        parser.error(f"no models in {chosen.models}")
     document: dict[str, Any] = {"plans": [plan_row(path) for path in models]}
     show(
         "plans (modelled)",
@@ -251,4 +254,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(main)

@@ -10,7 +10,6 @@ simulator is slower than the CPU alone or a process takes more than the model's 
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
@@ -20,6 +19,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from delegate.cli.argument_types import positive_integer  # noqa: E402
+from delegate.cli.script import ScriptParser, existing_file, run_script  # noqa: E402
 from delegate.cli.table import format_table  # noqa: E402
 from delegate.host.samples import random_sample  # noqa: E402
 from delegate.insight.benchmark import Plan, benchmark  # noqa: E402
@@ -54,15 +55,16 @@ def compare(path: Path, runs: int, rounds: int, threads: int) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", type=Path, nargs="*", default=[DEFAULT_MODEL], metavar="MODEL")
-    parser.add_argument("--runs", type=int, default=60)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
+    parser = ScriptParser(__doc__)
+    parser.add_argument("models", type=existing_file, nargs="*", metavar="MODEL")
+    parser.add_argument("--runs", type=positive_integer, default=60)
+    parser.add_argument("--rounds", type=positive_integer, default=3)
+    parser.add_argument("--threads", type=positive_integer, default=1)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args(arguments)
-    rows = [compare(p, chosen.runs, chosen.rounds, chosen.threads) for p in chosen.models]
+    models: list[Path] = chosen.models or [DEFAULT_MODEL]
+    rows = [compare(p, chosen.runs, chosen.rounds, chosen.threads) for p in models]
     if chosen.json:
         print(json.dumps(rows, indent=1))
     else:
@@ -97,4 +99,4 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(main)

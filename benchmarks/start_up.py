@@ -12,7 +12,6 @@ column. Device: null.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import subprocess
@@ -23,6 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from delegate.cli.argument_types import positive_integer  # noqa: E402
+from delegate.cli.script import ScriptParser, existing_file, existing_folder, run_script  # noqa: E402
 from delegate.cli.table import format_table  # noqa: E402
 
 MODELS = ROOT.parent / "shared" / "models"
@@ -102,12 +103,10 @@ def measure(roots: list[Path], model: Path, way: str, runs: int) -> list[tuple[f
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("models", nargs="*", type=Path, metavar="MODEL")
-    parser.add_argument("--other", type=Path)
-    parser.add_argument("--runs", type=int, default=10)
+    parser = ScriptParser(__doc__)
+    parser.add_argument("models", nargs="*", type=existing_file, metavar="MODEL")
+    parser.add_argument("--other", type=existing_folder, metavar="ROOT")
+    parser.add_argument("--runs", type=positive_integer, default=10)
     arguments = parser.parse_args()
     roots = [ROOT] + ([arguments.other.resolve()] if arguments.other else [])
     rows = []
@@ -127,4 +126,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(main)

@@ -8,7 +8,6 @@ are the host's, not an NPU's.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import threading
@@ -20,6 +19,8 @@ from typing import Any
 import numpy as np
 
 import delegate
+from delegate.cli.argument_types import positive_float, positive_integer
+from delegate.cli.script import ScriptParser, existing_file, run_script
 from delegate.host.runtimes import find_runtime
 
 
@@ -62,18 +63,25 @@ def measure(model: Path, options: dict[str, str], count: int, seconds: float) ->
     }
 
 
+def counts(text: str) -> list[int]:
+    """For argparse: positive integers between commas."""
+    return [positive_integer(part) for part in text.split(",")]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("model", type=Path)
+    parser = ScriptParser(__doc__)
+    parser.add_argument("model", type=existing_file, metavar="MODEL")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--cores", default="auto")
-    parser.add_argument("--interpreters", default="1,2,3,4,6")
-    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--interpreters", type=counts, default=[1, 2, 3, 4, 6])
+    parser.add_argument("--seconds", type=positive_float, default=3.0)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args(argv)
     options = {"device": arguments.device, "cores": arguments.cores}
-    counts = [int(text) for text in arguments.interpreters.split(",")]
-    rows = [measure(arguments.model, options, count, arguments.seconds) for count in counts]
+    rows = [
+        measure(arguments.model, options, count, arguments.seconds)
+        for count in arguments.interpreters
+    ]
     if arguments.json:
         json.dump({"model": arguments.model.name, **options, "rows": rows}, sys.stdout, indent=2)
         print()
@@ -89,4 +97,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(main)

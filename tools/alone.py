@@ -10,6 +10,7 @@ child processes import the copy, too. Exit code: pytest's.
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -82,12 +83,16 @@ def tests_of(copy: Path) -> list[str]:
 
 def main() -> int:
     """Returns pytest's exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    _, given = parser.parse_known_args()
     copy = FOLDER / "clone"
     make_copy(copy)
     python = make_environment(FOLDER / "environment", copy)
     tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     selection = ["-m", "not slow and not exhaustive", *tests_of(copy)]
-    command = [str(python), "-m", "pytest", *sys.argv[1:], *selection]
+    command = [str(python), "-m", "pytest", *given, *selection]
     environment = {**os.environ, "PATH": tools}
     return subprocess.run(command, check=False, cwd=copy, env=environment).returncode
 

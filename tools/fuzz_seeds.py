@@ -10,7 +10,6 @@ buffers are too large for a short run are left out, as are jobs behind the first
 
 from __future__ import annotations
 
-import argparse
 import struct
 import sys
 from pathlib import Path
@@ -20,6 +19,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from delegate.cli.argument_types import natural_number  # noqa: E402
+from delegate.cli.script import ScriptParser, existing_folder, run_script  # noqa: E402
 from delegate.insight.capture import Capture, load_capture  # noqa: E402
 
 MAX_REGION_BYTES = 4 << 20
@@ -75,10 +76,12 @@ def own_seeds() -> dict[str, bytes]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("captures", type=Path)
+    parser = ScriptParser(__doc__)
+    parser.add_argument("captures", type=existing_folder)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--limit", type=int, default=0, help="seeds at most (default 0: all)")
+    parser.add_argument(
+        "--limit", type=natural_number, default=0, help="seeds at most (default 0: all)"
+    )
     parser.add_argument("--own", action="store_true", help="programs of tests/sim, too")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -100,4 +103,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(main)

@@ -9,6 +9,7 @@ by the same nodes. Run it with the interpreter of an environment that has the de
 
 from __future__ import annotations
 
+import argparse
 import ast
 import importlib
 import sys
@@ -19,9 +20,20 @@ from typing import Any
 _COMPILERS = ("delegate.compile.compiler", "delegate.compiler")
 
 
-def main(checkout: str, denied: str, *models: str) -> None:
-    """Prints one line. Raises ImportError where the checkout has no compiler."""
-    root = Path(checkout).resolve()
+def main() -> int:
+    """Prints one line."""
+    # Nothing of this checkout is imported: the other one has modules of the same names.
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("checkout", type=Path, metavar="CHECKOUT")
+    parser.add_argument("denied", metavar="OPERATORS", help="as ADD,MUL; none: an empty text")
+    parser.add_argument("models", type=Path, nargs="+", metavar="MODEL")
+    chosen = parser.parse_args()
+    root: Path = chosen.checkout.resolve()
+    for path in (root / "delegate" / "options.py", *chosen.models):
+        if not path.is_file():
+            parser.error(f"{path}: no such file")
     sys.path.insert(0, str(root))
     ran: set[tuple[str, int]] = set()
 
@@ -33,8 +45,8 @@ def main(checkout: str, denied: str, *models: str) -> None:
     is_new = (root / "delegate" / "compile").is_dir()
     compiler = importlib.import_module(_COMPILERS[not is_new])
     options = importlib.import_module("delegate.options").Options
-    for model in models:
-        compiler.compile_model(Path(model), options.from_mapping({"deny_ops": denied}, {}))
+    for model in chosen.models:
+        compiler.compile_model(model, options.from_mapping({"deny_ops": chosen.denied}, {}))
     sys.setprofile(None)
     files = {str(getattr(module, "__file__", "")) for module in list(sys.modules.values())}
     texts = {
@@ -45,6 +57,7 @@ def main(checkout: str, denied: str, *models: str) -> None:
     imported = sum(len(text.splitlines()) for text in texts.values())
     run = sum(len(_lines_run(name, text, ran)) for name, text in texts.items())
     print(f"{len(texts)} files of {imported} lines, {run} of them in functions that ran")
+    return 0
 
 
 def _lines_run(name: str, text: str, ran: set[tuple[str, int]]) -> set[int]:
@@ -58,4 +71,4 @@ def _lines_run(name: str, text: str, ran: set[tuple[str, int]]) -> set[int]:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main())

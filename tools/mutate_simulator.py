@@ -152,11 +152,17 @@ def first_failure(tree: Path, mutation: Mutation) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", help="the mutation of this name")
     parser.add_argument("--jobs", type=int, default=2, help="compilers at once (default 2)")
     arguments = parser.parse_args()
     chosen = [m for m in MUTATIONS if arguments.only in (None, m.name)]
+    if not chosen:
+        parser.error(
+            f"no mutation {arguments.only!r}; there are {', '.join(m.name for m in MUTATIONS)}"
+        )
     for mutation in chosen:
         source(mutation)
     survived = 0

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
-from delegate.cli.command import PROGRAM, Command, print_error
+from delegate.cli.command import PROGRAM, Command, describe_os_error, print_error
 from delegate.errors import DelegateError
 from delegate.host.interruption import EXIT_INTERRUPTED, is_interrupted
 from delegate.version import __version__
@@ -92,11 +92,6 @@ def _fail(text: str, code: int) -> int:
     return code
 
 
-def _describe_os_error(error: OSError) -> str:
-    reason = error.strerror or str(error) or type(error).__name__
-    return f"{error.filename}: {reason}" if error.filename is not None else reason
-
-
 def _abandon_stdout() -> None:
     """Writes what stdout still takes; if it takes nothing, spares Python's exit a second error."""
     if sys.stdout is None:
@@ -133,7 +128,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _fail(str(error), error.exit_code)
         if isinstance(error, OSError):
             _abandon_stdout()  # it may be what failed
-            return _fail(_describe_os_error(error), EXIT_FAILURE)
+            return _fail(describe_os_error(error), EXIT_FAILURE)
         if isinstance(error, MemoryError):
             return _fail("out of memory", EXIT_FAILURE)
         return _fail(

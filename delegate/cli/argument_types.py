@@ -43,6 +43,14 @@ def finite_float(text: str) -> float:
     return value
 
 
+def positive_float(text: str) -> float:
+    """A finite number above 0."""
+    value = finite_float(text)
+    if value <= 0.0:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return value
+
+
 def nonzero_float(text: str) -> float:
     """A finite number other than 0."""
     value = finite_float(text)

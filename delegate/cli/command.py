@@ -116,6 +116,12 @@ def print_error(text: str) -> None:
     _print_line("error", text)
 
 
+def describe_os_error(error: OSError) -> str:
+    """The reason, behind the file that it is about."""
+    reason = error.strerror or str(error) or type(error).__name__
+    return f"{error.filename}: {reason}" if error.filename is not None else reason
+
+
 _COLOURS = {"error": "31", "note": "33"}  # red, yellow
 
 

@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from delegate.cli.script import ScriptParser
 from tools.board.answers import differences, parse, prepare
 from tools.board.expected import ask_this_machine, make_compiled, unlike
 from tools.board.image import PROJECT, fetch_site, make_root, write_initrd
@@ -208,11 +209,13 @@ def judge(folder: Path, cases: list[str], expected: dict[str, object] | None = N
 def main() -> int:
     from tools.board.guest import CASES
 
-    cases = sys.argv[1:] or list(CASES)
+    parser = ScriptParser(__doc__)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}")
+    cases = parser.parse_args().cases or list(CASES)
     if unknown := sorted(set(cases) - set(CASES)):
-        raise SystemExit(f"no case {', '.join(unknown)}; there are {', '.join(CASES)}")
+        parser.error(f"no case {', '.join(unknown)}; there are {', '.join(CASES)}")
     if DRIVER not in TREES:
-        raise SystemExit(f"no driver {DRIVER}; there are {', '.join(TREES)}")
+        parser.error(f"no driver {DRIVER}; there are {', '.join(TREES)}")
     tools, packages, site = CACHE / "tools", CACHE / "packages", CACHE / "site"
     here = CACHE / "machine"
     here.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,108 @@
+"""What benchmarks and tools answer to ``--help``, to a missing and to a damaged file."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from delegate.cli.script import existing_file, existing_folder
+
+ROOT = Path(__file__).resolve().parents[2]
+NOWHERE = "/nowhere/some.tflite"
+
+ASKED_FOR_A_MISSING_FILE = {
+    "benchmarks/chips.py": (NOWHERE,),
+    "benchmarks/cpu_kernels.py": ("--verify", NOWHERE),
+    "benchmarks/digest.py": (NOWHERE,),
+    "benchmarks/fast_accuracy.py": (NOWHERE, "."),
+    "benchmarks/float_kernels.py": (NOWHERE,),
+    "benchmarks/run.py": ("--models", NOWHERE),
+    "benchmarks/side_by_side.py": (NOWHERE,),
+    "benchmarks/start_up.py": (NOWHERE,),
+    "benchmarks/throughput.py": (NOWHERE,),
+    "tools/alone.py": None,
+    "tools/board": None,
+    "tools/fuzz_seeds.py": (NOWHERE, "seeds"),
+    "tools/lines_for_models.py": (".", "ADD", NOWHERE),
+    "tools/mutate_simulator.py": None,
+}
+"""By what is run by itself; None: it takes no files."""
+
+
+def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """As users run it: benchmarks and packages as modules."""
+    is_module = script.startswith("benchmarks/") or not script.endswith(".py")
+    name = script.removesuffix(".py").replace("/", ".")
+    command = ["-m", name] if is_module else [script]
+    return subprocess.run(
+        [sys.executable, *command, *arguments],
+        check=False, capture_output=True, text=True, cwd=ROOT,
+    )  # fmt: skip
+
+
+def is_run_by_itself(path: Path) -> bool:
+    tests = (node.test for node in ast.parse(path.read_text()).body if isinstance(node, ast.If))
+    return any("__name__" in ast.unparse(test) for test in tests)
+
+
+def test_all_are_known() -> None:
+    found = [*(ROOT / "benchmarks").rglob("*.py"), *(ROOT / "tools").glob("*.py")]
+    names = {str(path.relative_to(ROOT)) for path in found if is_run_by_itself(path)}
+    packages = {str(p.parent.relative_to(ROOT)) for p in (ROOT / "tools").glob("*/__main__.py")}
+    assert names | packages == set(ASKED_FOR_A_MISSING_FILE)
+
+
+@pytest.mark.parametrize("script", ASKED_FOR_A_MISSING_FILE)
+def test_help_says_what_it_is_for(script: str) -> None:
+    outcome = run(script, "--help")
+    assert (outcome.returncode, outcome.stderr) == (0, "")
+    path = ROOT / script
+    text = ast.get_docstring(
+        ast.parse((path / "__main__.py" if path.is_dir() else path).read_text())
+    )
+    assert text is not None
+    assert text in outcome.stdout
+
+
+@pytest.mark.parametrize(
+    "script", [name for name, given in ASKED_FOR_A_MISSING_FILE.items() if given is not None]
+)
+def test_a_missing_file_is_one_line(script: str) -> None:
+    outcome = run(script, *(ASKED_FOR_A_MISSING_FILE[script] or ()))
+    assert outcome.returncode == 2
+    assert outcome.stdout == ""
+    line = outcome.stderr.splitlines()[-1]
+    assert "error: " in line
+    assert f"{NOWHERE}: no such f" in line
+    assert "Traceback" not in outcome.stderr
+    assert len(outcome.stderr.splitlines()) == 1 or script == "tools/lines_for_models.py"
+
+
+@pytest.mark.parametrize(
+    "script", ["benchmarks/chips.py", "benchmarks/digest.py", "benchmarks/throughput.py"]
+)
+def test_a_damaged_file_is_one_line(script: str, tmp_path: Path) -> None:
+    path = tmp_path / "damaged.tflite"
+    path.write_bytes(b"\x20\0\0\0TFL3" + bytes(20))
+    outcome = run(script, str(path))
+    assert outcome.returncode == 2
+    assert "Traceback" not in outcome.stderr
+    assert str(path) in outcome.stderr.splitlines()[-1]
+
+
+def test_files_and_folders_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    assert existing_file(str(path)) == path
+    assert existing_folder(str(tmp_path)) == tmp_path
+    for kind, wrong, words in (
+        (existing_file, tmp_path, "is a folder"),
+        (existing_folder, path, "is no folder"),
+        (existing_folder, path.with_name("none"), "no such folder"),
+    ):
+        with pytest.raises(Exception, match=words):
+            kind(str(wrong))
