@@ -67,3 +67,27 @@ def test_constant_channels_are_equal(is_depthwise, activation, reach, tmp_path):
     shown = expected.reshape(found.shape)[..., CONSTANT]
     assert (shown == shown[:, :1, :1]).all()
     np.testing.assert_array_equal(found[..., CONSTANT], shown)
+
+
+def test_what_wraps_in_tensorflow_lite_is_no_constant():
+    """A channel of scale 4, whose accumulators are beyond int32 once they are multiplied: its
+    result would be the largest, but for the reference kernels' int32.
+    """
+    for bias, is_taken in ((1 << 27, True), (1 << 29, False), (1 << 30, False)):
+        scales = np.full(16, 0.002)
+        scales[5] = 4 * OUTPUT_SCALE / INPUT_SCALE
+        biases = np.zeros(16, np.int32)
+        biases[5] = bias
+        arithmetic = Arithmetic(
+            per_channel=True,
+            weight_scales=tuple(scales),
+            bias=biases,
+            output_scale=OUTPUT_SCALE,
+            output_zero_point=5,
+        )
+        builder = ModelBuilder("wraps")
+        x = builder.input("x", (1, 4, 5, 16), DType.INT8, Quantization((INPUT_SCALE,), (-3,)))
+        rng = np.random.default_rng(1)
+        builder.output(conv(builder, rng, x, 16, Window(1, 1), arithmetic=arithmetic))
+        result = compile_model(builder.build(), replace(Options(), chip="rk3576"))
+        assert bool(result.partitions) is is_taken

@@ -207,11 +207,46 @@ def test_readers_of_whole_groups_find_them_written(kernels: int, completes: bool
         assert in_sections(result)[0] is not (reads_groups and completes)
 
 
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("channels", [1, 17, 40])
+def test_spare_lanes_of_a_computed_source_count_nothing(channels: int, dtype: DType) -> None:
+    """They hold what the task before them made of no kernel, and the zero point of weights is not
+    0.
+    """
+    rng = np.random.default_rng([19, channels])
+    b = ModelBuilder("spare lanes")
+    numbers = Numbers(output=SAME)
+    x = b.input("x", (1, 16, 22, 24), dtype, SAME)
+    y = conv(b, rng, x, channels, Window(3, 3), numbers, name="first")
+    for kernels in (16, 48):
+        b.output(conv(b, rng, y, kernels, POINT, numbers, name=f"to{kernels}"))
+    exact, result = is_exact(b.build())
+    assert exact
+    assert in_sections(result)[1:] == [True, True]
+
+
+def test_readers_of_whole_groups_of_a_joined_tensor_find_them_written() -> None:
+    """The last part completes its group, wherever that begins in the memory that all share."""
+    rng = np.random.default_rng(21)
+    b = ModelBuilder("joined groups")
+    numbers = Numbers(output=SAME)
+    x = b.input("x", (1, 16, 22, 24), DType.INT8, SAME)
+    y, z = (conv(b, rng, x, n, POINT, numbers, name=f"to{n}") for n in (64, 48))
+    both = concatenation(b, (y, z), 3)
+    table = function(b, "LOGISTIC", (both,), Quantization((1 / 256,), (-128,)))
+    b.output(conv(b, rng, table, 32, Window(3, 3), numbers, name="reader"))
+    exact, result = is_exact(b.build())
+    assert exact
+    assert result.delegated_nodes == result.total_nodes
+    assert not any(in_sections(result))  # copies of lanes would take tasks
+
+
 def test_of_a_slice() -> None:
     """Of channels; of rows, whose surfaces are further apart."""
     for begin, size, gains in (
         ((0, 0, 0, 16), (1, 16, 22, 16), True),
         ((0, 4, 0, 0), (1, 10, 22, 48), False),
+        ((0, 0, 0, 0), (1, 10, 22, 48), False),
     ):
         rng = np.random.default_rng(11)
         b = ModelBuilder("slice")
