@@ -5,6 +5,7 @@ RK3576, where channels share a shift, they are biases.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -57,16 +58,42 @@ def _model(seed: int, activation: Activation, *, is_depthwise: bool, reach: int)
 def test_constant_channels_are_equal(is_depthwise, activation, reach, tmp_path):
     model = _model(reach, activation, is_depthwise=is_depthwise, reach=reach)
     check_results(model, tmp_path)
-    path = tmp_path / "model.tflite"
+    found, shown = _constants_of(tmp_path / "model.tflite", tmp_path)
+    assert (shown == shown[:, :1, :1]).all()
+    np.testing.assert_array_equal(found, shown)
+
+
+def _constants_of(path: Path, folder: Path):
+    """What the simulator and the reference kernels give in the constant channels."""
     result = compile_model(path, replace(Options(), chip="rk3576"))
-    values = reference(path, result.graph, tmp_path)
-    expected = values[result.graph.outputs[0]]
+    values = reference(path, result.graph, folder)
     shape = result.graph.tensor(result.graph.inputs[0]).shape
     given = values[result.graph.inputs[0]].reshape(shape)
     (found,) = simulate(result.partitions[0].program, [given], RK3576)
-    shown = expected.reshape(found.shape)[..., CONSTANT]
-    assert (shown == shown[:, :1, :1]).all()
-    np.testing.assert_array_equal(found[..., CONSTANT], shown)
+    expected = values[result.graph.outputs[0]].reshape(found.shape)
+    return found[..., CONSTANT], expected[..., CONSTANT]
+
+
+def test_constant_channels_beside_ones_of_large_scales_are_equal(tmp_path):
+    """With those scales a bias would be whole steps off."""
+    rng = np.random.default_rng(3)
+    scales = np.where(CONSTANT, 1e-7, rng.uniform(5, 8, CHANNELS))
+    wanted = rng.integers(-100, 100, CHANNELS)
+    units = np.where(CONSTANT, wanted * OUTPUT_SCALE / (scales * INPUT_SCALE), 0)
+    arithmetic = Arithmetic(
+        per_channel=True,
+        weight_scales=tuple(scales),
+        bias=units.astype(np.int32),
+        output_scale=OUTPUT_SCALE,
+        output_zero_point=5,
+    )
+    builder = ModelBuilder("large scales")
+    x = builder.input("x", (1, 4, 5, CHANNELS), DType.INT8, Quantization((INPUT_SCALE,), (-3,)))
+    builder.output(conv(builder, rng, x, CHANNELS, Window(1, 1), arithmetic=arithmetic))
+    check_results(builder.build(), tmp_path)
+    found, shown = _constants_of(tmp_path / "model.tflite", tmp_path)
+    assert len(np.unique(shown)) > 10
+    np.testing.assert_array_equal(found, shown)
 
 
 def test_what_wraps_in_tensorflow_lite_is_no_constant():

@@ -227,6 +227,12 @@ def corrupted(sparsity: Sparsity) -> Iterator[Sparsity]:
             yield with_level(index, **{which: array[:-1]})
             yield with_level(index, **{which: array[:0]})
             yield with_level(index, **{which: np.concatenate([array, array[-1:]])})
+        # The first segment of two entries: the other way round, and one of them twice.
+        first = int(level.segments[int(np.argmax(np.diff(level.segments) > 1))])
+        for wild in ([1, 0], [0, 0]):
+            changed = level.indices.copy()
+            changed[first : first + 2] = changed[first : first + 2][wild]
+            yield with_level(index, indices=changed)
     for size in (0, -1, 23, 25, 1 << 30, -(1 << 31)):
         yield with_level(1, size=size)
         yield with_level(4, size=size)
@@ -278,6 +284,35 @@ def test_a_small_file_makes_no_large_arrays() -> None:
             dense_values(nothing, np.dtype(np.float32), shape, sparsity)
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
+
+
+def test_orders_of_blocks_that_the_runtime_reads_otherwise_are_refused() -> None:
+    """It takes a block's size from the level whose number the order has at the block's place: the
+    same one, unless three blocks and more take turns.
+    """
+    dense = sparse(5, (2, 4, 6))
+    for back, is_read in (((3, 4, 5), True), ((5, 4, 3), True), ((4, 5, 3), False)):
+        blocks = {0: 2, 1: 2, 2: 3}
+        values, tree = encoded(dense, (0, 1, 2, *back), (False,) * 6, blocks)
+        if is_read:
+            found = dense_values(values.view(np.uint8), dense.dtype, dense.shape, tree)
+            assert (found == dense).all()
+            continue
+        with pytest.raises(ValueError, match="of blocks"):
+            dense_values(values.view(np.uint8), dense.dtype, dense.shape, tree)
+
+
+def test_a_densify_to_another_type_is_left_alone() -> None:
+    dense, values, sparsity = some_weights(np.float16)
+    model = read_graph(densify_model(dense, values, sparsity))
+    (node,) = (node for node in model.nodes if node.op == "DENSIFY")
+    made = replace(model.tensor(node.outputs[0]), dtype=DType.FLOAT32)
+    tensors = tuple(made if t.index == made.index else t for t in model.tensors)
+    (found,) = (
+        r for r in compile_model(replace(model, tensors=tensors), OPTIONS).rejections
+        if r.op == "DENSIFY"
+    )  # fmt: skip
+    assert "no sparse constant of a known kind" in found.detail
 
 
 def test_the_cache_tells_other_places_from_these() -> None:
