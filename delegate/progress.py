@@ -51,12 +51,6 @@ class Progress:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
-    def close(self) -> None:
-        """Removes the bar."""
-        if self._drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Progress]:
@@ -65,4 +59,4 @@ def progress(label: str, total: int) -> Iterator[Progress]:
     try:
         yield bar
     finally:
-        bar.close()
+        bar.hide()

@@ -20,7 +20,7 @@ from delegate.errors import UsageError
 from delegate.model.files import read_text
 from delegate.model.graph import Graph, Node
 from delegate.ops.shared.pooling import PoolOptions
-from delegate.partition.cost import cpu_us
+from delegate.partition.cost import cpu_us, elements
 from delegate.partition.partitioner import node_macs
 
 FORMAT = "rk3588-cpu-rates-1"
@@ -42,12 +42,12 @@ def kernel_class(graph: Graph, node: Node) -> str:
 
 def features(graph: Graph, node: Node) -> dict[str, int]:
     """How much of everything that rates are for; constants count as nothing that is read."""
-    out = sum(_elements(graph, t) for t in node.outputs if t >= 0)
+    out = sum(elements(graph, t) for t in node.outputs if t >= 0)
     return {
         "run": 1,
         "mac": node_macs(graph, node),
         "out": out,
-        "in": sum(_elements(graph, t) for t in _operands(graph, node)),
+        "in": sum(elements(graph, t) for t in _operands(graph, node)),
         "window": _windows(graph, node, out),
     }
 
@@ -132,10 +132,6 @@ def _rate(value: object) -> float:
 
 def _operands(graph: Graph, node: Node) -> list[int]:
     return [t for t in node.inputs if t >= 0 and graph.tensor(t).constant is None]
-
-
-def _elements(graph: Graph, tensor: int) -> int:
-    return math.prod(max(size, 1) for size in graph.tensor(tensor).shape)
 
 
 def _window(graph: Graph, node: Node) -> int:

@@ -25,6 +25,7 @@ from delegate.lower.task import (
     TableLoad,
     TableUse,
 )
+from delegate.npu.encode_dpu import write_pointers
 from delegate.npu.encode_table import entries_of_tables
 from delegate.npu.regcmd import RegCmdWriter, Segment
 
@@ -157,7 +158,7 @@ def _ew_problems(ew: EwStage) -> Iterator[tuple[str, str]]:
 
 
 def _write(writer: RegCmdWriter, chip: Chip, task: ElementwiseTask, form: _Form) -> None:
-    _write_pointers(writer, is_cleared=form is _LOOK_UP)
+    write_pointers(writer, is_cleared=form is _LOOK_UP)
     dpu = next(block for block in chip.registers.blocks if block.name == "DPU")
     behind = chip.registers.register("DPU.SURFACE_ADD").offset
     _write_cube(writer, task.output, form)
@@ -176,15 +177,6 @@ def _write(writer: RegCmdWriter, chip: Chip, task: ElementwiseTask, form: _Form)
         else:
             writer.write(register.full_name, **fields.get(register.name, {}))
     _write_rdma(writer, task, form)
-
-
-def _write_pointers(writer: RegCmdWriter, *, is_cleared: bool) -> None:
-    """Re-armed; of tasks that look up in tables cleared instead."""
-    for name in ("DPU.S_POINTER", "DPU_RDMA.RDMA_S_POINTER"):
-        if is_cleared:
-            writer.write(name, EXECUTER_PP_CLEAR=1, POINTER_PP_CLEAR=1)
-        else:
-            writer.write(name, POINTER_PP_MODE=1, EXECUTER_PP_EN=1, POINTER_PP_EN=1)
 
 
 def _write_cube(writer: RegCmdWriter, output: OutputCube, form: _Form) -> None:

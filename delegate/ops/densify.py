@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from delegate.model.graph import Graph, Node
 from delegate.model.tensor_content import NUMPY_TYPES
-from delegate.ops.operator import GraphFacts, Lowering, Operator, Role, Shape, constraint, named
+from delegate.ops.operator import GraphFacts, Lowering, Operator, Role, constraint, named
 from delegate.ops.shared import common
 
 
@@ -44,15 +44,11 @@ def _folds(graph: Graph, node: Node) -> npt.NDArray[np.generic] | None:
         return None
 
 
-def _shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
-    return (graph.tensor(node.inputs[0]).shape,)
-
-
 OPERATOR = Operator(
     name="DENSIFY",
     inputs=(Role.NUMBERS,),
     lowering=Lowering.HOST,
-    shapes=_shapes,
+    shapes=common.same_shape,
     folds=_folds,
     rules=(common.tensors_as_defined, common.nodes_in_order, sparse_constant),
 )

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.model.graph import DType, Graph, Node
-from delegate.ops.operator import HostValues, Lowering, Operator, Role, Shape, Side
+from delegate.ops.operator import HostValues, Lowering, Operator, Role, Side
 from delegate.ops.shared import common
 from delegate.ops.shared.functions import rank_in_range, same_shapes
 from delegate.ops.shared.host_values import affine_of, float32_output, quantised_input
@@ -18,10 +18,6 @@ def _host_values(graph: Graph, node: Node, side: Side) -> HostValues | None:
     if side is Side.INPUT:
         return None
     return HostValues(affine=affine_of(graph.tensor(node.inputs[0])))
-
-
-def _shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
-    return (graph.tensor(node.inputs[0]).shape,)
 
 
 def _folds(graph: Graph, node: Node) -> npt.NDArray[np.generic] | None:
@@ -35,7 +31,7 @@ OPERATOR = Operator(
     inputs=(Role.FEATURE,),
     lowering=Lowering.HOST,
     host_values=_host_values,
-    shapes=_shapes,
+    shapes=common.same_shape,
     folds=_folds,
     rules=(
         common.tensors_as_defined,

@@ -2,32 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from delegate.lower.numerics.pipeline import EwOperation
-from delegate.lower.operation import Operation, Plan, Planning
-from delegate.model.graph import Graph, Node
-from delegate.ops.operator import Operator, Role, Values
-from delegate.ops.shared import half_records
-from delegate.ops.shared.two_values import RULES, extremum_plan
+from delegate.ops.shared.two_values import extremum
 
-
-def plan(planning: Planning, operation: Operation) -> Plan:
-    return extremum_plan(planning, operation, EwOperation.MAX)
-
-
-def larger(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
-    return np.maximum(*operands)
-
-
-OPERATOR = Operator(
-    name="MAXIMUM",
-    inputs=(Role.OPERAND, Role.OPERAND),
-    plan=plan,
-    function=larger,
-    rules=RULES,
-    half=half_records.pair(EwOperation.MAX),
-    needs=("element_wise_alone", "ew_addition"),
-)
+OPERATOR = extremum("MAXIMUM", EwOperation.MAX, np.maximum)

@@ -71,7 +71,7 @@ def cpu_us(graph: Graph, node: Node) -> float:
     work = max(node_macs(graph, node) / CPU_MACS_PER_US, moved / CPU_BYTES_PER_US)
     operator = OPERATORS.get(node.op)
     if operator is None or operator.movement is None:
-        results = sum(_elements(graph, tensor) for tensor in node.outputs if tensor >= 0)
+        results = sum(elements(graph, tensor) for tensor in node.outputs if tensor >= 0)
         work = max(work, results / CPU_ELEMENTS_PER_US)
     return work + CPU_NODE_US
 
@@ -88,14 +88,15 @@ def known_cpu_us(graph: Graph, index: int) -> float:
     return cpu_us(graph, node)
 
 
-def _elements(graph: Graph, tensor: int) -> int:
+def elements(graph: Graph, tensor: int) -> int:
+    """Of a tensor with its dynamic dimensions taken as 1."""
     return math.prod(max(size, 1) for size in graph.tensor(tensor).shape)
 
 
 def tensor_bytes(graph: Graph, tensor: int) -> int:
     """Of a tensor with its dynamic dimensions taken as 1; four per element unless it has 8 bits."""
     wide = graph.tensor(tensor).dtype not in (DType.INT8, DType.UINT8)
-    return _elements(graph, tensor) * (4 if wide else 1)
+    return elements(graph, tensor) * (4 if wide else 1)
 
 
 def tails(graph: Graph, partitions: Sequence[Partition]) -> Sequence[Partition]:

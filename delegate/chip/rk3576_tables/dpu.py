@@ -18,7 +18,7 @@ from delegate.chip.register_model import (
 )
 
 
-def _mode(offset: int, name: str, meaning: str) -> RegisterSpec:
+def mode(offset: int, name: str, meaning: str) -> RegisterSpec:
     """A register of switches that is known as a whole only."""
     return whole(offset, name, meaning, "MODE", "switches")
 
@@ -32,7 +32,7 @@ def _clamp(offset: int, name: str, meaning: str) -> tuple[RegisterSpec, Register
 
 def _unused(*offsets: int) -> Iterator[RegisterSpec]:
     for offset in offsets:
-        yield _mode(offset, f"UNDOCUMENTED_{offset:04X}", "0 in every known convolution.")
+        yield mode(offset, f"UNDOCUMENTED_{offset:04X}", "0 in every known convolution.")
 
 
 def _table(offset: int, name: str, field: str, signed: bool) -> RegisterSpec:
@@ -44,8 +44,8 @@ def _table(offset: int, name: str, field: str, signed: bool) -> RegisterSpec:
 def _beyond(offset: int, shifts: int, name: str) -> Iterator[RegisterSpec]:
     """Below the tables, or above them."""
     for number in range(2):
-        yield _mode(offset + 4 * number, f"{name}_SLOPE_{number}", "Beyond the tables: slopes.")
-    yield _mode(shifts, f"{name}_SHIFT", "Beyond the tables: right shifts of the slopes.")
+        yield mode(offset + 4 * number, f"{name}_SLOPE_{number}", "Beyond the tables: slopes.")
+    yield mode(shifts, f"{name}_SHIFT", "Beyond the tables: right shifts of the slopes.")
 
 
 def _values(offset: int, name: str) -> Iterator[RegisterSpec]:
@@ -64,7 +64,7 @@ DPU = block(
     0x1001,
     "BS, BN, EW and OUT_CVT stages, and the writer.",
     *control_registers(0x4000),
-    _mode(0x400C, "FEATURE_MODE_CFG", "Where data comes from and goes to."),
+    mode(0x400C, "FEATURE_MODE_CFG", "Where data comes from and goes to."),
     reg(
         0x4010,
         "DATA_FORMAT",
@@ -73,7 +73,7 @@ DPU = block(
         bits(28, 26, "IN_PRECISION", "input", DpuPrecision),
         bits(2, 0, "PROC_PRECISION", "arithmetic", DpuPrecision),
     ),
-    _mode(0x4014, "OFFSET_PEND", "0 in every known program."),
+    mode(0x4014, "OFFSET_PEND", "0 in every known program."),
     address(0x4018, "DST_BASE_ADDR", "Address of the first output row.", "DST_BASE_ADDR"),
     reg(
         0x401C,
@@ -93,7 +93,7 @@ DPU = block(
         "Height of the tile.",
         bits(15, 0, "HEIGHT", "rows", minus_one=True),
     ),
-    _mode(0x4028, "DATA_CUBE_NOTCH_ADDR", "0 in every known program."),
+    mode(0x4028, "DATA_CUBE_NOTCH_ADDR", "0 in every known program."),
     reg(
         0x402C,
         "DATA_CUBE_CHANNEL",
@@ -114,16 +114,16 @@ DPU = block(
         bits(31, 16, "HEIGHT_WDMA", "rows", minus_one=True),
         bits(15, 0, "WIDTH_WDMA", "pixels", minus_one=True),
     ),
-    _mode(0x4038, "WDMA_MODE", "How the DPU writes."),
+    mode(0x4038, "WDMA_MODE", "How the DPU writes."),
     *_unused(0x403C),
-    _mode(0x4044, "BS_CFG", "BS: 1 dense, 0 depthwise, 2 without a multiplication."),
+    mode(0x4044, "BS_CFG", "BS: 1 dense, 0 depthwise, 2 without a multiplication."),
     *_clamp(0x4048, "BS", "BS"),
-    _mode(0x4050, "BS_OW_CFG", "How groups of channels leave; depends on their number."),
+    mode(0x4050, "BS_OW_CFG", "How groups of channels leave; depends on their number."),
     *_clamp(0x4058, "BN", "BN"),
-    _mode(0x4060, "BN_CFG", "BN: 0x903 off, 0x902 clamps."),
+    mode(0x4060, "BN_CFG", "BN: 0x903 off, 0x902 clamps."),
     *_clamp(0x406C, "RELU", "Activation"),
     *_clamp(0x4074, "RELU_2", "Activation, again"),
-    _mode(0x407C, "EW_CFG", "EW: element-wise operation with a second operand."),
+    mode(0x407C, "EW_CFG", "EW: element-wise operation with a second operand."),
     reg(
         0x4080,
         "EW_CVT_OFFSET_VALUE",
@@ -138,8 +138,8 @@ DPU = block(
         bits(15, 0, "SCALE", "multiplier", signed=True),
     ),
     *_clamp(0x4088, "EW", "EW"),
-    _mode(0x4090, "EW_OP_VALUE_0", "EW: operand from a register."),
-    _mode(0x4094, "EW_OP_VALUE_1", "EW: operand from a register."),
+    mode(0x4090, "EW_OP_VALUE_0", "EW: operand from a register."),
+    mode(0x4094, "EW_OP_VALUE_1", "EW: operand from a register."),
     *_unused(0x409C),
     *_clamp(0x40A4, "OUT", "Output converter"),
     reg(
@@ -168,9 +168,9 @@ DPU = block(
         bits(27, 0, "SURF_ADD", "bytes", unit=16),
     ),
     *_unused(0x40BC),
-    _mode(0x40C0, "UNDOCUMENTED_40C0", "0x4440100 in every known convolution."),
+    mode(0x40C0, "UNDOCUMENTED_40C0", "0x4440100 in every known convolution."),
     *_unused(0x40C8, 0x40CC),
-    _mode(0x40D0, "UNDOCUMENTED_40D0", "0x40ffff in every known program."),
+    mode(0x40D0, "UNDOCUMENTED_40D0", "0x40ffff in every known program."),
     reg(
         0x4100,
         "LUT_ACCESS_CFG",
@@ -179,9 +179,9 @@ DPU = block(
         bit(16, "LUT_TABLE_ID", "0 LE, 1 LO"),
         bits(9, 0, "LUT_ADDR", "entry"),
     ),
-    _mode(0x4104, "LUT_ACCESS_DATA", "An entry of a lookup table."),
-    _mode(0x4108, "LUT_CFG", "Use of the lookup tables."),
-    _mode(0x410C, "LUT_INFO", "Distance of the entries."),
+    mode(0x4104, "LUT_ACCESS_DATA", "An entry of a lookup table."),
+    mode(0x4108, "LUT_CFG", "Use of the lookup tables."),
+    mode(0x410C, "LUT_INFO", "Distance of the entries."),
     *(_table(0x4110 + 4 * number, f"LUT_START_{number}", "START", True) for number in range(4)),
     *_unused(0x4120, 0x4130),
     *(_table(0x4140 + 4 * number, f"LUT_END_{number}", "END", True) for number in range(4)),

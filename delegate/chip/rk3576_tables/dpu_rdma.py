@@ -6,22 +6,14 @@ from delegate.chip.register_model import (
     Certainty,
     OperandData,
     RegisterSpec,
+    address,
     bit,
     bits,
     block,
     control_registers,
     reg,
-    whole,
 )
-
-
-def _address(offset: int, name: str, meaning: str) -> RegisterSpec:
-    field = bits(31, 0, "ADDRESS", "byte address")
-    return reg(offset, name, meaning, field, is_address=True)
-
-
-def _mode(offset: int, name: str, meaning: str) -> RegisterSpec:
-    return whole(offset, name, meaning, "MODE", "switches")
+from delegate.chip.rk3576_tables.dpu import mode
 
 
 def _operands(offset: int, name: str, prefix: str, stage: str) -> RegisterSpec:
@@ -59,24 +51,24 @@ DPU_RDMA = block(
         "Channels of the tile.",
         bits(15, 0, "CHANNEL", "channels", minus_one=True),
     ),
-    _address(0x5018, "RDMA_SRC_BASE_ADDR", "Address of the main operand."),
+    address(0x5018, "RDMA_SRC_BASE_ADDR", "Address of the main operand.", "ADDRESS"),
     _operands(0x501C, "RDMA_BRDMA_CFG", "BRDMA", "BS"),
-    _address(0x5020, "RDMA_BS_BASE_ADDR", "Address of BS's operands per channel."),
-    _address(0x5024, "RDMA_BS_SCALAR_ADDR", "Address of BS's scalars."),
+    address(0x5020, "RDMA_BS_BASE_ADDR", "Address of BS's operands per channel.", "ADDRESS"),
+    address(0x5024, "RDMA_BS_SCALAR_ADDR", "Address of BS's scalars.", "ADDRESS"),
     _operands(0x5028, "RDMA_NRDMA_CFG", "NRDMA", "BN"),
-    _address(0x502C, "RDMA_BN_BASE_ADDR", "Address of BN's operands per channel."),
-    _address(0x5030, "RDMA_BN_SCALAR_ADDR", "Address of BN's scalars."),
-    _mode(0x5034, "RDMA_ERDMA_CFG", "Reader of EW's operand: 0x41 off."),
-    _address(0x5038, "RDMA_EW_BASE_ADDR", "Address of EW's operand."),
+    address(0x502C, "RDMA_BN_BASE_ADDR", "Address of BN's operands per channel.", "ADDRESS"),
+    address(0x5030, "RDMA_BN_SCALAR_ADDR", "Address of BN's scalars.", "ADDRESS"),
+    mode(0x5034, "RDMA_ERDMA_CFG", "Reader of EW's operand: 0x41 off."),
+    address(0x5038, "RDMA_EW_BASE_ADDR", "Address of EW's operand.", "ADDRESS"),
     reg(
         0x5040,
         "RDMA_EW_SURF_STRIDE",
         "Pitch of the surfaces of EW's operand.",
         bits(27, 0, "EW_SURF_STRIDE", "bytes per surface", unit=16),
     ),
-    _mode(0x5044, "RDMA_FEATURE_MODE_CFG", "Which readers run."),
+    mode(0x5044, "RDMA_FEATURE_MODE_CFG", "Which readers run."),
     *(
-        _mode(offset, f"UNDOCUMENTED_{offset:04X}", "0 in every known convolution.")
+        mode(offset, f"UNDOCUMENTED_{offset:04X}", "0 in every known convolution.")
         for offset in (0x5048, 0x504C, 0x5064, 0x506C, 0x5078, 0x507C)
     ),
     certainty=Certainty.OBSERVED,

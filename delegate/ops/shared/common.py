@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
-from delegate.model.graph import Activation, DType, Node, Quantization, Tensor
-from delegate.ops.operator import ABSENT, GraphFacts, Role, constraint, named
+from delegate.model.graph import Activation, DType, Graph, Node, Quantization, Tensor
+from delegate.ops.operator import ABSENT, GraphFacts, Role, Shape, constraint, named
 
 FEATURE_TYPES = (DType.INT8, DType.UINT8)
 TYPE_RANGES = {DType.INT8: (-128, 127), DType.UINT8: (0, 255)}
@@ -20,6 +20,11 @@ ACTIVATIONS = (Activation.NONE, Activation.RELU, Activation.RELU6, Activation.RE
 
 # More inputs or outputs than any network gives an operator; the runtime has no limit of its own.
 MOST_TENSORS = 1024
+
+
+def same_shape(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    """Of a result that has the first input's shape."""
+    return (graph.tensor(node.inputs[0]).shape,)
 
 
 def weights_of(facts: GraphFacts, node: Node) -> Tensor:

@@ -37,7 +37,7 @@ from delegate.ops.operator import (
     constraint,
     named,
 )
-from delegate.ops.shared import half, half_ranges
+from delegate.ops.shared import common, half, half_ranges
 from delegate.ops.shared.functions import rank_in_range
 from delegate.ops.shared.links import four_dimensions
 
@@ -100,11 +100,6 @@ def computed_same_shape(facts: GraphFacts, node: Node) -> str | None:
 RULES: Final = (*half.FIRST, rank_in_range, computed_same_shape)
 
 
-def same_shape(graph: Graph, node: Node) -> tuple[Shape, ...]:
-    """The result's shape is the first input's."""
-    return (graph.tensor(node.inputs[0]).shape,)
-
-
 def _broadcast(graph: Graph, node: Node) -> tuple[Shape, ...]:
     return (np.broadcast_shapes(*(graph.tensor(t).shape for t in node.inputs)),)
 
@@ -119,7 +114,7 @@ def clamp_record(operator: Operator, activation: Activation) -> Operator:
     def ranges(graph: Graph, node: Node, range_of: RangeOf) -> Ends:
         return half_ranges.clamped(half_ranges.of_means(graph, node, range_of), activation)
 
-    return half.half_record(operator, plan, RULES, same_shape, ranges=ranges)
+    return half.half_record(operator, plan, RULES, common.same_shape, ranges=ranges)
 
 
 def curve_record(operator: Operator, curve: Curve) -> Operator:
@@ -130,7 +125,7 @@ def curve_record(operator: Operator, curve: Curve) -> Operator:
         return HalfMapPlan(planning, operation, lambda _: stages, bound)
 
     ranges = half_ranges.within(min(curve.ends), max(curve.ends))
-    return half.half_record(operator, plan, RULES, same_shape, ranges=ranges)
+    return half.half_record(operator, plan, RULES, common.same_shape, ranges=ranges)
 
 
 def hard_swish_record(operator: Operator) -> Operator:
@@ -154,7 +149,7 @@ def hard_swish_record(operator: Operator) -> Operator:
         return HalfMapPlan(planning, twice, lambda _: stages, bound)
 
     ranges = half_ranges.of_hard_swish
-    return half.half_record(operator, plan, RULES, same_shape, ranges=ranges)
+    return half.half_record(operator, plan, RULES, common.same_shape, ranges=ranges)
 
 
 @constraint(most=int(HALF_MOST))
@@ -192,7 +187,7 @@ def slopes_record(
         )
 
     every = (*half.FIRST, rank_in_range, *rules)
-    return half.half_record(operator, plan, every, same_shape, ranges=ranges)
+    return half.half_record(operator, plan, every, common.same_shape, ranges=ranges)
 
 
 def constant_slopes(graph: Graph, node: Node) -> npt.NDArray[Any]:

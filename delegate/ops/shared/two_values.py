@@ -7,8 +7,11 @@ for every pair when the node is compiled.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
 
 from delegate.errors import LoweringError
 from delegate.lower.extrema import by_sums
@@ -27,11 +30,20 @@ from delegate.lower.selection import map_bytes
 from delegate.lower.stretched import is_stretched, stretched_bytes
 from delegate.lower.task import ElementwiseTask
 from delegate.lower.tiling.element_wise import surfaces_touched
-from delegate.model.graph import Activation, Node, Tensor
-from delegate.ops.operator import GraphFacts, constraint, named
-from delegate.ops.shared import common
+from delegate.model.graph import Activation, Graph, Node, Tensor
+from delegate.model.operator_options import FieldKind, Options, option
+from delegate.ops.operator import GraphFacts, Operator, Role, Values, constraint, named
+from delegate.ops.shared import common, half_records
+from delegate.ops.shared.functions import activated, weighted_sum
 
 MAX_RANK = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SumOptions(Options):
+    """Of ADD and SUB."""
+
+    activation: Activation = option(FieldKind.ACTIVATION, slot=0, offset=0)
 
 
 @constraint(most=MAX_RANK)
@@ -154,7 +166,7 @@ class SumPlan(PairPlan):
         return Added(target), second
 
 
-def sum_plan(
+def _sum_plan(
     planning: Planning, operation: Operation, activation: Activation, signs: tuple[int, int]
 ) -> SumPlan:
     """Of operands that count with ``signs``."""
@@ -198,11 +210,50 @@ class SummedExtremumPlan(PairPlan):
         return replace(layer, tasks=tuple(itertools.chain.from_iterable(sums)))
 
 
-def extremum_plan(planning: Planning, operation: Operation, which: EwOperation) -> PairPlan:
-    """MAX or MIN of the raw values, as the kernels take it: nothing is scaled."""
+def extremum(
+    name: str, which: EwOperation, function: Callable[..., npt.NDArray[np.int64]]
+) -> Operator:
+    """The record of MAX or MIN of the raw values, as the kernels take it: nothing is scaled."""
 
     def requantize(_: Sequence[DeviceTensor], __: DeviceTensor, ___: bool) -> Pipeline:
         return Pipeline(ew=Ew(which))
 
-    known = planning.chip.knows("ew_maximum", "ew_minimum")
-    return (PairPlan if known else SummedExtremumPlan)(planning, operation, requantize)
+    def plan(planning: Planning, operation: Operation) -> PairPlan:
+        known = planning.chip.knows("ew_maximum", "ew_minimum")
+        return (PairPlan if known else SummedExtremumPlan)(planning, operation, requantize)
+
+    return Operator(
+        name=name,
+        inputs=(Role.OPERAND, Role.OPERAND),
+        plan=plan,
+        function=lambda graph, node, operands: function(*operands),
+        rules=RULES,
+        half=half_records.pair(which),
+        needs=("element_wise_alone", "ew_addition"),
+    )
+
+
+def weighted(
+    name: str, options: type[SumOptions], which: EwOperation, signs: tuple[int, int]
+) -> Operator:
+    """The record of ADD or SUB, whose operands count with ``signs``."""
+
+    def plan(planning: Planning, operation: Operation) -> SumPlan:
+        activation = operation.node.known_options(options).activation
+        return _sum_plan(planning, operation, activation, signs)
+
+    def function(graph: Graph, node: Node, operands: Sequence[Values]) -> Values:
+        """Of a value with a constant or a function of it: what the kernels give."""
+        total = weighted_sum(graph, node, operands, signs)
+        return activated(graph, node, total, node.known_options(options).activation)
+
+    return Operator(
+        name=name,
+        options=options,
+        inputs=(Role.OPERAND, Role.OPERAND),
+        plan=plan,
+        function=function,
+        rules=RULES,
+        half=half_records.pair(which),
+        needs=("element_wise_alone", "ew_addition"),
+    )
