@@ -1,4 +1,5 @@
-"""What a process loads that only runs programs: from the cache, or compiled ahead of time.
+"""What a process loads that only runs programs, from the cache or compiled ahead of time, or one
+command.
 
 On small boards every module counts: neither the compiler nor the operators' records may be loaded.
 """
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from delegate.cli import COMMANDS
 from delegate.compile.cache import cache_key
 from delegate.host.runtimes import find_runtime
 from delegate.model.context_reader import graph_from_snapshot
@@ -123,3 +125,19 @@ def test_every_field_is_in_the_key_and_nothing_between(name):
         content = bytearray(plain)
         content[position] = 1
         assert (key(bytes(content)) != key(plain)) == (position in inside), position
+
+
+@pytest.mark.parametrize("command", ["library-path", "compile", "doctor"])
+def test_a_command_loads_no_other_one(command):
+    code = f"""
+import contextlib, json, sys
+from delegate.cli import main
+with contextlib.redirect_stdout(None), contextlib.suppress(SystemExit):
+    main(["{command}", "--help"])
+print(json.dumps([name for name in sys.modules if name.startswith("delegate.")]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(json.loads(done.stdout))
+    others = {f"delegate.cli.{name.replace('-', '_')}" for name in COMMANDS if name != command}
+    assert not loaded & others
+    assert not {"delegate.compile.compiler", "delegate.ops", "delegate.vision"} & loaded
