@@ -19,6 +19,7 @@ constexpr char kBatchSwitch[] = "/sys/module/rocket/parameters/rocket_batch_subm
 constexpr int64_t kNsPerS = 1'000'000'000;
 constexpr int64_t kPollNs = 200'000;
 constexpr int64_t kLetGoPollNs = 1'000'000;
+constexpr int64_t kLookNs = 50'000'000;
 constexpr int64_t kUnknownNs = 100'000'000;  // where the driver cannot be asked
 constexpr int64_t kPassedNs = 1;             // a deadline that has passed on every clock
 
@@ -146,10 +147,10 @@ int RocketFile::wait(uint32_t handle, int64_t deadline_ns) const {
 void RocketFile::take_turn(uint32_t timeout_ms) {
   if (turn_ == nullptr) return;
   const int64_t deadline = monotonic_ns() + int64_t{timeout_ms} * 1'000'000;
-  if (turn_->take(file.descriptor(), monotonic_ns())) return;
-  // A job that was given up has perhaps ended.
-  close_kept();
-  if (turn_->take(file.descriptor(), deadline)) return;
+  do {
+    if (turn_->take(file.descriptor(), std::min(deadline, monotonic_ns() + kLookNs))) return;
+    look_at_abandoned();
+  } while (monotonic_ns() < deadline);
   throw DeviceError(
       "rocket " + file.path() + ": no turn after " + std::to_string(timeout_ms) +
       " ms (option timeout_ms): the cores of this NPU share a buffer, so one job runs "
@@ -177,6 +178,23 @@ void RocketFile::note_done() const {
 void RocketFile::abandon(uint32_t handle) {
   const std::lock_guard<std::mutex> lock(mutex_);
   abandoned_.push_back(handle);
+}
+
+bool RocketFile::take_up(uint32_t handle) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = std::find(abandoned_.begin(), abandoned_.end(), handle);
+  if (found == abandoned_.end()) return false;
+  abandoned_.erase(found);
+  return true;
+}
+
+void RocketFile::look_at_abandoned() noexcept {
+  const std::lock_guard<std::timed_mutex> lock(open_files().mutex);
+  for (RocketFile* file : open_files().files) {
+    if (!file->file.is_mine()) continue;
+    const std::lock_guard<std::mutex> own(file->mutex_);
+    file->may_run();
+  }
 }
 
 // Also closes what waited for the abandoned jobs once they are done. The lock must be held.

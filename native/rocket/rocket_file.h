@@ -71,8 +71,11 @@ class RocketFile {
   // A job was handed over, and was seen to be done: as many times.
   void note_submitted() const;
   void note_done() const;
-  // A job that nobody waits for any longer may still write the buffer of this handle.
+  // A job that nobody waits for any longer may still write the buffer of this handle. Whoever sees
+  // that it is done notes it.
   void abandon(uint32_t handle);
+  // Somebody waits for it again. False: it was seen to be done.
+  bool take_up(uint32_t handle);
   // Closes a buffer's handle, or has it closed with the file if an abandoned job may use it.
   void close_handle(uint32_t handle) noexcept;
   // The handle that every job lists as its last output.
@@ -86,6 +89,8 @@ class RocketFile {
   // What shared_ptr calls: closes the file or keeps it.
   static void release(RocketFile* file) noexcept;
   static void close_kept() noexcept;
+  // Of all files of the process.
+  static void look_at_abandoned() noexcept;
 
   bool may_run() noexcept;
   void settle() const noexcept;

@@ -75,15 +75,22 @@ void RocketJob::choose_flags(const std::vector<RocketTask>& tasks) {
 RocketJob::~RocketJob() {
   if (!may_run_ || !file_->file.is_mine()) return;
   if (output_->take_for_host(monotonic_ns() + kRocketCloseWaitNs) == ETIMEDOUT) {
-    file_->abandon(output_->handle());
+    abandon();
   } else {
     note_done();
   }
 }
 
+void RocketJob::abandon() {
+  if (!is_abandoned_) file_->abandon(output_->handle());
+  is_abandoned_ = true;
+}
+
 void RocketJob::note_done() {
   may_run_ = false;
-  file_->note_done();
+  const bool is_noted = is_abandoned_ && !file_->take_up(output_->handle());
+  is_abandoned_ = false;
+  if (!is_noted) file_->note_done();
 }
 
 void RocketJob::submit(uint32_t timeout_ms) {
@@ -96,18 +103,24 @@ void RocketJob::submit(uint32_t timeout_ms) {
       file_->file.try_request(rocket::kSubmit, &submit_, monotonic_ns() + timeout_ms * kNsPerMs);
   if (number == 0) return;
   // Refused, unless it was interrupted until the deadline.
-  if (number != EINTR && number != EAGAIN) note_done();
+  if (number == EINTR || number == EAGAIN) {
+    abandon();
+  } else {
+    note_done();
+  }
   file_->file.fail("SUBMIT", number);
 }
 
 void RocketJob::wait(uint32_t timeout_ms) {
   const int number = output_->take_for_host(monotonic_ns() + timeout_ms * kNsPerMs);
-  if (number == ETIMEDOUT) {
-    throw DeviceError(name() + ": no result after " + std::to_string(timeout_ms) +
-                      " ms (option timeout_ms): the NPU hangs or is busy with other programs");
+  if (number == 0) {
+    note_done();
+    return;
   }
-  if (number != 0) file_->file.fail("PREP_BO", number);
-  note_done();
+  abandon();
+  if (number != ETIMEDOUT) file_->file.fail("PREP_BO", number);
+  throw DeviceError(name() + ": no result after " + std::to_string(timeout_ms) +
+                    " ms (option timeout_ms): the NPU hangs or is busy with other programs");
 }
 
 void RocketJob::wait_for_earlier(uint32_t timeout_ms) {

@@ -42,6 +42,8 @@ class RocketJob {
  private:
   std::string name() const { return "rocket " + file_->file.path(); }
   void note_done();
+  // Nobody waits for it any longer.
+  void abandon();
   void choose_flags(const std::vector<RocketTask>& tasks);
 
   std::shared_ptr<RocketFile> file_;
@@ -52,7 +54,8 @@ class RocketJob {
   rocket::Job job_;
   rocket::Submit submit_;
   RocketBuffer* output_ = nullptr;  // the completion is attached to all outputs: one tells
-  bool may_run_ = false;            // handed over, and nobody has seen its end
+  bool may_run_ = false;            // handed over, and its end was not seen here
+  bool is_abandoned_ = false;
 };
 
 }  // namespace rk3588

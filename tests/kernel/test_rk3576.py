@@ -62,6 +62,18 @@ def test_a_process_waits_for_the_turn_of_another(board: Board):
     assert answer["violations"] == []
 
 
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_turn_comes_back_with_the_job_that_its_interpreter_gave_up(board: Board, stays: bool):
+    """The interpreter is deleted or stays; the file lives on, because another one shares it."""
+    board.add_rk3576("rocket", hang_ms=4000)
+    answer = board.work("life", device="rocket", what="share", stays=stays)
+    assert "no result after 30 ms" in answer["text"]
+    assert answer["right"]
+    assert 1 < answer["waited_s"] < 30
+    assert answer["violations"] == []
+    assert answer["live"] == [0, 0, 0]
+
+
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_an_option_that_is_not_the_board_is_an_error(board: Board, driver: str):
     board.add_rk3576(driver)

@@ -34,6 +34,8 @@ def main() -> None:
     program = serialize(build_program(chain_partition(), "test"))
     if given.get("split"):
         (program,) = programs(MODELS["residual"](), split_rows="always")
+    if given["what"] == "share":
+        (program,) = programs(MODELS["residual"](), chip="rk3576")
     device = given["device"]
     inputs = random_inputs(_native.Executable(program, device="simulator"), 0)
     (expected,) = _native.Executable(program, device="simulator").run(inputs)
@@ -120,6 +122,27 @@ def main() -> None:
         right = run(executable)
         del executable
         report({"text": text, "kept": kept, "right": right, "live": live(),
+                "violations": take_violations()})  # fmt: skip
+    elif given["what"] == "share":
+        # Two interpreters of one open file. One gives up a job, the other has its turn behind it.
+        other = _native.Executable(program, device=device, cores="0", timeout_ms=60_000)
+        executable = _native.Executable(program, device=device, cores="0", timeout_ms=30)
+        set_faults("SUBMIT@1=hang:0")
+        try:
+            run(executable)
+            text = "it ran"
+        except DeviceError as error:
+            text = str(error)
+        if not given["stays"]:
+            del executable
+        start = time.monotonic()
+        right = run(other)
+        waited_s = time.monotonic() - start
+        if given["stays"]:
+            right &= run(executable) and run(other)
+            del executable
+        del other
+        report({"text": text, "right": right, "waited_s": waited_s, "live": live(),
                 "violations": take_violations()})  # fmt: skip
     else:  # hold
         executable = _native.Executable(program, device=device)
