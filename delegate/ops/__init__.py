@@ -5,26 +5,42 @@ An operator without a file here stays on the CPU. To add one, see docs/adding_an
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping
 
 from delegate.model.graph import Graph, Node
 from delegate.model.tflite_operators import BUILTIN_OPERATORS
 from delegate.ops.operator import Operator
 
 
-def _records() -> dict[str, Operator]:
-    found = {}
-    for module in pkgutil.iter_modules(__path__):
-        record = getattr(importlib.import_module(f"{__name__}.{module.name}"), "OPERATOR", None)
-        if record is not None:
-            found[record.name] = record
-    return dict(sorted(found.items(), key=lambda item: BUILTIN_OPERATORS.index(item[0])))
+@functools.cache
+def _record(name: str) -> Operator:
+    record: Operator = importlib.import_module(f"{__name__}.{name.lower()}").OPERATOR
+    return record
 
 
-OPERATORS: Mapping[str, Operator] = MappingProxyType(_records())
+class _Records(Mapping[str, Operator]):
+    """A file is read when its operator is first asked for: few models have all of them."""
+
+    def __init__(self) -> None:
+        files = {module.name for module in pkgutil.iter_modules(__path__)}
+        self._names = dict.fromkeys(op for op in BUILTIN_OPERATORS if op.lower() in files)
+
+    def __getitem__(self, name: str) -> Operator:
+        if name not in self._names:
+            raise KeyError(name)
+        return _record(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+OPERATORS: Mapping[str, Operator] = _Records()
 """By name, in the order of the schema's numbers."""
 
 

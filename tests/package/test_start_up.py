@@ -141,3 +141,26 @@ print(json.dumps([name for name in sys.modules if name.startswith("delegate.")])
     others = {f"delegate.cli.{name.replace('-', '_')}" for name in COMMANDS if name != command}
     assert not loaded & others
     assert not {"delegate.compile.compiler", "delegate.ops", "delegate.vision"} & loaded
+
+
+def test_compiling_loads_the_operators_of_the_model_only():
+    code = """
+import sys
+import numpy as np
+from delegate.compile.compiler import compile_model
+from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.model.graph import DType, Quantization
+from delegate.options import Options
+builder = ModelBuilder("one")
+unit = Quantization((0.5,), (3,))
+x = builder.input("x", (1, 4, 5, 16), DType.INT8, unit)
+y = builder.tensor("y", (1, 4, 5, 16), DType.INT8, unit)
+builder.operator("TANH", (x,), (y,))
+builder.output(y)
+before = set(sys.modules)
+compile_model(builder.build(), Options())
+loaded = set(sys.modules) - before
+print([op for op in ("tanh", "gelu", "batch_matmul") if f"delegate.ops.{op}" in loaded])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "['tanh']\n"
