@@ -13,6 +13,7 @@ from delegate.conformance import half_oracle
 from delegate.conformance.builder import options
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.options import BuiltinOptions
+from delegate.conformance.builder.products import computed_product
 from delegate.conformance.case import Case, Family, generator_of
 from delegate.conformance.grid import Axes, Grid
 from delegate.conformance.half_judge import judged_by
@@ -25,6 +26,7 @@ from delegate.conformance.half_values import (
     numbers,
 )
 from delegate.conformance.own_grid import PADDINGS
+from delegate.conformance.product_grid import LEADS, SIZES, computed_shapes, meets
 from delegate.model.graph import Activation, DType
 from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.ops.transpose_conv import TransposeConvOptions
@@ -158,6 +160,26 @@ def _matrix_products() -> Grid:
     return Grid("Half.MatrixProduct/", axes, make)
 
 
+def _computed_products() -> Grid:
+    def make(name: str, *, size: str, lead: str, adj: str, spread: str) -> Case:
+        shapes = computed_shapes(size, lead, adj)
+
+        def build(_: np.random.Generator) -> bytes:
+            builder = ModelBuilder("half computed product")
+            x, y = (builder.input(n, s, DType.FLOAT32) for n, s in zip("xy", shapes, strict=True))
+            turned = "x" in adj, "y" in adj
+            z = computed_product(builder, x, y, None, adj_x=turned[0], adj_y=turned[1])
+            builder.output(z)
+            return builder.build()
+
+        judge = judged_by(half_oracle.matrix_product)
+        return Case(name, "Half", build, inputs=inputs_of(name, shapes, spread), outside=judge)
+
+    axes: Axes = {"size": tuple(SIZES), "lead": tuple(LEADS), "adj": ("none", "x", "y", "xy"),
+            "spread": (*SPREADS, "ends")}  # fmt: skip
+    return Grid("Half.ComputedProduct/", axes, make, meets)
+
+
 def _transposed() -> Grid:
     sizes = {"2x2s2": (2, 2, 2), "3x3s2": (3, 3, 2), "4x4s2": (4, 4, 2), "3x2s1": (3, 2, 1)}
 
@@ -202,4 +224,11 @@ def _transposed() -> Grid:
 
 def families() -> tuple[Family, ...]:
     """All families of this file."""
-    return _convolutions(), _depthwise(), _products(), _matrix_products(), _transposed()
+    return (
+        _convolutions(),
+        _depthwise(),
+        _products(),
+        _matrix_products(),
+        _computed_products(),
+        _transposed(),
+    )

@@ -81,13 +81,13 @@ def dense(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
 
 
 def matrix_product(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
-    """BATCH_MATMUL with one matrix."""
-    matrix = values(node.inputs[1])
-    matrix = matrix.reshape(matrix.shape[-2:])
-    if node.known_options(BatchMatMulOptions).adj_y:
-        matrix = matrix.T
-    sums = [a @ b for a, b in _factors(values(node.inputs[0]), matrix)]
-    groups = -(-matrix.shape[0] // _PRODUCTS)
+    """BATCH_MATMUL."""
+    options = node.known_options(BatchMatMulOptions)
+    first, second = (values(index) for index in node.inputs)
+    first = np.swapaxes(first, -1, -2) if options.adj_x else first
+    second = np.swapaxes(second, -1, -2) if options.adj_y else second
+    sums = [a @ b for a, b in _factors(first, second)]
+    groups = -(-second.shape[-2] // _PRODUCTS)
     return _sum(sums, np.zeros(1), groups), Activation.NONE
 
 

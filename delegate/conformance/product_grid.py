@@ -1,5 +1,6 @@
-"""BATCH_MATMUL of int8 with a constant second operand: ranks, sizes, both orders of the matrix,
-zero points and multipliers.
+"""BATCH_MATMUL of int8. With a constant second operand: ranks, sizes, both orders of the matrix,
+zero points and multipliers. Of two computed matrices: sizes, leading dimensions that are equal or
+broadcast, orders of both, zero points at both ends.
 """
 
 from __future__ import annotations
@@ -7,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.products import matrix_product
+from delegate.conformance.builder.products import computed_product, covering, matrix_product
 from delegate.conformance.case import Case, Family
-from delegate.conformance.grid import Grid
-from delegate.conformance.own_grid import one_layer, shape_of
+from delegate.conformance.grid import Axes, Grid, Value
+from delegate.conformance.own_grid import model, one_layer, shape_of
 from delegate.conformance.random_layers import draw_quantization, draw_zero_point
-from delegate.model.graph import DType
+from delegate.model.graph import DType, Quantization
 
 
 def _products() -> Grid:
@@ -44,6 +45,54 @@ def _products() -> Grid:
     )
 
 
+SIZES = {
+    "one": (1, 1, 1), "small": (3, 16, 2), "odd": (5, 33, 17), "groups": (7, 64, 64),
+    "ends": (9, 49, 31), "more": (2, 97, 34), "strided": (6, 170, 40), "wide": (33, 15, 129),
+}  # fmt: skip
+"""Rows, inputs, outputs."""
+LEADS = {
+    "none": ((), ()), "rows": ((3,), (3,)), "heads": ((2, 3), (2, 3)), "one": ((2,), (1,)),
+    "shared": ((2, 3), ()), "first": ((1,), (2,)),
+}  # fmt: skip
+POINTS = {"none": (0, 0), "low": (-128, 5), "high": (127, -128), "second": (0, 127)}
+
+
+def computed_shapes(size: str, lead: str, adj: str) -> list[tuple[int, ...]]:
+    """Of both operands; ``adj`` names those that are turned, x and y."""
+    rows, inputs, outputs = SIZES[size]
+    first = (inputs, rows) if "x" in adj else (rows, inputs)
+    second = (outputs, inputs) if "y" in adj else (inputs, outputs)
+    return [(*LEADS[lead][0], *first), (*LEADS[lead][1], *second)]
+
+
+def meets(*, lead: str, adj: str, **_: Value) -> bool:
+    """Whether runtimes agree: not where a first operand is turned and leading dimensions differ."""
+    return "x" not in adj or len(set(LEADS[lead])) == 1
+
+
+def _computed() -> Grid:
+    def make(name: str, *, size: str, lead: str, adj: str, zero: str) -> Case:
+        def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
+            drawn = [draw_quantization(rng, DType.INT8) for _ in range(2)]
+            first, second = (
+                Quantization(q.scales, (point,))
+                for q, point in zip(drawn, POINTS[zero], strict=True)
+            )
+            shapes = computed_shapes(size, lead, adj)
+            x, y = (
+                builder.input(label, shape, DType.INT8, q)
+                for label, shape, q in zip("xy", shapes, (first, second), strict=True)
+            )
+            output = covering(SIZES[size][1], first, second)
+            return computed_product(builder, x, y, output, adj_x="x" in adj, adj_y="y" in adj)
+
+        return Case(name, "ComputedProduct", model("computed product", body))
+
+    axes: Axes = {"size": tuple(SIZES), "lead": tuple(LEADS), "adj": ("none", "x", "y", "xy"),
+            "zero": tuple(POINTS)}  # fmt: skip
+    return Grid("ComputedProduct.Op/", axes, make, meets)
+
+
 def families() -> tuple[Family, ...]:
     """All families of this file."""
-    return (_products(),)
+    return _products(), _computed()

@@ -119,21 +119,22 @@ class Bench:
         target: Ref | None = None,
         line_pixels: int = 0,
         surface_bytes: int = 0,
+        packed: Ref | None = None,
     ) -> Ref:
         """A convolution of stride 1; ``result`` is what it must write: [channels, height, width] of
         int8, or with ``sums`` of int32. ``bs`` None: adds ``bias``. ``source``, ``row_pixels``,
         ``surface_pixels``: where ``x`` lies already, as a part of a larger map. ``pads``: top, left
         and the value. ``zero_point``: what a chip of depthwise pairs takes off the ``kernels``.
-        Returns where the result lies.
+        ``packed``: where these lie already as weights. Returns where the result lies.
         """
         channels, height, width = x.shape
         groups = self.chip.groups
         weights = np.asarray(kernels).astype(np.int8)
         if depthwise and self.chip.forms.depthwise_pairs:
-            packed = pack_depthwise_pairs(weights, zero_point, groups)
+            content = pack_depthwise_pairs(weights, zero_point, groups)
         else:
             pack = pack_depthwise if depthwise else pack_dense
-            packed = pack(weights, 0, groups)
+            content = pack(weights, 0, groups)
         count = 1 if depthwise else weights.shape[0]
         kh, kw = weights.shape[:2] if depthwise else weights.shape[1:3]
         outputs = result.shape[0]
@@ -143,7 +144,8 @@ class Bench:
             bs = self.adding(values, depthwise=depthwise)
         data_banks = self.chip.cbuf.data_banks or 1
         group_bytes = groups.outputs(depthwise) * (_SUM_BYTES if sums else 1)
-        size = result.shape[1] * result.shape[2] * ATOM_BYTES
+        surface = result.shape[1] * result.shape[2] * ATOM_BYTES
+        size = len(content)
         task = ConvTask(
             tile="",
             feature=FeatureInput(
@@ -160,7 +162,7 @@ class Bench:
                 pad_value=pads[2],
             ),
             weights=Weights(
-                self.constants.add(packed), len(packed), len(packed) // count, count, kh, kw
+                packed or self.constants.add(content), size, size // count, count, kh, kw
             ),
             cbuf=CbufPlan(data_banks, self.chip.cbuf.banks - data_banks, keeps_weights),
             output=OutputCube(
@@ -169,7 +171,7 @@ class Bench:
                 width=result.shape[2],
                 channels=outputs,
                 channels_real=outputs,
-                surface_stride_bytes=surface_bytes or size,
+                surface_stride_bytes=surface_bytes or surface,
                 surfaces_per_group=group_bytes // ATOM_BYTES,
                 line_stride_bytes=line_pixels * ATOM_BYTES or None,
                 element_bytes=_SUM_BYTES if sums else 1,

@@ -12,7 +12,7 @@ from delegate.evidence.arithmetic import Whole, dense, half_away, half_even, int
 from delegate.evidence.bench import Bench, Describe, cube, small_kernels
 from delegate.lower.numerics.pipeline import FUNCTION_STEPS, INDEX_STEP
 from delegate.lower.tables import TABLE_STEPS
-from delegate.lower.task import BsStage, EwStage, OutConvert, Source, TableUse
+from delegate.lower.task import BsStage, EwStage, OutConvert, Ref, Source, TableUse
 
 _FROM_ENTRY: Final = OutConvert(1, 8, 0)
 
@@ -137,6 +137,31 @@ def _results_as_summands(b: Bench) -> None:
     b.conv(x, kernels, result, BsStage(alu=Source.MEMORY, operands=place), OutConvert(1, 8, 0))
 
 
+def _results_as_weights(b: Bench) -> None:
+    """Kernels that the task before wrote, over what was there: those of two groups, and again other
+    ones in the same place, which no task may find as they were.
+    """
+    place: Ref | None = None
+    for seed in (1, 2):
+        kernels = b.values(32, 1, 64, seed=seed) // 16
+        # A pixel of 32 channels is a kernel of 32 inputs: two atoms, as weights have them.
+        atoms = kernels.reshape(2, 16, 64).transpose(2, 0, 1).reshape(1, 128, 16)
+        stored = atoms.transpose(2, 0, 1)
+        weights = kernels[:, 0].T.reshape(64, 1, 1, 32)
+        if place is None:
+            place = b.room(cube(stored))
+        b.expected[place.offset : place.offset + 128 * ATOM_BYTES] = cube(stored)
+        b.map(stored, stored, target=place)
+        x = b.values(32, 3, 5, seed=seed)
+        b.conv(
+            x,
+            weights,
+            whole(int8(half_even(dense(x, weights), 6))),
+            out=OutConvert(1, 6, 0),
+            packed=place,
+        )
+
+
 def _gap(b: Bench) -> None:
     """Rows of five pixels, eight apart; what is between them stays."""
     x, kernels = b.values(16, 4, 5), small_kernels(32, 1, 1, 16)
@@ -198,6 +223,7 @@ OUTPUT: Final[dict[str, Describe]] = {
     "ties_away": _ties_away,
     "sums_written": _sums_written,
     "results_as_summands": _results_as_summands,
+    "results_as_weights": _results_as_weights,
     "gap_between_rows": _gap,
     "gap_between_rows_read": _gap_read,
     "gap_between_rows_of_operand": _gap_of_operand,

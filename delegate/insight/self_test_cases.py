@@ -17,6 +17,7 @@ from delegate.chip.chip import Chip
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization, Tensor
 from delegate.model.operator_options import Options
 from delegate.ops.add import AddOptions
+from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.ops.concatenation import ConcatenationOptions
 from delegate.ops.conv_2d import ConvOptions
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions
@@ -175,6 +176,15 @@ class _Builder:
         options = MulOptions(Activation.NONE)
         return self._node("MUL", (self.last, other), shape, options, scale)
 
+    def matrix_product(self, other: int) -> _Builder:
+        """The rows of ``other``, of the last one's shape, are its columns."""
+        shape = self._tensors[self.last].shape
+        scale = self._scale(self.last) * self._scale(other) * _DEVIATION**2
+        scale *= math.sqrt(shape[-1]) / _TARGET_DEVIATION
+        options = BatchMatMulOptions(False, True, False)
+        result = (*shape[:-1], shape[-2])
+        return self._node("BATCH_MATMUL", (self.last, other), result, options, scale)
+
     def choose(self, op: str, other: int) -> _Builder:
         """``op``: MAXIMUM or MINIMUM, whose tensors are quantised alike."""
         return self._kept(op, (self.last, other), self._tensors[0].shape, None)
@@ -307,6 +317,11 @@ def _tables() -> Graph:
     return builder.conv(32, 1).leaky_relu(0.7).graph("tables")
 
 
+def _matrix_product() -> Graph:
+    builder = _Builder((2, 9, 48))
+    return builder.matrix_product(builder.second_input()).graph("computed product")
+
+
 CASES = (
     Case("conv 1x1", "one convolution task, no padding",
          lambda: _Builder((1, 4, 4, 32)).conv(32, 1).graph("conv 1x1")),
@@ -357,6 +372,7 @@ CASES = (
          lambda: _Builder((1, 4, 2100, 16)).conv(16, 3).graph("columns")),
     Case("input groups", "int32 sums in memory that the next task adds",
          lambda: _Builder((1, 24576)).fully_connected(16).graph("input groups")),
+    Case("computed product", "weights, and their sums, that earlier tasks wrote", _matrix_product),
     Case("fp16", "convolutions and maps in fp16", _half, float="fp16"),
     Case("fp16_curve", "a function in fp16, by tables", _half_curve, float="fp16"),
 )  # fmt: skip
@@ -364,7 +380,8 @@ CASES = (
 
 _ON_CPU = {
     "rk3576": (
-        "clamped sum", "clamped conv", "columns", "input groups", "fp16", "fp16_curve",
+        "clamped sum", "clamped conv", "columns", "input groups", "computed product", "fp16",
+        "fp16_curve",
     ),
 }  # fmt: skip
 """By chip, cases that its rules leave to the CPU (a test holds them to that)."""

@@ -134,7 +134,7 @@ class Reorder:
             tasks = self._moved(node, source, target, constants)
         before: Task | None = None
         for task in tasks:
-            before = _keeping_weights(self.chip, task, before)
+            before = keeping_weights(self.chip, task, before)
             yield before
 
     def _moved(
@@ -249,7 +249,7 @@ class Reorder:
                     yield from moving_tasks(*moved)
 
 
-def _keeping_weights(chip: Chip, task: Task, before: Task | None) -> Task:
+def keeping_weights(chip: Chip, task: Task, before: Task | None) -> Task:
     """``task`` with the weights that the one before it fetched, if they are its own and fit."""
     if not (isinstance(task, ConvTask) and isinstance(before, ConvTask)):
         return task

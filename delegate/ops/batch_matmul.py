@@ -1,5 +1,6 @@
-"""BATCH_MATMUL with a constant second operand: a 1x1 convolution whose pixels are the first one's
-rows. The matrix is [inputs, outputs], or the other way round where ``adj_y`` says so.
+"""BATCH_MATMUL: a 1x1 convolution whose pixels are the first operand's rows. Its weights are the
+second one: a constant matrix [inputs, outputs], or the other way round where ``adj_y`` says so; or
+computed ones, see ``delegate.lower.matrix_products``.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from delegate.lower.matrix_products import Factors, pairs_of, planned_product
 from delegate.lower.memory.tensors import View
-from delegate.lower.model_weights import device_weights
-from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.model_weights import device_weights, real_ratios
+from delegate.lower.numerics.pipeline import EwOperation
+from delegate.lower.operation import Operation, Plan, Planning, layer_name
+from delegate.lower.resolved import Convolution
 from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import (
@@ -30,6 +34,7 @@ from delegate.ops.shared.common import weights_of
 from delegate.ops.shared.convolution import ConvolutionOptions, plan_convolution
 
 LEAST_RANK, MOST_RANK = 2, 4
+_COMPUTED_NEEDS = ("convolution", "results_as_weights", "gap_between_rows")
 _AS_CONVOLUTION = ConvolutionOptions(Padding.VALID, 1, 1, 1, 1, Activation.NONE)
 
 
@@ -66,15 +71,6 @@ def product_ranks(facts: GraphFacts, node: Node) -> str | None:
 
 
 @constraint()
-def second_operand_constant(facts: GraphFacts, node: Node) -> str | None:
-    """The second operand must be a constant: no task here brings a computed one into the order
-    that the hardware fetches weights in.
-    """
-    matrix = weights_of(facts, node)
-    return None if matrix.constant is not None else f"{named(matrix)} is computed while running"
-
-
-@constraint()
 def first_operand_as_it_lies(facts: GraphFacts, node: Node) -> str | None:
     """The first operand must not be transposed (adj_x): its rows must lie as pixels."""
     return "it is" if node.known_options(BatchMatMulOptions).adj_x else None
@@ -108,13 +104,62 @@ def matrix_has_one_scale(facts: GraphFacts, node: Node) -> str | None:
     return None if is_one else f"{named(weights_of(facts, node))} has others"
 
 
+def computed_shapes(graph: Graph, node: Node) -> tuple[Shape, ...]:
+    """Rows of the first operand times columns of the second, for all matrices that meet."""
+    factors = _factors(graph, node)
+    first, second = (graph.tensor(t).shape[:-2] for t in node.inputs)
+    return ((*np.broadcast_shapes(first, second), factors.rows, factors.outputs),)
+
+
+def _factors(graph: Graph, node: Node) -> Factors:
+    """Raises ValueError where the operands do not fit."""
+    options = node.known_options(BatchMatMulOptions)
+    x, y = (graph.tensor(t).shape for t in node.inputs)
+    rows, inputs = x[:-3:-1] if options.adj_x else x[-2:]
+    found, outputs = y[:-3:-1] if options.adj_y else y[-2:]
+    if found != inputs:
+        raise ValueError(f"rows of {inputs} and columns of {found}")
+    pairs = pairs_of(x[:-2], y[:-2])
+    return Factors(rows, inputs, outputs, pairs, options.adj_x, not options.adj_y)
+
+
+@constraint(least=LEAST_RANK, most=MOST_RANK)
+def computed_product_ranks(facts: GraphFacts, node: Node) -> str | None:
+    """Both operands, neither of them constant, must have rank {least} to {most}."""
+    ranks = [len(tensor.shape) for tensor in facts.inputs(node)]
+    fits = all(LEAST_RANK <= rank <= MOST_RANK for rank in ranks)
+    return None if fits else f"they have {ranks[0]} and {ranks[1]}"
+
+
+@constraint()
+def computed_product_follows(facts: GraphFacts, node: Node) -> str | None:
+    """The output's shape must follow from both operands', whose leading dimensions broadcast."""
+    *_, y = facts.features(node)
+    try:
+        (shape,) = computed_shapes(facts.graph, node)
+    except ValueError as error:
+        return str(error)
+    is_wrong = tuple(y.shape) != tuple(shape)
+    return f"{named(y)} is {list(y.shape)}, not {list(shape)}" if is_wrong else None
+
+
+@constraint()
+def turned_product_meets_its_own(facts: GraphFacts, node: Node) -> str | None:
+    """Where the first of two computed operands is transposed (adj_x), the leading dimensions must
+    be equal: runtimes take the wrong matrices of a second one that is broadcast.
+    """
+    x, y = (list(tensor.shape[:-2]) for tensor in facts.inputs(node))
+    is_alone = not node.known_options(BatchMatMulOptions).adj_x or x == y
+    return None if is_alone else f"they are {x} and {y}"
+
+
 _PRODUCT = (
     product_ranks,
-    second_operand_constant,
     first_operand_as_it_lies,
     one_matrix,
     product_shape_follows,
 )
+_COMPUTED = (computed_product_ranks, computed_product_follows, turned_product_meets_its_own)
 
 
 def macs(graph: Graph, node: Node) -> int:
@@ -151,6 +196,96 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     )
 
 
+def _computed_macs(graph: Graph, node: Node) -> int:
+    factors = _factors(graph, node)
+    return len(factors.pairs) * factors.rows * factors.inputs * factors.outputs
+
+
+def _of_one(factors: Factors) -> tuple[View, View]:
+    """The first operand and the result of one product."""
+    return View(1, factors.rows, 1, factors.inputs), View(1, factors.rows, 1, factors.outputs)
+
+
+def _plan_computed(planning: Planning, operation: Operation) -> Plan:
+    """Raises LoweringError."""
+    graph, node = planning.graph, operation.node
+    factors = _factors(graph, node)
+    first, second = (planning.tensor(t) for t in operation.operands)
+    target, output = planning.tensor(operation.result), graph.tensor(operation.result)
+    assert output.quantization is not None
+    seen, result = _of_one(factors)
+    x, y = (graph.tensor(t) for t in node.inputs)
+    conv = Convolution(
+        chip=planning.chip,
+        node=node.index,
+        name=layer_name(graph, node),
+        op=node.op,
+        nodes=operation.nodes,
+        weights=np.broadcast_to(np.int8(0), (factors.outputs, 1, 1, factors.inputs)),
+        weight_zero_point=second.zero_point,
+        bias=np.zeros(factors.outputs, np.int64),
+        ratios=real_ratios(x, y, output, factors.outputs, in_float32=True),
+        per_channel=False,
+        activation=Activation.NONE,
+        output_scale=output.quantization.scale,
+        output_zero_point=target.zero_point,
+        source=first,
+        target=target,
+        input_view=seen,
+        output_view=result,
+        stride_h=1,
+        stride_w=1,
+        dilation_h=1,
+        dilation_w=1,
+        pad_top=0,
+        pad_left=0,
+        is_depthwise=False,
+    )
+    return planned_product(planning, operation, factors, conv)
+
+
+def _computed(operator: Operator) -> Operator:
+    """Of two computed matrices."""
+    return replace(
+        operator,
+        inputs=(Role.FEATURE, Role.FEATURE),
+        shapes=computed_shapes,
+        macs=_computed_macs,
+        plan=_plan_computed,
+        needs=_COMPUTED_NEEDS,
+        half=None,
+        computed=None,
+        rules=(*common.FIRST, common.int8_features, *_COMPUTED, *common.QUANTIZATION),
+    )
+
+
+def _half_computed(operator: Operator) -> Operator:
+    """The same in fp16."""
+    from delegate.lower.half.bound import sum_bound
+    from delegate.ops.shared import half, half_ranges
+
+    def plan(planning: Planning, operation: Operation) -> Plan:
+        factors = _factors(planning.graph, operation.node)
+        seen, result = _of_one(factors)
+        weights = np.zeros((factors.outputs, 1, 1, factors.inputs), np.float16)
+        bias = np.zeros(factors.outputs, np.float32)
+        conv = half.half_convolution(
+            planning, operation, _AS_CONVOLUTION, weights, bias, (0, 0), result, is_depthwise=False
+        )
+        conv = replace(conv, input_view=seen)
+        found = planned_product(planning, operation, factors, conv)
+        groups = -(-factors.inputs // planning.chip.groups.input_lanes)
+        return replace(found, bound=sum_bound(groups))
+
+    def ranges(graph: Graph, node: Node, range_of: RangeOf) -> Any:
+        low, high = half_ranges.of_pair(EwOperation.MULTIPLY)(graph, node, range_of)
+        inputs = _factors(graph, node).inputs
+        return low * inputs, high * inputs
+
+    rules = (*half.FIRST, *_COMPUTED)
+    return half.half_record(_computed(operator), plan, rules, ranges=ranges)
+
+
 def half(operator: Operator) -> Operator:
     """The same in fp16."""
     from delegate.ops.shared import half, half_ranges
@@ -168,7 +303,8 @@ def half(operator: Operator) -> Operator:
         return half_ranges.of_sums(0, -2 if adj_y else -1)(graph, node, range_of)
 
     rules = (*half.FIRST, *_PRODUCT, half.float_weights)
-    return half.half_record(operator, plan, rules, ranges=ranges)
+    found = half.half_record(operator, plan, rules, ranges=ranges)
+    return replace(found, computed=_half_computed)
 
 
 OPERATOR = Operator(
@@ -180,6 +316,7 @@ OPERATOR = Operator(
     plan=plan,
     needs=("convolution",),
     half=half,
+    computed=_computed,
     rules=(
         *common.FIRST,
         common.int8_features,

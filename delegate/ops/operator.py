@@ -272,7 +272,8 @@ class Operator:
     edge of the partition does so that the node needs no task; None: it cannot.
     ``needs``: features of the chip without evidence of which no node has tasks.
     ``follows_runtime``: reference kernels of runtimes differ, see ``Graph.rounds_once``.
-    ``half``: makes of this record the one for float32 tensors that are computed in fp16.
+    ``half``: makes of this record the one for float32 tensors that are computed in fp16,
+    ``computed`` the one for weights that are no constant, which are feature maps there; see ``of``.
     ``folds``: its result where that follows from constants alone; None: not known. ``ranges``: the
     ends of its float32 results by those of its inputs; None: anything.
     """
@@ -301,17 +302,32 @@ class Operator:
     needs: tuple[str, ...] = ("element_wise_alone",)
     follows_runtime: bool = False
     half: Callable[[Operator], Operator] | None = None
+    computed: Callable[[Operator], Operator] | None = None
     folds: Callable[[Graph, Node], npt.NDArray[np.generic] | None] | None = None
     ranges: Ranges | None = None
 
     def of(self, graph: Graph, node: Node) -> Operator:
-        """What counts for ``node`` of this operator: its record in fp16 where it is computed so."""
-        return self.in_half if self.half is not None and is_in_half(graph, node) else self
+        """What counts for ``node`` of this operator: its record in fp16 where it is computed so,
+        and that for computed weights where it has some.
+        """
+        found = self.in_half if self.half is not None and is_in_half(graph, node) else self
+        if found.computed is None or not found._computes_weights(graph, node):
+            return found
+        return found.of_computed
 
     @property
     def in_half(self) -> Operator:
         """The record in fp16, of an operator that has one: made when the first model asks."""
         return _in_half(self)
+
+    @property
+    def of_computed(self) -> Operator:
+        """The record for computed weights, likewise."""
+        return _of_computed(self)
+
+    def _computes_weights(self, graph: Graph, node: Node) -> bool:
+        index = self.weights(node)
+        return index is not None and index >= 0 and graph.tensor(index).constant is None
 
     def role(self, position: int) -> Role:
         """The role of input number ``position``."""
@@ -349,3 +365,9 @@ class Operator:
 def _in_half(operator: Operator) -> Operator:
     assert operator.half is not None, operator.name
     return operator.half(operator)
+
+
+@functools.cache
+def _of_computed(operator: Operator) -> Operator:
+    assert operator.computed is not None, operator.name
+    return operator.computed(operator)

@@ -6,7 +6,7 @@ ROOT (default: the current directory). A test fails while the page is stale.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from delegate.chip.chips import DEFAULT
@@ -14,7 +14,7 @@ from delegate.chip.generated import rewrite
 from delegate.errors import Rule
 from delegate.lower.rules import RULES as LOWERING_RULES
 from delegate.ops import OPERATORS
-from delegate.ops.operator import Constraint
+from delegate.ops.operator import Constraint, Operator
 from delegate.partition.rules import RULES as PARTITION_RULES
 
 PAGE_PATH = Path("docs/supported_operators.md")
@@ -43,13 +43,23 @@ def supported_operators_page() -> str:
     lines = [_HEADER, "Operators: " + ", ".join(f"`{op}`" for op in OPERATORS) + ".", ""]
     lines += _section("All operators", common)
     for op, operator in OPERATORS.items():
-        lines += _section(f"`{op}`", tuple(rule for rule in operator.rules if rule not in common))
-        if operator.half is not None:
-            rules = tuple(rule for rule in operator.in_half.rules if rule not in common)
-            lines += _section(f"`{op}` of float32, in fp16 (option `float`)", rules)
+        for title, form in _forms(operator):
+            rules = tuple(rule for rule in form.rules if rule not in common)
+            lines += _section(f"`{op}`{title}", rules)
     lines += _section("Found while lowering", LOWERING_RULES)
     lines += _section("Partitions and options", PARTITION_RULES)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _forms(operator: Operator) -> Iterator[tuple[str, Operator]]:
+    """All records of an operator, and what follows its name in their titles."""
+    forms = {"": operator}
+    if operator.half is not None:
+        forms[" of float32, in fp16 (option `float`)"] = operator.in_half
+    for title, form in forms.items():
+        yield title, form
+        if form.computed is not None:
+            yield f"{title}, of two computed matrices", form.of_computed
 
 
 def sentence_of(rule: Rule) -> str:

@@ -218,6 +218,8 @@ inline constexpr std::array kRk3588FeatureSettings = {
     FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4010, 29, 0x7, 0x10},  // DPU.DATA_FORMAT.OUT_PRECISION
     FeatureSetting{FeatureSetting::Kind::kAddress, 0x2001, 0x5020, 0, 0xffffffff, 0x1c},  // DPU_RDMA.RDMA_BS_BASE_ADDR
     FeatureSetting{FeatureSetting::Kind::kField, 0x2001, 0x501c, 1, 0xf, 0x0},  // DPU_RDMA.RDMA_BRDMA_CFG.BRDMA_DATA_USE
+    FeatureSetting{FeatureSetting::Kind::kField, 0x81, 0x8, 0, 0x1, 0x2},  // ENABLE.OPERATION_ENABLE.CNA
+    FeatureSetting{FeatureSetting::Kind::kAddress, 0x201, 0x1110, 0, 0xffffffff, 0x1c},  // CNA.DCOMP_ADDR0
     FeatureSetting{FeatureSetting::Kind::kField, 0x1001, 0x4038, 0, 0x1fff, 0x0},  // DPU.DATA_CUBE_NOTCH_ADDR.NOTCH_ADDR_0
     FeatureSetting{FeatureSetting::Kind::kField, 0x2001, 0x5048, 19, 0x1fff, 0x0},  // DPU_RDMA.RDMA_SRC_DMA_CFG.LINE_NOTCH_ADDR
     FeatureSetting{FeatureSetting::Kind::kField, 0x2001, 0x5010, 16, 0x1fff, 0x0},  // DPU_RDMA.RDMA_DATA_CUBE_HEIGHT.EW_LINE_NOTCH_ADDR
@@ -321,17 +323,18 @@ inline constexpr std::array kRk3588Features = {
     Feature{"ties_away", "a scale that is larger by 2^-14 moves ties: equal, or within one step", 2, 176, 1},
     Feature{"sums_written", "convolutions of too many input channels stay on the CPU", 2, 177, 1},
     Feature{"results_as_summands", "convolutions of too many input channels stay on the CPU", 0, 178, 2},
-    Feature{"gap_between_rows", "nodes that use it stay on the CPU", 3, 180, 1},
-    Feature{"gap_between_rows_read", "pooling of columns stays on the CPU", 3, 181, 1},
-    Feature{"gap_between_rows_of_operand", "pooling of columns stays on the CPU", 1, 182, 1},
-    Feature{"several_cores", "one core", 4, 183, 1},
-    Feature{"fp16_convolution", "float models stay on the CPU", 3, 184, 9},
-    Feature{"fp16_element_wise", "element-wise operators of float models stay on the CPU", 3, 193, 6},
-    Feature{"fp16_operand", "sums of float models stay on the CPU", 3, 199, 7},
-    Feature{"ew_difference", "differences of float models stay on the CPU", 3, 206, 8},
-    Feature{"fp16_slopes", "such a PRELU stays on the CPU", 3, 214, 6},
-    Feature{"fp16_table", "LOGISTIC and TANH of float models stay on the CPU", 3, 220, 8},
-    Feature{"fp16_factors", "products with one value per channel of float models stay on the CPU", 1, 228, 6},
+    Feature{"results_as_weights", "products of two computed matrices stay on the CPU", 0, 180, 2},
+    Feature{"gap_between_rows", "nodes that use it stay on the CPU", 3, 182, 1},
+    Feature{"gap_between_rows_read", "pooling of columns stays on the CPU", 3, 183, 1},
+    Feature{"gap_between_rows_of_operand", "pooling of columns stays on the CPU", 1, 184, 1},
+    Feature{"several_cores", "one core", 4, 185, 1},
+    Feature{"fp16_convolution", "float models stay on the CPU", 3, 186, 9},
+    Feature{"fp16_element_wise", "element-wise operators of float models stay on the CPU", 3, 195, 6},
+    Feature{"fp16_operand", "sums of float models stay on the CPU", 3, 201, 7},
+    Feature{"ew_difference", "differences of float models stay on the CPU", 3, 208, 8},
+    Feature{"fp16_slopes", "such a PRELU stays on the CPU", 3, 216, 6},
+    Feature{"fp16_table", "LOGISTIC and TANH of float models stay on the CPU", 3, 222, 8},
+    Feature{"fp16_factors", "products with one value per channel of float models stay on the CPU", 1, 230, 6},
 };
 
 inline constexpr std::array kRk3576FeatureSettings = {

@@ -29,6 +29,7 @@ from delegate.conformance.builder.resizing import resize
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS
+from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.ops.leaky_relu import LeakyReluOptions
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from delegate.ops.operator import Constraint, GraphFacts, constraint
@@ -336,6 +337,21 @@ def product(
     x = b.input("x", shape, DType.INT8, per_tensor(0.5, 3))
     values = np.random.default_rng(0).integers(-127, 128, matrix).astype(np.int8)
     b.output(matrix_product(b, x, values, per_tensor(0.5, 3), **changes))
+    return read_graph(b.build())
+
+
+def product_of_two(
+    x: tuple[int, ...] = (2, 3, 5), y: tuple[int, ...] = (2, 7, 5), zero_point: int = 3
+) -> Graph:
+    """BATCH_MATMUL of two computed matrices, the second one's rows the outputs."""
+    b = ModelBuilder()
+    inputs = [
+        b.input(n, s, DType.INT8, per_tensor(0.5, zero_point)) for n, s in (("x", x), ("y", y))
+    ]
+    z = b.tensor("z", (2, 3, 7), DType.INT8, per_tensor(90.0, 3))
+    table = options.of(BatchMatMulOptions(False, True, False))
+    b.operator("BATCH_MATMUL", inputs, (z,), table, version=2)
+    b.output(z)
     return read_graph(b.build())
 
 
@@ -722,8 +738,20 @@ CASES: dict[str, list[tuple[Callable[[], Graph], str]]] = {
         (lambda: product((1, 1, 2, 3, 5)), "they have 5 and 2"),
         (lambda: product((3, 5), (1, 5, 4)), "they have 2 and 3"),
     ],
-    "second_operand_constant": [
-        (lambda: with_input(product(), 1, constant=None), "is computed while running"),
+    "computed_product_ranks": [
+        (lambda: product_of_two((5,), (5, 3)), "they have 1 and 2"),
+        (lambda: product_of_two((5, 4), (1, 1, 1, 4, 3)), "they have 2 and 5"),
+    ],
+    "computed_product_follows": [
+        (lambda: product_of_two(y=(4, 7, 5)), "mismatch"),
+        (lambda: product_of_two(y=(2, 7, 6)), "rows of 5 and columns of 6"),
+        (lambda: with_output(product_of_two(), shape=(2, 7, 3)), "is [2, 7, 3], not [2, 3, 7]"),
+    ],
+    "turned_product_meets_its_own": [
+        (
+            lambda: with_options(product_of_two((2, 5, 3), (1, 7, 5)), adj_x=True),
+            "they are [2] and [1]",
+        ),
     ],
     "first_operand_as_it_lies": [(lambda: product(adj_x=True), "it is")],
     "one_matrix": [(lambda: product(matrix=(2, 5, 4)), "has the shape [2, 5, 4]")],
@@ -769,7 +797,9 @@ def test_rule_rejects_with_the_value(rule: str, number: int) -> None:
 
 
 def test_every_rule_has_a_case() -> None:
-    assert {rule.name for record in OPERATORS.values() for rule in record.rules} == set(CASES)
+    computed = [record.of_computed for record in OPERATORS.values() if record.computed]
+    records = [*OPERATORS.values(), *computed]
+    assert {rule.name for record in records for rule in record.rules} == set(CASES)
 
 
 BIASLESS = Arithmetic(has_bias=False)
@@ -792,6 +822,8 @@ EXTREMES: dict[str, Callable[[], Graph]] = {
     "fc": fc,
     "product": product,
     "product_of_a_transposed_matrix": lambda: product(matrix=(1, 5, 4), adj_y=True),
+    "product_of_two": product_of_two,
+    "product_of_two_with_the_lowest_zero_point": lambda: product_of_two(zero_point=-128),
     "product_with_zero_point": lambda: product((1, 7, 2, 5), zero_point=-11),
     "fc_per_channel": lambda: fc(arithmetic=Arithmetic(per_channel=True)),
     "fc_rank_4": lambda: fc((1, 2, 3, 4), 5, inputs=24, arithmetic=BIASLESS),

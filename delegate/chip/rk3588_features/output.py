@@ -35,6 +35,14 @@ OUTPUT: Final = (
         {"DPU_RDMA.RDMA_BS_BASE_ADDR": _RESULTS, "DPU_RDMA.RDMA_BRDMA_CFG.BRDMA_DATA_USE": NONZERO},
     ),
     Feature(
+        "results_as_weights",
+        "the CNA fetches as weights what an earlier task of the job wrote",
+        Rank.ASSUMED,
+        "features, which it fetches too, are earlier results in every program",
+        "products of two computed matrices stay on the CPU",
+        {"ENABLE.OPERATION_ENABLE.CNA": _ON, "CNA.DCOMP_ADDR0": _RESULTS},
+    ),
+    Feature(
         "gap_between_rows",
         "the DPU skips pixels behind every row that it writes",
         Rank.VENDOR,

@@ -1,4 +1,4 @@
-"""BATCH_MATMUL with a constant second operand."""
+"""BATCH_MATMUL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy.typing as npt
 from delegate.conformance.builder import options
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.ranges import uniform_moments
-from delegate.model.graph import Quantization
+from delegate.model.graph import DType, Quantization
 from delegate.ops.batch_matmul import BatchMatMulOptions
 
 COVERED_DEVIATIONS = 2.5
@@ -43,3 +43,35 @@ def matrix_product(
     table = options.of(BatchMatMulOptions(adj_x, adj_y, False))
     builder.operator("BATCH_MATMUL", (x, y), (z,), table, version=INT8_VERSION)
     return z
+
+
+def computed_product(
+    builder: ModelBuilder,
+    x: int,
+    y: int,
+    output: Quantization | None,
+    *,
+    adj_x: bool = False,
+    adj_y: bool = False,
+) -> int:
+    """``x`` times ``y``, both computed, of one type."""
+    first, second = (builder.spec(index) for index in (x, y))
+    rows, _ = first.shape[:-3:-1] if adj_x else first.shape[-2:]
+    columns = second.shape[-2] if adj_y else second.shape[-1]
+    lead = np.broadcast_shapes(first.shape[:-2], second.shape[:-2])
+    z = builder.tensor("product", (*lead, rows, columns), first.dtype, output)
+    table = options.of(BatchMatMulOptions(adj_x, adj_y, False))
+    builder.operator("BATCH_MATMUL", (x, y), (z,), table, version=INT8_VERSION)
+    return z
+
+
+def covering(inputs: int, first: Quantization, second: Quantization) -> Quantization:
+    """What results of evenly drawn int8 cover: sums of ``inputs`` products."""
+    moments = [uniform_moments(DType.INT8, q.zero_point) for q in (first, second)]
+    mean = float(np.prod([mean for mean, _ in moments]))
+    squares = float(np.prod([mean**2 + deviation**2 for mean, deviation in moments]))
+    reach = COVERED_DEVIATIONS * float(np.sqrt(max(squares - mean**2, 1.0) * inputs))
+    low, high = min(mean * inputs - reach, 0.0), max(mean * inputs + reach, 0.0)
+    step = (high - low) / 255
+    scale = float(np.float32(first.scale * second.scale * step))
+    return Quantization((scale,), (round(-128 - low / step),))

@@ -1,4 +1,4 @@
-"""BATCH_MATMUL with a constant second operand."""
+"""BATCH_MATMUL."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from delegate.conformance.reference.arithmetic import Array, operands, requantize
+from delegate.conformance.reference.arithmetic import Array, less_zero_point, requantize
 from delegate.model.graph import Graph, Node
 from delegate.ops.batch_matmul import BatchMatMulOptions
 
 
 def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
-    features, matrix = operands(graph, node, values)
-    if node.known_options(BatchMatMulOptions).adj_y:
-        matrix = np.swapaxes(matrix, -1, -2)
-    acc = np.rint(features @ matrix).astype(np.int64)
+    options = node.known_options(BatchMatMulOptions)
+    first, second = (
+        np.swapaxes(operand, -1, -2) if is_turned else operand
+        for operand, is_turned in zip(
+            (less_zero_point(graph, index, values).astype(np.float64) for index in node.inputs),
+            (options.adj_x, options.adj_y),
+            strict=True,
+        )
+    )
+    acc = np.rint(first @ second).astype(np.int64)
     return requantize(graph, node, acc, in_float=True)

@@ -1,0 +1,362 @@
+"""Products of two matrices that are computed while running: 1x1 convolutions whose weights an
+earlier task wrote.
+
+The second operand is brought into the order of weights (``computed_weights``), the first one's rows
+are pixels; a first operand that is transposed is turned round before. Matrix by matrix, in the same
+memory.
+
+TensorFlow Lite sums (a - za) * (b - zb). The array sums a * b and the hardware adds -zb times the
+sum of a, which is exact for any zb, lanes behind the matrix holding zb. What is left is -za times
+the sum of (b - zb) under each kernel: known constants, and -za times the sum of b, which a
+convolution of one pixel whose inputs are all -za writes as int32 where BS then reads its summands;
+128 is no int8 and comes from two of 64. So the accumulator is exact.
+
+That the CNA reads as weights what an earlier task of the chain wrote is assumed, as of the features
+that it fetches by the same means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from delegate.chip.element import Element
+from delegate.chip.limits import ATOM_BYTES, DMA_ALIGN_BYTES, align, surfaces_of
+from delegate.errors import LoweringError
+from delegate.lower.computed_weights import AtomOrder, Matrix, Mover, map_order
+from delegate.lower.constants import ConstantPool
+from delegate.lower.conv_geometry import (
+    geometry_of,
+    group_of,
+    programmed_channels,
+)
+from delegate.lower.conv_stages import TWO_ROUNDINGS, packed_operands, requantizing_stages
+from delegate.lower.conv_tasks import operand_channels, tasks_of_plan
+from delegate.lower.half_bound import HalfBound
+from delegate.lower.lowered import Layer
+from delegate.lower.memory.footprint import Footprint
+from delegate.lower.memory.tensors import DeviceTensor, Strides, View
+from delegate.lower.numerics.bounds import AccumulatorBounds
+from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, Int64Array, Pipeline
+from delegate.lower.numerics.requantize import requantize
+from delegate.lower.operation import Memory, Operation, Planning, layer_of
+from delegate.lower.partial_sums import PLACES_OF_SUMS, PLAIN
+from delegate.lower.reorder import keeping_weights
+from delegate.lower.resolved import Convolution
+from delegate.lower.rules import TASKS_IN_RANGE
+from delegate.lower.task import (
+    BnStage,
+    BsStage,
+    CbufPlan,
+    ConvTask,
+    EwStage,
+    FeatureInput,
+    OutConvert,
+    OutputCube,
+    Ref,
+    Source,
+    Task,
+    Weights,
+)
+from delegate.lower.tiling.geometry import ConvGeometry
+from delegate.lower.tiling.input_groups import SUM_BYTES
+from delegate.lower.tiling.sum_passes import SUM_LANES
+from delegate.lower.tiling.tiles import TilePlan, TilingError, plan_tiles
+from delegate.lower.weights import pack_bias
+
+Stages = tuple[BsStage, BnStage, EwStage | None, OutConvert]
+
+HALF_OF_128 = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """``rows`` x ``inputs`` times ``inputs`` x ``outputs``, for each of the result's matrices those
+    that ``pairs`` number. ``first_turned``, ``second_turned``: an operand has the inputs as pixels.
+    """
+
+    rows: int
+    inputs: int
+    outputs: int
+    pairs: tuple[tuple[int, int], ...]
+    first_turned: bool
+    second_turned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Rooms:
+    """The operation's own memory: the weights, what only completes pairs of surfaces, sums, and the
+    first operand's turned matrix.
+    """
+
+    waste: int
+    sums: int
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProductPlan:
+    """``conv``: of one matrix, with weights of no value; ``second``: the zero point of what they
+    are is ``conv.weight_zero_point``. ``bound``: of results in fp16.
+    """
+
+    planning: Planning
+    operation: Operation
+    factors: Factors
+    conv: Convolution
+    tiles: TilePlan
+    bound: HalfBound | None = None
+
+    @property
+    def _size(self) -> int:
+        return self.conv.element.bytes
+
+    @property
+    def _geometry(self) -> ConvGeometry:
+        return geometry_of(self.conv, 1, 1)
+
+    @property
+    def _order(self) -> AtomOrder:
+        """Of the weights."""
+        geometry, lanes = self._geometry, self.conv.element.lanes
+        block = self.conv.chip.groups.input_lanes // lanes
+        atoms = geometry.channels // lanes
+        kernels = geometry.kernels
+        # One block after the other is one order for all kernels.
+        return AtomOrder(kernels, atoms, geometry.unit if atoms > block else kernels, block)
+
+    @property
+    def _map_order(self) -> AtomOrder:
+        """Of the first operand's turned matrix."""
+        atoms = programmed_channels(self.conv) // self.conv.element.lanes
+        return map_order(self.factors.rows, atoms)
+
+    @property
+    def _rooms(self) -> _Rooms:
+        order = self._order
+        waste = align(order.size_bytes, DMA_ALIGN_BYTES)
+        sums = align(waste + order.unit * ATOM_BYTES, DMA_ALIGN_BYTES)
+        vectors = PLACES_OF_SUMS * self._vector_bytes if self._addends else 0
+        first = align(sums + vectors, DMA_ALIGN_BYTES)
+        size = self._map_order.size_bytes if self.factors.first_turned else 0
+        return _Rooms(waste, sums, first, align(first + size, DMA_ALIGN_BYTES))
+
+    @property
+    def _vector_bytes(self) -> int:
+        return align(self.conv.output_view.channels, group_of(self.conv)) * SUM_BYTES
+
+    @property
+    def _addends(self) -> tuple[int, ...]:
+        """int8 whose sum is the first operand's zero point with the other sign."""
+        if self.conv.element is Element.FP16 or self.conv.source.zero_point == 0:
+            return ()
+        wanted = -self.conv.source.zero_point
+        return (wanted,) if wanted <= INT8_MAX else (HALF_OF_128, HALF_OF_128)
+
+    @property
+    def footprint(self) -> Footprint:
+        reads = tuple(
+            (tensor, surfaces_of(self.planning.tensor(tensor).view.channels))
+            for tensor in self.operation.operands
+        )
+        group, lanes = group_of(self.conv), self.conv.element.lanes
+        written = max(tile.part.surfaces(group, lanes).stop for tile in self.tiles.tiles)
+        node, result = self.operation.node, self.operation.result
+        return Footprint(node, reads, result, written, work_bytes=self._rooms.end)
+
+    def lower(self, memory: Memory) -> Layer:
+        """Raises LoweringError."""
+        tasks: list[Task] = []
+        for task in self._tasks(memory):
+            tasks.append(keeping_weights(self.conv.chip, task, tasks[-1] if tasks else None))
+        if len(tasks) > self.conv.chip.limits.chain_tasks:
+            problem = f"{len(self.factors.pairs)} products take {len(tasks)} tasks"
+            raise LoweringError(self.operation.node.index, TASKS_IN_RANGE, problem)
+        choice = "weights made of the second operand"
+        if self._addends:
+            choice += ", their sums added"
+        layer = layer_of(self.planning, self.operation, tasks, choice)
+        if self.bound is None:
+            return layer
+        from delegate.lower.half.bound import told
+
+        return told(layer, self.bound)
+
+    def _tasks(self, memory: Memory) -> Iterator[ConvTask]:
+        factors, work, constants = self.factors, memory.work.place, memory.constants
+        first, second = (memory.tensors[t] for t in self.operation.operands)
+        target = memory.tensors[self.operation.result]
+        add, stages = self._stages(constants, work)
+        before: tuple[int | None, int | None] = (None, None)
+        for number, (left, right) in enumerate(factors.pairs):
+            made: list[ConvTask] = []
+            if right != before[1]:
+                made += self._weights(second, right, work, constants)
+                made += self._sums(add, work, constants)
+            source = self._matrix(first, left, turned=factors.first_turned)
+            if factors.first_turned:
+                if left != before[0]:
+                    made += self._first(source, work, constants)
+                source = self._turned_map(source, work)
+            result = target.part(number * factors.rows, factors.rows, 1)
+            conv = replace(self.conv, source=source, target=result)
+            made += tasks_of_plan(conv, self.tiles, self._packed(work), stages, core=0)
+            before = left, right
+            yield from (replace(task, tile=f"matrix {number} {task.tile}") for task in made)
+
+    def _matrix(self, tensor: DeviceTensor, number: int, *, turned: bool) -> DeviceTensor:
+        """Of the first operand."""
+        rows = self.factors.inputs if turned else self.factors.rows
+        return tensor.part(number * rows, rows, 1)
+
+    def _turned_map(self, like: DeviceTensor, work: Ref) -> DeviceTensor:
+        order = self._map_order
+        view = View(1, self.factors.rows, 1, self.factors.inputs * self._size)
+        strides = Strides(order.rows * ATOM_BYTES, order.size_bytes)
+        place = work.moved(self._rooms.first)
+        return replace(like, view=view, location=place, within=strides)
+
+    def _first(
+        self, source: DeviceTensor, work: Ref, constants: ConstantPool
+    ) -> Iterator[ConvTask]:
+        place = work.moved(self._rooms.first)
+        waste, rows = work.moved(self._rooms.waste), self.factors.rows
+        node, chip, order = self.operation.node, self.conv.chip, self._map_order
+        mover = Mover(chip, node, order, rows, place, waste, 0, constants)
+        yield from mover.turned(Matrix(source.as_bytes, self.factors.rows, self._size))
+
+    def _weights(
+        self, second: DeviceTensor, number: int, work: Ref, constants: ConstantPool
+    ) -> Iterator[ConvTask]:
+        factors = self.factors
+        turned = factors.second_turned
+        rows, columns = factors.outputs, factors.inputs
+        if turned:
+            rows, columns = columns, rows
+        part = second.part(number * rows, rows, 1).as_bytes
+        node, order, fill = self.operation.node, self._order, self.conv.weight_zero_point
+        waste = work.moved(self._rooms.waste)
+        mover = Mover(self.conv.chip, node, order, order.rows, work, waste, fill, constants)
+        matrix = Matrix(part, columns, self._size)
+        yield from mover.turned(matrix) if turned else mover.copied(matrix)
+
+    def _packed(self, work: Ref) -> Weights:
+        order = self._order
+        return Weights(work, order.size_bytes, order.atoms * ATOM_BYTES, order.rows, 1, 1)
+
+    def _stages(self, constants: ConstantPool, work: Ref) -> tuple[Int64Array, Stages]:
+        """What the sums begin with, and the stages behind the product."""
+        conv = self.conv
+        channels = operand_channels(conv)
+        if conv.element is Element.FP16:
+            from delegate.lower.half.stages import half_conv_stages
+
+            return np.zeros(0, np.int64), half_conv_stages(conv, channels, constants)
+        pipeline = _pipeline(conv)
+        products = self.factors.inputs * conv.source.zero_point * conv.weight_zero_point
+        add = np.zeros(conv.output_view.channels, np.int64) + pipeline.bs.add
+        if not self._addends:
+            operands = constants.add(packed_operands(conv, pipeline, add, channels))
+        else:
+            operands = self._vector(work, len(self._addends) - 1)
+        return add + products, requantizing_stages(conv, pipeline, operands, channels, constants)
+
+    def _vector(self, work: Ref, number: int) -> Ref:
+        return work.moved(self._rooms.sums + number * self._vector_bytes)
+
+    def _sums(self, add: Int64Array, work: Ref, constants: ConstantPool) -> Iterator[ConvTask]:
+        """``add``, and each kernel's sum times the addends, one after the other."""
+        conv, inputs = self.conv, self.factors.inputs
+        group = conv.chip.groups.dense_kernels
+        outputs, lanes = conv.output_view.channels, programmed_channels(conv)
+        kernels = align(outputs, group)
+        before = constants.add(pack_bias(add, kernels)) if self._addends else work
+        cbuf = conv.chip.cbuf
+        for number, value in enumerate(self._addends):
+            pixel = np.zeros(lanes, np.int8)
+            pixel[:inputs] = value
+            entries = self._geometry.row_entries(1, lanes)
+            banks = -(-entries // cbuf.bank_entries)
+            yield ConvTask(
+                tile=f"sums {number}",
+                feature=FeatureInput(
+                    source=constants.add(pixel.tobytes()),
+                    height=1,
+                    width=1,
+                    channels=lanes,
+                    channels_real=inputs,
+                    line_stride_bytes=ATOM_BYTES,
+                    surface_stride_bytes=ATOM_BYTES,
+                    entries_per_row=entries,
+                    pad_top=0,
+                    pad_left=0,
+                    pad_value=0,
+                ),
+                weights=self._packed(work),
+                cbuf=CbufPlan(banks, cbuf.banks - banks, weight_reuse=False),
+                output=OutputCube(
+                    target=self._vector(work, number),
+                    height=1,
+                    width=1,
+                    channels=kernels,
+                    channels_real=outputs,
+                    surface_stride_bytes=ATOM_BYTES,
+                    surfaces_per_group=group // SUM_LANES,
+                    element_bytes=SUM_BYTES,
+                ),
+                bs=BsStage(alu=Source.MEMORY, operands=before, operands_used=outputs),
+                out_convert=PLAIN,
+                stride_h=1,
+                stride_w=1,
+                dilation_h=1,
+                dilation_w=1,
+                is_depthwise=False,
+            )
+            before = self._vector(work, number)
+
+
+def _pipeline(conv: Convolution) -> Pipeline:
+    """Of sums of any products that the zero points allow."""
+    first, second = (
+        np.array([INT8_MIN - zero_point, INT8_MAX - zero_point], np.int64)
+        for zero_point in (conv.source.zero_point, conv.weight_zero_point)
+    )
+    products = np.multiply.outer(first, second) * conv.input_view.channels
+    ones = np.ones(conv.output_view.channels, np.int64)
+    return requantize(
+        conv.node,
+        conv.ratios,
+        AccumulatorBounds(ones * products.min(), ones * products.max()),
+        per_channel=False,
+        activation=conv.activation,
+        output_scale=conv.output_scale,
+        output_zero_point=conv.output_zero_point,
+        rounds_in_bn=conv.chip.has(*TWO_ROUNDINGS),
+        has_ties_away=conv.chip.has("ties_away"),
+    ).pipeline
+
+
+def planned_product(
+    planning: Planning, operation: Operation, factors: Factors, conv: Convolution
+) -> ProductPlan:
+    """``conv``: of one matrix, its weights of any value. Raises LoweringError."""
+    try:
+        tiles = plan_tiles(geometry_of(conv, 1, 1))
+    except TilingError as error:
+        raise LoweringError(conv.node, error.rule, str(error)) from error
+    return ProductPlan(planning, operation, factors, conv, tiles)
+
+
+def pairs_of(first: Sequence[int], second: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Numbers of the matrices that meet, of operands with these leading dimensions; in the order of
+    the result's. Raises ValueError where they do not broadcast.
+    """
+    shape = np.broadcast_shapes(tuple(first), tuple(second))
+    numbers = (
+        np.broadcast_to(np.arange(int(np.prod(lead))).reshape(tuple(lead)), shape).reshape(-1)
+        for lead in (first, second)
+    )
+    return tuple((int(a), int(b)) for a, b in zip(*numbers, strict=True))
