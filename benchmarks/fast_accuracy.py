@@ -33,6 +33,7 @@ from delegate.cli.script import (  # noqa: E402
     run_script,
 )
 from delegate.cli.table import format_table  # noqa: E402
+from delegate.errors import UsageError  # noqa: E402
 from delegate.host.delegated import DelegatedModel  # noqa: E402
 from delegate.progress import progress  # noqa: E402
 from delegate.vision.class_ranking import read_label_lines  # noqa: E402
@@ -54,6 +55,8 @@ class Shaken(DelegatedModel):
         return super().run([self._shaken(array) for array in inputs])
 
     def _shaken(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if not np.issubdtype(array.dtype, np.integer):
+            raise UsageError(f"the model takes {array.dtype}: give a quantised one")
         if self.draw == 0:
             return array
         rng = np.random.default_rng([self.draw, zlib.crc32(array.tobytes())])

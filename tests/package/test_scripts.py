@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from benchmarks.fast_accuracy import Shaken
 from delegate.cli.script import existing_file, existing_folder
+from delegate.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 NOWHERE = "/nowhere/some.tflite"
@@ -92,6 +95,28 @@ def test_a_damaged_file_is_one_line(script: str, tmp_path: Path) -> None:
     assert outcome.returncode == 2
     assert "Traceback" not in outcome.stderr
     assert str(path) in outcome.stderr.splitlines()[-1]
+
+
+def test_pictures_are_shaken_alike_by_one_step_at_most() -> None:
+    """Both sides get the same, every draw others; no value leaves its type."""
+    shaken = Shaken.__new__(Shaken)  # without a model
+    for dtype in (np.uint8, np.int8):
+        ends = np.iinfo(dtype)
+        array = np.array([ends.min, ends.max, 3, 4] * 400, dtype)
+        assert shaken._shaken(array) is array
+        made = []
+        for draw in (1, 2):
+            shaken.draw = draw
+            made.append(shaken._shaken(array).astype(int))
+            assert (shaken._shaken(array.copy()) == made[-1]).all()
+            moved = made[-1] - array
+            assert {tuple(np.unique(moved[n::4])) for n in range(4)} == {
+                (0, 1), (-1, 0), (-1, 0, 1),
+            }  # fmt: skip
+        assert (made[0] != made[1]).any()
+        shaken.draw = 0
+    with pytest.raises(UsageError, match="takes float32"):
+        shaken._shaken(np.zeros(3, np.float32))
 
 
 def test_files_and_folders_are_told_apart(tmp_path: Path) -> None:
