@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.conformance.builder.layers import Window
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid, Value
@@ -15,99 +14,70 @@ from delegate.conformance.own_grid import (
     numbers_of,
     one_layer,
     pair,
-    window_of,
+    window_in,
 )
 from delegate.conformance.random_layers import depthwise
 
 
-def _case(
-    name: str, label: str, shape: tuple[int, ...], window: Window, kind: str, multiplier: int = 1
-) -> Case:
-    def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-        return depthwise(builder, rng, x, window, numbers_of(kind), multiplier=multiplier)
+def _grid(label: str, size: str, channels: int, axes: Axes) -> Grid:
+    """Kernels of 3 x 3 on images of ``size`` with so many ``channels``, but for what ``axes`` say;
+    without combinations that have no output.
+    """
 
-    return one_layer(name, label, shape, kind, layer)
+    def make(name: str, *, type: str, **values: Value) -> Case:
+        window, multiplier = window_in(values), int(values.get("multiplier", 1))
 
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+            return depthwise(builder, rng, x, window, numbers_of(type), multiplier=multiplier)
 
-def _shapes() -> Grid:
-    def make(
-        name: str, *, size: str, channels: int, kernel: str, stride: str, padding: str, type: str
-    ) -> Case:
-        window = window_of(kernel, stride, padding=padding)
-        return _case(name, "DepthwiseShapes", (1, *pair(size), channels), window, type)
+        sides = pair(str(values.get("size", size)))
+        shape = (int(values.get("batch", 1)), *sides, int(values.get("channels", channels)))
+        return one_layer(name, label, shape, type, layer)
 
-    def is_in(*, size: str, kernel: str, padding: str, **_: Value) -> bool:
-        return fits(window_of(kernel, padding=padding), *pair(size))
+    def is_in(**values: Value) -> bool:
+        return fits(window_in(values), *pair(str(values.get("size", size))))
 
-    return Grid(
-        "DepthwiseShapes.Op/",
-        {
-            "size": ("7x13", "1x31", "23x1", "29x17"),
-            "channels": (2, 17, 64, 65, 97, 130),
-            "kernel": ("1x1", "3x3", "5x2"),
-            "stride": ("1x1", "2x1", "3x2"),
-            "padding": tuple(PADDINGS),
-            "type": TYPES,
-        },
-        make,
-        is_in,
-    )
+    return Grid(f"{label}.Op/", axes, make, is_in)
 
 
-def _multiplier() -> Grid:
-    def make(name: str, *, multiplier: int, channels: int, stride: str, type: str) -> Case:
-        shape, window = (1, 9, 14, channels), window_of("3x3", stride)
-        return _case(name, "DepthMultiplier", shape, window, type, multiplier)
+_SHAPES: Axes = {
+    "size": ("7x13", "1x31", "23x1", "29x17"),
+    "channels": (2, 17, 64, 65, 97, 130),
+    "kernel": ("1x1", "3x3", "5x2"),
+    "stride": ("1x1", "2x1", "3x2"),
+    "padding": tuple(PADDINGS),
+    "type": TYPES,
+}
 
-    return Grid(
-        "DepthMultiplier.Op/",
-        {
-            "multiplier": (2, 3, 4, 8),
-            "channels": (1, 3, 8, 16, 33),
-            "stride": ("1x1", "2x2"),
-            "type": TYPES,
-        },
-        make,
-    )
+_MULTIPLIER: Axes = {
+    "multiplier": (2, 3, 4, 8),
+    "channels": (1, 3, 8, 16, 33),
+    "stride": ("1x1", "2x2"),
+    "type": TYPES,
+}
 
+_DILATION: Axes = {
+    "dilation": ("2x2", "1x3", "4x5"),
+    "kernel": ("3x3", "2x5"),
+    "padding": tuple(PADDINGS),
+    "type": TYPES,
+}
 
-def _dilation() -> Grid:
-    def make(name: str, *, dilation: str, kernel: str, padding: str, type: str) -> Case:
-        window = window_of(kernel, "1x1", dilation, padding)
-        return _case(name, "DepthwiseDilation", (1, 25, 31, 70), window, type)
+_BATCH: Axes = {"batch": (2, 5), "channels": (5, 67), "stride": ("1x1", "2x2"), "type": TYPES}
 
-    return Grid(
-        "DepthwiseDilation.Op/",
-        {
-            "dilation": ("2x2", "1x3", "4x5"),
-            "kernel": ("3x3", "2x5"),
-            "padding": tuple(PADDINGS),
-            "type": TYPES,
-        },
-        make,
-    )
-
-
-def _batch() -> Grid:
-    def make(name: str, *, batch: int, channels: int, stride: str, type: str) -> Case:
-        shape = (batch, 12, 7, channels)
-        return _case(name, "DepthwiseBatch", shape, window_of("3x3", stride), type)
-
-    axes: Axes = {"batch": (2, 5), "channels": (5, 67), "stride": ("1x1", "2x2"), "type": TYPES}
-    return Grid("DepthwiseBatch.Op/", axes, make)
-
-
-def _kernels() -> Grid:
-    def make(name: str, *, kernel: str, padding: str, type: str) -> Case:
-        window = window_of(kernel, padding=padding)
-        return _case(name, "DepthwiseKernels", (1, 34, 37, 19), window, type)
-
-    kernels = ("2x2", "4x7", "7x7", "11x11", "31x1", "1x31", "31x31")
-    return Grid(
-        "DepthwiseKernels.Op/", {"kernel": kernels, "padding": tuple(PADDINGS), "type": TYPES}, make
-    )
+_KERNELS: Axes = {
+    "kernel": ("2x2", "4x7", "7x7", "11x11", "31x1", "1x31", "31x31"),
+    "padding": tuple(PADDINGS),
+    "type": TYPES,
+}
 
 
 def families() -> tuple[Family, ...]:
     """All families of this file."""
-    return (_shapes(), _multiplier(), _dilation(), _batch(), _kernels())
+    return (
+        _grid("DepthwiseShapes", "1x1", 1, _SHAPES),
+        _grid("DepthMultiplier", "9x14", 1, _MULTIPLIER),
+        _grid("DepthwiseDilation", "25x31", 70, _DILATION),
+        _grid("DepthwiseBatch", "12x7", 1, _BATCH),
+        _grid("DepthwiseKernels", "34x37", 19, _KERNELS),
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ from delegate.conformance.builder.layers import Window
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.case import Build, Case, Inputs
+from delegate.conformance.grid import Value
 from delegate.conformance.random_layers import Numbers, draw_quantization
 from delegate.conformance.tolerance import NONE, PER_CHANNEL
 from delegate.model.graph import DType, Padding, Quantization
@@ -76,6 +77,12 @@ def window_of(
     """A window of pairs "height x width"."""
     (kh, kw), (sh, sw), (dh, dw) = pair(kernel), pair(stride), pair(dilation)
     return Window(kh, kw, sh, sw, dh, dw, PADDINGS[padding])
+
+
+def window_in(values: Mapping[str, Value]) -> Window:
+    """That of a case's kernel, stride, dilation and padding, 3 x 3 if it has none of them."""
+    axes = ("kernel", "stride", "dilation", "padding")
+    return window_of(**{"kernel": "3x3"} | {a: str(values[a]) for a in axes if a in values})
 
 
 def fits(window: Window, h: int, w: int) -> bool:
