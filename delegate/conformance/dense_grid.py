@@ -14,42 +14,41 @@ from delegate.conformance.random_layers import fully_connected
 from delegate.conformance.tolerance import LOWER_CLAMP
 from delegate.model.graph import Activation
 
-# Leading dimensions by rank and number of rows.
+# Leading dimensions by rank and number of rows; "1": none, of rank 1.
 _LEADING = {
     "1": (), "1x1": (1,), "6": (6,), "1x1x1": (1, 1), "2x3": (2, 3), "1x5x1": (1, 5, 1),
     "2x1x7": (2, 1, 7),
 }  # fmt: skip
 
 
-def _shapes() -> Grid:
-    """``rows``: the input's leading dimensions, "1" for none (rank 1)."""
+_BIAS = {"drawn": None, "absent": False, "zero": 0}
+
+
+def _grid(label: str, axes: Axes) -> Grid:
+    """37 outputs of 101 inputs, but for what ``axes`` say. ``rows``: how many, or the input's
+    leading dimensions.
+    """
 
     def make(
-        name: str, *, rows: str, inputs: int, outputs: int, keep_num_dims: int, type: str
-    ) -> Case:
+        name: str, *, rows: int | str, type: str, inputs: int = 101, outputs: int = 37,
+        activation: str = "NONE", bias: str = "drawn", keep_num_dims: int = 0,
+    ) -> Case:  # fmt: skip
+        numbers = replace(numbers_of(type), activation=Activation[activation], bias=_BIAS[bias])
+
         def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
             return fully_connected(
-                builder, rng, x, outputs, numbers_of(type), keep_num_dims=bool(keep_num_dims)
+                builder, rng, x, outputs, numbers, keep_num_dims=bool(keep_num_dims)
             )
 
-        shape = (*_LEADING[rows], inputs)
-        return one_layer(name, "DenseShapes", shape, type, layer)
+        lead = (rows,) if isinstance(rows, int) else _LEADING[rows]
+        case = one_layer(name, label, (*lead, inputs), type, layer)
+        turns_ties = numbers.activation is Activation.RELU_N1_TO_1
+        return replace(case, differing=LOWER_CLAMP) if turns_ties else case
 
-    def is_in(*, rows: str, keep_num_dims: int, **_: Value) -> bool:
-        return bool(_LEADING[rows]) or not keep_num_dims
+    def is_in(*, rows: int | str, keep_num_dims: int = 0, **_: Value) -> bool:
+        return rows != "1" or not keep_num_dims
 
-    return Grid(
-        "DenseShapes.Op/",
-        {
-            "rows": tuple(_LEADING),
-            "inputs": (1, 33, 257),
-            "outputs": (1, 17, 130),
-            "keep_num_dims": (0, 1),
-            "type": TYPES,
-        },
-        make,
-        is_in,
-    )
+    return Grid(f"{label}.Op/", axes, make, is_in)
 
 
 def _flattened() -> Grid:
@@ -66,59 +65,36 @@ def _flattened() -> Grid:
     return Grid("DenseFlattened.Op/", axes, make)
 
 
-def _numbers() -> Grid:
-    def make(name: str, *, activation: str, bias: str, rows: int, type: str) -> Case:
-        numbers = replace(
-            numbers_of(type),
-            activation=Activation[activation],
-            bias={"drawn": None, "absent": False, "zero": 0}[bias],
-        )
+_SHAPES: Axes = {
+    "rows": tuple(_LEADING),
+    "inputs": (1, 33, 257),
+    "outputs": (1, 17, 130),
+    "keep_num_dims": (0, 1),
+    "type": TYPES,
+}
 
-        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-            return fully_connected(builder, rng, x, 37, numbers)
+_NUMBERS: Axes = {
+    "activation": ("NONE", "RELU", "RELU6", "RELU_N1_TO_1"),
+    "bias": tuple(_BIAS),
+    "rows": (1, 19),
+    "type": TYPES,
+}
 
-        case = one_layer(name, "DenseNumbers", (rows, 101), type, layer)
-        turns_ties = numbers.activation is Activation.RELU_N1_TO_1
-        return replace(case, differing=LOWER_CLAMP) if turns_ties else case
-
-    return Grid(
-        "DenseNumbers.Op/",
-        {
-            "activation": ("NONE", "RELU", "RELU6", "RELU_N1_TO_1"),
-            "bias": ("drawn", "absent", "zero"),
-            "rows": (1, 19),
-            "type": TYPES,
-        },
-        make,
-    )
-
-
-def _many_inputs() -> Grid:
-    """More weights per output than CBUF holds for a group of kernels."""
-
-    def make(
-        name: str, *, inputs: int, outputs: int, rows: int, activation: str, type: str
-    ) -> Case:
-        numbers = replace(numbers_of(type), activation=Activation[activation])
-
-        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-            return fully_connected(builder, rng, x, outputs, numbers)
-
-        return one_layer(name, "DenseManyInputs", (rows, inputs), type, layer)
-
-    return Grid(
-        "DenseManyInputs.Op/",
-        {
-            "inputs": (11279, 25089, 30011, 62723),
-            "outputs": (1, 31, 67),
-            "rows": (1, 2),
-            "activation": ("NONE", "RELU6"),
-            "type": TYPES,
-        },
-        make,
-    )
+_MANY_INPUTS: Axes = {
+    "inputs": (11279, 25089, 30011, 62723),
+    "outputs": (1, 31, 67),
+    "rows": (1, 2),
+    "activation": ("NONE", "RELU6"),
+    "type": TYPES,
+}
+"""More weights per output than CBUF holds for a group of kernels."""
 
 
 def families() -> tuple[Family, ...]:
     """All families of this file."""
-    return (_shapes(), _flattened(), _numbers(), _many_inputs())
+    return (
+        _grid("DenseShapes", _SHAPES),
+        _flattened(),
+        _grid("DenseNumbers", _NUMBERS),
+        _grid("DenseManyInputs", _MANY_INPUTS),
+    )

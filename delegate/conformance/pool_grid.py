@@ -28,86 +28,64 @@ from delegate.model.graph import Activation, DType, Quantization
 _OPERATORS = {"max": "MAX_POOL_2D", "average": "AVERAGE_POOL_2D"}
 
 
-def _case(
-    name: str,
-    label: str,
-    shape: tuple[int, int, int, int],
-    type: str,
-    operator: str,
-    window: str,
-    stride: str,
-    padding: str,
-    activation: str = "NONE",
-) -> Case:
-    def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-        sizes = (*pair(window), *pair(stride))
-        op, clamp = _OPERATORS[operator], Activation[activation]
-        return pool(builder, op, x, *sizes, PADDINGS[padding], clamp)
-
-    return one_layer(name, label, shape, type, layer, differing=NONE)
+_FORMS = {
+    "sppf": ("5x5", "1x1", "same"),
+    "halved": ("2x2", "2x2", "valid"),
+    "resnet": ("3x3", "2x2", "same"),
+}
 
 
-def _windows() -> Grid:
+def _grid(label: str, axes: Axes, sides: str, depth: int) -> Grid:
+    """Images of ``sides`` with ``depth`` channels, but for what ``axes`` say."""
+
     def make(
-        name: str, *, operator: str, window: str, stride: str, padding: str, size: str, type: str
-    ) -> Case:
-        shape = (1, *pair(size), 19)
-        return _case(name, "PoolWindows", shape, type, operator, window, stride, padding)
+        name: str, *, operator: str, type: str, size: str = sides, channels: int = depth,
+        images: int = 1, form: str = "", window: str = "3x2", stride: str = "1x1",
+        padding: str = "same", activation: str = "NONE", zero_point: int = 0,
+    ) -> Case:  # fmt: skip
+        kernel, step, border = _FORMS.get(form, (window, stride, padding))
 
-    def is_in(*, window: str, padding: str, size: str, **_: Value) -> bool:
-        return fits(window_of(window, padding=padding), *pair(size))
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+            op, clamp = _OPERATORS[operator], Activation[activation]
+            return pool(builder, op, x, *pair(kernel), *pair(step), PADDINGS[border], clamp)
 
-    axes: Axes = {
-        "operator": tuple(_OPERATORS),
-        "window": ("1x1", "2x2", "3x3", "5x5", "1x4", "7x2", "9x9", "13x13"),
-        "stride": ("1x1", "2x2", "1x2", "3x1", "5x7"),
-        "padding": tuple(PADDINGS),
-        "size": ("1x1", "13x13", "7x23", "1x17", "29x3", "20x20"),
-        "type": EIGHT_BITS,
-    }
-    return Grid("PoolWindows.Op/", axes, make, is_in)
+        return one_layer(name, label, (images, *pair(size), channels), type, layer, differing=NONE)
 
-
-def _channels() -> Grid:
-    def make(name: str, *, operator: str, channels: int, images: int, form: str, type: str) -> Case:
-        window, stride, padding = {
-            "sppf": ("5x5", "1x1", "same"),
-            "halved": ("2x2", "2x2", "valid"),
-            "resnet": ("3x3", "2x2", "same"),
-        }[form]
-        shape = (images, 11, 8, channels)
-        return _case(name, "PoolChannels", shape, type, operator, window, stride, padding)
-
-    axes: Axes = {
-        "operator": tuple(_OPERATORS),
-        "channels": (1, 3, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 96, 112, 130, 257),
-        "images": (1, 3),
-        "form": ("sppf", "halved", "resnet"),
-        "type": EIGHT_BITS,
-    }
-    return Grid("PoolChannels.Op/", axes, make)
-
-
-def _clamps() -> Grid:
-    def make(
-        name: str, *, operator: str, activation: str, stride: str, zero_point: int, type: str
-    ) -> Case:
-        return _case(
-            name, "PoolClamps", (1, 7, 9, 21), type, operator, "3x2", stride, "same", activation
-        )
-
-    def is_in(*, operator: str, activation: str, type: str, **_: Value) -> bool:
+    def is_in(
+        *, operator: str, type: str, window: str = "1x1", padding: str = "same",
+        size: str = sides, activation: str = "NONE", **_: Value,
+    ) -> bool:  # fmt: skip
         # Of int8, whose averages may be negative, not every clamped one has a setting.
-        return operator == "max" or activation == "NONE" or type == "uint8"
+        is_settled = operator == "max" or activation == "NONE" or type == "uint8"
+        return is_settled and fits(window_of(window, padding=padding), *pair(size))
 
-    axes: Axes = {
-        "operator": tuple(_OPERATORS),
-        "activation": ("NONE", "RELU", "RELU6", "RELU_N1_TO_1"),
-        "stride": ("1x1", "2x2"),
-        "zero_point": tuple(range(8)),  # drawn: by the name
-        "type": EIGHT_BITS,
-    }
-    return Grid("PoolClamps.Op/", axes, make, is_in)
+    return Grid(f"{label}.Op/", axes, make, is_in)
+
+
+_WINDOWS: Axes = {
+    "operator": tuple(_OPERATORS),
+    "window": ("1x1", "2x2", "3x3", "5x5", "1x4", "7x2", "9x9", "13x13"),
+    "stride": ("1x1", "2x2", "1x2", "3x1", "5x7"),
+    "padding": tuple(PADDINGS),
+    "size": ("1x1", "13x13", "7x23", "1x17", "29x3", "20x20"),
+    "type": EIGHT_BITS,
+}
+
+_CHANNELS: Axes = {
+    "operator": tuple(_OPERATORS),
+    "channels": (1, 3, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 96, 112, 130, 257),
+    "images": (1, 3),
+    "form": tuple(_FORMS),
+    "type": EIGHT_BITS,
+}
+
+_CLAMPS: Axes = {
+    "operator": tuple(_OPERATORS),
+    "activation": ("NONE", "RELU", "RELU6", "RELU_N1_TO_1"),
+    "stride": ("1x1", "2x2"),
+    "zero_point": tuple(range(8)),  # drawn: by the name
+    "type": EIGHT_BITS,
+}
 
 
 def _pyramids() -> Grid:
@@ -217,4 +195,12 @@ def _maxima() -> Grid:
 
 def families() -> tuple[Family, ...]:
     """All families of this file."""
-    return (_windows(), _channels(), _clamps(), _pyramids(), _means(), _sums(), _maxima())
+    return (
+        _grid("PoolWindows", _WINDOWS, "1x1", 19),
+        _grid("PoolChannels", _CHANNELS, "11x8", 1),
+        _grid("PoolClamps", _CLAMPS, "7x9", 21),
+        _pyramids(),
+        _means(),
+        _sums(),
+        _maxima(),
+    )
