@@ -23,9 +23,9 @@ from delegate.lower.memory.placement import NO_WORK, MemoryPlan, place_tensors
 from delegate.lower.memory.tensors import View, binding_of
 from delegate.lower.memory.unwritten import unwritten_reads
 from delegate.lower.memory.uses import tensor_uses, work_spans
-from delegate.lower.memory.write_order import in_write_order
 from delegate.lower.operation import Edge, Memory, Operation, Plan, Planning, Workload
 from delegate.lower.spare_lanes import with_spare_lanes
+from delegate.lower.staged import in_possible_order
 from delegate.lower.tables import share_loads, uses_tables
 from delegate.lower.task import BufferId, Ref
 from delegate.lower.tiling.bands import RowSharing
@@ -69,10 +69,7 @@ def lower_partition(
     plans = _plans(planning, workload, fuses=fuses)
     if sharing is None:  # a core does not wait for what another one copies from
         plans = with_spare_lanes(planning, plans, partition.inputs, places)
-    order = in_write_order(
-        graph, [plan.footprint for plan in plans], partition.inputs, workload.aliases, places
-    )
-    plans = [plans[number] for number in order]
+    plans = in_possible_order(planning, plans, partition.inputs, workload.aliases, places)
     footprints = [plan.footprint for plan in plans]
     slack = 0 if sharing is None else SHARING_SLACK
     fixed = {*partition.inputs, *partition.outputs, *places}

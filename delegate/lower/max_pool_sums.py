@@ -25,7 +25,13 @@ from delegate.lower.extrema import by_sums
 from delegate.lower.max_pool import MaxPool
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import INT8_MIN, EwOperation
-from delegate.lower.selection import Selection, bordering, is_depthwise, map_bytes
+from delegate.lower.selection import (
+    Selection,
+    bordering,
+    is_depthwise,
+    map_bytes,
+    selection_tasks,
+)
 from delegate.lower.selection import surfaces_written as selection_writes
 from delegate.lower.task import BsStage, ElementwiseTask, EwStage, OutConvert, OutputCube, Ref, Task
 from delegate.lower.tiling.element_wise import element_wise_cube, pixel_chunks
@@ -83,8 +89,28 @@ class SummedMaxPool(MaxPool):
 
     def surface_pixels(self, channels: int) -> int:
         """Of what the pixels from one surface of the result to the next are a multiple."""
-        ends_depthwise = self.ends_with_selection and is_depthwise(self.chip, channels)
+        ends_depthwise = self.ends_with_selection and self._is_depthwise(channels)
         return self.chip.forms.surface_pixels(is_depthwise=ends_depthwise)
+
+    def _is_depthwise(self, channels: int) -> bool:
+        """Whether convolutions are; also where dense kernels are too large, as either kind fetches
+        and writes as many channels.
+        """
+        groups = self.chip.groups
+        lanes = depthwise_channels(channels, groups)
+        weights = groups.dense_kernels * lanes * self._side**2
+        return is_depthwise(self.chip, channels) or weights > self.chip.cbuf.weight_slice_bytes
+
+    def _selected(
+        self,
+        source: DeviceTensor,
+        target: DeviceTensor,
+        selection: Selection,
+        constants: ConstantPool,
+    ) -> Iterator[Task]:
+        given = self.chip, self.node, source, target, selection, constants
+        depthwise = self._is_depthwise(source.view.channels)
+        yield from selection_tasks(*given, depthwise=depthwise)
 
     def work_bytes(self, channels: int) -> int:
         """Three maps."""

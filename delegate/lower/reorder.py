@@ -42,7 +42,7 @@ BLOCK = CHANNELS_PER_SURFACE
 MOST_TASKS = 256
 """More launches than convolutions of a network take: the CPU is faster."""
 
-_POINT = Step(1, 1, 1)
+POINT = Step(1, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,31 @@ class Reorder:
         return tasks is not None and 0 < tasks <= MOST_TASKS
 
     @property
+    def surfaces_read(self) -> int:
+        return surfaces_of(self.source_channels)
+
+    @property
     def surfaces_written(self) -> int:
         if not self.is_turn:
-            is_unit = self._reach == 1 and _is_unit(self._weights(0, 1))
-            return _surfaces_moved(self.chip, self.channels, is_unit=is_unit)
+            return _surfaces_moved(self.chip, self.channels, is_unit=self._is_unit)
         if self._is_staged:
             return _surfaces_moved(self.chip, self.channels, is_unit=True)
         return max(surfaces_of(self.channels), surfaces_touched(self.chip, self.channels))
+
+    @property
+    def surface_pixels(self) -> int:
+        """Of what the pixels from one surface of the result to the next are a multiple."""
+        ends_depthwise = self._is_unit and is_depthwise(self.chip, self.channels)
+        return self.chip.forms.surface_pixels(ends_depthwise)
+
+    @property
+    def _is_unit(self) -> bool:
+        """Whether tasks leave channels as they are."""
+        return not self.is_turn and self._keeps_channels
+
+    @property
+    def _keeps_channels(self) -> bool:
+        return self._reach == 1 and _is_unit(self._weights(0, 1))
 
     @property
     def work_bytes(self) -> int:
@@ -84,7 +102,7 @@ class Reorder:
 
     @property
     def _cut(self) -> Step:
-        return self.moves.cut[0] if self.moves.cut else _POINT
+        return self.moves.cut[0] if self.moves.cut else POINT
 
     @property
     def _is_staged(self) -> bool:
@@ -101,10 +119,10 @@ class Reorder:
         """0: the window is too wide."""
         if math.prod(step.size for step in self.moves.joined) > self.chip.limits.kernel_size:
             return 0
-        if self._reach > self.chip.limits.kernel_size:
+        if not self._fits(self._reach):
             return 0
         parts = math.prod(step.size for step in self.moves.cut)
-        *_, loops = _grid(self.moves.pixels, self._reach)
+        *_, loops = self._grid()
         return parts * math.prod(step.size for step in loops)
 
     @property
@@ -140,7 +158,7 @@ class Reorder:
     def _moved(
         self, node: Node, source: DeviceTensor, target: DeviceTensor, constants: ConstantPool
     ) -> Iterator[Task]:
-        rows, columns, loops = _grid(self.moves.pixels, self._reach)
+        rows, columns, loops = self._grid()
         size = rows.size, columns.size
         reach = self._reach
         for first_channel, part in spots(self.moves.cut):
@@ -159,6 +177,28 @@ class Reorder:
                 else:
                     moved = (self.chip, node, window, result, weights, Selection(), constants)
                     yield from moving_tasks(*moved)
+
+    def _grid(self) -> tuple[Step, Step, list[Step]]:
+        """Rows and columns of one task, and what is left for several. Windows that reach over
+        several pixels are one to a row.
+        """
+        left = list(self.moves.pixels)
+        columns = next((s for s in left if (s.source, s.target, self._reach) == (1, 1, 1)), POINT)
+        if columns in left:
+            left.remove(columns)
+        fitting = (step for step in left if self._are_rows(step))
+        rows = max(fitting, key=lambda step: step.size, default=POINT)
+        if rows in left:
+            left.remove(rows)
+        return rows, columns, left
+
+    def _fits(self, side: int) -> bool:
+        """Whether kernels have so many columns."""
+        return side <= self.chip.limits.kernel_size
+
+    def _are_rows(self, step: Step) -> bool:
+        """Whether pixels so far apart can be rows of a task."""
+        return step.source >= self._reach
 
     def _weights(self, lane: int, reach: int) -> npt.NDArray[np.int8]:
         """Of the part that begins at ``lane``."""
@@ -290,21 +330,6 @@ def _pieces(size: int) -> Iterator[tuple[int, int, int]]:
         yield 0, whole, BLOCK
     if rest:
         yield whole, 1, rest
-
-
-def _grid(steps: tuple[Step, ...], reach: int) -> tuple[Step, Step, list[Step]]:
-    """Rows and columns of one task, and what is left for several. Windows that ``reach`` over
-    several pixels are one to a row.
-    """
-    left = list(steps)
-    columns = next((s for s in left if (s.source, s.target, reach) == (1, 1, 1)), _POINT)
-    if columns in left:
-        left.remove(columns)
-    fitting = (step for step in left if step.source >= reach)
-    rows = max(fitting, key=lambda step: step.size, default=_POINT)
-    if rows in left:
-        left.remove(rows)
-    return rows, columns, left
 
 
 def window_of(

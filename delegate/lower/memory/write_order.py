@@ -40,6 +40,18 @@ class _Box:
         )
 
 
+class NoOrderError(LoweringError):
+    """``tensors``: those whose spare lanes leave none."""
+
+    def __init__(self, node: int, tensors: Set[int]) -> None:
+        self.tensors = frozenset(tensors)
+        detail = (
+            "those of a tensor of this node's memory would be written over a neighbour that must "
+            "be there before it"
+        )
+        super().__init__(node, SPARE_LANES_WRITTEN_FIRST, detail)
+
+
 def in_write_order(
     graph: Graph,
     operations: Sequence[Footprint],
@@ -50,8 +62,8 @@ def in_write_order(
     """The numbers of ``operations``, ascending but for those that must wait for a neighbour's spare
     lanes.
 
-    Raises LoweringError, naming a concatenation or slice of the partition, if there is no such
-    order.
+    Raises NoOrderError, naming a concatenation or slice of the partition, if there is no such
+    order, and LoweringError where readers would fetch what nobody writes.
     """
     writer = {op.result: number for number, op in enumerate(operations)}
     if not any(tensor in places for tensor in writer):
@@ -80,21 +92,37 @@ def in_write_order(
             is_hosted = place.group in host_groups
             if not is_hosted and not _covered(read, [widened[t] for t in sources]):
                 raise _never_written(aliases, operation)
+    spilt: list[tuple[int, int]] = []
     for group, found in written.items():
         for tensor in found:
             beyond = _beyond(widened[tensor], boxes[tensor])
             for other in found:
                 if other != tensor and beyond.meets(boxes[other]):
-                    before[writer[other]].add(writer[tensor])
+                    spilt.append((tensor, other))
             # The host writes before any operation.
             if any(places[t].group == group and beyond.meets(hosted[t]) for t in hosted):
-                raise _no_order(aliases, {t for t in places if places[t].group == group})
+                in_group = {t for t in places if places[t].group == group}
+                raise NoOrderError(_alias_of_any(aliases, in_group), {tensor})
+    needed = [frozenset(found) for found in before]
+    for tensor, other in spilt:
+        before[writer[other]].add(writer[tensor])
     order = _sorted(before)
     if len(order) < len(operations):
         ordered = set(order)
         stuck = {op.result for number, op in enumerate(operations) if number not in ordered}
-        raise _no_order(aliases, stuck)
+        late = {t for t, other in spilt if _needs(needed, writer[t], writer[other])}
+        raise NoOrderError(_alias_of_any(aliases, stuck), late or stuck & {t for t, _ in spilt})
     return tuple(order)
+
+
+def _needs(before: Sequence[Set[int]], number: int, other: int) -> bool:
+    """Whether operation ``number`` has to wait for what ``other`` gives."""
+    left, seen = [number], {number}
+    while left:
+        for earlier in before[left.pop()] - seen:
+            seen.add(earlier)
+            left.append(earlier)
+    return other in seen
 
 
 def _box(graph: Graph, tensor: int, place: Place) -> _Box:
@@ -164,15 +192,6 @@ def _sorted(before: Sequence[set[int]]) -> list[int]:
             if missing[later] == 0:
                 heapq.heappush(ready, later)
     return order
-
-
-def _no_order(aliases: Sequence[Node], tensors: Set[int]) -> LoweringError:
-    detail = (
-        "those of a tensor of this node's memory would be written over a neighbour that must be "
-        "there before it"
-    )
-    node = _alias_of_any(aliases, tensors)
-    return LoweringError(node, SPARE_LANES_WRITTEN_FIRST, detail)
 
 
 def _alias_of_any(aliases: Sequence[Node], tensors: Set[int]) -> int:

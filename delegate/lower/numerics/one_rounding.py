@@ -34,8 +34,9 @@ from delegate.lower.numerics.prover import Target
 _MAX_SHIFT = 63 - UNIT_SHIFT
 # Of a multiplier of 0, which has no range.
 _LEAST_RATIO = 2.0**-31
-# Results that pipelines are compared by.
-_SAMPLES, _SAMPLED_CHANNELS = 1 << 13, 64
+# Results that pipelines are judged by, and compared by.
+_SAMPLES, _SAMPLED_CHANNELS = 1 << 16, 64
+COMPARED_SAMPLES = 1 << 13
 # A factor of 15 bits is at most 2^-16 of itself off, and a result at most 2^8 steps from the zero
 # point: so far, of a step, are the ends of outputs from TensorFlow Lite's, and so many results
 # differ at most. More do only in channels whose factors have fewer bits.
@@ -129,7 +130,7 @@ def _late(factors: Factors, target: Target) -> Int64Array:
     return np.asarray(np.rint(late / np.maximum(ratios, _LEAST_RATIO)), np.int64)
 
 
-def share_differing(pipeline: Pipeline, target: Target) -> float:
+def share_differing(pipeline: Pipeline, target: Target, samples: int = _SAMPLES) -> float:
     """About how many of the results differ, from accumulators spread over the range of outputs.
     What the differences are at most is the prover's to say.
     """
@@ -144,8 +145,9 @@ def share_differing(pipeline: Pipeline, target: Target) -> float:
         np.asarray(end)[:, np.newaxis]
         for end in (np.maximum(some.low, least), np.minimum(some.high, most))
     )
-    count = max(_SAMPLES // channels.size, 1)
-    places = np.arange(1, count + 1) * _GOLDEN % 1.0
+    count = max(samples // channels.size, 1)
+    # Each channel has places of its own: one that is near a tie would be so in all of them.
+    places = (np.arange(1, channels.size * count + 1) * _GOLDEN % 1.0).reshape(-1, count)
     # Results are the denser the nearer to the zero point.
     middle = np.clip(0.0, low, np.maximum(high, low))
     spread = 2 * places - 1

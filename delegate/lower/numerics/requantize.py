@@ -125,7 +125,10 @@ def _nearest(pipelines: Sequence[Pipeline], target: Target) -> Requantization | 
         found = [Requantization(one, prove(one, target)) for one in pipelines]
         return min(found, key=lambda one: one.proof.rank, default=None)
     first = None
-    for one in sorted(pipelines, key=lambda one: one_rounding.share_differing(one, target)):
+    samples = one_rounding.COMPARED_SAMPLES
+    for one in sorted(
+        pipelines, key=lambda one: one_rounding.share_differing(one, target, samples)
+    ):
         proven = Requantization(one, prove(one, target))
         if proven.proof.is_within_one_lsb:
             return proven

@@ -7,15 +7,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from delegate.chip.limits import surfaces_of
 from delegate.errors import LoweringError
+from delegate.lower.close_rows import in_close_rows
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import device_element, memory_view, whole_channels
 from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.order import Order
 from delegate.lower.reorder import MOST_TASKS, Reorder
-from delegate.lower.rules import REORDERED_ALONE
+from delegate.lower.rules import FORM_IS_KNOWN, REORDERED_ALONE
 from delegate.model.graph import Graph, Node, Tensor
 from delegate.ops.operator import (
     Constraint,
@@ -178,9 +178,15 @@ class ReorderPlan:
     @property
     def footprint(self) -> Footprint:
         operation = self.operation
-        reads = ((operation.operands[0], surfaces_of(self.reorder.source_channels)),)
-        written, work = self.reorder.surfaces_written, self.reorder.work_bytes
-        return Footprint(operation.node, reads, operation.result, written, work_bytes=work)
+        reads = ((operation.operands[0], self.reorder.surfaces_read),)
+        return Footprint(
+            operation.node,
+            reads,
+            operation.result,
+            self.reorder.surfaces_written,
+            work_bytes=self.reorder.work_bytes,
+            surface_pixels=self.reorder.surface_pixels,
+        )
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
@@ -203,20 +209,28 @@ def reorder_operations(
         if node.index in done:
             continue
         chain = chain_of(facts, node, members, kept)
-        chains = [chain] if reorder_of(facts, chain) is not None else [(n,) for n in chain]
+        chains = [chain] if _known(facts, chain) is not None else [(n,) for n in chain]
         for part in chains:
             found[part[-1].index] = _operation(facts, part)
         done.update(n.index for n in chain)
     return found
 
 
+def _known(facts: GraphFacts, nodes: Sequence[Node]) -> Reorder | None:
+    """``reorder_of``, in a form that the chip is known to have."""
+    found = reorder_of(facts, nodes)
+    return None if found is None else in_close_rows(found)
+
+
 def _operation(facts: GraphFacts, nodes: Sequence[Node]) -> Operation:
     last = nodes[-1]
-    reorder = reorder_of(facts, nodes)
+    reorder = _known(facts, nodes)
     if reorder is None:
         before = facts.graph.tensor(nodes[0].inputs[0]).shape
         problem = f"from {list(before)} to {list(facts.outputs(last)[0].shape)}"
-        raise LoweringError(last.index, REORDERED_ALONE, problem)
+        is_unknown = reorder_of(facts, nodes) is not None
+        rule = FORM_IS_KNOWN if is_unknown else REORDERED_ALONE
+        raise LoweringError(last.index, rule, problem)
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         return ReorderPlan(planning, operation, reorder)
