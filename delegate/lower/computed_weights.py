@@ -30,6 +30,8 @@ from delegate.model.graph import Node
 
 SURFACES_AT_ONCE = 2
 """A dense convolution of bytes writes pairs of surfaces."""
+BLOCKS_AT_ONCE = 16
+"""A copy's weights are a unit matrix: 64 KiB of 256 lanes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,15 +199,17 @@ class Mover:
 
 
 def _pieces(order: AtomOrder, whole: int) -> Iterator[range]:
-    """Atoms of rows that a task copies: a block's, or where it takes fewer tasks those of the same
-    number in an even number of blocks. ``whole``: atoms without a gap at their end.
+    """Atoms of rows that a task copies: a block's, or where that takes fewer tasks those of the
+    same number in an even number of blocks. ``whole``: atoms without a gap at their end.
     """
     block = order.block
     blocks = whole // block // SURFACES_AT_ONCE * SURFACES_AT_ONCE
     if blocks <= block:
         blocks = 0
-    for first in range(block if blocks else 0):
-        yield range(first, blocks * block, block)
+    for begin in range(0, blocks, BLOCKS_AT_ONCE):
+        end = min(begin + BLOCKS_AT_ONCE, blocks)
+        for first in range(begin * block, begin * block + block):
+            yield range(first, end * block, block)
     for atom in range(blocks * block, order.atoms, block):
         yield range(atom, atom + order.stored(atom))
 

@@ -421,14 +421,15 @@ def _weighted(g: MixedGenerator, x: int) -> list[int]:
 
 
 def _product_of_two(g: MixedGenerator, x: int) -> list[int]:
-    """BATCH_MATMUL of two computed values."""
+    """BATCH_MATMUL of two computed values: of rows with rows, or columns with columns."""
     spec, shape = g.builder.spec(x), g.shape(x)
     if spec.dtype is not DType.INT8 or not 2 <= len(shape) <= 4 or prod(shape) > 6000:
         return []
-    y = g.builder.tensor(
-        g.name("product"), (*shape[:-1], shape[-2]), spec.dtype, g.quantization_of(spec.dtype)
-    )
-    table = options.of(BatchMatMulOptions(False, True, False))
+    of_columns = g.chance(0.4)
+    size = shape[-1] if of_columns else shape[-2]
+    result = (*shape[:-2], size, size)
+    y = g.builder.tensor(g.name("product"), result, spec.dtype, g.quantization_of(spec.dtype))
+    table = options.of(BatchMatMulOptions(of_columns, not of_columns, False))
     g.builder.operator("BATCH_MATMUL", (x, x), (y,), table, version=2)
     g.read.add(x)
     return [y]

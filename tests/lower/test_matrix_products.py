@@ -27,7 +27,18 @@ from tests.lower.test_aliases import run
 from tests.machine.task_machine import Machine
 from tests.machine.task_stages import TaskRun
 
-SIZES = ((1, 1), (16, 16), (17, 31), (32, 32), (33, 49), (34, 96), (65, 130), (40, 200), (96, 512))
+SIZES = (
+    (1, 1),
+    (16, 16),
+    (17, 31),
+    (32, 32),
+    (33, 49),
+    (34, 96),
+    (65, 130),
+    (40, 200),
+    (96, 512),
+    (33, 1100),
+)
 """Kernels and inputs."""
 WAYS = pytest.mark.parametrize("adj_y", [False, True], ids=["turned", "copied"])
 POINT = 7
