@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.board import answers, cases, cycles, kernel
+from tools.board import answers, cases, cycles, guest, kernel
 from tools.board.__main__ import judge
 from tools.board.expected import unlike
 from tools.board.harness import complaints_in
@@ -172,6 +172,27 @@ def test_only_refusals_that_the_kernels_log_explains_are_tried_again(
     else:
         with pytest.raises(AssertionError):
             cases.compiled_conformance()
+
+
+@pytest.mark.parametrize(
+    ("case", "timeouts", "passes"),
+    [("classify", 1, True), ("classify", 0, False), ("fault_hang", 1, False), ("hangs", 1, False)],
+)
+def test_only_a_case_that_the_kernels_log_explains_is_run_again(
+    monkeypatch, tmp_path: Path, case: str, timeouts: int, passes: bool
+):
+    (tmp_path / "plan.json").write_text(json.dumps([case]))
+    attempts = iter(({"passed": False, "detail": "late"}, {"passed": True, "detail": 7}))
+    counts = iter((5, 5 + timeouts))
+    monkeypatch.setattr(guest, "HOST", tmp_path)
+    monkeypatch.setattr(guest, "attempt", lambda _: next(attempts))
+    monkeypatch.setattr(guest, "kernel_timeouts", lambda: next(counts))
+    monkeypatch.setattr(guest, "complaints", list)
+    guest.main()
+    row = json.loads((tmp_path / "results.jsonl").read_text())
+    assert row["passed"] == passes
+    assert row["detail"] == (7 if passes else "late")
+    assert row.get("first") == ("late" if passes else None)
 
 
 def test_what_the_kernel_says_of_the_product_is_told_from_what_a_driver_causes():

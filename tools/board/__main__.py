@@ -183,6 +183,8 @@ def judge(folder: Path, cases: list[str], expected: dict[str, object] | None = N
         print(
             f"{row['seconds']:7.1f} s  {verdict} {row['case']}: {json.dumps(row['detail'])[:400]}"
         )
+        if "first" in row:
+            print(f"           again: the kernel's own deadline passed: {row['first']}"[:400])
         for line in row.get("kernel", ()):
             print(f"           {line}")
     failures = sum(not row["passed"] for row in rows)

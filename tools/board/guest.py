@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from tools.board import cases, cycles, faults
-from tools.board.harness import HOST, complaints, in_child
+from tools.board.harness import HOST, complaints, in_child, kernel_timeouts
 
 CASES: dict[str, Callable[[], object]] = {
     function.__name__: function
@@ -28,22 +28,33 @@ CASES: dict[str, Callable[[], object]] = {
 TOLERANT = ("answers", "cycles_killed")
 
 
+REPEATABLE = tuple(name for name, case in CASES.items() if case.__module__ == cases.__name__)
+"""Cases in which no task is asked to hang."""
+
+
+def attempt(name: str) -> dict[str, object]:
+    """How a case went, in a process of its own: nothing of it stays for the next one."""
+
+    def body(case: Callable[[], object] = CASES[name]) -> None:
+        print("RESULT " + json.dumps(case()), flush=True)
+
+    try:
+        code, text = in_child(body, 7200)
+        assert code == 0, text[-1500:]
+        return {"passed": True, "detail": json.loads(text.rpartition("RESULT ")[2])}
+    except Exception as error:
+        return {"passed": False, "detail": f"{type(error).__name__}: {error}"}
+
+
 def main() -> None:
     names = json.loads((HOST / "plan.json").read_text())
     with open(HOST / "results.jsonl", "w") as results:
         for name in names:
-            start, before = time.monotonic(), len(complaints())
-            row: dict[str, object] = {"case": name, "passed": True}
-            try:
-                # A process of its own: nothing of a case stays for the next one.
-                def body(case: Callable[[], object] = CASES[name]) -> None:
-                    print("RESULT " + json.dumps(case()), flush=True)
-
-                code, text = in_child(body, 7200)
-                assert code == 0, text[-1500:]
-                row["detail"] = json.loads(text.rpartition("RESULT ")[2])
-            except Exception as error:
-                row |= {"passed": False, "detail": f"{type(error).__name__}: {error}"}
+            start, before, late = time.monotonic(), len(complaints()), kernel_timeouts()
+            row: dict[str, object] = {"case": name, **attempt(name)}
+            # An error that the kernel's own deadline explains, on a machine that is busy.
+            if not row["passed"] and name in REPEATABLE and kernel_timeouts() > late:
+                row |= {**attempt(name), "first": row["detail"]}
             said = complaints()[before:]
             if said and name not in TOLERANT:
                 row |= {"passed": False, "kernel": said[:5]}
