@@ -10,7 +10,7 @@ import pytest
 from delegate.chip.element import Element
 from delegate.chip.rk3588 import RK3588
 from delegate.conformance.builder import ModelBuilder
-from delegate.conformance.builder.layers import fully_connected
+from delegate.conformance.builder.layers import Arithmetic, fully_connected
 from delegate.conformance.builder.products import computed_product, covering
 from delegate.conformance.reference import batch_matmul
 from delegate.lower.half.weights import pack_dense_half
@@ -119,16 +119,25 @@ def test_half_weights_are_those_of_a_constant(kernels: int, inputs: int, adj_y: 
     assert weights_in(machine, task) == wanted
 
 
+@pytest.mark.parametrize("points", [(0, 0, 0), (-128, 5, -9), (60, -40, 33)], ids=str)
 @pytest.mark.parametrize(("rows", "width"), [(5, 16), (19, 33), (49, 40), (33, 64)])
-def test_attention_in_one_partition(rows: int, width: int) -> None:
+def test_attention_in_one_partition(rows: int, width: int, points: tuple[int, ...]) -> None:
     """Operands that other tasks wrote, spare lanes and all: each product is that of the tensors
     which the delegate gives for its operands.
     """
     builder, rng = ModelBuilder("attention"), np.random.default_rng(rows)
     x = builder.input("x", (2, rows, width), DType.INT8, Quantization((0.05,), (-3,)))
     q, k, v = (
-        fully_connected(builder, rng, x, outputs=width, keep_num_dims=True, name=name)
-        for name in "qkv"
+        fully_connected(
+            builder,
+            rng,
+            x,
+            outputs=width,
+            keep_num_dims=True,
+            name=name,
+            arithmetic=Arithmetic(output_zero_point=point),
+        )
+        for name, point in zip("qkv", points, strict=True)
     )
     numbers = [builder.spec(t).quantization for t in (q, k, v)]
     scores = computed_product(builder, q, k, covering(width, *numbers[:2]), adj_y=True)
