@@ -13,6 +13,7 @@ from delegate.lower.constants import ConstantPool
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import EwOperation, Pipeline
+from delegate.lower.one_pixel import copied, copied_bytes, copying_tasks, is_copied
 from delegate.lower.operands import (
     Operand,
     computed_operand,
@@ -20,7 +21,12 @@ from delegate.lower.operands import (
     require_dense,
 )
 from delegate.lower.operation import Memory, Planning, layer_name
-from delegate.lower.stretched import is_stretched, stretched, stretching_tasks
+from delegate.lower.stretched import (
+    is_stretched,
+    stretched,
+    stretched_bytes,
+    stretching_tasks,
+)
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -57,17 +63,34 @@ def lower_pair(planning: Planning, node: Node, requantize: Requantize, memory: M
 def with_stretched(
     chip: Chip, node: Node, output: View, memory: Memory, place: Ref
 ) -> tuple[tuple[Task, ...], Mapping[int, DeviceTensor]]:
-    """Tasks that stretch an operand to the channels of ``output``, at ``place``, and all tensors,
-    with that one where it is then. Raises LoweringError.
+    """Tasks that stretch an operand to the channels of ``output``, and copy it to its pixels, from
+    ``place`` on, and all tensors, with that one where it is then. Raises LoweringError.
     """
     tensors = dict(memory.tensors)
     tasks: list[Task] = []
     for index in dict.fromkeys(node.inputs):
         if index in tensors and is_stretched(tensors[index].view, output):
-            tensors[index] = stretched(chip, memory.tensors[index], output, place)
-            maps = memory.tensors[index], tensors[index]
-            tasks += stretching_tasks(chip, node, *maps, memory.constants)
+            given = tensors[index]
+            tensors[index] = stretched(chip, given, output, place)
+            tasks += stretching_tasks(chip, node, given, tensors[index], memory.constants)
+            place = place.moved(stretched_bytes(chip, given, output))
+        if index in tensors and is_copied(chip, tensors[index].view, output):
+            given = tensors[index]
+            tensors[index] = copied(chip, given, output, place)
+            tasks += copying_tasks(chip, node, given, tensors[index], memory.constants)
+            place = place.moved(copied_bytes(chip, given, output))
     return tuple(tasks), tensors
+
+
+def operand_bytes(chip: Chip, operand: DeviceTensor, output: View) -> int:
+    """Of memory that ``with_stretched`` takes for an operand."""
+    size = 0
+    if is_stretched(operand.view, output):
+        size = stretched_bytes(chip, operand, output)
+        operand = stretched(chip, operand, output, operand.location)
+    if is_copied(chip, operand.view, output):
+        size += copied_bytes(chip, operand, output)
+    return size
 
 
 def pair_tasks(

@@ -6,30 +6,30 @@ for every pair when the node is compiled.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from delegate.errors import LoweringError
+from delegate.chip.limits import surfaces_of
 from delegate.lower.extrema import by_sums
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
+from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.tensors import DeviceTensor, view_of
 from delegate.lower.numerics.addition import requantize_sum
 from delegate.lower.numerics.fused_prover import Added
 from delegate.lower.numerics.pair_prover import SumTarget
 from delegate.lower.numerics.pipeline import Ew, EwOperation, Pipeline
 from delegate.lower.numerics.tflite import activation_range
+from delegate.lower.one_pixel import is_copied
 from delegate.lower.operation import Memory, Operation, Planning
-from delegate.lower.pairs import Requantize, lower_pair
-from delegate.lower.rules import FORM_IS_KNOWN
+from delegate.lower.pairs import Requantize, lower_pair, operand_bytes
 from delegate.lower.selection import map_bytes
-from delegate.lower.stretched import is_stretched, stretched_bytes
-from delegate.lower.task import ElementwiseTask
+from delegate.lower.task import ElementwiseTask, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
+from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Activation, Graph, Node, Tensor
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, Values, constraint, named
@@ -107,15 +107,18 @@ RULES = (
 def pair_footprint(planning: Planning, operation: Operation) -> Footprint:
     """Of tasks that read two operands, of which one may be constant."""
     graph, chip = planning.graph, planning.chip
+    output = planning.tensor(operation.result).view
 
     def touched(tensor: int) -> int:
-        return surfaces_touched(chip, view_of(graph.tensor(tensor).shape).channels)
+        view = view_of(graph.tensor(tensor).shape)
+        if is_copied(chip, view, output):
+            return surfaces_of(depthwise_channels(view.channels, chip.groups))
+        return surfaces_touched(chip, view.channels)
 
     computed = [t for t in operation.operands if graph.tensor(t).constant is None]
     reads = tuple((t, touched(t)) for t in computed)
-    output = planning.tensor(operation.result).view
     few = (planning.tensor(t) for t in dict.fromkeys(computed))
-    work = sum(stretched_bytes(chip, t, output) for t in few if is_stretched(t.view, output))
+    work = sum(operand_bytes(chip, t, output) for t in few)
     result = operation.result
     return Footprint(operation.node, reads, result, touched(result), work_bytes=work)
 
@@ -194,20 +197,26 @@ class SummedExtremumPlan(PairPlan):
 
     @property
     def footprint(self) -> Footprint:
+        pair = super(SummedExtremumPlan, self).footprint
+        return replace(pair, work_bytes=self._room + pair.work_bytes)
+
+    @property
+    def _room(self) -> int:
         view = view_of(self.planning.graph.tensor(self.operation.result).shape)
-        room = map_bytes(self.planning.chip, view.pixels, view.channels)
-        return replace(super(SummedExtremumPlan, self).footprint, work_bytes=room)
+        return map_bytes(self.planning.chip, view.pixels, view.channels)
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
-        layer = super(SummedExtremumPlan, self).lower(memory)
-        tasks = [task for task in layer.tasks if isinstance(task, ElementwiseTask)]
-        is_stretched = len(tasks) < len(layer.tasks)
-        if is_stretched or any(task.ew is None or task.ew.per_channel for task in tasks):
-            problem = "a maximum or minimum with one value per channel or pixel"
-            raise LoweringError(self.operation.node.index, FORM_IS_KNOWN, problem)
-        sums = (by_sums(task, memory.work.place) for task in tasks)
-        return replace(layer, tasks=tuple(itertools.chain.from_iterable(sums)))
+        work = memory.work
+        behind = WorkArea(work.start + self._room, work.size_bytes - self._room)
+        layer = super(SummedExtremumPlan, self).lower(replace(memory, work=behind))
+        tasks: list[Task] = []
+        for task in layer.tasks:
+            if isinstance(task, ElementwiseTask):
+                tasks += by_sums(task, work.place)
+            else:
+                tasks.append(task)
+        return replace(layer, tasks=tuple(tasks))
 
 
 def extremum(
