@@ -131,7 +131,10 @@ class SharedBanks {
  public:
   SharedBanks(const Job& job, int core) {
     if (job.chip->cbuf_is_shared == 0) return;
-    for (const TaskRecord& task : job.tasks) look_at(job, task);
+    uint64_t next = 0;  // of a chain the NPU fetches what its links name
+    for (const TaskRecord& task : job.tasks) {
+      next = look_at(job, {job.chained && next != 0 ? next : task.regcmd, task.regcmd_count});
+    }
     if (job.cores_clash) {
       halves_ = {true, false};
     } else if ((core == 0 || core == 1) && halves_[1 - static_cast<size_t>(core)]) {
@@ -158,13 +161,20 @@ class SharedBanks {
   }
 
  private:
-  void look_at(const Job& job, const TaskRecord& task) {
+  // Returns where the task links to, 0: nowhere.
+  uint64_t look_at(const Job& job, const TaskRecord& task) {
     namespace cna = regs::rk3576::cna;
+    uint64_t link = 0;
     for (uint32_t i = 0; i < task.regcmd_count; ++i) {
       const uint64_t word = word_at(job.memory, task.regcmd + uint64_t{i} * 8);
-      if (word >> 48 != cna::kTarget || (word & 0xffff) != cna::cbuf_con1::kOffset) continue;
-      halves_[cna::cbuf_con1::kSecondCore.raw(static_cast<uint32_t>(word >> 16))] = true;
+      const uint64_t target = word >> 48;
+      const uint64_t offset = word & 0xffff;
+      const auto value = static_cast<uint32_t>(word >> 16);
+      if (target == regs::pc::kTarget && offset == regs::pc::base_address::kOffset) link = value;
+      if (target != cna::kTarget || offset != cna::cbuf_con1::kOffset) continue;
+      halves_[cna::cbuf_con1::kSecondCore.raw(value)] = true;
     }
+    return link;
   }
   static std::array<std::atomic<int>, 2>& in_use() {
     static std::array<std::atomic<int>, 2> counts{};
