@@ -71,6 +71,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "instead of a modelled Cortex-A76",
     )  # fmt: skip
     parser.add_argument(
+        "--inputs", type=float, nargs=2, metavar=("LOW", "HIGH"),
+        help="from where to where float32 inputs of partitions are, for bounds of outputs in fp16 "
+        "(default -1 1)",
+    )  # fmt: skip
+    parser.add_argument(
         "--counters", action="store_true",
         help="what tasks do, counted by the simulator: MACs, bytes by port, CBUF, cycles; per "
         "layer, with --json per task, too",
@@ -79,6 +84,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from delegate.insight.compile_report.document import compile_document
+    from delegate.insight.compile_report.half_bounds import INPUTS, input_range
     from delegate.insight.cpu_time import A76, load_rates
 
     if arguments.dump is None and (arguments.image is not None or arguments.input is not None):
@@ -89,6 +95,7 @@ def _run(arguments: argparse.Namespace) -> int:
     chip = chosen_chip(options).name
     if arguments.dump is not None and chip != _DUMPED_CHIP:
         raise UsageError(f"--dump: captures are of {_DUMPED_CHIP}, not {chip}; see option chip")
+    inputs = input_range(*(arguments.inputs or INPUTS))
     cpu = A76 if arguments.cpu_rates is None else load_rates(arguments.cpu_rates)
     result, files = _compile(arguments, options)
     if arguments.dump is not None:
@@ -100,7 +107,7 @@ def _run(arguments: argparse.Namespace) -> int:
         page = render_page(page_document(result, arguments.model.name, cpu))
         write_file(arguments.html, page.encode("utf-8"))
         files.append(arguments.html)
-    document = compile_document(result, counters=arguments.counters, cpu=cpu)
+    document = compile_document(result, counters=arguments.counters, cpu=cpu, inputs=inputs)
     if arguments.json:
         print_json(document)
     else:
@@ -175,6 +182,8 @@ def _layer_rows(partition: dict[str, Any]) -> list[tuple[object, ...]]:
 def _print_tables(
     path: Path, result: CompileResult, document: dict[str, Any], *, all_nodes: bool
 ) -> None:
+    from delegate.insight.compile_report.half_bounds import half_bound_lines
+
     cycles = sum(compiled.estimate.cycles for compiled in result.partitions)
     rates = result.chip.rates
     commands = sum(partition["buffers"]["regcmd"] for partition in document["partitions"])
@@ -206,6 +215,8 @@ def _print_tables(
         )
         if compiled.sharing:
             print(f"split_rows: {compiled.sharing}")
+        for line in half_bound_lines(document["partitions"][number]["fp16"]):
+            print(line)
         print(
             format_table(
                 _LAYER_HEADINGS,

@@ -22,6 +22,8 @@ from delegate.model.graph import Activation, Graph, Node, Padding
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import (
     GraphFacts,
+    KnownOf,
+    Moved,
     Operator,
     RangeOf,
     Role,
@@ -262,7 +264,7 @@ def _computed(operator: Operator) -> Operator:
 def _half_computed(operator: Operator) -> Operator:
     """The same in fp16."""
     from delegate.lower.half.bound import sum_bound
-    from delegate.ops.shared import half, half_ranges
+    from delegate.ops.shared import half, half_errors, half_ranges
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         factors = _factors(planning.graph, operation.node)
@@ -282,13 +284,19 @@ def _half_computed(operator: Operator) -> Operator:
         inputs = _factors(graph, node).inputs
         return low * inputs, high * inputs
 
+    def spread(graph: Graph, node: Node, known_of: KnownOf) -> Moved:
+        product = half_errors.of_pair(EwOperation.MULTIPLY)
+        moved, terms = product(graph, node, lambda tensor: half_errors.of_all(known_of(tensor)))
+        inputs = _factors(graph, node).inputs
+        return moved * inputs, terms * inputs
+
     rules = (*half.FIRST, *_COMPUTED)
-    return half.half_record(_computed(operator), plan, rules, ranges=ranges)
+    return half.half_record(_computed(operator), plan, rules, ranges=ranges, spread=spread)
 
 
 def half(operator: Operator) -> Operator:
     """The same in fp16."""
-    from delegate.ops.shared import half, half_ranges
+    from delegate.ops.shared import half, half_errors, half_ranges
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         graph, node = planning.graph, operation.node
@@ -298,12 +306,17 @@ def half(operator: Operator) -> Operator:
             planning, operation, _AS_CONVOLUTION, weights, output_view=view
         )
 
+    def outputs_axis(node: Node) -> int:
+        return -2 if node.known_options(BatchMatMulOptions).adj_y else -1
+
     def ranges(graph: Graph, node: Node, range_of: RangeOf) -> Any:
-        adj_y = node.known_options(BatchMatMulOptions).adj_y
-        return half_ranges.of_sums(0, -2 if adj_y else -1)(graph, node, range_of)
+        return half_ranges.of_sums(0, outputs_axis(node))(graph, node, range_of)
+
+    def spread(graph: Graph, node: Node, known_of: KnownOf) -> Moved:
+        return half_errors.of_sums(0, outputs_axis(node))(graph, node, known_of)
 
     rules = (*half.FIRST, *_PRODUCT, half.float_weights)
-    found = half.half_record(operator, plan, rules, ranges=ranges)
+    found = half.half_record(operator, plan, rules, ranges=ranges, spread=spread)
     return replace(found, computed=_half_computed)
 
 

@@ -138,7 +138,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 
 def half(operator: Operator) -> Operator:
     """The same in fp16: a matrix product."""
-    from delegate.ops.shared import half, half_ranges
+    from delegate.ops.shared import half, half_errors, half_ranges
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         node = operation.node
@@ -158,7 +158,8 @@ def half(operator: Operator) -> Operator:
         half.float_bias,
         rows_divide_input,
     )
-    return half.half_record(operator, plan, rules, ranges=half_ranges.of_sums(0, 0))
+    ranges, spread = half_ranges.of_sums(0, 0), half_errors.of_sums(0, 0)
+    return half.half_record(operator, plan, rules, ranges=ranges, spread=spread)
 
 
 OPERATOR = Operator(

@@ -79,7 +79,7 @@ def half_border_inside(facts: GraphFacts, node: Node) -> str | None:
 def half(operator: Operator) -> Operator:
     """In fp16."""
     from delegate.lower.half.max_pool import HalfMaxPoolPlan
-    from delegate.ops.shared import half, half_ranges
+    from delegate.ops.shared import half, half_errors, half_ranges
     from delegate.ops.shared.half_moves import ExactPlan
 
     def plan(planning: Planning, operation: Operation) -> Plan:
@@ -96,7 +96,8 @@ def half(operator: Operator) -> Operator:
         return ExactPlan(MaxPoolPlan(planning, operation, pool))
 
     rules = (*half.FIRST, *GEOMETRY, half_border_inside, no_activation)
-    return half.half_record(operator, plan, rules, ranges=half_ranges.of_means)
+    ranges, spread = half_ranges.of_means, half_errors.by_channel
+    return half.half_record(operator, plan, rules, ranges=ranges, spread=spread)
 
 
 OPERATOR = Operator(

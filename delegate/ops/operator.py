@@ -151,6 +151,30 @@ RangeOf = Callable[[int], tuple[float, float]]
 
 Ranges = Callable[[Graph, Node, RangeOf], Ends]
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """What is proven of a float32 tensor on the device: exact values are from ``low`` to ``high``,
+    and the device's at most ``error`` off; neither has a larger magnitude than ``size``. The latter
+    two are of every channel or of all together.
+    """
+
+    low: float
+    high: float
+    error: npt.NDArray[np.float64]
+    size: npt.NDArray[np.float64]
+
+
+KnownOf = Callable[[int], Known]
+"""Of a tensor."""
+
+Moved = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+"""How far at most a result is off because operands are, and at least the sum of the magnitudes of
+its terms, of the device's operands; of every channel or of all together.
+"""
+
+Spread = Callable[[Graph, Node, KnownOf], Moved]
+
 Values = npt.NDArray[np.int64]
 Function = Callable[[Graph, Node, Sequence[Values]], Values]
 
@@ -275,7 +299,8 @@ class Operator:
     ``half``: makes of this record the one for float32 tensors that are computed in fp16,
     ``computed`` the one for weights that are no constant, which are feature maps there; see ``of``.
     ``folds``: its result where that follows from constants alone; None: not known. ``ranges``: the
-    ends of its float32 results by those of its inputs; None: anything.
+    ends of its float32 results by those of its inputs; None: anything. ``spread``: what becomes of
+    its inputs' errors in them; None: not known.
     """
 
     name: str
@@ -305,6 +330,7 @@ class Operator:
     computed: Callable[[Operator], Operator] | None = None
     folds: Callable[[Graph, Node], npt.NDArray[np.generic] | None] | None = None
     ranges: Ranges | None = None
+    spread: Spread | None = None
 
     def of(self, graph: Graph, node: Node) -> Operator:
         """What counts for ``node`` of this operator: its record in fp16 where it is computed so,

@@ -261,10 +261,11 @@ def plan(planning: Planning, operation: Operation) -> Plan:
 
 def half(operator: Operator) -> Operator:
     """The same stencils in fp16."""
-    from delegate.ops.shared import half, half_ranges
+    from delegate.ops.shared import half, half_errors, half_ranges
 
     rules = (*half.FIRST, *resizing.GEOMETRY, resized_to_twice)
-    return half.half_record(operator, HalfBilinearPlan, rules, ranges=half_ranges.of_means)
+    ranges, spread = half_ranges.of_means, half_errors.by_channel
+    return half.half_record(operator, HalfBilinearPlan, rules, ranges=ranges, spread=spread)
 
 
 OPERATOR = Operator(

@@ -191,7 +191,7 @@ def _apart(planning: Planning, found: Turned, weights: DeviceWeights) -> Plan:
 
 def half(operator: Operator) -> Operator:
     """The same in fp16."""
-    from delegate.ops.shared import half, half_ranges
+    from delegate.ops.shared import half, half_errors, half_ranges
 
     def plan(planning: Planning, operation: Operation) -> Plan:
         graph, found = planning.graph, turned(planning.graph, operation)
@@ -208,7 +208,8 @@ def half(operator: Operator) -> Operator:
         convolution.kernel_in_range,
         *GEOMETRY,
     )
-    return half.half_record(operator, plan, rules, ranges=half_ranges.of_sums(FEATURE, 0))
+    ranges, spread = half_ranges.of_sums(FEATURE, 0), half_errors.of_sums(FEATURE, 0)
+    return half.half_record(operator, plan, rules, ranges=ranges, spread=spread)
 
 
 GEOMETRY = (transposed_size_known, transposed_strides, transposed_reaches_outputs)

@@ -23,6 +23,7 @@ ASKED_FOR_A_MISSING_FILE = {
     "benchmarks/digest.py": (NOWHERE,),
     "benchmarks/fast_accuracy.py": (NOWHERE, "."),
     "benchmarks/float_kernels.py": (NOWHERE,),
+    "benchmarks/half_limits.py": (NOWHERE,),
     "benchmarks/run.py": ("--models", NOWHERE),
     "benchmarks/side_by_side.py": (NOWHERE,),
     "benchmarks/start_up.py": (NOWHERE,),

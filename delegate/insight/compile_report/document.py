@@ -14,6 +14,7 @@ from typing import Any
 from delegate.chip.chip import Chip
 from delegate.compile.compiler import CompiledPartition, CompileResult
 from delegate.insight.compile_report.advice import costs, suggestions
+from delegate.insight.compile_report.half_bounds import INPUTS, half_bounds
 from delegate.insight.compile_report.memory_plan import scratch_plan
 from delegate.insight.compile_report.repeats import Block, repeated_blocks
 from delegate.insight.compile_report.whole_inference import left_by_rule, whole_inference
@@ -32,17 +33,23 @@ _ROWS = re.compile(r"rows (\d+)\.\.(\d+)")
 
 
 def compile_document(
-    result: CompileResult, *, counters: bool = False, cpu: Cpu = A76
+    result: CompileResult,
+    *,
+    counters: bool = False,
+    cpu: Cpu = A76,
+    inputs: tuple[float, float] = INPUTS,
 ) -> dict[str, Any]:
     """Partitions with their layers, rejections, what dominates and what would help most.
 
     With ``counters`` also what each task does, counted by the simulator. ``cpu``: whose nodes left
-    there are, for their time.
+    there are, for their time. ``inputs``: from where to where float32 inputs of partitions are, for
+    bounds in fp16. Raises ValueError if fp16 does not reach there.
     """
     programs = [parse(compiled.program) for compiled in result.partitions]
     return {
         "partitions": [
             _partition(result.chip, result.graph, compiled, program)
+            | {"fp16": half_bounds(result.graph, compiled, inputs)}
             | (_counters(compiled) if counters else {})
             for compiled, program in zip(result.partitions, programs, strict=True)
         ],

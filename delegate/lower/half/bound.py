@@ -35,9 +35,6 @@ def told(layer: Layer, bound: HalfBound) -> Layer:
     return replace(layer, choice=note + layer.choice, bound=bound)
 
 
-EXACT: Final = HalfBound(0.0)
-"""Of what selects among values."""
-
 ROUNDED: Final = HalfBound(
     (1 + _FP32_ROUNDING) * (1 + _FP16_ROUNDING) - 1, absolute=_FP16_SUBNORMAL
 )

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 from delegate.chip.element import ATOM_BYTES, Element
 from delegate.chip.limits import DMA_ALIGN_BYTES, align
-from delegate.lower.half.bound import EXACT, told
+from delegate.lower.half.bound import told
 from delegate.lower.half.stages import AS_FP16, half_cube
+from delegate.lower.half_bound import EXACT
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, View

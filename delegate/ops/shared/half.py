@@ -31,6 +31,7 @@ from delegate.ops.operator import (
     Operator,
     Ranges,
     Shape,
+    Spread,
     constraint,
     named,
 )
@@ -110,14 +111,16 @@ def half_record(
     shapes: Callable[[Graph, Node], tuple[Shape, ...]] | None = None,
     *,
     ranges: Ranges,
+    spread: Spread,
 ) -> Operator:
     """``operator`` for float32 tensors: tasks of its own, whatever it is for quantised ones.
-    ``ranges``: of results before the fused activation.
+    ``ranges`` and ``spread``: of results before the fused activation.
     """
     return replace(
         operator,
         rules=(*rules, half_range),
         ranges=behind_activation(operator, ranges),
+        spread=spread,
         plan=plan,
         function=None,
         fold=None,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from delegate.chip.element import Element
 from delegate.lower.constants import ConstantPool
-from delegate.lower.half.bound import EXACT, ROUNDED, hard_swish_bound, moved_bound
+from delegate.lower.half.bound import ROUNDED, hard_swish_bound, moved_bound
 from delegate.lower.half.curves import Curve
 from delegate.lower.half.maps import HalfMapPlan, HalfStages
 from delegate.lower.half.stages import (
@@ -22,6 +22,7 @@ from delegate.lower.half.stages import (
     half_clamp,
 )
 from delegate.lower.half.weights import pack_half_bias, pack_slopes
+from delegate.lower.half_bound import EXACT
 from delegate.lower.numerics.pipeline import EwOperation
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.task import BnStage, BsStage, EwStage, Source
@@ -37,7 +38,7 @@ from delegate.ops.operator import (
     constraint,
     named,
 )
-from delegate.ops.shared import common, half, half_ranges
+from delegate.ops.shared import common, half, half_errors, half_ranges
 from delegate.ops.shared.functions import rank_in_range
 from delegate.ops.shared.links import four_dimensions
 
@@ -114,7 +115,8 @@ def clamp_record(operator: Operator, activation: Activation) -> Operator:
     def ranges(graph: Graph, node: Node, range_of: RangeOf) -> Ends:
         return half_ranges.clamped(half_ranges.of_means(graph, node, range_of), activation)
 
-    return half.half_record(operator, plan, RULES, common.same_shape, ranges=ranges)
+    spread = half_errors.by_channel
+    return half.half_record(operator, plan, RULES, common.same_shape, ranges=ranges, spread=spread)
 
 
 def curve_record(operator: Operator, curve: Curve) -> Operator:
@@ -124,8 +126,10 @@ def curve_record(operator: Operator, curve: Curve) -> Operator:
         stages, bound = curve.stages, curve.bound
         return HalfMapPlan(planning, operation, lambda _: stages, bound)
 
-    ranges = half_ranges.within(min(curve.ends), max(curve.ends))
-    return half.half_record(operator, plan, RULES, common.same_shape, ranges=ranges)
+    low, high = sorted(curve.ends)
+    ranges = half_ranges.within(low, high)
+    spread = half_errors.of_function(curve.slope, max(-low, high))
+    return half.half_record(operator, plan, RULES, common.same_shape, ranges=ranges, spread=spread)
 
 
 def hard_swish_record(operator: Operator) -> Operator:
@@ -148,8 +152,8 @@ def hard_swish_record(operator: Operator) -> Operator:
         bound = hard_swish_bound(first * second * _MOST)
         return HalfMapPlan(planning, twice, lambda _: stages, bound)
 
-    ranges = half_ranges.of_hard_swish
-    return half.half_record(operator, plan, RULES, common.same_shape, ranges=ranges)
+    ranges, spread = half_ranges.of_hard_swish, half_errors.of_hard_swish
+    return half.half_record(operator, plan, RULES, common.same_shape, ranges=ranges, spread=spread)
 
 
 @constraint(most=int(HALF_MOST))
@@ -187,7 +191,8 @@ def slopes_record(
         )
 
     every = (*half.FIRST, rank_in_range, *rules)
-    return half.half_record(operator, plan, every, common.same_shape, ranges=ranges)
+    spread = half_errors.of_slopes(slopes)
+    return half.half_record(operator, plan, every, common.same_shape, ranges=ranges, spread=spread)
 
 
 def constant_slopes(graph: Graph, node: Node) -> npt.NDArray[Any]:
@@ -262,5 +267,5 @@ def pair_record(operator: Operator, operation: EwOperation) -> Operator:
         return HalfMapPlan(planning, both, lambda _: HalfStages(ew=ew), bound)
 
     rules = (*half.FIRST, rank_in_range, _operands_meet(operation))
-    ranges = half_ranges.of_pair(operation)
-    return half.half_record(operator, plan, rules, _broadcast, ranges=ranges)
+    ranges, spread = half_ranges.of_pair(operation), half_errors.of_pair(operation)
+    return half.half_record(operator, plan, rules, _broadcast, ranges=ranges, spread=spread)

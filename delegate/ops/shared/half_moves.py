@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from delegate.lower.half.bound import EXACT, told
+from delegate.lower.half.bound import told
+from delegate.lower.half_bound import EXACT
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.operation import Memory, Operation, Plan, Planning
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Constraint, Ends, Operator, RangeOf, Ranges, Role
-from delegate.ops.shared import common, half, half_ranges
+from delegate.ops.shared import common, half, half_errors, half_ranges
 
 FIRST = tuple(common.no_activation if rule is half.half_activation else rule for rule in half.FIRST)
 
@@ -53,7 +54,8 @@ def moving_record(
     """``operator``, whose tasks bring bytes elsewhere, for float32 tensors."""
     assert operator.plan is not None, operator.name
     rules = (*half.FIRST, *rules)
-    return half.half_record(operator, exactly(operator.plan), rules, ranges=ranges)
+    moved = exactly(operator.plan)
+    return half.half_record(operator, moved, rules, ranges=ranges, spread=half_errors.of_choice)
 
 
 def alias_record(operator: Operator, rules: tuple[Constraint, ...]) -> Operator:
@@ -71,6 +73,7 @@ def alias_record(operator: Operator, rules: tuple[Constraint, ...]) -> Operator:
         operator,
         rules=(*FIRST, *rules),
         ranges=ranges,
+        spread=half_errors.of_choice,
         plan=None if operator.plan is None else exactly(operator.plan),
         half=None,
     )

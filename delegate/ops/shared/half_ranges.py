@@ -7,7 +7,7 @@ them. Imported for float models only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -130,24 +130,32 @@ def of_sums(feature: int, outputs_axis: int) -> Ranges:
     """
 
     def found(graph: Graph, node: Node, range_of: RangeOf) -> Ends:
-        constant = graph.tensor(node.inputs[1]).constant
-        assert constant is not None
-        weights = np.moveaxis(constant.astype(np.float64), outputs_axis, 0)
+        weights = kernels(graph, node, outputs_axis)
         weights = weights.reshape(len(weights), -1)
         rising, falling = (f(weights, 0.0).sum(1) for f in (np.maximum, np.minimum))
         low, high = _with_zero(range_of(node.inputs[feature]))
-        bias: Any = 0.0
-        behind = [t for t in node.inputs[max(feature, 1) + 1 :] if t >= 0]
-        if behind:
-            values = graph.tensor(behind[0]).constant
-            assert values is not None
-            bias = values.astype(np.float64)
+        bias = bias_behind(graph, node, feature)
         return (
             _times(rising, low) + _times(falling, high) + bias,
             _times(rising, high) + _times(falling, low) + bias,
         )
 
     return found
+
+
+def kernels(graph: Graph, node: Node, outputs_axis: int) -> npt.NDArray[np.float64]:
+    """The weights (input 1), output channels first."""
+    constant = graph.tensor(node.inputs[1]).constant
+    assert constant is not None
+    return np.moveaxis(constant.astype(np.float64), outputs_axis, 0)
+
+
+def bias_behind(graph: Graph, node: Node, feature: int) -> npt.NDArray[np.float64]:
+    """The input behind the weights and input number ``feature``; 0: there is none."""
+    behind = [t for t in node.inputs[max(feature, 1) + 1 :] if t >= 0]
+    values = graph.tensor(behind[0]).constant if behind else np.zeros(1)
+    assert values is not None
+    return values.astype(np.float64)
 
 
 def _times(weights: npt.NDArray[np.float64], end: float) -> npt.NDArray[np.float64]:
