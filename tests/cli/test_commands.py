@@ -98,8 +98,9 @@ def test_compile_json_has_the_keys_of_the_design(run: Run) -> None:
     first = document["partitions"][0]
     assert set(first) == {
         "nodes", "tasks", "estimate", "buffers_bytes", "buffers", "layers", "live_bytes",
-        "row_sharing",
+        "row_sharing", "fp16",
     }  # fmt: skip
+    assert first["fp16"] is None
     assert first["nodes"] == list(range(DELEGATED))
     assert set(first["estimate"]) == {"npu_cycles", "ddr_cycles", "cycles", "bytes"}
     assert first["estimate"]["cycles"] >= first["estimate"]["npu_cycles"] > 0
