@@ -10,7 +10,7 @@ import pytest
 from delegate.compile import compiler
 from delegate.compile.compiler import compile_model
 from delegate.errors import EncodingError, LoweringError, ProgramError, Rule
-from delegate.lower import lowering
+from delegate.lower import lowering, staged
 from delegate.lower.memory import placement
 from delegate.lower.memory.check import check_memory
 from delegate.lower.rules import TASKS_KEEP_MEMORY
@@ -161,7 +161,7 @@ def one_surface_less(graph, footprints, *rest):
     )
 
 
-original_order = lowering.in_write_order
+original_order = staged.in_write_order
 original_uses = lowering.tensor_uses
 
 
@@ -173,7 +173,7 @@ def test_a_footprint_that_forgets_spare_lanes_is_refused(monkeypatch):
         return original_uses(graph, partition, short, *rest)
 
     monkeypatch.setattr(lowering, "tensor_uses", uses)
-    monkeypatch.setattr(lowering, "in_write_order", one_surface_less)
+    monkeypatch.setattr(staged, "in_write_order", one_surface_less)
     rules = set()
     for number in range(GRAPHS):
         result = compile_model(read_graph(memory_graph(number)), Options())
