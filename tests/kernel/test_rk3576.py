@@ -52,6 +52,13 @@ def test_rocket_runs_one_job_at_a_time(board: Board, cores: str):
     assert answer["violations"] == []
 
 
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_program_for_the_second_cores_banks_is_refused(board: Board, driver: str):
+    answer = board.add_rk3576(driver).work("banks", device=driver)
+    assert "takes the second core's banks" in answer["problem"]
+    assert answer["violations"] == []
+
+
 def test_a_process_waits_for_the_turn_of_another(board: Board):
     board.add_rk3576("rocket")
     answer = board.work("turn", device="rocket", model="residual", held_ms=300, timeout_ms=30000)
