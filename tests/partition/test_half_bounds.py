@@ -64,7 +64,7 @@ def shares(
             assert bound.low <= exact[tensor].min()
             assert exact[tensor].max() <= bound.high
             assert np.isfinite(result).all()
-            found[tensor] = error / bound.error if bound.error else float(error > 0)
+            found[tensor] = error / bound.error if bound.error else (np.inf if error else 0.0)
     return found
 
 
