@@ -1,0 +1,391 @@
+"""Small graphs of each operator, and ways to change one thing of them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from delegate.conformance.builder import (
+    ModelBuilder,
+    add_model,
+    aliases,
+    conv_model,
+    depthwise_model,
+    fully_connected_model,
+    layers,
+    options,
+)
+from delegate.conformance.builder.functions import function as function_of
+from delegate.conformance.builder.options import BuiltinOptions
+from delegate.conformance.builder.padding import pad
+from delegate.conformance.builder.pooling import mean, pool, total
+from delegate.conformance.builder.products import matrix_product
+from delegate.conformance.builder.resizing import resize
+from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization
+from delegate.model.tflite_reader import read_graph
+from delegate.ops import OPERATORS
+from delegate.ops.batch_matmul import BatchMatMulOptions
+from delegate.ops.leaky_relu import LeakyReluOptions
+from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
+from delegate.ops.resize_bilinear import ResizeBilinearOptions
+from delegate.ops.space_to_depth import SpaceToDepthOptions
+from delegate.ops.transpose_conv import TransposeConvOptions
+from tests.models.blocks import function_model
+
+X, W, B = 0, 1, 2
+
+
+def conv(**kwargs: object) -> Graph:
+    """A 3x2 convolution on 9x7x5 -> 9x7x4, int8."""
+    shape = {"h": 9, "w": 7, "ic": 5, "oc": 4, "kh": 3, "kw": 2}
+    return read_graph(conv_model(np.random.default_rng(0), **{**shape, **kwargs}))
+
+
+def depthwise(**kwargs: object) -> Graph:
+    shape = {"h": 9, "w": 7, "c": 5, "kh": 3, "kw": 2}
+    return read_graph(depthwise_model(np.random.default_rng(0), **{**shape, **kwargs}))
+
+
+def fc(shape: tuple[int, ...] = (2, 12), outputs: int = 5, **kwargs: object) -> Graph:
+    return read_graph(fully_connected_model(np.random.default_rng(0), shape, outputs, **kwargs))
+
+
+def addition(shape: tuple[int, ...] = (1, 3, 2, 4), **kwargs: object) -> Graph:
+    return read_graph(add_model(np.random.default_rng(0), shape, **kwargs))
+
+
+def with_tensor(graph: Graph, index: int, **changes: object) -> Graph:
+    tensors = list(graph.tensors)
+    tensors[index] = dataclasses.replace(tensors[index], **changes)
+    return Graph(tuple(tensors), graph.nodes, graph.inputs, graph.outputs)
+
+
+def with_input(graph: Graph, position: int, **changes: object) -> Graph:
+    return with_tensor(graph, graph.nodes[0].inputs[position], **changes)
+
+
+def with_output(graph: Graph, **changes: object) -> Graph:
+    return with_tensor(graph, graph.nodes[0].outputs[0], **changes)
+
+
+def with_node(graph: Graph, **changes: object) -> Graph:
+    node = dataclasses.replace(graph.nodes[0], **changes)
+    return Graph(graph.tensors, (node, *graph.nodes[1:]), graph.inputs, graph.outputs)
+
+
+def with_options(graph: Graph, **changes: object) -> Graph:
+    node = graph.nodes[0]
+    kind = OPERATORS[node.op].options
+    assert kind is not None
+    options = node.options_as(kind)
+    assert options is not None
+    return with_node(graph, options=dataclasses.replace(options, **changes))
+
+
+def padding(
+    top: int = 1, channels: int = 0, *, reader: bool = True, scheme: Padding = Padding.VALID
+) -> Graph:
+    """PAD of a [1, 9, 7, 5] image, read by a 3x3 convolution or an output itself."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 9, 7, 5), DType.INT8, per_tensor(0.5, 3))
+    amounts = np.array([[0, 0], [top, 1], [1, 1], [0, channels]], np.int32)
+    y = b.tensor("y", (1, 10 + top, 9, 5 + channels), DType.INT8, per_tensor(0.5, 3))
+    b.operator("PAD", (x, b.constant("amounts", amounts)), (y,), options.empty())
+    if reader:
+        y = layers.conv(b, np.random.default_rng(0), y, 4, layers.Window(3, 3, padding=scheme))
+    b.output(y)
+    return read_graph(b.build())
+
+
+def bordered(**changes: object) -> Graph:
+    """PADV2 of [1, 9, 7, 5], its value changed."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 9, 7, 5), DType.INT8, per_tensor(0.5, 3))
+    b.output(pad(b, x, [[0, 0], [1, 0], [0, 2], [0, 0]], value=5))
+    return with_input(read_graph(b.build()), 2, **changes)
+
+
+def mirrored(top: int = 1, mode: int = REFLECT) -> Graph:
+    """MIRROR_PAD of [1, 9, 7, 5]; 7 columns on the right are inside if they are repeated."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 9, 7, 5), DType.INT8, per_tensor(0.5, 3))
+    right = 7 if mode == SYMMETRIC or top > 1 else 6
+    b.output(pad(b, x, [[0, 0], [top, 0], [0, right], [0, 0]], mode=mode))
+    return read_graph(b.build())
+
+
+def interpolated() -> Graph:
+    """RESIZE_BILINEAR of [1, 3, 2, 5]."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 3, 2, 5), DType.INT8, per_tensor(0.5, 3))
+    table = options.of(ResizeBilinearOptions(False, True))
+    b.output(resize(b, "RESIZE_BILINEAR", x, 7, 4, table))
+    return read_graph(b.build())
+
+
+def joined(
+    axis: int = 3,
+    parts: tuple[int, ...] = (16, 5),
+    dtype: DType = DType.INT8,
+    **changes: object,
+) -> Graph:
+    """A concatenation of [1, 3, 2, parts] along the channels, or of what ``parts`` says."""
+    b = ModelBuilder()
+    inputs = [b.input(f"x{c}", (1, 3, 2, c), dtype, per_tensor(0.5, 3)) for c in parts]
+    b.output(aliases.concatenation(b, inputs, 3))
+    graph = read_graph(b.build())
+    return graph if axis == 3 and not changes else with_options(graph, axis=axis, **changes)
+
+
+def cut(
+    begin: tuple[int, ...] = (0, 0, 0, 16),
+    size: tuple[int, ...] = (1, 3, 2, 9),
+    *,
+    strided: bool = False,
+    width: int = 2,
+) -> Graph:
+    """A slice of [1, 3, width, 32]."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 3, width, 32), DType.INT8, per_tensor(0.5, 3))
+    b.output(aliases.slice_of(b, x, begin, size, strided=strided))
+    return read_graph(b.build())
+
+
+def blocks(block: int = 2, after: tuple[int, ...] = (1, 2, 3, 20)) -> Graph:
+    """SPACE_TO_DEPTH of [1, 4, 6, 5]."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 4, 6, 5), DType.INT8, per_tensor(0.5, 3))
+    y = b.tensor("y", after, DType.INT8, per_tensor(0.5, 3))
+    b.operator("SPACE_TO_DEPTH", (x,), (y,), options.of(SpaceToDepthOptions(block)))
+    b.output(y)
+    return read_graph(b.build())
+
+
+def transposed(size: tuple[int, ...] = (1, 8, 12, 3), stride: int = 2, kernel: int = 3) -> Graph:
+    """TRANSPOSE_CONV of [1, 4, 6, 5]."""
+    b = ModelBuilder()
+    shape = b.constant("shape", np.array(size, np.int32))
+    weights = np.ones((3, kernel, kernel, 5), np.int8)
+    w = b.constant("w", weights, per_tensor(0.1, 0))
+    x = b.input("x", (1, 4, 6, 5), DType.INT8, per_tensor(0.5, 3))
+    y = b.tensor("y", size, DType.INT8, per_tensor(0.5, 3))
+    table = options.of(TransposeConvOptions(Padding.SAME, stride, stride, Activation.NONE))
+    b.operator("TRANSPOSE_CONV", (shape, w, x), (y,), table)
+    b.output(y)
+    return read_graph(b.build())
+
+
+def reshaped(shape: tuple[int, ...] = (1, 6, 32)) -> Graph:
+    """Of [1, 3, 2, 32], between other nodes."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
+    y = aliases.reshape(b, function_of(b, "ABS", (x,), per_tensor(0.5, 3)), shape)
+    b.output(function_of(b, "ABS", (y,), per_tensor(0.5, 3)))
+    return read_graph(b.build())
+
+
+def turned(axes: tuple[int, ...]) -> Graph:
+    """TRANSPOSE of [1, 3, 2, 32]."""
+    b = ModelBuilder()
+    x = b.input("x", (1, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
+    b.output(aliases.transpose(b, x, axes))
+    return read_graph(b.build())
+
+
+def shape_computed() -> Graph:
+    """A reshape whose shape is an input."""
+    graph = reshaped()
+    shape = graph.nodes[1].inputs[1]
+    tensors = (
+        dataclasses.replace(t, constant=None) if t.index == shape else t for t in graph.tensors
+    )
+    return Graph(tuple(tensors), graph.nodes, (*graph.inputs, shape), graph.outputs)
+
+
+def side_by_side() -> Graph:
+    """A concatenation of columns."""
+    b = ModelBuilder()
+    inputs = [b.input(n, (1, 3, 2, 16), DType.INT8, per_tensor(0.5, 3)) for n in "ab"]
+    b.output(aliases.concatenation(b, inputs, 2))
+    return read_graph(b.build())
+
+
+def skipping(rows: int) -> Graph:
+    """The first of three rows, every so many."""
+    graph = cut(begin=(0, 0, 0, 0), size=(1, 1, 2, 32), strided=True)
+    strides, end = np.array((1, rows, 1, 1), np.int32), np.array((1, 3, 2, 32), np.int32)
+    return with_input(with_input(graph, 3, constant=strides), 2, constant=end)
+
+
+def halves() -> Graph:
+    b = ModelBuilder()
+    x = b.input("x", (2, 3, 2, 32), DType.INT8, per_tensor(0.5, 3))
+    for part in aliases.split(b, x, 2, 3):
+        b.output(part)
+    return read_graph(b.build())
+
+
+def per_tensor(scale: float, zero_point: int) -> Quantization:
+    return Quantization((scale,), (zero_point,))
+
+
+def per_channel_along(axis: int, channels: int) -> Graph:
+    graph = conv()
+    wrong = Quantization((0.5,) * channels, (0,) * channels, axis)
+    return with_input(graph, W, quantization=wrong)
+
+
+def without_inputs(graph: Graph) -> Graph:
+    """As a graph of a live interpreter, which does not tell them."""
+    return Graph(graph.tensors, graph.nodes, (), graph.outputs)
+
+
+def as_input(graph: Graph, position: int) -> Graph:
+    """Input ``position`` of the first node is an input of the model, too."""
+    inputs = (*graph.inputs, graph.nodes[0].inputs[position])
+    return Graph(graph.tensors, graph.nodes, inputs, graph.outputs)
+
+
+def ADD(first: int, second: int, target: int) -> Node:  # noqa: N802  the operator's name
+    return dataclasses.replace(addition().nodes[0], inputs=(first, second), outputs=(target,))
+
+
+def function(
+    op: str,
+    shape: tuple[int, ...] = (1, 2, 3, 4),
+    dtype: DType = DType.INT8,
+    options: BuiltinOptions | None = None,
+) -> Graph:
+    quantization = per_tensor(1 / 128, 0)
+    model = function_model(op, (dtype, quantization), (dtype, quantization), options, shape)
+    return read_graph(model)
+
+
+def leaky() -> Graph:
+    return function("LEAKY_RELU", options=options.of(LeakyReluOptions(0.1)))
+
+
+def two_operands(op: str) -> Graph:
+    builder = ModelBuilder(op)
+    shape, quantization = (1, 2, 3, 4), per_tensor(1 / 128, 0)
+    x = builder.input("input", shape, DType.INT8, quantization)
+    other = builder.input("other", shape, DType.INT8, quantization)
+    table = options.mul() if op == "MUL" else None
+    builder.output(function_of(builder, op, (x, other), quantization, table))
+    return read_graph(builder.build())
+
+
+def slopes() -> Graph:
+    return two_operands("PRELU")
+
+
+def slopes_of(shape: tuple[int, ...]) -> Graph:
+    b = ModelBuilder()
+    x = b.input("x", (1, 3, 2, 4), DType.INT8, per_tensor(0.5, 3))
+    slope = b.constant("slope", np.arange(np.prod(shape), dtype=np.int8).reshape(shape),
+                       per_tensor(0.01, 0))  # fmt: skip
+    y = b.tensor("y", (1, 3, 2, 4), DType.INT8, per_tensor(0.5, 3))
+    b.operator("PRELU", (x, slope), (y,))
+    b.output(y)
+    return read_graph(b.build())
+
+
+def pooled(shape: tuple[int, ...] = (1, 9, 7, 5), size: int = 3) -> Graph:
+    builder = ModelBuilder()
+    x = builder.input("x", shape, DType.INT8, per_tensor(0.5, 3))
+    builder.output(pool(builder, "MAX_POOL_2D", x, size, size))
+    return read_graph(builder.build())
+
+
+def tall_average() -> Graph:
+    b = ModelBuilder()
+    x = b.input("x", (1, 40, 2, 1), DType.INT8, per_tensor(0.5, 3))
+    b.output(pool(b, "AVERAGE_POOL_2D", x, 32, 1, padding=Padding.VALID))
+    return read_graph(b.build())
+
+
+def averaged(shape: tuple[int, ...] = (1, 9, 7, 5), axes: tuple[int, ...] = (1, 2)) -> Graph:
+    b = ModelBuilder()
+    x = b.input("x", shape, DType.INT8, per_tensor(0.5, 3))
+    b.output(mean(b, x, per_tensor(0.25, 3), keep_dims=False, axes=axes))
+    return read_graph(b.build())
+
+
+def summed() -> Graph:
+    b = ModelBuilder()
+    x = b.input("x", (1, 9, 7, 5), DType.INT8, per_tensor(0.5, 3))
+    b.output(total(b, x, per_tensor(8.0, 3), keep_dims=True))
+    return read_graph(b.build())
+
+
+def product(
+    shape: tuple[int, ...] = (2, 3, 5), matrix: tuple[int, ...] = (5, 4), **changes: object
+) -> Graph:
+    """BATCH_MATMUL with a constant."""
+    b = ModelBuilder()
+    x = b.input("x", shape, DType.INT8, per_tensor(0.5, 3))
+    values = np.random.default_rng(0).integers(-127, 128, matrix).astype(np.int8)
+    b.output(matrix_product(b, x, values, per_tensor(0.5, 3), **changes))
+    return read_graph(b.build())
+
+
+def product_of_two(
+    x: tuple[int, ...] = (2, 3, 5), y: tuple[int, ...] = (2, 7, 5), zero_point: int = 3
+) -> Graph:
+    """BATCH_MATMUL of two computed matrices, the second one's rows the outputs."""
+    b = ModelBuilder()
+    inputs = [
+        b.input(n, s, DType.INT8, per_tensor(0.5, zero_point)) for n, s in (("x", x), ("y", y))
+    ]
+    z = b.tensor("z", (2, 3, 7), DType.INT8, per_tensor(90.0, 3))
+    table = options.of(BatchMatMulOptions(False, True, False))
+    b.operator("BATCH_MATMUL", inputs, (z,), table, version=2)
+    b.output(z)
+    return read_graph(b.build())
+
+
+def enlarged(shape: tuple[int, ...] = (1, 3, 2, 5), factor: int = 2) -> Graph:
+    return enlarged_to(shape[1] * factor, shape[2] * factor, shape)
+
+
+def enlarged_to(rows: int, columns: int, shape: tuple[int, ...] = (1, 3, 2, 5)) -> Graph:
+    b = ModelBuilder()
+    x = b.input("x", shape, DType.INT8, per_tensor(0.5, 3))
+    table = options.resize_nearest()
+    b.output(resize(b, "RESIZE_NEAREST_NEIGHBOR", x, rows, columns, table))
+    return read_graph(b.build())
+
+
+def with_nodes(*nodes: Node) -> Graph:
+    """An addition's tensors, one more of the same kind, and other nodes."""
+    graph = addition()
+    more = dataclasses.replace(graph.tensors[2], index=3, name="more")
+    numbered = (dataclasses.replace(node, index=i) for i, node in enumerate(nodes))
+    return Graph((*graph.tensors, more), tuple(numbered), graph.inputs, graph.outputs)
+
+
+def bias_written() -> Graph:
+    """A convolution whose bias, a constant, another node writes first."""
+    graph = conv()
+    before = Node(7, "NEG", (graph.nodes[0].inputs[X],), (graph.nodes[0].inputs[B],))
+    return Graph(graph.tensors, (before, *graph.nodes), graph.inputs, graph.outputs)
+
+
+def bias_shared() -> Graph:
+    """A convolution whose bias has the buffer of an input of the model."""
+    graph = conv()
+    bias = graph.tensors[graph.nodes[0].inputs[B]]
+    other = dataclasses.replace(bias, index=len(graph.tensors), name="other")
+    inputs = (*graph.inputs, other.index)
+    return Graph((*graph.tensors, other), graph.nodes, inputs, graph.outputs)
+
+
+def behind_dynamic() -> Graph:
+    """A convolution whose own tensors are fixed, after a node that reads a dynamic tensor."""
+    graph = conv()
+    source = dataclasses.replace(
+        graph.tensors[0], index=len(graph.tensors), shape_signature=(1, -1, 7, 5)
+    )
+    before = Node(7, "SLICE", (source.index,), (graph.nodes[0].inputs[X],))
+    return Graph((*graph.tensors, source), (before, *graph.nodes), (), graph.outputs)
