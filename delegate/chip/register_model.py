@@ -8,9 +8,11 @@ chooses a value.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any, Final
 
 
 class Certainty(enum.Enum):
@@ -271,106 +273,90 @@ class RegisterMap:
             raise KeyError(f"no register {full_name} in the table") from None
 
 
-def bits(
-    hi: int,
-    lo: int,
-    name: str,
-    meaning: str = "",
-    values: type[enum.IntEnum] | type[enum.IntFlag] | None = None,
-    *,
-    signed: bool = False,
-    minus_one: bool = False,
-    unit: int = 1,
-    certainty: Certainty = Certainty.DOCUMENTED,
-) -> Field:
-    """A field of several bits; the argument order is that of the manual's tables."""
-    return Field(name, hi, lo, meaning, values, signed, minus_one, unit, certainty)
+_ROW = re.compile(
+    r"(0x[0-9a-f]{4}|\d+(?::\d+)?) (\w+)(?: \(([^)]*)\))?: (.*)"  # place, name, marks, meaning
+)
 
+_VALUES: Final = (
+    ConvMode, Precision, DpuPrecision, ElementSize, PixelInput, CoreSplit, BurstLength,
+    AluAlgorithm, OperandSource, OperandType, OutputMode, OperandData, CombinedRead, EwDataMode,
+    CvtOrder, CvtRounding, PoolMethod,
+)  # fmt: skip
 
-def bit(position: int, name: str, meaning: str = "") -> Field:
-    """A field of one bit."""
-    return Field(name, position, position, meaning)
-
-
-RegisterSpec = tuple[int, str, str, tuple[Field, ...], Access, bool, Certainty | None]
-
-
-def reg(
-    offset: int,
-    name: str,
-    meaning: str,
-    *fields: Field,
-    access: Access = Access.STREAM,
-    is_address: bool = False,
-    certainty: Certainty | None = None,
-) -> RegisterSpec:
-    """One row of a table, still without its block; ``certainty`` None: that of the block."""
-    return (offset, name, meaning, fields, access, is_address, certainty)
-
-
-def whole(
-    offset: int, name: str, meaning: str, field: str, text: str, *, signed: bool = False
-) -> RegisterSpec:
-    """One row: a register that is one number of 32 bits, of which ``text`` says what it counts."""
-    return reg(offset, name, meaning, bits(31, 0, field, text, signed=signed))
-
-
-def address(offset: int, name: str, meaning: str, field: str) -> RegisterSpec:
-    """One row: a register that holds an address in memory."""
-    return reg(offset, name, meaning, bits(31, 0, field, "byte address"), is_address=True)
+_MARKS: Final[Mapping[str, Mapping[str, Any]]] = {
+    **{item.value: {"access": item} for item in Access},
+    **{item.value: {"certainty": item} for item in Certainty},
+    **{kind.__name__: {"enum": kind} for kind in _VALUES},
+    "address": {"is_address": True},
+    "switches": {"fields": (Field("MODE", 31, 0, "switches"),)},
+    "signed": {"signed": True},
+    "m1": {"minus_one": True},
+    "x16": {"unit": 16},
+}
+"""What the marks in a table say of a register or a field."""
 
 
 def block(
     name: str,
     target: int,
     meaning: str,
-    *specs: RegisterSpec,
+    table: str,
     certainty: Certainty = Certainty.DOCUMENTED,
 ) -> Block:
-    """A block from its rows."""
-    registers = tuple(
-        Register(name, target, offset, register, text, fields, access, is_address, own or certainty)
-        for offset, register, text, fields, access, is_address, own in specs
-    )
-    return Block(name, target, meaning, registers)
+    """A block from its table: a line "offset NAME (marks): meaning" per register, and below it one
+    "hi:lo NAME (marks): meaning" per field, in the manual's order.
+
+    Marks of a register: its access, if that is not ``stream``; ``address``, if it holds one; its
+    certainty, if that is not the block's; ``switches``, if it is known as a whole only. Marks of a
+    field: the enumeration of its values; ``signed``, ``m1`` and ``x16`` (``minus_one`` and ``unit``
+    of ``Field``); its certainty. Raises IndexError, KeyError,
+    TypeError or ValueError for anything else.
+    """
+    rows: list[dict[str, Any]] = []
+    for line in filter(None, map(str.strip, table.splitlines())):
+        found = _ROW.fullmatch(" ".join(line.split()))
+        if found is None:
+            raise ValueError(f"no register and no field: {line!r}")
+        place, item, marks, text = found.groups()
+        said = {k: v for mark in (marks or "").split(", ") if mark for k, v in _MARKS[mark].items()}
+        if place.startswith("0x"):
+            own = {"offset": int(place, 16), "name": item, "meaning": text}
+            rows.append({**own, "fields": (), "certainty": certainty, **said})
+        else:
+            hi, _, lo = place.partition(":")
+            rows[-1]["fields"] += (Field(item, int(hi), int(lo or hi), text, **said),)
+    return Block(name, target, meaning, tuple(Register(name, target, **row) for row in rows))
 
 
-def control_registers(
-    base: int, prefix: str = "", pointer_access: Access = Access.STREAM
-) -> tuple[RegisterSpec, RegisterSpec, RegisterSpec]:
-    """S_STATUS, S_POINTER and OPERATION_ENABLE, which open every block with two register groups."""
-    return (
-        reg(
-            base,
-            f"{prefix}S_STATUS",
-            "State of the two executers.",
-            bits(
-                17, 16, "STATUS_1", "executer 1: 0 idle, 1 running, 2 running and the other waits"
-            ),
-            bits(1, 0, "STATUS_0", "executer 0: 0 idle, 1 running, 2 running and the other waits"),
-            access=Access.STATUS,
-            certainty=Certainty.DOCUMENTED,
-        ),
-        reg(
-            base + 4,
-            f"{prefix}S_POINTER",
-            "Which of the two register groups is written and which one executes.",
-            bit(16, "EXECUTER", "group that executes (read only)"),
-            bit(5, "EXECUTER_PP_CLEAR", "reset the executing group to 0"),
-            bit(4, "POINTER_PP_CLEAR", "reset the written group to 0"),
-            bit(3, "POINTER_PP_MODE", "0: alternate after execution; 1: alternate after writing"),
-            bit(2, "EXECUTER_PP_EN", "executing group alternates"),
-            bit(1, "POINTER_PP_EN", "written group alternates"),
-            bit(0, "POINTER", "group to write"),
-            access=pointer_access,
-            certainty=Certainty.DOCUMENTED,
-        ),
-        reg(
-            base + 8,
-            f"{prefix}OPERATION_ENABLE",
-            "Starts this block alone; streams start blocks with the word for target 0x0081.",
-            bit(0, "OP_EN", "start"),
-            access=Access.HOST,
-            certainty=Certainty.DOCUMENTED,
-        ),
+def repeated(count: int, base: int, rows: str) -> str:
+    """``rows`` of a table for ``count`` registers from ``base`` on: ``{n}`` counts them from 0,
+    ``{next}`` from 1, ``{offset}`` and ``{hex}`` are where each lies.
+    """
+    places = range(base, base + 4 * count, 4)
+    return "".join(
+        rows.format(n=n, next=n + 1, offset=f"{place:#06x}", hex=f"{place:04X}")
+        for n, place in enumerate(places)
     )
+
+
+def control_registers(base: int, prefix: str = "", pointer: str = "stream") -> str:
+    """S_STATUS, S_POINTER, whose access is ``pointer``, and OPERATION_ENABLE, which open the table
+    of every block with two register groups.
+    """
+    return f"""
+{base:#06x} {prefix}S_STATUS (status, documented): State of the two executers.
+  17:16 STATUS_1: executer 1: 0 idle, 1 running, 2 running and the other waits
+  1:0 STATUS_0: executer 0: 0 idle, 1 running, 2 running and the other waits
+{base + 4:#06x} {prefix}S_POINTER ({pointer}, documented): \
+Which of the two register groups is written and which one executes.
+  16 EXECUTER: group that executes (read only)
+  5 EXECUTER_PP_CLEAR: reset the executing group to 0
+  4 POINTER_PP_CLEAR: reset the written group to 0
+  3 POINTER_PP_MODE: 0: alternate after execution; 1: alternate after writing
+  2 EXECUTER_PP_EN: executing group alternates
+  1 POINTER_PP_EN: written group alternates
+  0 POINTER: group to write
+{base + 8:#06x} {prefix}OPERATION_ENABLE (host, documented): \
+Starts this block alone; streams start blocks with the word for target 0x0081.
+  0 OP_EN: start
+"""

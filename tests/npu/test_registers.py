@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from delegate.chip import export
-from delegate.chip.register_model import Access
+from delegate.chip.register_model import Access, block
 from delegate.chip.registers import REGISTERS, register
 from tests.shared_folder import SHARED
 
@@ -55,6 +55,22 @@ def test_field_decode_handles_sign_bias_and_unit():
     assert (width.decode(19), width.limits) == (20, (1, 8192))
     stride = register("DPU.DST_SURF_STRIDE").field("DST_SURF_STRIDE")
     assert stride.decode(0x1900) == 0x1900
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "0x0000 NAME",  # no meaning
+        "0x00 NAME: Short offset.",
+        "0x0000 NAME (odd): Mark of nothing.",
+        "0x0000 NAME (signed): Mark of a field.",
+        "0x0000 NAME: A register.\n  3:0 FIELD (host): mark of a register",
+        "  3:0 FIELD: of no register",
+    ],
+)
+def test_a_row_that_is_none_is_refused(row):
+    with pytest.raises((IndexError, KeyError, TypeError, ValueError)):
+        block("BLOCK", 0x0001, "A block.", row)
 
 
 def test_streams_may_not_write_the_pointers_of_cna_and_core():
