@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 Settings = Mapping[str, tuple[int, ...]]
 """Fields, as "BLOCK.REGISTER.FIELD", to the numbers that they may hold in the register; ``NONZERO``
@@ -65,6 +66,30 @@ class Feature:
     def is_used(self, values: Mapping[str, int]) -> bool:
         """Whether a task that leaves ``values`` in its fields uses it; absent fields are 0."""
         return all(_holds(values.get(name, 0), numbers) for name, numbers in self.settings.items())
+
+
+def read_features(table: str) -> tuple[Feature, ...]:
+    """Features from their table: a line "name: meaning" each, below it "RANK: source" with the name
+    of its rank in small letters, "without: ..." and its settings, a line "BLOCK.REGISTER: FIELD=1
+    OTHER=2|3 THIRD=nonzero" per register; perhaps "reported: ...", once per deviation. Raises
+    KeyError, TypeError or ValueError where a part is missing.
+    """
+    rows: list[dict[str, Any]] = []
+    for line in filter(str.strip, table.splitlines()):
+        label, _, text = " ".join(line.split()).partition(": ")
+        if not line.startswith(" "):
+            rows.append({"name": label, "meaning": text, "settings": {}, "deviations": ()})
+        elif label.upper() in Rank.__members__:
+            rows[-1] |= {"rank": Rank[label.upper()], "source": text}
+        elif label == "without":
+            rows[-1]["without"] = text
+        elif label == "reported":
+            rows[-1]["deviations"] += (text,)
+        else:
+            for name, _, numbers in (item.partition("=") for item in text.split()):
+                known = NONZERO if numbers == "nonzero" else tuple(map(int, numbers.split("|")))
+                rows[-1]["settings"][f"{label}.{name}"] = known
+    return tuple(Feature(**row) for row in rows)
 
 
 def _holds(value: int, numbers: tuple[int, ...]) -> bool:

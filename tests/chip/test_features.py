@@ -9,7 +9,7 @@ import pytest
 
 from delegate.chip.chips import every_chip
 from delegate.chip.feature_page import feature_page, page_path
-from delegate.chip.features import NONZERO, Rank
+from delegate.chip.features import NONZERO, Rank, read_features
 from delegate.chip.rk3588 import RK3588
 from delegate.chip.rk3588_features import FEATURES
 from delegate.compile.compiler import compile_model
@@ -65,6 +65,20 @@ def test_wrong_names_are_noticed():
     for name in ("CNA.CONV_CON1.NO_FIELD", "CNA.CONV_CON1", "DPU.BS_CFG"):
         with pytest.raises(KeyError):
             check_names({name: NONZERO})
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "name: meaning\n  vendor: source\n  CNA.CONV_CON1: DECONV=1",  # nothing without
+        "name: meaning\n  rumour: source\n  without: less\n  CNA.CONV_CON1: DECONV=1",
+        "name: meaning\n  without: less\n  CNA.CONV_CON1: DECONV=1",  # no rank
+        "name: meaning\n  vendor: source\n  without: less\n  CNA.CONV_CON1: DECONV",
+    ],
+)
+def test_a_feature_that_lacks_a_part_is_refused(rows):
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        read_features(rows)
 
 
 @pytest.mark.parametrize("seed", range(RANDOM_GRAPHS))
