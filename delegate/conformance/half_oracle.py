@@ -197,7 +197,9 @@ def bilinear(graph: Graph, node: Node, values: Any) -> tuple[Terms, Activation]:
     rows, columns = (
         _between(options, x.shape[axis], size) for axis, size in zip((1, 2), sizes, strict=True)
     )
-    exact, magnitude = (np.einsum("yh,xw,nhwc->nyxc", rows, columns, m) for m in (x, np.abs(x)))
+    exact, magnitude = (
+        np.einsum("yh,xw,nhwc->nyxc", rows, columns, m, optimize=True) for m in (x, np.abs(x))
+    )
     return (exact, magnitude, 2 * 16 + 1), Activation.NONE
 
 

@@ -41,9 +41,13 @@ class Curve:
 
     @property
     def entries(self) -> npt.NDArray[np.int64]:
-        """The tables' content."""
+        """The tables' content. Their ends are in the middle of all that the function has there
+        and beyond, where they hold, too.
+        """
         index = np.arange(-_REACH, _REACH + 1, INDEX_STEP)
-        found = np.rint(self.function(index / self.units) * 2.0**RESULT_BITS).astype(np.int64)
+        values = self.function(index / self.units)
+        values[[0, -1]] = (values[[0, -1]] + np.array(self.ends)) / 2
+        found = np.rint(values * 2.0**RESULT_BITS).astype(np.int64)
         return np.asarray(np.minimum(found, _MOST_ENTRY))
 
     @property
