@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,24 +12,21 @@ import numpy.typing as npt
 from delegate.conformance.builder import layers
 from delegate.conformance.builder.layers import Arithmetic
 from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.ranges import LIMITS
-from delegate.conformance.case import Case, Family
-from delegate.conformance.grid import Axes, Grid, Value
+from delegate.conformance.builder.ranges import LIMITS, one_scale
+from delegate.conformance.case import Family
+from delegate.conformance.grid import Value
 from delegate.conformance.own_grid import (
     TYPES,
-    differing_of,
     dtype_of,
     is_per_channel,
-    model,
-    one_layer,
+    layer_grid,
     window_of,
 )
 from delegate.conformance.random_layers import Numbers, conv, depthwise
-from delegate.conformance.tolerance import LOWER_CLAMP
-from delegate.model.graph import Activation, DType, Quantization
+from delegate.conformance.tolerance import NONE
+from delegate.model.graph import Activation, DType
 
 IntArray = npt.NDArray[Any]
-_ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
 _LEVELS = (0, 1, 77, 127, 128, 254, 255)
 _INT32 = np.iinfo(np.int32)
 _OPERATORS = ("conv", "depthwise")
@@ -44,53 +41,47 @@ def _layer(
     return depthwise(builder, rng, x, window_of("3x3", "1x2"), numbers)
 
 
-def _activations() -> Grid:
+@layer_grid(
+    "Activations.Op/",
+    size="9x14",
+    channels=_CHANNELS,
+    operator=_OPERATORS,
+    activation=("NONE", "RELU", "RELU6", "RELU_N1_TO_1"),
+    zero_point=_LEVELS,
+    scale=("narrow", "wide"),
+    type=TYPES,
+)
+def _activations(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, operator: str, activation: str,
+    zero_point: int, scale: str, type: str, **_: Value,
+) -> int:  # fmt: skip
     """Every clamp with every kind of zero point; at scale 0.013 the range ends before 6."""
-
-    def make(
-        name: str, *, operator: str, activation: str, zero_point: int, scale: str, type: str
-    ) -> Case:
-        real_scale = {"narrow": 0.013, "wide": 0.047}[scale]
-        low = LIMITS[dtype_of(type)][0]
-        numbers = Numbers(
-            per_channel=is_per_channel(type),
-            activation=Activation[activation],
-            output=Quantization((float(np.float32(real_scale)),), (zero_point + low,)),
-        )
-
-        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-            return _layer(operator, builder, rng, x, numbers)
-
-        case = one_layer(name, "Activations", (1, 9, 14, _CHANNELS), type, layer)
-        turns_ties = numbers.activation is Activation.RELU_N1_TO_1
-        return replace(case, differing=LOWER_CLAMP) if turns_ties else case
-
-    return Grid(
-        "Activations.Op/",
-        {
-            "operator": _OPERATORS,
-            "activation": _ACTIVATIONS,
-            "zero_point": _LEVELS,
-            "scale": ("narrow", "wide"),
-            "type": TYPES,
-        },
-        make,
+    real_scale = {"narrow": 0.013, "wide": 0.047}[scale]
+    numbers = Numbers(
+        per_channel=is_per_channel(type),
+        activation=Activation[activation],
+        output=one_scale(real_scale, zero_point + LIMITS[dtype_of(type)][0]),
     )
+    return _layer(operator, builder, rng, x, numbers)
 
 
-def _zero_points() -> Grid:
+@layer_grid(
+    "ZeroPoints.Op/",
+    differing=NONE,
+    input_quantization=lambda rng, dtype, input, **_: one_scale(0.02, input),
+    size="8x11",
+    channels=_CHANNELS,
+    type="uint8",
+    operator=_OPERATORS,
+    input=_LEVELS,
+    weights=_LEVELS,
+)
+def _zero_points(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, operator: str, weights: int,
+    **_: Value,
+) -> int:  # fmt: skip
     """uint8 with zero points at the ends; padding must be the input's zero point."""
-
-    def make(name: str, *, operator: str, input: int, weights: int) -> Case:
-        def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
-            quantization = Quantization((float(np.float32(0.02)),), (input,))
-            x = builder.input("input", (1, 8, 11, _CHANNELS), DType.UINT8, quantization)
-            return _layer(operator, builder, rng, x, Numbers(weight_zero_point=weights))
-
-        return Case(name, "ZeroPoints", model("zero points", body))
-
-    axes: Axes = {"operator": _OPERATORS, "input": _LEVELS, "weights": _LEVELS}
-    return Grid("ZeroPoints.Op/", axes, make)
+    return _layer(operator, builder, rng, x, Numbers(weight_zero_point=weights))
 
 
 def _extreme_arithmetic(
@@ -122,39 +113,34 @@ def _extreme_arithmetic(
     )
 
 
-def _multipliers() -> Grid:
+_VALUES = {
+    "1e_11": 1e-11, "1e_9": 1e-9, "1e_6": 1e-6, "1e_4": 1e-4, "0_004": 0.004, "0_03": 0.03,
+    "0_25": 0.25, "0_5": 0.5, "0_9999": 0.9999, "1": 1.0, "1_5": 1.5, "2": 2.0, "7_3": 7.3,
+    "100": 100.0,
+}  # fmt: skip
+
+_RATIOS = {"1": 1.0, "50": 50.0, "1e4": 1e4, "7e8": 7e8}
+
+
+@layer_grid(
+    "Multipliers.Op/",
+    input_quantization=lambda rng, dtype, **_: one_scale(0.02, LIMITS[dtype][0] + 120),
+    input_shape=lambda inputs, **_: (1, 7, 9, inputs),
+    is_in=lambda ratio, type, **_: is_per_channel(type) or ratio == "1",
+    multiplier=tuple(_VALUES),
+    ratio=tuple(_RATIOS),
+    inputs=(1, 24),
+    type=TYPES,
+)
+def _multipliers(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, multiplier: str, ratio: str,
+    inputs: int, type: str,
+) -> int:  # fmt: skip
     """From 1e-11 to 100, and channels that differ by up to 7e8."""
-
-    values = {
-        "1e_11": 1e-11, "1e_9": 1e-9, "1e_6": 1e-6, "1e_4": 1e-4, "0_004": 0.004, "0_03": 0.03,
-        "0_25": 0.25, "0_5": 0.5, "0_9999": 0.9999, "1": 1.0, "1_5": 1.5, "2": 2.0, "7_3": 7.3,
-        "100": 100.0,
-    }  # fmt: skip
-    ratios = {"1": 1.0, "50": 50.0, "1e4": 1e4, "7e8": 7e8}
-
-    def make(name: str, *, multiplier: str, ratio: str, inputs: int, type: str) -> Case:
-        def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
-            dtype = dtype_of(type)
-            quantization = Quantization((float(np.float32(0.02)),), (LIMITS[dtype][0] + 120,))
-            x = builder.input("input", (1, 7, 9, inputs), dtype, quantization)
-            arithmetic = _extreme_arithmetic(
-                rng, type, (13, 1, 1, inputs), values[multiplier], ratios[ratio]
-            )
-            return layers.conv(builder, rng, x, 13, layers.Window(), arithmetic=arithmetic)
-
-        build = model("multipliers", body)
-        return Case(name, "Multipliers", build, differing=differing_of(type))
-
-    def is_in(*, ratio: str, type: str, **_: Value) -> bool:
-        return is_per_channel(type) or ratio == "1"
-
-    axes: Axes = {
-        "multiplier": tuple(values),
-        "ratio": tuple(ratios),
-        "inputs": (1, 24),
-        "type": TYPES,
-    }
-    return Grid("Multipliers.Op/", axes, make, is_in)
+    arithmetic = _extreme_arithmetic(
+        rng, type, (13, 1, 1, inputs), _VALUES[multiplier], _RATIOS[ratio]
+    )
+    return layers.conv(builder, rng, x, 13, layers.Window(), arithmetic=arithmetic)
 
 
 def _near_ends(rng: np.random.Generator, bias: IntArray) -> IntArray:
@@ -185,54 +171,45 @@ _BIASES = {
 }
 
 
-def _biases() -> Grid:
+@layer_grid(
+    "Biases.Op/",
+    input_quantization=lambda rng, dtype, **_: one_scale(0.02, LIMITS[dtype][0] + 131),
+    is_in=lambda operator, bias, **_: operator == "depthwise" or bias != "absent",
+    size="6x7",
+    channels=_CHANNELS,
+    operator=_OPERATORS,
+    bias=tuple(_BIASES),
+    activation=("NONE", "RELU", "RELU6"),
+    type=TYPES,
+)
+def _biases(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, operator: str, bias: str,
+    activation: str, type: str, **_: Value,
+) -> int:  # fmt: skip
     """Absent, zero, and near the ends of int32; dead channels (weights all zero) at the very end,
     as pruned models have them. TensorFlow Lite's CONV_2D does not exist without a bias.
     """
-
-    def make(name: str, *, operator: str, bias: str, activation: str, type: str) -> Case:
-        kind, is_dense = _BIASES[bias], operator == "conv"
-
-        def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
-            dtype = dtype_of(type)
-            quantization = Quantization((float(np.float32(0.02)),), (LIMITS[dtype][0] + 131,))
-            x = builder.input("input", (1, 6, 7, _CHANNELS), dtype, quantization)
-            shape = (_CHANNELS if is_dense else 1, 3, 3, _CHANNELS)
-            zero_point = 0 if dtype is DType.INT8 else 119
-            weights = rng.integers(-100, 101, shape) + zero_point
-            values = kind.change(rng, rng.integers(-20000, 20000, _CHANNELS).astype(np.int32))
-            if kind.of_dead is not None:
-                dead = np.arange(0, _CHANNELS, 5)
-                weights[dead if is_dense else (..., dead)] = zero_point
-                values[dead] = kind.of_dead
-            arithmetic = Arithmetic(
-                activation=Activation[activation],
-                per_channel=is_per_channel(type),
-                weights=weights.astype(dtype.element.dtype),
-                weight_zero_point=zero_point,
-                bias=values,
-                has_bias=kind.is_there,
-                output_scale=0.03,
-            )
-            window = layers.Window(3, 3)
-            if is_dense:
-                return layers.conv(builder, rng, x, _CHANNELS, window, arithmetic=arithmetic)
-            return layers.depthwise(builder, rng, x, window, arithmetic=arithmetic)
-
-        return Case(name, "Biases", model("biases", body), differing=differing_of(type))
-
-    def is_in(*, operator: str, bias: str, **_: Value) -> bool:
-        return operator == "depthwise" or bias != "absent"
-
-    axes: Axes = {
-        "operator": _OPERATORS,
-        "bias": tuple(_BIASES),
-        "activation": ("NONE", "RELU", "RELU6"),
-        "type": TYPES,
-    }
-    return Grid("Biases.Op/", axes, make, is_in)
+    kind, is_dense, dtype = _BIASES[bias], operator == "conv", dtype_of(type)
+    zero_point = 0 if dtype is DType.INT8 else 119
+    weights = rng.integers(-100, 101, (_CHANNELS if is_dense else 1, 3, 3, _CHANNELS)) + zero_point
+    values = kind.change(rng, rng.integers(-20000, 20000, _CHANNELS).astype(np.int32))
+    if kind.of_dead is not None:
+        dead = np.arange(0, _CHANNELS, 5)
+        weights[dead if is_dense else (..., dead)] = zero_point
+        values[dead] = kind.of_dead
+    arithmetic = Arithmetic(
+        activation=Activation[activation],
+        per_channel=is_per_channel(type),
+        weights=weights.astype(dtype.element.dtype),
+        weight_zero_point=zero_point,
+        bias=values,
+        has_bias=kind.is_there,
+        output_scale=0.03,
+    )
+    window = layers.Window(3, 3)
+    if is_dense:
+        return layers.conv(builder, rng, x, _CHANNELS, window, arithmetic=arithmetic)
+    return layers.depthwise(builder, rng, x, window, arithmetic=arithmetic)
 
 
-def families() -> tuple[Family, ...]:
-    """All families of this file."""
-    return (_activations(), _zero_points(), _multipliers(), _biases())
+FAMILIES: tuple[Family, ...] = (_activations, _zero_points, _multipliers, _biases)

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.conformance.builder import layers
-from delegate.conformance.builder.host_values import Body, edged_model, same_values
+from delegate.conformance.builder.host_values import edged_model, same_values
 from delegate.conformance.builder.layers import Window
 from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.ranges import LIMITS
+from delegate.conformance.builder.ranges import LIMITS, one_scale
 from delegate.conformance.case import Case, Family
-from delegate.conformance.grid import Grid
+from delegate.conformance.grid import grid
 from delegate.conformance.own_grid import EIGHT_BITS, dtype_of, shape_of, values_of
 from delegate.conformance.random_layers import draw_quantization
 from delegate.conformance.tolerance import NONE
@@ -30,38 +30,38 @@ _SCALES = {"1e_minus_30": 1e-30, "0_003": 0.003, "0_5": 0.5, "1": 1.0, "7_3": 7.
 _VALUES = 4096
 
 
+_FLOAT32: tuple[DType, None] = (DType.FLOAT32, None)
+
+
 def _edge(kind: str, rng: np.random.Generator) -> tuple[DType, Quantization | None]:
     if kind == "float32":
-        return DType.FLOAT32, None
+        return _FLOAT32
     return dtype_of(kind), draw_quantization(rng, dtype_of(kind))
 
 
-def _convolution(rng: np.random.Generator) -> Body:
+def _convolution(builder: ModelBuilder, x: int, rng: np.random.Generator) -> int:
     """With a stride, so that the host folds pixels into channels."""
-
-    def body(builder: ModelBuilder, x: int) -> int:
-        return layers.conv(builder, rng, x, 9, Window(3, 3, 2, 2))
-
-    return body
+    return layers.conv(builder, rng, x, 9, Window(3, 3, 2, 2))
 
 
-def _shapes() -> Grid:
-    def build(before: str, shape: str, type: str, conv: bool, rng: np.random.Generator) -> bytes:
+@grid(
+    "Edges.Shapes/",
+    before=_EDGES,
+    shape=_SHAPES,
+    type=EIGHT_BITS,
+    body=("values", "conv"),
+    is_in=lambda shape, body, **_: (
+        body == "values" or (shape.count("x") == 3 and shape != "1x1x1x1")
+    ),
+)
+def _shapes(name: str, *, before: str, shape: str, type: str, body: str) -> Case:
+    def build(rng: np.random.Generator) -> bytes:
         inner = dtype_of(type), draw_quantization(rng, dtype_of(type))
-        body = _convolution(rng) if conv else same_values
-        after = (DType.FLOAT32, None)
+        made = partial(_convolution, rng=rng) if body == "conv" else same_values
         edge = _edge(before, rng)
-        return edged_model(shape_of(shape), inner, before=edge, after=after, body=body)
+        return edged_model(shape_of(shape), inner, before=edge, after=_FLOAT32, body=made)
 
-    def make(name: str, *, before: str, shape: str, type: str, body: str) -> Case:
-        made = partial(build, before, shape, type, body == "conv")
-        return Case(name, "Edges", made, differing=NONE)
-
-    def is_in(*, before: str, shape: str, type: str, body: str) -> bool:
-        return body == "values" or (shape.count("x") == 3 and shape != "1x1x1x1")
-
-    axes = {"before": _EDGES, "shape": _SHAPES, "type": EIGHT_BITS, "body": ("values", "conv")}
-    return Grid("Edges.Shapes/", axes, make, is_in)
+    return Case(name, "Edges", build, differing=NONE)
 
 
 def float_values(scale: float, zero_point: int, dtype: DType) -> npt.NDArray[np.float32]:
@@ -82,52 +82,39 @@ def float_values(scale: float, zero_point: int, dtype: DType) -> npt.NDArray[np.
     return np.resize(found, _VALUES)
 
 
-def _values() -> Grid:
-    shape = (1, 8, 32, 16)
+@grid(
+    "Edges.Float/",
+    scale=tuple(_SCALES),
+    zero=("low", "mid", "odd", "high"),
+    type=EIGHT_BITS,
+)
+def _values(name: str, *, scale: str, zero: str, type: str) -> Case:
+    shape, dtype = (1, 8, 32, 16), dtype_of(type)
+    low, high = LIMITS[dtype]
+    zero_point = {"low": low, "mid": (low + high + 1) // 2, "odd": low + 37, "high": high}[zero]
+    found = one_scale(_SCALES[scale], zero_point)
 
-    def quantization(scale: str, zero: str, type: str) -> tuple[DType, Quantization]:
-        low, high = LIMITS[dtype_of(type)]
-        zero_point = {"low": low, "mid": (low + high + 1) // 2, "odd": low + 37, "high": high}
-        return dtype_of(type), Quantization(
-            (float(np.float32(_SCALES[scale])),), (zero_point[zero],)
-        )
+    def build(_: np.random.Generator) -> bytes:
+        return edged_model(shape, (dtype, found), before=_FLOAT32, after=_FLOAT32)
 
-    def build(scale: str, zero: str, type: str, rng: np.random.Generator) -> bytes:
-        inner = quantization(scale, zero, type)
-        float32 = (DType.FLOAT32, None)
-        return edged_model(shape, inner, before=float32, after=float32)
-
-    def inputs(scale: str, zero: str, type: str) -> Sequence[npt.NDArray[np.generic]]:
-        dtype, found = quantization(scale, zero, type)
+    def inputs() -> Sequence[npt.NDArray[np.generic]]:
         return [float_values(found.scale, found.zero_point, dtype).reshape(shape)]
 
-    def make(name: str, *, scale: str, zero: str, type: str) -> Case:
-        made, given = partial(build, scale, zero, type), partial(inputs, scale, zero, type)
-        return Case(name, "Edges", made, differing=NONE, inputs=given)
-
-    axes = {"scale": tuple(_SCALES), "zero": ("low", "mid", "odd", "high"), "type": EIGHT_BITS}
-    return Grid("Edges.Float/", axes, make)
+    return Case(name, "Edges", build, differing=NONE, inputs=inputs)
 
 
-def _bytes() -> Grid:
+@grid("Edges.Bytes/", before=EIGHT_BITS, type=EIGHT_BITS, draw=tuple(range(12)))
+def _bytes(name: str, *, before: str, type: str, draw: int) -> Case:
     shape = (1, 1, 1, 256)
 
-    def build(before: str, type: str, rng: np.random.Generator) -> bytes:
+    def build(rng: np.random.Generator) -> bytes:
         inner = dtype_of(type), draw_quantization(rng, dtype_of(type))
         return edged_model(shape, inner, before=_edge(before, rng))
 
-    def inputs(before: str) -> Sequence[npt.NDArray[np.generic]]:
+    def inputs() -> Sequence[npt.NDArray[np.generic]]:
         return [values_of(dtype_of(before)).reshape(shape)]
 
-    def make(name: str, *, before: str, type: str, draw: int) -> Case:
-        made, given = partial(build, before, type), partial(inputs, before)
-        return Case(name, "Edges", made, differing=NONE, inputs=given)
-
-    return Grid(
-        "Edges.Bytes/", {"before": EIGHT_BITS, "type": EIGHT_BITS, "draw": tuple(range(12))}, make
-    )
+    return Case(name, "Edges", build, differing=NONE, inputs=inputs)
 
 
-def families() -> tuple[Family, ...]:
-    """All families of this file."""
-    return (_shapes(), _values(), _bytes())
+FAMILIES: tuple[Family, ...] = (_shapes, _values, _bytes)

@@ -6,9 +6,7 @@ What is moved or looked up has to be equal.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
@@ -26,8 +24,8 @@ from delegate.conformance.builder.layers import Window
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
-from delegate.conformance.grid import Grid
-from delegate.conformance.own_grid import EIGHT_BITS, dtype_of, shape_of
+from delegate.conformance.grid import grid
+from delegate.conformance.own_grid import EIGHT_BITS, dtype_of, model, shape_of
 from delegate.conformance.random_layers import draw_quantization
 from delegate.conformance.tolerance import NONE
 from delegate.model.graph import Quantization
@@ -79,6 +77,9 @@ _MOVES: dict[str, Move] = {
 }
 
 
+_TASKS = ("values", "conv")
+
+
 def _task(builder: ModelBuilder, rng: np.random.Generator, x: int, kind: str) -> int:
     if kind == "values":
         return same_values(builder, x)
@@ -91,56 +92,41 @@ def _logistic(builder: ModelBuilder, x: int) -> int:
     return function(builder, "LOGISTIC", (x,), Quantization((_LOGISTIC_SCALE,), (low,)))
 
 
-def _ends() -> Grid:
-    def build(
-        move: str, shape: str, type: str, task: str, behind: str, rng: np.random.Generator
-    ) -> bytes:
-        builder, dtype = ModelBuilder("moved edges"), dtype_of(type)
+@grid(
+    "EdgeMoves.Ends/",
+    move=tuple(_MOVES),
+    shape=_SHAPES,
+    type=EIGHT_BITS,
+    task=_TASKS,
+    behind=("nothing", "logistic"),
+)
+def _ends(name: str, *, move: str, shape: str, type: str, task: str, behind: str) -> Case:
+    def body(builder: ModelBuilder, rng: np.random.Generator) -> list[int]:
+        dtype = dtype_of(type)
         x = builder.input("input", shape_of(shape), dtype, draw_quantization(rng, dtype))
-        for y in _MOVES[move](builder, _task(builder, rng, x, task)):
-            builder.output(_logistic(builder, y) if behind == "logistic" else y)
-        return builder.build()
+        results = _MOVES[move](builder, _task(builder, rng, x, task))
+        return [_logistic(builder, y) if behind == "logistic" else y for y in results]
 
-    def make(name: str, *, move: str, shape: str, type: str, task: str, behind: str) -> Case:
-        made = partial(build, move, shape, type, task, behind)
-        return Case(name, "Edges moved", made, differing=NONE)
-
-    axes = {
-        "move": tuple(_MOVES),
-        "shape": _SHAPES,
-        "type": EIGHT_BITS,
-        "task": ("values", "conv"),
-        "behind": ("nothing", "logistic"),
-    }
-    return Grid("EdgeMoves.Ends/", axes, make)
+    return Case(name, "Edges moved", model("moved edges", body), differing=NONE)
 
 
-def _begins() -> Grid:
-    def build(move: str, shape: str, type: str, task: str, rng: np.random.Generator) -> bytes:
-        builder, dtype = ModelBuilder("moved edges"), dtype_of(type)
+@grid(
+    "EdgeMoves.Begins/",
+    move=("channels_first", "rows"),
+    shape=_SHAPES,
+    type=EIGHT_BITS,
+    task=_TASKS,
+)
+def _begins(name: str, *, move: str, shape: str, type: str, task: str) -> Case:
+    def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
+        dtype, is_first = dtype_of(type), move == "channels_first"
         n, h, w, c = shape_of(shape)
-        given = (n, c, h, w) if move == "channels_first" else (n, math.prod((h, w)), c)
+        given = (n, c, h, w) if is_first else (n, h * w, c)
         x = builder.input("input", given, dtype, draw_quantization(rng, dtype))
-        if move == "channels_first":
-            x = transpose(builder, x, _LAST)
-        else:
-            x = reshape(builder, x, (n, h, w, c))
-        builder.output(_task(builder, rng, x, task))
-        return builder.build()
+        x = transpose(builder, x, _LAST) if is_first else reshape(builder, x, (n, h, w, c))
+        return _task(builder, rng, x, task)
 
-    def make(name: str, *, move: str, shape: str, type: str, task: str) -> Case:
-        made = partial(build, move, shape, type, task)
-        return Case(name, "Edges moved", made, differing=NONE)
-
-    axes = {
-        "move": ("channels_first", "rows"),
-        "shape": _SHAPES,
-        "type": EIGHT_BITS,
-        "task": ("values", "conv"),
-    }
-    return Grid("EdgeMoves.Begins/", axes, make)
+    return Case(name, "Edges moved", model("moved edges", body), differing=NONE)
 
 
-def families() -> tuple[Family, ...]:
-    """All families of this file."""
-    return _ends(), _begins()
+FAMILIES: tuple[Family, ...] = (_ends, _begins)

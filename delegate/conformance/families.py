@@ -32,33 +32,18 @@ from delegate.conformance import (
 from delegate.conformance.case import Case, Family
 from delegate.errors import UsageError
 
+_GRIDS = (
+    teflon_grid, conv_grid, depthwise_grid, dense_grid, product_grid, add_grid, pair_grid,
+    function_grid, edge_grid, edge_move_grid, move_grid, reorder_grid, arithmetic_grid, pool_grid,
+    resize_grid, graph_grid, half_grid, half_move_grid, half_map_grid, rejected_cases,
+)  # fmt: skip
+
 
 @cache
 def all_families(models: Path | None) -> tuple[Family, ...]:
     """The families in the order of the list. ``models``: the folder of public models, if any."""
-    return (
-        *teflon_grid.families(),
-        *conv_grid.families(),
-        *depthwise_grid.families(),
-        *dense_grid.families(),
-        *product_grid.families(),
-        *add_grid.families(),
-        *pair_grid.families(),
-        *function_grid.families(),
-        *edge_grid.families(),
-        *edge_move_grid.families(),
-        *move_grid.families(),
-        *reorder_grid.families(),
-        *arithmetic_grid.families(),
-        *pool_grid.families(),
-        *resize_grid.families(),
-        *graph_grid.families(),
-        *half_grid.families(),
-        *half_move_grid.families(),
-        *half_map_grid.families(),
-        *rejected_cases.families(),
-        *model_files.families(models),
-    )
+    made = (family for grid in _GRIDS for family in grid.FAMILIES)
+    return (*made, *model_files.families(models))
 
 
 def case_names(models: Path | None) -> Iterator[str]:

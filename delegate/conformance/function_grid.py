@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +16,14 @@ from delegate.conformance.builder import options
 from delegate.conformance.builder.functions import function
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.options import BuiltinOptions
-from delegate.conformance.builder.ranges import LIMITS
-from delegate.conformance.case import Case, Family
-from delegate.conformance.grid import Axes, Grid
+from delegate.conformance.builder.ranges import LIMITS, one_scale
+from delegate.conformance.case import Family
+from delegate.conformance.grid import Value
 from delegate.conformance.own_grid import (
     EIGHT_BITS,
     constant,
     dtype_of,
-    model,
-    one_layer,
+    layer_grid,
     shape_of,
     values_of,
 )
@@ -34,14 +32,14 @@ from delegate.conformance.tolerance import NONE
 from delegate.model.graph import DType, Quantization
 from delegate.ops.gelu import GeluOptions
 
-_VALUES = (1, 1, 1, 256)
+_VALUES = "1x1x1x256"
+_DRAWS = tuple(range(12))
 
 
 def _drawn_result(rng: np.random.Generator, dtype: DType, source: Quantization) -> Quantization:
     low, high = LIMITS[dtype]
     ratio = 10 ** rng.uniform(-1, 1) if rng.integers(8) else 1.0
-    scale = float(np.float32(source.scale * ratio))
-    return Quantization((scale,), (int(rng.integers(low, high + 1)),))
+    return one_scale(source.scale * ratio, int(rng.integers(low, high + 1)))
 
 
 def _probability(_: np.random.Generator, dtype: DType, __: Quantization) -> Quantization:
@@ -102,117 +100,123 @@ _ALL = (
 _FUNCTIONS = {function.name: function for function in _ALL}
 
 
-def _case(
-    name: str, label: str, ops: Sequence[str], type: str, shape: Sequence[int] = _VALUES
-) -> Case:
-    def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-        for op in ops:
-            x = _FUNCTIONS[op].add(builder, rng, x)
-        return x
-
-    inputs = partial(_all_values, dtype_of(type)) if shape == _VALUES else None
-    return one_layer(name, label, shape, type, layer, differing=NONE, inputs=inputs)
+_OPS = tuple(_FUNCTIONS)
 
 
-def _all_values(dtype: DType) -> Sequence[npt.NDArray[np.generic]]:
-    return [values_of(dtype).reshape(_VALUES)]
+def _all_values(*, type: str, **_: Value) -> Sequence[npt.NDArray[np.generic]]:
+    return [values_of(dtype_of(type)).reshape(shape_of(_VALUES))]
 
 
-def _values() -> Grid:
-    def make(name: str, *, op: str, draw: int, type: str) -> Case:
-        return _case(name, "FunctionValues", (op,), type)
-
-    def is_in(*, op: str, draw: int, type: str) -> bool:
-        return type in _FUNCTIONS[op].types
-
-    axes: Axes = {"op": tuple(_FUNCTIONS), "draw": tuple(range(12)), "type": EIGHT_BITS}
-    return Grid("FunctionValues.Op/", axes, make, is_in)
+def _is_known(*, type: str, op: str = "", first: str = "", second: str = "", **_: Value) -> bool:
+    return all(type in _FUNCTIONS[name].types for name in (op, first, second) if name)
 
 
-def _shapes() -> Grid:
-    def make(name: str, *, op: str, shape: str, type: str) -> Case:
-        return _case(name, "FunctionShapes", (op,), type, shape_of(shape))
-
-    return Grid(
-        "FunctionShapes.Op/",
-        {
-            "op": ("LOGISTIC", "RELU"),
-            "shape": ("13", "5x17", "3x4x5", "1x1x1x1", "1x7x5x15", "1x31x1x130", "2x3x11x33",
-                      "1x13x17x16", "1x9x4x31", "1x1x1x1000", "1x37x41x64", "3x1x23x17"),
-            "type": EIGHT_BITS,
-        },
-        make,
-    )  # fmt: skip
+def _layer(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, op: str = "", first: str = "",
+    second: str = "", **_: Value,
+) -> int:  # fmt: skip
+    """``op``, or ``first`` and ``second`` behind it."""
+    for name in filter(None, (op, first, second)):
+        x = _FUNCTIONS[name].add(builder, rng, x)
+    return x
 
 
-def _chains() -> Grid:
-    def make(name: str, *, first: str, second: str, type: str) -> Case:
-        return _case(name, "FunctionChains", (first, second), type)
+_values = layer_grid(
+    "FunctionValues.Op/",
+    differing=NONE,
+    input_values=_all_values,
+    is_in=_is_known,
+    shape=_VALUES,
+    op=_OPS,
+    draw=_DRAWS,
+    type=EIGHT_BITS,
+)(_layer)
 
-    def is_in(*, first: str, second: str, type: str) -> bool:
-        return all(type in _FUNCTIONS[op].types for op in (first, second))
+_shapes = layer_grid(
+    "FunctionShapes.Op/",
+    differing=NONE,
+    op=("LOGISTIC", "RELU"),
+    shape=(
+        "13", "5x17", "3x4x5", "1x1x1x1", "1x7x5x15", "1x31x1x130", "2x3x11x33", "1x13x17x16",
+        "1x9x4x31", "1x1x1x1000", "1x37x41x64", "3x1x23x17",
+    ),
+    type=EIGHT_BITS,
+)(_layer)  # fmt: skip
 
-    ops = tuple(_FUNCTIONS)
-    return Grid(
-        "FunctionChains.Op/", {"first": ops, "second": ops, "type": EIGHT_BITS}, make, is_in
-    )
+_chains = layer_grid(
+    "FunctionChains.Op/",
+    differing=NONE,
+    input_values=_all_values,
+    is_in=_is_known,
+    shape=_VALUES,
+    first=_OPS,
+    second=_OPS,
+    type=EIGHT_BITS,
+)(_layer)
 
 
-def _slopes() -> Grid:
+_SLOPES = {
+    "channels": (19,), "channels3": (1, 1, 19), "pixels": (16, 16, 1), "all": (16, 16, 19),
+}  # fmt: skip
+
+
+def _values_by_pixel(*, type: str, **_: Value) -> Sequence[npt.NDArray[np.generic]]:
+    values = values_of(dtype_of(type)).reshape(1, 16, 16, 1)
+    return [np.ascontiguousarray(np.broadcast_to(values, (1, 16, 16, 19)))]
+
+
+@layer_grid(
+    "FunctionSlopes.Op/",
+    differing=NONE,
+    input_values=_values_by_pixel,
+    shape="1x16x16x19",
+    slopes=tuple(_SLOPES),
+    draw=_DRAWS,
+    type=EIGHT_BITS,
+)
+def _slopes(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, slopes: str, **_: Value
+) -> int:
     """PRELU with slopes of their own: every value with every slope."""
-    shapes = {
-        "channels": (19,), "channels3": (1, 1, 19), "pixels": (16, 16, 1), "all": (16, 16, 19),
-    }  # fmt: skip
-
-    def make(name: str, *, slopes: str, draw: int, type: str) -> Case:
-        dtype = dtype_of(type)
-
-        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-            before = builder.spec(x).quantization
-            assert before is not None
-            scale = float(np.float32(10 ** rng.uniform(-3.5, -1)))
-            zero_points = draw_quantization(rng, dtype).zero_points
-            own = constant(builder, rng, shapes[slopes], dtype, Quantization((scale,), zero_points))
-            return function(builder, "PRELU", (x, own), _drawn_result(rng, dtype, before))
-
-        def inputs() -> Sequence[npt.NDArray[np.generic]]:
-            values = values_of(dtype).reshape(1, 16, 16, 1)
-            return [np.ascontiguousarray(np.broadcast_to(values, (1, 16, 16, 19)))]
-
-        return one_layer(
-            name, "FunctionSlopes", (1, 16, 16, 19), type, layer, differing=NONE, inputs=inputs
-        )
-
-    axes: Axes = {"slopes": tuple(shapes), "draw": tuple(range(12)), "type": EIGHT_BITS}
-    return Grid("FunctionSlopes.Op/", axes, make)
+    spec = builder.spec(x)
+    assert spec.quantization is not None
+    scale = 10 ** rng.uniform(-3.5, -1)
+    quantization = one_scale(scale, draw_quantization(rng, spec.dtype).zero_point)
+    own = constant(builder, rng, _SLOPES[slopes], spec.dtype, quantization)
+    result = _drawn_result(rng, spec.dtype, spec.quantization)
+    return function(builder, "PRELU", (x, own), result)
 
 
-def _roots() -> Grid:
+def _root_quantization(
+    rng: np.random.Generator, dtype: DType, *, first: str, **_: Value
+) -> Quantization:
+    drawn = draw_quantization(rng, dtype)
+    return Quantization(drawn.scales, (-128,)) if first == "none" else drawn
+
+
+@layer_grid(
+    "FunctionRoots.Op/",
+    differing=NONE,
+    input_values=_all_values,
+    input_quantization=_root_quantization,
+    shape=_VALUES,
+    type="int8",
+    first=("none", "RELU", "ABS", "LOGISTIC"),
+    draw=_DRAWS,
+)
+def _roots(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, first: str, **_: Value
+) -> int:
     """RSQRT, whose kernel refuses what is below the zero point: there is nothing in an input whose
     zero point is the least value, nor behind functions that give nothing below theirs.
     """
-
-    def make(name: str, *, first: str, draw: int) -> Case:
-        def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
-            drawn = draw_quantization(rng, DType.INT8)
-            source = Quantization(drawn.scales, (-128,)) if first == "none" else drawn
-            x = builder.input("input", _VALUES, DType.INT8, source)
-            if first != "none":
-                x = _FUNCTIONS[first].add(builder, rng, x)
-            before = builder.spec(x).quantization
-            assert before is not None
-            # Roots of the middle reach about the middle.
-            scale = float(np.float32(math.exp(rng.uniform(-2, 2)) / before.scale**0.5 / 1000))
-            zero_point = int(rng.integers(-128, 128))
-            return function(builder, "RSQRT", (x,), Quantization((scale,), (zero_point,)))
-
-        build, inputs = model("FunctionRoots", body), partial(_all_values, DType.INT8)
-        return Case(name, "FunctionRoots", build, differing=NONE, inputs=inputs)
-
-    axes: Axes = {"first": ("none", "RELU", "ABS", "LOGISTIC"), "draw": tuple(range(12))}
-    return Grid("FunctionRoots.Op/", axes, make)
+    if first != "none":
+        x = _FUNCTIONS[first].add(builder, rng, x)
+    before = builder.spec(x).quantization
+    assert before is not None
+    # Roots of the middle reach about the middle.
+    scale = math.exp(rng.uniform(-2, 2)) / before.scale**0.5 / 1000
+    return function(builder, "RSQRT", (x,), one_scale(scale, int(rng.integers(-128, 128))))
 
 
-def families() -> tuple[Family, ...]:
-    """All families of this file."""
-    return (_values(), _shapes(), _chains(), _slopes(), _roots())
+FAMILIES: tuple[Family, ...] = (_values, _shapes, _chains, _slopes, _roots)

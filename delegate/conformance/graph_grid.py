@@ -10,57 +10,44 @@ from collections.abc import Callable
 
 import numpy as np
 
-from delegate.conformance.builder import layers, options
+from delegate.conformance.builder import layers
 from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.case import Case, Family
-from delegate.conformance.grid import Axes, Grid, Value
-from delegate.conformance.own_grid import TYPES, numbers_of, one_layer, pair, window_of
+from delegate.conformance.builder.padding import pad
+from delegate.conformance.case import Family
+from delegate.conformance.grid import Value
+from delegate.conformance.own_grid import TYPES, layer_grid, numbers_of, pair, window_of
 from delegate.conformance.random_layers import conv, depthwise
 from delegate.conformance.tolerance import SUM
 
 
-def _pad(builder: ModelBuilder, x: int, amounts: tuple[int, int, int, int]) -> int:
-    """PAD by top, bottom, left, right."""
-    top, bottom, left, right = amounts
-    spec = builder.spec(x)
-    n, h, w, c = spec.shape
-    rows = np.array([[0, 0], [top, bottom], [left, right], [0, 0]], np.int32)
-    shape = (n, h + top + bottom, w + left + right, c)
-    y = builder.tensor("padded", shape, spec.dtype, spec.quantization)
-    builder.operator("PAD", (x, builder.constant("amounts", rows)), (y,), options.empty())
-    return y
+def _leaves_input(*, amounts: str, kernel: str, **_: Value) -> bool:
+    """Whether no window lies wholly in the padding."""
+    kh, kw = pair(kernel)
+    top, bottom, left, right = map(int, amounts)
+    return max(top, bottom) < kh and max(left, right) < kw
 
 
-def _padding() -> Grid:
+@layer_grid(
+    "Padding.Op/",
+    is_in=_leaves_input,
+    shape="1x13x10x20",
+    amounts=("1111", "0101", "1010", "2222", "2143", "0030"),
+    operator=("conv", "depthwise"),
+    kernel=("3x3", "3x5", "5x4"),
+    stride=("1x1", "2x2", "1x2"),
+    type=TYPES,
+)
+def _padding(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, amounts: str, operator: str,
+    kernel: str, stride: str, type: str, **_: Value,
+) -> int:  # fmt: skip
     """PAD before a VALID convolution, as converters write it for strides."""
-
-    def make(
-        name: str, *, amounts: str, operator: str, kernel: str, stride: str, type: str
-    ) -> Case:
-        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-            top, bottom, left, right = (int(digit) for digit in amounts)
-            padded = _pad(builder, x, (top, bottom, left, right))
-            window = window_of(kernel, stride, padding="valid")
-            numbers = numbers_of(type)
-            if operator == "conv":
-                return conv(builder, rng, padded, 23, window, numbers)
-            return depthwise(builder, rng, padded, window, numbers)
-
-        return one_layer(name, "Padding", (1, 13, 10, 20), type, layer)
-
-    def is_in(*, amounts: str, kernel: str, **_: Value) -> bool:
-        kh, kw = pair(kernel)  # no window may lie wholly in the padding
-        top, bottom, left, right = (int(digit) for digit in amounts)
-        return max(top, bottom) < kh and max(left, right) < kw
-
-    axes: Axes = {
-        "amounts": ("1111", "0101", "1010", "2222", "2143", "0030"),
-        "operator": ("conv", "depthwise"),
-        "kernel": ("3x3", "3x5", "5x4"),
-        "stride": ("1x1", "2x2", "1x2"),
-        "type": TYPES,
-    }
-    return Grid("Padding.Op/", axes, make, is_in)
+    top, bottom, left, right = map(int, amounts)
+    padded = pad(builder, x, [[0, 0], [top, bottom], [left, right], [0, 0]])
+    window, numbers = window_of(kernel, stride, padding="valid"), numbers_of(type)
+    if operator == "conv":
+        return conv(builder, rng, padded, 23, window, numbers)
+    return depthwise(builder, rng, padded, window, numbers)
 
 
 Body = Callable[[ModelBuilder, np.random.Generator, int, str], tuple[int, ...]]
@@ -119,17 +106,18 @@ _BODIES: dict[str, Body] = {
 }
 
 
-def _graphs() -> Grid:
-    def make(name: str, *, body: str, size: str, type: str) -> Case:
-        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> tuple[int, ...]:
-            return _BODIES[body](builder, rng, x, type)
+@layer_grid(
+    "Graphs.Op/",
+    differing=SUM,
+    channels=24,
+    body=tuple(_BODIES),
+    size=("1x1", "7x12", "31x19"),
+    type=TYPES,
+)
+def _graphs(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, body: str, type: str, **_: Value
+) -> tuple[int, ...]:
+    return _BODIES[body](builder, rng, x, type)
 
-        return one_layer(name, "Graphs", (1, *pair(size), 24), type, layer, differing=SUM)
 
-    axes: Axes = {"body": tuple(_BODIES), "size": ("1x1", "7x12", "31x19"), "type": TYPES}
-    return Grid("Graphs.Op/", axes, make)
-
-
-def families() -> tuple[Family, ...]:
-    """All families of this file."""
-    return (_padding(), _graphs())
+FAMILIES: tuple[Family, ...] = (_padding, _graphs)

@@ -18,7 +18,8 @@ Value = int | str
 Axes = Mapping[str, Sequence[int] | Sequence[str]]
 
 
-def _always(**_: Value) -> bool:
+def always(**_: Value) -> bool:
+    """Leaves no combination out."""
     return True
 
 
@@ -32,7 +33,7 @@ class Grid:
     prefix: str
     axes: Axes
     make: Callable[..., Case]
-    is_in: Callable[..., bool] = _always
+    is_in: Callable[..., bool] = always
     _pattern: re.Pattern[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -59,6 +60,13 @@ class Grid:
         if not self.is_in(**values):
             raise KeyError(parameter)
         return self.make(self.prefix + parameter, **values)
+
+
+def grid(
+    prefix: str, *, is_in: Callable[..., bool] = always, **axes: Sequence[int] | Sequence[str]
+) -> Callable[[Callable[..., Case]], Grid]:
+    """Makes a ``Grid`` of the function below it, which builds its cases."""
+    return lambda make: Grid(prefix, axes, make, is_in)
 
 
 @dataclass(frozen=True, slots=True)

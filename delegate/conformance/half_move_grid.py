@@ -18,7 +18,7 @@ from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.padding import pad
 from delegate.conformance.builder.resizing import resize
 from delegate.conformance.case import Case, Family, generator_of
-from delegate.conformance.grid import Axes, Grid
+from delegate.conformance.grid import grid
 from delegate.conformance.own_grid import shape_of
 from delegate.model.graph import DType, Graph
 from delegate.ops.depth_to_space import DepthToSpaceOptions
@@ -124,65 +124,62 @@ def _is_in(*, behind: str, numbers: str, **_: object) -> bool:
     return behind == "nothing" or numbers == "plain"
 
 
-def _joins() -> Grid:
-    def make(name: str, *, parts: str, axis: int, behind: str, numbers: str) -> Case:
-        shapes = []
-        for size in shape_of(parts):
-            shape = [1, 5, 7, 11]
-            shape[axis] = size
-            shapes.append(shape)
+@grid(
+    "Half.MovesJoin/",
+    parts=("8x5", "1x1", "4x1x40", "7x9", "31x33x16", "3x3x3x3", "24x8", "2x40"),
+    axis=(1, 3),
+    behind=_BEHIND,
+    numbers=_NUMBERS,
+    is_in=_is_in,
+)
+def _joins(name: str, *, parts: str, axis: int, behind: str, numbers: str) -> Case:
+    shapes = []
+    for size in shape_of(parts):
+        shape = [1, 5, 7, 11]
+        shape[axis] = size
+        shapes.append(shape)
 
-        move = _Move(
-            lambda builder, given: (aliases.concatenation(builder, given, axis),),
-            lambda given: (np.concatenate(given, axis),),
-        )
-        return _case(name, shapes, move, behind, numbers)
-
-    axes: Axes = {
-        "parts": ("8x5", "1x1", "4x1x40", "7x9", "31x33x16", "3x3x3x3", "24x8", "2x40"),
-        "axis": (1, 3),
-        "behind": _BEHIND,
-        "numbers": _NUMBERS,
-    }
-    return Grid("Half.MovesJoin/", axes, make, _is_in)
-
-
-def _cuts() -> Grid:
-    def make(name: str, *, begin: str, size: str, by: str, behind: str, numbers: str) -> Case:
-        box = (0, *shape_of(begin)), (1, *shape_of(size))
-        part = tuple(slice(first, first + count) for first, count in zip(*box, strict=True))
-        is_strided = by == "strided"
-        move = _Move(
-            lambda builder, given: (aliases.slice_of(builder, given[0], *box, strided=is_strided),),
-            lambda given: (given[0][part],),
-        )
-        return _case(name, [(1, 9, 11, 40)], move, behind, numbers)
-
-    axes: Axes = {
-        "begin": ("0x0x0", "2x0x8", "1x3x5", "3x1x33", "0x7x1"),
-        "size": ("5x4x7", "1x1x1", "6x3x6", "3x4x5"),
-        "by": ("slice", "strided"),
-        "behind": _BEHIND,
-        "numbers": _NUMBERS,
-    }
-    return Grid("Half.MovesCut/", axes, make, _is_in)
+    move = _Move(
+        lambda builder, given: (aliases.concatenation(builder, given, axis),),
+        lambda given: (np.concatenate(given, axis),),
+    )
+    return _case(name, shapes, move, behind, numbers)
 
 
-def _splits() -> Grid:
-    def make(name: str, *, channels: int, count: int, behind: str, numbers: str) -> Case:
-        move = _Move(
-            lambda builder, given: aliases.split(builder, given[0], count, 3),
-            lambda given: np.split(given[0], count, 3),
-        )
-        return _case(name, [(2, 4, 9, channels * count)], move, behind, numbers)
+@grid(
+    "Half.MovesCut/",
+    begin=("0x0x0", "2x0x8", "1x3x5", "3x1x33", "0x7x1"),
+    size=("5x4x7", "1x1x1", "6x3x6", "3x4x5"),
+    by=("slice", "strided"),
+    behind=_BEHIND,
+    numbers=_NUMBERS,
+    is_in=_is_in,
+)
+def _cuts(name: str, *, begin: str, size: str, by: str, behind: str, numbers: str) -> Case:
+    box = (0, *shape_of(begin)), (1, *shape_of(size))
+    part = tuple(slice(first, first + count) for first, count in zip(*box, strict=True))
+    is_strided = by == "strided"
+    move = _Move(
+        lambda builder, given: (aliases.slice_of(builder, given[0], *box, strided=is_strided),),
+        lambda given: (given[0][part],),
+    )
+    return _case(name, [(1, 9, 11, 40)], move, behind, numbers)
 
-    axes: Axes = {
-        "channels": (1, 7, 8, 9, 20, 32),
-        "count": (2, 3, 5),
-        "behind": _BEHIND,
-        "numbers": _NUMBERS,
-    }
-    return Grid("Half.MovesSplit/", axes, make, _is_in)
+
+@grid(
+    "Half.MovesSplit/",
+    channels=(1, 7, 8, 9, 20, 32),
+    count=(2, 3, 5),
+    behind=_BEHIND,
+    numbers=_NUMBERS,
+    is_in=_is_in,
+)
+def _splits(name: str, *, channels: int, count: int, behind: str, numbers: str) -> Case:
+    move = _Move(
+        lambda builder, given: aliases.split(builder, given[0], count, 3),
+        lambda given: np.split(given[0], count, 3),
+    )
+    return _case(name, [(2, 4, 9, channels * count)], move, behind, numbers)
 
 
 def _into_channels(builder: ModelBuilder, x: int) -> int:
@@ -277,32 +274,30 @@ _MOVES = {
 }  # fmt: skip
 
 
-def _others() -> Grid:
-    def make(name: str, *, op: str, shape: str, behind: str, numbers: str) -> Case:
-        return _case(name, [shape_of(shape)], _MOVES[op], behind, numbers)
-
-    def is_in(*, op: str, shape: str, behind: str, numbers: str) -> bool:
-        _, height, width, channels = shape_of(shape)
-        fits = {
-            "wider": channels % 2 == 0,
-            "into_pixels": channels % 4 == 0,
-            "into_channels": height % 2 == width % 2 == 0,
-            "narrower": width % 2 == 0,
-            "uneven": channels > 1,
-            "squeeze": channels > 1,  # all dimensions of 1 go
-            "expand": channels > 1,
-        }
-        return fits.get(op, True) and _is_in(behind=behind, numbers=numbers)
-
-    axes: Axes = {
-        "op": tuple(_MOVES),
-        "shape": ("1x4x6x8", "1x6x4x12", "1x8x3x20", "1x3x7x1", "1x5x4x7", "1x4x8x33"),
-        "behind": _BEHIND,
-        "numbers": _NUMBERS,
+def _others_in(*, op: str, shape: str, behind: str, numbers: str) -> bool:
+    _, height, width, channels = shape_of(shape)
+    fits = {
+        "wider": channels % 2 == 0,
+        "into_pixels": channels % 4 == 0,
+        "into_channels": height % 2 == width % 2 == 0,
+        "narrower": width % 2 == 0,
+        "uneven": channels > 1,
+        "squeeze": channels > 1,  # all dimensions of 1 go
+        "expand": channels > 1,
     }
-    return Grid("Half.Moves/", axes, make, is_in)
+    return fits.get(op, True) and _is_in(behind=behind, numbers=numbers)
 
 
-def families() -> tuple[Family, ...]:
-    """All families of this file."""
-    return (_joins(), _cuts(), _splits(), _others())
+@grid(
+    "Half.Moves/",
+    op=tuple(_MOVES),
+    shape=("1x4x6x8", "1x6x4x12", "1x8x3x20", "1x3x7x1", "1x5x4x7", "1x4x8x33"),
+    behind=_BEHIND,
+    numbers=_NUMBERS,
+    is_in=_others_in,
+)
+def _others(name: str, *, op: str, shape: str, behind: str, numbers: str) -> Case:
+    return _case(name, [shape_of(shape)], _MOVES[op], behind, numbers)
+
+
+FAMILIES: tuple[Family, ...] = (_joins, _cuts, _splits, _others)

@@ -4,8 +4,10 @@ convolutions, which bring pixels apart. All but these have to be equal.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from delegate.conformance.builder.aliases import concatenation, reshape, slice_o
 from delegate.conformance.builder.functions import function
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.case import Case, Family
-from delegate.conformance.grid import Grid, Value
+from delegate.conformance.grid import Value, grid
 from delegate.conformance.own_grid import (
     EIGHT_BITS,
     PADDINGS,
@@ -22,8 +24,8 @@ from delegate.conformance.own_grid import (
     constant,
     dtype_of,
     is_per_channel,
+    layer_grid,
     model,
-    one_layer,
     pair,
     shape_of,
 )
@@ -45,93 +47,90 @@ def computed(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
     return function(builder, "MAXIMUM", (x, other), quantization)
 
 
-def _joins() -> Grid:
-    def make(name: str, *, parts: str, axis: int, type: str) -> Case:
-        def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
-            dtype = dtype_of(type)
-            quantization = draw_quantization(rng, dtype)
-            tensors = []
-            for number, size in enumerate(shape_of(parts)):
-                shape = [1, 5, 7, 19]
-                shape[axis] = size
-                x = builder.input(f"x{number}", shape, dtype, quantization)
-                tensors.append(computed(builder, rng, x))
-            return concatenation(builder, tensors, axis)
+@grid(
+    "Joins.Op/",
+    parts=("16x5", "1x1", "4x1x80", "15x17", "31x33x16", "3x3x3x3", "48x16", "2x40"),
+    axis=(1, 3),
+    type=EIGHT_BITS,
+)
+def _joins(name: str, *, parts: str, axis: int, type: str) -> Case:
+    def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
+        dtype = dtype_of(type)
+        quantization = draw_quantization(rng, dtype)
+        tensors = []
+        for number, size in enumerate(shape_of(parts)):
+            shape = [1, 5, 7, 19]
+            shape[axis] = size
+            x = builder.input(f"x{number}", shape, dtype, quantization)
+            tensors.append(computed(builder, rng, x))
+        return concatenation(builder, tensors, axis)
 
-        return Case(name, "Joins", model("join", body), differing=NONE)
-
-    return Grid(
-        "Joins.Op/",
-        {
-            "parts": ("16x5", "1x1", "4x1x80", "15x17", "31x33x16", "3x3x3x3", "48x16", "2x40"),
-            "axis": (1, 3),
-            "type": EIGHT_BITS,
-        },
-        make,
-    )
+    return Case(name, "Joins", model("join", body), differing=NONE)
 
 
-def _cuts() -> Grid:
-    def make(name: str, *, begin: str, size: str, by: str, type: str) -> Case:
-        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-            y = computed(builder, rng, x)
-            box = (0, *shape_of(begin)), (1, *shape_of(size))
-            y = slice_of(builder, y, *box, strided=by == "strided")
-            return computed(builder, rng, y)
-
-        return one_layer(name, "Cuts", (1, 9, 11, 40), type, layer, differing=NONE)
-
-    return Grid(
-        "Cuts.Op/",
-        {
-            "begin": ("0x0x0", "2x0x16", "1x3x5", "3x1x33", "0x7x1"),
-            "size": ("5x4x7", "1x1x1", "6x3x6", "3x4x5"),
-            "by": ("slice", "strided"),
-            "type": EIGHT_BITS,
-        },
-        make,
-    )
+@layer_grid(
+    "Cuts.Op/",
+    differing=NONE,
+    shape="1x9x11x40",
+    begin=("0x0x0", "2x0x16", "1x3x5", "3x1x33", "0x7x1"),
+    size=("5x4x7", "1x1x1", "6x3x6", "3x4x5"),
+    by=("slice", "strided"),
+    type=EIGHT_BITS,
+)
+def _cuts(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, begin: str, size: str, by: str,
+    **_: Value,
+) -> int:  # fmt: skip
+    y = computed(builder, rng, x)
+    box = (0, *shape_of(begin)), (1, *shape_of(size))
+    return computed(builder, rng, slice_of(builder, y, *box, strided=by == "strided"))
 
 
-def _splits() -> Grid:
-    def make(name: str, *, channels: int, count: int, type: str) -> Case:
-        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> tuple[int, ...]:
-            return split(builder, computed(builder, rng, x), count, 3)
+@layer_grid(
+    "Splits.Op/",
+    differing=NONE,
+    input_shape=lambda channels, count, **_: (1, 4, 9, channels * count),
+    channels=(1, 15, 16, 17, 33, 64),
+    count=(2, 3, 5),
+    type=EIGHT_BITS,
+)
+def _splits(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, count: int, **_: Value
+) -> tuple[int, ...]:
+    return split(builder, computed(builder, rng, x), count, 3)
 
-        shape = (1, 4, 9, channels * count)
-        return one_layer(name, "Splits", shape, type, layer, differing=NONE)
 
-    return Grid(
-        "Splits.Op/",
-        {"channels": (1, 15, 16, 17, 33, 64), "count": (2, 3, 5), "type": EIGHT_BITS},
-        make,
-    )
-
-
-def _reshapes() -> Grid:
-    def make(name: str, *, to: str, channels: int, type: str) -> Case:
-        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-            y = reshape(builder, computed(builder, rng, x), (*shape_of(to), channels))
-            return computed(builder, rng, y)
-
-        return one_layer(name, "Reshapes", (1, 6, 10, channels), type, layer, differing=NONE)
-
-    return Grid(
-        "Reshapes.Op/",
-        {
-            "to": ("1x10x6", "1x60", "60", "1x1x60", "1x4x15"),
-            "channels": (1, 16, 33),
-            "type": EIGHT_BITS,
-        },
-        make,
-    )
+@layer_grid(
+    "Reshapes.Op/",
+    differing=NONE,
+    size="6x10",
+    to=("1x10x6", "1x60", "60", "1x1x60", "1x4x15"),
+    channels=(1, 16, 33),
+    type=EIGHT_BITS,
+)
+def _reshapes(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, to: str, channels: int, **_: Value
+) -> int:
+    y = reshape(builder, computed(builder, rng, x), (*shape_of(to), channels))
+    return computed(builder, rng, y)
 
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
+    """``joins``: pixels become channels."""
+
     name: str
     options: Callable[[int], Options]
-    joins: bool  # pixels become channels
+    joins: bool
+
+    def shapes(
+        self, *, block: int, channels: int, size: str, **_: Value
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Before and behind it."""
+        height, width = pair(size)
+        spatial = (1, height * block, width * block, channels)
+        flat = (1, height, width, channels * block**2)
+        return (spatial, flat) if self.joins else (flat, spatial)
 
 
 _BLOCKS = {
@@ -143,88 +142,68 @@ _BLOCKS = {
 }
 
 
-def _blocks() -> Grid:
-    def make(name: str, *, op: str, block: int, channels: int, size: str, type: str) -> Case:
-        (height, width), operator = pair(size), _BLOCKS[op]
-        spatial = (1, height * block, width * block, channels)
-        flat = (1, height, width, channels * block**2)
-        before, after = (spatial, flat) if operator.joins else (flat, spatial)
+@layer_grid(
+    "Blocks.Op/",
+    differing=NONE,
+    input_shape=lambda op, **values: _BLOCKS[op].shapes(**values)[0],
+    op=tuple(_BLOCKS),
+    block=(2, 3, 4),
+    channels=(1, 3, 16, 17, 33),
+    size=("1x1", "3x5", "7x1", "11x13"),
+    type=EIGHT_BITS,
+)
+def _blocks(
+    builder: ModelBuilder, _: np.random.Generator, x: int, *, op: str, block: int, **sizes: Any
+) -> int:
+    spec, after = builder.spec(x), _BLOCKS[op].shapes(block=block, **sizes)[1]
+    y = builder.tensor("y", after, spec.dtype, spec.quantization)
+    builder.operator(op, (x,), (y,), options.of(_BLOCKS[op].options(block)))
+    return y
 
-        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-            y = builder.tensor("y", after, builder.spec(x).dtype, builder.spec(x).quantization)
-            builder.operator(op, (x,), (y,), options.of(operator.options(block)))
-            return y
 
-        return one_layer(name, "Blocks", before, type, layer, differing=NONE)
-
-    return Grid(
-        "Blocks.Op/",
-        {
-            "op": tuple(_BLOCKS),
-            "block": (2, 3, 4),
-            "channels": (1, 3, 16, 17, 33),
-            "size": ("1x1", "3x5", "7x1", "11x13"),
-            "type": EIGHT_BITS,
-        },
-        make,
+@layer_grid(
+    "TransposeConv.Op/",
+    differing=PER_CHANNEL,
+    input_shape=lambda channels, size, **_: (1, *pair(size), pair(channels)[0]),
+    is_in=lambda kernel, stride, **_: all(map(operator.ge, pair(kernel), pair(stride))),
+    kernel=("2x2", "3x3", "4x4", "5x3"),
+    stride=("2x2", "1x1", "3x2"),
+    padding=tuple(PADDINGS),
+    channels=("1x1", "16x17", "33x15", "40x64"),
+    size=("1x7", "5x4", "13x11"),
+    type=TYPES,
+)
+def _transposed(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, kernel: str, stride: str,
+    padding: str, channels: str, size: str, type: str,
+) -> int:  # fmt: skip
+    (kh, kw), (sh, sw) = pair(kernel), pair(stride)
+    (height, width), (inputs, outputs) = pair(size), pair(channels)
+    scheme = PADDINGS[padding]
+    rows, columns = (
+        n * s if scheme is Padding.SAME else (n - 1) * s + k
+        for n, s, k in ((height, sh, kh), (width, sw, kw))
     )
+    dtype, given = builder.spec(x).dtype, builder.spec(x).quantization
+    assert given is not None
+    count = outputs if is_per_channel(type) else 1
+    scales = tuple(float(np.float32(s)) for s in 0.01 * 2 ** rng.uniform(-2, 1, count))
+    zero = int(rng.integers(100, 150)) if dtype is DType.UINT8 else 0
+    values = rng.integers(-127, 128, (outputs, kh, kw, inputs))
+    stored = (values + (127 if dtype is DType.UINT8 else 0)).astype(dtype.element.dtype)
+    weights = builder.constant("w", stored, Quantization(scales, (zero,) * count))
+    numbers = builder.constant("shape", np.array((1, rows, columns, outputs), np.int32))
+    scale = Quantization(tuple(given.scale * s for s in scales), (0,) * count)
+    bias = rng.integers(-20000, 20000, outputs).astype(np.int32)
+    b = builder.constant("b", bias, scale)
+    terms = inputs * kh * kw / (sh * sw)
+    spread = given.scale * max(scales) * 75 * 75 * max(terms, 1.0) ** 0.5
+    zero_points = draw_quantization(rng, dtype).zero_points
+    result = Quantization((float(np.float32(spread / 40)),), zero_points)
+    y = builder.tensor("y", (1, rows, columns, outputs), dtype, result)
+    table = options.of(TransposeConvOptions(scheme, sh, sw, Activation.NONE))
+    builder.operator("TRANSPOSE_CONV", (numbers, weights, x, b), (y,), table, version=3)
+    return y
 
 
-def _transposed() -> Grid:
-    def make(
-        name: str, *, kernel: str, stride: str, padding: str, channels: str, size: str, type: str
-    ) -> Case:
-        (kh, kw), (sh, sw) = pair(kernel), pair(stride)
-        (height, width), (inputs, outputs) = pair(size), pair(channels)
-        scheme = PADDINGS[padding]
-        rows, columns = (
-            n * s if scheme is Padding.SAME else (n - 1) * s + k
-            for n, s, k in ((height, sh, kh), (width, sw, kw))
-        )
-
-        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-            dtype, given = builder.spec(x).dtype, builder.spec(x).quantization
-            assert given is not None
-            count = outputs if is_per_channel(type) else 1
-            scales = tuple(float(np.float32(s)) for s in 0.01 * 2 ** rng.uniform(-2, 1, count))
-            zero = int(rng.integers(100, 150)) if dtype is DType.UINT8 else 0
-            values = rng.integers(-127, 128, (outputs, kh, kw, inputs))
-            stored = (values + (127 if dtype is DType.UINT8 else 0)).astype(dtype.element.dtype)
-            weights = builder.constant("w", stored, Quantization(scales, (zero,) * count))
-            numbers = builder.constant("shape", np.array((1, rows, columns, outputs), np.int32))
-            scale = Quantization(tuple(given.scale * s for s in scales), (0,) * count)
-            bias = rng.integers(-20000, 20000, outputs).astype(np.int32)
-            b = builder.constant("b", bias, scale)
-            terms = inputs * kh * kw / (sh * sw)
-            spread = given.scale * max(scales) * 75 * 75 * max(terms, 1.0) ** 0.5
-            zero_points = draw_quantization(rng, dtype).zero_points
-            result = Quantization((float(np.float32(spread / 40)),), zero_points)
-            y = builder.tensor("y", (1, rows, columns, outputs), dtype, result)
-            table = options.of(TransposeConvOptions(scheme, sh, sw, Activation.NONE))
-            builder.operator("TRANSPOSE_CONV", (numbers, weights, x, b), (y,), table, version=3)
-            return y
-
-        shape = (1, height, width, inputs)
-        return one_layer(name, "TransposeConv", shape, type, layer, differing=PER_CHANNEL)
-
-    def is_in(*, kernel: str, stride: str, **_: Value) -> bool:
-        return all(k >= s for k, s in zip(pair(kernel), pair(stride), strict=True))
-
-    return Grid(
-        "TransposeConv.Op/",
-        {
-            "kernel": ("2x2", "3x3", "4x4", "5x3"),
-            "stride": ("2x2", "1x1", "3x2"),
-            "padding": tuple(PADDINGS),
-            "channels": ("1x1", "16x17", "33x15", "40x64"),
-            "size": ("1x7", "5x4", "13x11"),
-            "type": TYPES,
-        },
-        make,
-        is_in,
-    )
-
-
-def families() -> tuple[Family, ...]:
-    """All families of this file."""
-    return (_joins(), _cuts(), _splits(), _reshapes(), _blocks(), _transposed())
+FAMILIES: tuple[Family, ...] = (_joins, _cuts, _splits, _reshapes, _blocks, _transposed)

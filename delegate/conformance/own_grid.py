@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from delegate.conformance.builder.layers import Window
 from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.ranges import LIMITS
+from delegate.conformance.builder.ranges import LIMITS, one_scale
 from delegate.conformance.case import Build, Case, Inputs
-from delegate.conformance.grid import Value
+from delegate.conformance.grid import Grid, Value, always
 from delegate.conformance.random_layers import Numbers, draw_quantization
-from delegate.conformance.tolerance import NONE, PER_CHANNEL
+from delegate.conformance.tolerance import LOWER_CLAMP, NONE, PER_CHANNEL
 from delegate.model.graph import DType, Padding, Quantization
 
 TYPES = ("uint8", "int8", "per_channel")
@@ -117,6 +118,7 @@ def one_layer(
     kind: str,
     layer: Layer,
     *,
+    quantization: Callable[[np.random.Generator, DType], Quantization] = draw_quantization,
     differing: float | None = None,
     inputs: Inputs | None = None,
     input_levels: int = 256,
@@ -127,9 +129,67 @@ def one_layer(
     dtype = dtype_of(kind)
 
     def body(builder: ModelBuilder, rng: np.random.Generator) -> Outputs:
-        x = builder.input("input", tuple(shape), dtype, draw_quantization(rng, dtype))
+        x = builder.input("input", tuple(shape), dtype, quantization(rng, dtype))
         return layer(builder, rng, x)
 
     share = differing_of(kind) if differing is None else differing
     build = model(label, body)
     return Case(name, label, build, differing=share, inputs=inputs, input_levels=input_levels)
+
+
+def map_shape(
+    *, shape: str = "", images: int = 1, batch: int = 1, size: str = "1x1", channels: int = 1,
+    **_: Value,
+) -> tuple[int, ...]:  # fmt: skip
+    """That of a case's input: its ``shape``, or its images, size and channels."""
+    return shape_of(shape) if shape else (images * batch, *pair(size), channels)
+
+
+def _drawn(rng: np.random.Generator, dtype: DType, **_: Value) -> Quantization:
+    return draw_quantization(rng, dtype)
+
+
+def layer_grid(
+    prefix: str,
+    *,
+    differing: float | None = None,
+    input_values: Callable[..., Sequence[npt.NDArray[np.generic]]] | None = None,
+    input_shape: Callable[..., Sequence[int]] = map_shape,
+    input_quantization: Callable[..., Quantization] = _drawn,
+    is_in: Callable[..., bool] = always,
+    **axes: Sequence[int] | Sequence[str] | Value,
+) -> Callable[[Callable[..., Outputs]], Grid]:
+    """Makes a ``Grid`` of the function below it, which adds the only layer of its models:
+    ``layer(builder, rng, x, **values)``. An axis of a single value is the same for all cases and
+    not in their names. ``input_...``: functions of the values, too. ``differing``: None for that of
+    a convolution.
+    """
+    fixed = {axis: given for axis, given in axes.items() if isinstance(given, (int, str))}
+    varied = {axis: given for axis, given in axes.items() if not isinstance(given, (int, str))}
+
+    def family(layer: Callable[..., Outputs]) -> Grid:
+        def make(name: str, **own: Value) -> Case:
+            values: dict[str, Any] = fixed | own
+            turns_ties = differing is None and values.get("activation") == "RELU_N1_TO_1"
+            return one_layer(
+                name,
+                prefix.partition(".")[0],
+                input_shape(**values),
+                values["type"],
+                lambda builder, rng, x: layer(builder, rng, x, **values),
+                quantization=lambda rng, dtype: input_quantization(rng, dtype, **values),
+                differing=LOWER_CLAMP if turns_ties else differing,
+                inputs=None if input_values is None else lambda: input_values(**values),
+            )
+
+        return Grid(prefix, varied, make, lambda **own: is_in(**(fixed | own)))
+
+    return family
+
+
+def rescaled(builder: ModelBuilder, rng: np.random.Generator, x: int, ratio: float) -> Quantization:
+    """The scale of ``x`` times ``ratio``, and a zero point of its own."""
+    spec = builder.spec(x)
+    assert spec.quantization is not None
+    zero_point = draw_quantization(rng, spec.dtype).zero_point
+    return one_scale(spec.quantization.scale * ratio, zero_point)

@@ -15,8 +15,9 @@ import numpy.typing as npt
 from delegate.conformance.builder import options
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.options import BuiltinOptions
+from delegate.conformance.builder.ranges import one_scale
 from delegate.conformance.case import Case, Family
-from delegate.conformance.grid import Axes, Grid, Value
+from delegate.conformance.grid import Value, grid
 from delegate.conformance.own_grid import EIGHT_BITS, constant, dtype_of, model, shape_of, values_of
 from delegate.conformance.random_layers import draw_quantization, draw_zero_point
 from delegate.conformance.tolerance import NONE, SQUARES, SUM_ALONE
@@ -48,8 +49,8 @@ class _Operator:
         if self.largest is None:
             return first, first, first
         largest = self.largest(first.scale, second.scale)
-        scale = float(np.float32(largest * math.exp(rng.uniform(-1.5, 0.7))))
-        return first, second, Quantization((scale,), (draw_zero_point(rng, dtype),))
+        scale = largest * math.exp(rng.uniform(-1.5, 0.7))
+        return first, second, one_scale(scale, draw_zero_point(rng, dtype))
 
     def add(
         self,
@@ -101,106 +102,95 @@ def _case(
     return Case(name, label, model(label, body), differing=operator.differing, inputs=inputs)
 
 
-def _pairs() -> Grid:
-    def make(name: str, *, op: str, draw: int, activation: str, type: str) -> Case:
-        return _case(name, "Pairs", op, type, _PAIRS, activation)
-
-    def is_in(*, op: str, draw: int, activation: str, type: str) -> bool:
-        operator = _OPERATORS[op]
-        if type not in operator.types or (activation != "NONE" and operator.options is None):
-            return False
-        return operator.largest is not None or draw == 0
-
-    axes: Axes = {
-        "op": tuple(_OPERATORS),
-        "draw": tuple(range(12)),
-        "activation": _ACTIVATIONS,
-        "type": EIGHT_BITS,
-    }
-    return Grid("Pairs.Op/", axes, make, is_in)
+def _pairs_in(*, op: str, draw: int, activation: str, type: str) -> bool:
+    operator = _OPERATORS[op]
+    if type not in operator.types or (activation != "NONE" and operator.options is None):
+        return False
+    return operator.largest is not None or draw == 0
 
 
-def _shapes() -> Grid:
-    def make(name: str, *, op: str, shape: str, type: str) -> Case:
-        return _case(name, "PairShapes", op, type, shape_of(shape))
-
-    def is_in(*, op: str, type: str, **_: Value) -> bool:
-        return type in _OPERATORS[op].types
-
-    return Grid(
-        "PairShapes.Op/",
-        {
-            "op": tuple(_OPERATORS),
-            "shape": ("13", "5x17", "3x4x5", "1x1x1x1", "1x7x5x15", "1x31x1x130", "2x3x11x33",
-                      "1x13x17x16", "1x9x4x31", "1x1x1x1000", "1x37x41x64", "3x1x23x17"),
-            "type": EIGHT_BITS,
-        },
-        make,
-        is_in,
-    )  # fmt: skip
+@grid(
+    "Pairs.Op/",
+    op=tuple(_OPERATORS),
+    draw=tuple(range(12)),
+    activation=_ACTIVATIONS,
+    type=EIGHT_BITS,
+    is_in=_pairs_in,
+)
+def _pairs(name: str, *, op: str, draw: int, activation: str, type: str) -> Case:
+    return _case(name, "Pairs", op, type, _PAIRS, activation)
 
 
-def _broadcast() -> Grid:
+@grid(
+    "PairShapes.Op/",
+    op=tuple(_OPERATORS),
+    shape=(
+        "13", "5x17", "3x4x5", "1x1x1x1", "1x7x5x15", "1x31x1x130", "2x3x11x33", "1x13x17x16",
+        "1x9x4x31", "1x1x1x1000", "1x37x41x64", "3x1x23x17",
+    ),
+    type=EIGHT_BITS,
+    is_in=lambda op, type, **_: type in _OPERATORS[op].types,
+)  # fmt: skip
+def _shapes(name: str, *, op: str, shape: str, type: str) -> Case:
+    return _case(name, "PairShapes", op, type, shape_of(shape))
+
+
+_OTHERS = {
+    "scalar": (1,), "channels": (19,), "channels4": (1, 1, 1, 19), "row": (1, 1, 7, 19),
+    "pixels": (1, 11, 7, 1), "whole": _SHAPE,
+}  # fmt: skip
+
+
+def _broadcast_in(*, op: str, other: str, origin: str, type: str, **_: Value) -> bool:
+    is_read = origin == "constant" or other in ("scalar", "channels4", "pixels", "whole")
+    return is_read and type in _OPERATORS[op].types
+
+
+@grid(
+    "PairBroadcast.Op/",
+    op=tuple(_OPERATORS),
+    other=tuple(_OTHERS),
+    origin=("constant", "input"),
+    order=("first", "second"),
+    type=EIGHT_BITS,
+    is_in=_broadcast_in,
+)
+def _broadcast(name: str, *, op: str, other: str, origin: str, order: str, type: str) -> Case:
     """A second operand that is stretched, as in squeeze-and-excite."""
+    operator, dtype = _OPERATORS[op], dtype_of(type)
 
-    shapes = {
-        "scalar": (1,), "channels": (19,), "channels4": (1, 1, 1, 19), "row": (1, 1, 7, 19),
-        "pixels": (1, 11, 7, 1), "whole": _SHAPE,
-    }  # fmt: skip
+    def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
+        first, second, result = operator.quantizations(rng, dtype)
+        a = builder.input("a", _SHAPE, dtype, first)
+        if origin == "constant":
+            b = constant(builder, rng, _OTHERS[other], dtype, second)
+        else:
+            b = builder.input("b", _OTHERS[other], dtype, second)
+        operands = (a, b) if order == "first" else (b, a)
+        return operator.add(builder, operands, _SHAPE, result)
 
-    def make(name: str, *, op: str, other: str, origin: str, order: str, type: str) -> Case:
-        operator, dtype = _OPERATORS[op], dtype_of(type)
-
-        def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
-            first, second, result = operator.quantizations(rng, dtype)
-            a = builder.input("a", _SHAPE, dtype, first)
-            if origin == "constant":
-                b = constant(builder, rng, shapes[other], dtype, second)
-            else:
-                b = builder.input("b", shapes[other], dtype, second)
-            operands = (a, b) if order == "first" else (b, a)
-            return operator.add(builder, operands, _SHAPE, result)
-
-        build = model(op.lower(), body)
-        return Case(name, "PairBroadcast", build, differing=operator.differing)
-
-    def is_in(*, op: str, other: str, origin: str, type: str, **_: Value) -> bool:
-        is_read = origin == "constant" or other in ("scalar", "channels4", "pixels", "whole")
-        return is_read and type in _OPERATORS[op].types
-
-    axes: Axes = {
-        "op": tuple(_OPERATORS),
-        "other": tuple(shapes),
-        "origin": ("constant", "input"),
-        "order": ("first", "second"),
-        "type": EIGHT_BITS,
-    }
-    return Grid("PairBroadcast.Op/", axes, make, is_in)
+    build = model(op.lower(), body)
+    return Case(name, "PairBroadcast", build, differing=operator.differing)
 
 
-def _equal_scales() -> Grid:
+@grid("PairSquares.Op/", draw=tuple(range(24)), reach=("all", "half"))
+def _equal_scales(name: str, *, draw: int, reach: str) -> Case:
     """SQUARED_DIFFERENCE of operands with one scale: whole distances, so that all are equal."""
 
-    def make(name: str, *, draw: int, reach: str) -> Case:
-        def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
-            first, other = draw_quantization(rng, DType.INT8), draw_quantization(rng, DType.INT8)
-            zero_points = first.zero_points if reach == "all" else other.zero_points
-            second = Quantization(first.scales, zero_points)
-            distance = {"all": 255, "half": 128}[reach] * first.scale
-            result = Quantization((float(np.float32(distance**2 / 255)),), (-128,))
-            a, b = (
-                builder.input(name, _PAIRS, DType.INT8, quantization)
-                for name, quantization in (("a", first), ("b", second))
-            )
-            return _SQUARES.add(builder, (a, b), _PAIRS, result)
+    def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
+        first, other = draw_quantization(rng, DType.INT8), draw_quantization(rng, DType.INT8)
+        zero_points = first.zero_points if reach == "all" else other.zero_points
+        second = Quantization(first.scales, zero_points)
+        distance = {"all": 255, "half": 128}[reach] * first.scale
+        result = one_scale(distance**2 / 255, -128)
+        a, b = (
+            builder.input(name, _PAIRS, DType.INT8, quantization)
+            for name, quantization in (("a", first), ("b", second))
+        )
+        return _SQUARES.add(builder, (a, b), _PAIRS, result)
 
-        inputs = partial(_all_pairs, DType.INT8)
-        return Case(name, "PairSquares", model("squares", body), differing=NONE, inputs=inputs)
-
-    axes: Axes = {"draw": tuple(range(24)), "reach": ("all", "half")}
-    return Grid("PairSquares.Op/", axes, make)
+    inputs = partial(_all_pairs, DType.INT8)
+    return Case(name, "PairSquares", model("squares", body), differing=NONE, inputs=inputs)
 
 
-def families() -> tuple[Family, ...]:
-    """All families of this file."""
-    return (_pairs(), _shapes(), _broadcast(), _equal_scales())
+FAMILIES: tuple[Family, ...] = (_pairs, _shapes, _broadcast, _equal_scales)

@@ -10,39 +10,34 @@ import numpy as np
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.products import computed_product, covering, matrix_product
 from delegate.conformance.case import Case, Family
-from delegate.conformance.grid import Axes, Grid, Value
-from delegate.conformance.own_grid import model, one_layer, shape_of
+from delegate.conformance.grid import Value, grid
+from delegate.conformance.own_grid import layer_grid, model, shape_of
 from delegate.conformance.random_layers import draw_quantization, draw_zero_point
 from delegate.model.graph import DType, Quantization
 
 
-def _products() -> Grid:
-    def make(
-        name: str, *, rows: str, inputs: int, outputs: int, order: str, zero: str, percent: int
-    ) -> Case:
-        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-            ones = (1,) * int(rng.integers(0, len(shape_of(rows))))
-            matrix = rng.integers(-127, 128, (*ones, inputs, outputs)).astype(np.int8)
-            point = 0 if zero == "none" else draw_zero_point(rng, DType.INT8)
-            return matrix_product(
-                builder, x, matrix, draw_quantization(rng, DType.INT8),
-                zero_point=point, multiplier=percent / 100, adj_y=order == "outputs_first",
-            )  # fmt: skip
-
-        return one_layer(name, "MatrixProduct", (*shape_of(rows), inputs), "int8", layer)
-
-    return Grid(
-        "MatrixProduct.Op/",
-        {
-            "rows": ("1", "19", "5x1", "3x7", "2x3x5"),
-            "inputs": (1, 33, 257),
-            "outputs": (1, 17, 130),
-            "order": ("inputs_first", "outputs_first"),
-            "zero": ("none", "drawn"),
-            "percent": (25, 100, 400),
-        },
-        make,
-    )
+@layer_grid(
+    "MatrixProduct.Op/",
+    input_shape=lambda rows, inputs, **_: (*shape_of(rows), inputs),
+    type="int8",
+    rows=("1", "19", "5x1", "3x7", "2x3x5"),
+    inputs=(1, 33, 257),
+    outputs=(1, 17, 130),
+    order=("inputs_first", "outputs_first"),
+    zero=("none", "drawn"),
+    percent=(25, 100, 400),
+)
+def _products(
+    builder: ModelBuilder, rng: np.random.Generator, x: int, *, rows: str, inputs: int,
+    outputs: int, order: str, zero: str, percent: int, **_: Value,
+) -> int:  # fmt: skip
+    ones = (1,) * int(rng.integers(0, len(shape_of(rows))))
+    matrix = rng.integers(-127, 128, (*ones, inputs, outputs)).astype(np.int8)
+    point = 0 if zero == "none" else draw_zero_point(rng, DType.INT8)
+    return matrix_product(
+        builder, x, matrix, draw_quantization(rng, DType.INT8),
+        zero_point=point, multiplier=percent / 100, adj_y=order == "outputs_first",
+    )  # fmt: skip
 
 
 SIZES = {
@@ -70,29 +65,30 @@ def meets(*, lead: str, adj: str, **_: Value) -> bool:
     return "x" not in adj or len(set(LEADS[lead])) == 1
 
 
-def _computed() -> Grid:
-    def make(name: str, *, size: str, lead: str, adj: str, zero: str) -> Case:
-        def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
-            drawn = [draw_quantization(rng, DType.INT8) for _ in range(2)]
-            first, second = (
-                Quantization(q.scales, (point,))
-                for q, point in zip(drawn, POINTS[zero], strict=True)
+@grid(
+    "ComputedProduct.Op/",
+    size=tuple(SIZES),
+    lead=tuple(LEADS),
+    adj=("none", "x", "y", "xy"),
+    zero=tuple(POINTS),
+    is_in=meets,
+)
+def _computed(name: str, *, size: str, lead: str, adj: str, zero: str) -> Case:
+    def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
+        drawn = [draw_quantization(rng, DType.INT8) for _ in range(2)]
+        first, second = (
+            Quantization(q.scales, (point,)) for q, point in zip(drawn, POINTS[zero], strict=True)
+        )
+        x, y = (
+            builder.input(label, shape, DType.INT8, q)
+            for label, shape, q in zip(
+                "xy", computed_shapes(size, lead, adj), (first, second), strict=True
             )
-            shapes = computed_shapes(size, lead, adj)
-            x, y = (
-                builder.input(label, shape, DType.INT8, q)
-                for label, shape, q in zip("xy", shapes, (first, second), strict=True)
-            )
-            output = covering(SIZES[size][1], first, second)
-            return computed_product(builder, x, y, output, adj_x="x" in adj, adj_y="y" in adj)
+        )
+        output = covering(SIZES[size][1], first, second)
+        return computed_product(builder, x, y, output, adj_x="x" in adj, adj_y="y" in adj)
 
-        return Case(name, "ComputedProduct", model("computed product", body))
-
-    axes: Axes = {"size": tuple(SIZES), "lead": tuple(LEADS), "adj": ("none", "x", "y", "xy"),
-            "zero": tuple(POINTS)}  # fmt: skip
-    return Grid("ComputedProduct.Op/", axes, make, meets)
+    return Case(name, "ComputedProduct", model("computed product", body))
 
 
-def families() -> tuple[Family, ...]:
-    """All families of this file."""
-    return _products(), _computed()
+FAMILIES: tuple[Family, ...] = (_products, _computed)

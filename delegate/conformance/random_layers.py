@@ -23,7 +23,7 @@ import numpy.typing as npt
 from delegate.conformance.builder import layers
 from delegate.conformance.builder.layers import Arithmetic, Window
 from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.ranges import LIMITS, uniform_moments
+from delegate.conformance.builder.ranges import LIMITS, one_scale, uniform_moments
 from delegate.model.graph import Activation, DType, Quantization
 
 LEVELS = 255  # values 0..254
@@ -67,8 +67,8 @@ def draw_zero_point(rng: np.random.Generator, dtype: DType) -> int:
 
 def draw_quantization(rng: np.random.Generator, dtype: DType) -> Quantization:
     """A scale and a zero point for a feature map, by the rule above."""
-    scale = float(np.float32(np.exp(rng.uniform(*np.log(SCALES)))))
-    return Quantization((scale,), (draw_zero_point(rng, dtype),))
+    scale = float(np.exp(rng.uniform(*np.log(SCALES))))
+    return one_scale(scale, draw_zero_point(rng, dtype))
 
 
 def _draw_weights(

@@ -5,7 +5,6 @@ Most of them TensorFlow Lite does not run either, so only the compiler is asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -156,10 +155,9 @@ def _case(name: str, build: Build, rule: str) -> Case:
     return Case(name, "Rejected", build, rejected_by=(rule,), runs_on_cpu=False)
 
 
-def families() -> tuple[Family, ...]:
-    """One family of named cases."""
-    cases: dict[str, Callable[[str], Case]] = {
-        parameter: partial(_case, build=build, rule=rule)
-        for parameter, (build, rule) in _CASES.items()
-    }
-    return (Named("Rejected.Op/", cases),)
+FAMILIES: tuple[Family, ...] = (
+    Named(
+        "Rejected.Op/",
+        {name: partial(_case, build=build, rule=rule) for name, (build, rule) in _CASES.items()},
+    ),
+)

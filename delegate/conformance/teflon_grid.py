@@ -14,20 +14,19 @@ import numpy as np
 from delegate.conformance.builder import layers
 from delegate.conformance.builder.layers import Window
 from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.ranges import LIMITS
+from delegate.conformance.builder.ranges import LIMITS, one_scale
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid, Numbered
-from delegate.conformance.own_grid import model, one_layer
+from delegate.conformance.own_grid import Layer, dtype_of, numbers_of, one_layer
 from delegate.conformance.random_layers import (
     LEVELS,
     Numbers,
     conv,
     depthwise,
-    draw_quantization,
     fully_connected,
 )
 from delegate.conformance.tolerance import LARGE_SUMS, REPEATED_SUM, SUM
-from delegate.model.graph import DType, Padding, Quantization
+from delegate.model.graph import Padding
 
 INPUT_SIZES = (3, 5, 8, 80, 112)
 WEIGHT_SIZES = (1, 3, 5)
@@ -46,12 +45,16 @@ NO_OUTPUT_RULES = ("no_empty_tensors", "output_size_follows")
 _IS_SIGNED = {"Op": (0, 1), "PerChannel": (1,)}
 
 
-def _label(suite: str, is_signed: int, per_channel: bool) -> str:
-    return f"{suite} {'per-channel' if per_channel else ('uint8', 'int8')[is_signed]}"
+def _kind(is_signed: int, test: str) -> str:
+    """One of ``TYPES``."""
+    return "per_channel" if test == "PerChannel" else ("uint8", "int8")[is_signed]
 
 
-def _dtype(is_signed: int) -> DType:
-    return DType.INT8 if is_signed else DType.UINT8
+def _case(
+    name: str, suite: str, kind: str, shape: Sequence[int], layer: Layer, differing: float
+) -> Case:
+    label = f"{suite} {kind.replace('_', '-')}"
+    return one_layer(name, label, shape, kind, layer, differing=differing, input_levels=LEVELS)
 
 
 def _window(size: int, kernel: int, stride: int, padding_same: int) -> Window:
@@ -75,32 +78,24 @@ def _spatial_family(
     """Square images and windows. Where VALID leaves no pixel, TensorFlow Lite refuses the model,
     and so must the compiler.
     """
-    per_channel = test == "PerChannel"
 
     def make(
-        name: str,
-        *,
-        input_size: int,
-        weight_size: int,
-        stride: int,
-        padding_same: int,
-        is_signed: int,
-        input_channels: int = 0,
-        channels: int = 0,
-        output_channels: int = 0,
-    ) -> Case:
-        def body(builder: ModelBuilder, rng: np.random.Generator) -> int:
-            shape = (1, input_size, input_size, input_channels or channels)
-            dtype = _dtype(is_signed)
-            x = builder.input("input", shape, dtype, draw_quantization(rng, dtype))
-            window = _window(input_size, weight_size, stride, padding_same)
-            numbers = Numbers(per_channel=per_channel)
-            return layer(builder, rng, x, output_channels, window, numbers)
+        name: str, *, input_size: int, weight_size: int, stride: int, padding_same: int,
+        is_signed: int, input_channels: int = 0, channels: int = 0, output_channels: int = 0,
+    ) -> Case:  # fmt: skip
+        kind, window = (
+            _kind(is_signed, test),
+            _window(input_size, weight_size, stride, padding_same),
+        )
 
-        label, build = _label(suite, is_signed, per_channel), model(suite, body)
+        def made(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+            return layer(builder, rng, x, output_channels, window, numbers_of(kind))
+
+        shape = (1, input_size, input_size, input_channels or channels)
+        case = _case(name, suite, kind, shape, made, differing)
         if _has_output(input_size, weight_size, padding_same):
-            return Case(name, label, build, differing=differing, input_levels=LEVELS)
-        return Case(name, label, build, rejected_by=NO_OUTPUT_RULES, runs_on_cpu=False)
+            return case
+        return Case(name, case.label, case.build, rejected_by=NO_OUTPUT_RULES, runs_on_cpu=False)
 
     axes: Axes = {
         "input_size": INPUT_SIZES,
@@ -111,17 +106,6 @@ def _spatial_family(
         "is_signed": _IS_SIGNED[test],
     }
     return Grid(f"{suite}.{test}/", axes, make)
-
-
-def _depthwise(
-    builder: ModelBuilder,
-    rng: np.random.Generator,
-    x: int,
-    _: int,
-    window: Window,
-    numbers: Numbers,
-) -> int:
-    return depthwise(builder, rng, x, window, numbers)
 
 
 def _sum_of_two(
@@ -138,56 +122,45 @@ def _sum_of_two(
 def _spatial_families() -> Iterator[Grid]:
     dense: Axes = {"input_channels": INPUT_CHANNELS, "output_channels": OUTPUT_CHANNELS}
     alone: Axes = {"channels": INPUT_CHANNELS}
-    kernels = DEPTHWISE_WEIGHT_SIZES
-    for suite, channels, sizes, differing, layer in (
+    suites: tuple[tuple[str, Axes, Sequence[int], float, SpatialLayer], ...] = (
         ("Conv2D", dense, WEIGHT_SIZES, LARGE_SUMS, conv),
-        ("DepthwiseConv2D", alone, kernels, LARGE_SUMS, _depthwise),
+        ("DepthwiseConv2D", alone, DEPTHWISE_WEIGHT_SIZES, LARGE_SUMS,
+         lambda builder, rng, x, _, *how: depthwise(builder, rng, x, *how)),
         ("Add", dense, WEIGHT_SIZES, REPEATED_SUM, _sum_of_two),
-    ):
+    )  # fmt: skip
+    for suite, channels, sizes, differing, layer in suites:
         for test in _IS_SIGNED:
             yield _spatial_family(suite, test, channels, sizes, differing, layer)
 
 
-def _add_quant_family(test: str, is_signed: int, per_channel: bool) -> Numbered:
+def _add_quant_family(test: str, is_signed: int) -> Numbered:
     """1x1 convolutions of one channel whose outputs have random scales and zero points."""
+    kind = _kind(is_signed, test)
+
+    def operand(builder: ModelBuilder, rng: np.random.Generator, x: int, part: str) -> int:
+        scale = rng.uniform(*ADD_QUANT_SCALES)
+        zero_point = int(rng.integers(ADD_QUANT_ZERO_POINTS)) + LIMITS[dtype_of(kind)][0]
+        numbers = replace(numbers_of(kind), output=one_scale(scale, zero_point))
+        return conv(builder, rng, x, 1, Window(padding=Padding.VALID), numbers, name=part)
+
+    def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+        first, second = (operand(builder, rng, x, part) for part in ("first", "second"))
+        return layers.add(builder, first, second)
 
     def make(name: str, index: int) -> Case:
-        dtype = _dtype(is_signed)
-
-        def operand(rng: np.random.Generator) -> Quantization:
-            scale = float(np.float32(rng.uniform(*ADD_QUANT_SCALES)))
-            zero_point = int(rng.integers(ADD_QUANT_ZERO_POINTS)) + LIMITS[dtype][0]
-            return Quantization((scale,), (zero_point,))
-
-        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-            first, second = (
-                conv(
-                    builder, rng, x, 1, Window(padding=Padding.VALID),
-                    Numbers(per_channel=per_channel, output=operand(rng)), name=part,
-                )
-                for part in ("first", "second")
-            )  # fmt: skip
-            return layers.add(builder, first, second)
-
-        kind = ("uint8", "int8")[is_signed]
-        case = one_layer(name, "AddQuant", (1, 40, 40, 1), kind, layer, differing=SUM)
-        return replace(case, label=_label("AddQuant", is_signed, per_channel), input_levels=LEVELS)
+        return _case(name, "AddQuant", kind, (1, 40, 40, 1), layer, SUM)
 
     return Numbered(f"AddQuant.{test}/", ADD_QUANT_CASES, make)
 
 
 def _fully_connected_family(test: str) -> Grid:
-    per_channel = test == "PerChannel"
-
     def make(name: str, *, input_size: int, output_channels: int, is_signed: int) -> Case:
-        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
-            numbers = Numbers(per_channel=per_channel)
-            return fully_connected(builder, rng, x, output_channels, numbers)
+        kind = _kind(is_signed, test)
 
-        kind = ("uint8", "int8")[is_signed]
-        case = one_layer(name, "FC", (1, input_size), kind, layer, differing=LARGE_SUMS)
-        label = _label("FullyConnected", is_signed, per_channel)
-        return replace(case, label=label, input_levels=LEVELS)
+        def layer(builder: ModelBuilder, rng: np.random.Generator, x: int) -> int:
+            return fully_connected(builder, rng, x, output_channels, numbers_of(kind))
+
+        return _case(name, "FullyConnected", kind, (1, input_size), layer, LARGE_SUMS)
 
     axes: Axes = {
         "input_size": FULLY_CONNECTED_SIZES,
@@ -197,12 +170,11 @@ def _fully_connected_family(test: str) -> Grid:
     return Grid(f"FullyConnected.{test}/", axes, make)
 
 
-def families() -> tuple[Family, ...]:
-    """Conv2D, DepthwiseConv2D, Add, AddQuant and FullyConnected."""
-    return (
-        *_spatial_families(),
-        _add_quant_family("Op", 0, False),
-        _add_quant_family("Signed", 1, False),
-        _add_quant_family("PerChannel", 1, True),
-        *(_fully_connected_family(test) for test in _IS_SIGNED),
-    )  # fmt: skip
+FAMILIES: tuple[Family, ...] = (
+    *_spatial_families(),
+    _add_quant_family("Op", 0),
+    _add_quant_family("Signed", 1),
+    _add_quant_family("PerChannel", 1),
+    *(_fully_connected_family(test) for test in _IS_SIGNED),
+)
+"""Conv2D, DepthwiseConv2D, Add, AddQuant and FullyConnected."""

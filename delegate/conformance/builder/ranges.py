@@ -40,6 +40,11 @@ def float32(value: float) -> float:
     return float(np.float32(value))
 
 
+def one_scale(scale: float, zero_point: int) -> Quantization:
+    """Per-tensor parameters, the scale as the file will hold it."""
+    return Quantization((float32(scale),), (int(zero_point),))
+
+
 def random_quantization(
     rng: np.random.Generator,
     dtype: DType,
@@ -53,7 +58,7 @@ def random_quantization(
         scale = rng.uniform(0.01, 0.1)
     if zero_point is None:
         zero_point = int(rng.integers(low + 64, high - 63))
-    return Quantization((float32(scale),), (int(zero_point),))
+    return one_scale(scale, zero_point)
 
 
 def add_operand_scale(rng: np.random.Generator, activation: Activation) -> float:
@@ -107,4 +112,4 @@ def output_quantization(
         scale = span * headroom / (high - low) if span > 0 else 1.0
     if zero_point is None:
         zero_point = min(max(round(low - real_low / scale), low), high)
-    return Quantization((float32(scale),), (int(zero_point),))
+    return one_scale(scale, zero_point)
