@@ -8,16 +8,17 @@ tasks write, atom by atom, so that what comes back is what the hardware left the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.chip.element import ATOM_BYTES, Element
-from delegate.evidence import arithmetic
-from delegate.evidence.arithmetic import Whole, column, whole
+from delegate.evidence.arithmetic import Whole, dense, half_away, half_even, int8, whole
 from delegate.lower.constants import ConstantPool
+from delegate.lower.half.weights import pack_dense_half, pack_depthwise_half, pack_half_bias
 from delegate.lower.known_forms import in_known_forms
 from delegate.lower.lowered import BufferSpec, Layer, LoweredPartition, TensorBinding
 from delegate.lower.tables import uses_tables
@@ -50,8 +51,6 @@ from delegate.lower.weights import (
 from delegate.npu.program import Program, build_program
 
 AS_IT_IS = OutConvert(1, 0, 0)
-_LANES = 16
-_SUM_BYTES = 4
 _PRODUCER = "proofs"
 
 Describe = Callable[["Bench"], None]
@@ -66,17 +65,19 @@ class Proof:
     expected: bytes
 
 
-def cube(x: npt.ArrayLike) -> bytes:
-    """[channels, height, width] of int8 as NC1HWC2; whole surfaces of channels."""
-    values = np.asarray(x).astype(np.int8)
-    surfaces = values.reshape(-1, _LANES, *values.shape[1:])
+def cube(x: npt.ArrayLike, element: Element = Element.INT8) -> bytes:
+    """[channels, height, width] as NC1HWC2 of ``element``; whole surfaces of channels."""
+    values = np.asarray(x).astype(element.dtype)
+    surfaces = values.reshape(-1, element.lanes, *values.shape[1:])
     return surfaces.transpose(0, 2, 3, 1).tobytes()
 
 
-def sums_cube(x: Whole) -> bytes:
-    """The same of int32, whose surfaces have four channels."""
-    surfaces = x.astype("<i4").reshape(-1, _LANES // _SUM_BYTES, *x.shape[1:])
-    return surfaces.transpose(0, 2, 3, 1).tobytes()
+def written(before: npt.ArrayLike, out: OutConvert, element: Element) -> bytes:
+    """The cube of what reaches OUT_CVT, which converts to int8 alone; other types stay."""
+    if element is Element.INT8:
+        rounded = half_away if out.ties_away else half_even
+        before = int8(rounded(whole(before) * out.scale, out.shift) + out.offset)
+    return cube(before, element)
 
 
 @dataclass
@@ -96,12 +97,13 @@ class Bench:
 
     def conv(
         self,
-        x: Whole,
+        x: npt.NDArray[Any],
         kernels: npt.ArrayLike,
-        result: Whole,
+        before: npt.ArrayLike,
         bs: BsStage | None = None,
         out: OutConvert = AS_IT_IS,
         *,
+        element: Element = Element.INT8,
         bias: npt.ArrayLike = (),
         bn: BnStage | None = None,
         ew: EwStage | None = None,
@@ -121,81 +123,110 @@ class Bench:
         surface_bytes: int = 0,
         packed: Ref | None = None,
     ) -> Ref:
-        """A convolution of stride 1; ``result`` is what it must write: [channels, height, width] of
-        int8, or with ``sums`` of int32. ``bs`` None: adds ``bias``. ``source``, ``row_pixels``,
-        ``surface_pixels``: where ``x`` lies already, as a part of a larger map. ``pads``: top, left
-        and the value. ``zero_point``: what a chip of depthwise pairs takes off the ``kernels``.
-        ``packed``: where these lie already as weights. Returns where the result lies.
+        """A convolution of stride 1 on tensors of ``element``; ``before``: what reaches OUT_CVT,
+        [channels, height, width], which is written as int32 with ``sums``. ``bs`` None: adds
+        ``bias``. ``source``, ``row_pixels``, ``surface_pixels``: where ``x`` lies already, as a
+        part of a larger map. ``pads``: top, left and the value. ``zero_point``: what a chip of
+        depthwise pairs takes off the ``kernels``. ``packed``: where these lie already as weights.
+        Returns where the result lies.
         """
+        weights = np.asarray(kernels).astype(element.dtype)
+        result = np.asarray(before)
+        if bs is None:
+            values = np.zeros(len(result), np.float64 if element is Element.FP16 else np.int64)
+            values[: np.size(bias)] = bias
+            bs = self.adding(values, element, depthwise=depthwise)
+        data_banks = self.chip.cbuf.data_banks or 1
+        of_result = Element.INT32 if sums else element
+        group = self.chip.groups.outputs(depthwise) * (of_result.bytes if sums else 1)
+        output = self._output(result, out, of_result, target, group // ATOM_BYTES)
+        return self._add(
+            ConvTask(
+                tile="",
+                feature=self._feature(x, element, source, row_pixels, surface_pixels, pads),
+                weights=self._weights(weights, depthwise, zero_point, packed),
+                cbuf=CbufPlan(data_banks, self.chip.cbuf.banks - data_banks, keeps_weights),
+                output=replace(
+                    output,
+                    surface_stride_bytes=surface_bytes or output.surface_stride_bytes,
+                    line_stride_bytes=line_pixels * ATOM_BYTES or None,
+                ),
+                bs=bs,
+                out_convert=out,
+                stride_h=1,
+                stride_w=1,
+                dilation_h=dilation[0],
+                dilation_w=dilation[1],
+                is_depthwise=depthwise,
+                bn=bn or BnStage(),
+                ew=ew,
+                spread_h=spread,
+                spread_w=spread,
+                table=table,
+                element=element,
+            )
+        )
+
+    def _feature(
+        self, x: npt.NDArray[Any], element: Element, source: Ref | None, row_pixels: int,
+        surface_pixels: int, pads: tuple[int, int, int],
+    ) -> FeatureInput:  # fmt: skip
         channels, height, width = x.shape
-        groups = self.chip.groups
-        weights = np.asarray(kernels).astype(np.int8)
-        if depthwise and self.chip.forms.depthwise_pairs:
+        return FeatureInput(
+            source=self.constants.add(cube(x, element)) if source is None else source,
+            height=height,
+            width=width,
+            channels=channels,
+            channels_real=channels,
+            line_stride_bytes=(row_pixels or width) * ATOM_BYTES,
+            surface_stride_bytes=(surface_pixels or height * width) * ATOM_BYTES,
+            entries_per_row=entries_per_row(self.chip.cbuf, width, channels, element.bytes),
+            pad_top=pads[0],
+            pad_left=pads[1],
+            pad_value=pads[2],
+        )
+
+    def _weights(
+        self, weights: npt.NDArray[Any], depthwise: bool, zero_point: int, packed: Ref | None
+    ) -> Weights:
+        groups, is_half = self.chip.groups, weights.dtype == np.float16
+        count = 1 if depthwise else len(weights)
+        if depthwise and is_half:
+            content = pack_depthwise_half(weights, groups)
+        elif is_half:
+            content = pack_dense_half(weights, count, groups)
+        elif depthwise and self.chip.forms.depthwise_pairs:
             content = pack_depthwise_pairs(weights, zero_point, groups)
         else:
-            pack = pack_depthwise if depthwise else pack_dense
-            content = pack(weights, 0, groups)
-        count = 1 if depthwise else weights.shape[0]
+            content = (pack_depthwise if depthwise else pack_dense)(weights, 0, groups)
         kh, kw = weights.shape[:2] if depthwise else weights.shape[1:3]
-        outputs = result.shape[0]
-        if bs is None:
-            values = np.zeros(outputs, np.int64)
-            values[: np.size(bias)] = bias
-            bs = self.adding(values, depthwise=depthwise)
-        data_banks = self.chip.cbuf.data_banks or 1
-        group_bytes = groups.outputs(depthwise) * (_SUM_BYTES if sums else 1)
-        surface = result.shape[1] * result.shape[2] * ATOM_BYTES
-        size = len(content)
-        task = ConvTask(
-            tile="",
-            feature=FeatureInput(
-                source=self.constants.add(cube(x)) if source is None else source,
-                height=height,
-                width=width,
-                channels=channels,
-                channels_real=channels,
-                line_stride_bytes=(row_pixels or width) * ATOM_BYTES,
-                surface_stride_bytes=(surface_pixels or height * width) * ATOM_BYTES,
-                entries_per_row=entries_per_row(self.chip.cbuf, width, channels),
-                pad_top=pads[0],
-                pad_left=pads[1],
-                pad_value=pads[2],
-            ),
-            weights=Weights(
-                packed or self.constants.add(content), size, size // count, count, kh, kw
-            ),
-            cbuf=CbufPlan(data_banks, self.chip.cbuf.banks - data_banks, keeps_weights),
-            output=OutputCube(
-                target=target or self.room(sums_cube(result) if sums else cube(result)),
-                height=result.shape[1],
-                width=result.shape[2],
-                channels=outputs,
-                channels_real=outputs,
-                surface_stride_bytes=surface_bytes or surface,
-                surfaces_per_group=group_bytes // ATOM_BYTES,
-                line_stride_bytes=line_pixels * ATOM_BYTES or None,
-                element_bytes=_SUM_BYTES if sums else 1,
-            ),
-            bs=bs,
-            out_convert=out,
-            stride_h=1,
-            stride_w=1,
-            dilation_h=dilation[0],
-            dilation_w=dilation[1],
-            is_depthwise=depthwise,
-            bn=bn or BnStage(),
-            ew=ew,
-            spread_h=spread,
-            spread_w=spread,
-            table=table,
-        )
-        return self.add(task)
+        place, size = packed or self.constants.add(content), len(content)
+        return Weights(place, size, size // count, count, kh, kw)
 
-    def adding(self, summands: Whole, *, depthwise: bool) -> BsStage:
+    def _output(
+        self, before: npt.NDArray[Any], out: OutConvert, element: Element, target: Ref | None,
+        surfaces_per_group: int,
+    ) -> OutputCube:  # fmt: skip
+        channels, height, width = before.shape
+        return OutputCube(
+            target=target or self.room(written(before, out, element)),
+            height=height,
+            width=width,
+            channels=channels,
+            channels_real=channels,
+            surface_stride_bytes=height * width * ATOM_BYTES,
+            surfaces_per_group=surfaces_per_group,
+            element_bytes=element.bytes,
+        )
+
+    def adding(
+        self, summands: npt.NDArray[Any], element: Element = Element.INT8, *, depthwise: bool
+    ) -> BsStage:
         """BS that adds a value per channel and nothing else."""
         if self.chip.forms.operand_blocks:
             return self.blocks(summands, np.ones_like(summands), depthwise=depthwise)
-        operands = self.constants.add(pack_bias(summands, len(summands)))
+        pack = pack_half_bias if element is Element.FP16 else pack_bias
+        operands = self.constants.add(pack(summands, len(summands)))
         return BsStage(alu=Source.MEMORY, operands=operands)
 
     def blocks(
@@ -226,10 +257,11 @@ class Bench:
 
     def map(
         self,
-        x: Whole,
-        result: npt.ArrayLike,
+        x: npt.NDArray[Any],
+        before: npt.ArrayLike,
         out: OutConvert = AS_IT_IS,
         *,
+        element: Element = Element.INT8,
         bs: BsStage | None = None,
         bn: BnStage | None = None,
         ew: EwStage | None = None,
@@ -239,39 +271,32 @@ class Bench:
         surface_pixels: int = 0,
         target: Ref | None = None,
     ) -> Ref:
-        """A task from memory; ``result`` has the shape of ``x``. The rest as in ``conv``."""
-        channels, height, width = x.shape
-        task = ElementwiseTask(
-            tile="",
-            source=self.constants.add(cube(x)) if source is None else source,
-            source_surface_stride_bytes=(surface_pixels or height * width) * ATOM_BYTES,
-            output=OutputCube(
-                target=target or self.room(cube(result)),
-                height=height,
-                width=width,
-                channels=channels,
-                channels_real=channels,
-                surface_stride_bytes=height * width * ATOM_BYTES,
-                surfaces_per_group=1,
-            ),
-            bs=bs or BsStage(),
-            out_convert=out,
-            bn=bn or BnStage(),
-            ew=ew,
-            table=table,
-            source_line_stride_bytes=row_pixels * ATOM_BYTES or None,
+        """A task from memory; ``before`` has the shape of ``x``. The rest as in ``conv``."""
+        pixels = surface_pixels or x.shape[1] * x.shape[2]
+        return self._add(
+            ElementwiseTask(
+                tile="",
+                source=self.constants.add(cube(x, element)) if source is None else source,
+                source_surface_stride_bytes=pixels * ATOM_BYTES,
+                output=self._output(np.asarray(before), out, element, target, 1),
+                bs=bs or BsStage(),
+                out_convert=out,
+                bn=bn or BnStage(),
+                ew=ew,
+                table=table,
+                source_line_stride_bytes=row_pixels * ATOM_BYTES or None,
+                element=element,
+            )
         )
-        return self.add(task)
 
-    def add(self, task: ConvTask | ElementwiseTask) -> Ref:
-        """Any task, whose room is there; returns where its result lies."""
+    def _add(self, task: ConvTask | ElementwiseTask) -> Ref:
         self.tasks.append(task)
         return task.output.target
 
     def through(
         self,
         x: Whole,
-        result: npt.ArrayLike,
+        before: npt.ArrayLike,
         out: OutConvert = AS_IT_IS,
         *,
         add: int = 0,
@@ -288,31 +313,27 @@ class Bench:
         channels = len(x)
         bs = None
         if mul is not None:
-            bs = BsStage(
-                alu=Source.MEMORY,
-                operands=self.constants.add(pack_bias(np.full(channels, add), channels)),
+            bs = replace(
+                self.adding(np.full(channels, add), depthwise=False),
                 mul=Source.REGISTER,
                 mul_operand=mul,
                 shift=shift,
                 shift_negative=shift_of_negatives,
             )
         kernels = np.eye(channels, dtype=np.int64).reshape(channels, 1, 1, channels)
-        self.conv(x, kernels, whole(result), bs, out, bn=bn, ew=ew, table=table)
+        self.conv(x, kernels, before, bs, out, bn=bn, ew=ew, table=table)
 
     def plain(self, seed: int = 1) -> None:
         """A convolution without anything else: what others leave behind."""
         x = self.values(16, 4, 4, seed=seed)
         kernels = small_kernels(32, 1, 1, 16)
-        sums = arithmetic.dense(x, kernels)
-        self.conv(x, kernels, whole(arithmetic.int8(sums)))
+        self.conv(x, kernels, dense(x, kernels))
 
     @staticmethod
     def values(channels: int, height: int, width: int, seed: int = 0) -> Whole:
         """All of int8, evenly, the ends among them; no two channels or rows alike."""
         steps = np.arange(channels * height * width, dtype=np.int64) * 37 + seed * 101
-        return (steps.reshape(channels, height, width) + 13 * (steps // 256).reshape(
-            channels, height, width
-        )) % 256 - 128  # fmt: skip
+        return ((steps + 13 * (steps // 256)) % 256 - 128).reshape(channels, height, width)
 
     def program(self, name: str) -> Program:
         """The Program of all tasks."""
@@ -322,11 +343,10 @@ class Bench:
         atoms = None
         if uses_tables((layer,)):
             atoms = self.constants.add(bytes(ATOM_BYTES)), self.room(bytes(ATOM_BYTES))
-        content = self.constants.content()
-        count = len(self.expected) // ATOM_BYTES
-        size = len(self.expected)
+        content, size = self.constants.content(), len(self.expected)
+        count, lanes = size // ATOM_BYTES, Element.INT8.lanes
         output = TensorBinding(
-            0, "memory", (1, 1, count, _LANES), Element.INT8, 1, 1, count, _LANES, 1, size, size,
+            0, "memory", (1, 1, count, lanes), Element.INT8, 1, 1, count, lanes, 1, size, size,
             Ref(BufferId.OUTPUT, 0),
         )  # fmt: skip
         buffers = (
@@ -356,6 +376,3 @@ def proof(chip: Chip, feature: str, describe: Describe, *, after_others: bool = 
         describe(bench)
     program = bench.program(feature)
     return Proof(feature, program, bytes(bench.expected))
-
-
-__all__ = ["AS_IT_IS", "Bench", "Describe", "Proof", "column", "cube", "proof", "small_kernels"]

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from delegate.chip.element import ATOM_BYTES
-from delegate.evidence.arithmetic import dense, depthwise, half_even, int8, padded, whole
-from delegate.evidence.bench import Bench, Describe, cube, small_kernels
+from delegate.evidence.arithmetic import column, dense, depthwise, padded
+from delegate.evidence.bench import AS_IT_IS, Bench, Describe, cube, small_kernels
 from delegate.lower.task import OutConvert
 
 _QUARTER: Final = OutConvert(1, 2, 0)
@@ -22,13 +22,9 @@ def _convolution(b: Bench) -> None:
     """
     x, kernels = b.values(48, 4, 5), small_kernels(64, 2, 3, 48)
     bias = np.arange(64) * 29 - 900
-    sums = dense(padded(x, 1, 1, 0, 1, _PAD), kernels) + bias.reshape(-1, 1, 1)
-    result = whole(int8(half_even(sums, 2)))
-    b.conv(x, kernels, result, out=_QUARTER, bias=bias, pads=(1, 1, _PAD))
-    for scale, shift, offset in ((16_385, 16, -7), (24_576, 17, 5)):
-        result = whole(int8(half_even(sums * scale, shift) + offset))
-        out = OutConvert(scale, shift, offset)
-        b.conv(x, kernels, result, out=out, bias=bias, pads=(1, 1, _PAD))
+    sums = dense(padded(x, 1, 1, 0, 1, _PAD), kernels) + column(bias)
+    for out in (_QUARTER, OutConvert(16_385, 16, -7), OutConvert(24_576, 17, 5)):
+        b.conv(x, kernels, sums, out=out, bias=bias, pads=(1, 1, _PAD))
 
 
 def _summand(b: Bench) -> None:
@@ -36,25 +32,23 @@ def _summand(b: Bench) -> None:
     x, kernels = b.values(16, 4, 5), small_kernels(32, 1, 1, 16)
     bias = np.array([1, -1, 127, -128, 255, 256, -257, 65_535, -65_536, 1 << 24, -(1 << 30)])
     bias = np.resize(bias, 32)
-    sums = dense(x, kernels) + bias.reshape(-1, 1, 1)
-    b.conv(x, kernels, whole(int8(sums)), bias=bias)
-    b.conv(x, kernels, whole(int8(half_even(sums, 23))), out=OutConvert(1, 23, 0), bias=bias)
+    for out in (AS_IT_IS, OutConvert(1, 23, 0)):
+        b.conv(x, kernels, dense(x, kernels) + column(bias), out=out, bias=bias)
 
 
 def _depthwise(b: Bench) -> None:
     x = b.values(64, 4, 5)
     kernels = (np.arange(3 * 3 * 64).reshape(3, 3, 64) * 11 % 7) - 3
     sums = depthwise(padded(x, 1, 1, 1, 1, _PAD), kernels)
-    result = whole(int8(half_even(sums, 4)))
-    out = OutConvert(1, 4, 0)
-    b.conv(x, kernels, result, out=out, depthwise=True, pads=(1, 1, _PAD))
+    b.conv(x, kernels, sums, out=OutConvert(1, 4, 0), depthwise=True, pads=(1, 1, _PAD))
 
 
 def _dilated(rows: int, columns: int) -> Describe:
     def describe(b: Bench) -> None:
         x, kernels = b.values(16, 7, 9), small_kernels(32, 3, 3, 16)
-        result = whole(int8(half_even(dense(x, kernels, (rows, columns)), 2)))
-        b.conv(x, kernels, result, out=_QUARTER, dilation=(rows, columns))
+        b.conv(
+            x, kernels, dense(x, kernels, (rows, columns)), out=_QUARTER, dilation=(rows, columns)
+        )
 
     return describe
 
@@ -65,8 +59,7 @@ def _transposed(b: Bench) -> None:
     for value in (0, _PAD):
         spread = np.full((16, 7, 9), value, np.int64)
         spread[:, ::2, ::2] = x
-        result = whole(int8(half_even(dense(spread, kernels), 2)))
-        b.conv(x, kernels, result, out=_QUARTER, spread=2, pads=(0, 0, value))
+        b.conv(x, kernels, dense(spread, kernels), out=_QUARTER, spread=2, pads=(0, 0, value))
 
 
 def _window(b: Bench) -> None:
@@ -74,9 +67,10 @@ def _window(b: Bench) -> None:
     whole_map, first, width = b.values(32, 5, 11), 3, 5
     x = whole_map[:, :, first : first + width]
     kernels = small_kernels(32, 3, 3, 32)
-    result = whole(int8(half_even(dense(x, kernels), 2)))
     source = b.constants.add(cube(whole_map)).moved(first * ATOM_BYTES)
-    b.conv(x, kernels, result, out=_QUARTER, source=source, row_pixels=11, surface_pixels=55)
+    b.conv(
+        x, kernels, dense(x, kernels), out=_QUARTER, source=source, row_pixels=11, surface_pixels=55
+    )
 
 
 def _kept_weights(b: Bench) -> None:
@@ -85,8 +79,7 @@ def _kept_weights(b: Bench) -> None:
     b.plain()
     for number in range(3):
         x = b.values(16, 5, 4, seed=number)
-        result = whole(int8(half_even(dense(x, kernels), 2)))
-        b.conv(x, kernels, result, out=_QUARTER, keeps_weights=number > 0)
+        b.conv(x, kernels, dense(x, kernels), out=_QUARTER, keeps_weights=number > 0)
 
 
 CONVOLUTION: Final[dict[str, Describe]] = {

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from delegate.chip.element import ATOM_BYTES
-from delegate.evidence.arithmetic import Whole, dense, half_away, half_even, int8, padded, whole
+from delegate.evidence.arithmetic import Whole, dense, half_even, int8, padded, whole
 from delegate.evidence.bench import Bench, Describe, cube, small_kernels
 from delegate.lower.numerics.pipeline import FUNCTION_STEPS, INDEX_STEP
 from delegate.lower.tables import TABLE_STEPS
@@ -42,15 +43,19 @@ def _lookup(b: Bench, functions: tuple[bytes, ...], slot: int) -> None:
         mul=Source.REGISTER,
         mul_operand=INDEX_STEP,
     )
-    b.map(x, result, _FROM_ENTRY, bs=bs, table=TableUse(functions, slot))
+    b.map(x, _entries(result), _FROM_ENTRY, bs=bs, table=TableUse(functions, slot))
+
+
+def _entries(results: npt.NDArray[np.int8]) -> Whole:
+    """Of tables: what OUT_CVT makes the results of."""
+    return np.maximum(whole(results) * 256 - 64, -(1 << 15))
 
 
 def _found(functions: tuple[bytes, ...], places: Whole) -> Whole:
     """What lies at ``places`` of all tables, in units of which an entry takes 32; a straight line
     leads from one entry to the next.
     """
-    results = np.frombuffer(b"".join(functions), np.int8).astype(np.int64)
-    entries = np.append(np.maximum(results * 256 - 64, -(1 << 15)), 0)
+    entries = np.append(_entries(np.frombuffer(b"".join(functions), np.int8)), 0)
     entries[-1] = entries[-2]
     index, rest = places // INDEX_STEP, places % INDEX_STEP
     rise = entries[np.minimum(index + 1, len(entries) - 1)] - entries[index]
@@ -66,8 +71,7 @@ def _behind_convolution(start: int, use: TableUse, places: tuple[tuple[int, int]
         x = b.values(32, 4, 8)
         for add, multiplier in places:
             found = _found(use.functions, (x + add) * multiplier - start)
-            result = int8(half_even(found, 8))
-            b.through(x, result, _FROM_ENTRY, add=add, mul=multiplier, table=use)
+            b.through(x, found, _FROM_ENTRY, add=add, mul=multiplier, table=use)
 
     return describe
 
@@ -85,8 +89,7 @@ def _sum_behind_table(b: Bench) -> None:
     for add, multiplier in ((0, 32), (300, 7)):
         total = _found(_SHARED.functions, (x + add) * multiplier - _MIDDLE) + (e + 9) * 77
         out = OutConvert(1, 9, 0)
-        result = int8(half_even(total, 9))
-        b.through(x, result, out, add=add, mul=multiplier, table=_SHARED, ew=ew)
+        b.through(x, total, out, add=add, mul=multiplier, table=_SHARED, ew=ew)
 
 
 def lookups(*slots: int) -> Describe:
@@ -111,8 +114,7 @@ def _ties_away(b: Bench) -> None:
     """Ties of both signs, even and odd, and what is none, behind a scale and an offset."""
     x = b.values(32, 4, 6)
     for scale, shift, offset in ((1, 1, 0), (3, 3, 5), (16_384, 16, -7)):
-        result = int8(half_away(x * scale, shift) + offset)
-        b.through(x, result, OutConvert(scale, shift, offset, ties_away=True))
+        b.through(x, x, OutConvert(scale, shift, offset, ties_away=True))
 
 
 def _sums_written(b: Bench) -> None:
@@ -133,8 +135,8 @@ def _results_as_summands(b: Bench) -> None:
         sums = dense(x, kernels) + sums
         bs = BsStage(alu=Source.MEMORY, operands=place)
         place = b.conv(x, kernels, sums, bs, sums=True)
-    result = whole(int8(half_even(dense(x, kernels) + sums, 8)))
-    b.conv(x, kernels, result, BsStage(alu=Source.MEMORY, operands=place), OutConvert(1, 8, 0))
+    bs = BsStage(alu=Source.MEMORY, operands=place)
+    b.conv(x, kernels, dense(x, kernels) + sums, bs, OutConvert(1, 8, 0))
 
 
 def _results_as_weights(b: Bench) -> None:
@@ -153,26 +155,20 @@ def _results_as_weights(b: Bench) -> None:
         b.expected[place.offset : place.offset + 128 * ATOM_BYTES] = cube(stored)
         b.map(stored, stored, target=place)
         x = b.values(32, 3, 5, seed=seed)
-        b.conv(
-            x,
-            weights,
-            whole(int8(half_even(dense(x, weights), 6))),
-            out=OutConvert(1, 6, 0),
-            packed=place,
-        )
+        b.conv(x, weights, dense(x, weights), out=OutConvert(1, 6, 0), packed=place)
 
 
 def _gap(b: Bench) -> None:
     """Rows of five pixels, eight apart; what is between them stays."""
     x, kernels = b.values(16, 4, 5), small_kernels(32, 1, 1, 16)
-    result = whole(int8(half_even(dense(x, kernels), 2)))
+    sums = dense(x, kernels)
     before = b.values(32, 4, 8, seed=4)
     after = before.copy()
-    after[:, :, :5] = result
+    after[:, :, :5] = int8(half_even(sums, 2))
     place = b.room(cube(after))
     b.map(before, before, target=place)
     b.conv(
-        x, kernels, result, out=OutConvert(1, 2, 0), target=place, line_pixels=8,
+        x, kernels, sums, out=OutConvert(1, 2, 0), target=place, line_pixels=8,
         surface_bytes=4 * 8 * ATOM_BYTES,
     )  # fmt: skip
 
@@ -194,7 +190,7 @@ def _gap_of_operand(b: Bench) -> None:
         surface_stride_bytes=36 * ATOM_BYTES,
         line_stride_bytes=9 * ATOM_BYTES,
     )
-    b.map(x, int8(half_even(x + e, 1)), OutConvert(1, 1, 0), ew=ew)
+    b.map(x, x + e, OutConvert(1, 1, 0), ew=ew)
 
 
 def _several_cores(b: Bench) -> None:
@@ -204,8 +200,7 @@ def _several_cores(b: Bench) -> None:
         for number in range(4):
             x = b.values(16, 5, 6, seed=4 * core + number)
             sums = dense(padded(x, 1, 1, 1, 1, 3), kernels)
-            result = whole(int8(half_even(sums, 2)))
-            b.conv(x, kernels, result, out=OutConvert(1, 2, 0), pads=(1, 1, 3))
+            b.conv(x, kernels, sums, out=OutConvert(1, 2, 0), pads=(1, 1, 3))
             b.tasks[-1] = replace(b.tasks[-1], core=core)
 
 

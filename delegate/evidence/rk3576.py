@@ -14,11 +14,9 @@ from delegate.evidence.arithmetic import (
     dense,
     depthwise,
     half_even,
-    int8,
     padded,
-    whole,
 )
-from delegate.evidence.bench import AS_IT_IS, Bench, Describe, small_kernels
+from delegate.evidence.bench import Bench, Describe, small_kernels
 from delegate.evidence.element_wise import alone, operand, two
 from delegate.evidence.output import lookups
 from delegate.lower.numerics.pipeline import EwOperation
@@ -37,9 +35,8 @@ def _convolution(b: Bench) -> None:
     x, kernels = b.values(48, 4, 6), small_kernels(64, 3, 3, 48)
     sums = dense(padded(x, 1, 1, 0, 1, _PAD), kernels) + column(_BIAS)
     for scale, shift, offset in ((1, 2, 0), (16_385, 16, -7), (24_576, 17, 5)):
-        result = whole(int8(half_even(sums * scale, shift) + offset))
         out = OutConvert(scale, shift, offset)
-        b.conv(x, kernels, result, out=out, bias=_BIAS, pads=(1, 1, _PAD))
+        b.conv(x, kernels, sums, out=out, bias=_BIAS, pads=(1, 1, _PAD))
 
 
 def _depthwise(b: Bench) -> None:
@@ -48,9 +45,8 @@ def _depthwise(b: Bench) -> None:
     kernels = (np.arange(3 * 3 * 64).reshape(3, 3, 64) * 11 % 7) - 3
     for zero_point in (0, 2, -3):
         sums = depthwise(padded(x, 1, 1, 1, 1, _PAD), kernels - zero_point)
-        result = whole(int8(half_even(sums, 4)))
         b.conv(
-            x, kernels, result, out=OutConvert(1, 4, 0), depthwise=True, zero_point=zero_point,
+            x, kernels, sums, out=OutConvert(1, 4, 0), depthwise=True, zero_point=zero_point,
             pads=(1, 1, _PAD),
         )  # fmt: skip
 
@@ -58,8 +54,7 @@ def _depthwise(b: Bench) -> None:
 def _dilated(b: Bench) -> None:
     """Rows and columns two apart: no other form is known."""
     x, kernels = b.values(16, 7, 9), small_kernels(32, 3, 3, 16)
-    result = whole(int8(half_even(dense(x, kernels, (2, 2)), 2)))
-    b.conv(x, kernels, result, out=_QUARTER, dilation=(2, 2))
+    b.conv(x, kernels, dense(x, kernels, (2, 2)), out=_QUARTER, dilation=(2, 2))
 
 
 _MULTIPLIERS: Final = np.resize(np.array([1, 2, 3, 127, 128, 255, 4095, 16_385, 32_767]), 32)
@@ -78,14 +73,13 @@ def _operand_blocks(b: Bench) -> None:
         scaled = _int32(half_even(sums * column(_MULTIPLIERS), _SHIFT))
         for shift in (0, 6):
             bs = b.blocks(bias, _MULTIPLIERS, _SHIFT, of_inputs=of_inputs)
-            result = whole(int8(half_even(scaled, shift)))
-            b.conv(x, kernels, result, bs, OutConvert(1, shift, 0))
+            b.conv(x, kernels, scaled, bs, OutConvert(1, shift, 0))
     x = b.values(64, 4, 5)
     weights = np.full((1, 1, 64), 3)
     summands, multipliers = np.resize(bias, 64), np.resize(_MULTIPLIERS, 64)
     scaled = _int32(half_even((3 * x + column(summands)) * column(multipliers), _SHIFT))
     bs = b.blocks(summands, multipliers, _SHIFT, depthwise=True)
-    b.conv(x, weights, whole(int8(scaled)), bs, depthwise=True)
+    b.conv(x, weights, scaled, bs, depthwise=True)
 
 
 def _int32(values: Whole) -> Whole:
@@ -100,17 +94,15 @@ def _shift_record(b: Bench) -> None:
     sums = dense(x, kernels)
     for shift, negative in ((1, 1), (2, 4), (3, 0)):
         bs = b.blocks(none, ones, shift, negative)
-        b.conv(x, kernels, whole(int8(by_sign(sums, shift, negative))), bs, AS_IT_IS)
+        b.conv(x, kernels, by_sign(sums, shift, negative), bs)
 
 
 def _clamps(b: Bench) -> None:
     x, kernels = b.values(16, 4, 5), small_kernels(32, 1, 1, 16)
     sums = dense(x, kernels)
     for limit in (None, 1, 150):
-        clamped = np.clip(sums, 0, limit)
-        out = OutConvert(1, 1, -100)
         bn = BnStage(relu=True, relux_max=limit)
-        b.conv(x, kernels, whole(int8(half_even(clamped, 1) - 100)), out=out, bn=bn)
+        b.conv(x, kernels, np.clip(sums, 0, limit), out=OutConvert(1, 1, -100), bn=bn)
 
 
 def _main(add: int, mul: int, shift: int) -> BsStage:
@@ -130,7 +122,7 @@ def _addition(b: Bench) -> None:
     ):
         ew = replace(operand(b, e), offset=second[0], scale=second[1], shift=second[2])
         total = _converted(x, *first) + _converted(e, *second)
-        b.map(x, int8(half_even(total, out)), OutConvert(1, out, 0), bs=_main(*first), ew=ew)
+        b.map(x, total, OutConvert(1, out, 0), bs=_main(*first), ew=ew)
 
 
 def _converted(x: Whole, add: int, mul: int, shift: int) -> Whole:
@@ -141,10 +133,9 @@ def _product(b: Bench) -> None:
     """Zero points are taken off both maps."""
     x, e = two(b)
     for add, offset in ((0, 0), (5, -128), (-77, 31)):
-        ew = replace(operand(b, e), operation=EwOperation.MULTIPLY, offset=offset)
+        ew = replace(operand(b, e, EwOperation.MULTIPLY), offset=offset)
         bs = BsStage(alu=Source.REGISTER, alu_operand=add)
-        result = int8(half_even((x + add) * (e + offset) * 3, 10))
-        b.map(x, result, OutConvert(3, 10, 0), bs=bs, ew=ew)
+        b.map(x, (x + add) * (e + offset), OutConvert(3, 10, 0), bs=bs, ew=ew)
 
 
 RK3576: Final[dict[str, Describe]] = {

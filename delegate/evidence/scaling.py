@@ -7,15 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from delegate.evidence.arithmetic import (
-    by_sign,
-    column,
-    dense,
-    depthwise,
-    half_even,
-    int8,
-    whole,
-)
+from delegate.evidence.arithmetic import by_sign, column, dense, depthwise, half_even
 from delegate.evidence.bench import Bench, Describe, small_kernels
 from delegate.lower.task import BnStage, BsStage, OutConvert, Source
 from delegate.lower.weights import pack_bias
@@ -42,9 +34,8 @@ def _blocks(bias: npt.ArrayLike, sums: npt.ArrayLike, multipliers: npt.ArrayLike
 def _summand(b: Bench) -> None:
     x = b.values(16, 4, 6)
     for number, shift in ((77, 0), (-300, 1), (70_000, 9), (-(1 << 30), 24)):
-        result = int8(half_even(x + number, shift))
         bs = BsStage(alu=Source.REGISTER, alu_operand=number)
-        b.map(x, result, OutConvert(1, shift, 0), bs=bs)
+        b.map(x, x + number, OutConvert(1, shift, 0), bs=bs)
 
 
 def _input_sums(b: Bench) -> None:
@@ -59,7 +50,7 @@ def _input_sums(b: Bench) -> None:
             ow=Source.REGISTER,
             ow_operand=number,
         )
-        b.conv(x, kernels, whole(int8(half_even(sums, 6))), bs, OutConvert(1, 6, 0))
+        b.conv(x, kernels, sums, bs, OutConvert(1, 6, 0))
     x = b.values(64, 4, 5)
     weights = (np.arange(2 * 2 * 64).reshape(2, 2, 64) * 5 % 9) - 4
     sums = depthwise(x, weights) - 7 * depthwise(x, np.ones((2, 2, 64), np.int64))
@@ -69,8 +60,7 @@ def _input_sums(b: Bench) -> None:
         ow=Source.REGISTER,
         ow_operand=-7,
     )
-    result = whole(int8(half_even(sums, 4)))
-    b.conv(x, weights, result, bs, OutConvert(1, 4, 0), depthwise=True)
+    b.conv(x, weights, sums, bs, OutConvert(1, 4, 0), depthwise=True)
 
 
 def _input_sums_per_channel(b: Bench) -> None:
@@ -83,7 +73,7 @@ def _input_sums_per_channel(b: Bench) -> None:
         ow=Source.MEMORY,
         operands=b.constants.add(_blocks(_BIAS, numbers, 1)),
     )
-    b.conv(x, kernels, whole(int8(half_even(sums, 7))), bs, OutConvert(1, 7, 0))
+    b.conv(x, kernels, sums, bs, OutConvert(1, 7, 0))
 
 
 def _multiplier(b: Bench) -> None:
@@ -91,10 +81,10 @@ def _multiplier(b: Bench) -> None:
     x = b.values(_CHANNELS, 4, 6)
     for number in (3, -300, 32_767, -32_768):
         shift = abs(number).bit_length()
-        b.through(x, int8(half_even(x * number, shift)), OutConvert(1, shift, 0), mul=number)
+        b.through(x, x * number, OutConvert(1, shift, 0), mul=number)
     x = np.abs(x) % 128
     for number, shift in ((3, 1), (257, 9), (16_384, 15)):
-        b.through(x, int8(half_even(x * number, shift)), mul=number, shift=shift)
+        b.through(x, half_even(x * number, shift), mul=number, shift=shift)
 
 
 def _multiplier_per_channel(b: Bench) -> None:
@@ -104,14 +94,13 @@ def _multiplier_per_channel(b: Bench) -> None:
     place = b.constants.add(_blocks(_BIAS, 0, MULTIPLIERS))
     bs = BsStage(alu=Source.MEMORY, mul=Source.MEMORY, operands=place)
     for shift in (1, 9, 16):
-        result = whole(int8(half_even(products, shift)))
-        b.conv(x, kernels, result, bs, OutConvert(1, shift, 0))
+        b.conv(x, kernels, products, bs, OutConvert(1, shift, 0))
 
 
 def _shift_of_negatives(b: Bench) -> None:
     x = b.values(_CHANNELS, 4, 6)
     for number, shift, negative in ((5, 3, 1), (-3, 1, 2), (257, 9, 9)):
-        result = int8(by_sign(x * number, shift, negative))
+        result = by_sign(x * number, shift, negative)
         b.through(x, result, mul=number, shift=shift, shift_of_negatives=negative)
 
 
@@ -142,7 +131,7 @@ def _bn_multiplier(b: Bench) -> None:
     x = b.values(_CHANNELS, 4, 6)
     for number, shift, negative in ((3, 1, 1), (-300, 8, 9), (32_767, 15, 15)):
         bn = BnStage(mul=Source.REGISTER, mul_operand=number, shift=shift, shift_negative=negative)
-        b.through(x, int8(by_sign(x * number, shift, negative)), bn=bn)
+        b.through(x, by_sign(x * number, shift, negative), bn=bn)
 
 
 def _bn_multiplier_per_channel(b: Bench) -> None:
@@ -152,16 +141,15 @@ def _bn_multiplier_per_channel(b: Bench) -> None:
     place = b.constants.add(MULTIPLIERS.astype("<i2").tobytes())
     for shift in (1, 9, 16):
         bn = BnStage(mul=Source.MEMORY, operands=place, shift=shift, shift_negative=shift)
-        result = whole(int8(half_even(sums * column(MULTIPLIERS), shift)))
-        b.conv(x, kernels, result, bn=bn)
+        b.conv(x, kernels, half_even(sums * column(MULTIPLIERS), shift), bn=bn)
 
 
 def _bn_summand(b: Bench) -> None:
     """Alone, and in units of the product."""
     x = b.values(_CHANNELS, 4, 6)
-    b.through(x, int8(x + 41), bn=BnStage(alu_operand=41))
+    b.through(x, x + 41, bn=BnStage(alu_operand=41))
     bn = BnStage(alu_operand=-1001, mul=Source.REGISTER, mul_operand=13, shift=4, shift_negative=4)
-    b.through(x, int8(half_even(x * 13 - 1001, 4)), bn=bn)
+    b.through(x, half_even(x * 13 - 1001, 4), bn=bn)
 
 
 def _bn_relu(b: Bench) -> None:
