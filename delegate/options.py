@@ -390,6 +390,11 @@ class Options:
         """
         return {option.key: _text(getattr(self, option.key)) for option in OPTIONS}
 
+    def given(self) -> dict[str, str]:
+        """Those of ``to_strings`` that somebody said; the plugin knows the defaults itself."""
+        strings = self.to_strings().items()
+        return {key: text for key, text in strings if self.origins.get(key) != ORIGIN_DEFAULT}
+
     def compiling(self) -> tuple[tuple[str, OptionValue], ...]:
         """Key and value of every option that changes programs."""
         return tuple((o.key, getattr(self, o.key)) for o in OPTIONS if o.changes_programs)

@@ -26,7 +26,7 @@ from delegate.conformance.gtest_output import Console, print_list
 from delegate.conformance.gtest_report import parse_output, write_report
 from delegate.conformance.outcome import Outcome, Status
 from delegate.errors import UsageError
-from delegate.options import ORIGIN_DEFAULT, Options
+from delegate.options import Options
 from delegate.progress import progress
 
 # ../shared/models beside a source tree.
@@ -189,12 +189,7 @@ def _effective(arguments: argparse.Namespace) -> dict[str, str]:
     """The options that were given; all nodes that can be are judged, worth a crossing or not, and
     nothing is said of what each model makes the delegate say.
     """
-    options = options_from(arguments)
-    given = {
-        key: text
-        for key, text in options.to_strings().items()
-        if options.origins.get(key) != ORIGIN_DEFAULT
-    }
+    given = options_from(arguments).given()
     return {"log_level": "error", "only_faster": "false", **given}
 
 

@@ -11,7 +11,7 @@ import time
 import traceback
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,10 @@ from delegate.model.files import MAX_MODEL_BYTES, read_file
 from delegate.model.graph import Graph
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_reader import read_graph
-from delegate.options import ORIGIN_DEFAULT, Options
+from delegate.options import Options
+
+if TYPE_CHECKING:
+    from delegate.compile.compiler import CompileResult
 
 # Reference kernels manage some 3e9 multiplications per second, NumPy five times that: from here on
 # the expected values come from NumPy.
@@ -88,7 +91,7 @@ def run_case(name: str, models: Path | None, options: Options) -> Outcome:
         case = find_case(name, models)
         if case.build is None and case.path is None:
             text = "no file of that name among the public models (--models)"
-            return Outcome(name, case.label, Status.SKIPPED, text, (FILE_ABSENT,))
+            return _skipped(case, text, FILE_ABSENT)
         outcome = _run(prepare(name, models), options)
     except DelegateError as error:
         outcome = Outcome(name, name.split(".")[0], Status.FAILED, str(error))
@@ -98,11 +101,34 @@ def run_case(name: str, models: Path | None, options: Options) -> Outcome:
     return replace(outcome, milliseconds=round((time.perf_counter() - start) * 1000))
 
 
+def _skipped(case: Case, text: str, rule: str) -> Outcome:
+    return Outcome(case.name, case.label, Status.SKIPPED, text, (rule,))
+
+
+def _facts(case: Case, delegation: Delegation | CompileResult) -> Outcome:
+    """A success so far."""
+    return Outcome(
+        case.name,
+        case.label,
+        Status.OK,
+        delegated_nodes=delegation.delegated_nodes,
+        total_nodes=delegation.total_nodes,
+    )
+
+
+def _verdict(facts: Outcome, broken: list[str], rejected: list[Rejection]) -> Outcome:
+    """A failure for what is broken, else a skip for what was rejected, else a success."""
+    if broken:
+        return replace(facts, status=Status.FAILED, message="\n".join(broken))
+    if rejected:
+        return replace(facts, status=Status.SKIPPED, message=_sentences(rejected))
+    return facts
+
+
 def _run(prepared: Prepared, options: Options) -> Outcome:
     case = prepared.case
     if case.path is not None and not concerned(prepared.graph.nodes):
-        text = "none of the suite's operators"
-        return Outcome(case.name, case.label, Status.SKIPPED, text, (OTHER_OPERATORS,))
+        return _skipped(case, "none of the suite's operators", OTHER_OPERATORS)
     if not case.runs_on_cpu:
         return _check_refusal(prepared, options)
     if case.per_operator:
@@ -114,19 +140,13 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
     except ModelError as error:
         if chosen_chip(options).name not in CHIP_SKIPS:
             raise
-        return Outcome(case.name, case.label, Status.SKIPPED, str(error), (RUNTIME_REFUSES,))
+        return _skipped(case, str(error), RUNTIME_REFUSES)
     rejected = _judged_rejections(case, delegation, options)
-    facts = Outcome(
-        case.name,
-        case.label,
-        Status.OK,
-        delegated_nodes=delegation.delegated_nodes,
-        total_nodes=delegation.total_nodes,
-    )
+    facts = _facts(case, delegation)
     if case.rejected_by or (rejected and not delegation.delegated_nodes):
         return _judge_rejections(facts, case, rejected, options)
     if not delegation.delegated_nodes:
-        return replace(facts, status=Status.FAILED, message="nothing was delegated, and no reason")
+        return _verdict(facts, ["nothing was delegated, and no reason"], [])
     ours, submits = _invoke(interpreter, prepared.inputs)
     if case.outside is not None:
         return _judge_floats(facts, prepared, delegation, ours)
@@ -143,41 +163,47 @@ def _judge_integers(
     rejected: list[Rejection],
 ) -> Outcome:
     """By steps: the largest distance to the oracle, how many differ, and what was delegated."""
-    case = prepared.case
     oracle, theirs = expected(prepared)
     tally = Tally()
     for mine, other in zip(ours, theirs, strict=True):
         tally.add(mine, other)
-    facts = replace(
+    facts = _compared(facts, oracle, tally)
+    broken = []
+    if facts.max_abs_diff > MAX_ABS_DIFF:
+        broken += _blame(prepared, options, ours, theirs, facts.max_abs_diff, delegation)
+    of_chip = CHIP.get(chosen_chip(options).name, 0.0) if inexact_tensors(prepared.graph) else 0.0
+    share = max(prepared.case.differing, of_chip)
+    differing, most = tally.elements - tally.equal, most_differing(share, tally.elements)
+    if differing > most:
+        broken.append(f"{differing} of {tally.elements} elements differ; at most {most} may")
+    broken += _submits_broken(facts, delegation)
+    if prepared.case.build is not None:
+        is_whole = delegation.delegated_nodes == delegation.total_nodes
+        if not is_whole and chosen_chip(options).name not in CHIP_SKIPS:
+            broken += map(_sentence, delegation.rejections)
+        if is_whole or not rejected:
+            broken += _not_one_partition(delegation)
+    return _verdict(facts, broken, rejected)
+
+
+def _compared(facts: Outcome, oracle: Oracle, tally: Tally) -> Outcome:
+    return replace(
         facts,
         oracle=oracle,
         max_abs_diff=int(tally.max_abs_diff),
         equal=tally.equal,
         elements=tally.elements,
     )
-    broken = []
-    if tally.max_abs_diff > MAX_ABS_DIFF:
-        worst = int(tally.max_abs_diff)
-        broken.extend(_blame(prepared, options, ours, theirs, worst, delegation))
-    of_chip = CHIP.get(chosen_chip(options).name, 0.0) if inexact_tensors(prepared.graph) else 0.0
-    share = max(case.differing, of_chip)
-    differing, most = tally.elements - tally.equal, most_differing(share, tally.elements)
-    if differing > most:
-        broken.append(f"{differing} of {tally.elements} elements differ; at most {most} may")
-    if facts.submits != delegation.partitions:
-        broken.append(
-            f"{facts.submits} submits for {delegation.partitions} partitions in one invoke"
-        )
-    is_whole = delegation.delegated_nodes == delegation.total_nodes
-    if case.build is not None and not is_whole and chosen_chip(options).name not in CHIP_SKIPS:
-        broken.extend(map(_sentence, delegation.rejections))
-    if case.build is not None and delegation.partitions != 1 and (is_whole or not rejected):
-        broken.append(f"{delegation.partitions} partitions instead of 1")
-    if broken:
-        return replace(facts, status=Status.FAILED, message="\n".join(broken))
-    if rejected:
-        return replace(facts, status=Status.SKIPPED, message=_sentences(rejected))
-    return facts
+
+
+def _submits_broken(facts: Outcome, delegation: Delegation) -> list[str]:
+    submits, count = facts.submits, delegation.partitions
+    return [] if submits == count else [f"{submits} submits for {count} partitions in one invoke"]
+
+
+def _not_one_partition(delegation: Delegation) -> list[str]:
+    count = delegation.partitions
+    return [] if count == 1 else [f"{count} partitions instead of 1"]
 
 
 def _judge_floats(
@@ -194,10 +220,8 @@ def _judge_floats(
             graph.tensor(t).constant is None for t in graph.node(rejection.node).inputs if t >= 0
         )
     ]
-    if delegation.partitions != 1:
-        broken.append(f"{delegation.partitions} partitions instead of 1")
-    status = Status.FAILED if broken else Status.OK
-    return replace(facts, oracle=Oracle.NUMPY, status=status, message="\n".join(broken))
+    broken += _not_one_partition(delegation)
+    return _verdict(replace(facts, oracle=Oracle.NUMPY), broken, [])
 
 
 def _blame(
@@ -236,36 +260,17 @@ def _compare_operators(prepared: Prepared, options: Options) -> Outcome:
     try:
         find_runtime().interpreter(case.path, reference_kernels=True)
     except ModelError as error:
-        rules = (RUNTIME_REFUSES,)
-        return Outcome(case.name, case.label, Status.SKIPPED, str(error), rules)
+        return _skipped(case, str(error), RUNTIME_REFUSES)
     comparer = Comparer(case.path, options, per_op=True)
     sample = [prepared.inputs[details["index"]] for details in comparer.inputs]
     result = comparer.compare_one(sample)
     delegation = comparer.model.delegation
     rejected = _judged_rejections(case, delegation, options)
-    total = result.ops_total()
+    facts = _compared(_facts(case, delegation), Oracle.TFLITE, result.ops_total())
     submits = comparer.model.submits_per_invoke or 0
-    facts = Outcome(
-        case.name,
-        case.label,
-        Status.OK,
-        oracle=Oracle.TFLITE,
-        max_abs_diff=int(total.max_abs_diff),
-        equal=total.equal,
-        elements=total.elements,
-        delegated_nodes=delegation.delegated_nodes,
-        total_nodes=delegation.total_nodes,
-        submits=submits,
-        rules=_rules(rejected),
-    )
+    facts = replace(facts, submits=submits, rules=_rules(rejected))
     broken = result.violations(CHIP.get(chosen_chip(options).name, 0.0))
-    if submits != delegation.partitions:
-        broken.append(f"{submits} submits for {delegation.partitions} partitions in one invoke")
-    if broken:
-        return replace(facts, status=Status.FAILED, message="\n".join(broken))
-    if rejected:
-        return replace(facts, status=Status.SKIPPED, message=_sentences(rejected))
-    return facts
+    return _verdict(facts, broken + _submits_broken(facts, delegation), rejected)
 
 
 def _check_refusal(prepared: Prepared, options: Options) -> Outcome:
@@ -273,13 +278,7 @@ def _check_refusal(prepared: Prepared, options: Options) -> Outcome:
     from delegate.compile.compiler import compile_model
 
     result = compile_model(prepared.graph, options)
-    facts = Outcome(
-        prepared.case.name,
-        prepared.case.label,
-        Status.OK,
-        delegated_nodes=result.delegated_nodes,
-        total_nodes=result.total_nodes,
-    )
+    facts = _facts(prepared.case, result)
     return _judge_rejections(facts, prepared.case, list(result.rejections), options)
 
 
@@ -306,15 +305,10 @@ def _judge_rejections(
         return replace(facts, status=Status.SKIPPED, rules=_rules(rejections), message=message)
     wanted = " or ".join(case.rejected_by)
     if not rejections:
-        return replace(
-            facts, status=Status.FAILED, message=f"delegated, but must be rejected by {wanted}"
-        )
-    facts = replace(facts, rules=_rules(rejections))
+        return _verdict(facts, [f"delegated, but must be rejected by {wanted}"], [])
     wrong = [r for r in rejections if r.rule not in (*case.rejected_by, *of_chip)]
-    if wrong:
-        message = f"{_sentence(wrong[0])} (must be rejected by {wanted})"
-        return replace(facts, status=Status.FAILED, message=message)
-    return facts
+    broken = [f"{_sentence(r)} (must be rejected by {wanted})" for r in wrong[:1]]
+    return _verdict(replace(facts, rules=_rules(rejections)), broken, [])
 
 
 def _rules(rejections: list[Rejection]) -> tuple[str, ...]:
@@ -331,9 +325,7 @@ def _sentence(rejection: Rejection) -> str:
 
 def _load(model: bytes, options: Options) -> tuple[Interpreter, Delegation]:
     runtime = find_runtime()
-    strings = options.to_strings()
-    given = {k: v for k, v in strings.items() if options.origins.get(k) != ORIGIN_DEFAULT}
-    plugin = runtime.load_delegate(library_path(), given)
+    plugin = runtime.load_delegate(library_path(), options.given())
     with collect_delegations() as found:
         interpreter = runtime.interpreter(model, [plugin], threads=1)
     if len(found) != 1:

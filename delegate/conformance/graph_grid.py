@@ -43,7 +43,7 @@ def _padding(
 ) -> int:  # fmt: skip
     """PAD before a VALID convolution, as converters write it for strides."""
     top, bottom, left, right = map(int, amounts)
-    padded = pad(builder, x, [[0, 0], [top, bottom], [left, right], [0, 0]])
+    padded = pad(builder, x, [[0, 0], [top, bottom], [left, right], [0, 0]], version=1)
     window, numbers = window_of(kernel, stride, padding="valid"), numbers_of(type)
     if operator == "conv":
         return conv(builder, rng, padded, 23, window, numbers)

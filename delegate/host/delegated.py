@@ -14,7 +14,7 @@ from delegate.host.delegation import Delegation, collect_delegations, require_de
 from delegate.host.library import library_path
 from delegate.host.runtimes import Interpreter, find_runtime, invoke
 from delegate.model.tflite_reader import read_graph
-from delegate.options import ORIGIN_DEFAULT, Options
+from delegate.options import Options
 
 CPU = "cpu"
 
@@ -62,10 +62,8 @@ class DelegatedModel:
             options.device, options.strict
         )  # a runtime would wrap its error in its own words
         runtime = find_runtime()
-        strings = options.to_strings()
         # Defaults stay unsaid, so that the plugin's own view of origins is the same.
-        given = {k: v for k, v in strings.items() if options.origins.get(k) != ORIGIN_DEFAULT}
-        plugin = runtime.load_delegate(library_path(), given)
+        plugin = runtime.load_delegate(library_path(), options.given())
         with collect_delegations() as found:
             try:
                 interpreter = runtime.interpreter(

@@ -27,8 +27,9 @@ def pad(
     value: int | None = None,
     mode: int | None = None,
     name: str = "padded",
+    version: int = 2,
 ) -> int:
-    """By PAD, by PADV2 if ``value`` is given, by MIRROR_PAD if ``mode`` is."""
+    """By PAD of a ``version``, by PADV2 if ``value`` is given, by MIRROR_PAD if ``mode`` is."""
     spec = builder.spec(x)
     shape = [d + sum(added) for d, added in zip(spec.shape, amounts, strict=True)]
     y = builder.tensor(name, shape, spec.dtype, spec.quantization)
@@ -36,10 +37,10 @@ def pad(
     if mode is not None:
         builder.operator("MIRROR_PAD", inputs, (y,), options.of(MirrorPadOptions(mode)))
     elif value is None:
-        builder.operator("PAD", inputs, (y,), options.empty(), version=2)
+        builder.operator("PAD", inputs, (y,), version=version)
     else:
         kind = np.int8 if spec.dtype is DType.INT8 else np.uint8
         constant = np.array([value]).astype(kind)
         inputs.append(builder.constant(f"{name}/value", constant, spec.quantization))
-        builder.operator("PADV2", inputs, (y,), options.empty(), version=2)
+        builder.operator("PADV2", inputs, (y,), version=2)
     return y
