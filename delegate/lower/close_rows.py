@@ -17,14 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.limits import CHANNELS_PER_SURFACE, surfaces_of
-from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.order import Step, spots
 from delegate.lower.reorder import MOST_TASKS, POINT, Reorder, window_of
-from delegate.lower.selection import Selection, moving_tasks
+from delegate.lower.selection import Moving, Selection
 from delegate.lower.task import Ref, Task
 from delegate.lower.weights import depthwise_channels
-from delegate.model.graph import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +64,11 @@ class CloseReorder(Reorder):
         return not self._is_in_columns and self._keeps_channels
 
     def tasks(
-        self,
-        node: Node,
-        source: DeviceTensor,
-        target: DeviceTensor,
-        work: Ref,
-        constants: ConstantPool,
+        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
         """Raises LoweringError."""
-        if self._is_in_columns:
-            yield from self._in_columns(node, source, target, constants)
-        else:
-            yield from self._moved(node, source, target, constants)
+        way = self._in_columns if self._is_in_columns else self._moved
+        return way(moving, source, target)
 
     def _fits(self, side: int) -> bool:
         """As many rows as columns, of a group of kernels together."""
@@ -116,7 +107,7 @@ class CloseReorder(Reorder):
         return columns.tasks if self._fits(side) else 0
 
     def _in_columns(
-        self, node: Node, source: DeviceTensor, target: DeviceTensor, constants: ConstantPool
+        self, moving: Moving, source: DeviceTensor, target: DeviceTensor
     ) -> Iterator[Task]:
         columns = self._columns
         run, side = columns.run, columns.beside.size
@@ -129,8 +120,7 @@ class CloseReorder(Reorder):
                 view = View(1, run.size, side, self.channels)
                 result = window_of(target, end + part, 0, view, side)
                 selection = Selection(padding=(0, side - 1))
-                moved = (self.chip, node, column, result, weights, selection, constants)
-                yield from moving_tasks(*moved)
+                yield from moving.move(column, result, weights, selection)
 
     def _weights_of_columns(self, lane: int, beside: Step) -> npt.NDArray[np.int8]:
         """The first pixel of a row meets the kernel's last column."""

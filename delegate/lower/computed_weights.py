@@ -19,14 +19,11 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
-from delegate.chip.chip import Chip
 from delegate.chip.limits import ATOM_BYTES, align
-from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
 from delegate.lower.reorder import window_of
-from delegate.lower.selection import Selection, moving_tasks
+from delegate.lower.selection import Moving
 from delegate.lower.task import ConvTask, Ref
-from delegate.model.graph import Node
 
 SURFACES_AT_ONCE = 2
 """A dense convolution of bytes writes pairs of surfaces."""
@@ -86,19 +83,17 @@ class Matrix:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mover:
+class MatrixWriter:
     """Writes matrices at ``target`` in ``order``, whose first ``rows`` are read. ``waste``: where
     surfaces go that only complete a pair. ``fill``: of elements behind the last one of a row.
     """
 
-    chip: Chip
-    node: Node
+    moving: Moving
     order: AtomOrder
     rows: int
     target: Ref
     waste: Ref
     fill: int
-    constants: ConstantPool
 
     def copied(self, matrix: Matrix) -> Iterator[ConvTask]:
         """Rows as they are. Raises LoweringError."""
@@ -142,7 +137,7 @@ class Mover:
         yield from self._moved(window, result, kernels)
 
     def _zeros(self, like: DeviceTensor, rows: int) -> DeviceTensor:
-        place = self.constants.add(bytes(rows * ATOM_BYTES))
+        place = self.moving.constants.add(bytes(rows * ATOM_BYTES))
         return like.alone(View(1, rows, 1, ATOM_BYTES), place)
 
     def turned(self, matrix: Matrix) -> Iterator[ConvTask]:
@@ -194,8 +189,7 @@ class Mover:
         summands = None
         if self.fill:
             summands = np.where(kernels.any(axis=(1, 2, 3)), 0, self.fill).astype(np.int64)
-        given = (self.chip, self.node, window, result, kernels, Selection(), self.constants)
-        yield from moving_tasks(*given, summands=summands)
+        yield from self.moving.move(window, result, kernels, summands=summands)
 
 
 def _pieces(order: AtomOrder, whole: int) -> Iterator[range]:

@@ -25,7 +25,7 @@ import numpy as np
 from delegate.chip.element import Element
 from delegate.chip.limits import ATOM_BYTES, DMA_ALIGN_BYTES, align, surfaces_of
 from delegate.errors import LoweringError
-from delegate.lower.computed_weights import AtomOrder, Matrix, Mover, map_order
+from delegate.lower.computed_weights import AtomOrder, Matrix, MatrixWriter, map_order
 from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_geometry import (
     geometry_of,
@@ -46,6 +46,7 @@ from delegate.lower.partial_sums import PLACES_OF_SUMS, PLAIN
 from delegate.lower.reorder import keeping_weights
 from delegate.lower.resolved import Convolution
 from delegate.lower.rules import TASKS_IN_RANGE
+from delegate.lower.selection import Moving
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -190,16 +191,17 @@ class ProductPlan:
         first, second = (memory.tensors[t] for t in self.operation.operands)
         target = memory.tensors[self.operation.result]
         add, stages = self._stages(constants, work)
+        moving = Moving(self.conv.chip, self.operation.node, constants)
         before: tuple[int | None, int | None] = (None, None)
         for number, (left, right) in enumerate(factors.pairs):
             made: list[ConvTask] = []
             if right != before[1]:
-                made += self._weights(second, right, work, constants)
+                made += self._weights(moving, second, right, work)
                 made += self._sums(add, work, constants)
             source = self._matrix(first, left, turned=factors.first_turned)
             if factors.first_turned:
                 if left != before[0]:
-                    made += self._first(source, work, constants)
+                    made += self._first(moving, source, work)
                 source = self._turned_map(source, work)
             result = target.part(number * factors.rows, factors.rows, 1)
             conv = replace(self.conv, source=source, target=result)
@@ -219,17 +221,14 @@ class ProductPlan:
         place = work.moved(self._rooms.first)
         return replace(like, view=view, location=place, within=strides)
 
-    def _first(
-        self, source: DeviceTensor, work: Ref, constants: ConstantPool
-    ) -> Iterator[ConvTask]:
-        place = work.moved(self._rooms.first)
-        waste, rows = work.moved(self._rooms.waste), self.factors.rows
-        node, chip, order = self.operation.node, self.conv.chip, self._map_order
-        mover = Mover(chip, node, order, rows, place, waste, 0, constants)
-        yield from mover.turned(Matrix(source.as_bytes, self.factors.rows, self._size))
+    def _first(self, moving: Moving, source: DeviceTensor, work: Ref) -> Iterator[ConvTask]:
+        rows, rooms = self.factors.rows, self._rooms
+        places = work.moved(rooms.first), work.moved(rooms.waste)
+        writer = MatrixWriter(moving, self._map_order, rows, *places, fill=0)
+        yield from writer.turned(Matrix(source.as_bytes, rows, self._size))
 
     def _weights(
-        self, second: DeviceTensor, number: int, work: Ref, constants: ConstantPool
+        self, moving: Moving, second: DeviceTensor, number: int, work: Ref
     ) -> Iterator[ConvTask]:
         factors = self.factors
         turned = factors.second_turned
@@ -237,11 +236,11 @@ class ProductPlan:
         if turned:
             rows, columns = columns, rows
         part = second.part(number * rows, rows, 1).as_bytes
-        node, order, fill = self.operation.node, self._order, self.conv.weight_zero_point
-        waste = work.moved(self._rooms.waste)
-        mover = Mover(self.conv.chip, node, order, order.rows, work, waste, fill, constants)
+        order, waste = self._order, work.moved(self._rooms.waste)
+        fill = self.conv.weight_zero_point
+        writer = MatrixWriter(moving, order, order.rows, work, waste, fill)
         matrix = Matrix(part, columns, self._size)
-        yield from mover.turned(matrix) if turned else mover.copied(matrix)
+        yield from writer.turned(matrix) if turned else writer.copied(matrix)
 
     def _packed(self, work: Ref) -> Weights:
         order = self._order

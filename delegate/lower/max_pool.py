@@ -20,17 +20,10 @@ from dataclasses import dataclass, replace
 from delegate.chip.chip import Chip
 from delegate.chip.element import Element
 from delegate.chip.limits import ATOM_BYTES, surfaces_of
-from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import INT8_MAX, INT8_MIN, EwOperation
 from delegate.lower.padding import Mirror
-from delegate.lower.selection import (
-    Selection,
-    bordering,
-    map_bytes,
-    selection_tasks,
-    surfaces_written,
-)
+from delegate.lower.selection import Moving, Selection, bordering, map_bytes, surfaces_written
 from delegate.lower.task import (
     BsStage,
     ElementwiseTask,
@@ -41,7 +34,6 @@ from delegate.lower.task import (
 )
 from delegate.lower.tiling.element_wise import element_wise_cube, surface_ranges
 from delegate.lower.tiling.pooling import PooledAxis, Pooling, doublings
-from delegate.model.graph import Node
 
 _ALL = (INT8_MIN, INT8_MAX)
 
@@ -53,7 +45,6 @@ class MaxPool:
     """
 
     chip: Chip
-    node: Node
     pooling: Pooling
     gaps: tuple[int, int] = (1, 1)
     clamp: tuple[int, int] = _ALL
@@ -123,7 +114,7 @@ class MaxPool:
         return 1
 
     def tasks(
-        self, source: DeviceTensor, target: DeviceTensor, work: Ref, constants: ConstantPool
+        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
         """Of every image. ``work``: room for maps in between. Raises LoweringError."""
         rooms = itertools.cycle((work, work.moved(self.map_bytes(source.view.channels))))
@@ -133,7 +124,7 @@ class MaxPool:
             result = target.part(image * rows * columns, rows, columns)
             if self.pooling.is_padded:
                 bordered = _map(now, next(rooms), self.pooling.padded)
-                yield from self._bordered(now, bordered, constants)
+                yield from self._bordered(moving, now, bordered)
                 now = bordered
             steps = list(self._steps())
             for number, step in enumerate(steps, start=1):
@@ -145,7 +136,7 @@ class MaxPool:
             if self.ends_with_selection:
                 clamp = _ALL if self.pooling.is_padded else self.clamp
                 skipping = Selection(strides=self.strides_left, clamp=clamp)
-                yield from self._selected(now, result, skipping, constants)
+                yield from moving.select(now.as_bytes, result.as_bytes, skipping)
 
     def _steps(self) -> Iterator[_Step]:
         rows, columns = self.pooling.padded
@@ -161,7 +152,7 @@ class MaxPool:
             columns -= shift
 
     def _bordered(
-        self, source: DeviceTensor, target: DeviceTensor, constants: ConstantPool
+        self, moving: Moving, source: DeviceTensor, target: DeviceTensor
     ) -> Iterator[Task]:
         """Clamps here, as the maximum of clamped values is the clamped maximum. A border of fp16,
         whose least value has two different bytes, is the image mirrored: padding is at most half of
@@ -170,21 +161,11 @@ class MaxPool:
         rows, columns = self.pooling.rows, self.pooling.columns
         sides = (rows.before, rows.after), (columns.before, columns.after)
         if self.element is Element.FP16:
-            mirror = Mirror(self.chip, *sides, edge=0)
-            yield from mirror.tasks(self.node, source.as_bytes, target.as_bytes, constants)
+            mirror = Mirror(*sides, edge=0)
+            yield from mirror.tasks(moving, source.as_bytes, target.as_bytes)
             return
         border = bordering(*sides, outside=INT8_MIN, clamp=self.clamp)
-        yield from self._selected(source, target, border, constants)
-
-    def _selected(
-        self,
-        source: DeviceTensor,
-        target: DeviceTensor,
-        selection: Selection,
-        constants: ConstantPool,
-    ) -> Iterator[Task]:
-        ends = source.as_bytes, target.as_bytes
-        yield from selection_tasks(self.chip, self.node, *ends, selection, constants)
+        yield from moving.select(source, target, border)
 
     def _maxima(
         self, name: str, source: DeviceTensor, target: DeviceTensor, step: _Step

@@ -20,18 +20,11 @@ from delegate.chip.limits import (
     align,
     surfaces_of,
 )
-from delegate.lower.constants import ConstantPool
 from delegate.lower.extrema import by_sums
 from delegate.lower.max_pool import MaxPool
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import INT8_MIN, EwOperation
-from delegate.lower.selection import (
-    Selection,
-    bordering,
-    is_depthwise,
-    map_bytes,
-    selection_tasks,
-)
+from delegate.lower.selection import Moving, Selection, bordering, is_depthwise, map_bytes
 from delegate.lower.selection import surfaces_written as selection_writes
 from delegate.lower.task import BsStage, ElementwiseTask, EwStage, OutConvert, OutputCube, Ref, Task
 from delegate.lower.tiling.element_wise import element_wise_cube, pixel_chunks
@@ -101,48 +94,44 @@ class SummedMaxPool(MaxPool):
         weights = groups.dense_kernels * lanes * self._side**2
         return is_depthwise(self.chip, channels) or weights > self.chip.cbuf.weight_slice_bytes
 
-    def _selected(
-        self,
-        source: DeviceTensor,
-        target: DeviceTensor,
-        selection: Selection,
-        constants: ConstantPool,
-    ) -> Iterator[Task]:
-        given = self.chip, self.node, source, target, selection, constants
-        depthwise = self._is_depthwise(source.view.channels)
-        yield from selection_tasks(*given, depthwise=depthwise)
-
     def work_bytes(self, channels: int) -> int:
         """Three maps."""
         return 3 * self._room(channels)
 
     def tasks(
-        self, source: DeviceTensor, target: DeviceTensor, work: Ref, constants: ConstantPool
+        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
         channels = source.view.channels
         room = self._room(channels)
         first, second, between = (work.moved(number * room) for number in range(3))
         rows, columns = self.pooling.rows.output, self.pooling.columns.output
-        view = View(1, *self._size, channels)
+        view, depthwise = View(1, *self._size, channels), self._is_depthwise(channels)
         # Spare surfaces too, which the last convolution may fetch.
         written, read = (n * view.pixels for n in (surfaces_of(channels), self._fetched(channels)))
         shifts = self._pixel_shifts()
         for image in range(source.view.images):
             name = f"image {image}"
             bordered = source.alone(view, first)
-            yield from self._selected(source.image(image), bordered, self._border(), constants)
+            yield from moving.select(
+                source.image(image), bordered, self._border(), depthwise=depthwise
+            )
             now, left = first, read + sum(shifts)
             if shifts:  # what the last pixels' neighbours are does not matter, but they have to be
                 end = first.moved(written * ATOM_BYTES)
                 yield from self._copied(f"{name} end", first, end, left - written)
             for number, shift in enumerate(shifts, start=1):
                 left -= shift
-                maxima = first if now == second else second
+                other = first if now == second else second
                 step = f"{name} maxima {number} of {len(shifts)}"
-                yield from self._shifted(step, now, maxima, shift, left, between)
-                now = maxima
+                yield from self._shifted(step, now, other, shift, left, between)
+                now = other
             result = target.part(image * rows * columns, rows, columns)
-            yield from self._taken(name, source.alone(view, now), result, constants)
+            maxima = source.alone(view, now)
+            if self.ends_with_selection:
+                taken = Selection(taps=(self._side, self._side), strides=self._strides())
+                yield from moving.select(maxima, result, taken, depthwise=depthwise)
+            else:
+                yield from self._pixel(f"{name} result", maxima, result)
 
     @cached_property
     def _side(self) -> int:
@@ -205,19 +194,13 @@ class SummedMaxPool(MaxPool):
         for chunk in pixel_chunks(self.chip, view):
             yield _Chunk(chunk.first, chunk.height, chunk.width)
 
-    def _taken(
-        self, name: str, maxima: DeviceTensor, result: DeviceTensor, constants: ConstantPool
-    ) -> Iterator[Task]:
-        """The pixels of ``maxima`` where windows begin."""
-        if self.ends_with_selection:
-            first = Selection(taps=(self._side, self._side), strides=self._strides())
-            yield from self._selected(maxima, result, first, constants)
-            return
+    def _pixel(self, name: str, maxima: DeviceTensor, result: DeviceTensor) -> Iterator[Task]:
+        """The first pixel of ``maxima``."""
         for surfaces in self._surfaces(result.view.channels):
             begin = surfaces.start
             target = result.location.moved(begin * result.surface_stride_bytes)
             yield ElementwiseTask(
-                f"{name} result",
+                name,
                 maxima.location.moved(begin * maxima.surface_stride_bytes),
                 maxima.surface_stride_bytes,
                 element_wise_cube(target, (1, 1), surfaces, result),

@@ -16,19 +16,11 @@ import numpy as np
 
 from delegate.chip.chip import Chip
 from delegate.chip.limits import CHANNELS_PER_SURFACE, surfaces_of
-from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
-from delegate.lower.selection import (
-    Selection,
-    is_depthwise,
-    moving_tasks,
-    selection_tasks,
-    surfaces_written,
-)
+from delegate.lower.selection import Moving, Selection, is_depthwise, surfaces_written
 from delegate.lower.tables import copy_tasks, table_tasks
-from delegate.lower.task import ElementwiseTask, Ref, Task
+from delegate.lower.task import ConvTask, ElementwiseTask, Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
-from delegate.model.graph import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +83,12 @@ class Join:
         return max(*ends, surfaces_touched(self.chip, self.total))
 
     def tasks(
-        self,
-        node: Node,
-        sources: Sequence[DeviceTensor],
-        target: DeviceTensor,
-        work: Ref,
-        constants: ConstantPool,
+        self, moving: Moving, sources: Sequence[DeviceTensor], target: DeviceTensor, work: Ref
     ) -> list[Task]:
         """Raises LoweringError."""
         if self.at_surfaces:
             return self._directly(sources, target)
-        return self._permuted(node, sources, target, work, constants)
+        return self._permuted(moving, sources, target, work)
 
     def _directly(self, sources: Sequence[DeviceTensor], target: DeviceTensor) -> list[Task]:
         """In ascending order, so that what is written beyond a part is overwritten by the next."""
@@ -138,18 +125,10 @@ class Join:
 
     def work_bytes(self, target: DeviceTensor) -> int:
         """Of memory beside operands and result."""
-        if self.at_surfaces:
-            return 0
-        staged = self._staged(target)
-        return staged.view.images * staged.image_stride_bytes
+        return 0 if self.at_surfaces else self._staged(target).size_bytes
 
     def _permuted(
-        self,
-        node: Node,
-        sources: Sequence[DeviceTensor],
-        target: DeviceTensor,
-        work: Ref,
-        constants: ConstantPool,
+        self, moving: Moving, sources: Sequence[DeviceTensor], target: DeviceTensor, work: Ref
     ) -> list[Task]:
         """Through whole surfaces side by side."""
         staged = replace(self._staged(target), location=work)
@@ -163,8 +142,7 @@ class Join:
             tasks += _copies(self.chip, source, window, part.function)
             count = np.arange(channels)
             weights[part.begin[3] + count, 0, 0, lane + count] = 1
-        tasks += moving_tasks(self.chip, node, staged, target, weights, Selection(), constants)
-        return tasks
+        return [*tasks, *moving.move(staged, target, weights)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +177,7 @@ class Cut:
             return surfaces_written(self.chip, self.channels)
         return self.chip.groups.surfaces_written(self.written, is_depthwise=False)
 
-    def tasks(
-        self, node: Node, source: DeviceTensor, target: DeviceTensor, constants: ConstantPool
-    ) -> list[Task]:
+    def tasks(self, moving: Moving, source: DeviceTensor, target: DeviceTensor) -> list[ConvTask]:
         """Columns left of the part lie under weights that count as zero. Raises LoweringError."""
         image, row, column, channel = self.part.begin
         rows = (target.view.height - 1) * self.part.steps[0] + 1
@@ -210,8 +186,8 @@ class Cut:
         window = _window(source, (image, row, 0, channel), view)
         selection = Selection((1, column + 1), (0, column), self.part.steps)
         if self._is_selection:
-            return [*selection_tasks(self.chip, node, window, target, selection, constants)]
+            return moving.select(window, target, selection)
         weights = np.zeros((self.written, 1, column + 1, lanes), np.int8)
         count = np.arange(self.channels)
         weights[count, 0, column, self._lane + count] = 1
-        return [*moving_tasks(self.chip, node, window, target, weights, selection, constants)]
+        return moving.move(window, target, weights, selection)

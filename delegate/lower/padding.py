@@ -14,19 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from delegate.chip.chip import Chip
-from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.reorder import window_of
-from delegate.lower.selection import (
-    Selection,
-    bordering,
-    map_bytes,
-    moving_tasks,
-    selection_tasks,
-    surfaces_written,
-)
+from delegate.lower.selection import Moving, bordering, map_bytes, surfaces_written
 from delegate.lower.task import Ref, Task
-from delegate.model.graph import Node
 
 Side = tuple[int, int]
 """Elements before and behind."""
@@ -55,12 +46,7 @@ class Border:
         return 0 if is_one else 2 * map_bytes(self.chip, image.pixels, channels)
 
     def tasks(
-        self,
-        node: Node,
-        source: DeviceTensor,
-        target: DeviceTensor,
-        work: Ref,
-        constants: ConstantPool,
+        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
         """Of one image. ``work``: room for two maps. Raises LoweringError."""
         channels = source.view.channels
@@ -75,7 +61,7 @@ class Border:
                 view = View(1, height, width, channels)
                 result = target.alone(view, next(rooms))
             border = bordering(rows, columns, self.value, is_square=self.chip.forms.equal_sides)
-            yield from selection_tasks(self.chip, node, now, result, border, constants)
+            yield from moving.select(now, result, border)
             now = result
         if any(self.sides[2]):
             before = self.sides[2][0]
@@ -83,9 +69,7 @@ class Border:
             count = np.arange(self.channels)
             weights[before + count, 0, 0, count] = 1
             summands = np.where(weights.any(axis=(1, 2, 3)), 0, self.value).astype(np.int64)
-            yield from moving_tasks(
-                self.chip, node, now, target, weights, Selection(), constants, summands=summands
-            )
+            yield from moving.move(now, target, weights, summands=summands)
 
     def _steps(self) -> Iterator[tuple[Side, Side]]:
         """Rows and columns, as many at a time as the fields hold."""
@@ -109,7 +93,6 @@ class Border:
 class Mirror:
     """``edge``: 1, the outermost pixel is not repeated, or 0."""
 
-    chip: Chip
     rows: Side
     columns: Side
     edge: int
@@ -119,9 +102,7 @@ class Mirror:
         """Of tasks, where each of them fits CBUF."""
         return 1 + sum(self.rows) + sum(self.columns)
 
-    def tasks(
-        self, node: Node, source: DeviceTensor, target: DeviceTensor, constants: ConstantPool
-    ) -> Iterator[Task]:
+    def tasks(self, moving: Moving, source: DeviceTensor, target: DeviceTensor) -> Iterator[Task]:
         """Of one image. Raises LoweringError."""
         (top, _), (left, _) = self.rows, self.columns
         height, width = source.view.height, source.view.width
@@ -133,7 +114,7 @@ class Mirror:
             view = View(1, *size, source.view.channels)
             there = window_of(given, begin, 0, view, given.view.width)
             here = window_of(target, end, 0, view, whole)
-            yield from selection_tasks(self.chip, node, there, here, Selection(), constants)
+            yield from moving.select(there, here)
 
         yield from copied(source, 0, (height, width), top * whole + left)
         for place, other in _mirrored(self.columns, width, self.edge):

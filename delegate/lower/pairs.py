@@ -13,7 +13,6 @@ from delegate.lower.constants import ConstantPool
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.tensors import DeviceTensor, View
 from delegate.lower.numerics.pipeline import EwOperation, Pipeline
-from delegate.lower.one_pixel import copied, copied_bytes, copying_tasks, is_copied
 from delegate.lower.operands import (
     Operand,
     computed_operand,
@@ -21,12 +20,8 @@ from delegate.lower.operands import (
     require_dense,
 )
 from delegate.lower.operation import Memory, Planning, layer_name
-from delegate.lower.stretched import (
-    is_stretched,
-    stretched,
-    stretched_bytes,
-    stretching_tasks,
-)
+from delegate.lower.selection import Moving
+from delegate.lower.stretched import stretched, stretching_tasks
 from delegate.lower.task import (
     BnStage,
     BsStage,
@@ -67,30 +62,17 @@ def with_stretched(
     ``place`` on, and all tensors, with that one where it is then. Raises LoweringError.
     """
     tensors = dict(memory.tensors)
+    moving = Moving(chip, node, memory.constants)
     tasks: list[Task] = []
     for index in dict.fromkeys(node.inputs):
-        if index in tensors and is_stretched(tensors[index].view, output):
-            given = tensors[index]
-            tensors[index] = stretched(chip, given, output, place)
-            tasks += stretching_tasks(chip, node, given, tensors[index], memory.constants)
-            place = place.moved(stretched_bytes(chip, given, output))
-        if index in tensors and is_copied(chip, tensors[index].view, output):
-            given = tensors[index]
-            tensors[index] = copied(chip, given, output, place)
-            tasks += copying_tasks(chip, node, given, tensors[index], memory.constants)
-            place = place.moved(copied_bytes(chip, given, output))
+        if index not in tensors:
+            continue
+        made = stretched(chip, tensors[index], output, place)
+        if made:
+            tasks += stretching_tasks(moving, tensors[index], made)
+            tensors[index] = made[-1]
+            place = place.moved(sum(tensor.size_bytes for tensor in made))
     return tuple(tasks), tensors
-
-
-def operand_bytes(chip: Chip, operand: DeviceTensor, output: View) -> int:
-    """Of memory that ``with_stretched`` takes for an operand."""
-    size = 0
-    if is_stretched(operand.view, output):
-        size = stretched_bytes(chip, operand, output)
-        operand = stretched(chip, operand, output, operand.location)
-    if is_copied(chip, operand.view, output):
-        size += copied_bytes(chip, operand, output)
-    return size
 
 
 def pair_tasks(

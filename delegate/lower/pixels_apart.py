@@ -10,8 +10,9 @@ from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.placement import WorkArea
 from delegate.lower.memory.tensors import DeviceTensor
-from delegate.lower.operation import Memory, Operation, Plan, Planning
+from delegate.lower.operation import Memory, Operation, Plan
 from delegate.lower.rows_as_surfaces import Repeat
+from delegate.lower.selection import Moving
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +33,8 @@ class PixelsApart:
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
-        node, work, source = self.operation.node, memory.work, memory.tensors[self.source.index]
+        work, source = memory.work, memory.tensors[self.source.index]
+        moving = Moving(self.repeat.chip, self.operation.node, memory.constants)
         apart = self.repeat.staged(source, work.place)
         room = self.repeat.staged_bytes(source)
         tensors = {**memory.tensors, source.index: apart}
@@ -41,22 +43,8 @@ class PixelsApart:
         tasks = [
             task
             for image in range(source.view.images)
-            for task in self.repeat.tasks(
-                node, source.image(image), apart.image(image), memory.constants
-            )
+            for task in self.repeat.tasks(moving, source.image(image), apart.image(image))
         ]
         rows, columns = self.repeat.factors
         choice = f"pixels {rows} x {columns} apart first, {layer.choice}"
         return replace(layer, tasks=(*tasks, *layer.tasks), choice=choice)
-
-
-def put_apart(
-    planning: Planning,
-    source: DeviceTensor,
-    factors: tuple[int, int],
-    between: int,
-    row: int = 0,
-) -> Repeat:
-    """What puts the pixels of ``source`` apart, see ``Repeat``."""
-    given = planning.chip, source.view, factors, between, row
-    return Repeat(*given, is_staged=True)

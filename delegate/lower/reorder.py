@@ -23,20 +23,12 @@ from delegate.chip.limits import (
     align,
     surfaces_of,
 )
-from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
 from delegate.lower.order import Moves, Step, spots
-from delegate.lower.selection import (
-    Selection,
-    is_depthwise,
-    moving_tasks,
-    selection_tasks,
-    surfaces_written,
-)
+from delegate.lower.selection import Moving, is_depthwise, surfaces_written
 from delegate.lower.spare_lanes import spare_copies
 from delegate.lower.task import ConvTask, Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
-from delegate.model.graph import Node
 
 BLOCK = CHANNELS_PER_SURFACE
 MOST_TASKS = 256
@@ -138,26 +130,19 @@ class Reorder:
         return math.prod(step.size for step in moves.pixels) * 2 * (min(blocks) + 1)
 
     def tasks(
-        self,
-        node: Node,
-        source: DeviceTensor,
-        target: DeviceTensor,
-        work: Ref,
-        constants: ConstantPool,
+        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
         """Raises LoweringError."""
         if self.is_turn:
-            tasks = self._turned(node, source, target, work, constants)
+            tasks = self._turned(moving, source, target, work)
         else:
-            tasks = self._moved(node, source, target, constants)
+            tasks = self._moved(moving, source, target)
         before: Task | None = None
         for task in tasks:
             before = keeping_weights(self.chip, task, before)
             yield before
 
-    def _moved(
-        self, node: Node, source: DeviceTensor, target: DeviceTensor, constants: ConstantPool
-    ) -> Iterator[Task]:
+    def _moved(self, moving: Moving, source: DeviceTensor, target: DeviceTensor) -> Iterator[Task]:
         rows, columns, loops = self._grid()
         size = rows.size, columns.size
         reach = self._reach
@@ -172,11 +157,9 @@ class Reorder:
                 view = View(1, *size, self.channels)
                 result = window_of(target, end + part, 0, view, rows.target)
                 if _is_unit(weights) and is_depthwise(self.chip, lanes):
-                    given = (self.chip, node, window, result, Selection(), constants)
-                    yield from selection_tasks(*given)
+                    yield from moving.select(window, result)
                 else:
-                    moved = (self.chip, node, window, result, weights, Selection(), constants)
-                    yield from moving_tasks(*moved)
+                    yield from moving.move(window, result, weights)
 
     def _grid(self) -> tuple[Step, Step, list[Step]]:
         """Rows and columns of one task, and what is left for several. Windows that reach over
@@ -214,28 +197,18 @@ class Reorder:
         return weights
 
     def _turned(
-        self,
-        node: Node,
-        source: DeviceTensor,
-        target: DeviceTensor,
-        work: Ref,
-        constants: ConstantPool,
+        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
         """Rows of pixels become channels."""
         if self._is_staged:
-            yield from self._staged(node, source, target, work, constants)
+            yield from self._staged(moving, source, target, work)
             return
-        yield from self._blocks(node, source, target, self._cut, self.moves.pixels, constants)
+        yield from self._blocks(moving, source, target, self._cut, self.moves.pixels)
         spare = range(surfaces_of(self.channels), self.surfaces_written)
         yield from spare_copies(self.chip, target, spare)
 
     def _staged(
-        self,
-        node: Node,
-        source: DeviceTensor,
-        target: DeviceTensor,
-        work: Ref,
-        constants: ConstantPool,
+        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
         """Blocks that end within a surface are written to a map of their own first: the DPU writes
         pairs of surfaces.
@@ -249,22 +222,21 @@ class Reorder:
         surfaces = surfaces_of(self.channels)
         staged = replace(target.alone(view, work), surfaces=surfaces)
         close = replace(cut, target=1)
-        yield from self._blocks(node, source, staged, close, tuple(apart), constants)
+        yield from self._blocks(moving, source, staged, close, tuple(apart))
         back = [Step(cut.size, 1, cut.target)]
         for there, here in zip(apart, self.moves.pixels, strict=True):
             back.append(Step(here.size, there.target, here.target))
         moves = Moves(tuple(back), (), (), (Step(self.channels, 1, 1),))
         copy = replace(self, moves=moves, source_channels=self.channels)
-        yield from copy._moved(node, staged, target, constants)
+        yield from copy._moved(moving, staged, target)
 
     def _blocks(
         self,
-        node: Node,
+        moving: Moving,
         source: DeviceTensor,
         target: DeviceTensor,
         cut: Step,
         pixels: tuple[Step, ...],
-        constants: ConstantPool,
     ) -> Iterator[Task]:
         """Blocks in a column of pixels, or of surfaces, whichever are more, are rows of a task."""
         pixels_apart = (BLOCK, target.surface_stride_bytes // ATOM_BYTES)
@@ -284,9 +256,7 @@ class Reorder:
                     assert result.within is not None
                     strides = replace(result.within, surface_bytes=cut.target * ATOM_BYTES)
                     result = replace(result, within=strides)
-                    weights = _turning_weights(*block)
-                    moved = (self.chip, node, window, result, weights, Selection(), constants)
-                    yield from moving_tasks(*moved)
+                    yield from moving.move(window, result, _turning_weights(*block))
 
 
 def keeping_weights(chip: Chip, task: Task, before: Task | None) -> Task:

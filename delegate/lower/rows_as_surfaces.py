@@ -24,13 +24,11 @@ from delegate.chip.limits import (
     surfaces_of,
 )
 from delegate.errors import LoweringError
-from delegate.lower.constants import ConstantPool
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
 from delegate.lower.rules import FORM_IS_KNOWN, TASKS_IN_RANGE
-from delegate.lower.selection import Selection, moving_tasks, surfaces_written
+from delegate.lower.selection import Moving, Selection, kernels, surfaces_written
 from delegate.lower.task import ConvTask, Ref
 from delegate.lower.weights import depthwise_channels
-from delegate.model.graph import Node
 
 _DENSE_ROWS: Final = 8
 """Of a dense task, whose multiplications grow with their square: four groups of kernels."""
@@ -102,11 +100,10 @@ class Repeat:
     def staged_bytes(self, source: DeviceTensor) -> int:
         """That it takes, with room for the row that completes the last group."""
         there = self.staged(source, source.location)
-        room = there.view.images * there.image_stride_bytes + self._result_bytes
-        return align(room, DMA_ALIGN_BYTES)
+        return align(there.size_bytes + self._result_bytes, DMA_ALIGN_BYTES)
 
     def tasks(
-        self, node: Node, source: DeviceTensor, target: DeviceTensor, constants: ConstantPool
+        self, moving: Moving, source: DeviceTensor, target: DeviceTensor
     ) -> Iterator[ConvTask]:
         """Of one image. Raises LoweringError."""
         real, written = surfaces_of(self.view.channels), self.surfaces_written
@@ -117,7 +114,7 @@ class Repeat:
         height = self.view.height
         if not is_close and height < self._group:
             problem = f"surfaces of {height} rows, with gaps between them"
-            raise LoweringError(node.index, FORM_IS_KNOWN, problem)
+            raise LoweringError(moving.node.index, FORM_IS_KNOWN, problem)
         if is_close:  # rows lie apart alike over all surfaces
             everything = [(0, 0, _Run(0, 0, real * height))]
             # What readers of whole groups fetch behind the last channels: any values.
@@ -130,8 +127,8 @@ class Repeat:
             here = target.location.moved(to * target.surface_stride_bytes)
             room = (written if is_close else 1) * height
             ends = replace(source, location=there), replace(target, location=here)
-            for piece in self._pieces(node, run, room):
-                for task in self._repeated(node, *ends, piece, constants):
+            for piece in self._pieces(moving.node.index, run, room):
+                for task in self._repeated(moving, *ends, piece):
                     is_spare = number < len(spare)
                     output = replace(task.output, channels_real=0) if is_spare else task.output
                     yield replace(task, output=output)
@@ -156,7 +153,7 @@ class Repeat:
         )
         return tuple(span for span in spans if span.results)
 
-    def _pieces(self, node: Node, run: _Run, room: int) -> Iterator[_Run]:
+    def _pieces(self, node: int, run: _Run, room: int) -> Iterator[_Run]:
         """What a task takes of ``run``: whole groups, the last of which takes some rows again, or
         in a staged result only fetches them. ``room``: rows of the result. Raises LoweringError.
         """
@@ -164,7 +161,7 @@ class Repeat:
         most = self._most_rows // group * group
         count = self.factors[0] * len(self._spans) * -(-run.rows // most)
         if count > _MOST_TASKS:
-            raise LoweringError(node.index, TASKS_IN_RANGE, f"it takes {count}")
+            raise LoweringError(node, TASKS_IN_RANGE, f"it takes {count}")
         if 0 < run.rows < group:
             written = align(run.rows, self.chip.groups.dense_kernels // CHANNELS_PER_SURFACE)
             last = run.target if self.is_staged else room - written
@@ -202,29 +199,23 @@ class Repeat:
         return min(_DENSE_ROWS, room // (groups.dense_kernels * weights))
 
     def _repeated(
-        self,
-        node: Node,
-        source: DeviceTensor,
-        target: DeviceTensor,
-        run: _Run,
-        constants: ConstantPool,
+        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, run: _Run
     ) -> Iterator[ConvTask]:
         for repeated in range(self.factors[0]):
             first = run.target * self._result_bytes + repeated * self._row_pixels * ATOM_BYTES
             for span in self._spans:
                 here = target.location.moved(first + span.begin * ATOM_BYTES)
                 ends = source, replace(target, location=here)
-                yield from self._row(node, *ends, run, span, repeated, constants)
+                yield from self._row(moving, *ends, run, span, repeated)
 
     def _row(
         self,
-        node: Node,
+        moving: Moving,
         source: DeviceTensor,
         target: DeviceTensor,
         run: _Run,
         span: _Span,
         number: int,
-        constants: ConstantPool,
     ) -> list[ConvTask]:
         """Row ``number`` of those that each of ``run`` becomes, of ``span``."""
         row_bytes = self.view.width * ATOM_BYTES
@@ -250,16 +241,12 @@ class Repeat:
             taps[0, :-1] = 0
             if number != self.row:
                 taps[:], summand = 0, self.between
-        unit = np.eye(fetched, dtype=np.int8)[fetched - channels :]
-        weights = (
-            np.repeat(taps[:, :, np.newaxis], channels, axis=2)
-            if depthwise
-            else unit[:, np.newaxis, np.newaxis] * taps[..., np.newaxis]
-        )
-        return moving_tasks(
-            *(self.chip, node, pixels, results, weights),
+        weights = kernels(taps, channels if depthwise else fetched, depthwise=depthwise)
+        if not depthwise:
+            weights = weights[fetched - channels :]
+        return moving.move(
+            *(pixels, results, weights),
             Selection(padding=(0, span.results - 1), outside=self.between or 0),
-            constants,
             is_depthwise=depthwise,
             summands=np.full(channels, summand, np.int64),
         )

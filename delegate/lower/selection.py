@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import gcd
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -94,109 +95,113 @@ def map_bytes(chip: Chip, pixels: int, channels: int) -> int:
     return align(surfaces * pixels * ATOM_BYTES, DMA_ALIGN_BYTES)
 
 
-def selection_tasks(
-    chip: Chip,
-    node: Node,
-    source: DeviceTensor,
-    target: DeviceTensor,
-    selection: Selection,
-    constants: ConstantPool,
-    *,
-    depthwise: bool | None = None,
-) -> list[ConvTask]:
-    """``target`` from ``source``, one image each. ``depthwise``: None: where that fetches no more
-    surfaces than there are. Raises LoweringError.
-    """
-    channels = source.view.channels
-    if depthwise is None:
-        depthwise = is_depthwise(chip, channels)
-    ones = np.ones(selection.taps, np.int8)
-    if selection.tap is not None:
-        ones[:] = 0
-        ones[selection.tap] = 1
+def kernels(taps: npt.NDArray[Any], channels: int, *, depthwise: bool) -> npt.NDArray[np.int8]:
+    """The same ``taps`` for each of ``channels``, HWC of a depthwise convolution or OHWI."""
+    small = taps.astype(np.int8)
     if depthwise:
-        weights = np.repeat(ones[:, :, np.newaxis], channels, axis=2)
-    else:
-        unit = np.eye(channels, dtype=np.int8)
-        weights = unit[:, np.newaxis, np.newaxis] * ones[..., np.newaxis]
-    return moving_tasks(
-        chip, node, source, target, weights, selection, constants, is_depthwise=depthwise
-    )
+        return np.repeat(small[:, :, np.newaxis], channels, axis=2)
+    unit = np.eye(channels, dtype=np.int8)
+    return unit[:, np.newaxis, np.newaxis] * small[..., np.newaxis]
 
 
-def moving_tasks(
-    chip: Chip,
-    node: Node,
-    source: DeviceTensor,
-    target: DeviceTensor,
-    weights: npt.NDArray[np.int8],
-    selection: Selection,
-    constants: ConstantPool,
-    *,
-    is_depthwise: bool = False,
-    summands: Int64Array | None = None,
-    out: OutConvert | None = None,
-    region: tuple[range, range] | None = None,
-) -> list[ConvTask]:
-    """``target`` from ``source`` by ``weights`` instead of taps, HWC or OHWI, all of them 0 but one
-    of each kernel, which is 1, unless ``out`` divides their sum. ``summands``: what is added to
-    each channel before. ``region``: see ``tile_tasks``. Raises LoweringError.
+_AS_IT_IS: Final = Selection()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moving:
+    """Makes such convolutions for ``node``, whose weights are among ``constants``: of ``target``
+    from ``source``, one image each. Raises LoweringError.
     """
-    conv = whole_convolution(
-        chip, node, source, target, weights, selection, is_depthwise=is_depthwise
-    )
-    low, high = selection.clamp
-    is_clamped = (low, high) != (INT8_MIN, INT8_MAX)
-    bias = np.full(target.view.channels, -low if is_clamped else 0, np.int64)
-    if summands is not None:
-        bias = bias + summands
-    bs = adding_stage(conv, bias, operand_channels(conv), constants)
-    bn = BnStage(relu=is_clamped, relux_max=high - low if high < INT8_MAX else None)
-    # Nothing is rounded; the bit is what every convolution has.
-    plain = OutConvert(
-        scale=1, shift=0, offset=low if is_clamped else 0, ties_away=chip.has("ties_away")
-    )
-    return tile_tasks(conv, (bs, bn, None, out or plain), constants, region)
 
+    chip: Chip
+    node: Node
+    constants: ConstantPool
 
-def whole_convolution(
-    chip: Chip,
-    node: Node,
-    source: DeviceTensor,
-    target: DeviceTensor,
-    weights: npt.NDArray[np.int8],
-    selection: Selection,
-    *,
-    is_depthwise: bool,
-) -> Convolution:
-    """Of whole numbers, without a requantisation: ``selection`` without its taps and clamp."""
-    channels = target.view.channels
-    conv = Convolution(
-        chip=chip,
-        node=node.index,
-        name="",
-        op=node.op,
-        nodes=(node.index,),
-        weights=weights,
-        weight_zero_point=0,
-        bias=np.zeros(channels, np.int64),
-        ratios=np.ones(channels),
-        per_channel=False,
-        activation=Activation.NONE,
-        output_scale=target.scale,
-        output_zero_point=target.zero_point,
-        source=replace(source, zero_point=selection.outside),
-        target=target,
-        input_view=source.view,
-        output_view=target.view,
-        stride_h=selection.strides[0],
-        stride_w=selection.strides[1],
-        dilation_h=selection.dilations[0],
-        dilation_w=selection.dilations[1],
-        pad_top=selection.padding[0],
-        pad_left=selection.padding[1],
-        is_depthwise=is_depthwise,
-        spread_h=selection.spread[0],
-        spread_w=selection.spread[1],
-    )
-    return square_kernel(conv)
+    def select(
+        self,
+        source: DeviceTensor,
+        target: DeviceTensor,
+        selection: Selection = _AS_IT_IS,
+        *,
+        depthwise: bool | None = None,
+    ) -> list[ConvTask]:
+        """``depthwise``: None: where that fetches no more surfaces than there are."""
+        channels = source.view.channels
+        if depthwise is None:
+            depthwise = is_depthwise(self.chip, channels)
+        ones = np.ones(selection.taps, np.int8)
+        if selection.tap is not None:
+            ones[:] = 0
+            ones[selection.tap] = 1
+        weights = kernels(ones, channels, depthwise=depthwise)
+        return self.move(source, target, weights, selection, is_depthwise=depthwise)
+
+    def move(
+        self,
+        source: DeviceTensor,
+        target: DeviceTensor,
+        weights: npt.NDArray[np.int8],
+        selection: Selection = _AS_IT_IS,
+        *,
+        is_depthwise: bool = False,
+        summands: Int64Array | None = None,
+        out: OutConvert | None = None,
+        region: tuple[range, range] | None = None,
+    ) -> list[ConvTask]:
+        """By ``weights`` instead of taps, HWC or OHWI, all of them 0 but one of each kernel, which
+        is 1, unless ``out`` divides their sum. ``summands``: what is added to each channel before.
+        ``region``: see ``tile_tasks``.
+        """
+        conv = self.convolution(source, target, weights, selection, is_depthwise=is_depthwise)
+        low, high = selection.clamp
+        is_clamped = (low, high) != (INT8_MIN, INT8_MAX)
+        bias = np.full(target.view.channels, -low if is_clamped else 0, np.int64)
+        if summands is not None:
+            bias = bias + summands
+        bs = adding_stage(conv, bias, operand_channels(conv), self.constants)
+        bn = BnStage(relu=is_clamped, relux_max=high - low if high < INT8_MAX else None)
+        # Nothing is rounded; the bit is what every convolution has.
+        ties_away, offset = self.chip.has("ties_away"), low if is_clamped else 0
+        plain = OutConvert(scale=1, shift=0, offset=offset, ties_away=ties_away)
+        return tile_tasks(conv, (bs, bn, None, out or plain), self.constants, region)
+
+    def convolution(
+        self,
+        source: DeviceTensor,
+        target: DeviceTensor,
+        weights: npt.NDArray[np.int8],
+        selection: Selection,
+        *,
+        is_depthwise: bool,
+    ) -> Convolution:
+        """Of whole numbers, without a requantisation: ``selection`` without its taps and clamp."""
+        node, channels = self.node, target.view.channels
+        conv = Convolution(
+            chip=self.chip,
+            node=node.index,
+            name="",
+            op=node.op,
+            nodes=(node.index,),
+            weights=weights,
+            weight_zero_point=0,
+            bias=np.zeros(channels, np.int64),
+            ratios=np.ones(channels),
+            per_channel=False,
+            activation=Activation.NONE,
+            output_scale=target.scale,
+            output_zero_point=target.zero_point,
+            source=replace(source, zero_point=selection.outside),
+            target=target,
+            input_view=source.view,
+            output_view=target.view,
+            stride_h=selection.strides[0],
+            stride_w=selection.strides[1],
+            dilation_h=selection.dilations[0],
+            dilation_w=selection.dilations[1],
+            pad_top=selection.padding[0],
+            pad_left=selection.padding[1],
+            is_depthwise=is_depthwise,
+            spread_h=selection.spread[0],
+            spread_w=selection.spread[1],
+        )
+        return square_kernel(conv)

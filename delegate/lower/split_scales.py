@@ -80,15 +80,12 @@ class SplitConvolution:
     def _staged(self) -> DeviceTensor:
         """A map in memory of its own."""
         conv = self.whole.conv
-        target, unit = conv.target, conv.chip.forms.surface_pixels(conv.is_depthwise)
-        pixels = target.view.pixels
-        gap = align(pixels, unit) - pixels if pixels > 1 else 0
-        return replace(target, within=None, gap_pixels=gap, surfaces=self.whole.surfaces_written)
+        unit = conv.chip.forms.surface_pixels(conv.is_depthwise)
+        return conv.target.staged(conv.target.location, self.whole.surfaces_written, unit)
 
     @property
     def _map_bytes(self) -> int:
-        staged = self._staged
-        return align(staged.view.images * staged.image_stride_bytes, DMA_ALIGN_BYTES)
+        return align(self._staged.size_bytes, DMA_ALIGN_BYTES)
 
     def _sums(
         self, first: DeviceTensor, second: DeviceTensor, target: DeviceTensor

@@ -30,8 +30,9 @@ class Staged:
     @property
     def footprint(self) -> Footprint:
         given = self.plan.footprint
-        result = self._staged(self.planning.tensor(given.result))
-        size = align(result.view.images * result.image_stride_bytes, DMA_ALIGN_BYTES)
+        result = self.planning.tensor(given.result)
+        result = self._staged(result, result.location)
+        size = align(result.size_bytes, DMA_ALIGN_BYTES)
         return replace(
             given,
             writes=surfaces_of(result.view.channels),
@@ -55,16 +56,9 @@ class Staged:
         """Bytes that the plan itself works with."""
         return align(self.plan.footprint.work_bytes, DMA_ALIGN_BYTES)
 
-    def _staged(self, result: DeviceTensor, place: Ref | None = None) -> DeviceTensor:
-        footprint, pixels = self.plan.footprint, result.view.pixels
-        gap = align(pixels, footprint.surface_pixels) - pixels if pixels > 1 else 0
-        return replace(
-            result,
-            within=None,
-            gap_pixels=gap,
-            surfaces=max(footprint.writes, surfaces_of(result.view.channels)),
-            location=place or result.location,
-        )
+    def _staged(self, result: DeviceTensor, place: Ref) -> DeviceTensor:
+        footprint = self.plan.footprint
+        return result.staged(place, footprint.writes, footprint.surface_pixels)
 
 
 def _copies(chip: Chip, staged: DeviceTensor, result: DeviceTensor) -> Iterator[Task]:

@@ -13,41 +13,32 @@ from itertools import product
 
 import numpy as np
 
-from delegate.chip.chip import Chip
-from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_stages import packed_operands, requantizing_stages
 from delegate.lower.conv_tasks import operand_channels, tile_tasks
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.numerics.pipeline import Pipeline
-from delegate.lower.selection import Selection, whole_convolution
+from delegate.lower.selection import Moving, Selection
 from delegate.lower.task import Task
 from delegate.lower.tiling.pooling import PooledAxis, Pooling
-from delegate.model.graph import Node
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowSums:
     """``stages``: of sums of so many values, to which they add ``bias`` in BS first."""
 
-    chip: Chip
-    node: Node
     pooling: Pooling
     stages: dict[int, tuple[int, Pipeline]]
 
-    def tasks(
-        self, source: DeviceTensor, target: DeviceTensor, constants: ConstantPool
-    ) -> Iterator[Task]:
+    def tasks(self, moving: Moving, source: DeviceTensor, target: DeviceTensor) -> Iterator[Task]:
         """Of one image. What lies around the image counts as 0. Raises LoweringError."""
         rows, columns = self.pooling.rows, self.pooling.columns
         shape = (rows.kernel, columns.kernel, source.view.channels)
         window = Selection(
             padding=(rows.before, columns.before), strides=(rows.stride, columns.stride)
         )
-        conv = whole_convolution(
-            *(self.chip, self.node, source, target, np.ones(shape, np.int8), window),
-            is_depthwise=True,
-        )
-        channels = operand_channels(conv)
+        ones = np.ones(shape, np.int8)
+        conv = moving.convolution(source, target, ones, window, is_depthwise=True)
+        channels, constants = operand_channels(conv), moving.constants
         for (row, high), (column, wide) in product(regions(rows), regions(columns)):
             bias, pipeline = self.stages[high * wide]
             assert isinstance(pipeline.bs.add, int)

@@ -40,7 +40,7 @@ def plan(planning: Planning, operation: Operation) -> WindowSumsPlan:
             problem = f"no setting is, of {count} values between {clamp[0]} and {clamp[1]}"
             raise LoweringError(node.index, AVERAGE_IS_EQUAL, problem)
         stages[count] = 0, found
-    sums = WindowSums(planning.chip, node, windows, stages)
+    sums = WindowSums(windows, stages)
     return WindowSumsPlan(planning, operation, sums)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from delegate.lower.memory.tensors import memory_view
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.pixels_apart import PixelsApart, put_apart
-from delegate.lower.rows_as_surfaces import writes_no_pixels_apart
+from delegate.lower.pixels_apart import PixelsApart
+from delegate.lower.rows_as_surfaces import Repeat, writes_no_pixels_apart
 from delegate.lower.selection import Selection
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Operator, Role, Shape
@@ -50,7 +50,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
         return RearrangePlan(planning, operation, dense, selection)
     source = planning.tensor(operation.operands[0])
     close = RearrangePlan(planning, operation, dense, replace(selection, spread=(1, 1)))
-    repeat = put_apart(planning, source, size, between=0)
+    repeat = Repeat(planning.chip, source.view, size, between=0, is_staged=True)
     return PixelsApart(operation, source, repeat, close)
 
 

@@ -26,7 +26,6 @@ def plan(planning: Planning, operation: Operation) -> MaxPoolPlan:
     clamp = activation_range(pool_options(node).activation, target.scale, target.zero_point)
     pool = kind_of(planning.chip)(
         planning.chip,
-        node,
         pooling_of(graph, node),
         gaps_of(graph, node),
         clamp,
@@ -88,7 +87,6 @@ def half(operator: Operator) -> Operator:
             return HalfMaxPoolPlan(planning, operation)
         pool = kind_of(planning.chip)(
             planning.chip,
-            node,
             pooling_of(graph, node),
             is_narrow=operation.result in planning.joined,
             element=Element.FP16,

@@ -45,7 +45,7 @@ def mirrored_inside(facts: GraphFacts, node: Node) -> str | None:
 def plan(planning: Planning, operation: Operation) -> Plan:
     options = operation.node.known_options(MirrorPadOptions)
     _, rows, columns, _ = pad_amounts(planning.graph, operation.node)
-    mirror = Mirror(planning.chip, rows, columns, int(options.mode == REFLECT))
+    mirror = Mirror(rows, columns, int(options.mode == REFLECT))
     return MirrorPlan(planning, operation, mirror)
 
 

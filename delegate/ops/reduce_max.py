@@ -13,7 +13,6 @@ def plan(planning: Planning, operation: Operation) -> MaxPoolPlan:
     source = planning.tensor(operation.operands[0])
     pool = kind_of(planning.chip)(
         planning.chip,
-        operation.node,
         reductions.pooled_image(source.view),
         is_narrow=operation.result in planning.joined,
         element=source.element,

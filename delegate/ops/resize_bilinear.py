@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.limits import surfaces_of
-from delegate.lower.constants import ConstantPool
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
@@ -21,10 +20,11 @@ from delegate.lower.operation import Memory, Operation, Plan, Planning, image_by
 from delegate.lower.padding import Mirror, Side
 from delegate.lower.rows_as_surfaces import writes_no_pixels_apart
 from delegate.lower.selection import (
+    Moving,
     Selection,
     is_depthwise,
+    kernels,
     map_bytes,
-    moving_tasks,
     surfaces_written,
 )
 from delegate.lower.task import Ref, Task
@@ -33,7 +33,7 @@ from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import resizing
-from delegate.ops.shared.blends import BLENDS, QUARTERS, Blend, BlendPlan, kernels, sixteenths
+from delegate.ops.shared.blends import BLENDS, QUARTERS, Blend, BlendPlan, sixteenths
 
 _MOST_TAPS = 16
 """Of a stencil of rows and columns, of which four meet pixels."""
@@ -160,17 +160,18 @@ class BilinearPlan:
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
 
+        moving = Moving(self.planning.chip, self.operation.node, memory.constants)
+
         def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterator[Task]:
-            return self._image(source, target, memory.work.place, memory.constants)
+            return self._image(moving, source, target, memory.work.place)
 
         images = image_by_image(self.operation, memory, tasks)
         return layer_of(self.planning, self.operation, images)
 
     def _image(
-        self, source: DeviceTensor, target: DeviceTensor, work: Ref, constants: ConstantPool
+        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[Task]:
-        chip, node = self.planning.chip, self.operation.node
-        stencils = _stencils(self.planning.graph, node, STENCILS)
+        stencils = _stencils(self.planning.graph, moving.node, STENCILS)
         assert stencils is not None  # resized_to_twice ran before
         rows, columns = stencils
         if any((*rows.border, *columns.border)):
@@ -178,32 +179,29 @@ class BilinearPlan:
             width = source.view.width + sum(columns.border)
             view = replace(source.view, height=height, width=width)
             wide = source.alone(view, work)
-            mirror = Mirror(chip, rows.border, columns.border, edge=0)
-            yield from mirror.tasks(node, source.as_bytes, wide.as_bytes, constants)
+            mirror = Mirror(rows.border, columns.border, edge=0)
+            yield from mirror.tasks(moving, source.as_bytes, wide.as_bytes)
             source = wide
-        yield from self.interpolated(source, target, rows, columns, constants)
+        yield from self.interpolated(moving, source, target, rows, columns)
 
     def interpolated(
         self,
+        moving: Moving,
         source: DeviceTensor,
         target: DeviceTensor,
         rows: Stencil,
         columns: Stencil,
-        constants: ConstantPool,
     ) -> Iterable[Task]:
         """``target`` from ``source``, which has its border. Raises LoweringError."""
-        chip, node = self.planning.chip, self.operation.node
-        channels = source.view.channels
+        chip, channels = moving.chip, source.view.channels
         taps, depthwise = np.outer(rows.weights, columns.weights), is_depthwise(chip, channels)
         selection = Selection(
             padding=(rows.padding, columns.padding), spread=(rows.spread, columns.spread)
         )
         offset = self.planning.graph.tensor(self.operation.result).dtype.element.offset
         summand, out = sixteenths(chip, offset)
-        return moving_tasks(
-            *(chip, node, source, target, kernels(taps, channels, depthwise=depthwise)),
-            selection,
-            constants,
+        return moving.move(
+            *(source, target, kernels(taps, channels, depthwise=depthwise), selection),
             is_depthwise=depthwise,
             summands=np.full(channels, summand, np.int64),
             out=out,
@@ -234,11 +232,11 @@ class HalfBilinearPlan(BilinearPlan):
 
     def interpolated(
         self,
+        moving: Moving,
         source: DeviceTensor,
         target: DeviceTensor,
         rows: Stencil,
         columns: Stencil,
-        constants: ConstantPool,
     ) -> Iterable[Task]:
         """Weights are sixteenths, which fp16 holds."""
         from delegate.ops.shared.half import spread_tasks
@@ -246,7 +244,7 @@ class HalfBilinearPlan(BilinearPlan):
         taps = np.outer(rows.weights, columns.weights) / (QUARTERS * QUARTERS)
         padding, spread = (rows.padding, columns.padding), (rows.spread, columns.spread)
         return spread_tasks(
-            self.planning, self.operation, source, target, taps, padding, spread, constants
+            self.planning, self.operation, source, target, taps, padding, spread, moving.constants
         )
 
 

@@ -18,7 +18,7 @@ from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.operation import Memory, Operation, Plan, Planning, image_by_image, layer_of
 from delegate.lower.rows_as_surfaces import Repeat, writes_no_pixels_apart
-from delegate.lower.selection import Selection, selection_tasks, surfaces_written
+from delegate.lower.selection import Moving, Selection, surfaces_written
 from delegate.lower.task import Task
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
@@ -93,11 +93,10 @@ class RepeatPlan:
             taps=factors, tap=None, padding=(factors[0] - 1, factors[1] - 1), spread=factors
         )
 
+        moving = Moving(planning.chip, operation.node, memory.constants)
+
         def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterable[Task]:
-            ends = source.as_bytes, target.as_bytes
-            return selection_tasks(
-                planning.chip, operation.node, *ends, selection, memory.constants
-            )
+            return moving.select(source.as_bytes, target.as_bytes, selection)
 
         return layer_of(planning, operation, image_by_image(operation, memory, tasks))
 
@@ -118,10 +117,10 @@ class RowsAsSurfacesPlan:
 
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
-        node = self.operation.node
+        moving = Moving(self.planning.chip, self.operation.node, memory.constants)
 
         def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterable[Task]:
-            return self.repeat.tasks(node, source, target, memory.constants)
+            return self.repeat.tasks(moving, source, target)
 
         images = image_by_image(self.operation, memory, tasks)
         return layer_of(self.planning, self.operation, images)

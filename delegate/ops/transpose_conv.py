@@ -16,8 +16,8 @@ import numpy.typing as npt
 from delegate.chip.chip import Chip
 from delegate.lower.model_weights import DeviceWeights, device_weights
 from delegate.lower.operation import Operation, Plan, Planning
-from delegate.lower.pixels_apart import PixelsApart, put_apart
-from delegate.lower.rows_as_surfaces import writes_no_pixels_apart
+from delegate.lower.pixels_apart import PixelsApart
+from delegate.lower.rows_as_surfaces import Repeat, writes_no_pixels_apart
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Tensor, read_only
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role, Shape, constraint, named
@@ -182,7 +182,8 @@ def _apart(planning: Planning, found: Turned, weights: DeviceWeights) -> Plan:
     height, kernel = planning.tensor(operation.result).view.height, weights.values.shape[1]
     beyond = source.view.height * stride - (height - 1 - top + kernel)
     row = min(max(beyond, 0), stride - 1, top)
-    repeat = put_apart(planning, source, found.spread, source.zero_point, row)
+    given = (found.spread, source.zero_point, row)
+    repeat = Repeat(planning.chip, source.view, *given, is_staged=True)
     convolved = replace(operation, padding=(top - row, left)), found.options, weights
     apart = repeat.staged(source, source.location)
     reading = convolution.plan_convolution(planning, *convolved, source=apart)

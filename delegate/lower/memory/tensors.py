@@ -105,9 +105,23 @@ class DeviceTensor:
             return self.within.image_bytes
         return align(self.surfaces * self.surface_stride_bytes, DMA_ALIGN_BYTES)
 
+    @property
+    def size_bytes(self) -> int:
+        """Of all images, where others lie between them of those too."""
+        return self.view.images * self.image_stride_bytes
+
     def alone(self, view: View, location: Ref) -> DeviceTensor:
         """A map of the same kind in memory of its own, without gaps."""
         return replace(self, view=view, location=location, within=None, gap_pixels=0)
+
+    def staged(self, location: Ref, surfaces: int, unit: int) -> DeviceTensor:
+        """The same map in memory of its own, of so many surfaces, a multiple of ``unit`` pixels
+        apart: see ``Footprint.surface_pixels``.
+        """
+        pixels = self.view.pixels
+        gap = align(pixels, unit) - pixels if pixels > 1 else 0
+        there = replace(self.alone(self.view, location), gap_pixels=gap)
+        return replace(there, surfaces=max(surfaces, surfaces_of(self.view.channels)))
 
     def image(self, number: int) -> DeviceTensor:
         """One of its images."""

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate.chip.chip import Chip
-from delegate.lower.constants import ConstantPool
 from delegate.lower.conv_stages import out_convert
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
@@ -24,7 +23,7 @@ from delegate.lower.numerics.pipeline import OutCvt, Pipeline
 from delegate.lower.operation import Memory, Operation, Planning, image_by_image, layer_of
 from delegate.lower.padding import Side
 from delegate.lower.rows_as_surfaces import Repeat
-from delegate.lower.selection import Selection, is_depthwise, moving_tasks, surfaces_written
+from delegate.lower.selection import Moving, Selection, is_depthwise, kernels, surfaces_written
 from delegate.lower.task import ConvTask, OutConvert, Ref
 
 QUARTERS = 4
@@ -121,39 +120,30 @@ class BlendPlan:
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
 
+        moving = Moving(self.planning.chip, self.operation.node, memory.constants)
+
         def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterator[ConvTask]:
-            return self._image(source, target, memory.work.place, memory.constants)
+            return self._image(moving, source, target, memory.work.place)
 
         images = image_by_image(self.operation, memory, tasks)
         return layer_of(self.planning, self.operation, images)
 
     def _image(
-        self, source: DeviceTensor, target: DeviceTensor, work: Ref, constants: ConstantPool
+        self, moving: Moving, source: DeviceTensor, target: DeviceTensor, work: Ref
     ) -> Iterator[ConvTask]:
-        chip, node = self.planning.chip, self.operation.node
         repeated = self._repeat.staged(source, work)
-        yield from self._repeat.tasks(node, source, repeated, constants)
+        yield from self._repeat.tasks(moving, source, repeated)
         channels, view = source.view.channels, target.view
         offset = self.planning.graph.tensor(self.operation.result).dtype.element.offset
-        summand, out = sixteenths(chip, offset)
-        depthwise = is_depthwise(chip, channels)
+        summand, out = sixteenths(moving.chip, offset)
+        depthwise = is_depthwise(moving.chip, channels)
         for rows in self.rows.parts(view.height):
             taps = np.outer(self.rows.at(rows.start, source.view.height), self.columns.weights)
-            yield from moving_tasks(
-                *(chip, node, repeated, target, kernels(taps, channels, depthwise=depthwise)),
+            yield from moving.move(
+                *(repeated, target, kernels(taps, channels, depthwise=depthwise)),
                 Selection(padding=(self.rows.ends[0], 0)),
-                constants,
                 is_depthwise=depthwise,
                 summands=np.full(channels, summand, np.int64),
                 out=out,
                 region=(rows, range(view.width)),
             )
-
-
-def kernels(taps: npt.NDArray[np.int64], channels: int, *, depthwise: bool) -> npt.NDArray[np.int8]:
-    """The same ``taps`` for each of ``channels``, HWC of a depthwise convolution or OHWI."""
-    small = taps.astype(np.int8)
-    if depthwise:
-        return np.repeat(small[:, :, np.newaxis], channels, axis=2)
-    unit = np.eye(channels, dtype=np.int8)
-    return unit[:, np.newaxis, np.newaxis] * small[..., np.newaxis]

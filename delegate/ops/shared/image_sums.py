@@ -40,5 +40,5 @@ def plan(planning: Planning, operation: Operation, target_of: TargetOf) -> Windo
         rounds_in_bn=planning.chip.knows("bn_multiplier"),
     )
     stages = {count: (-source.zero_point * count, pipeline)}
-    sums = WindowSums(planning.chip, operation.node, reductions.pooled_image(source.view), stages)
+    sums = WindowSums(reductions.pooled_image(source.view), stages)
     return WindowSumsPlan(planning, operation, sums)

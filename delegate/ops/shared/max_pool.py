@@ -9,6 +9,7 @@ from delegate.lower.lowered import Layer
 from delegate.lower.max_pool import MaxPool
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
+from delegate.lower.selection import Moving
 
 
 def kind_of(chip: Chip) -> type[MaxPool]:
@@ -47,10 +48,10 @@ class MaxPoolPlan:
         """Raises LoweringError."""
         operation, pool = self.operation, self.pool
         tasks = pool.tasks(
+            Moving(self.planning.chip, operation.node, memory.constants),
             memory.tensors[operation.operands[0]],
             memory.tensors[operation.result],
             memory.work.place,
-            memory.constants,
         )
         return layer_of(self.planning, operation, tasks)
 

@@ -16,7 +16,7 @@ from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import device_element, memory_view, whole_channels
 from delegate.lower.moves import Cut, Join, Part
 from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
-from delegate.lower.selection import Selection, moving_tasks
+from delegate.lower.selection import Moving, Selection
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Graph, Node
@@ -56,8 +56,8 @@ class JoinPlan:
         operation = self.operation
         sources = [memory.tensors[tensor].as_bytes for tensor in operation.operands]
         target = memory.tensors[operation.result].as_bytes
-        work = memory.work.place
-        tasks = self.join.tasks(operation.node, sources, target, work, memory.constants)
+        moving = Moving(self.planning.chip, operation.node, memory.constants)
+        tasks = self.join.tasks(moving, sources, target, memory.work.place)
         return layer_of(self.planning, operation, tasks)
 
 
@@ -79,8 +79,8 @@ class CutPlan:
         """Raises LoweringError."""
         operation = self.operation
         source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
-        given = (operation.node, source.as_bytes, target.as_bytes, memory.constants)
-        tasks = self.cut.tasks(*given)
+        moving = Moving(self.planning.chip, operation.node, memory.constants)
+        tasks = self.cut.tasks(moving, source.as_bytes, target.as_bytes)
         return layer_of(self.planning, operation, tasks)
 
 
@@ -189,13 +189,6 @@ class RearrangePlan:
         outputs, kh, kw, inputs = self.weights.shape
         weights = np.zeros((target.view.channels, kh, kw, source.view.channels), np.int8)
         weights[:outputs, :, :, :inputs] = self.weights
-        tasks = moving_tasks(
-            self.planning.chip,
-            operation.node,
-            source,
-            target,
-            weights,
-            self.selection,
-            memory.constants,
-        )
+        moving = Moving(self.planning.chip, operation.node, memory.constants)
+        tasks = moving.move(source, target, weights, self.selection)
         return layer_of(self.planning, operation, tasks)

@@ -14,7 +14,7 @@ from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
 from delegate.lower.operation import Memory, Operation, Planning, image_by_image, layer_of
 from delegate.lower.padding import Border, Mirror, Side
-from delegate.lower.selection import surfaces_written
+from delegate.lower.selection import Moving, surfaces_written
 from delegate.lower.task import Task
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
@@ -123,10 +123,10 @@ class PadPlan:
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
         operation, border = self.operation, self._border
+        moving = Moving(self.planning.chip, operation.node, memory.constants)
 
         def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterable[Task]:
-            given = (source.as_bytes, target.as_bytes, memory.work.place, memory.constants)
-            return border.tasks(operation.node, *given)
+            return border.tasks(moving, source.as_bytes, target.as_bytes, memory.work.place)
 
         return layer_of(self.planning, operation, image_by_image(operation, memory, tasks))
 
@@ -150,9 +150,9 @@ class MirrorPlan:
     def lower(self, memory: Memory) -> Layer:
         """Raises LoweringError."""
         operation = self.operation
+        moving = Moving(self.planning.chip, operation.node, memory.constants)
 
         def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterable[Task]:
-            given = (source.as_bytes, target.as_bytes, memory.constants)
-            return self.mirror.tasks(operation.node, *given)
+            return self.mirror.tasks(moving, source.as_bytes, target.as_bytes)
 
         return layer_of(self.planning, operation, image_by_image(operation, memory, tasks))

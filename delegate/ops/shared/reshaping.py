@@ -16,6 +16,7 @@ from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.order import Order
 from delegate.lower.reorder import MOST_TASKS, Reorder
 from delegate.lower.rules import FORM_IS_KNOWN, REORDERED_ALONE
+from delegate.lower.selection import Moving
 from delegate.model.graph import Graph, Node, Tensor
 from delegate.ops.operator import (
     Constraint,
@@ -193,8 +194,9 @@ class ReorderPlan:
         operation = self.operation
         source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
         ends = source.as_bytes, target.as_bytes
-        given = (operation.node, *ends, memory.work.place, memory.constants)
-        return layer_of(self.planning, operation, self.reorder.tasks(*given))
+        moving = Moving(self.planning.chip, operation.node, memory.constants)
+        tasks = self.reorder.tasks(moving, *ends, memory.work.place)
+        return layer_of(self.planning, operation, tasks)
 
 
 def reorder_operations(

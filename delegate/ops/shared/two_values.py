@@ -23,10 +23,10 @@ from delegate.lower.numerics.fused_prover import Added
 from delegate.lower.numerics.pair_prover import SumTarget
 from delegate.lower.numerics.pipeline import Ew, EwOperation, Pipeline
 from delegate.lower.numerics.tflite import activation_range
-from delegate.lower.one_pixel import is_copied
 from delegate.lower.operation import Memory, Operation, Planning
-from delegate.lower.pairs import Requantize, lower_pair, operand_bytes
+from delegate.lower.pairs import Requantize, lower_pair
 from delegate.lower.selection import map_bytes
+from delegate.lower.stretched import is_copied, stretched
 from delegate.lower.task import ElementwiseTask, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.lower.weights import depthwise_channels
@@ -118,7 +118,8 @@ def pair_footprint(planning: Planning, operation: Operation) -> Footprint:
     computed = [t for t in operation.operands if graph.tensor(t).constant is None]
     reads = tuple((t, touched(t)) for t in computed)
     few = (planning.tensor(t) for t in dict.fromkeys(computed))
-    work = sum(operand_bytes(chip, t, output) for t in few)
+    made = (stretched(chip, tensor, output, tensor.location) for tensor in few)
+    work = sum(tensor.size_bytes for tensors in made for tensor in tensors)
     result = operation.result
     return Footprint(operation.node, reads, result, touched(result), work_bytes=work)
 

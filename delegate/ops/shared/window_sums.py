@@ -11,6 +11,7 @@ from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor, Strides, View
 from delegate.lower.operation import Memory, Operation, Planning, layer_of
+from delegate.lower.selection import Moving
 from delegate.lower.task import Task
 from delegate.lower.tiling.pooling import PooledAxis, Pooling
 from delegate.lower.weights import depthwise_channels
@@ -61,14 +62,15 @@ class WindowSumsPlan:
         target = memory.tensors[operation.result]
         height, width = pooling.rows.output, pooling.columns.output
         image_bytes = source.view.pixels * ATOM_BYTES
+        moving = Moving(self.planning.chip, operation.node, memory.constants)
         is_stacked = self._is_stacked and source.surface_stride_bytes == image_bytes
         for image in range(source.view.images):
             maps = source.image(image), target.part(image * height * width, height, width)
             if is_stacked:
                 sums = replace(self.sums, pooling=self._stacked)
-                yield from sums.tasks(*self._stack(*maps), memory.constants)
+                yield from sums.tasks(moving, *self._stack(*maps))
             else:
-                yield from self.sums.tasks(*maps, memory.constants)
+                yield from self.sums.tasks(moving, *maps)
 
     @property
     def _channels(self) -> int:
