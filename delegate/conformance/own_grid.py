@@ -15,7 +15,7 @@ from delegate.conformance.case import Build, Case, Inputs
 from delegate.conformance.grid import Grid, Value, always
 from delegate.conformance.random_layers import Numbers, draw_quantization
 from delegate.conformance.tolerance import LOWER_CLAMP, NONE, PER_CHANNEL
-from delegate.model.graph import DType, Padding, Quantization
+from delegate.model.graph import Activation, DType, Padding, Quantization
 
 TYPES = ("uint8", "int8", "per_channel")
 PADDINGS = {"same": Padding.SAME, "valid": Padding.VALID}
@@ -170,7 +170,7 @@ def layer_grid(
     def family(layer: Callable[..., Outputs]) -> Grid:
         def make(name: str, **own: Value) -> Case:
             values: dict[str, Any] = fixed | own
-            turns_ties = differing is None and values.get("activation") == "RELU_N1_TO_1"
+            turns_ties = differing is None and values.get("activation") == Activation.RELU_N1_TO_1.name
             return one_layer(
                 name,
                 prefix.partition(".")[0],
