@@ -134,9 +134,7 @@ def compile_context(graph: Graph, options: Options, preview: Preview, chip: Chip
 
 
 def _as_computed(graph: Graph, options: Options) -> Graph:
-    """``graph`` with its floats as option ``float`` says."""
-    if options.float == "off":
-        return graph
+    """``graph`` with what constants make as constants, and its floats as option ``float`` says."""
     from delegate.partition.half import in_half
 
     return in_half(graph, options.float)

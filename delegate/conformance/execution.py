@@ -36,6 +36,7 @@ from delegate.model.files import MAX_MODEL_BYTES, read_file
 from delegate.model.graph import Graph
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_reader import read_graph
+from delegate.ops import OPERATORS
 from delegate.options import Options
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def _run(prepared: Prepared, options: Options) -> Outcome:
     if case.outside is not None:
         options = replace(options, float="fp16", origins={**options.origins, "float": "option"})
     try:
-        interpreter, delegation = _load(prepared.model, options)
+        interpreter, delegation = _load(prepared.model, options, prepared.graph)
     except ModelError as error:
         if chosen_chip(options).name not in CHIP_SKIPS:
             raise
@@ -209,18 +210,10 @@ def _not_one_partition(delegation: Delegation) -> list[str]:
 def _judge_floats(
     facts: Outcome, prepared: Prepared, delegation: Delegation, ours: list[Array]
 ) -> Outcome:
-    """By the bound of a float model; nodes that only make constants may stay on the CPU."""
+    """By the bound of a float model."""
     assert prepared.case.outside is not None
-    graph = prepared.graph
-    broken = prepared.case.outside(graph, prepared.inputs, ours)
-    broken += [
-        _sentence(rejection)
-        for rejection in delegation.rejections
-        if any(
-            graph.tensor(t).constant is None for t in graph.node(rejection.node).inputs if t >= 0
-        )
-    ]
-    broken += _not_one_partition(delegation)
+    broken = prepared.case.outside(prepared.graph, prepared.inputs, ours)
+    broken += [*map(_sentence, delegation.rejections), *_not_one_partition(delegation)]
     return _verdict(replace(facts, oracle=Oracle.NUMPY), broken, [])
 
 
@@ -238,7 +231,8 @@ def _blame(
     model, graph = prepared.model, prepared.graph
     broken = []
     if len(graph.nodes) > 1 and worst <= most_off(model, graph):
-        interpreter, inner = _load(exposed_model(model, sorted(inexact_tensors(graph))), options)
+        exposed = exposed_model(model, sorted(inexact_tensors(graph)))
+        interpreter, inner = _load(exposed, options, graph)
         found, _ = _invoke(interpreter, prepared.inputs)
         places = [int(details["index"]) for details in interpreter.get_output_details()]
         values = {**prepared.inputs, **dict(zip(places, found, strict=True))}
@@ -323,19 +317,38 @@ def _sentence(rejection: Rejection) -> str:
     return f"node {rejection.node} ({rejection.op}): {rejection.rule}: {rejection.detail}"
 
 
-def _load(model: bytes, options: Options) -> tuple[Interpreter, Delegation]:
+def _load(model: bytes, options: Options, graph: Graph) -> tuple[Interpreter, Delegation]:
+    """What was delegated of ``graph``, that of ``model``, whose nodes that only make constants
+    belong to the CPU and do not count.
+    """
     runtime = find_runtime()
     plugin = runtime.load_delegate(library_path(), options.given())
     with collect_delegations() as found:
         interpreter = runtime.interpreter(model, [plugin], threads=1)
     if len(found) != 1:
         raise DelegateError(f"the delegate announced itself {len(found)} times instead of once")
-    return interpreter, found[0]
+    (all_nodes,) = found
+    made = _constant_nodes(graph)
+    rejections = tuple(r for r in all_nodes.rejections if r.node not in made)
+    total = all_nodes.total_nodes - len(made)
+    return interpreter, replace(all_nodes, total_nodes=total, rejections=rejections)
+
+
+def _constant_nodes(graph: Graph) -> frozenset[int]:
+    """Those that compute from constants alone what programs have as constants."""
+    known = {tensor.index for tensor in graph.tensors if tensor.constant is not None}
+    found = set()
+    for node in graph.nodes:
+        operator = OPERATORS.get(node.op)
+        if operator is not None and operator.folds and known.issuperset(node.inputs):
+            found.add(node.index)
+            known.update(node.outputs)
+    return frozenset(found)
 
 
 def load_and_invoke(prepared: Prepared, options: Options) -> tuple[list[Array], int]:
     """Outputs of the model with the delegate, and how many submits it took."""
-    return _invoke(_load(prepared.model, options)[0], prepared.inputs)
+    return _invoke(_load(prepared.model, options, prepared.graph)[0], prepared.inputs)
 
 
 def _invoke(interpreter: Interpreter, inputs: dict[int, Array]) -> tuple[list[Array], int]:

@@ -27,6 +27,7 @@ from delegate.conformance import (
     rejected_cases,
     reorder_grid,
     resize_grid,
+    sparse_grid,
     teflon_grid,
 )
 from delegate.conformance.case import Case, Family
@@ -35,7 +36,7 @@ from delegate.errors import UsageError
 _GRIDS = (
     teflon_grid, conv_grid, depthwise_grid, dense_grid, product_grid, add_grid, pair_grid,
     function_grid, edge_grid, edge_move_grid, move_grid, reorder_grid, arithmetic_grid, pool_grid,
-    resize_grid, graph_grid, half_grid, half_move_grid, half_map_grid, rejected_cases,
+    resize_grid, graph_grid, half_grid, half_move_grid, half_map_grid, sparse_grid, rejected_cases,
 )  # fmt: skip
 
 

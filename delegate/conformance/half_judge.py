@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from delegate.conformance.case import Outside
 from delegate.model.graph import Activation, Graph, Node
+from delegate.model.tflite_reader import read_graph
 
 Array = npt.NDArray[Any]
 Terms = tuple[Array, Array, int] | tuple[Array, Array, int, Array]
@@ -34,6 +35,15 @@ _INFINITE_FROM = 65520.0
 def judged_by(judge: Judge) -> Outside:
     """Of cases of the operator that ``judge`` knows."""
     return functools.partial(_outside, judge)
+
+
+def judged_as(judge: Judge, same: Callable[[], bytes]) -> Outside:
+    """By the model ``same``, whose weights are constants, with the same inputs."""
+
+    def outside(_: Graph, inputs: Mapping[int, Array], outputs: Sequence[Array]) -> list[str]:
+        return _outside(judge, read_graph(same()), inputs, outputs)
+
+    return outside
 
 
 def _outside(

@@ -170,7 +170,9 @@ def layer_grid(
     def family(layer: Callable[..., Outputs]) -> Grid:
         def make(name: str, **own: Value) -> Case:
             values: dict[str, Any] = fixed | own
-            turns_ties = differing is None and values.get("activation") == Activation.RELU_N1_TO_1.name
+            turns_ties = (
+                differing is None and values.get("activation") == Activation.RELU_N1_TO_1.name
+            )
             return one_layer(
                 name,
                 prefix.partition(".")[0],

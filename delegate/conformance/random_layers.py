@@ -24,6 +24,7 @@ from delegate.conformance.builder import layers
 from delegate.conformance.builder.layers import Arithmetic, Window
 from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.builder.ranges import LIMITS, one_scale, uniform_moments
+from delegate.conformance.builder.sparse import Tree
 from delegate.model.graph import Activation, DType, Quantization
 
 LEVELS = 255  # values 0..254
@@ -31,6 +32,8 @@ BIAS_LOW, BIAS_HIGH = -20000, 20000
 SCALES = (0.004, 0.06)
 CHANNEL_SPREAD = 8.0
 COVERED_DEVIATIONS = 2.5
+DENSITY = 0.3
+"""Of sparse weights."""
 _NEAR_MIDDLE = 40
 _ANYWHERE_SHARE = 0.25
 
@@ -41,7 +44,7 @@ class Numbers:
 
     ``bias``: None drawn, False absent, else the value of all channels. ``output``: the output's
     quantisation. ``multiplier``: a factor on the weights' scales. ``channel_spread``: largest over
-    smallest scale of a per-channel layer.
+    smallest scale of a per-channel layer. ``tree``: int8 weights are sparse, a third of them there.
     """
 
     per_channel: bool = False
@@ -51,6 +54,7 @@ class Numbers:
     weight_zero_point: int | None = None
     multiplier: float = 1.0
     channel_spread: float = CHANNEL_SPREAD
+    tree: Tree | None = None
 
 
 TEFLON_NUMBERS = Numbers()
@@ -91,6 +95,8 @@ def _arithmetic(
     if spec.quantization is None:
         raise ValueError("a quantised layer needs a quantised input")
     weights = _draw_weights(rng, spec.dtype, weights_shape)
+    if numbers.tree is not None:
+        weights = weights * numbers.tree.mask(rng, weights_shape, DENSITY)
     zero_point = numbers.weight_zero_point
     if zero_point is None:
         zero_point = 0 if spec.dtype is DType.INT8 else draw_zero_point(rng, spec.dtype)
@@ -133,6 +139,7 @@ def _arithmetic(
         has_bias=numbers.bias is not False,
         output_scale=scale,
         output_zero_point=output_zero_point,
+        tree=numbers.tree,
     )
 
 

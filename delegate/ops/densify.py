@@ -13,8 +13,8 @@ from delegate.ops.shared import common
 
 @constraint()
 def sparse_constant(facts: GraphFacts, node: Node) -> str | None:
-    """DENSIFY runs once, on the CPU: what it makes of a sparse constant is a constant of float
-    models' programs.
+    """DENSIFY runs once, on the CPU: what it makes of a sparse constant is a constant of
+    programs.
     """
     (source,) = facts.inputs(node)
     try:

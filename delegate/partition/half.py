@@ -1,5 +1,5 @@
-"""Which graphs are computed in fp16: option ``float``, and what weights behind DEQUANTIZE, or
-quantised ones beside float32 features, are.
+"""What of a graph is computed how: nodes of constants while it is compiled, and floats in fp16 as
+option ``float`` says; what weights behind DEQUANTIZE, or quantised ones of float32 features, are.
 """
 
 from __future__ import annotations
@@ -13,20 +13,24 @@ from delegate.model.graph import DType, Graph, Tensor, read_only
 from delegate.ops import OPERATORS
 from delegate.ops.transpose_conv import doubling
 
+_FLOATS = (DType.FLOAT16, DType.FLOAT32)
+
 
 def in_half(graph: Graph, wanted: str) -> Graph:
-    """``graph`` as option ``float`` has it: as it is, or with its float32 tensors in fp16 and with
-    the results of nodes that compute from constants as constants. ``wanted`` auto: if its metadata
-    say that it bears fp16, or it has float16 weights: who made it took fp16 to be enough.
+    """``graph`` as option ``float`` has it: as it is, or with its float32 tensors in fp16; with the
+    results of nodes that compute from constants as constants, floats only where they are in fp16.
+    ``wanted`` auto: if its metadata say that it bears fp16, or it has float16 weights: who made it
+    took fp16 to be enough.
     """
-    if wanted == "off" or not any(tensor.dtype is DType.FLOAT32 for tensor in graph.tensors):
-        return graph
+    has_floats = any(tensor.dtype is DType.FLOAT32 for tensor in graph.tensors)
     folded = _folded(graph, {})
     if folded:  # DEQUANTIZE behind DENSIFY
         folded = _folded(_with(graph, folded), folded)
     has_half = any(_is_half(tensor.constant) for tensor in folded.values())
-    if wanted == "auto" and not (has_half or _bears_half(graph.reduced_precision)):
-        return graph
+    is_told = has_half or _bears_half(graph.reduced_precision)
+    if not has_floats or wanted == "off" or (wanted == "auto" and not is_told):
+        whole = {index: tensor for index, tensor in folded.items() if tensor.dtype not in _FLOATS}
+        return replace(_with(graph, whole), folded=frozenset(whole)) if whole else graph
     dense = _with(graph, folded)
     tensors = list(_with(dense, _real_weights(dense)).tensors)
     nodes = tuple(doubling(node, tensors) for node in graph.nodes)

@@ -12,12 +12,13 @@ from delegate.conformance.gtest_filter import Filter, sampled
 from delegate.conformance.reference.arithmetic import quantize_multiplier
 
 # What both can run: no groups, no PAD, and FULLY_CONNECTED of any rank only per tensor. Functions,
-# concatenations, slices and reshapes are small: the kernels themselves are always asked. fp16
-# is judged by its bounds.
+# concatenations, slices and reshapes are small: the kernels themselves are always asked, as of
+# sparse weights. fp16 is judged by its bounds.
 COMMON = Filter.parse(
     "*-ConvGroups*:Padding*:PoolPyramids*:Rejected*:DenseShapes*keep_num_dims_1*per_channel:"
     "*weight_size_5*padding_same_0*:Function*:Edges*body_values:Edges.Float*:Edges.Bytes*:"
-    "Joins*:Cuts*:EdgeMoves*:Splits*:UnevenSplits*:Packs*:Reorders*:Reshapes*:Half*"
+    "Joins*:Cuts*:EdgeMoves*:Splits*:UnevenSplits*:Packs*:Reorders*:Reshapes*:Half*:"
+    "Sparse*"
 )
 SIZE_LIMIT_MACS = 300_000_000
 

@@ -1,5 +1,5 @@
-"""Sparse constants, encoded here element by element from dense arrays, against those arrays, the
-runtime's own DENSIFY, and corrupt ones.
+"""Sparse constants, encoded from dense arrays, against those arrays, the runtime's own DENSIFY, and
+corrupt ones.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import permutations, product
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -16,6 +16,10 @@ from delegate.compile.cache import cache_key
 from delegate.compile.compiler import compile_model
 from delegate.conformance.builder import options as tables
 from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.conformance.builder.sparse import Tree, encoded
+from delegate.conformance.execution import prepare, run_case
+from delegate.conformance.families import case_names
+from delegate.conformance.outcome import Status
 from delegate.host.library import library_path
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization, SparseLevel, Sparsity
@@ -23,53 +27,8 @@ from delegate.model.sparsity import dense_values
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options
 
+SPARSE = [name for name in case_names(None) if name.startswith("Sparse.")]
 OPTIONS = Options.from_mapping({"device": "simulator", "float": "fp16"}, {})
-
-
-def encoded(
-    dense: np.ndarray,
-    order: tuple[int, ...],
-    compressed: tuple[bool, ...],
-    blocks: dict[int, int],
-    dtype: type = np.int32,
-) -> tuple[np.ndarray, Sparsity]:
-    """The values in the order of the tree, and the tree. ``blocks``: sizes by dimension."""
-    rank, block_map = dense.ndim, tuple(sorted(blocks))
-    sizes = [size // blocks.get(d, 1) for d, size in enumerate(dense.shape)]
-    sizes += [blocks[d] for d in block_map]
-
-    def element(place: dict[int, int]) -> tuple[int, ...]:
-        index = [place[d] for d in range(rank)]
-        for number, d in enumerate(block_map):
-            index[d] = index[d] * blocks[d] + place[rank + number]
-        return tuple(index)
-
-    def has_some(place: dict[int, int]) -> bool:
-        free = [d for d in range(len(sizes)) if d not in place]
-        for rest in product(*(range(sizes[d]) for d in free)):
-            if dense[element({**place, **dict(zip(free, rest, strict=True))})] != 0:
-                return True
-        return False
-
-    nodes: list[dict[int, int]] = [{}]
-    levels = []
-    for d, is_compressed in zip(order, compressed, strict=True):
-        segments, indices, below = [0], [], []
-        for node in nodes:
-            for i in range(sizes[d]):
-                child = {**node, d: i}
-                if not is_compressed or has_some(child):
-                    indices.append(i)
-                    below.append(child)
-            segments.append(len(indices))
-        nodes = below
-        if is_compressed:
-            arrays = (np.array(values, dtype) for values in (segments, indices))
-            levels.append(SparseLevel(0, True, *arrays))
-        else:
-            levels.append(SparseLevel(sizes[d]))
-    values = np.array([dense[element(node)] for node in nodes], dense.dtype)
-    return values, Sparsity(order, block_map, tuple(levels))
 
 
 def sparse(seed: int, shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
@@ -105,7 +64,7 @@ CASES = list(cases())
 
 def test_dense_arrays_come_back() -> None:
     for dense, *how in CASES:
-        values, sparsity = encoded(dense, *how)
+        values, sparsity = encoded(dense, Tree(*how))
         found = dense_values(values.view(np.uint8), dense.dtype, dense.shape, sparsity)
         assert found.dtype == dense.dtype
         assert (found == dense).all(), how
@@ -138,7 +97,7 @@ def test_the_runtime_reads_the_same() -> None:
     for given_dense, *how in CASES[::3]:
         is_int8 = given_dense.dtype == np.int8
         dense = given_dense.astype(np.float32) if is_int8 else given_dense
-        model = densify_model(dense, *encoded(dense, *how))
+        model = densify_model(dense, *encoded(dense, Tree(*how)))
         interpreter = runtime.interpreter(model, [], threads=1)
         (given,), (result,) = interpreter.get_input_details(), interpreter.get_output_details()
         interpreter.set_tensor(given["index"], np.zeros(dense.shape, np.float32))
@@ -176,8 +135,8 @@ def conv_model(dense: np.ndarray, values: np.ndarray, sparsity: Sparsity) -> byt
 
 def some_weights(dtype: type) -> tuple[np.ndarray, np.ndarray, Sparsity]:
     dense = sparse(77, (24, 1, 3, 8), dtype)
-    how = ((3, 0, 1, 2, 4), (True, False, False, True, False), {3: 4})
-    return dense, *encoded(dense, *how)
+    how = ((3, 0, 1, 2, 4), (True, False, False, True, False), {3: 4}, np.int32)
+    return dense, *encoded(dense, Tree(*how))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -205,6 +164,23 @@ def test_int8_weights_of_float_features_are_delegated() -> None:
     made = compile_model(conv_model(*some_weights(np.int8)), OPTIONS)
     assert len(made.partitions) == 1
     assert [r.rule for r in made.rejections] == ["sparse_constant"]
+
+
+@pytest.mark.parametrize("name", SPARSE[::29])
+def test_int8_layers_of_sparse_weights_are_as_the_kernels_say(name: str) -> None:
+    outcome = run_case(name, None, Options.from_mapping({"device": "simulator"}, {}))
+    assert (outcome.status, outcome.message) == (Status.OK, "")
+    assert outcome.delegated_nodes == outcome.total_nodes == 1
+
+
+@pytest.mark.parametrize("wanted", ["off", "auto", "fp16"])
+def test_integers_are_constants_of_programs_whatever_floats_are(wanted: str) -> None:
+    options = Options.from_mapping({"device": "simulator", "float": wanted}, {})
+    made = compile_model(prepare(SPARSE[0], None).graph, options)
+    assert [len(one.partition.inputs) for one in made.partitions] == [1]
+    assert [r.rule for r in made.rejections] == ["sparse_constant"]
+    floats = compile_model(conv_model(*some_weights(np.float32)), options)
+    assert len(floats.partitions) == len(floats.graph.folded) == (wanted == "fp16")
 
 
 def corrupted(sparsity: Sparsity) -> Iterator[Sparsity]:
@@ -293,7 +269,7 @@ def test_orders_of_blocks_that_the_runtime_reads_otherwise_are_refused() -> None
     dense = sparse(5, (2, 4, 6))
     for back, is_read in (((3, 4, 5), True), ((5, 4, 3), True), ((4, 5, 3), False)):
         blocks = {0: 2, 1: 2, 2: 3}
-        values, tree = encoded(dense, (0, 1, 2, *back), (False,) * 6, blocks)
+        values, tree = encoded(dense, Tree((0, 1, 2, *back), (False,) * 6, blocks))
         if is_read:
             found = dense_values(values.view(np.uint8), dense.dtype, dense.shape, tree)
             assert (found == dense).all()
@@ -318,8 +294,8 @@ def test_a_densify_to_another_type_is_left_alone() -> None:
 def test_the_cache_tells_other_places_from_these() -> None:
     dense, values, sparsity = some_weights(np.float32)
     other = np.roll(dense, 1, axis=2)
-    how = ((3, 0, 1, 2, 4), (True, False, False, True, False), {3: 4})
-    moved, places = encoded(other, *how)
+    how = ((3, 0, 1, 2, 4), (True, False, False, True, False), {3: 4}, np.int32)
+    moved, places = encoded(other, Tree(*how))
     assert sorted(moved) == sorted(values)
     models = (conv_model(dense, values, sparsity), conv_model(dense, values, places))
     if len(moved) == len(values):

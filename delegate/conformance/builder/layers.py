@@ -23,6 +23,7 @@ from delegate.conformance.builder.ranges import (
     output_quantization,
     uniform_moments,
 )
+from delegate.conformance.builder.sparse import Tree, stored
 from delegate.model.graph import Activation, DType, Padding, Quantization
 
 # Largest over smallest scale of a per-channel layer unless told: what trained networks usually
@@ -36,7 +37,7 @@ class Arithmetic:
 
     ``weights``/``bias``: arrays in TFLite's layout, else random; ``has_bias`` False leaves the bias
     out. ``weight_scales``: one or one per channel. ``headroom``: see
-    ``ranges.output_quantization``.
+    ``ranges.output_quantization``. ``tree``: weights are sparse, behind DENSIFY.
     """
 
     activation: Activation = Activation.NONE
@@ -50,6 +51,7 @@ class Arithmetic:
     output_scale: float | None = None
     output_zero_point: int | None = None
     headroom: float = 1.0
+    tree: Tree | None = None
 
 
 DEFAULT_ARITHMETIC = Arithmetic()
@@ -285,7 +287,8 @@ def _weighted(
     )
 
     weight_quantization = Quantization(scales, (weight_zero_point,) * len(scales), axis)
-    inputs = [x, builder.constant(f"{name}/weights", weights, weight_quantization)]
+    given = (builder, f"{name}/weights", weights)
+    inputs = [x, stored(*given, weight_quantization, tree=arithmetic.tree)]
     if arithmetic.has_bias:
         bias = arithmetic.bias
         if bias is None:
