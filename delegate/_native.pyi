@@ -107,6 +107,23 @@ def to_half(host: npt.NDArray[np.uint8], portable: bool) -> npt.NDArray[np.uint8
 def from_half(device: npt.NDArray[np.uint8], portable: bool) -> npt.NDArray[np.uint8]:
     """The inverse of ``to_half`` (test hook)."""
 
+def quantize_rule() -> tuple[bool, bool]:
+    """Whether this thread's runtime multiplies by reciprocals in QUANTIZE, and whether what has no
+    int32 becomes the nearest (test hook).
+    """
+
+def quantize(
+    host: npt.NDArray[np.uint8],
+    scale: float,
+    zero_point: int,
+    element: str,
+    rule: tuple[bool, bool],
+    portable: bool,
+) -> npt.NDArray[np.uint8]:
+    """Bytes of float32 as the device's bytes, as ``quantize_rule`` says; ``portable``: without the
+    processor's instructions for it (test hook).
+    """
+
 def simulate(
     regions: Sequence[
         tuple[str, int, npt.NDArray[np.uint8]] | tuple[str, int, npt.NDArray[np.uint8], int]

@@ -7,6 +7,7 @@ int8 (value - 128) on the device, float32 ones fp16 where no quantisation stands
 from __future__ import annotations
 
 import math
+import platform
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from delegate.errors import UsageError
 from delegate.lower.lowered import Affine, Fold, TensorBinding
 
 ATOM_BYTES = 16
+_LEAST_NORMAL = np.float32(2.0**-126)
 
 Values = npt.NDArray[Any]
 """int8, or float16."""
@@ -75,12 +77,20 @@ def _halves(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
     return np.asarray(limited, np.float16)
 
 
+def quantize_multiplies() -> bool:
+    """Whether the runtime's kernel of QUANTIZE multiplies by the reciprocal of the scale: on
+    aarch64 where this thread flushes subnormals (docs/numerics.md).
+    """
+    return platform.machine() == "aarch64" and bool(_LEAST_NORMAL * np.float32(0.5) == 0)
+
+
 def _quantized(affine: Affine, values: npt.NDArray[np.float32]) -> Values:
     """float32 throughout, halves away from zero; what has no int32 becomes what the processor
     makes of it, and the sum with the zero point wraps.
     """
-    with np.errstate(invalid="ignore", over="ignore"):
-        steps = values / np.float32(affine.scale)
+    scale = np.float32(affine.scale)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        steps = values * (np.float32(1) / scale) if quantize_multiplies() else values / scale
         whole = np.trunc(steps)
         rest = steps - whole
         whole += (rest >= 0.5).astype(np.float32) - (rest <= -0.5).astype(np.float32)

@@ -67,8 +67,9 @@ void check_values(const Binding& binding) {
   if (!binding.is_affine()) return;
   const bool is_unsigned = affine.element == Element::kUint8;
   const int32_t least = is_unsigned ? 0 : INT8_MIN;
-  require(binding.element == Element::kFp32 && affine.scale > 0 && std::isfinite(affine.scale) &&
-              (is_unsigned || affine.element == Element::kInt8) && affine.zero_point >= least &&
+  require(binding.element == Element::kFp32 && !std::signbit(affine.scale) &&
+              std::isfinite(affine.scale) && (is_unsigned || affine.element == Element::kInt8) &&
+              affine.zero_point >= least &&
               affine.zero_point < least + static_cast<int32_t>(kByteValues),
           "a tensor has an impossible quantisation");
 }

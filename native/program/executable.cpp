@@ -61,9 +61,10 @@ void take_back(const Binding& binding, const Box& box, const uint8_t* device, ui
   }
 }
 
-void to_device_values(const Binding& binding, const uint8_t* host, uint8_t* values) {
+void to_device_values(const Binding& binding, QuantizeRule rule, const uint8_t* host,
+                      uint8_t* values) {
   const size_t count = binding.elements();
-  if (binding.is_affine()) return quantize(binding.affine, host, count, values);
+  if (binding.is_affine()) return quantize(binding.affine, rule, host, count, values);
   if (binding.is_half()) return to_half(host, count, values);
   look_up(binding.table.data(), host, count, values);
 }
@@ -191,7 +192,7 @@ void Executable::to_device(const Binding& binding, const uint8_t* host) {
   const Box& box = binding.boxes.front();  // the only one of an input
   uint8_t* device = buffer(BufferId::kInput)->bytes().data() + box.offset;
   if (!binding.is_converted()) return lay_out(binding, box, host, device);
-  to_device_values(binding, host, values_.data());
+  to_device_values(binding, quantize_rule_, host, values_.data());
   lay_out(binding, box, values_.data(), device);
 }
 

@@ -18,6 +18,7 @@
 #include "host/run_proof.h"
 #include "host/run_stats.h"
 #include "program/feature_gate.h"
+#include "program/host_values.h"
 #include "program/program.h"
 #include "span.h"
 
@@ -91,6 +92,8 @@ class Executable {
   std::vector<Binding> inputs_;
   std::vector<Binding> outputs_;
   std::array<std::shared_ptr<Buffer>, kBufferCount> buffers_;
+  // Of the thread that loads the model: what runs it later may have begun before the runtime.
+  const QuantizeRule quantize_rule_ = quantize_rule();
   // A tensor with the device's values in the host's order, between both conversions.
   std::vector<uint8_t> values_;
   Submit submit_;

@@ -11,10 +11,23 @@
 
 namespace rk3588 {
 
-// As TensorFlow Lite's reference kernel of QUANTIZE: value / scale as float32, halves away from
-// zero, to int32 as the processor does (what has no int32 follows it), plus the zero point, within
-// the type. `values` need not be aligned.
-void quantize(const Affine& affine, const uint8_t* values, size_t count, uint8_t* device);
+// How a runtime's reference kernel of QUANTIZE makes an int32 of a float32 (docs/numerics.md).
+struct QuantizeRule {
+  bool multiplies;  // by the reciprocal of the scale, rounded to float32; else divides by the scale
+  bool saturates;   // what has no int32 becomes the nearest, NaN 0 (aarch64); else INT32_MIN
+};
+
+// That of the runtime which the calling thread has loaded.
+QuantizeRule quantize_rule();
+
+// As that kernel: value and scale make steps in float32, halves away from zero, to int32, plus the
+// zero point, within the type. `values` need not be aligned.
+void quantize(const Affine& affine, QuantizeRule rule, const uint8_t* values, size_t count,
+              uint8_t* device);
+
+// The same without instructions of the processor for it, which gives the same bytes.
+void quantize_portable(const Affine& affine, QuantizeRule rule, const uint8_t* values, size_t count,
+                       uint8_t* device);
 
 // As its kernels of DEQUANTIZE: (q - zero point) * scale, rounded to float32 once.
 void dequantize(const Affine& affine, const uint8_t* device, size_t count, uint8_t* values);

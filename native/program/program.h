@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -71,6 +72,13 @@ struct Affine {
   float scale = 0;  // 0: the host has q itself
   int32_t zero_point = 0;
   Element element = Element::kInt8;
+
+  // By its bits: where subnormals are flushed one is equal to 0.
+  bool is_given() const {
+    uint32_t bits;
+    std::memcpy(&bits, &scale, sizeof bits);
+    return bits != 0;
+  }
 };
 
 // Where the host has the elements of a box: (image n, row y, column x, channel c) is its tensor's
@@ -120,7 +128,7 @@ struct Binding {
   Affine affine;
   std::vector<uint8_t> table;  // of an input: the device's byte for each of the host's; or empty
 
-  bool is_affine() const { return affine.scale != 0; }
+  bool is_affine() const { return affine.is_given(); }
   // The host has fp32, the device fp16.
   bool is_half() const { return element == Element::kFp32 && !is_affine(); }
   // Whether the device has other values than the host, not only in another order.

@@ -236,6 +236,21 @@ Bytes from_half_bytes(const Bytes& device, bool portable) {
   return host;
 }
 
+Bytes quantize_bytes(const Bytes& host, float scale, int32_t zero_point, const std::string& element,
+                     std::pair<bool, bool> rule, bool portable) {
+  const Affine affine{scale, zero_point, element_called(element)};
+  const auto count = static_cast<size_t>(host.size()) / sizeof(float);
+  Bytes device(static_cast<py::ssize_t>(count));
+  (portable ? quantize_portable : quantize)(affine, {rule.first, rule.second}, host.data(), count,
+                                            device.mutable_data());
+  return device;
+}
+
+std::pair<bool, bool> quantize_rule_here() {
+  const QuantizeRule rule = quantize_rule();
+  return {rule.multiplies, rule.saturates};
+}
+
 Bytes from_nc1hwc2(const Bytes& device, size_t pixels, size_t channels, size_t surface_stride_bytes,
                    const std::string& element_name) {
   const ImageLayout layout{pixels, channels, surface_stride_bytes, element_called(element_name), 0};
@@ -346,6 +361,11 @@ PYBIND11_MODULE(_native, module) {
   module.def("to_half", &rk3588::to_half_bytes, py::arg("host"), py::arg("portable"),
              "Test hook of the conversion of values.");
   module.def("from_half", &rk3588::from_half_bytes, py::arg("device"), py::arg("portable"),
+             "Test hook of the conversion of values.");
+  module.def("quantize_rule", &rk3588::quantize_rule_here,
+             "Test hook of the conversion of values.");
+  module.def("quantize", &rk3588::quantize_bytes, py::arg("host"), py::arg("scale"),
+             py::arg("zero_point"), py::arg("element"), py::arg("rule"), py::arg("portable"),
              "Test hook of the conversion of values.");
   bind_devices(module);
   bind_simulator(module);

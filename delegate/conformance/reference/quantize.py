@@ -13,6 +13,7 @@ from delegate.conformance.reference.arithmetic import (
     scale_by,
 )
 from delegate.model.graph import DType, Graph, Node
+from delegate.npu.tensor_layout import quantize_multiplies
 
 
 def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
@@ -27,10 +28,12 @@ def reference(graph: Graph, node: Node, values: Mapping[int, Array]) -> Array:
 
 def _from_float(values: Array, scale: float, zero_point: int) -> Array:
     """C's ``round`` of a quotient of float32, as int32: the processor decides about what is none
-    (NumPy uses its instruction too), and the sum wraps.
+    (NumPy uses its instruction too), and the sum wraps. The quotient may be a product with 1 /
+    scale, as this platform's kernel has it.
     """
-    with np.errstate(invalid="ignore", over="ignore"):
-        quotient = values / np.float32(scale)
+    divisor = np.float32(scale)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        quotient = values * (np.float32(1) / divisor) if quantize_multiplies() else values / divisor
         distance = np.abs(quotient.astype(np.float64))
         rounded = np.copysign(np.floor(distance + 0.5), quotient)  # exact: 24 bits and one more
         whole = rounded.astype(np.float32).astype(np.int32)
