@@ -17,52 +17,32 @@ FILE_IDENTIFIER = b"TFL3"
 SCHEMA_VERSION = 3
 
 
-class ModelSlot(enum.IntEnum):
-    VERSION = 0
-    OPERATOR_CODES = 1
-    SUBGRAPHS = 2
-    DESCRIPTION = 3
-    BUFFERS = 4
-    METADATA_BUFFER = 5
-    METADATA = 6
-    SIGNATURE_DEFS = 7
+ModelSlot = enum.IntEnum(
+    "ModelSlot",
+    "VERSION OPERATOR_CODES SUBGRAPHS DESCRIPTION BUFFERS METADATA_BUFFER METADATA SIGNATURE_DEFS",
+    start=0,
+)
 
 
-class SubGraphSlot(enum.IntEnum):
-    TENSORS = 0
-    INPUTS = 1
-    OUTPUTS = 2
-    OPERATORS = 3
-    NAME = 4
+SubGraphSlot = enum.IntEnum("SubGraphSlot", "TENSORS INPUTS OUTPUTS OPERATORS NAME", start=0)
 
 
-class TensorSlot(enum.IntEnum):
-    SHAPE = 0
-    TYPE = 1
-    BUFFER = 2
-    NAME = 3
-    QUANTIZATION = 4
-    IS_VARIABLE = 5
-    SPARSITY = 6
-    SHAPE_SIGNATURE = 7
-    HAS_RANK = 8
-    VARIANT_TENSORS = 9
-    EXTERNAL_BUFFER = 10
+TensorSlot = enum.IntEnum(
+    "TensorSlot",
+    "SHAPE TYPE BUFFER NAME QUANTIZATION IS_VARIABLE SPARSITY SHAPE_SIGNATURE HAS_RANK "
+    "VARIANT_TENSORS EXTERNAL_BUFFER",
+    start=0,
+)
 
 
-class SparsitySlot(enum.IntEnum):
-    TRAVERSAL_ORDER = 0
-    BLOCK_MAP = 1
-    LEVELS = 2
+SparsitySlot = enum.IntEnum("SparsitySlot", "TRAVERSAL_ORDER BLOCK_MAP LEVELS", start=0)
 
 
-class SparseLevelSlot(enum.IntEnum):
-    FORMAT = 0
-    DENSE_SIZE = 1
-    SEGMENTS_TYPE = 2
-    SEGMENTS = 3
-    INDICES_TYPE = 4
-    INDICES = 5
+SparseLevelSlot = enum.IntEnum(
+    "SparseLevelSlot",
+    "FORMAT DENSE_SIZE SEGMENTS_TYPE SEGMENTS INDICES_TYPE INDICES",
+    start=0,
+)
 
 
 SPARSE_FORMATS = (0, 1)
@@ -72,44 +52,32 @@ SPARSE_INDICES = (None, "<i4", "<u2", "u1")
 """What a SparseIndexVector's table holds in its only field, by the union's number."""
 
 
-class QuantizationSlot(enum.IntEnum):
-    MIN = 0
-    MAX = 1
-    SCALE = 2
-    ZERO_POINT = 3
-    DETAILS_TYPE = 4
-    DETAILS = 5
-    QUANTIZED_DIMENSION = 6
+QuantizationSlot = enum.IntEnum(
+    "QuantizationSlot",
+    "MIN MAX SCALE ZERO_POINT DETAILS_TYPE DETAILS QUANTIZED_DIMENSION",
+    start=0,
+)
 
 
-class BufferSlot(enum.IntEnum):
-    DATA = 0
-    OFFSET = 1
-    SIZE = 2
+BufferSlot = enum.IntEnum("BufferSlot", "DATA OFFSET SIZE", start=0)
 
 
-class OperatorCodeSlot(enum.IntEnum):
-    DEPRECATED_BUILTIN_CODE = 0
-    CUSTOM_CODE = 1
-    VERSION = 2
-    BUILTIN_CODE = 3
+OperatorCodeSlot = enum.IntEnum(
+    "OperatorCodeSlot",
+    "DEPRECATED_BUILTIN_CODE CUSTOM_CODE VERSION BUILTIN_CODE",
+    start=0,
+)
 
 
-class OperatorSlot(enum.IntEnum):
-    OPCODE_INDEX = 0
-    INPUTS = 1
-    OUTPUTS = 2
-    BUILTIN_OPTIONS_TYPE = 3
-    BUILTIN_OPTIONS = 4
-    CUSTOM_OPTIONS = 5
-    CUSTOM_OPTIONS_FORMAT = 6
-    MUTATING_VARIABLE_INPUTS = 7
-    INTERMEDIATES = 8
+OperatorSlot = enum.IntEnum(
+    "OperatorSlot",
+    "OPCODE_INDEX INPUTS OUTPUTS BUILTIN_OPTIONS_TYPE BUILTIN_OPTIONS CUSTOM_OPTIONS "
+    "CUSTOM_OPTIONS_FORMAT MUTATING_VARIABLE_INPUTS INTERMEDIATES",
+    start=0,
+)
 
 
-class MetadataSlot(enum.IntEnum):
-    NAME = 0
-    BUFFER = 1
+MetadataSlot = enum.IntEnum("MetadataSlot", "NAME BUFFER", start=0)
 
 
 class SignatureSlot(enum.IntEnum):
@@ -119,9 +87,7 @@ class SignatureSlot(enum.IntEnum):
     SUBGRAPH_INDEX = 4
 
 
-class TensorMapSlot(enum.IntEnum):
-    NAME = 0
-    TENSOR_INDEX = 1
+TensorMapSlot = enum.IntEnum("TensorMapSlot", "NAME TENSOR_INDEX", start=0)
 
 
 class QuantizationDetails(enum.IntEnum):

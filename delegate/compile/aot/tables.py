@@ -8,7 +8,7 @@ forward: parents before children, fields by size, equal values give equal bytes.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +21,7 @@ _UINT8 = struct.Struct("<B")
 _VTABLE_HEADER_BYTES = 4
 _REFERENCE_BYTES = 4
 _TABLE_ALIGNMENT = 8  # the largest number's
+_ALIGNMENT_BYTES = 16  # of the file, and of what the schema calls bytes
 _MAX_FILE_BYTES = (1 << 31) - 1  # of a flatbuffer
 
 _UNSIGNED = {1: "<B", 2: "<H", 4: "<I", 8: "<Q"}
@@ -81,73 +82,75 @@ class TableValue:
 Value = bytes | Items | OptionsValue | TableValue | list[TableValue]
 
 
-def read_table(table: Table, kind: schema.TableType) -> TableValue:
-    """``table`` and all below it. Vectors are views of the file."""
-    slots = (table.vtable_bytes - _VTABLE_HEADER_BYTES) // 2
-    for slot in range(slots):
-        if slot not in kind.slots and table.has_slot(slot):
-            raise table.reader.fail(
-                f"{table.where}: field {slot} of {kind.name} is not known to this version: the "
-                "model cannot be copied completely"
-            )
+def read_table(table: Table, name: str) -> TableValue:
+    """``table``, called ``name`` in the schema, and all below it. Vectors are views of the file."""
+    kinds = dict(enumerate(schema.TABLES[name]))
     value = TableValue()
-    for slot, field_kind in kind.slots.items():
-        if table.has_slot(slot):
-            found = _read_field(table, slot, field_kind)
-            if found is not None:
-                value.fields[slot] = found
+    for slot in range((table.vtable_bytes - _VTABLE_HEADER_BYTES) // 2):
+        if not table.has_slot(slot):
+            continue
+        if kinds.get(slot, "-") == "-":
+            raise _unknown(table, f"field {slot} of {name}")
+        found = _read_field(table, slot, kinds[slot])
+        if found is not None:
+            value.fields[slot] = found
     return value
 
 
-def _read_field(table: Table, slot: int, kind: schema.Kind) -> Value | None:
-    if isinstance(kind, schema.Number):
-        return table.raw_number(slot, kind.size_bytes)
-    if isinstance(kind, (schema.Vector, schema.String)):
-        return _read_items(table, slot, kind)
-    if isinstance(kind, schema.Children):
-        return [read_table(t, kind.table) for t in table.tables(slot, kind.table.name, "")]
-    if isinstance(kind, schema.Child):
-        child = table.table(slot, kind.table.name)
-        return None if child is None else read_table(child, kind.table)
-    chosen = table.number(kind.type_slot, _UINT8)
+def _read_field(table: Table, slot: int, kind: str) -> Value | None:
+    """``kind``: a word of the schema's rows."""
+    if kind.isdigit():
+        return table.raw_number(slot, int(kind))
+    items = _read_items(table, slot, kind)
+    if items is not None:
+        return items
+    if kind.startswith("["):
+        return [read_table(t, kind[1:-1]) for t in table.tables(slot, kind[1:-1])]
+    is_options = kind in schema.LAST_OPTIONS
+    if not is_options and "|" not in kind:
+        child = table.table(slot, kind)
+        return None if child is None else read_table(child, kind)
+    chosen = table.number(slot - 1, _UINT8)
     child = table.table(slot, "options")
     if child is None or chosen == 0:
         return None
-    if isinstance(kind, schema.Choice):
-        if chosen not in kind.tables:
-            raise _unknown(table, slot, chosen)
-        return read_table(child, kind.tables[chosen])
-    if chosen > kind.last_type:
-        raise _unknown(table, slot, chosen)
-    return _read_options(child, kind.references.get(chosen, {}))
+    tables = [name for name in kind.split("|") if name]
+    if chosen > (schema.LAST_OPTIONS[kind] if is_options else len(tables)):
+        raise _unknown(table, f"content of type {chosen} in field {slot}")
+    if is_options:
+        return _read_options(child, schema.REFERENCES.get(f"{kind} {chosen}", ()))
+    return read_table(child, tables[chosen - 1])
 
 
-def _unknown(table: Table, slot: int, chosen: int) -> DelegateError:
+def _unknown(table: Table, what: str) -> DelegateError:
     return table.reader.fail(
-        f"{table.where}: content of type {chosen} in field {slot} is not known to this version: "
-        "the model cannot be copied completely"
+        f"{table.where}: {what} is not known to this version: the model cannot be copied completely"
     )
 
 
-def _read_items(table: Table, slot: int, kind: schema.Vector | schema.String) -> Items:
-    if isinstance(kind, schema.String):
+def _read_items(table: Table, slot: int, kind: str) -> Items | None:
+    """A text or numbers; None: ``kind`` is neither."""
+    if kind == "text":
         return Items(table.raw_vector(slot, 1), is_text=True)
-    content = table.raw_vector(slot, kind.item_bytes)
-    return Items(content, kind.item_bytes, max(kind.alignment, kind.item_bytes))
+    if kind == "bytes":
+        return Items(table.raw_vector(slot, 1), 1, _ALIGNMENT_BYTES)
+    size = kind.strip("[]")
+    if not size.isdigit():
+        return None
+    return Items(table.raw_vector(slot, int(size)), int(size), int(size))
 
 
-def _read_options(
-    table: Table, references: Mapping[int, schema.Vector | schema.String]
-) -> OptionsValue:
+def _read_options(table: Table, references: Sequence[str]) -> OptionsValue:
     data = table.reader.data
     value = OptionsValue(
         inline=bytes(data[table.position : table.position + table.table_bytes]),
         vtable=bytes(data[table.vtable : table.vtable + table.vtable_bytes]),
         phase=table.position % _TABLE_ALIGNMENT,
     )
-    for slot, kind in references.items():
-        if table.has_slot(slot):
-            value.references[slot] = _read_items(table, slot, kind)
+    for slot, kind in enumerate(references):
+        items = _read_items(table, slot, kind) if table.has_slot(slot) else None
+        if items is not None:
+            value.references[slot] = items
     return value
 
 
@@ -156,7 +159,7 @@ def write_file(root: TableValue, identifier: bytes) -> bytes:
     writer = _Writer()
     writer.out += bytes(_REFERENCE_BYTES) + identifier
     writer.reference(0, root)
-    writer.pad_to(writer.end, 16)
+    writer.pad_to(writer.end, _ALIGNMENT_BYTES)
     return bytes(writer.out)
 
 
