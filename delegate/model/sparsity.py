@@ -8,18 +8,67 @@ schema (SparsityParameters). What its text or TensorFlow Lite's reader leaves op
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from delegate.model.flatbuffer_reader import Table
 from delegate.model.graph import SparseLevel, Sparsity, read_only
 from delegate.model.tensor_content import MAX_RANK, element_count
+from delegate.model.tflite_schema import (
+    SPARSE_FORMATS,
+    SPARSE_INDICES,
+    SparseLevelSlot,
+    SparsitySlot,
+    TensorSlot,
+)
 
 Positions = npt.NDArray[np.int64]
 
+_INT8, _UINT8, _INT32 = struct.Struct("<b"), struct.Struct("<B"), struct.Struct("<i")
+_INT32S: Final = np.dtype("<i4")
+
 _MOST_ELEMENTS: Final = 1 << 28
 """Of a dense array: weights of more bytes have no addresses in a program of 32 bits."""
+
+
+def read_sparsity(tensor: Table) -> Sparsity | None:
+    """What a file says of ``tensor``; None where it is dense, or has kinds of levels or of indices
+    that the schema does not know. Raises ModelError for damaged tables.
+    """
+    table = tensor.table(TensorSlot.SPARSITY, "sparsity")
+    if table is None:
+        return None
+    levels = [_read_level(t) for t in table.tables(SparsitySlot.LEVELS, "level", f"{table.where} ")]
+    known = tuple(level for level in levels if level is not None)
+    if len(known) != len(levels):
+        return None
+    slots = (SparsitySlot.TRAVERSAL_ORDER, SparsitySlot.BLOCK_MAP)
+    order, block_map = (tuple(map(int, table.values(slot, _INT32S))) for slot in slots)
+    return Sparsity(order, block_map, known)
+
+
+def _read_level(table: Table) -> SparseLevel | None:
+    kind = table.number(SparseLevelSlot.FORMAT, _INT8)
+    size = table.number(SparseLevelSlot.DENSE_SIZE, _INT32)
+    segments = _read_indices(table, SparseLevelSlot.SEGMENTS)
+    indices = _read_indices(table, SparseLevelSlot.INDICES)
+    if kind not in SPARSE_FORMATS or segments is None or indices is None:
+        return None
+    return SparseLevel(size, kind == SPARSE_FORMATS[1], segments, indices)
+
+
+def _read_indices(level: Table, slot: int) -> npt.NDArray[np.generic] | None:
+    """Of the union in ``slot``, whose number stands in the slot before."""
+    number = level.number(slot - 1, _UINT8)
+    if number >= len(SPARSE_INDICES):
+        return None
+    held, table = SPARSE_INDICES[number], level.table(slot, "indices")
+    if held is None or table is None:
+        return np.empty(0, _INT32S)
+    return table.vector(0, np.dtype(held))
 
 
 def dense_values(

@@ -31,19 +31,16 @@ from delegate.model.graph import (
     Graph,
     Node,
     Quantization,
-    SparseLevel,
-    Sparsity,
     Tensor,
     metadata_text,
 )
 from delegate.model.operator_options import FileOptions
+from delegate.model.sparsity import read_sparsity
 from delegate.model.tensor_content import MAX_RANK, dense_bytes, view_content
 from delegate.model.tflite_operators import CUSTOM, operator_name
 from delegate.model.tflite_schema import (
     FILE_IDENTIFIER,
     SCHEMA_VERSION,
-    SPARSE_FORMATS,
-    SPARSE_INDICES,
     TENSOR_TYPES,
     BufferSlot,
     MetadataSlot,
@@ -53,8 +50,6 @@ from delegate.model.tflite_schema import (
     QuantizationDetails,
     QuantizationSlot,
     SignatureSlot,
-    SparseLevelSlot,
-    SparsitySlot,
     SubGraphSlot,
     TensorMapSlot,
     TensorSlot,
@@ -269,47 +264,8 @@ def _read_tensor(index: int, table: Table, buffers: list[_Bytes]) -> Tensor:
         shape_signature=_ints(table, TensorSlot.SHAPE_SIGNATURE),
         is_variable=table.number(TensorSlot.IS_VARIABLE, _INT8) != 0,
         is_sparse=is_sparse,
-        sparsity=_read_sparsity(table) if is_sparse else None,
+        sparsity=read_sparsity(table),
     )
-
-
-def _read_sparsity(tensor: Table) -> Sparsity | None:
-    """None where it has kinds of levels or of indices that the schema does not know."""
-    table = tensor.table(TensorSlot.SPARSITY, "sparsity")
-    assert table is not None
-    levels = [_read_level(t) for t in table.tables(SparsitySlot.LEVELS, "level", f"{table.where} ")]
-    known = tuple(level for level in levels if level is not None)
-    if len(known) != len(levels):
-        return None
-    order, block_map = (
-        _ints(table, slot) for slot in (SparsitySlot.TRAVERSAL_ORDER, SparsitySlot.BLOCK_MAP)
-    )
-    return Sparsity(order, block_map, known)
-
-
-def _read_level(table: Table) -> SparseLevel | None:
-    kind = table.number(SparseLevelSlot.FORMAT, _INT8)
-    size = table.number(SparseLevelSlot.DENSE_SIZE, _INT32)
-    segments, indices = (
-        _read_indices(table, *slots)
-        for slots in (
-            (SparseLevelSlot.SEGMENTS_TYPE, SparseLevelSlot.SEGMENTS),
-            (SparseLevelSlot.INDICES_TYPE, SparseLevelSlot.INDICES),
-        )
-    )
-    if kind not in SPARSE_FORMATS or segments is None or indices is None:
-        return None
-    return SparseLevel(size, kind == SPARSE_FORMATS[1], segments, indices)
-
-
-def _read_indices(level: Table, kind: int, slot: int) -> npt.NDArray[np.generic] | None:
-    number = level.number(kind, _UINT8)
-    if number >= len(SPARSE_INDICES):
-        return None
-    held, table = SPARSE_INDICES[number], level.table(slot, "indices")
-    if held is None or table is None:
-        return np.empty(0, _INT32S)
-    return table.vector(0, np.dtype(held))
 
 
 def _constant(
