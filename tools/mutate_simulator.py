@@ -46,7 +46,7 @@ MUTATIONS = (
     ),
     Mutation("pad value", "core.cpp", ": cna.pad(i);", ": 0;"),
     Mutation("pad value of the fast path", "fast_window.cpp",
-             "std::memset(out, cna.pad_even,", "std::memset(out, 0,"),
+             "pad.data(), kAtomBytes", "Atom{}.data(), kAtomBytes"),
     Mutation(
         "halo row", "cna.h",
         "int64_t{y} * stride_h + int64_t{ky} * dilation_h - pad_top",
@@ -58,8 +58,8 @@ MUTATIONS = (
     ),
     Mutation(
         "channel order", "cna.cpp",
-        "offset + uint64_t{o - o_first} * i_in_group + (i - i_first)",
-        "offset + uint64_t{i - i_first} * o_in_group + (o - o_first)",
+        "before + uint64_t{o - o_first} * i_in_group + (i - i_first)",
+        "before + uint64_t{i - i_first} * o_in_group + (o - o_first)",
     ),
     Mutation("COMB_USE addressing", "rdma.h", "s % 2 != 0 ? odd : even", "s % 2 != 0 ? even : odd"),
     Mutation(
@@ -71,7 +71,7 @@ MUTATIONS = (
     Mutation("pixels of packed input", "cna_input.cpp", "i < c->packed.channels * element",
              "i < (c->packed.channels - 1) * element"),
     Mutation("pixels between in a transposed convolution", "cna_input.cpp",
-             "c.element == Element::kInt8 ? c.pad(i)", "c.element == Element::kInt8 ? int8_t{0}"),
+             "pad = c->pad_atom();", "pad = {};"),
     Mutation("padding of averages", "ppu.cpp", "sum += c.pad_value;", "sum += 0;"),
     Mutation("padding of maxima", "ppu.cpp", "if (!found) best = value;\n        best = c.method "
              "== PoolingMethod::kMax ? std::max(best, value) : std::min(best, value);\n"
@@ -82,10 +82,10 @@ MUTATIONS = (
     Mutation("order of BN", "dpu_stages.cpp", "int64_t{value} * operands.bn_mul + sum,",
              "(int64_t{value} + sum) * operands.bn_mul,"),
     Mutation("order of BN in the fast path", "kernels_stages.inc",
-             "if (t.has_bn_mul) v = mul(v, load(s.bn_ge + i * Vec::kWidth));\n"
-             "    v = add(v, load(s.bn_alu + i * Vec::kWidth));",
-             "v = add(v, load(s.bn_alu + i * Vec::kWidth));\n"
-             "    if (t.has_bn_mul) v = mul(v, load(s.bn_ge + i * Vec::kWidth));"),
+             "if (t.has_bn_mul) v *= load(s.bn_ge + i * kWidth);\n"
+             "    v += load(s.bn_alu + i * kWidth);",
+             "v += load(s.bn_alu + i * kWidth);\n"
+             "    if (t.has_bn_mul) v *= load(s.bn_ge + i * kWidth);"),
     Mutation("order of table and EW", "dpu_element.cpp",
              "if (dpu.lut.is_on) x = look_up(dpu.lut, x);\n"
              "  x = run_ew_stage(dpu.ew, x, ew_operand);",

@@ -16,7 +16,6 @@ using sim::hex;
 
 constexpr uint32_t kIommuOffset[] = {0x9000, 0xa000};
 constexpr uint32_t kVersion = 0x46495245;  // what boards print
-constexpr uint32_t kVersionNumber = 0;
 
 enum Register : uint32_t {
   kPcVersion = 0x00,
@@ -91,37 +90,11 @@ uint32_t Core::read(uint32_t offset) const {
   uint32_t within = 0;
   const Iommu* iommu = const_cast<Core*>(this)->iommu_at(offset, &within);
   if (iommu != nullptr) return iommu->read(within);
-  switch (offset) {
-    case kPcVersion:
-      return kVersion;
-    case kPcVersionNumber:
-      return kVersionNumber;
-    case kPcOperationEnable:
-      return operation_enable_;
-    case kPcBaseAddress:
-      return base_address_;
-    case kPcRegisterAmounts:
-      return register_amounts_;
-    case kPcInterruptMask:
-      return interrupt_mask_;
-    case kPcInterruptStatus:
-      return raw_interrupts_ & interrupt_mask_;
-    case kPcRawInterrupts:
-      return raw_interrupts_;
-    case kPcTaskCon:
-      return task_con_;
-    case kPcTaskDmaBase:
-      return task_dma_base_;
-    case kPcTaskStatus:
-      return tasks_done_;
-    case kCnaPointer:
-      return cna_pointer_;
-    case kCorePointer:
-      return core_pointer_;
-    default:
-      complain("read of unknown register " + hex(offset));
-      return 0;
-  }
+  if (offset == kPcInterruptStatus) return pending();
+  if (const uint32_t* value = const_cast<Registers&>(registers_).at(offset)) return *value;
+  if (offset == kPcVersion) return kVersion;
+  if (offset != kPcVersionNumber) complain("read of unknown register " + hex(offset));
+  return 0;
 }
 
 void Core::write(uint32_t offset, uint32_t value) {
@@ -132,42 +105,49 @@ void Core::write(uint32_t offset, uint32_t value) {
     }
     return;
   }
+  if (offset == kPcInterruptClear) {
+    registers_.raw_interrupts &= ~value;
+    return;
+  }
+  // The CPU reaches the other blocks only in slave mode.
+  if (offset == kCnaPointer && registers_.base_address != 1) {
+    complain("VIOLATION: CNA written without PC.BASE_ADDRESS = 1");
+  }
+  uint32_t* place = registers_.at(offset);
+  if (place == nullptr || offset == kPcRawInterrupts || offset == kPcTaskStatus) {
+    return complain("write of " + hex(value) + " to unknown register " + hex(offset));
+  }
+  *place = value;
+  if (offset != kPcOperationEnable || (value & 1) == 0) return;
+  if (is_busy_ || is_kicked_) return complain("VIOLATION: started while a task runs");
+  is_kicked_ = computes_ = true;
+  changed_.notify_all();
+}
+
+uint32_t* Core::Registers::at(uint32_t offset) {
   switch (offset) {
     case kPcOperationEnable:
-      operation_enable_ = value;
-      if ((value & 1) == 0) return;
-      if (is_busy_ || is_kicked_) return complain("VIOLATION: started while a task runs");
-      is_kicked_ = computes_ = true;
-      changed_.notify_all();
-      return;
+      return &operation_enable;
     case kPcBaseAddress:
-      base_address_ = value;
-      return;
+      return &base_address;
     case kPcRegisterAmounts:
-      register_amounts_ = value;
-      return;
+      return &register_amounts;
     case kPcInterruptMask:
-      interrupt_mask_ = value;
-      return;
-    case kPcInterruptClear:
-      raw_interrupts_ &= ~value;
-      return;
+      return &interrupt_mask;
+    case kPcRawInterrupts:
+      return &raw_interrupts;
     case kPcTaskCon:
-      task_con_ = value;
-      return;
+      return &task_con;
     case kPcTaskDmaBase:
-      task_dma_base_ = value;
-      return;
+      return &task_dma_base;
+    case kPcTaskStatus:
+      return &tasks_done;
     case kCnaPointer:
-      // The CPU reaches the other blocks only in slave mode.
-      if (base_address_ != 1) complain("VIOLATION: CNA written without PC.BASE_ADDRESS = 1");
-      cna_pointer_ = value;
-      return;
+      return &cna_pointer;
     case kCorePointer:
-      core_pointer_ = value;
-      return;
+      return &core_pointer;
     default:
-      complain("write of " + hex(value) + " to unknown register " + hex(offset));
+      return nullptr;
   }
 }
 
@@ -175,15 +155,12 @@ void Core::reset() {
   complain(is_busy_ ? "reset while a task is on it" : "reset");
   ++generation_;
   is_busy_ = is_kicked_ = computes_ = false;
-  base_address_ = register_amounts_ = interrupt_mask_ = raw_interrupts_ = 0;
-  tasks_done_ = 0;
-  task_con_ = task_dma_base_ = operation_enable_ = cna_pointer_ = core_pointer_ = 0;
+  registers_ = {};
   for (Iommu& iommu : iommus_) iommu.reset();
 }
 
 bool Core::interrupt() const {
-  return (raw_interrupts_ & interrupt_mask_) != 0 || iommus_[0].interrupt() ||
-         iommus_[1].interrupt();
+  return pending() != 0 || iommus_[0].interrupt() || iommus_[1].interrupt();
 }
 
 void Core::work() {
@@ -215,11 +192,11 @@ void Core::stop_computing() {
 Core::Kick Core::take_kick() {
   is_kicked_ = false;
   is_busy_ = true;
-  tasks_done_ = 0;
+  registers_.tasks_done = 0;
   Kick kick;
-  kick.base = base_address_;
-  kick.words = ((register_amounts_ & 0xffff) + 1) * 2;
-  kick.tasks = task_con_ & kTaskNumberMask;
+  kick.base = registers_.base_address;
+  kick.words = ((registers_.register_amounts & 0xffff) + 1) * 2;
+  kick.tasks = registers_.task_con & kTaskNumberMask;
   kick.directory = iommus_[1].directory();
   kick.generation = generation_;
   kick.fault = board_.faults.next();
@@ -334,9 +311,9 @@ void Core::finish(const Kick& kick, uint32_t enabled) {
   const std::lock_guard<std::mutex> lock(board_.mutex);
   if (kick.generation != generation_) return complain("the task ended after a reset");
   is_busy_ = false;
-  tasks_done_ = std::max(kick.tasks, 1u);
-  if ((enabled & kEnableDpu) != 0) raw_interrupts_ |= kInterruptDpu << group_;
-  if ((enabled & kEnablePpu) != 0) raw_interrupts_ |= kInterruptPpu << group_;
+  registers_.tasks_done = std::max(kick.tasks, 1u);
+  if ((enabled & kEnableDpu) != 0) registers_.raw_interrupts |= kInterruptDpu << group_;
+  if ((enabled & kEnablePpu) != 0) registers_.raw_interrupts |= kInterruptPpu << group_;
   group_ ^= 1;
   board_.lines_changed();
 }

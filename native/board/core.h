@@ -45,6 +45,20 @@ class Core {
   bool computes() const { return computes_; }
 
  private:
+  // Those that hold what was written, or what happened.
+  struct Registers {
+    uint32_t operation_enable = 0;
+    uint32_t base_address = 0;
+    uint32_t register_amounts = 0;
+    uint32_t interrupt_mask = 0;
+    uint32_t raw_interrupts = 0;
+    uint32_t task_con = 0;
+    uint32_t task_dma_base = 0;
+    uint32_t tasks_done = 0;  // of the last kick
+    uint32_t cna_pointer = 0;
+    uint32_t core_pointer = 0;
+    uint32_t* at(uint32_t offset);  // nullptr: there is none
+  };
   struct Kick {
     uint64_t base = 0;
     uint32_t words = 0;
@@ -68,22 +82,14 @@ class Core {
   void stop_computing();
   void page_fault(const Kick& kick, uint64_t address, bool is_write);
   void complain(const std::string& text) const;
+  uint32_t pending() const { return registers_.raw_interrupts & registers_.interrupt_mask; }
   Iommu* iommu_at(uint32_t offset, uint32_t* within);
 
   BoardState& board_;
   const unsigned index_;
   // The first core has two IOMMUs, which drivers program alike; the others have the second.
   std::array<Iommu, 2> iommus_;
-  uint32_t base_address_ = 0;
-  uint32_t register_amounts_ = 0;
-  uint32_t interrupt_mask_ = 0;
-  uint32_t raw_interrupts_ = 0;
-  uint32_t task_con_ = 0;
-  uint32_t task_dma_base_ = 0;
-  uint32_t tasks_done_ = 0;  // of the last kick
-  uint32_t operation_enable_ = 0;
-  uint32_t cna_pointer_ = 0;
-  uint32_t core_pointer_ = 0;
+  Registers registers_;
   bool is_kicked_ = false;
   bool is_busy_ = false;
   bool computes_ = false;

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <sstream>
 #include <stdexcept>
 
@@ -46,20 +47,10 @@ std::string hex(uint32_t number) {
   return digits;
 }
 
-// A descriptor that closes itself.
-class File {
- public:
-  explicit File(int descriptor) : descriptor_(descriptor) {}
-  ~File() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
+struct Closer {
+  void operator()(std::FILE* file) const { std::fclose(file); }
 };
+using File = std::unique_ptr<std::FILE, Closer>;
 
 void make_folders(const std::string& folder) {
   for (size_t slash = folder.find('/', 1);; slash = folder.find('/', slash + 1)) {
@@ -72,24 +63,16 @@ void make_folders(const std::string& folder) {
 
 // "" if there is none.
 std::string content_of(const std::string& path) {
-  const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (file.get() < 0) {
-    if (errno == ENOENT) return {};
-    refuse(error_text(path));
-  }
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0 && errno == ENOENT) return {};
+  const File file(descriptor < 0 ? nullptr : fdopen(descriptor, "r"));
+  if (file == nullptr) refuse(error_text(path));
   struct stat status{};
-  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) refuse(path + " is no file");
-  check_private_file(file.get(), path);
+  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) refuse(path + " is no file");
+  check_private_file(descriptor, path);
   std::string content(kMaxBytes, '\0');
-  size_t size = 0;
-  while (size < content.size()) {
-    const ssize_t count = ::read(file.get(), &content[size], content.size() - size);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) refuse(error_text(path));
-    if (count == 0) break;
-    size += static_cast<size_t>(count);
-  }
-  content.resize(size);
+  content.resize(std::fread(content.data(), 1, content.size(), file.get()));
+  if (std::ferror(file.get()) != 0) refuse(error_text(path));
   return content;
 }
 
@@ -181,20 +164,15 @@ void Record::write() {
   if (path_.empty()) return;
   const std::string content = text();
   std::string name = path_ + ".XXXXXX";
-  const File file(mkostemp(name.data(), O_CLOEXEC));
-  if (file.get() < 0) {
+  const int descriptor = mkostemp(name.data(), O_CLOEXEC);
+  const File file(descriptor < 0 ? nullptr : fdopen(descriptor, "w"));
+  if (file == nullptr) {
     problem_ = error_text(path_);
     return;
   }
-  size_t written = 0;
-  while (written < content.size()) {
-    const ssize_t count = ::write(file.get(), &content[written], content.size() - written);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    written += static_cast<size_t>(count);
-  }
   // On the disk before the proof runs: a board that freezes must remember why.
-  if (written == content.size() && fdatasync(file.get()) == 0 &&
+  if (std::fwrite(content.data(), 1, content.size(), file.get()) == content.size() &&
+      std::fflush(file.get()) == 0 && fdatasync(descriptor) == 0 &&
       rename(name.c_str(), path_.c_str()) == 0) {
     return;
   }

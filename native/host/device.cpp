@@ -21,14 +21,19 @@ class PlainSubmission : public Submission {
   Submit submit_;
 };
 
+std::shared_ptr<Device> open_npu(const std::string& node, const std::string& driver,
+                                 const std::string& cores) {
+  const Chip& chip = require_chip_of(node, driver);
+  return driver == kRocketDriver ? make_rocket_device(node, cores, chip)
+                                 : make_rknpu_device(node, cores, chip);
+}
+
 // The driver behind the node decides, whatever the node is called.
 std::shared_ptr<Device> open_node(const std::string& node, const std::string& cores) {
   if (is_rknpu_misc_node(node)) throw DeviceError(rknpu_misc_problem(node));
   const DriverVersion driver = DrmFile(node).version();
   if (driver.name == kRocketDriver || driver.name == kRknpuDriver) {
-    const Chip& chip = require_chip_of(node, driver.name);
-    return driver.name == kRocketDriver ? make_rocket_device(node, cores, chip)
-                                        : make_rknpu_device(node, cores, chip);
+    return open_npu(node, driver.name, cores);
   }
   throw DeviceError(node + " belongs to driver " + driver.text() +
                     ", not to a Rockchip NPU (rocket, rknpu); try device=auto");
@@ -51,9 +56,7 @@ const NpuNode* choose_node(const std::vector<NpuNode>& nodes, const std::string&
 
 std::shared_ptr<Device> open_found(const NpuNode& node, const std::string& cores) {
   if (node.state != NpuNode::State::kUsable) throw DeviceError(node.problem);
-  const Chip& chip = require_chip_of(node.path, node.driver);
-  if (node.driver == kRocketDriver) return make_rocket_device(node.path, cores, chip);
-  return make_rknpu_device(node.path, cores, chip);
+  return open_npu(node.path, node.driver, cores);
 }
 
 const Chip& asked_chip(const DeviceSettings& settings) {
@@ -149,6 +152,10 @@ std::vector<int> parse_cores(const std::string& cores, const Chip& chip) {
                       std::to_string(chip.cores - 1));
   }
   return list;
+}
+
+std::vector<int> usable_cores(const std::string& cores, const Chip& chip) {
+  return parse_cores(cores == "auto" ? "all" : cores, chip);
 }
 
 std::string find_npu_node(const std::string& root) {

@@ -28,5 +28,7 @@ std::string find_npu_node(const std::string& root);
 
 // The core numbers that `cores` ("auto", "all", "0,2") names; empty for "auto". Throws DeviceError.
 std::vector<int> parse_cores(const std::string& cores, const Chip& chip);
+// The same, and all of them for "auto".
+std::vector<int> usable_cores(const std::string& cores, const Chip& chip);
 
 }  // namespace rk3588

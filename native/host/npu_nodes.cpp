@@ -52,9 +52,7 @@ bool is_npu_driver(const std::string& name) {
 
 // Opens the node and asks. `expected`: the driver by sysfs, "" if that says nothing.
 NpuNode ask(const std::string& path, const std::string& expected) {
-  NpuNode node;
-  node.path = path;
-  node.driver = expected;
+  NpuNode node{path, expected};
   try {
     const DriverVersion version = DrmFile(path).version();
     node.driver = version.name;
@@ -71,26 +69,12 @@ NpuNode ask(const std::string& path, const std::string& expected) {
   return node;
 }
 
-NpuNode foreign(const std::string& path, const std::string& driver) {
-  NpuNode node;
-  node.path = path;
-  node.driver = driver;
-  node.state = NpuNode::State::kForeign;
-  return node;
-}
-
 NpuNode missing(const std::string& path, const char* driver) {
-  NpuNode node;
-  node.path = path;
-  node.driver = driver;
-  node.state = NpuNode::State::kMissing;
-  node.problem = path +
-                 " does not exist, though the kernel has the device; in a container: start "
-                 "it again with --device " +
-                 path +
-                 " (a driver loaded after its start adds no "
-                 "node there); otherwise check udev";
-  return node;
+  return {path, driver, "", NpuNode::State::kMissing,
+          path +
+              " does not exist, though the kernel has the device; in a container: start it again "
+              "with --device " +
+              path + " (a driver loaded after its start adds no node there); otherwise check udev"};
 }
 
 void find_accel(const fs::path& root, std::vector<NpuNode>* nodes) {
@@ -104,7 +88,7 @@ void find_accel(const fs::path& root, std::vector<NpuNode>* nodes) {
     const std::string path = (folder / name).string();
     const std::string bound = link_name(device / "driver");
     if (!bound.empty() && bound != kRocketDriver) {
-      nodes->push_back(foreign(path, bound));
+      nodes->push_back({path, bound, "", NpuNode::State::kForeign, ""});
       continue;
     }
     const bool is_rocket = bound == kRocketDriver || link_name(device) == kRocketOwner;
@@ -174,12 +158,7 @@ void find_misc(const fs::path& root, std::vector<NpuNode>* nodes) {
   });
   std::error_code error;
   if (has_drm || !fs::exists(path, error)) return;
-  NpuNode node;
-  node.path = path;
-  node.driver = kRknpuDriver;
-  node.state = NpuNode::State::kFailed;
-  node.problem = rknpu_misc_problem(path);
-  nodes->push_back(std::move(node));
+  nodes->push_back({path, kRknpuDriver, "", NpuNode::State::kFailed, rknpu_misc_problem(path)});
 }
 
 void refuse_other_chips(const std::string& root, std::vector<NpuNode>* nodes) {

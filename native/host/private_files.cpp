@@ -7,6 +7,7 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <sstream>
 #include <stdexcept>
 
@@ -25,31 +26,27 @@ bool belongs_to_others(const struct stat& status) {
   return status.st_uid != getuid() && status.st_uid != 0;
 }
 
-std::string parent_of(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos || path == "/") return {};
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 }  // namespace
 
 void check_private_folder(const std::string& folder) {
   char resolved[PATH_MAX];
   if (realpath(folder.c_str(), resolved) == nullptr) refuse_unknown(folder);
-  const std::string real = resolved;
-  for (std::string place = real; !place.empty(); place = parent_of(place)) {
+  for (std::filesystem::path path = resolved;; path = path.parent_path()) {
+    const std::string place = path;
     struct stat status{};
     if (stat(place.c_str(), &status) != 0) refuse_unknown(place);
     if (belongs_to_others(status)) {
       refuse(place + " belongs to another user (number " + std::to_string(status.st_uid) + ")");
     }
     // In a sticky folder, as /tmp, only its owner can rename what is in it.
-    const bool is_sticky = (status.st_mode & S_ISVTX) != 0 && place != real;
-    if ((status.st_mode & kWritableByOthers) == 0 || is_sticky) continue;
-    std::ostringstream mode;
-    mode << std::oct << (status.st_mode & 07777);
-    refuse("others may write " + place + " (mode " + mode.str() + "); chmod go-w " + place +
-           ", or choose another cache_dir");
+    const bool is_sticky = (status.st_mode & S_ISVTX) != 0 && place != resolved;
+    if ((status.st_mode & kWritableByOthers) != 0 && !is_sticky) {
+      std::ostringstream mode;
+      mode << std::oct << (status.st_mode & 07777);
+      refuse("others may write " + place + " (mode " + mode.str() + "); chmod go-w " + place +
+             ", or choose another cache_dir");
+    }
+    if (path == path.root_path()) return;
   }
 }
 

@@ -4,10 +4,17 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 #include "host/drm_file.h"
 
 namespace rk3588 {
+
+// What an error says where a mark of this layer's task is still there.
+inline std::string unwritten(const std::string& layer) {
+  return "nothing was written by " + (layer.empty() ? "the last task" : layer) +
+         ": the kernel dropped the job or reset the NPU (see dmesg, run `doctor`)";
+}
 
 class RunMark {
  public:

@@ -52,9 +52,7 @@ void RunProof::mark(bool tasks) {
 
 std::string RunProof::missing() const {
   if (last_ == nullptr || !mark_.is_at(last_)) return {};
-  const std::string& layer = layers_.back();
-  return "nothing was written by " + (layer.empty() ? "the last task" : layer) +
-         ": the kernel dropped the job or reset the NPU (see dmesg, run `doctor`)";
+  return unwritten(layers_.back());
 }
 
 std::string RunProof::progress() const {

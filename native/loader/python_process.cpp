@@ -15,14 +15,21 @@ namespace {
 
 using Object = void*;  // PyObject*
 
+template <typename Function>
+Function find(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+}
+
 // The functions of the stable ABI that are used here, null where this process lacks one.
 struct Python {
+  bool is_complete = true;
   template <typename Function>
-  static Function find(const char* name) {
-    return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+  Function find(const char* name) {
+    const auto function = rk3588::find<Function>(name);
+    is_complete = is_complete && function != nullptr;
+    return function;
   }
 
-  int (*is_initialized)() = find<int (*)()>("Py_IsInitialized");
   int (*ensure)() = find<int (*)()>("PyGILState_Ensure");
   void (*release)(int) = find<void (*)(int)>("PyGILState_Release");
   Object (*import)(const char*) = find<Object (*)(const char*)>("PyImport_ImportModule");
@@ -38,13 +45,6 @@ struct Python {
   void (*fetch)(Object*, Object*,
                 Object*) = find<void (*)(Object*, Object*, Object*)>("PyErr_Fetch");
   void (*clear)() = find<void (*)()>("PyErr_Clear");
-
-  bool is_complete() const {
-    return is_initialized != nullptr && ensure != nullptr && release != nullptr &&
-           import != nullptr && attribute != nullptr && text != nullptr && utf8 != nullptr &&
-           new_text != nullptr && sys_object != nullptr && append != nullptr && forget != nullptr &&
-           fetch != nullptr && clear != nullptr;
-  }
 
   std::string string_of(Object object) const {
     if (object == nullptr) return {};
@@ -96,7 +96,7 @@ std::string module_path(const Python& python, std::string* problem) {
 }  // namespace
 
 bool is_python_running() {
-  const auto is_initialized = Python::find<int (*)()>("Py_IsInitialized");
+  const auto is_initialized = find<int (*)()>("Py_IsInitialized");
   return is_initialized != nullptr && is_initialized() != 0;
 }
 
@@ -133,7 +133,7 @@ std::string start_python(const char* libpython) {
 PythonPlugin find_python_plugin() {
   PythonPlugin plugin;
   const Python python;
-  if (!python.is_complete()) {
+  if (!python.is_complete) {
     plugin.problem = "this Python lacks functions of its stable ABI";
     return plugin;
   }

@@ -1,14 +1,12 @@
-#include "bind_device.h"
-
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include <map>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "bindings.h"
 #include "evidence/feature_proofs.h"
 #include "evidence/feature_use.h"
 #include "host/devices.h"
@@ -74,10 +72,9 @@ py::list npu_nodes(const std::string& root) {
   return result;
 }
 
-py::list features_of_program(const py::bytes& program) {
-  const std::string_view content = program;
-  const Program parsed =
-      read_program({reinterpret_cast<const uint8_t*>(content.data()), content.size()});
+py::list features_of_program(const py::buffer& program) {
+  const py::buffer_info info = program.request();
+  const Program parsed = read_program(content(info));
   const FeatureSet found = features_of(parsed);
   const FeatureTable& table = feature_table(*parsed.chip);
   py::list names;
@@ -113,35 +110,44 @@ py::tuple prove_features(const std::string& device, const std::string& cache_dir
   return py::make_tuple(path, found);
 }
 
+py::tuple chip_of_npu(const std::string& root) {
+  const NpuChip found = find_npu_chip(root);
+  const bool is_named = found.naming == NpuChip::Naming::kCores;
+  return py::make_tuple(found.name, found.chip != nullptr, is_named);
+}
+
 }  // namespace
-}  // namespace rk3588
 
 void bind_devices(py::module_& module) {
-  module.def("run_on_device", &rk3588::run_on_device, py::arg("buffers"), py::arg("jobs"),
+  module.def("run_on_device", &run_on_device, py::arg("buffers"), py::arg("jobs"),
              py::arg("device"), py::arg("timeout_ms") = 0, py::arg("cores") = "auto",
              "Runs recorded jobs on a device: (name, recorded address, writable uint8 array) and\n"
              "tasks as (address of the commands, 64-bit words, layer name). Returns the names of\n"
              "the buffers that tasks write, whose arrays hold the results. Raises DeviceError.");
-  module.def("features_of", &rk3588::features_of_program, py::arg("program"),
+  module.def("features_of", &features_of_program, py::arg("program"),
              "Names of the features of the hardware that a serialised Program uses.");
-  module.def("prove_features", &rk3588::prove_features, py::arg("device"),
-             py::arg("cache_dir") = "off", py::arg("timeout_ms") = 0, py::arg("cores") = "auto",
-             py::arg("which") = "none",
+  module.def("prove_features", &prove_features, py::arg("device"), py::arg("cache_dir") = "off",
+             py::arg("timeout_ms") = 0, py::arg("cores") = "auto", py::arg("which") = "none",
              "The path of the file of this board's results, and of every feature \"proved\",\n"
              "\"failed: ...\", \"hung: ...\" or \"\"; `which` proofs run first: none, those that\n"
              "nobody tried (\"untried\"), or all again. Raises DeviceError.");
   module.def(
-      "find_npu_nodes", &rk3588::npu_nodes, py::arg("root") = "/",
+      "find_npu_nodes", &npu_nodes, py::arg("root") = "/",
       "(path, driver, version, state, problem) of the nodes that are NPUs or look like one.");
   module.def(
-      "npu_chip",
-      [](const std::string& root) {
-        const rk3588::NpuChip found = rk3588::find_npu_chip(root);
-        const bool is_named = found.naming == rk3588::NpuChip::Naming::kCores;
-        return py::make_tuple(found.name, found.chip != nullptr, is_named);
+      "open_device_name",
+      [](const std::string& device, bool strict) {
+        return open_device(device, {"auto", strict})->name();
       },
-      py::arg("root") = "/",
+      py::arg("device") = "auto", py::arg("strict") = false,
+      "Name of the device that `device` opens. Raises DeviceError.");
+  module.def("find_npu_node", &find_npu_node, py::arg("root") = "/",
+             "Path of the node that device=auto takes, or \"\".");
+  module.def(
+      "npu_chip", &chip_of_npu, py::arg("root") = "/",
       "The chip of this machine's NPU, as \"rk3576\", \"\" if nothing says; whether programs can "
       "be\n"
       "compiled for it; whether the NPU's cores are called after it and after no other.");
 }
+
+}  // namespace rk3588

@@ -1,11 +1,10 @@
-#include "bind_sim.h"
-
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include <optional>
 #include <tuple>
 
+#include "bindings.h"
 #include "host/device_fault.h"
 #include "sim/simulator.h"
 
@@ -174,13 +173,12 @@ py::dict simulate(const std::vector<py::tuple>& region_items,
 }
 
 }  // namespace
-}  // namespace rk3588
 
 void bind_simulator(py::module_& module) {
-  module.def("simulate", &rk3588::simulate, py::arg("regions"), py::arg("jobs"),
-             py::arg("chained") = false, py::arg("threads") = 0, py::arg("plain") = false,
-             py::arg("isa") = "auto", py::arg("kernel") = "", py::arg("lenient") = false,
-             py::arg("counters") = false, py::arg("dry_run") = false, py::arg("probe") = py::none(),
+  module.def("simulate", &simulate, py::arg("regions"), py::arg("jobs"), py::arg("chained") = false,
+             py::arg("threads") = 0, py::arg("plain") = false, py::arg("isa") = "auto",
+             py::arg("kernel") = "", py::arg("lenient") = false, py::arg("counters") = false,
+             py::arg("dry_run") = false, py::arg("probe") = py::none(),
              py::arg("chip") = py::none(), py::arg("deviations") = "",
              "Runs jobs of register commands on the simulated NPU.\n\n"
              "regions: (name, device address, writable contiguous uint8 array[, initial_bytes]);\n"
@@ -190,3 +188,5 @@ void bind_simulator(py::module_& module) {
              "chip: numbers by name (delegate.chip.header.native_chip), else RK3588's. Raises\n"
              "SimulatorFault or UnsupportedByDevice.");
 }
+
+}  // namespace rk3588

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bindings.h"
 #include "evidence/feature_proofs.h"
 #include "host/device.h"
 #include "host/devices.h"
@@ -19,6 +20,7 @@
 #include "tflite/delegate_kernel.h"
 #include "tflite/delegate_object.h"
 #include "tflite/file_pages.h"
+#include "tflite/graph_access.h"
 #include "tflite/package_parent.h"
 #include "tflite/plan_order.h"
 #include "tflite/tflite_abi.h"
@@ -32,8 +34,6 @@ using tflite::Context;
 using tflite::Delegate;
 using tflite::DelegateParams;
 using tflite::IntArray;
-using tflite::Node;
-using tflite::Registration;
 using tflite::Status;
 
 // Constants below this size are not worth looking up where they lie.
@@ -128,26 +128,12 @@ py::cpp_function preview_function(std::shared_ptr<Context*> context) {
   });
 }
 
-Span<const uint8_t> content(const py::buffer_info& info) {
-  return {static_cast<const uint8_t*>(info.ptr), static_cast<size_t>(info.size * info.itemsize)};
-}
-
 // The device has its own copy of the constants of `nodes`: the model's file need not stay in
 // memory.
 void release_constants(Context& context, const std::vector<int32_t>& nodes) {
-  for (const int32_t index : nodes) {
-    Node* node = nullptr;
-    Registration* registration = nullptr;
-    if (context.get_node_and_registration(&context, index, &node, &registration) != Status::kOk ||
-        node->inputs == nullptr) {
-      continue;
-    }
-    for (const int32_t input : *node->inputs) {
-      if (input < 0) continue;
-      const tflite::Tensor& tensor = context.tensors[input];
-      if (!tensor.is_constant() || tensor.data == nullptr || tensor.bytes < kReleasedBytes)
-        continue;
-      release_file_pages({static_cast<const uint8_t*>(tensor.data), tensor.bytes});
+  for (const int32_t node : nodes) {
+    for (const Span<const uint8_t> bytes : constants_of(&context, node)) {
+      if (bytes.size() >= kReleasedBytes) release_file_pages(bytes);
     }
   }
 }
@@ -156,12 +142,8 @@ void release_constants(Context& context, const std::vector<int32_t>& nodes) {
 std::vector<int32_t> results_of(Context& context, const std::vector<int32_t>& nodes) {
   std::vector<int32_t> result;
   for (const int32_t index : nodes) {
-    Node* node = nullptr;
-    Registration* registration = nullptr;
-    if (context.get_node_and_registration(&context, index, &node, &registration) != Status::kOk) {
-      continue;
-    }
-    result.insert(result.end(), node->outputs->begin(), node->outputs->end());
+    const IntArray& outputs = *operation_at(&context, index).node->outputs;
+    result.insert(result.end(), outputs.begin(), outputs.end());
   }
   return result;
 }

@@ -2,11 +2,10 @@
 
 #include <pybind11/numpy.h>
 
-#include <stdexcept>
 #include <string>
-#include <vector>
 
 #include "tflite/file_pages.h"
+#include "tflite/graph_access.h"
 
 namespace py = pybind11;
 
@@ -15,8 +14,6 @@ namespace {
 
 using tflite::Context;
 using tflite::IntArray;
-using tflite::Node;
-using tflite::Registration;
 using tflite::Status;
 using tflite::Tensor;
 
@@ -125,12 +122,7 @@ py::object option_bytes(int32_t builtin_code, const void* data, const OptionSize
 }
 
 py::dict snapshot_node(Context* context, int32_t index, const OptionSizes& sizes) {
-  Node* node = nullptr;
-  Registration* registration = nullptr;
-  if (context->get_node_and_registration(context, index, &node, &registration) != Status::kOk ||
-      node == nullptr || registration == nullptr) {
-    throw std::runtime_error("the runtime does not describe node " + std::to_string(index));
-  }
+  const auto [node, registration] = operation_at(context, index);
   py::dict result;
   result["index"] = index;
   result["builtin_code"] = registration->builtin_code;
@@ -155,14 +147,8 @@ py::list snapshot_tensors(const Context& context) {
 }
 
 py::dict snapshot_context(Context* context, const OptionSizes& sizes) {
-  IntArray* plan = nullptr;
-  if (context->get_execution_plan(context, &plan) != Status::kOk || plan == nullptr) {
-    throw std::runtime_error("the runtime does not give its execution plan");
-  }
-  // The runtime reuses the array in later calls.
-  const std::vector<int32_t> order(plan->begin(), plan->end());
   py::list nodes;
-  for (const int32_t index : order) {
+  for (const int32_t index : execution_plan(context)) {
     nodes.append(snapshot_node(context, index, sizes));
   }
   py::dict result;

@@ -5,10 +5,8 @@
 
 #include "host/core_plan.h"
 #include "host/devices.h"
-#include "host/run_log.h"
 #include "host/stream_verifier.h"
 #include "rknpu/rknpu_buffer.h"
-#include "rknpu/rknpu_kicks.h"
 #include "rknpu/rknpu_submission.h"
 #include "rknpu/rknpu_uapi.h"
 
@@ -17,63 +15,26 @@ namespace {
 
 RknpuBuffer& rknpu_buffer(Buffer& buffer) { return static_cast<RknpuBuffer&>(buffer); }
 
-// All jobs in order, each on a free core of the choice.
-class RknpuSubmission : public Submission {
- public:
-  RknpuSubmission(std::shared_ptr<RknpuFile> file, const RknpuCoreChoice& choice,
-                  const Submit& submit, const VerifiedJobs& verified, uint64_t proof)
-      : kicks_(std::move(file), submit, verified), choice_(choice), proof_(proof) {
-    uint32_t total = 0;
-    for (size_t job = 0; job < submit.jobs.size(); ++job) {
-      const auto count = static_cast<uint32_t>(submit.jobs[job].tasks.size());
-      const std::vector<RknpuKick> kicks = kicks_.plan(total, count);
-      for (const RknpuKick& kick : kicks) {
-        // Registers of a core that ran something else in between are no one's.
-        if (kicks.size() > 1 || submit.jobs.size() > 1) {
-          verify_alone(submit, job, kick.first - total, kick.count);
-        }
-        submits_.push_back(kicks_.make_submit(kick));
-      }
-      total += count;
-    }
-  }
-
-  Span<const uint64_t> task_targets() const override { return kicks_.targets(); }
-  uint64_t proof() const override { return proof_; }
-
-  void begin() override { kicks_.file()->file.require_mine("SUBMIT"); }
-
-  void run() override {
-    int64_t hardware_ns = 0;
-    bool is_told = true;
-    for (const rknpu::Submit& submit : submits_) {
-      const int64_t ns = kicks_.run(submit, choice_);
-      is_told = is_told && ns != 0;
-      hardware_ns += ns;
-    }
-    // A request submits and waits.
-    if (is_told) note_waited(hardware_ns);
-  }
-
- private:
-  RknpuKicks kicks_;
-  RknpuCoreChoice choice_;
-  uint64_t proof_;
-  std::vector<rknpu::Submit> submits_;
-};
-
 uint32_t mask_of(const std::vector<int>& cores) {
   uint32_t mask = 0;
   for (const int core : cores) mask |= 1u << core;
   return mask;
 }
 
+// Of each of the cores that `cores` names: it, or another of them.
+std::vector<RknpuCoreChoice> choices_of(const std::string& cores, const Chip& chip) {
+  const std::vector<int> list = usable_cores(cores, chip);
+  std::vector<RknpuCoreChoice> choices;
+  for (const int core : list) choices.push_back({1u << core, mask_of(list)});
+  return choices;
+}
+
 // Streams take the listed cores in turn; without a list, every submit takes any that is free.
 RknpuCoreChoice next_choice(const std::string& cores, const Chip& chip) {
   static std::atomic<size_t> turn{0};
-  const std::vector<int> list = parse_cores(cores, chip);
-  if (list.empty()) return {mask_of(parse_cores("all", chip)), 0};
-  return {1u << list[turn++ % list.size()], mask_of(list)};
+  const std::vector<RknpuCoreChoice> list = choices_of(cores, chip);
+  if (parse_cores(cores, chip).empty()) return {list.front().instead, 0};
+  return list[turn++ % list.size()];
 }
 
 }  // namespace
@@ -104,20 +65,10 @@ void RknpuDevice::sync_for_cpu(Buffer& buffer) {
 std::unique_ptr<Submission> RknpuDevice::prepare(const Submit& submit) {
   require_runs(*this, submit);
   const VerifiedJobs verified = verify_streams(submit);
-  std::vector<int> cores = parse_cores(cores_, chip());
-  if (cores.empty()) cores = parse_cores("all", chip());
-  std::vector<RknpuCoreChoice> choices;
-  if (uses_cores(submit) && cores.size() > 1) {
-    for (const int core : cores) choices.push_back({1u << core, mask_of(cores)});
-  } else {
-    choices = {choice_};
-  }
+  std::vector<RknpuCoreChoice> choices = choices_of(cores_, chip());
+  if (!uses_cores(submit) || choices.size() == 1) choices = {choice_};
   const CorePlan plan = plan_cores(submit, verified, choices.size());
-  const uint64_t proof = plan.only_mark();
-  if (proof != kNoMark) {
-    return std::make_unique<RknpuSubmission>(file_, choice_, submit, verified, proof);
-  }
-  return make_rknpu_split(file_, choices, submit, verified, plan);
+  return make_rknpu_submission(file_, std::move(choices), submit, verified, plan);
 }
 
 std::shared_ptr<Device> RknpuDevice::open_stream() {
@@ -125,11 +76,8 @@ std::shared_ptr<Device> RknpuDevice::open_stream() {
 }
 
 std::vector<std::shared_ptr<Device>> RknpuDevice::open_cores() {
-  std::vector<int> cores = parse_cores(cores_, chip());
-  if (cores.empty()) cores = parse_cores("all", chip());
   std::vector<std::shared_ptr<Device>> devices;
-  for (const int core : cores) {
-    const RknpuCoreChoice choice{1u << core, mask_of(cores)};
+  for (const RknpuCoreChoice& choice : choices_of(cores_, chip())) {
     const auto file = RknpuFile::open(file_->file.path());
     devices.push_back(std::make_shared<RknpuDevice>(file, choice, cores_, chip_));
   }

@@ -28,13 +28,9 @@ uint64_t segment_bytes(const TaskRef& task) {
 
 // Of a verified submit, whose segments lie in its inputs. Zeros behind them.
 void copy_commands(const Submit& submit, const TaskRef& task, std::vector<uint64_t>* words) {
-  for (Buffer* buffer : submit.inputs) {
-    const uint64_t begin = buffer->dma_address();
-    if (task.regcmd < begin || task.regcmd - begin >= buffer->bytes().size()) continue;
-    std::memcpy(words->data(), buffer->bytes().data() + (task.regcmd - begin),
-                size_t{task.regcmd_count} * sizeof(uint64_t));
-    return;
-  }
+  const AddressPlace at = find_address(submit.inputs, task.regcmd).value();
+  std::memcpy(words->data(), submit.inputs[at.index]->bytes().data() + at.offset,
+              size_t{task.regcmd_count} * sizeof(uint64_t));
 }
 
 // The only command of a verified task that names the next one.
@@ -147,16 +143,6 @@ std::vector<RknpuKick> RknpuKicks::plan(uint32_t first, uint32_t count) const {
   return kicks;
 }
 
-rknpu::Submit RknpuKicks::make_submit(const RknpuKick& kick) const {
-  rknpu::Submit submit;
-  submit.flags = rknpu::kJobPc | rknpu::kJobPingPong;
-  submit.timeout = timeout_ms_;
-  submit.task_start = kick.first;
-  submit.task_number = kick.count;
-  submit.fence_fd = -1;
-  return submit;
-}
-
 int RknpuKicks::take_core(const RknpuCoreChoice& choice) const {
   const int core = file_->cores.acquire(choice, timeout_ms_);
   if (core >= 0) return core;
@@ -186,13 +172,18 @@ int RknpuKicks::request(rknpu::Submit* submit) const {
   return number;
 }
 
-int64_t RknpuKicks::run(const rknpu::Submit& prepared, const RknpuCoreChoice& choice) const {
+int64_t RknpuKicks::run(const RknpuKick& kick, const RknpuCoreChoice& choice) const {
   file_->file.require_mine("SUBMIT");
   const int core = take_core(choice);
-  rknpu::Submit submit = prepared;  // the driver writes into it
+  rknpu::Submit submit;
+  submit.flags = rknpu::kJobPc | rknpu::kJobPingPong;
+  submit.timeout = timeout_ms_;
+  submit.task_start = kick.first;
+  submit.task_number = kick.count;
+  submit.fence_fd = -1;
   submit.task_obj_addr = form_of(core).table->object();
   submit.core_mask = 1u << core;
-  submit.subcore_task[core] = {prepared.task_start, prepared.task_number};
+  submit.subcore_task[core] = {kick.first, kick.count};
   const int64_t start = monotonic_ns();
   const int number = request(&submit);
   const std::string device = number == 0 ? std::string() : "rknpu " + file_->file.path();

@@ -28,12 +28,9 @@ class RknpuKicks {
   // that reuses what the one before it left in CBUF: between two kicks another stream may use the
   // core. Throws DeviceError.
   std::vector<RknpuKick> plan(uint32_t first, uint32_t count) const;
-  // For no core yet.
-  rknpu::Submit make_submit(const RknpuKick& kick) const;
-
   // On a core of the choice, once it is free. Nanoseconds that the hardware took, 0 if the driver
   // does not tell. Throws DeviceError; InterruptedRun where the job is not to blame.
-  int64_t run(const rknpu::Submit& prepared, const RknpuCoreChoice& choice) const;
+  int64_t run(const RknpuKick& kick, const RknpuCoreChoice& choice) const;
 
   const std::shared_ptr<RknpuFile>& file() const { return file_; }
   const std::vector<uint64_t>& targets() const { return targets_; }

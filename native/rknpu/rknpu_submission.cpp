@@ -1,6 +1,7 @@
 #include "rknpu/rknpu_submission.h"
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <string>
 
@@ -28,16 +29,17 @@ struct Mark {
 };
 
 struct Epoch {
-  std::vector<std::vector<rknpu::Submit>> workers;
+  std::vector<std::vector<RknpuKick>> workers;
   std::vector<Mark> marks;
 };
 
-class RknpuSplitSubmission : public Submission {
+class RknpuSubmission : public Submission {
  public:
-  RknpuSplitSubmission(std::shared_ptr<RknpuFile> file, std::vector<RknpuCoreChoice> choices,
-                       const Submit& submit, const VerifiedJobs& verified, const CorePlan& plan)
+  RknpuSubmission(std::shared_ptr<RknpuFile> file, std::vector<RknpuCoreChoice> choices,
+                  const Submit& submit, const VerifiedJobs& verified, const CorePlan& plan)
       : kicks_(std::move(file), submit, verified),
         choices_(std::move(choices)),
+        proof_(plan.only_mark()),
         pool_(std::make_unique<sim::ThreadPool>(static_cast<unsigned>(plan.workers))),
         errors_(plan.workers),
         interruptions_(plan.workers),
@@ -57,10 +59,11 @@ class RknpuSplitSubmission : public Submission {
           const uint32_t base = first_task[job.job];
           const uint32_t first = base + static_cast<uint32_t>(job.first);
           for (const RknpuKick& kick : kicks_.plan(first, static_cast<uint32_t>(job.count))) {
-            verify_alone(submit, job.job, kick.first - base, kick.count);
-            epoch.workers[worker].push_back(kicks_.make_submit(kick));
+            // Registers of a core that ran something else in between are no one's.
+            if (kick.count != count) verify_alone(submit, job.job, kick.first - base, kick.count);
+            epoch.workers[worker].push_back(kick);
           }
-          if (job.mark == kNoMark) continue;
+          if (job.mark == kNoMark || job.mark == proof_) continue;
           const TaskRef& last = submit.jobs[job.job].tasks[job.first + job.count - 1];
           epoch.marks.push_back(mark_at(submit, job.mark, last.layer));
         }
@@ -68,12 +71,13 @@ class RknpuSplitSubmission : public Submission {
     }
   }
 
-  ~RknpuSplitSubmission() override {
+  ~RknpuSubmission() override {
     // A forked child has no worker threads: waiting for them would never end.
     if (!kicks_.file()->file.is_mine()) static_cast<void>(pool_.release());
   }
 
   Span<const uint64_t> task_targets() const override { return kicks_.targets(); }
+  uint64_t proof() const override { return proof_; }
 
   void begin() override { kicks_.file()->file.require_mine("SUBMIT"); }
 
@@ -114,26 +118,24 @@ class RknpuSplitSubmission : public Submission {
     for (const Mark& mark : epoch.marks) {
       mark.synchronise(rknpu::kSyncFromDevice);
       if (!mark_.is_at(mark.place())) continue;
-      throw DeviceError("rknpu " + kicks_.file()->file.path() + ": nothing was written by " +
-                        mark.layer +
-                        ": the kernel dropped the job or reset the NPU (see dmesg, run `doctor`)");
+      throw DeviceError("rknpu " + kicks_.file()->file.path() + ": " + unwritten(mark.layer));
     }
   }
 
   // A worker's own error says more than that others were interrupted by it.
   void throw_errors() {
-    const std::string error = take_first(&errors_);
-    const std::string interruption = take_first(&interruptions_);
-    if (!error.empty()) throw DeviceError(error);
-    if (!interruption.empty()) throw InterruptedRun(interruption);
+    const std::exception_ptr error = take_first(&errors_);
+    const std::exception_ptr interruption = take_first(&interruptions_);
+    if (error != nullptr) std::rethrow_exception(error);
+    if (interruption != nullptr) std::rethrow_exception(interruption);
   }
 
-  // The first text that is not empty, if any; all are empty afterwards.
-  static std::string take_first(std::vector<std::string>* texts) {
-    std::string first;
-    for (std::string& text : *texts) {
-      if (first.empty()) first = std::move(text);
-      text.clear();
+  // The first one, if any; there are none afterwards.
+  static std::exception_ptr take_first(std::vector<std::exception_ptr>* errors) {
+    std::exception_ptr first;
+    for (std::exception_ptr& error : *errors) {
+      if (first == nullptr) first = error;
+      error = nullptr;
     }
     return first;
   }
@@ -141,38 +143,41 @@ class RknpuSplitSubmission : public Submission {
   void run_worker(size_t worker) {
     int64_t total = epoch_->workers[worker].empty() ? -1 : 0;
     try {
-      for (const rknpu::Submit& submit : epoch_->workers[worker]) {
-        const int64_t ns = kicks_.run(submit, choices_[worker]);
+      for (const RknpuKick& kick : epoch_->workers[worker]) {
+        const int64_t ns = kicks_.run(kick, choices_[worker]);
         if (ns == 0) total = INT64_MIN;
         if (total >= 0) total += ns;
       }
-    } catch (const InterruptedRun& error) {
-      interruptions_[worker] = error.what();
-    } catch (const std::exception& error) {
-      errors_[worker] = error.what();
+    } catch (const InterruptedRun&) {
+      interruptions_[worker] = std::current_exception();
+    } catch (...) {
+      errors_[worker] = std::current_exception();
     }
     hardware_ns_[worker] = total == INT64_MIN ? 0 : total;
   }
 
   RknpuKicks kicks_;
   std::vector<RknpuCoreChoice> choices_;  // by worker
+  uint64_t proof_;
   std::unique_ptr<sim::ThreadPool> pool_;
   std::vector<Epoch> epochs_;
-  const Epoch* epoch_ = nullptr;            // that the workers are in
-  std::vector<std::string> errors_;         // by worker
-  std::vector<std::string> interruptions_;  // by worker
-  std::vector<int64_t> hardware_ns_;        // by worker; 0: not told, -1: it had nothing to do
+  const Epoch* epoch_ = nullptr;                   // that the workers are in
+  std::vector<std::exception_ptr> errors_;         // by worker
+  std::vector<std::exception_ptr> interruptions_;  // by worker
+  std::vector<int64_t> hardware_ns_;  // by worker; 0: not told, -1: it had nothing to do
   std::function<void(size_t)> work_;
   RunMark mark_;
 };
 
 }  // namespace
 
-std::unique_ptr<Submission> make_rknpu_split(std::shared_ptr<RknpuFile> file,
-                                             const std::vector<RknpuCoreChoice>& choices,
-                                             const Submit& submit, const VerifiedJobs& verified,
-                                             const CorePlan& plan) {
-  return std::make_unique<RknpuSplitSubmission>(std::move(file), choices, submit, verified, plan);
+std::unique_ptr<Submission> make_rknpu_submission(std::shared_ptr<RknpuFile> file,
+                                                  std::vector<RknpuCoreChoice> choices,
+                                                  const Submit& submit,
+                                                  const VerifiedJobs& verified,
+                                                  const CorePlan& plan) {
+  return std::make_unique<RknpuSubmission>(std::move(file), std::move(choices), submit, verified,
+                                           plan);
 }
 
 }  // namespace rk3588

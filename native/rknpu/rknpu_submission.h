@@ -1,4 +1,4 @@
-// A submit whose jobs are spread over several cores of the vendor's driver.
+// A submit for one core of the vendor's driver, or for several.
 //
 // All cores share one memory. The driver's own submits for several cores are known to crash it when
 // they are made by hand, so each core gets submits of its own, from a thread of its own, as several
@@ -15,9 +15,10 @@
 namespace rk3588 {
 
 // `choices`: which core each worker of the plan uses. Throws DeviceError.
-std::unique_ptr<Submission> make_rknpu_split(std::shared_ptr<RknpuFile> file,
-                                             const std::vector<RknpuCoreChoice>& choices,
-                                             const Submit& submit, const VerifiedJobs& verified,
-                                             const CorePlan& plan);
+std::unique_ptr<Submission> make_rknpu_submission(std::shared_ptr<RknpuFile> file,
+                                                  std::vector<RknpuCoreChoice> choices,
+                                                  const Submit& submit,
+                                                  const VerifiedJobs& verified,
+                                                  const CorePlan& plan);
 
 }  // namespace rk3588

@@ -4,62 +4,15 @@
 
 #include "host/core_plan.h"
 #include "host/devices.h"
-#include "host/run_log.h"
 #include "host/stream_pool.h"
 #include "host/stream_verifier.h"
 #include "rocket/rocket_buffer.h"
-#include "rocket/rocket_job.h"
 #include "rocket/rocket_submission.h"
-#include "rocket/rocket_uapi.h"
 
 namespace rk3588 {
 namespace {
 
 RocketBuffer& rocket_buffer(Buffer& buffer) { return static_cast<RocketBuffer&>(buffer); }
-
-// All jobs in order, on the core that the kernel chooses.
-class RocketSubmission : public Submission {
- public:
-  RocketSubmission(std::shared_ptr<RocketFile> file, const Submit& submit,
-                   const VerifiedJobs& verified, uint64_t proof)
-      : file_(std::move(file)),
-        timeout_ms_(submit.timeout_ms != 0 ? submit.timeout_ms : kRocketTimeoutMs),
-        proof_(proof) {
-    std::vector<RocketTask> tasks;
-    for (size_t j = 0; j < submit.jobs.size(); ++j) {
-      for (size_t t = 0; t < submit.jobs[j].tasks.size(); ++t) {
-        tasks.push_back({submit.jobs[j].tasks[t], verified[j][t]});
-        targets_.push_back(verified[j][t].target);
-      }
-    }
-    std::vector<RocketBuffer*> inputs;
-    std::vector<RocketBuffer*> outputs;
-    for (Buffer* buffer : submit.inputs) inputs.push_back(&rocket_buffer(*buffer));
-    for (Buffer* buffer : submit.outputs) outputs.push_back(&rocket_buffer(*buffer));
-    job_ = std::make_unique<RocketJob>(file_, tasks, inputs, outputs);
-  }
-
-  Span<const uint64_t> task_targets() const override { return targets_; }
-  uint64_t proof() const override { return proof_; }
-
-  void begin() override {
-    file_->file.require_mine("SUBMIT");
-    job_->wait_for_earlier(timeout_ms_);
-  }
-
-  void run() override {
-    job_->submit(timeout_ms_);
-    note_submitted();
-    job_->wait(timeout_ms_);
-  }
-
- private:
-  std::shared_ptr<RocketFile> file_;
-  uint32_t timeout_ms_;
-  uint64_t proof_;
-  std::unique_ptr<RocketJob> job_;
-  std::vector<uint64_t> targets_;
-};
 
 }  // namespace
 
@@ -80,16 +33,11 @@ void RocketDevice::sync_for_cpu(Buffer& buffer) {
 std::unique_ptr<Submission> RocketDevice::prepare(const Submit& submit) {
   require_runs(*this, submit);
   const VerifiedJobs verified = verify_streams(submit);
-  const size_t listed = parse_cores(cores_, chip()).size();
-  const size_t cores = listed == 0 ? chip().cores : listed;
+  const size_t cores = usable_cores(cores_, chip()).size();
   // Where only one job may run at a time, one worker does all.
   const size_t workers = uses_cores(submit) && !chip().cbuf_is_shared ? cores : 1;
-  const CorePlan plan = plan_cores(submit, verified, workers);
-  const uint64_t proof = plan.only_mark();
-  if (proof != kNoMark) {
-    return std::make_unique<RocketSubmission>(file_, submit, verified, proof);
-  }
-  return make_rocket_split(files_of(workers), submit, verified, plan);
+  return make_rocket_submission(files_of(workers), submit, verified,
+                                plan_cores(submit, verified, workers));
 }
 
 // Programs of one interpreter run one after the other, so they share the files.
@@ -108,9 +56,8 @@ std::shared_ptr<Device> RocketDevice::open_stream() {
 }
 
 std::vector<std::shared_ptr<Device>> RocketDevice::open_cores() {
-  const size_t listed = parse_cores(cores_, chip()).size();
   std::vector<std::shared_ptr<Device>> devices;
-  for (size_t i = 0; i < (listed == 0 ? chip().cores : listed); ++i) {
+  for (size_t i = usable_cores(cores_, chip()).size(); i > 0; --i) {
     const auto file = RocketFile::open(file_->file.path(), chip_);
     devices.push_back(std::make_shared<RocketDevice>(file, cores_, chip_));
   }

@@ -116,11 +116,12 @@ class Mirror {
   std::set<uint64_t> seen_;
 };
 
-class RocketSplitSubmission : public Submission {
+class RocketSubmission : public Submission {
  public:
-  RocketSplitSubmission(std::vector<std::shared_ptr<RocketFile>> files, const Submit& submit,
-                        const VerifiedJobs& verified, const CorePlan& plan)
-      : timeout_ms_(submit.timeout_ms != 0 ? submit.timeout_ms : kRocketTimeoutMs) {
+  RocketSubmission(std::vector<std::shared_ptr<RocketFile>> files, const Submit& submit,
+                   const VerifiedJobs& verified, const CorePlan& plan)
+      : timeout_ms_(submit.timeout_ms != 0 ? submit.timeout_ms : kRocketTimeoutMs),
+        proof_(plan.only_mark()) {
     workers_.resize(plan.workers);
     std::vector<Submit> submits(plan.workers);
     for (size_t i = 0; i < plan.workers; ++i) {
@@ -147,6 +148,7 @@ class RocketSplitSubmission : public Submission {
   }
 
   Span<const uint64_t> task_targets() const override { return targets_; }
+  uint64_t proof() const override { return proof_; }
 
   void begin() override {
     workers_[0].file->file.require_mine("SUBMIT");
@@ -171,7 +173,7 @@ class RocketSplitSubmission : public Submission {
       }
       for (const Launch& launch : epoch.launches) launch.job->submit(timeout_ms_);
       const int64_t start = monotonic_ns();
-      for (const Launch& launch : epoch.launches) wait(launch);
+      for (const Launch& launch : epoch.launches) launch.job->wait(timeout_ms_);
       waited_ns += monotonic_ns() - start;
       for (const Launch& launch : epoch.launches) check_marks(launch);
       for (const Copy& copy : epoch.copies) {
@@ -201,7 +203,7 @@ class RocketSplitSubmission : public Submission {
         for (size_t t = job.first; t < end; ++t) {
           tasks.push_back({source[t], verified[job.job][t]});
         }
-        if (job.mark == kNoMark) continue;
+        if (job.mark == kNoMark || job.mark == proof_) continue;
         launch.marks.push_back({place(submit, w, job.mark), source[end - 1].layer});
       }
       const Worker& worker = workers_[w];
@@ -252,20 +254,15 @@ class RocketSplitSubmission : public Submission {
     if (number != 0) workers_[worker].file->file.fail("PREP_BO", number);
   }
 
-  void wait(const Launch& launch) {
-    launch.job->wait(timeout_ms_);
-    for (RocketBuffer* buffer : workers_[launch.worker].outputs) hold(launch.worker, *buffer);
-  }
-
-  void check_marks(const Launch& launch) const {
+  void check_marks(const Launch& launch) {
     for (const Mark& mark : launch.marks) {
-      if (!mark_.is_at(mark.place.bytes())) continue;
-      throw DeviceError(name() + ": nothing was written by " + mark.layer +
-                        ": the kernel dropped the job or reset the NPU (see dmesg, run `doctor`)");
+      hold(launch.worker, *mark.place.buffer);
+      if (mark_.is_at(mark.place.bytes())) throw DeviceError(name() + ": " + unwritten(mark.layer));
     }
   }
 
   uint32_t timeout_ms_;
+  uint64_t proof_;
   std::vector<Worker> workers_;
   std::vector<Epoch> epochs_;
   std::vector<Copy> input_copies_;
@@ -276,10 +273,11 @@ class RocketSplitSubmission : public Submission {
 
 }  // namespace
 
-std::unique_ptr<Submission> make_rocket_split(std::vector<std::shared_ptr<RocketFile>> files,
-                                              const Submit& submit, const VerifiedJobs& verified,
-                                              const CorePlan& plan) {
-  return std::make_unique<RocketSplitSubmission>(std::move(files), submit, verified, plan);
+std::unique_ptr<Submission> make_rocket_submission(std::vector<std::shared_ptr<RocketFile>> files,
+                                                   const Submit& submit,
+                                                   const VerifiedJobs& verified,
+                                                   const CorePlan& plan) {
+  return std::make_unique<RocketSubmission>(std::move(files), submit, verified, plan);
 }
 
 }  // namespace rk3588

@@ -221,54 +221,32 @@ CnaConfig decode_cna(const BlockView& v, const Chip& chip) {
   return c;
 }
 
-uint64_t dense_weight_offset(const CnaConfig& cna, uint32_t o, uint32_t i, uint32_t ky,
-                             uint32_t kx) {
-  const WeightBlock& w = cna.weights;
-  const uint32_t group = cna.chip->dense_kernels;
-  const uint32_t lanes = cna.chip->input_lanes;
-  const uint32_t o_first = o / group * group;
-  const uint32_t o_in_group = std::min(group, w.kernels - o_first);
-  const uint32_t i_first = i / lanes * lanes;
-  const uint32_t i_in_group =
-      stored_lanes(std::min(lanes, cna.feature.channels - i_first), cna.feature.lanes);
-  const uint64_t taps = uint64_t{w.kh} * w.kw;
-  uint64_t offset = uint64_t{o_first} * w.bytes_per_kernel;
-  offset += uint64_t{i_first} * taps * o_in_group;
-  offset += (uint64_t{ky} * w.kw + kx) * o_in_group * i_in_group;
-  return offset + uint64_t{o - o_first} * i_in_group + (i - i_first);
-}
-
-uint64_t half_weight_offset(const CnaConfig& cna, uint32_t o, uint32_t i, uint32_t ky,
-                            uint32_t kx) {
-  constexpr uint32_t kHalfBytes = 2;
+uint64_t weight_offset(const CnaConfig& cna, uint32_t o, uint32_t i, uint32_t ky, uint32_t kx) {
   const WeightBlock& w = cna.weights;
   const uint32_t channels = cna.feature.channels;
   const uint32_t group = cna.group();
+  const uint32_t o_first = o / group * group;
   const uint64_t taps = uint64_t{w.kh} * w.kw;
   const uint64_t tap = uint64_t{ky} * w.kw + kx;
   if (cna.is_depthwise) {
-    const uint32_t first = o / group * group;
-    const uint32_t in_group = stored_lanes(std::min(group, channels - first), cna.feature.lanes);
-    return (first * taps + tap * in_group + o % group) * kHalfBytes;
+    const uint32_t in_group = stored_lanes(std::min(group, channels - o_first), cna.feature.lanes);
+    return (o_first * taps + tap * in_group + (o - o_first)) * element_bytes(cna.element);
   }
-  const uint32_t o_in_group = std::min(group, w.kernels - o / group * group);
+  const uint32_t o_in_group = std::min(group, w.kernels - o_first);
   const uint32_t lanes = cna.chip->input_lanes;
   const uint32_t i_first = i / lanes * lanes;
   const uint32_t i_in_group = stored_lanes(std::min(lanes, channels - i_first), cna.feature.lanes);
-  const uint64_t before = uint64_t{o / group} * group * w.bytes_per_kernel;
-  return before + (i_first * taps * o_in_group + tap * o_in_group * i_in_group +
-                   uint64_t{o % group} * i_in_group + (i - i_first)) *
-                      kHalfBytes;
+  const uint64_t before = (i_first * taps + tap * i_in_group) * o_in_group;
+  return uint64_t{o_first} * w.bytes_per_kernel +
+         (before + uint64_t{o - o_first} * i_in_group + (i - i_first)) * element_bytes(cna.element);
 }
 
-uint64_t depthwise_weight_offset(const CnaConfig& cna, uint32_t c, uint32_t ky, uint32_t kx) {
-  const WeightBlock& w = cna.weights;
-  const uint32_t group = cna.chip->depthwise_channels;
-  const uint32_t first = c / group * group;
-  const uint32_t in_group =
-      stored_lanes(std::min(group, cna.feature.channels - first), cna.feature.lanes);
-  const uint64_t taps = uint64_t{w.kh} * w.kw;
-  return first * taps + (uint64_t{ky} * w.kw + kx) * in_group + (c - first);
+std::array<int8_t, kAtomBytes> CnaConfig::pad_atom() const {
+  std::array<int8_t, kAtomBytes> atom;
+  for (uint32_t i = 0; i < kAtomBytes; ++i) {
+    atom[i] = element == Element::kInt8 ? pad(i) : static_cast<int8_t>(pad_half >> i % 2 * 8);
+  }
+  return atom;
 }
 
 }  // namespace rk3588::sim

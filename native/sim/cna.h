@@ -1,6 +1,8 @@
 // CNA: what a convolution task reads (features, weights) and how it walks over them.
 #pragma once
 
+#include <array>
+
 #include "chip/chip_gen.h"
 #include "sim/element.h"
 #include "sim/memory.h"
@@ -119,21 +121,17 @@ struct CnaConfig {
     return inside ? cube + iy * feature.line_pitch + ix * kAtomBytes : nullptr;
   }
   int8_t pad(uint32_t channel) const { return (channel & 1) != 0 ? pad_odd : pad_even; }
+  // A pixel of padding in one surface; all surfaces have the same.
+  std::array<int8_t, kAtomBytes> pad_atom() const;
 };
 
 // Reads and checks the registers; throws Fault.
 CnaConfig decode_cna(const BlockView& view, const Chip& chip);
 
-// Offset of the weight of (output channel o, input channel i, ky, kx) in the native dense layout
-// [O/G][I/L][kh][kw][G o][L i], G kernels of a group and L input lanes (RK3588: 32 and 32); the
-// last groups hold what is left: kernels as they are, lanes as a power of two of atoms.
-uint64_t dense_weight_offset(const CnaConfig& cna, uint32_t o, uint32_t i, uint32_t ky,
-                             uint32_t kx);
-// The same for depthwise: [C/G][kh][kw][G], G channels (RK3588: 64), the last group in a power of
-// two of atoms.
-uint64_t depthwise_weight_offset(const CnaConfig& cna, uint32_t c, uint32_t ky, uint32_t kx);
-// Both for fp16, in bytes: groups of half as many kernels or channels, the last lanes in a power of
-// two of atoms.
-uint64_t half_weight_offset(const CnaConfig& cna, uint32_t o, uint32_t i, uint32_t ky, uint32_t kx);
+// Offset in bytes of the weight of (output channel o, input channel i, ky, kx). Dense: in
+// [O/G][I/L][kh][kw][G o][L i], G kernels of a group and L input lanes (RK3588: 32 and 32, of fp16
+// 16 and 32); depthwise, whose only channel is o: in [C/G][kh][kw][G], G channels (RK3588: 64, of
+// fp16 32). The last groups hold what is left: kernels as they are, lanes as stored_lanes() says.
+uint64_t weight_offset(const CnaConfig& cna, uint32_t o, uint32_t i, uint32_t ky, uint32_t kx);
 
 }  // namespace rk3588::sim

@@ -41,21 +41,12 @@ void unpack_pixels(CnaConfig* c, const int8_t** feature, std::vector<int8_t>* me
   *feature = memory->data();
 }
 
-// A pixel of padding, as the first surface sees it; lanes alternate alike in every surface.
-void fill_pad(const CnaConfig& c, int8_t* atom) {
-  for (uint32_t i = 0; i < kAtomBytes; ++i) {
-    atom[i] = c.element == Element::kInt8 ? c.pad(i)
-                                          : static_cast<int8_t>(c.pad_half >> (i % 2 * 8) & 0xff);
-  }
-}
-
 void insert_pads(CnaConfig* c, const int8_t** feature, std::vector<int8_t>* memory) {
   const FeatureCube old = c->feature;
   FeatureCube& f = c->feature;
   std::vector<int8_t> spread(size_t{c->virtual_height()} * c->virtual_width() * f.surfaces() *
                              kAtomBytes);
-  int8_t pad[kAtomBytes];
-  fill_pad(*c, pad);
+  const std::array<int8_t, kAtomBytes> pad = c->pad_atom();
   int8_t* out = spread.data();
   const uint32_t height = c->virtual_height();
   const uint32_t width = c->virtual_width();
@@ -66,7 +57,8 @@ void insert_pads(CnaConfig* c, const int8_t** feature, std::vector<int8_t>* memo
           *feature + s * old.surface_pitch + y / c->deconv.stride_h * old.line_pitch;
       for (uint32_t x = 0; x < width; ++x, out += kAtomBytes) {
         const bool has_pixel = has_row && x % c->deconv.stride_w == 0;
-        const int8_t* atom = has_pixel ? row + size_t{x / c->deconv.stride_w} * kAtomBytes : pad;
+        const int8_t* atom =
+            has_pixel ? row + size_t{x / c->deconv.stride_w} * kAtomBytes : pad.data();
         std::memcpy(out, atom, kAtomBytes);
       }
     }

@@ -67,9 +67,7 @@ Accumulated accumulate(const CnaConfig& cna, const int8_t* feature, const int8_t
         const int32_t value = pixel != nullptr
                                   ? pixel[i / kAtomBytes * f.surface_pitch + i % kAtomBytes]
                                   : cna.pad(i);
-        const uint64_t offset = cna.is_depthwise ? depthwise_weight_offset(cna, i, ky, kx)
-                                                 : dense_weight_offset(cna, channel, i, ky, kx);
-        sum.products += value * weights[offset];
+        sum.products += value * weights[weight_offset(cna, channel, i, ky, kx)];
         sum.inputs += value;
       }
     }

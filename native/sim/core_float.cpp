@@ -104,7 +104,7 @@ float accumulate_float(const CnaConfig& cna, const int8_t* feature, const int8_t
           const uint16_t value =
               pixel != nullptr ? load_half(pixel + i / f.lanes * f.surface_pitch + i % f.lanes * 2)
                                : cna.pad_half;
-          products.add(value, load_half(weights + half_weight_offset(cna, channel, i, ky, kx)));
+          products.add(value, load_half(weights + weight_offset(cna, channel, i, ky, kx)));
         }
         sum += products.value();
       }

@@ -166,7 +166,7 @@ void FastPath::pack_weights(const TaskPlan& task) {
         for (uint32_t kx = 0; kx < w.kw; ++kx, out += kernels_.packed_block_bytes) {
           // The tile's kernels may be of several groups.
           for (uint32_t o = 0; o < rows; ++o) {
-            const uint64_t offset = dense_weight_offset(task.cna, first + o, i, ky, kx);
+            const uint64_t offset = weight_offset(task.cna, first + o, i, ky, kx);
             std::memcpy(block + o * kAtomBytes, task.weights + offset, kAtomBytes);
           }
           kernels_.pack(block, kAtomBytes, static_cast<int>(rows), out);
@@ -215,14 +215,7 @@ void FastPath::run_dense(const TaskPlan& task) {
   pack_weights(task);
   const FeatureWindow window = make_window(task, pool_, &window_memory_);
   sum_windows(task, window);
-  std::vector<ptrdiff_t> offsets;
-  for (uint32_t s = 0; s < cna.feature.surfaces(); ++s) {
-    for (uint32_t ky = 0; ky < cna.weights.kh; ++ky) {
-      for (uint32_t kx = 0; kx < cna.weights.kw; ++kx) {
-        offsets.push_back(window.tap_offset(cna, s, ky, kx));
-      }
-    }
-  }
+  const std::vector<ptrdiff_t> offsets = window.tap_offsets(cna, cna.feature.surfaces());
   const PixelRows rows = pixel_rows(task, window.is_linear, window.output_row_pitch);
   const size_t tiles_per_row = ceil_div(rows.columns, kTilePixels);
   const size_t tiles = rows.rows * tiles_per_row;
@@ -269,18 +262,13 @@ void FastPath::run_depthwise(const TaskPlan& task) {
     int16_t* out = depthwise_weights_.data() + c / kAtomBytes * taps * kAtomBytes + c % kAtomBytes;
     for (uint32_t ky = 0; ky < cna.weights.kh; ++ky) {
       for (uint32_t kx = 0; kx < cna.weights.kw; ++kx, out += kAtomBytes) {
-        const uint64_t offset = depthwise_weight_offset(cna, c, ky, kx);
+        const uint64_t offset = weight_offset(cna, c, c, ky, kx);
         *out = static_cast<int16_t>(task.weights[offset] + ow);
       }
     }
   }
   const FeatureWindow window = make_window(task, pool_, &window_memory_);
-  std::vector<ptrdiff_t> offsets;
-  for (uint32_t ky = 0; ky < cna.weights.kh; ++ky) {
-    for (uint32_t kx = 0; kx < cna.weights.kw; ++kx) {
-      offsets.push_back(window.tap_offset(cna, 0, ky, kx));
-    }
-  }
+  const std::vector<ptrdiff_t> offsets = window.tap_offsets(cna, 1);
   const PixelRows rows = pixel_rows(task, window.is_linear, window.output_row_pitch);
   pool_.run(blocks, [&](size_t s) {
     const auto surface = static_cast<uint32_t>(s);

@@ -57,7 +57,7 @@ class FastPath {
 };
 
 // The input as the kernels walk over it: pixel (y, x) of the output starts at
-// data + y * output_row_pitch + x * 16 and tap (ky, kx) of surface s lies tap_offset() further.
+// data + y * output_row_pitch + x * 16 and its taps lie tap_offsets() further.
 // Columns are split by their rest modulo the horizontal stride, so that neighbouring output pixels
 // always read neighbouring atoms; rows and columns of padding are there.
 struct FeatureWindow {
@@ -70,11 +70,8 @@ struct FeatureWindow {
   size_t output_row_pitch = 0;
   bool is_linear = false;  // rows follow each other without a gap, one output pixel per atom
 
-  ptrdiff_t tap_offset(const CnaConfig& cna, uint32_t surface, uint32_t ky, uint32_t kx) const {
-    const uint32_t x = kx * cna.dilation_w;
-    return static_cast<ptrdiff_t>(surface * surface_pitch + ky * cna.dilation_h * row_pitch +
-                                  x % cna.stride_w * phase_pitch + x / cna.stride_w * kAtomBytes);
-  }
+  // [surface][ky][kx] of the first surfaces.
+  std::vector<ptrdiff_t> tap_offsets(const CnaConfig& cna, uint32_t surfaces) const;
 };
 
 // Points into the input itself where possible, else copies it to `memory`.

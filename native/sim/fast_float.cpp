@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/dpu_element.h"
+#include "sim/fast.h"
 
 namespace rk3588::sim {
 namespace {
@@ -83,11 +84,7 @@ class DenseFloat {
                    static_cast<ptrdiff_t>(f.surface_pitch));
       }
     });
-    int8_t atom[kAtomBytes];
-    for (size_t i = 0; i < kAtomBytes; ++i) {
-      atom[i] = static_cast<int8_t>(cna_.pad_half >> i % 2 * 8 & 0xff);
-    }
-    load_pixel(pixels, atom, 0);
+    load_pixel(pixels, cna_.pad_atom().data(), 0);
   }
 
   void load_pixel(size_t pixel, const int8_t* atoms, ptrdiff_t pitch) {
@@ -119,8 +116,8 @@ class DenseFloat {
         double squares = 0.0;
         uint64_t bits = 0;
         for (uint32_t k = 0; k < kernels; ++k) {
-          const uint64_t offset = half_weight_offset(cna_, first + k, group * lanes_,
-                                                     tap / cna_.weights.kw, tap % cna_.weights.kw);
+          const uint64_t offset = weight_offset(cna_, first + k, group * lanes_,
+                                                tap / cna_.weights.kw, tap % cna_.weights.kw);
           double row[kMostInputLanes];
           uint64_t places = 0;
           const double own =
@@ -232,23 +229,22 @@ class DenseFloat {
 
 class DepthwiseFloat {
  public:
-  DepthwiseFloat(const TaskPlan& task, const HalfKernels& kernels)
-      : task_(task), cna_(task.cna), kernels_(kernels), writer_(task, kernels) {
-    taps_ = cna_.weights.kh * cna_.weights.kw;
-    padding_.resize(size_t{cna_.feature.width} * kAtomBytes);
-    for (size_t i = 0; i < padding_.size(); ++i) {
-      padding_[i] = static_cast<int8_t>(cna_.pad_half >> i % 2 * 8 & 0xff);
-    }
-  }
+  DepthwiseFloat(const TaskPlan& task, const HalfKernels& kernels, ThreadPool& pool)
+      : task_(task),
+        kernels_(kernels),
+        writer_(task, kernels),
+        window_(make_window(task, pool, &window_memory_)),
+        offsets_(window_.tap_offsets(task.cna, 1)) {}
 
   // All pixels of a surface.
   void run(uint32_t surface) const {
     const DpuConfig& dpu = task_.dpu;
-    std::vector<float> weights(size_t{taps_} * kHalfLanes);
-    const bool has_kernels = surface < cna_.feature.surfaces();
-    for (uint32_t tap = 0; has_kernels && tap < taps_; ++tap) {
-      const uint64_t offset = half_weight_offset(cna_, surface * kHalfLanes, 0,
-                                                 tap / cna_.weights.kw, tap % cna_.weights.kw);
+    const WeightBlock& w = task_.cna.weights;
+    std::vector<float> weights(offsets_.size() * kHalfLanes);
+    const bool has_kernels = surface < task_.cna.feature.surfaces();
+    for (uint32_t tap = 0; has_kernels && tap < offsets_.size(); ++tap) {
+      const uint64_t offset =
+          weight_offset(task_.cna, surface * kHalfLanes, 0, tap / w.kw, tap % w.kw);
       double values[kHalfLanes];
       uint64_t bits = 0;
       kernels_.load(task_.weights + offset, kAtomBytes, 1, values, &bits);
@@ -257,53 +253,23 @@ class DepthwiseFloat {
       }
     }
     std::vector<float> sums(size_t{dpu.width} * kHalfLanes);
-    for (uint32_t y = 0; y < dpu.height; ++y) {
-      if (has_kernels) accumulate_row(surface, y, weights, sums.data());
+    const int8_t* input = window_.data + surface * window_.surface_pitch;
+    for (uint32_t y = 0; y < dpu.height; ++y, input += window_.output_row_pitch) {
+      if (has_kernels) {
+        kernels_.depthwise(input, offsets_.data(), offsets_.size(), weights.data(), sums.data(),
+                           dpu.width);
+      }
       writer_.write(surface, size_t{y} * dpu.width, sums.data(), kHalfLanes, dpu.width);
     }
   }
 
  private:
-  // The columns of which no tap leaves the input go at once.
-  void accumulate_row(uint32_t surface, uint32_t y, const std::vector<float>& weights,
-                      float* sums) const {
-    const FeatureCube& f = cna_.feature;
-    const uint32_t width = task_.dpu.width;
-    const int64_t reach = int64_t{cna_.reach_w()} - cna_.pad_left;
-    const int64_t stride = cna_.stride_w;
-    const auto begin =
-        static_cast<uint32_t>(std::min<int64_t>(width, (cna_.pad_left + stride - 1) / stride));
-    const int64_t last = int64_t{f.width} - reach;  // of a window's first column without padding
-    const auto end =
-        static_cast<uint32_t>(std::clamp<int64_t>(last < 0 ? 0 : last / stride + 1, begin, width));
-    std::vector<const int8_t*> taps(taps_);
-    const auto run = [&](uint32_t first, uint32_t columns) {
-      for (uint32_t tap = 0; tap < taps_; ++tap) taps[tap] = atom_of(surface, y, first, tap);
-      kernels_.depthwise(taps.data(), static_cast<size_t>(stride) * kAtomBytes, weights.data(),
-                         taps_, sums + size_t{first} * kHalfLanes, columns);
-    };
-    for (uint32_t x = 0; x < begin; ++x) run(x, 1);
-    if (end > begin) run(begin, end - begin);
-    for (uint32_t x = end; x < width; ++x) run(x, 1);
-  }
-
-  const int8_t* atom_of(uint32_t surface, uint32_t y, uint32_t x, uint32_t tap) const {
-    const FeatureCube& f = cna_.feature;
-    const int64_t iy = int64_t{y} * cna_.stride_h +
-                       int64_t{tap / cna_.weights.kw} * cna_.dilation_h - cna_.pad_top;
-    const int64_t ix = int64_t{x} * cna_.stride_w +
-                       int64_t{tap % cna_.weights.kw} * cna_.dilation_w - cna_.pad_left;
-    if (ix < 0 || ix >= f.width) return padding_.data();
-    if (iy < 0 || iy >= f.height) return padding_.data() + ix * kAtomBytes;
-    return task_.feature + surface * f.surface_pitch + iy * f.line_pitch + ix * kAtomBytes;
-  }
-
   const TaskPlan& task_;
-  const CnaConfig& cna_;
   const HalfKernels& kernels_;
   const HalfWriter writer_;
-  uint32_t taps_ = 0;
-  std::vector<int8_t> padding_;  // a row
+  std::vector<int8_t> window_memory_;
+  const FeatureWindow window_;
+  const std::vector<ptrdiff_t> offsets_;
 };
 
 }  // namespace
@@ -319,7 +285,7 @@ void run_float(const TaskPlan& task, const HalfKernels& kernels, ThreadPool& poo
     return;
   }
   if (task.is_conv) {
-    const DepthwiseFloat depthwise(task, kernels);
+    const DepthwiseFloat depthwise(task, kernels, pool);
     pool.run(task.dpu.channels / kHalfLanes,
              [&](size_t s) { depthwise.run(static_cast<uint32_t>(s)); });
     return;

@@ -6,17 +6,15 @@
 namespace rk3588::sim {
 namespace {
 
-// Fills `count` atoms with the padding of the even and odd lanes.
-void fill_padding(int8_t* out, size_t count, const CnaConfig& cna) {
-  if (cna.pad_even == cna.pad_odd) {
-    std::memset(out, cna.pad_even, count * kAtomBytes);
-    return;
-  }
-  for (size_t i = 0; i < count * kAtomBytes; ++i) out[i] = cna.pad(static_cast<uint32_t>(i));
+using Atom = std::array<int8_t, kAtomBytes>;
+
+void fill_padding(int8_t* out, size_t count, const Atom& pad) {
+  for (size_t i = 0; i < count; ++i) std::memcpy(out + i * kAtomBytes, pad.data(), kAtomBytes);
 }
 
 // One row of one surface of the window, all phases.
-void copy_row(const CnaConfig& cna, const int8_t* row, int8_t* out, uint32_t columns) {
+void copy_row(const CnaConfig& cna, const Atom& pad, const int8_t* row, int8_t* out,
+              uint32_t columns) {
   const int64_t width = cna.feature.width;
   for (uint32_t phase = 0; phase < cna.stride_w; ++phase) {
     for (uint32_t i = 0; i < columns; ++i, out += kAtomBytes) {
@@ -24,26 +22,42 @@ void copy_row(const CnaConfig& cna, const int8_t* row, int8_t* out, uint32_t col
       if (row != nullptr && x >= 0 && x < width) {
         std::memcpy(out, row + x * kAtomBytes, kAtomBytes);
       } else {
-        fill_padding(out, 1, cna);
+        fill_padding(out, 1, pad);
       }
     }
   }
 }
 
 // The same for stride 1: one piece of padding, one of pixels, one of padding.
-void copy_row_unit_stride(const CnaConfig& cna, const int8_t* row, int8_t* out, uint32_t columns) {
+void copy_row_unit_stride(const CnaConfig& cna, const Atom& pad, const int8_t* row, int8_t* out,
+                          uint32_t columns) {
   if (row == nullptr) {
-    fill_padding(out, columns, cna);
+    fill_padding(out, columns, pad);
     return;
   }
   const uint32_t left = std::min(cna.pad_left, columns);
   const uint32_t inside = std::min(cna.feature.width, columns - left);
-  fill_padding(out, left, cna);
+  fill_padding(out, left, pad);
   std::memcpy(out + size_t{left} * kAtomBytes, row, size_t{inside} * kAtomBytes);
-  fill_padding(out + size_t{left + inside} * kAtomBytes, columns - left - inside, cna);
+  fill_padding(out + size_t{left + inside} * kAtomBytes, columns - left - inside, pad);
 }
 
 }  // namespace
+
+std::vector<ptrdiff_t> FeatureWindow::tap_offsets(const CnaConfig& cna, uint32_t surfaces) const {
+  std::vector<ptrdiff_t> offsets;
+  for (uint32_t s = 0; s < surfaces; ++s) {
+    for (uint32_t ky = 0; ky < cna.weights.kh; ++ky) {
+      for (uint32_t kx = 0; kx < cna.weights.kw; ++kx) {
+        const uint32_t x = kx * cna.dilation_w;
+        offsets.push_back(
+            static_cast<ptrdiff_t>(s * surface_pitch + ky * cna.dilation_h * row_pitch +
+                                   x % cna.stride_w * phase_pitch + x / cna.stride_w * kAtomBytes));
+      }
+    }
+  }
+  return offsets;
+}
 
 FeatureWindow make_window(const TaskPlan& task, ThreadPool& pool, std::vector<int8_t>* memory) {
   const CnaConfig& cna = task.cna;
@@ -67,6 +81,7 @@ FeatureWindow make_window(const TaskPlan& task, ThreadPool& pool, std::vector<in
   w.surface_pitch = w.row_pitch * w.rows;
   w.output_row_pitch = cna.stride_h * w.row_pitch;
   memory->resize(w.surface_pitch * f.surfaces());
+  const Atom pad = cna.pad_atom();
   pool.run(f.surfaces(), [&](size_t s) {
     int8_t* out = memory->data() + s * w.surface_pitch;
     for (uint32_t y = 0; y < w.rows; ++y, out += w.row_pitch) {
@@ -75,9 +90,9 @@ FeatureWindow make_window(const TaskPlan& task, ThreadPool& pool, std::vector<in
       const int8_t* row =
           has_row ? task.feature + s * f.surface_pitch + iy * f.line_pitch : nullptr;
       if (cna.stride_w == 1) {
-        copy_row_unit_stride(cna, row, out, w.columns);
+        copy_row_unit_stride(cna, pad, row, out, w.columns);
       } else {
-        copy_row(cna, row, out, w.columns);
+        copy_row(cna, pad, row, out, w.columns);
       }
     }
   });

@@ -66,10 +66,10 @@ using HalfBlockKernel = uint32_t (*)(const double* const* inputs, const double* 
                                      size_t count, const double* weights, const double* norms,
                                      float* sums, uint16_t* unsure, int pixels);
 
-// Depthwise: acc[p * 8 + c] is the sum over taps of the number at taps[t] + p * step, times
-// weights[t * 8 + c], each added in fp32.
-using HalfDepthwiseKernel = void (*)(const int8_t* const* taps, size_t step, const float* weights,
-                                     size_t count, float* acc, size_t pixels);
+// Depthwise: acc[p * 8 + c] is the sum over taps of number c of the atom at input + offsets[t] +
+// p * 16, times weights[t * 8 + c], each added in fp32.
+using HalfDepthwiseKernel = void (*)(const int8_t* input, const ptrdiff_t* offsets, size_t taps,
+                                     const float* weights, float* acc, size_t pixels);
 
 // BS, BN, EW and OUT_CVT of neighbouring pixels. What goes in: sums[p * stride + c], or, if there
 // are none, the fp16 atoms at `main`. `ew`: atoms (only with ew_per_pixel). `out`: atoms.

@@ -70,86 +70,51 @@ RK3588_TARGET double load_half_values(const int8_t* atoms, ptrdiff_t pitch, size
   return sums[0] + sums[1] + sums[2] + sums[3];
 }
 
-template <int kPixels>
-RK3588_TARGET inline uint32_t block_tile(const double* const* inputs, const double* bounds,
-                                         size_t count, const double* weights, const double* norms,
-                                         float* sums, uint16_t* unsure) {
-  constexpr int kVectors = kHalfKernels / 4;
-  __m256d block[kPixels][kVectors];
-  for (int p = 0; p < kPixels; ++p) {
-    for (int v = 0; v < kVectors; ++v) block[p][v] = _mm256_setzero_pd();
-  }
-  for (size_t i = 0; i < count; ++i, weights += kHalfKernels) {
-#pragma GCC unroll 2
-    for (int p = 0; p < kPixels; ++p) {
-      const __m256d value = _mm256_broadcast_sd(inputs[p] + i);
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) {
-        block[p][v] = _mm256_fmadd_pd(value, _mm256_loadu_pd(weights + 4 * v), block[p][v]);
-      }
-    }
-  }
-  uint32_t any = 0;
-  for (int p = 0; p < kPixels; ++p, sums += kHalfKernels) {
-    uint32_t bits = 0;
-    for (int v = 0; v < kVectors; ++v) {
-      const __m256d bound =
-          _mm256_mul_pd(_mm256_set1_pd(bounds[p]), _mm256_loadu_pd(norms + 4 * v));
-      const __m128 low = _mm256_cvtpd_ps(_mm256_sub_pd(block[p][v], bound));
-      const __m128 high = _mm256_cvtpd_ps(_mm256_add_pd(block[p][v], bound));
-      const __m128 differ = _mm_cmp_ps(low, high, _CMP_NEQ_UQ);
-      const __m128 before = _mm_loadu_ps(sums + 4 * v);
-      _mm_storeu_ps(sums + 4 * v, _mm_blendv_ps(_mm_add_ps(before, low), before, differ));
-      bits |= static_cast<uint32_t>(_mm_movemask_ps(differ)) << 4 * v;
-    }
-    unsure[p] = static_cast<uint16_t>(bits);
-    any |= bits;
-  }
-  return any;
+using Doubles = __m256d;
+constexpr int kDoubles = 4;
+constexpr int kMostPixels = 2;
+
+RK3588_TARGET inline Doubles load(const double* p) { return _mm256_loadu_pd(p); }
+RK3588_TARGET inline Doubles set(double value) { return _mm256_set1_pd(value); }
+RK3588_TARGET inline Doubles multiply_add(Doubles a, Doubles b, Doubles sum) {
+  return _mm256_fmadd_pd(a, b, sum);
+}
+RK3588_TARGET inline uint32_t add_where_sure(Doubles block, Doubles bound, float* sums) {
+  const __m128 low = _mm256_cvtpd_ps(block - bound);
+  const __m128 differ = _mm_cmp_ps(low, _mm256_cvtpd_ps(block + bound), _CMP_NEQ_UQ);
+  const __m128 before = _mm_loadu_ps(sums);
+  _mm_storeu_ps(sums, _mm_blendv_ps(before + low, before, differ));
+  return static_cast<uint32_t>(_mm_movemask_ps(differ));
 }
 
-RK3588_TARGET uint32_t run_block(const double* const* inputs, const double* bounds, size_t count,
-                                 const double* weights, const double* norms, float* sums,
-                                 uint16_t* unsure, int pixels) {
-  uint32_t any = 0;
-  int p = 0;
-  for (; p + 2 <= pixels; p += 2) {
-    any |= block_tile<2>(inputs + p, bounds + p, count, weights, norms, sums + p * kHalfKernels,
-                         unsure + p);
-  }
-  if (p < pixels) {
-    any |= block_tile<1>(inputs + p, bounds + p, count, weights, norms, sums + p * kHalfKernels,
-                         unsure + p);
-  }
-  return any;
-}
+#include "sim/half_block.inc"
 
 // A product of two fp16 numbers is exact in fp32, so multiplying and adding at once rounds as often
 // as one after the other.
 template <int kPixels>
-RK3588_TARGET inline void depthwise_tile(const int8_t* const* taps, size_t first, size_t step,
-                                         const float* weights, size_t count, float* acc) {
+RK3588_TARGET inline void depthwise_tile(const int8_t* input, const ptrdiff_t* offsets, size_t taps,
+                                         const float* weights, float* acc) {
   __m256 sum[kPixels];
   for (int p = 0; p < kPixels; ++p) sum[p] = _mm256_setzero_ps();
-  for (size_t t = 0; t < count; ++t) {
+  for (size_t t = 0; t < taps; ++t) {
     const __m256 weight = _mm256_loadu_ps(weights + t * kHalfLanes);
-    const int8_t* atom = taps[t] + first * step;
+    const int8_t* atom = input + offsets[t];
 #pragma GCC unroll 4
     for (int p = 0; p < kPixels; ++p) {
-      sum[p] = _mm256_fmadd_ps(from_half(atom + p * step), weight, sum[p]);
+      sum[p] = _mm256_fmadd_ps(from_half(atom + p * kAtomBytes), weight, sum[p]);
     }
   }
   for (int p = 0; p < kPixels; ++p) _mm256_storeu_ps(acc + p * kHalfLanes, sum[p]);
 }
 
-RK3588_TARGET void run_half_depthwise(const int8_t* const* taps, size_t step, const float* weights,
-                                      size_t count, float* acc, size_t pixels) {
+RK3588_TARGET void run_half_depthwise(const int8_t* input, const ptrdiff_t* offsets, size_t taps,
+                                      const float* weights, float* acc, size_t pixels) {
   size_t p = 0;
   for (; p + 4 <= pixels; p += 4) {
-    depthwise_tile<4>(taps, p, step, weights, count, acc + p * kHalfLanes);
+    depthwise_tile<4>(input + p * kAtomBytes, offsets, taps, weights, acc + p * kHalfLanes);
   }
   for (; p < pixels; ++p) {
-    depthwise_tile<1>(taps, p, step, weights, count, acc + p * kHalfLanes);
+    depthwise_tile<1>(input + p * kAtomBytes, offsets, taps, weights, acc + p * kHalfLanes);
   }
 }
 

@@ -104,12 +104,12 @@ uint32_t run_block(const double* const* inputs, const double* bounds, size_t cou
   return any;
 }
 
-void run_half_depthwise(const int8_t* const* taps, size_t step, const float* weights, size_t count,
-                        float* acc, size_t pixels) {
-  for (size_t p = 0; p < pixels; ++p, acc += kHalfLanes) {
+void run_half_depthwise(const int8_t* input, const ptrdiff_t* offsets, size_t taps,
+                        const float* weights, float* acc, size_t pixels) {
+  for (size_t p = 0; p < pixels; ++p, acc += kHalfLanes, input += kAtomBytes) {
     Floats sum = set(0.0f);
-    for (size_t t = 0; t < count; ++t) {
-      sum = plus(sum, multiply(from_half(taps[t] + p * step), load(weights + t * kHalfLanes)));
+    for (size_t t = 0; t < taps; ++t) {
+      sum = plus(sum, multiply(from_half(input + offsets[t]), load(weights + t * kHalfLanes)));
     }
     std::memcpy(acc, sum.x, sizeof sum.x);
   }

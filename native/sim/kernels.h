@@ -85,6 +85,21 @@ using StagesKernel = void (*)(const TaskStages& task, const SurfaceStages& surfa
 using DenseKernel = void (*)(const int8_t* input, const ptrdiff_t* offsets, size_t blocks,
                              const uint8_t* weights, const int32_t* sums, int32_t* acc, int pixels);
 
+// A DenseKernel of one for tiles of `kPixels` and one for a pixel of the rest.
+using DenseTile = void (*)(const int8_t* input, const ptrdiff_t* offsets, size_t blocks,
+                           const uint8_t* weights, int32_t* acc);
+template <int kPixels, DenseTile kTile, DenseTile kOne>
+void dense_tiles(const int8_t* input, const ptrdiff_t* offsets, size_t blocks,
+                 const uint8_t* weights, const int32_t*, int32_t* acc, int pixels) {
+  int p = 0;
+  for (; p + kPixels <= pixels; p += kPixels) {
+    kTile(input + p * kLanes, offsets, blocks, weights, acc + p * kTileChannels);
+  }
+  for (; p < pixels; ++p) {
+    kOne(input + p * kLanes, offsets, blocks, weights, acc + p * kTileChannels);
+  }
+}
+
 // One K block: `rows` <= 32 kernels with 16 weights each, `row_stride` bytes apart, to the kernel's
 // order. Kernels from `rows` on become zero.
 using PackKernel = void (*)(const int8_t* weights, size_t row_stride, int rows, uint8_t* packed);
@@ -105,6 +120,14 @@ void pack_groups(const int8_t* weights, size_t row_stride, int rows, uint8_t* pa
 // Sums the 16 * surfaces channels of each of `pixels` neighbouring pixels.
 using SumKernel = void (*)(const int8_t* input, size_t surface_pitch, size_t surfaces,
                            size_t pixels, int32_t* sums);
+
+inline int32_t sum_pixel(const int8_t* input, size_t surface_pitch, size_t surfaces) {
+  int32_t sum = 0;
+  for (size_t s = 0; s < surfaces; ++s) {
+    for (int c = 0; c < kLanes; ++c) sum += input[s * surface_pitch + c];
+  }
+  return sum;
+}
 
 // Depthwise: acc[p * 16 + c] = sum over taps of input[offsets[t] + p * 16 + c] * weights[t * 16 +
 // c].

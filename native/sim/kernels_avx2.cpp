@@ -12,47 +12,33 @@ namespace {
 
 #define RK3588_TARGET __attribute__((target("avx2")))
 
-struct Vec {
-  static constexpr int kWidth = 4;
-  __m256d x;
-};
+constexpr int kWidth = 4;
+using Vec = double __attribute__((vector_size(kWidth * sizeof(double))));
 
-RK3588_TARGET inline Vec load(const double* p) { return {_mm256_loadu_pd(p)}; }
-RK3588_TARGET inline Vec set(double value) { return {_mm256_set1_pd(value)}; }
 RK3588_TARGET inline Vec from_i32(const int32_t* p) {
-  return {_mm256_cvtepi32_pd(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+  return _mm256_cvtepi32_pd(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
 RK3588_TARGET inline void from_i8(const int8_t* p, Vec* v) {
   for (int i = 0; i < 4; ++i) {
     int32_t four;
     std::memcpy(&four, p + 4 * i, 4);
-    v[i].x = _mm256_cvtepi32_pd(_mm_cvtepi8_epi32(_mm_cvtsi32_si128(four)));
+    v[i] = _mm256_cvtepi32_pd(_mm_cvtepi8_epi32(_mm_cvtsi32_si128(four)));
   }
 }
-RK3588_TARGET inline Vec add(Vec a, Vec b) { return {_mm256_add_pd(a.x, b.x)}; }
-RK3588_TARGET inline Vec mul(Vec a, Vec b) { return {_mm256_mul_pd(a.x, b.x)}; }
-RK3588_TARGET inline Vec min(Vec a, Vec b) { return {_mm256_min_pd(a.x, b.x)}; }
-RK3588_TARGET inline Vec max(Vec a, Vec b) { return {_mm256_max_pd(a.x, b.x)}; }
+RK3588_TARGET inline Vec min(Vec a, Vec b) { return _mm256_min_pd(a, b); }
+RK3588_TARGET inline Vec max(Vec a, Vec b) { return _mm256_max_pd(a, b); }
 RK3588_TARGET inline Vec round(Vec a) {
-  return {_mm256_round_pd(a.x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+  return _mm256_round_pd(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 RK3588_TARGET inline Vec trunc(Vec a) {
-  return {_mm256_round_pd(a.x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)};
-}
-RK3588_TARGET inline Vec select_negative(Vec sign, Vec negative, Vec other) {
-  const __m256d mask = _mm256_cmp_pd(sign.x, _mm256_setzero_pd(), _CMP_LT_OQ);
-  return {_mm256_blendv_pd(other.x, negative.x, mask)};
-}
-RK3588_TARGET inline Vec half_with_sign_of(Vec a) {
-  const __m256d sign = _mm256_and_pd(a.x, _mm256_set1_pd(-0.0));
-  return {_mm256_or_pd(_mm256_set1_pd(0.5), sign)};
+  return _mm256_round_pd(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
 }
 // Offset added, saturated to 8 bits.
 RK3588_TARGET inline void store_truncated(const Vec* v, const int32_t* offset, int8_t* out) {
   __m128i words[4];
   for (int i = 0; i < 4; ++i) {
     const __m128i add = _mm_loadu_si128(reinterpret_cast<const __m128i*>(offset) + i);
-    words[i] = _mm_add_epi32(_mm256_cvttpd_epi32(v[i].x), add);
+    words[i] = _mm_add_epi32(_mm256_cvttpd_epi32(v[i]), add);
   }
   const __m128i low = _mm_packs_epi32(words[0], words[1]);
   const __m128i high = _mm_packs_epi32(words[2], words[3]);
@@ -61,11 +47,6 @@ RK3588_TARGET inline void store_truncated(const Vec* v, const int32_t* offset, i
 RK3588_TARGET inline void store_rounded(const Vec* v, const int32_t* offset, int8_t* out) {
   const Vec rounded[4] = {round(v[0]), round(v[1]), round(v[2]), round(v[3])};
   store_truncated(rounded, offset, out);
-}
-RK3588_TARGET inline void store_i8(const Vec* v, int8_t* out) {
-  const __m128i a = _mm_packs_epi32(_mm256_cvttpd_epi32(v[0].x), _mm256_cvttpd_epi32(v[1].x));
-  const __m128i b = _mm_packs_epi32(_mm256_cvttpd_epi32(v[2].x), _mm256_cvttpd_epi32(v[3].x));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm_packs_epi16(a, b));
 }
 
 #include "sim/kernels_stages.inc"
@@ -108,17 +89,6 @@ RK3588_TARGET void dense_tile(const int8_t* input, const ptrdiff_t* offsets, siz
   }
 }
 
-void dense(const int8_t* input, const ptrdiff_t* offsets, size_t blocks, const uint8_t* weights,
-           const int32_t*, int32_t* acc, int pixels) {
-  int p = 0;
-  for (; p + 2 <= pixels; p += 2) {
-    dense_tile<2>(input + p * kLanes, offsets, blocks, weights, acc + p * kTileChannels);
-  }
-  if (p < pixels) {
-    dense_tile<1>(input + p * kLanes, offsets, blocks, weights, acc + p * kTileChannels);
-  }
-}
-
 RK3588_TARGET void sum_pixels(const int8_t* input, size_t surface_pitch, size_t surfaces,
                               size_t pixels, int32_t* sums) {
   const __m128i ones = _mm_set1_epi8(1);
@@ -138,9 +108,12 @@ RK3588_TARGET void sum_pixels(const int8_t* input, size_t surface_pitch, size_t 
 
 }  // namespace
 
-const Kernels kAvx2Kernels = {
-    run_stages, dense,        pack_groups<int16_t, 2>, kLanes * kTileChannels * 2,
-    sum_pixels, run_depthwise};
+const Kernels kAvx2Kernels = {run_stages,
+                              dense_tiles<2, dense_tile<2>, dense_tile<1>>,
+                              pack_groups<int16_t, 2>,
+                              kLanes * kTileChannels * 2,
+                              sum_pixels,
+                              run_depthwise};
 
 }  // namespace rk3588::sim
 

@@ -18,41 +18,23 @@ namespace {
 #define RK3588_TARGET \
   __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")))
 
-struct Vec {
-  static constexpr int kWidth = 8;
-  __m512d x;
-};
-
+constexpr int kWidth = 8;
+using Vec = double __attribute__((vector_size(kWidth * sizeof(double))));
 constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 constexpr int kTowardsZero = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
 
-RK3588_TARGET inline Vec load(const double* p) { return {_mm512_loadu_pd(p)}; }
-RK3588_TARGET inline Vec set(double value) { return {_mm512_set1_pd(value)}; }
 RK3588_TARGET inline Vec from_i32(const int32_t* p) {
-  return {_mm512_cvtepi32_pd(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+  return _mm512_cvtepi32_pd(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
 RK3588_TARGET inline void from_i8(const int8_t* p, Vec* v) {
   const __m512i wide = _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-  v[0].x = _mm512_cvtepi32_pd(_mm512_castsi512_si256(wide));
-  v[1].x = _mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(wide, 1));
+  v[0] = _mm512_cvtepi32_pd(_mm512_castsi512_si256(wide));
+  v[1] = _mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(wide, 1));
 }
-RK3588_TARGET inline Vec add(Vec a, Vec b) { return {_mm512_add_pd(a.x, b.x)}; }
-RK3588_TARGET inline Vec mul(Vec a, Vec b) { return {_mm512_mul_pd(a.x, b.x)}; }
-RK3588_TARGET inline Vec min(Vec a, Vec b) { return {_mm512_min_pd(a.x, b.x)}; }
-RK3588_TARGET inline Vec max(Vec a, Vec b) { return {_mm512_max_pd(a.x, b.x)}; }
-RK3588_TARGET inline Vec round(Vec a) { return {_mm512_roundscale_pd(a.x, kNearest)}; }
-RK3588_TARGET inline Vec trunc(Vec a) { return {_mm512_roundscale_pd(a.x, kTowardsZero)}; }
-RK3588_TARGET inline Vec select_negative(Vec sign, Vec negative, Vec other) {
-  const __mmask8 is_negative = _mm512_cmp_pd_mask(sign.x, _mm512_setzero_pd(), _CMP_LT_OQ);
-  return {_mm512_mask_blend_pd(is_negative, other.x, negative.x)};
-}
-RK3588_TARGET inline Vec half_with_sign_of(Vec a) {
-  // 0xf8 is a | (b & c): the half, or-ed with the sign bit of a.
-  const __m512i half = _mm512_castpd_si512(_mm512_set1_pd(0.5));
-  const __m512i sign = _mm512_castpd_si512(_mm512_set1_pd(-0.0));
-  return {
-      _mm512_castsi512_pd(_mm512_ternarylogic_epi64(half, _mm512_castpd_si512(a.x), sign, 0xf8))};
-}
+RK3588_TARGET inline Vec min(Vec a, Vec b) { return _mm512_min_pd(a, b); }
+RK3588_TARGET inline Vec max(Vec a, Vec b) { return _mm512_max_pd(a, b); }
+RK3588_TARGET inline Vec round(Vec a) { return _mm512_roundscale_pd(a, kNearest); }
+RK3588_TARGET inline Vec trunc(Vec a) { return _mm512_roundscale_pd(a, kTowardsZero); }
 // Offset added, saturated to 8 bits.
 RK3588_TARGET inline void store_words(__m256i low, __m256i high, const int32_t* offset,
                                       int8_t* out) {
@@ -61,17 +43,11 @@ RK3588_TARGET inline void store_words(__m256i low, __m256i high, const int32_t* 
   _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_cvtsepi32_epi8(sum));
 }
 RK3588_TARGET inline void store_truncated(const Vec* v, const int32_t* offset, int8_t* out) {
-  store_words(_mm512_cvttpd_epi32(v[0].x), _mm512_cvttpd_epi32(v[1].x), offset, out);
+  store_words(_mm512_cvttpd_epi32(v[0]), _mm512_cvttpd_epi32(v[1]), offset, out);
 }
 RK3588_TARGET inline void store_rounded(const Vec* v, const int32_t* offset, int8_t* out) {
-  store_words(_mm512_cvt_roundpd_epi32(v[0].x, kNearest),
-              _mm512_cvt_roundpd_epi32(v[1].x, kNearest), offset, out);
-}
-RK3588_TARGET inline void store_i8(const Vec* v, int8_t* out) {
-  const __m256i low = _mm512_cvttpd_epi32(v[0].x);
-  const __m256i high = _mm512_cvttpd_epi32(v[1].x);
-  const __m512i wide = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_cvtepi32_epi8(wide));
+  store_words(_mm512_cvt_roundpd_epi32(v[0], kNearest), _mm512_cvt_roundpd_epi32(v[1], kNearest),
+              offset, out);
 }
 
 #include "sim/kernels_stages.inc"
@@ -152,14 +128,7 @@ RK3588_TARGET void sum_pixels(const int8_t* input, size_t surface_pitch, size_t 
     _mm512_store_si512(lanes, total);
     for (int i = 0; i < 4; ++i) sums[p + i] = lanes[i * 4];
   }
-  for (; p < pixels; ++p) {
-    int32_t sum = 0;
-    for (size_t s = 0; s < surfaces; ++s) {
-      const int8_t* x = input + s * surface_pitch + p * kLanes;
-      for (int c = 0; c < kLanes; ++c) sum += x[c];
-    }
-    sums[p] = sum;
-  }
+  for (; p < pixels; ++p) sums[p] = sum_pixel(input + p * kLanes, surface_pitch, surfaces);
 }
 
 }  // namespace

@@ -5,46 +5,35 @@
 
 #include <arm_neon.h>
 
+#include <cstring>
+
 namespace rk3588::sim {
 namespace {
 
 #define RK3588_TARGET
 #define RK3588_DOT_TARGET __attribute__((target("arch=armv8.2-a+dotprod")))
 
-struct Vec {
-  static constexpr int kWidth = 2;
-  float64x2_t x;
-};
+constexpr int kWidth = 2;
+using Vec = double __attribute__((vector_size(kWidth * sizeof(double))));
 
-inline Vec load(const double* p) { return {vld1q_f64(p)}; }
-inline Vec set(double value) { return {vdupq_n_f64(value)}; }
-inline Vec from_i32(const int32_t* p) { return {vcvtq_f64_s64(vmovl_s32(vld1_s32(p)))}; }
+inline Vec from_i32(const int32_t* p) { return vcvtq_f64_s64(vmovl_s32(vld1_s32(p))); }
 inline void from_i16(int16x8_t x, Vec* v) {
   const int32x4_t low = vmovl_s16(vget_low_s16(x));
   const int32x4_t high = vmovl_high_s16(x);
-  v[0].x = vcvtq_f64_s64(vmovl_s32(vget_low_s32(low)));
-  v[1].x = vcvtq_f64_s64(vmovl_high_s32(low));
-  v[2].x = vcvtq_f64_s64(vmovl_s32(vget_low_s32(high)));
-  v[3].x = vcvtq_f64_s64(vmovl_high_s32(high));
+  v[0] = vcvtq_f64_s64(vmovl_s32(vget_low_s32(low)));
+  v[1] = vcvtq_f64_s64(vmovl_high_s32(low));
+  v[2] = vcvtq_f64_s64(vmovl_s32(vget_low_s32(high)));
+  v[3] = vcvtq_f64_s64(vmovl_high_s32(high));
 }
 inline void from_i8(const int8_t* p, Vec* v) {
   const int8x16_t bytes = vld1q_s8(p);
   from_i16(vmovl_s8(vget_low_s8(bytes)), v);
   from_i16(vmovl_high_s8(bytes), v + 4);
 }
-inline Vec add(Vec a, Vec b) { return {vaddq_f64(a.x, b.x)}; }
-inline Vec mul(Vec a, Vec b) { return {vmulq_f64(a.x, b.x)}; }
-inline Vec min(Vec a, Vec b) { return {vminq_f64(a.x, b.x)}; }
-inline Vec max(Vec a, Vec b) { return {vmaxq_f64(a.x, b.x)}; }
-inline Vec round(Vec a) { return {vrndnq_f64(a.x)}; }
-inline Vec trunc(Vec a) { return {vrndq_f64(a.x)}; }
-inline Vec select_negative(Vec sign, Vec negative, Vec other) {
-  return {vbslq_f64(vcltzq_f64(sign.x), negative.x, other.x)};
-}
-inline Vec half_with_sign_of(Vec a) {
-  const uint64x2_t sign = vdupq_n_u64(uint64_t{1} << 63);
-  return {vbslq_f64(sign, a.x, vdupq_n_f64(0.5))};
-}
+inline Vec min(Vec a, Vec b) { return vminq_f64(a, b); }
+inline Vec max(Vec a, Vec b) { return vmaxq_f64(a, b); }
+inline Vec round(Vec a) { return vrndnq_f64(a); }
+inline Vec trunc(Vec a) { return vrndq_f64(a); }
 inline int32x4_t narrow(int64x2_t low, int64x2_t high) {
   return vmovn_high_s64(vmovn_s64(low), high);
 }
@@ -57,7 +46,7 @@ inline void store_words(const int32x4_t* words, int8_t* out) {
 inline void store_truncated(const Vec* v, const int32_t* offset, int8_t* out) {
   int32x4_t words[4];
   for (int i = 0; i < 4; ++i) {
-    const int32x4_t x = narrow(vcvtq_s64_f64(v[2 * i].x), vcvtq_s64_f64(v[2 * i + 1].x));
+    const int32x4_t x = narrow(vcvtq_s64_f64(v[2 * i]), vcvtq_s64_f64(v[2 * i + 1]));
     words[i] = vaddq_s32(x, vld1q_s32(offset + 4 * i));
   }
   store_words(words, out);
@@ -65,15 +54,8 @@ inline void store_truncated(const Vec* v, const int32_t* offset, int8_t* out) {
 inline void store_rounded(const Vec* v, const int32_t* offset, int8_t* out) {
   int32x4_t words[4];
   for (int i = 0; i < 4; ++i) {
-    const int32x4_t x = narrow(vcvtnq_s64_f64(v[2 * i].x), vcvtnq_s64_f64(v[2 * i + 1].x));
+    const int32x4_t x = narrow(vcvtnq_s64_f64(v[2 * i]), vcvtnq_s64_f64(v[2 * i + 1]));
     words[i] = vaddq_s32(x, vld1q_s32(offset + 4 * i));
-  }
-  store_words(words, out);
-}
-inline void store_i8(const Vec* v, int8_t* out) {
-  int32x4_t words[4];
-  for (int i = 0; i < 4; ++i) {
-    words[i] = narrow(vcvtq_s64_f64(v[2 * i].x), vcvtq_s64_f64(v[2 * i + 1].x));
   }
   store_words(words, out);
 }
@@ -140,17 +122,6 @@ void dense_tile(const int8_t* input, const ptrdiff_t* offsets, size_t blocks,
   store_sums<kPixels>(sum, acc);
 }
 
-void dense(const int8_t* input, const ptrdiff_t* offsets, size_t blocks, const uint8_t* weights,
-           const int32_t*, int32_t* acc, int pixels) {
-  int p = 0;
-  for (; p + 2 <= pixels; p += 2) {
-    dense_tile<2>(input + p * kLanes, offsets, blocks, weights, acc + p * kTileChannels);
-  }
-  if (p < pixels) {
-    dense_tile<1>(input + p * kLanes, offsets, blocks, weights, acc + p * kTileChannels);
-  }
-}
-
 void sum_pixels(const int8_t* input, size_t surface_pitch, size_t surfaces, size_t pixels,
                 int32_t* sums) {
   for (size_t p = 0; p < pixels; ++p) {
@@ -197,17 +168,6 @@ RK3588_DOT_TARGET void dot_tile(const int8_t* input, const ptrdiff_t* offsets, s
   store_sums<kPixels>(sum, acc);
 }
 
-void dense_dot(const int8_t* input, const ptrdiff_t* offsets, size_t blocks, const uint8_t* weights,
-               const int32_t*, int32_t* acc, int pixels) {
-  int p = 0;
-  for (; p + 3 <= pixels; p += 3) {
-    dot_tile<3>(input + p * kLanes, offsets, blocks, weights, acc + p * kTileChannels);
-  }
-  for (; p < pixels; ++p) {
-    dot_tile<1>(input + p * kLanes, offsets, blocks, weights, acc + p * kTileChannels);
-  }
-}
-
 RK3588_DOT_TARGET void sum_pixels_dot(const int8_t* input, size_t surface_pitch, size_t surfaces,
                                       size_t pixels, int32_t* sums) {
   const int8x16_t ones = vdupq_n_s8(1);
@@ -222,12 +182,18 @@ RK3588_DOT_TARGET void sum_pixels_dot(const int8_t* input, size_t surface_pitch,
 
 }  // namespace
 
-const Kernels kNeonKernels = {
-    run_stages, dense,        pack_groups<int16_t, 1>, kLanes * kTileChannels * 2,
-    sum_pixels, run_depthwise};
-const Kernels kNeonDotKernels = {
-    run_stages,     dense_dot,    pack_groups<int8_t, 4>, kLanes * kTileChannels,
-    sum_pixels_dot, run_depthwise};
+const Kernels kNeonKernels = {run_stages,
+                              dense_tiles<2, dense_tile<2>, dense_tile<1>>,
+                              pack_groups<int16_t, 1>,
+                              kLanes * kTileChannels * 2,
+                              sum_pixels,
+                              run_depthwise};
+const Kernels kNeonDotKernels = {run_stages,
+                                 dense_tiles<3, dot_tile<3>, dot_tile<1>>,
+                                 pack_groups<int8_t, 4>,
+                                 kLanes * kTileChannels,
+                                 sum_pixels_dot,
+                                 run_depthwise};
 
 }  // namespace rk3588::sim
 

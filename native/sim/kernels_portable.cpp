@@ -1,5 +1,7 @@
 // Kernels without processor-specific code: any architecture, vectorised as far as the compiler
 // does.
+#include <cstring>
+
 #include "sim/kernels.h"
 
 namespace rk3588::sim {
@@ -7,72 +9,37 @@ namespace {
 
 #define RK3588_TARGET
 
-struct Vec {
-  static constexpr int kWidth = 4;
-  double x[kWidth];
-};
+constexpr int kWidth = 2;
+using Vec = double __attribute__((vector_size(kWidth * sizeof(double))));
 
-template <typename Function>
-inline Vec each(Function function) {
-  Vec result;
-  for (int i = 0; i < Vec::kWidth; ++i) result.x[i] = function(i);
-  return result;
-}
-
-inline Vec load(const double* p) {
-  return each([&](int i) { return p[i]; });
-}
-inline Vec set(double value) {
-  return each([&](int) { return value; });
-}
 inline Vec from_i32(const int32_t* p) {
-  return each([&](int i) { return static_cast<double>(p[i]); });
+  return Vec{static_cast<double>(p[0]), static_cast<double>(p[1])};
 }
 inline void from_i8(const int8_t* p, Vec* v) {
-  for (int i = 0; i < kLanes; ++i) v[i / Vec::kWidth].x[i % Vec::kWidth] = p[i];
+  for (int i = 0; i < kLanes; ++i) v[i / kWidth][i % kWidth] = p[i];
 }
-inline Vec add(Vec a, Vec b) {
-  return each([&](int i) { return a.x[i] + b.x[i]; });
-}
-inline Vec mul(Vec a, Vec b) {
-  return each([&](int i) { return a.x[i] * b.x[i]; });
-}
-inline Vec min(Vec a, Vec b) {
-  return each([&](int i) { return a.x[i] < b.x[i] ? a.x[i] : b.x[i]; });
-}
-inline Vec max(Vec a, Vec b) {
-  return each([&](int i) { return a.x[i] > b.x[i] ? a.x[i] : b.x[i]; });
-}
+inline Vec min(Vec a, Vec b) { return a < b ? a : b; }
+inline Vec max(Vec a, Vec b) { return a > b ? a : b; }
 // To nearest, ties to even: adding 1.5 * 2^52 leaves no fraction bits. Needs |a| < 2^51.
 inline Vec round(Vec a) {
   constexpr double kMagic = 6755399441055744.0;
-  return each([&](int i) { return (a.x[i] + kMagic) - kMagic; });
+  return (a + kMagic) - kMagic;
 }
 inline Vec trunc(Vec a) {
-  return each([&](int i) { return static_cast<double>(static_cast<int64_t>(a.x[i])); });
-}
-inline Vec select_negative(Vec sign, Vec negative, Vec other) {
-  return each([&](int i) { return sign.x[i] < 0 ? negative.x[i] : other.x[i]; });
-}
-inline Vec half_with_sign_of(Vec a) {
-  return each([&](int i) { return a.x[i] < 0 ? -0.5 : 0.5; });
+  for (int i = 0; i < kWidth; ++i) a[i] = static_cast<double>(static_cast<int64_t>(a[i]));
+  return a;
 }
 inline void store_truncated(const Vec* v, const int32_t* offset, int8_t* out) {
   for (int i = 0; i < kLanes; ++i) {
-    int32_t x = static_cast<int32_t>(v[i / Vec::kWidth].x[i % Vec::kWidth]) + offset[i];
+    int32_t x = static_cast<int32_t>(v[i / kWidth][i % kWidth]) + offset[i];
     x = x < -128 ? -128 : x;
     out[i] = static_cast<int8_t>(x > 127 ? 127 : x);
   }
 }
 inline void store_rounded(const Vec* v, const int32_t* offset, int8_t* out) {
-  Vec rounded[kLanes / Vec::kWidth];
-  for (int i = 0; i < kLanes / Vec::kWidth; ++i) rounded[i] = round(v[i]);
+  Vec rounded[kLanes / kWidth];
+  for (int i = 0; i < kLanes / kWidth; ++i) rounded[i] = round(v[i]);
   store_truncated(rounded, offset, out);
-}
-inline void store_i8(const Vec* v, int8_t* out) {
-  for (int i = 0; i < kLanes; ++i) {
-    out[i] = static_cast<int8_t>(static_cast<int32_t>(v[i / Vec::kWidth].x[i % Vec::kWidth]));
-  }
 }
 
 #include "sim/kernels_stages.inc"
@@ -96,12 +63,7 @@ void dense(const int8_t* input, const ptrdiff_t* offsets, size_t blocks, const u
 void sum_pixels(const int8_t* input, size_t surface_pitch, size_t surfaces, size_t pixels,
                 int32_t* sums) {
   for (size_t p = 0; p < pixels; ++p) {
-    int32_t sum = 0;
-    for (size_t s = 0; s < surfaces; ++s) {
-      const int8_t* x = input + s * surface_pitch + p * kLanes;
-      for (int c = 0; c < kLanes; ++c) sum += x[c];
-    }
-    sums[p] = sum;
+    sums[p] = sum_pixel(input + p * kLanes, surface_pitch, surfaces);
   }
 }
 

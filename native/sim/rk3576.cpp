@@ -237,7 +237,7 @@ void separate_pairs(const Position& where, TaskPlan* plan) {
       second = pair[2];
       const auto ky = static_cast<uint32_t>(tap / c.weights.kw);
       const auto kx = static_cast<uint32_t>(tap % c.weights.kw);
-      (*firsts)[depthwise_weight_offset(c, channel, ky, kx)] = pair[0];
+      (*firsts)[weight_offset(c, channel, channel, ky, kx)] = pair[0];
     }
   }
   plan->dpu.ow = Operand::kMemory;

@@ -1,7 +1,6 @@
 #include "tflite/compiled_operator.h"
 
 #include <cstring>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "tflite/delegate_kernel.h"
 #include "tflite/delegate_object.h"
 #include "tflite/file_pages.h"
+#include "tflite/graph_access.h"
 
 namespace rk3588 {
 namespace {
@@ -110,22 +110,12 @@ Recompile upload_function(int32_t node, Program program, Span<const uint8_t> byt
 
 Claim install_compiled_operators(Context* context, Delegate* delegate,
                                  const RunSettings& settings) {
-  IntArray* plan = nullptr;
-  if (context->get_execution_plan(context, &plan) != Status::kOk || plan == nullptr) {
-    throw std::runtime_error("the runtime does not give its execution plan");
-  }
-  // The runtime reuses the array in later calls.
-  const std::vector<int32_t> order(plan->begin(), plan->end());
+  const std::vector<int32_t> order = execution_plan(context);
   Claim claim;
   claim.total = order.size();
   std::vector<PendingKernel> kernels;
   for (const int32_t index : order) {
-    Node* node = nullptr;
-    Registration* registration = nullptr;
-    if (context->get_node_and_registration(context, index, &node, &registration) != Status::kOk ||
-        node == nullptr || registration == nullptr) {
-      throw std::runtime_error("the runtime does not describe node " + std::to_string(index));
-    }
+    const auto [node, registration] = operation_at(context, index);
     if (!is_compiled(*registration)) continue;
     PendingKernel kernel;
     kernel.nodes = {index};

@@ -105,8 +105,8 @@ ReplacedNodes::ReplacedNodes(Context* context, const IntArray& nodes)
       nodes_(nodes.begin(), nodes.end()),
       temporaries_(nodes_.size()) {}
 
-ReplacedNodes::Operation ReplacedNodes::at(Context* context, int32_t index) const {
-  Operation found{};
+Operation ReplacedNodes::at(Context* context, int32_t index) const {
+  Operation found;
   if (get_node_and_registration_(context, index, &found.node, &found.registration) != Status::kOk ||
       found.node == nullptr || found.registration == nullptr ||
       found.registration->invoke == nullptr || found.node->outputs == nullptr) {

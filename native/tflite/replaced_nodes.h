@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "tflite/graph_access.h"
 #include "tflite/tflite_abi.h"
 
 namespace rk3588 {
@@ -40,11 +41,6 @@ class ReplacedNodes {
   void invoke(tflite::Context* context);
 
  private:
-  struct Operation {
-    tflite::Node* node;
-    tflite::Registration* registration;
-  };
-
   Operation at(tflite::Context* context, int32_t index) const;
 
   // Kernels' contexts refuse the call: a kernel should not need to know of nodes. The function that

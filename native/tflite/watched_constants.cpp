@@ -2,17 +2,13 @@
 
 #include <array>
 #include <cstring>
+#include <set>
 
 #include "tflite/file_pages.h"
+#include "tflite/graph_access.h"
 
 namespace rk3588 {
 namespace {
-
-using tflite::Context;
-using tflite::Node;
-using tflite::Registration;
-using tflite::Status;
-using tflite::Tensor;
 
 // Odd, with about as many ones as zeros: 2^64 divided by the golden ratio.
 constexpr uint64_t kFactor = 0x9E3779B97F4A7C15;
@@ -39,24 +35,13 @@ uint64_t digest_of(Span<const uint8_t> bytes, uint64_t seed) {
 
 }  // namespace
 
-WatchedConstants::WatchedConstants(Context* context, const std::vector<int32_t>& nodes) {
+WatchedConstants::WatchedConstants(tflite::Context* context, const std::vector<int32_t>& nodes) {
   const MappedMemory writable(MappedMemory::Use::kWrite);
-  std::vector<bool> seen(context->tensors_size);
-  for (const int32_t index : nodes) {
-    Node* node = nullptr;
-    Registration* registration = nullptr;
-    if (context->get_node_and_registration(context, index, &node, &registration) != Status::kOk ||
-        node->inputs == nullptr) {
-      continue;
-    }
-    for (const int32_t input : *node->inputs) {
-      const auto number = static_cast<size_t>(input);
-      if (input < 0 || number >= seen.size() || seen[number]) continue;
-      seen[number] = true;
-      const Tensor& tensor = context->tensors[number];
-      if (!tensor.is_constant() || tensor.data == nullptr) continue;
-      const Span<const uint8_t> bytes(static_cast<const uint8_t*>(tensor.data), tensor.bytes);
-      if (writable.touches(bytes)) contents_.push_back(bytes);
+  std::set<std::pair<const uint8_t*, size_t>> seen;
+  for (const int32_t node : nodes) {
+    for (const Span<const uint8_t> bytes : constants_of(context, node)) {
+      if (seen.insert({bytes.data(), bytes.size()}).second && writable.touches(bytes))
+        contents_.push_back(bytes);
     }
   }
   digest_ = digest();
