@@ -19,7 +19,9 @@ struct Closer {
 };
 
 [[noreturn]] void refuse(const std::string& path) {
-  throw std::runtime_error("stats_dir: " + path + ": " + std::strerror(errno));
+  throw std::runtime_error("option stats_dir: " + path + ": " + std::strerror(errno) +
+                           "; it has to be a folder that this process may write, or a new one in "
+                           "such a folder; stats_dir=off publishes nothing");
 }
 
 std::string path_of(const std::string& folder, const char* ending) {
