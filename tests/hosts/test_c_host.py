@@ -116,7 +116,8 @@ def test_counters_are_published_while_it_runs(host, model, tmp_path):
     assert host(model, device="simulator", stats_dir=str(folder)).report["ok"]
     assert list(folder.iterdir()) == []  # it was made, and what was in it is gone
     ran = host(model, device="simulator", stats_dir=str(tmp_path / "none" / "below"))
-    assert "option stats_dir: " in ran.err and "; it has to be a folder" in ran.err
+    assert "option stats_dir: " in ran.err
+    assert "; it has to be a folder" in ran.err
     assert not ran.report["ok"]
 
 
