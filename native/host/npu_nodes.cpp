@@ -52,7 +52,7 @@ bool is_npu_driver(const std::string& name) {
 
 // Opens the node and asks. `expected`: the driver by sysfs, "" if that says nothing.
 NpuNode ask(const std::string& path, const std::string& expected) {
-  NpuNode node{path, expected};
+  NpuNode node{path, expected, "", NpuNode::State::kUsable, ""};
   try {
     const DriverVersion version = DrmFile(path).version();
     node.driver = version.name;

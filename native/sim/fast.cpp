@@ -153,6 +153,7 @@ void FastPath::pack_weights(const TaskPlan& task) {
   const uint32_t surfaces = task.cna.feature.surfaces();
   const size_t taps = size_t{w.kh} * w.kw;
   const size_t groups = ceil_div(task.dpu.channels, kTileChannels);
+  const uint32_t kernels = task.cna.group();
   packed_.resize(groups * surfaces * taps * kernels_.packed_block_bytes);
   pool_.run(groups, [&](size_t group) {
     const uint32_t first = static_cast<uint32_t>(group) * kTileChannels;
@@ -164,10 +165,15 @@ void FastPath::pack_weights(const TaskPlan& task) {
       const auto i = static_cast<uint32_t>(s * kAtomBytes);
       for (uint32_t ky = 0; ky < w.kh; ++ky) {
         for (uint32_t kx = 0; kx < w.kw; ++kx, out += kernels_.packed_block_bytes) {
-          // The tile's kernels may be of several groups.
-          for (uint32_t o = 0; o < rows; ++o) {
+          // The tile's kernels may be of several groups, in each of which they follow each other.
+          for (uint32_t o = 0, end = 0; o < rows; o = end) {
+            end = std::min(rows, o + kernels - (first + o) % kernels);
             const uint64_t offset = weight_offset(task.cna, first + o, i, ky, kx);
-            std::memcpy(block + o * kAtomBytes, task.weights + offset, kAtomBytes);
+            const uint64_t pitch = weight_offset(task.cna, first + o + 1, i, ky, kx) - offset;
+            for (uint32_t k = o; k < end; ++k) {
+              std::memcpy(block + k * kAtomBytes, task.weights + offset + (k - o) * pitch,
+                          kAtomBytes);
+            }
           }
           kernels_.pack(block, kAtomBytes, static_cast<int>(rows), out);
         }

@@ -8,7 +8,7 @@ namespace {
 
 using Atom = std::array<int8_t, kAtomBytes>;
 
-void fill_padding(int8_t* out, size_t count, const Atom& pad) {
+void fill_padding(int8_t* out, size_t count, Atom pad) {
   for (size_t i = 0; i < count; ++i) std::memcpy(out + i * kAtomBytes, pad.data(), kAtomBytes);
 }
 
