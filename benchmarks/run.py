@@ -28,8 +28,9 @@ from benchmarks.bounds import (  # noqa: E402
     bytes_floor,
 )
 from benchmarks.chart import bar_chart  # noqa: E402
+from benchmarks.conversion import conversion_rows  # noqa: E402
 from benchmarks.growth import growth_rows  # noqa: E402
-from delegate._native import Executable, time_layout  # noqa: E402
+from delegate._native import Executable  # noqa: E402
 from delegate.cli.script import ScriptParser, existing_folder, run_script  # noqa: E402
 from delegate.cli.table import format_table, thousands  # noqa: E402
 from delegate.compile.cache import compile_cached  # noqa: E402
@@ -40,7 +41,6 @@ from delegate.npu.program import parse  # noqa: E402
 from delegate.options import Options  # noqa: E402
 
 SHARED = ROOT.parent / "shared" / "models"
-LAYOUTS = ((112, 112, 96), (13, 13, 1023), (28, 28, 33), (112, 112, 3), (1, 1, 1001))
 NO_ENVIRONMENT: dict[str, str] = {}
 
 # A fresh interpreter, so that nothing is warm but the disk's cache.
@@ -138,17 +138,6 @@ def compile_row(path: Path, repeats: int) -> dict[str, Any]:
     }
 
 
-def layout_row(h: int, w: int, c: int, repeats: int) -> dict[str, Any]:
-    to, back, plain = time_layout(h * w, c, "uint8", repeats)
-    return {
-        "shape": f"{h}x{w}x{c}",
-        "to_gb_s": h * w * c / to,
-        "from_gb_s": h * w * c / back,
-        "to_over_memcpy": plain / to,
-        "from_over_memcpy": plain / back,
-    }
-
-
 def run_row(path: Path, repeats: int) -> dict[str, Any]:
     """Per inference: host conversion alone (device null) and the simulator, all partitions."""
     result = compile_model(path, Options())
@@ -227,7 +216,7 @@ def main(arguments: list[str] | None = None) -> int:
          "bytes", "bytes_floor", "bytes_over_floor", "bytes_at_most",
          "activations_kib", "activations_over_live"),
     )  # fmt: skip
-    document["layouts"] = [layout_row(*shape, repeats=300) for shape in LAYOUTS]
+    document["layouts"] = conversion_rows(repeats=300)
     show("host conversion", document["layouts"], tuple(document["layouts"][0]))
     if not chosen.quick:
         document["compile"] = [compile_row(path, repeats=3) for path in models]

@@ -6,68 +6,13 @@
 #include <cstring>
 #include <utility>
 
-#include "program/host_values.h"
-#include "program/layout.h"
+#include "program/binding_conversion.h"
 #include "sim/register_file.h"
 
 namespace rk3588 {
 namespace {
 
 std::atomic<uint64_t> g_submits{0};
-
-ImageLayout image_layout(const Binding& binding, const Box& box) {
-  return {size_t{box.height} * box.width, box.channels,
-          static_cast<size_t>(box.surface_stride_bytes), binding.laid_out(), box.fill};
-}
-
-SpreadLayout spread_layout(const Binding& binding, const Box& box) {
-  return {image_layout(binding, box), box.height, box.width, box.spread};
-}
-
-// Of an image whose elements the host has side by side.
-size_t image_bytes(const Binding& binding, const Box& box) {
-  return box.image_elements() * facts(binding.laid_out()).bytes;
-}
-
-// The host's tensor, with the device's values, to a box on the device.
-void lay_out(const Binding& binding, const Box& box, const uint8_t* host, uint8_t* device) {
-  const ImageLayout layout = image_layout(binding, box);
-  const size_t bytes = image_bytes(binding, box);
-  for (size_t n = 0; n < box.images; ++n, device += box.image_stride_bytes) {
-    const uint8_t* image = host + n * bytes;
-    if (box.is_spread) {
-      const uint8_t* first = host + box.spread.first + n * box.spread.image;
-      to_device_spread(spread_layout(binding, box), first, device);
-    } else if (box.is_folded()) {
-      to_folded_layout({layout, box.height, box.width, box.fold}, image, (box.images - n) * bytes,
-                       device);
-    } else {
-      to_device_layout(layout, image, (box.images - n) * bytes, device);
-    }
-  }
-}
-
-// And back.
-void take_back(const Binding& binding, const Box& box, const uint8_t* device, uint8_t* host) {
-  const ImageLayout layout = image_layout(binding, box);
-  const size_t bytes = image_bytes(binding, box);
-  for (size_t n = 0; n < box.images; ++n, device += box.image_stride_bytes) {
-    if (box.is_spread) {
-      uint8_t* first = host + box.spread.first + n * box.spread.image;
-      from_device_spread(spread_layout(binding, box), device, first);
-    } else {
-      from_device_layout(layout, device, host + n * bytes, (box.images - n) * bytes);
-    }
-  }
-}
-
-void to_device_values(const Binding& binding, QuantizeRule rule, const uint8_t* host,
-                      uint8_t* values) {
-  const size_t count = binding.elements();
-  if (binding.is_affine()) return quantize(binding.affine, rule, host, count, values);
-  if (binding.is_half()) return to_half(host, count, values);
-  look_up(binding.table.data(), host, count, values);
-}
 
 void require_chip(const Program& program, const Device& device) {
   if (device.runs(*program.chip)) return;
@@ -95,7 +40,7 @@ Executable::Executable(const Program& program, const RunSettings& settings)
   allocate_and_upload(program, settings.spend);
   relocate(program);
   fill_unused_surfaces();
-  make_room_for_values();
+  make_room_between();
   build_submit(program);
   submit_.chip = program.chip;
   submit_.timeout_ms = settings.timeout_ms;
@@ -177,31 +122,12 @@ void Executable::fill_unused_surfaces() {
   }
 }
 
-void Executable::make_room_for_values() {
+void Executable::make_room_between() {
   size_t most = 0;
   for (const auto* bindings : {&inputs_, &outputs_}) {
-    for (const Binding& binding : *bindings) {
-      if (!binding.is_converted()) continue;
-      most = std::max(most, binding.elements() * facts(binding.laid_out()).bytes);
-    }
+    for (const Binding& binding : *bindings) most = std::max(most, bytes_between(binding));
   }
-  values_.resize(most);
-}
-
-void Executable::to_device(const Binding& binding, const uint8_t* host) {
-  const Box& box = binding.boxes.front();  // the only one of an input
-  uint8_t* device = buffer(BufferId::kInput)->bytes().data() + box.offset;
-  if (!binding.is_converted()) return lay_out(binding, box, host, device);
-  to_device_values(binding, quantize_rule_, host, values_.data());
-  lay_out(binding, box, values_.data(), device);
-}
-
-void Executable::from_device(const Binding& binding, uint8_t* host) {
-  const uint8_t* device = buffer(BufferId::kOutput)->bytes().data();
-  uint8_t* values = binding.is_converted() ? values_.data() : host;
-  for (const Box& box : binding.boxes) take_back(binding, box, device + box.offset, values);
-  if (binding.is_half()) from_half(values, binding.elements(), host);
-  if (binding.is_affine()) dequantize(binding.affine, values, binding.elements(), host);
+  between_.resize(most);
 }
 
 // Parts of a concatenation beside an input of the program are computed into its memory.
@@ -272,7 +198,7 @@ RunTimes Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const>
   }
   was_run_ = true;
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    from_device(outputs_[i], outputs[i]);
+    from_device(outputs_[i], output->bytes().data(), between_.data(), outputs[i]);
   }
   times.end = run_clock_ns();
   if (run_log_enabled()) add_to_run_log(name_, times);
@@ -288,7 +214,9 @@ RunTimes Executable::run(Span<const uint8_t* const> inputs, Span<uint8_t* const>
 void Executable::give_inputs(Span<const uint8_t* const> inputs) {
   submission_->begin();
   Buffer* input = buffer(BufferId::kInput);
-  for (size_t i = 0; i < inputs_.size(); ++i) to_device(inputs_[i], inputs[i]);
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    to_device(inputs_[i], quantize_rule_, inputs[i], between_.data(), input->bytes().data());
+  }
   if (proof_ != nullptr) give_marked();
   if (input != nullptr) device_->sync_for_device(*input);
 }

@@ -70,9 +70,7 @@ class Executable {
   void allocate_and_upload(const Program& program, Spend spend);
   void relocate(const Program& program);
   void fill_unused_surfaces();
-  void make_room_for_values();
-  void to_device(const Binding& binding, const uint8_t* host);
-  void from_device(const Binding& binding, uint8_t* host);
+  void make_room_between();
   bool writes_inputs(const Program& program) const;
   void build_submit(const Program& program);
   void require_proof();
@@ -94,8 +92,7 @@ class Executable {
   std::array<std::shared_ptr<Buffer>, kBufferCount> buffers_;
   // Of the thread that loads the model: what runs it later may have begun before the runtime.
   const QuantizeRule quantize_rule_ = quantize_rule();
-  // A tensor with the device's values in the host's order, between both conversions.
-  std::vector<uint8_t> values_;
+  std::vector<uint8_t> between_;  // of the conversions
   Submit submit_;
   std::unique_ptr<Submission> submission_;
   std::unique_ptr<RunProof> proof_;  // only for devices that do not prove completion

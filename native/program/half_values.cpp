@@ -70,28 +70,52 @@ uint32_t float_of(uint16_t half) {
 #if defined(__x86_64__)
 
 constexpr size_t kLanes = 8;
+constexpr size_t kTogether = 8 * kLanes;  // converted before anybody looks for large numbers
 
 bool has_conversion() {
   static const bool found = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
   return found;
 }
 
-__attribute__((target("avx2,f16c"))) size_t to_half_vectors(const uint8_t* values, size_t count,
-                                                            uint8_t* device) {
+// Of vectors with finite numbers beyond fp16's range.
+__attribute__((target("avx2,f16c"))) __m128i limited_half(__m256 x) {
   const __m256 most = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(kMostHalf)));
   const __m256 sign = _mm256_castsi256_ps(_mm256_set1_epi32(INT32_MIN));
   const __m256 infinity = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(kInfinity)));
-  size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    const __m256 x = _mm256_loadu_ps(reinterpret_cast<const float*>(values + i * sizeof(float)));
-    const __m256 magnitude = _mm256_andnot_ps(sign, x);
-    // The second operand where one is NaN.
-    const __m256 limited = _mm256_or_ps(_mm256_min_ps(most, magnitude), _mm256_and_ps(sign, x));
-    const __m256 is_infinite = _mm256_cmp_ps(magnitude, infinity, _CMP_EQ_OQ);
-    const __m256 kept = _mm256_blendv_ps(limited, x, is_infinite);
-    const __m128i half = _mm256_cvtps_ph(kept, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m256 magnitude = _mm256_andnot_ps(sign, x);
+  // The second operand where one is NaN.
+  const __m256 limited = _mm256_or_ps(_mm256_min_ps(most, magnitude), _mm256_and_ps(sign, x));
+  const __m256 is_infinite = _mm256_cmp_ps(magnitude, infinity, _CMP_EQ_OQ);
+  const __m256 kept = _mm256_blendv_ps(limited, x, is_infinite);
+  return _mm256_cvtps_ph(kept, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+__attribute__((target("avx2,f16c"))) size_t to_half_vectors(const uint8_t* values, size_t count,
+                                                            uint8_t* device) {
+  const auto load = [&](size_t i) __attribute__((target("avx2,f16c"))) {
+    return _mm256_loadu_ps(reinterpret_cast<const float*>(values + i * sizeof(float)));
+  };
+  const auto store = [&](size_t i, __m128i half) __attribute__((target("avx2,f16c"))) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(device + i * sizeof(uint16_t)), half);
+  };
+  const __m128i no_sign = _mm_set1_epi16(INT16_MAX);
+  size_t i = 0;
+  for (size_t next = kTogether; next <= count; next += kTogether) {
+    __m128i largest = _mm_setzero_si128();
+    for (size_t v = i; v < next; v += kLanes) {
+      const __m128i half = _mm256_cvtps_ph(load(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+      largest = _mm_max_epi16(largest, _mm_and_si128(half, no_sign));
+      store(v, half);
+    }
+    // What became infinite may have been finite.
+    const __m128i beyond = _mm_cmpgt_epi16(largest, _mm_set1_epi16(kHalfMost));
+    if (_mm_movemask_epi8(beyond) == 0) {
+      i = next;
+      continue;
+    }
+    for (; i < next; i += kLanes) store(i, limited_half(load(i)));
   }
+  for (; i + kLanes <= count; i += kLanes) store(i, limited_half(load(i)));
   return i;
 }
 

@@ -12,6 +12,7 @@ from delegate._native import Executable
 from delegate.compile.aot.rewrite import compile_ahead_of_time
 from delegate.compile.compiler import compile_model
 from delegate.conformance.builder.host_values import edged_model
+from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.edge_grid import float_values
 from delegate.conformance.reference import compute_all
 from delegate.host.library import library_path
@@ -56,7 +57,11 @@ def test_rounding_saturation_and_odd_numbers_are_the_kernels(scale: float, dtype
         )
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (3, 5), (2, 7, 3, 33), (1, 23, 29, 16), (513,)])
+SMALL = ((1, 1, 1, 1), (3, 5), (2, 7, 3, 33), (1, 23, 29, 16), (513,))
+SEVERAL_BLOCKS = ((1, 67, 33, 35), (2, 41, 5, 123), (3, 9, 2, 600), (1, 300, 7, 3), (2, 1, 1, 4999))
+
+
+@pytest.mark.parametrize("shape", [*SMALL, *SEVERAL_BLOCKS])
 def test_any_shape_and_unaligned_memory(shape: tuple[int, ...]) -> None:
     inner = DType.INT8, Quantization((0.1,), (5,))
     model = edged_model(shape, inner, before=FLOAT, after=FLOAT)
@@ -67,6 +72,23 @@ def test_any_shape_and_unaligned_memory(shape: tuple[int, ...]) -> None:
     values[...] = rng.normal(0, 9, shape)
     (ours,) = Executable(compiled.program, "simulator").run([values])
     np.testing.assert_array_equal(ours, kernel_results(model, values))
+
+
+@pytest.mark.parametrize("shape", [*SMALL, *SEVERAL_BLOCKS])
+def test_float32_is_fp16_on_the_device_in_any_shape(shape: tuple[int, ...]) -> None:
+    builder = ModelBuilder("edges in fp16")
+    x = builder.input("x", shape, DType.FLOAT32)
+    y = builder.tensor("y", shape, DType.FLOAT32)
+    builder.operator("RELU", (x,), (y,))
+    builder.output(y)
+    options = Options.from_mapping({"float": "fp16"}, {})
+    (compiled,) = compile_model(builder.build(), options).partitions
+    values = np.random.default_rng(1).normal(0, 1, shape).astype(np.float32)
+    large = np.random.default_rng(2).random(shape) < 0.001  # most blocks have none
+    values[large] *= 1e5
+    (ours,) = Executable(compiled.program, "simulator").run([values])
+    expected = np.clip(values, 0, 65504).astype(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(ours, expected)
 
 
 def test_a_compiled_model_converts_as_well(tmp_path: Path) -> None:
