@@ -20,8 +20,8 @@ class Weights(enum.Enum):
     HALF = "such as float16 holds"
 
 
-def real_values(graph: Graph, index: int, kind: Weights) -> np.ndarray:
-    """A quantised constant's numbers, float32."""
+def real_values(graph: Graph, index: int, kind: Weights, draw: int = 0) -> np.ndarray:
+    """A quantised constant's numbers, float32. ``draw``: which of the arbitrary ones."""
     tensor = graph.tensor(index)
     scaling = tensor.quantization
     assert scaling is not None
@@ -32,12 +32,12 @@ def real_values(graph: Graph, index: int, kind: Weights) -> np.ndarray:
     scales, zeros = (np.reshape(v, along) for v in (scaling.scales, scaling.zero_points))
     steps = tensor.constant.astype(np.float64) - zeros
     if kind is Weights.ANY and tensor.dtype is DType.INT8:
-        steps += np.random.default_rng(index).uniform(-0.5, 0.5, steps.shape)
+        steps += np.random.default_rng((index, draw)).uniform(-0.5, 0.5, steps.shape)
     numbers = (steps * scales).astype(np.float32)
     return numbers.astype(np.float16).astype(np.float32) if kind is Weights.HALF else numbers
 
 
-def float_twin(graph: Graph, weights: Weights) -> bytes:
+def float_twin(graph: Graph, weights: Weights, draw: int = 0) -> bytes:
     """Of a graph of quantised tensors, up to what softmax reads. QUANTIZE nodes vanish."""
     builder = ModelBuilder("float twin")
     made: dict[int, int] = {}
@@ -50,7 +50,7 @@ def float_twin(graph: Graph, weights: Weights) -> bytes:
             elif found.quantization is None:  # axes and shapes
                 made[index] = builder.constant(found.name, np.asarray(found.constant))
             else:
-                made[index] = builder.constant(found.name, real_values(graph, index, weights))
+                made[index] = builder.constant(found.name, real_values(graph, index, weights, draw))
         return made[index]
 
     (given,) = graph.inputs

@@ -21,12 +21,14 @@ pytestmark = needs_models
 PHOTOGRAPHS = SHARED / "images" / "imagenet"
 QUANTISED = MODELS / "mobilenet_v2_1.0_224_int8_per_channel.tflite"
 SIDE = 224
-LEAST_AGREEMENT = {Weights.GRID: 0.995, Weights.HALF: 0.995, Weights.ANY: 0.99}
-"""With weights on no grid, float32's best two classes of two photographs are within 0.08 % of the
-range, which fp16 maps do not tell apart.
+LEAST_AGREEMENT = 0.995
+DRAWS = {Weights.GRID: 1, Weights.HALF: 1, Weights.ANY: 4}
+"""Of weights. Those on no grid have pictures whose best two classes are within 0.12 % of the range,
+two in the first draw and one in the third, which fp16 does not tell apart: rounding each tensor
+once in float32 gives the same other classes.
 """
 
-MOST_OF_RANGE = 0.005
+MOST_OF_RANGE = {Weights.GRID: 0.005, Weights.HALF: 0.005, Weights.ANY: 0.006}
 
 
 def pixels(path: Path) -> np.ndarray:
@@ -35,9 +37,11 @@ def pixels(path: Path) -> np.ndarray:
     return (np.asarray(picture, np.float32)[np.newaxis] - 127.5) / 127.5
 
 
-def results(photographs: list[Path], kind: Weights) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def results(
+    photographs: list[Path], kind: Weights, draw: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """In fp16 and by the runtime's kernels, of each photograph."""
-    model = float_twin(read_graph(QUANTISED), kind)
+    model = float_twin(read_graph(QUANTISED), kind, draw)
     runtime = find_runtime()
     with collect_delegations() as found:
         options = {"device": "simulator", "float": "fp16"}
@@ -55,11 +59,11 @@ def results(photographs: list[Path], kind: Weights) -> Iterator[tuple[np.ndarray
         yield logits[0], logits[1]
 
 
-def disagreements(photographs: list[Path], kind: Weights) -> int:
+def disagreements(photographs: list[Path], kind: Weights, draw: int = 0) -> int:
     """Every output within ``MOST_OF_RANGE``, the best class another one."""
     found = 0
-    for ours, theirs in results(photographs, kind):
-        assert np.abs(ours - theirs).max() <= MOST_OF_RANGE * np.ptp(theirs)
+    for ours, theirs in results(photographs, kind, draw):
+        assert np.abs(ours - theirs).max() <= MOST_OF_RANGE[kind] * np.ptp(theirs)
         found += int(ours.argmax() != theirs.argmax())
     return found
 
@@ -73,5 +77,6 @@ def test_the_best_class_is_that_of_float32_on_some_photographs() -> None:
 def test_the_best_class_is_that_of_float32(kind: Weights) -> None:
     photographs = find_images(PHOTOGRAPHS)
     assert len(photographs) == 250
-    found = disagreements(photographs, kind)
-    assert found <= (1 - LEAST_AGREEMENT[kind]) * len(photographs)
+    draws = DRAWS[kind]
+    found = sum(disagreements(photographs, kind, draw) for draw in range(draws))
+    assert found <= (1 - LEAST_AGREEMENT) * len(photographs) * draws
