@@ -5,9 +5,9 @@ float64, but for tensors that are rounded to fp16.
 
 MODEL: MediaPipe's selfie segmentation of the folder of public models, unless one is given. A row
 for each thing that is rounded, with the worst element of any output on any photograph, in percent
-of that output's range. "as two fp16": the input as the nearest fp16 and the fp16 nearest to what
-that leaves, each in channels of its own. --least: what stands for black; white is 1. --last: how
-many nodes the last row takes.
+of that output's range, and the least cosine of an output and the exact one. "as two fp16": the
+input as the nearest fp16 and the fp16 nearest to what that leaves, each in channels of its own.
+--least: what stands for black; white is 1. --last: how many nodes the last row takes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from delegate.cli.table import format_table  # noqa: E402
 from delegate.model.graph import Graph  # noqa: E402
 from delegate.model.tflite_reader import read_graph  # noqa: E402
 from delegate.partition.half import in_half  # noqa: E402
-from tests.e2e.test_mediapipe import FLOAT, photographs, pixels  # noqa: E402
+from tests.e2e.test_mediapipe import FLOAT, LEAST_COSINE, photographs, pixels  # noqa: E402
 from tests.generated.exact_graph import Rounded, exact_values  # noqa: E402
 
 MODEL = FLOAT / "mediapipe_selfie_segmentation.tflite"
@@ -60,10 +60,17 @@ def roundings(graph: Graph, last: int) -> dict[str, Rounded]:
     }
 
 
+def cosine(ours: Array, exact: Array) -> float:
+    """Of the angle between two arrays."""
+    return float((ours * exact).sum() / np.sqrt((ours * ours).sum() * (exact * exact).sum()))
+
+
 def deviations(
     graph: Graph, pictures: Sequence[Path], least: float, kinds: Mapping[str, Rounded]
-) -> Iterator[dict[str, float]]:
-    """By kind, the largest in percent of the output's range, of each picture."""
+) -> Iterator[dict[str, tuple[float, float]]]:
+    """By kind, the largest in percent of the output's range, and the least cosine, of each
+    picture.
+    """
     (given,) = graph.inputs
     size = graph.tensor(given).shape[1], graph.tensor(given).shape[2]
     for picture in pictures:
@@ -72,9 +79,12 @@ def deviations(
         found = {}
         for name, rounded in kinds.items():
             ours = exact_values(graph, inputs, rounded)
-            found[name] = max(
-                100 * float(np.abs(ours[t] - exact[t]).max() / np.ptp(exact[t]))
-                for t in graph.outputs
+            found[name] = (
+                max(
+                    100 * float(np.abs(ours[t] - exact[t]).max() / np.ptp(exact[t]))
+                    for t in graph.outputs
+                ),
+                min(cosine(ours[t], exact[t]) for t in graph.outputs),
             )
         yield found
 
@@ -93,12 +103,16 @@ def main() -> int:
     rows = list(deviations(graph, pictures, arguments.least, kinds))
     table = []
     for name in kinds:
-        found = [row[name] for row in rows]
+        found, cosines = zip(*(row[name] for row in rows), strict=True)
         within = sum(one <= 1 for one in found)
+        near = sum(one >= LEAST_COSINE for one in cosines)
+        count = f"of {len(rows)}"
         table.append(
-            (name, f"{max(found):.2f}", f"{np.median(found):.2f}", f"{within} of {len(found)}")
-        )
-    print(format_table(("in fp16", "worst %", "median %", "within 1 %"), table, right=(1, 2, 3)))
+            (name, f"{max(found):.2f}", f"{np.median(found):.2f}", f"{within} {count}",
+             f"{min(cosines):.6f}", f"{near} {count}")
+        )  # fmt: skip
+    titles = ("in fp16", "worst %", "median %", "within 1 %", "least cosine", "of .9999")
+    print(format_table(titles, table, right=(1, 2, 3, 4, 5)))
     return 0
 
 
