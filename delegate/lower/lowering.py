@@ -66,10 +66,7 @@ def lower_partition(
     planning = Planning(chip, graph, folds, sharing, places)
     # Tables are loaded by the core that uses them.
     fuses = is_fast and sharing is None and chip.has(*_FUSING)
-    plans = _plans(planning, workload, fuses=fuses)
-    if sharing is None:  # a core does not wait for what another one copies from
-        plans = with_spare_lanes(planning, plans, partition.inputs, places)
-    plans = in_possible_order(planning, plans, partition.inputs, workload.aliases, places)
+    plans = _ordered(planning, workload, fuses=fuses)
     footprints = [plan.footprint for plan in plans]
     slack = 0 if sharing is None else SHARING_SLACK
     fixed = {*partition.inputs, *partition.outputs, *places}
@@ -106,6 +103,14 @@ def lower_partition(
         live_bytes=memory.live_bytes,
         table_atoms=table_atoms,
     )
+
+
+def _ordered(planning: Planning, workload: Workload, *, fuses: bool) -> list[Plan]:
+    """Plans of all operations as they can run, none over what others still read."""
+    plans, inputs = _plans(planning, workload, fuses=fuses), workload.partition.inputs
+    if planning.sharing is None:  # a core does not wait for what another one copies from
+        plans = with_spare_lanes(planning, plans, inputs, workload.places)
+    return in_possible_order(planning, plans, inputs, workload.aliases, workload.places)
 
 
 def _plans(planning: Planning, workload: Workload, *, fuses: bool) -> list[Plan]:

@@ -308,10 +308,6 @@ class ProductPlan:
                 ),
                 bs=BsStage(alu=Source.MEMORY, operands=before, operands_used=outputs),
                 out_convert=PLAIN,
-                stride_h=1,
-                stride_w=1,
-                dilation_h=1,
-                dilation_w=1,
                 is_depthwise=False,
             )
             before = self._vector(work, number)

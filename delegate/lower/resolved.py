@@ -45,13 +45,13 @@ class Convolution:
     target: DeviceTensor
     input_view: View
     output_view: View
-    stride_h: int
-    stride_w: int
-    dilation_h: int
-    dilation_w: int
-    pad_top: int
-    pad_left: int
     is_depthwise: bool
+    stride_h: int = 1
+    stride_w: int = 1
+    dilation_h: int = 1
+    dilation_w: int = 1
+    pad_top: int = 0
+    pad_left: int = 0
     rounds_once: bool = False
     spread_h: int = 1
     spread_w: int = 1

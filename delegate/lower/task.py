@@ -145,12 +145,6 @@ class OutputCube:
             return 0
         return self.line_stride_bytes - self.width * ATOM_BYTES
 
-    @property
-    def surface_bytes(self) -> int:
-        """From the first row's start to the last row's end."""
-        row = self.width * ATOM_BYTES
-        return self.height * row + (self.height - 1) * self.row_gap_bytes
-
 
 @dataclass(frozen=True, slots=True)
 class BsStage:
@@ -299,11 +293,11 @@ class ConvTask:
     output: OutputCube
     bs: BsStage
     out_convert: OutConvert
-    stride_h: int
-    stride_w: int
-    dilation_h: int
-    dilation_w: int
     is_depthwise: bool
+    stride_h: int = 1
+    stride_w: int = 1
+    dilation_h: int = 1
+    dilation_w: int = 1
     bn: BnStage = field(default_factory=BnStage)
     ew: EwStage | None = None
     core: int = 0

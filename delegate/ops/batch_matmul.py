@@ -235,12 +235,6 @@ def _plan_computed(planning: Planning, operation: Operation) -> Plan:
         target=target,
         input_view=seen,
         output_view=result,
-        stride_h=1,
-        stride_w=1,
-        dilation_h=1,
-        dilation_w=1,
-        pad_top=0,
-        pad_left=0,
         is_depthwise=False,
     )
     return planned_product(planning, operation, factors, conv)

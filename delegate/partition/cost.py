@@ -17,7 +17,7 @@ from delegate.errors import Rejection
 from delegate.model.graph import DType, Graph, Node
 from delegate.model.partition import Partition
 from delegate.ops import OPERATORS
-from delegate.ops.shared.subgraphs import SUBGRAPH_RUNNERS
+from delegate.ops.shared.subgraphs import runs_subgraphs
 from delegate.partition.partitioner import node_macs, partition_macs
 from delegate.partition.rules import PARTITION_FASTER_ON_NPU, refused
 
@@ -82,7 +82,7 @@ def known_cpu_us(graph: Graph, index: int) -> float:
     """
     node = graph.node(index)
     tensors = (graph.tensor(t) for t in (*node.inputs, *node.outputs) if t >= 0)
-    is_dark = node.custom_name is not None or node.op in SUBGRAPH_RUNNERS
+    is_dark = node.custom_name is not None or runs_subgraphs(node)
     if is_dark or not all(tensor.has_fixed_image for tensor in tensors):
         return math.inf
     return cpu_us(graph, node)

@@ -197,6 +197,7 @@ def plan_convolution(
     given, output = graph.tensor(node.inputs[1]), graph.tensor(operation.result)
     assert given.quantization is not None
     assert output.quantization is not None
+    ends = graph.tensor(node.inputs[0]), given, output
     conv = Convolution(
         chip=planning.chip,
         node=node.index,
@@ -206,13 +207,7 @@ def plan_convolution(
         weights=weights.values,
         weight_zero_point=weights.zero_point,
         bias=weights.bias,
-        ratios=real_ratios(
-            graph.tensor(node.inputs[0]),
-            given,
-            output,
-            result.channels,
-            in_float32=scales_in_float32,
-        ),
+        ratios=real_ratios(*ends, result.channels, in_float32=scales_in_float32),
         rounds_once=rounds_once,
         per_channel=given.quantization.is_per_channel,
         activation=options.activation,
@@ -232,10 +227,19 @@ def plan_convolution(
         spread_h=spread[0],
         spread_w=spread[1],
     )
+    return _planned(planning, operation, conv, source)
+
+
+def _planned(
+    planning: Planning, operation: Operation, conv: Convolution, source: DeviceTensor
+) -> Plan:
+    """In sections where tensors allow that, in parts where scales are too far apart. ``source``:
+    what ``conv`` is folded on, if the host folds it.
+    """
     if source.fold is not None:
         conv = fold_convolution(conv, source)
     tensors = operation.operands[0], operation.result
-    has_sections = node.index not in planning.writes_groups and all(
+    has_sections = operation.node.index not in planning.writes_groups and all(
         planning.has_whole_surfaces(tensor) for tensor in tensors
     )
     found = planned_convolution(operation, conv, planning.sharing, has_sections=has_sections)
