@@ -15,7 +15,7 @@ from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Operator, Role, Shape
 from delegate.ops.shared import half_records
 from delegate.ops.shared.blocks import GEOMETRY, RULES, BlockOptions, block_of
-from delegate.ops.shared.moving import RearrangePlan
+from delegate.ops.shared.moving import plan_rearranged
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     size = (block, block)
     selection = Selection(padding=(block - 1, block - 1), spread=size)
     if block == 1 or not writes_no_pixels_apart(planning.chip):
-        return RearrangePlan(planning, operation, dense, selection)
+        return plan_rearranged(planning, operation, dense, selection)
     source = planning.tensor(operation.operands[0])
-    close = RearrangePlan(planning, operation, dense, replace(selection, spread=(1, 1)))
+    close = plan_rearranged(planning, operation, dense, replace(selection, spread=(1, 1)))
     repeat = Repeat(planning.chip, source.view, size, between=0, is_staged=True)
     return PixelsApart(operation, source, repeat, close)
 

@@ -12,7 +12,7 @@ from delegate.model.graph import Graph, Node, Padding
 from delegate.ops.operator import ABSENT, GraphFacts, Operator, Role
 from delegate.ops.shared import common
 from delegate.ops.shared.convolution import ConvolutionOptions, kernel_size, most_padding
-from delegate.ops.shared.padding import GEOMETRY, RANK, RULES, PadPlan, pad_amounts, shapes
+from delegate.ops.shared.padding import GEOMETRY, RANK, RULES, pad_amounts, plan_border, shapes
 
 
 def hides(facts: GraphFacts, node: Node) -> bool:
@@ -57,7 +57,7 @@ def pads(graph: Graph, node: Node) -> tuple[int, int]:
 
 
 def plan(planning: Planning, operation: Operation) -> Plan:
-    return PadPlan(planning, operation, planning.tensor(operation.result).zero_point)
+    return plan_border(planning, operation, planning.tensor(operation.result).zero_point)
 
 
 def half(operator: Operator) -> Operator:

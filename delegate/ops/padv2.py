@@ -9,7 +9,7 @@ import numpy as np
 from delegate.lower.operation import Operation, Plan, Planning
 from delegate.model.graph import Node
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint, named
-from delegate.ops.shared.padding import GEOMETRY, RULES, PadPlan, shapes
+from delegate.ops.shared.padding import GEOMETRY, RULES, plan_border, shapes
 
 VALUE = 2
 
@@ -31,7 +31,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
     value = planning.graph.tensor(operation.node.inputs[VALUE])
     assert value.constant is not None
     raw = int(value.constant.reshape(()))
-    return PadPlan(planning, operation, raw - value.dtype.element.offset)
+    return plan_border(planning, operation, raw - value.dtype.element.offset)
 
 
 @constraint()
@@ -50,7 +50,7 @@ def half(operator: Operator) -> Operator:
     from delegate.ops.shared.half_moves import exactly, moving_record
 
     def plan(planning: Planning, operation: Operation) -> Plan:
-        return PadPlan(planning, operation, 0)
+        return plan_border(planning, operation, 0)
 
     record = moving_record(operator, (*GEOMETRY, half_pad_value), half_ranges.of_padded)
     return replace(record, plan=exactly(plan))

@@ -13,17 +13,16 @@ import numpy.typing as npt
 
 from delegate.chip.chip import Chip
 from delegate.chip.limits import surfaces_of
-from delegate.lower.lowered import Layer
-from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import DeviceTensor
-from delegate.lower.operation import Memory, Operation, Plan, Planning, image_by_image, layer_of
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.rows_as_surfaces import Repeat, writes_no_pixels_apart
 from delegate.lower.selection import Moving, Selection, surfaces_written
-from delegate.lower.task import Task
+from delegate.lower.task import Ref, Task
 from delegate.model.graph import Graph, Node
 from delegate.model.operator_options import FieldKind, Options, option
 from delegate.ops.operator import GraphFacts, Operator, Role, constraint
 from delegate.ops.shared import half_records, resizing
+from delegate.ops.shared.move_plan import move_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,69 +70,25 @@ def pixels_repeated(facts: GraphFacts, node: Node) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RepeatPlan:
-    """Whole groups of channels, image by image."""
-
-    planning: Planning
-    operation: Operation
-
-    @property
-    def footprint(self) -> Footprint:
-        operation, chip = self.operation, self.planning.chip
-        channels = self.planning.tensor(operation.result).view.channels
-        reads = ((operation.operands[0], surfaces_of(channels)),)
-        return Footprint(operation.node, reads, operation.result, surfaces_written(chip, channels))
-
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
-        operation, planning = self.operation, self.planning
-        factors = _factors(planning.graph, operation.node)
-        selection = Selection(
-            taps=factors, tap=None, padding=(factors[0] - 1, factors[1] - 1), spread=factors
-        )
-
-        moving = Moving(planning.chip, operation.node, memory.constants)
-
-        def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterable[Task]:
-            return moving.select(source.as_bytes, target.as_bytes, selection)
-
-        return layer_of(planning, operation, image_by_image(operation, memory, tasks))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RowsAsSurfacesPlan:
-    """The same in known forms of a chip that writes no pixels apart."""
-
-    planning: Planning
-    operation: Operation
-    repeat: Repeat
-
-    @property
-    def footprint(self) -> Footprint:
-        operation, repeat = self.operation, self.repeat
-        reads = ((operation.operands[0], repeat.surfaces_read),)
-        return Footprint(operation.node, reads, operation.result, repeat.surfaces_written)
-
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
-        moving = Moving(self.planning.chip, self.operation.node, memory.constants)
-
-        def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterable[Task]:
-            return self.repeat.tasks(moving, source, target)
-
-        images = image_by_image(self.operation, memory, tasks)
-        return layer_of(self.planning, self.operation, images)
-
-
 def plan(planning: Planning, operation: Operation) -> Plan:
-    """Without pixels apart where the chip does not write them."""
-    chip = planning.chip
-    if not writes_no_pixels_apart(chip):
-        return RepeatPlan(planning, operation)
-    factors = _factors(planning.graph, operation.node)
-    repeat = Repeat(chip, planning.tensor(operation.operands[0]).view, factors)
-    return RowsAsSurfacesPlan(planning, operation, repeat)
+    """Image by image; without pixels apart where the chip does not write them."""
+    chip, factors = planning.chip, _factors(planning.graph, operation.node)
+    before, after = (planning.tensor(t).view for t in (operation.operands[0], operation.result))
+    if writes_no_pixels_apart(chip):
+        repeat = Repeat(chip, before, factors)
+        read, written = repeat.surfaces_read, repeat.surfaces_written
+    else:
+        repeat = None
+        read, written = surfaces_of(after.channels), surfaces_written(chip, after.channels)
+    padding = (factors[0] - 1, factors[1] - 1)
+    selection = Selection(taps=factors, tap=None, padding=padding, spread=factors)
+
+    def tasks(moving: Moving, source: DeviceTensor, target: DeviceTensor, _: Ref) -> Iterable[Task]:
+        if repeat is not None:
+            return repeat.tasks(moving, source, target)
+        return moving.select(source, target, selection)
+
+    return move_plan(planning, operation, tasks, reads=read, writes=written, by_image=True)
 
 
 OPERATOR = Operator(

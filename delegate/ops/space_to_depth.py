@@ -13,7 +13,7 @@ from delegate.model.graph import Graph, Node
 from delegate.ops.operator import Operator, Role, Shape
 from delegate.ops.shared import half_records
 from delegate.ops.shared.blocks import GEOMETRY, RULES, BlockOptions, block_of
-from delegate.ops.shared.moving import RearrangePlan
+from delegate.ops.shared.moving import plan_rearranged
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def plan(planning: Planning, operation: Operation) -> Plan:
         for column in range(block):
             weights[row, column, :, row, column] = unit
     dense = weights.reshape(-1, block, block, channels)
-    return RearrangePlan(planning, operation, dense, Selection(strides=(block, block)))
+    return plan_rearranged(planning, operation, dense, Selection(strides=(block, block)))
 
 
 OPERATOR = Operator(

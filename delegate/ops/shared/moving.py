@@ -4,7 +4,7 @@ lie inside one another.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +13,11 @@ import numpy.typing as npt
 from delegate.chip.limits import surfaces_of
 from delegate.lower.lowered import Layer
 from delegate.lower.memory.footprint import Footprint
-from delegate.lower.memory.tensors import device_element, memory_view, whole_channels
+from delegate.lower.memory.tensors import DeviceTensor, device_element, memory_view, whole_channels
 from delegate.lower.moves import Cut, Join, Part
 from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
 from delegate.lower.selection import Moving, Selection
+from delegate.lower.task import Ref, Task
 from delegate.lower.tiling.element_wise import surfaces_touched
 from delegate.lower.weights import depthwise_channels
 from delegate.model.graph import Graph, Node
@@ -25,6 +26,7 @@ from delegate.ops.operator import Constraint, Lowering, Movement, Operator, Role
 from delegate.ops.shared import aliases, half_records
 from delegate.ops.shared.common import MOST_TENSORS
 from delegate.ops.shared.links import Link
+from delegate.ops.shared.move_plan import move_plan
 from delegate.ops.shared.requantized_parts import part_requantized
 
 Links = Callable[[Graph, Node], tuple[Link, ...]]
@@ -58,29 +60,6 @@ class JoinPlan:
         target = memory.tensors[operation.result].as_bytes
         moving = Moving(self.planning.chip, operation.node, memory.constants)
         tasks = self.join.tasks(moving, sources, target, memory.work.place)
-        return layer_of(self.planning, operation, tasks)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CutPlan:
-    """The operation's result is a part of its operand."""
-
-    planning: Planning
-    operation: Operation
-    cut: Cut
-
-    @property
-    def footprint(self) -> Footprint:
-        operation = self.operation
-        reads = ((operation.operands[0], self.cut.surfaces_read),)
-        return Footprint(operation.node, reads, operation.result, self.cut.surfaces_written)
-
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
-        operation = self.operation
-        source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
-        moving = Moving(self.planning.chip, operation.node, memory.constants)
-        tasks = self.cut.tasks(moving, source.as_bytes, target.as_bytes)
         return layer_of(self.planning, operation, tasks)
 
 
@@ -134,7 +113,14 @@ def cutting(
         result = graph.tensor(operation.result)
         channels, written = memory_view(result).channels, whole_channels(result)
         cut = Cut(planning.chip, _part(graph, link), channels, written)
-        return CutPlan(planning, operation, cut)
+
+        def tasks(
+            moving: Moving, source: DeviceTensor, target: DeviceTensor, _: Ref
+        ) -> Iterable[Task]:
+            return cut.tasks(moving, source, target)
+
+        read, stored = cut.surfaces_read, cut.surfaces_written
+        return move_plan(planning, operation, tasks, reads=read, writes=stored)
 
     return Operator(
         name=name,
@@ -158,37 +144,23 @@ def _part(graph: Graph, link: Link, function: bytes | None = None) -> Part:
     return Part((image, row, column, channel * size), link.steps, function)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RearrangePlan:
+def plan_rearranged(
+    planning: Planning,
+    operation: Operation,
+    weights: npt.NDArray[np.int8],
+    selection: Selection,
+) -> Plan:
     """Every element of the result is one of the operand's, by a dense convolution with ``weights``
     (OHWI) that are 0 but for one of each kernel.
     """
+    chip = planning.chip
+    outputs, kh, kw, inputs = weights.shape
 
-    planning: Planning
-    operation: Operation
-    weights: npt.NDArray[np.int8]
-    selection: Selection
+    def tasks(moving: Moving, source: DeviceTensor, target: DeviceTensor, _: Ref) -> Iterable[Task]:
+        wide = np.zeros((target.view.channels, kh, kw, source.view.channels), np.int8)
+        wide[:outputs, :, :, :inputs] = weights
+        return moving.move(source, target, wide, selection)
 
-    @property
-    def footprint(self) -> Footprint:
-        operation = self.operation
-        chip = self.planning.chip
-        outputs, _, _, inputs = self.weights.shape
-        written = chip.groups.surfaces_written(outputs, is_depthwise=False)
-        if chip.forms.whole_kernel_groups:
-            inputs = depthwise_channels(inputs, chip.groups)
-        reads = ((operation.operands[0], surfaces_of(inputs)),)
-        return Footprint(operation.node, reads, operation.result, written)
-
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
-        operation = self.operation
-        source, target = (
-            memory.tensors[t].as_bytes for t in (operation.operands[0], operation.result)
-        )
-        outputs, kh, kw, inputs = self.weights.shape
-        weights = np.zeros((target.view.channels, kh, kw, source.view.channels), np.int8)
-        weights[:outputs, :, :, :inputs] = self.weights
-        moving = Moving(self.planning.chip, operation.node, memory.constants)
-        tasks = moving.move(source, target, weights, self.selection)
-        return layer_of(self.planning, operation, tasks)
+    read = depthwise_channels(inputs, chip.groups) if chip.forms.whole_kernel_groups else inputs
+    written = chip.groups.surfaces_written(outputs, is_depthwise=False)
+    return move_plan(planning, operation, tasks, reads=surfaces_of(read), writes=written)

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-
 import numpy as np
 
 from delegate.chip.chip import Chip
 from delegate.chip.limits import surfaces_of
-from delegate.lower.lowered import Layer
-from delegate.lower.memory.footprint import Footprint
-from delegate.lower.memory.tensors import DeviceTensor
-from delegate.lower.operation import Memory, Operation, Planning, image_by_image, layer_of
-from delegate.lower.padding import Border, Mirror, Side
-from delegate.lower.selection import Moving, surfaces_written
-from delegate.lower.task import Task
+from delegate.lower.operation import Operation, Plan, Planning
+from delegate.lower.padding import Border, Side
 from delegate.model.graph import Graph, Node
 from delegate.ops.operator import GraphFacts, Shape, constraint, named
 from delegate.ops.shared import common
+from delegate.ops.shared.move_plan import move_plan
 
 AMOUNTS = 1
 RANK = 4
@@ -94,65 +87,19 @@ RULES = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PadPlan:
-    """Image by image."""
-
-    planning: Planning
-    operation: Operation
-    value: int
-
-    @property
-    def _border(self) -> Border:
-        planning, operation = self.planning, self.operation
-        _, rows, columns, channels = pad_amounts(planning.graph, operation.node)
-        source = planning.tensor(operation.operands[0])
-        size = source.element.bytes
-        lanes = (channels[0] * size, channels[1] * size)
-        return Border(planning.chip, (rows, columns, lanes), self.value, source.view.channels)
-
-    @property
-    def footprint(self) -> Footprint:
-        operation, planning = self.operation, self.planning
-        views = [planning.tensor(t).view for t in (operation.operands[0], operation.result)]
-        reads = ((operation.operands[0], surfaces_of(views[0].channels)),)
-        written = self._border.surfaces_written(views[1].channels)
-        work = self._border.work_bytes(views[1], views[0].channels)
-        return Footprint(operation.node, reads, operation.result, written, work_bytes=work)
-
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
-        operation, border = self.operation, self._border
-        moving = Moving(self.planning.chip, operation.node, memory.constants)
-
-        def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterable[Task]:
-            return border.tasks(moving, source.as_bytes, target.as_bytes, memory.work.place)
-
-        return layer_of(self.planning, operation, image_by_image(operation, memory, tasks))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MirrorPlan:
-    """Image by image."""
-
-    planning: Planning
-    operation: Operation
-    mirror: Mirror
-
-    @property
-    def footprint(self) -> Footprint:
-        operation, planning = self.operation, self.planning
-        channels = planning.tensor(operation.result).view.channels
-        reads = ((operation.operands[0], surfaces_of(channels)),)
-        written = surfaces_written(planning.chip, channels)
-        return Footprint(operation.node, reads, operation.result, written)
-
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
-        operation = self.operation
-        moving = Moving(self.planning.chip, operation.node, memory.constants)
-
-        def tasks(source: DeviceTensor, target: DeviceTensor) -> Iterable[Task]:
-            return self.mirror.tasks(moving, source.as_bytes, target.as_bytes)
-
-        return layer_of(self.planning, operation, image_by_image(operation, memory, tasks))
+def plan_border(planning: Planning, operation: Operation, value: int) -> Plan:
+    """Of ``value``, image by image."""
+    _, rows, columns, channels = pad_amounts(planning.graph, operation.node)
+    source = planning.tensor(operation.operands[0])
+    before, after = source.view, planning.tensor(operation.result).view
+    lanes = (channels[0] * source.element.bytes, channels[1] * source.element.bytes)
+    border = Border(planning.chip, (rows, columns, lanes), value, before.channels)
+    return move_plan(
+        planning,
+        operation,
+        border.tasks,
+        reads=surfaces_of(before.channels),
+        writes=border.surfaces_written(after.channels),
+        work_bytes=border.work_bytes(after, before.channels),
+        by_image=True,
+    )

@@ -5,18 +5,14 @@ whole channels one after the other; else convolutions move them, those of a chai
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from delegate.errors import LoweringError
 from delegate.lower.close_rows import in_close_rows
-from delegate.lower.lowered import Layer
-from delegate.lower.memory.footprint import Footprint
 from delegate.lower.memory.tensors import device_element, memory_view, whole_channels
-from delegate.lower.operation import Memory, Operation, Plan, Planning, layer_of
+from delegate.lower.operation import Operation, Plan, Planning
 from delegate.lower.order import Order
 from delegate.lower.reorder import MOST_TASKS, Reorder
 from delegate.lower.rules import FORM_IS_KNOWN, REORDERED_ALONE
-from delegate.lower.selection import Moving
 from delegate.model.graph import Graph, Node, Tensor
 from delegate.ops.operator import (
     Constraint,
@@ -33,6 +29,7 @@ from delegate.ops.operator import (
 )
 from delegate.ops.shared import aliases, common, half_records
 from delegate.ops.shared.links import Link, extent
+from delegate.ops.shared.move_plan import move_plan
 
 ORIGIN = (0, 0, 0, 0)
 MOST_NODES = 8
@@ -168,37 +165,6 @@ def order_possible(facts: GraphFacts, node: Node) -> str | None:
     return f"{named(before)} is {list(before.shape)}, {named(after)} {list(after.shape)}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReorderPlan:
-    """``reorder``: from the operation's operand to its result."""
-
-    planning: Planning
-    operation: Operation
-    reorder: Reorder
-
-    @property
-    def footprint(self) -> Footprint:
-        operation = self.operation
-        reads = ((operation.operands[0], self.reorder.surfaces_read),)
-        return Footprint(
-            operation.node,
-            reads,
-            operation.result,
-            self.reorder.surfaces_written,
-            work_bytes=self.reorder.work_bytes,
-            surface_pixels=self.reorder.surface_pixels,
-        )
-
-    def lower(self, memory: Memory) -> Layer:
-        """Raises LoweringError."""
-        operation = self.operation
-        source, target = (memory.tensors[t] for t in (operation.operands[0], operation.result))
-        ends = source.as_bytes, target.as_bytes
-        moving = Moving(self.planning.chip, operation.node, memory.constants)
-        tasks = self.reorder.tasks(moving, *ends, memory.work.place)
-        return layer_of(self.planning, operation, tasks)
-
-
 def reorder_operations(
     facts: GraphFacts, nodes: Sequence[Node], members: Collection[int], kept: Collection[int]
 ) -> Mapping[int, Operation]:
@@ -235,7 +201,15 @@ def _operation(facts: GraphFacts, nodes: Sequence[Node]) -> Operation:
         raise LoweringError(last.index, rule, problem)
 
     def plan(planning: Planning, operation: Operation) -> Plan:
-        return ReorderPlan(planning, operation, reorder)
+        return move_plan(
+            planning,
+            operation,
+            reorder.tasks,
+            reads=reorder.surfaces_read,
+            writes=reorder.surfaces_written,
+            work_bytes=reorder.work_bytes,
+            surface_pixels=reorder.surface_pixels,
+        )
 
     is_half = is_in_half(facts.graph, last)
     if is_half:
