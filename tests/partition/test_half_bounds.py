@@ -19,6 +19,7 @@ from delegate.conformance.cut_model import exposed_model
 from delegate.lower.half_bound import half_rounding
 from delegate.model.graph import Activation, DType, Graph
 from delegate.model.tflite_reader import read_graph
+from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.options import Options
 from delegate.partition.half_bounds import TensorBound, tensor_bounds
 from tests.generated.exact_graph import OPERATORS, exact_values
@@ -185,6 +186,7 @@ def apart(rows: Sequence[float]) -> Small:
 NEARLY_REACHED: dict[str, tuple[Callable[[], Small], Range]] = {
     "the input's rounding": (lambda: Small().made("RELU"), (-2, 2)),
     "of subnormal numbers": (lambda: Small().made("RELU"), (-(2.0**-16), 2.0**-16)),
+    "of subnormal results": (lambda: Small(1).conv([[2.0**-10]]), (0, 2.0**-10)),
     "at the ends of fp16": (lambda: Small().made("RELU"), (-LARGEST, LARGEST)),
     "errors of operands, summed": (lambda: Small(7).conv(np.ones((1, 7))), (0, 1 + 2.0**-10)),
     "their negative weights": (lambda: Small(7).conv(-np.ones((1, 7))), (0, 1 + 2.0**-10)),
@@ -231,6 +233,24 @@ def test_nothing_is_left_out(part: str) -> None:
     assert found is not None
     (share,) = found.values()
     assert 0.5 < share <= 1
+
+
+@pytest.mark.parametrize("inner", [1, 5])
+def test_products_of_two_computed_matrices_are_within_their_bound(inner: int) -> None:
+    """Errors of both count: numbers beside 1, which are rounded to it, and others."""
+    builder = ModelBuilder("product")
+    x = builder.input("x", (1, 9, inner), DType.FLOAT32)
+    y = builder.input("y", (1, inner, 17), DType.FLOAT32)
+    result = builder.tensor("product", (1, 9, 17), DType.FLOAT32)
+    table = tables.of(BatchMatMulOptions(False, False, False))
+    builder.operator("BATCH_MATMUL", (x, y), (result,), table, version=2)
+    builder.output(result)
+    model = builder.build()
+    for inputs, least in ((APART, 0.5), ((-100, 100), 0.0), ((-(2.0**-9), 2.0**-9), 0.0)):
+        found = worst_shares(model, inputs, 1)
+        assert found is not None
+        (share,) = found.values()
+        assert least < share <= 1
 
 
 def test_a_clamp_ends_the_growth() -> None:
