@@ -14,6 +14,7 @@ from delegate.conformance.builder import aliases, layers, options, pooling
 from delegate.conformance.builder.options import BuiltinOptions
 from delegate.conformance.builder.padding import pad
 from delegate.model.graph import Activation, DType, Quantization
+from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from tests.generated import random_graphs
 from tests.generated.random_graphs import CHANNELS, SIDES, Generator, RandomGraph
@@ -162,6 +163,29 @@ def _padded(g: Generator, x: int) -> list[int]:
     return [y, *(_conv(g, y) if g.chance(0.6) else [])]
 
 
+def _product(g: Generator, x: int) -> list[int]:
+    """Of two computed matrices of each row of the images, rows with rows or with columns, brought
+    back to the order of one; often of one tensor with itself.
+    """
+    assert isinstance(g, FloatGenerator)
+    n, h, w, c = g.shape(x)
+    is_turned = g.chance(0.5)
+    fitting = [
+        t for t in g.tensors
+        if g.shape(t)[:2] == (n, h) and g.shape(t)[3 if is_turned else 2] == c
+    ]  # fmt: skip
+    if not fitting:
+        return []
+    other = fitting[g.pick(len(fitting))]
+    columns = g.shape(other)[2 if is_turned else 3]
+    g.read.update((x, other))
+    table = options.of(BatchMatMulOptions(False, is_turned, False))
+    y = g.made("BATCH_MATMUL", (x, other), (n, h, w, columns), table)
+    scale = g.builder.constant(f"scale{len(g.words)}", np.array([1 / c], np.float32))
+    g.read.add(y)
+    return [y, g.made("MUL", (y, scale), (n, h, w, columns), options.mul())]
+
+
 _SHARED = ("split", "slice", "pooled", "resized", "blocks", "transposed", "reshaped", "uneven")
 MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "conv": _conv,
@@ -170,10 +194,11 @@ MAKERS: dict[str, Callable[[Generator, int], list[int]]] = {
     "concat": _concat,
     "mean": _mean,
     "padded": _padded,
+    "product": _product,
     **{name: random_graphs.MAKERS[name] for name in _SHARED},
 }
 STEPS = (*5 * ("conv",), *4 * ("pair",), *3 * ("function",), *2 * ("concat",), *2 * ("pooled",),
-         "mean", "padded", *_SHARED)  # fmt: skip
+         *2 * ("product",), "mean", "padded", *_SHARED)  # fmt: skip
 
 
 def float_graph(seed: int) -> RandomGraph:
