@@ -27,21 +27,16 @@ from delegate.cli.table import format_table  # noqa: E402
 from delegate.model.graph import Graph  # noqa: E402
 from delegate.model.tflite_reader import read_graph  # noqa: E402
 from delegate.partition.half import in_half  # noqa: E402
-from tests.e2e.test_mediapipe import FLOAT, LEAST_COSINE, photographs, pixels  # noqa: E402
-from tests.generated.exact_graph import Rounded, exact_values  # noqa: E402
+from tests.e2e.test_mediapipe import FLOAT, LEAST_COSINE, cosine, photographs, pixels  # noqa: E402
+from tests.generated.exact_graph import Rounded, exact_values, to_half  # noqa: E402
 
 MODEL = FLOAT / "mediapipe_selfie_segmentation.tflite"
 Array = Any
 
 
-def half(values: Array) -> Array:
-    """The nearest fp16."""
-    return values.astype(np.float16).astype(np.float64)
-
-
 def two_halves(values: Array) -> Array:
     """The sum of two fp16."""
-    return half(values) + half(values - half(values))
+    return to_half(values) + to_half(values - to_half(values))
 
 
 def roundings(graph: Graph, last: int) -> dict[str, Rounded]:
@@ -50,19 +45,14 @@ def roundings(graph: Graph, last: int) -> dict[str, Rounded]:
     computed = [t for node in graph.nodes for t in node.outputs if graph.tensor(t).constant is None]
     late = frozenset(computed[-last:])
     return {
-        "the input alone": lambda t, v: half(v) if t == given else v,
-        "all tensors": lambda _, v: half(v),
-        "all, the input as two fp16": lambda t, v: two_halves(v) if t == given else half(v),
-        "all but the input": lambda t, v: v if t == given else half(v),
+        "the input alone": lambda t, v: to_half(v) if t == given else v,
+        "all tensors": lambda _, v: to_half(v),
+        "all, the input as two fp16": lambda t, v: two_halves(v) if t == given else to_half(v),
+        "all but the input": lambda t, v: v if t == given else to_half(v),
         f"results of the last {last} of {len(computed)} nodes": lambda t, v: (
-            half(v) if t in late else v
+            to_half(v) if t in late else v
         ),
     }
-
-
-def cosine(ours: Array, exact: Array) -> float:
-    """Of the angle between two arrays."""
-    return float((ours * exact).sum() / np.sqrt((ours * ours).sum() * (exact * exact).sum()))
 
 
 def deviations(

@@ -121,9 +121,10 @@ void to_device(const Binding& binding, QuantizeRule rule, const uint8_t* host, u
     return lay_out(binding, box, host, device + box.offset);
   }
   const size_t size = facts(binding.element).bytes;
+  const size_t room = bytes_between(binding);
   for_blocks(binding, [&](const ImageLayout& layout, size_t count, size_t first, size_t offset) {
     to_device_values(binding, rule, host + first * size, count, between);
-    to_device_layout(layout, between, bytes_between(binding), device + offset);
+    to_device_layout(layout, between, room, device + offset);
   });
 }
 
@@ -135,8 +136,9 @@ void from_device(const Binding& binding, const uint8_t* device, uint8_t* between
     return;
   }
   const size_t size = facts(binding.element).bytes;
+  const size_t room = bytes_between(binding);
   for_blocks(binding, [&](const ImageLayout& layout, size_t count, size_t first, size_t offset) {
-    from_device_layout(layout, device + offset, between, bytes_between(binding));
+    from_device_layout(layout, device + offset, between, room);
     to_host_values(binding, between, count, host + first * size);
   });
 }

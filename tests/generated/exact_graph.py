@@ -31,6 +31,18 @@ def exact_values(
     operator is not known here.
     """
     values = {t: rounded(t, value.astype(np.float64)) for t, value in inputs.items()}
+    for node in graph.nodes:
+        if graph.tensor(node.outputs[0]).constant is not None:
+            continue
+        found = node_results(graph, node, values)
+        values.update((tensor, rounded(tensor, result)) for tensor, result in found.items())
+    return values
+
+
+def node_results(graph: Graph, node: Node, values: Mapping[int, Array]) -> Values:
+    """Of one node, by tensor, from ``values`` of what it reads and from constants. Raises KeyError
+    as ``exact_values``.
+    """
 
     def value_of(index: int) -> Array:
         constant = graph.tensor(index).constant
@@ -38,19 +50,20 @@ def exact_values(
             return values[index]
         return constant if constant.dtype.kind == "i" else constant.astype(np.float64)
 
-    for node in graph.nodes:
-        if graph.tensor(node.outputs[0]).constant is not None:
-            continue
-        for tensor, result in zip(node.outputs, _results(graph, node, value_of), strict=True):
-            values[tensor] = rounded(tensor, result.reshape(graph.tensor(tensor).shape))
-    return values
-
-
-def _results(graph: Graph, node: Node, value_of: ValueOf) -> list[Array]:
     if node.op in _MOVES:
-        return _MOVES[node.op](graph, node, value_of)
-    terms, activation = _COMPUTES[node.op](graph, node, value_of)
-    return [clamped(terms[0], activation)]
+        results = _MOVES[node.op](graph, node, value_of)
+    else:
+        terms, activation = _COMPUTES[node.op](graph, node, value_of)
+        results = [clamped(terms[0], activation)]
+    return {
+        tensor: result.reshape(graph.tensor(tensor).shape)
+        for tensor, result in zip(node.outputs, results, strict=True)
+    }
+
+
+def to_half(values: Array) -> Array:
+    """The nearest fp16."""
+    return values.astype(np.float16).astype(np.float64)
 
 
 def _of_exact(result: Array) -> Terms:
