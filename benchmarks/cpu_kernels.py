@@ -26,9 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delegate.cli.argument_types import natural_number, positive_integer
-from delegate.cli.script import ScriptParser, existing_file, run_script
-from delegate.conformance.builder import (
+from delegate.builder import (
     ModelBuilder,
     conv_model,
     depthwise_model,
@@ -36,13 +34,15 @@ from delegate.conformance.builder import (
     layers,
     options,
 )
-from delegate.conformance.builder.aliases import concatenation, reshape, slice_of, transpose
-from delegate.conformance.builder.functions import function
-from delegate.conformance.builder.layers import Arithmetic
-from delegate.conformance.builder.padding import pad
-from delegate.conformance.builder.pooling import mean, pool
-from delegate.conformance.builder.ranges import random_quantization
-from delegate.conformance.builder.resizing import resize
+from delegate.builder.aliases import concatenation, reshape, slice_of, transpose
+from delegate.builder.functions import function
+from delegate.builder.layers import Arithmetic
+from delegate.builder.padding import pad
+from delegate.builder.pooling import mean, pool
+from delegate.builder.ranges import random_quantization
+from delegate.builder.resizing import resize
+from delegate.cli.argument_types import natural_number, positive_integer
+from delegate.cli.script import ScriptParser, existing_file, run_script
 from delegate.host.host_facts import host_facts
 from delegate.host.runtimes import find_runtime
 from delegate.insight.cpu_time import FEATURES, FORMAT, features, kernel_class, load_rates

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from delegate.builder import ModelBuilder
+from delegate.builder.layers import Window, conv
+from delegate.builder.ranges import random_quantization
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import ModelBuilder
-from delegate.conformance.builder.layers import Window, conv
-from delegate.conformance.builder.ranges import random_quantization
 from delegate.model.graph import DType, Graph
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options

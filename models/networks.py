@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.conformance.builder import layers, options
-from delegate.conformance.builder.layers import Arithmetic, Window
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.ranges import LIMITS
+from delegate.builder import layers, options
+from delegate.builder.layers import Arithmetic, Window
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.ranges import LIMITS
 from delegate.model.graph import Activation, DType, Padding, Quantization
 
 _CHANNEL_STEP = 8

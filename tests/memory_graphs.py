@@ -11,10 +11,10 @@ import os
 
 import numpy as np
 
-from delegate.conformance.builder import layers
-from delegate.conformance.builder.aliases import concatenation, slice_of
-from delegate.conformance.builder.layers import Window
-from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.builder import layers
+from delegate.builder.aliases import concatenation, slice_of
+from delegate.builder.layers import Window
+from delegate.builder.model_builder import ModelBuilder
 from delegate.conformance.random_layers import Numbers, conv, depthwise
 from delegate.model.graph import DType, Padding, Quantization
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from delegate.conformance.builder import layers
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.ranges import LIMITS
+from delegate.builder import layers
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Value, grid
 from delegate.conformance.own_grid import (

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delegate.conformance.builder import layers
-from delegate.conformance.builder.layers import Arithmetic
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.ranges import LIMITS, one_scale
+from delegate.builder import layers
+from delegate.builder.layers import Arithmetic
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.ranges import LIMITS, one_scale
 from delegate.conformance.case import Family
 from delegate.conformance.grid import Value
 from delegate.conformance.own_grid import (

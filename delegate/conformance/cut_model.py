@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from delegate.compile.aot.schema import MODEL
-from delegate.compile.aot.tables import TableValue, read_table, write_file
 from delegate.model.flatbuffer_reader import FlatbufferReader
+from delegate.model.flatbuffer_tables import TableValue, read_table, write_file
+from delegate.model.tflite_fields import MODEL
 from delegate.model.tflite_schema import ModelSlot, OperatorSlot, SubGraphSlot, TensorSlot
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.builder.model_builder import ModelBuilder
 from delegate.conformance.case import Family
 from delegate.conformance.grid import Grid, Value
 from delegate.conformance.own_grid import (

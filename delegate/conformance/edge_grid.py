@@ -11,11 +11,11 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from delegate.conformance.builder import layers
-from delegate.conformance.builder.host_values import edged_model, same_values
-from delegate.conformance.builder.layers import Window
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.ranges import LIMITS, one_scale
+from delegate.builder import layers
+from delegate.builder.host_values import edged_model, same_values
+from delegate.builder.layers import Window
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.ranges import LIMITS, one_scale
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import grid
 from delegate.conformance.own_grid import EIGHT_BITS, dtype_of, shape_of, values_of

@@ -10,19 +10,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from delegate.conformance.builder import layers
-from delegate.conformance.builder.aliases import (
+from delegate.builder import layers
+from delegate.builder.aliases import (
     concatenation,
     reshape,
     slice_of,
     split,
     transpose,
 )
-from delegate.conformance.builder.functions import function
-from delegate.conformance.builder.host_values import same_values
-from delegate.conformance.builder.layers import Window
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.ranges import LIMITS
+from delegate.builder.functions import function
+from delegate.builder.host_values import same_values
+from delegate.builder.layers import Window
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import grid
 from delegate.conformance.own_grid import EIGHT_BITS, dtype_of, model, shape_of

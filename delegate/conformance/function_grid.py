@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from delegate.conformance.builder import options
-from delegate.conformance.builder.functions import function
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.options import BuiltinOptions
-from delegate.conformance.builder.ranges import LIMITS, one_scale
+from delegate.builder import options
+from delegate.builder.functions import function
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.options import BuiltinOptions
+from delegate.builder.ranges import LIMITS, one_scale
 from delegate.conformance.case import Family
 from delegate.conformance.grid import Value
 from delegate.conformance.own_grid import (

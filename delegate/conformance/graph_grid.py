@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from delegate.conformance.builder import layers
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.padding import pad
+from delegate.builder import layers
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.padding import pad
 from delegate.conformance.case import Family
 from delegate.conformance.grid import Value
 from delegate.conformance.own_grid import TYPES, layer_grid, numbers_of, pair, window_of

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.options import BuiltinOptions
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.options import BuiltinOptions
 from delegate.conformance.case import Case
 from delegate.conformance.half_judge import Judge, judged_by
 from delegate.conformance.half_values import constant, inputs_of, numbers

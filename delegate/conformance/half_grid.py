@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from delegate.builder import options
+from delegate.builder.layers import Window
+from delegate.builder.model_builder import ModelBuilder
 from delegate.conformance import half_oracle
-from delegate.conformance.builder import options
-from delegate.conformance.builder.layers import Window
-from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.case import Case, Family, generator_of
 from delegate.conformance.grid import grid
 from delegate.conformance.half_case import operator_case, weights_and_bias

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from delegate.builder import options
+from delegate.builder.layers import Window
+from delegate.builder.options import BuiltinOptions
 from delegate.conformance import half_oracle
-from delegate.conformance.builder import options
-from delegate.conformance.builder.layers import Window
-from delegate.conformance.builder.options import BuiltinOptions
 from delegate.conformance.case import Case, Family, generator_of
 from delegate.conformance.grid import Value, grid
 from delegate.conformance.half_case import Constants, operator_case

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from delegate.conformance.builder import aliases, options
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.padding import pad
-from delegate.conformance.builder.resizing import resize
+from delegate.builder import aliases, options
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.padding import pad
+from delegate.builder.resizing import resize
 from delegate.conformance.case import Case, Family, generator_of
 from delegate.conformance.grid import grid
 from delegate.conformance.own_grid import shape_of

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.builder.model_builder import ModelBuilder
 from delegate.conformance.case import generator_of
 from delegate.model.graph import DType
 

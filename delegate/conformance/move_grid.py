@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from delegate.conformance.builder import options
-from delegate.conformance.builder.aliases import concatenation, reshape, slice_of, split
-from delegate.conformance.builder.functions import function
-from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.builder import options
+from delegate.builder.aliases import concatenation, reshape, slice_of, split
+from delegate.builder.functions import function
+from delegate.builder.model_builder import ModelBuilder
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Value, grid
 from delegate.conformance.own_grid import (

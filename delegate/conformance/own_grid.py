@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delegate.conformance.builder.layers import Window
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.ranges import LIMITS, one_scale
+from delegate.builder.layers import Window
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.ranges import LIMITS, one_scale
 from delegate.conformance.case import Build, Case, Inputs
 from delegate.conformance.grid import Grid, Value, always
 from delegate.conformance.random_layers import Numbers, draw_quantization

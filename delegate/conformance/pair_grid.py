@@ -12,10 +12,10 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from delegate.conformance.builder import options
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.options import BuiltinOptions
-from delegate.conformance.builder.ranges import one_scale
+from delegate.builder import options
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.options import BuiltinOptions
+from delegate.builder.ranges import one_scale
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Value, grid
 from delegate.conformance.own_grid import EIGHT_BITS, constant, dtype_of, model, shape_of, values_of

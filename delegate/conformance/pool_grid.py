@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.conformance.builder.aliases import concatenation
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.pooling import mean, pool, reduce_max, total
+from delegate.builder.aliases import concatenation
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.pooling import mean, pool, reduce_max, total
 from delegate.conformance.case import Family
 from delegate.conformance.grid import Grid, Value
 from delegate.conformance.own_grid import (

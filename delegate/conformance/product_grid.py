@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.products import computed_product, covering, matrix_product
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.products import computed_product, covering, matrix_product
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Value, grid
 from delegate.conformance.own_grid import layer_grid, model, shape_of

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from delegate.conformance.builder import layers
-from delegate.conformance.builder.layers import Arithmetic, Window
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.ranges import LIMITS, one_scale, uniform_moments
-from delegate.conformance.builder.sparse import Tree
+from delegate.builder import layers
+from delegate.builder.layers import Arithmetic, Window
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.ranges import LIMITS, one_scale, uniform_moments
+from delegate.builder.sparse import Tree
 from delegate.model.graph import Activation, DType, Quantization
 
 LEVELS = 255  # values 0..254

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from delegate.conformance.builder import layers, options
-from delegate.conformance.builder.layers import DEFAULT_ARITHMETIC, Arithmetic
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.single_op import add_model, conv_model, fully_connected_model
+from delegate.builder import layers, options
+from delegate.builder.layers import DEFAULT_ARITHMETIC, Arithmetic
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.single_op import add_model, conv_model, fully_connected_model
 from delegate.conformance.case import Build, Case, Family
 from delegate.conformance.grid import Named
 from delegate.model.graph import Activation, DType, Padding, Quantization

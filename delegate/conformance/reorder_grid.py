@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.conformance.builder.aliases import pack, reshape, split_v, transpose, unpack
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.padding import pad
-from delegate.conformance.builder.ranges import LIMITS
+from delegate.builder.aliases import pack, reshape, split_v, transpose, unpack
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.padding import pad
+from delegate.builder.ranges import LIMITS
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Value, grid
 from delegate.conformance.move_grid import computed

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.conformance.builder import options
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.resizing import resize
+from delegate.builder import options
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.resizing import resize
 from delegate.conformance.case import Family
 from delegate.conformance.grid import Value
 from delegate.conformance.own_grid import EIGHT_BITS, layer_grid, pair

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from delegate.builder import options
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.options import BuiltinOptions
+from delegate.builder.sparse import Tree, stored
 from delegate.conformance import half_oracle
-from delegate.conformance.builder import options
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.options import BuiltinOptions
-from delegate.conformance.builder.sparse import Tree, stored
 from delegate.conformance.case import Case, Family, generator_of
 from delegate.conformance.grid import grid
 from delegate.conformance.half_judge import Judge, judged_as

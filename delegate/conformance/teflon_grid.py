@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from delegate.conformance.builder import layers
-from delegate.conformance.builder.layers import Window
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.ranges import LIMITS, one_scale
+from delegate.builder import layers
+from delegate.builder.layers import Window
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.ranges import LIMITS, one_scale
 from delegate.conformance.case import Case, Family
 from delegate.conformance.grid import Axes, Grid, Numbered
 from delegate.conformance.own_grid import Layer, dtype_of, numbers_of, one_layer

@@ -7,9 +7,9 @@ import zipfile
 
 import numpy as np
 
-import delegate.conformance.builder.layers as layers
-from delegate.conformance.builder import ModelBuilder, options
-from delegate.conformance.builder.ranges import random_quantization
+import delegate.builder.layers as layers
+from delegate.builder import ModelBuilder, options
+from delegate.builder.ranges import random_quantization
 from delegate.model.graph import DType, Quantization
 
 LABELS = b"cat\ndog\n"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from delegate.compile.aot import schema
+from delegate.model import tflite_fields
 
 tflite = pytest.importorskip("tflite")
 
@@ -50,35 +50,35 @@ def kind_text(kind: str) -> str:
         return {"text": "string", "bytes": "vector 1"}[kind]
     if kind.startswith("["):
         return f"vector {kind[1:-1]}" if kind[1:-1].isdigit() else "tables"
-    return "union" if "|" in kind or kind in schema.LAST_OPTIONS else "table"
+    return "union" if "|" in kind or kind in tflite_fields.LAST_OPTIONS else "table"
 
 
 def texts(kinds: Iterable[str]) -> dict[int, str]:
     return {slot: kind_text(kind) for slot, kind in enumerate(kinds) if kind != "-"}
 
 
-@pytest.mark.parametrize("name", sorted(schema.TABLES))
+@pytest.mark.parametrize("name", sorted(tflite_fields.TABLES))
 def test_table_has_the_public_slots(name):
-    assert texts(schema.TABLES[name]) == public_slots(name)
+    assert texts(tflite_fields.TABLES[name]) == public_slots(name)
 
 
 def test_every_table_is_reached_and_known():
-    words = " ".join(word for kinds in schema.TABLES.values() for word in kinds)
-    named = set(re.findall(r"[A-Z]\w+", words)) - set(schema.LAST_OPTIONS)
-    assert named | {schema.MODEL} == set(schema.TABLES)
+    words = " ".join(word for kinds in tflite_fields.TABLES.values() for word in kinds)
+    named = set(re.findall(r"[A-Z]\w+", words)) - set(tflite_fields.LAST_OPTIONS)
+    assert named | {tflite_fields.MODEL} == set(tflite_fields.TABLES)
 
 
 def union_names(union: type) -> dict[int, str]:
     return {v: k for k, v in vars(union).items() if isinstance(v, int) and v > 0}
 
 
-@pytest.mark.parametrize("union", schema.LAST_OPTIONS)
+@pytest.mark.parametrize("union", tflite_fields.LAST_OPTIONS)
 def test_options_have_the_public_references(union):
     # Accessors of a union module: tflite.BuiltinOptions2 is a class of constants.
     names = union_names(getattr(tflite, union))
-    assert schema.LAST_OPTIONS[union] == max(names)
+    assert tflite_fields.LAST_OPTIONS[union] == max(names)
     for number, name in names.items():
         if not hasattr(tflite, name):
             continue
         expected = {s: k for s, k in public_slots(name).items() if not k.startswith("number")}
-        assert texts(schema.REFERENCES.get(f"{union} {number}", ())) == expected, name
+        assert texts(tflite_fields.REFERENCES.get(f"{union} {number}", ())) == expected, name

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from delegate import _native
+from delegate.builder import ModelBuilder, conv_model, depthwise_model, options
+from delegate.builder.pooling import pool
 from delegate.chip import chips
 from delegate.chip.header import native_chip
 from delegate.chip.rk3576 import RK3576
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model, compile_partition
-from delegate.conformance.builder import ModelBuilder, conv_model, depthwise_model, options
-from delegate.conformance.builder.pooling import pool
 from delegate.conformance.execution import prepare
 from delegate.conformance.families import case_names
 from delegate.errors import EncodingError, LoweringError, SimulatorFault

@@ -7,12 +7,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from delegate.builder import ModelBuilder
+from delegate.builder.layers import Window, conv, depthwise
+from delegate.builder.options import of
+from delegate.builder.resizing import resize
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import ModelBuilder
-from delegate.conformance.builder.layers import Window, conv, depthwise
-from delegate.conformance.builder.options import of
-from delegate.conformance.builder.resizing import resize
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.npu.program_reader import parse
 from delegate.ops.depth_to_space import DepthToSpaceOptions

@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from delegate.builder import ModelBuilder, options
+from delegate.builder.aliases import concatenation, reshape, transpose
+from delegate.builder.functions import function
+from delegate.builder.layers import Window, conv
+from delegate.builder.pooling import pool
+from delegate.builder.resizing import resize
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import ModelBuilder, options
-from delegate.conformance.builder.aliases import concatenation, reshape, transpose
-from delegate.conformance.builder.functions import function
-from delegate.conformance.builder.layers import Window, conv
-from delegate.conformance.builder.pooling import pool
-from delegate.conformance.builder.resizing import resize
 from delegate.model.graph import DType, Quantization
 from delegate.npu.program_reader import parse
 from delegate.options import Options

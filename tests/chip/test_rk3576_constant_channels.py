@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from delegate.builder import ModelBuilder
+from delegate.builder.layers import Arithmetic, Window, conv, depthwise
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import ModelBuilder
-from delegate.conformance.builder.layers import Arithmetic, Window, conv, depthwise
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.options import Options
 from tests.chip.test_rk3576 import check_results

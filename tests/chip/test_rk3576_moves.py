@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import delegate
+from delegate.builder.functions import function
 from delegate.compile.compiler import compile_model
 from delegate.conformance import move_grid, reorder_grid
-from delegate.conformance.builder.functions import function
 from delegate.conformance.execution import Prepared, prepare
 from delegate.conformance.families import case_names
 from delegate.host.runtimes import find_runtime

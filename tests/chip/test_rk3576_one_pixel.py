@@ -7,11 +7,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from delegate.builder import ModelBuilder
+from delegate.builder.layers import Window, conv, depthwise
+from delegate.builder.options import empty, of
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import ModelBuilder
-from delegate.conformance.builder.layers import Window, conv, depthwise
-from delegate.conformance.builder.options import empty, of
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.ops.add import AddOptions
 from delegate.ops.mul import MulOptions

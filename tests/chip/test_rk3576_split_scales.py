@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from delegate.builder import ModelBuilder
+from delegate.builder.aliases import concatenation
+from delegate.builder.layers import Arithmetic, Window, conv, depthwise
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import ModelBuilder
-from delegate.conformance.builder.aliases import concatenation
-from delegate.conformance.builder.layers import Arithmetic, Window, conv, depthwise
 from delegate.lower.numerics.one_rounding import MOST_DIFFERING
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.npu.program_reader import parse

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from delegate import _native
+from delegate.builder import conv_model
+from delegate.builder.aliases import reshape, transpose
 from delegate.chip.chips import every_chip
 from delegate.chip.header import native_chip
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model, compile_partition
-from delegate.conformance.builder import conv_model
-from delegate.conformance.builder.aliases import reshape, transpose
 from delegate.errors import LoweringError, ModelError, ProgramError, SimulatorFault
 from delegate.host.runtimes import find_runtime
 from delegate.insight.program_capture import capture_of_program

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.conformance.builder import options
-from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.builder import options
+from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
 
 

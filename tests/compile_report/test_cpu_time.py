@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from benchmarks.cpu_kernels import fitted
+from delegate.builder import ModelBuilder, conv_model, depthwise_model
+from delegate.builder.pooling import pool
+from delegate.builder.ranges import random_quantization
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import ModelBuilder, conv_model, depthwise_model
-from delegate.conformance.builder.pooling import pool
-from delegate.conformance.builder.ranges import random_quantization
 from delegate.errors import UsageError
 from delegate.insight.compile_report.document import compile_document
 from delegate.insight.cpu_time import FEATURES, FORMAT, features, kernel_class, load_rates

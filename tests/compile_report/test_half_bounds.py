@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from delegate.builder import options as tables
+from delegate.builder.model_builder import ModelBuilder
 from delegate.cli import main
-from delegate.conformance.builder import options as tables
-from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from delegate.builder import ModelBuilder, layers
 from delegate.cli import main
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import ModelBuilder, layers
 from delegate.insight.compile_report.document import page_document
 from delegate.insight.compile_report.html import render_page
 from delegate.model.graph import DType, Quantization

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from delegate.conformance.builder import layers, options
-from delegate.conformance.builder.layers import Window
-from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.builder import layers, options
+from delegate.builder.layers import Window
+from delegate.builder.model_builder import ModelBuilder
 from delegate.conformance.random_layers import Numbers, conv, depthwise, draw_quantization
 from delegate.model.graph import Activation, DType
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from delegate.builder import options
+from delegate.builder.aliases import concatenation
+from delegate.builder.functions import function
+from delegate.builder.layers import Window, conv
+from delegate.builder.model_builder import ModelBuilder
 from delegate.conformance import comparison
-from delegate.conformance.builder import options
-from delegate.conformance.builder.aliases import concatenation
-from delegate.conformance.builder.functions import function
-from delegate.conformance.builder.layers import Window, conv
-from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.lower.lowered import Difference, Layer
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph

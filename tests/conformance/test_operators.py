@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.conformance.builder import layers
-from delegate.conformance.builder.aliases import reshape
-from delegate.conformance.builder.functions import function
-from delegate.conformance.builder.layers import Arithmetic, Window
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.pooling import pool
+from delegate.builder import layers
+from delegate.builder.aliases import reshape
+from delegate.builder.functions import function
+from delegate.builder.layers import Arithmetic, Window
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.pooling import pool
 from delegate.conformance.execution import run_case
 from delegate.conformance.operators import inexact_tensors, most_off, operators_off
 from delegate.conformance.outcome import Status

@@ -6,8 +6,8 @@ import enum
 
 import numpy as np
 
-from delegate.conformance.builder import options as tables
-from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.builder import options as tables
+from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Graph
 from delegate.ops import OPERATORS
 

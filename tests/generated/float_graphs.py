@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from delegate.conformance.builder import aliases, layers, options, pooling
-from delegate.conformance.builder.options import BuiltinOptions
-from delegate.conformance.builder.padding import pad
+from delegate.builder import aliases, layers, options, pooling
+from delegate.builder.options import BuiltinOptions
+from delegate.builder.padding import pad
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.ops.batch_matmul import BatchMatMulOptions
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC

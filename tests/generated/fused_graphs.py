@@ -4,9 +4,9 @@ a function, a product with their own LOGISTIC (SiLU) or a residual addition behi
 
 from __future__ import annotations
 
-from delegate.conformance.builder import layers, options
-from delegate.conformance.builder.functions import function
-from delegate.conformance.builder.layers import Window
+from delegate.builder import layers, options
+from delegate.builder.functions import function
+from delegate.builder.layers import Window
 from delegate.conformance.random_layers import conv, depthwise
 from delegate.model.graph import Padding, Quantization
 from tests.generated import random_graphs

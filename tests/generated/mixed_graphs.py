@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from delegate.conformance.builder import options
-from delegate.conformance.builder.ranges import LIMITS
+from delegate.builder import options
+from delegate.builder.ranges import LIMITS
 from delegate.conformance.random_layers import draw_quantization
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from delegate.conformance.builder import aliases, options
-from delegate.conformance.builder.ranges import LIMITS
+from delegate.builder import aliases, options
+from delegate.builder.ranges import LIMITS
 from delegate.model.graph import DType, Quantization
 from delegate.ops.batch_matmul import BatchMatMulOptions
 from tests.generated import random_operators

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from delegate.compile.aot.tables import Items, OptionsValue, TableValue, write_file
 from delegate.conformance.cut_model import parse
+from delegate.model.flatbuffer_tables import Items, OptionsValue, TableValue, write_file
 from delegate.model.tflite_schema import (
     BufferSlot,
     ModelSlot,

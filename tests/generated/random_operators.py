@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from delegate.conformance.builder import aliases, options, pooling
-from delegate.conformance.builder.functions import function
-from delegate.conformance.builder.padding import pad
-from delegate.conformance.builder.products import matrix_product
-from delegate.conformance.builder.ranges import LIMITS
-from delegate.conformance.builder.resizing import resize
+from delegate.builder import aliases, options, pooling
+from delegate.builder.functions import function
+from delegate.builder.padding import pad
+from delegate.builder.products import matrix_product
+from delegate.builder.ranges import LIMITS
+from delegate.builder.resizing import resize
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.ops.depth_to_space import DepthToSpaceOptions
 from delegate.ops.leaky_relu import LeakyReluOptions

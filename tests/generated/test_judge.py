@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.conformance.builder import ModelBuilder, options
+from delegate.builder import ModelBuilder, options
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from tests.generated.judge import largest_difference, tolerance

@@ -11,7 +11,7 @@ import flatbuffers
 import numpy as np
 import pytest
 
-from delegate.conformance.builder import ModelBuilder
+from delegate.builder import ModelBuilder
 from delegate.errors import ModelError
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph, read_model

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from delegate.conformance.builder import ModelBuilder, options
+from delegate.builder import ModelBuilder, options
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_operators import BUILTIN_OPERATORS

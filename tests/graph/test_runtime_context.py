@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delegate.conformance.builder import (
+from delegate.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,

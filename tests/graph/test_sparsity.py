@@ -12,11 +12,11 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from delegate.builder import options as tables
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.sparse import Tree, encoded
 from delegate.compile.cache import cache_key
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import options as tables
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.sparse import Tree, encoded
 from delegate.conformance.execution import prepare, run_case
 from delegate.conformance.families import case_names
 from delegate.conformance.outcome import Status

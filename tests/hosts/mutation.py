@@ -25,9 +25,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from delegate.compile.aot.schema import MODEL
-from delegate.compile.aot.tables import Items, TableValue, read_table, write_file
 from delegate.model.flatbuffer_reader import FlatbufferReader
+from delegate.model.flatbuffer_tables import Items, TableValue, read_table, write_file
+from delegate.model.tflite_fields import MODEL
 from delegate.model.tflite_schema import ModelSlot, OperatorSlot, SubGraphSlot, TensorSlot
 from delegate.npu.program_writer import checksum_position
 from tests.aot.models import single_operator_model, two_programs_model

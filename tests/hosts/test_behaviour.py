@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import delegate
-import delegate.conformance.builder.layers as layers
-from delegate.conformance.builder import ModelBuilder, options
-from delegate.conformance.builder.options import BuiltinOptions
-from delegate.conformance.builder.ranges import random_quantization
+import delegate.builder.layers as layers
+from delegate.builder import ModelBuilder, options
+from delegate.builder.options import BuiltinOptions
+from delegate.builder.ranges import random_quantization
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType
 from tests.aot.models import rich_model

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import delegate
+from delegate.builder import Arithmetic, conv_model, fully_connected_model
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import Arithmetic, conv_model, fully_connected_model
 from delegate.host.delegation import collect_delegations
 from delegate.host.kernels import for_runtime, half_step_model
 from delegate.host.runtimes import find_runtime

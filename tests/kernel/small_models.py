@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from delegate import _native
-from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import (
+from delegate.builder import (
     Arithmetic,
     ModelBuilder,
     add_model,
@@ -18,9 +17,10 @@ from delegate.conformance.builder import (
     fully_connected_model,
     options,
 )
-from delegate.conformance.builder.aliases import concatenation
-from delegate.conformance.builder.functions import function
-from delegate.conformance.builder.layers import Window
+from delegate.builder.aliases import concatenation
+from delegate.builder.functions import function
+from delegate.builder.layers import Window
+from delegate.compile.compiler import compile_model
 from delegate.conformance.random_layers import Numbers, conv
 from delegate.model.graph import DType, Quantization
 from delegate.ops.leaky_relu import LeakyReluOptions

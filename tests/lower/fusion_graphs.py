@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from delegate._native import Executable
+from delegate.builder import options
+from delegate.builder.functions import function
+from delegate.builder.layers import Arithmetic
+from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import CompileResult, compile_model
-from delegate.conformance.builder import options
-from delegate.conformance.builder.functions import function
-from delegate.conformance.builder.layers import Arithmetic
-from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.lower.lowered import Layer
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph

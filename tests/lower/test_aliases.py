@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import delegate
+from delegate.builder import ModelBuilder, layers
+from delegate.builder.aliases import concatenation, slice_of, split
+from delegate.builder.layers import Window
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import ModelBuilder, layers
-from delegate.conformance.builder.aliases import concatenation, slice_of, split
-from delegate.conformance.builder.layers import Window
 from delegate.conformance.random_layers import Numbers, conv, depthwise
 from delegate.host.runtimes import find_runtime
 from delegate.lower.lowering import lower_partition

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from delegate.builder import layers, options
+from delegate.builder.layers import Arithmetic
+from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import layers, options
-from delegate.conformance.builder.layers import Arithmetic
-from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.model.tflite_reader import read_graph
 from tests.lower.fusion_graphs import (

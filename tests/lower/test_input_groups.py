@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delegate._native import Executable
+from delegate.builder import Arithmetic, conv_model, fully_connected_model
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import Arithmetic, conv_model, fully_connected_model
 from delegate.insight.capture import replay
 from delegate.insight.program_capture import capture_of_program
 from delegate.lower.task import BufferId, ConvTask, ElementwiseTask

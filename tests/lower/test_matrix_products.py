@@ -7,11 +7,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from delegate.builder import ModelBuilder
+from delegate.builder.layers import Arithmetic, fully_connected
+from delegate.builder.products import computed_product, covering
 from delegate.chip.element import Element
 from delegate.chip.rk3588 import RK3588
-from delegate.conformance.builder import ModelBuilder
-from delegate.conformance.builder.layers import Arithmetic, fully_connected
-from delegate.conformance.builder.products import computed_product, covering
 from delegate.conformance.reference import batch_matmul
 from delegate.lower.half.weights import pack_dense_half
 from delegate.lower.lowered import LoweredPartition, TensorBinding

@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.conformance.builder import options
-from delegate.conformance.builder.aliases import (
+from delegate.builder import options
+from delegate.builder.aliases import (
     concatenation,
     pack,
     reshape,
@@ -16,7 +16,7 @@ from delegate.conformance.builder.aliases import (
     split_v,
     unpack,
 )
-from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.builder.model_builder import ModelBuilder
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_reader import read_graph

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from delegate.conformance.builder import (
+from delegate.builder import (
     Arithmetic,
     add_model,
     conv_model,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.conformance.builder import Arithmetic, ModelBuilder, layers, options
-from delegate.conformance.builder.ranges import random_quantization
+from delegate.builder import Arithmetic, ModelBuilder, layers, options
+from delegate.builder.ranges import random_quantization
 from delegate.model.graph import DType, Padding
 from delegate.model.partition import Partition
 from delegate.model.tflite_reader import read_graph

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from delegate.builder import ModelBuilder, options
+from delegate.builder.functions import function
+from delegate.builder.layers import Window
 from delegate.chip.chips import DEFAULT
 from delegate.chip.rk3576 import RK3576
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import ModelBuilder, options
-from delegate.conformance.builder.functions import function
-from delegate.conformance.builder.layers import Window
 from delegate.conformance.random_layers import Numbers, conv
 from delegate.model.graph import DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from delegate.builder.aliases import expand_dims, reshape, squeeze
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder.aliases import expand_dims, reshape, squeeze
 from delegate.model.graph import DType
 from delegate.options import Options
 from tests.lower.test_aliases import Net, check

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
+from delegate.builder import layers, options
+from delegate.builder.aliases import concatenation, slice_of
+from delegate.builder.functions import function
+from delegate.builder.layers import Arithmetic, Window
+from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import CompileResult
-from delegate.conformance.builder import layers, options
-from delegate.conformance.builder.aliases import concatenation, slice_of
-from delegate.conformance.builder.functions import function
-from delegate.conformance.builder.layers import Arithmetic, Window
-from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.random_layers import Numbers, conv
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.options import Options

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from delegate.builder.aliases import reshape, transpose
+from delegate.builder.functions import function
+from delegate.builder.options import concatenation
 from delegate.compile.compiler import CompileResult
-from delegate.conformance.builder.aliases import reshape, transpose
-from delegate.conformance.builder.functions import function
-from delegate.conformance.builder.options import concatenation
 from delegate.lower.lowered import Spread
 from delegate.lower.order import Order
 from delegate.model.graph import DType, Quantization

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from delegate.conformance.builder import layers
-from delegate.conformance.builder.functions import function
-from delegate.conformance.builder.layers import DEFAULT_ARITHMETIC, Arithmetic, Window
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.options import BuiltinOptions
-from delegate.conformance.builder.ranges import random_quantization
+from delegate.builder import layers
+from delegate.builder.functions import function
+from delegate.builder.layers import DEFAULT_ARITHMETIC, Arithmetic, Window
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.options import BuiltinOptions
+from delegate.builder.ranges import random_quantization
 from delegate.model.graph import Activation, DType, Padding, Quantization
 
 

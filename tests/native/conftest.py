@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import delegate
-import delegate.conformance.builder.layers as layers
-from delegate.conformance.builder import ModelBuilder
-from delegate.conformance.builder.ranges import random_quantization
+import delegate.builder.layers as layers
+from delegate.builder import ModelBuilder
+from delegate.builder.ranges import random_quantization
 from delegate.model.graph import DType, Graph
 from tests.native.program_builder import INPUT, INT8, OUTPUT, UINT8, Binding, ProgramSpec, nhwc
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 import delegate
-from delegate.conformance.builder import layers, options
-from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.builder import layers, options
+from delegate.builder.model_builder import ModelBuilder
 from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Quantization

@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 
 import delegate
-import delegate.conformance.builder.layers as layers
+import delegate.builder.layers as layers
 from delegate import _native
-from delegate.compile.aot.tables import write_file
+from delegate.builder import ModelBuilder, conv_model, options
+from delegate.builder.aliases import concatenation
+from delegate.builder.ranges import random_quantization
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import ModelBuilder, conv_model, options
-from delegate.conformance.builder.aliases import concatenation
-from delegate.conformance.builder.ranges import random_quantization
 from delegate.conformance.cut_model import parse
 from delegate.errors import DeviceError, ProgramError, SimulatorFault
+from delegate.model.flatbuffer_tables import write_file
 from delegate.model.graph import DType, Quantization
 from delegate.model.tflite_schema import ModelSlot, SubGraphSlot, TensorSlot
 from delegate.npu.program_writer import checksum_position

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from delegate.conformance.builder import options
-from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.builder import options
+from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
 
 SHAPE = (1, 4, 4, 16)
@@ -84,11 +84,11 @@ def test_a_compiled_operator_out_of_order_is_refused(tmp_path: Path) -> None:
     """Only in the live interpreter: the plan is checked where the runtime would replace nodes."""
     import delegate
     from delegate.compile.aot.rewrite import compile_ahead_of_time
-    from delegate.compile.aot.schema import MODEL
-    from delegate.compile.aot.tables import read_table, write_file
     from delegate.errors import DelegateError
     from delegate.host.runtimes import find_runtime
     from delegate.model.flatbuffer_reader import FlatbufferReader
+    from delegate.model.flatbuffer_tables import read_table, write_file
+    from delegate.model.tflite_fields import MODEL
     from delegate.model.tflite_schema import ModelSlot, OperatorSlot, SubGraphSlot
     from delegate.options import Options
 

@@ -7,8 +7,8 @@ import pytest
 
 import delegate
 import delegate.compile.plugin
-from delegate.conformance.builder import layers
-from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.builder import layers
+from delegate.builder.model_builder import ModelBuilder
 from delegate.errors import LoweringError
 from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import delegate
-import delegate.conformance.builder.layers as layers
+import delegate.builder.layers as layers
 from delegate import _native
-from delegate.conformance.builder import ModelBuilder
-from delegate.conformance.builder.ranges import random_quantization
+from delegate.builder import ModelBuilder
+from delegate.builder.ranges import random_quantization
 from delegate.errors import DelegateError, LoweringError, Rule
 from delegate.model.graph import DType
 from delegate.ops.depthwise_conv_2d import DepthwiseOptions

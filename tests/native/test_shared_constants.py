@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
+from delegate.builder import conv_model
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import conv_model
 from delegate.npu.program import parse
 from delegate.options import Options
 

@@ -9,7 +9,7 @@ import pytest
 import tflite
 
 import delegate
-from delegate.conformance.builder import ModelBuilder, layers
+from delegate.builder import ModelBuilder, layers
 from delegate.errors import ModelError
 from delegate.host.delegation import collect_delegations
 from delegate.host.runtimes import find_runtime

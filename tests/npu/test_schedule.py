@@ -8,9 +8,9 @@ import itertools
 import numpy as np
 import pytest
 
+from delegate.builder import conv_model, depthwise_model
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model, sharing_of
-from delegate.conformance.builder import conv_model, depthwise_model
 from delegate.errors import ProgramError
 from delegate.lower.memory.footprint import accesses
 from delegate.lower.tiling.bands import RowSharing, Share, bands, is_worth_it

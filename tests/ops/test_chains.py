@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
+from delegate.builder import layers, options
+from delegate.builder.functions import function
+from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import CompileResult, compile_model
-from delegate.conformance.builder import layers, options
-from delegate.conformance.builder.functions import function
-from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.lower.task import BufferId
 from delegate.model.graph import Activation, DType, Quantization
 from delegate.ops.leaky_relu import LeakyReluOptions

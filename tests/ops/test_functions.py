@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
+from delegate.builder.functions import function
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.options import BuiltinOptions, of
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder.functions import function
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.options import BuiltinOptions, of
 from delegate.model.graph import DType, Quantization
 from delegate.ops import OPERATORS
 from delegate.ops.gelu import GeluOptions

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from delegate.builder import options as tables
+from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import options as tables
-from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.execution import run_case
 from delegate.conformance.families import case_names
 from delegate.conformance.outcome import Status

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
+from delegate.builder.host_values import edged_model
+from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.aot.rewrite import compile_ahead_of_time
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder.host_values import edged_model
-from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.edge_grid import float_values
 from delegate.conformance.reference import compute_all
 from delegate.host.library import library_path

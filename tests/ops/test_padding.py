@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.padding import Amounts, pad
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.padding import Amounts, pad
 from delegate.model.graph import DType, Quantization
 from delegate.ops.mirror_pad import REFLECT, SYMMETRIC
 from delegate.options import Options

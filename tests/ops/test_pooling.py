@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
+from delegate.builder.aliases import concatenation
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.pooling import mean, pool, reduce_max, total
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder.aliases import concatenation
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.pooling import mean, pool, reduce_max, total
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops.max_pool_2d import gaps_of

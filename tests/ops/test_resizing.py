@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from delegate.builder import options
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.resizing import resize
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import options
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.resizing import resize
 from delegate.model.graph import DType, Quantization
 from delegate.ops.resize_bilinear import STENCILS, ResizeBilinearOptions, quarters, stencil
 from delegate.ops.resize_nearest_neighbor import ResizeNearestOptions, sources

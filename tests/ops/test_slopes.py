@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
+from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.lower.numerics.slopes import SlopesTarget, requantize_slopes
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options

@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.options import of
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.options import of
 from delegate.lower.numerics.tflite import activation_range
 from delegate.model.graph import Activation, DType, Padding, Quantization
 from delegate.model.tflite_reader import read_graph

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from delegate.builder.functions import function
+from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder.functions import function
-from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options
 from tests.ops.function_oracle import quantization

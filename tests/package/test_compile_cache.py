@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from delegate.builder import conv_model
 from delegate.compile import cache as compile_cache
 from delegate.compile.cache import SUFFIX, cache_key, compile_cached
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import conv_model
 from delegate.log import LOGGER_NAME
 from delegate.model.tflite_reader import read_graph
 from delegate.options import OPTIONS, Choice, Options

@@ -148,7 +148,7 @@ def test_compiling_loads_the_operators_of_the_model_only():
 import sys
 import numpy as np
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options
 builder = ModelBuilder("one")

@@ -21,7 +21,7 @@ FLOORS = (
     ("model",),
     ("options", "lower"),
     ("ops", "npu", "host"),
-    ("evidence", "partition", "vision"),
+    ("builder", "evidence", "partition", "vision"),
     ("compile",),
     ("insight", "conformance", "__init__"),
     ("cli", "__main__"),

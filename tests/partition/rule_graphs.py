@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from delegate.conformance.builder import (
+from delegate.builder import (
     ModelBuilder,
     add_model,
     aliases,
@@ -16,12 +16,12 @@ from delegate.conformance.builder import (
     layers,
     options,
 )
-from delegate.conformance.builder.functions import function as function_of
-from delegate.conformance.builder.options import BuiltinOptions
-from delegate.conformance.builder.padding import pad
-from delegate.conformance.builder.pooling import mean, pool, total
-from delegate.conformance.builder.products import matrix_product
-from delegate.conformance.builder.resizing import resize
+from delegate.builder.functions import function as function_of
+from delegate.builder.options import BuiltinOptions
+from delegate.builder.padding import pad
+from delegate.builder.pooling import mean, pool, total
+from delegate.builder.products import matrix_product
+from delegate.builder.resizing import resize
 from delegate.model.graph import Activation, DType, Graph, Node, Padding, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.ops import OPERATORS

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from delegate.conformance.builder import (
+from delegate.builder import (
     Arithmetic,
     ModelBuilder,
     options,

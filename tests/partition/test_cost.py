@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from delegate.builder import ModelBuilder, conv_model, layers
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import ModelBuilder, conv_model, layers
 from delegate.model.graph import DType, Graph, Quantization
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from delegate.builder import ModelBuilder
+from delegate.builder.functions import function
+from delegate.builder.host_values import edged_model, same_values
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import ModelBuilder
-from delegate.conformance.builder.functions import function
-from delegate.conformance.builder.host_values import edged_model, same_values
 from delegate.model.graph import DType, Quantization
 from delegate.npu.program import parse
 from delegate.options import Options

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from delegate.builder import options as tables
+from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import options as tables
-from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.cut_model import exposed_model
 from delegate.lower.half_bound import half_rounding
 from delegate.model.graph import Activation, DType, Graph, Padding

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from delegate.builder import aliases, layers
+from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import aliases, layers
-from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
 from delegate.options import Options
 

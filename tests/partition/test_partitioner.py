@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from delegate.compile.compiler import CompileResult, compile_model
-from delegate.conformance.builder import (
+from delegate.builder import (
     ModelBuilder,
     conv_model,
     depthwise_model,
     fully_connected_model,
     layers,
 )
-from delegate.conformance.builder.ranges import random_quantization
+from delegate.builder.ranges import random_quantization
+from delegate.compile.compiler import CompileResult, compile_model
 from delegate.model.graph import DType, Graph, Node
 from delegate.model.partition import Partition
 from delegate.model.tflite_reader import read_graph

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import delegate.compile.compiler
+from delegate.builder import ModelBuilder, layers, options
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import ModelBuilder, layers, options
 from delegate.errors import EncodingError, LoweringError
 from delegate.lower.rules import RULES as LOWERING_RULES
 from delegate.model.graph import DType, Graph, Quantization

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from delegate.conformance.builder import options
-from delegate.conformance.builder.aliases import expand_dims, squeeze
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.pooling import mean, pool, reduce_max
-from delegate.conformance.builder.resizing import resize
+from delegate.builder import options
+from delegate.builder.aliases import expand_dims, squeeze
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.pooling import mean, pool, reduce_max
+from delegate.builder.resizing import resize
 from delegate.conformance.cut_model import exposed_model
 from delegate.host.runtimes import find_runtime
 from delegate.model.graph import DType, Graph, Padding, Quantization

@@ -9,10 +9,10 @@ import math
 import numpy as np
 import pytest
 
+from delegate.builder import options as tables
+from delegate.builder.model_builder import ModelBuilder
 from delegate.compile.compiler import compile_model
 from delegate.conformance import half_oracle
-from delegate.conformance.builder import options as tables
-from delegate.conformance.builder.model_builder import ModelBuilder
 from delegate.conformance.half_judge import judged_by
 from delegate.host.library import library_path
 from delegate.host.runtimes import find_runtime

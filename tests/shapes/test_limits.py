@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
-from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import (
+from delegate.builder import (
     add_model,
     conv_model,
     depthwise_model,
     fully_connected_model,
 )
+from delegate.compile.compiler import compile_model
 from delegate.model.graph import DType, Padding
 from delegate.model.tflite_reader import read_graph
 from delegate.options import Options

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from delegate._native import Executable
+from delegate.builder import Arithmetic, conv_model, depthwise_model
+from delegate.builder.layers import output_size
 from delegate.chip.rk3588 import RK3588
 from delegate.compile.compiler import compile_model
-from delegate.conformance.builder import Arithmetic, conv_model, depthwise_model
-from delegate.conformance.builder.layers import output_size
 from delegate.lower.tiling.geometry import Axis, ConvGeometry
 from delegate.lower.tiling.tiles import plan_tiles
 from delegate.model.graph import DType, Padding

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from delegate.compile.aot.archive import append_archive
-from delegate.compile.aot.schema import MODEL
-from delegate.compile.aot.tables import Items, TableValue, read_table, write_file
 from delegate.compile.compiler import CompiledPartition, CompileResult, compile_model
 from delegate.errors import ModelError
 from delegate.model.flatbuffer_reader import FlatbufferReader
+from delegate.model.flatbuffer_tables import Items, TableValue, read_table, write_file
 from delegate.model.graph import Graph
+from delegate.model.tflite_fields import MODEL
 from delegate.model.tflite_operators import CUSTOM
 from delegate.model.tflite_reader import Model, PathOrBytes, read_model
 from delegate.model.tflite_schema import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.conformance.builder import (
+from delegate.builder import (
     Arithmetic,
     add_model,
     conv_model,

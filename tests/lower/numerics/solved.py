@@ -12,8 +12,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from delegate.conformance.builder import layers
-from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.builder import layers
+from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import Activation, DType, Quantization
 from tests.lower.numerics.judge import Case
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.options import BuiltinOptions
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.options import BuiltinOptions
 
 
 def resize(

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from delegate.conformance.builder import layers
-from delegate.conformance.builder.layers import DEFAULT_ARITHMETIC, Arithmetic, Window
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.ranges import LIMITS, add_operand_scale, random_quantization
+from delegate.builder import layers
+from delegate.builder.layers import DEFAULT_ARITHMETIC, Arithmetic, Window
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.ranges import LIMITS, add_operand_scale, random_quantization
 from delegate.model.graph import Activation, DType, Padding
 
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from delegate.conformance.builder import options
-from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.builder import options
+from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType
 from delegate.ops.mirror_pad import MirrorPadOptions
 

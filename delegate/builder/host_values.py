@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from delegate.conformance.builder import options
-from delegate.conformance.builder.functions import function
-from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.builder import options
+from delegate.builder.functions import function
+from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Quantization
 from delegate.ops.leaky_relu import LeakyReluOptions
 

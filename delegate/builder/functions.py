@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.options import BuiltinOptions
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.options import BuiltinOptions
 from delegate.model.graph import DType, Quantization
 
 

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from delegate.compile.aot.tables import write_file
-from delegate.conformance.builder.options import BuiltinOptions, empty
-from delegate.conformance.builder.table_writer import (
+from delegate.builder.options import BuiltinOptions, empty
+from delegate.builder.table_writer import (
     BUFFER_ALIGNMENT_BYTES,
     OperatorSpec,
     SubGraphSpec,
@@ -28,6 +27,7 @@ from delegate.conformance.builder.table_writer import (
     table_of,
     text,
 )
+from delegate.model.flatbuffer_tables import write_file
 from delegate.model.graph import DType, Quantization, Sparsity
 from delegate.model.tensor_content import NUMPY_TYPES
 from delegate.model.tflite_operators import BUILTIN_OPERATORS, CUSTOM

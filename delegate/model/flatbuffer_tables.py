@@ -2,7 +2,7 @@
 
 Comes from: a checked ``Table`` of the reader. Goes to: the bytes of a new file, built from its root
 forward: parents before children, fields by size, equal values give equal bytes. Refuses
-(``ModelError``) fields that the schema of ``delegate.compile.aot.schema`` does not list.
+(``ModelError``) fields that the schema of ``delegate.model.tflite_fields`` does not list.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from delegate.compile.aot import schema
 from delegate.errors import DelegateError, ModelError
+from delegate.model import tflite_fields
 from delegate.model.flatbuffer_reader import Table
 
 _UINT8 = struct.Struct("<B")
@@ -84,7 +84,7 @@ Value = bytes | Items | OptionsValue | TableValue | list[TableValue]
 
 def read_table(table: Table, name: str) -> TableValue:
     """``table``, called ``name`` in the schema, and all below it. Vectors are views of the file."""
-    kinds = dict(enumerate(schema.TABLES[name]))
+    kinds = dict(enumerate(tflite_fields.TABLES[name]))
     value = TableValue()
     for slot in range((table.vtable_bytes - _VTABLE_HEADER_BYTES) // 2):
         if not table.has_slot(slot):
@@ -106,7 +106,7 @@ def _read_field(table: Table, slot: int, kind: str) -> Value | None:
         return items
     if kind.startswith("["):
         return [read_table(t, kind[1:-1]) for t in table.tables(slot, kind[1:-1])]
-    is_options = kind in schema.LAST_OPTIONS
+    is_options = kind in tflite_fields.LAST_OPTIONS
     if not is_options and "|" not in kind:
         child = table.table(slot, kind)
         return None if child is None else read_table(child, kind)
@@ -115,10 +115,10 @@ def _read_field(table: Table, slot: int, kind: str) -> Value | None:
     if child is None or chosen == 0:
         return None
     tables = [name for name in kind.split("|") if name]
-    if chosen > (schema.LAST_OPTIONS[kind] if is_options else len(tables)):
+    if chosen > (tflite_fields.LAST_OPTIONS[kind] if is_options else len(tables)):
         raise _unknown(table, f"content of type {chosen} in field {slot}")
     if is_options:
-        return _read_options(child, schema.REFERENCES.get(f"{kind} {chosen}", ()))
+        return _read_options(child, tflite_fields.REFERENCES.get(f"{kind} {chosen}", ()))
     return read_table(child, tables[chosen - 1])
 
 

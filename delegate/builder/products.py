@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from delegate.conformance.builder import options
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.ranges import uniform_moments
+from delegate.builder import options
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.ranges import uniform_moments
 from delegate.model.graph import DType, Quantization
 from delegate.ops.batch_matmul import BatchMatMulOptions
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from delegate.conformance.builder import options
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.ranges import (
+from delegate.builder import options
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.ranges import (
     ADD_COVERED_DEVIATIONS,
     REAL_DEVIATION,
     accumulator_deviation,
@@ -23,7 +23,7 @@ from delegate.conformance.builder.ranges import (
     output_quantization,
     uniform_moments,
 )
-from delegate.conformance.builder.sparse import Tree, stored
+from delegate.builder.sparse import Tree, stored
 from delegate.model.graph import Activation, DType, Padding, Quantization
 
 # Largest over smallest scale of a per-channel layer unless told: what trained networks usually

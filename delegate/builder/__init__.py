@@ -1,8 +1,8 @@
 """Small .tflite models built in memory for tests, conformance and benchmarks."""
 
-from delegate.conformance.builder.layers import Arithmetic
-from delegate.conformance.builder.model_builder import ModelBuilder
-from delegate.conformance.builder.single_op import (
+from delegate.builder.layers import Arithmetic
+from delegate.builder.model_builder import ModelBuilder
+from delegate.builder.single_op import (
     add_model,
     conv_model,
     depthwise_model,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from delegate.conformance.builder.model_builder import ModelBuilder
+from delegate.builder.model_builder import ModelBuilder
 from delegate.model.graph import DType, Quantization, SparseLevel, Sparsity
 
 Array = npt.NDArray[Any]

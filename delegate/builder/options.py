@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from delegate.compile.aot.tables import Items, Value
+from delegate.model.flatbuffer_tables import Items, Value
 from delegate.model.graph import Activation, Padding
 from delegate.model.operator_options import Options, fields_of, file_bytes
 from delegate.ops.add import AddOptions

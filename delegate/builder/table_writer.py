@@ -1,4 +1,4 @@
-"""The tables of the TensorFlow Lite schema as values that ``delegate.compile.aot.tables`` writes.
+"""The tables of the TensorFlow Lite schema as values of ``delegate.model.flatbuffer_tables``.
 
 Comes from: the specifications below. Goes to: ``TableValue``. What equals the schema's default is
 left out, as the converter does; the same calls give the same bytes.
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from delegate.compile.aot.tables import Items, TableValue, Value
-from delegate.conformance.builder.options import BuiltinOptions
+from delegate.builder.options import BuiltinOptions
+from delegate.model.flatbuffer_tables import Items, TableValue, Value
 from delegate.model.graph import DType, Quantization, SparseLevel, Sparsity
 from delegate.model.tflite_operators import PLACEHOLDER_FOR_GREATER_OP_CODES
 from delegate.model.tflite_schema import (
